@@ -12,7 +12,8 @@
 //! | CoeffsToSlots | puts coefficients into slots, the inverse matrix | `p^(r+1)` |
 //! | DigitRemoval | a polynomial that removes digits up to a bound, see [`ResiduePolynomial::bounded_removal`] | `p^(r+1)`, then `p^r` |
 //!
-//! It is one pipeline for BGV and for BFV, on the product of BGV.
+//! It is one pipeline for BGV and for BFV, on the product of either: [`BootstrapSpec::plan`] is for
+//! evaluators with that of BGV, [`BootstrapSpec::plan_with`] for both.
 //!
 //! Reference: Han, "Bootstrapping methods for homomorphic encryption" (PhD thesis, Seoul National
 //! University), chapter 3. Deviations: raising needs no encryption of the secret, and removal
@@ -37,8 +38,8 @@ use super::{
 use crate::{
     Error, Result,
     circuits::{LockStep, Ops, Trace, TracePlan, failure::log2_exceeds, lock_step::Batch},
-    exact::{self, IntegerEncoder, Modulus, Params, Unit, rules::LOG2_BROUGHT},
-    rlwe::{KeyRequest, Level, Raise, named},
+    exact::{self, IntegerEncoder, Modulus, Params, Tensor, Unit, rules::LOG2_BROUGHT},
+    rlwe::{Chain, KeyRequest, Level, Raise, named},
 };
 use sudare_arith::real;
 
@@ -96,11 +97,12 @@ pub enum Stage {
     DigitRemoval,
 }
 
-/// Levels, factors and keys of a [`BootstrapSpec`] for one parameter set.
+/// Levels, scales and keys of a [`BootstrapSpec`] for one parameter set.
 #[derive(Debug, Clone)]
 pub struct BootstrapPlan {
     spec: BootstrapSpec,
-    input_factor: Unit,
+    tensor: Tensor,
+    input_scale: Unit,
     to_coeffs: Vec<LinearPlan>,
     raise: Raise,
     /// The first comes with raising.
@@ -112,19 +114,34 @@ pub struct BootstrapPlan {
 }
 
 impl BootstrapSpec {
-    /// Fixes levels and factors in a parameter set, raising to its top.
+    /// As [`BootstrapSpec::plan_with`], for evaluators with the product of BGV, whichever product
+    /// goes on with results.
     ///
-    /// `factor` gives the factor that ciphertexts have at a level: [`Params::factor_at`] with the
-    /// product of BGV, [`Params::fresh_factor`] with that of BFV. One of another factor is taken,
-    /// too, and the result differs from that of `factor` by as much.
+    /// # Errors
+    /// As [`BootstrapSpec::plan_with`].
+    pub fn plan(
+        &self,
+        params: &Params,
+        factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
+    ) -> Result<BootstrapPlan> {
+        self.plan_with(params, Tensor::Plain, factor)
+    }
+
+    /// Fixes levels and scales in a parameter set, raising to its top, for evaluators with one of
+    /// the products.
+    ///
+    /// `factor` gives the factor that ciphertexts have at a level: [`Params::factor_at`] where
+    /// products of BGV go on, [`Params::fresh_factor`] where those of BFV do. One of another factor
+    /// is taken, too, and the result differs from that of `factor` by as much.
     ///
     /// # Errors
     /// [`Error::NoSlots`] for a modulus without so many slots; [`Error::Circuit`] for parts that
     /// do not fit each other; [`Error::LevelExhausted`] if the chain is too short;
     /// [`Error::PlaintextModulusNotCoprime`].
-    pub fn plan(
+    pub fn plan_with(
         &self,
         params: &Params,
+        tensor: Tensor,
         factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
     ) -> Result<BootstrapPlan> {
         let high = self.high()?;
@@ -132,18 +149,21 @@ impl BootstrapSpec {
         let raise = raise.with_weight(self.ephemeral_weight);
         let trace = self.trace(params, raise)?;
         let matrices = slots_to_coeffs(&self.encoder(params.log_n())?, &self.slots_to_coeffs)?;
-        let input_factor = self.input_factor(params, matrices.len(), &factor)?;
-        let to_coeffs = self.to_coeffs(params, &matrices, input_factor)?;
-        let to_slots = self.to_slots(params, raise, trace.as_ref())?;
+        let scale_at = |level, t| tensor.scale(params, level, factor(params, level, t)?);
+        let input_scale = self.input_scale(params, matrices.len(), scale_at)?;
+        let to_coeffs = self.to_coeffs(params, tensor, &matrices, input_scale)?;
+        let to_slots = self.to_slots(params, tensor, raise, trace.as_ref())?;
         let last = to_slots.last().map_or(raise.level, LinearPlan::output_level);
         let scale = match (&trace, to_slots.len()) {
             (Some((_, multiple)), 1) => *multiple,
             _ => Unit::one(high),
         };
-        let removal = self.removal(params, (last, scale), to_coeffs.len(), &factor)?;
+        let chain = tensor.chain(params, high)?;
+        let removal = self.removal(&chain, (last, scale), to_coeffs.len(), scale_at)?;
         let mut plan = BootstrapPlan {
             spec: self.clone(),
-            input_factor,
+            tensor,
+            input_scale,
             to_coeffs,
             raise,
             to_slots,
@@ -168,31 +188,32 @@ impl BootstrapSpec {
         IntegerEncoder::new(self.modulus, log_n, self.log_slots)
     }
 
-    /// The factor of inputs, for so many factors of SlotsToCoeffs.
-    fn input_factor(
+    /// The scale of inputs, for so many factors of SlotsToCoeffs.
+    fn input_scale(
         &self,
         params: &Params,
         matrices: usize,
-        factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
+        scale_at: impl Fn(Level, Modulus) -> Result<Unit>,
     ) -> Result<Unit> {
         let level = Level(matrices as u32);
-        params.chain(self.modulus)?.levels().check_chain(level)?;
-        factor(params, level, self.modulus)
+        params.rlwe().check_chain_level(level)?;
+        scale_at(level, self.modulus)
     }
 
-    /// SlotsToCoeffs down to level 0, of inputs with this factor.
+    /// SlotsToCoeffs down to level 0, of inputs with this scale.
     fn to_coeffs(
         &self,
         params: &Params,
+        tensor: Tensor,
         matrices: &[LinearTransform],
         mut scale: Unit,
     ) -> Result<Vec<LinearPlan>> {
-        let (t, chain) = (self.modulus, params.chain(self.modulus)?);
+        let (t, chain) = (self.modulus, tensor.chain(params, self.modulus)?);
+        // At level 0 that of the factor by which raising multiplies by 1.
+        let lowest = tensor.scale(params, Level(0), params.fresh_factor(Level(0), t)?)?;
         let mut level = Level(matrices.len() as u32);
         let plan = |matrix: &LinearTransform| {
-            // At level 0 the factor by which raising multiplies by 1.
-            let last = level == Level(1);
-            let out = if last { params.fresh_factor(Level(0), t)? } else { Unit::one(t) };
+            let out = if level == Level(1) { lowest } else { Unit::one(t) };
             let plan = matrix.plan(params.log_n(), &chain, level, scale, out)?;
             (level, scale) = (plan.output_level(), out);
             Ok(plan)
@@ -200,22 +221,22 @@ impl BootstrapSpec {
         matrices.iter().map(plan).collect()
     }
 
-    /// Removal of the digits of what has this level and factor, down to no lower a level than that
+    /// Removal of the digits of what has this level and scale, down to no lower a level than that
     /// of inputs.
     fn removal(
         &self,
-        params: &Params,
+        chain: &Chain<Unit>,
         (level, scale): (Level, Unit),
         input_level: usize,
-        factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
+        scale_at: impl Fn(Level, Modulus) -> Result<Unit>,
     ) -> Result<PolynomialPlan> {
         if level.0 < input_level as u32 {
             return Err(Error::LevelExhausted { op: OP, needed: input_level as u32, level });
         }
         let high = self.high()?;
         let removal = ResiduePolynomial::bounded_removal(high, self.bound)?.centered();
-        let out = |level| Unit::new(factor(params, level, self.modulus)?.value(), high);
-        PolynomialPlan::new(&removal, &params.chain(high)?, level, scale, out)
+        let out = |level| Unit::new(scale_at(level, self.modulus)?.value(), high);
+        PolynomialPlan::new(&removal, chain, level, scale, out)
     }
 
     /// As [`BootstrapPlan::log2_failure`], of so many coefficients.
@@ -239,11 +260,13 @@ impl BootstrapSpec {
     fn to_slots(
         &self,
         params: &Params,
+        tensor: Tensor,
         raise: Raise,
         trace: Option<&(TracePlan, Unit)>,
     ) -> Result<Vec<LinearPlan>> {
         let high = self.high()?;
-        let (chain, one) = (params.chain(high)?, Unit::one(high));
+        let (chain, one) = (tensor.chain(params, high)?, Unit::one(high));
+        let raised = tensor.scale(params, raise.level, one)?;
         let (mut level, log_n) = (raise.level, params.log_n());
         let encoder = IntegerEncoder::new(high, log_n, self.log_slots)?;
         let matrices = coeffs_to_slots(&encoder, &self.coeffs_to_slots)?;
@@ -255,7 +278,7 @@ impl BootstrapSpec {
         }
         let plan = |(i, matrix): (usize, &LinearTransform)| {
             let plan = match i {
-                0 => matrix.plan_raised(log_n, &chain, raise, [one; 2])?,
+                0 => matrix.plan_raised(log_n, &chain, raise, [raised, one])?,
                 1 => matrix.plan(log_n, &chain, level, trace.map_or(one, |trace| trace.1), one)?,
                 _ => matrix.plan(log_n, &chain, level, one, one)?,
             };
@@ -276,6 +299,12 @@ impl BootstrapPlan {
     #[must_use]
     pub fn spec(&self) -> &BootstrapSpec {
         &self.spec
+    }
+
+    /// The product of the evaluators that it is for.
+    #[must_use]
+    pub fn tensor(&self) -> Tensor {
+        self.tensor
     }
 
     /// The lowest level of an input.
@@ -394,9 +423,9 @@ impl<E: IntegerOps> Bootstrapper<E> {
         xs: &[E::Ct],
         mut progress: impl FnMut(Stage),
     ) -> Result<Vec<E::Ct>> {
-        let (level, factor) = (self.plan.input_level(), self.plan.input_factor);
+        let (level, scale) = (self.plan.input_level(), self.plan.input_scale);
         let accepted: Vec<_> =
-            xs.iter().map(|a| accept(e, a, level, factor)).collect::<Result<_>>()?;
+            xs.iter().map(|a| accept(e, a, level, scale)).collect::<Result<_>>()?;
         let (inputs, quotients): (Vec<_>, Vec<_>) = accepted.into_iter().unzip();
         let results = LockStep::new(e).run(&inputs, |many, x| {
             let x = run_all(many, &self.plan.to_coeffs, &self.to_coeffs, x.clone())?;
@@ -472,13 +501,13 @@ fn removal_keys(
     levels.into_iter().map(|level| KeyRequest::new().relinearize(level))
 }
 
-/// Brings an input to the input level, and reads it with the input factor: its plaintext is
+/// Brings an input to the input level, and reads it with the input scale: its plaintext is
 /// divided by the quotient that comes with it.
 fn accept<E: IntegerOps>(
     e: &E,
     a: &E::Ct,
     input_level: Level,
-    input_factor: Unit,
+    input_scale: Unit,
 ) -> Result<(E::Ct, Unit)> {
     if e.level(a) < input_level {
         let (needed, level) = (input_level.0, e.level(a));
@@ -493,6 +522,6 @@ fn accept<E: IntegerOps>(
         }
         e.rescale_assign(&mut x)?;
     }
-    let quotient = e.scale(&x) / input_factor;
-    Ok((e.with_scale(&x, input_factor)?, quotient))
+    let quotient = e.scale(&x) / input_scale;
+    Ok((e.with_scale(&x, input_scale)?, quotient))
 }

@@ -125,7 +125,7 @@ fn no_room(t: Modulus, log_n: u32, why: &str) -> Error {
 /// Refuses a plan in which errors might not decrypt: a bootstrapping, products down to its input
 /// level, and a bootstrapping of what is left.
 pub(super) fn check_errors(plan: &BootstrapPlan, params: &Params) -> Result<()> {
-    let e = sim::Evaluator::new(params, plan.required_keys());
+    let e = sim::Evaluator::with_tensor(params, plan.tensor(), plan.required_keys())?;
     let bootstrapper = plan.prepare(&e)?;
     let (level, t) = (plan.input_level(), plan.spec().modulus);
     check_refreshed(&e, params, (level, t), |x| bootstrapper.run(&e, x))

@@ -54,20 +54,21 @@ use crate::{
         linear::Offset,
         lock_step::Batch,
     },
-    exact::{self, IntegerEncoder, Modulus, Params, PlainPoly, Slots, Unit},
-    rlwe::{KeyRequest, Level, Raise},
+    exact::{self, IntegerEncoder, Modulus, Params, PlainPoly, Slots, Tensor, Unit},
+    rlwe::{Chain, KeyRequest, Level, Raise},
 };
 use slices::{Halving, Slices};
 use std::collections::BTreeMap;
 
 pub use presets::{FullPreset, preset, presets, reproductions};
 
-/// Levels, factors and keys of a full bootstrapping for one parameter set.
+/// Levels, scales and keys of a full bootstrapping for one parameter set.
 #[derive(Debug, Clone)]
 pub struct FullPlan {
     spec: BootstrapSpec,
+    tensor: Tensor,
     log_n: u32,
-    input_factor: Unit,
+    input_scale: Unit,
     /// From slices of integers in slots to slices of coefficients.
     slots: Slices,
     /// Of all slices, or of those before the last split by `delta` and those after it.
@@ -81,16 +82,29 @@ pub struct FullPlan {
 }
 
 impl BootstrapSpec {
-    /// Fixes levels and factors of a full bootstrapping in a parameter set, raising to its top.
-    /// `log_slots` are the integers of a slice.
-    ///
-    /// `factor` is as for [`BootstrapSpec::plan`].
+    /// As [`BootstrapSpec::plan_full_with`], for evaluators with the product of BGV.
     ///
     /// # Errors
-    /// As [`BootstrapSpec::plan`].
+    /// As [`BootstrapSpec::plan_with`].
     pub fn plan_full(
         &self,
         params: &Params,
+        factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
+    ) -> Result<FullPlan> {
+        self.plan_full_with(params, Tensor::Plain, factor)
+    }
+
+    /// Fixes levels and scales of a full bootstrapping in a parameter set, raising to its top, for
+    /// evaluators with one of the products. `log_slots` are the integers of a slice.
+    ///
+    /// `factor` is as for [`BootstrapSpec::plan_with`].
+    ///
+    /// # Errors
+    /// As [`BootstrapSpec::plan_with`].
+    pub fn plan_full_with(
+        &self,
+        params: &Params,
+        tensor: Tensor,
         factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
     ) -> Result<FullPlan> {
         let (low, high, log_n) = (self.modulus, self.high()?, params.log_n());
@@ -101,9 +115,10 @@ impl BootstrapSpec {
         let in_slots = Halving::of_slots(&encoder, log_slices)?;
         let of_coeffs = Halving::of_coefficients(low, log_n, log_slices)?;
         let matrices = slots_to_coeffs(&encoder, &self.slots_to_coeffs)?;
-        let input_factor = self.input_factor(params, matrices.len(), &factor)?;
+        let scale_at = |level, t| tensor.scale(params, level, factor(params, level, t)?);
+        let input_scale = self.input_scale(params, matrices.len(), scale_at)?;
         let planned =
-            |matrices: &[_]| self.to_coeffs(params, matrices, input_factor * multiple(low)?);
+            |matrices: &[_]| self.to_coeffs(params, tensor, matrices, input_scale * multiple(low)?);
         let mut to_coeffs = vec![planned(&matrices)?];
         if let Some(weight) = Halving::excess_inverse(&encoder)? {
             to_coeffs.push(planned(&weighted(matrices, &weight)?)?);
@@ -111,15 +126,18 @@ impl BootstrapSpec {
 
         let raise = exact::raise_to(params.upper_top(), high).with_weight(self.ephemeral_weight);
         let raised = Halving::of_coefficients(high, log_n, log_slices)?;
-        let to_slots = self.slices_to_slots(params, raise.level, multiple(high)?)?;
+        let chain = tensor.chain(params, high)?;
+        let slices = tensor.scale(params, raise.level, Unit::one(high))? * multiple(high)?;
+        let to_slots = self.slices_to_slots((log_n, &chain), raise.level, slices)?;
         let last = to_slots.last().map_or(raise.level, LinearPlan::output_level);
         let scale = Unit::one(high);
-        let removal = self.removal(params, (last, scale), self.input_levels(), &factor)?;
+        let removal = self.removal(&chain, (last, scale), self.input_levels(), scale_at)?;
 
         let mut plan = FullPlan {
             spec: self.clone(),
+            tensor,
             log_n,
-            input_factor,
+            input_scale,
             slots: Slices::new(low, &in_slots, &of_coeffs)?,
             to_coeffs,
             raise,
@@ -137,18 +155,17 @@ impl BootstrapSpec {
         self.slots_to_coeffs.len().max(1)
     }
 
-    /// CoeffsToSlots of slices at `level`, which are read as this multiple.
+    /// CoeffsToSlots of slices at `level`, of this scale.
     fn slices_to_slots(
         &self,
-        params: &Params,
+        (log_n, chain): (u32, &Chain<Unit>),
         mut level: Level,
         mut scale: Unit,
     ) -> Result<Vec<LinearPlan>> {
-        let (high, log_n) = (self.high()?, params.log_n());
-        let chain = params.chain(high)?;
+        let high = self.high()?;
         let encoder = IntegerEncoder::new(high, log_n, self.log_slots)?;
         let plan = |matrix: &LinearTransform| {
-            let plan = matrix.plan(log_n, &chain, level, scale, Unit::one(high))?;
+            let plan = matrix.plan(log_n, chain, level, scale, Unit::one(high))?;
             (level, scale) = (plan.output_level(), Unit::one(high));
             Ok(plan)
         };
@@ -183,6 +200,12 @@ impl FullPlan {
     #[must_use]
     pub fn spec(&self) -> &BootstrapSpec {
         &self.spec
+    }
+
+    /// The product of the evaluators that it is for.
+    #[must_use]
+    pub fn tensor(&self) -> Tensor {
+        self.tensor
     }
 
     /// The lowest level of an input.
@@ -255,9 +278,9 @@ impl FullPlan {
     /// # Errors
     /// What bootstrapping a fresh ciphertext at the input level would report.
     pub fn simulate(&self, params: &Params) -> Result<Simulation> {
-        let e = sim::Evaluator::new(params, &self.request);
+        let e = sim::Evaluator::with_tensor(params, self.tensor, &self.request)?;
         let bootstrapper = self.prepare(&e)?;
-        let input = (self.input_level(), self.input_factor);
+        let input = (self.input_level(), self.input_scale);
         Simulation::of(&e, params, input, |x| bootstrapper.run(&e, x))
     }
 
@@ -304,7 +327,7 @@ impl<E: IntegerOps> FullBootstrapper<E> {
     /// As [`FullBootstrapper::run`].
     pub fn run_with(&self, e: &E, a: &E::Ct, mut progress: impl FnMut(Stage)) -> Result<E::Ct> {
         let plan = &self.plan;
-        let (x, quotient) = accept(e, a, plan.input_level(), plan.input_factor)?;
+        let (x, quotient) = accept(e, a, plan.input_level(), plan.input_scale)?;
         let x = plan.slots.through(e, x, &mut |many, slices| self.slots_to_coeffs(many, slices))?;
         progress(Stage::SlotsToCoeffs);
         let high = plan.spec.high()?;

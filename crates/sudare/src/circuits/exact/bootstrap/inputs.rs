@@ -31,13 +31,14 @@ pub struct Simulation {
 }
 
 impl Simulation {
-    /// Of what refreshes a fresh ciphertext of this level and factor on `e`.
+    /// Of what refreshes a fresh ciphertext of this level and scale on `e`.
     pub(super) fn of(
         e: &sim::Evaluator,
         params: &Params,
-        (level, factor): (Level, Unit),
+        (level, scale): (Level, Unit),
         refresh: impl FnOnce(&Form) -> Result<Form>,
     ) -> Result<Self> {
+        let factor = e.tensor().factor(params, level, scale)?;
         let output = refresh(&e.encrypt(level, factor)?)?;
         Ok(Self { output, budget_bits: output.budget_bits(params), work: e.work() })
     }
@@ -49,9 +50,9 @@ impl BootstrapPlan {
     /// # Errors
     /// What bootstrapping a fresh ciphertext at the input level would report.
     pub fn simulate(&self, params: &Params) -> Result<Simulation> {
-        let e = sim::Evaluator::new(params, self.required_keys());
+        let e = sim::Evaluator::with_tensor(params, self.tensor, self.required_keys())?;
         let bootstrapper = self.prepare(&e)?;
-        let input = (self.input_level(), self.input_factor);
+        let input = (self.input_level(), self.input_scale);
         Simulation::of(&e, params, input, |x| bootstrapper.run(&e, x))
     }
 
@@ -60,7 +61,7 @@ impl BootstrapPlan {
     /// # Errors
     /// What preparing a matrix reports.
     pub fn inputs(&self, params: &Params) -> Result<Inputs> {
-        let evaluator = sim::Evaluator::new(params, self.required_keys());
+        let evaluator = sim::Evaluator::with_tensor(params, self.tensor, self.required_keys())?;
         let matrices = self.to_coeffs.iter().map(|plan| evaluator.prepare(plan));
         let to_coeffs = matrices.collect::<Result<_>>()?;
         Ok(Inputs { plan: self.clone(), evaluator, to_coeffs })
@@ -77,7 +78,7 @@ impl Inputs {
     /// [`Error::PlaintextMismatch`](crate::Error::PlaintextMismatch).
     pub fn check(&self, form: Form) -> Result<()> {
         let (e, plan) = (&self.evaluator, &self.plan);
-        let mut x = e.match_scale(&form, plan.input_level(), plan.input_factor)?;
+        let mut x = e.match_scale(&form, plan.input_level(), plan.input_scale)?;
         for (plan, matrix) in plan.to_coeffs.iter().zip(&self.to_coeffs) {
             x = plan.run(e, matrix, &x)?;
         }

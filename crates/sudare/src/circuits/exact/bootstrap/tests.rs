@@ -35,10 +35,10 @@ fn raised_chain(log_n: u32, t: Modulus) -> Spec {
     Spec { q_bits, upper: Some(raised), ..chain(log_n, t) }
 }
 
-struct Bootstrapping {
+struct Bootstrapping<E: IntegerOps = exact::Evaluator> {
     session: Session,
     encoder: IntegerEncoder,
-    bootstrapper: Bootstrapper<exact::Evaluator>,
+    bootstrapper: Bootstrapper<E>,
 }
 
 impl Bootstrapping {
@@ -50,7 +50,22 @@ impl Bootstrapping {
         let bootstrapper = plan.prepare(&session.evaluator).unwrap();
         Self { session, encoder, bootstrapper }
     }
+}
 
+impl Bootstrapping<bfv::Evaluator> {
+    /// With the product of BFV, and an evaluator of that.
+    fn scaled(spec: &BootstrapSpec, chain: Spec, seed: u8) -> (bfv::Evaluator, Self) {
+        let params = Params::new(chain.clone()).unwrap();
+        let plan = spec.plan_with(&params, Tensor::Scaled, Params::fresh_factor).unwrap();
+        let session = Session::with_keys(chain, seed, plan.required_keys());
+        let e = bfv::Evaluator::new(&params, session.keys.clone()).unwrap();
+        let encoder = spec.encoder(params.log_n()).unwrap();
+        let bootstrapper = plan.prepare(&e).unwrap();
+        (e, Self { session, encoder, bootstrapper })
+    }
+}
+
+impl<E: IntegerOps> Bootstrapping<E> {
     fn encrypt(&mut self, values: &[u128], level: Level, factor: Unit) -> Ciphertext {
         let plain = self.encode(values);
         self.session.encrypt_at(&plain, level, factor)
@@ -198,6 +213,48 @@ fn factors_of_inputs_are_kept() {
     }
 }
 
+/// Both pipelines give every slot, and what their simulations say of results.
+#[test]
+fn either_product_bootstraps_every_slot() {
+    for (p, r, log_slots, raised) in
+        [(257, 1, 6, false), (257, 1, 6, true), (17, 2, 3, false), (31, 1, 4, true)]
+    {
+        let spec = spec(p, r, log_slots);
+        let chain = if raised { raised_chain } else { chain }(LOG_N, spec.modulus);
+        let mut b = Bootstrapping::new(&spec, chain, 10);
+        let (params, t) = (b.session.params.clone(), spec.modulus);
+        let plan = spec.plan_with(&params, Tensor::Scaled, Params::fresh_factor).unwrap();
+        let planned = b.bootstrapper.plan().clone();
+        // The same keys and levels serve both.
+        assert_eq!(plan.required_keys(), planned.required_keys());
+        assert_eq!(plan.output_level(), planned.output_level());
+        let e = bfv::Evaluator::new(&params, b.session.keys.clone()).unwrap();
+        let bootstrapper = plan.prepare(&e).unwrap();
+        let level = plan.input_level();
+        let values = b.random();
+        let a = b.encrypt(&values, level, params.fresh_factor(level, t).unwrap());
+        let fresh = bootstrapper.run(&e, &a).unwrap();
+        assert_eq!(b.decrypt(&fresh), values, "{t}");
+        assert!(e.factor(&fresh).unwrap().matches(Unit::one(t)));
+        let simulated = plan.simulate(&params).unwrap();
+        assert_eq!(simulated.output, fresh.form(), "{t}");
+        let a = b.encrypt(&values, level, params.factor_at(level, t).unwrap());
+        let plain = b.bootstrapper.run(&b.session.evaluator, &a).unwrap();
+        assert_eq!(b.decrypt(&plain), values, "{t}");
+        assert_eq!(planned.simulate(&params).unwrap().output, plain.form(), "{t}");
+        // What is left computes, and is bootstrapped again; of another factor, too.
+        let square = e.mul_rescale(&fresh, &fresh).unwrap();
+        let squares: Vec<u128> = values.iter().map(|&x| t.mul(x, x)).collect();
+        assert_eq!(b.decrypt(&square), squares);
+        let read = exact::Evaluator::with_factor(e.exact(), &square, Unit::new(3, t).unwrap());
+        let read = read.unwrap();
+        let again = bootstrapper.run_many(&e, &[square.clone(), read.clone()]).unwrap();
+        assert_eq!(b.decrypt(&again[0]), squares);
+        assert_eq!(b.decrypt(&again[1]), b.decrypt(&read));
+        assert!(plan.inputs(&params).unwrap().check(square.form()).is_ok());
+    }
+}
+
 /// The scale-invariant product goes on with what the product of BGV bootstrapped, and its results are
 /// bootstrapped as those of that product are.
 #[test]
@@ -302,7 +359,11 @@ fn check_promises(set: &BootstrapPreset) {
     for key in plan.required_keys().key_security(params.rlwe()).unwrap() {
         assert!(key.security_bits >= 128.0, "{name}: {key:?}");
     }
-    assert_eq!(choose::check_errors(&plan, &params), Ok(()), "{name}");
+    let scaled = set.bootstrap.plan_with(&params, Tensor::Scaled, Params::fresh_factor).unwrap();
+    for plan in [plan, scaled] {
+        let tensor = plan.tensor();
+        assert_eq!(choose::check_errors(&plan, &params), Ok(()), "{name}, {tensor:?}");
+    }
 }
 
 #[test]
@@ -413,6 +474,35 @@ fn named_sets_bootstrap_every_slot() {
 fn named_sets_of_the_large_ring_bootstrap_every_slot() {
     for set in presets().iter().filter(|set| set.preset.spec.log_n == 16) {
         check_set(set);
+    }
+}
+
+/// By the product of BFV, and products of that down to the last level.
+fn check_scaled_set(set: &BootstrapPreset) {
+    let name = &set.preset.name;
+    let (e, mut b) = Bootstrapping::scaled(&set.bootstrap, set.preset.spec.clone(), 11);
+    let (t, level) = (set.bootstrap.modulus, b.bootstrapper.plan().input_level());
+    let factor = b.session.params.fresh_factor(level, t).unwrap();
+    for _ in 0..2 {
+        let mut expected = b.random();
+        let a = b.encrypt(&expected, level, factor);
+        let mut x = b.bootstrapper.run(&e, &a).unwrap();
+        assert!(b.decrypt(&x) == expected, "{name}");
+        while x.level() > level {
+            x = e.mul_rescale(&x, &x).unwrap();
+            expected.iter_mut().for_each(|v| *v = t.mul(*v, *v));
+            assert!(b.decrypt(&x) == expected, "{name}, level {}", x.level());
+        }
+        let again = b.bootstrapper.run(&e, &x).unwrap();
+        assert!(b.decrypt(&again) == expected, "{name}, again");
+    }
+}
+
+#[test]
+#[ignore = "takes minutes and gigabytes"]
+fn named_sets_bootstrap_by_the_product_of_bfv() {
+    for set in presets().iter().filter(|set| set.preset.spec.log_n < 16) {
+        check_scaled_set(set);
     }
 }
 

@@ -2,19 +2,19 @@ use super::{DigitRemoval, Step};
 use crate::{
     Result,
     circuits::exact::{IntegerOps, PolynomialPlan},
-    exact::{Params, Unit, rules::match_rings},
+    exact::{Params, Tensor, Unit, rules::match_rings},
     rlwe::{KeyRequest, Level, Scale as _},
 };
 
-/// How to apply a [`DigitRemoval`] to ciphertexts of one level and factor: the result has the same
-/// factor, modulo `p^(e - v)`.
+/// How to apply a [`DigitRemoval`] to ciphertexts of one level and scale: the result has the same
+/// scale, modulo `p^(e - v)`.
 ///
-/// Digits keep the factor of the input, reduced to their moduli: read modulo `p^e` they are
-/// multiples of a power of `p`, which factors that agree modulo the quotient multiply alike.
+/// Digits keep the scale of the input, reduced to their moduli: read modulo `p^e` they are
+/// multiples of a power of `p`, which scales that agree modulo the quotient multiply alike.
 #[derive(Debug, Clone)]
 pub struct RemovalPlan {
     removal: DigitRemoval,
-    factor: Unit,
+    scale: Unit,
     level: Level,
     output_level: Level,
     /// Of the polynomials, in the order of the steps.
@@ -24,16 +24,32 @@ pub struct RemovalPlan {
 const OP: &str = "digit removal";
 
 impl DigitRemoval {
-    /// Fixes levels for ciphertexts of this level and factor.
+    /// As [`DigitRemoval::plan_with`], for evaluators with the product of BGV: the scale is the
+    /// factor.
+    ///
+    /// # Errors
+    /// As [`DigitRemoval::plan_with`].
+    pub fn plan(&self, params: &Params, level: Level, factor: Unit) -> Result<RemovalPlan> {
+        self.plan_with(params, Tensor::Plain, level, factor)
+    }
+
+    /// Fixes levels for ciphertexts of this level and scale ([`Tensor::scale`]), for evaluators with
+    /// one of the products.
     ///
     /// # Errors
     /// [`Error::LevelExhausted`](crate::Error::LevelExhausted) if the [depth](DigitRemoval::depth)
-    /// exceeds the level; [`Error::PlaintextMismatch`](crate::Error::PlaintextMismatch) for a factor
+    /// exceeds the level; [`Error::PlaintextMismatch`](crate::Error::PlaintextMismatch) for a scale
     /// modulo something else;
     /// [`Error::PlaintextModulusNotCoprime`](crate::Error::PlaintextModulusNotCoprime).
-    pub fn plan(&self, params: &Params, level: Level, factor: Unit) -> Result<RemovalPlan> {
+    pub fn plan_with(
+        &self,
+        params: &Params,
+        tensor: Tensor,
+        level: Level,
+        scale: Unit,
+    ) -> Result<RemovalPlan> {
         let ring = |t| (t, params.log_n());
-        match_rings(OP, ring(factor.modulus()), ring(self.modulus))?;
+        match_rings(OP, ring(scale.modulus()), ring(self.modulus))?;
         let mut polynomials = Vec::new();
         // Of values so far.
         let mut levels = vec![level];
@@ -41,7 +57,7 @@ impl DigitRemoval {
             levels.push(match step {
                 Step::Evaluate { value, polynomial } => {
                     let t = polynomial.modulus();
-                    let (chain, own) = (params.chain(t)?, factor.reduced(t));
+                    let (chain, own) = (tensor.chain(params, t)?, scale.reduced(t));
                     let (coeffs, level) = (polynomial.centered(), levels[*value]);
                     let plan = PolynomialPlan::new(&coeffs, &chain, level, own, |_| Ok(own))?;
                     let level = plan.output_level();
@@ -54,7 +70,7 @@ impl DigitRemoval {
             });
         }
         let output_level = levels.last().copied().unwrap_or(level);
-        Ok(RemovalPlan { removal: self.clone(), factor, level, output_level, polynomials })
+        Ok(RemovalPlan { removal: self.clone(), scale, level, output_level, polynomials })
     }
 }
 
@@ -94,10 +110,10 @@ impl RemovalPlan {
     /// Removes digits from each slot of `x`, or from its only coefficient if it is a constant.
     ///
     /// # Errors
-    /// [`Error::FactorMismatch`](crate::Error::FactorMismatch) for another factor than planned, and
+    /// [`Error::FactorMismatch`](crate::Error::FactorMismatch) for another scale than planned, and
     /// what the evaluator refuses.
     pub fn run<E: IntegerOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
-        e.scale(x).check_matches(self.factor, OP)?;
+        e.scale(x).check_matches(self.scale, OP)?;
         let mut polynomials = self.polynomials.iter();
         let evaluate = |x: &E::Ct, _: &_| match polynomials.next() {
             Some(plan) => plan.run(e, x),
@@ -105,8 +121,8 @@ impl RemovalPlan {
         };
         self.removal.run(x, evaluate, |x, digits, to| {
             let rest = digits.iter().try_fold(x.clone(), |rest, digit| {
-                let digit = e.with_plaintext_modulus(digit, self.factor.modulus())?;
-                e.sub(&rest, &e.with_scale(&digit, self.factor)?)
+                let digit = e.with_plaintext_modulus(digit, self.scale.modulus())?;
+                e.sub(&rest, &e.with_scale(&digit, self.scale)?)
             })?;
             e.with_plaintext_modulus(&rest, to)
         })
@@ -117,17 +133,22 @@ impl RemovalPlan {
 mod tests {
     use super::*;
     use crate::{
-        Error,
+        Error, bfv,
         exact::{BatchEncoder, IntegerEncoder, Modulus, PlainPoly, Spec, tests::Session},
     };
 
     fn session(t: Modulus, removal: &DigitRemoval) -> (RemovalPlan, Session) {
+        session_for(t, removal, Tensor::Plain)
+    }
+
+    fn session_for(t: Modulus, removal: &DigitRemoval, tensor: Tensor) -> (RemovalPlan, Session) {
         let bits = t.log2() + 25.0;
         let spec = Spec::uniform(5, t, bits, removal.depth() as usize + 1, bits, vec![55.0; 2]);
         let spec = Spec { insecure: true, ..spec };
         let params = Params::new(spec.clone()).unwrap();
         let (top, factor) = (params.top(), params.fresh_factor(params.top(), t).unwrap());
-        let plan = removal.plan(&params, top, factor).unwrap();
+        let scale = tensor.scale(&params, top, factor).unwrap();
+        let plan = removal.plan_with(&params, tensor, top, scale).unwrap();
         assert_eq!(top.0 - plan.output_level().0, removal.depth());
         let keys = plan.required_keys(&params);
         (plan, Session::with_exactly(spec, 5, &keys))
@@ -165,6 +186,28 @@ mod tests {
                 }
                 _ => assert_eq!(plain, PlainPoly::constant(out, 5, expected[0]).unwrap()),
             }
+        }
+    }
+
+    /// The product of BFV gives what that of BGV does, at the same levels.
+    #[test]
+    fn digits_are_removed_by_either_product() {
+        for (p, e, v) in [(5, 6, 3), (17, 4, 2), (2, 8, 5)] {
+            let t = Modulus::new(p, e).unwrap();
+            let removal = DigitRemoval::new(t, v).unwrap();
+            let (plan, mut s) = session_for(t, &removal, Tensor::Scaled);
+            let bfv = bfv::Evaluator::new(&s.params, s.keys.clone()).unwrap();
+            let x = t.value() / 3 + 7;
+            let a = s.encrypt(&PlainPoly::constant(t, 5, t.centered(x)).unwrap());
+            let found = plan.run(&bfv, &a).unwrap();
+            assert_eq!(found.level(), plan.output_level());
+            let out = removal.output_modulus();
+            assert!(bfv.factor(&found).unwrap().matches(bfv.factor(&a).unwrap().reduced(out)));
+            let expected = removal.evaluate(x).unwrap();
+            s.assert_holds(&found, &PlainPoly::from_unsigned(out, 5, &[expected]).unwrap());
+            // Its chain of scales is that of no other evaluator.
+            let other = plan.run(&s.evaluator, &a).unwrap_err();
+            assert!(matches!(other, Error::FactorMismatch { .. }), "{other}");
         }
     }
 

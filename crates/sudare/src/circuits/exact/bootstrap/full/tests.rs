@@ -1,5 +1,6 @@
 use super::*;
 use crate::{
+    bfv,
     circuits::exact::{
         bootstrap::{choose::check_refreshed, tests::spec},
         sim,
@@ -109,6 +110,24 @@ fn every_coefficient_comes_back() {
         }
         let elements = b.random();
         b.check(&elements, b.session.params.top());
+    }
+}
+
+#[test]
+fn either_product_bootstraps_every_coefficient() {
+    for (p, r, log_n, log_slots) in [(17, 1, 6, 3), (31, 1, 6, 4)] {
+        let spec = spec(p, r, log_slots);
+        let mut b = Bootstrapping::new(&spec, chain(log_n, spec.modulus), 5);
+        let (params, t) = (b.session.params.clone(), spec.modulus);
+        let plan = spec.plan_full_with(&params, Tensor::Scaled, Params::fresh_factor).unwrap();
+        assert_eq!(plan.required_keys(), b.bootstrapper.plan().required_keys());
+        let e = bfv::Evaluator::new(&params, b.session.keys.clone()).unwrap();
+        let (elements, level) = (b.random(), plan.input_level());
+        let a = b.encrypt(&elements, level, params.fresh_factor(level, t).unwrap());
+        let fresh = plan.prepare(&e).unwrap().run(&e, &a).unwrap();
+        assert!(b.decrypt(&fresh) == elements, "{t}");
+        assert!(e.factor(&fresh).unwrap().matches(Unit::one(t)));
+        assert_eq!(plan.simulate(&params).unwrap().output, fresh.form());
     }
 }
 
