@@ -1,8 +1,8 @@
 use super::*;
 use crate::{
     bfv,
-    exact::{Ciphertext, PlainPoly, Spec, tests::Session},
-    rlwe::UpperSpec,
+    exact::{Ciphertext, NoiseBound, PlainPoly, Spec, tests::Session},
+    rlwe::{SecretDistribution, UpperSpec},
 };
 use sudare_arith::prng::Stream;
 
@@ -252,6 +252,65 @@ fn either_product_bootstraps_every_slot() {
         assert_eq!(b.decrypt(&again[0]), squares);
         assert_eq!(b.decrypt(&again[1]), b.decrypt(&read));
         assert!(plan.inputs(&params).unwrap().check(square.form()).is_ok());
+    }
+}
+
+/// The steps of one bootstrapping: `log2` of the bound of the error after each, and of the error.
+fn ledger<E: IntegerOps<Ct = Ciphertext>>(
+    e: &E,
+    b: &Bootstrapping<E>,
+    a: &Ciphertext,
+) -> Vec<(Stage, [f64; 2])> {
+    let Bootstrapper { plan, to_coeffs, to_slots } = &b.bootstrapper;
+    let mut steps = Vec::new();
+    let mut note = |stage, x: Ciphertext| {
+        steps.push((stage, [x.noise().log2(), b.session.decryptor.noise(&x).unwrap()]));
+        x
+    };
+    let (mut x, _) = accept(e, a, plan.input_level(), plan.input_scale).unwrap();
+    for (plan, matrix) in plan.to_coeffs.iter().zip(to_coeffs) {
+        x = note(Stage::SlotsToCoeffs, plan.run(e, matrix, &x).unwrap());
+    }
+    x = note(Stage::Raise, e.raise_transform(&x, &to_slots[0]).unwrap());
+    if let Some((trace, multiple)) = &plan.trace {
+        let selected = e.with_scale(&trace.run(e, &x).unwrap(), *multiple).unwrap();
+        x = note(Stage::CoeffsToSlots, selected);
+    }
+    for (plan, matrix) in plan.to_slots.iter().zip(to_slots).skip(1) {
+        x = note(Stage::CoeffsToSlots, plan.run(e, matrix, &x).unwrap());
+    }
+    x = note(Stage::DigitRemoval, plan.removal.run(e, &x).unwrap());
+    assert_eq!(x.noise(), b.bootstrapper.run(e, a).unwrap().noise());
+    steps
+}
+
+/// What each step is predicted to leave of the budget is there, and up to twelve bits more, at levels
+/// so small that errors are more than those of rounding.
+#[test]
+fn errors_of_each_step_are_within_bounds() {
+    fn levels(spec: &BootstrapSpec, log_n: u32) -> Spec {
+        let rounding = NoiseBound::rounding(log_n, SecretDistribution::UniformTernary);
+        let bits = spec.high().unwrap().log2() + rounding.canonical_log2() + 3.0;
+        let levels = Spec::uniform(log_n, spec.modulus, 52.0, 13, bits, vec![55.0; 3]);
+        Spec { insecure: true, ..levels }
+    }
+    fn check<E: IntegerOps<Ct = Ciphertext>>(e: &E, mut b: Bootstrapping<E>) {
+        let (level, t) = (b.bootstrapper.plan().input_level(), b.encoder.modulus());
+        let factor = b.session.params.fresh_factor(level, t).unwrap();
+        for _ in 0..3 {
+            let values = b.random();
+            let a = b.encrypt(&values, level, factor);
+            let steps = ledger(e, &b, &a);
+            assert!(steps.iter().all(|(_, [bound, found])| found <= bound), "{steps:?}");
+            assert!(steps.iter().all(|(_, [bound, found])| bound - found < 12.0), "{steps:?}");
+        }
+    }
+    for (p, r, log_slots, log_n) in [(257, 1, 6, LOG_N), (31, 1, 4, LOG_N), (257, 1, 7, 10)] {
+        let spec = spec(p, r, log_slots);
+        let b = Bootstrapping::new(&spec, levels(&spec, log_n), 12);
+        check(&b.session.evaluator.clone(), b);
+        let (e, b) = Bootstrapping::scaled(&spec, levels(&spec, log_n), 12);
+        check(&e, b);
     }
 }
 
