@@ -21,6 +21,12 @@ pub fn finite(text: &str) -> Result<f64, &'static str> {
     number.ok_or("a number such as 2.5 is needed")
 }
 
+/// Reads so many GiB as bytes.
+pub fn gibibytes(text: &str) -> Result<u64, &'static str> {
+    let number = text.parse().ok().filter(|&gib: &f64| gib > 0.0 && gib < 1e9);
+    number.map(|gib| (gib * f64::from(1 << 30)) as u64).ok_or("a number such as 2.5 is needed")
+}
+
 /// Reads the weights of classes, such as 1,2.5.
 pub fn class_weights(text: &str) -> Result<Vec<f64>, &'static str> {
     let positive = |text: &str| text.parse().ok().filter(|&w: &f64| w.is_finite() && w > 0.0);

@@ -1,7 +1,10 @@
-use crate::output::{self, Output, say};
+use crate::{
+    commands::server::{job_program, memory_for_jobs},
+    output::{self, Output, say},
+    values::gibibytes,
+};
 use serde::Serialize;
 use std::{
-    ffi::OsString,
     net::SocketAddr,
     path::{Path, PathBuf},
     time::Duration,
@@ -9,16 +12,12 @@ use std::{
 use sudare_arith::par;
 use sudare_roles::{
     error::{Error, Result},
-    machine,
     receipt::SigningKey,
 };
 use sudare_server::{
-    Config, CpuLimits, Kept, Limits, Origin, Place, Program, Records, SECONDS_A_DAY, Seconds,
+    Config, CpuLimits, Kept, Limits, Origin, Owner, Place, Records, SECONDS_A_DAY, Seconds,
     TlsFiles, Token,
 };
-
-/// Of the memory of the machine, the part that jobs leave free if it is not said.
-const FREE_MEMORY: u64 = 4;
 
 /// Serve clients over HTTP: they upload keys and tables, and this machine computes
 ///
@@ -58,9 +57,12 @@ pub struct Args {
     /// Memory that jobs may take together, in GiB; three quarters of the machine's if left out
     #[arg(long, value_name = "GIB", value_parser = gibibytes)]
     memory: Option<u64>,
-    /// Jobs that are computed at a time, each on all threads
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..))]
+    /// Jobs that are computed here at a time, each on all threads; 0 leaves them to workers (`sudare work`)
+    #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: u16,
+    /// Seconds after which a job is given to others whose worker has not renewed its lease
+    #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    lease: u32,
     /// What a tenant may have here, in GiB
     #[arg(long, value_name = "GIB", default_value = "64", value_parser = gibibytes)]
     tenant_bytes: u64,
@@ -92,7 +94,7 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Step {
-    /// Who may ask: tokens of tenants
+    /// Who may ask: tokens of tenants, and of workers
     #[command(subcommand)]
     Token(TokenStep),
     /// Show the public key by which clients check receipts, and make the key if there is none
@@ -118,10 +120,13 @@ enum Step {
 #[derive(Debug, clap::Subcommand)]
 enum TokenStep {
     /// Make a token, and show it once: the server keeps a digest of it alone
-    #[command(
-        after_help = "Example: sudare serve token add --folder store --tenant clinic > clinic.token"
-    )]
+    #[command(after_help = "Examples:\n  \
+        sudare serve token add --folder store --tenant clinic > clinic.token\n  \
+        sudare serve token add --folder store --worker north > north.token")]
     Add {
+        /// Folder of the server, made if it does not exist
+        #[arg(long, value_name = "DIR")]
+        folder: PathBuf,
         #[command(flatten)]
         of: Of,
         /// Days after which it ends; never if left out
@@ -134,16 +139,22 @@ enum TokenStep {
         /// Folder of the server
         #[arg(long, value_name = "DIR")]
         folder: PathBuf,
-        /// Whose; of all if left out
-        #[arg(long, value_name = "NAME")]
+        /// Those of this tenant; of all if left out
+        #[arg(long, value_name = "NAME", conflicts_with = "worker")]
         tenant: Option<String>,
+        /// Those of this worker
+        #[arg(long, value_name = "NAME")]
+        worker: Option<String>,
     },
-    /// Forget a token of a tenant, or all of them: they are refused from then on
+    /// Forget a token of a tenant or a worker, or all of them: they are refused from then on
     #[command(after_help = "Example: sudare serve token revoke --folder store --tenant clinic")]
     Revoke {
+        /// Folder of the server
+        #[arg(long, value_name = "DIR")]
+        folder: PathBuf,
         #[command(flatten)]
         of: Of,
-        /// The name of the token, as `list` has it; all of the tenant if left out
+        /// The name of the token, as `list` has it; all of the owner if left out
         name: Option<String>,
     },
 }
@@ -170,23 +181,32 @@ fn head(text: &str) -> core::result::Result<(u64, String), &'static str> {
 
 /// Whose token it is.
 #[derive(Debug, clap::Args)]
+#[group(required = true, multiple = false)]
 struct Of {
-    /// Folder of the server, made if it does not exist
-    #[arg(long, value_name = "DIR")]
-    folder: PathBuf,
-    /// The tenant: letters from a to z, digits and -
+    /// A tenant, who sends keys and tables and asks for jobs: letters from a to z, digits and -
     #[arg(long, value_name = "NAME")]
-    tenant: String,
+    tenant: Option<String>,
+    /// A worker, which does jobs on another machine (`sudare work`) and nothing else: such letters, too
+    #[arg(long, value_name = "NAME")]
+    worker: Option<String>,
+}
+
+/// The owner of a token, of whom one is named at most.
+fn owner(tenant: &Option<String>, worker: &Option<String>) -> Option<Owner> {
+    let tenant = tenant.clone().map(Owner::Tenant);
+    tenant.or_else(|| worker.clone().map(Owner::Worker))
+}
+
+impl Of {
+    fn owner(&self) -> Result<Owner> {
+        owner(&self.tenant, &self.worker)
+            .ok_or_else(|| Error::Usage("--tenant or --worker is needed".into()))
+    }
 }
 
 fn seconds(text: &str) -> core::result::Result<f64, &'static str> {
     let number = text.parse().ok().filter(|&seconds: &f64| (0.0..1e12).contains(&seconds));
     number.ok_or("a number of seconds is needed")
-}
-
-fn gibibytes(text: &str) -> core::result::Result<u64, &'static str> {
-    let number = text.parse().ok().filter(|&gib: &f64| gib > 0.0 && gib < 1e9);
-    number.map(|gib| (gib * f64::from(1 << 30)) as u64).ok_or("a number such as 2.5 is needed")
 }
 
 /// Whether Ctrl-C is the server's own, which ends by it as by SIGTERM.
@@ -197,7 +217,8 @@ pub fn minds_interrupts(args: &Args) -> bool {
 #[derive(Serialize)]
 struct Added<'a> {
     name: &'a str,
-    tenant: &'a str,
+    #[serde(flatten)]
+    owner: &'a Owner,
     token: &'a str,
     expires: Option<Seconds>,
 }
@@ -205,7 +226,8 @@ struct Added<'a> {
 #[derive(Serialize)]
 struct Listed {
     name: String,
-    tenant: String,
+    #[serde(flatten)]
+    owner: Owner,
     created: Seconds,
     expires: Option<Seconds>,
 }
@@ -250,7 +272,6 @@ struct Serving<'a> {
 
 fn serve(args: &Args, output: Output) -> Result<()> {
     let folder = args.folder.clone().ok_or_else(|| Error::Usage("--folder is needed".into()))?;
-    let memory = || machine::memory_bytes().map(|all| all.saturating_sub(all / FREE_MEMORY));
     let config = Config {
         key: key_path(&folder, args.key.as_deref())?,
         folder,
@@ -262,8 +283,9 @@ fn serve(args: &Args, output: Output) -> Result<()> {
             .zip(args.tls_key.clone())
             .map(|(certificate, key)| TlsFiles { certificate, key }),
         limits: Limits {
-            memory_bytes: args.memory.or_else(memory).unwrap_or(u64::MAX),
+            memory_bytes: args.memory.unwrap_or_else(memory_for_jobs),
             running_jobs: args.jobs.into(),
+            lease_seconds: args.lease,
             tenant_bytes: args.tenant_bytes,
             tenant_jobs: args.tenant_jobs,
             tenant_requests: args.tenant_requests,
@@ -277,30 +299,13 @@ fn serve(args: &Args, output: Output) -> Result<()> {
             threads: par::threads(),
             origins: args.allow_origin.clone(),
         },
-        program: program()?,
+        program: job_program()?,
     };
     sudare_server::serve(config, |place| {
         let text = |serving: &Serving<'_>| format!("listening at {}\n", serving.listening);
         // Whoever reads it may have gone.
         let _ = output.write(&Serving { listening: place }, text);
     })
-}
-
-/// The variable of the environment in which Python says how it was started: the system tells of the
-/// program alone, and not of the environment of packages that it belongs to.
-const PYTHON: &str = "SUDARE_PYTHON";
-
-/// This program, or the Python that runs it.
-fn program() -> Result<Program> {
-    let file = std::env::current_exe();
-    let file = file.map_err(|error| Error::io("find", Path::new("this program"), error))?;
-    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let (file, module): (_, &[&str]) = match name.starts_with("python") {
-        true => (std::env::var_os(PYTHON).map_or(file, PathBuf::from), &["-m", "sudare"]),
-        false => (file, &[]),
-    };
-    let args = module.iter().chain(&["serve", "job"]).map(OsString::from).collect();
-    Ok(Program { file, args })
 }
 
 fn records(folder: &Path) -> Result<Records> {
@@ -328,32 +333,35 @@ fn audit(args: &AuditArgs, output: Output) -> Result<()> {
 
 fn token(step: &TokenStep, output: Output) -> Result<()> {
     match step {
-        TokenStep::Add { of: Of { folder, tenant }, days } => {
-            sudare_server::check_tenant(tenant)?;
+        TokenStep::Add { folder, of, days } => {
+            let owner = of.owner()?;
+            owner.check()?;
             let (token, now) = (Token::random()?, sudare_server::now());
             let expires = days
                 .map(|days| now.saturating_add(Seconds::from(days).saturating_mul(SECONDS_A_DAY)));
-            records(folder)?.add_token(&token.kept(tenant.clone(), now, expires))?;
+            records(folder)?.add_token(&token.kept(owner.clone(), now, expires))?;
             let text = token.text();
-            let added = Added { name: token.id(), tenant, token: &text, expires };
+            let added = Added { name: token.id(), owner: &owner, token: &text, expires };
             if !output.json {
-                say("this is shown once: keep it where the tenant alone can read it");
+                say("this is shown once: keep it where its owner alone can read it");
             }
             output.write(&added, |added| format!("{}\n", added.token))
         }
-        TokenStep::List { folder, tenant } => {
-            let tokens = records(folder)?.tokens(tenant.as_deref())?;
-            let listed = tokens.into_iter().map(|Kept { id, tenant, created, expires, .. }| {
-                Listed { name: id, tenant, created, expires }
+        TokenStep::List { folder, tenant, worker } => {
+            let tokens = records(folder)?.tokens(owner(tenant, worker).as_ref())?;
+            let listed = tokens.into_iter().map(|Kept { id, owner, created, expires, .. }| {
+                Listed { name: id, owner, created, expires }
             });
             output.write(&listed.collect::<Vec<_>>(), |listed| list_text(listed))
         }
-        TokenStep::Revoke { of: Of { folder, tenant }, name } => {
-            let revoked = records(folder)?.revoke(tenant, name.as_deref())?;
+        TokenStep::Revoke { folder, of, name } => {
+            let owner = of.owner()?;
+            let revoked = records(folder)?.revoke(&owner, name.as_deref())?;
             if revoked == 0 {
                 let name = name.as_deref().unwrap_or("any");
                 return Err(Error::Usage(format!(
-                    "{tenant} has no token {name}: `sudare serve token list` has all"
+                    "{} has no token {name}: `sudare serve token list` has all",
+                    owner.name()
                 )));
             }
             let text = |revoked: &Revoked| format!("{} revoked\n", revoked.revoked);
@@ -372,7 +380,11 @@ fn list_text(listed: &[Listed]) -> String {
                 _ => "ended".into(),
             });
         let made = format!("{} ago", days(now.saturating_sub(token.created)));
-        vec![token.name.clone(), token.tenant.clone(), made, ends]
+        let of = match &token.owner {
+            Owner::Tenant(_) => "tenant",
+            Owner::Worker(_) => "worker",
+        };
+        vec![token.name.clone(), of.into(), token.owner.name().into(), made, ends]
     });
-    output::table(&["token", "tenant", "made", "ends"], &rows.collect::<Vec<_>>())
+    output::table(&["token", "of", "name", "made", "ends"], &rows.collect::<Vec<_>>())
 }

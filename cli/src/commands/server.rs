@@ -1,11 +1,24 @@
-//! What the commands of the server share: the files that they read and write.
+//! What the commands of the server share: the files that they read and write, and what does jobs.
 
-use std::path::{Path, PathBuf};
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
 use sudare_roles::{
-    error::Result,
+    error::{Error, Result},
     files::{Access, NewFile},
+    machine,
     server::{Inputs, Session},
 };
+use sudare_server::Program;
+
+/// Of the memory of the machine, the part that jobs leave free if it is not said.
+const FREE_MEMORY: u64 = 4;
+
+/// Bytes of memory that jobs may take together if it is not said.
+pub fn memory_for_jobs() -> u64 {
+    machine::memory_bytes().map_or(u64::MAX, |all| all.saturating_sub(all / FREE_MEMORY))
+}
 
 /// Files that a computation reads and writes.
 #[derive(Debug, clap::Args)]
@@ -49,4 +62,21 @@ impl Files {
         };
         Ok((Session::open(&inputs)?, output))
     }
+}
+
+/// The variable of the environment in which Python says how it was started: the system tells of the
+/// program alone, and not of the environment of packages that it belongs to.
+const PYTHON: &str = "SUDARE_PYTHON";
+
+/// What does a job in a process of its own: this program, or the Python that runs it.
+pub fn job_program() -> Result<Program> {
+    let file = std::env::current_exe();
+    let file = file.map_err(|error| Error::io("find", Path::new("this program"), error))?;
+    let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let (file, module): (_, &[&str]) = match name.starts_with("python") {
+        true => (std::env::var_os(PYTHON).map_or(file, PathBuf::from), &["-m", "sudare"]),
+        false => (file, &[]),
+    };
+    let args = module.iter().chain(&["serve", "job"]).map(OsString::from).collect();
+    Ok(Program { file, args })
 }

@@ -12,7 +12,7 @@ use crate::{
 use std::{
     ffi::OsStr,
     fs::{self, File},
-    io::{Read, Seek},
+    io::{self, Read, Seek},
     path::{Path, PathBuf},
 };
 use sudare::ckks::{Ciphertext, serial::Kind};
@@ -27,6 +27,88 @@ const SUFFIX: &str = ".ct";
 
 /// The weights after an iteration are named so, and how many are done.
 const WEIGHTS_PREFIX: &str = "weights-";
+
+/// A file in a folder of states, by its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StateFile {
+    /// The weights after so many iterations.
+    Weights(u32),
+    /// The state after so many iterations.
+    State(u32),
+}
+
+impl StateFile {
+    /// How it is named in its folder.
+    #[must_use]
+    pub fn name(self) -> String {
+        let (prefix, iterations) = match self {
+            Self::Weights(iterations) => (WEIGHTS_PREFIX, iterations),
+            Self::State(iterations) => (PREFIX, iterations),
+        };
+        format!("{prefix}{iterations:06}{SUFFIX}")
+    }
+
+    /// The file of this name, if there can be one.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        let iterations = |prefix| name.strip_prefix(prefix)?.strip_suffix(SUFFIX)?.parse().ok();
+        let weights = iterations(WEIGHTS_PREFIX).map(Self::Weights);
+        let found = weights.or_else(|| iterations(PREFIX).map(Self::State));
+        found.filter(|file| file.name() == name)
+    }
+
+    /// Those in a folder, the weights and then the states, each in order; none if there is no folder.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn all_in(folder: &Path) -> Result<Vec<Self>> {
+        let mut files: Vec<_> = paths(folder)?.iter().filter_map(|path| Self::of(path)).collect();
+        files.sort_unstable();
+        Ok(files)
+    }
+
+    fn of(path: &Path) -> Option<Self> {
+        Self::of_name(path.file_name()?.to_str()?)
+    }
+}
+
+/// What is in a folder; nothing if there is none.
+fn paths(folder: &Path) -> Result<Vec<PathBuf>> {
+    let io = |error| Error::io("read", folder, error);
+    let entries = match fs::read_dir(folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(io)?,
+    };
+    entries.map(|entry| Ok(entry.map_err(io)?.path())).collect()
+}
+
+/// Keeps in a folder the state after so many iterations and the one before; what another training or a
+/// run that was killed left goes. Weights stay.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn remove_other_states(folder: &Path, iterations: u32) -> Result<()> {
+    let remove =
+        |path: &Path| fs::remove_file(path).map_err(|error| Error::io("remove", path, error));
+    let files = StateFile::all_in(folder)?;
+    let states: Vec<_> =
+        files.into_iter().filter(|file| matches!(file, StateFile::State(_))).collect();
+    let now = states.partition_point(|file| *file <= StateFile::State(iterations));
+    let surplus = now.saturating_sub(KEPT);
+    for (at, file) in states.iter().enumerate() {
+        if at < surplus || at >= now {
+            remove(&folder.join(file.name()))?;
+        }
+    }
+    for path in paths(folder)? {
+        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+        let begun = [PREFIX, WEIGHTS_PREFIX].map(|prefix| format!(".{prefix}"));
+        if begun.iter().any(|begun| name.starts_with(begun)) && name.ends_with(".part") {
+            remove(&path)?;
+        }
+    }
+    Ok(())
+}
 
 /// The states of a training in a folder that is this process's own.
 pub struct Checkpoints {
@@ -128,7 +210,7 @@ impl Checkpoints {
     ) -> Result<Vec<Ciphertext>> {
         let (first, models) = (plan.job().spec.label_iterations(), plan.job().spec.models());
         let read = |iterations| {
-            let path = self.path(WEIGHTS_PREFIX, iterations);
+            let path = self.path(StateFile::Weights(iterations));
             let refuse = |problem: String| {
                 Error::Usage(format!(
                     "the weights after iteration {iterations} cannot be had: {problem}; leave \
@@ -151,7 +233,7 @@ impl Checkpoints {
     /// [`Error::Checkpoint`] with what the system said, and earlier states as they were.
     pub fn write<R: Read + Seek>(&self, training: &Training, server: &Session<R>) -> Result<()> {
         self.keep(&training.state, Content::Checkpoint, training.iteration, server)?;
-        self.remove_others(training.iteration)
+        remove_other_states(&self.folder, training.iteration)
     }
 
     /// Writes the weights after an iteration, before the state that it leads to.
@@ -174,8 +256,10 @@ impl Checkpoints {
         iterations: u32,
         server: &Session<R>,
     ) -> Result<()> {
-        let prefix = if content == Content::Weights { WEIGHTS_PREFIX } else { PREFIX };
-        let path = self.path(prefix, iterations);
+        let path = self.path(match content {
+            Content::Weights => StateFile::Weights(iterations),
+            _ => StateFile::State(iterations),
+        });
         let origin = Some(self.origin.clone());
         let meta = Meta { iterations, origin, ..Meta::of(server.meta.job) };
         let write = || {
@@ -189,49 +273,16 @@ impl Checkpoints {
         })
     }
 
-    fn path(&self, prefix: &str, iterations: u32) -> PathBuf {
-        self.folder.join(format!("{prefix}{iterations:06}{SUFFIX}"))
-    }
-
-    /// Keeps this state and the one before; what another training or a run that was killed left
-    /// goes.
-    fn remove_others(&self, iterations: u32) -> Result<()> {
-        let remove =
-            |path: &Path| fs::remove_file(path).map_err(|error| Error::io("remove", path, error));
-        let states = self.states()?;
-        let now = states.partition_point(|(found, _)| *found <= iterations);
-        let surplus = now.saturating_sub(KEPT);
-        for (at, (_, path)) in states.iter().enumerate() {
-            if at < surplus || at >= now {
-                remove(path)?;
-            }
-        }
-        for path in self.paths()? {
-            let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-            let begun = [PREFIX, WEIGHTS_PREFIX].map(|prefix| format!(".{prefix}"));
-            if begun.iter().any(|begun| name.starts_with(begun)) && name.ends_with(".part") {
-                remove(&path)?;
-            }
-        }
-        Ok(())
+    fn path(&self, file: StateFile) -> PathBuf {
+        self.folder.join(file.name())
     }
 
     /// The states by the iterations in their names, in order.
     fn states(&self) -> Result<Vec<(u32, PathBuf)>> {
-        let iterations = |path: &Path| {
-            let name = path.file_name()?.to_str()?;
-            name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?.parse().ok()
+        let state = |file| match file {
+            StateFile::State(iterations) => Some((iterations, self.path(file))),
+            StateFile::Weights(_) => None,
         };
-        let paths = self.paths()?.into_iter();
-        let mut states: Vec<(u32, PathBuf)> =
-            paths.filter_map(|path| Some((iterations(&path)?, path))).collect();
-        states.sort_unstable();
-        Ok(states)
-    }
-
-    fn paths(&self) -> Result<Vec<PathBuf>> {
-        let io = |error| Error::io("read", &self.folder, error);
-        let entries = fs::read_dir(&self.folder).map_err(io)?;
-        entries.map(|entry| Ok(entry.map_err(io)?.path())).collect()
+        Ok(StateFile::all_in(&self.folder)?.into_iter().filter_map(state).collect())
     }
 }

@@ -90,6 +90,13 @@ impl SigningKey {
         ServerKey(self.0.verifying_key())
     }
 
+    /// A key for something else that the server does, which says nothing of this one; `purpose` is a
+    /// text of that alone.
+    #[must_use]
+    pub fn derive(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
+        Zeroizing::new(blake3::derive_key(purpose, self.0.as_bytes()))
+    }
+
     /// Signs a statement, in which it names itself.
     ///
     /// # Errors

@@ -2,11 +2,14 @@
 //! from.
 
 mod access;
+mod body;
+mod download;
 mod jobs;
 mod objects;
 mod operation;
 mod origins;
 mod uploads;
+mod work;
 
 pub use operation::metrics_router;
 pub use uploads::sweep;
@@ -21,7 +24,7 @@ use axum::{
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
-    routing::{MethodRouter, delete, get, head, options, patch, post},
+    routing::{MethodRouter, delete, get, head, options, patch, post, put},
 };
 use serde_json::{Map, Value, json};
 
@@ -35,7 +38,7 @@ pub struct Route {
     pub summary: &'static str,
     /// Status and meaning of what it answers when it goes well.
     pub answer: (u16, &'static str),
-    /// Whether a token is needed.
+    /// Whether a token is needed: that of a tenant or, below `/v1/work`, of a worker.
     pub by_token: bool,
     handler: fn() -> MethodRouter<App>,
 }
@@ -74,6 +77,12 @@ pub const ROUTES: &[Route] = &[
     route!(head "/v1/uploads/{name}", uploads::offset, 200, "Upload-Offset", "How much of an upload is here"),
     route!(patch "/v1/uploads/{name}", uploads::append, 204, "Upload-Offset", "Send what comes next of an upload"),
     route!(delete "/v1/uploads/{name}", uploads::give_up, 204, "it is gone", "Give an upload up"),
+    route!(post "/v1/work/claim", work::claim, 200, "a job under a lease; 204 if there is none", "Claim a job, for a worker"),
+    route!(post "/v1/work/{name}/{fence}/renew", work::renew, 200, "seconds until the lease ends", "Renew the lease of a job, with how far it is"),
+    route!(post "/v1/work/{name}/{fence}/leave", work::leave, 204, "it is left", "Leave a job without a result"),
+    route!(put "/v1/work/{name}/{fence}/result/{digest}", work::finish, 204, "the job is done", "Hand the result of a job in"),
+    route!(put "/v1/work/{name}/{fence}/states/{file}/{digest}", work::keep_state, 204, "it is kept", "Leave a state of a training"),
+    route!(get "/v1/work/{name}/{fence}/files/{expires}/{signature}/{file}", work::file, 200, "its bytes, also ranges of them", "Read a file of a job by a signed address", false),
 ];
 
 /// What answers requests.

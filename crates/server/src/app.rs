@@ -1,6 +1,7 @@
 //! What all requests and jobs of a server share.
 
 use crate::{
+    addresses::Addresses,
     audit::{Repeated, Repeats},
     child::{Program, Signal},
     clock::Seconds,
@@ -10,6 +11,7 @@ use crate::{
     rates::Rates,
     records::{Change, CpuLimits, Job, Records},
     store::Store,
+    turns::Turns,
     uploads::Uploads,
 };
 use std::{
@@ -21,14 +23,14 @@ use std::{
     time::Duration,
 };
 use sudare_roles::{error::Result, receipt::SigningKey};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 /// What a server may take.
 #[derive(Debug, Clone)]
 pub struct Limits {
     /// Bytes of memory that all jobs under way may take together.
     pub memory_bytes: u64,
-    /// Jobs that are computed at a time.
+    /// Jobs that the server itself computes at a time; none if workers do all.
     pub running_jobs: usize,
     /// Bytes that a tenant may have.
     pub tenant_bytes: u64,
@@ -40,6 +42,8 @@ pub struct Limits {
     pub tenant_cpu: CpuLimits,
     /// How long an upload is kept of which nothing comes.
     pub upload_seconds: Seconds,
+    /// Seconds after which the lease of a worker ends that is not renewed.
+    pub lease_seconds: u32,
     /// How long a process has to keep what it has done when the server ends.
     pub grace: Duration,
     /// Whether parameters below 128 bits are taken.
@@ -63,6 +67,8 @@ pub struct Counters {
     pub downloaded_bytes: AtomicU64,
     /// Jobs that ended, by whatever.
     pub ended_jobs: AtomicU64,
+    /// Leases of workers that were not renewed.
+    pub expired_leases: AtomicU64,
 }
 
 impl Counters {
@@ -92,6 +98,8 @@ pub struct Server {
     pub store: Store,
     /// What it signs receipts with.
     pub key: SigningKey,
+    /// By which workers read files.
+    pub addresses: Addresses,
     /// Which tenant may make how many requests.
     pub rates: Rates,
     /// Uploads that somebody writes to.
@@ -103,10 +111,11 @@ pub struct Server {
     /// What was counted.
     pub counters: Counters,
     /// Told when a job may begin.
-    pub wake: Notify,
+    pub wake: watch::Sender<()>,
     /// Whether the server ends.
     pub ending: watch::Sender<bool>,
     running: Mutex<HashMap<String, Running>>,
+    turns: Mutex<Turns>,
 }
 
 /// A server, as all have it.
@@ -127,20 +136,27 @@ impl Server {
             program,
             records,
             store,
+            addresses: Addresses::of(&key),
             key,
             uploads: Uploads::default(),
             repeats: Repeats::default(),
             events: Events::default(),
             counters: Counters::default(),
-            wake: Notify::new(),
+            wake: watch::Sender::new(()),
             ending: watch::Sender::new(false),
             running: Mutex::default(),
+            turns: Mutex::default(),
         })
     }
 
-    /// The jobs that processes work on.
+    /// The jobs that processes of this server work on.
     pub fn running(&self) -> MutexGuard<'_, HashMap<String, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whose turn it is.
+    pub fn turns(&self) -> MutexGuard<'_, Turns> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Takes down what may come often: the first of its kind at once.
@@ -160,12 +176,12 @@ impl Server {
         repeats.iter().try_for_each(|(what, times)| self.records.note(&what.event(*times)))
     }
 
-    /// Takes down what happens to a job and tells those who wait for it; nothing if it has ended.
+    /// Takes down what happens to a job, as [`Records::change`], and tells those who wait for it.
     ///
     /// # Errors
     /// Those of [`Records`].
-    pub fn change(&self, id: &str, change: &Change) -> Result<Option<Job>> {
-        let job = self.records.change(id, change)?;
+    pub fn change(&self, id: &str, fence: Option<u64>, change: &Change) -> Result<Option<Job>> {
+        let job = self.records.change(id, fence, change)?;
         if let Some(job) = &job {
             self.events.tell(job);
             if job.state.is_final() {

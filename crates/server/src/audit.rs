@@ -11,6 +11,7 @@
 use crate::{
     clock::Seconds,
     store::{make_private, sync},
+    token::Owner,
 };
 use serde::{Deserialize, Serialize};
 use std::{
@@ -38,9 +39,18 @@ pub enum Event<'a> {
     /// The server began.
     ServerStarted { program: &'a str, server_key: &'a str },
     /// Somebody may ask.
-    TokenAdded { tenant: &'a str, token: &'a str, expires: Option<Seconds> },
+    TokenAdded {
+        #[serde(flatten)]
+        owner: &'a Owner,
+        token: &'a str,
+        expires: Option<Seconds>,
+    },
     /// Somebody may not any more.
-    TokenRevoked { tenant: &'a str, token: &'a str },
+    TokenRevoked {
+        #[serde(flatten)]
+        owner: &'a Owner,
+        token: &'a str,
+    },
     /// Somebody without a valid token asked, so often.
     AuthenticationRefused { times: u64 },
     /// A secret key was sent.
@@ -58,8 +68,15 @@ pub enum Event<'a> {
         tables: &'a [String],
         model: Option<&'a str>,
     },
-    /// A process works on a job.
-    JobStarted { tenant: &'a str, job: &'a str },
+    /// A process works on a job, of a worker if one has claimed it.
+    JobStarted {
+        tenant: &'a str,
+        job: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        worker: Option<&'a str>,
+    },
+    /// A worker has not renewed its lease, and the job waits for others.
+    LeaseExpired { tenant: &'a str, job: &'a str, worker: &'a str },
     /// A job is done, has failed or was cancelled.
     JobEnded {
         tenant: &'a str,
@@ -457,12 +474,13 @@ mod tests {
 
     fn lines(count: u64) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
+        let owner = Owner::Tenant("clinic".into());
         for number in 0..count {
             let (tenant, job) = ("clinic", &format!("{number:016x}")[..]);
             let event = match number % 3 {
-                0 => Event::JobStarted { tenant, job },
+                0 => Event::JobStarted { tenant, job, worker: Some("w") },
                 1 => Event::AuthenticationRefused { times: number },
-                _ => Event::TokenAdded { tenant, token: job, expires: None },
+                _ => Event::TokenAdded { owner: &owner, token: job, expires: None },
             };
             let last = lines.last().map(|(_, line)| &line[..]);
             lines.push(next_line(last, 1_700_000_000, &event).unwrap());

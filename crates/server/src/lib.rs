@@ -8,7 +8,8 @@
 //! | `uploads`, `receive`, `inspect` | bytes that come: who sends them, on their way to the disk, and what they are by their header |
 //! | `audit` | what happened that matters for security, chained by digests |
 //! | `store`, `records` | files, and all else that outlives the process |
-//! | `queue`, `child`, `events` | which job is next, its process, and who waits for it |
+//! | `queue`, `turns`, `child`, `events` | which job is next, its process, and who waits for it |
+//! | `lease`, `addresses`, `worker`, `cache` | jobs on other machines: what is said, which files are read, who works there, and what it keeps |
 //! | `work` | what that process does: the same as the command of its name |
 //! | `job`, `clock`, `problem` | a job in words; the time; why something is refused |
 //!
@@ -17,14 +18,17 @@
 //! their last iteration when it comes back.
 #![forbid(unsafe_code)]
 
+mod addresses;
 mod api;
 mod app;
 mod audit;
+mod cache;
 mod child;
 mod clock;
 mod events;
 mod inspect;
 mod job;
+mod lease;
 mod net;
 mod origin;
 mod page;
@@ -36,22 +40,27 @@ mod records;
 mod store;
 mod tls;
 mod token;
+mod turns;
 mod uploads;
 mod work;
+mod worker;
 
 pub use api::description;
 pub use app::Limits;
 pub use audit::Checked;
 pub use child::Program;
 pub use clock::{SECONDS_A_DAY, Seconds, now};
+pub use job::Kind;
+pub use lease::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report};
 pub use net::Place;
 pub use origin::Origin;
 pub use page::{PageFile, serve_page};
 pub use records::{CpuLimits, Records};
 pub use store::{key_path, records_path};
 pub use tls::TlsFiles;
-pub use token::{Kept, Token, check_tenant};
+pub use token::{Kept, Owner, Token};
 pub use work::work;
+pub use worker::WorkerConfig;
 
 use app::{App, Server};
 use audit::{Event, Log};
@@ -100,14 +109,33 @@ pub struct Config {
 /// # Errors
 /// [`Error::InUse`] if another server has the folder; [`Error::Io`]; [`Error::Usage`].
 pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
+    runtime(&config.folder)?.block_on(run(&config, listening))
+}
+
+/// Does jobs of the server that `desk` reaches, one at a time, until the process is told to end
+/// (SIGTERM, Ctrl-C); that under way is left where others go on. Log lines go to standard error, in
+/// JSON.
+///
+/// # Errors
+/// [`Error::InUse`] if another worker has the folder; [`Error::Refused`] by the server, as for a token
+/// that is none of a worker; [`Error::Io`].
+pub fn work_for(desk: impl Desk, config: WorkerConfig) -> Result<()> {
+    let runtime = runtime(&config.folder)?;
+    let ended = runtime.block_on(worker::run(config, desk));
+    // Requests that nobody waits for any more may take their time.
+    runtime.shutdown_background();
+    ended
+}
+
+/// What a server or a worker with this folder runs on; from then on log lines are written.
+fn runtime(folder: &Path) -> Result<tokio::runtime::Runtime> {
     let _ = tracing_subscriber::fmt()
         .json()
         .with_max_level(tracing::Level::INFO)
         .with_writer(std::io::stderr)
         .try_init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let failed = |error| Error::io("start", &config.folder, error);
-    runtime.map_err(failed)?.block_on(run(&config, listening))
+    runtime.map_err(|error| Error::io("start", folder, error))
 }
 
 async fn run(config: &Config, listening: impl FnOnce(&str)) -> Result<()> {
@@ -134,6 +162,7 @@ async fn run(config: &Config, listening: impl FnOnce(&str)) -> Result<()> {
         tasks.spawn(net::answer(listener, router, None, app.ending.subscribe()));
     }
     tasks.spawn(queue::attend(Arc::clone(&app)));
+    tasks.spawn(queue::attend_leases(Arc::clone(&app)));
     let sweeping = tokio::spawn(sweep(Arc::clone(&app)));
     tracing::info!(place, "serves");
     listening(&place);

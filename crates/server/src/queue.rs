@@ -1,43 +1,51 @@
 //! Which job is next, and what becomes of it.
 
 use crate::{
-    app::{App, Running, Server, aside},
+    app::{App, Counters, Running, Server, aside},
     child::{self, Ended, Signal},
-    clock::now,
+    clock::{Seconds, now},
     job::{Request, Said, Task},
     problem::internal,
-    records::{Change, Collection, Job, Object, State},
+    records::{Change, Claimant, Collection, Job, Object, State},
+    store::Store,
+    turns::Room,
 };
 use serde_json::json;
 use std::{
-    collections::HashMap,
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    time::Duration,
 };
 use sudare_roles::{
     error::{Error, Result},
     files,
     receipt::Statement,
 };
-use tokio::sync::watch;
+use tokio::{
+    sync::watch,
+    time::{MissedTickBehavior, interval},
+};
 
 /// Processes that may die on a job without a step forward.
 const MOST_DEATHS: u32 = 3;
 
+/// Between two looks for leases that were not renewed.
+const LEASE_TICKS: Duration = Duration::from_secs(1);
+
 /// Begins jobs as there is room for them, until the server ends; then tells those under way to keep
 /// what they have done, and waits for them.
 pub async fn attend(app: App) {
-    let mut turns = Turns::default();
-    let mut ending = app.ending.subscribe();
+    let (mut ending, mut news) = (app.ending.subscribe(), app.wake.subscribe());
     let mut tasks = tokio::task::JoinSet::new();
     while !*ending.borrow_and_update() {
+        news.borrow_and_update();
         match aside(&app, Server::waiting).await {
             Ok(waiting) => {
-                while let Some(job) = turns.next(&waiting, &app) {
+                while let Some(job) = app.next_here(&waiting) {
                     let (signal, receiver) = watch::channel(Signal::Go);
                     let running = Running { signal, memory: job.memory };
                     app.running().insert(job.id.clone(), running);
@@ -47,7 +55,7 @@ pub async fn attend(app: App) {
             Err(error) => tracing::error!(%error, "jobs cannot be looked up"),
         }
         tokio::select! {
-            () = app.wake.notified() => {}
+            _ = news.changed() => {}
             _ = ending.changed() => {}
             Some(_) = tasks.join_next() => {}
         }
@@ -58,31 +66,30 @@ pub async fn attend(app: App) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// Whose turn it is.
-#[derive(Default)]
-struct Turns {
-    served: HashMap<String, u64>,
-    turn: u64,
-}
-
-impl Turns {
-    /// The next job to begin, if there is room for it: the oldest one of the tenant who has waited
-    /// the most turns. It is not overtaken by smaller ones.
-    fn next(&mut self, waiting: &[Job], app: &Server) -> Option<Job> {
-        let (count, used, job) = {
-            let running = app.running();
-            let new = waiting.iter().filter(|job| !running.contains_key(&job.id));
-            let last = |job: &&Job| self.served.get(&job.tenant).copied().unwrap_or(0);
-            let job = new.min_by_key(last)?.clone();
-            (running.len(), running.values().map(|job| job.memory).sum::<u64>(), job)
-        };
-        let fits = used.saturating_add(job.memory) <= app.limits.memory_bytes;
-        if count >= app.limits.running_jobs || !fits {
-            return None;
+/// Queues jobs again whose workers have not renewed their leases, until the server ends.
+pub async fn attend_leases(app: App) {
+    let mut ending = app.ending.subscribe();
+    let mut ticks = interval(LEASE_TICKS);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = ticks.tick() => {}
+            _ = ending.wait_for(|ending| *ending) => return,
         }
-        self.turn += 1;
-        self.served.insert(job.tenant.clone(), self.turn);
-        Some(job)
+        let expired = aside(&app, |app| {
+            let expired = app.records.expire_leases(now())?;
+            for job in &expired {
+                tracing::warn!(job = job.id, worker = job.worker, "a lease was not renewed");
+                Counters::add(&app.counters.expired_leases, 1);
+                app.events.tell(job);
+            }
+            Ok::<_, Error>(!expired.is_empty())
+        });
+        match expired.await {
+            Ok(true) => app.wake.send_replace(()),
+            Ok(false) => {}
+            Err(error) => tracing::error!(%error, "leases cannot be looked up"),
+        }
     }
 }
 
@@ -91,14 +98,94 @@ impl Server {
         self.records.jobs_in(State::Queued)
     }
 
-    /// Queues jobs again that processes worked on when the server before ended, however it did.
+    /// The next job for a process of this server.
+    fn next_here(&self, waiting: &[Job]) -> Option<Job> {
+        let running = self.running();
+        if running.len() >= self.limits.running_jobs {
+            return None;
+        }
+        let all = self.limits.memory_bytes;
+        let used = running.values().map(|job| job.memory).fold(0, u64::saturating_add);
+        let room = Room { all, free: all.saturating_sub(used) };
+        let new = waiting.iter().filter(|job| !running.contains_key(&job.id));
+        self.turns().next(new, room).cloned()
+    }
+
+    /// Gives the next job to a worker that has so much memory for it.
+    ///
+    /// # Errors
+    /// Those of [`Records`](crate::records::Records).
+    pub fn next_for(&self, worker: &str, memory_bytes: u64) -> Result<Option<Job>> {
+        let waiting = self.waiting()?;
+        let room = Room { all: memory_bytes, free: memory_bytes };
+        let job = {
+            let running = self.running();
+            let new = waiting.iter().filter(|job| !running.contains_key(&job.id));
+            self.turns().next(new, room).cloned()
+        };
+        let Some(job) = job else { return Ok(None) };
+        let by = Claimant::Worker { name: worker, until: self.lease_end() };
+        let claimed = self.records.claim(&job.id, by, now())?;
+        if let Some(job) = &claimed {
+            tracing::info!(job = job.id, worker, fence = job.fence, "is claimed");
+            self.events.tell(job);
+        }
+        Ok(claimed)
+    }
+
+    /// When a lease ends that is begun or renewed now, or a second later: the clock of the records has
+    /// whole ones.
+    pub fn lease_end(&self) -> Seconds {
+        now().saturating_add(self.limits.lease_seconds.into()).saturating_add(1)
+    }
+
+    /// Queues jobs again that processes of the server before worked on when it ended, however it did.
     ///
     /// # Errors
     /// Those of [`Records`](crate::records::Records).
     pub fn recover(&self) -> Result<()> {
-        for job in self.records.jobs_in(State::Running)? {
+        let running = self.records.jobs_in(State::Running)?;
+        for job in running.iter().filter(|job| job.worker.is_none()) {
             tracing::info!(job = job.id, "goes on");
-            self.records.change(&job.id, &Change::Requeued)?;
+            self.records.change(&job.id, Some(job.fence), &Change::Requeued)?;
+        }
+        Ok(())
+    }
+
+    /// What the death of its process means for a job; `how` is for the log.
+    ///
+    /// # Errors
+    /// Those of [`Records`](crate::records::Records).
+    pub fn death(&self, job: &Job, how: &str) -> Result<Change> {
+        tracing::warn!(job = job.id, how, "a process died");
+        let found = self.records.job(&job.tenant, &job.id)?;
+        let before = found.map_or(0, |job| job.deaths);
+        if before.saturating_add(1) < MOST_DEATHS {
+            return Ok(Change::Died);
+        }
+        let detail = "its process died again and again, without a step forward: the server may have \
+                      too little memory for it";
+        Ok(Change::Failed("Died".into(), detail.into()))
+    }
+
+    /// Takes down what became of a job under the number of its claim, unless it was somebody else's by
+    /// then; of a job that has ended the folder goes. Returns the job.
+    ///
+    /// # Errors
+    /// Those of [`Records`](crate::records::Records); [`Error::Io`].
+    pub fn leave(&self, job: &Job, change: &Change) -> Result<Option<Job>> {
+        let left = self.change(&job.id, Some(job.fence), change)?;
+        if let Some(left) = &left {
+            self.tidy(left)?;
+        }
+        Ok(left)
+    }
+
+    /// Removes the folder of a job that has ended.
+    fn tidy(&self, job: &Job) -> Result<()> {
+        if job.state.is_final() {
+            tracing::info!(job = job.id, state = ?job.state, "ended");
+            self.store.remove_job(&job.id)?;
         }
         Ok(())
     }
@@ -115,13 +202,16 @@ impl Server {
             model: request.model.as_ref().map(object),
             iterations: request.iterations,
             history: request.history,
-            states: folder.join("states"),
-            output: folder.join("result.ct"),
+            states: Store::states_in(&folder),
+            output: Store::result_in(&folder),
         })
     }
 
     /// Makes an object of a result, and signs that it did.
-    fn keep_result(&self, job: &Job, output: &PathBuf) -> Result<Change> {
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn keep_result(&self, job: &Job, output: &Path) -> Result<Change> {
         let io = |error| Error::io("read", output, error);
         let mut file = fs::File::open(output).map_err(io)?;
         let (digest, bytes) = files::digest_of(&mut file).map_err(io)?;
@@ -155,23 +245,14 @@ impl Server {
     }
 
     /// What an end means for a job; it may go on later.
-    fn after(&self, job: &Job, task: &Task, ended: Ended) -> Result<Option<Change>> {
-        let failed = |kind: &str, detail: String| Change::Failed(kind.into(), detail);
+    fn after(&self, job: &Job, task: &Task, ended: Ended) -> Result<Change> {
         Ok(match ended {
-            Ended::Done => Some(self.keep_result(job, &task.output)?),
+            Ended::Done => self.keep_result(job, &task.output)?,
             Ended::Failed { kind, detail } => {
-                Some(failed(&kind, self.store.without_paths(&detail)))
+                Change::Failed(kind, self.store.without_paths(&detail))
             }
-            Ended::AsTold => Some(Change::Requeued),
-            Ended::Died(how) => {
-                tracing::warn!(job = job.id, how, "a process died");
-                let died = self.change(&job.id, &Change::Died)?;
-                died.filter(|job| job.deaths >= MOST_DEATHS).map(|_| {
-                    let detail = "its process died again and again, without a step forward: the \
-                                  server may have too little memory for it";
-                    failed("Died", detail.into())
-                })
-            }
+            Ended::AsTold => Change::Requeued,
+            Ended::Died(how) => self.death(job, &how)?,
         })
     }
 }
@@ -180,38 +261,45 @@ async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
     let id = job.id.clone();
     // Who cancels waits for as long as somebody has it.
     let held = signal.clone();
-    if let Err(error) = work_on(&app, job, signal).await {
-        tracing::error!(job = id, %error, "a job failed for a fault of the server");
-        let change = Change::Failed(error.kind(), "the server failed".into());
-        let name = id.clone();
-        let told = aside(&app, move |app| app.change(&name, &change)).await;
-        if let Err(error) = told {
-            tracing::error!(job = id, %error, "it cannot be taken down");
+    let name = id.clone();
+    let claimed = aside(&app, move |app| app.records.claim(&name, Claimant::Server, now())).await;
+    match claimed {
+        Ok(Some(job)) => {
+            app.events.tell(&job);
+            let fence = job.fence;
+            if let Err(error) = work_on(&app, job, signal).await {
+                tracing::error!(job = id, %error, "a job failed for a fault of the server");
+                let change = Change::Failed(error.kind(), "the server failed".into());
+                let name = id.clone();
+                let told = aside(&app, move |app| app.change(&name, Some(fence), &change)).await;
+                if let Err(error) = told {
+                    tracing::error!(job = id, %error, "it cannot be taken down");
+                }
+            }
         }
+        // It was cancelled, or a worker has it.
+        Ok(None) => {}
+        Err(error) => tracing::error!(job = id, %error, "it cannot be claimed"),
     }
     app.running().remove(&id);
     drop(held);
-    app.wake.notify_one();
+    app.wake.send_replace(());
 }
 
 async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result<()> {
-    let id = job.id.clone();
-    let begun = aside(app, move |app| {
-        let begun = app.change(&id, &Change::Started)?;
-        begun.map(|job| app.task(&job).map(|task| (job, task))).transpose()
-    });
-    // It may have been cancelled.
-    let Some((job, task)) = begun.await? else { return Ok(()) };
+    let of = job.clone();
+    let task = aside(app, move |app| app.task(&of)).await?;
     tracing::info!(job = job.id, tenant = job.tenant, kind = job.request.kind.name(), "begins");
     let counted = AtomicU64::new(0);
     let told = |said| {
         let (app, id, tenant) = (Arc::clone(app), job.id.clone(), job.tenant.clone());
+        let fence = Some(job.fence);
         let before = &counted;
         async move {
             let told = match said {
                 Said::Progress(done, total) => {
                     let change = Change::Progress(done, total);
-                    aside(&app, move |app| app.change(&id, &change).map(|_| ())).await
+                    aside(&app, move |app| app.change(&id, fence, &change).map(|_| ())).await
                 }
                 Said::Cpu(all) => {
                     let new = all.saturating_sub(before.swap(all, Ordering::Relaxed));
@@ -226,13 +314,12 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
     };
     let ended = child::run(&app.program, &task, signal, told).await.map_err(internal)?;
     aside(app, move |app| {
-        if let Some(change) = app.after(&job, &task, ended)? {
-            app.change(&job.id, &change)?;
-        }
-        let now = app.records.job(&job.tenant, &job.id)?;
-        if let Some(now) = now.filter(|job| job.state.is_final()) {
-            tracing::info!(job = now.id, state = ?now.state, "ended");
-            app.store.remove_job(&now.id)?;
+        let change = app.after(&job, &task, ended)?;
+        if app.leave(&job, &change)?.is_none()
+            && let Some(now) = app.records.job(&job.tenant, &job.id)?
+        {
+            // It was cancelled meanwhile.
+            app.tidy(&now)?;
         }
         Ok(())
     })
@@ -248,9 +335,7 @@ mod tests {
         job::Kind,
         records::CpuLimits,
         records::{Added, NewJob, Records},
-        store::Store,
     };
-    use std::time::Duration;
     use sudare_roles::receipt::SigningKey;
 
     fn server(folder: &std::path::Path, running_jobs: usize) -> App {
@@ -262,6 +347,7 @@ mod tests {
             tenant_requests: 100,
             tenant_cpu: CpuLimits::default(),
             upload_seconds: 1,
+            lease_seconds: 30,
             grace: Duration::from_secs(1),
             insecure_allowed: false,
             threads: 1,
@@ -291,8 +377,8 @@ mod tests {
     }
 
     /// Begins a job, and says which.
-    fn begin(turns: &mut Turns, app: &Server) -> Option<String> {
-        let job = turns.next(&app.waiting().unwrap(), app)?;
+    fn begin(app: &Server) -> Option<String> {
+        let job = app.next_here(&app.waiting().unwrap())?;
         let running = Running { signal: watch::Sender::new(Signal::Go), memory: job.memory };
         app.running().insert(job.id.clone(), running);
         Some(job.id)
@@ -304,8 +390,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let app = server(folder.path(), 10);
         ["a1", "a2", "a3", "b1", "c1", "b2"].iter().for_each(|id| add(&app, id, 10));
-        let mut turns = Turns::default();
-        let order: Vec<_> = std::iter::from_fn(|| begin(&mut turns, &app)).collect();
+        let order: Vec<_> = std::iter::from_fn(|| begin(&app)).collect();
         assert_eq!(order, ["a1", "b1", "c1", "a2", "b2", "a3"]);
     }
 
@@ -317,14 +402,13 @@ mod tests {
         for (id, memory) in [("a1", 60), ("b1", 80), ("c1", 10), ("d1", 10)] {
             add(&app, id, memory);
         }
-        let mut turns = Turns::default();
-        assert_eq!(begin(&mut turns, &app).as_deref(), Some("a1"));
-        assert_eq!(begin(&mut turns, &app), None);
+        assert_eq!(begin(&app).as_deref(), Some("a1"));
+        assert_eq!(begin(&app), None);
         let (result, receipt) = ("d".into(), "r".into());
-        app.records.change("a1", &Change::Done { result, receipt }).unwrap();
+        app.records.change("a1", None, &Change::Done { result, receipt }).unwrap();
         app.running().remove("a1");
-        assert_eq!(begin(&mut turns, &app).as_deref(), Some("b1"));
-        assert_eq!(begin(&mut turns, &app).as_deref(), Some("c1"));
-        assert_eq!(begin(&mut turns, &app), None);
+        assert_eq!(begin(&app).as_deref(), Some("b1"));
+        assert_eq!(begin(&app).as_deref(), Some("c1"));
+        assert_eq!(begin(&app), None);
     }
 }

@@ -23,12 +23,14 @@ macro_rules! stored_by_name {
 
 mod audit;
 mod jobs;
+mod leases;
 mod objects;
 mod tokens;
 mod usage;
 
 pub use audit::last_lines;
 pub use jobs::{Added, Change, Job, NewJob, State};
+pub use leases::Claimant;
 pub use objects::{Collection, Object, Upload};
 pub use usage::{CpuLimits, Usage};
 
@@ -42,7 +44,7 @@ use std::{
 use sudare_roles::error::{Error, Result};
 
 /// What makes the tables of each version of those of the one before.
-const STEPS: [&str; 4] = [TABLES, RECEIPTS, AUDIT, USAGE];
+const STEPS: [&str; 5] = [TABLES, RECEIPTS, AUDIT, USAGE, WORKERS];
 /// Of the last.
 const VERSION: i64 = STEPS.len() as i64;
 
@@ -111,6 +113,16 @@ CREATE TABLE usage (
   PRIMARY KEY (tenant, day)
 ) STRICT;
 ALTER TABLE jobs ADD COLUMN cpu_seconds REAL NOT NULL DEFAULT 0;
+";
+
+/// Tokens of workers, and their leases of jobs: `fence` counts claims.
+const WORKERS: &str = "
+ALTER TABLE tokens RENAME COLUMN tenant TO owner;
+ALTER TABLE tokens ADD COLUMN role TEXT NOT NULL DEFAULT 'tenant';
+ALTER TABLE jobs ADD COLUMN fence INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN worker TEXT;
+ALTER TABLE jobs ADD COLUMN lease_until INTEGER;
+ALTER TABLE jobs ADD COLUMN lease_cpu_ms INTEGER NOT NULL DEFAULT 0;
 ";
 
 /// How long a process waits for another one that writes.

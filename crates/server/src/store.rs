@@ -78,6 +78,18 @@ impl Store {
         self.root.join("jobs").join(id)
     }
 
+    /// Where states of a training are, in the folder of its job.
+    #[must_use]
+    pub fn states_in(job: &Path) -> PathBuf {
+        job.join("states")
+    }
+
+    /// Where the result of a job is, in its folder, before it is an object.
+    #[must_use]
+    pub fn result_in(job: &Path) -> PathBuf {
+        job.join("result.ct")
+    }
+
     /// Makes an object of a file, which is on the disk.
     ///
     /// # Errors

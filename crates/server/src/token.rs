@@ -1,6 +1,7 @@
-//! Tokens, by which tenants are known.
+//! Tokens, by which tenants and workers are known.
 
 use crate::{clock::Seconds, problem::internal};
+use serde::Serialize;
 use std::fmt;
 use sudare_roles::{
     error::{Error, Result},
@@ -16,7 +17,7 @@ const ID_BYTES: usize = 8;
 const SECRET_BYTES: usize = 32;
 /// What the digest of a secret is for.
 const CONTEXT: &str = "sudare v1 token of a service";
-/// Most letters of the name of a tenant.
+/// Most letters of a name.
 const MOST_LETTERS: usize = 64;
 
 /// A token as its holder has it: `sudare_`, 16 digits that name it and 64 that are secret.
@@ -25,13 +26,51 @@ pub struct Token {
     secret: Zeroizing<[u8; SECRET_BYTES]>,
 }
 
+/// Whose a token is, by name: whether it is a tenant's or a worker's says what it is good for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Owner {
+    /// Who has keys, tables and jobs.
+    Tenant(String),
+    /// What computes for the server, and sees no more than the jobs that it has claimed.
+    Worker(String),
+}
+
+impl Owner {
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Tenant(name) | Self::Worker(name) => name,
+        }
+    }
+
+    /// Refuses names that could not stand in paths.
+    ///
+    /// # Errors
+    /// [`Error::Usage`].
+    pub fn check(&self) -> Result<()> {
+        let (name, what) = match self {
+            Self::Tenant(name) => (name, "tenant"),
+            Self::Worker(name) => (name, "worker"),
+        };
+        let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        if (1..=MOST_LETTERS).contains(&name.len()) && name.chars().all(fits) {
+            return Ok(());
+        }
+        Err(Error::Usage(format!(
+            "{name:?} is no name of a {what}: take 1 to {MOST_LETTERS} letters from a to z, digits and -"
+        )))
+    }
+}
+
 /// What a server keeps of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kept {
     /// Its public part.
     pub id: String,
     /// Whose it is.
-    pub tenant: String,
+    pub owner: Owner,
     /// Digest of its secret part.
     pub digest: [u8; 32],
     /// When it was made.
@@ -83,19 +122,19 @@ impl Token {
 
     /// What a server keeps of it.
     #[must_use]
-    pub fn kept(&self, tenant: String, created: Seconds, expires: Option<Seconds>) -> Kept {
-        Kept { id: self.id.clone(), tenant, digest: self.digest().into(), created, expires }
+    pub fn kept(&self, owner: Owner, created: Seconds, expires: Option<Seconds>) -> Kept {
+        Kept { id: self.id.clone(), owner, digest: self.digest().into(), created, expires }
     }
 
-    /// The tenant, if this is the token that was kept, and it is valid now. What there is none of
+    /// Whose it is, if this is the token that was kept, and it is valid now. What there is none of
     /// takes as long as what is wrong.
     #[must_use]
-    pub fn tenant(&self, kept: Option<&Kept>, now: Seconds) -> Option<String> {
+    pub fn owner(&self, kept: Option<&Kept>, now: Seconds) -> Option<Owner> {
         let digest = kept.map_or([0; 32], |kept| kept.digest);
         // In constant time.
         let same = self.digest() == blake3::Hash::from(digest);
         let kept = kept.filter(|kept| kept.expires.is_none_or(|expires| now < expires))?;
-        same.then(|| kept.tenant.clone())
+        same.then(|| kept.owner.clone())
     }
 }
 
@@ -115,20 +154,6 @@ pub fn random_id() -> Result<String> {
     Ok(hex::text(&bytes))
 }
 
-/// Refuses names of tenants that could not stand in paths.
-///
-/// # Errors
-/// [`Error::Usage`].
-pub fn check_tenant(name: &str) -> Result<()> {
-    let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if (1..=MOST_LETTERS).contains(&name.len()) && name.chars().all(fits) {
-        return Ok(());
-    }
-    Err(Error::Usage(format!(
-        "{name:?} is no name of a tenant: take 1 to {MOST_LETTERS} letters from a to z, digits and -"
-    )))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,18 +163,19 @@ mod tests {
         let token = Token::random().unwrap();
         let text = token.text();
         assert_eq!(text.len(), 7 + 16 + 64);
-        let kept = token.kept("clinic".into(), 100, Some(200));
+        let clinic = Owner::Tenant("clinic".into());
+        let kept = token.kept(clinic.clone(), 100, Some(200));
         let read = Token::parse(&text).unwrap();
-        assert_eq!(read.tenant(Some(&kept), 199).as_deref(), Some("clinic"));
-        assert_eq!(read.tenant(Some(&kept), 200), None);
-        assert_eq!(read.tenant(None, 150), None);
+        assert_eq!(read.owner(Some(&kept), 199), Some(clinic));
+        assert_eq!(read.owner(Some(&kept), 200), None);
+        assert_eq!(read.owner(None, 150), None);
         // Every digit counts.
         for at in 7..text.len() {
             let mut other = text.as_bytes().to_vec();
             other[at] = if other[at] == b'0' { b'1' } else { b'0' };
             let other = Token::parse(core::str::from_utf8(&other).unwrap()).unwrap();
             let named_otherwise = other.id() != kept.id;
-            assert!(named_otherwise || other.tenant(Some(&kept), 150).is_none(), "{at}");
+            assert!(named_otherwise || other.owner(Some(&kept), 150).is_none(), "{at}");
         }
         assert!(!format!("{token:?}").contains(&text[23..]));
     }
@@ -165,11 +191,13 @@ mod tests {
     }
 
     #[test]
-    fn tenants_have_plain_names() {
-        assert!(check_tenant("clinic-7").is_ok());
+    fn owners_have_plain_names() {
+        assert!(Owner::Tenant("clinic-7".into()).check().is_ok());
         let long = "a".repeat(65);
         for bad in ["", "..", "a/b", "A", "é", "a b", &long] {
-            assert!(check_tenant(bad).is_err(), "{bad}");
+            for owner in [Owner::Tenant(bad.into()), Owner::Worker(bad.into())] {
+                assert!(owner.check().is_err(), "{bad}");
+            }
         }
     }
 }

@@ -1,30 +1,35 @@
 //! Who asks.
 
 use crate::{
-    app::{App, Counters, aside},
+    app::{App, Counters, Server, aside},
     audit::Repeated,
     clock::now,
     problem::Problem,
-    token::Token,
+    records::{Job, State},
+    token::{Owner, Token},
 };
 use axum::{
-    extract::FromRequestParts,
+    extract::{FromRequestParts, Path},
     http::{StatusCode, header, request::Parts},
 };
-use std::time::Instant;
+use std::{collections::HashMap, time::Instant};
 
 /// The tenant whose token came with a request.
 pub struct Tenant(pub String);
+
+/// The worker whose token came with a request.
+pub struct Worker(pub String);
+
+/// The job in the path of a request, which the worker has claimed under the number that is there.
+pub struct Claimed(pub Job);
 
 impl FromRequestParts<App> for Tenant {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let found = tenant(parts, app).await;
-        if matches!(&found, Err(problem) if problem.status == StatusCode::UNAUTHORIZED) {
-            aside(app, |app| app.note(&Repeated::Refused)).await?;
-        }
-        let Tenant(tenant) = found?;
+        let Owner::Tenant(tenant) = owner(parts, app).await? else {
+            return Err(forbidden("this is the token of a worker, and that of a tenant is needed"));
+        };
         if let Err(wait) = app.rates.take(&tenant, Instant::now()) {
             Counters::add(&app.counters.limited_requests, 1);
             let most = app.limits.tenant_requests;
@@ -37,7 +42,65 @@ impl FromRequestParts<App> for Tenant {
     }
 }
 
-async fn tenant(parts: &Parts, app: &App) -> Result<Tenant, Problem> {
+impl FromRequestParts<App> for Worker {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        match owner(parts, app).await? {
+            Owner::Worker(worker) => Ok(Self(worker)),
+            Owner::Tenant(_) => {
+                Err(forbidden("this is the token of a tenant, and that of a worker is needed"))
+            }
+        }
+    }
+}
+
+impl FromRequestParts<App> for Claimed {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Worker(worker) = Worker::from_request_parts(parts, app).await?;
+        let path = Path::<HashMap<String, String>>::from_request_parts(parts, app).await;
+        let Path(path) = path.map_err(|_| Problem::not_found())?;
+        let fence = path.get("fence").and_then(|text| text.parse::<u64>().ok());
+        let (id, fence) = path.get("name").cloned().zip(fence).ok_or_else(Problem::not_found)?;
+        let found = aside(app, move |app| {
+            let held = app.records.leased_job(&id, fence)?;
+            let held = held.filter(|job| job.worker.as_ref() == Some(&worker));
+            held.ok_or_else(|| stale(app, &id))
+        });
+        found.await.map(Self)
+    }
+}
+
+/// What a worker is told of a job that is not its own, or not any more.
+pub fn stale(app: &Server, id: &str) -> Problem {
+    match app.records.state_of(id) {
+        Ok(Some(State::Cancelled)) => {
+            Problem::conflict("Cancelled", "the tenant wants this job no more: leave it")
+        }
+        Ok(_) => {
+            let detail = "the lease of this number has ended: leave the job, and claim another one";
+            Problem::conflict("Stale", detail)
+        }
+        Err(error) => error.into(),
+    }
+}
+
+fn forbidden(detail: &str) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, "Forbidden", detail)
+}
+
+/// Whose the token is that came with a request.
+async fn owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
+    let found = known_owner(parts, app).await;
+    if matches!(&found, Err(problem) if problem.status == StatusCode::UNAUTHORIZED) {
+        aside(app, |app| app.note(&Repeated::Refused)).await?;
+    }
+    found
+}
+
+async fn known_owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
     let refused = || {
         let detail = "a valid token is needed: send Authorization: Bearer TOKEN";
         Problem::new(StatusCode::UNAUTHORIZED, "Unauthorized", detail)
@@ -51,7 +114,7 @@ async fn tenant(parts: &Parts, app: &App) -> Result<Tenant, Problem> {
     let token = Token::parse(token.trim()).ok_or_else(refused)?;
     let found = aside(app, move |app| {
         let kept = app.records.token(token.id())?;
-        Ok::<_, Problem>(token.tenant(kept.as_ref(), now()))
+        Ok::<_, Problem>(token.owner(kept.as_ref(), now()))
     });
-    found.await?.map(Tenant).ok_or_else(refused)
+    found.await?.ok_or_else(refused)
 }

@@ -1,6 +1,6 @@
 //! Jobs: asked for, looked at, followed and cancelled.
 
-use super::access::Tenant;
+use super::{access::Tenant, body};
 use crate::{
     app::{App, Server, aside},
     child::Signal,
@@ -13,7 +13,7 @@ use crate::{
 };
 use axum::{
     Json,
-    body::{Body, to_bytes},
+    body::Body,
     extract::{Path, State},
     http::{HeaderMap, StatusCode, header},
     response::{
@@ -32,8 +32,6 @@ use sudare_roles::{
 };
 use tokio::{sync::watch, time::timeout};
 
-/// Most bytes of a request for a job.
-const MOST_BYTES: usize = 64 << 10;
 /// Most letters of a name for repetitions.
 const MOST_LETTERS: usize = 128;
 /// Most encrypted tables of a job.
@@ -77,14 +75,11 @@ pub async fn create(app: App, tenant: String, headers: &HeaderMap, body: Body) -
         text.map(str::to_owned).ok_or_else(|| Problem::bad("Usage", detail))
     });
     let idempotency = idempotency.transpose()?;
-    let body = to_bytes(body, MOST_BYTES).await;
-    let body = body.map_err(|_| Problem::bad("Usage", "the request has too many bytes"))?;
-    let request: Request = serde_json::from_slice(&body)
-        .map_err(|error| Problem::bad("Usage", format!("this is no request for a job: {error}")))?;
+    let request: Request = body::json(body, "request for a job").await?;
     let (job, is_new) =
         aside(&app, move |app| find_or_add(app, tenant, request, idempotency)).await?;
     if is_new {
-        app.wake.notify_one();
+        app.wake.send_replace(());
     }
     let place = [(header::LOCATION, format!("/v1/jobs/{}", job.id))];
     Ok((StatusCode::ACCEPTED, place, Json(view(&job))).into_response())
@@ -230,7 +225,7 @@ pub async fn show(app: App, tenant: String, id: String) -> Answer {
 pub async fn cancel(app: App, tenant: String, id: String) -> Answer {
     find(&app, &tenant, &id).await?;
     let name = id.clone();
-    aside(&app, move |app| app.change(&name, &Change::Cancelled)).await?;
+    aside(&app, move |app| app.change(&name, None, &Change::Cancelled)).await?;
     let signalled = app.running().get(&id).map(|job| job.signal.clone());
     if let Some(signal) = signalled {
         signal.send_replace(Signal::Kill);
@@ -240,7 +235,7 @@ pub async fn cancel(app: App, tenant: String, id: String) -> Answer {
         let name = id.clone();
         aside(&app, move |app| app.store.remove_job(&name)).await?;
     }
-    app.wake.notify_one();
+    app.wake.send_replace(());
     show(app, tenant, id).await
 }
 

@@ -49,7 +49,7 @@ pub async fn ready(State(app): State<App>) -> Answer<&'static str> {
         return Err(unready("the server ends"));
     }
     let usable = aside(&app, |app| {
-        app.records.tokens(Some(""))?;
+        app.records.leases()?;
         Ok::<_, Problem>(app.store.is_usable())
     });
     if usable.await? { Ok("ready\n") } else { Err(unready("the folder cannot be written to")) }
@@ -79,6 +79,8 @@ fn figures(app: &Server) -> Answer<String> {
         ("sudare_uploaded_bytes_total", "counter", read(&counters.uploaded_bytes)),
         ("sudare_downloaded_bytes_total", "counter", read(&counters.downloaded_bytes)),
         ("sudare_jobs_ended_total", "counter", read(&counters.ended_jobs)),
+        ("sudare_leases_expired_total", "counter", read(&counters.expired_leases)),
+        ("sudare_leases", "gauge", app.records.leases()?),
         ("sudare_jobs_queued", "gauge", queued),
         ("sudare_jobs_running", "gauge", running),
         ("sudare_jobs_memory_bytes", "gauge", memory),

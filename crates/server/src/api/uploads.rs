@@ -2,7 +2,7 @@
 //!
 //! An upload declares its digest, by which it is known: who begins it again goes on where it was.
 
-use super::access::Tenant;
+use super::{access::Tenant, body};
 use crate::{
     app::{App, Server, aside},
     clock::{http_date, now},
@@ -13,19 +13,15 @@ use crate::{
     uploads::Progress,
 };
 use axum::{
-    body::{Body, HttpBody},
+    body::Body,
     extract::{Path, State},
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use futures_util::future::poll_fn;
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::sync::Arc;
 use sudare_roles::error::Error;
-use tokio::{
-    sync::{OwnedMutexGuard, mpsc},
-    time::timeout,
-};
+use tokio::sync::OwnedMutexGuard;
 
 const VERSION: &str = "1.0.0";
 const RESUMABLE: HeaderName = HeaderName::from_static("tus-resumable");
@@ -34,12 +30,6 @@ const LENGTH: HeaderName = HeaderName::from_static("upload-length");
 const METADATA: HeaderName = HeaderName::from_static("upload-metadata");
 const EXPIRES: HeaderName = HeaderName::from_static("upload-expires");
 
-/// Chunks of a request that wait to be written.
-const WAITING_CHUNKS: usize = 16;
-/// How long nothing may come of a request.
-const SILENCE: Duration = Duration::from_secs(60);
-/// Bytes of a refused request that are read nevertheless.
-const MOST_REFUSED_BYTES: usize = 32 << 20;
 /// Letters of a digest.
 const DIGEST_LETTERS: usize = 64;
 
@@ -290,48 +280,15 @@ async fn pass_on(
     app: &App,
     upload: Upload,
     mut progress: OwnedMutexGuard<Progress>,
-    mut body: Body,
+    body: Body,
 ) -> Answer<u64> {
-    let (chunks, receiver) = mpsc::channel(WAITING_CHUNKS);
+    let (sender, receiver) = body::chunks();
     let server = Arc::clone(app);
     let writing =
         tokio::task::spawn_blocking(move || receive(&server, &upload, &mut progress, receiver));
-    let (mut broken, mut refused) = (None, 0_usize);
-    loop {
-        let frame = timeout(SILENCE, poll_fn(|context| Pin::new(&mut body).poll_frame(context)));
-        match frame.await {
-            Ok(None) => break,
-            Ok(Some(Ok(frame))) => {
-                let Ok(data) = frame.into_data() else { continue };
-                let bytes = data.len();
-                // What is refused is not taken, but read for a while: who sends reads no answer
-                // before all is sent.
-                if chunks.send(data).await.is_err() {
-                    refused = refused.saturating_add(bytes);
-                    if refused > MOST_REFUSED_BYTES {
-                        break;
-                    }
-                }
-            }
-            Ok(Some(Err(_))) => {
-                broken = Some("the connection broke");
-                break;
-            }
-            Err(_) => {
-                broken = Some("nothing came for a minute");
-                break;
-            }
-        }
-    }
-    drop(chunks);
-    let written = writing.await.unwrap_or_else(|error| Err(internal(error).into()));
-    match broken {
-        Some(how) => {
-            written?;
-            Err(Problem::new(StatusCode::REQUEST_TIMEOUT, "Incomplete", how))
-        }
-        None => written,
-    }
+    let passed_on = body::pass_on(body, sender).await;
+    let written = writing.await.unwrap_or_else(|error| Err(internal(error).into()))?;
+    passed_on.map(|()| written)
 }
 
 /// Forgets uploads of which nothing came for long, and takes down what came often.

@@ -84,7 +84,10 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{audit::Log, token::Token};
+    use crate::{
+        audit::Log,
+        token::{Owner, Token},
+    };
     use std::fs;
 
     fn check(folder: &Path) -> crate::audit::Checked {
@@ -99,7 +102,8 @@ mod tests {
         let path = folder.path().join("records");
         let (first, second) = (Records::open(&path).unwrap(), Records::open(&path).unwrap());
         let token = Token::random().unwrap();
-        first.add_token(&token.kept("a".into(), 1, None)).unwrap();
+        let tenant = Owner::Tenant("a".into());
+        first.add_token(&token.kept(tenant.clone(), 1, None)).unwrap();
         std::thread::scope(|scope| {
             for (records, start) in [(&first, 0), (&second, 150)] {
                 scope.spawn(move || {
@@ -109,7 +113,7 @@ mod tests {
                 });
             }
         });
-        assert_eq!(second.revoke("a", None).unwrap(), 1);
+        assert_eq!(second.revoke(&tenant, None).unwrap(), 1);
         let found = check(folder.path());
         assert_eq!((found.last, found.pending), (302, 0));
         let file = folder.path().join("audit/audit-0000000000000001.jsonl");

@@ -86,6 +86,10 @@ pub struct Job {
     pub deaths: u32,
     /// Why it failed: a word and a text.
     pub problem: Option<(String, String)>,
+    /// The number of its last claim; 0 before the first.
+    pub fence: u64,
+    /// The worker that claimed it last, if the server itself did not.
+    pub worker: Option<String>,
     /// Digest of its result.
     pub result: Option<String>,
     /// What the server has signed of that.
@@ -109,8 +113,6 @@ pub struct NewJob {
 /// What happens to a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// A process works on it.
-    Started,
     /// So many steps are done, of so many.
     Progress(u64, u64),
     /// Its process died.
@@ -125,7 +127,7 @@ pub enum Change {
     Cancelled,
 }
 
-fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
+pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
     let request: String = row.get("request")?;
     let unreadable = |error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error);
     let request =
@@ -147,12 +149,14 @@ fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         finished: row.get("finished")?,
         deaths: row.get("deaths")?,
         problem: problem.0.zip(problem.1),
+        fence: row.get("fence")?,
+        worker: row.get("worker")?,
         result: row.get("result")?,
         receipt: row.get("receipt")?,
     })
 }
 
-fn by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Job>> {
+pub(super) fn by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Job>> {
     db.query_row("SELECT * FROM jobs WHERE id = ?1", (id,), job).optional()
 }
 
@@ -166,12 +170,9 @@ fn by_idempotency(
     db.query_row(sql, (tenant, idempotency), job).optional()
 }
 
-/// What is taken down of a change.
-fn event<'a>(job: &'a Job, change: &Change) -> Option<Event<'a>> {
+/// What is taken down of a job that has ended.
+fn event(job: &Job) -> Option<Event<'_>> {
     let Job { tenant, id, state, result, problem, .. } = job;
-    if *change == Change::Started {
-        return Some(Event::JobStarted { tenant, job: id });
-    }
     let problem = problem.as_ref().map(|(kind, _)| &kind[..]);
     let (state, result) = (state.is_final().then(|| state.name())?, result.as_deref());
     Some(Event::JobEnded { tenant, job: id, state, result, problem })
@@ -239,6 +240,14 @@ impl Records {
         Ok(self.read(|db| by_id(db, id))?.filter(|job| job.tenant == tenant))
     }
 
+    /// How far the job with this name is, whoever has it.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn state_of(&self, id: &str) -> Result<Option<State>> {
+        Ok(self.read(|db| by_id(db, id))?.map(|job| job.state))
+    }
+
     /// The jobs of a tenant, the newest first.
     ///
     /// # Errors
@@ -272,14 +281,14 @@ impl Records {
         })
     }
 
-    /// Takes down what happens to a job that is under way; returns the job then, or nothing if it
-    /// has ended before.
+    /// Takes down what happens to a job that is under way, of what its process does under the number
+    /// of the claim, of what others want without one; returns the job then, or nothing if it has ended
+    /// before, or is not worked on under that number any more.
     ///
     /// # Errors
     /// As all.
-    pub fn change(&self, id: &str, change: &Change) -> Result<Option<Job>> {
+    pub fn change(&self, id: &str, fence: Option<u64>, change: &Change) -> Result<Option<Job>> {
         let (set, first, second): (_, Box<dyn ToSql>, Box<dyn ToSql>) = match change {
-            Change::Started => ("state = 'running', started = ?2", Box::new(0), Box::new(0)),
             Change::Progress(done, total) => {
                 ("done = ?3, total = ?4, deaths = 0", Box::new(*done), Box::new(*total))
             }
@@ -304,11 +313,12 @@ impl Records {
             let sql = format!(
                 "UPDATE jobs SET seq = seq + 1{finished}, {set} \
                  WHERE id = ?1 AND state IN ('queued', 'running') \
-                 AND ?2 IS NOT NULL AND ?3 IS NOT NULL AND ?4 IS NOT NULL"
+                 AND ?2 IS NOT NULL AND ?3 IS NOT NULL AND ?4 IS NOT NULL \
+                 AND (?5 IS NULL OR (fence = ?5 AND state = 'running'))"
             );
-            let changed = db.execute(&sql, (id, now(), first, second))?;
+            let changed = db.execute(&sql, (id, now(), first, second, fence))?;
             let job = if changed == 0 { None } else { by_id(db, id)? };
-            if let Some(event) = job.as_ref().and_then(|job| event(job, change)) {
+            if let Some(event) = job.as_ref().and_then(event) {
                 note(db, &event)?;
             }
             Ok(job)
@@ -319,7 +329,7 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Kind;
+    use crate::{job::Kind, records::Claimant};
 
     fn new(id: &str, tenant: &str, idempotency: Option<&str>) -> NewJob {
         let request = Request {
@@ -354,8 +364,9 @@ mod tests {
         assert_eq!(records.job("b", "1").unwrap(), None);
         assert!(records.is_used("a", &"k".repeat(64)).unwrap());
 
-        let change = |change| records.change("1", &change).unwrap();
-        assert_eq!(change(Change::Started).unwrap().state, State::Running);
+        let change = |change| records.change("1", None, &change).unwrap();
+        let started = records.claim("1", Claimant::Server, now()).unwrap().unwrap();
+        assert_eq!((started.state, started.fence), (State::Running, 1));
         let died = change(Change::Died).unwrap();
         assert_eq!((died.state, died.deaths), (State::Queued, 1));
         let forward = change(Change::Progress(2, 3)).unwrap();
@@ -368,7 +379,8 @@ mod tests {
         // What has ended stays as it is.
         assert_eq!(change(Change::Cancelled), None);
         assert_eq!(records.job("a", "1").unwrap(), Some(done));
-        let failed = records.change("4", &Change::Failed("Memory".into(), "why".into())).unwrap();
+        let failed =
+            records.change("4", None, &Change::Failed("Memory".into(), "why".into())).unwrap();
         assert_eq!(failed.unwrap().problem, Some(("Memory".into(), "why".into())));
         assert!(!records.is_used("a", &"k".repeat(64)).unwrap());
         assert_eq!(records.jobs("a", 10).unwrap().len(), 2);

@@ -1,14 +1,33 @@
-//! Tokens of tenants.
+//! Tokens of tenants and workers.
 
 use super::{Records, audit::note};
-use crate::{audit::Event, token::Kept};
+use crate::{
+    audit::Event,
+    token::{Kept, Owner},
+};
 use rusqlite::{OptionalExtension, Row};
 use sudare_roles::error::Result;
 
+/// How the kinds of owners are stored.
+const TENANT: &str = "tenant";
+const WORKER: &str = "worker";
+
+fn role(owner: &Owner) -> &'static str {
+    match owner {
+        Owner::Tenant(_) => TENANT,
+        Owner::Worker(_) => WORKER,
+    }
+}
+
 fn kept(row: &Row<'_>) -> rusqlite::Result<Kept> {
+    let (role, name): (String, _) = (row.get("role")?, row.get("owner")?);
     Ok(Kept {
         id: row.get("id")?,
-        tenant: row.get("tenant")?,
+        owner: match &role[..] {
+            TENANT => Owner::Tenant(name),
+            WORKER => Owner::Worker(name),
+            _ => return Err(super::unknown(&role).into()),
+        },
         digest: row.get("digest")?,
         created: row.get("created")?,
         expires: row.get("expires")?,
@@ -21,12 +40,12 @@ impl Records {
     /// # Errors
     /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
     pub fn add_token(&self, token: &Kept) -> Result<()> {
-        let Kept { id, tenant, digest, created, expires } = token;
+        let Kept { id, owner, digest, created, expires } = token;
         self.write(|db| {
-            let sql = "INSERT INTO tokens (id, tenant, digest, created, expires) \
-                       VALUES (?1, ?2, ?3, ?4, ?5)";
-            db.execute(sql, (id, tenant, digest, created, expires))?;
-            note(db, &Event::TokenAdded { tenant, token: id, expires: *expires })
+            let sql = "INSERT INTO tokens (id, role, owner, digest, created, expires) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+            db.execute(sql, (id, role(owner), owner.name(), digest, created, expires))?;
+            note(db, &Event::TokenAdded { owner, token: id, expires: *expires })
         })
     }
 
@@ -38,30 +57,31 @@ impl Records {
         self.read(|db| db.query_row("SELECT * FROM tokens WHERE id = ?1", (id,), kept).optional())
     }
 
-    /// All tokens, of one tenant or of all, the oldest first.
+    /// All tokens, of one owner or of all, the oldest first.
     ///
     /// # Errors
     /// As all.
-    pub fn tokens(&self, tenant: Option<&str>) -> Result<Vec<Kept>> {
+    pub fn tokens(&self, owner: Option<&Owner>) -> Result<Vec<Kept>> {
         self.read(|db| {
-            let sql = "SELECT * FROM tokens WHERE ?1 IS NULL OR tenant = ?1 ORDER BY created, id";
-            db.prepare(sql)?.query_map((tenant,), kept)?.collect()
+            let sql = "SELECT * FROM tokens WHERE ?1 IS NULL OR (role = ?1 AND owner = ?2) \
+                       ORDER BY created, id";
+            db.prepare(sql)?.query_map((owner.map(role), owner.map(Owner::name)), kept)?.collect()
         })
     }
 
-    /// Forgets the tokens of a tenant: that with this name, or all. Returns how many.
+    /// Forgets the tokens of an owner: that with this name, or all. Returns how many.
     ///
     /// # Errors
     /// As all.
-    pub fn revoke(&self, tenant: &str, id: Option<&str>) -> Result<usize> {
+    pub fn revoke(&self, owner: &Owner, id: Option<&str>) -> Result<usize> {
         self.write(|db| {
-            let sql =
-                "DELETE FROM tokens WHERE tenant = ?1 AND (?2 IS NULL OR id = ?2) RETURNING id";
+            let sql = "DELETE FROM tokens WHERE role = ?1 AND owner = ?2 \
+                       AND (?3 IS NULL OR id = ?3) RETURNING id";
             let mut delete = db.prepare(sql)?;
-            let gone = delete.query_map((tenant, id), |row| row.get(0))?;
+            let gone = delete.query_map((role(owner), owner.name(), id), |row| row.get(0))?;
             let gone = gone.collect::<rusqlite::Result<Vec<String>>>()?;
             for token in &gone {
-                note(db, &Event::TokenRevoked { tenant, token })?;
+                note(db, &Event::TokenRevoked { owner, token })?;
             }
             Ok(gone.len())
         })
@@ -74,22 +94,28 @@ mod tests {
     use crate::token::Token;
 
     #[test]
-    fn tokens_are_kept_listed_and_revoked_by_tenant() {
+    fn tokens_are_kept_listed_and_revoked_by_owner() {
         let folder = tempfile::tempdir().unwrap();
         let records = Records::open(&folder.path().join("records")).unwrap();
-        let all: Vec<Kept> = [("a", None), ("b", Some(9)), ("a", Some(7))]
+        let [a, b] = ["a", "b"].map(|name| Owner::Tenant(name.into()));
+        // A worker of the same name is somebody else.
+        let worker = Owner::Worker("a".into());
+        let all: Vec<Kept> = [(&a, None), (&b, Some(9)), (&a, Some(7)), (&worker, None)]
             .into_iter()
-            .map(|(tenant, expires)| Token::random().unwrap().kept(tenant.into(), 1, expires))
+            .map(|(owner, expires)| Token::random().unwrap().kept(owner.clone(), 1, expires))
             .collect();
         all.iter().for_each(|token| records.add_token(token).unwrap());
         assert_eq!(records.token(&all[1].id).unwrap().as_ref(), Some(&all[1]));
-        assert_eq!(records.tokens(Some("a")).unwrap().len(), 2);
-        assert_eq!(records.tokens(None).unwrap().len(), 3);
-        // Nobody revokes what is another tenant's.
-        assert_eq!(records.revoke("a", Some(&all[1].id)).unwrap(), 0);
-        assert_eq!(records.revoke("a", Some(&all[0].id)).unwrap(), 1);
+        assert_eq!(records.tokens(Some(&a)).unwrap().len(), 2);
+        assert_eq!(records.tokens(Some(&worker)).unwrap(), [all[3].clone()]);
+        assert_eq!(records.tokens(None).unwrap().len(), 4);
+        // Nobody revokes what is another one's.
+        assert_eq!(records.revoke(&a, Some(&all[1].id)).unwrap(), 0);
+        assert_eq!(records.revoke(&a, Some(&all[3].id)).unwrap(), 0);
+        assert_eq!(records.revoke(&a, Some(&all[0].id)).unwrap(), 1);
         assert_eq!(records.token(&all[0].id).unwrap(), None);
-        assert_eq!(records.revoke("a", None).unwrap(), 1);
+        assert_eq!(records.revoke(&a, None).unwrap(), 1);
+        assert_eq!(records.revoke(&worker, None).unwrap(), 1);
         assert_eq!(records.tokens(None).unwrap(), [all[1].clone()]);
     }
 }

@@ -76,15 +76,25 @@ pub(super) fn has_room(
     Ok(fits(today, limits.daily_seconds) && fits(all, limits.total_seconds))
 }
 
+/// Jobs of a tenant took so many milliseconds of processors more.
+pub(super) fn add_cpu(
+    db: &Connection,
+    tenant: &str,
+    now: Seconds,
+    milliseconds: u64,
+) -> rusqlite::Result<()> {
+    let sql = "INSERT INTO usage (tenant, day, cpu_ms) VALUES (?1, ?2, ?3) \
+               ON CONFLICT DO UPDATE SET cpu_ms = cpu_ms + excluded.cpu_ms";
+    db.execute(sql, (tenant, day(now), milliseconds)).map(|_| ())
+}
+
 impl Records {
     /// Jobs of a tenant took so many milliseconds of processors more.
     ///
     /// # Errors
     /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
     pub fn use_cpu(&self, tenant: &str, now: Seconds, milliseconds: u64) -> Result<()> {
-        let sql = "INSERT INTO usage (tenant, day, cpu_ms) VALUES (?1, ?2, ?3) \
-                   ON CONFLICT DO UPDATE SET cpu_ms = cpu_ms + excluded.cpu_ms";
-        self.write(|db| db.execute(sql, (tenant, day(now), milliseconds)).map(|_| ()))
+        self.write(|db| add_cpu(db, tenant, now, milliseconds))
     }
 
     /// What a tenant has taken.

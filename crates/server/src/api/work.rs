@@ -1,0 +1,267 @@
+//! Jobs on other machines: claimed by workers, under leases that they renew.
+
+use super::{
+    access::{Claimed, Worker, stale},
+    body,
+    download::download,
+};
+use crate::{
+    addresses::Address,
+    app::{App, Server, aside},
+    clock::{SECONDS_A_DAY, Seconds, now},
+    lease::{Assignment, Blob, Leaving, Offer, Report},
+    problem::{Answer, Problem, internal},
+    records::{Change, Job},
+    store::{Store, make_private},
+};
+use axum::{
+    Json,
+    body::{Body, Bytes},
+    extract::{Path, State},
+    http::{HeaderMap, StatusCode},
+    response::IntoResponse,
+};
+use serde_json::json;
+use std::{
+    io::Write,
+    path::{Path as FilePath, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use sudare_roles::{
+    checkpoint::{StateFile, remove_other_states},
+    error::{Error, Result as RolesResult},
+    files::{self, Access, NewFile},
+};
+use tokio::{
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+
+/// Longest time that a worker waits for a job by one request.
+const LONGEST_WAIT_SECONDS: u64 = 30;
+/// How long an address of a file is valid, if the lease is as long.
+const ADDRESS_SECONDS: Seconds = SECONDS_A_DAY;
+/// Most letters of what a worker says of a job that failed.
+const MOST_LETTERS: usize = 4096;
+
+/// Claims a job; waits for one if there is none.
+pub async fn claim(State(app): State<App>, Worker(worker): Worker, body: Body) -> Answer {
+    let Offer { program, memory_bytes, wait_seconds } =
+        body::json(body, "offer of a worker").await?;
+    let own = env!("CARGO_PKG_VERSION");
+    if program != own {
+        let detail = format!(
+            "the worker runs sudare {program}, the server {own}: results are the same, and trainings \
+             go on, under one version alone"
+        );
+        return Err(Problem::conflict("OtherProgram", detail));
+    }
+    let wait = Duration::from_secs(wait_seconds.min(LONGEST_WAIT_SECONDS));
+    let until = Instant::now() + wait;
+    let (mut ending, mut news) = (app.ending.subscribe(), app.wake.subscribe());
+    loop {
+        news.borrow_and_update();
+        if !*ending.borrow() {
+            let worker = worker.clone();
+            let claimed = aside(&app, move |app| {
+                let job = app.next_for(&worker, memory_bytes)?;
+                job.map(|job| assignment(app, &job)).transpose()
+            });
+            if let Some(assignment) = claimed.await? {
+                return Ok(Json(assignment).into_response());
+            }
+        }
+        tokio::select! {
+            _ = news.changed() => {}
+            _ = ending.wait_for(|ending| *ending) => break,
+            () = sleep_until(until) => break,
+        }
+    }
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// What a worker is told of a job that it has claimed.
+fn assignment(app: &Server, job: &Job) -> RolesResult<Assignment> {
+    let expires = now().saturating_add(ADDRESS_SECONDS);
+    let blob = |name: &str, digest: String, path: PathBuf| {
+        let bytes = path.metadata().map_err(|error| Error::io("read", &path, error))?.len();
+        let address = Address { job: &job.id, fence: job.fence, expires, name };
+        Ok(Blob { name: name.into(), digest, bytes, path: app.addresses.path(&address) })
+    };
+    let object =
+        |digest: &String| blob(digest, digest.clone(), app.store.object(&job.tenant, digest));
+    let folder = Store::states_in(&app.store.job(&job.id));
+    let state = |file: StateFile| {
+        let (name, path) = (file.name(), folder.join(file.name()));
+        blob(&name, files::digest(&path)?, path)
+    };
+    let request = &job.request;
+    Ok(Assignment {
+        job: job.id.clone(),
+        fence: job.fence,
+        lease_seconds: app.limits.lease_seconds.into(),
+        done: job.done,
+        total: job.total,
+        kind: request.kind,
+        iterations: request.iterations,
+        history: request.history,
+        keys: object(&request.keys)?,
+        tables: request.tables.iter().map(object).collect::<RolesResult<_>>()?,
+        model: request.model.as_ref().map(object).transpose()?,
+        states: StateFile::all_in(&folder)?.into_iter().map(state).collect::<RolesResult<_>>()?,
+    })
+}
+
+/// Renews a lease, with how far the worker is.
+pub async fn renew(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Answer {
+    let report: Report = body::json(body, "report of a worker").await?;
+    aside(&app, move |app| {
+        let (until, fence) = (app.lease_end(), job.fence);
+        let renewed = app.records.renew(&job.id, fence, until, &report, now())?;
+        let renewed = renewed.ok_or_else(|| stale(app, &job.id))?;
+        if renewed.seq > job.seq {
+            app.events.tell(&renewed);
+        }
+        Ok::<_, Problem>(())
+    })
+    .await?;
+    let seconds = app.limits.lease_seconds;
+    Ok(Json(json!({ "lease_seconds": seconds })).into_response())
+}
+
+/// A file that a worker needs, by an address that is signed.
+pub async fn file(
+    State(app): State<App>,
+    Path((job, fence, expires, signature, name)): Path<(String, String, String, String, String)>,
+    headers: HeaderMap,
+) -> Answer {
+    let found = aside(&app, move |app| {
+        let forbidden = || {
+            let detail = "this address is none that the server signed, or has expired";
+            Problem::new(StatusCode::FORBIDDEN, "Address", detail)
+        };
+        let numbers = fence.parse::<u64>().ok().zip(expires.parse::<Seconds>().ok());
+        let (fence, expires) = numbers.ok_or_else(forbidden)?;
+        let address = Address { job: &job, fence, expires, name: &name };
+        if !app.addresses.are_valid(&address, &signature, now()) {
+            return Err(forbidden());
+        }
+        let held = app.records.leased_job(&job, fence)?.ok_or_else(|| stale(app, &job))?;
+        let path = match StateFile::of_name(&name) {
+            Some(file) => Store::states_in(&app.store.job(&held.id)).join(file.name()),
+            None => app.store.object(&held.tenant, &name),
+        };
+        Ok((path, name))
+    });
+    let (path, name) = found.await?;
+    download(&app, &path, &name, &headers).await
+}
+
+/// Takes a state of a training.
+pub async fn keep_state(
+    State(app): State<App>,
+    Claimed(job): Claimed,
+    Path((_, _, name, digest)): Path<(String, String, String, String)>,
+    body: Body,
+) -> Answer {
+    let state = StateFile::of_name(&name).ok_or_else(|| {
+        Problem::bad("Usage", format!("{name:?} is no name of a state of a training"))
+    })?;
+    let folder = Store::states_in(&app.store.job(&job.id));
+    let file = take(&app, &job, folder.join(state.name()), digest, body).await?;
+    aside(&app, move |app| {
+        let kept = || {
+            file.finish()?;
+            match state {
+                StateFile::State(iterations) => remove_other_states(&folder, iterations),
+                StateFile::Weights(_) => Ok(()),
+            }
+        };
+        let kept = app.records.under_lease(&job.id, job.fence, app.lease_end(), kept)?;
+        kept.ok_or_else(|| stale(app, &job.id))
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Takes the result of a job, which is done then.
+pub async fn finish(
+    State(app): State<App>,
+    Claimed(job): Claimed,
+    Path((_, _, digest)): Path<(String, String, String)>,
+    body: Body,
+) -> Answer {
+    let path = Store::result_in(&app.store.job(&job.id));
+    let file = take(&app, &job, path.clone(), digest, body).await?;
+    aside(&app, move |app| {
+        let finish = || file.finish();
+        let written = app.records.under_lease(&job.id, job.fence, app.lease_end(), finish)?;
+        written.ok_or_else(|| stale(app, &job.id))?;
+        let change = app.keep_result(&job, &path)?;
+        app.leave(&job, &change)?.ok_or_else(|| stale(app, &job.id))
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Lets a worker leave a job without a result.
+pub async fn leave(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Answer {
+    let why: Leaving = body::json(body, "reason of a worker").await?;
+    aside(&app, move |app| {
+        let short = |text: String| text.chars().take(MOST_LETTERS).collect();
+        let change = match why {
+            Leaving::Released => Change::Requeued,
+            Leaving::Died => app.death(&job, "at a worker")?,
+            Leaving::Failed { kind, detail } => Change::Failed(short(kind), short(detail)),
+        };
+        app.leave(&job, &change)?.ok_or_else(|| stale(app, &job.id))
+    })
+    .await?;
+    app.wake.send_replace(());
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Takes a file of a job from its worker: it has its name once it is finished.
+async fn take(app: &App, job: &Job, path: PathBuf, digest: String, body: Body) -> Answer<NewFile> {
+    let (sender, receiver) = body::chunks();
+    let (server, job) = (Arc::clone(app), job.clone());
+    let writing = tokio::task::spawn_blocking(move || write(&server, &job, &path, receiver));
+    let passed_on = body::pass_on(body, sender).await;
+    let written = writing.await.unwrap_or_else(|error| Err(internal(error).into()));
+    passed_on?;
+    let (file, found) = written?;
+    if found == digest {
+        return Ok(file);
+    }
+    let detail = format!("what came has the digest {found}, {digest} was declared: send it again");
+    Err(Problem::unusable("DigestMismatch", detail))
+}
+
+/// Writes what comes to a new file, and returns its digest as well.
+fn write(
+    app: &Server,
+    job: &Job,
+    path: &FilePath,
+    mut chunks: mpsc::Receiver<Bytes>,
+) -> Answer<(NewFile, String)> {
+    let folder = app.store.job(&job.id);
+    // A job that was cancelled has no folder any more.
+    let begin = || {
+        make_private(&Store::states_in(&folder))?;
+        NewFile::create(path, Access::Shared, true)
+    };
+    let begun = app.records.under_lease(&job.id, job.fence, app.lease_end(), begin)?;
+    let mut file = begun.ok_or_else(|| stale(app, &job.id))?;
+    let (mut hasher, mut bytes) = (blake3::Hasher::new(), 0_u64);
+    while let Some(chunk) = chunks.blocking_recv() {
+        bytes = bytes.saturating_add(chunk.len() as u64);
+        if bytes > app.limits.tenant_bytes {
+            let detail = format!("{} bytes are what a tenant may have", app.limits.tenant_bytes);
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail));
+        }
+        hasher.update(&chunk);
+        file.write_all(&chunk).map_err(|error| Error::io("write", path, error))?;
+    }
+    Ok((file, hasher.finalize().to_string()))
+}
