@@ -3,7 +3,7 @@
 use crate::{
     commands::{
         bench, decrypt, demo, doctor, encrypt, evaluate, info, key, keygen, params, pool, predict,
-        receipt, remote, report, schema, search, selftest, serve, stats, train, web,
+        receipt, remote, report, schema, search, selftest, serve, stats, train, web, work,
     },
     output::Output,
 };
@@ -49,6 +49,7 @@ pub enum Command {
     Evaluate(evaluate::Args),
     Report(report::Args),
     Serve(serve::Args),
+    Work(work::Args),
     Remote(remote::Args),
     Receipt(receipt::Args),
     Web(web::Args),
@@ -84,6 +85,7 @@ pub fn run(command: &Command, threads: &[usize], output: Output) -> error::Resul
         Command::Evaluate(args) => evaluate::run(args, output),
         Command::Report(args) => report::run(args, output),
         Command::Serve(args) => serve::run(args, output),
+        Command::Work(args) => work::run(args, output),
         Command::Remote(args) => remote::run(args, output),
         Command::Receipt(args) => receipt::run(args, output),
         Command::Web(args) => web::run(args, output),

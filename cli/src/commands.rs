@@ -29,3 +29,4 @@ pub mod stats;
 pub mod train;
 mod ways;
 pub mod web;
+pub mod work;

@@ -39,6 +39,7 @@ pub fn run(args: Vec<OsString>) -> u8 {
     let is_server = match &args.command {
         Command::Serve(args) => minds_interrupts(args),
         Command::Web(args) => args.serves(),
+        Command::Work(_) => true,
         _ => false,
     };
     if !is_server {

@@ -2,5 +2,6 @@
 
 mod client;
 mod transfer;
+mod work;
 
-pub use client::{Client, Job, Request, check_url, host_of};
+pub use client::{Client, Job, Request, check_url, host_of, read_token};

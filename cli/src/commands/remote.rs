@@ -1,7 +1,7 @@
 use crate::{
     output::{self, Output, say},
     progress::Progress,
-    remote::{Client, Job, Request},
+    remote::{Client, Job, Request, read_token},
 };
 use serde::Serialize;
 use std::{
@@ -11,17 +11,12 @@ use std::{
 use sudare::ckks::serial::Kind;
 use sudare_roles::{
     error::{Error, ReceiptError, Result},
-    files::{self, Access, NewFile},
+    files::{Access, NewFile},
     label::{Content, Meta},
     machine,
     opened::Opened,
     receipt::{Expected, Receipt, ServerKey},
 };
-
-/// The variable of the environment that may have a token.
-const TOKEN: &str = "SUDARE_TOKEN";
-/// Most bytes of the file of a token.
-const MOST_TOKEN_BYTES: u64 = 4096;
 
 /// Let a service compute (`sudare serve`): upload keys and tables, follow jobs, download results
 ///
@@ -186,14 +181,7 @@ struct Computation {
 
 impl Service {
     fn client(&self) -> Result<Client> {
-        let token = match &self.token_file {
-            Some(path) => files::read_text(path, MOST_TOKEN_BYTES)?,
-            None => std::env::var(TOKEN).map_err(|_| {
-                Error::Usage(format!(
-                    "a token is needed: name its file with --token-file, or set {TOKEN}"
-                ))
-            })?,
-        };
+        let token = read_token(self.token_file.as_deref())?;
         Client::new(&self.url, &token, self.ca.as_deref())
     }
 }

@@ -9,7 +9,7 @@ use std::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    receipt,
+    files, receipt,
 };
 use ureq::{
     Agent, Body,
@@ -26,6 +26,10 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// The first pause after a failure; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+/// The variable of the environment that may have a token.
+const TOKEN: &str = "SUDARE_TOKEN";
+/// Most bytes of the file of a token.
+const MOST_TOKEN_BYTES: u64 = 4096;
 /// Most bytes of an answer in JSON.
 const MOST_JSON_BYTES: u64 = 16 << 20;
 
@@ -191,6 +195,18 @@ impl Client {
         }
     }
 
+    /// The answer to one request; that of a failure that passes is as none.
+    pub(super) fn once(
+        &self,
+        answer: core::result::Result<Response<Body>, ureq::Error>,
+    ) -> Result<Response<Body>> {
+        match answer {
+            Ok(answer) if is_passing(&answer) => Err(self.unreachable(refusal(answer))),
+            Ok(answer) => expect_success(answer),
+            Err(error) => Err(self.unreachable(error)),
+        }
+    }
+
     pub(super) fn get(&self, path: &str) -> Result<Response<Body>> {
         let url = self.url(path);
         let request = || self.agent.get(&url).header("authorization", &self.authorization).call();
@@ -313,6 +329,18 @@ impl Client {
     }
 }
 
+/// The token in a file, or else in the environment.
+pub fn read_token(file: Option<&Path>) -> Result<String> {
+    match file {
+        Some(path) => files::read_text(path, MOST_TOKEN_BYTES),
+        None => std::env::var(TOKEN).map_err(|_| {
+            Error::Usage(format!(
+                "a token is needed: name its file with --token-file, or set {TOKEN}"
+            ))
+        }),
+    }
+}
+
 /// Whether an answer is that of a failure that may pass soon.
 pub(super) fn is_passing(answer: &Response<Body>) -> bool {
     let soon = || {
@@ -343,7 +371,7 @@ pub(super) fn expect_success(answer: Response<Body>) -> Result<Response<Body>> {
     if answer.status().is_success() { Ok(answer) } else { Err(refusal(answer)) }
 }
 
-fn json<T: serde::de::DeserializeOwned>(answer: Response<Body>) -> Result<T> {
+pub(super) fn json<T: serde::de::DeserializeOwned>(answer: Response<Body>) -> Result<T> {
     let body = answer.into_body().into_with_config().limit(MOST_JSON_BYTES).read_to_vec();
     let refused = |detail: String| Error::Refused { kind: "Http".into(), detail };
     let body = body.map_err(|error| refused(error.to_string()))?;

@@ -103,6 +103,17 @@ impl Client {
     pub fn download(
         &self,
         digest: &str,
+        file: NewFile,
+        progress: impl FnMut(u64, u64),
+    ) -> Result<u64> {
+        self.read(&format!("/v1/results/{digest}"), digest, file, progress)
+    }
+
+    /// Writes what is at a path to a new file, if it has this digest, and returns its bytes.
+    pub(super) fn read(
+        &self,
+        place: &str,
+        digest: &str,
         mut file: NewFile,
         mut progress: impl FnMut(u64, u64),
     ) -> Result<u64> {
@@ -111,7 +122,7 @@ impl Client {
         let (mut hasher, mut have, mut patience) = (blake3::Hasher::new(), 0, Patience::new());
         let mut buffer = vec![0; READ_AT_ONCE];
         loop {
-            let url = self.url(&format!("/v1/results/{digest}"));
+            let url = self.url(place);
             let answer = self.until_answered(|| {
                 let get = self.agent.get(&url).header("authorization", self.authorization());
                 get.header("range", format!("bytes={have}-")).call()

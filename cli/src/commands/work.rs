@@ -1,0 +1,58 @@
+use crate::{
+    commands::server::{job_program, memory_for_jobs},
+    output::{Output, say},
+    remote::{Client, read_token},
+    values::gibibytes,
+};
+use std::{path::PathBuf, time::Duration};
+use sudare_roles::error::Result;
+use sudare_server::WorkerConfig;
+
+/// Do jobs of a service (`sudare serve`) on this machine
+///
+/// A worker claims jobs, one at a time, and renews its lease while a process of its own computes. States of
+/// trainings are left at the service, so that another worker goes on where this one is lost or told to
+/// end. It needs a token of a worker (`sudare serve token add --worker`), and sees evaluation keys and
+/// ciphertexts alone.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Example:\n  \
+    sudare work --server https://server.example --token-file north.token --folder /var/lib/sudare-worker")]
+pub struct Args {
+    /// Address of the service, such as https://server.example
+    #[arg(long, value_name = "URL")]
+    server: String,
+    /// File of the token; that in the variable SUDARE_TOKEN if left out
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// File of the certificates, in PEM, that sign the service's, if public ones do not
+    #[arg(long, value_name = "FILE")]
+    ca: Option<PathBuf>,
+    /// Folder of the worker, made if it does not exist
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
+    /// Memory that a job may take, in GiB; three quarters of the machine's if left out
+    #[arg(long, value_name = "GIB", value_parser = gibibytes)]
+    memory: Option<u64>,
+    /// Keys and tables that are kept for further jobs, in GiB
+    #[arg(long, value_name = "GIB", default_value = "64", value_parser = gibibytes)]
+    cache: u64,
+    /// Seconds that a training has to finish its iteration when the worker is told to end
+    #[arg(long, value_name = "SECONDS", default_value_t = 60)]
+    grace: u32,
+}
+
+pub fn run(args: &Args, output: Output) -> Result<()> {
+    let token = read_token(args.token_file.as_deref())?;
+    let client = Client::new(&args.server, &token, args.ca.as_deref())?;
+    if !output.json {
+        say(format_args!("claims jobs of {}", args.server));
+    }
+    let config = WorkerConfig {
+        folder: args.folder.clone(),
+        memory_bytes: args.memory.unwrap_or_else(memory_for_jobs),
+        cache_bytes: args.cache,
+        grace: Duration::from_secs(args.grace.into()),
+        program: job_program()?,
+    };
+    sudare_server::work_for(client, config)
+}
