@@ -97,7 +97,7 @@ test-full:
 ## make test-service every test of the service: killed, cut and misused; minutes
 test-service:
 	cargo test --locked --package sudare-server
-	cargo test --locked --package sudare-cli --test service --test service_accounts -- --include-ignored
+	cargo test --locked --package sudare-cli --test service --test service_accounts --test service_workers -- --include-ignored
 
 ## make lint         check format, lints and documentation; warnings are errors
 lint:

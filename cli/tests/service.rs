@@ -8,7 +8,7 @@ mod service;
 
 use common::{LBW, Run, sudare_at};
 use serde_json::{Value, json};
-use service::Service;
+use service::{Service, children, signal};
 use std::{
     fs,
     path::Path,
@@ -85,23 +85,6 @@ fn state_is(state: &'static str) -> impl Fn(&Value) -> bool {
         assert!(found == state || found == "queued" || found == "running", "{job}");
         found == state
     }
-}
-
-/// The processes of jobs of a server.
-fn children(service: &Service) -> Vec<u32> {
-    let path = format!("/proc/{0}/task/{0}/children", service.process.id());
-    // Those of the other threads of the server, too.
-    let tasks = Path::new(&path).parent().unwrap().parent().unwrap();
-    let threads = fs::read_dir(tasks).into_iter().flatten().flatten();
-    let of_thread = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children"));
-    let lists = threads.filter_map(|thread| of_thread(thread).ok());
-    lists
-        .flat_map(|list| list.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<_>>())
-        .collect()
-}
-
-fn kill(process: u32) {
-    Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
 }
 
 /// What a server computes for a client is what the command computes, bit for bit; what it has is not
@@ -400,7 +383,7 @@ fn jobs_that_cannot_be_done_are_refused() {
 
     // Cancelled, its process is gone within two seconds, and its folder too.
     until(&service, &token, &id, |job| job["progress"]["total"] == 4);
-    let processes = children(&service);
+    let processes = children(&service.process);
     assert_eq!(processes.len(), 1);
     let begun = Instant::now();
     let cancelled = service.send(&format!("DELETE /v1/jobs/{id}"), &token, "", 0, b"");
@@ -478,10 +461,10 @@ fn killed_at_random(kills: u32) {
         random ^= random >> 17;
         random ^= random << 5;
         thread::sleep(whole.mul_f64(0.7 * f64::from(random) / f64::from(u32::MAX)));
-        match (kill_number % 2, children(&service).first()) {
+        match (kill_number % 2, children(&service.process).first()) {
             // A process that is killed takes part in no step, so that the job may fail by it.
             (0, Some(&child)) if job(&service, &token, &id)["progress"]["done"] != done => {
-                kill(child)
+                signal("KILL", child)
             }
             _ => service.kill_and_restart(),
         }
@@ -502,7 +485,7 @@ fn killed_at_random(kills: u32) {
     let job_of = submit(&service, &token, "last", &train).json();
     let id = job_of["id"].as_str().unwrap().to_owned();
     until(&service, &token, &id, |job| job["progress"]["done"].as_u64().unwrap() >= 2);
-    let before = children(&service);
+    let before = children(&service.process);
     Command::new("kill").arg(service.process.id().to_string()).status().unwrap();
     assert!(service.process.wait().unwrap().success());
     assert!(before.iter().all(|child| !Path::new(&format!("/proc/{child}")).exists()));

@@ -74,8 +74,17 @@ impl Service {
 
     /// A new token of a tenant.
     pub fn token(&self, tenant: &str) -> String {
+        self.token_of("tenant", tenant)
+    }
+
+    /// A new token of a worker.
+    pub fn worker_token(&self, worker: &str) -> String {
+        self.token_of("worker", worker)
+    }
+
+    fn token_of(&self, role: &str, name: &str) -> String {
         let folder = self.folder.display();
-        let line = format!("serve token add --folder {folder} --tenant {tenant} --json");
+        let line = format!("serve token add --folder {folder} --{role} {name} --json");
         let token = sudare_at(Path::new("."), &line).json()["token"].take();
         token.as_str().unwrap().to_owned()
     }
@@ -109,11 +118,17 @@ impl Service {
         Answer { status, head, body: answer.split_off((end + 4).min(answer.len())) }
     }
 
+    /// A file with a token.
+    pub fn token_file(&self, token: &str) -> PathBuf {
+        let file = self.folder.with_file_name(format!("token-{}", &token[7..23]));
+        fs::write(&file, token).unwrap();
+        file
+    }
+
     /// Runs `sudare remote` for this service in a folder.
     pub fn remote(&self, folder: &Path, token: &str, line: &str) -> Run {
-        let token_file = self.folder.with_file_name(format!("token-{}", &token[7..23]));
-        fs::write(&token_file, token).unwrap();
-        let (url, token) = (self.url(), token_file.display());
+        let (url, token) = (self.url(), self.token_file(token));
+        let token = token.display();
         sudare_at(folder, &format!("remote {line} --url {url} --token-file {token}"))
     }
 
@@ -164,6 +179,23 @@ impl Service {
         let answer = self.send(&format!("HEAD {place}"), token, "Tus-Resumable: 1.0.0\r\n", 0, b"");
         answer.header("upload-offset")?.parse().ok()
     }
+}
+
+/// The processes of jobs of a server or a worker.
+pub fn children(parent: &Child) -> Vec<u32> {
+    // Those of all its threads.
+    let threads =
+        fs::read_dir(format!("/proc/{}/task", parent.id())).into_iter().flatten().flatten();
+    let of_thread = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children"));
+    let lists = threads.filter_map(|thread| of_thread(thread).ok());
+    lists
+        .flat_map(|list| list.split_whitespace().map(|id| id.parse().unwrap()).collect::<Vec<_>>())
+        .collect()
+}
+
+/// Sends a signal to a process.
+pub fn signal(name: &str, process: u32) {
+    Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status().unwrap();
 }
 
 impl Drop for Service {
