@@ -58,7 +58,7 @@ impl Bootstrapping<bfv::Evaluator> {
         let params = Params::new(chain.clone()).unwrap();
         let plan = spec.plan_with(&params, Tensor::Scaled, Params::fresh_factor).unwrap();
         let session = Session::with_keys(chain, seed, plan.required_keys());
-        let e = bfv::Evaluator::new(&params, session.keys.clone()).unwrap();
+        let e = bfv::Evaluator::new(&session.params, session.keys.clone()).unwrap();
         let encoder = spec.encoder(params.log_n()).unwrap();
         let bootstrapper = plan.prepare(&e).unwrap();
         (e, Self { session, encoder, bootstrapper })
