@@ -166,7 +166,7 @@ impl Subject {
         };
         let (target, reading) = (args.target.as_deref(), args.format.reading());
         let known = (target, args.class_weight.as_deref());
-        let inputs = Inputs::read(like, &job.scoring(1)?, known, &reading)?;
+        let inputs = Inputs::read(like, job.scoring(1)?.trained(), known, &reading)?;
         let table = inputs.read_table(data, target, &reading)?;
         let scoring = job.scoring(table.rows())?;
         expect_shape(data, (table.rows(), table.features()), &scoring)?;

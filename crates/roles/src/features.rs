@@ -4,13 +4,12 @@
 use crate::{
     error::{Error, Result},
     files::{self, Access},
-    job::Job,
     reading::Reading,
 };
 use serde::{Deserialize, Serialize};
 use std::{io::Read, path::Path};
 use sudare_apps::{
-    logreg::{Prepared, ScoredModel, Transform},
+    logreg::{self, Prepared, ScoredModel, Transform},
     table::{Encoding, Table},
 };
 
@@ -85,28 +84,22 @@ impl From<Inputs> for Described {
 }
 
 impl Inputs {
-    /// Features of a table that a model was trained on, for rows that keys for `job` are to score; with the
-    /// weights of its classes, if they were given.
+    /// Features of a table that a model was trained on, for rows that it is to score; with the training
+    /// if that leaves it encrypted, and with the weights of its classes, if they were given.
     ///
     /// # Errors
     /// [`Error::Table`] and [`Error::Apps`] for a table that cannot have been trained on so.
     pub fn of(
         table: &Table,
         encoding: Option<Encoding>,
-        job: &Job,
+        training: Option<&logreg::Job>,
         class_weights: Option<&[f64]>,
     ) -> Result<Self> {
-        let transform = match job {
-            Job::Predict(job) => match &job.model {
-                ScoredModel::Trained(training) => {
-                    let (spec, rows) = (&training.spec, training.rows);
-                    let prepared = Prepared::new(table, spec, rows, class_weights)?;
-                    Some(prepared.transform().clone())
-                }
-                ScoredModel::Given { .. } | ScoredModel::Shared { .. } => None,
-            },
-            _ => None,
+        let transform = |training: &logreg::Job| -> Result<_> {
+            let prepared = Prepared::new(table, &training.spec, training.rows, class_weights)?;
+            Ok(prepared.transform().clone())
         };
+        let transform = training.map(transform).transpose()?;
         Ok(Self {
             columns: table.columns().to_vec(),
             target: table.target().unwrap_or_default().into(),
@@ -124,14 +117,12 @@ impl Inputs {
     /// [`Error::Io`]; [`Error::Table`]; [`Error::Parse`]; as [`Inputs::of`].
     pub fn read(
         path: &Path,
-        job: &Job,
+        training: Option<&logreg::Job>,
         (target, class_weights): (Option<&str>, Option<&[f64]>),
         reading: &Reading,
     ) -> Result<Self> {
         if !path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")) {
-            if matches!(job, Job::Predict(job) if matches!(job.model, ScoredModel::Trained(_)))
-                && target.is_none()
-            {
+            if training.is_some() && target.is_none() {
                 return Err(Error::Usage(format!(
                     "which column of {} the model was trained to predict is not said: name it with \
                      --target",
@@ -139,7 +130,7 @@ impl Inputs {
                 )));
             }
             let (table, encoding) = reading.table(path, target)?;
-            return Self::of(&table, Some(encoding), job, class_weights);
+            return Self::of(&table, Some(encoding), training, class_weights);
         }
         serde_json::from_slice(&text_of(path)?).map_err(|error| Error::Parse {
             path: path.into(),

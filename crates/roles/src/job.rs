@@ -215,6 +215,11 @@ trait TableJob {
         None
     }
 
+    /// The training whose model rows are scored by as it leaves it.
+    fn trained(&self) -> Option<&logreg::Job> {
+        None
+    }
+
     /// The smallest secure parameters.
     fn auto_params(&self) -> Result<Params>;
 
@@ -340,6 +345,12 @@ impl Job {
     #[must_use]
     pub fn training(&self) -> Option<&TrainSpec> {
         self.table().ok()?.training()
+    }
+
+    /// The training whose model rows are scored by as it leaves it, encrypted, if they are.
+    #[must_use]
+    pub fn trained(&self) -> Option<&logreg::Job> {
+        self.table().ok()?.trained()
     }
 
     /// What of a table it takes beside the features; nothing without a table.

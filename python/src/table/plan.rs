@@ -347,7 +347,7 @@ impl TablePlan {
         job::detached(py, || {
             let encoding = data.encoding.clone();
             let weights = class_weights.as_deref();
-            to_json(&Inputs::of(&data.table, encoding, &self.job, weights)?)
+            to_json(&Inputs::of(&data.table, encoding, self.job.trained(), weights)?)
         })
     }
 
@@ -364,7 +364,7 @@ impl TablePlan {
             EncodingOptions { categorical: Categorical::Every, ..EncodingOptions::default() };
         let reading = Reading { encoding, ..Reading::default() };
         let labels = (target, class_weights.as_deref());
-        job::detached(py, || to_json(&Inputs::read(&path, &self.job, labels, &reading)?))
+        job::detached(py, || to_json(&Inputs::read(&path, self.job.trained(), labels, &reading)?))
     }
 
     /// A model to score rows by, given as JSON, encrypted.

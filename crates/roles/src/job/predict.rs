@@ -9,7 +9,7 @@ use sudare::{
     ckks::{Params, Scale},
     rlwe::{KeyRequest, Level},
 };
-use sudare_apps::logreg::{Probability, ScoreJob, ScorePlan, ScoredModel, TrainSpec};
+use sudare_apps::logreg::{Job, Probability, ScoreJob, ScorePlan, ScoredModel, TrainSpec};
 
 impl TableJob for ScoreJob {
     fn kind(&self) -> &'static str {
@@ -25,8 +25,12 @@ impl TableJob for ScoreJob {
     }
 
     fn training(&self) -> Option<&TrainSpec> {
+        Some(&self.trained()?.spec)
+    }
+
+    fn trained(&self) -> Option<&Job> {
         match &self.model {
-            ScoredModel::Trained(training) => Some(&training.spec),
+            ScoredModel::Trained(training) => Some(training),
             ScoredModel::Given { .. } | ScoredModel::Shared { .. } => None,
         }
     }
