@@ -462,7 +462,7 @@ def _classes(results: Numbers) -> npt.NDArray[np.int64]:
     """The class that each result names."""
     if results.shape[1] == 1:
         return (results[:, 0] > 0).astype(np.int64)
-    return np.argmax(results, axis=1)
+    return np.asarray(np.argmax(results, axis=1), dtype=np.int64)
 
 
 def _ranges(

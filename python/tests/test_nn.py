@@ -97,12 +97,12 @@ def test_evaluations_compare_with_the_clear() -> None:
     samples = np.random.default_rng(6).uniform(-1, 1, (9, 3))
     clear = network.predict(samples)
     labels = np.where(np.arange(9) < 6, clear.argmax(axis=1), 1 - clear.argmax(axis=1))
-    for plan in [
-        nn.plan(network, 9, calibration=samples, precision_bits=14),
-        nn.plan_hidden(network, calibration=samples, precision_bits=14),
+    shown = nn.plan(network, 9, calibration=samples, precision_bits=14)
+    hidden = nn.plan_hidden(network, calibration=samples, precision_bits=14)
+    for found in [
+        shown.evaluate(samples, labels),
+        hidden.evaluate(network, samples, labels),
     ]:
-        hidden = isinstance(plan, nn.HiddenPlan)
-        found = plan.evaluate(network, samples, labels) if hidden else plan.evaluate(samples, labels)
         assert found.samples == 9 and 0 < found.largest_difference < 0.01
         assert (found.agreement, found.accuracy, found.accuracy_in_clear) == (1, 6 / 9, 6 / 9)
     plan = nn.plan(network, 9, calibration=samples)
