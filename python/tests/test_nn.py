@@ -68,14 +68,15 @@ def test_owner_and_server_exchange_bytes() -> None:
 
 def test_a_secret_key_waits_in_a_file(tmp_path: Path) -> None:
     network = nn.Network.dense(layers([3, 4, 2]))
-    samples = np.random.default_rng(5).uniform(-1, 1, (2, 3))
-    plan = nn.plan(network, 2, calibration=samples)
+    samples = np.random.default_rng(5).uniform(-1, 1, (5, 3))
+    plan = nn.plan(network, 5, calibration=samples)
     secret, keys = plan.generate_keys()
     answer = plan.run(keys, plan.encrypt(secret, samples))
     expected = plan.decrypt(secret, answer)
     path = tmp_path / "secret.key"
     secret.save(path, passphrase="a long sentence")
-    assert (plan.decrypt(plan.open_secret(path, passphrase="a long sentence"), answer) == expected).all()
+    opened = plan.open_secret(path, passphrase="a long sentence")
+    assert (plan.decrypt(opened, answer) == expected).all()
     with pytest.raises(errors.SealedError):
         plan.open_secret(path)
     with pytest.raises(errors.WrongPassphraseError):
@@ -84,7 +85,7 @@ def test_a_secret_key_waits_in_a_file(tmp_path: Path) -> None:
         secret.save(path)
     secret.save(path, overwrite=True)
     assert (plan.decrypt(plan.open_secret(path), answer) == expected).all()
-    deeper = nn.plan(network, 2, calibration=samples, packing="sample", precision_bits=14)
+    deeper = nn.plan(network, 5, calibration=samples, packing="sample", precision_bits=14)
     with pytest.raises(errors.ParamsMismatchError):
         deeper.open_secret(path)
     path.chmod(0o644)
