@@ -177,14 +177,14 @@ pub enum Error {
     },
     /// A value too large for its scale and level.
     #[error(
-        "value {index} needs {needed_bits:.0} bits at this scale, the modulus has {available_bits:.0}: scale the data down, or encode at a lower scale or higher level"
+        "value {index} needs {needed_bits:.0} bits at this scale, there are {available_bits:.0}: scale the data down, or encode at a lower scale or higher level"
     )]
     ValueTooLarge {
         /// Its place.
         index: usize,
         /// Bits of the scaled value.
         needed_bits: f64,
-        /// Bits of the modulus, less the sign.
+        /// Bits of the modulus, or of integers of 128 bits, less the sign.
         available_bits: f64,
     },
     /// Relinearisation lacks its key.

@@ -83,8 +83,8 @@ impl Encoder {
         limbs: LimbSet,
         scale: Scale,
     ) -> Result<RnsPoly<Eval>> {
-        let slots = self.params.rules().encoded(count, level, scale)?.slots();
-        let log2_q = self.params.chain().log2_q(level);
+        let rules = self.params.rules();
+        let slots = rules.encoded(count, level, scale)?.slots();
         let bad = |v: &Complex<f64>| !(v.re.is_finite() && v.im.is_finite());
         if let Some((index, v)) = values.clone().enumerate().find(|(_, v)| bad(v)) {
             let value =
@@ -98,7 +98,7 @@ impl Encoder {
         } else {
             coefficients(self.params.fft(), values.clone(), slots, scale, pool)
         };
-        let (needed_bits, available_bits) = (real::log2(largest), log2_q - 1.0);
+        let (needed_bits, available_bits) = (real::log2(largest), rules.value_bits(level));
         let Some(coeffs) = coeffs.filter(|_| needed_bits < available_bits) else {
             let size = |v: &Complex<f64>| v.re.abs().max(v.im.abs());
             let larger = |a: (usize, f64), (i, v)| if size(&v) > a.1 { (i, size(&v)) } else { a };
@@ -193,7 +193,7 @@ impl Encoder {
 enum Integers {
     /// Words `c + 2^(bits - 1)` below `2^bits`, which the row kernels reduce.
     Words { words: Buf, bits: u32 },
-    /// Of at most 126 bits.
+    /// Of at most 127 bits.
     Wide(Zeroizing<Vec<i128>>),
 }
 
@@ -203,7 +203,7 @@ trait Scaled: Real {
     fn approximately(self, scale: f64) -> f64;
     /// `round(self * scale)`, at most `2^62` in size.
     fn narrow(self, scale: Scale) -> i64;
-    /// `round(self * scale)`, if that has at most 126 bits.
+    /// `round(self * scale)`, if that has at most 127 bits.
     fn wide(self, scale: Scale) -> Option<i128>;
 }
 
@@ -218,7 +218,7 @@ impl Scaled for f64 {
 
     fn wide(self, scale: Scale) -> Option<i128> {
         let x = (self * scale.to_f64()).round_ties_even();
-        (x.abs() < real::exp2(126.0)).then_some(x as i128)
+        (x.abs() < real::exp2(127.0)).then_some(x as i128)
     }
 }
 
@@ -234,7 +234,7 @@ impl Scaled for Dd {
     }
 
     fn wide(self, scale: Scale) -> Option<i128> {
-        (self * scale.to_dd()).round_i128().filter(|x| x.unsigned_abs() >> 126 == 0)
+        (self * scale.to_dd()).round_i128()
     }
 }
 
@@ -246,7 +246,7 @@ fn nearest(x: f64) -> i64 {
 }
 
 /// The `2 slots` integer coefficients of `values` at `scale`, or nothing if one is
-/// larger than 126 bits; and the size of the largest.
+/// larger than 127 bits; and the size of the largest.
 fn coefficients<T: Scaled>(
     fft: &SpecialFft<T>,
     values: impl Iterator<Item = Complex<T>>,

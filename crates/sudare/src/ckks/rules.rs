@@ -237,12 +237,19 @@ impl<'a> Rules<'a> {
         }
         let product = scale.to_dd() * Dd::from(c);
         let needed_bits = real::log2(product.to_f64().abs());
-        let available_bits = self.chain.log2_q(level) - 1.0;
+        let available_bits = self.value_bits(level);
         product.round_i128().filter(|_| needed_bits < available_bits).ok_or(Error::ValueTooLarge {
             index: 0,
             needed_bits,
             available_bits,
         })
+    }
+
+    /// Bits that a scaled value has fewer than: it is below half the modulus, and in integers of 128
+    /// bits.
+    #[must_use]
+    pub fn value_bits(self, level: Level) -> f64 {
+        (self.chain.log2_q(level) - 1.0).min(127.0)
     }
 
     /// Whether there are as many values as slots.

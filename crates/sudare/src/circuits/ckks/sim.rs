@@ -211,8 +211,8 @@ impl Evaluator {
             return Err(Error::NotFinite { index, value });
         }
         let needed_bits = real::log2(modulus(a)) + scale.log2();
-        let available_bits = self.chain.log2_q(level) - 1.0;
-        if needed_bits < available_bits.min(127.0) {
+        let available_bits = self.rules().value_bits(level);
+        if needed_bits < available_bits {
             return Ok(());
         }
         Err(Error::ValueTooLarge { index, needed_bits, available_bits })
