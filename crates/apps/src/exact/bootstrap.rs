@@ -1,6 +1,6 @@
 //! Ways to bootstrap arrays, and arrays that are bootstrapped.
 
-use super::{Engine, IntegerArray, Scheme, Setting};
+use super::{Engine, IntegerArray, Scheme, Setting, setting::most_slots};
 use crate::array::{ArrayError, Result};
 use std::sync::{Arc, PoisonError, atomic::Ordering::Relaxed};
 use sudare::{
@@ -25,18 +25,18 @@ pub fn bootstrapping_set(
     name: &str,
     insecure_log_n: Option<u32>,
 ) -> sudare::Result<BootstrapPreset> {
-    let set = bootstrap::preset(name)?;
-    insecure_log_n.map_or(Ok(set.clone()), |log_n| resized(set, log_n))
+    sized(bootstrap::preset(name)?, insecure_log_n)
 }
 
 /// The smallest set for bootstrapping of arrays modulo `t` that leaves `depth` levels: a named one, or
 /// one that [`bootstrap::choose`] makes.
 ///
 /// # Errors
-/// [`sudare::Error::InvalidSpec`], naming the most levels, or saying why there are none; as
-/// [`Modulus::from_value`] and [`BatchEncoder::new`] of the largest ring.
+/// [`sudare::Error::InvalidSpec`], naming the most levels, or saying why there are none;
+/// [`sudare::Error::NoSlots`]; as [`Modulus::from_value`].
 pub fn plan_bootstrapping(t: u128, depth: u32) -> sudare::Result<BootstrapPreset> {
     let modulus = Modulus::from_value(t)?;
+    most_slots(modulus, *bootstrap::RINGS.end())?;
     // Slots of other sets are not those of arrays.
     let holds = |set: &BootstrapPreset| {
         let (way, spec) = (&set.bootstrap, &set.preset.spec);
@@ -51,8 +51,7 @@ pub fn plan_bootstrapping(t: u128, depth: u32) -> sudare::Result<BootstrapPreset
     sets.sort_by_key(|set| (set.preset.spec.log_n, levels(set)));
     let named = !sets.is_empty();
     let chosen = bootstrap::RINGS.filter(|_| !named).map(|log_n| bootstrap::choose(modulus, log_n));
-    let mut most = 0;
-    let mut refused = BatchEncoder::new(modulus, *bootstrap::RINGS.end()).err();
+    let (mut most, mut refused) = (0, None);
     for set in sets.into_iter().map(Ok).chain(chosen) {
         match set {
             Ok(set) if !holds(&set) => {}
@@ -80,16 +79,12 @@ pub fn matrix_bytes(params: &Params, plan: &BootstrapPlan) -> u64 {
     plan.matrix_bytes(params)
 }
 
-/// A set in a ring of another degree.
-fn resized(mut set: BootstrapPreset, log_n: u32) -> sudare::Result<BootstrapPreset> {
+/// A set, in a ring of another degree if one is given.
+fn sized(mut set: BootstrapPreset, insecure_log_n: Option<u32>) -> sudare::Result<BootstrapPreset> {
+    let Some(log_n) = insecure_log_n else { return Ok(set) };
     let (spec, way) = (&mut set.preset.spec, &mut set.bootstrap);
     (spec.log_n, spec.insecure) = (log_n, true);
-    let slots = match BatchEncoder::most_slots(way.modulus, log_n) {
-        Some(log_slots) => log_slots,
-        // It says which primes have them.
-        None => BatchEncoder::new(way.modulus, log_n)?.slots().ilog2(),
-    };
-    way.log_slots = slots.min(way.log_slots);
+    way.log_slots = most_slots(way.modulus, log_n)?.min(way.log_slots);
     let layers = way.log_slots.saturating_sub(1);
     // In as many factors, so that levels are those of the set.
     let split = |factors: &[u32]| -> Vec<u32> {
@@ -110,9 +105,10 @@ impl Setting {
     /// [`BootstrapSpec::plan`].
     pub fn named(name: &str, params: Params, scheme: Scheme, signed: bool) -> sudare::Result<Self> {
         let Spec { log_n, insecure, .. } = *params.spec();
-        let set = bootstrapping_set(name, insecure.then_some(log_n)).ok();
+        let sets = bootstrap::candidates(name).unwrap_or_default().into_iter();
+        let mut sets = sets.filter_map(|set| sized(set, insecure.then_some(log_n)).ok());
         let setting = Self::new(params, scheme, signed)?;
-        match set.filter(|set| set.preset.spec == *setting.params().spec()) {
+        match sets.find(|set| set.preset.spec == *setting.params().spec()) {
             Some(set) => setting.with_bootstrapping(&set.bootstrap),
             None => Ok(setting),
         }
@@ -383,6 +379,10 @@ mod tests {
         assert_eq!(bootstrapping_set("n16-t12289-auto", None), Ok(deeper));
         let refused = name(12289, 90).unwrap_err();
         assert!(refused.to_string().contains("bootstrapping leaves at most"), "{refused}");
+        let small = bootstrapping_set("n15-t12289-auto", Some(8)).unwrap();
+        let params = Params::new(small.preset.spec.clone()).unwrap();
+        let setting = Setting::named("n15-t12289-auto", params, Scheme::Bgv, true).unwrap();
+        assert_eq!(setting.bootstrapping().map(|plan| plan.spec()), Some(&small.bootstrap));
         let few = bootstrapping_set("n16-t786433-boot", Some(10)).unwrap();
         assert_eq!((few.bootstrap.log_slots, few.preset.spec.insecure), (10, true));
     }

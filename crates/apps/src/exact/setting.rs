@@ -65,8 +65,8 @@ pub fn plan(t: u128, depth: u32) -> sudare::Result<Choice> {
     Ok(choice)
 }
 
-/// `log2` of the slots of a ciphertext modulo `t`.
-fn most_slots(t: Modulus, log_n: u32) -> sudare::Result<u32> {
+/// `log2` of the slots of a ciphertext modulo `t`; an error names primes that have all of them.
+pub(super) fn most_slots(t: Modulus, log_n: u32) -> sudare::Result<u32> {
     if t.value() >> MODULUS_BITS != 0 {
         let problem = format!("{t} is too large: arrays take moduli below 2^{MODULUS_BITS}");
         return Err(Error::InvalidSpec { field: "t", problem });

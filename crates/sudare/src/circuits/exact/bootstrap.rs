@@ -62,6 +62,22 @@ pub fn preset(name: &str) -> Result<BootstrapPreset> {
     named(all, name, |set| &set.preset.name)
 }
 
+/// The sets that a name may mean: the one of [`preset`], or those of which [`choose`] takes the first that
+/// holds its errors. For whoever has parameters and looks for the set that they are of, since nothing is
+/// tried, which takes [`preset`] seconds.
+///
+/// # Errors
+/// [`Error::UnknownPreset`]; as [`Modulus::new`] and, for what no set bootstraps, as [`choose`].
+pub fn candidates(name: &str) -> Result<Vec<BootstrapPreset>> {
+    match choose::parse(name) {
+        Some((log_n, (prime, exponent))) => {
+            let sets = choose::candidates(Modulus::new(prime, exponent)?, log_n)?;
+            Ok(sets.flatten().collect())
+        }
+        None => preset(name).map(|set| vec![set]),
+    }
+}
+
 /// How to bootstrap: independent choices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootstrapSpec {

@@ -60,9 +60,8 @@ const STEPS: u32 = 6;
 /// a prime of more than 50 bits or below 31, a ring other than of degree `2^13` to `2^16`, and a
 /// modulus that leaves no level, which says in what ring one would be left.
 pub fn choose(t: Modulus, log_n: u32) -> Result<BootstrapPreset> {
-    check(t, log_n)?;
-    let tries = (0..=STEPS).map(|step| {
-        let set = Sizes::new(t, log_n, f64::from(step) * STEP)?.set()?;
+    let tries = candidates(t, log_n)?.map(|set| {
+        let set = set?;
         let params = Params::new(set.preset.spec.clone())?;
         let plan = set.plan(&params, Params::factor_at)?;
         check_errors(&plan, &params)?;
@@ -72,6 +71,15 @@ pub fn choose(t: Modulus, log_n: u32) -> Result<BootstrapPreset> {
     let holds = |tried: &Result<_>| !matches!(tried, Err(Error::NoiseExhausted { .. }));
     let none = || Err(no_room(t, log_n, "no sizes of levels hold its errors"));
     tries.into_iter().find(holds).unwrap_or_else(none)
+}
+
+/// The sets of which [`choose`] takes the first that holds its errors.
+pub(super) fn candidates(
+    t: Modulus,
+    log_n: u32,
+) -> Result<impl Iterator<Item = Result<BootstrapPreset>>> {
+    check(t, log_n)?;
+    Ok((0..=STEPS).map(move |step| Sizes::new(t, log_n, f64::from(step) * STEP)?.set()))
 }
 
 /// The ring, and prime and exponent of the modulus, that the name of a set says that was chosen.
