@@ -140,8 +140,8 @@ impl Reader<'_> {
         if let Plan::Statistics(plan) = plan {
             let (_, features) = self.meta.job.shape()?;
             self.expect(note.columns.len() == features)?;
-            let slots = self.shared(|slots, bits, noise| plan.share(slots, bits, noise))?;
-            let decoded = plan.decode(&slots, note)?;
+            let slots = self.shared(|slots, bits, noise| plan.0.share(slots, bits, noise))?;
+            let decoded = plan.0.decode(&slots, note)?;
             return decoded.ok_or_else(|| self.malformed(OTHER_COMPUTATION));
         }
         let Note { columns, rows, about } = note;

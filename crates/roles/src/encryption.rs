@@ -163,7 +163,7 @@ impl Encryption {
             Plan::Predict(_) => Err(unprepared()),
             Plan::Statistics(plan) => {
                 let (items, about) =
-                    plan.encrypt(&self.encryptor, &table, key.as_ref(), &progress)?;
+                    plan.0.encrypt(&self.encryptor, &table, key.as_ref(), &progress)?;
                 self.write_items((out, path), of_all(items), (&note(about), None), Content::Table)
             }
         }

@@ -252,7 +252,7 @@ pub struct Takes {
 }
 
 /// What each planned job is to those who encrypt, compute and decrypt; see [`Plan`].
-trait TablePlan {
+pub(crate) trait TablePlan {
     fn command(&self) -> &'static str;
 
     fn required_keys(&self) -> &KeyRequest;
@@ -275,7 +275,7 @@ trait TablePlan {
 }
 
 /// What planned statistics are besides: a table is encrypted, computed with and decoded as a whole.
-trait TableStatistics: TablePlan + Send + Sync {
+pub(crate) trait TableStatistics: TablePlan + Send + Sync {
     fn cost(&self) -> StatsResult<Cost>;
 
     /// The ciphertexts of a table, with what its owner's note says; `key` tells groups apart.
@@ -461,7 +461,7 @@ pub enum Plan {
 }
 
 /// Statistics, sums by groups or histograms, planned for parameters.
-pub struct StatisticsPlan(Box<dyn TableStatistics>);
+pub struct StatisticsPlan(pub(crate) Box<dyn TableStatistics>);
 
 impl StatisticsPlan {
     /// Counts, bytes and work of the server.
@@ -470,52 +470,6 @@ impl StatisticsPlan {
     /// [`Error::Stats`] if it cannot be simulated.
     pub fn cost(&self) -> Result<Cost> {
         Ok(self.0.cost()?)
-    }
-
-    /// The ciphertexts of a table, with what its owner's note says; `key` is the column that tells
-    /// groups apart.
-    ///
-    /// # Errors
-    /// [`Error::Stats`] for a table that was not planned for.
-    pub(crate) fn encrypt(
-        &self,
-        encryptor: &Encryptor,
-        table: &Table,
-        key: Option<&KeyColumn>,
-        progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<(Vec<Ciphertext>, About)> {
-        self.0.encrypt(encryptor, table, key, progress)
-    }
-
-    /// The statistics of an encrypted table.
-    ///
-    /// # Errors
-    /// [`Error::Stats`] for what the evaluator refuses.
-    pub(crate) fn run(
-        &self,
-        e: &Evaluator,
-        table: &[Ciphertext],
-        progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<Vec<Ciphertext>> {
-        Ok(self.0.run(e, table, progress)?)
-    }
-
-    /// The decrypted slots as others may see them to `bits` bits.
-    pub(crate) fn share(
-        &self,
-        slots: &[Vec<f64>],
-        bits: u32,
-        noise: &Seed,
-    ) -> StatsResult<Vec<Vec<f64>>> {
-        self.0.share(slots, bits, noise)
-    }
-
-    /// What decrypted slots say of the table; none for the note of another job.
-    ///
-    /// # Errors
-    /// [`Error::Stats`] for slots and notes that are not of this plan.
-    pub(crate) fn decode(&self, slots: &[Vec<f64>], note: Note) -> Result<Option<Decrypted>> {
-        self.0.decode(slots, note)
     }
 }
 

@@ -170,7 +170,7 @@ impl<R: Read + Seek> Session<R> {
         };
         self.check_keys()?;
         let table = self.tables.read(0..self.tables.rows())?;
-        let result = plan.run(&self.evaluator, &table, &progress)?;
+        let result = plan.0.run(&self.evaluator, &table, &progress)?;
         self.check_keys()?;
         Ok(result)
     }
