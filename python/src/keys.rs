@@ -146,11 +146,22 @@ pub(crate) fn unsealed(
     passphrase: Option<String>,
 ) -> Result<rlwe::SecretKey> {
     let path = file.opened().path().to_owned();
-    let passphrase = || {
-        let text = passphrase.ok_or(Engine::Sealed { path })?;
-        Ok(Passphrase::new(text.into_bytes())?)
-    };
-    Ok(file.key(params, passphrase)?)
+    Ok(file.key(params, || needed_passphrase(&path, passphrase))?)
+}
+
+/// The passphrase of a file that is sealed.
+pub(crate) fn needed_passphrase(
+    path: &Path,
+    text: Option<String>,
+) -> sudare_roles::error::Result<Passphrase> {
+    let text = text.ok_or_else(|| Engine::Sealed { path: path.into() })?;
+    Ok(Passphrase::new(text.into_bytes())?)
+}
+
+/// The passphrase to seal a file by, if one is given.
+pub(crate) fn given_passphrase(text: Option<String>) -> Result<Option<Passphrase>> {
+    let passphrase = text.map(|text| Passphrase::new(text.into_bytes()));
+    Ok(passphrase.transpose().map_err(Engine::from)?)
 }
 
 /// Writes a secret key to a file that the user alone may read, sealed by a passphrase if one is given.
@@ -160,8 +171,7 @@ pub(crate) fn save_secret(
     passphrase: Option<String>,
     progress: &Progress,
 ) -> Result<()> {
-    let passphrase = passphrase.map(|text| Passphrase::new(text.into_bytes()));
-    let passphrase = passphrase.transpose().map_err(Engine::from)?;
+    let passphrase = given_passphrase(passphrase)?;
     let mut file = NewFile::create(path, Access::Owner, overwrite)?;
     let out = &mut progress.watch(&mut file);
     secret::write((out, path), (params, key), label, passphrase.as_ref())?;

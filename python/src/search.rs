@@ -3,7 +3,7 @@
 use crate::{
     error::{Error, Result},
     job,
-    keys::unsealed,
+    keys::{given_passphrase, unsealed},
     plan::security_warning,
     source::IN_MEMORY,
 };
@@ -28,7 +28,6 @@ use sudare_roles::{
     error::Error as Engine,
     files::{Access, NewFile},
     opened::Opened,
-    sealed::Passphrase,
     search::{
         self, Answered, Asked, Batch, Builder, Explained, Index, Payload, Records, Searched,
         Server, Session, Setup, Value, Wanted, Writer, key_label,
@@ -89,8 +88,7 @@ impl SearchPlan {
     ) -> Result<()> {
         let (plan, setup) = (Arc::clone(&self.plan), self.setup);
         job::run(py, progress, move |progress| {
-            let passphrase = passphrase.map(|text| Passphrase::new(text.into()));
-            let passphrase = passphrase.transpose().map_err(Engine::from)?;
+            let passphrase = given_passphrase(passphrase)?;
             let (params, label) = (plan.params(), key_label("auto", &setup)?);
             let path = |name: &str| folder.join(name);
             let new = |name: &str, access| NewFile::create(&path(name), access, overwrite);

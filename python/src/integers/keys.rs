@@ -4,7 +4,7 @@ use super::{IntegerParameters, IntegerPlan};
 use crate::{
     error::{Error, Result},
     job::{self, Progress},
-    keys::check,
+    keys::{check, given_passphrase, needed_passphrase},
     plan::security_warning,
     source::{Fingerprint, Memory, Reduced, Source, reduce, save},
 };
@@ -22,11 +22,9 @@ use sudare::{
     rlwe::{self, KeyGenerator, KeyId, ParamsId},
 };
 use sudare_roles::{
-    error::Error as Engine,
     files::{self, Access, NewFile, Watch},
     integers::{self, Secret},
     opened,
-    sealed::Passphrase,
 };
 
 /// Encrypts integers. May be given to anybody.
@@ -246,11 +244,8 @@ impl IntegerSecretKey {
     #[pyo3(signature = (path, *, passphrase=None))]
     fn open(py: Python<'_>, path: PathBuf, passphrase: Option<String>) -> Result<Self> {
         let (key, warning) = job::run(py, None, move |_| {
-            let sealed = || Engine::Sealed { path: path.clone() };
-            let Secret { setting, label, key, warning } = integers::read_secret(&path, || {
-                let text = passphrase.ok_or_else(sealed)?;
-                Ok(Passphrase::new(text.into_bytes())?)
-            })?;
+            let passphrase = || needed_passphrase(&path, passphrase);
+            let Secret { setting, label, key, warning } = integers::read_secret(&path, passphrase)?;
             let decryptor = Arc::new(Decryptor::new(setting.params(), Arc::new(key))?);
             Ok((Self { set: IntegerParameters { setting, label }, decryptor }, warning))
         })?;
@@ -273,8 +268,7 @@ impl IntegerSecretKey {
     ) -> Result<()> {
         let (set, decryptor) = (self.set.clone(), Arc::clone(&self.decryptor));
         job::run(py, None, move |progress| {
-            let passphrase = passphrase.map(|text| Passphrase::new(text.into_bytes()));
-            let passphrase = passphrase.transpose().map_err(Engine::from)?;
+            let passphrase = given_passphrase(passphrase)?;
             let mut file = NewFile::create(&path, Access::Owner, overwrite)?;
             let out = (&mut progress.watch(&mut file), &*path);
             let keys = (set.setting.params(), decryptor.key());
