@@ -2,7 +2,8 @@
 //!
 //! It refuses what the encrypted evaluator refuses, gives results the same levels, factors and
 //! bounds of errors, counts what that would compute and records the keys it would use: one run of a
-//! circuit gives its depth, its cost and its exact [`KeyRequest`] before any key exists.
+//! circuit gives its depth, its cost and its exact [`KeyRequest`] before any key exists, with the
+//! product of BGV or of BFV ([`Evaluator::with_tensor`]).
 //!
 //! ```
 //! use sudare::{circuits::{Ops, exact::sim}, exact::{Params, preset}, rlwe::{KeyRequest, Level, Rates}};
