@@ -24,10 +24,12 @@ test:
 ONE_PACKAGE = --config 'target."cfg(all())".runner = ["$(CURDIR)/scripts/run_if_package.sh", "$(PACKAGE)"]'
 PACKAGE := sudare
 ISA := scalar
+TARGETS := --tests
 
-## make test-tier    run the tests of PACKAGE=sudare on the kernels of ISA=scalar, avx2 or another
+## make test-tier    run the tests of PACKAGE=sudare on the kernels of ISA=scalar, avx2 or another;
+##                   TARGETS="--lib --test golden" says which
 test-tier:
-	SUDARE_ISA=$(ISA) cargo $(ONE_PACKAGE) test --workspace --tests --locked
+	SUDARE_ISA=$(ISA) cargo $(ONE_PACKAGE) test --workspace $(TARGETS) --locked
 
 # Other platforms, and what runs their programs: WASI by Wasmtime from PyPI, and ARM by QEMU with a
 # cross compiler (gcc-aarch64-linux-gnu and qemu-user of Debian).

@@ -18,16 +18,16 @@ use tempfile::TempDir;
 
 const TRAIN: &str = "train --evaluation-key keys/evaluation.key -i t.ct -o m.ct --json";
 
-/// A folder of keys and a table for six iterations, and the model of a training that nobody
+/// A folder of keys and a table for three iterations, which take a ring of `2^14`, and the model of a training that nobody
 /// stopped, made once.
 fn origin() -> &'static Path {
     static ORIGIN: OnceLock<TempDir> = OnceLock::new();
     let folder = ORIGIN.get_or_init(|| {
         let folder = tempfile::tempdir().unwrap();
         let at = folder.path();
-        prepare(at, "--iterations 6 --batch 50");
+        prepare(at, "--iterations 3 --batch 50");
         let report = sudare_at(at, TRAIN).json();
-        assert_eq!((&report["iterations"], &report["resumed_after"]), (&6.into(), &0.into()));
+        assert_eq!((&report["iterations"], &report["resumed_after"]), (&3.into(), &0.into()));
         folder
     });
     folder.path()
@@ -71,7 +71,7 @@ fn batches_train_a_model() {
     let line = format!("evaluate --model m.json --data {LBW} --json");
     let report: Value = sudare_at(at, &line).json();
     assert!(report["auc"].as_f64().unwrap() > 0.6, "{report}");
-    let demo = sudare_at(at, "demo --iterations 5 --batch 50 --json").json();
+    let demo = sudare_at(at, "demo --iterations 3 --batch 50 --json").json();
     assert!(demo["max_abs_weight_error"].as_f64().unwrap() < 1e-3);
 }
 
@@ -123,8 +123,8 @@ fn killed_at_random(kills: u32) {
     assert!(model(at) == uninterrupted);
     // And nothing is left of those that were killed.
     assert!(names(at).iter().all(|name| !name.ends_with(".part")), "{:?}", names(at));
-    let weights = (1..=6).map(|iteration| format!("weights-00000{iteration}.ct"));
-    let states = ["iteration-000005.ct", "iteration-000006.ct", "lock"].map(String::from);
+    let weights = (1..=3).map(|iteration| format!("weights-00000{iteration}.ct"));
+    let states = ["iteration-000002.ct", "iteration-000003.ct", "lock"].map(String::from);
     assert_eq!(names(&at.join("state")), states.into_iter().chain(weights).collect::<Vec<_>>());
 }
 
@@ -162,8 +162,8 @@ fn damaged_states_give_way_to_those_before() {
     let folder = folder();
     let at = folder.path();
     let line = format!("{TRAIN} --checkpoint state");
-    sudare_at(at, &format!("{line} --iterations 4")).ok();
-    assert_eq!(states(at), [3, 4]);
+    sudare_at(at, &format!("{line} --iterations 2")).ok();
+    assert_eq!(states(at), [1, 2]);
     let damage = |name: &str| {
         let path = at.join("state").join(name);
         let mut bytes = fs::read(&path).unwrap();
@@ -171,17 +171,17 @@ fn damaged_states_give_way_to_those_before() {
         bytes[middle] ^= 1;
         fs::write(path, bytes).unwrap();
     };
-    damage("iteration-000004.ct");
+    damage("iteration-000002.ct");
     let resumed = sudare_at(at, &format!("{line} --resume --force"));
-    assert!(resumed.stderr.contains("iteration-000004.ct"), "{}", resumed.stderr);
+    assert!(resumed.stderr.contains("iteration-000002.ct"), "{}", resumed.stderr);
     assert!(resumed.stderr.contains("looking for the state before"), "{}", resumed.stderr);
-    assert_eq!(resumed.json()["resumed_after"], 3);
+    assert_eq!(resumed.json()["resumed_after"], 1);
     assert!(model(at) == uninterrupted());
 
-    damage("iteration-000005.ct");
-    fs::write(at.join("state/iteration-000006.ct"), b"").unwrap();
+    damage("iteration-000002.ct");
+    fs::write(at.join("state/iteration-000003.ct"), b"").unwrap();
     let line = format!("{line} --resume --force");
-    sudare_at(at, &line).mistake(&["iteration-000006.ct", "iteration-000005.ct"]);
+    sudare_at(at, &line).mistake(&["iteration-000003.ct", "iteration-000002.ct"]);
     fs::remove_dir_all(at.join("state")).unwrap();
     let anew = sudare_at(at, &line);
     assert!(anew.stderr.contains("training from the start"), "{}", anew.stderr);
@@ -194,23 +194,23 @@ fn a_history_is_whole_or_refused() {
     let at = folder.path();
     let line = format!("{TRAIN} --checkpoint state --force");
     let resume = format!("{line} --resume --history");
-    sudare_at(at, &format!("{line} --iterations 3")).ok();
+    sudare_at(at, &format!("{line} --iterations 1")).ok();
     sudare_at(at, &resume).mistake(&["weights after iteration 1", "leave --history out"]);
-    sudare_at(at, &format!("{line} --iterations 4 --history")).ok();
-    let weights = at.join("state/weights-000003.ct");
+    sudare_at(at, &format!("{line} --iterations 2 --history")).ok();
+    let weights = at.join("state/weights-000001.ct");
     let whole = fs::read(&weights).unwrap();
     let mut damaged = whole.clone();
     damaged[whole.len() / 2] ^= 1;
     fs::write(&weights, &damaged).unwrap();
-    sudare_at(at, &resume).mistake(&["weights-000003.ct", "without --resume"]);
+    sudare_at(at, &resume).mistake(&["weights-000001.ct", "without --resume"]);
     fs::copy(at.join("state/weights-000002.ct"), &weights).unwrap();
-    sudare_at(at, &resume).mistake(&["weights after iteration 3", "holds others"]);
+    sudare_at(at, &resume).mistake(&["weights after iteration 1", "holds others"]);
     fs::write(&weights, &whole).unwrap();
-    assert_eq!(sudare_at(at, &resume).json()["resumed_after"], 4);
+    assert_eq!(sudare_at(at, &resume).json()["resumed_after"], 2);
 
     let info = sudare_at(at, "info m.ct --json").json();
-    assert_eq!((&info["history"], &info["iterations"]), (&6.into(), &6.into()));
-    assert!(sudare_at(at, "info m.ct").ok().stdout.contains("6 ciphertexts of weights"));
+    assert_eq!((&info["history"], &info["iterations"]), (&3.into(), &3.into()));
+    assert!(sudare_at(at, "info m.ct").ok().stdout.contains("3 ciphertexts of weights"));
     let info = sudare_at(at, "info state/weights-000002.ct --json").json();
     assert_eq!((&info["content"], &info["history"]), (&"weights".into(), &Value::Null));
     let model = sudare_at(at, "decrypt --secret keys/secret.key -i m.ct --json").json();
@@ -219,11 +219,11 @@ fn a_history_is_whole_or_refused() {
     let numbers = |value: &Value| -> Vec<f64> {
         value.as_array().unwrap().iter().map(|x| x.as_f64().unwrap()).collect()
     };
-    assert_eq!(history.len(), 6);
-    for (last, weight) in numbers(&history[5]).iter().zip(numbers(&values["weights"])) {
+    assert_eq!(history.len(), 3);
+    for (last, weight) in numbers(&history[2]).iter().zip(numbers(&values["weights"])) {
         assert!((last - weight).abs() < 1e-9, "{last} {weight}");
     }
-    assert_ne!(history[4], history[5]);
+    assert_ne!(history[1], history[2]);
 }
 
 #[test]
@@ -231,16 +231,16 @@ fn states_belong_to_keys_table_and_program() {
     let folder = folder();
     let at = folder.path();
     let line = format!("{TRAIN} --checkpoint state --force");
-    sudare_at(at, &format!("{line} --iterations 3")).ok();
+    sudare_at(at, &format!("{line} --iterations 2")).ok();
     let resume = format!("{line} --resume");
 
     // Another encryption of the same table.
     fs::remove_file(at.join("t.ct")).unwrap();
     encrypt(at);
-    sudare_at(at, &resume).mistake(&["iteration-000003.ct", "another encrypted table"]);
+    sudare_at(at, &resume).mistake(&["iteration-000002.ct", "another encrypted table"]);
 
     // Another program.
-    let path = at.join("state/iteration-000003.ct");
+    let path = at.join("state/iteration-000002.ct");
     let file = fs::read(&path).unwrap();
     let reader = Reader::new(&file[..], file.len() as u64).unwrap();
     let (params, mut label) = (reader.params().unwrap(), reader.info().label.clone());
@@ -253,19 +253,19 @@ fn states_belong_to_keys_table_and_program() {
     serial::write_ciphertexts(&mut File::create(&path).unwrap(), &params, &state, &label).unwrap();
     sudare_at(at, &resume).mistake(&["another version of sudare"]);
     fs::write(&path, &file).unwrap();
-    assert_eq!(sudare_at(at, &resume).json()["resumed_after"], 3);
+    assert_eq!(sudare_at(at, &resume).json()["resumed_after"], 2);
 
     // Other keys.
     fs::remove_dir_all(at.join("keys")).unwrap();
     fs::remove_file(at.join("t.ct")).unwrap();
-    prepare(at, "--iterations 6 --batch 50");
+    prepare(at, "--iterations 3 --batch 50");
     sudare_at(at, &resume).mistake(&["other evaluation keys", "name another folder"]);
 
     // Without --resume, and without --force.
     let fresh = line.replace(" --force", "").replace("m.ct", "n.ct");
-    sudare_at(at, &fresh).mistake(&["iteration-000006.ct exists", "--force"]);
+    sudare_at(at, &fresh).mistake(&["iteration-000003.ct exists", "--force"]);
     assert_eq!(sudare_at(at, &line).json()["resumed_after"], 0);
-    assert_eq!(states(at), [5, 6]);
+    assert_eq!(states(at), [2, 3]);
 }
 
 /// Writes fail in the middle, as on a full disk.
@@ -275,7 +275,7 @@ fn a_full_disk_loses_nothing() {
     let folder = folder();
     let at = folder.path();
     let line = format!("{TRAIN} --checkpoint state --resume --force");
-    sudare_at(at, &format!("{line} --iterations 3")).ok();
+    sudare_at(at, &format!("{line} --iterations 1")).ok();
     let before = names(&at.join("state"));
     // Files of 64 KiB at most; the signal would end the process otherwise.
     let script = format!("trap '' XFSZ; ulimit -f 128; exec \"$0\" {line}");
@@ -286,12 +286,12 @@ fn a_full_disk_loses_nothing() {
         .unwrap();
     let stderr = String::from_utf8(run.stderr).unwrap();
     assert_eq!(run.status.code(), Some(2), "{stderr}");
-    for part in ["after iteration 4 cannot be kept", "state", "--resume", "\"kind\":\"Checkpoint\""]
+    for part in ["after iteration 2 cannot be kept", "state", "--resume", "\"kind\":\"Checkpoint\""]
     {
         assert!(stderr.contains(part), "{part:?} is not in {stderr}");
     }
     assert_eq!(names(&at.join("state")), before);
-    assert_eq!(sudare_at(at, &line).json()["resumed_after"], 3);
+    assert_eq!(sudare_at(at, &line).json()["resumed_after"], 1);
     assert!(model(at) == uninterrupted());
 }
 
@@ -318,7 +318,7 @@ fn batches_are_those_of_the_keys() {
     let line = "keygen --params auto --for train:189x9 --sigmoid-degree 4 --out k";
     sudare_at(at, line).mistake(&["degree is 4", "3, 5 or 7"]);
     let info = sudare_at(at, "info t.ct --json").json();
-    assert_eq!(info["job"], "train:189x9, 6 iterations of 50 rows, whitened columns, C = 1");
+    assert_eq!(info["job"], "train:189x9, 3 iterations of 50 rows, whitened columns, C = 1");
     let _ = fs::remove_dir_all(at.join("state"));
 }
 

@@ -48,8 +48,8 @@ fn training_is_right_in_a_ring_of_2_16() {
 #[test]
 fn bootstrapping_is_right_and_timed_by_stages() {
     let _alone = MEMORY.lock().unwrap_or_else(PoisonError::into_inner);
-    let set = sudare("params n16-boot --json").json();
-    let run = sudare("bench bootstrap --params n16-boot --runs 1 --profile --json");
+    let set = sudare("params n15-boot --json").json();
+    let run = sudare("bench bootstrap --params n15-boot --runs 1 --profile --json");
     let lines: Vec<Value> =
         run.ok().stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let ops: Vec<&str> = lines.iter().map(|line| line["op"].as_str().unwrap()).collect();

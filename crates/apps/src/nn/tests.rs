@@ -175,7 +175,7 @@ fn random_network(seed: u64, sizes: &[usize], activation: &Activation) -> Networ
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 5, ..ProptestConfig::default() })]
 
     /// Squares and other polynomials of degree 2, of any shape, in both packings.
     #[test]

@@ -53,7 +53,7 @@ fn a_block_adds_what_it_takes() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 10, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 4, ..ProptestConfig::default() })]
 
     /// Blocks one after the other, after each of which there may be an activation: if not, later
     /// ones take several earlier values.
