@@ -29,8 +29,8 @@ use sudare_roles::{
     files::{Access, NewFile},
     opened::Opened,
     search::{
-        self, Answered, Asked, Batch, Builder, Explained, Index, Payload, Records, Searched,
-        Server, Session, Setup, Value, Wanted, Writer, key_label,
+        self, Answered, Asked, Batch, Builder, Explained, Index, Payload, Records, SearchKind,
+        Searched, Server, Session, Setup, Value, Writer, key_label,
     },
     secret::{self, SecretFile},
 };
@@ -408,8 +408,8 @@ impl SearchServer {
 }
 
 impl SearchServer {
-    fn wanted(&self, name: Option<&str>) -> Result<Wanted> {
-        let planned = Wanted::of(&self.server.session().setup);
+    fn wanted(&self, name: Option<&str>) -> Result<SearchKind> {
+        let planned = SearchKind::of(&self.server.session().setup);
         let named = name.map(|name| name.parse().map_err(|help: &str| Engine::Usage(help.into())));
         Ok(named.transpose()?.unwrap_or(planned))
     }

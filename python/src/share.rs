@@ -79,12 +79,12 @@ impl Part {
 }
 
 /// A part away from Python.
-pub(crate) struct Held {
+pub(crate) struct DetachedPart {
     meta: PartMeta,
     file: Mapping,
 }
 
-impl Held {
+impl DetachedPart {
     pub(crate) fn new(part: &Part) -> Self {
         Self { meta: part.meta.clone(), file: part.file.mapping() }
     }
@@ -147,11 +147,12 @@ impl Worker {
                 Box::new(move || read(&set.params, share))
             }
             Rows::Part(part) => {
-                let (part, worker, share) = (Held::new(&part), worker.clone(), share.clone());
+                let (part, worker, share) =
+                    (DetachedPart::new(&part), worker.clone(), share.clone());
                 Box::new(move || worker.rows(part, &share))
             }
         };
-        let point = Held::new(point);
+        let point = DetachedPart::new(point);
         let bytes = job::run(py, None, move |_| {
             let (point, rows) = (worker.read_point(point)?, read()?);
             keys::check(worker.watch.as_deref())?;
@@ -166,7 +167,7 @@ impl Worker {
     fn sum(&self, py: Python<'_>, parts: Vec<PyRef<'_, Part>>) -> Result<Part> {
         let groups = parts.first().map_or(self.plan.groups(), |part| part.meta.groups);
         let worker = self.for_groups(groups)?;
-        let parts: Vec<Held> = parts.iter().map(|part| Held::new(part)).collect();
+        let parts: Vec<DetachedPart> = parts.iter().map(|part| DetachedPart::new(part)).collect();
         let bytes = job::run(py, None, move |_| {
             let parts = parts.into_iter().map(|part| worker.read_gradient(part));
             let parts = parts.collect::<Result<Vec<_>>>()?;
@@ -232,7 +233,7 @@ impl Worker {
         Ok(bytes)
     }
 
-    fn rows(&self, part: Held, share: &Range<usize>) -> Result<Vec<Ciphertext>> {
+    fn rows(&self, part: DetachedPart, share: &Range<usize>) -> Result<Vec<Ciphertext>> {
         let found = part.meta.shares.clone();
         if found != [share.clone()] {
             let found = format!("rows of ciphertexts {found:?}");
@@ -241,18 +242,18 @@ impl Worker {
         self.read(part, Holds::Rows)
     }
 
-    fn read_point(&self, part: Held) -> Result<Point> {
+    fn read_point(&self, part: DetachedPart) -> Result<Point> {
         let iteration = part.meta.iteration;
         Ok(Point { iteration, v: self.read(part, Holds::Point)? })
     }
 
     /// A part of a gradient.
-    pub(crate) fn read_gradient(&self, part: Held) -> Result<Gradient> {
+    pub(crate) fn read_gradient(&self, part: DetachedPart) -> Result<Gradient> {
         let (iteration, shares) = (part.meta.iteration, part.meta.shares.clone());
         Ok(Gradient { iteration, shares, sums: self.read(part, Holds::Gradient)? })
     }
 
-    fn read(&self, part: Held, needed: Holds) -> Result<Vec<Ciphertext>> {
+    fn read(&self, part: DetachedPart, needed: Holds) -> Result<Vec<Ciphertext>> {
         let (found, groups) = (&part.meta, self.plan.groups());
         if (found.holds, found.job, found.groups) != (needed, self.job, groups) {
             let what = |job: &Job, holds: Holds, groups: usize| {

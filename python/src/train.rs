@@ -5,7 +5,7 @@ use crate::{
     error::{Error, Result},
     job,
     keys::EvaluationKeys,
-    share::{Held, Part, Worker},
+    share::{DetachedPart, Part, Worker},
     source::{IN_MEMORY, Input, Memory},
     table::{Table, TablePlan, TableResult, model_from, other_job, result_bytes, session},
 };
@@ -30,7 +30,7 @@ use sudare_roles::{
     job::{Job, Plan},
     label::Content,
     model::Model,
-    training::{Kept, TrainingServer},
+    training::{CheckpointFolder, TrainingServer},
 };
 
 /// A training on encrypted tables, by a server.
@@ -64,7 +64,7 @@ impl Trainer {
         }
         let tables: Vec<&Table> = tables.iter().map(|table| &**table).collect();
         let (open, set, watch) = (session(&tables, keys)?, keys.set.clone(), keys.watch.clone());
-        let kept = checkpoint.map(|folder| Kept { folder, resume, replace: overwrite });
+        let kept = checkpoint.map(|folder| CheckpointFolder { folder, resume, replace: overwrite });
         let (trainer, warnings) = job::run(py, None, move |_| {
             let session = open()?;
             if !matches!(session.plan, Plan::Train(_)) {
@@ -139,7 +139,7 @@ impl Trainer {
 
     /// Does the next iteration, as `step`, with a gradient over all shares.
     fn update(&self, py: Python<'_>, gradient: &Part) -> Result<()> {
-        let (worker, gradient) = (self.worker.clone(), Held::new(gradient));
+        let (worker, gradient) = (self.worker.clone(), DetachedPart::new(gradient));
         self.run(py, move |server| Ok(server.update(worker.read_gradient(gradient)?)?))
     }
 

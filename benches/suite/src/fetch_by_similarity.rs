@@ -36,8 +36,8 @@ use sudare_roles::{
     files::{self, Access, NewFile},
     opened::Opened,
     search::{
-        self, Answered, Asked, Batch, Builder, Index, Payload, Records, Searched, Server, Session,
-        Setup, Value, Wanted, Writer,
+        self, Answered, Asked, Batch, Builder, Index, Payload, Records, SearchKind, Searched,
+        Server, Session, Setup, Value, Writer,
     },
     secret::{self, SecretFile},
 };
@@ -200,7 +200,7 @@ fn compute(instance: &Instance) -> Result<()> {
     let outcome = steps.time("Encrypted computation", || {
         let index = Index::open(&index(instance), server.session())?;
         let query = open(&instance.io("ciphertexts_upload/query.bin"), Kind::Ciphertexts)?;
-        let wanted = Wanted::of(&server.session().setup);
+        let wanted = SearchKind::of(&server.session().setup);
         let asked = Asked::Encrypted(Box::new(query));
         let blocks = index.blocks();
         let progress = |done| say(format_args!("searched {done} of {blocks} blocks"));

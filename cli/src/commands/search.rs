@@ -14,8 +14,8 @@ use sudare_roles::{
     machine,
     opened::Opened,
     search::{
-        self, Answered, Asked, Builder, Explained, FileRecords, Found, Index, Payload, Searched,
-        Server, Session, Setup, Value, Wanted, Writer,
+        self, Answered, Asked, Builder, Explained, FileRecords, Found, Index, Payload, SearchKind,
+        Searched, Server, Session, Setup, Value, Writer,
     },
 };
 
@@ -71,7 +71,7 @@ struct Job {
     mode: Mode,
     /// What the server answers; one that finds matches gives scores and counts, too
     #[arg(long, value_name = "scores|count|matches", default_value = "scores")]
-    answer: Wanted,
+    answer: SearchKind,
     /// Of counts and matches: the similarity, or the distance, from which on vectors match
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = finite)]
     at: Option<f64>,
@@ -154,8 +154,8 @@ impl Job {
             _ => return Err(usage("a threshold is --at and --margin: name both")),
         };
         let answer = match (self.answer, threshold) {
-            (Wanted::Scores, None) => Answer::Scores,
-            (Wanted::Scores, Some(_)) => {
+            (SearchKind::Scores, None) => Answer::Scores,
+            (SearchKind::Scores, Some(_)) => {
                 return Err(usage(
                     "scores have no threshold: leave out --at and --margin, or ask for --answer \
                      count or matches",
@@ -166,8 +166,8 @@ impl Job {
                     "counts and matches take a threshold: name it with --at and --margin",
                 ));
             }
-            (Wanted::Count, Some(threshold)) => Answer::Count(threshold),
-            (Wanted::Matches, Some(threshold)) => {
+            (SearchKind::Count, Some(threshold)) => Answer::Count(threshold),
+            (SearchKind::Matches, Some(threshold)) => {
                 Answer::Matches { threshold, most: self.most, payload: 0 }
             }
         };
@@ -177,7 +177,7 @@ impl Job {
 
     fn name(setup: &Setup) -> String {
         let Spec { rows, dimension, .. } = setup.spec;
-        format!("search:{rows}x{dimension}, {}", Wanted::of(setup).name())
+        format!("search:{rows}x{dimension}, {}", SearchKind::of(setup).name())
     }
 }
 
@@ -326,7 +326,7 @@ struct RunArgs {
     delete: Vec<usize>,
     /// What to find [default: what the keys were made for]
     #[arg(long, value_name = "scores|count|matches")]
-    answer: Option<Wanted>,
+    answer: Option<SearchKind>,
     /// The encrypted answer
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -471,7 +471,7 @@ fn search(args: &RunArgs, output: Output) -> Result<()> {
     let server = Server::new(keys, args.small_keys)?;
     let session = server.session();
     let setup = session.setup;
-    let wanted = args.answer.unwrap_or_else(|| Wanted::of(&setup));
+    let wanted = args.answer.unwrap_or_else(|| SearchKind::of(&setup));
     let asked = match (&args.input, &args.query) {
         (Some(path), _) => Asked::Encrypted(Box::new(Opened::open(path, Kind::Ciphertexts)?)),
         (None, Some(path)) => Asked::Plain(search::read_vector(path, setup.spec.dimension)?),

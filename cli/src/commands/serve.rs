@@ -15,8 +15,8 @@ use sudare_roles::{
     receipt::SigningKey,
 };
 use sudare_server::{
-    Config, CpuLimits, Kept, Limits, Origin, Owner, Place, Records, SECONDS_A_DAY, Seconds,
-    TlsFiles, Token,
+    Config, CpuLimits, Limits, Origin, Owner, Place, Records, SECONDS_A_DAY, Seconds, TlsFiles,
+    Token, TokenRecord,
 };
 
 /// Serve clients over HTTP: they upload keys and tables, and this machine computes
@@ -349,9 +349,13 @@ fn token(step: &TokenStep, output: Output) -> Result<()> {
         }
         TokenStep::List { folder, tenant, worker } => {
             let tokens = records(folder)?.tokens(owner(tenant, worker).as_ref())?;
-            let listed = tokens.into_iter().map(|Kept { id, owner, created, expires, .. }| {
-                Listed { name: id, owner, created, expires }
-            });
+            let listed =
+                tokens.into_iter().map(|TokenRecord { id, owner, created, expires, .. }| Listed {
+                    name: id,
+                    owner,
+                    created,
+                    expires,
+                });
             output.write(&listed.collect::<Vec<_>>(), |listed| list_text(listed))
         }
         TokenStep::Revoke { folder, of, name } => {

@@ -16,7 +16,7 @@ use sudare_roles::{
     job::Plan,
     label::Content,
     machine,
-    training::{Kept, TrainingServer, iterations_of},
+    training::{CheckpointFolder, TrainingServer, iterations_of},
 };
 
 /// Train a logistic regression on an encrypted table, or on those of several owners
@@ -140,9 +140,13 @@ fn train(server: &mut TrainingServer<impl Read + Seek + Send>, iterations: u32) 
 }
 
 /// Where states are kept, if they are.
-fn kept(args: &Args) -> Option<Kept> {
+fn kept(args: &Args) -> Option<CheckpointFolder> {
     let folder = args.checkpoint.as_ref()?;
-    Some(Kept { folder: folder.clone(), resume: args.resume, replace: args.files.force })
+    Some(CheckpointFolder {
+        folder: folder.clone(),
+        resume: args.resume,
+        replace: args.files.force,
+    })
 }
 
 /// Iterations to do, if what is asked for is what the keys were made for.

@@ -9,7 +9,7 @@ use crate::{
     ledger::{Draft, Ledger},
     model::Model,
     note::{About, Note, Trained, prepared_digest},
-    opened::{Opened, Parts},
+    opened::{Opened, SplitCiphertexts},
 };
 use std::{io::Read, path::PathBuf};
 use sudare::ckks::{Ciphertext, Decryptor, Encoder, Params, serial};
@@ -58,7 +58,7 @@ impl Decrypted {
         let (_, meta) = result.meta(&Content::RESULTS)?;
         result.expect_key(params.rlwe().id(), decryptor.key_id())?;
         let (path, label) = (result.path().to_owned(), result.info().label.clone());
-        let Parts { content, note } = result.ciphertexts(params, meta.note)?;
+        let SplitCiphertexts { content, note } = result.ciphertexts(params, meta.note)?;
         let mut reader = Reader { path, meta, params, decryptor, share: None, slots: Vec::new() };
         let (read, of_model) = reader.notes(note.clone())?;
         let plan = reader.meta.job.plan(params)?;

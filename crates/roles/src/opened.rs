@@ -229,10 +229,10 @@ impl<R: Read> Opened<R> {
     ///
     /// # Errors
     /// [`Error::File`].
-    pub fn ciphertexts(self, params: &Params, note: u32) -> Result<Parts> {
+    pub fn ciphertexts(self, params: &Params, note: u32) -> Result<SplitCiphertexts> {
         let mut content = self.reader.ciphertexts(params).map_err(Error::in_file(&self.path))?;
         let note = content.split_off(before_note(&self.path, content.len(), note)?);
-        Ok(Parts { content, note })
+        Ok(SplitCiphertexts { content, note })
     }
 
     /// Its ciphertexts, each read when it is asked for.
@@ -323,7 +323,7 @@ pub fn digest(path: &Path) -> Result<[u8; 32]> {
 }
 
 /// The ciphertexts of a file.
-pub struct Parts {
+pub struct SplitCiphertexts {
     /// But those of the note.
     pub content: Vec<Ciphertext>,
     /// Ciphertexts of the note.

@@ -29,6 +29,6 @@ pub use index::{Builder, Index, Update, catalogue_path, deleted};
 pub use npy::Npy;
 pub use payload::{Payload, Value};
 pub use records::{Batch, FileRecords, Records, read_vector};
-pub use server::{Asked, Outcome, Searched, Server, Wanted};
+pub use server::{Asked, Outcome, SearchKind, Searched, Server};
 pub use setup::{Session, Setup, key_label};
 pub use writer::Writer;

@@ -22,7 +22,7 @@ use sudare_apps::logreg::{Gradient, Point, TrainPlan, Trainer, Training};
 const SHARE_OF_MEMORY: u64 = 8;
 
 /// Where the states of a training are kept.
-pub struct Kept {
+pub struct CheckpointFolder {
     /// The folder.
     pub folder: PathBuf,
     /// Whether to go on from the last state there, if there is one.
@@ -57,7 +57,7 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
     /// [`Error::File`] for damaged tables; [`Error::InUse`]; [`Error::Checkpoint`].
     pub fn open(
         session: Session<R>,
-        kept: Option<Kept>,
+        kept: Option<CheckpointFolder>,
         keeps_history: bool,
         mut notice: impl FnMut(&str),
     ) -> Result<Self> {
@@ -75,7 +75,7 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
         });
         let checkpoints = checkpoints.transpose()?;
         let resumed = match (&checkpoints, &kept) {
-            (Some(checkpoints), Some(Kept { resume: true, .. })) => {
+            (Some(checkpoints), Some(CheckpointFolder { resume: true, .. })) => {
                 checkpoints.last(&plan, &session, &mut notice)?
             }
             _ => None,

@@ -58,7 +58,7 @@ pub use page::{PageFile, serve_page};
 pub use records::{CpuLimits, Records};
 pub use store::{key_path, records_path};
 pub use tls::TlsFiles;
-pub use token::{Kept, Owner, Token};
+pub use token::{Owner, Token, TokenRecord};
 pub use work::work;
 pub use worker::WorkerConfig;
 

@@ -66,7 +66,7 @@ impl Owner {
 
 /// What a server keeps of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Kept {
+pub struct TokenRecord {
     /// Its public part.
     pub id: String,
     /// Whose it is.
@@ -122,14 +122,14 @@ impl Token {
 
     /// What a server keeps of it.
     #[must_use]
-    pub fn kept(&self, owner: Owner, created: Seconds, expires: Option<Seconds>) -> Kept {
-        Kept { id: self.id.clone(), owner, digest: self.digest().into(), created, expires }
+    pub fn kept(&self, owner: Owner, created: Seconds, expires: Option<Seconds>) -> TokenRecord {
+        TokenRecord { id: self.id.clone(), owner, digest: self.digest().into(), created, expires }
     }
 
     /// Whose it is, if this is the token that was kept, and it is valid now. What there is none of
     /// takes as long as what is wrong.
     #[must_use]
-    pub fn owner(&self, kept: Option<&Kept>, now: Seconds) -> Option<Owner> {
+    pub fn owner(&self, kept: Option<&TokenRecord>, now: Seconds) -> Option<Owner> {
         let digest = kept.map_or([0; 32], |kept| kept.digest);
         // In constant time.
         let same = self.digest() == blake3::Hash::from(digest);

@@ -20,7 +20,7 @@ use sudare_roles::{
     label::Content,
     scoring::AnyModel,
     server::{Inputs, Session},
-    training::{Kept, TrainingServer, iterations_of},
+    training::{CheckpointFolder, TrainingServer, iterations_of},
 };
 
 /// Between two reports of progress, but for iterations.
@@ -153,7 +153,7 @@ fn train(task: &Task, session: Session, file: NewFile, stop: &AtomicBool) -> Res
     };
     let iterations = iterations_of(plan, task.iterations)?;
     wait_for(&task.states)?;
-    let kept = Kept { folder: task.states.clone(), resume: true, replace: true };
+    let kept = CheckpointFolder { folder: task.states.clone(), resume: true, replace: true };
     let mut server = TrainingServer::open(session, Some(kept), task.history, |damaged| {
         tracing::warn!(damaged, "a state of a training is passed over");
     })?;

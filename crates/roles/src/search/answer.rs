@@ -2,7 +2,7 @@
 
 use super::{
     payload::Value,
-    server::{AnswerMeta, Wanted},
+    server::{AnswerMeta, SearchKind},
     setup::{self, Content, Session},
 };
 use crate::{
@@ -72,7 +72,7 @@ pub fn open_answer<R: Read>(
     let blocks = plan.blocks(rows)?;
     let slots = plan.decrypt(decryptor, &answer.ciphertexts(plan.params(), 0)?.content)?;
     match wanted {
-        Wanted::Scores => {
+        SearchKind::Scores => {
             if slots.len() != blocks {
                 let problem = format!("{blocks} blocks have as many scores, not {}", slots.len());
                 let malformed = sudare::Error::Malformed { what: "file", problem };
@@ -91,11 +91,11 @@ pub fn open_answer<R: Read>(
             }
             Ok(Answered::Scores(scores))
         }
-        Wanted::Count => {
+        SearchKind::Count => {
             let count = plan.decode_count(&slots)?;
             Ok(Answered::Count { matches: count.matches, undecided: count.undecided })
         }
-        Wanted::Matches => {
+        SearchKind::Matches => {
             let matches = plan.decode_matches(&slots)?;
             let payload = session.setup.payload;
             let found = matches.found.into_iter();

@@ -25,7 +25,7 @@ use sudare_apps::search::{Answer, Block, Query, Record, Search, SearchError};
 /// What a server is asked to find.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Wanted {
+pub enum SearchKind {
     /// The similarity of each record.
     Scores,
     /// How many records match.
@@ -34,7 +34,7 @@ pub enum Wanted {
     Matches,
 }
 
-impl Wanted {
+impl SearchKind {
     /// What a setup is for.
     #[must_use]
     pub fn of(setup: &Setup) -> Self {
@@ -56,7 +56,7 @@ impl Wanted {
     }
 }
 
-impl FromStr for Wanted {
+impl FromStr for SearchKind {
     type Err = &'static str;
 
     fn from_str(text: &str) -> core::result::Result<Self, Self::Err> {
@@ -87,7 +87,7 @@ pub enum Searched<'a> {
 #[serde(deny_unknown_fields)]
 pub(super) struct AnswerMeta {
     pub setup: Setup,
-    pub wanted: Wanted,
+    pub wanted: SearchKind,
     /// Records that were searched, deleted ones included.
     pub rows: usize,
     /// Records that were deleted, as far as the server knows.
@@ -154,7 +154,7 @@ impl Server {
         &self,
         asked: Asked<R>,
         searched: Searched<'_>,
-        wanted: Wanted,
+        wanted: SearchKind,
         progress: impl FnMut(usize),
     ) -> Result<Outcome> {
         let session = &self.session;
@@ -181,8 +181,8 @@ impl Server {
         };
         let meta = AnswerMeta { setup: session.setup, wanted, rows, deleted };
         let ciphertexts = match wanted {
-            Wanted::Scores => found.scores,
-            Wanted::Count | Wanted::Matches => found.search.finish()?,
+            SearchKind::Scores => found.scores,
+            SearchKind::Count | SearchKind::Matches => found.search.finish()?,
         };
         Ok(Outcome { session: session.clone(), meta, ciphertexts })
     }
@@ -212,7 +212,7 @@ impl Server {
 /// A search under way.
 struct Finding<'a, P> {
     search: Search<'a, Evaluator>,
-    wanted: Wanted,
+    wanted: SearchKind,
     scores: Vec<Ciphertext>,
     progress: P,
 }
@@ -224,8 +224,8 @@ impl<P: FnMut(usize)> Finding<'_, P> {
         content: Block<'_, Ciphertext>,
     ) -> core::result::Result<(), SearchError> {
         match self.wanted {
-            Wanted::Scores => self.scores.push(self.search.scores(block, content)?),
-            Wanted::Count | Wanted::Matches => self.search.add(block, content)?,
+            SearchKind::Scores => self.scores.push(self.search.scores(block, content)?),
+            SearchKind::Count | SearchKind::Matches => self.search.add(block, content)?,
         }
         (self.progress)(block + 1);
         Ok(())

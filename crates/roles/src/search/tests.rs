@@ -121,7 +121,7 @@ impl World {
     }
 
     /// Asks the index.
-    fn ask(&self, vector: &[f64], wanted: Wanted) -> crate::error::Result<Answered> {
+    fn ask(&self, vector: &[f64], wanted: SearchKind) -> crate::error::Result<Answered> {
         let server = self.server();
         let index = Index::open(&self.folder.path().join("index"), server.session())?;
         let query = self.query(vector);
@@ -172,7 +172,7 @@ fn an_index_follows_its_records() {
     assert_eq!(world.update(&table, &[3, length + 1]), [1]);
 
     let query = [0.3, -0.2, 0.1, 0.9];
-    let answered = world.ask(&query, Wanted::Scores).unwrap();
+    let answered = world.ask(&query, SearchKind::Scores).unwrap();
     let Answered::Scores(scores) = &answered else { panic!("{answered:?}") };
     assert_eq!(scores.len(), table.vectors.len());
     for (row, score) in scores.iter().enumerate() {
@@ -202,10 +202,10 @@ fn an_index_follows_its_records() {
     let refused = refused.unwrap_err();
     assert_eq!(refused.kind(), "SearchVector");
     assert!(refused.to_string().contains(&format!("row {}", length + 1)), "{refused}");
-    assert_eq!(world.ask(&query, Wanted::Scores).unwrap_err().kind(), "UnfinishedIndex");
+    assert_eq!(world.ask(&query, SearchKind::Scores).unwrap_err().kind(), "UnfinishedIndex");
     table.vectors.pop();
     assert_eq!(world.update(&table, &[3]), [1]);
-    world.ask(&query, Wanted::Scores).unwrap();
+    world.ask(&query, SearchKind::Scores).unwrap();
     let refused = world.builder().unwrap().update(&mut Reading(&table, 0), &[9999].into(), |_| ());
     assert!(refused.unwrap_err().to_string().contains("row 9999"));
 }
@@ -231,7 +231,8 @@ fn the_secret_key_halves_files() {
         assert_eq!(written, file.len() as u64);
         sizes.push(written as f64);
         let asked = Asked::Encrypted(Box::new(open(&file)));
-        let outcome = server.run(asked, Searched::Index(&index), Wanted::Scores, |_| ()).unwrap();
+        let outcome =
+            server.run(asked, Searched::Index(&index), SearchKind::Scores, |_| ()).unwrap();
         let mut answer = Vec::new();
         outcome.write(&mut answer).unwrap();
         let answered = open_answer(&world.session, &world.decryptor, open(&answer)).unwrap();
@@ -258,7 +259,7 @@ fn blocks_that_are_wrong_are_named() {
     let query = [1.0; 4];
     let good = fs::read(world.block(1)).unwrap();
     let refused = |part: &str| {
-        let error = world.ask(&query, Wanted::Scores).unwrap_err();
+        let error = world.ask(&query, SearchKind::Scores).unwrap_err();
         assert!(error.to_string().contains(part), "{error}");
         error.kind()
     };
@@ -334,7 +335,7 @@ fn matches_carry_payloads() {
         }
         let found = |row: usize| Found { row, payload: Value::Integers(vec![row as u64 % 512, 7]) };
         if mode == Mode::PlainIndex {
-            let scores = answered(Wanted::Scores);
+            let scores = answered(SearchKind::Scores);
             let nearest = scores.nearest(&world.session, &BTreeSet::new(), 9).unwrap();
             assert!(nearest.iter().all(|&(row, _)| row != 4));
             assert!(matches!(scores, Answered::Scores(all) if all[4].is_nan()));
@@ -346,9 +347,9 @@ fn matches_carry_payloads() {
             undecided: 0,
             more_than_planned: false,
         };
-        assert_eq!(answered(Wanted::Matches), expected);
+        assert_eq!(answered(SearchKind::Matches), expected);
         let count = Answered::Count { matches: 4, undecided: 0 };
-        assert_eq!(answered(Wanted::Count), count);
+        assert_eq!(answered(SearchKind::Count), count);
     }
 }
 
@@ -368,6 +369,6 @@ fn setups_and_files_that_do_not_go_together_are_refused() {
     let mut records = Reading(&table, 0);
     let searched = Searched::Records(&mut records, &BTreeSet::new());
     let asked = Asked::Encrypted(Box::new(open(&query)));
-    let refused = server.run(asked, searched, Wanted::Scores, |_| ()).err().unwrap();
+    let refused = server.run(asked, searched, SearchKind::Scores, |_| ()).err().unwrap();
     assert_eq!(refused.kind(), "KeyMismatch");
 }

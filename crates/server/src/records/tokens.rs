@@ -3,7 +3,7 @@
 use super::{Records, audit::note};
 use crate::{
     audit::Event,
-    token::{Kept, Owner},
+    token::{Owner, TokenRecord},
 };
 use rusqlite::{OptionalExtension, Row};
 use sudare_roles::error::Result;
@@ -19,9 +19,9 @@ fn role(owner: &Owner) -> &'static str {
     }
 }
 
-fn kept(row: &Row<'_>) -> rusqlite::Result<Kept> {
+fn kept(row: &Row<'_>) -> rusqlite::Result<TokenRecord> {
     let (role, name): (String, _) = (row.get("role")?, row.get("owner")?);
-    Ok(Kept {
+    Ok(TokenRecord {
         id: row.get("id")?,
         owner: match &role[..] {
             TENANT => Owner::Tenant(name),
@@ -39,8 +39,8 @@ impl Records {
     ///
     /// # Errors
     /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
-    pub fn add_token(&self, token: &Kept) -> Result<()> {
-        let Kept { id, owner, digest, created, expires } = token;
+    pub fn add_token(&self, token: &TokenRecord) -> Result<()> {
+        let TokenRecord { id, owner, digest, created, expires } = token;
         self.write(|db| {
             let sql = "INSERT INTO tokens (id, role, owner, digest, created, expires) \
                        VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
@@ -53,7 +53,7 @@ impl Records {
     ///
     /// # Errors
     /// As all.
-    pub fn token(&self, id: &str) -> Result<Option<Kept>> {
+    pub fn token(&self, id: &str) -> Result<Option<TokenRecord>> {
         self.read(|db| db.query_row("SELECT * FROM tokens WHERE id = ?1", (id,), kept).optional())
     }
 
@@ -61,7 +61,7 @@ impl Records {
     ///
     /// # Errors
     /// As all.
-    pub fn tokens(&self, owner: Option<&Owner>) -> Result<Vec<Kept>> {
+    pub fn tokens(&self, owner: Option<&Owner>) -> Result<Vec<TokenRecord>> {
         self.read(|db| {
             let sql = "SELECT * FROM tokens WHERE ?1 IS NULL OR (role = ?1 AND owner = ?2) \
                        ORDER BY created, id";
@@ -100,7 +100,7 @@ mod tests {
         let [a, b] = ["a", "b"].map(|name| Owner::Tenant(name.into()));
         // A worker of the same name is somebody else.
         let worker = Owner::Worker("a".into());
-        let all: Vec<Kept> = [(&a, None), (&b, Some(9)), (&a, Some(7)), (&worker, None)]
+        let all: Vec<TokenRecord> = [(&a, None), (&b, Some(9)), (&a, Some(7)), (&worker, None)]
             .into_iter()
             .map(|(owner, expires)| Token::random().unwrap().kept(owner.clone(), 1, expires))
             .collect();
