@@ -11,7 +11,7 @@ use std::{
 use sudare::ckks::serial::Kind;
 use sudare_roles::{
     error::{Error, ReceiptError, Result},
-    files::{Access, NewFile},
+    files::{self, Access, NewFile},
     label::{Content, Meta},
     machine,
     opened::Opened,
@@ -206,7 +206,7 @@ struct Downloaded {
 }
 
 /// What is to be downloaded, and what is known of it.
-struct Wanted<'a> {
+struct Download<'a> {
     service: &'a Service,
     client: &'a Client,
     /// The job that made it, unless the service knows of none.
@@ -254,7 +254,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             let client = service.client()?;
             let job = wait(&client, job)?;
             let (client, digest, known) = (&client, job.result()?, Expected::default());
-            fetch(&Wanted { service, client, job: Some(&job), digest, known }, files, output)
+            fetch(&Download { service, client, job: Some(&job), digest, known }, files, output)
         }
         Step::Cancel { service, job } => {
             let client = service.client()?;
@@ -266,7 +266,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             let jobs = client.jobs()?;
             let job = jobs.iter().find(|job| job.result.as_ref() == Some(digest));
             let known = Expected::default();
-            fetch(&Wanted { service, client, job, digest, known }, files, output)
+            fetch(&Download { service, client, job, digest, known }, files, output)
         }
         Step::Usage { service } => output.write(&service.client()?.usage()?, usage_text),
         Step::List { service, collection } => {
@@ -346,7 +346,7 @@ fn compute(args: &Computation, kind: &str, extra: &Extra<'_>, output: Output) ->
         ..Expected::default()
     };
     let (service, client, digest) = (&args.service, &client, job.result()?);
-    fetch(&Wanted { service, client, job: Some(&job), digest, known }, files, output)
+    fetch(&Download { service, client, job: Some(&job), digest, known }, files, output)
 }
 
 /// What a file is to a service, by its header.
@@ -387,7 +387,7 @@ fn wait(client: &Client, id: &str) -> Result<Job> {
 }
 
 /// The receipt of a result, if the service has one, of the server and for the job that are meant.
-fn receipt(wanted: &Wanted<'_>) -> Result<Option<Receipt>> {
+fn receipt(wanted: &Download<'_>) -> Result<Option<Receipt>> {
     let pinned = wanted.service.server_key.as_ref();
     let text = wanted.job.map(|job| wanted.client.receipt(&job.id)).transpose()?.flatten();
     let Some(text) = text else {
@@ -415,7 +415,7 @@ fn receipt(wanted: &Wanted<'_>) -> Result<Option<Receipt>> {
 }
 
 /// Downloads a result and its receipt, which is checked before.
-fn fetch(wanted: &Wanted<'_>, files: NewFiles, output: Output) -> Result<()> {
+fn fetch(wanted: &Download<'_>, files: NewFiles, output: Output) -> Result<()> {
     let NewFiles { result, receipt: mut file } = files;
     let (path, receipt_path) = (result.path().to_owned(), file.path().to_owned());
     let receipt = receipt(wanted)?;
@@ -425,9 +425,13 @@ fn fetch(wanted: &Wanted<'_>, files: NewFiles, output: Output) -> Result<()> {
         progress.set(have as usize);
     })?;
     drop(progress);
-    if let Some(receipt) = &receipt {
-        file.write_text(&receipt.text()?)?;
-        file.finish()?;
+    match &receipt {
+        Some(receipt) => {
+            file.write_text(&receipt.text()?)?;
+            file.finish()?;
+        }
+        // One of the result that was there before is not of this one.
+        None => files::remove(&receipt_path)?,
     }
     let downloaded = Downloaded {
         job: wanted.job.map(|job| job.id.clone()),

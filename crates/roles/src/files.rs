@@ -192,6 +192,19 @@ impl NewFile {
     }
 }
 
+/// Removes a file, if it is there.
+///
+/// # Errors
+/// [`Error::Io`].
+pub fn remove(path: &Path) -> Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove", path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Makes a new name of a file durable.
 fn sync_folder(path: &Path) -> io::Result<()> {
     #[cfg(unix)]

@@ -183,12 +183,17 @@ impl Server {
     pub fn change(&self, id: &str, fence: Option<u64>, change: &Change) -> Result<Option<Job>> {
         let job = self.records.change(id, fence, change)?;
         if let Some(job) = &job {
-            self.events.tell(job);
-            if job.state.is_final() {
-                Counters::add(&self.counters.ended_jobs, 1);
-            }
+            self.tell(job);
         }
         Ok(job)
+    }
+
+    /// Tells those who wait for a job what it is now.
+    pub fn tell(&self, job: &Job) {
+        self.events.tell(job);
+        if job.state.is_final() {
+            Counters::add(&self.counters.ended_jobs, 1);
+        }
     }
 }
 

@@ -207,15 +207,15 @@ impl Server {
         })
     }
 
-    /// Makes an object of a result, and signs that it did.
+    /// Ends a job with a result, of which it makes an object, and signs that it did; unless the job was
+    /// somebody else's by then. Returns the job.
     ///
     /// # Errors
-    /// [`Error::Io`].
-    pub fn keep_result(&self, job: &Job, output: &Path) -> Result<Change> {
+    /// Those of [`Records`](crate::records::Records); [`Error::Io`].
+    pub fn keep_result(&self, job: &Job, output: &Path) -> Result<Option<Job>> {
         let io = |error| Error::io("read", output, error);
         let mut file = fs::File::open(output).map_err(io)?;
         let (digest, bytes) = files::digest_of(&mut file).map_err(io)?;
-        self.store.adopt(output, &job.tenant, &digest)?;
         let object = Object {
             tenant: job.tenant.clone(),
             digest: digest.clone(),
@@ -224,7 +224,6 @@ impl Server {
             created: now(),
             about: json!({ "kind": job.request.kind.name(), "job": job.id }),
         };
-        self.records.add_object(&object, None)?;
         let Request { kind, keys, tables, model, iterations, history } = job.request.clone();
         let receipt = self.key.sign(Statement {
             program: env!("CARGO_PKG_VERSION").into(),
@@ -235,25 +234,33 @@ impl Server {
             model,
             iterations,
             history,
-            result: digest.clone(),
+            result: digest,
             bytes,
             created: job.created,
             finished: object.created,
             ..Statement::default()
         })?;
-        Ok(Change::Done { result: digest, receipt: receipt.text()? })
+        let adopt = || self.store.adopt(output, &job.tenant, &object.digest);
+        let done = self.records.finish(&job.id, job.fence, &object, &receipt.text()?, adopt)?;
+        if let Some(done) = &done {
+            self.tell(done);
+            self.tidy(done)?;
+        }
+        Ok(done)
     }
 
-    /// What an end means for a job; it may go on later.
-    fn after(&self, job: &Job, task: &Task, ended: Ended) -> Result<Change> {
-        Ok(match ended {
-            Ended::Done => self.keep_result(job, &task.output)?,
+    /// Takes down what the end of its process means for a job, which may go on later; returns the job,
+    /// unless it was somebody else's by then.
+    fn after(&self, job: &Job, task: &Task, ended: Ended) -> Result<Option<Job>> {
+        let change = match ended {
+            Ended::Done => return self.keep_result(job, &task.output),
             Ended::Failed { kind, detail } => {
                 Change::Failed(kind, self.store.without_paths(&detail))
             }
             Ended::AsTold => Change::Requeued,
             Ended::Died(how) => self.death(job, &how)?,
-        })
+        };
+        self.leave(job, &change)
     }
 }
 
@@ -314,8 +321,7 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
     };
     let ended = child::run(&app.program, &task, signal, told).await.map_err(internal)?;
     aside(app, move |app| {
-        let change = app.after(&job, &task, ended)?;
-        if app.leave(&job, &change)?.is_none()
+        if app.after(&job, &task, ended)?.is_none()
             && let Some(now) = app.records.job(&job.tenant, &job.id)?
         {
             // It was cancelled meanwhile.
@@ -404,8 +410,7 @@ mod tests {
         }
         assert_eq!(begin(&app).as_deref(), Some("a1"));
         assert_eq!(begin(&app), None);
-        let (result, receipt) = ("d".into(), "r".into());
-        app.records.change("a1", None, &Change::Done { result, receipt }).unwrap();
+        app.records.change("a1", None, &Change::Cancelled).unwrap();
         app.running().remove("a1");
         assert_eq!(begin(&app).as_deref(), Some("b1"));
         assert_eq!(begin(&app).as_deref(), Some("c1"));

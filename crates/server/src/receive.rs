@@ -202,7 +202,7 @@ impl Taking<'_> {
             created: now(),
             about,
         };
-        app.records.add_object(&object, Some(id))?;
+        app.records.complete_upload(id, &object)?;
         app.uploads.forget(id);
         tracing::info!(tenant, digest, bytes, collection = collection.name(), "received");
         Ok(())

@@ -32,7 +32,7 @@ pub use audit::last_lines;
 pub use jobs::{Added, Change, Job, NewJob, State};
 pub use leases::Claimant;
 pub use objects::{Collection, Object, Upload};
-pub use usage::{CpuLimits, Usage};
+pub use usage::{CpuLimits, CpuPeriod, Usage};
 
 use crate::audit::Log;
 use rusqlite::{Connection, types::FromSqlError};
@@ -44,7 +44,7 @@ use std::{
 use sudare_roles::error::{Error, Result};
 
 /// What makes the tables of each version of those of the one before.
-const STEPS: [&str; 5] = [TABLES, RECEIPTS, AUDIT, USAGE, WORKERS];
+const STEPS: [&str; 6] = [TABLES, RECEIPTS, AUDIT, USAGE, WORKERS, FURTHEST];
 /// Of the last.
 const VERSION: i64 = STEPS.len() as i64;
 
@@ -124,6 +124,9 @@ ALTER TABLE jobs ADD COLUMN worker TEXT;
 ALTER TABLE jobs ADD COLUMN lease_until INTEGER;
 ALTER TABLE jobs ADD COLUMN lease_cpu_ms INTEGER NOT NULL DEFAULT 0;
 ";
+
+/// The most steps that were done of a job, by whichever process.
+const FURTHEST: &str = "ALTER TABLE jobs ADD COLUMN furthest INTEGER NOT NULL DEFAULT 0;";
 
 /// How long a process waits for another one that writes.
 const PATIENCE: Duration = Duration::from_secs(10);

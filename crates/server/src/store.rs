@@ -111,7 +111,7 @@ impl Store {
     /// # Errors
     /// [`Error::Io`].
     pub fn remove_object(&self, tenant: &str, digest: &str) -> Result<()> {
-        remove(&self.object(tenant, digest))
+        files::remove(&self.object(tenant, digest))
     }
 
     /// Removes what came of an upload.
@@ -119,7 +119,7 @@ impl Store {
     /// # Errors
     /// [`Error::Io`].
     pub fn remove_upload(&self, id: &str) -> Result<()> {
-        remove(&self.upload(id))
+        files::remove(&self.upload(id))
     }
 
     /// Overwrites what came of an upload, as far as the disk lets, and removes it.
@@ -139,7 +139,7 @@ impl Store {
             left -= count;
         }
         file.sync_all().map_err(io)?;
-        remove(&path)
+        files::remove(&path)
     }
 
     /// Makes the folder of a job.
@@ -193,15 +193,6 @@ pub fn make_private(folder: &Path) -> Result<()> {
         fs::set_permissions(folder, private).map_err(|e| Error::io("protect", folder, e))?;
     }
     Ok(())
-}
-
-fn remove(path: &Path) -> Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io("remove", path, error))
-        }
-        _ => Ok(()),
-    }
 }
 
 /// Makes names in a folder durable.

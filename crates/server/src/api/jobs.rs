@@ -8,7 +8,7 @@ use crate::{
     inspect,
     job::{Kind as JobKind, Request},
     problem::{Answer, Problem},
-    records::{Added, Change, Collection, Job, NewJob},
+    records::{Added, Change, Collection, CpuPeriod, Job, NewJob},
     token::random_id,
 };
 use axum::{
@@ -129,14 +129,14 @@ fn find_or_add(
             let detail = format!("{most} jobs of a tenant may be under way: wait for one to end");
             Err(Problem::too_many("TooManyJobs", detail, None))
         }
-        Added::TooLong => {
+        Added::TooLong(period) => {
             let detail = format!(
                 "the job takes {cpu_seconds:.0} seconds of processors: together with what was used and \
                  with jobs under way that is more than a tenant may take; GET /v1/usage says how much \
                  that is"
             );
-            let left = SECONDS_A_DAY - now().rem_euclid(SECONDS_A_DAY);
-            let retry = cpu.daily_seconds.and_then(|_| u64::try_from(left).ok());
+            let tomorrow = SECONDS_A_DAY - now().rem_euclid(SECONDS_A_DAY);
+            let retry = u64::try_from(tomorrow).ok().filter(|_| period == CpuPeriod::Day);
             Err(Problem::too_many("CpuSeconds", detail, retry))
         }
     }

@@ -198,8 +198,7 @@ pub async fn finish(
         let finish = || file.finish();
         let written = app.records.under_lease(&job.id, job.fence, app.lease_end(), finish)?;
         written.ok_or_else(|| stale(app, &job.id))?;
-        let change = app.keep_result(&job, &path)?;
-        app.leave(&job, &change)?.ok_or_else(|| stale(app, &job.id))
+        app.keep_result(&job, &path)?.ok_or_else(|| stale(app, &job.id))
     })
     .await?;
     Ok(StatusCode::NO_CONTENT.into_response())

@@ -3,7 +3,8 @@
 use super::{
     CpuLimits, Records,
     audit::note,
-    usage::{has_room, under_way},
+    objects::{Object, add_object},
+    usage::{CpuPeriod, exceeded, under_way},
 };
 use crate::{
     audit::Event,
@@ -82,7 +83,7 @@ pub struct Job {
     pub started: Option<Seconds>,
     /// When it ended.
     pub finished: Option<Seconds>,
-    /// Processes that died on it since its last step.
+    /// Processes that died on it since a step that was the first of its kind.
     pub deaths: u32,
     /// Why it failed: a word and a text.
     pub problem: Option<(String, String)>,
@@ -119,8 +120,6 @@ pub enum Change {
     Died,
     /// It waits again.
     Requeued,
-    /// Its result is there, of this digest, with a receipt.
-    Done { result: String, receipt: String },
     /// It cannot be done: a word and a text.
     Failed(String, String),
     /// Its tenant wants it no more.
@@ -178,6 +177,11 @@ fn event(job: &Job) -> Option<Event<'_>> {
     Some(Event::JobEnded { tenant, job: id, state, result, problem })
 }
 
+/// Sets that `?3` steps of `?4` are done. Deaths are counted anew by a step that no process made before,
+/// so that a job which dies at the same step each time is given up.
+pub(super) const STEP_FORWARD: &str =
+    "done = ?3, total = ?4, furthest = max(furthest, ?3), deaths = iif(?3 > furthest, 0, deaths)";
+
 /// What becomes of a new job.
 #[derive(Debug, PartialEq)]
 pub enum Added {
@@ -188,7 +192,7 @@ pub enum Added {
     /// The tenant has as many as may be under way.
     TooMany,
     /// Its jobs would take more of processors than they may.
-    TooLong,
+    TooLong(CpuPeriod),
 }
 
 impl Records {
@@ -208,8 +212,8 @@ impl Records {
                 return Ok(Added::TooMany);
             }
             let now = now();
-            if !has_room(db, tenant, *cpu_seconds, cpu, now)? {
-                return Ok(Added::TooLong);
+            if let Some(period) = exceeded(db, tenant, *cpu_seconds, cpu, now)? {
+                return Ok(Added::TooLong(period));
             }
             let sql = "INSERT INTO jobs (id, tenant, request, idempotency, state, seq, done, total, \
                        seconds, cpu_seconds, memory, created, deaths) \
@@ -281,6 +285,41 @@ impl Records {
         })
     }
 
+    /// Ends a job under the number of its claim with a result, which is an object then: `adopt` puts its
+    /// file among those. Returns the job then; nothing is done, and `adopt` is not called, if the job has
+    /// ended before, or is not worked on under that number any more. `adopt` must not use the records.
+    ///
+    /// # Errors
+    /// As all; those of `adopt`, of which nothing is taken down.
+    pub fn finish(
+        &self,
+        id: &str,
+        fence: u64,
+        result: &Object,
+        receipt: &str,
+        adopt: impl FnOnce() -> Result<()>,
+    ) -> Result<Option<Job>> {
+        let sql = "UPDATE jobs SET seq = seq + 1, state = 'done', done = total, finished = ?3, \
+                   result = ?4, receipt = ?5 WHERE id = ?1 AND fence = ?2 AND state = 'running'";
+        self.write(|db| {
+            let held = "SELECT EXISTS (SELECT 1 FROM jobs \
+                        WHERE id = ?1 AND fence = ?2 AND state = 'running')";
+            if !db.query_row(held, (id, fence), |row| row.get(0))? {
+                return Ok(Ok(None));
+            }
+            if let Err(error) = adopt() {
+                return Ok(Err(error));
+            }
+            add_object(db, result)?;
+            db.execute(sql, (id, fence, result.created, &result.digest, receipt))?;
+            let job = by_id(db, id)?;
+            if let Some(event) = job.as_ref().and_then(event) {
+                note(db, &event)?;
+            }
+            Ok(Ok(job))
+        })?
+    }
+
     /// Takes down what happens to a job that is under way, of what its process does under the number
     /// of the claim, of what others want without one; returns the job then, or nothing if it has ended
     /// before, or is not worked on under that number any more.
@@ -289,16 +328,9 @@ impl Records {
     /// As all.
     pub fn change(&self, id: &str, fence: Option<u64>, change: &Change) -> Result<Option<Job>> {
         let (set, first, second): (_, Box<dyn ToSql>, Box<dyn ToSql>) = match change {
-            Change::Progress(done, total) => {
-                ("done = ?3, total = ?4, deaths = 0", Box::new(*done), Box::new(*total))
-            }
+            Change::Progress(done, total) => (STEP_FORWARD, Box::new(*done), Box::new(*total)),
             Change::Died => ("state = 'queued', deaths = deaths + 1", Box::new(0), Box::new(0)),
             Change::Requeued => ("state = 'queued'", Box::new(0), Box::new(0)),
-            Change::Done { result, receipt } => (
-                "state = 'done', done = total, result = ?3, receipt = ?4",
-                Box::new(result.clone()),
-                Box::new(receipt.clone()),
-            ),
             Change::Failed(kind, detail) => (
                 "state = 'failed', problem_kind = ?3, problem_detail = ?4",
                 Box::new(kind.clone()),
@@ -306,7 +338,7 @@ impl Records {
             ),
             Change::Cancelled => ("state = 'cancelled'", Box::new(0), Box::new(0)),
         };
-        let ends = matches!(change, Change::Done { .. } | Change::Failed(..) | Change::Cancelled);
+        let ends = matches!(change, Change::Failed(..) | Change::Cancelled);
         self.write(|db| {
             let finished = if ends { ", finished = ?2" } else { "" };
             // Each number stands in the text once, so that all may be given.
@@ -329,7 +361,11 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{job::Kind, records::Claimant};
+    use crate::{
+        job::Kind,
+        records::{Claimant, Collection},
+    };
+    use sudare_roles::error::Error;
 
     fn new(id: &str, tenant: &str, idempotency: Option<&str>) -> NewJob {
         let request = Request {
@@ -371,9 +407,34 @@ mod tests {
         assert_eq!((died.state, died.deaths), (State::Queued, 1));
         let forward = change(Change::Progress(2, 3)).unwrap();
         assert_eq!((forward.done, forward.total, forward.deaths), (2, 3, 0));
-        let (result, receipt) = ("d".into(), "r".into());
-        let done = change(Change::Done { result, receipt }).unwrap();
-        assert_eq!((done.state, done.done, done.seq), (State::Done, 3, 5));
+        // What was done before it died is no step forward.
+        change(Change::Died).unwrap();
+        for done in 0..=2 {
+            assert_eq!(change(Change::Progress(done, 3)).unwrap().deaths, 1);
+        }
+        assert_eq!(change(Change::Progress(3, 3)).unwrap().deaths, 0);
+        let result = Object {
+            tenant: "a".into(),
+            digest: "d".into(),
+            collection: Collection::Results,
+            bytes: 7,
+            created: now(),
+            about: serde_json::Value::Null,
+        };
+        let bug = || Error::Bug("a disk".into());
+        // A claim that is over ends nothing; nor does a file that cannot be kept.
+        let unused = || panic!("nothing is adopted");
+        assert_eq!(records.finish("1", 1, &result, "r", unused).unwrap(), None);
+        let claimed = records.claim("1", Claimant::Server, now()).unwrap().unwrap();
+        assert_eq!((claimed.fence, claimed.done), (2, 3));
+        assert_eq!(records.finish("1", 1, &result, "r", unused).unwrap(), None);
+        records.finish("1", 2, &result, "r", || Err(bug())).unwrap_err();
+        assert_eq!(records.state_of("1").unwrap(), Some(State::Running));
+        assert_eq!(records.object("a", "d").unwrap(), None);
+        let done = records.finish("1", 2, &result, "r", || Ok(())).unwrap().unwrap();
+        assert_eq!(records.object("a", "d").unwrap(), Some(result.clone()));
+        assert_eq!(records.finish("1", 2, &result, "r", unused).unwrap(), None);
+        assert_eq!((done.state, done.done, done.seq), (State::Done, 3, 11));
         assert_eq!((done.result.as_deref(), done.receipt.as_deref()), (Some("d"), Some("r")));
         assert!(done.finished >= done.started && done.started >= Some(done.created));
         // What has ended stays as it is.

@@ -3,7 +3,7 @@
 use super::{
     Records,
     audit::note,
-    jobs::{Job, by_id, job},
+    jobs::{Job, STEP_FORWARD, by_id, job},
     usage::add_cpu,
 };
 use crate::{audit::Event, clock::Seconds, lease::Report};
@@ -90,14 +90,15 @@ impl Records {
         now: Seconds,
     ) -> Result<Option<Job>> {
         let cpu = report.cpu_milliseconds.min(MOST_CPU_MILLISECONDS);
-        // Steps forward are what counts deaths anew.
-        let sql = "UPDATE jobs SET seq = seq + 1, deaths = 0, done = ?2, total = ?3 \
-                   WHERE id = ?1 AND (done <> ?2 OR total <> ?3)";
+        let sql = format!(
+            "UPDATE jobs SET seq = seq + 1, {STEP_FORWARD} \
+             WHERE id = ?1 AND fence = ?2 AND (done <> ?3 OR total <> ?4)"
+        );
         self.write(|db| {
             if !prolong(db, id, fence, until)? {
                 return Ok(None);
             }
-            db.execute(sql, (id, report.done, report.total))?;
+            db.execute(&sql, (id, fence, report.done, report.total))?;
             // What was counted before is counted once, however often it is said.
             let of_lease = "SELECT tenant, lease_cpu_ms FROM jobs WHERE id = ?1";
             let before = db.query_row(of_lease, (id,), |row| Ok((row.get(0)?, row.get(1)?)));
@@ -154,7 +155,7 @@ mod tests {
     use super::*;
     use crate::{
         job::{Kind, Request},
-        records::{Added, Change, CpuLimits, NewJob, State},
+        records::{Added, Change, Collection, CpuLimits, NewJob, Object, State},
     };
     use sudare_roles::error::Error;
 
@@ -175,6 +176,12 @@ mod tests {
         let new = NewJob { id, tenant, request, idempotency: None, seconds, cpu_seconds, memory };
         let added = records.add_job(&new, u64::MAX, &CpuLimits::default());
         assert!(matches!(added.unwrap(), Added::New(_)));
+    }
+
+    fn result() -> Object {
+        let (tenant, digest) = (TENANT.to_owned(), "d".to_owned());
+        let (collection, about) = (Collection::Results, serde_json::Value::Null);
+        Object { tenant, digest, collection, bytes: 1, created: 0, about }
     }
 
     /// What leases are, without a database.
@@ -273,19 +280,20 @@ mod tests {
                 }
             }
             6 => {
-                let (result, receipt) = ("d".into(), "r".into());
-                let done = Change::Done { result, receipt };
                 let (change, to) = match random.below(8) {
-                    0 => (done, State::Done),
+                    0 => {
+                        let finished = records.finish(id, fence, &result(), "r", || Ok(()));
+                        let done = finished.unwrap();
+                        assert_eq!(done.is_some(), model.change(Some(fence), State::Done));
+                        model.done = done.map_or(model.done, |job| job.total);
+                        return 0;
+                    }
                     1 => (Change::Failed("Usage".into(), "why".into()), State::Failed),
                     2 => (Change::Died, State::Queued),
                     _ => (Change::Requeued, State::Queued),
                 };
                 let changed = records.change(id, Some(fence), &change).unwrap().is_some();
                 assert_eq!(changed, model.change(Some(fence), to));
-                if changed && to == State::Done {
-                    model.done = records.job(TENANT, id).unwrap().unwrap().total;
-                }
             }
             7 if random.below(20) == 0 => {
                 let cancelled = records.change(id, None, &Change::Cancelled).unwrap();

@@ -109,6 +109,14 @@ pub(super) fn bytes_of(db: &Connection, tenant: &str) -> rusqlite::Result<u64> {
     db.query_row(sql, (tenant,), |row| row.get(0))
 }
 
+/// Adds an object, unless its tenant has it.
+pub(super) fn add_object(db: &Connection, new: &Object) -> rusqlite::Result<()> {
+    let sql = "INSERT OR IGNORE INTO objects (tenant, digest, collection, bytes, created, about) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+    let Object { tenant, digest, collection, bytes, created, about } = new;
+    db.execute(sql, (tenant, digest, collection, bytes, created, about.to_string())).map(|_| ())
+}
+
 impl Records {
     /// What the tenant has of this digest.
     ///
@@ -200,25 +208,19 @@ impl Records {
         self.write(|db| db.execute(sql, (id, received, now)).map(|_| ()))
     }
 
-    /// An upload is an object now, or a result is there; `upload` names the former.
+    /// An upload is an object now.
     ///
     /// # Errors
     /// As all.
-    pub fn add_object(&self, new: &Object, upload: Option<&str>) -> Result<()> {
-        let about = new.about.to_string();
+    pub fn complete_upload(&self, id: &str, new: &Object) -> Result<()> {
         self.write(|db| {
-            let sql = "INSERT OR IGNORE INTO objects \
-                       (tenant, digest, collection, bytes, created, about) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
-            let Object { tenant, digest, collection, bytes, created, .. } = new;
-            db.execute(sql, (tenant, digest, collection, bytes, created, &about))?;
+            add_object(db, new)?;
+            let Object { tenant, digest: object, bytes, created, .. } = new;
             let sql = "UPDATE uploads SET complete = 1, received = bytes, touched = ?2 \
                        WHERE id = ?1";
-            db.execute(sql, (upload, created))?;
-            upload.map_or(Ok(()), |_| {
-                let (collection, object, bytes) = (collection.name(), digest, *bytes);
-                note(db, &Event::UploadCompleted { tenant, collection, object, bytes })
-            })
+            db.execute(sql, (id, created))?;
+            let (collection, bytes) = (new.collection.name(), *bytes);
+            note(db, &Event::UploadCompleted { tenant, collection, object, bytes })
         })
     }
 
@@ -280,7 +282,7 @@ mod tests {
             created: 30,
             about: serde_json::json!({ "job": "stats:1x1" }),
         };
-        records.add_object(&object, Some("1")).unwrap();
+        records.complete_upload("1", &object).unwrap();
         assert_eq!(records.bytes_of("a").unwrap(), 100);
         let done = records.upload("a", "1").unwrap().unwrap();
         assert!(done.complete && done.received == 60);

@@ -14,6 +14,15 @@ pub struct CpuLimits {
     pub total_seconds: Option<f64>,
 }
 
+/// Which of the limits a job would exceed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CpuPeriod {
+    /// That of a day alone: tomorrow there is room.
+    Day,
+    /// That of all days.
+    Total,
+}
+
 /// What a tenant has taken.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
@@ -56,24 +65,28 @@ fn usage(db: &Connection, tenant: String, now: Seconds) -> rusqlite::Result<Usag
     Ok(Usage { tenant, bytes, jobs, cpu_seconds_today, cpu_seconds })
 }
 
-/// Whether jobs that take so much more may begin: what is under way counts as it was predicted.
-pub(super) fn has_room(
+/// The limit that jobs would exceed which take so much more; what is under way counts as it was predicted.
+pub(super) fn exceeded(
     db: &Connection,
     tenant: &str,
     more: f64,
     limits: &CpuLimits,
     now: Seconds,
-) -> rusqlite::Result<bool> {
+) -> rusqlite::Result<Option<CpuPeriod>> {
     if *limits == CpuLimits::default() {
-        return Ok(true);
+        return Ok(None);
     }
     let [today, all] = cpu_seconds(db, tenant, now)?;
     let sql = "SELECT ifnull(sum(cpu_seconds), 0.0) FROM jobs \
                WHERE tenant = ?1 AND state IN ('queued', 'running')";
     let under_way: f64 = db.query_row(sql, (tenant,), |row| row.get(0))?;
-    let fits =
-        |used: f64, most: Option<f64>| most.is_none_or(|most| used + under_way + more <= most);
-    Ok(fits(today, limits.daily_seconds) && fits(all, limits.total_seconds))
+    let exceeds =
+        |used: f64, most: Option<f64>| most.is_some_and(|most| used + under_way + more > most);
+    Ok(if exceeds(all, limits.total_seconds) {
+        Some(CpuPeriod::Total)
+    } else {
+        exceeds(today, limits.daily_seconds).then_some(CpuPeriod::Day)
+    })
 }
 
 /// Jobs of a tenant took so many milliseconds of processors more.
@@ -141,14 +154,16 @@ mod tests {
         assert_eq!((tomorrow.len(), today), (2, vec![0.0, 0.0]));
         assert_eq!(records.usage("c", noon).unwrap().cpu_seconds, 0.0);
 
-        let room = |more, daily_seconds, total_seconds, now| {
+        let exceeded = |more, daily_seconds, total_seconds, now| {
             let limits = CpuLimits { daily_seconds, total_seconds };
-            records.write(|db| has_room(db, "a", more, &limits, now)).unwrap()
+            records.write(|db| exceeded(db, "a", more, &limits, now)).unwrap()
         };
-        assert!(room(1e9, None, None, noon));
-        assert!(room(1.0, Some(3.0), None, noon) && !room(1.1, Some(3.0), None, noon));
-        assert!(room(3.0, Some(3.0), None, noon + 43_200));
-        assert!(room(1.0, None, Some(6.0), noon) && !room(1.1, None, Some(6.0), noon + 43_200));
-        assert!(!room(1.1, Some(9.0), Some(6.0), noon));
+        assert_eq!(exceeded(1e9, None, None, noon), None);
+        assert_eq!(exceeded(1.0, Some(3.0), None, noon), None);
+        assert_eq!(exceeded(1.1, Some(3.0), None, noon), Some(CpuPeriod::Day));
+        assert_eq!(exceeded(3.0, Some(3.0), None, noon + 43_200), None);
+        assert_eq!(exceeded(1.0, None, Some(6.0), noon), None);
+        assert_eq!(exceeded(1.1, None, Some(6.0), noon + 43_200), Some(CpuPeriod::Total));
+        assert_eq!(exceeded(1.1, Some(2.0), Some(6.0), noon), Some(CpuPeriod::Total));
     }
 }
