@@ -22,11 +22,6 @@ var exactSets = map[string]bgv.ParametersLiteral{
 	},
 }
 
-// slotsSet is the set of the slots that are printed for comparison.
-var slotsSet = bgv.ParametersLiteral{
-	LogN: 12, LogQ: repeat(50, 2), LogP: []int{50}, PlaintextModulus: 65537, Xs: uniformTernary,
-}
-
 // exactBench holds the keys and two encrypted inputs of one parameter set.
 type exactBench struct {
 	params    bgv.Parameters
@@ -153,65 +148,4 @@ func runExact(name string, ops []string, runs, threads int) error {
 		}
 	}
 	return nil
-}
-
-// slotsLine is what became of given slots, to be compared with another library's.
-type slotsLine struct {
-	Op    string   `json:"op"`
-	Slots []uint64 `json:"slots"`
-}
-
-// printSlots encrypts slots that follow from their places, and prints each result decrypted, and the
-// coefficients that the first input is encoded to.
-func printSlots() error {
-	params, err := bgv.NewParametersFromLiteral(slotsSet)
-	if err != nil {
-		return err
-	}
-	count, t := uint64(params.MaxSlots()), params.PlaintextModulus()
-	x, y := make([]uint64, count), make([]uint64, count)
-	for i := range count {
-		x[i], y[i] = (31*i*i+7*i+5)%t, (17*i*i+3*i+11)%t
-	}
-	rotations := []int{1, 5, -3}
-	elements := []uint64{params.GaloisElementForRowRotation()}
-	for _, k := range rotations {
-		elements = append(elements, params.GaloisElement(k))
-	}
-	b, err := newExactBench(params, x, y, elements)
-	if err != nil {
-		return err
-	}
-	output := json.NewEncoder(os.Stdout)
-	encoded := params.RingT().NewPoly()
-	if err := b.encoder.EncodeRingT(x, rlwe.NewScale(1), encoded); err != nil {
-		return err
-	}
-	if err := output.Encode(slotsLine{"coefficients", encoded.Coeffs[0]}); err != nil {
-		return err
-	}
-	show := func(op string, run func(*rlwe.Ciphertext) error) error {
-		ct := b.ciphertext()
-		if err := run(ct); err != nil {
-			return fmt.Errorf("%s: %w", op, err)
-		}
-		found, err := b.decrypted(ct)
-		if err != nil {
-			return fmt.Errorf("%s: %w", op, err)
-		}
-		return output.Encode(slotsLine{op, found})
-	}
-	failed := errors.Join(
-		show("bgv_mul", func(ct *rlwe.Ciphertext) error { return b.evaluator.MulRelin(b.cx, b.cy, ct) }),
-		show("bfv_mul", func(ct *rlwe.Ciphertext) error {
-			return b.evaluator.MulRelinScaleInvariant(b.cx, b.cy, ct)
-		}),
-		show("swap_rows", func(ct *rlwe.Ciphertext) error { return b.evaluator.RotateRows(b.cx, ct) }),
-	)
-	for _, k := range rotations {
-		failed = errors.Join(failed, show(fmt.Sprintf("rotate %d", k), func(ct *rlwe.Ciphertext) error {
-			return b.evaluator.RotateColumns(b.cx, k, ct)
-		}))
-	}
-	return failed
 }

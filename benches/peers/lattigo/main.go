@@ -482,9 +482,13 @@ func main() {
 	threads := flag.Int("threads", 1, "GOMAXPROCS; the library itself is single-threaded")
 	encodeBits := flag.Uint("encode-bits", 53, "encoder precision: 53 is complex128, more is arbitrary precision, 0 the library's default")
 	printed := flag.Bool("slots", false, "print what given slots of integers become, for comparison, and time nothing")
+	facts := flag.Bool("facts", false, "print what slots become in a few rings, in short, for sudare's own tests, and time nothing")
 	flag.Parse()
 	if *printed {
 		exit(printSlots())
+	}
+	if *facts {
+		exit(printFacts())
 	}
 
 	name := *paramsFlag

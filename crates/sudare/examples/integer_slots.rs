@@ -14,33 +14,35 @@ use sudare::{
     rlwe::{GaloisElement, KeyGenerator, KeyRequest},
 };
 
-/// The plaintext modulus.
-pub const T: u128 = 65537;
+/// The plaintext modulus of what is printed.
+pub const T: u64 = 65537;
 pub const ROTATIONS: [i64; 3] = [1, 5, -3];
 
 fn main() -> sudare::Result<()> {
-    for (op, slots) in run()? {
+    for (op, slots) in run(T, 12)? {
         println!(r#"{{"op": "{op}", "slots": {slots:?}}}"#);
     }
     Ok(())
 }
 
-/// Slots that are encrypted: those of a polynomial of the number of the slot.
-pub fn slots([a, b, c]: [u128; 3], count: usize) -> Vec<u128> {
-    (0..count as u128).map(|i| (a * i * i + b * i + c) % T).collect()
+/// Slots modulo `t` that are encrypted: those of a polynomial of the number of the slot.
+pub fn slots([a, b, c]: [u128; 3], t: u64, count: usize) -> Vec<u128> {
+    (0..count as u128).map(|i| (a * i * i + b * i + c) % u128::from(t)).collect()
 }
 
-pub const X: [u128; 3] = [31, 7, 5];
-pub const Y: [u128; 3] = [17, 3, 11];
+/// Digits of pi and of e, so that they are not small beside moduli.
+pub const X: [u128; 3] = [31_415_926_535, 8_979_323_846, 2_643_383_279];
+pub const Y: [u128; 3] = [27_182_818_284, 5_904_523_536, 287_471_352];
 
-/// Operations and the slots of their results; first the coefficients of the first plaintext.
-pub fn run() -> sudare::Result<Vec<(String, Vec<u128>)>> {
-    let t = Modulus::new(T as u64, 1)?;
-    let spec = Spec { insecure: true, ..Spec::uniform(12, t, 50.0, 1, 50.0, vec![51.0]) };
-    let params = Params::new(spec)?;
-    let (log_n, top) = (params.log_n(), params.top());
-    let encoder = BatchEncoder::new(t, log_n)?;
-    let (x, y) = (slots(X, encoder.slots()), slots(Y, encoder.slots()));
+/// Operations and the slots of their results modulo a prime, in the ring of degree `2^log_n`; first the
+/// coefficients of the first plaintext.
+pub fn run(t: u64, log_n: u32) -> sudare::Result<Vec<(String, Vec<u128>)>> {
+    let modulus = Modulus::new(t, 1)?;
+    let spec = Spec::uniform(log_n, modulus, 50.0, 3, 50.0, vec![51.0]);
+    let params = Params::new(Spec { insecure: true, ..spec })?;
+    let top = params.top();
+    let encoder = BatchEncoder::new(modulus, log_n)?;
+    let [x, y] = [X, Y].map(|polynomial| slots(polynomial, t, encoder.slots()));
 
     let mut keygen = KeyGenerator::new(params.rlwe())?;
     let secret = keygen.secret_key()?;
@@ -60,6 +62,7 @@ pub fn run() -> sudare::Result<Vec<(String, Vec<u128>)>> {
         Ok(())
     };
     let exact = evaluator.exact();
+    add("add", exact.add(&a, &b)?)?;
     add("bgv_mul", exact.mul(&a, &b)?)?;
     add("bfv_mul", evaluator.mul(&a, &b)?)?;
     add("swap_rows", exact.swap_rows(&a)?)?;

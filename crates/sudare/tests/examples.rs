@@ -41,10 +41,10 @@ fn a_ciphertext_gets_new_levels() {
 #[test]
 fn slots_of_integers_become_what_operations_say() {
     use integer_slots::{ROTATIONS, T, X, Y, slots};
-    let results = integer_slots::run().unwrap();
-    assert_eq!(results.len(), 4 + ROTATIONS.len());
-    let (x, y) = (slots(X, 1 << 12), slots(Y, 1 << 12));
-    let row = x.len() / 2;
+    let results = integer_slots::run(T, 12).unwrap();
+    assert_eq!(results.len(), 5 + ROTATIONS.len());
+    let (x, y) = (slots(X, T, 1 << 12), slots(Y, T, 1 << 12));
+    let (row, t) = (x.len() / 2, u128::from(T));
     for (op, found) in &results[1..] {
         let expected: Vec<u128> = match op.strip_prefix("rotate ") {
             Some(k) => {
@@ -53,7 +53,8 @@ fn slots_of_integers_become_what_operations_say() {
                 (0..x.len()).map(|i| x[i / row * row + from(i % row)]).collect()
             }
             None if op == "swap_rows" => [&x[row..], &x[..row]].concat(),
-            None => x.iter().zip(&y).map(|(x, y)| x * y % T).collect(),
+            None if op == "add" => x.iter().zip(&y).map(|(x, y)| (x + y) % t).collect(),
+            None => x.iter().zip(&y).map(|(x, y)| x * y % t).collect(),
         };
         assert_eq!(*found, expected, "{op}");
     }
