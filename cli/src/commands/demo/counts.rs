@@ -24,18 +24,18 @@ use sudare_roles::{
 
 /// Count the rows of an encrypted table by groups and conditions, exactly
 ///
-/// The owner encrypts the Low Birth Weight Study as codes; the server counts births by race, smoking
+/// The owner encrypts the Low Birth Weight Study as codes, once; the server counts births by race, smoking
 /// and weight of the child among mothers of 20 to 34 years and 110 pounds or more, without hypertension
-/// or uterine irritability; the owner decrypts the counts. Where conditions are more levels deep than
-/// the parameters have, the server bootstraps: not at all in the default set, and several times in
-/// n15-t65537-boot, whose ring and keys are smaller. It takes 7 GiB of memory.
+/// or uterine irritability, and all births by the weight of the mother, a histogram; the owner decrypts the
+/// counts. Where conditions are more levels deep than the parameters have, the server bootstraps: in the
+/// default set, and not in n16-t65537-boot, whose ring and keys are larger. It takes 7 GiB of memory.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  sudare demo counts\n  sudare demo counts --params n15-t65537-boot\n  sudare demo counts --params n16-t786433-boot"
+    after_help = "Examples:\n  sudare demo counts\n  sudare demo counts --scheme bfv\n  sudare demo counts --params n16-t65537-boot\n  sudare demo counts --params n16-t786433-boot"
 )]
 pub struct Args {
     /// Parameter set for bootstrapping
-    #[arg(long, value_name = "NAME", default_value = "n16-t65537-boot")]
+    #[arg(long, value_name = "NAME", default_value = "n15-t65537-boot")]
     params: String,
     /// bgv or bfv
     #[arg(long, value_name = "SCHEME", default_value = "bgv", value_parser = scheme)]
@@ -52,6 +52,7 @@ struct Report {
     rows: usize,
     conditions: Vec<String>,
     groups: Vec<Group>,
+    histogram: Vec<Bin>,
     params: String,
     scheme: Scheme,
     plaintext_modulus: String,
@@ -83,19 +84,33 @@ struct Group {
     plain_low_weight: u64,
 }
 
+/// What was counted of mothers of so many pounds, encrypted and in the clear.
+#[derive(Serialize)]
+struct Bin {
+    from: u32,
+    below: u32,
+    births: u64,
+    plain_births: u64,
+}
+
 const RACES: [&str; 3] = ["white", "black", "other"];
 const YOUNGEST: u32 = 14;
 const AGES: u32 = 32;
 const LIGHTEST: u32 = 80;
-/// Pounds of a bin of weights.
-const BIN: u32 = 5;
+/// Pounds of a code of weights that conditions ask for.
+const STEP: u32 = 5;
 const WEIGHTS: u32 = 35;
+/// Pounds of a bin of the histogram, which has as many bins as there are cells of groups, so that
+/// columns have one shape for both.
+const BIN: u32 = 15;
+const BINS: u32 = 12;
 
 /// Columns of the table as codes.
 struct Coded {
     columns: Vec<Vec<u32>>,
-    plan: CountsPlan,
     conditions: Vec<String>,
+    /// Of groups where the conditions hold, and of the histogram of all rows.
+    plans: [CountsPlan; 2],
 }
 
 impl Coded {
@@ -110,27 +125,32 @@ impl Coded {
         let race = races.map(|(white, black)| 2 - 2 * white - black).collect();
         let low = table.labels()?.iter().map(|&normal| u32::from(!normal)).collect();
         let age = column("age").iter().map(|age| age - YOUNGEST).collect();
-        let weight = column("lwt").iter().map(|pounds| (pounds - LIGHTEST) / BIN).collect();
-        let columns = vec![race, column("smoke"), low, age, weight, column("ht"), column("ui")];
+        let weights =
+            |step: u32| column("lwt").iter().map(|pounds| (pounds - LIGHTEST) / step).collect();
+        let (weight, bin) = (weights(STEP), weights(BIN));
+        let columns =
+            vec![race, column("smoke"), low, age, weight, column("ht"), column("ui"), bin];
         let among = |column, accepted: core::ops::Range<u32>| Condition {
             column,
             accepted: accepted.collect(),
         };
         let accepted = vec![
             among(3, 20 - YOUNGEST..35 - YOUNGEST),
-            among(4, (110 - LIGHTEST) / BIN..WEIGHTS),
+            among(4, (110 - LIGHTEST) / STEP..WEIGHTS),
             among(5, 0..1),
             among(6, 0..1),
         ];
-        let codes = [3, 2, 2, AGES, WEIGHTS, 2, 2];
-        let plan = checked(CountsPlan::new(table.rows(), &codes, &[0, 1, 2], accepted))?;
+        let codes = [3, 2, 2, AGES, WEIGHTS, 2, 2, BINS];
+        let plan =
+            |by: &[usize], accepted| checked(CountsPlan::new(table.rows(), &codes, by, accepted));
+        let plans = [plan(&[0, 1, 2], accepted)?, plan(&[7], Vec::new())?];
         let conditions = [
             "mother of 20 to 34 years",
             "of 110 pounds or more",
             "without hypertension",
             "without uterine irritability",
         ];
-        Ok(Self { columns, plan, conditions: conditions.map(Into::into).to_vec() })
+        Ok(Self { columns, conditions: conditions.map(Into::into).to_vec(), plans })
     }
 
     /// Counts by cell as groups of race and smoking.
@@ -145,6 +165,18 @@ impl Coded {
             plain_low_weight: clear.last().copied().unwrap_or(0),
         };
         both.map(group).collect()
+    }
+
+    /// Counts by cell as bins of weights.
+    fn histogram(&self, found: &[u64], clear: &[u64]) -> Vec<Bin> {
+        let both = (LIGHTEST..).step_by(BIN as usize).zip(found.iter().zip(clear));
+        let bin = |(from, (&births, &plain_births)): (u32, (&u64, &u64))| Bin {
+            from,
+            below: from + BIN,
+            births,
+            plain_births,
+        };
+        both.map(bin).collect()
     }
 }
 
@@ -161,7 +193,7 @@ fn count(set: &BootstrapPreset, scheme: Scheme) -> Result<Report> {
     let (name, coded) = (&set.preset.name, Coded::new()?);
     let params = Params::new(set.preset.spec.clone())?;
     let setting = Setting::named(name, params.clone(), scheme, false)?;
-    checked(coded.plan.fits(&setting))?;
+    checked(coded.plans.iter().try_for_each(|plan| plan.fits(&setting)))?;
     let request = setting.required_keys()?;
     let label = key_label(name, &setting)?;
     let evaluation_key_bytes = serial::evaluation_keys_bytes(&params, &request, &label)?;
@@ -169,11 +201,13 @@ fn count(set: &BootstrapPreset, scheme: Scheme) -> Result<Report> {
     let matrices = plan.map_or(0, |plan| matrix_bytes(&params, plan));
     let keys = [params.rlwe().key_security(), request.key_security(params.rlwe())?].concat();
     let security_bits = crate::commands::security::least_security(&keys);
+    let [groups, histogram] = &coded.plans;
     say(format_args!(
-        "lbw: {} rows by {} groups; N = 2^{}, {} levels, {security_bits:.0} bits of security, {} \
-         evaluation keys ({}), matrices of {}",
+        "lbw: {} rows by {} groups and {} bins; N = 2^{}, {} levels, {security_bits:.0} bits of \
+         security, {} evaluation keys ({}), matrices of {}",
         coded.columns.first().map_or(0, Vec::len),
-        coded.plan.cells(),
+        groups.cells(),
+        histogram.cells(),
         params.log_n(),
         setting.usable_levels(),
         request.count(),
@@ -185,28 +219,33 @@ fn count(set: &BootstrapPreset, scheme: Scheme) -> Result<Report> {
     let (columns, encrypt_s) = timed(|| {
         let encryptor = Encryptor::new(&params, Arc::new(public))?;
         let encrypt = |(column, codes): (usize, &Vec<u32>)| {
-            exact::encrypt(&encryptor, &setting, &coded.plan.column(column, codes)?)
+            exact::encrypt(&encryptor, &setting, &groups.column(column, codes)?)
         };
         checked(coded.columns.iter().enumerate().map(encrypt).collect::<array::Result<Vec<_>>>())
     })?;
     let ((counted, bootstraps), count_s) = timed(|| {
         let engine = checked(Engine::new(&setting, Arc::new(keys)))?;
         let _progress = Progress::new("Server: counting", 0);
-        Ok((checked(coded.plan.run(&engine, &columns))?, engine.bootstraps()))
+        let counted = coded.plans.iter().map(|plan| plan.run(&engine, &columns));
+        Ok((checked(counted.collect::<array::Result<Vec<_>>>())?, engine.bootstraps()))
     })?;
     let (found, decrypt_s) = timed(|| {
         let decryptor = Decryptor::new(&params, Arc::new(secret))?;
-        let found = checked(exact::decrypt(&decryptor, &setting, &counted))?;
-        checked(coded.plan.decode(&found))
+        let decrypt = |(plan, counts): (&CountsPlan, _)| {
+            plan.decode(&exact::decrypt(&decryptor, &setting, counts)?)
+        };
+        checked(coded.plans.iter().zip(&counted).map(decrypt).collect::<array::Result<Vec<_>>>())
     })?;
-    let clear = checked(coded.plan.clear(&coded.columns))?;
+    let clear = coded.plans.iter().map(|plan| plan.clear(&coded.columns));
+    let clear = checked(clear.collect::<array::Result<Vec<_>>>())?;
     if found != clear {
-        return Err(Error::WrongResult("counts by group of encrypted rows".into()));
+        return Err(Error::WrongResult("counts by group or bin of encrypted rows".into()));
     }
     Ok(Report {
         dataset: "lbw",
         rows: coded.columns.first().map_or(0, Vec::len),
-        groups: coded.groups(&found, &clear),
+        groups: coded.groups(&found[0], &clear[0]),
+        histogram: coded.histogram(&found[1], &clear[1]),
         conditions: coded.conditions,
         params: name.clone(),
         scheme,
@@ -241,9 +280,16 @@ fn text(report: &Report) -> String {
     };
     let rows: Vec<_> = report.groups.iter().map(row).collect();
     let headings = ["race", "smoker", "births", "in the clear", "low weight", "in the clear"];
+    let groups = output::table(&headings, &rows);
+    let row = |bin: &Bin| {
+        let pounds = format!("{} to {}", bin.from, bin.below - 1);
+        vec![pounds, bin.births.to_string(), bin.plain_births.to_string()]
+    };
+    let rows: Vec<_> = report.histogram.iter().map(row).collect();
+    let bins = output::table(&["pounds of the mother", "births", "in the clear"], &rows);
     let seconds = |s: f64| format!("{s:.2} s");
     let fields = output::fields(&[
-        ("counted", report.conditions.join(", ")),
+        ("groups", report.conditions.join(", ")),
         (
             "bootstraps",
             format!("{}, each fails with 2^{:.1}", report.bootstraps, report.log2_failure),
@@ -254,7 +300,7 @@ fn text(report: &Report) -> String {
         ("decrypting", seconds(report.decrypt_s)),
         ("peak memory", report.peak_rss_bytes.map_or_else(|| "unknown".into(), machine::bytes)),
     ]);
-    format!("{}{fields}", output::table(&headings, &rows))
+    format!("{groups}\n{bins}\n{fields}")
 }
 
 #[cfg(test)]
@@ -263,17 +309,22 @@ mod tests {
 
     /// Counts of the table by another program, as (births, of low weight).
     const COUNTS: [(u64, u64); 6] = [(31, 1), (19, 7), (4, 1), (6, 3), (21, 3), (4, 0)];
+    /// Births by weight of the mother, by the same.
+    const BINNED: [u64; 12] = [10, 32, 61, 36, 17, 12, 7, 7, 2, 2, 2, 1];
 
     #[test]
-    fn groups_are_counted_in_a_small_ring() {
+    fn groups_and_a_histogram_are_counted_in_a_small_ring() {
         let set = exact::bootstrapping_set("n15-t65537-boot", Some(10)).unwrap();
         for scheme in [Scheme::Bgv, Scheme::Bfv] {
             let report = count(&set, scheme).unwrap();
             let found: Vec<_> =
                 report.groups.iter().map(|group| (group.births, group.low_weight)).collect();
             assert_eq!(found, COUNTS);
+            let bins: Vec<_> = report.histogram.iter().map(|bin| bin.births).collect();
+            assert_eq!(bins, BINNED);
             assert!(report.bootstraps > 0 && report.security_bits < 128.0);
-            assert!(text(&report).contains("black"));
+            let shown = text(&report);
+            assert!(shown.contains("black") && shown.contains("80 to 94 "), "{shown}");
         }
     }
 }
