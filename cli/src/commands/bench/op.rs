@@ -69,7 +69,8 @@ pub(super) enum Op {
     BgvMul,
     /// Rotation of rows by one, with operands of BGV
     BgvRotate,
-    /// Back to a level for more products of integers, every coefficient exact, and its stages
+    /// Back to a level for more products of integers, every coefficient exact, and its stages: for BGV
+    /// and BFV alike, with the product of BGV
     BfvBootstrap,
     /// The same of slots of integers alone
     BfvBootstrapSlim,
