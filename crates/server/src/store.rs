@@ -6,7 +6,7 @@
 use std::{
     fs::{self, File, OpenOptions},
     io::{self, Seek, SeekFrom, Write},
-    path::{Path, PathBuf},
+    path::{MAIN_SEPARATOR, Path, PathBuf},
 };
 use sudare_roles::{
     error::{Error, Result},
@@ -176,8 +176,13 @@ impl Store {
     /// Text in which paths of this folder are not told.
     #[must_use]
     pub fn without_paths(&self, text: &str) -> String {
-        text.replace(&format!("{}/", self.root.display()), "")
+        without_paths(&self.root, text)
     }
+}
+
+/// Text in which paths of a folder are told as from there.
+pub fn without_paths(folder: &Path, text: &str) -> String {
+    text.replace(&format!("{}{MAIN_SEPARATOR}", folder.display()), "")
 }
 
 /// Makes a folder for the user alone, and those above it.

@@ -47,6 +47,7 @@ impl Tls {
     ///
     /// # Errors
     /// As [`Tls::open`]; the certificates are then those of before.
+    #[cfg_attr(not(unix), expect(dead_code, reason = "only a signal of Unix asks for it"))]
     pub fn reload(&self) -> Result<()> {
         let new = Arc::new(read(&self.files)?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;

@@ -6,7 +6,7 @@ use crate::{
     job::{Kind, Said, Task},
     lease::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report},
     problem::internal,
-    store::{Store, make_private},
+    store::{Store, make_private, without_paths},
     told_to_end,
 };
 use std::{
@@ -295,8 +295,8 @@ impl<D: Desk> Worker<D> {
                 Some(Leaving::Died)
             }
             Ended::Failed { kind, detail } => {
-                let folder = format!("{}/", self.config.folder.display());
-                Some(Leaving::Failed { kind, detail: detail.replace(&folder, "") })
+                let detail = without_paths(&self.config.folder, &detail);
+                Some(Leaving::Failed { kind, detail })
             }
             Ended::AsTold => Some(Leaving::Released),
             Ended::Died(how) => {
