@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-tier portable test-full test-peers test-python lint wheel docs bench bench-peers \
-  trust trust-full fuzz fuzz-smoke deny coverage mutants miri constant-time wasm \
+.PHONY: help demo test test-tier portable test-full test-peers test-python lint wheel wheels test-wheels \
+  docs bench bench-peers trust trust-full fuzz fuzz-smoke deny coverage mutants miri constant-time wasm \
   test-service web test-web
 
 # Of the programs that are run; `test` shares its build with `make test`.
@@ -149,12 +149,29 @@ $(PYTHON)/bin/maturin: python/tests/requirements.txt
 	python3 -m venv --clear $(PYTHON)
 	$(PYTHON)/bin/pip install --quiet --requirement $<
 
-## make wheel        build a wheel for Linux with glibc 2.17 or later into wheels; takes a linker
-##                   for that, zig, from PyPI
-wheel: $(PYTHON)/bin/maturin
-	$(PYTHON)/bin/pip install --quiet ziglang
-	PATH="$(abspath $(PYTHON))/bin:$$PATH" \
-	  maturin build --release --zig --compatibility manylinux2014 --out wheels
+# What makes wheels, and for which platforms: all that this system can, or some by their names, which
+# are in scripts/wheels.py.
+WHEEL_TOOLS := target/wheel-tools
+PLATFORMS := all
+BUILD_WHEELS = PATH="$(abspath $(WHEEL_TOOLS))/bin:$$PATH" $(WHEEL_TOOLS)/bin/python scripts/wheels.py
+
+## make wheel        build a wheel for this machine into wheels; takes maturin and zig from PyPI
+wheel: $(WHEEL_TOOLS)/bin/maturin
+	$(BUILD_WHEELS)
+
+## make wheels       the same for Linux, with glibc or musl, and Windows, or PLATFORMS="win_amd64 …";
+##                   takes Rust's targets and mingw-w64, and says how to get them
+wheels: $(WHEEL_TOOLS)/bin/maturin
+	$(BUILD_WHEELS) $(PLATFORMS)
+
+## make test-wheels  install each wheel that runs here, or by QEMU, where no Rust is, and run the
+##                   first example of the package
+test-wheels:
+	python3 scripts/test_wheel.py
+
+$(WHEEL_TOOLS)/bin/maturin:
+	python3 -m venv --clear $(WHEEL_TOOLS)
+	$(WHEEL_TOOLS)/bin/pip install --quiet "maturin[zig]>=1.9,<2"
 
 # What makes the site.
 DOCS := target/docs

@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Builds wheels of the Python package into wheels/.
+
+They are for the platforms that are named, for `all` that this system can build, or for this machine
+if none is named. Any system builds those of Linux, by zig, and of Windows, by mingw-w64, which have
+what it takes of their libraries. The rest is maturin, `pip install maturin[zig]`, and Rust's
+targets, which --targets prints.
+"""
+
+import argparse
+import importlib.util
+import os
+import pathlib
+import platform
+import shutil
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+WINDOWS, MACOS = "win_amd64", "macosx_universal2"
+# What the names of wheels end with, and Rust's targets of that platform.
+PLATFORMS = {
+    "manylinux2014_x86_64": ["x86_64-unknown-linux-gnu"],
+    "manylinux2014_aarch64": ["aarch64-unknown-linux-gnu"],
+    "musllinux_1_2_x86_64": ["x86_64-unknown-linux-musl"],
+    "musllinux_1_2_aarch64": ["aarch64-unknown-linux-musl"],
+    WINDOWS: ["x86_64-pc-windows-gnu"],
+    MACOS: ["aarch64-apple-darwin", "x86_64-apple-darwin"],
+}
+# Links for Windows; maturin has zig export a wrong symbol for modules within packages.
+MINGW = "x86_64-w64-mingw32-gcc"
+
+
+def here():
+    """The platform of this machine."""
+    system, machine = platform.system(), platform.machine().lower()
+    if system == "Linux":
+        libc = "manylinux2014" if platform.libc_ver()[0] == "glibc" else "musllinux_1_2"
+        return f"{libc}_{machine}"
+    return {"Windows": f"win_{machine}", "Darwin": MACOS}.get(system, system)
+
+
+def has_libraries(name):
+    """Whether the system libraries of a platform can be had on this system."""
+    return name != MACOS or sys.platform == "darwin" or "SDKROOT" in os.environ
+
+
+def takes_zig(name):
+    return name != WINDOWS and (name != MACOS or sys.platform != "darwin")
+
+
+def missing(names):
+    """What building for platforms takes that is not here, and how to get it."""
+    if not shutil.which("maturin"):
+        yield "maturin, of PyPI: pip install maturin[zig]"
+    if any(map(takes_zig, names)) and not importlib.util.find_spec("ziglang"):
+        yield "zig, of PyPI: pip install ziglang"
+    if WINDOWS in names and not shutil.which(MINGW):
+        yield f"{MINGW}, of mingw-w64: apt-get install gcc-mingw-w64-x86-64"
+    if not all(map(has_libraries, names)):
+        yield f"for {MACOS} the frameworks of macOS: build it there, or set SDKROOT to an SDK"
+    if not shutil.which("rustc"):
+        yield "Rust, by rustup"
+        return
+    for target in targets(names):
+        ask = ["rustc", "--print", "target-libdir", "--target", target]
+        place = subprocess.run(ask, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True)
+        if not pathlib.Path(place.stdout.strip()).exists():
+            yield f"a target of Rust: rustup target add {target}"
+
+
+def targets(names):
+    return [target for name in names for target in PLATFORMS[name]]
+
+
+def build(name):
+    target = "universal2-apple-darwin" if name == MACOS else PLATFORMS[name][0]
+    command = ["maturin", "build", "--release", "--out", "wheels", "--target", target]
+    if "linux" in name:
+        command += ["--compatibility", name.removesuffix("_" + target.partition("-")[0])]
+    if takes_zig(name):
+        command.append("--zig")
+    if code := subprocess.run(command, cwd=ROOT).returncode:
+        sys.exit(f"{name}: maturin ends with {code}")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("platform", nargs="*", help=", ".join([*PLATFORMS, "all"]))
+    parser.add_argument("--targets", action="store_true", help="print Rust's targets alone")
+    chosen = parser.parse_args()
+    names = chosen.platform or [here()]
+    if "all" in names:
+        names = list(filter(has_libraries, PLATFORMS))
+    if unknown := [name for name in names if name not in PLATFORMS]:
+        sys.exit(f"no wheels for {', '.join(unknown)}, but for {', '.join(PLATFORMS)}; "
+                 "pip install . compiles for other machines")
+    if chosen.targets:
+        print(*targets(names))
+    elif lacks := list(missing(names)):
+        sys.exit("it takes\n  " + "\n  ".join(lacks))
+    else:
+        for name in names:
+            build(name)
+
+
+if __name__ == "__main__":
+    main()
