@@ -141,7 +141,7 @@ TESTS :=
 test-python: $(PYTHON)/bin/maturin
 	PATH="$(abspath $(PYTHON))/bin:$$PATH" MATURIN_PEP517_ARGS="--profile dev" \
 	  $(PYTHON)/bin/pip install --quiet --no-build-isolation --force-reinstall --no-deps .
-	$(PYTHON)/bin/python -m pytest --quiet $(TESTS)
+	$(PYTHON)/bin/python -m pytest --quiet --durations=20 $(TESTS)
 	$(PYTHON)/bin/mypy python/sudare python/tests
 	$(PYTHON)/bin/python -m mypy.stubtest sudare
 
