@@ -20,16 +20,16 @@ demo:
 test:
 	cargo test --workspace --locked
 
-# Runs again what one package has among the programs that `make test` built.
-ONE_PACKAGE = --config 'target."cfg(all())".runner = ["$(CURDIR)/scripts/run_if_package.sh", "$(PACKAGE)"]'
+# Runs again what one package has among the programs that `make test` built, or some of it.
+CHOSEN = --config 'target."cfg(all())".runner = ["$(CURDIR)/scripts/run_chosen.sh", "$(PACKAGE)", "$(PROGRAMS)"]'
 PACKAGE := sudare
+PROGRAMS :=
 ISA := scalar
-TARGETS := --tests
 
 ## make test-tier    run the tests of PACKAGE=sudare on the kernels of ISA=scalar, avx2 or another;
-##                   TARGETS="--lib --test golden" says which
+##                   PROGRAMS="sudare golden" says which, the first being those beside the code
 test-tier:
-	SUDARE_ISA=$(ISA) cargo $(ONE_PACKAGE) test --workspace $(TARGETS) --locked
+	SUDARE_ISA=$(ISA) cargo $(CHOSEN) test --workspace --tests --locked
 
 # Other platforms, and what runs their programs: WASI by Wasmtime from PyPI, and ARM by QEMU with a
 # cross compiler (gcc-aarch64-linux-gnu and qemu-user of Debian).
