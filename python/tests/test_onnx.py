@@ -167,8 +167,15 @@ def test_models_compute_what_onnxruntime_does(tmp_path: Path, make: Any, seed: i
     np.testing.assert_allclose(network.predict(samples), expected, atol=atol, rtol=1e-5)
 
 
-@pytest.mark.parametrize("make", MODELS)
-@pytest.mark.parametrize("batch", [1, 6])
+# Of many samples, the largest takes as long as the others together.
+ENCRYPTED = [
+    pytest.param(make, batch, marks=pytest.mark.slow if (make, batch) == (globally_pooled, 6) else ())
+    for make in MODELS
+    for batch in (1, 6)
+]
+
+
+@pytest.mark.parametrize(("make", "batch"), ENCRYPTED)
 def test_encrypted_models_are_within_what_is_planned(tmp_path: Path, make: Any, batch: int) -> None:
     graph, path = make(7), tmp_path / "model.onnx"
     graph.save(path)
