@@ -88,23 +88,21 @@ fn paths(folder: &Path) -> Result<Vec<PathBuf>> {
 /// # Errors
 /// [`Error::Io`].
 pub fn remove_other_states(folder: &Path, iterations: u32) -> Result<()> {
-    let remove =
-        |path: &Path| fs::remove_file(path).map_err(|error| Error::io("remove", path, error));
-    let files = StateFile::all_in(folder)?;
+    let all = StateFile::all_in(folder)?;
     let states: Vec<_> =
-        files.into_iter().filter(|file| matches!(file, StateFile::State(_))).collect();
+        all.into_iter().filter(|file| matches!(file, StateFile::State(_))).collect();
     let now = states.partition_point(|file| *file <= StateFile::State(iterations));
     let surplus = now.saturating_sub(KEPT);
     for (at, file) in states.iter().enumerate() {
         if at < surplus || at >= now {
-            remove(&folder.join(file.name()))?;
+            files::remove(&folder.join(file.name()))?;
         }
     }
     for path in paths(folder)? {
         let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
         let begun = [PREFIX, WEIGHTS_PREFIX].map(|prefix| format!(".{prefix}"));
         if begun.iter().any(|begun| name.starts_with(begun)) && name.ends_with(".part") {
-            remove(&path)?;
+            files::remove(&path)?;
         }
     }
     Ok(())
@@ -137,10 +135,12 @@ impl Checkpoints {
     }
 
     /// The state after the most iterations, or, if that is damaged, the one before; none if there
-    /// is none at all. `notice` is told of damaged ones.
+    /// is none at all. `notice` is told of damaged ones, which stay. If there are none, what a run that
+    /// was killed left goes: nothing is written any more if that was its last state.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a state of another training; that of the last state if all are damaged.
+    /// [`Error::Usage`] for a state of another training; that of the last state if all are damaged;
+    /// [`Error::Io`].
     pub fn last<R: Read + Seek>(
         &self,
         plan: &TrainPlan,
@@ -150,7 +150,12 @@ impl Checkpoints {
         let mut damaged = None;
         for (_, path) in self.states()?.into_iter().rev() {
             match self.read(&path, plan, server) {
-                Ok(training) => return Ok(Some(training)),
+                Ok(training) => {
+                    if damaged.is_none() {
+                        remove_other_states(&self.folder, training.iteration)?;
+                    }
+                    return Ok(Some(training));
+                }
                 Err(error @ Error::File { .. }) => {
                     notice(&format!("{error}: looking for the state before"));
                     damaged = damaged.or(Some(error));

@@ -416,13 +416,7 @@ impl Builder {
         write_json(&self.folder.join(MANIFEST), Access::Shared, &self.manifest)?;
         write_json(&self.catalogue.1, Access::Owner, &self.catalogue.0)?;
         for block in update.blocks..before {
-            let path = block_path(&self.folder, block);
-            match fs::remove_file(&path) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(Error::io("remove", &path, error));
-                }
-                _ => {}
-            }
+            files::remove(&block_path(&self.folder, block))?;
         }
         Ok(())
     }
