@@ -177,6 +177,15 @@ fn event(job: &Job) -> Option<Event<'_>> {
     Some(Event::JobEnded { tenant, job: id, state, result, problem })
 }
 
+/// A job that has just changed; if it has ended, that is taken down.
+fn changed(db: &Connection, id: &str) -> rusqlite::Result<Option<Job>> {
+    let job = by_id(db, id)?;
+    if let Some(event) = job.as_ref().and_then(event) {
+        note(db, &event)?;
+    }
+    Ok(job)
+}
+
 /// Sets that `?3` steps of `?4` are done. Deaths are counted anew by a step that no process made before,
 /// so that a job which dies at the same step each time is given up.
 pub(super) const STEP_FORWARD: &str =
@@ -299,11 +308,11 @@ impl Records {
         receipt: &str,
         adopt: impl FnOnce() -> Result<()>,
     ) -> Result<Option<Job>> {
-        let sql = "UPDATE jobs SET seq = seq + 1, state = 'done', done = total, finished = ?3, \
-                   result = ?4, receipt = ?5 WHERE id = ?1 AND fence = ?2 AND state = 'running'";
+        let sql = "UPDATE jobs SET seq = seq + 1, state = 'done', done = total, finished = ?2, \
+                   result = ?3, receipt = ?4 WHERE id = ?1";
+        let held = "SELECT EXISTS \
+                    (SELECT 1 FROM jobs WHERE id = ?1 AND fence = ?2 AND state = 'running')";
         self.write(|db| {
-            let held = "SELECT EXISTS (SELECT 1 FROM jobs \
-                        WHERE id = ?1 AND fence = ?2 AND state = 'running')";
             if !db.query_row(held, (id, fence), |row| row.get(0))? {
                 return Ok(Ok(None));
             }
@@ -311,12 +320,8 @@ impl Records {
                 return Ok(Err(error));
             }
             add_object(db, result)?;
-            db.execute(sql, (id, fence, result.created, &result.digest, receipt))?;
-            let job = by_id(db, id)?;
-            if let Some(event) = job.as_ref().and_then(event) {
-                note(db, &event)?;
-            }
-            Ok(Ok(job))
+            db.execute(sql, (id, result.created, &result.digest, receipt))?;
+            changed(db, id).map(Ok)
         })?
     }
 
@@ -341,19 +346,17 @@ impl Records {
         let ends = matches!(change, Change::Failed(..) | Change::Cancelled);
         self.write(|db| {
             let finished = if ends { ", finished = ?2" } else { "" };
-            // Each number stands in the text once, so that all may be given.
+            // Each number stands in the text, so that all may be given.
             let sql = format!(
                 "UPDATE jobs SET seq = seq + 1{finished}, {set} \
                  WHERE id = ?1 AND state IN ('queued', 'running') \
                  AND ?2 IS NOT NULL AND ?3 IS NOT NULL AND ?4 IS NOT NULL \
                  AND (?5 IS NULL OR (fence = ?5 AND state = 'running'))"
             );
-            let changed = db.execute(&sql, (id, now(), first, second, fence))?;
-            let job = if changed == 0 { None } else { by_id(db, id)? };
-            if let Some(event) = job.as_ref().and_then(event) {
-                note(db, &event)?;
+            match db.execute(&sql, (id, now(), first, second, fence))? {
+                0 => Ok(None),
+                _ => changed(db, id),
             }
-            Ok(job)
         })
     }
 }
