@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-tier portable test-full test-peers test-python lint wheel wheels test-wheels \
   docs bench bench-peers trust trust-full fuzz fuzz-smoke deny coverage mutants miri constant-time wasm \
-  test-service web test-web
+  test-service test-stores web test-web
 
 # Of the programs that are run; `test` takes what `make test` built.
 PROFILE := release
@@ -28,7 +28,8 @@ test:
 	cargo test --workspace --locked
 
 # Runs again what one package has among the programs that `make test` built, or some of it.
-CHOSEN = --config 'target."cfg(all())".runner = ["$(CURDIR)/scripts/run_chosen.sh", "$(PACKAGE)", "$(PROGRAMS)"]'
+chosen = cargo --config 'target."cfg(all())".runner = ["$(CURDIR)/scripts/run_chosen.sh", "$(1)", "$(2)"]' \
+  test --workspace --tests --locked
 PACKAGE := sudare
 PROGRAMS :=
 ISA := scalar
@@ -36,7 +37,7 @@ ISA := scalar
 ## make test-tier    run the tests of PACKAGE=sudare on the kernels of ISA=scalar, avx2 or another;
 ##                   PROGRAMS="sudare golden" says which, the first being those beside the code
 test-tier:
-	SUDARE_ISA=$(ISA) cargo $(CHOSEN) test --workspace --tests --locked
+	SUDARE_ISA=$(ISA) $(call chosen,$(PACKAGE),$(PROGRAMS))
 
 # Other platforms, and what runs their programs: WASI by Wasmtime from PyPI, and ARM by QEMU with a
 # cross compiler (gcc-aarch64-linux-gnu and qemu-user of Debian).
@@ -107,6 +108,12 @@ test-full:
 test-service:
 	cargo test --locked --package sudare-server
 	cargo test --locked --package sudare-cli --test service --test service_accounts --test service_workers -- --include-ignored
+
+## make test-stores  tests of servers that share a database and a store of objects, beside a server of
+##                   PostgreSQL that it starts (postgresql of Debian)
+test-stores:
+	scripts/with_postgres.sh $(call chosen,sudare-server,sudare_server) -- records
+	scripts/with_postgres.sh $(call chosen,sudare-cli,service_shared) -- --include-ignored
 
 ## make lint         check format, lints and documentation; warnings are errors
 lint:

@@ -15,8 +15,8 @@ use sudare_roles::{
     receipt::SigningKey,
 };
 use sudare_server::{
-    Config, CpuLimits, Limits, Origin, Owner, Place, Records, SECONDS_A_DAY, Seconds, TlsFiles,
-    Token, TokenRecord,
+    Config, CpuLimits, DatabaseAddress, Limits, Origin, Owner, Place, Records, SECONDS_A_DAY,
+    Seconds, TlsFiles, Token, TokenRecord,
 };
 
 /// Serve clients over HTTP: they upload keys and tables, and this machine computes
@@ -29,13 +29,22 @@ use sudare_server::{
 #[command(after_help = "Examples:\n  \
     sudare serve token add --folder /var/lib/sudare --tenant clinic\n  \
     sudare serve --folder /var/lib/sudare --listen 127.0.0.1:8470\n  \
-    sudare serve --folder /var/lib/sudare --socket /run/sudare/http --metrics 127.0.0.1:9470")]
+    sudare serve --folder /var/lib/sudare --socket /run/sudare/http --metrics 127.0.0.1:9470\n  \
+    SUDARE_DATABASE=postgresql://… sudare serve --folder /var/lib/sudare --objects s3://bucket --key shared.key")]
 pub struct Args {
     #[command(subcommand)]
     step: Option<Step>,
     /// Folder of the server, made if it does not exist
     #[arg(long, value_name = "DIR", required = true)]
     folder: Option<PathBuf>,
+    #[command(flatten)]
+    database: Database,
+    /// Store of objects, which several servers may share: s3://bucket/prefix, gs://, az:// or file:///shared; the folder if left out. Credentials are in the environment, as AWS_ACCESS_KEY_ID
+    #[arg(long, env = "SUDARE_OBJECTS", value_name = "URL")]
+    objects: Option<String>,
+    /// Copies that the folder keeps of what is in that store, in GiB
+    #[arg(long, value_name = "GIB", default_value = "64", value_parser = gibibytes)]
+    copies: u64,
     /// File of the key that signs receipts, made if there is none; server.key in the folder if left out
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
@@ -92,6 +101,30 @@ pub struct Args {
     insecure: bool,
 }
 
+/// Which database has the records.
+#[derive(Debug, Clone, clap::Args)]
+struct Database {
+    /// Database of PostgreSQL that has the records, which several servers may share, as postgresql://user:password@host/name; a file of the folder if left out
+    #[arg(long, env = "SUDARE_DATABASE", hide_env_values = true, value_name = "URL")]
+    database: Option<DatabaseAddress>,
+}
+
+/// Where the records of a server are.
+#[derive(Debug, clap::Args)]
+struct At {
+    /// Folder of the server
+    #[arg(long, value_name = "DIR")]
+    folder: PathBuf,
+    #[command(flatten)]
+    database: Database,
+}
+
+impl At {
+    fn records(&self) -> Result<Records> {
+        Records::of(&self.folder, self.database.database.as_ref())
+    }
+}
+
 #[derive(Debug, clap::Subcommand)]
 enum Step {
     /// Who may ask: tokens of tenants, and of workers
@@ -124,9 +157,8 @@ enum TokenStep {
         sudare serve token add --folder store --tenant clinic > clinic.token\n  \
         sudare serve token add --folder store --worker north > north.token")]
     Add {
-        /// Folder of the server, made if it does not exist
-        #[arg(long, value_name = "DIR")]
-        folder: PathBuf,
+        #[command(flatten)]
+        at: At,
         #[command(flatten)]
         of: Of,
         /// Days after which it ends; never if left out
@@ -136,9 +168,8 @@ enum TokenStep {
     /// List tokens by their names, which are their first 16 digits
     #[command(after_help = "Example: sudare serve token list --folder store")]
     List {
-        /// Folder of the server
-        #[arg(long, value_name = "DIR")]
-        folder: PathBuf,
+        #[command(flatten)]
+        at: At,
         /// Those of this tenant; of all if left out
         #[arg(long, value_name = "NAME", conflicts_with = "worker")]
         tenant: Option<String>,
@@ -149,9 +180,8 @@ enum TokenStep {
     /// Forget a token of a tenant or a worker, or all of them: they are refused from then on
     #[command(after_help = "Example: sudare serve token revoke --folder store --tenant clinic")]
     Revoke {
-        /// Folder of the server
-        #[arg(long, value_name = "DIR")]
-        folder: PathBuf,
+        #[command(flatten)]
+        at: At,
         #[command(flatten)]
         of: Of,
         /// The name of the token, as `list` has it; all of the owner if left out
@@ -165,6 +195,8 @@ struct AuditArgs {
     /// Folder of the server
     #[arg(long, value_name = "DIR", required_unless_present = "log")]
     folder: Option<PathBuf>,
+    #[command(flatten)]
+    database: Database,
     /// Folder of the log alone, such as a copy
     #[arg(long, value_name = "DIR", conflicts_with = "folder")]
     log: Option<PathBuf>,
@@ -275,6 +307,8 @@ fn serve(args: &Args, output: Output) -> Result<()> {
     let config = Config {
         key: key_path(&folder, args.key.as_deref())?,
         folder,
+        database: args.database.database.clone(),
+        objects: args.objects.clone(),
         place: args.socket.clone().map_or(Place::Tcp(args.listen), Place::Unix),
         metrics: args.metrics.map(Place::Tcp),
         tls: args
@@ -287,6 +321,7 @@ fn serve(args: &Args, output: Output) -> Result<()> {
             running_jobs: args.jobs.into(),
             lease_seconds: args.lease,
             tenant_bytes: args.tenant_bytes,
+            copies_bytes: args.copies,
             tenant_jobs: args.tenant_jobs,
             tenant_requests: args.tenant_requests,
             tenant_cpu: CpuLimits {
@@ -308,13 +343,11 @@ fn serve(args: &Args, output: Output) -> Result<()> {
     })
 }
 
-fn records(folder: &Path) -> Result<Records> {
-    Records::open(&sudare_server::records_path(folder)?)
-}
-
 fn audit(args: &AuditArgs, output: Output) -> Result<()> {
     let checked = match (&args.folder, &args.log) {
-        (Some(folder), _) => sudare_server::check_audit(folder, &args.head),
+        (Some(folder), _) => {
+            sudare_server::check_audit(folder, args.database.database.as_ref(), &args.head)
+        }
         (None, Some(log)) => sudare_server::check_audit_files(log, &args.head),
         (None, None) => Err(Error::Usage("--folder or --log is needed".into())),
     }?;
@@ -333,13 +366,13 @@ fn audit(args: &AuditArgs, output: Output) -> Result<()> {
 
 fn token(step: &TokenStep, output: Output) -> Result<()> {
     match step {
-        TokenStep::Add { folder, of, days } => {
+        TokenStep::Add { at, of, days } => {
             let owner = of.owner()?;
             owner.check()?;
             let (token, now) = (Token::random()?, sudare_server::now());
             let expires = days
                 .map(|days| now.saturating_add(Seconds::from(days).saturating_mul(SECONDS_A_DAY)));
-            records(folder)?.add_token(&token.kept(owner.clone(), now, expires))?;
+            at.records()?.add_token(&token.kept(owner.clone(), now, expires))?;
             let text = token.text();
             let added = Added { name: token.id(), owner: &owner, token: &text, expires };
             if !output.json {
@@ -347,8 +380,8 @@ fn token(step: &TokenStep, output: Output) -> Result<()> {
             }
             output.write(&added, |added| format!("{}\n", added.token))
         }
-        TokenStep::List { folder, tenant, worker } => {
-            let tokens = records(folder)?.tokens(owner(tenant, worker).as_ref())?;
+        TokenStep::List { at, tenant, worker } => {
+            let tokens = at.records()?.tokens(owner(tenant, worker).as_ref())?;
             let listed =
                 tokens.into_iter().map(|TokenRecord { id, owner, created, expires, .. }| Listed {
                     name: id,
@@ -358,9 +391,9 @@ fn token(step: &TokenStep, output: Output) -> Result<()> {
                 });
             output.write(&listed.collect::<Vec<_>>(), |listed| list_text(listed))
         }
-        TokenStep::Revoke { folder, of, name } => {
+        TokenStep::Revoke { at, of, name } => {
             let owner = of.owner()?;
-            let revoked = records(folder)?.revoke(&owner, name.as_deref())?;
+            let revoked = at.records()?.revoke(&owner, name.as_deref())?;
             if revoked == 0 {
                 let name = name.as_deref().unwrap_or("any");
                 return Err(Error::Usage(format!(

@@ -84,7 +84,9 @@ impl Service {
 
     fn token_of(&self, role: &str, name: &str) -> String {
         let folder = self.folder.display();
-        let line = format!("serve token add --folder {folder} --{role} {name} --json");
+        let at = self.options.iter().position(|option| option == "--database");
+        let database = at.map_or(String::new(), |at| self.options[at..at + 2].join(" "));
+        let line = format!("serve token add --folder {folder} {database} --{role} {name} --json");
         let token = sudare_at(Path::new("."), &line).json()["token"].take();
         token.as_str().unwrap().to_owned()
     }

@@ -34,6 +34,8 @@ pub struct Limits {
     pub running_jobs: usize,
     /// Bytes that a tenant may have.
     pub tenant_bytes: u64,
+    /// Bytes of copies that are kept here of what is in a store that servers share.
+    pub copies_bytes: u64,
     /// Jobs of a tenant that may be under way.
     pub tenant_jobs: u64,
     /// Requests that a tenant may make a second; for a moment five times as many.
@@ -84,6 +86,8 @@ pub struct Running {
     pub signal: watch::Sender<Signal>,
     /// Memory that it was given.
     pub memory: u64,
+    /// The number of its claim, once it is claimed.
+    pub fence: Option<u64>,
 }
 
 /// A server.
@@ -94,6 +98,8 @@ pub struct Server {
     pub program: Program,
     /// What it remembers.
     pub records: Records,
+    /// Whether other servers use the records, too.
+    pub is_shared: bool,
     /// Its folder.
     pub store: Store,
     /// What it signs receipts with.
@@ -134,6 +140,7 @@ impl Server {
             rates: Rates::new(limits.tenant_requests),
             limits,
             program,
+            is_shared: records.are_shared(),
             records,
             store,
             addresses: Addresses::of(&key),

@@ -221,24 +221,31 @@ impl Log {
         Ok((file, bytes))
     }
 
-    /// Appends those of `lines`, which follow each other, that the files do not have, and returns the
-    /// number of the last; they are on the disk then. What the lines are is asked while no other process
-    /// appends.
+    /// Appends those of `lines` that the files do not have, and returns the number of the last that they
+    /// have then; all are on the disk. What the lines are, from a number on and in order, is asked while no
+    /// other process appends.
     ///
     /// # Errors
     /// [`Error::Parse`] if the files do not end with a line that these follow; [`Error::Io`]; those of
     /// `lines`.
-    pub fn append(&self, lines: impl FnOnce() -> Result<Vec<Line>>) -> Result<u64> {
+    pub fn append(&self, lines: impl FnOnce(u64) -> Result<Vec<Line>>) -> Result<u64> {
         make_private(&self.folder)?;
         let _lock = self.lock()?;
-        let lines = lines()?;
-        let (Some((first, _)), Some((newest, _))) = (lines.first(), lines.last()) else {
-            return Ok(0);
+        let file = self.files()?.last().copied();
+        let ends = file.map(|file| self.mend(file)).transpose()?;
+        let (lines, begins, last) = match (file, ends) {
+            (Some(file), Some((last, line))) => {
+                let lines = lines(last)?;
+                self.expect_to_follow(file, last, line.as_deref(), &lines)?;
+                (lines, file, last)
+            }
+            _ => {
+                let lines = lines(0)?;
+                let first = lines.first().map_or(1, |(first, _)| *first);
+                (lines, first, first.saturating_sub(1))
+            }
         };
-        let (begins, last) = match self.files()?.last() {
-            Some(&file) => (file, self.mend(file, &lines)?),
-            None => (*first, first.saturating_sub(1)),
-        };
+        let Some((newest, _)) = lines.last() else { return Ok(last) };
         let (mut file, mut bytes) = self.open(begins)?;
         for (number, line) in lines.iter().filter(|(number, _)| *number > last) {
             if bytes >= self.most_file_bytes {
@@ -253,15 +260,10 @@ impl Log {
         Ok(*newest)
     }
 
-    /// Cuts off what a killed process left of a line at the end of a file, and returns the number of
-    /// the line before: it must be one of `lines`, or that before them.
-    fn mend(&self, first: u64, lines: &[Line]) -> Result<u64> {
+    /// Cuts off what a killed process left of a line at the end of a file, and returns the last line and
+    /// its number; if the file has none, the number before its first.
+    fn mend(&self, first: u64) -> Result<(u64, Option<String>)> {
         let path = self.file(first);
-        let broken = |problem: &str| {
-            let advice = "move the folder of the log away for whoever examines it, and a new one \
-                          begins there";
-            broken(&path, format!("{problem}; {advice}"))
-        };
         let file = OpenOptions::new().read(true).write(true).open(&path);
         let mut file = file.map_err(self.io("append to"))?;
         let bytes = file.metadata().map_err(self.io("append to"))?.len();
@@ -276,19 +278,37 @@ impl Log {
             file.sync_data().map_err(self.io("append to"))?;
         }
         let Some((_, tail)) = tail.get(..end).and_then(<[u8]>::split_last) else {
-            return Ok(first.saturating_sub(1));
+            return Ok((first.saturating_sub(1), None));
         };
         let line = tail.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
-        let line = core::str::from_utf8(line).map_err(|_| broken("its last line is no text"))?;
-        let last = link(line).map_err(|problem| broken(&format!("of its last line {problem}")))?;
-        let newest = lines.last().map_or(0, |(number, _)| *number);
-        match lines.iter().find(|(number, _)| *number == last.number) {
-            Some((_, known)) if known == line => Ok(last.number),
-            Some(_) => Err(broken("its last line is another one than in the records")),
-            None if last.number > newest => {
-                Err(broken(&format!("it has {} lines, the records know {newest}", last.number)))
+        let line = core::str::from_utf8(line);
+        let line = line.map_err(|_| unfit(&path, "its last line is no text"))?;
+        let last =
+            link(line).map_err(|problem| unfit(&path, &format!("of its last line {problem}")))?;
+        Ok((last.number, Some(line.into())))
+    }
+
+    /// Refuses a file that ends with line `last` unless `lines`, which are those in the records from there
+    /// on, go on with it.
+    fn expect_to_follow(
+        &self,
+        file: u64,
+        last: u64,
+        line: Option<&str>,
+        lines: &[Line],
+    ) -> Result<()> {
+        let path = self.file(file);
+        match (line, lines.first()) {
+            (Some(line), Some((first, known))) if *first == last && known != line => {
+                Err(unfit(&path, "its last line is another one than in the records"))
             }
-            None => Err(broken(&format!("lines after {} are missing", last.number))),
+            (Some(_), None) => {
+                Err(unfit(&path, &format!("it has {last} lines, the records know fewer")))
+            }
+            (_, Some((first, _))) if *first > last.saturating_add(1) => {
+                Err(unfit(&path, &format!("lines after {last} are missing")))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -419,6 +439,13 @@ impl Chain {
     }
 }
 
+/// A file that does not go with the records.
+fn unfit(path: &Path, problem: &str) -> Error {
+    let advice =
+        "move the folder of the log away for whoever examines it, and a new one begins there";
+    broken(path, format!("{problem}; {advice}"))
+}
+
 fn broken(path: &Path, problem: String) -> Error {
     Error::Parse { path: path.into(), what: "unbroken audit log", problem }
 }
@@ -494,7 +521,7 @@ mod tests {
     }
 
     fn append(log: &Log, lines: &[Line]) -> Result<u64> {
-        log.append(|| Ok(lines.to_vec()))
+        log.append(|from| Ok(lines.iter().filter(|(number, _)| *number >= from).cloned().collect()))
     }
 
     fn bytes(log: &Log) -> Vec<(PathBuf, Vec<u8>)> {
@@ -636,7 +663,7 @@ mod tests {
             assert!(text.contains(why), "{text}");
             assert_eq!(bytes(&log), whole);
         };
-        refused(&lines[..4], "it has 6 lines, the records know 4");
+        refused(&lines[..4], "it has 6 lines, the records know fewer");
         refused(&lines[8..], "lines after 6 are missing");
         let mut others = lines.clone();
         others[5].1 = others[5].1.replace("clinic", "clinik");

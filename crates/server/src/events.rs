@@ -24,11 +24,24 @@ impl Events {
         jobs.entry(id.into()).or_insert_with(|| watch::Sender::new(None)).subscribe()
     }
 
-    /// Tells what has happened to a job.
+    /// The jobs that somebody waits for.
+    pub fn followed(&self) -> Vec<String> {
+        let mut jobs = self.lock();
+        jobs.retain(|_, sender| sender.receiver_count() > 0);
+        jobs.keys().cloned().collect()
+    }
+
+    /// Tells what has happened to a job, unless that was told already.
     pub fn tell(&self, job: &Job) {
         let mut jobs = self.lock();
         if let Some(sender) = jobs.get(&job.id) {
-            sender.send_replace(Some(job.clone()));
+            sender.send_if_modified(|last| {
+                let is_new = last.as_ref().is_none_or(|last| last.seq < job.seq);
+                if is_new {
+                    *last = Some(job.clone());
+                }
+                is_new
+            });
             if job.state.is_final() || sender.receiver_count() == 0 {
                 jobs.remove(&job.id);
             }

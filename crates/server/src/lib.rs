@@ -7,7 +7,7 @@
 //! | `token`, `origin`, `rates` | who may ask, from which pages, and how often |
 //! | `uploads`, `receive`, `inspect` | bytes that come: who sends them, on their way to the disk, and what they are by their header |
 //! | `audit` | what happened that matters for security, chained by digests |
-//! | `store`, `records` | files, and all else that outlives the process |
+//! | `store`, `bucket`, `records` | files, here and where other servers find them, and all else that outlives the process |
 //! | `queue`, `turns`, `child`, `events` | which job is next, its process, and who waits for it |
 //! | `lease`, `addresses`, `worker`, `cache` | jobs on other machines: what is said, which files are read, who works there, and what it keeps |
 //! | `work` | what that process does: the same as the command of its name |
@@ -22,6 +22,7 @@ mod addresses;
 mod api;
 mod app;
 mod audit;
+mod bucket;
 mod cache;
 mod child;
 mod clock;
@@ -55,7 +56,7 @@ pub use lease::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report};
 pub use net::Place;
 pub use origin::Origin;
 pub use page::{PageFile, serve_page};
-pub use records::{CpuLimits, Records};
+pub use records::{CpuLimits, DatabaseAddress, Records};
 pub use store::{key_path, records_path};
 pub use tls::TlsFiles;
 pub use token::{Owner, Token, TokenRecord};
@@ -64,6 +65,7 @@ pub use worker::WorkerConfig;
 
 use app::{App, Server};
 use audit::{Event, Log};
+use bucket::Bucket;
 use net::Listener;
 use std::{
     path::{Path, PathBuf},
@@ -83,12 +85,20 @@ use tokio::{
 
 /// Between two looks for uploads of which nothing comes any more.
 const SWEEPS: Duration = Duration::from_secs(60);
+/// How many of them are in a day.
+const SWEEPS_A_DAY: u32 = 1440;
 
 /// What a server is to be.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Its folder, made if it does not exist.
     pub folder: PathBuf,
+    /// The database that has its records, which other servers may share; if there is none, a file of the
+    /// folder has them.
+    pub database: Option<DatabaseAddress>,
+    /// The address of a store that has its objects and states of its trainings, which other servers may
+    /// share; if there is none, its folder has them.
+    pub objects: Option<String>,
     /// File of the key that it signs with, made if it does not exist.
     pub key: PathBuf,
     /// Where it is reached.
@@ -103,13 +113,41 @@ pub struct Config {
     pub program: Program,
 }
 
+impl Config {
+    /// Refuses what is shared in part: what one server knows of, another could not find.
+    fn check(&self) -> Result<()> {
+        if self.database.is_some() && self.objects.is_none() {
+            return Err(Error::Usage(
+                "servers that share a database share a store of objects, too: name one with --objects"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
 /// Serves until the process is told to end (SIGTERM, Ctrl-C). `listening` is told where, once
 /// requests are answered. Log lines go to standard error, in JSON.
 ///
 /// # Errors
 /// [`Error::InUse`] if another server has the folder; [`Error::Io`]; [`Error::Usage`].
 pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
-    runtime(&config.folder)?.block_on(run(&config, listening))
+    config.check()?;
+    let runtime = runtime(&config.folder)?;
+    let records = Records::of(&config.folder, config.database.as_ref())?;
+    let bucket = config.objects.as_deref();
+    let bucket =
+        bucket.map(|address| Bucket::open(address, runtime.handle().clone())).transpose()?;
+    let store = Store::open(&config.folder, bucket)?;
+    let key = SigningKey::open(&config.key)?;
+    tracing::info!(server_key = %key.public(), name = store.name(), "signs receipts");
+    let app = Server::new(config.limits.clone(), config.program.clone(), records, store, key);
+    let (program, server_key) = (env!("CARGO_PKG_VERSION"), app.key.public().to_string());
+    app.records.note(&Event::ServerStarted { program, server_key: &server_key })?;
+    app.records.settle_log()?;
+    app.recover()?;
+    runtime.block_on(run(&app, &config, listening))?;
+    app.note_repeats()
 }
 
 /// Does jobs of the server that `desk` reaches, one at a time, until the process is told to end
@@ -138,32 +176,24 @@ fn runtime(folder: &Path) -> Result<tokio::runtime::Runtime> {
     runtime.map_err(|error| Error::io("start", folder, error))
 }
 
-async fn run(config: &Config, listening: impl FnOnce(&str)) -> Result<()> {
-    let records = Records::open(&records_path(&config.folder)?)?;
-    let store = Store::open(&config.folder)?;
-    let key = SigningKey::open(&config.key)?;
-    tracing::info!(server_key = %key.public(), "signs receipts");
-    let app = Server::new(config.limits.clone(), config.program.clone(), records, store, key);
-    let (program, server_key) = (env!("CARGO_PKG_VERSION"), app.key.public().to_string());
-    app.records.note(&Event::ServerStarted { program, server_key: &server_key })?;
-    app.records.settle_log()?;
-    app.recover()?;
+async fn run(app: &App, config: &Config, listening: impl FnOnce(&str)) -> Result<()> {
     let listener = Listener::bind(&config.place).await?;
     let tls = config.tls.as_ref().map(Tls::open).transpose()?.map(Arc::new);
     let place = listener.place(if tls.is_some() { "https" } else { "http" });
     let mut tasks = tokio::task::JoinSet::new();
-    let router = api::router(Arc::clone(&app));
+    let router = api::router(Arc::clone(app));
     tasks.spawn(net::answer(listener, router, tls.clone(), app.ending.subscribe()));
     let reloading = tls.and_then(reload_when_told);
     if let Some(place) = &config.metrics {
         let listener = Listener::bind(place).await?;
         tracing::info!(place = listener.place("http"), "shows figures");
-        let router = api::metrics_router(Arc::clone(&app));
+        let router = api::metrics_router(Arc::clone(app));
         tasks.spawn(net::answer(listener, router, None, app.ending.subscribe()));
     }
-    tasks.spawn(queue::attend(Arc::clone(&app)));
-    tasks.spawn(queue::attend_leases(Arc::clone(&app)));
-    let sweeping = tokio::spawn(sweep(Arc::clone(&app)));
+    tasks.spawn(queue::attend(Arc::clone(app)));
+    // For as long as others wait for jobs that end.
+    let leases = tokio::spawn(queue::attend_leases(Arc::clone(app)));
+    let sweeping = tokio::spawn(sweep(Arc::clone(app)));
     tracing::info!(place, "serves");
     listening(&place);
     told_to_end().await;
@@ -171,10 +201,11 @@ async fn run(config: &Config, listening: impl FnOnce(&str)) -> Result<()> {
     app.ending.send_replace(true);
     while tasks.join_next().await.is_some() {}
     sweeping.abort();
+    leases.abort();
     if let Some(reloading) = reloading {
         reloading.abort();
     }
-    app.note_repeats()
+    Ok(())
 }
 
 /// Has certificates read again whenever the process is told to, by SIGHUP; from now on that does not
@@ -203,9 +234,9 @@ fn reload_when_told(tls: Arc<Tls>) -> Option<JoinHandle<()>> {
 async fn sweep(app: App) {
     let mut ticks = interval(SWEEPS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
+    for count in 0_u32.. {
         ticks.tick().await;
-        api::sweep(&app).await;
+        api::sweep(&app, count.is_multiple_of(SWEEPS_A_DAY)).await;
     }
 }
 
@@ -214,8 +245,12 @@ async fn sweep(app: App) {
 ///
 /// # Errors
 /// [`Error::Parse`], which names the first line that is broken; [`Error::Io`].
-pub fn check_audit(folder: &Path, noted: &[(u64, String)]) -> Result<Checked> {
-    let lines = records::last_lines(&folder.join(store::RECORDS))?;
+pub fn check_audit(
+    folder: &Path,
+    database: Option<&DatabaseAddress>,
+    noted: &[(u64, String)],
+) -> Result<Checked> {
+    let lines = records::last_lines(&folder.join(store::RECORDS), database)?;
     Log::of(folder).check(&lines, noted)
 }
 

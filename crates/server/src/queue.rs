@@ -12,8 +12,9 @@ use crate::{
 };
 use serde_json::json;
 use std::{
+    collections::{HashMap, HashSet},
     fs,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -47,7 +48,7 @@ pub async fn attend(app: App) {
             Ok(waiting) => {
                 while let Some(job) = app.next_here(&waiting) {
                     let (signal, receiver) = watch::channel(Signal::Go);
-                    let running = Running { signal, memory: job.memory };
+                    let running = Running { signal, memory: job.memory, fence: None };
                     app.running().insert(job.id.clone(), running);
                     tasks.spawn(attend_job(Arc::clone(&app), job, receiver));
                 }
@@ -66,26 +67,17 @@ pub async fn attend(app: App) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// Queues jobs again whose workers have not renewed their leases, until the server ends.
+/// Looks after leases, for as long as it is let: jobs are queued again whose leases were not renewed,
+/// and where servers share the records, those of this one are renewed, and what others did is minded.
 pub async fn attend_leases(app: App) {
-    let mut ending = app.ending.subscribe();
     let mut ticks = interval(LEASE_TICKS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    loop {
-        tokio::select! {
-            _ = ticks.tick() => {}
-            _ = ending.wait_for(|ending| *ending) => return,
-        }
-        let expired = aside(&app, |app| {
-            let expired = app.records.expire_leases(now())?;
-            for job in &expired {
-                tracing::warn!(job = job.id, worker = job.worker, "a lease was not renewed");
-                Counters::add(&app.counters.expired_leases, 1);
-                app.events.tell(job);
-            }
-            Ok::<_, Error>(!expired.is_empty())
-        });
-        match expired.await {
+    // Three times while a lease is valid.
+    let renewals = u64::from(app.limits.lease_seconds / 3).max(1);
+    for count in 0_u64.. {
+        ticks.tick().await;
+        let renew = count.is_multiple_of(renewals);
+        match aside(&app, move |app| app.mind_leases(renew)).await {
             Ok(true) => app.wake.send_replace(()),
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "leases cannot be looked up"),
@@ -94,6 +86,39 @@ pub async fn attend_leases(app: App) {
 }
 
 impl Server {
+    /// Minds what became of leases; returns whether there may be jobs that wait now.
+    fn mind_leases(&self, renew: bool) -> Result<bool> {
+        if self.is_shared {
+            self.mind_own_leases(renew)?;
+            let followed = self.records.jobs_named(&self.events.followed())?;
+            followed.iter().for_each(|job| self.events.tell(job));
+        }
+        let expired = self.records.expire_leases(now())?;
+        for job in &expired {
+            let by = job.worker.as_ref().or(job.server.as_ref());
+            tracing::warn!(job = job.id, by, "a lease was not renewed");
+            Counters::add(&self.counters.expired_leases, 1);
+            self.events.tell(job);
+        }
+        Ok(self.is_shared || !expired.is_empty())
+    }
+
+    /// Kills processes whose jobs another server has cancelled or has taken, and renews the leases of the
+    /// others.
+    fn mind_own_leases(&self, renew: bool) -> Result<()> {
+        let name = self.store.name();
+        let held: HashMap<String, u64> = self.records.held_by(name)?.into_iter().collect();
+        for (id, running) in self.running().iter() {
+            if running.fence.is_some_and(|fence| held.get(id) != Some(&fence)) {
+                running.signal.send_replace(Signal::Kill);
+            }
+        }
+        if renew && !held.is_empty() {
+            self.records.renew_all(name, self.lease_end())?;
+        }
+        Ok(())
+    }
+
     fn waiting(&self) -> Result<Vec<Job>> {
         self.records.jobs_in(State::Queued)
     }
@@ -144,8 +169,10 @@ impl Server {
     /// # Errors
     /// Those of [`Records`](crate::records::Records).
     pub fn recover(&self) -> Result<()> {
+        let name = self.store.name();
+        self.records.take_over(name)?;
         let running = self.records.jobs_in(State::Running)?;
-        for job in running.iter().filter(|job| job.worker.is_none()) {
+        for job in running.iter().filter(|job| job.server.as_deref() == Some(name)) {
             tracing::info!(job = job.id, "goes on");
             self.records.change(&job.id, Some(job.fence), &Change::Requeued)?;
         }
@@ -181,6 +208,22 @@ impl Server {
         Ok(left)
     }
 
+    /// Removes copies of objects that are not needed here, where other servers have them, too; and, if
+    /// `there`, what is there and nobody knows.
+    ///
+    /// # Errors
+    /// Those of [`Records`](crate::records::Records); [`Error::Io`].
+    pub fn tidy_objects(&self, there: bool) -> Result<()> {
+        let mut used = HashSet::new();
+        for job in self.records.jobs_in(State::Running)? {
+            let objects = job.request.objects();
+            used.extend(objects.map(|digest| (job.tenant.clone(), digest.to_owned())));
+        }
+        let known = self.records.all_objects()?;
+        self.store.tidy_copies(self.limits.copies_bytes, &known, &used)?;
+        if there { self.store.tidy_bucket(&known) } else { Ok(()) }
+    }
+
     /// Removes the folder of a job that has ended.
     fn tidy(&self, job: &Job) -> Result<()> {
         if job.state.is_final() {
@@ -193,13 +236,14 @@ impl Server {
     /// What a process is told of a job.
     fn task(&self, job: &Job) -> Result<Task> {
         let folder = self.store.make_job(&job.id)?;
-        let object = |digest: &String| -> PathBuf { self.store.object(&job.tenant, digest) };
+        self.store.bring_states(&job.id)?;
+        let object = |digest: &String| self.store.bring_object(&job.tenant, digest);
         let request = &job.request;
         Ok(Task {
             kind: request.kind,
-            keys: object(&request.keys),
-            tables: request.tables.iter().map(object).collect(),
-            model: request.model.as_ref().map(object),
+            keys: object(&request.keys)?,
+            tables: request.tables.iter().map(object).collect::<Result<_>>()?,
+            model: request.model.as_ref().map(object).transpose()?,
             iterations: request.iterations,
             history: request.history,
             states: Store::states_in(&folder),
@@ -240,6 +284,7 @@ impl Server {
             finished: object.created,
             ..Statement::default()
         })?;
+        self.store.share_object(output, &job.tenant, &object.digest)?;
         let adopt = || self.store.adopt(output, &job.tenant, &object.digest);
         let done = self.records.finish(&job.id, job.fence, &object, &receipt.text()?, adopt)?;
         if let Some(done) = &done {
@@ -269,7 +314,16 @@ async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
     // Who cancels waits for as long as somebody has it.
     let held = signal.clone();
     let name = id.clone();
-    let claimed = aside(&app, move |app| app.records.claim(&name, Claimant::Server, now())).await;
+    let claimed = aside(&app, move |app| {
+        let until = app.is_shared.then(|| app.lease_end());
+        let by = Claimant::Server { name: app.store.name(), until };
+        let claimed = app.records.claim(&name, by, now())?;
+        if let Some(running) = app.running().get_mut(&name) {
+            running.fence = claimed.as_ref().map(|job| job.fence);
+        }
+        Ok::<_, Error>(claimed)
+    });
+    let claimed = claimed.await;
     match claimed {
         Ok(Some(job)) => {
             app.events.tell(&job);
@@ -306,7 +360,11 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
             let told = match said {
                 Said::Progress(done, total) => {
                     let change = Change::Progress(done, total);
-                    aside(&app, move |app| app.change(&id, fence, &change).map(|_| ())).await
+                    aside(&app, move |app| {
+                        app.change(&id, fence, &change)?;
+                        app.store.share_states(&id)
+                    })
+                    .await
                 }
                 Said::Cpu(all) => {
                     let new = all.saturating_sub(before.swap(all, Ordering::Relaxed));
@@ -349,6 +407,7 @@ mod tests {
             memory_bytes: 100,
             running_jobs,
             tenant_bytes: 1,
+            copies_bytes: 1,
             tenant_jobs: 100,
             tenant_requests: 100,
             tenant_cpu: CpuLimits::default(),
@@ -361,7 +420,7 @@ mod tests {
         };
         let program = Program { file: "none".into(), args: Vec::new() };
         let records = Records::open(&folder.join("records")).unwrap();
-        let (store, key) = (Store::open(&folder.join("store")), SigningKey::random());
+        let (store, key) = (Store::open(&folder.join("store"), None), SigningKey::random());
         Server::new(limits, program, records, store.unwrap(), key.unwrap())
     }
 
@@ -385,7 +444,8 @@ mod tests {
     /// Begins a job, and says which.
     fn begin(app: &Server) -> Option<String> {
         let job = app.next_here(&app.waiting().unwrap())?;
-        let running = Running { signal: watch::Sender::new(Signal::Go), memory: job.memory };
+        let running =
+            Running { signal: watch::Sender::new(Signal::Go), memory: job.memory, fence: None };
         app.running().insert(job.id.clone(), running);
         Some(job.id)
     }

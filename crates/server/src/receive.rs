@@ -193,7 +193,9 @@ impl Taking<'_> {
                 return Err(Problem::unusable("Malformed", detail));
             }
         };
-        app.store.adopt(&app.store.upload(id), tenant, digest)?;
+        let file = app.store.upload(id);
+        app.store.share_object(&file, tenant, digest)?;
+        app.store.adopt(&file, tenant, digest)?;
         let object = Object {
             tenant: tenant.clone(),
             digest: digest.clone(),

@@ -3,28 +3,28 @@
 /// Has the variants of an enum stored by its `name`; `ALL` are those that there are.
 macro_rules! stored_by_name {
     ($kind:ty) => {
-        impl rusqlite::types::ToSql for $kind {
-            fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-                Ok(self.name().into())
+        impl From<$kind> for super::database::Value {
+            fn from(kind: $kind) -> Self {
+                kind.name().into()
             }
         }
 
-        impl rusqlite::types::FromSql for $kind {
-            fn column_result(
-                value: rusqlite::types::ValueRef<'_>,
-            ) -> rusqlite::types::FromSqlResult<Self> {
-                let name = value.as_str()?;
-                let known = Self::ALL.into_iter().find(|kind| kind.name() == name);
-                known.ok_or_else(|| super::unknown(name))
+        impl super::database::Column for $kind {
+            fn read(value: &super::database::Value) -> Option<Self> {
+                let name = String::read(value)?;
+                Self::ALL.into_iter().find(|kind| kind.name() == name)
             }
         }
     };
 }
 
 mod audit;
+mod database;
 mod jobs;
 mod leases;
 mod objects;
+mod postgres;
+mod sqlite;
 mod tokens;
 mod usage;
 
@@ -35,16 +35,18 @@ pub use objects::{Collection, Object, Upload};
 pub use usage::{CpuLimits, CpuPeriod, Usage};
 
 use crate::audit::Log;
-use rusqlite::{Connection, types::FromSqlError};
+use database::Database;
+use postgres::Postgres;
+use sqlite::Sqlite;
 use std::{
+    fmt, io,
     path::{Path, PathBuf},
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 use sudare_roles::error::{Error, Result};
 
 /// What makes the tables of each version of those of the one before.
-const STEPS: [&str; 6] = [TABLES, RECEIPTS, AUDIT, USAGE, WORKERS, FURTHEST];
+const STEPS: [&str; 7] = [TABLES, RECEIPTS, AUDIT, USAGE, WORKERS, FURTHEST, SERVERS];
 /// Of the last.
 const VERSION: i64 = STEPS.len() as i64;
 
@@ -128,24 +130,96 @@ ALTER TABLE jobs ADD COLUMN lease_cpu_ms INTEGER NOT NULL DEFAULT 0;
 /// The most steps that were done of a job, by whichever process.
 const FURTHEST: &str = "ALTER TABLE jobs ADD COLUMN furthest INTEGER NOT NULL DEFAULT 0;";
 
-/// How long a process waits for another one that writes.
-const PATIENCE: Duration = Duration::from_secs(10);
+/// Which of several servers has an upload, or works on a job; and the order of jobs.
+const SERVERS: &str = "
+ALTER TABLE jobs ADD COLUMN server TEXT;
+ALTER TABLE jobs ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE uploads ADD COLUMN server TEXT;
+CREATE INDEX jobs_by_number ON jobs (number);
+";
 
-/// The records of a server, in a file of SQLite.
+/// Where a database of PostgreSQL is, with the password that it takes: never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseAddress(String);
+
+impl From<String> for DatabaseAddress {
+    /// From an address as `postgresql://user:password@host/name`.
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for DatabaseAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatabaseAddress(..)")
+    }
+}
+
+/// The records of a server, in a file of SQLite; or of several that share them, in a database of
+/// PostgreSQL.
 pub struct Records {
-    path: PathBuf,
+    /// What errors name.
+    place: PathBuf,
     log: Log,
     open: Mutex<Open>,
 }
 
 /// Records that are open.
 struct Open {
-    connection: Connection,
+    engine: Engine,
     /// The last line that the files of the log have, as far as this process knows.
     in_log: u64,
 }
 
+/// What keeps them.
+enum Engine {
+    Sqlite(Sqlite),
+    Postgres(Box<Postgres>),
+}
+
+impl Engine {
+    fn bring_forward(&mut self, steps: &[&str]) -> io::Result<i64> {
+        match self {
+            Self::Sqlite(file) => file.bring_forward(steps),
+            Self::Postgres(database) => database.bring_forward(steps),
+        }
+    }
+
+    fn read<T>(&mut self, read: impl FnOnce(&dyn Database) -> io::Result<T>) -> io::Result<T> {
+        match self {
+            Self::Sqlite(file) => file.read(read),
+            Self::Postgres(database) => database.read(read),
+        }
+    }
+
+    fn write<T>(&mut self, write: impl FnOnce(&dyn Database) -> io::Result<T>) -> io::Result<T> {
+        match self {
+            Self::Sqlite(file) => file.write(write),
+            Self::Postgres(database) => database.write(write),
+        }
+    }
+
+    fn is_shared(&self) -> bool {
+        matches!(self, Self::Postgres(_))
+    }
+}
+
 impl Records {
+    /// Opens the records of the server in a folder: those in a database if one is named, else those in a
+    /// file of the folder. Both are made if there are none.
+    ///
+    /// # Errors
+    /// As [`Records::open`]; [`Error::Usage`] for an address that is none.
+    pub fn of(folder: &Path, database: Option<&DatabaseAddress>) -> Result<Self> {
+        let path = crate::store::records_path(folder)?;
+        match database {
+            Some(database) => {
+                Self::with(Engine::Postgres(Box::new(connect(database)?)), DATABASE.into(), folder)
+            }
+            None => Self::open(&path),
+        }
+    }
+
     /// Opens the records in a file, making them if there are none. The audit log is beside them, and is
     /// brought to where they are.
     ///
@@ -153,55 +227,47 @@ impl Records {
     /// [`Error::Io`]; [`Error::Usage`] for records of another version; [`Error::Parse`] for a log that
     /// does not go with them.
     pub fn open(path: &Path) -> Result<Self> {
-        let failed = |error: rusqlite::Error| failed(path, &error);
-        let connection = Connection::open(path).map_err(failed)?;
-        connection.busy_timeout(PATIENCE).map_err(failed)?;
-        // What is answered is on the disk.
-        connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
-        connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
-        let log = Log::of(path.parent().unwrap_or(Path::new(".")));
-        let this =
-            Self { path: path.into(), log, open: Mutex::new(Open { connection, in_log: 0 }) };
-        this.write(|db| {
-            let version: i64 = db.query_row("PRAGMA user_version", (), |row| row.get(0))?;
-            for (at, step) in STEPS.iter().enumerate().skip(usize::try_from(version).unwrap_or(0)) {
-                db.execute_batch(step)?;
-                db.pragma_update(None, "user_version", at as i64 + 1)?;
+        let engine = Engine::Sqlite(Sqlite::open(path).map_err(|error| failed(path, error))?);
+        Self::with(engine, path.into(), path.parent().unwrap_or(Path::new(".")))
+    }
+
+    /// With the tables of this version, and the audit log in a folder.
+    fn with(mut engine: Engine, place: PathBuf, folder: &Path) -> Result<Self> {
+        match engine.bring_forward(&STEPS).map_err(|error| failed(&place, error))? {
+            VERSION => {}
+            found => {
+                return Err(Error::Usage(format!(
+                    "{} has records of version {found}, this program has {VERSION}: use the program \
+                     that wrote them last",
+                    place.display()
+                )));
             }
-            Ok(())
-        })?;
-        let version = this.read(|db| db.query_row("PRAGMA user_version", (), |row| row.get(0)))?;
-        match version {
-            VERSION => this.settle_log().map(|()| this),
-            found => Err(Error::Usage(format!(
-                "{} has records of version {found}, this program has {VERSION}: use the program \
-                 that wrote them last",
-                path.display()
-            ))),
         }
+        let open = Mutex::new(Open { engine, in_log: 0 });
+        let this = Self { place, log: Log::of(folder), open };
+        this.settle_log()?;
+        Ok(this)
+    }
+
+    /// Whether other servers may use them at the same time.
+    #[must_use]
+    pub fn are_shared(&self) -> bool {
+        self.lock().engine.is_shared()
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
-        read(&self.lock().connection).map_err(|error| failed(&self.path, &error))
+    fn read<T>(&self, read: impl FnOnce(&dyn Database) -> io::Result<T>) -> Result<T> {
+        self.lock().engine.read(read).map_err(|error| failed(&self.place, error))
     }
 
     /// All that `write` does, or nothing of it; what it takes down for the audit log is in its files
     /// then, or follows when they can be written again.
-    fn write<T>(&self, write: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T> {
+    fn write<T>(&self, write: impl FnOnce(&dyn Database) -> io::Result<T>) -> Result<T> {
         let mut open = self.lock();
-        let written = open
-            .connection
-            .transaction_with_behavior(rusqlite::TransactionBehavior::Immediate)
-            .and_then(|transaction| {
-                let value = write(&transaction)?;
-                transaction.commit()?;
-                Ok(value)
-            });
-        let written = written.map_err(|error| failed(&self.path, &error))?;
+        let written = open.engine.write(write).map_err(|error| failed(&self.place, error))?;
         if let Err(error) = self.bring_forward(&mut open) {
             tracing::error!(%error, "the audit log cannot be written");
         }
@@ -209,22 +275,81 @@ impl Records {
     }
 }
 
-fn failed(path: &Path, error: &rusqlite::Error) -> Error {
-    let kind = match error.sqlite_error_code() {
-        Some(rusqlite::ErrorCode::DiskFull) => std::io::ErrorKind::StorageFull,
-        _ => std::io::ErrorKind::Other,
-    };
-    Error::io("use the records in", path, std::io::Error::new(kind, error.to_string()))
+/// How errors name a database of PostgreSQL.
+const DATABASE: &str = "the database";
+
+fn connect(DatabaseAddress(address): &DatabaseAddress) -> Result<Postgres> {
+    Postgres::open(address).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => Error::Usage(error.to_string()),
+        _ => failed(Path::new(DATABASE), error),
+    })
 }
 
-/// What stands in a column that this program does not write there.
-fn unknown(text: &str) -> FromSqlError {
-    FromSqlError::Other(format!("{text:?} is unknown").into())
+fn failed(place: &Path, error: io::Error) -> Error {
+    Error::io("use the records in", place, error)
+}
+
+/// Places for the records of tests.
+#[cfg(test)]
+mod testing {
+    use super::*;
+    use ::postgres::{Client, NoTls};
+    use tempfile::TempDir;
+
+    /// Where tests of PostgreSQL find a server, if anywhere: `make test-stores` starts one.
+    const SERVER: &str = "SUDARE_TEST_POSTGRES";
+
+    /// A folder, and a database that has the records in place of a file there.
+    pub struct Place {
+        folder: TempDir,
+        database: Option<DatabaseAddress>,
+    }
+
+    /// Of each kind one, empty.
+    pub fn places() -> Vec<Place> {
+        let file = Place { folder: tempfile::tempdir().unwrap(), database: None };
+        let database = std::env::var(SERVER).ok().map(|server| {
+            let schema = format!("t{}", crate::token::random_id().unwrap());
+            let mut client = Client::connect(&server, NoTls).unwrap();
+            client.batch_execute(&format!("CREATE SCHEMA {schema}")).unwrap();
+            let mark = if server.contains('?') { '&' } else { '?' };
+            format!("{server}{mark}options=-csearch_path%3D{schema}").into()
+        });
+        let database = database.map(|database| Place {
+            folder: tempfile::tempdir().unwrap(),
+            database: Some(database),
+        });
+        [file].into_iter().chain(database).collect()
+    }
+
+    impl Place {
+        pub fn folder(&self) -> &Path {
+            self.folder.path()
+        }
+
+        pub fn database(&self) -> Option<&DatabaseAddress> {
+            self.database.as_ref()
+        }
+
+        /// That of another server with the same database.
+        pub fn beside(&self) -> Self {
+            Self { folder: tempfile::tempdir().unwrap(), database: self.database.clone() }
+        }
+
+        pub fn try_open(&self) -> Result<Records> {
+            Records::of(self.folder(), self.database())
+        }
+
+        pub fn open(&self) -> Records {
+            self.try_open().unwrap()
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rusqlite::Connection;
 
     /// Records of the first version, with what stands in them, become those of this one.
     #[test]
@@ -249,10 +374,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("records");
         drop(Records::open(&path).unwrap());
-        let again = Records::open(&path).unwrap();
-        again.write(|db| db.pragma_update(None, "user_version", 7)).unwrap();
+        drop(Records::open(&path).unwrap());
+        Connection::open(&path).unwrap().pragma_update(None, "user_version", 8).unwrap();
         let refused = Records::open(&path).map(|_| ()).unwrap_err();
-        assert!(refused.to_string().contains("version 7"), "{refused}");
+        assert!(refused.to_string().contains("version 8"), "{refused}");
         std::fs::write(folder.path().join("other"), [7; 5000]).unwrap();
         assert!(Records::open(&folder.path().join("other")).is_err());
     }

@@ -2,23 +2,42 @@
 //!
 //! An object is a file named by its digest in a folder of its tenant. It gets there whole, by
 //! renaming, and is never written to again, so that processes may map it.
+//!
+//! Where several servers have the same objects, these are in a [`Bucket`], as are states of trainings
+//! that others may go on from; the folder has copies then, of which those go that are not used.
 
+use crate::{
+    bucket::Bucket,
+    clock::{SECONDS_A_DAY, now},
+    token::random_id,
+};
 use std::{
+    collections::HashSet,
     fs::{self, File, OpenOptions},
     io::{self, Seek, SeekFrom, Write},
     path::{MAIN_SEPARATOR, Path, PathBuf},
+    time::{Duration, SystemTime},
 };
 use sudare_roles::{
+    checkpoint::StateFile,
     error::{Error, Result},
-    files,
+    files::{self, Access, NewFile},
 };
 
 /// Bytes that are overwritten at a time.
 const WIPED_AT_ONCE: usize = 1 << 16;
 
+/// The folder of objects.
+const OBJECTS: &str = "objects";
+/// How long a file stays that nobody knows: it may be about to be known.
+const NEW: Duration = Duration::from_secs(3600);
+
 /// The folder of a server, which is this process's own.
 pub struct Store {
     root: PathBuf,
+    name: String,
+    /// What other servers have, too.
+    bucket: Option<Bucket>,
     /// Locked until the process ends, however it does.
     _lock: File,
 }
@@ -35,6 +54,27 @@ pub fn records_path(root: &Path) -> Result<PathBuf> {
     Ok(root.join(RECORDS))
 }
 
+/// The name of the server in a folder, by which it knows its jobs and uploads among those of others
+/// that share its records; it is given one if it has none.
+///
+/// # Errors
+/// [`Error::Io`]; [`Error::Library`] without randomness.
+fn name(root: &Path) -> Result<String> {
+    let path = root.join("server.name");
+    match fs::read_to_string(&path) {
+        Ok(name) if !name.trim().is_empty() => return Ok(name.trim().into()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(Error::io("read", &path, error));
+        }
+        _ => {}
+    }
+    let name = random_id()?;
+    let mut file = NewFile::create(&path, Access::Shared, true)?;
+    file.write_all(name.as_bytes()).map_err(|error| Error::io("write", &path, error))?;
+    file.finish()?;
+    Ok(name)
+}
+
 /// Where the key is that the server in a folder signs with, if it is nowhere else; the folder is
 /// made if it does not exist.
 ///
@@ -46,24 +86,62 @@ pub fn key_path(root: &Path) -> Result<PathBuf> {
 }
 
 impl Store {
-    /// Takes a folder, which is made if it does not exist.
+    /// Takes a folder, which is made if it does not exist, and shares with other servers what is in a bucket.
     ///
     /// # Errors
     /// [`Error::InUse`] if another server has it; [`Error::Io`]; [`Error::NotAFolder`].
-    pub fn open(root: &Path) -> Result<Self> {
+    pub fn open(root: &Path, bucket: Option<Bucket>) -> Result<Self> {
         make_private(root)?;
         let lock = files::lock_folder(root)?;
         let root = root.canonicalize().map_err(|error| Error::io("open", root, error))?;
-        for part in ["objects", "uploads", "jobs"] {
+        for part in [OBJECTS, "uploads", "jobs"] {
             make_private(&root.join(part))?;
         }
-        Ok(Self { root, _lock: lock })
+        let name = name(&root)?;
+        Ok(Self { root, name, bucket, _lock: lock })
     }
 
-    /// Where the object of a tenant is, by its digest.
+    /// The name of the server, which no other one has.
     #[must_use]
-    pub fn object(&self, tenant: &str, digest: &str) -> PathBuf {
-        self.root.join("objects").join(tenant).join(digest)
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Where the object of a tenant is, by its digest; if only other servers had it, it is here then.
+    ///
+    /// # Errors
+    /// [`Error::Io`], also for one that was altered where others have it.
+    pub fn bring_object(&self, tenant: &str, digest: &str) -> Result<PathBuf> {
+        let path = self.object(tenant, digest);
+        let Some(bucket) = &self.bucket else { return Ok(path) };
+        if path.exists() {
+            // What was used last is kept longest.
+            let touched = File::options().append(true).open(&path);
+            touched
+                .and_then(|file| file.set_modified(SystemTime::now()))
+                .map_err(|error| Error::io("touch", &path, error))?;
+            return Ok(path);
+        }
+        make_private(path.parent().unwrap_or(&self.root))?;
+        let mut file = NewFile::create(&path, Access::Shared, true)?;
+        let mut hashing = Hashing { file: &mut file, hasher: blake3::Hasher::new() };
+        bucket.get(&object_name(tenant, digest), &mut hashing)?;
+        let found = hashing.hasher.finalize().to_string();
+        if found != digest {
+            let altered = format!("what the store has under this digest has another one, {found}");
+            return Err(Error::io(
+                "fetch",
+                &path,
+                io::Error::new(io::ErrorKind::InvalidData, altered),
+            ));
+        }
+        file.finish()?;
+        Ok(path)
+    }
+
+    /// Where the object of a tenant is among the files here.
+    fn object(&self, tenant: &str, digest: &str) -> PathBuf {
+        self.root.join(OBJECTS).join(tenant).join(digest)
     }
 
     /// Where an upload is while it is under way.
@@ -90,6 +168,14 @@ impl Store {
         job.join("result.ct")
     }
 
+    /// Has a file, which is on the disk, where other servers find it once it is known as an object.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn share_object(&self, file: &Path, tenant: &str, digest: &str) -> Result<()> {
+        self.bucket.as_ref().map_or(Ok(()), |bucket| bucket.put(&object_name(tenant, digest), file))
+    }
+
     /// Makes an object of a file, which is on the disk.
     ///
     /// # Errors
@@ -100,18 +186,93 @@ impl Store {
         let folder = path.parent().unwrap_or(&self.root);
         if !folder.is_dir() {
             make_private(folder)?;
-            sync(&self.root.join("objects")).map_err(io)?;
+            sync(&self.root.join(OBJECTS)).map_err(io)?;
         }
         fs::rename(file, &path).map_err(io)?;
         sync(folder).map_err(io)
     }
 
-    /// Removes the file of an object.
+    /// Removes the file of an object, here and where other servers find it.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn remove_object(&self, tenant: &str, digest: &str) -> Result<()> {
+        if let Some(bucket) = &self.bucket {
+            bucket.remove(&object_name(tenant, digest))?;
+        }
         files::remove(&self.object(tenant, digest))
+    }
+
+    /// Removes what is not `known` any more, and of the other copies of what is elsewhere the least lately
+    /// used until there are `most_bytes`; but nothing that is new, or is in use.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn tidy_copies(
+        &self,
+        most_bytes: u64,
+        known: &HashSet<(String, String)>,
+        used: &HashSet<(String, String)>,
+    ) -> Result<()> {
+        if self.bucket.is_none() {
+            return Ok(());
+        }
+        let mut copies = Vec::new();
+        let mut bytes = 0_u64;
+        for (tenant, digest, path) in self.objects_here()? {
+            let metadata = path.metadata().map_err(|error| Error::io("read", &path, error))?;
+            let modified = metadata.modified().map_err(|error| Error::io("read", &path, error))?;
+            let is_new =
+                modified.elapsed().is_ok_and(|age| age < NEW) || modified.elapsed().is_err();
+            bytes = bytes.saturating_add(metadata.len());
+            let named = (tenant, digest);
+            if !known.contains(&named) && !is_new {
+                files::remove(&path)?;
+                bytes = bytes.saturating_sub(metadata.len());
+            } else if !is_new && !used.contains(&named) {
+                copies.push((modified, metadata.len(), path));
+            }
+        }
+        copies.sort_unstable();
+        for (_, size, path) in copies {
+            if bytes <= most_bytes {
+                break;
+            }
+            files::remove(&path)?;
+            bytes = bytes.saturating_sub(size);
+        }
+        Ok(())
+    }
+
+    /// Removes from where other servers find objects what is not `known`: a server put it there and ended
+    /// before it was.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn tidy_bucket(&self, known: &HashSet<(String, String)>) -> Result<()> {
+        let Some(bucket) = &self.bucket else { return Ok(()) };
+        let before = now().saturating_sub(SECONDS_A_DAY);
+        for stored in bucket.list(OBJECTS)?.iter().filter(|stored| stored.modified < before) {
+            let named = stored.name.split_once('/').unwrap_or_default();
+            if !known.contains(&(named.0.into(), named.1.into())) {
+                bucket.remove(&format!("{OBJECTS}/{}", stored.name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Objects among the files here: tenants, digests and paths.
+    fn objects_here(&self) -> Result<Vec<(String, String, PathBuf)>> {
+        let mut found = Vec::new();
+        for tenant in entries(&self.root.join(OBJECTS))? {
+            for path in entries(&tenant)? {
+                let name = |path: &Path| {
+                    path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned()
+                };
+                found.push((name(&tenant), name(&path), path));
+            }
+        }
+        Ok(found)
     }
 
     /// Removes what came of an upload.
@@ -152,11 +313,83 @@ impl Store {
         Ok(folder)
     }
 
-    /// Removes the folder of a job.
+    /// Has in the folder of a job the states of its training that another server may have left, and no
+    /// others.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn bring_states(&self, id: &str) -> Result<()> {
+        let Some(bucket) = &self.bucket else { return Ok(()) };
+        let (folder, shared) = (Self::states_in(&self.job(id)), states_name(id));
+        make_private(&folder)?;
+        let there: HashSet<String> =
+            bucket.list(&shared)?.into_iter().map(|stored| stored.name).collect();
+        for file in StateFile::all_in(&folder)? {
+            // One that has the same name may be of a claim that ended.
+            files::remove(&folder.join(file.name()))?;
+        }
+        for file in there.iter().filter_map(|name| StateFile::of_name(name)) {
+            let mut new = NewFile::create(&folder.join(file.name()), Access::Shared, true)?;
+            bucket.get(&format!("{shared}/{}", file.name()), &mut new)?;
+            new.finish()?;
+        }
+        Ok(())
+    }
+
+    /// Has the states of a training where another server finds them, and no others: those of a folder that
+    /// was brought to all of them.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn share_states(&self, id: &str) -> Result<()> {
+        let Some(bucket) = &self.bucket else { return Ok(()) };
+        let (folder, shared) = (Self::states_in(&self.job(id)), states_name(id));
+        let there: HashSet<String> =
+            bucket.list(&shared)?.into_iter().map(|stored| stored.name).collect();
+        let here: HashSet<String> =
+            StateFile::all_in(&folder)?.into_iter().map(StateFile::name).collect();
+        for name in here.difference(&there) {
+            bucket.put(&format!("{shared}/{name}"), &folder.join(name))?;
+        }
+        for name in there.difference(&here) {
+            bucket.remove(&format!("{shared}/{name}"))?;
+        }
+        Ok(())
+    }
+
+    /// Has one state of a training where another server finds it, in place of earlier ones; the weights of
+    /// iterations stay.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn share_state(&self, id: &str, state: StateFile) -> Result<()> {
+        let Some(bucket) = &self.bucket else { return Ok(()) };
+        let (folder, shared, name) =
+            (Self::states_in(&self.job(id)), states_name(id), state.name());
+        bucket.put(&format!("{shared}/{name}"), &folder.join(&name))?;
+        if let StateFile::Weights(_) = state {
+            return Ok(());
+        }
+        for stored in bucket.list(&shared)? {
+            let is_state = matches!(StateFile::of_name(&stored.name), Some(StateFile::State(_)));
+            if is_state && stored.name != name {
+                bucket.remove(&format!("{shared}/{}", stored.name))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the folder of a job, and what other servers find of it.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn remove_job(&self, id: &str) -> Result<()> {
+        if let Some(bucket) = &self.bucket {
+            let shared = states_name(id);
+            for stored in bucket.list(&shared)? {
+                bucket.remove(&format!("{shared}/{}", stored.name))?;
+            }
+        }
         let folder = self.job(id);
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -171,12 +404,48 @@ impl Store {
     pub fn is_usable(&self) -> bool {
         let probe = self.root.join("uploads").join(".probe");
         fs::write(&probe, b"sudare").and_then(|()| fs::remove_file(&probe)).is_ok()
+            && self.bucket.as_ref().is_none_or(Bucket::is_usable)
     }
 
     /// Text in which paths of this folder are not told.
     #[must_use]
     pub fn without_paths(&self, text: &str) -> String {
         without_paths(&self.root, text)
+    }
+}
+
+/// The name of an object where other servers find it.
+fn object_name(tenant: &str, digest: &str) -> String {
+    format!("{OBJECTS}/{tenant}/{digest}")
+}
+
+/// What the names of states of a job begin with there.
+fn states_name(id: &str) -> String {
+    format!("jobs/{id}/states")
+}
+
+/// What is in a folder.
+fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+    let io = |error| Error::io("read", folder, error);
+    let entries = fs::read_dir(folder).map_err(io)?;
+    entries.map(|entry| entry.map(|entry| entry.path()).map_err(io)).collect()
+}
+
+/// A new file, and the digest of what has been written to it.
+struct Hashing<'a> {
+    file: &'a mut NewFile,
+    hasher: blake3::Hasher,
+}
+
+impl Write for Hashing<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.file.write(bytes)?;
+        self.hasher.update(bytes.get(..written).unwrap_or(bytes));
+        Ok(written)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.file.flush()
     }
 }
 
@@ -217,8 +486,8 @@ mod tests {
     fn objects_are_whole_and_secrets_are_wiped() {
         let folder = tempfile::tempdir().unwrap();
         let root = folder.path().join("store");
-        let store = Store::open(&root).unwrap();
-        assert!(matches!(Store::open(&root), Err(Error::InUse { .. })));
+        let store = Store::open(&root, None).unwrap();
+        assert!(matches!(Store::open(&root, None), Err(Error::InUse { .. })));
         fs::write(store.upload("1"), b"keys").unwrap();
         store.adopt(&store.upload("1"), "clinic", "d1").unwrap();
         assert_eq!(fs::read(store.object("clinic", "d1")).unwrap(), b"keys");

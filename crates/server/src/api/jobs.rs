@@ -147,12 +147,13 @@ fn price(app: &Server, tenant: &str, request: &Request) -> Answer<Priced> {
     let find = |digest: &str, needed: &[Collection]| {
         let found = app.records.object(tenant, digest)?;
         let found = found.filter(|object| needed.contains(&object.collection));
-        found.map(|object| app.store.object(tenant, &object.digest)).ok_or_else(|| {
+        let found = found.ok_or_else(|| {
             let needed: Vec<&str> = needed.iter().map(|collection| collection.name()).collect();
             let detail =
                 format!("there is no {digest:?} among {}: send it first", needed.join(" and "));
             Problem::new(StatusCode::NOT_FOUND, "NotFound", detail)
-        })
+        })?;
+        Answer::Ok(app.store.bring_object(tenant, &found.digest)?)
     };
     if request.tables.is_empty() || request.tables.len() > MOST_TABLES {
         let detail = format!("a job takes 1 to {MOST_TABLES} encrypted tables");

@@ -2,7 +2,7 @@
 
 use super::{access::Tenant, download::download, jobs, uploads};
 use crate::{
-    app::{App, aside},
+    app::{App, Server, aside},
     audit::Repeated,
     problem::{Answer, Problem},
     records::{Collection, Object},
@@ -79,10 +79,12 @@ pub async fn show(
         Named::Objects(Collection::Results) => {
             let object = find(&app, &tenant, Collection::Results, &name).await?;
             if method == Method::GET {
-                let fetched = Repeated::Fetched { tenant, result: name };
+                let fetched = Repeated::Fetched { tenant: tenant.clone(), result: name };
                 aside(&app, move |app| app.note(&fetched)).await?;
             }
-            let file = app.store.object(&object.tenant, &object.digest);
+            let digest = object.digest.clone();
+            let bring = move |app: &Server| app.store.bring_object(&tenant, &digest);
+            let file = aside(&app, bring).await?;
             download(&app, &file, &object.digest, &headers).await
         }
         Named::Objects(collection) => {

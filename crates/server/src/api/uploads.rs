@@ -126,7 +126,8 @@ fn find_or_begin(
         let detail = "this digest is that of an upload of another size or kind";
         Err(Problem::conflict("UploadDiffers", detail))
     };
-    if let Some(known) = app.records.upload_of(&tenant, &digest)? {
+    let server = app.store.name().to_owned();
+    if let Some(known) = app.records.upload_of(&tenant, &digest, &server)? {
         let same = (known.collection, known.bytes) == (collection, bytes);
         return if same { Ok(known) } else { other() };
     }
@@ -140,6 +141,7 @@ fn find_or_begin(
     let upload = Upload {
         id: random_id()?,
         tenant,
+        server,
         collection,
         digest,
         bytes,
@@ -159,7 +161,11 @@ fn find_or_begin(
 }
 
 async fn find(app: &App, tenant: String, id: String) -> Answer<Upload> {
-    let found = aside(app, move |app| Ok::<_, Problem>(app.records.upload(&tenant, &id)?));
+    let found = aside(app, move |app| {
+        // What another server has of an upload is not here.
+        let is_here = |upload: &Upload| upload.complete || upload.server == app.store.name();
+        Ok::<_, Problem>(app.records.upload(&tenant, &id)?.filter(is_here))
+    });
     found.await?.ok_or_else(Problem::not_found)
 }
 
@@ -291,17 +297,20 @@ async fn pass_on(
     passed_on.map(|()| written)
 }
 
-/// Forgets uploads of which nothing came for long, and takes down what came often.
-pub async fn sweep(app: &App) {
-    let swept = aside(app, |app| {
+/// Forgets uploads of which nothing came for long, takes down what came often, and removes copies that are
+/// not needed; if `there`, also what nobody knows where servers share objects.
+pub async fn sweep(app: &App, there: bool) {
+    let swept = aside(app, move |app| {
         let before = now().saturating_sub(app.limits.upload_seconds);
-        for upload in app.records.stale_uploads(before)? {
+        for upload in app.records.stale_uploads(app.store.name(), before)? {
             if let Some(_writing) = app.uploads.take(&upload.id) {
                 discard(app, &upload.id)?;
             }
         }
         app.note_repeats()?;
-        Ok::<_, Error>(())
+        // What others have taken down meanwhile.
+        app.records.settle_log()?;
+        app.tidy_objects(there)
     });
     if let Err(error) = swept.await {
         tracing::error!(%error, "it cannot be tidied up");

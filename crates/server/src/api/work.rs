@@ -84,17 +84,22 @@ pub async fn claim(State(app): State<App>, Worker(worker): Worker, body: Body) -
 /// What a worker is told of a job that it has claimed.
 fn assignment(app: &Server, job: &Job) -> RolesResult<Assignment> {
     let expires = now().saturating_add(ADDRESS_SECONDS);
-    let blob = |name: &str, digest: String, path: PathBuf| {
-        let bytes = path.metadata().map_err(|error| Error::io("read", &path, error))?.len();
+    let blob = |name: &str, digest: String, bytes: u64| {
         let address = Address { job: &job.id, fence: job.fence, expires, name };
-        Ok(Blob { name: name.into(), digest, bytes, path: app.addresses.path(&address) })
+        Blob { name: name.into(), digest, bytes, path: app.addresses.path(&address) }
     };
-    let object =
-        |digest: &String| blob(digest, digest.clone(), app.store.object(&job.tenant, digest));
+    let object = |digest: &String| {
+        let known = app.records.object(&job.tenant, digest)?;
+        // It is fetched only if it is still there.
+        let bytes = known.map_or(0, |object| object.bytes);
+        Ok(blob(digest, digest.clone(), bytes))
+    };
+    app.store.bring_states(&job.id)?;
     let folder = Store::states_in(&app.store.job(&job.id));
     let state = |file: StateFile| {
         let (name, path) = (file.name(), folder.join(file.name()));
-        blob(&name, files::digest(&path)?, path)
+        let bytes = path.metadata().map_err(|error| Error::io("read", &path, error))?.len();
+        Ok(blob(&name, files::digest(&path)?, bytes))
     };
     let request = &job.request;
     Ok(Assignment {
@@ -149,8 +154,15 @@ pub async fn file(
         }
         let held = app.records.leased_job(&job, fence)?.ok_or_else(|| stale(app, &job))?;
         let path = match StateFile::of_name(&name) {
-            Some(file) => Store::states_in(&app.store.job(&held.id)).join(file.name()),
-            None => app.store.object(&held.tenant, &name),
+            Some(file) => {
+                let path = Store::states_in(&app.store.job(&held.id)).join(file.name());
+                if !path.exists() {
+                    // Another server had the claim.
+                    app.store.bring_states(&held.id)?;
+                }
+                path
+            }
+            None => app.store.bring_object(&held.tenant, &name)?,
         };
         Ok((path, name))
     });
@@ -173,10 +185,10 @@ pub async fn keep_state(
     aside(&app, move |app| {
         let kept = || {
             file.finish()?;
-            match state {
-                StateFile::State(iterations) => remove_other_states(&folder, iterations),
-                StateFile::Weights(_) => Ok(()),
+            if let StateFile::State(iterations) = state {
+                remove_other_states(&folder, iterations)?;
             }
+            app.store.share_state(&job.id, state)
         };
         let kept = app.records.under_lease(&job.id, job.fence, app.lease_end(), kept)?;
         kept.ok_or_else(|| stale(app, &job.id))

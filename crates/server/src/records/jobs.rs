@@ -3,6 +3,7 @@
 use super::{
     CpuLimits, Records,
     audit::note,
+    database::{Database, Row, Value, unreadable, values},
     objects::{Object, add_object},
     usage::{CpuPeriod, exceeded, under_way},
 };
@@ -11,12 +12,12 @@ use crate::{
     clock::{Seconds, now},
     job::Request,
 };
-use rusqlite::{
-    Connection, OptionalExtension, Row,
-    types::{ToSql, Type},
-};
 use serde::Serialize;
+use std::io;
 use sudare_roles::error::Result;
+
+/// Jobs that are asked for by one query.
+const NAMED_AT_ONCE: usize = 500;
 
 /// How far a job is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -89,8 +90,10 @@ pub struct Job {
     pub problem: Option<(String, String)>,
     /// The number of its last claim; 0 before the first.
     pub fence: u64,
-    /// The worker that claimed it last, if the server itself did not.
+    /// The worker that claimed it last, if no server itself did.
     pub worker: Option<String>,
+    /// The server that claimed it last, if no worker did.
+    pub server: Option<String>,
     /// Digest of its result.
     pub result: Option<String>,
     /// What the server has signed of that.
@@ -126,11 +129,9 @@ pub enum Change {
     Cancelled,
 }
 
-pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
-    let request: String = row.get("request")?;
-    let unreadable = |error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, error);
-    let request =
-        serde_json::from_str(&request).map_err(|error| unreadable(Box::new(error) as Box<_>))?;
+pub(super) fn job(row: &Row) -> io::Result<Job> {
+    let request = serde_json::from_str(&row.get::<String>("request")?)
+        .map_err(|error| unreadable(&format!("the request of a job: {error}")))?;
     let problem: (Option<String>, Option<String>) =
         (row.get("problem_kind")?, row.get("problem_detail")?);
     Ok(Job {
@@ -150,23 +151,24 @@ pub(super) fn job(row: &Row<'_>) -> rusqlite::Result<Job> {
         problem: problem.0.zip(problem.1),
         fence: row.get("fence")?,
         worker: row.get("worker")?,
+        server: row.get("server")?,
         result: row.get("result")?,
         receipt: row.get("receipt")?,
     })
 }
 
-pub(super) fn by_id(db: &Connection, id: &str) -> rusqlite::Result<Option<Job>> {
-    db.query_row("SELECT * FROM jobs WHERE id = ?1", (id,), job).optional()
+pub(super) fn by_id(db: &dyn Database, id: &str) -> io::Result<Option<Job>> {
+    db.find("SELECT * FROM jobs WHERE id = ?1", &values![id], job)
 }
 
 /// The job that a request with this name for repetitions made; none if it has no name.
 fn by_idempotency(
-    db: &Connection,
+    db: &dyn Database,
     tenant: &str,
     idempotency: Option<&str>,
-) -> rusqlite::Result<Option<Job>> {
+) -> io::Result<Option<Job>> {
     let sql = "SELECT * FROM jobs WHERE tenant = ?1 AND idempotency = ?2";
-    db.query_row(sql, (tenant, idempotency), job).optional()
+    db.find(sql, &values![tenant, idempotency], job)
 }
 
 /// What is taken down of a job that has ended.
@@ -178,7 +180,7 @@ fn event(job: &Job) -> Option<Event<'_>> {
 }
 
 /// A job that has just changed; if it has ended, that is taken down.
-fn changed(db: &Connection, id: &str) -> rusqlite::Result<Option<Job>> {
+fn changed(db: &dyn Database, id: &str) -> io::Result<Option<Job>> {
     let job = by_id(db, id)?;
     if let Some(event) = job.as_ref().and_then(event) {
         note(db, &event)?;
@@ -188,8 +190,9 @@ fn changed(db: &Connection, id: &str) -> rusqlite::Result<Option<Job>> {
 
 /// Sets that `?3` steps of `?4` are done. Deaths are counted anew by a step that no process made before,
 /// so that a job which dies at the same step each time is given up.
-pub(super) const STEP_FORWARD: &str =
-    "done = ?3, total = ?4, furthest = max(furthest, ?3), deaths = iif(?3 > furthest, 0, deaths)";
+pub(super) const STEP_FORWARD: &str = "done = ?3, total = ?4, \
+    furthest = CASE WHEN ?3 > furthest THEN ?3 ELSE furthest END, \
+    deaths = CASE WHEN ?3 > furthest THEN 0 ELSE deaths END";
 
 /// What becomes of a new job.
 #[derive(Debug, PartialEq)]
@@ -225,11 +228,12 @@ impl Records {
                 return Ok(Added::TooLong(period));
             }
             let sql = "INSERT INTO jobs (id, tenant, request, idempotency, state, seq, done, total, \
-                       seconds, cpu_seconds, memory, created, deaths) \
-                       VALUES (?1, ?2, ?3, ?4, 'queued', 1, 0, 0, ?5, ?6, ?7, ?8, 0)";
-            let values = (id, tenant, &request, idempotency, seconds, cpu_seconds, memory, now);
-            db.execute(sql, values)?;
-            let job = by_id(db, id)?.ok_or(rusqlite::Error::QueryReturnedNoRows)?;
+                       seconds, cpu_seconds, memory, created, deaths, number) \
+                       VALUES (?1, ?2, ?3, ?4, 'queued', 1, 0, 0, ?5, ?6, ?7, ?8, 0, \
+                       (SELECT coalesce(max(number), 0) + 1 FROM jobs))";
+            let (name, seconds, cpu) = (idempotency.as_deref(), *seconds, *cpu_seconds);
+            db.execute(sql, &values![id, tenant, &request, name, seconds, cpu, memory, now])?;
+            let job = by_id(db, id)?.ok_or_else(|| unreadable("a new job is missing"))?;
             let Request { kind, keys, tables, model, .. } = &job.request;
             let (kind, model) = (kind.name(), model.as_deref());
             note(db, &Event::JobSubmitted { tenant, job: id, kind, keys, tables, model })?;
@@ -253,6 +257,21 @@ impl Records {
         Ok(self.read(|db| by_id(db, id))?.filter(|job| job.tenant == tenant))
     }
 
+    /// Those of these jobs that there are.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn jobs_named(&self, ids: &[String]) -> Result<Vec<Job>> {
+        let mut found = Vec::new();
+        for ids in ids.chunks(NAMED_AT_ONCE) {
+            let numbers: Vec<String> = (1..=ids.len()).map(|at| format!("?{at}")).collect();
+            let sql = format!("SELECT * FROM jobs WHERE id IN ({})", numbers.join(", "));
+            let values: Vec<Value> = ids.iter().map(Value::from).collect();
+            found.extend(self.read(|db| db.all(&sql, &values, job))?);
+        }
+        Ok(found)
+    }
+
     /// How far the job with this name is, whoever has it.
     ///
     /// # Errors
@@ -266,8 +285,9 @@ impl Records {
     /// # Errors
     /// As all.
     pub fn jobs(&self, tenant: &str, most: u32) -> Result<Vec<Job>> {
-        let sql = "SELECT * FROM jobs WHERE tenant = ?1 ORDER BY created DESC, rowid DESC LIMIT ?2";
-        self.read(|db| db.prepare(sql)?.query_map((tenant, most), job)?.collect())
+        let sql = "SELECT * FROM jobs WHERE tenant = ?1 \
+                   ORDER BY created DESC, number DESC LIMIT ?2";
+        self.read(|db| db.all(sql, &values![tenant, most], job))
     }
 
     /// The jobs in a state of all tenants, the oldest first.
@@ -275,8 +295,8 @@ impl Records {
     /// # Errors
     /// As all.
     pub fn jobs_in(&self, state: State) -> Result<Vec<Job>> {
-        let sql = "SELECT * FROM jobs WHERE state = ?1 ORDER BY created, rowid";
-        self.read(|db| db.prepare(sql)?.query_map((state,), job)?.collect())
+        let sql = "SELECT * FROM jobs WHERE state = ?1 ORDER BY created, number";
+        self.read(|db| db.all(sql, &values![state], job))
     }
 
     /// Whether a job under way takes this object of its tenant.
@@ -286,10 +306,7 @@ impl Records {
     pub fn is_used(&self, tenant: &str, digest: &str) -> Result<bool> {
         let sql = "SELECT * FROM jobs WHERE tenant = ?1 AND state IN ('queued', 'running')";
         self.read(|db| {
-            let jobs = db
-                .prepare(sql)?
-                .query_map((tenant,), job)?
-                .collect::<rusqlite::Result<Vec<_>>>()?;
+            let jobs = db.all(sql, &values![tenant], job)?;
             Ok(jobs.iter().any(|job| job.request.objects().any(|used| used == digest)))
         })
     }
@@ -313,14 +330,14 @@ impl Records {
         let held = "SELECT EXISTS \
                     (SELECT 1 FROM jobs WHERE id = ?1 AND fence = ?2 AND state = 'running')";
         self.write(|db| {
-            if !db.query_row(held, (id, fence), |row| row.get(0))? {
+            if !db.value::<bool>(held, &values![id, fence])? {
                 return Ok(Ok(None));
             }
             if let Err(error) = adopt() {
                 return Ok(Err(error));
             }
             add_object(db, result)?;
-            db.execute(sql, (id, result.created, &result.digest, receipt))?;
+            db.execute(sql, &values![id, result.created, &result.digest, receipt])?;
             changed(db, id).map(Ok)
         })?
     }
@@ -332,31 +349,31 @@ impl Records {
     /// # Errors
     /// As all.
     pub fn change(&self, id: &str, fence: Option<u64>, change: &Change) -> Result<Option<Job>> {
-        let (set, first, second): (_, Box<dyn ToSql>, Box<dyn ToSql>) = match change {
-            Change::Progress(done, total) => (STEP_FORWARD, Box::new(*done), Box::new(*total)),
-            Change::Died => ("state = 'queued', deaths = deaths + 1", Box::new(0), Box::new(0)),
-            Change::Requeued => ("state = 'queued'", Box::new(0), Box::new(0)),
-            Change::Failed(kind, detail) => (
-                "state = 'failed', problem_kind = ?3, problem_detail = ?4",
-                Box::new(kind.clone()),
-                Box::new(detail.clone()),
-            ),
-            Change::Cancelled => ("state = 'cancelled'", Box::new(0), Box::new(0)),
-        };
-        let ends = matches!(change, Change::Failed(..) | Change::Cancelled);
-        self.write(|db| {
-            let finished = if ends { ", finished = ?2" } else { "" };
-            // Each number stands in the text, so that all may be given.
-            let sql = format!(
-                "UPDATE jobs SET seq = seq + 1{finished}, {set} \
-                 WHERE id = ?1 AND state IN ('queued', 'running') \
-                 AND ?2 IS NOT NULL AND ?3 IS NOT NULL AND ?4 IS NOT NULL \
-                 AND (?5 IS NULL OR (fence = ?5 AND state = 'running'))"
-            );
-            match db.execute(&sql, (id, now(), first, second, fence))? {
-                0 => Ok(None),
-                _ => changed(db, id),
+        let mut values = values![id, fence].to_vec();
+        let set = match change {
+            Change::Progress(done, total) => {
+                values.extend(values![done, total]);
+                STEP_FORWARD
             }
+            Change::Died => "state = 'queued', deaths = deaths + 1",
+            Change::Requeued => "state = 'queued'",
+            Change::Failed(kind, detail) => {
+                values.extend(values![kind, detail, now()]);
+                "state = 'failed', problem_kind = ?3, problem_detail = ?4, finished = ?5"
+            }
+            Change::Cancelled => {
+                values.extend(values![now()]);
+                "state = 'cancelled', finished = ?3"
+            }
+        };
+        let sql = format!(
+            "UPDATE jobs SET seq = seq + 1, {set} \
+             WHERE id = ?1 AND state IN ('queued', 'running') \
+             AND (CAST(?2 AS BIGINT) IS NULL OR (fence = ?2 AND state = 'running'))"
+        );
+        self.write(|db| match db.execute(&sql, &values)? {
+            0 => Ok(None),
+            _ => changed(db, id),
         })
     }
 }
@@ -364,11 +381,14 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::testing::places;
     use crate::{
         job::Kind,
         records::{Claimant, Collection},
     };
     use sudare_roles::error::Error;
+
+    const SERVER: Claimant<'_> = Claimant::Server { name: "one", until: None };
 
     fn new(id: &str, tenant: &str, idempotency: Option<&str>) -> NewJob {
         let request = Request {
@@ -386,68 +406,69 @@ mod tests {
 
     #[test]
     fn jobs_go_through_their_states_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let records = Records::open(&folder.path().join("records")).unwrap();
-        let add = |new: &NewJob| records.add_job(new, 2, &CpuLimits::default());
-        let Added::New(job) = add(&new("1", "a", Some("x"))).unwrap() else {
-            panic!("it is new");
-        };
-        assert_eq!((job.state, job.memory, job.seconds), (State::Queued, 1 << 40, 1.5));
-        assert_eq!(job.request, new("1", "a", None).request);
-        // The same request again, also by another name; other tenants have their own.
-        let again = add(&new("2", "a", Some("x"))).unwrap();
-        assert!(matches!(again, Added::Known(known) if known == job));
-        assert!(matches!(add(&new("3", "b", Some("x"))).unwrap(), Added::New(_)));
-        assert!(matches!(add(&new("4", "a", None)).unwrap(), Added::New(_)));
-        assert_eq!(add(&new("5", "a", None)).unwrap(), Added::TooMany);
-        assert_eq!(records.job("b", "1").unwrap(), None);
-        assert!(records.is_used("a", &"k".repeat(64)).unwrap());
+        for place in places() {
+            let records = place.open();
+            let add = |new: &NewJob| records.add_job(new, 2, &CpuLimits::default());
+            let Added::New(job) = add(&new("1", "a", Some("x"))).unwrap() else {
+                panic!("it is new");
+            };
+            assert_eq!((job.state, job.memory, job.seconds), (State::Queued, 1 << 40, 1.5));
+            assert_eq!(job.request, new("1", "a", None).request);
+            // The same request again, also by another name; other tenants have their own.
+            let again = add(&new("2", "a", Some("x"))).unwrap();
+            assert!(matches!(again, Added::Known(known) if known == job));
+            assert!(matches!(add(&new("3", "b", Some("x"))).unwrap(), Added::New(_)));
+            assert!(matches!(add(&new("4", "a", None)).unwrap(), Added::New(_)));
+            assert_eq!(add(&new("5", "a", None)).unwrap(), Added::TooMany);
+            assert_eq!(records.job("b", "1").unwrap(), None);
+            assert!(records.is_used("a", &"k".repeat(64)).unwrap());
 
-        let change = |change| records.change("1", None, &change).unwrap();
-        let started = records.claim("1", Claimant::Server, now()).unwrap().unwrap();
-        assert_eq!((started.state, started.fence), (State::Running, 1));
-        let died = change(Change::Died).unwrap();
-        assert_eq!((died.state, died.deaths), (State::Queued, 1));
-        let forward = change(Change::Progress(2, 3)).unwrap();
-        assert_eq!((forward.done, forward.total, forward.deaths), (2, 3, 0));
-        // What was done before it died is no step forward.
-        change(Change::Died).unwrap();
-        for done in 0..=2 {
-            assert_eq!(change(Change::Progress(done, 3)).unwrap().deaths, 1);
+            let change = |change| records.change("1", None, &change).unwrap();
+            let started = records.claim("1", SERVER, now()).unwrap().unwrap();
+            assert_eq!((started.state, started.fence), (State::Running, 1));
+            let died = change(Change::Died).unwrap();
+            assert_eq!((died.state, died.deaths), (State::Queued, 1));
+            let forward = change(Change::Progress(2, 3)).unwrap();
+            assert_eq!((forward.done, forward.total, forward.deaths), (2, 3, 0));
+            // What was done before it died is no step forward.
+            change(Change::Died).unwrap();
+            for done in 0..=2 {
+                assert_eq!(change(Change::Progress(done, 3)).unwrap().deaths, 1);
+            }
+            assert_eq!(change(Change::Progress(3, 3)).unwrap().deaths, 0);
+            let result = Object {
+                tenant: "a".into(),
+                digest: "d".into(),
+                collection: Collection::Results,
+                bytes: 7,
+                created: now(),
+                about: serde_json::Value::Null,
+            };
+            let bug = || Error::Bug("a disk".into());
+            // A claim that is over ends nothing; nor does a file that cannot be kept.
+            let unused = || panic!("nothing is adopted");
+            assert_eq!(records.finish("1", 1, &result, "r", unused).unwrap(), None);
+            let claimed = records.claim("1", SERVER, now()).unwrap().unwrap();
+            assert_eq!((claimed.fence, claimed.done), (2, 3));
+            assert_eq!(records.finish("1", 1, &result, "r", unused).unwrap(), None);
+            records.finish("1", 2, &result, "r", || Err(bug())).unwrap_err();
+            assert_eq!(records.state_of("1").unwrap(), Some(State::Running));
+            assert_eq!(records.object("a", "d").unwrap(), None);
+            let done = records.finish("1", 2, &result, "r", || Ok(())).unwrap().unwrap();
+            assert_eq!(records.object("a", "d").unwrap(), Some(result.clone()));
+            assert_eq!(records.finish("1", 2, &result, "r", unused).unwrap(), None);
+            assert_eq!((done.state, done.done, done.seq), (State::Done, 3, 11));
+            assert_eq!((done.result.as_deref(), done.receipt.as_deref()), (Some("d"), Some("r")));
+            assert!(done.finished >= done.started && done.started >= Some(done.created));
+            // What has ended stays as it is.
+            assert_eq!(change(Change::Cancelled), None);
+            assert_eq!(records.job("a", "1").unwrap(), Some(done));
+            let failed =
+                records.change("4", None, &Change::Failed("Memory".into(), "why".into())).unwrap();
+            assert_eq!(failed.unwrap().problem, Some(("Memory".into(), "why".into())));
+            assert!(!records.is_used("a", &"k".repeat(64)).unwrap());
+            assert_eq!(records.jobs("a", 10).unwrap().len(), 2);
+            assert_eq!(records.jobs_in(State::Queued).unwrap().len(), 1);
         }
-        assert_eq!(change(Change::Progress(3, 3)).unwrap().deaths, 0);
-        let result = Object {
-            tenant: "a".into(),
-            digest: "d".into(),
-            collection: Collection::Results,
-            bytes: 7,
-            created: now(),
-            about: serde_json::Value::Null,
-        };
-        let bug = || Error::Bug("a disk".into());
-        // A claim that is over ends nothing; nor does a file that cannot be kept.
-        let unused = || panic!("nothing is adopted");
-        assert_eq!(records.finish("1", 1, &result, "r", unused).unwrap(), None);
-        let claimed = records.claim("1", Claimant::Server, now()).unwrap().unwrap();
-        assert_eq!((claimed.fence, claimed.done), (2, 3));
-        assert_eq!(records.finish("1", 1, &result, "r", unused).unwrap(), None);
-        records.finish("1", 2, &result, "r", || Err(bug())).unwrap_err();
-        assert_eq!(records.state_of("1").unwrap(), Some(State::Running));
-        assert_eq!(records.object("a", "d").unwrap(), None);
-        let done = records.finish("1", 2, &result, "r", || Ok(())).unwrap().unwrap();
-        assert_eq!(records.object("a", "d").unwrap(), Some(result.clone()));
-        assert_eq!(records.finish("1", 2, &result, "r", unused).unwrap(), None);
-        assert_eq!((done.state, done.done, done.seq), (State::Done, 3, 11));
-        assert_eq!((done.result.as_deref(), done.receipt.as_deref()), (Some("d"), Some("r")));
-        assert!(done.finished >= done.started && done.started >= Some(done.created));
-        // What has ended stays as it is.
-        assert_eq!(change(Change::Cancelled), None);
-        assert_eq!(records.job("a", "1").unwrap(), Some(done));
-        let failed =
-            records.change("4", None, &Change::Failed("Memory".into(), "why".into())).unwrap();
-        assert_eq!(failed.unwrap().problem, Some(("Memory".into(), "why".into())));
-        assert!(!records.is_used("a", &"k".repeat(64)).unwrap());
-        assert_eq!(records.jobs("a", 10).unwrap().len(), 2);
-        assert_eq!(records.jobs_in(State::Queued).unwrap().len(), 1);
     }
 }

@@ -3,11 +3,12 @@
 use super::{
     Records,
     audit::note,
+    database::{Database, Row, values},
     jobs::{Job, STEP_FORWARD, by_id, job},
     usage::add_cpu,
 };
 use crate::{audit::Event, clock::Seconds, lease::Report};
-use rusqlite::{Connection, OptionalExtension};
+use std::io;
 use sudare_roles::error::Result;
 
 /// Most milliseconds of processors that a claim may take: what workers say beyond that is not counted.
@@ -16,8 +17,13 @@ const MOST_CPU_MILLISECONDS: u64 = 1 << 40;
 /// Who claims a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claimant<'a> {
-    /// The server's own process, until it ends.
-    Server,
+    /// A process of a server.
+    Server {
+        /// Its name.
+        name: &'a str,
+        /// When the lease ends that is not renewed, if others may have the job then.
+        until: Option<Seconds>,
+    },
     /// A worker.
     Worker {
         /// Its name.
@@ -28,10 +34,11 @@ pub enum Claimant<'a> {
 }
 
 /// Prolongs a lease that has this number; whether there is one.
-fn prolong(db: &Connection, id: &str, fence: u64, until: Seconds) -> rusqlite::Result<bool> {
-    let sql = "UPDATE jobs SET lease_until = max(lease_until, ?3) \
+fn prolong(db: &dyn Database, id: &str, fence: u64, until: Seconds) -> io::Result<bool> {
+    let sql = "UPDATE jobs \
+               SET lease_until = CASE WHEN lease_until > ?3 THEN lease_until ELSE ?3 END \
                WHERE id = ?1 AND fence = ?2 AND state = 'running' AND worker IS NOT NULL";
-    Ok(db.execute(sql, (id, fence, until))? == 1)
+    Ok(db.execute(sql, &values![id, fence, until])? == 1)
 }
 
 impl Records {
@@ -41,15 +48,15 @@ impl Records {
     /// # Errors
     /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
     pub fn claim(&self, id: &str, by: Claimant<'_>, now: Seconds) -> Result<Option<Job>> {
-        let (worker, until) = match by {
-            Claimant::Server => (None, None),
-            Claimant::Worker { name, until } => (Some(name), Some(until)),
+        let (worker, server, until) = match by {
+            Claimant::Server { name, until } => (None, Some(name), until),
+            Claimant::Worker { name, until } => (Some(name), None, Some(until)),
         };
         let sql = "UPDATE jobs SET seq = seq + 1, state = 'running', started = ?2, worker = ?3, \
-                   lease_until = ?4, lease_cpu_ms = 0, fence = fence + 1 \
+                   server = ?4, lease_until = ?5, lease_cpu_ms = 0, fence = fence + 1 \
                    WHERE id = ?1 AND state = 'queued' RETURNING *";
         self.write(|db| {
-            let claimed = db.query_row(sql, (id, now, worker, until), job).optional()?;
+            let claimed = db.find(sql, &values![id, now, worker, server, until], job)?;
             if let Some(Job { tenant, id, .. }) = &claimed {
                 note(db, &Event::JobStarted { tenant, job: id, worker })?;
             }
@@ -64,7 +71,7 @@ impl Records {
     pub fn leased_job(&self, id: &str, fence: u64) -> Result<Option<Job>> {
         let sql = "SELECT * FROM jobs \
                    WHERE id = ?1 AND fence = ?2 AND state = 'running' AND worker IS NOT NULL";
-        self.read(|db| db.query_row(sql, (id, fence), job).optional())
+        self.read(|db| db.find(sql, &values![id, fence], job))
     }
 
     /// How many jobs workers have leases on.
@@ -73,7 +80,7 @@ impl Records {
     /// As all.
     pub fn leases(&self) -> Result<u64> {
         let sql = "SELECT count(*) FROM jobs WHERE state = 'running' AND worker IS NOT NULL";
-        self.read(|db| db.query_row(sql, (), |row| row.get(0)))
+        self.read(|db| db.value(sql, &[]))
     }
 
     /// Renews a lease with what its worker says of the job; returns the job then, or nothing if the
@@ -98,17 +105,52 @@ impl Records {
             if !prolong(db, id, fence, until)? {
                 return Ok(None);
             }
-            db.execute(&sql, (id, fence, report.done, report.total))?;
+            db.execute(&sql, &values![id, fence, report.done, report.total])?;
             // What was counted before is counted once, however often it is said.
             let of_lease = "SELECT tenant, lease_cpu_ms FROM jobs WHERE id = ?1";
-            let before = db.query_row(of_lease, (id,), |row| Ok((row.get(0)?, row.get(1)?)));
-            let (tenant, counted): (String, u64) = before?;
-            if cpu > counted {
+            let read = |row: &Row| Ok((row.get::<String>("tenant")?, row.get("lease_cpu_ms")?));
+            if let Some((tenant, counted)) = db.find(of_lease, &values![id], read)?
+                && cpu > counted
+            {
                 add_cpu(db, &tenant, now, cpu - counted)?;
-                db.execute("UPDATE jobs SET lease_cpu_ms = ?2 WHERE id = ?1", (id, cpu))?;
+                let sql = "UPDATE jobs SET lease_cpu_ms = ?2 WHERE id = ?1";
+                db.execute(sql, &values![id, cpu])?;
             }
             by_id(db, id)
         })
+    }
+
+    /// Puts the name of a server to jobs under way and uploads that have none.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn take_over(&self, server: &str) -> Result<()> {
+        let of_jobs = "UPDATE jobs SET server = ?1 \
+                       WHERE server IS NULL AND worker IS NULL AND state = 'running'";
+        let of_uploads = "UPDATE uploads SET server = ?1 WHERE server IS NULL";
+        self.write(|db| {
+            db.execute(of_jobs, &values![server])?;
+            db.execute(of_uploads, &values![server]).map(|_| ())
+        })
+    }
+
+    /// Which jobs a server itself works on, by their names and the numbers of their claims.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn held_by(&self, server: &str) -> Result<Vec<(String, u64)>> {
+        let sql = "SELECT id, fence FROM jobs WHERE server = ?1 AND state = 'running'";
+        let read = |row: &Row| Ok((row.get("id")?, row.get("fence")?));
+        self.read(|db| db.all(sql, &values![server], read))
+    }
+
+    /// Renews the leases of all jobs that a server itself works on.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn renew_all(&self, server: &str, until: Seconds) -> Result<()> {
+        let sql = "UPDATE jobs SET lease_until = ?2 WHERE server = ?1 AND state = 'running'";
+        self.write(|db| db.execute(sql, &values![server, until]).map(|_| ()))
     }
 
     /// Does something under a lease, which it prolongs: nobody else claims the job before that is
@@ -133,16 +175,15 @@ impl Records {
     pub fn expire_leases(&self, now: Seconds) -> Result<Vec<Job>> {
         let is_due = "state = 'running' AND lease_until < ?1";
         let due = format!("SELECT EXISTS (SELECT 1 FROM jobs WHERE {is_due})");
-        if !self.read(|db| db.query_row(&due, (now,), |row| row.get(0)))? {
+        if !self.read(|db| db.value::<bool>(&due, &values![now]))? {
             return Ok(Vec::new());
         }
         let sql =
             format!("UPDATE jobs SET seq = seq + 1, state = 'queued' WHERE {is_due} RETURNING *");
         self.write(|db| {
-            let mut update = db.prepare(&sql)?;
-            let expired = update.query_map((now,), job)?.collect::<rusqlite::Result<Vec<_>>>()?;
-            for Job { tenant, id, worker, .. } in &expired {
-                let worker = worker.as_deref().unwrap_or_default();
+            let expired = db.all(&sql, &values![now], job)?;
+            for Job { tenant, id, worker, server, .. } in &expired {
+                let worker = worker.as_deref().or(server.as_deref()).unwrap_or_default();
                 note(db, &Event::LeaseExpired { tenant, job: id, worker })?;
             }
             Ok(expired)
@@ -153,6 +194,7 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::testing::places;
     use crate::{
         job::{Kind, Request},
         records::{Added, Change, Collection, CpuLimits, NewJob, Object, State},
@@ -252,7 +294,8 @@ mod tests {
                 assert_eq!(claimed.is_some(), model.claim(Some(name), until));
             }
             2 => {
-                let claimed = records.claim(id, Claimant::Server, now).unwrap();
+                let claimed =
+                    records.claim(id, Claimant::Server { name: "one", until: None }, now).unwrap();
                 assert_eq!(claimed.is_some(), model.claim(None, Seconds::MAX));
             }
             3 | 4 => {
@@ -310,76 +353,106 @@ mod tests {
     /// Claims, renewals, ends and lost leases in any order do to the records what they do to a model.
     #[test]
     fn leases_do_what_their_model_does() {
-        let folder = tempfile::tempdir().unwrap();
-        let records = Records::open(&folder.path().join("records")).unwrap();
-        let (mut random, mut now, mut cpu) = (Random(1), 1_000_000, 0);
-        let mut jobs: Vec<(String, Model)> = Vec::new();
-        let mut claims = 0;
-        for round in 0..1200 {
-            while jobs.iter().filter(|(_, model)| !model.state.is_final()).count() < 3 {
-                let id = format!("{:016x}", jobs.len());
-                add(&records, &id);
-                jobs.push((id, Model::NEW));
+        for place in places() {
+            let records = place.open();
+            let (mut random, mut now, mut cpu) = (Random(1), 1_000_000, 0);
+            let mut jobs: Vec<(String, Model)> = Vec::new();
+            let mut claims = 0;
+            for round in 0..1200 {
+                while jobs.iter().filter(|(_, model)| !model.state.is_final()).count() < 3 {
+                    let id = format!("{:016x}", jobs.len());
+                    add(&records, &id);
+                    jobs.push((id, Model::NEW));
+                }
+                now += random.below(2) as Seconds;
+                let live: Vec<usize> =
+                    (0..jobs.len()).filter(|&at| !jobs[at].1.state.is_final()).collect();
+                // At times one that has ended.
+                let at = match random.below(10) {
+                    0 => random.below(jobs.len() as u64) as usize,
+                    _ => live[random.below(live.len() as u64) as usize],
+                };
+                let (id, model) = &mut jobs[at];
+                let before = model.fence;
+                cpu += step(&records, id, model, &mut random, now);
+                claims += model.fence - before;
+                let found = records.job(TENANT, id).unwrap().unwrap();
+                let worker = found.worker.as_deref();
+                assert_eq!(
+                    (found.state, found.fence, worker, found.done),
+                    (model.state, model.fence, model.worker, model.done),
+                    "{round}"
+                );
+                if random.below(4) == 0 {
+                    let mut due: Vec<&mut (String, Model)> = jobs
+                        .iter_mut()
+                        .filter(|(_, model)| model.has_lease(model.fence) && model.until < now)
+                        .collect();
+                    let mut expired: Vec<String> =
+                        records.expire_leases(now).unwrap().into_iter().map(|job| job.id).collect();
+                    expired.sort();
+                    assert_eq!(expired, due.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>());
+                    due.iter_mut().for_each(|(_, model)| model.state = State::Queued);
+                }
+                let leases = jobs.iter().filter(|(_, model)| model.has_lease(model.fence)).count();
+                assert_eq!(records.leases().unwrap(), leases as u64);
             }
-            now += random.below(2) as Seconds;
-            let live: Vec<usize> =
-                (0..jobs.len()).filter(|&at| !jobs[at].1.state.is_final()).collect();
-            // At times one that has ended.
-            let at = match random.below(10) {
-                0 => random.below(jobs.len() as u64) as usize,
-                _ => live[random.below(live.len() as u64) as usize],
-            };
-            let (id, model) = &mut jobs[at];
-            let before = model.fence;
-            cpu += step(&records, id, model, &mut random, now);
-            claims += model.fence - before;
-            let found = records.job(TENANT, id).unwrap().unwrap();
-            let worker = found.worker.as_deref();
-            assert_eq!(
-                (found.state, found.fence, worker, found.done),
-                (model.state, model.fence, model.worker, model.done),
-                "{round}"
-            );
-            if random.below(4) == 0 {
-                let mut due: Vec<&mut (String, Model)> = jobs
-                    .iter_mut()
-                    .filter(|(_, model)| model.has_lease(model.fence) && model.until < now)
-                    .collect();
-                let mut expired: Vec<String> =
-                    records.expire_leases(now).unwrap().into_iter().map(|job| job.id).collect();
-                expired.sort();
-                assert_eq!(expired, due.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>());
-                due.iter_mut().for_each(|(_, model)| model.state = State::Queued);
-            }
-            let leases = jobs.iter().filter(|(_, model)| model.has_lease(model.fence)).count();
-            assert_eq!(records.leases().unwrap(), leases as u64);
+            assert!(claims > 100 && jobs.len() > 10, "{claims} claims of {} jobs", jobs.len());
+            assert_eq!(records.usage(TENANT, now).unwrap().cpu_seconds, cpu as f64 / 1e3);
         }
-        assert!(claims > 100 && jobs.len() > 10, "{claims} claims of {} jobs", jobs.len());
-        assert_eq!(records.usage(TENANT, now).unwrap().cpu_seconds, cpu as f64 / 1e3);
     }
 
     /// Of several processes that claim the same jobs each job has one.
     #[test]
     fn a_job_is_claimed_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("records");
-        let records = Records::open(&path).unwrap();
-        let ids: Vec<String> = (0..20).map(|at| format!("{at:016x}")).collect();
-        ids.iter().for_each(|id| add(&records, id));
-        let claim_all = |name| {
-            let records = Records::open(&path).unwrap();
-            let by = Claimant::Worker { name, until: 100 };
-            let claimed = |id: &&String| records.claim(id, by, 0).unwrap().is_some();
-            ids.iter().filter(claimed).count()
-        };
-        let counts = std::thread::scope(|scope| {
-            WORKERS.map(|name| scope.spawn(move || claim_all(name))).map(|one| one.join().unwrap())
-        });
-        assert_eq!(counts.iter().sum::<usize>(), ids.len());
-        assert_eq!(records.leases().unwrap(), ids.len() as u64);
-        // What fails under a lease leaves it as it was, and the error is told.
-        let failed = records.under_lease(&ids[0], 1, 200, || Err::<(), _>(Error::Bug("x".into())));
-        assert!(matches!(failed, Err(Error::Bug(_))));
-        assert_eq!(records.expire_leases(150).unwrap().len(), ids.len() - 1);
+        for place in places() {
+            let records = place.open();
+            let ids: Vec<String> = (0..20).map(|at| format!("{at:016x}")).collect();
+            ids.iter().for_each(|id| add(&records, id));
+            let claim_all = |name| {
+                let records = place.open();
+                let by = Claimant::Worker { name, until: 100 };
+                let claimed = |id: &&String| records.claim(id, by, 0).unwrap().is_some();
+                ids.iter().filter(claimed).count()
+            };
+            let counts = std::thread::scope(|scope| {
+                WORKERS
+                    .map(|name| scope.spawn(move || claim_all(name)))
+                    .map(|one| one.join().unwrap())
+            });
+            assert_eq!(counts.iter().sum::<usize>(), ids.len());
+            assert_eq!(records.leases().unwrap(), ids.len() as u64);
+            // What fails under a lease leaves it as it was, and the error is told.
+            let failed =
+                records.under_lease(&ids[0], 1, 200, || Err::<(), _>(Error::Bug("x".into())));
+            assert!(matches!(failed, Err(Error::Bug(_))));
+            assert_eq!(records.expire_leases(150).unwrap().len(), ids.len() - 1);
+        }
+    }
+
+    /// What a server itself works on is its own for as long as it renews that, and another one's then.
+    #[test]
+    fn servers_hold_what_they_renew() {
+        for place in places() {
+            let records = place.open();
+            ["1", "2"].iter().for_each(|id| add(&records, id));
+            let claim = |id: &str, name, until| {
+                let by = Claimant::Server { name, until };
+                records.claim(id, by, 0).unwrap().map(|job| job.fence)
+            };
+            assert_eq!(claim("1", "one", Some(10)), Some(1));
+            assert_eq!(claim("2", "two", Some(10)), Some(1));
+            assert_eq!(records.held_by("one").unwrap(), [("1".into(), 1)]);
+            records.renew_all("one", 20).unwrap();
+            let expired: Vec<_> = records.expire_leases(15).unwrap();
+            assert_eq!(expired.iter().map(|job| &job.id[..]).collect::<Vec<_>>(), ["2"]);
+            assert_eq!(expired[0].server.as_deref(), Some("two"));
+            assert!(records.held_by("two").unwrap().is_empty());
+            assert_eq!(claim("2", "one", None), Some(2));
+            // What takes no lease stays until its server ends.
+            assert!(records.expire_leases(16).unwrap().is_empty());
+            let names: Vec<_> = records.jobs_named(&["2".into(), "3".into()]).unwrap();
+            assert_eq!(names.len(), 1);
+        }
     }
 }

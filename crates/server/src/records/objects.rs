@@ -1,9 +1,13 @@
 //! What tenants have, and what they are sending.
 
-use super::{Records, audit::note};
+use super::{
+    Records,
+    audit::note,
+    database::{Database, Row, values},
+};
 use crate::{audit::Event, clock::Seconds};
-use rusqlite::{Connection, OptionalExtension, Row};
 use serde::Serialize;
+use std::{collections::HashSet, io};
 use sudare_roles::error::Result;
 
 /// What an object is to jobs.
@@ -62,6 +66,8 @@ pub struct Upload {
     pub id: String,
     /// Who sends it.
     pub tenant: String,
+    /// The server that takes it.
+    pub server: String,
     /// What it is to be.
     pub collection: Collection,
     /// What its digest is to be.
@@ -76,23 +82,23 @@ pub struct Upload {
     pub touched: Seconds,
 }
 
-fn object(row: &Row<'_>) -> rusqlite::Result<Object> {
+fn object(row: &Row) -> io::Result<Object> {
     Ok(Object {
         tenant: row.get("tenant")?,
         digest: row.get("digest")?,
         collection: row.get("collection")?,
         bytes: row.get("bytes")?,
         created: row.get("created")?,
-        about: row
-            .get::<_, String>("about")
-            .map(|text| serde_json::from_str(&text).unwrap_or(serde_json::Value::Null))?,
+        about: serde_json::from_str(&row.get::<String>("about")?)
+            .unwrap_or(serde_json::Value::Null),
     })
 }
 
-fn upload(row: &Row<'_>) -> rusqlite::Result<Upload> {
+fn upload(row: &Row) -> io::Result<Upload> {
     Ok(Upload {
         id: row.get("id")?,
         tenant: row.get("tenant")?,
+        server: row.get::<Option<_>>("server")?.unwrap_or_default(),
         collection: row.get("collection")?,
         digest: row.get("digest")?,
         bytes: row.get("bytes")?,
@@ -103,18 +109,20 @@ fn upload(row: &Row<'_>) -> rusqlite::Result<Upload> {
 }
 
 /// Bytes that a tenant has, or has said that it sends.
-pub(super) fn bytes_of(db: &Connection, tenant: &str) -> rusqlite::Result<u64> {
-    let sql = "SELECT (SELECT ifnull(sum(bytes), 0) FROM objects WHERE tenant = ?1) + \
-               (SELECT ifnull(sum(bytes), 0) FROM uploads WHERE tenant = ?1 AND NOT complete)";
-    db.query_row(sql, (tenant,), |row| row.get(0))
+pub(super) fn bytes_of(db: &dyn Database, tenant: &str) -> io::Result<u64> {
+    let sql = "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM \
+               (SELECT bytes FROM objects WHERE tenant = ?1 UNION ALL \
+               SELECT bytes FROM uploads WHERE tenant = ?1 AND complete = 0) AS had";
+    db.value(sql, &values![tenant])
 }
 
 /// Adds an object, unless its tenant has it.
-pub(super) fn add_object(db: &Connection, new: &Object) -> rusqlite::Result<()> {
-    let sql = "INSERT OR IGNORE INTO objects (tenant, digest, collection, bytes, created, about) \
-               VALUES (?1, ?2, ?3, ?4, ?5, ?6)";
+pub(super) fn add_object(db: &dyn Database, new: &Object) -> io::Result<()> {
+    let sql = "INSERT INTO objects (tenant, digest, collection, bytes, created, about) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6) ON CONFLICT DO NOTHING";
     let Object { tenant, digest, collection, bytes, created, about } = new;
-    db.execute(sql, (tenant, digest, collection, bytes, created, about.to_string())).map(|_| ())
+    let values = values![tenant, digest, *collection, bytes, created, about.to_string()];
+    db.execute(sql, &values).map(|_| ())
 }
 
 impl Records {
@@ -124,7 +132,7 @@ impl Records {
     /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
     pub fn object(&self, tenant: &str, digest: &str) -> Result<Option<Object>> {
         let sql = "SELECT * FROM objects WHERE tenant = ?1 AND digest = ?2";
-        self.read(|db| db.query_row(sql, (tenant, digest), object).optional())
+        self.read(|db| db.find(sql, &values![tenant, digest], object))
     }
 
     /// What the tenant has in a collection, the oldest first.
@@ -134,7 +142,17 @@ impl Records {
     pub fn objects(&self, tenant: &str, collection: Collection) -> Result<Vec<Object>> {
         let sql = "SELECT * FROM objects WHERE tenant = ?1 AND collection = ?2 \
                    ORDER BY created, digest";
-        self.read(|db| db.prepare(sql)?.query_map((tenant, collection), object)?.collect())
+        self.read(|db| db.all(sql, &values![tenant, collection], object))
+    }
+
+    /// What all tenants have, as their names and digests.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn all_objects(&self) -> Result<HashSet<(String, String)>> {
+        let read = |row: &Row| Ok((row.get("tenant")?, row.get("digest")?));
+        let found = self.read(|db| db.all("SELECT tenant, digest FROM objects", &[], read))?;
+        Ok(found.into_iter().collect())
     }
 
     /// Forgets an object.
@@ -143,9 +161,10 @@ impl Records {
     /// As all.
     pub fn remove_object(&self, tenant: &str, digest: &str) -> Result<()> {
         self.write(|db| {
-            db.execute("DELETE FROM uploads WHERE tenant = ?1 AND digest = ?2", (tenant, digest))?;
+            let named = values![tenant, digest];
+            db.execute("DELETE FROM uploads WHERE tenant = ?1 AND digest = ?2", &named)?;
             let sql = "DELETE FROM objects WHERE tenant = ?1 AND digest = ?2 RETURNING collection";
-            let gone = db.query_row(sql, (tenant, digest), |row| row.get(0)).optional()?;
+            let gone = db.find(sql, &named, Row::first)?;
             gone.map_or(Ok(()), |collection: Collection| {
                 let (collection, object) = (collection.name(), digest);
                 note(db, &Event::ObjectDeleted { tenant, collection, object })
@@ -173,11 +192,13 @@ impl Records {
                 return Ok(false);
             }
             let sql = "INSERT INTO uploads \
-                       (id, tenant, collection, digest, bytes, received, complete, touched) \
-                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
-            let Upload { id, tenant, collection, digest, bytes, received, complete, touched } = new;
-            let values = (id, tenant, collection, digest, bytes, received, complete, touched);
-            db.execute(sql, values).map(|_| true)
+                       (id, tenant, server, collection, digest, bytes, received, complete, touched) \
+                       VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+            let Upload { id, tenant, server, collection, digest, .. } = new;
+            let Upload { bytes, received, complete, touched, .. } = new;
+            let mut values = values![id, tenant, server, *collection, digest].to_vec();
+            values.extend(values![bytes, received, *complete, touched]);
+            db.execute(sql, &values).map(|_| true)
         })
     }
 
@@ -187,16 +208,17 @@ impl Records {
     /// As all.
     pub fn upload(&self, tenant: &str, id: &str) -> Result<Option<Upload>> {
         let sql = "SELECT * FROM uploads WHERE tenant = ?1 AND id = ?2";
-        self.read(|db| db.query_row(sql, (tenant, id), upload).optional())
+        self.read(|db| db.find(sql, &values![tenant, id], upload))
     }
 
-    /// The upload that a tenant has begun of this digest and has not finished.
+    /// The upload that a tenant has begun of this digest at a server and has not finished.
     ///
     /// # Errors
     /// As all.
-    pub fn upload_of(&self, tenant: &str, digest: &str) -> Result<Option<Upload>> {
-        let sql = "SELECT * FROM uploads WHERE tenant = ?1 AND digest = ?2 AND NOT complete";
-        self.read(|db| db.query_row(sql, (tenant, digest), upload).optional())
+    pub fn upload_of(&self, tenant: &str, digest: &str, server: &str) -> Result<Option<Upload>> {
+        let sql = "SELECT * FROM uploads \
+                   WHERE tenant = ?1 AND digest = ?2 AND complete = 0 AND server = ?3";
+        self.read(|db| db.find(sql, &values![tenant, digest, server], upload))
     }
 
     /// So many bytes of an upload are on the disk.
@@ -205,7 +227,7 @@ impl Records {
     /// As all.
     pub fn received(&self, id: &str, received: u64, now: Seconds) -> Result<()> {
         let sql = "UPDATE uploads SET received = ?2, touched = ?3 WHERE id = ?1";
-        self.write(|db| db.execute(sql, (id, received, now)).map(|_| ()))
+        self.write(|db| db.execute(sql, &values![id, received, now]).map(|_| ()))
     }
 
     /// An upload is an object now.
@@ -218,7 +240,7 @@ impl Records {
             let Object { tenant, digest: object, bytes, created, .. } = new;
             let sql = "UPDATE uploads SET complete = 1, received = bytes, touched = ?2 \
                        WHERE id = ?1";
-            db.execute(sql, (id, created))?;
+            db.execute(sql, &values![id, created])?;
             let (collection, bytes) = (new.collection.name(), *bytes);
             note(db, &Event::UploadCompleted { tenant, collection, object, bytes })
         })
@@ -229,27 +251,30 @@ impl Records {
     /// # Errors
     /// As all.
     pub fn remove_upload(&self, id: &str) -> Result<()> {
-        self.write(|db| db.execute("DELETE FROM uploads WHERE id = ?1", (id,)).map(|_| ()))
+        let sql = "DELETE FROM uploads WHERE id = ?1";
+        self.write(|db| db.execute(sql, &values![id]).map(|_| ()))
     }
 
-    /// Uploads of which nothing came since `before`.
+    /// Uploads at a server of which nothing came since `before`.
     ///
     /// # Errors
     /// As all.
-    pub fn stale_uploads(&self, before: Seconds) -> Result<Vec<Upload>> {
-        let sql = "SELECT * FROM uploads WHERE touched < ?1";
-        self.read(|db| db.prepare(sql)?.query_map((before,), upload)?.collect())
+    pub fn stale_uploads(&self, server: &str, before: Seconds) -> Result<Vec<Upload>> {
+        let sql = "SELECT * FROM uploads WHERE server = ?1 AND touched < ?2 ORDER BY touched, id";
+        self.read(|db| db.all(sql, &values![server, before], upload))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::testing::places;
 
     fn upload(id: &str, tenant: &str, bytes: u64) -> Upload {
         Upload {
             id: id.into(),
             tenant: tenant.into(),
+            server: "one".into(),
             collection: Collection::Keys,
             digest: format!("digest of {id}"),
             bytes,
@@ -262,38 +287,43 @@ mod tests {
     /// What is promised counts as what is there, once, and frees its room when it is gone.
     #[test]
     fn bytes_of_a_tenant_are_counted_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let records = Records::open(&folder.path().join("records")).unwrap();
-        let first = upload("1", "a", 60);
-        assert!(records.begin_upload(&first, 100).unwrap());
-        assert!(!records.begin_upload(&upload("2", "a", 41), 100).unwrap());
-        assert!(records.begin_upload(&upload("3", "b", 41), 100).unwrap());
-        assert!(records.begin_upload(&upload("4", "a", 40), 100).unwrap());
-        assert_eq!(records.bytes_of("a").unwrap(), 100);
-        assert_eq!(records.upload("b", "1").unwrap(), None);
-        records.received("1", 33, 20).unwrap();
-        let found = records.upload_of("a", &first.digest).unwrap().unwrap();
-        assert_eq!((found.received, found.touched), (33, 20));
-        let object = Object {
-            tenant: "a".into(),
-            digest: first.digest.clone(),
-            collection: Collection::Keys,
-            bytes: 60,
-            created: 30,
-            about: serde_json::json!({ "job": "stats:1x1" }),
-        };
-        records.complete_upload("1", &object).unwrap();
-        assert_eq!(records.bytes_of("a").unwrap(), 100);
-        let done = records.upload("a", "1").unwrap().unwrap();
-        assert!(done.complete && done.received == 60);
-        assert_eq!(records.upload_of("a", &first.digest).unwrap(), None);
-        assert_eq!(records.object("a", &first.digest).unwrap().as_ref(), Some(&object));
-        assert_eq!(records.object("b", &first.digest).unwrap(), None);
-        assert_eq!(records.objects("a", Collection::Keys).unwrap(), [object]);
-        assert!(records.objects("a", Collection::Tables).unwrap().is_empty());
-        let stale: Vec<_> = records.stale_uploads(20).unwrap().into_iter().map(|u| u.id).collect();
-        assert_eq!(stale, ["3", "4"]);
-        records.remove_object("a", &first.digest).unwrap();
-        assert_eq!((records.bytes_of("a").unwrap(), records.upload("a", "1").unwrap()), (40, None));
+        for place in places() {
+            let records = place.open();
+            let first = upload("1", "a", 60);
+            assert!(records.begin_upload(&first, 100).unwrap());
+            assert!(!records.begin_upload(&upload("2", "a", 41), 100).unwrap());
+            assert!(records.begin_upload(&upload("3", "b", 41), 100).unwrap());
+            assert!(records.begin_upload(&upload("4", "a", 40), 100).unwrap());
+            assert_eq!(records.bytes_of("a").unwrap(), 100);
+            assert_eq!(records.upload("b", "1").unwrap(), None);
+            records.received("1", 33, 20).unwrap();
+            let found = records.upload_of("a", &first.digest, "one").unwrap().unwrap();
+            assert_eq!((found.received, found.touched), (33, 20));
+            let object = Object {
+                tenant: "a".into(),
+                digest: first.digest.clone(),
+                collection: Collection::Keys,
+                bytes: 60,
+                created: 30,
+                about: serde_json::json!({ "job": "stats:1x1" }),
+            };
+            records.complete_upload("1", &object).unwrap();
+            assert_eq!(records.bytes_of("a").unwrap(), 100);
+            let done = records.upload("a", "1").unwrap().unwrap();
+            assert!(done.complete && done.received == 60);
+            assert_eq!(records.upload_of("a", &first.digest, "one").unwrap(), None);
+            assert_eq!(records.object("a", &first.digest).unwrap().as_ref(), Some(&object));
+            assert_eq!(records.object("b", &first.digest).unwrap(), None);
+            assert_eq!(records.objects("a", Collection::Keys).unwrap(), [object]);
+            assert!(records.objects("a", Collection::Tables).unwrap().is_empty());
+            let stale: Vec<_> =
+                records.stale_uploads("one", 20).unwrap().into_iter().map(|u| u.id).collect();
+            assert_eq!(stale, ["3", "4"]);
+            records.remove_object("a", &first.digest).unwrap();
+            assert_eq!(
+                (records.bytes_of("a").unwrap(), records.upload("a", "1").unwrap()),
+                (40, None)
+            );
+        }
     }
 }

@@ -1,8 +1,12 @@
 //! What jobs of tenants take of processors.
 
-use super::{Records, objects::bytes_of};
+use super::{
+    Records,
+    database::{Database, Row, values},
+    objects::bytes_of,
+};
 use crate::clock::{SECONDS_A_DAY, Seconds};
-use rusqlite::Connection;
+use std::io;
 use sudare_roles::error::Result;
 
 /// Seconds of processors that the jobs of a tenant may take; any number if there is none.
@@ -44,21 +48,20 @@ fn day(now: Seconds) -> i64 {
 }
 
 /// Seconds of processors that the jobs of a tenant have taken, since midnight and in all.
-fn cpu_seconds(db: &Connection, tenant: &str, now: Seconds) -> rusqlite::Result<[f64; 2]> {
-    let sql = "SELECT ifnull(sum(cpu_ms) FILTER (WHERE day = ?2), 0), ifnull(sum(cpu_ms), 0) \
-               FROM usage WHERE tenant = ?1";
-    db.query_row(sql, (tenant, day(now)), |row| {
-        Ok([row.get::<_, u64>(0)? as f64 / 1e3, row.get::<_, u64>(1)? as f64 / 1e3])
-    })
+fn cpu_seconds(db: &dyn Database, tenant: &str, now: Seconds) -> io::Result<[f64; 2]> {
+    let sum = "SELECT CAST(coalesce(sum(cpu_ms), 0) AS BIGINT) FROM usage WHERE tenant = ?1";
+    let today = db.value::<u64>(&format!("{sum} AND day = ?2"), &values![tenant, day(now)])?;
+    let all = db.value::<u64>(sum, &values![tenant])?;
+    Ok([today, all].map(|milliseconds| milliseconds as f64 / 1e3))
 }
 
 /// Jobs of a tenant that wait or run.
-pub(super) fn under_way(db: &Connection, tenant: &str) -> rusqlite::Result<u64> {
+pub(super) fn under_way(db: &dyn Database, tenant: &str) -> io::Result<u64> {
     let sql = "SELECT count(*) FROM jobs WHERE tenant = ?1 AND state IN ('queued', 'running')";
-    db.query_row(sql, (tenant,), |row| row.get(0))
+    db.value(sql, &values![tenant])
 }
 
-fn usage(db: &Connection, tenant: String, now: Seconds) -> rusqlite::Result<Usage> {
+fn usage(db: &dyn Database, tenant: String, now: Seconds) -> io::Result<Usage> {
     let bytes = bytes_of(db, &tenant)?;
     let jobs = under_way(db, &tenant)?;
     let [cpu_seconds_today, cpu_seconds] = cpu_seconds(db, &tenant, now)?;
@@ -67,19 +70,19 @@ fn usage(db: &Connection, tenant: String, now: Seconds) -> rusqlite::Result<Usag
 
 /// The limit that jobs would exceed which take so much more; what is under way counts as it was predicted.
 pub(super) fn exceeded(
-    db: &Connection,
+    db: &dyn Database,
     tenant: &str,
     more: f64,
     limits: &CpuLimits,
     now: Seconds,
-) -> rusqlite::Result<Option<CpuPeriod>> {
+) -> io::Result<Option<CpuPeriod>> {
     if *limits == CpuLimits::default() {
         return Ok(None);
     }
     let [today, all] = cpu_seconds(db, tenant, now)?;
-    let sql = "SELECT ifnull(sum(cpu_seconds), 0.0) FROM jobs \
+    let sql = "SELECT coalesce(sum(cpu_seconds), 0.0) FROM jobs \
                WHERE tenant = ?1 AND state IN ('queued', 'running')";
-    let under_way: f64 = db.query_row(sql, (tenant,), |row| row.get(0))?;
+    let under_way: f64 = db.value(sql, &values![tenant])?;
     let exceeds =
         |used: f64, most: Option<f64>| most.is_some_and(|most| used + under_way + more > most);
     Ok(if exceeds(all, limits.total_seconds) {
@@ -91,14 +94,14 @@ pub(super) fn exceeded(
 
 /// Jobs of a tenant took so many milliseconds of processors more.
 pub(super) fn add_cpu(
-    db: &Connection,
+    db: &dyn Database,
     tenant: &str,
     now: Seconds,
     milliseconds: u64,
-) -> rusqlite::Result<()> {
+) -> io::Result<()> {
     let sql = "INSERT INTO usage (tenant, day, cpu_ms) VALUES (?1, ?2, ?3) \
-               ON CONFLICT DO UPDATE SET cpu_ms = cpu_ms + excluded.cpu_ms";
-    db.execute(sql, (tenant, day(now), milliseconds)).map(|_| ())
+               ON CONFLICT (tenant, day) DO UPDATE SET cpu_ms = usage.cpu_ms + excluded.cpu_ms";
+    db.execute(sql, &values![tenant, day(now), milliseconds]).map(|_| ())
 }
 
 impl Records {
@@ -126,8 +129,8 @@ impl Records {
         let sql = "SELECT tenant FROM usage UNION SELECT tenant FROM objects \
                    UNION SELECT tenant FROM jobs UNION SELECT tenant FROM uploads ORDER BY tenant";
         self.read(|db| {
-            let tenants = db.prepare(sql)?.query_map((), |row| row.get(0))?.collect::<Vec<_>>();
-            tenants.into_iter().map(|tenant| usage(db, tenant?, now)).collect()
+            let tenants = db.all(sql, &[], Row::first)?;
+            tenants.into_iter().map(|tenant| usage(db, tenant, now)).collect()
         })
     }
 }
@@ -135,35 +138,37 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::records::testing::places;
 
     /// A limit is reached by what was used and what is under way, and a new day begins anew.
     #[test]
     fn processors_are_counted_by_day_and_tenant() {
-        let folder = tempfile::tempdir().unwrap();
-        let records = Records::open(&folder.path().join("records")).unwrap();
-        let noon = 20_000 * SECONDS_A_DAY + 43_200;
-        for milliseconds in [1500, 500] {
-            records.use_cpu("a", noon, milliseconds).unwrap();
-        }
-        records.use_cpu("a", noon - SECONDS_A_DAY, 3000).unwrap();
-        records.use_cpu("b", noon, 100).unwrap();
-        let found = records.usage("a", noon).unwrap();
-        assert_eq!((found.cpu_seconds_today, found.cpu_seconds), (2.0, 5.0));
-        let tomorrow = records.usage_of_all(noon + 43_200).unwrap();
-        let today: Vec<f64> = tomorrow.iter().map(|found| found.cpu_seconds_today).collect();
-        assert_eq!((tomorrow.len(), today), (2, vec![0.0, 0.0]));
-        assert_eq!(records.usage("c", noon).unwrap().cpu_seconds, 0.0);
+        for place in places() {
+            let records = place.open();
+            let noon = 20_000 * SECONDS_A_DAY + 43_200;
+            for milliseconds in [1500, 500] {
+                records.use_cpu("a", noon, milliseconds).unwrap();
+            }
+            records.use_cpu("a", noon - SECONDS_A_DAY, 3000).unwrap();
+            records.use_cpu("b", noon, 100).unwrap();
+            let found = records.usage("a", noon).unwrap();
+            assert_eq!((found.cpu_seconds_today, found.cpu_seconds), (2.0, 5.0));
+            let tomorrow = records.usage_of_all(noon + 43_200).unwrap();
+            let today: Vec<f64> = tomorrow.iter().map(|found| found.cpu_seconds_today).collect();
+            assert_eq!((tomorrow.len(), today), (2, vec![0.0, 0.0]));
+            assert_eq!(records.usage("c", noon).unwrap().cpu_seconds, 0.0);
 
-        let exceeded = |more, daily_seconds, total_seconds, now| {
-            let limits = CpuLimits { daily_seconds, total_seconds };
-            records.write(|db| exceeded(db, "a", more, &limits, now)).unwrap()
-        };
-        assert_eq!(exceeded(1e9, None, None, noon), None);
-        assert_eq!(exceeded(1.0, Some(3.0), None, noon), None);
-        assert_eq!(exceeded(1.1, Some(3.0), None, noon), Some(CpuPeriod::Day));
-        assert_eq!(exceeded(3.0, Some(3.0), None, noon + 43_200), None);
-        assert_eq!(exceeded(1.0, None, Some(6.0), noon), None);
-        assert_eq!(exceeded(1.1, None, Some(6.0), noon + 43_200), Some(CpuPeriod::Total));
-        assert_eq!(exceeded(1.1, Some(2.0), Some(6.0), noon), Some(CpuPeriod::Total));
+            let exceeded = |more, daily_seconds, total_seconds, now| {
+                let limits = CpuLimits { daily_seconds, total_seconds };
+                records.write(|db| exceeded(db, "a", more, &limits, now)).unwrap()
+            };
+            assert_eq!(exceeded(1e9, None, None, noon), None);
+            assert_eq!(exceeded(1.0, Some(3.0), None, noon), None);
+            assert_eq!(exceeded(1.1, Some(3.0), None, noon), Some(CpuPeriod::Day));
+            assert_eq!(exceeded(3.0, Some(3.0), None, noon + 43_200), None);
+            assert_eq!(exceeded(1.0, None, Some(6.0), noon), None);
+            assert_eq!(exceeded(1.1, None, Some(6.0), noon + 43_200), Some(CpuPeriod::Total));
+            assert_eq!(exceeded(1.1, Some(2.0), Some(6.0), noon), Some(CpuPeriod::Total));
+        }
     }
 }

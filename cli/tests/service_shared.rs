@@ -1,0 +1,321 @@
+//! Servers that share what they have: objects in a store, and records in a database.
+//!
+//! Those with a database are run by `make test-stores`, which starts a server of PostgreSQL and names it in
+//! `SUDARE_TEST_POSTGRES`; a store of objects is a folder unless `SUDARE_TEST_OBJECTS` names another.
+#![cfg(unix)]
+#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
+
+mod common;
+#[path = "common/service.rs"]
+mod service;
+
+use common::{LBW, Run, sudare_at};
+use serde_json::{Value, json};
+use service::{Service, children, signal};
+use std::{
+    env, fs,
+    path::Path,
+    process::Command,
+    sync::OnceLock,
+    time::{Duration, Instant},
+};
+use tempfile::TempDir;
+
+/// Keys and a table for a training, and what the command computes of them.
+fn origin() -> &'static Path {
+    static ORIGIN: OnceLock<TempDir> = OnceLock::new();
+    let folder = ORIGIN.get_or_init(|| {
+        let folder = tempfile::tempdir().unwrap();
+        let at = folder.path();
+        sudare_at(at, "keygen --params auto --for train:189x9 --iterations 4 --out keys").ok();
+        let encrypt = format!("encrypt --public keys/public.key --data {LBW} --target y");
+        sudare_at(at, &format!("{encrypt} -o table.ct")).ok();
+        let files = "--evaluation-key keys/evaluation.key -i table.ct --history";
+        sudare_at(at, &format!("train {files} -o local.ct")).ok();
+        folder
+    });
+    folder.path()
+}
+
+fn digest(name: &str) -> String {
+    blake3::hash(&fs::read(origin().join(name)).unwrap()).to_string()
+}
+
+fn upload(service: &Service, token: &str) {
+    service.remote(origin(), token, "upload keys/evaluation.key table.ct").ok();
+}
+
+/// Asks for the training by this name for repetitions; returns its own.
+fn submit(service: &Service, token: &str, name: &str) -> String {
+    let (keys, table) = (digest("keys/evaluation.key"), digest("table.ct"));
+    let request = json!({ "kind": "train", "keys": keys, "tables": [table], "history": true });
+    let job = service.submit(token, name, &request);
+    assert_eq!(job.status, 202, "{job:?}");
+    job.json()["id"].as_str().unwrap().to_owned()
+}
+
+/// Waits until a job is done, and checks that its result is that of the command.
+fn expect_result(service: &Service, token: &str, id: &str) {
+    let ended = |job: &Value| job["state"] != "queued" && job["state"] != "running";
+    let job = service.until(token, id, ended);
+    assert_eq!((&job["state"], &job["error"]), (&"done".into(), &Value::Null));
+    assert_eq!(job["result"], digest("local.ct"));
+    service.remote(origin(), token, &format!("wait {id} --force -o {id}.ct")).ok();
+    let (found, wanted) =
+        (fs::read(origin().join(format!("{id}.ct"))), fs::read(origin().join("local.ct")));
+    assert_eq!(found.unwrap(), wanted.unwrap());
+}
+
+/// A store of objects, empty.
+struct Store {
+    url: String,
+    folder: Option<TempDir>,
+}
+
+impl Store {
+    fn new() -> Self {
+        match env::var("SUDARE_TEST_OBJECTS") {
+            Ok(url) => {
+                let random = tempfile::tempdir().unwrap();
+                let name = random.path().file_name().unwrap().to_str().unwrap().replace('.', "");
+                Self { url: format!("{url}/{name}"), folder: None }
+            }
+            Err(_) => {
+                let folder = tempfile::tempdir().unwrap();
+                let url = format!("file://{}", folder.path().display());
+                Self { url, folder: Some(folder) }
+            }
+        }
+    }
+
+    /// Files of a store that is a folder, whose names begin with this one.
+    fn names(&self, start: &str) -> Vec<String> {
+        let Some(folder) = &self.folder else { return Vec::new() };
+        let (mut names, mut folders) = (Vec::new(), vec![folder.path().join(start)]);
+        while let Some(next) = folders.pop() {
+            for entry in fs::read_dir(next).into_iter().flatten().flatten() {
+                if entry.path().is_dir() {
+                    folders.push(entry.path());
+                } else {
+                    names.push(entry.file_name().into_string().unwrap());
+                }
+            }
+        }
+        names.sort();
+        names
+    }
+}
+
+/// What a store has outlives the copies of a server, and what is removed is gone from both.
+#[test]
+fn a_store_has_what_a_lost_folder_had() {
+    let store = Store::new();
+    let mut service = Service::start(&["--objects", &store.url]);
+    let token = service.token("clinic");
+    upload(&service, &token);
+    let id = submit(&service, &token, "first");
+    service.until(&token, &id, |job| job["progress"]["done"].as_u64() >= Some(1));
+    service.process.kill().unwrap();
+    service.process.wait().unwrap();
+    for lost in ["objects", "jobs"] {
+        fs::remove_dir_all(service.folder.join(lost)).unwrap();
+    }
+    service.kill_and_restart();
+    let job = service.get(&format!("/v1/jobs/{id}"), &token).json();
+    assert!(job["progress"]["done"].as_u64() >= Some(1), "{job}");
+    expect_result(&service, &token, &id);
+    if store.folder.is_some() {
+        let mut wanted = ["keys/evaluation.key", "table.ct", "local.ct"].map(digest);
+        wanted.sort();
+        assert_eq!(store.names("objects"), wanted);
+        assert_eq!(store.names("jobs"), [""; 0]);
+    }
+    // One that was altered there is not taken for what it was.
+    if let Some(folder) = &store.folder {
+        let path = folder.path().join("objects/clinic").join(digest("local.ct"));
+        let mut bytes = fs::read(&path).unwrap();
+        bytes[100] ^= 1;
+        fs::write(&path, bytes).unwrap();
+        fs::remove_file(service.folder.join("objects/clinic").join(digest("local.ct"))).unwrap();
+        let refused = service.get(&format!("/v1/results/{}", digest("local.ct")), &token);
+        assert_eq!(refused.status, 500, "{refused:?}");
+    }
+    let gone =
+        service.send(&format!("DELETE /v1/tables/{}", digest("table.ct")), &token, "", 0, b"");
+    assert_eq!(gone.status, 204, "{gone:?}");
+    assert!(!store.names("objects").contains(&digest("table.ct")));
+    assert!(!service.folder.join("objects/clinic").join(digest("table.ct")).exists());
+}
+
+/// Servers with the same database, store and key.
+struct Servers {
+    store: Store,
+    key: TempDir,
+    database: String,
+}
+
+impl Servers {
+    fn new() -> Self {
+        let server = env::var("SUDARE_TEST_POSTGRES").unwrap();
+        let key = tempfile::tempdir().unwrap();
+        let name = key.path().file_name().unwrap().to_str().unwrap();
+        let schema = name.replace('.', "t").to_lowercase();
+        let made = Command::new("psql")
+            .args([&server, "--quiet", "--command", &format!("CREATE SCHEMA {schema}")])
+            .status();
+        assert!(made.unwrap().success());
+        let database = format!("{server}?options=-csearch_path%3D{schema}");
+        Self { store: Store::new(), key, database }
+    }
+
+    fn start(&self, jobs: &str) -> Service {
+        let key = self.key.path().join("server.key");
+        let (key, objects) = (key.to_str().unwrap(), &self.store.url);
+        let database = &self.database;
+        Service::start(&[
+            "--jobs",
+            jobs,
+            "--lease",
+            "3",
+            "--key",
+            key,
+            "--objects",
+            objects,
+            "--database",
+            database,
+        ])
+    }
+
+    fn check_log(&self, service: &Service) {
+        let folder = service.folder.display();
+        sudare_at(
+            Path::new("."),
+            &format!("serve audit --folder {folder} --database {}", self.database),
+        )
+        .ok();
+    }
+}
+
+/// A server is lost in the middle of a training, and another one goes on from its last state.
+#[test]
+#[ignore = "takes a server of PostgreSQL: make test-stores"]
+fn a_lost_server_is_taken_over() {
+    let servers = Servers::new();
+    let mut first = servers.start("1");
+    let second = servers.start("0");
+    // What one knows the others know.
+    let token = first.token("clinic");
+    upload(&first, &token);
+    let id = submit(&second, &token, "x");
+    assert_eq!(submit(&first, &token, "x"), id);
+    // Who follows at one server hears of what the other one does.
+    let followed = std::thread::scope(|scope| {
+        let following = scope.spawn(|| second.get(&format!("/v1/jobs/{id}/events"), &token));
+        first.until(&token, &id, |job| job["progress"]["done"].as_u64() >= Some(1));
+        first.process.kill().unwrap();
+        first.process.wait().unwrap();
+        let begun = Instant::now();
+        let third = servers.start("1");
+        let steps =
+            second.get(&format!("/v1/jobs/{id}"), &token).json()["progress"]["done"].as_u64();
+        second.until(&token, &id, |job| {
+            assert!(job["progress"]["done"].as_u64() >= steps, "{job}");
+            job["progress"]["done"].as_u64() > steps || job["state"] == "done"
+        });
+        assert!(begun.elapsed() < Duration::from_secs(60));
+        expect_result(&second, &token, &id);
+        expect_result(&third, &token, &id);
+        servers.check_log(&third);
+        following.join().unwrap()
+    });
+    let text = String::from_utf8(followed.body).unwrap();
+    assert!(text.contains("\"state\":\"done\""), "{text}");
+    servers.check_log(&second);
+    let log = fs::read_to_string(second.folder.join("audit/audit-0000000000000001.jsonl")).unwrap();
+    let count = |event: &str| log.matches(&format!("\"event\":\"{event}\"")).count();
+    assert_eq!(
+        ["server-started", "job-started", "lease-expired", "job-ended"].map(count),
+        [3, 2, 1, 1]
+    );
+    // The first goes on where it was, and has the log that it missed.
+    first.kill_and_restart();
+    servers.check_log(&first);
+    expect_result(&first, &token, &id);
+}
+
+/// A job is cancelled at a server that does not work on it: the process at the other one is gone.
+#[test]
+#[ignore = "takes a server of PostgreSQL: make test-stores"]
+fn jobs_of_other_servers_are_cancelled() {
+    let servers = Servers::new();
+    let (first, second) = (servers.start("1"), servers.start("0"));
+    let token = second.token("clinic");
+    upload(&first, &token);
+    let id = submit(&second, &token, "x");
+    first.until(&token, &id, |job| job["progress"]["done"].as_u64() >= Some(1));
+    let gone = second.send(&format!("DELETE /v1/jobs/{id}"), &token, "", 0, b"");
+    assert_eq!(gone.status, 200, "{gone:?}");
+    let begun = Instant::now();
+    while !children(&first.process).is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(3));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let job = first.get(&format!("/v1/jobs/{id}"), &token).json();
+    assert_eq!(job["state"], "cancelled");
+    assert_eq!(servers.store.names("jobs"), [""; 0]);
+    // An upload that one has begun is begun anew at the other.
+    let begun = first.begin("tables", &token, &"0".repeat(64), 100);
+    let place = begun.header("location").unwrap();
+    assert_eq!(first.offset(place, &token), Some(0));
+    assert_eq!(second.offset(place, &token), None);
+}
+
+/// A server that stood still for longer than its leases last finds its job taken, and ends what it does.
+#[test]
+#[ignore = "takes a server of PostgreSQL: make test-stores"]
+fn a_server_that_stood_still_leaves_its_job() {
+    let servers = Servers::new();
+    let first = servers.start("1");
+    let token = first.token("clinic");
+    upload(&first, &token);
+    let id = submit(&first, &token, "x");
+    first.until(&token, &id, |job| job["progress"]["done"].as_u64() >= Some(1));
+    let stopped: Vec<u32> =
+        children(&first.process).into_iter().chain([first.process.id()]).collect();
+    stopped.iter().for_each(|&process| signal("STOP", process));
+    let second = servers.start("1");
+    second.until(&token, &id, |job| job["state"] == "running" && job["started"].is_u64());
+    let taken = |job: &Value| job["state"] == "done" || job["progress"]["done"].as_u64() >= Some(2);
+    second.until(&token, &id, taken);
+    stopped.iter().for_each(|&process| signal("CONT", process));
+    expect_result(&second, &token, &id);
+    let begun = Instant::now();
+    while !children(&first.process).is_empty() {
+        assert!(begun.elapsed() < Duration::from_secs(10));
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    expect_result(&first, &token, &id);
+    servers.check_log(&first);
+}
+
+/// What is shared in part is refused, and so is what is no address, without its password.
+#[test]
+fn addresses_are_checked() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = |options: &str| {
+        let line = format!("serve --folder store --listen 127.0.0.1:0 {options}");
+        let Run { status, stderr, .. } = sudare_at(folder.path(), &line);
+        assert_ne!(status, Some(0), "{options}");
+        stderr
+    };
+    let refused = serve("--database postgresql://a:secret@127.0.0.1:1/b");
+    assert!(refused.contains("--objects") && !refused.contains("secret"), "{refused}");
+    let refused = serve("--objects file:///tmp --database postgresql://a:secret@127.0.0.1:1/b");
+    assert!(refused.contains("the database") && !refused.contains("secret"), "{refused}");
+    let refused = serve("--objects file:///tmp --database postgresql://a:secret@[b/c");
+    assert!(!refused.contains("secret"), "{refused}");
+    for objects in ["nowhere", "file:///missing/folder", "ftp://a/b"] {
+        let refused = serve(&format!("--objects {objects}"));
+        assert!(refused.contains(objects.trim_start_matches("file://")), "{refused}");
+    }
+}
