@@ -104,10 +104,13 @@ test-full:
 	$(SUDARE) selftest
 	$(MAKE) test-python TESTS="-m 'slow or not slow'"
 
-## make test-service every test of the service: killed, cut and misused; minutes
+## make test-service every test of the service: killed, cut and misused; with its records in a file, and in
+##                   a database beside a store of objects (postgresql of Debian); minutes
+SERVICE := cargo test --locked --package sudare-cli --test service --test service_accounts --test service_workers
 test-service:
 	cargo test --locked --package sudare-server
-	cargo test --locked --package sudare-cli --test service --test service_accounts --test service_workers -- --include-ignored
+	$(SERVICE) -- --include-ignored
+	scripts/with_postgres.sh $(SERVICE) --test service_shared -- --include-ignored
 
 ## make test-stores  tests of servers that share a database and a store of objects, beside a server of
 ##                   PostgreSQL that it starts (postgresql of Debian)

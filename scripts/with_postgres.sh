@@ -22,6 +22,6 @@ cd "$folder"
   || { cat "$folder/log" >&2; exit 1; }
 port=$((20000 + RANDOM % 20000))
 "${as[@]}" "$bin/pg_ctl" --pgdata "$folder/data" --silent --wait --log "$folder/server.log" \
-  --options "-c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories=$folder" start
+  --options "-c fsync=off -c listen_addresses=127.0.0.1 -c port=$port -c unix_socket_directories=$folder" start
 cd - >/dev/null
 SUDARE_TEST_POSTGRES=postgresql://sudare@127.0.0.1:$port/postgres "$@"

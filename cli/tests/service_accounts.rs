@@ -162,10 +162,10 @@ fn what_matters_is_in_the_audit_log() {
     let result = done["digest"].as_str().unwrap();
     service.remote(at, &token, &format!("remove results {result}")).ok();
     let folder = service.folder.display().to_string();
-    run(&format!("serve token revoke --folder {folder} --tenant clinic")).ok();
+    run(&format!("serve token revoke {} --tenant clinic", service.place())).ok();
 
     let audit = |options: &str| run(&format!("serve audit {options} --json"));
-    let whole = audit(&format!("--folder {folder}")).json();
+    let whole = audit(&service.place()).json();
     let (all, text) = events(&service);
     // What repeats is added up once a minute, which may have passed.
     let mut seen = std::collections::HashSet::new();
@@ -222,16 +222,17 @@ fn altered_logs_are_found_out(service: &mut Service, copy: &str, events: usize) 
     let text = fs::read_to_string(&file).unwrap();
     fs::write(&file, text.replacen("secret-key-refused", "secret-key-received", 1)).unwrap();
     let line = "audit-0000000000000001.jsonl is no unbroken audit log: of line 1";
-    for options in [format!("--folder {folder}"), copy.to_owned()] {
+    for options in [service.place(), copy.to_owned()] {
         assert!(audit(&options).mistake(&[line]).stderr.contains("Parse"));
     }
     // And who alters its end cannot have the server go on from there.
     fs::write(&file, [&text[..text.len() - 10], "0123456\"}\n"].concat()).unwrap();
-    let line = format!("serve --folder {folder} --listen 127.0.0.1:0");
+    let shared = service.option("--objects");
+    let line = format!("serve {} {shared} --listen 127.0.0.1:0", service.place());
     run(&line).mistake(&["of its last line its digest is not that of its bytes; move the folder"]);
     fs::rename(service.folder.join("audit"), service.folder.join("evidence")).unwrap();
     service.kill_and_restart();
-    let whole = audit(&format!("--folder {folder}")).json();
+    let whole = audit(&service.place()).json();
     assert_eq!((&whole["first"], &whole["last"]), (&1.into(), &(events + 1).into()));
 }
 
@@ -259,7 +260,7 @@ fn killed_servers_leave_whole_logs() {
         deleted += usize::from(answer.is_ok_and(|status| status == 204));
         killer.join().unwrap();
         service.kill_and_restart();
-        let line = format!("serve audit --folder {} --json", service.folder.display());
+        let line = format!("serve audit {} --json", service.place());
         assert_eq!(run(&line).json()["pending"], 0);
         let (found, _) = events(&service);
         let count = found.iter().filter(|event| event["event"] == "object-deleted").count();

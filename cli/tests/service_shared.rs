@@ -11,11 +11,10 @@ mod service;
 
 use common::{LBW, Run, sudare_at};
 use serde_json::{Value, json};
-use service::{Service, children, signal};
+use service::{Service, children, new_database, signal};
 use std::{
     env, fs,
     path::Path,
-    process::Command,
     sync::OnceLock,
     time::{Duration, Instant},
 };
@@ -158,13 +157,7 @@ impl Servers {
     fn new() -> Self {
         let server = env::var("SUDARE_TEST_POSTGRES").unwrap();
         let key = tempfile::tempdir().unwrap();
-        let name = key.path().file_name().unwrap().to_str().unwrap();
-        let schema = name.replace('.', "t").to_lowercase();
-        let made = Command::new("psql")
-            .args([&server, "--quiet", "--command", &format!("CREATE SCHEMA {schema}")])
-            .status();
-        assert!(made.unwrap().success());
-        let database = format!("{server}?options=-csearch_path%3D{schema}");
+        let database = new_database(&server);
         Self { store: Store::new(), key, database }
     }
 

@@ -347,13 +347,13 @@ fn workers_and_tenants_have_their_own_tokens() {
     let path = claimed["keys"]["path"].as_str().unwrap();
     assert_eq!(service.get(path, "").problem(409), "Cancelled");
     // A worker that is no more.
-    let folder = service.folder.display();
-    let line = format!("serve token revoke --folder {folder} --worker north");
+    let line = format!("serve token revoke {} --worker north", service.place());
     sudare_at(Path::new("."), &line).ok();
     assert_eq!(north.claim(1 << 40).problem(401), "Unauthorized");
     let file = service.token_file(&token);
     let (url, file) = (service.url(), file.display());
-    let line = format!("work --server {url} --token-file {file} --folder {folder}-x");
+    let line =
+        format!("work --server {url} --token-file {file} --folder {}-x", service.folder.display());
     let refused: Run = sudare_at(Path::new("."), &line);
     refused.mistake(&["token of a tenant"]);
 }

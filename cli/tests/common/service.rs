@@ -5,17 +5,19 @@
 use super::{Run, sudare_at};
 use serde_json::Value;
 use std::{
-    fs,
+    env, fs,
     io::{BufRead, BufReader, Read, Write},
     net::{Shutdown, TcpStream},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    sync::atomic::{AtomicU32, Ordering},
     thread,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
-/// A server, which is killed when it is dropped.
+/// A server, which is killed when it is dropped; one that shares a database and a store of its own where
+/// `SUDARE_TEST_POSTGRES` names a server of PostgreSQL (`make test-stores`).
 pub struct Service {
     pub folder: PathBuf,
     pub address: String,
@@ -56,7 +58,15 @@ impl Service {
     pub fn start(options: &[&str]) -> Self {
         let own = tempfile::tempdir().unwrap();
         let folder = own.path().join("store");
-        let options: Vec<String> = options.iter().map(|&option| option.into()).collect();
+        let mut options: Vec<String> = options.iter().map(|&option| option.into()).collect();
+        if let Ok(server) = env::var("SUDARE_TEST_POSTGRES")
+            && !options.iter().any(|option| option == "--objects")
+        {
+            let store = own.path().join("shared");
+            fs::create_dir(&store).unwrap();
+            options.extend(["--objects".into(), format!("file://{}", store.display())]);
+            options.extend(["--database".into(), new_database(&server)]);
+        }
         let (process, address) = spawn(&folder, &options, "127.0.0.1:0");
         Self { folder, address, process, options, _own: Some(own) }
     }
@@ -66,6 +76,17 @@ impl Service {
         self.process.kill().unwrap();
         self.process.wait().unwrap();
         (self.process, self.address) = spawn(&self.folder, &self.options, &self.address);
+    }
+
+    /// Options that say where it has its records.
+    pub fn place(&self) -> String {
+        format!("--folder {} {}", self.folder.display(), self.option("--database"))
+    }
+
+    /// An option of the server with its value, if it has it.
+    pub fn option(&self, name: &str) -> String {
+        let at = self.options.iter().position(|option| option == name);
+        at.map_or(String::new(), |at| self.options[at..at + 2].join(" "))
     }
 
     pub fn url(&self) -> String {
@@ -83,10 +104,7 @@ impl Service {
     }
 
     fn token_of(&self, role: &str, name: &str) -> String {
-        let folder = self.folder.display();
-        let at = self.options.iter().position(|option| option == "--database");
-        let database = at.map_or(String::new(), |at| self.options[at..at + 2].join(" "));
-        let line = format!("serve token add --folder {folder} {database} --{role} {name} --json");
+        let line = format!("serve token add {} --{role} {name} --json", self.place());
         let token = sudare_at(Path::new("."), &line).json()["token"].take();
         token.as_str().unwrap().to_owned()
     }
@@ -181,6 +199,16 @@ impl Service {
         let answer = self.send(&format!("HEAD {place}"), token, "Tus-Resumable: 1.0.0\r\n", 0, b"");
         answer.header("upload-offset")?.parse().ok()
     }
+}
+
+/// Room for records of its own at a server of PostgreSQL.
+pub fn new_database(server: &str) -> String {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let schema = format!("t{}_{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed));
+    let made = format!("CREATE SCHEMA {schema}");
+    let made = Command::new("psql").args([server, "--quiet", "--command", &made]).status();
+    assert!(made.unwrap().success());
+    format!("{server}?options=-csearch_path%3D{schema}")
 }
 
 /// The processes of jobs of a server or a worker.
