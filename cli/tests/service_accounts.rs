@@ -215,7 +215,6 @@ fn what_matters_is_in_the_audit_log() {
 }
 
 fn altered_logs_are_found_out(service: &mut Service, copy: &str, events: usize) {
-    let folder = service.folder.display().to_string();
     let audit = |options: &str| run(&format!("serve audit {options} --json"));
     // Whoever alters a line in the middle is found out, and the line is named.
     let file = service.folder.join("audit/audit-0000000000000001.jsonl");

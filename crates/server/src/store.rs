@@ -29,6 +29,8 @@ const WIPED_AT_ONCE: usize = 1 << 16;
 
 /// The folder of objects.
 const OBJECTS: &str = "objects";
+/// That of uploads under way.
+const UPLOADS: &str = "uploads";
 /// How long a file stays that nobody knows: it may be about to be known.
 const NEW: Duration = Duration::from_secs(3600);
 
@@ -94,7 +96,7 @@ impl Store {
         make_private(root)?;
         let lock = files::lock_folder(root)?;
         let root = root.canonicalize().map_err(|error| Error::io("open", root, error))?;
-        for part in [OBJECTS, "uploads", "jobs"] {
+        for part in [OBJECTS, UPLOADS, "jobs"] {
             make_private(&root.join(part))?;
         }
         let name = name(&root)?;
@@ -147,7 +149,7 @@ impl Store {
     /// Where an upload is while it is under way.
     #[must_use]
     pub fn upload(&self, id: &str) -> PathBuf {
-        self.root.join("uploads").join(id)
+        self.root.join(UPLOADS).join(id)
     }
 
     /// The folder of a job.
@@ -221,16 +223,14 @@ impl Store {
         let mut bytes = 0_u64;
         for (tenant, digest, path) in self.objects_here()? {
             let metadata = path.metadata().map_err(|error| Error::io("read", &path, error))?;
-            let modified = metadata.modified().map_err(|error| Error::io("read", &path, error))?;
-            let is_new =
-                modified.elapsed().is_ok_and(|age| age < NEW) || modified.elapsed().is_err();
+            let is_new = is_new(&path)?;
             bytes = bytes.saturating_add(metadata.len());
             let named = (tenant, digest);
             if !known.contains(&named) && !is_new {
                 files::remove(&path)?;
                 bytes = bytes.saturating_sub(metadata.len());
             } else if !is_new && !used.contains(&named) {
-                copies.push((modified, metadata.len(), path));
+                copies.push((metadata.modified().ok(), metadata.len(), path));
             }
         }
         copies.sort_unstable();
@@ -281,6 +281,20 @@ impl Store {
     /// [`Error::Io`].
     pub fn remove_upload(&self, id: &str) -> Result<()> {
         files::remove(&self.upload(id))
+    }
+
+    /// Removes what came of uploads that are not `known` any more; but nothing that is new.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn tidy_uploads(&self, known: &HashSet<String>) -> Result<()> {
+        for path in entries(&self.root.join(UPLOADS))? {
+            let is_known = path.file_name().and_then(|name| name.to_str());
+            if !is_known.is_some_and(|name| known.contains(name)) && !is_new(&path)? {
+                files::remove(&path)?;
+            }
+        }
+        Ok(())
     }
 
     /// Overwrites what came of an upload, as far as the disk lets, and removes it.
@@ -402,7 +416,7 @@ impl Store {
     /// Whether the folder can be written to.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        let probe = self.root.join("uploads").join(".probe");
+        let probe = self.root.join(UPLOADS).join(".probe");
         fs::write(&probe, b"sudare").and_then(|()| fs::remove_file(&probe)).is_ok()
             && self.bucket.as_ref().is_none_or(Bucket::is_usable)
     }
@@ -422,6 +436,14 @@ fn object_name(tenant: &str, digest: &str) -> String {
 /// What the names of states of a job begin with there.
 fn states_name(id: &str) -> String {
     format!("jobs/{id}/states")
+}
+
+/// Whether a file was written to or used a moment ago.
+fn is_new(path: &Path) -> Result<bool> {
+    let modified = path.metadata().and_then(|metadata| metadata.modified());
+    let modified = modified.map_err(|error| Error::io("read", path, error))?;
+    // In the future, if the clock was set back.
+    Ok(modified.elapsed().is_ok_and(|age| age < NEW) || modified.elapsed().is_err())
 }
 
 /// What is in a folder.
@@ -502,6 +524,13 @@ mod tests {
         store.wipe_upload("2").unwrap();
         assert_eq!(fs::read(root.join("other")).unwrap(), vec![0; secret.len()]);
         assert!(!store.upload("2").exists());
+        // What came of an upload that nobody knows goes when it is old.
+        fs::write(store.upload("3"), b"known").unwrap();
+        fs::write(store.upload("4"), b"old").unwrap();
+        fs::write(store.upload("5"), b"new").unwrap();
+        ["3", "4"].iter().for_each(|id| age(&store.upload(id)));
+        store.tidy_uploads(&HashSet::from(["3".into()])).unwrap();
+        assert_eq!(["3", "4", "5"].map(|id| store.upload(id).exists()), [true, false, true]);
         let path = store.object("clinic", "d1");
         let told = store.without_paths(&format!("{}: damaged", path.display()));
         assert_eq!(told, "objects/clinic/d1: damaged");
@@ -510,5 +539,102 @@ mod tests {
             use std::os::unix::fs::PermissionsExt;
             assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
         }
+    }
+
+    /// Has a file look as if nobody had used it for long.
+    fn age(path: &Path) {
+        let file = File::options().append(true).open(path).unwrap();
+        file.set_modified(SystemTime::now() - 2 * NEW).unwrap();
+    }
+
+    /// Of what others have, too, copies go when they are not used, and come back when they are.
+    #[test]
+    fn copies_go_and_come_back() {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let shared = folder.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        let bucket = || {
+            Bucket::open(&format!("file://{}", shared.display()), runtime.handle().clone()).unwrap()
+        };
+        let [one, two] = ["one", "two"]
+            .map(|name| Store::open(&folder.path().join(name), Some(bucket())).unwrap());
+        assert_ne!(one.name(), two.name());
+        let texts = ["first", "second", "third"];
+        let digests = texts.map(|text| blake3::hash(text.as_bytes()).to_string());
+        for (text, digest) in texts.iter().zip(&digests) {
+            let upload = one.upload("1");
+            fs::write(&upload, text).unwrap();
+            one.share_object(&upload, "clinic", digest).unwrap();
+            one.adopt(&upload, "clinic", digest).unwrap();
+        }
+        let read = |store: &Store, at: usize| {
+            fs::read_to_string(store.bring_object("clinic", &digests[at]).unwrap()).unwrap()
+        };
+        for at in 0..3 {
+            assert_eq!((&read(&one, at)[..], &read(&two, at)[..]), (texts[at], texts[at]));
+        }
+        let named = |all: &[usize]| -> HashSet<(String, String)> {
+            all.iter().map(|&at| ("clinic".into(), digests[at].clone())).collect()
+        };
+        let here = |store: &Store| {
+            digests.each_ref().map(|digest| store.object("clinic", digest).exists())
+        };
+        // What is new stays, whether it is known or not.
+        two.tidy_copies(0, &named(&[]), &named(&[])).unwrap();
+        assert_eq!(here(&two), [true; 3]);
+        digests.iter().for_each(|digest| age(&two.object("clinic", digest)));
+        two.tidy_copies(1 << 20, &named(&[0, 1]), &named(&[])).unwrap();
+        assert_eq!(here(&two), [true, true, false]);
+        two.tidy_copies(0, &named(&[0, 1]), &named(&[1])).unwrap();
+        assert_eq!(here(&two), [false, true, false]);
+        assert_eq!(read(&two, 0), texts[0]);
+        // What is removed is gone where the others look for it.
+        one.remove_object("clinic", &digests[2]).unwrap();
+        assert!(two.bring_object("clinic", &digests[2]).is_err());
+        // What nobody knows stays there for a day.
+        one.tidy_bucket(&named(&[])).unwrap();
+        assert!(shared.join("objects/clinic").join(&digests[0]).exists());
+        let old =
+            File::options().append(true).open(shared.join("objects/clinic").join(&digests[0]));
+        old.unwrap().set_modified(SystemTime::now() - Duration::from_secs(90_000)).unwrap();
+        one.tidy_bucket(&named(&[1])).unwrap();
+        assert!(!shared.join("objects/clinic").join(&digests[0]).exists());
+
+        // States of a job are those that its last holder left.
+        let names = |store: &Store| {
+            let files = StateFile::all_in(&Store::states_in(&store.job("7"))).unwrap();
+            let mut names: Vec<String> = files.into_iter().map(StateFile::name).collect();
+            names.sort();
+            names
+        };
+        for store in [&one, &two] {
+            store.make_job("7").unwrap();
+            store.bring_states("7").unwrap();
+        }
+        let left = |store: &Store, state: StateFile| {
+            fs::write(Store::states_in(&store.job("7")).join(state.name()), b"state").unwrap();
+        };
+        for state in [StateFile::Weights(1), StateFile::State(1)] {
+            left(&one, state);
+        }
+        one.share_states("7").unwrap();
+        two.bring_states("7").unwrap();
+        assert_eq!(names(&two), names(&one));
+        // Another server is sent what follows, which has nothing of that.
+        fs::remove_dir_all(Store::states_in(&one.job("7"))).unwrap();
+        make_private(&Store::states_in(&one.job("7"))).unwrap();
+        for state in [StateFile::Weights(2), StateFile::State(2)] {
+            left(&one, state);
+            one.share_state("7", state).unwrap();
+        }
+        two.bring_states("7").unwrap();
+        let wanted = [StateFile::State(2), StateFile::Weights(1), StateFile::Weights(2)];
+        let mut wanted = wanted.map(StateFile::name);
+        wanted.sort();
+        assert_eq!(names(&two), wanted);
+        two.remove_job("7").unwrap();
+        one.bring_states("7").unwrap();
+        assert!(names(&one).is_empty());
     }
 }

@@ -301,12 +301,14 @@ async fn pass_on(
 /// not needed; if `there`, also what nobody knows where servers share objects.
 pub async fn sweep(app: &App, there: bool) {
     let swept = aside(app, move |app| {
-        let before = now().saturating_sub(app.limits.upload_seconds);
-        for upload in app.records.stale_uploads(app.store.name(), before)? {
+        let (name, kept) = (app.store.name(), app.limits.upload_seconds);
+        let before = now().saturating_sub(kept);
+        for upload in app.records.stale_uploads(name, before, before.saturating_sub(kept))? {
             if let Some(_writing) = app.uploads.take(&upload.id) {
                 discard(app, &upload.id)?;
             }
         }
+        app.store.tidy_uploads(&app.records.uploads_at(name)?)?;
         app.note_repeats()?;
         // What others have taken down meanwhile.
         app.records.settle_log()?;

@@ -255,13 +255,30 @@ impl Records {
         self.write(|db| db.execute(sql, &values![id]).map(|_| ()))
     }
 
-    /// Uploads at a server of which nothing came since `before`.
+    /// Uploads of which nothing came since `before`: those at a server, and those at others of which
+    /// nothing came since `long_before`, as when their server is lost.
     ///
     /// # Errors
     /// As all.
-    pub fn stale_uploads(&self, server: &str, before: Seconds) -> Result<Vec<Upload>> {
-        let sql = "SELECT * FROM uploads WHERE server = ?1 AND touched < ?2 ORDER BY touched, id";
-        self.read(|db| db.all(sql, &values![server, before], upload))
+    pub fn stale_uploads(
+        &self,
+        server: &str,
+        before: Seconds,
+        long_before: Seconds,
+    ) -> Result<Vec<Upload>> {
+        let sql = "SELECT * FROM uploads WHERE (server = ?1 AND touched < ?2) OR touched < ?3 \
+                   ORDER BY touched, id";
+        self.read(|db| db.all(sql, &values![server, before, long_before], upload))
+    }
+
+    /// The names of all uploads at a server.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn uploads_at(&self, server: &str) -> Result<HashSet<String>> {
+        let sql = "SELECT id FROM uploads WHERE server = ?1";
+        let found = self.read(|db| db.all(sql, &values![server], Row::first))?;
+        Ok(found.into_iter().collect())
     }
 }
 
@@ -316,9 +333,15 @@ mod tests {
             assert_eq!(records.object("b", &first.digest).unwrap(), None);
             assert_eq!(records.objects("a", Collection::Keys).unwrap(), [object]);
             assert!(records.objects("a", Collection::Tables).unwrap().is_empty());
-            let stale: Vec<_> =
-                records.stale_uploads("one", 20).unwrap().into_iter().map(|u| u.id).collect();
-            assert_eq!(stale, ["3", "4"]);
+            let stale = |server, long_before| {
+                let found = records.stale_uploads(server, 20, long_before).unwrap();
+                found.into_iter().map(|upload| upload.id).collect::<Vec<_>>()
+            };
+            assert_eq!(stale("one", 0), ["3", "4"]);
+            assert!(stale("two", 10).is_empty());
+            assert_eq!(stale("two", 11), ["3", "4"]);
+            assert_eq!(records.uploads_at("one").unwrap().len(), 3);
+            assert!(records.uploads_at("two").unwrap().is_empty());
             records.remove_object("a", &first.digest).unwrap();
             assert_eq!(
                 (records.bytes_of("a").unwrap(), records.upload("a", "1").unwrap()),
