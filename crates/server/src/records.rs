@@ -310,8 +310,7 @@ mod testing {
         let file = Place { folder: tempfile::tempdir().unwrap(), database: None };
         let database = std::env::var(SERVER).ok().map(|server| {
             let schema = format!("t{}", crate::token::random_id().unwrap());
-            let mut client = Client::connect(&server, NoTls).unwrap();
-            client.batch_execute(&format!("CREATE SCHEMA {schema}")).unwrap();
+            administer(&server, &format!("CREATE SCHEMA {schema}"));
             let mark = if server.contains('?') { '&' } else { '?' };
             format!("{server}{mark}options=-csearch_path%3D{schema}").into()
         });
@@ -320,6 +319,10 @@ mod testing {
             database: Some(database),
         });
         [file].into_iter().chain(database).collect()
+    }
+
+    fn administer(server: &str, sql: &str) {
+        Client::connect(server, NoTls).unwrap().batch_execute(sql).unwrap();
     }
 
     impl Place {
@@ -334,6 +337,11 @@ mod testing {
         /// That of another server with the same database.
         pub fn beside(&self) -> Self {
             Self { folder: tempfile::tempdir().unwrap(), database: self.database.clone() }
+        }
+
+        /// Has the server of PostgreSQL do something.
+        pub fn administer(&self, sql: &str) {
+            administer(&std::env::var(SERVER).unwrap(), sql);
         }
 
         pub fn try_open(&self) -> Result<Records> {

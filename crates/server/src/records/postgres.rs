@@ -3,7 +3,7 @@
 use super::database::{Database, Row, Value, unreadable};
 use bytes::BytesMut;
 use postgres::{
-    Client, Config, GenericClient, IsolationLevel, Transaction,
+    Client, Config,
     config::{Host, SslMode},
     types::{IsNull, ToSql, Type, to_sql_checked},
 };
@@ -91,10 +91,17 @@ fn translated(step: &str) -> String {
         .fold(step.into(), |step: String, (from, to)| step.replace(from, to))
 }
 
-/// A client, or a transaction of one.
-struct Session<C>(RefCell<C>);
+/// A connection in a transaction.
+struct Session<'a>(RefCell<&'a mut Client>);
 
-impl<C: GenericClient> Database for Session<C> {
+impl Session<'_> {
+    /// Does what takes no values, and may be several things.
+    fn batch(&self, sql: &str) -> io::Result<()> {
+        self.0.borrow_mut().batch_execute(sql).map_err(failed)
+    }
+}
+
+impl Database for Session<'_> {
     fn execute(&self, sql: &str, values: &[Value]) -> io::Result<u64> {
         let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as _).collect();
         self.0.borrow_mut().execute(&numbered(sql), &values).map_err(failed)
@@ -129,15 +136,32 @@ fn authorities(file: Option<&str>) -> io::Result<RootCertStore> {
     Ok(roots)
 }
 
-/// An address without the file of authorities that it names, and that file.
+/// An address as the driver takes it, and the file of authorities that it names. Certificates are checked
+/// whenever there is TLS, so that the words of other programs for that mean that it is required.
 fn parted(address: &str) -> (String, Option<String>) {
     let Some((place, settings)) = address.split_once('?') else { return (address.into(), None) };
-    let is_file = |setting: &&str| setting.split('=').next() == Some(AUTHORITIES);
-    let (files, others): (Vec<&str>, Vec<&str>) = settings.split('&').partition(is_file);
-    let file =
-        files.last().and_then(|setting| setting.split_once('=')).map(|(_, file)| file.into());
+    let mut file = None;
+    let mut others = Vec::new();
+    for setting in settings.split('&') {
+        match setting.split_once('=') {
+            Some((AUTHORITIES, named)) => file = Some(named.to_owned()),
+            Some(("sslmode", "verify-ca" | "verify-full")) => others.push("sslmode=require"),
+            _ => others.push(setting),
+        }
+    }
     let others = others.join("&");
     (if others.is_empty() { place.into() } else { format!("{place}?{others}") }, file)
+}
+
+/// Whether all hosts of an address are this machine.
+fn is_here(config: &Config) -> bool {
+    let is_local = |host: &Host| match host {
+        Host::Tcp(name) => ["localhost", "127.0.0.1", "::1"].contains(&&name[..]),
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    };
+    config.get_hosts().iter().all(is_local)
+        && config.get_hostaddrs().iter().all(std::net::IpAddr::is_loopback)
 }
 
 impl Postgres {
@@ -151,12 +175,7 @@ impl Postgres {
         let mut config =
             // What is wrong is told without the address, which has a password.
             Config::from_str(&address).map_err(|error| usage(format!("the address: {error}")))?;
-        let is_here = |host: &Host| match host {
-            Host::Tcp(name) => ["localhost", "127.0.0.1", "::1"].contains(&&name[..]),
-            #[cfg(unix)]
-            Host::Unix(_) => true,
-        };
-        if !config.get_hosts().iter().all(is_here) && config.get_ssl_mode() == SslMode::Prefer {
+        if !is_here(&config) && config.get_ssl_mode() == SslMode::Prefer {
             // Whoever is in between could say that the database speaks no TLS.
             config.ssl_mode(SslMode::Require);
         }
@@ -167,24 +186,51 @@ impl Postgres {
         let roots = authorities(file.as_deref())?;
         let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
         let mut this = Self { config, tls: MakeRustlsConnect::new(tls), client: None };
-        this.client()?;
+        this.connect()?;
         Ok(this)
     }
 
-    /// The connection, which is made anew if it broke.
-    fn client(&mut self) -> io::Result<&mut Client> {
-        if self.client.as_ref().is_none_or(Client::is_closed) {
-            self.drop_client();
-            self.client = Some(self.config.connect(self.tls.clone()).map_err(failed)?);
-        }
-        self.client.as_mut().ok_or_else(|| unreadable("there is no connection"))
+    /// Makes a connection in place of the one that there is.
+    fn connect(&mut self) -> io::Result<&mut Client> {
+        self.disconnect();
+        Ok(self.client.insert(self.config.connect(self.tls.clone()).map_err(failed)?))
     }
 
     /// Ends the connection, which waits for that: elsewhere, since this may be a thread that must not.
-    fn drop_client(&mut self) {
+    fn disconnect(&mut self) {
         if let Some(client) = self.client.take() {
             let _ = std::thread::spawn(move || drop(client)).join();
         }
+    }
+
+    /// Begins a transaction; by a new connection if there is none, or the one that there was is broken.
+    fn begin(&mut self, begin: &str) -> io::Result<()> {
+        if let Some(client) = &mut self.client {
+            match client.batch_execute(begin) {
+                Err(_) if client.is_closed() => {}
+                begun => return begun.map_err(failed),
+            }
+        }
+        self.connect()?.batch_execute(begin).map_err(failed)
+    }
+
+    /// All that `act` does in a transaction, or nothing of it.
+    fn within<T>(
+        &mut self,
+        begin: &str,
+        act: impl FnOnce(&Session<'_>) -> io::Result<T>,
+    ) -> io::Result<T> {
+        self.begin(begin)?;
+        // It is put back when the transaction has ended, so that no other one is begun within it.
+        let mut client = self.client.take().ok_or_else(|| unreadable("there is no connection"))?;
+        let session = Session(RefCell::new(&mut client));
+        let done = act(&session);
+        let ended = session.batch(if done.is_ok() { "COMMIT" } else { "ROLLBACK" });
+        self.client = Some(client);
+        if ended.is_err() {
+            self.disconnect();
+        }
+        done.and_then(|value| ended.map(|()| value))
     }
 
     /// As [`Sqlite::bring_forward`](super::sqlite::Sqlite::bring_forward).
@@ -192,24 +238,17 @@ impl Postgres {
     /// # Errors
     /// Those of the database.
     pub fn bring_forward(&mut self, steps: &[&str]) -> io::Result<i64> {
-        let mut transaction = locked(self.client()?)?;
-        let made = "CREATE TABLE IF NOT EXISTS version (steps BIGINT NOT NULL)";
-        transaction.batch_execute(made).map_err(failed)?;
-        let rows = transaction.query("SELECT steps FROM version", &[]).map_err(failed)?;
-        let before: i64 = match rows.first() {
-            Some(row) => row.try_get(0).map_err(failed)?,
-            None => 0,
-        };
-        let after = before.max(steps.len() as i64);
-        for step in steps.iter().skip(usize::try_from(before).unwrap_or(0)) {
-            transaction.batch_execute(&translated(step)).map_err(failed)?;
-        }
-        if after > before {
-            let noted = format!("DELETE FROM version; INSERT INTO version VALUES ({after})");
-            transaction.batch_execute(&noted).map_err(failed)?;
-        }
-        transaction.commit().map_err(failed)?;
-        Ok(after)
+        self.within(&writing(), |session| {
+            let db: &dyn Database = session;
+            session.batch("CREATE TABLE IF NOT EXISTS version (steps BIGINT NOT NULL)")?;
+            let before = db.find("SELECT steps FROM version", &[], Row::first)?.unwrap_or(0);
+            for step in steps.iter().skip(usize::try_from(before).unwrap_or(0)) {
+                session.batch(&translated(step))?;
+            }
+            let after = before.max(steps.len() as i64);
+            session.batch(&format!("DELETE FROM version; INSERT INTO version VALUES ({after})"))?;
+            Ok(after)
+        })
     }
 
     /// To read.
@@ -217,8 +256,7 @@ impl Postgres {
     /// # Errors
     /// Those of the database and of `read`.
     pub fn read<T>(&mut self, read: impl FnOnce(&dyn Database) -> io::Result<T>) -> io::Result<T> {
-        let transaction = self.client()?.build_transaction().read_only(true).start();
-        read(&Session(RefCell::new(transaction.map_err(failed)?)))
+        self.within("BEGIN READ ONLY", |session| read(session))
     }
 
     /// All that `write` does, or nothing of it; those who write do so one after the other.
@@ -229,31 +267,32 @@ impl Postgres {
         &mut self,
         write: impl FnOnce(&dyn Database) -> io::Result<T>,
     ) -> io::Result<T> {
-        let session = Session(RefCell::new(locked(self.client()?)?));
-        let value = write(&session)?;
-        session.0.into_inner().commit().map_err(failed)?;
-        Ok(value)
+        self.within(&writing(), |session| write(session))
     }
 }
 
 impl Drop for Postgres {
     fn drop(&mut self) {
-        self.drop_client();
+        self.disconnect();
     }
 }
 
-/// A transaction that waits for all others of this kind.
-fn locked(client: &mut Client) -> io::Result<Transaction<'_>> {
-    // Each statement sees what others wrote before it; the first waits for them.
-    let settings = client.build_transaction().isolation_level(IsolationLevel::ReadCommitted);
-    let mut transaction = settings.start().map_err(failed)?;
-    transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&LOCK]).map_err(failed)?;
-    Ok(transaction)
+/// Begins a transaction that waits for all others of this kind; each statement sees what they wrote.
+fn writing() -> String {
+    format!("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCK})")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        audit::Event,
+        records::{
+            Records, last_lines,
+            testing::{Place, places},
+        },
+    };
+    use sudare_roles::error::Error;
 
     #[test]
     fn addresses_are_parted_from_files_of_authorities() {
@@ -263,6 +302,17 @@ mod tests {
         assert_eq!(parted(both), (plain.into(), Some("/x.pem".into())));
         let alone = "postgresql://a@b/c?sslrootcert=/x.pem";
         assert_eq!(parted(alone), ("postgresql://a@b/c".into(), Some("/x.pem".into())));
+        let full = "postgresql://a@b/c?sslmode=verify-full";
+        assert_eq!(parted(full), (plain.into(), None));
+        let is_here = |address: &str| is_here(&Config::from_str(address).unwrap());
+        for here in ["postgresql://a@localhost/c", "postgresql://a@[::1]:7/c", "host=/run user=a"] {
+            assert!(is_here(here), "{here}");
+        }
+        for away in
+            ["postgresql://a@b/c", "postgresql://a@localhost,b/c", "hostaddr=10.0.0.1 user=a"]
+        {
+            assert!(!is_here(away), "{away}");
+        }
     }
 
     #[test]
@@ -272,5 +322,35 @@ mod tests {
             assert_eq!(told.kind(), io::ErrorKind::InvalidInput, "{told}");
             assert!(!told.to_string().contains("secret"), "{told}");
         }
+    }
+
+    /// A connection that broke is made anew by whoever asks next, and what it was at is undone.
+    #[test]
+    fn broken_connections_are_made_anew() {
+        for place in places().iter().filter(|place| place.database().is_some()) {
+            let records = place.open();
+            for times in 0..3 {
+                records.note(&Event::AuthenticationRefused { times }).unwrap();
+                break_connection(place, &records);
+            }
+            let failed = records.write(|db| {
+                db.execute("DELETE FROM audit", &[])?;
+                break_connection_of(place, db);
+                db.execute("DELETE FROM audit", &[])
+            });
+            assert!(matches!(failed, Err(Error::Io { .. })));
+            assert_eq!(last_lines(place.folder(), place.database()).unwrap().len(), 3);
+            records.note(&Event::AuthenticationRefused { times: 3 }).unwrap();
+        }
+    }
+
+    fn break_connection(place: &Place, records: &Records) {
+        // Of which it may hear at the end.
+        let _ = records.read(|db| Ok(break_connection_of(place, db)));
+    }
+
+    fn break_connection_of(place: &Place, db: &dyn Database) {
+        let process = db.value::<i64>("SELECT CAST(pg_backend_pid() AS BIGINT)", &[]).unwrap();
+        place.administer(&format!("SELECT pg_terminate_backend({process})"));
     }
 }
