@@ -385,6 +385,15 @@ fn jobs_that_cannot_be_done_are_refused() {
     until(&service, &token, &id, |job| job["progress"]["total"] == 4);
     let processes = children(&service.process);
     assert_eq!(processes.len(), 1);
+    // The system gives it a little more memory than it was predicted to take, and writes none of it down.
+    let limits = fs::read_to_string(format!("/proc/{}/limits", processes[0])).unwrap();
+    let limit = |name: &str| {
+        let line = limits.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().next().unwrap().parse::<u64>().unwrap()
+    };
+    let predicted = job.json()["predicted"]["memory_bytes"].as_u64().unwrap();
+    assert_eq!(limit("Max data size"), predicted + predicted / 4 + (256 << 20));
+    assert_eq!(limit("Max core file size"), 0);
     let begun = Instant::now();
     let cancelled = service.send(&format!("DELETE /v1/jobs/{id}"), &token, "", 0, b"");
     assert_eq!(cancelled.json()["state"], "cancelled");

@@ -24,6 +24,9 @@ pub struct Program {
     pub args: Vec<OsString>,
 }
 
+/// What a process says on standard error that the system refused memory, before it ends.
+const NO_MEMORY: &str = "memory allocation of ";
+
 /// What the server wants of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
@@ -94,7 +97,15 @@ pub async fn run<F: Future<Output = ()>>(
         Some(Said::Failed { kind, detail }) => Ended::Failed { kind, detail },
         Some(Said::Stopped) => Ended::AsTold,
         _ if *wanted.borrow() != Signal::Go => Ended::AsTold,
-        _ => Ended::Died(format!("{status}: {}", errors.await.unwrap_or_default().trim())),
+        _ => {
+            let errors = errors.await.unwrap_or_default();
+            if errors.contains(NO_MEMORY) {
+                // It would come there again.
+                let detail = "the job took far more memory than it was predicted to";
+                return Ok(Ended::Failed { kind: "Memory".into(), detail: detail.into() });
+            }
+            Ended::Died(format!("{status}: {}", errors.trim()))
+        }
     })
 }
 
@@ -156,6 +167,7 @@ mod tests {
             model: None,
             iterations: None,
             history: false,
+            memory: 1,
             states: "states".into(),
             output: "result".into(),
         }
@@ -195,6 +207,9 @@ mod tests {
         }
         let (ended, _) = run_script("echo broken >&2; exit 1", Signal::Go).await;
         assert!(matches!(&ended, Ended::Died(how) if how.contains("broken")), "{ended:?}");
+        let refused = "echo 'memory allocation of 7 bytes failed' >&2; kill -ABRT $$";
+        let (ended, _) = run_script(refused, Signal::Go).await;
+        assert!(matches!(&ended, Ended::Failed { kind, .. } if kind == "Memory"), "{ended:?}");
     }
 
     #[tokio::test]

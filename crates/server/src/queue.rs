@@ -246,6 +246,7 @@ impl Server {
             model: request.model.as_ref().map(object).transpose()?,
             iterations: request.iterations,
             history: request.history,
+            memory: job.memory,
             states: Store::states_in(&folder),
             output: Store::result_in(&folder),
         })

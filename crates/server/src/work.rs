@@ -29,6 +29,10 @@ const BETWEEN_REPORTS: Duration = Duration::from_millis(250);
 const BETWEEN_CPU_REPORTS: Duration = Duration::from_secs(5);
 /// How long a folder of states may be in use by a process that is dying.
 const DYING: Duration = Duration::from_secs(10);
+/// Memory of a process beside what is predicted, a quarter of which may come on top: what its program and
+/// its threads have before the job begins.
+#[cfg(target_os = "linux")]
+const MEMORY_BESIDE: u64 = 256 << 20;
 /// Exit status of a process that leaves its job.
 const LEFT: i32 = 3;
 /// Most bytes of a task.
@@ -45,6 +49,7 @@ pub fn work() -> u8 {
         Ok(task) => task,
         Err(error) => return ended(Err(error)),
     };
+    limit(task.memory);
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     let may_go_on = task.kind == Kind::Train;
@@ -56,6 +61,23 @@ pub fn work() -> u8 {
         }
     });
     ended(run(&task, &stop))
+}
+
+/// Has the system refuse this process memory far beyond what it is predicted to take, so that a wrong
+/// prediction costs the job and nothing else; and a copy of its memory on the disk if it crashes. Files that
+/// are mapped do not count.
+fn limit(predicted: u64) {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{Resource, Rlimit, setrlimit};
+        let most = predicted.saturating_add(predicted / 4).saturating_add(MEMORY_BESIDE);
+        for (resource, most) in [(Resource::Data, most), (Resource::Core, 0)] {
+            // Where a lower limit holds already, that stays.
+            let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = predicted;
 }
 
 fn read_task() -> Result<Task> {

@@ -335,6 +335,7 @@ impl<D: Desk> Worker<D> {
             model: places.next(),
             iterations: of.iterations,
             history: of.history,
+            memory: of.memory_bytes,
             states,
             output: Store::result_in(&folder),
         })

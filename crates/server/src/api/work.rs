@@ -111,6 +111,7 @@ fn assignment(app: &Server, job: &Job) -> RolesResult<Assignment> {
         kind: request.kind,
         iterations: request.iterations,
         history: request.history,
+        memory_bytes: job.memory,
         keys: object(&request.keys)?,
         tables: request.tables.iter().map(object).collect::<RolesResult<_>>()?,
         model: request.model.as_ref().map(object).transpose()?,
