@@ -571,8 +571,8 @@ mod tests {
         let read = |store: &Store, at: usize| {
             fs::read_to_string(store.bring_object("clinic", &digests[at]).unwrap()).unwrap()
         };
-        for at in 0..3 {
-            assert_eq!((&read(&one, at)[..], &read(&two, at)[..]), (texts[at], texts[at]));
+        for (at, text) in texts.iter().enumerate() {
+            assert_eq!((&read(&one, at)[..], &read(&two, at)[..]), (*text, *text));
         }
         let named = |all: &[usize]| -> HashSet<(String, String)> {
             all.iter().map(|&at| ("clinic".into(), digests[at].clone())).collect()

@@ -346,7 +346,10 @@ mod tests {
 
     fn break_connection(place: &Place, records: &Records) {
         // Of which it may hear at the end.
-        let _ = records.read(|db| Ok(break_connection_of(place, db)));
+        let _ = records.read(|db| {
+            break_connection_of(place, db);
+            Ok(())
+        });
     }
 
     fn break_connection_of(place: &Place, db: &dyn Database) {
