@@ -2,7 +2,8 @@
 # Runs a command beside a server of PostgreSQL of its own, whose address is in SUDARE_TEST_POSTGRES:
 # `with_postgres.sh COMMAND ARGUMENT…`. Server and data are gone when the command has ended.
 set -euo pipefail
-bin=$(ls -d /usr/lib/postgresql/*/bin 2>/dev/null | sort -V | tail -1)
+# Debian has it apart from other programs.
+bin=$({ ls -d /usr/lib/postgresql/*/bin 2>/dev/null || true; } | sort -V | tail -1)
 bin=${bin:-$(dirname "$(command -v initdb || echo /missing/initdb)")}
 [[ -x $bin/initdb ]] || { echo "install PostgreSQL first: postgresql of Debian" >&2; exit 1; }
 folder=$(mktemp -d)

@@ -3,19 +3,28 @@
 
 use futures_util::StreamExt;
 use object_store::{
-    ObjectStore, ObjectStoreExt, PutPayload, buffered::BufWriter, local::LocalFileSystem,
-    parse_url_opts, path::Path as Key,
+    ObjectStore, ObjectStoreExt, buffered::BufWriter, local::LocalFileSystem, parse_url_opts,
+    path::Path as Key,
 };
 use std::{
+    collections::HashSet,
     io::{self, Write},
     path::Path,
     sync::Arc,
+    time::Duration,
 };
 use sudare_roles::error::{Error, Result};
-use tokio::{fs::File, io::AsyncWriteExt, runtime::Handle};
+use tokio::{
+    fs::File,
+    io::AsyncWriteExt,
+    runtime::{Builder, Runtime},
+    time::timeout,
+};
 use tokio_rustls::rustls::crypto::ring;
 use url::Url;
 
+/// Within which a store answers that can be used.
+const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of a part of a large file: 10,000 parts are the most that there are.
 const PART_BYTES: usize = 32 << 20;
 /// Parts of a file that are sent at a time.
@@ -28,16 +37,9 @@ pub struct Bucket {
     store: Arc<dyn ObjectStore>,
     /// What all keys begin with.
     root: Key,
-    /// What waits for the store: threads that may wait call, and none that answers requests.
-    runtime: Handle,
-}
-
-/// A file in a bucket.
-pub struct Stored {
-    /// What follows the prefix that was asked for.
-    pub name: String,
-    /// When it was put there, in seconds since 1970.
-    pub modified: i64,
+    /// What waits for the store. It is of its own, so that threads that wait here do not take those that the
+    /// store needs.
+    runtime: Runtime,
 }
 
 fn failed(action: &'static str, key: &str) -> impl FnOnce(object_store::Error) -> Error {
@@ -58,7 +60,9 @@ impl Bucket {
     ///
     /// # Errors
     /// [`Error::Usage`] for an address that is none; [`Error::Io`] for a folder that does not exist.
-    pub fn open(address: &str, runtime: Handle) -> Result<Self> {
+    pub fn open(address: &str) -> Result<Self> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(|error| Error::io("open", Path::new("the store"), error))?;
         let usage =
             |problem: &dyn core::fmt::Display| Error::Usage(format!("{address}: {problem}"));
         let url = Url::parse(address).map_err(|error| usage(&error))?;
@@ -71,10 +75,12 @@ impl Bucket {
         }
         // Once for the process; others may have.
         let _ = ring::default_provider().install_default();
-        let settings = std::env::vars()
-            .filter(|(name, _)| SETTINGS.iter().any(|start| name.starts_with(start)));
-        let opened =
-            parse_url_opts(&url, settings.map(|(name, value)| (name.to_lowercase(), value)));
+        let settings = std::env::vars_os().filter_map(|(name, value)| {
+            let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+            let is_setting = SETTINGS.iter().any(|start| name.starts_with(start));
+            is_setting.then(|| (name.to_lowercase(), value))
+        });
+        let opened = parse_url_opts(&url, settings);
         let (store, root) = opened.map_err(|error| usage(&error))?;
         Ok(Self { store: store.into(), root, runtime })
     }
@@ -84,15 +90,25 @@ impl Bucket {
         parts.fold(self.root.clone(), |key, part| key.join(part))
     }
 
-    /// Whether the store answers, and takes what it is sent.
+    /// Whether the store answers soon.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        let probe = async {
-            let key = self.key("probe");
-            self.store.put(&key, PutPayload::from_static(b"sudare")).await?;
-            self.store.get(&key).await?.bytes().await
-        };
-        self.runtime.block_on(probe).is_ok()
+        let key = self.key("probe");
+        let answered = async { timeout(PATIENCE, self.store.head(&key)).await };
+        let answered = self.runtime.block_on(answered);
+        matches!(answered, Ok(Ok(_) | Err(object_store::Error::NotFound { .. })))
+    }
+
+    /// Whether a file is there.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn has(&self, name: &str) -> Result<bool> {
+        match self.runtime.block_on(self.store.head(&self.key(name))) {
+            Ok(_) => Ok(true),
+            Err(object_store::Error::NotFound { .. }) => Ok(false),
+            Err(error) => Err(failed("look for", name)(error)),
+        }
     }
 
     /// Puts a file there, whole or not at all.
@@ -104,11 +120,14 @@ impl Bucket {
         let mut writer = writer.with_max_concurrency(PARTS_AT_ONCE);
         let sent = async {
             let mut file = File::open(path).await?;
-            if let Err(error) = tokio::io::copy(&mut file, &mut writer).await {
+            let sent = match tokio::io::copy(&mut file, &mut writer).await {
+                Ok(_) => writer.shutdown().await,
+                Err(error) => Err(error),
+            };
+            if sent.is_err() {
                 let _ = writer.abort().await;
-                return Err(error);
             }
-            writer.shutdown().await
+            sent
         };
         self.runtime.block_on(sent).map_err(|error| Error::io("send", path, error))
     }
@@ -118,13 +137,18 @@ impl Bucket {
     /// # Errors
     /// [`Error::Io`], of kind `NotFound` if there is none.
     pub fn get(&self, name: &str, file: &mut impl Write) -> Result<()> {
+        let key = self.key(name);
         self.runtime.block_on(async {
-            let found = self.store.get(&self.key(name)).await.map_err(failed("read", name))?;
-            let mut chunks = found.into_stream();
-            while let Some(chunk) = chunks.next().await {
-                let chunk = chunk.map_err(failed("read", name))?;
-                file.write_all(&chunk)
+            let size = self.store.head(&key).await.map_err(failed("read", name))?.size;
+            let mut start = 0;
+            while start < size {
+                // Each part has the patience of a request.
+                let end = size.min(start.saturating_add(PART_BYTES as u64));
+                let part = self.store.get_range(&key, start..end).await;
+                let part = part.map_err(failed("read", name))?;
+                file.write_all(&part)
                     .map_err(|error| Error::io("write", Path::new(name), error))?;
+                start = end;
             }
             Ok(())
         })
@@ -141,24 +165,21 @@ impl Bucket {
         }
     }
 
-    /// The files whose names begin with this folder.
+    /// The files whose names begin with this folder, by what follows it.
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn list(&self, folder: &str) -> Result<Vec<Stored>> {
+    pub fn list(&self, folder: &str) -> Result<HashSet<String>> {
         let start = self.key(folder);
         self.runtime.block_on(async {
             let mut found = self.store.list(Some(&start));
-            let mut files = Vec::new();
+            let mut files = HashSet::new();
             while let Some(file) = found.next().await {
                 let file = file.map_err(failed("list", folder))?;
                 let rest = file.location.prefix_match(&start);
                 let name = rest.map(|parts| parts.map(|part| part.as_ref().to_owned()).collect());
                 let name: Vec<String> = name.unwrap_or_default();
-                files.push(Stored {
-                    name: name.join("/"),
-                    modified: file.last_modified.timestamp(),
-                });
+                files.insert(name.join("/"));
             }
             Ok(files)
         })

@@ -81,7 +81,11 @@ pub async fn run<F: Future<Output = ()>>(
             tokio::select! {
                 line = lines.next_line() => match line {
                     Ok(Some(line)) => match serde_json::from_str(&line) {
-                        Ok(said @ (Said::Progress(..) | Said::Cpu(_))) => told(said).await,
+                        // Which may take a while, in which it obeys.
+                        Ok(said @ (Said::Progress(..) | Said::Cpu(_))) => tokio::select! {
+                            () = told(said) => {}
+                            never = &mut obeying => match never {},
+                        },
                         Ok(said) => last = Some(said),
                         Err(_) => {}
                     },
@@ -167,7 +171,7 @@ mod tests {
             model: None,
             iterations: None,
             history: false,
-            memory: 1,
+            memory: None,
             states: "states".into(),
             output: "result".into(),
         }

@@ -83,8 +83,9 @@ pub struct Task {
     pub iterations: Option<u32>,
     /// Whether the weights after each iteration are kept.
     pub history: bool,
-    /// Bytes of memory that it is predicted to take; the system refuses it many more.
-    pub memory: u64,
+    /// Bytes of memory that it is predicted to take on as many threads as there are, if that is known: the
+    /// system refuses it many more.
+    pub memory: Option<u64>,
     /// Folder of states of a training.
     pub states: PathBuf,
     /// File of the result.

@@ -40,8 +40,6 @@ pub struct Assignment {
     pub iterations: Option<u32>,
     /// Whether the weights after each iteration are kept.
     pub history: bool,
-    /// Bytes of memory that it is predicted to take.
-    pub memory_bytes: u64,
     /// Evaluation keys.
     pub keys: Blob,
     /// Encrypted tables.

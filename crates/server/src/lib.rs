@@ -85,8 +85,6 @@ use tokio::{
 
 /// Between two looks for uploads of which nothing comes any more.
 const SWEEPS: Duration = Duration::from_secs(60);
-/// How many of them are in a day.
-const SWEEPS_A_DAY: u32 = 1440;
 
 /// What a server is to be.
 #[derive(Debug, Clone)]
@@ -135,9 +133,7 @@ pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
     config.check()?;
     let runtime = runtime(&config.folder)?;
     let records = Records::of(&config.folder, config.database.as_ref())?;
-    let bucket = config.objects.as_deref();
-    let bucket =
-        bucket.map(|address| Bucket::open(address, runtime.handle().clone())).transpose()?;
+    let bucket = config.objects.as_deref().map(Bucket::open).transpose()?;
     let store = Store::open(&config.folder, bucket)?;
     let key = SigningKey::open(&config.key)?;
     tracing::info!(server_key = %key.public(), name = store.name(), "signs receipts");
@@ -234,9 +230,9 @@ fn reload_when_told(tls: Arc<Tls>) -> Option<JoinHandle<()>> {
 async fn sweep(app: App) {
     let mut ticks = interval(SWEEPS);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    for count in 0_u32.. {
+    loop {
         ticks.tick().await;
-        api::sweep(&app, count.is_multiple_of(SWEEPS_A_DAY)).await;
+        api::sweep(&app).await;
     }
 }
 

@@ -4,7 +4,7 @@ use crate::{
     app::{App, Counters, Running, Server, aside},
     child::{self, Ended, Signal},
     clock::{Seconds, now},
-    job::{Request, Said, Task},
+    job::{Kind, Request, Said, Task},
     problem::internal,
     records::{Change, Claimant, Collection, Job, Object, State},
     store::Store,
@@ -12,7 +12,7 @@ use crate::{
 };
 use serde_json::json;
 use std::{
-    collections::{HashMap, HashSet},
+    collections::HashSet,
     fs,
     path::Path,
     sync::{
@@ -28,12 +28,14 @@ use sudare_roles::{
 };
 use tokio::{
     sync::watch,
-    time::{MissedTickBehavior, interval},
+    time::{MissedTickBehavior, interval, sleep},
 };
 
 /// Processes that may die on a job without a step forward.
 const MOST_DEATHS: u32 = 3;
 
+/// After a fault of what is not this server's, before it is tried again.
+const PAUSE: Duration = Duration::from_secs(5);
 /// Between two looks for leases that were not renewed.
 const LEASE_TICKS: Duration = Duration::from_secs(1);
 
@@ -104,17 +106,22 @@ impl Server {
     }
 
     /// Kills processes whose jobs another server has cancelled or has taken, and renews the leases of the
-    /// others.
+    /// others. What is this server's by the records alone ends with its lease.
     fn mind_own_leases(&self, renew: bool) -> Result<()> {
-        let name = self.store.name();
-        let held: HashMap<String, u64> = self.records.held_by(name)?.into_iter().collect();
-        for (id, running) in self.running().iter() {
-            if running.fence.is_some_and(|fence| held.get(id) != Some(&fence)) {
+        let claimed = |(id, running): (&String, &Running)| Some((id.clone(), running.fence?));
+        // First, so that what is claimed meanwhile is not missed among what is held.
+        let mut own: Vec<(String, u64)> = self.running().iter().filter_map(claimed).collect();
+        let held: HashSet<(String, u64)> =
+            self.records.held_by(self.store.name())?.into_iter().collect();
+        own.retain(|named| {
+            let is_held = held.contains(named);
+            if !is_held && let Some(running) = self.running().get(&named.0) {
                 running.signal.send_replace(Signal::Kill);
             }
-        }
-        if renew && !held.is_empty() {
-            self.records.renew_all(name, self.lease_end())?;
+            is_held
+        });
+        if renew && !own.is_empty() {
+            self.records.renew_own(&own, self.lease_end())?;
         }
         Ok(())
     }
@@ -170,7 +177,7 @@ impl Server {
     /// Those of [`Records`](crate::records::Records).
     pub fn recover(&self) -> Result<()> {
         let name = self.store.name();
-        self.records.take_over(name)?;
+        self.records.take_over(name, !self.is_shared)?;
         let running = self.records.jobs_in(State::Running)?;
         for job in running.iter().filter(|job| job.server.as_deref() == Some(name)) {
             tracing::info!(job = job.id, "goes on");
@@ -208,20 +215,28 @@ impl Server {
         Ok(left)
     }
 
-    /// Removes copies of objects that are not needed here, where other servers have them, too; and, if
-    /// `there`, what is there and nobody knows.
+    /// Removes what is not needed here any more: folders of jobs that have ended, wherever that was, and
+    /// copies of objects that others have, too.
     ///
     /// # Errors
     /// Those of [`Records`](crate::records::Records); [`Error::Io`].
-    pub fn tidy_objects(&self, there: bool) -> Result<()> {
+    pub fn tidy_folder(&self) -> Result<()> {
+        let folders = self.store.jobs_here()?;
+        let mut live: HashSet<String> = HashSet::new();
+        for job in self.records.jobs_named(&folders)? {
+            live.extend((!job.state.is_final()).then_some(job.id));
+        }
+        self.store.tidy_jobs(folders.into_iter().filter(|id| !live.contains(id)))?;
+        if !self.is_shared {
+            return Ok(());
+        }
         let mut used = HashSet::new();
         for job in self.records.jobs_in(State::Running)? {
             let objects = job.request.objects();
             used.extend(objects.map(|digest| (job.tenant.clone(), digest.to_owned())));
         }
         let known = self.records.all_objects()?;
-        self.store.tidy_copies(self.limits.copies_bytes, &known, &used)?;
-        if there { self.store.tidy_bucket(&known) } else { Ok(()) }
+        self.store.tidy_copies(self.limits.copies_bytes, &known, &used)
     }
 
     /// Removes the folder of a job that has ended.
@@ -246,7 +261,8 @@ impl Server {
             model: request.model.as_ref().map(object).transpose()?,
             iterations: request.iterations,
             history: request.history,
-            memory: job.memory,
+            // Servers that share may have predicted it for other numbers of threads.
+            memory: (!self.is_shared).then_some(job.memory),
             states: Store::states_in(&folder),
             output: Store::result_in(&folder),
         })
@@ -331,7 +347,14 @@ async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
             let fence = job.fence;
             if let Err(error) = work_on(&app, job, signal).await {
                 tracing::error!(job = id, %error, "a job failed for a fault of the server");
-                let change = Change::Failed(error.kind(), "the server failed".into());
+                // What servers share may be out of reach for a while.
+                let may_pass = app.is_shared && matches!(error, Error::Io { .. });
+                let change = if may_pass {
+                    sleep(PAUSE).await;
+                    Change::Requeued
+                } else {
+                    Change::Failed(error.kind(), "the server failed".into())
+                };
                 let name = id.clone();
                 let told = aside(&app, move |app| app.change(&name, Some(fence), &change)).await;
                 if let Err(error) = told {
@@ -341,7 +364,10 @@ async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
         }
         // It was cancelled, or a worker has it.
         Ok(None) => {}
-        Err(error) => tracing::error!(job = id, %error, "it cannot be claimed"),
+        Err(error) => {
+            tracing::error!(job = id, %error, "it cannot be claimed");
+            sleep(PAUSE).await;
+        }
     }
     app.running().remove(&id);
     drop(held);
@@ -353,6 +379,7 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
     let task = aside(app, move |app| app.task(&of)).await?;
     tracing::info!(job = job.id, tenant = job.tenant, kind = job.request.kind.name(), "begins");
     let counted = AtomicU64::new(0);
+    let is_training = job.request.kind == Kind::Train;
     let told = |said| {
         let (app, id, tenant) = (Arc::clone(app), job.id.clone(), job.tenant.clone());
         let fence = Some(job.fence);
@@ -362,8 +389,8 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
                 Said::Progress(done, total) => {
                     let change = Change::Progress(done, total);
                     aside(&app, move |app| {
-                        app.change(&id, fence, &change)?;
-                        app.store.share_states(&id)
+                        let is_held = app.change(&id, fence, &change)?.is_some();
+                        if is_held && is_training { app.store.share_states(&id) } else { Ok(()) }
                     })
                     .await
                 }

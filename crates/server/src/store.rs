@@ -6,11 +6,7 @@
 //! Where several servers have the same objects, these are in a [`Bucket`], as are states of trainings
 //! that others may go on from; the folder has copies then, of which those go that are not used.
 
-use crate::{
-    bucket::Bucket,
-    clock::{SECONDS_A_DAY, now},
-    token::random_id,
-};
+use crate::{bucket::Bucket, token::random_id};
 use std::{
     collections::HashSet,
     fs::{self, File, OpenOptions},
@@ -31,6 +27,8 @@ const WIPED_AT_ONCE: usize = 1 << 16;
 const OBJECTS: &str = "objects";
 /// That of uploads under way.
 const UPLOADS: &str = "uploads";
+/// That of folders of jobs.
+const JOBS: &str = "jobs";
 /// How long a file stays that nobody knows: it may be about to be known.
 const NEW: Duration = Duration::from_secs(3600);
 
@@ -96,7 +94,7 @@ impl Store {
         make_private(root)?;
         let lock = files::lock_folder(root)?;
         let root = root.canonicalize().map_err(|error| Error::io("open", root, error))?;
-        for part in [OBJECTS, UPLOADS, "jobs"] {
+        for part in [OBJECTS, UPLOADS, JOBS] {
             make_private(&root.join(part))?;
         }
         let name = name(&root)?;
@@ -155,7 +153,7 @@ impl Store {
     /// The folder of a job.
     #[must_use]
     pub fn job(&self, id: &str) -> PathBuf {
-        self.root.join("jobs").join(id)
+        self.root.join(JOBS).join(id)
     }
 
     /// Where states of a training are, in the folder of its job.
@@ -216,9 +214,7 @@ impl Store {
         known: &HashSet<(String, String)>,
         used: &HashSet<(String, String)>,
     ) -> Result<()> {
-        if self.bucket.is_none() {
-            return Ok(());
-        }
+        let Some(bucket) = &self.bucket else { return Ok(()) };
         let mut copies = Vec::new();
         let mut bytes = 0_u64;
         for (tenant, digest, path) in self.objects_here()? {
@@ -230,33 +226,21 @@ impl Store {
                 files::remove(&path)?;
                 bytes = bytes.saturating_sub(metadata.len());
             } else if !is_new && !used.contains(&named) {
-                copies.push((metadata.modified().ok(), metadata.len(), path));
+                let name = object_name(&named.0, &named.1);
+                copies.push((metadata.modified().ok(), metadata.len(), path, name));
             }
         }
         copies.sort_unstable();
-        for (_, size, path) in copies {
+        for (_, size, path, name) in copies {
             if bytes <= most_bytes {
                 break;
             }
+            if !bucket.has(&name)? {
+                // As for what was here before there was a store.
+                bucket.put(&name, &path)?;
+            }
             files::remove(&path)?;
             bytes = bytes.saturating_sub(size);
-        }
-        Ok(())
-    }
-
-    /// Removes from where other servers find objects what is not `known`: a server put it there and ended
-    /// before it was.
-    ///
-    /// # Errors
-    /// [`Error::Io`].
-    pub fn tidy_bucket(&self, known: &HashSet<(String, String)>) -> Result<()> {
-        let Some(bucket) = &self.bucket else { return Ok(()) };
-        let before = now().saturating_sub(SECONDS_A_DAY);
-        for stored in bucket.list(OBJECTS)?.iter().filter(|stored| stored.modified < before) {
-            let named = stored.name.split_once('/').unwrap_or_default();
-            if !known.contains(&(named.0.into(), named.1.into())) {
-                bucket.remove(&format!("{OBJECTS}/{}", stored.name))?;
-            }
         }
         Ok(())
     }
@@ -336,8 +320,7 @@ impl Store {
         let Some(bucket) = &self.bucket else { return Ok(()) };
         let (folder, shared) = (Self::states_in(&self.job(id)), states_name(id));
         make_private(&folder)?;
-        let there: HashSet<String> =
-            bucket.list(&shared)?.into_iter().map(|stored| stored.name).collect();
+        let there = bucket.list(&shared)?;
         for file in StateFile::all_in(&folder)? {
             // One that has the same name may be of a claim that ended.
             files::remove(&folder.join(file.name()))?;
@@ -350,44 +333,35 @@ impl Store {
         Ok(())
     }
 
-    /// Has the states of a training where another server finds them, and no others: those of a folder that
-    /// was brought to all of them.
+    /// Has the states of a training where another server finds them, as [`Store::share_state`] each.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn share_states(&self, id: &str) -> Result<()> {
         let Some(bucket) = &self.bucket else { return Ok(()) };
-        let (folder, shared) = (Self::states_in(&self.job(id)), states_name(id));
-        let there: HashSet<String> =
-            bucket.list(&shared)?.into_iter().map(|stored| stored.name).collect();
-        let here: HashSet<String> =
-            StateFile::all_in(&folder)?.into_iter().map(StateFile::name).collect();
-        for name in here.difference(&there) {
-            bucket.put(&format!("{shared}/{name}"), &folder.join(name))?;
-        }
-        for name in there.difference(&here) {
-            bucket.remove(&format!("{shared}/{name}"))?;
+        let there = bucket.list(&states_name(id))?;
+        for state in StateFile::all_in(&Self::states_in(&self.job(id)))? {
+            if !there.contains(&state.name()) {
+                self.share_state(id, state)?;
+            }
         }
         Ok(())
     }
 
-    /// Has one state of a training where another server finds it, in place of earlier ones; the weights of
-    /// iterations stay.
+    /// Has one state of a training where another server finds it, in place of earlier ones; later ones and
+    /// the weights of iterations stay, whoever left them.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn share_state(&self, id: &str, state: StateFile) -> Result<()> {
         let Some(bucket) = &self.bucket else { return Ok(()) };
-        let (folder, shared, name) =
-            (Self::states_in(&self.job(id)), states_name(id), state.name());
-        bucket.put(&format!("{shared}/{name}"), &folder.join(&name))?;
-        if let StateFile::Weights(_) = state {
-            return Ok(());
-        }
+        let (folder, shared) = (Self::states_in(&self.job(id)), states_name(id));
+        bucket.put(&format!("{shared}/{}", state.name()), &folder.join(state.name()))?;
+        let StateFile::State(iterations) = state else { return Ok(()) };
         for stored in bucket.list(&shared)? {
-            let is_state = matches!(StateFile::of_name(&stored.name), Some(StateFile::State(_)));
-            if is_state && stored.name != name {
-                bucket.remove(&format!("{shared}/{}", stored.name))?;
+            let found = StateFile::of_name(&stored);
+            if matches!(found, Some(StateFile::State(before)) if before < iterations) {
+                bucket.remove(&format!("{shared}/{stored}"))?;
             }
         }
         Ok(())
@@ -401,7 +375,7 @@ impl Store {
         if let Some(bucket) = &self.bucket {
             let shared = states_name(id);
             for stored in bucket.list(&shared)? {
-                bucket.remove(&format!("{shared}/{}", stored.name))?;
+                bucket.remove(&format!("{shared}/{stored}"))?;
             }
         }
         let folder = self.job(id);
@@ -411,6 +385,29 @@ impl Store {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Names of jobs that have folders here.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn jobs_here(&self) -> Result<Vec<String>> {
+        let folders = entries(&self.root.join(JOBS))?;
+        let name = |path: &PathBuf| path.file_name()?.to_str().map(String::from);
+        Ok(folders.iter().filter_map(name).collect())
+    }
+
+    /// Removes folders of jobs, but for those that are new.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn tidy_jobs(&self, ids: impl Iterator<Item = String>) -> Result<()> {
+        for folder in ids.map(|id| self.job(&id)) {
+            if !is_new(&folder)? {
+                fs::remove_dir_all(&folder).map_err(|e| Error::io("remove", &folder, e))?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether the folder can be written to.
@@ -550,13 +547,10 @@ mod tests {
     /// Of what others have, too, copies go when they are not used, and come back when they are.
     #[test]
     fn copies_go_and_come_back() {
-        let runtime = tokio::runtime::Runtime::new().unwrap();
         let folder = tempfile::tempdir().unwrap();
         let shared = folder.path().join("shared");
         fs::create_dir(&shared).unwrap();
-        let bucket = || {
-            Bucket::open(&format!("file://{}", shared.display()), runtime.handle().clone()).unwrap()
-        };
+        let bucket = || Bucket::open(&format!("file://{}", shared.display())).unwrap();
         let [one, two] = ["one", "two"]
             .map(|name| Store::open(&folder.path().join(name), Some(bucket())).unwrap());
         assert_ne!(one.name(), two.name());
@@ -592,14 +586,13 @@ mod tests {
         // What is removed is gone where the others look for it.
         one.remove_object("clinic", &digests[2]).unwrap();
         assert!(two.bring_object("clinic", &digests[2]).is_err());
-        // What nobody knows stays there for a day.
-        one.tidy_bucket(&named(&[])).unwrap();
-        assert!(shared.join("objects/clinic").join(&digests[0]).exists());
-        let old =
-            File::options().append(true).open(shared.join("objects/clinic").join(&digests[0]));
-        old.unwrap().set_modified(SystemTime::now() - Duration::from_secs(90_000)).unwrap();
-        one.tidy_bucket(&named(&[1])).unwrap();
-        assert!(!shared.join("objects/clinic").join(&digests[0]).exists());
+        // What others do not have yet is not removed before they do.
+        fs::remove_file(shared.join("objects/clinic").join(&digests[0])).unwrap();
+        age(&two.object("clinic", &digests[0]));
+        two.tidy_copies(0, &named(&[0]), &named(&[])).unwrap();
+        assert_eq!((here(&two)[0], &read(&one, 0)[..]), (false, texts[0]));
+        fs::remove_file(one.object("clinic", &digests[0])).unwrap();
+        assert_eq!(read(&one, 0), texts[0]);
 
         // States of a job are those that its last holder left.
         let names = |store: &Store| {
@@ -633,6 +626,13 @@ mod tests {
         let mut wanted = wanted.map(StateFile::name);
         wanted.sort();
         assert_eq!(names(&two), wanted);
+        // Who is late removes nothing of that.
+        left(&one, StateFile::State(1));
+        one.share_state("7", StateFile::State(1)).unwrap();
+        two.bring_states("7").unwrap();
+        assert!(names(&two).contains(&StateFile::State(2).name()));
+        two.tidy_jobs(two.jobs_here().unwrap().into_iter()).unwrap();
+        assert!(two.job("7").exists());
         two.remove_job("7").unwrap();
         one.bring_states("7").unwrap();
         assert!(names(&one).is_empty());

@@ -13,6 +13,8 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
+#[cfg(target_os = "linux")]
+use sudare_arith::par;
 use sudare_roles::{
     error::{Error, Result},
     files::{self, Access, NewFile},
@@ -29,10 +31,13 @@ const BETWEEN_REPORTS: Duration = Duration::from_millis(250);
 const BETWEEN_CPU_REPORTS: Duration = Duration::from_secs(5);
 /// How long a folder of states may be in use by a process that is dying.
 const DYING: Duration = Duration::from_secs(10);
-/// Memory of a process beside what is predicted, a quarter of which may come on top: what its program and
-/// its threads have before the job begins.
+/// Memory of a process beside what is predicted, a quarter of which may come on top: what its program has
+/// before the job begins.
 #[cfg(target_os = "linux")]
 const MEMORY_BESIDE: u64 = 256 << 20;
+/// And for each thread.
+#[cfg(target_os = "linux")]
+const STACK: u64 = 8 << 20;
 /// Exit status of a process that leaves its job.
 const LEFT: i32 = 3;
 /// Most bytes of a task.
@@ -49,7 +54,9 @@ pub fn work() -> u8 {
         Ok(task) => task,
         Err(error) => return ended(Err(error)),
     };
-    limit(task.memory);
+    if let Some(predicted) = task.memory {
+        limit(predicted);
+    }
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     let may_go_on = task.kind == Kind::Train;
@@ -70,7 +77,8 @@ fn limit(predicted: u64) {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{Resource, Rlimit, setrlimit};
-        let most = predicted.saturating_add(predicted / 4).saturating_add(MEMORY_BESIDE);
+        let beside = MEMORY_BESIDE.saturating_add(STACK.saturating_mul(par::threads() as u64));
+        let most = predicted.saturating_add(predicted / 4).saturating_add(beside);
         for (resource, most) in [(Resource::Data, most), (Resource::Core, 0)] {
             // Where a lower limit holds already, that stays.
             let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });

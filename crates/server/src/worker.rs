@@ -335,7 +335,8 @@ impl<D: Desk> Worker<D> {
             model: places.next(),
             iterations: of.iterations,
             history: of.history,
-            memory: of.memory_bytes,
+            // It was predicted for the threads of the server.
+            memory: None,
             states,
             output: Store::result_in(&folder),
         })

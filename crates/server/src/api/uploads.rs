@@ -297,10 +297,10 @@ async fn pass_on(
     passed_on.map(|()| written)
 }
 
-/// Forgets uploads of which nothing came for long, takes down what came often, and removes copies that are
-/// not needed; if `there`, also what nobody knows where servers share objects.
-pub async fn sweep(app: &App, there: bool) {
-    let swept = aside(app, move |app| {
+/// Forgets uploads of which nothing came for long, takes down what came often, and removes what is not
+/// needed any more.
+pub async fn sweep(app: &App) {
+    let swept = aside(app, |app| {
         let (name, kept) = (app.store.name(), app.limits.upload_seconds);
         let before = now().saturating_sub(kept);
         for upload in app.records.stale_uploads(name, before, before.saturating_sub(kept))? {
@@ -312,7 +312,7 @@ pub async fn sweep(app: &App, there: bool) {
         app.note_repeats()?;
         // What others have taken down meanwhile.
         app.records.settle_log()?;
-        app.tidy_objects(there)
+        app.tidy_folder()
     });
     if let Err(error) = swept.await {
         tracing::error!(%error, "it cannot be tidied up");

@@ -111,7 +111,6 @@ fn assignment(app: &Server, job: &Job) -> RolesResult<Assignment> {
         kind: request.kind,
         iterations: request.iterations,
         history: request.history,
-        memory_bytes: job.memory,
         keys: object(&request.keys)?,
         tables: request.tables.iter().map(object).collect::<RolesResult<_>>()?,
         model: request.model.as_ref().map(object).transpose()?,
@@ -186,13 +185,14 @@ pub async fn keep_state(
     aside(&app, move |app| {
         let kept = || {
             file.finish()?;
-            if let StateFile::State(iterations) = state {
-                remove_other_states(&folder, iterations)?;
+            match state {
+                StateFile::State(iterations) => remove_other_states(&folder, iterations),
+                StateFile::Weights(_) => Ok(()),
             }
-            app.store.share_state(&job.id, state)
         };
         let kept = app.records.under_lease(&job.id, job.fence, app.lease_end(), kept)?;
-        kept.ok_or_else(|| stale(app, &job.id))
+        kept.ok_or_else(|| stale(app, &job.id))?;
+        Ok::<_, Problem>(app.store.share_state(&job.id, state)?)
     })
     .await?;
     Ok(StatusCode::NO_CONTENT.into_response())

@@ -62,20 +62,21 @@ impl From<f64> for Value {
 }
 
 impl From<&str> for Value {
+    /// PostgreSQL takes no zero bytes: they are replaced, as what is no text is elsewhere.
     fn from(text: &str) -> Self {
-        Self::Text(text.into())
+        Self::Text(text.replace('\0', "\u{fffd}"))
     }
 }
 
 impl From<&String> for Value {
     fn from(text: &String) -> Self {
-        Self::Text(text.clone())
+        text[..].into()
     }
 }
 
 impl From<String> for Value {
     fn from(text: String) -> Self {
-        Self::Text(text)
+        text[..].into()
     }
 }
 

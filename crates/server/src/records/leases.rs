@@ -120,17 +120,19 @@ impl Records {
         })
     }
 
-    /// Puts the name of a server to jobs under way and uploads that have none.
+    /// Puts the name of a server to uploads, and to jobs under way that no worker has, which have none;
+    /// or, if it is `alone`, to all of them.
     ///
     /// # Errors
     /// As all.
-    pub fn take_over(&self, server: &str) -> Result<()> {
-        let of_jobs = "UPDATE jobs SET server = ?1 \
-                       WHERE server IS NULL AND worker IS NULL AND state = 'running'";
-        let of_uploads = "UPDATE uploads SET server = ?1 WHERE server IS NULL";
+    pub fn take_over(&self, server: &str, alone: bool) -> Result<()> {
+        let of_jobs = "UPDATE jobs SET server = ?1 WHERE worker IS NULL AND state = 'running' \
+                       AND (server IS NULL OR CAST(?2 AS BIGINT) = 1)";
+        let of_uploads = "UPDATE uploads SET server = ?1 \
+                          WHERE server IS NULL OR CAST(?2 AS BIGINT) = 1";
         self.write(|db| {
-            db.execute(of_jobs, &values![server])?;
-            db.execute(of_uploads, &values![server]).map(|_| ())
+            db.execute(of_jobs, &values![server, alone])?;
+            db.execute(of_uploads, &values![server, alone]).map(|_| ())
         })
     }
 
@@ -144,13 +146,17 @@ impl Records {
         self.read(|db| db.all(sql, &values![server], read))
     }
 
-    /// Renews the leases of all jobs that a server itself works on.
+    /// Renews the leases of jobs that servers themselves work on, named with the numbers of their claims.
     ///
     /// # Errors
     /// As all.
-    pub fn renew_all(&self, server: &str, until: Seconds) -> Result<()> {
-        let sql = "UPDATE jobs SET lease_until = ?2 WHERE server = ?1 AND state = 'running'";
-        self.write(|db| db.execute(sql, &values![server, until]).map(|_| ()))
+    pub fn renew_own(&self, jobs: &[(String, u64)], until: Seconds) -> Result<()> {
+        let sql = "UPDATE jobs SET lease_until = ?3 WHERE id = ?1 AND fence = ?2 \
+                   AND state = 'running' AND worker IS NULL";
+        self.write(|db| {
+            jobs.iter()
+                .try_for_each(|(id, fence)| db.execute(sql, &values![id, fence, until]).map(|_| ()))
+        })
     }
 
     /// Does something under a lease, which it prolongs: nobody else claims the job before that is
@@ -443,7 +449,7 @@ mod tests {
             assert_eq!(claim("1", "one", Some(10)), Some(1));
             assert_eq!(claim("2", "two", Some(10)), Some(1));
             assert_eq!(records.held_by("one").unwrap(), [("1".into(), 1)]);
-            records.renew_all("one", 20).unwrap();
+            records.renew_own(&[("1".into(), 1), ("2".into(), 7)], 20).unwrap();
             let expired: Vec<_> = records.expire_leases(15).unwrap();
             assert_eq!(expired.iter().map(|job| &job.id[..]).collect::<Vec<_>>(), ["2"]);
             assert_eq!(expired[0].server.as_deref(), Some("two"));
@@ -453,6 +459,11 @@ mod tests {
             assert!(records.expire_leases(16).unwrap().is_empty());
             let names: Vec<_> = records.jobs_named(&["2".into(), "3".into()]).unwrap();
             assert_eq!(names.len(), 1);
+            // One that has the records alone has what one of another name left.
+            records.take_over("three", false).unwrap();
+            assert!(records.held_by("three").unwrap().is_empty());
+            records.take_over("three", true).unwrap();
+            assert_eq!(records.held_by("three").unwrap().len(), 2);
         }
     }
 }

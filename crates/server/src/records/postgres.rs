@@ -18,6 +18,11 @@ use tokio_rustls::rustls::{
 
 /// How long a connection may take to be made.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Within which a machine that is gone is noticed.
+const SILENCE: Duration = Duration::from_secs(30);
+/// A server that is lost or stands still keeps others waiting no longer than this.
+const SETTINGS: &str =
+    "SET idle_in_transaction_session_timeout = '30s'; SET statement_timeout = '60s'";
 /// What those who write have one after the other; any number that no other program's locks have.
 const LOCK: i64 = 0x7375_6461_7265;
 /// By which a file of authorities is named in an address, as by other programs.
@@ -175,11 +180,15 @@ impl Postgres {
         let mut config =
             // What is wrong is told without the address, which has a password.
             Config::from_str(&address).map_err(|error| usage(format!("the address: {error}")))?;
-        if !is_here(&config) && config.get_ssl_mode() == SslMode::Prefer {
-            // Whoever is in between could say that the database speaks no TLS.
-            config.ssl_mode(SslMode::Require);
+        if config.get_ssl_mode() == SslMode::Prefer {
+            // Whoever is in between could say that the database speaks no TLS; here nobody is.
+            config.ssl_mode(if is_here(&config) { SslMode::Disable } else { SslMode::Require });
         }
         config.application_name("sudare");
+        config
+            .tcp_user_timeout(SILENCE)
+            .keepalives_idle(SILENCE / 3)
+            .keepalives_interval(SILENCE / 3);
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(PATIENCE);
         }
@@ -193,7 +202,9 @@ impl Postgres {
     /// Makes a connection in place of the one that there is.
     fn connect(&mut self) -> io::Result<&mut Client> {
         self.disconnect();
-        Ok(self.client.insert(self.config.connect(self.tls.clone()).map_err(failed)?))
+        let mut client = self.config.connect(self.tls.clone()).map_err(failed)?;
+        client.batch_execute(SETTINGS).map_err(failed)?;
+        Ok(self.client.insert(client))
     }
 
     /// Ends the connection, which waits for that: elsewhere, since this may be a thread that must not.
@@ -203,15 +214,19 @@ impl Postgres {
         }
     }
 
-    /// Begins a transaction; by a new connection if there is none, or the one that there was is broken.
+    /// Begins a transaction; by a new connection if there is none, or the one that there was is of no use.
     fn begin(&mut self, begin: &str) -> io::Result<()> {
-        if let Some(client) = &mut self.client {
-            match client.batch_execute(begin) {
-                Err(_) if client.is_closed() => {}
-                begun => return begun.map_err(failed),
-            }
+        if let Some(client) = &mut self.client
+            && client.batch_execute(begin).is_ok()
+        {
+            return Ok(());
         }
-        self.connect()?.batch_execute(begin).map_err(failed)
+        let begun = self.connect()?.batch_execute(begin).map_err(failed);
+        if begun.is_err() {
+            // It may be in a transaction that did not begin as it should.
+            self.disconnect();
+        }
+        begun
     }
 
     /// All that `act` does in a transaction, or nothing of it.
