@@ -6,63 +6,29 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 mod common;
+#[path = "common/computed.rs"]
+mod computed;
 #[path = "common/service.rs"]
 mod service;
 
-use common::{LBW, Run, sudare_at};
-use serde_json::{Value, json};
+use common::{Run, sudare_at};
+use computed::{ask, digest, expect_result, origin, upload};
+use serde_json::Value;
 use service::{Service, children, new_database, signal};
 use std::{
     env, fs,
     path::Path,
-    sync::OnceLock,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
-/// Keys and a table for a training, and what the command computes of them.
-fn origin() -> &'static Path {
-    static ORIGIN: OnceLock<TempDir> = OnceLock::new();
-    let folder = ORIGIN.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let at = folder.path();
-        sudare_at(at, "keygen --params auto --for train:189x9 --iterations 4 --out keys").ok();
-        let encrypt = format!("encrypt --public keys/public.key --data {LBW} --target y");
-        sudare_at(at, &format!("{encrypt} -o table.ct")).ok();
-        let files = "--evaluation-key keys/evaluation.key -i table.ct --history";
-        sudare_at(at, &format!("train {files} -o local.ct")).ok();
-        folder
-    });
-    folder.path()
-}
-
-fn digest(name: &str) -> String {
-    blake3::hash(&fs::read(origin().join(name)).unwrap()).to_string()
-}
-
-fn upload(service: &Service, token: &str) {
-    service.remote(origin(), token, "upload keys/evaluation.key table.ct").ok();
-}
-
-/// Asks for the training by this name for repetitions; returns its own.
-fn submit(service: &Service, token: &str, name: &str) -> String {
-    let (keys, table) = (digest("keys/evaluation.key"), digest("table.ct"));
-    let request = json!({ "kind": "train", "keys": keys, "tables": [table], "history": true });
-    let job = service.submit(token, name, &request);
-    assert_eq!(job.status, 202, "{job:?}");
-    job.json()["id"].as_str().unwrap().to_owned()
-}
-
-/// Waits until a job is done, and checks that its result is that of the command.
-fn expect_result(service: &Service, token: &str, id: &str) {
-    let ended = |job: &Value| job["state"] != "queued" && job["state"] != "running";
-    let job = service.until(token, id, ended);
-    assert_eq!((&job["state"], &job["error"]), (&"done".into(), &Value::Null));
-    assert_eq!(job["result"], digest("local.ct"));
+/// Waits until a training is done, and checks that its result is that of the command, and can be fetched
+/// with its receipt.
+fn expect_trained(service: &Service, token: &str, id: &str) {
+    expect_result(service, token, id, "train");
     service.remote(origin(), token, &format!("wait {id} --force -o {id}.ct")).ok();
-    let (found, wanted) =
-        (fs::read(origin().join(format!("{id}.ct"))), fs::read(origin().join("local.ct")));
-    assert_eq!(found.unwrap(), wanted.unwrap());
+    let read = |name: &str| fs::read(origin().join(name)).unwrap();
+    assert_eq!(read(&format!("{id}.ct")), read("train-local.ct"));
 }
 
 /// A store of objects, empty.
@@ -111,8 +77,8 @@ fn a_store_has_what_a_lost_folder_had() {
     let store = Store::new();
     let mut service = Service::start(&["--objects", &store.url]);
     let token = service.token("clinic");
-    upload(&service, &token);
-    let id = submit(&service, &token, "first");
+    upload(&service, &token, "train");
+    let id = ask(&service, &token, "train", "first");
     service.until(&token, &id, |job| job["progress"]["done"].as_u64() >= Some(1));
     service.process.kill().unwrap();
     service.process.wait().unwrap();
@@ -122,28 +88,29 @@ fn a_store_has_what_a_lost_folder_had() {
     service.kill_and_restart();
     let job = service.get(&format!("/v1/jobs/{id}"), &token).json();
     assert!(job["progress"]["done"].as_u64() >= Some(1), "{job}");
-    expect_result(&service, &token, &id);
+    expect_trained(&service, &token, &id);
     if store.folder.is_some() {
-        let mut wanted = ["keys/evaluation.key", "table.ct", "local.ct"].map(digest);
+        let mut wanted = ["train/evaluation.key", "train.ct", "train-local.ct"].map(digest);
         wanted.sort();
         assert_eq!(store.names("objects"), wanted);
         assert_eq!(store.names("jobs"), [""; 0]);
     }
     // One that was altered there is not taken for what it was.
     if let Some(folder) = &store.folder {
-        let path = folder.path().join("objects/clinic").join(digest("local.ct"));
+        let path = folder.path().join("objects/clinic").join(digest("train-local.ct"));
         let mut bytes = fs::read(&path).unwrap();
         bytes[100] ^= 1;
         fs::write(&path, bytes).unwrap();
-        fs::remove_file(service.folder.join("objects/clinic").join(digest("local.ct"))).unwrap();
-        let refused = service.get(&format!("/v1/results/{}", digest("local.ct")), &token);
+        fs::remove_file(service.folder.join("objects/clinic").join(digest("train-local.ct")))
+            .unwrap();
+        let refused = service.get(&format!("/v1/results/{}", digest("train-local.ct")), &token);
         assert_eq!(refused.status, 500, "{refused:?}");
     }
     let gone =
-        service.send(&format!("DELETE /v1/tables/{}", digest("table.ct")), &token, "", 0, b"");
+        service.send(&format!("DELETE /v1/tables/{}", digest("train.ct")), &token, "", 0, b"");
     assert_eq!(gone.status, 204, "{gone:?}");
-    assert!(!store.names("objects").contains(&digest("table.ct")));
-    assert!(!service.folder.join("objects/clinic").join(digest("table.ct")).exists());
+    assert!(!store.names("objects").contains(&digest("train.ct")));
+    assert!(!service.folder.join("objects/clinic").join(digest("train.ct")).exists());
 }
 
 /// Servers with the same database, store and key.
@@ -198,9 +165,9 @@ fn a_lost_server_is_taken_over() {
     let second = servers.start("0");
     // What one knows the others know.
     let token = first.token("clinic");
-    upload(&first, &token);
-    let id = submit(&second, &token, "x");
-    assert_eq!(submit(&first, &token, "x"), id);
+    upload(&first, &token, "train");
+    let id = ask(&second, &token, "train", "x");
+    assert_eq!(ask(&first, &token, "train", "x"), id);
     // Who follows at one server hears of what the other one does.
     let followed = std::thread::scope(|scope| {
         let following = scope.spawn(|| second.get(&format!("/v1/jobs/{id}/events"), &token));
@@ -216,8 +183,8 @@ fn a_lost_server_is_taken_over() {
             job["progress"]["done"].as_u64() > steps || job["state"] == "done"
         });
         assert!(begun.elapsed() < Duration::from_secs(60));
-        expect_result(&second, &token, &id);
-        expect_result(&third, &token, &id);
+        expect_trained(&second, &token, &id);
+        expect_trained(&third, &token, &id);
         servers.check_log(&third);
         following.join().unwrap()
     });
@@ -233,7 +200,7 @@ fn a_lost_server_is_taken_over() {
     // The first goes on where it was, and has the log that it missed.
     first.kill_and_restart();
     servers.check_log(&first);
-    expect_result(&first, &token, &id);
+    expect_trained(&first, &token, &id);
 }
 
 /// A job is cancelled at a server that does not work on it: the process at the other one is gone.
@@ -243,8 +210,8 @@ fn jobs_of_other_servers_are_cancelled() {
     let servers = Servers::new();
     let (first, second) = (servers.start("1"), servers.start("0"));
     let token = second.token("clinic");
-    upload(&first, &token);
-    let id = submit(&second, &token, "x");
+    upload(&first, &token, "train");
+    let id = ask(&second, &token, "train", "x");
     first.until(&token, &id, |job| job["progress"]["done"].as_u64() >= Some(1));
     let gone = second.send(&format!("DELETE /v1/jobs/{id}"), &token, "", 0, b"");
     assert_eq!(gone.status, 200, "{gone:?}");
@@ -270,8 +237,8 @@ fn a_server_that_stood_still_leaves_its_job() {
     let servers = Servers::new();
     let first = servers.start("1");
     let token = first.token("clinic");
-    upload(&first, &token);
-    let id = submit(&first, &token, "x");
+    upload(&first, &token, "train");
+    let id = ask(&first, &token, "train", "x");
     first.until(&token, &id, |job| job["progress"]["done"].as_u64() >= Some(1));
     let stopped: Vec<u32> =
         children(&first.process).into_iter().chain([first.process.id()]).collect();
@@ -281,13 +248,13 @@ fn a_server_that_stood_still_leaves_its_job() {
     let taken = |job: &Value| job["state"] == "done" || job["progress"]["done"].as_u64() >= Some(2);
     second.until(&token, &id, taken);
     stopped.iter().for_each(|&process| signal("CONT", process));
-    expect_result(&second, &token, &id);
+    expect_trained(&second, &token, &id);
     let begun = Instant::now();
     while !children(&first.process).is_empty() {
         assert!(begun.elapsed() < Duration::from_secs(10));
         std::thread::sleep(Duration::from_millis(20));
     }
-    expect_result(&first, &token, &id);
+    expect_trained(&first, &token, &id);
     servers.check_log(&first);
 }
 

@@ -3,67 +3,33 @@
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 mod common;
+#[path = "common/computed.rs"]
+mod computed;
 #[path = "common/service.rs"]
 mod service;
 
-use common::{LBW, Run, sudare_at};
+use common::{Run, sudare_at};
+use computed::{ask, digest, expect_result, origin, upload};
 use serde_json::{Value, json};
 use service::{Answer, Service, children, signal};
 use std::{
     fs,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::OnceLock,
     thread,
     time::{Duration, Instant},
 };
 use tempfile::TempDir;
 
-/// Keys and tables for a training and for statistics, and what the command computes of them.
-fn origin() -> &'static Path {
-    static ORIGIN: OnceLock<TempDir> = OnceLock::new();
-    let folder = ORIGIN.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
-        let at = folder.path();
-        for (kind, job) in [("train", "train:189x9 --iterations 4"), ("stats", "stats:189x9")] {
-            sudare_at(at, &format!("keygen --params auto --for {job} --out {kind}")).ok();
-            let encrypt = format!("encrypt --public {kind}/public.key --data {LBW} --target y");
-            sudare_at(at, &format!("{encrypt} -o {kind}.ct")).ok();
-            let history = if kind == "train" { "--history" } else { "" };
-            let files = format!("--evaluation-key {kind}/evaluation.key -i {kind}.ct {history}");
-            sudare_at(at, &format!("{kind} {files} -o {kind}-local.ct")).ok();
-        }
-        folder
-    });
-    folder.path()
-}
-
-fn digest(name: &str) -> String {
-    blake3::hash(&fs::read(origin().join(name)).unwrap()).to_string()
-}
-
 /// Sends the keys and the table of a job, and asks for it by this name for repetitions; returns its own.
 fn submit(service: &Service, token: &str, kind: &str, name: &str) -> String {
-    let line = format!("upload {kind}/evaluation.key {kind}.ct");
-    service.remote(origin(), token, &line).ok();
-    let (keys, table) = (digest(&format!("{kind}/evaluation.key")), digest(&format!("{kind}.ct")));
-    let request =
-        json!({ "kind": kind, "keys": keys, "tables": [table], "history": kind == "train" });
-    let job = service.submit(token, name, &request);
-    assert_eq!(job.status, 202, "{job:?}");
-    job.json()["id"].as_str().unwrap().to_owned()
+    upload(service, token, kind);
+    ask(service, token, kind, name)
 }
 
 fn done(service: &Service, token: &str, id: &str) -> u64 {
     let job = service.get(&format!("/v1/jobs/{id}"), token).json();
     job["progress"]["done"].as_u64().unwrap()
-}
-
-/// Waits until a job is done, and checks that its result is that of the command.
-fn expect_result(service: &Service, token: &str, id: &str, kind: &str) {
-    let job = service.until(token, id, |job| job["state"] != "queued" && job["state"] != "running");
-    assert_eq!((&job["state"], &job["error"]), (&"done".into(), &Value::Null));
-    assert_eq!(job["result"], digest(&format!("{kind}-local.ct")));
 }
 
 /// A worker in a process, which is killed when it is dropped.

@@ -98,8 +98,6 @@ pub struct Server {
     pub program: Program,
     /// What it remembers.
     pub records: Records,
-    /// Whether other servers use the records, too.
-    pub is_shared: bool,
     /// Its folder.
     pub store: Store,
     /// What it signs receipts with.
@@ -140,7 +138,6 @@ impl Server {
             rates: Rates::new(limits.tenant_requests),
             limits,
             program,
-            is_shared: records.are_shared(),
             records,
             store,
             addresses: Addresses::of(&key),

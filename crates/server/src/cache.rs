@@ -1,11 +1,10 @@
 //! What a worker has fetched: files by their digests, within so many bytes.
 
-use crate::{lease::Blob, store::make_private};
-use std::{
-    fs::{self, File},
-    path::{Path, PathBuf},
-    time::SystemTime,
+use crate::{
+    lease::Blob,
+    store::{entries, make_private, touch},
 };
+use std::{fs, path::PathBuf};
 use sudare_roles::{
     error::{Error, Result},
     files::{Access, NewFile},
@@ -51,12 +50,11 @@ impl Cache {
 
     /// Removes files, but for those that are `needed`, until so many bytes more have room.
     fn make_room(&self, more: u64, needed: &[PathBuf]) -> Result<()> {
-        let io = |error| Error::io("read", &self.folder, error);
         let mut files = Vec::new();
-        for entry in fs::read_dir(&self.folder).map_err(io)? {
-            let entry = entry.map_err(io)?;
-            let metadata = entry.metadata().map_err(io)?;
-            files.push((metadata.modified().map_err(io)?, metadata.len(), entry.path()));
+        for (_, path) in entries(&self.folder)? {
+            let io = |error| Error::io("read", &path, error);
+            let metadata = path.metadata().map_err(io)?;
+            files.push((metadata.modified().map_err(io)?, metadata.len(), path));
         }
         files.sort_unstable();
         let mut bytes =
@@ -70,13 +68,6 @@ impl Cache {
         }
         Ok(())
     }
-}
-
-/// Remembers that a file is used now.
-fn touch(path: &Path) -> Result<()> {
-    let touched = File::options().append(true).open(path);
-    let touched = touched.and_then(|file| file.set_modified(SystemTime::now()));
-    touched.map_err(|error| Error::io("touch", path, error))
 }
 
 #[cfg(test)]

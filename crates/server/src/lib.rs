@@ -57,7 +57,7 @@ pub use net::Place;
 pub use origin::Origin;
 pub use page::{PageFile, serve_page};
 pub use records::{CpuLimits, DatabaseAddress, Records};
-pub use store::{key_path, records_path};
+pub use store::key_path;
 pub use tls::TlsFiles;
 pub use token::{Owner, Token, TokenRecord};
 pub use work::work;

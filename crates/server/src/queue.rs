@@ -90,7 +90,7 @@ pub async fn attend_leases(app: App) {
 impl Server {
     /// Minds what became of leases; returns whether there may be jobs that wait now.
     fn mind_leases(&self, renew: bool) -> Result<bool> {
-        if self.is_shared {
+        if self.records.are_shared() {
             self.mind_own_leases(renew)?;
             let followed = self.records.jobs_named(&self.events.followed())?;
             followed.iter().for_each(|job| self.events.tell(job));
@@ -102,7 +102,7 @@ impl Server {
             Counters::add(&self.counters.expired_leases, 1);
             self.events.tell(job);
         }
-        Ok(self.is_shared || !expired.is_empty())
+        Ok(self.records.are_shared() || !expired.is_empty())
     }
 
     /// Kills processes whose jobs another server has cancelled or has taken, and renews the leases of the
@@ -177,7 +177,7 @@ impl Server {
     /// Those of [`Records`](crate::records::Records).
     pub fn recover(&self) -> Result<()> {
         let name = self.store.name();
-        self.records.take_over(name, !self.is_shared)?;
+        self.records.take_over(name, !self.records.are_shared())?;
         let running = self.records.jobs_in(State::Running)?;
         for job in running.iter().filter(|job| job.server.as_deref() == Some(name)) {
             tracing::info!(job = job.id, "goes on");
@@ -227,7 +227,7 @@ impl Server {
             live.extend((!job.state.is_final()).then_some(job.id));
         }
         self.store.tidy_jobs(folders.into_iter().filter(|id| !live.contains(id)))?;
-        if !self.is_shared {
+        if !self.records.are_shared() {
             return Ok(());
         }
         let mut used = HashSet::new();
@@ -262,7 +262,7 @@ impl Server {
             iterations: request.iterations,
             history: request.history,
             // Servers that share may have predicted it for other numbers of threads.
-            memory: (!self.is_shared).then_some(job.memory),
+            memory: (!self.records.are_shared()).then_some(job.memory),
             states: Store::states_in(&folder),
             output: Store::result_in(&folder),
         })
@@ -332,7 +332,7 @@ async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
     let held = signal.clone();
     let name = id.clone();
     let claimed = aside(&app, move |app| {
-        let until = app.is_shared.then(|| app.lease_end());
+        let until = app.records.are_shared().then(|| app.lease_end());
         let by = Claimant::Server { name: app.store.name(), until };
         let claimed = app.records.claim(&name, by, now())?;
         if let Some(running) = app.running().get_mut(&name) {
@@ -348,7 +348,7 @@ async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
             if let Err(error) = work_on(&app, job, signal).await {
                 tracing::error!(job = id, %error, "a job failed for a fault of the server");
                 // What servers share may be out of reach for a while.
-                let may_pass = app.is_shared && matches!(error, Error::Io { .. });
+                let may_pass = app.records.are_shared() && matches!(error, Error::Io { .. });
                 let change = if may_pass {
                     sleep(PAUSE).await;
                     Change::Requeued

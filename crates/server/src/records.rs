@@ -160,6 +160,8 @@ impl fmt::Debug for DatabaseAddress {
 pub struct Records {
     /// What errors name.
     place: PathBuf,
+    /// Whether other servers may use them at the same time.
+    are_shared: bool,
     log: Log,
     open: Mutex<Open>,
 }
@@ -197,10 +199,6 @@ impl Engine {
             Self::Sqlite(file) => file.write(write),
             Self::Postgres(database) => database.write(write),
         }
-    }
-
-    fn is_shared(&self) -> bool {
-        matches!(self, Self::Postgres(_))
     }
 }
 
@@ -243,8 +241,9 @@ impl Records {
                 )));
             }
         }
+        let are_shared = matches!(engine, Engine::Postgres(_));
         let open = Mutex::new(Open { engine, in_log: 0 });
-        let this = Self { place, log: Log::of(folder), open };
+        let this = Self { place, are_shared, log: Log::of(folder), open };
         this.settle_log()?;
         Ok(this)
     }
@@ -252,7 +251,7 @@ impl Records {
     /// Whether other servers may use them at the same time.
     #[must_use]
     pub fn are_shared(&self) -> bool {
-        self.lock().engine.is_shared()
+        self.are_shared
     }
 
     fn lock(&self) -> MutexGuard<'_, Open> {

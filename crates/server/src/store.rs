@@ -115,11 +115,7 @@ impl Store {
         let path = self.object(tenant, digest);
         let Some(bucket) = &self.bucket else { return Ok(path) };
         if path.exists() {
-            // What was used last is kept longest.
-            let touched = File::options().append(true).open(&path);
-            touched
-                .and_then(|file| file.set_modified(SystemTime::now()))
-                .map_err(|error| Error::io("touch", &path, error))?;
+            touch(&path)?;
             return Ok(path);
         }
         make_private(path.parent().unwrap_or(&self.root))?;
@@ -248,13 +244,9 @@ impl Store {
     /// Objects among the files here: tenants, digests and paths.
     fn objects_here(&self) -> Result<Vec<(String, String, PathBuf)>> {
         let mut found = Vec::new();
-        for tenant in entries(&self.root.join(OBJECTS))? {
-            for path in entries(&tenant)? {
-                let name = |path: &Path| {
-                    path.file_name().and_then(|name| name.to_str()).unwrap_or_default().to_owned()
-                };
-                found.push((name(&tenant), name(&path), path));
-            }
+        for (tenant, folder) in entries(&self.root.join(OBJECTS))? {
+            let objects = entries(&folder)?.into_iter();
+            found.extend(objects.map(|(digest, path)| (tenant.clone(), digest, path)));
         }
         Ok(found)
     }
@@ -272,9 +264,8 @@ impl Store {
     /// # Errors
     /// [`Error::Io`].
     pub fn tidy_uploads(&self, known: &HashSet<String>) -> Result<()> {
-        for path in entries(&self.root.join(UPLOADS))? {
-            let is_known = path.file_name().and_then(|name| name.to_str());
-            if !is_known.is_some_and(|name| known.contains(name)) && !is_new(&path)? {
+        for (id, path) in entries(&self.root.join(UPLOADS))? {
+            if !known.contains(&id) && !is_new(&path)? {
                 files::remove(&path)?;
             }
         }
@@ -392,9 +383,7 @@ impl Store {
     /// # Errors
     /// [`Error::Io`].
     pub fn jobs_here(&self) -> Result<Vec<String>> {
-        let folders = entries(&self.root.join(JOBS))?;
-        let name = |path: &PathBuf| path.file_name()?.to_str().map(String::from);
-        Ok(folders.iter().filter_map(name).collect())
+        Ok(entries(&self.root.join(JOBS))?.into_iter().map(|(id, _)| id).collect())
     }
 
     /// Removes folders of jobs, but for those that are new.
@@ -443,11 +432,22 @@ fn is_new(path: &Path) -> Result<bool> {
     Ok(modified.elapsed().is_ok_and(|age| age < NEW) || modified.elapsed().is_err())
 }
 
-/// What is in a folder.
-fn entries(folder: &Path) -> Result<Vec<PathBuf>> {
+/// What is in a folder, by name; what is not named by text is none of this program's.
+pub fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     let io = |error| Error::io("read", folder, error);
-    let entries = fs::read_dir(folder).map_err(io)?;
-    entries.map(|entry| entry.map(|entry| entry.path()).map_err(io)).collect()
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        found.extend(entry.file_name().into_string().ok().map(|name| (name, entry.path())));
+    }
+    Ok(found)
+}
+
+/// Remembers that a file is used now: what was used last is kept longest.
+pub fn touch(path: &Path) -> Result<()> {
+    let touched = File::options().append(true).open(path);
+    let touched = touched.and_then(|file| file.set_modified(SystemTime::now()));
+    touched.map_err(|error| Error::io("touch", path, error))
 }
 
 /// A new file, and the digest of what has been written to it.

@@ -80,7 +80,7 @@ impl Records {
             let before = open.in_log;
             let engine = &mut open.engine;
             let last = self.log.append(|from| engine.read(|db| lines(db, from)).map_err(failed))?;
-            if last / KEPT != before / KEPT && !open.engine.is_shared() {
+            if last / KEPT != before / KEPT && !self.are_shared {
                 // The last is kept, and the one before, after which the last is written if it is torn.
                 let sql = "DELETE FROM audit WHERE number + 1 < ?1";
                 let forget = |db: &dyn Database| db.execute(sql, &values![last]);
