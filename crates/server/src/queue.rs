@@ -227,7 +227,7 @@ impl Server {
             live.extend((!job.state.is_final()).then_some(job.id));
         }
         self.store.tidy_jobs(folders.into_iter().filter(|id| !live.contains(id)))?;
-        if !self.records.are_shared() {
+        if !self.store.is_shared() {
             return Ok(());
         }
         let mut used = HashSet::new();
@@ -347,8 +347,8 @@ async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
             let fence = job.fence;
             if let Err(error) = work_on(&app, job, signal).await {
                 tracing::error!(job = id, %error, "a job failed for a fault of the server");
-                // What servers share may be out of reach for a while.
-                let may_pass = app.records.are_shared() && matches!(error, Error::Io { .. });
+                // What is elsewhere may be out of reach for a while; a database goes with a store.
+                let may_pass = app.store.is_shared() && matches!(error, Error::Io { .. });
                 let change = if may_pass {
                     sleep(PAUSE).await;
                     Change::Requeued
@@ -423,6 +423,7 @@ mod tests {
     use super::*;
     use crate::{
         app::Limits,
+        bucket::Bucket,
         child::Program,
         job::Kind,
         records::CpuLimits,
@@ -431,6 +432,10 @@ mod tests {
     use sudare_roles::receipt::SigningKey;
 
     fn server(folder: &std::path::Path, running_jobs: usize) -> App {
+        with_store(folder, running_jobs, Store::open(&folder.join("store"), None).unwrap())
+    }
+
+    fn with_store(folder: &std::path::Path, running_jobs: usize, store: Store) -> App {
         let limits = Limits {
             memory_bytes: 100,
             running_jobs,
@@ -448,8 +453,7 @@ mod tests {
         };
         let program = Program { file: "none".into(), args: Vec::new() };
         let records = Records::open(&folder.join("records")).unwrap();
-        let (store, key) = (Store::open(&folder.join("store"), None), SigningKey::random());
-        Server::new(limits, program, records, store.unwrap(), key.unwrap())
+        Server::new(limits, program, records, store, SigningKey::random().unwrap())
     }
 
     fn add(app: &Server, id: &str, memory: u64) {
@@ -467,6 +471,39 @@ mod tests {
             NewJob { id, tenant, request, idempotency: None, seconds: 1.0, cpu_seconds, memory };
         let added = app.records.add_job(&new, 100, &CpuLimits::default());
         assert!(matches!(added.unwrap(), Added::New(_)));
+    }
+
+    /// Copies of what a store has are within their limit also where one server has it alone.
+    #[test]
+    fn copies_are_within_their_limit() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = folder.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        let bucket = Bucket::open(&format!("file://{}", shared.display())).unwrap();
+        let store = Store::open(&folder.path().join("store"), Some(bucket)).unwrap();
+        let app = with_store(folder.path(), 1, store);
+        let text = b"more than one byte";
+        let object = Object {
+            tenant: "a".into(),
+            digest: blake3::hash(text).to_string(),
+            collection: Collection::Keys,
+            bytes: text.len() as u64,
+            created: now(),
+            about: serde_json::Value::Null,
+        };
+        let upload = app.store.upload("1");
+        fs::write(&upload, text).unwrap();
+        app.store.adopt(&upload, "a", &object.digest).unwrap();
+        app.records.complete_upload("1", &object).unwrap();
+        let path = app.store.bring_object("a", &object.digest).unwrap();
+        app.tidy_folder().unwrap();
+        assert!(path.exists());
+        let long_ago = std::time::SystemTime::UNIX_EPOCH;
+        fs::File::options().append(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+        app.tidy_folder().unwrap();
+        assert!(!path.exists());
+        // It was sent first, for it was not there.
+        assert_eq!(fs::read(app.store.bring_object("a", &object.digest).unwrap()).unwrap(), text);
     }
 
     /// Begins a job, and says which.

@@ -107,6 +107,12 @@ impl Store {
         &self.name
     }
 
+    /// Whether others have its objects, too.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.bucket.is_some()
+    }
+
     /// Where the object of a tenant is, by its digest; if only other servers had it, it is here then.
     ///
     /// # Errors
