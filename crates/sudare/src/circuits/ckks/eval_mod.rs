@@ -142,7 +142,15 @@ impl EvalModSpec {
     /// [`Error::Circuit`] for a field out of its range; [`Error::NotFinite`] if a
     /// Taylor coefficient is, for too few squarings.
     pub fn depth(&self) -> Result<u32> {
-        Ok(self.curves()?.depth())
+        self.check()?;
+        let first = match self.method {
+            ModMethod::Cosine { degree, .. } => degree & !1,
+            // Coefficients too small for a number are left out, and are found soon.
+            ModMethod::Exponential { degree, squarings } => {
+                exponential(degree, squarings, self.bound())?.degree()
+            }
+        };
+        Ok(bits(first) + self.method.doublings() + self.inverse_sine.map_or(0, bits))
     }
 
     /// Fixes how to reduce ciphertexts of the given level and scale so that the result
@@ -218,8 +226,8 @@ impl EvalModSpec {
         })
     }
 
-    /// The polynomials in the clear.
-    fn curves(&self) -> Result<Curves> {
+    /// Refuses fields out of their ranges.
+    fn check(&self) -> Result<()> {
         let within = |name: &str, found: f64, least: f64, most: f64| {
             if (least..=most).contains(&found) {
                 return Ok(());
@@ -228,10 +236,29 @@ impl EvalModSpec {
         };
         within("k", f64::from(self.k), 0.0, 1024.0)?;
         within("log2_ratio", self.log2_ratio, 3.0, 32.0)?;
-        let polynomial = match self.method {
+        match self.method {
             ModMethod::Cosine { degree, double_angles } => {
                 within("degree", degree as f64, 2.0, 254.0)?;
                 within("double_angles", f64::from(double_angles), 0.0, 16.0)?;
+            }
+            ModMethod::Exponential { degree, squarings } => {
+                within("degree", degree as f64, 1.0, 511.0)?;
+                within("squarings", f64::from(squarings), 0.0, 32.0)?;
+            }
+        }
+        match self.inverse_sine {
+            Some(degree) if degree % 2 == 0 || degree > 63 => Err(Error::Circuit(format!(
+                "{OP}: degree {degree} of the inverse sine: choose an odd one up to 63"
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The polynomials in the clear.
+    fn curves(&self) -> Result<Curves> {
+        self.check()?;
+        let polynomial = match self.method {
+            ModMethod::Cosine { degree, double_angles } => {
                 // At the ratio below: on intervals that include those asked for.
                 let ratio = self.log2_ratio.floor() as u32;
                 let cosine = ScaledCosine::new(self.k, double_angles, ratio)?;
@@ -240,22 +267,11 @@ impl EvalModSpec {
                 Polynomial::chebyshev_series(even.coeffs().to_vec(), 0.25 - radius..0.25 + radius)?
             }
             ModMethod::Exponential { degree, squarings } => {
-                within("degree", degree as f64, 1.0, 511.0)?;
-                within("squarings", f64::from(squarings), 0.0, 32.0)?;
                 exponential(degree, squarings, self.bound())?
             }
         };
-        let inverse = match self.inverse_sine {
-            Some(degree) => {
-                if degree % 2 == 0 || degree > 63 {
-                    return Err(Error::Circuit(format!(
-                        "{OP}: degree {degree} of the inverse sine: choose an odd one up to 63"
-                    )));
-                }
-                Some(inverse_sine(degree, self.log2_ratio)?)
-            }
-            None => None,
-        };
+        let inverse = self.inverse_sine.map(|degree| inverse_sine(degree, self.log2_ratio));
+        let inverse = inverse.transpose()?;
         Ok(Curves { spec: *self, polynomial, inverse })
     }
 }
