@@ -1,7 +1,7 @@
 //! Which modulus, scales and levels a network takes.
 
 use sudare::{
-    circuits::Chain,
+    circuits::{Chain, Polynomial},
     ckks::{Scale, Spec},
     rlwe::{Level, SecretDistribution, max_log2_qp},
 };
@@ -51,9 +51,9 @@ pub(super) fn log2_fresh(log_n: u32) -> f64 {
     (real::log2(CBD21_VARIANCE) + f64::from(log_n)) / 2.0
 }
 
-/// The least ring for a network, by the compact chain if possible.
+/// The least ring for the stages of a network and their polynomials, by the compact chain if possible.
 pub(super) fn draft(
-    stages: &[Stage],
+    (stages, polynomials): (&[Stage], &[Option<Polynomial>]),
     ranges: &Ranges,
     packing: Packing,
     precision_bits: f64,
@@ -66,7 +66,7 @@ pub(super) fn draft(
     for log_n in LOG_N.filter(|&log_n| log_n > log2_slots) {
         let drafted = match compact {
             true => compact_chain(stages, ranges, precision_bits, log_n),
-            false => even_chain(stages, ranges, precision_bits, log_n)?,
+            false => even_chain((stages, polynomials), ranges, precision_bits, log_n)?,
         };
         match drafted {
             Ok(draft) => return Ok(draft),
@@ -196,7 +196,7 @@ fn cut(levels: &[f64], limit: f64, log_n: u32) -> Option<(Vec<Vec<f64>>, f64)> {
 
 /// Levels of one scale: each affine map takes one, and each function what its polynomial takes.
 fn even_chain(
-    stages: &[Stage],
+    (stages, polynomials): (&[Stage], &[Option<Polynomial>]),
     ranges: &Ranges,
     precision_bits: f64,
     log_n: u32,
@@ -205,9 +205,8 @@ fn even_chain(
     let scale = Scale::from_log2(log2_scale);
     let mut levels = 0;
     let mut largest = ranges.output.max(ranges.largest_input());
-    for (stage, &r) in stages.iter().zip(&ranges.activations) {
-        let Some(function) = &stage.function else { continue };
-        let (depth, most) = depth_and_most(function, r, scale)?;
+    for (polynomial, &r) in polynomials.iter().zip(&ranges.activations) {
+        let (depth, most) = depth_and_most(polynomial.as_ref(), r, scale)?;
         levels += depth as usize;
         largest = largest.max(most).max(r);
     }
@@ -225,10 +224,15 @@ fn even_chain(
     })
 }
 
-/// Levels that a function of numbers within `[-r, r]` takes, and the largest magnitude at the ends.
-pub(super) fn depth_and_most(function: &Function, r: f64, scale: Scale) -> Result<(u32, f64)> {
+/// Levels that a polynomial of numbers within `[-r, r]` takes, a square if there is none, and the
+/// largest magnitude at the ends.
+pub(super) fn depth_and_most(
+    polynomial: Option<&Polynomial>,
+    r: f64,
+    scale: Scale,
+) -> Result<(u32, f64)> {
     const LEVELS: usize = 40;
-    let Some(polynomial) = function.polynomial(r)? else { return Ok((1, r * r)) };
+    let Some(polynomial) = polynomial else { return Ok((1, r * r)) };
     let log2_q = (0..=LEVELS).map(|l| 80.0 + scale.log2() * l as f64).collect();
     let chain = Chain::new(vec![scale; LEVELS], log2_q);
     let plan = polynomial.plan(&chain, Level(LEVELS as u32), scale, scale)?;

@@ -12,7 +12,7 @@ use sudare::{
 use sudare_arith::{par, real};
 
 use super::{
-    affine::{Affine, Function, Source, Stage, stages},
+    affine::{Affine, Function, Source, Stage, polynomials, stages},
     draft::draft,
     error::{NnError, Result, expect},
     model::{Activation, MAX_FEATURES, MAX_LAYERS, Network},
@@ -194,12 +194,13 @@ impl HiddenPlan {
         let widest = stages.iter().map(|s| s.affine.inputs.max(s.affine.rows.len())).max();
         let log2_slots = widest.unwrap_or(1).next_power_of_two().ilog2();
         let (ranges, bits) = (&outline.ranges, outline.precision_bits);
-        let draft = draft(&stages, ranges, Packing::Sample, bits, log2_slots)?;
+        let polynomials = polynomials(&stages, ranges)?;
+        let draft = draft((&stages, &polynomials), ranges, Packing::Sample, bits, log2_slots)?;
         let params = Params::new(draft.spec)?;
         let (mut level, mut scale) = (params.top(), params.scale_at(params.top()));
         let (log_n, chain, input) = (params.log_n(), params.chain(), (level, scale));
         let (mut layers, mut keys, mut period) = (Vec::new(), KeyRequest::new(), 1);
-        for (k, stage) in stages.iter().enumerate() {
+        for (stage, polynomial) in stages.iter().zip(&polynomials) {
             let rows = stage.affine.rows.len().next_power_of_two();
             let columns = stage.affine.inputs.next_power_of_two().max(rows).max(period);
             let babies = 1 << rows.ilog2().div_ceil(2);
@@ -214,11 +215,9 @@ impl HiddenPlan {
             (level, scale, period) = (below, out, rows);
             let applied = match &stage.function {
                 None => None,
-                Some(function) => {
-                    let range = ranges.of_stage(k);
-                    let applied =
-                        Applied::new(function, range, &params, (level, scale), &mut keys)?;
-                    let (applied, form) = applied;
+                Some(_) => {
+                    let (polynomial, form) = (polynomial.as_ref(), (level, scale));
+                    let (applied, form) = Applied::new(polynomial, &params, form, &mut keys)?;
                     (level, scale) = form;
                     Some(applied)
                 }

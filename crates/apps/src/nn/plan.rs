@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::{
+        Polynomial,
         bootstrap::BootstrapPreset,
         cost::{Rates, Work},
     },
@@ -12,7 +13,7 @@ use sudare::{
 use sudare_arith::par;
 
 use super::{
-    affine::{Stage, keep_used, stages, walk},
+    affine::{Stage, keep_used, polynomials, stages, walk},
     draft::{Draft, depth_and_most, draft},
     error::{NnError, Result, expect},
     model::Network,
@@ -85,6 +86,7 @@ impl Options {
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(super) stages: Vec<Stage>,
+    polynomials: Vec<Option<Polynomial>>,
     ranges: Ranges,
     options: Options,
     params: Params,
@@ -137,6 +139,8 @@ struct Job<'a> {
     ranges: &'a Ranges,
     options: Options,
     stages: Vec<Stage>,
+    /// In place of their functions, but of squares.
+    polynomials: Vec<Option<Polynomial>>,
     /// Features of a sample, and those that are encrypted.
     features: usize,
     used: Vec<usize>,
@@ -155,7 +159,8 @@ impl<'a> Job<'a> {
             return count("bits of precision", options.precision_bits as usize, needed);
         }
         let used = keep_used(&mut stages);
-        Ok(Self { ranges, options, stages, features: network.inputs(), used })
+        let polynomials = polynomials(&stages, ranges)?;
+        Ok(Self { ranges, options, stages, polynomials, features: network.inputs(), used })
     }
 
     /// `log2` of the most slots of a matrix.
@@ -193,8 +198,9 @@ impl<'a> Job<'a> {
         let highest = refresh.plan.output_level();
         let scale = params.scale_at(highest);
         let demand = |(k, stage): (usize, &Stage)| {
-            let depth = stage.function.as_ref().map(|function| {
-                depth_and_most(function, self.ranges.of_stage(k), scale).map(|(depth, _)| depth)
+            let depth = stage.function.as_ref().map(|_| {
+                let polynomial = self.polynomials[k].as_ref();
+                depth_and_most(polynomial, self.ranges.of_stage(k), scale).map(|(depth, _)| depth)
             });
             Ok(Demand {
                 sources: stage.sources.iter().map(|source| source.value).collect(),
@@ -220,6 +226,7 @@ impl<'a> Job<'a> {
     ) -> Result<Plan> {
         let design = Design {
             stages: &self.stages,
+            polynomials: &self.polynomials,
             ranges: self.ranges,
             params: &params,
             packing: self.options.packing,
@@ -237,6 +244,7 @@ impl<'a> Job<'a> {
             used: self.used,
             refresh: refresh.map(|(refresh, _)| refresh),
             stages: self.stages,
+            polynomials: self.polynomials,
             params,
             steps,
             input,
@@ -263,7 +271,8 @@ impl Plan {
         let (bits, log2_slots) = (options.precision_bits, job.log2_slots());
         let set = set_for(bits)?;
         let has_room = log2_slots < set.preset.spec.log_n;
-        match draft(&job.stages, ranges, options.packing, bits, log2_slots) {
+        let stages = (&job.stages[..], &job.polynomials[..]);
+        match draft(stages, ranges, options.packing, bits, log2_slots) {
             Ok(draft) if has_room && draft.spec.log_n > set.preset.spec.log_n => {
                 // Primes of the size of levels may be too few for so many.
                 match (job.clone().leveled(&draft), job.bootstrapped(&set)) {
@@ -406,9 +415,7 @@ impl Plan {
         self.check_sample(0, sample)?;
         let used: Vec<f64> = self.used.iter().map(|&i| sample[i]).collect();
         walk(&self.stages, &used, |k, y| {
-            let function = self.stages[k].function.as_ref();
-            let polynomial = function.map(|function| function.polynomial(self.ranges.of_stage(k)));
-            match polynomial.transpose()?.flatten() {
+            match &self.polynomials[k] {
                 Some(polynomial) => y.iter_mut().for_each(|y| *y = polynomial.evaluate(*y)),
                 None => self.stages[k].apply_function(y),
             }

@@ -26,9 +26,10 @@ const MOST_WAYS: usize = 256;
 
 /// The set for activations of this precision.
 pub(super) fn set_for(precision_bits: f64) -> Result<BootstrapPreset> {
-    let [fast, precise] = SETS.map(bootstrap::preset);
-    let (fast, precise) = (fast?, precise?);
-    Ok(if fast.precision_bits >= precision_bits + SCALE_ROOM_BITS { fast } else { precise })
+    let [fast, precise] = SETS;
+    let fast = bootstrap::preset(fast)?;
+    let suffices = fast.precision_bits >= precision_bits + SCALE_ROOM_BITS;
+    if suffices { Ok(fast) } else { Ok(bootstrap::preset(precise)?) }
 }
 
 /// How the numbers that functions are applied to are bootstrapped: each as a part of its range.

@@ -1,7 +1,7 @@
 //! Levels, scales and keys of the stages of a network.
 
 use sudare::{
-    circuits::{LinearPlan, LinearTransform, PolynomialPlan, Trace, TracePlan},
+    circuits::{LinearPlan, LinearTransform, Polynomial, PolynomialPlan, Trace, TracePlan},
     ckks::{Complex, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
@@ -51,6 +51,8 @@ pub(super) enum Applied {
 /// What the steps of a plan follow from.
 pub(super) struct Design<'a> {
     pub(super) stages: &'a [Stage],
+    /// In place of their functions, but of squares.
+    pub(super) polynomials: &'a [Option<Polynomial>],
     pub(super) ranges: &'a Ranges,
     pub(super) params: &'a Params,
     pub(super) packing: Packing,
@@ -97,9 +99,9 @@ impl Design<'_> {
                 keys |= refresh.plan.required_keys();
                 step.refreshed = Some(most);
             }
-            if let Some(function) = &stage.function {
-                let (range, form) = (self.ranges.of_stage(k), (value.level, value.scale));
-                let (applied, form) = Applied::new(function, range, self.params, form, &mut keys)?;
+            if stage.function.is_some() {
+                let (polynomial, form) = (self.polynomials[k].as_ref(), (value.level, value.scale));
+                let (applied, form) = Applied::new(polynomial, self.params, form, &mut keys)?;
                 (value.level, value.scale) = form;
                 step.applied = Some(applied);
             }
@@ -278,17 +280,16 @@ impl Matrix {
 }
 
 impl Applied {
-    /// For numbers within `range` of this level and scale, with the form of the result. Adds the keys
-    /// that it takes.
+    /// The polynomial of numbers of this level and scale, their square if there is none, with the form
+    /// of the result. Adds the keys that it takes.
     pub(super) fn new(
-        function: &Function,
-        range: f64,
+        polynomial: Option<&Polynomial>,
         params: &Params,
         (mut level, mut scale): (Level, Scale),
         keys: &mut KeyRequest,
     ) -> Result<(Self, (Level, Scale))> {
         let chain = params.chain();
-        let Some(polynomial) = function.polynomial(range)? else {
+        let Some(polynomial) = polynomial else {
             *keys |= KeyRequest::new().relinearize(level);
             let rescales = level > Level(0);
             scale = scale * scale;
