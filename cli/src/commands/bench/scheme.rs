@@ -15,6 +15,7 @@ use sudare::{
     ckks::{Ciphertext, Complex, Evaluator, Params, Plaintext, Scale},
     rlwe::{GaloisElement, KeyRequest, Level},
 };
+use sudare_arith::mem::Pool;
 use sudare_roles::{
     error::{Error, Result},
     sets::Set,
@@ -366,7 +367,9 @@ impl Session {
         let mut stream = self.parties.stream("row");
         let row: Vec<u64> =
             (0..basis.n()).map(|_| table.modulus().reduce(stream.next_u64())).collect();
-        let mut work = row.clone();
+        // Where rows of ciphertexts are: aligned to vectors.
+        let mut work = Pool::new(0).take(basis.n());
+        work.copy_from_slice(&row);
         let (time, ()) = time(runs, || {
             if inverse {
                 table.inverse(&mut work)
