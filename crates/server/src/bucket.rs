@@ -63,14 +63,20 @@ impl Bucket {
     pub fn open(address: &str) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| Error::io("open", Path::new("the store"), error))?;
-        let usage =
-            |problem: &dyn core::fmt::Display| Error::Usage(format!("{address}: {problem}"));
+        let usage = |problem: &dyn core::fmt::Display| {
+            Error::Usage(format!(
+                "{address}: {problem}; stores have addresses such as s3://bucket/prefix, gs://bucket, \
+                 az://container and file:///folder"
+            ))
+        };
         let url = Url::parse(address).map_err(|error| usage(&error))?;
         if url.scheme() == "file" {
             let folder =
                 url.to_file_path().map_err(|()| usage(&"a path from the root is needed"))?;
-            let store = LocalFileSystem::new_with_prefix(&folder);
-            let store = store.map_err(failed("open", ""))?.with_fsync(true);
+            let there = folder.canonicalize();
+            let there = there.map_err(|error| Error::io("open", &folder, error))?;
+            let store = LocalFileSystem::new_with_prefix(there);
+            let store = store.map_err(|error| usage(&error))?.with_fsync(true);
             return Ok(Self { store: Arc::new(store), root: Key::default(), runtime });
         }
         // Once for the process; others may have.

@@ -134,7 +134,9 @@ fn authorities(file: Option<&str>) -> io::Result<RootCertStore> {
         return Ok(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() });
     };
     let mut roots = RootCertStore::empty();
-    for certificate in CertificateDer::pem_slice_iter(&fs::read(file)?) {
+    let read = fs::read(file);
+    let read = read.map_err(|error| io::Error::new(error.kind(), format!("{file}: {error}")))?;
+    for certificate in CertificateDer::pem_slice_iter(&read) {
         let certificate = certificate.map_err(|error| usage(format!("{file}: {error}")))?;
         roots.add(certificate).map_err(|error| usage(format!("{file}: {error}")))?;
     }
@@ -179,7 +181,7 @@ impl Postgres {
         let (address, file) = parted(address);
         let mut config =
             // What is wrong is told without the address, which has a password.
-            Config::from_str(&address).map_err(|error| usage(format!("the address: {error}")))?;
+            Config::from_str(&address).map_err(|error| usage(format!("the address of the database: {error}")))?;
         if config.get_ssl_mode() == SslMode::Prefer {
             // Whoever is in between could say that the database speaks no TLS; here nobody is.
             config.ssl_mode(if is_here(&config) { SslMode::Disable } else { SslMode::Require });
