@@ -1,12 +1,8 @@
 //! Bounds of the errors of array programs and trainings against the errors themselves.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 #![expect(clippy::print_stdout, reason = "bounds beside the largest errors, with --nocapture")]
 
-#[path = "../../sudare/tests/session/mod.rs"]
-mod session;
-
+use crate::session::Session;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
-use session::Session;
 use std::cell::RefCell;
 use sudare::{
     circuits::{ComplexOps, cost},

@@ -1,10 +1,6 @@
 //! Table 2's functions on encrypted slots.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-#[path = "../../sudare/tests/session/mod.rs"]
-mod session;
-
-use session::Session;
+use crate::session::Session;
 use sudare::{
     ckks::{self, Params, Spec},
     rlwe::KeyRequest,

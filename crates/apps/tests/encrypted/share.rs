@@ -1,10 +1,6 @@
 //! Statistics and scores that others than the owner of the key may see.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-#[path = "../../sudare/tests/session/mod.rs"]
-mod session;
-
-use session::Session;
+use crate::session::Session;
 use sudare::{
     circuits::sim,
     ckks::{Ciphertext, Complex, Params, Spec},

@@ -1,13 +1,9 @@
 //! Operations on encrypted arrays against those on plain ones, in simulation and encrypted.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 #![expect(clippy::single_range_in_vec_init, reason = "slices of one axis")]
 
-#[path = "../../sudare/tests/session/mod.rs"]
-mod session;
-
+use crate::session::Session;
 use core::{ops::Range, slice::from_ref};
 use proptest::prelude::*;
-use session::Session;
 use sudare::{
     circuits::{
         ComplexOps, EvalModSpec, ModMethod, Ops, Polynomial,

@@ -1,11 +1,7 @@
 //! Encrypted scores against inner products in the clear.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-#[path = "../../sudare/tests/session/mod.rs"]
-mod session;
-
+use crate::session::Session;
 use proptest::prelude::*;
-use session::Session;
 use sudare::{
     circuits::sim,
     ckks::{Ciphertext, Complex, Params, Spec},

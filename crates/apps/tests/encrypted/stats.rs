@@ -1,10 +1,6 @@
 //! Statistics under encryption, at real ring sizes.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-#[path = "../../sudare/tests/session/mod.rs"]
-mod session;
-
-use session::Session;
+use crate::session::Session;
 use sudare::{
     ckks::{self, Ciphertext, Params, Spec},
     rlwe::{KeyRequest, Level},

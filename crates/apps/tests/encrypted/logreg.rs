@@ -1,12 +1,8 @@
 //! Encrypted logistic regression against its reference implementation in the clear.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-#[path = "../../sudare/tests/session/mod.rs"]
-mod session;
-
+use crate::session::Session;
 use core::ops::Range;
 use proptest::prelude::*;
-use session::Session;
 use sudare::{
     circuits::{ComplexOps, bootstrap, sim},
     ckks::{Ciphertext, Complex, Params, Spec, serial},
