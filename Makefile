@@ -120,6 +120,7 @@ test-stores:
 
 ## make lint         check format, lints and documentation; warnings are errors
 lint:
+	scripts/same_features.sh
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
@@ -158,13 +159,13 @@ TESTS :=
 test-python: $(PYTHON)/bin/maturin
 	PATH="$(abspath $(PYTHON))/bin:$$PATH" MATURIN_PEP517_ARGS="--profile dev" \
 	  $(PYTHON)/bin/pip install --quiet --no-build-isolation --force-reinstall --no-deps .
-	$(PYTHON)/bin/python -m pytest --quiet --durations=20 $(TESTS)
+	$(PYTHON)/bin/python -m pytest --quiet --durations=20 --numprocesses=auto --dist=worksteal $(TESTS)
 	$(PYTHON)/bin/mypy python/sudare python/tests
 	$(PYTHON)/bin/python -m mypy.stubtest sudare
 
 $(PYTHON)/bin/maturin: python/tests/requirements.txt
 	python3 -m venv --clear $(PYTHON)
-	$(PYTHON)/bin/pip install --quiet --requirement $<
+	$(PYTHON)/bin/pip install --quiet --no-compile --requirement $<
 
 # What makes wheels, and for which platforms: all that this system can, or some by their names, which
 # are in scripts/wheels.py.
