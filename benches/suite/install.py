@@ -62,9 +62,12 @@ def main() -> int:
     program = args.program and args.program.resolve()
     build = "# The executable is there."
     if program is None:
-        program = ROOT / "target" / "release" / "sudare-suite"
-        manifest = ROOT / "Cargo.toml"
-        build = f'cargo build --locked --release --package sudare-suite --manifest-path "{manifest}"'
+        target, manifest = ROOT / "target", ROOT / "Cargo.toml"
+        program = target / "release" / "sudare-suite"
+        build = (
+            f'cargo build --locked --release --package sudare-suite --manifest-path "{manifest}" '
+            f'--target-dir "{target}"'
+        )
     for step in STEPS[args.workload]:
         arguments = "0" if step in WITHOUT_SIZE else '"$@"'
         script(submission / "build" / step, f'exec "{program}" {args.workload} {step} {arguments}')
