@@ -11,13 +11,6 @@ SETS := n15 n16-d24 fullrns-5 fullrns-10 fullrns-15
 RUNS := 10
 
 SUDARE = cargo run --locked --profile $(PROFILE) --package sudare-cli --
-ifeq ($(PROFILE),test)
-# Cargo chooses other features where no tests are built, and would compile nearly everything again.
-SUDARE = target/debug/sudare
-demo bench: $(SUDARE)
-$(SUDARE):
-	cargo test --workspace --locked --no-run
-endif
 
 ## make demo         train on encrypted data, all roles in one process
 demo:

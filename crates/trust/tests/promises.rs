@@ -75,7 +75,7 @@ fn every_command_can_be_run() {
                     ];
                     let is_there =
                         |at: &&str| files.iter().any(|file| root().join(at).join(file).is_file());
-                    assert!(folders.iter().any(is_there), "{promise}: {files:?}");
+                    assert!(folders.iter().any(is_there), "{promise}: there is none of {files:?}");
                 }
                 "make" => {
                     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
