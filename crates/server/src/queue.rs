@@ -215,8 +215,9 @@ impl Server {
         Ok(left)
     }
 
-    /// Removes what is not needed here any more: folders of jobs that have ended, wherever that was, and
-    /// copies of objects that others have, too.
+    /// Removes what is not needed any more: folders of jobs that have ended, wherever that was, states of such
+    /// jobs that a server or worker has left where others find them, and copies of objects that others have,
+    /// too.
     ///
     /// # Errors
     /// Those of [`Records`](crate::records::Records); [`Error::Io`].
@@ -236,7 +237,10 @@ impl Server {
             used.extend(objects.map(|digest| (job.tenant.clone(), digest.to_owned())));
         }
         let known = self.records.all_objects()?;
-        self.store.tidy_copies(self.limits.copies_bytes, &known, &used)
+        self.store.tidy_copies(self.limits.copies_bytes, &known, &used)?;
+        let shared = self.records.jobs_named(&self.store.jobs_shared()?)?;
+        let mut ended = shared.iter().filter(|job| job.state.is_final());
+        ended.try_for_each(|job| self.store.remove_shared_states(&job.id))
     }
 
     /// Removes the folder of a job that has ended.
@@ -426,10 +430,9 @@ mod tests {
         bucket::Bucket,
         child::Program,
         job::Kind,
-        records::CpuLimits,
-        records::{Added, NewJob, Records},
+        records::{Added, CpuLimits, NewJob, Records},
     };
-    use sudare_roles::receipt::SigningKey;
+    use sudare_roles::{checkpoint::StateFile, receipt::SigningKey};
 
     fn server(folder: &std::path::Path, running_jobs: usize) -> App {
         with_store(folder, running_jobs, Store::open(&folder.join("store"), None).unwrap())
@@ -504,6 +507,30 @@ mod tests {
         assert!(!path.exists());
         // It was sent first, for it was not there.
         assert_eq!(fs::read(app.store.bring_object("a", &object.digest).unwrap()).unwrap(), text);
+    }
+
+    /// What one has left for others of a job that had ended by then goes; that of a job that goes on stays, and
+    /// so does what nobody knows.
+    #[test]
+    fn states_of_ended_jobs_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = folder.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        let bucket = Bucket::open(&format!("file://{}", shared.display())).unwrap();
+        let store = Store::open(&folder.path().join("store"), Some(bucket)).unwrap();
+        let app = with_store(folder.path(), 1, store);
+        for id in ["a1", "a2"] {
+            add(&app, id, 1);
+        }
+        for id in ["a1", "a2", "a3"] {
+            let states = Store::states_in(&app.store.make_job(id).unwrap());
+            fs::create_dir_all(&states).unwrap();
+            fs::write(states.join(StateFile::State(1).name()), b"state").unwrap();
+            app.store.share_states(id).unwrap();
+        }
+        app.change("a1", None, &Change::Cancelled).unwrap();
+        app.tidy_folder().unwrap();
+        assert_eq!(app.store.jobs_shared().unwrap(), ["a2", "a3"]);
     }
 
     /// Begins a job, and says which.

@@ -8,7 +8,7 @@
 
 use crate::{bucket::Bucket, token::random_id};
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fs::{self, File, OpenOptions},
     io::{self, Seek, SeekFrom, Write},
     path::{MAIN_SEPARATOR, Path, PathBuf},
@@ -369,12 +369,7 @@ impl Store {
     /// # Errors
     /// [`Error::Io`].
     pub fn remove_job(&self, id: &str) -> Result<()> {
-        if let Some(bucket) = &self.bucket {
-            let shared = states_name(id);
-            for stored in bucket.list(&shared)? {
-                bucket.remove(&format!("{shared}/{stored}"))?;
-            }
-        }
+        self.remove_shared_states(id)?;
         let folder = self.job(id);
         match fs::remove_dir_all(&folder) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -382,6 +377,32 @@ impl Store {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Removes what other servers find of the states of a job.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn remove_shared_states(&self, id: &str) -> Result<()> {
+        let Some(bucket) = &self.bucket else { return Ok(()) };
+        let shared = states_name(id);
+        for stored in bucket.list(&shared)? {
+            bucket.remove(&format!("{shared}/{stored}"))?;
+        }
+        Ok(())
+    }
+
+    /// Names of jobs of which other servers find states.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn jobs_shared(&self) -> Result<Vec<String>> {
+        let Some(bucket) = &self.bucket else { return Ok(Vec::new()) };
+        let ids = bucket.list(JOBS)?.into_iter().filter_map(|name| {
+            let (id, _) = name.split_once('/')?;
+            Some(id.to_owned())
+        });
+        Ok(ids.collect::<BTreeSet<_>>().into_iter().collect())
     }
 
     /// Names of jobs that have folders here.
@@ -427,7 +448,7 @@ fn object_name(tenant: &str, digest: &str) -> String {
 
 /// What the names of states of a job begin with there.
 fn states_name(id: &str) -> String {
-    format!("jobs/{id}/states")
+    format!("{JOBS}/{id}/states")
 }
 
 /// Whether a file was written to or used a moment ago.
