@@ -89,6 +89,7 @@ pub use noise::NoiseBound;
 pub use norms::PlainNorms;
 pub use params::{Params, Spec};
 pub use plaintext::PlainPoly;
+pub(crate) use plaintext::Products;
 pub use presets::{Choice, Needs, Preset, choose, preset, presets};
 pub use raise::raise_to;
 pub use rules::Form;

@@ -1,4 +1,4 @@
-use super::{Modulus, plaintext::negacyclic_product, transform::Ring};
+use super::{Modulus, plaintext::Products, transform::Ring};
 use crate::{Error, Result};
 use zeroize::Zeroizing;
 
@@ -112,7 +112,8 @@ impl GaloisRing {
             self.check(a)?;
             Ok(Zeroizing::new(a.iter().copied().chain(core::iter::repeat_n(0, d)).collect()))
         };
-        let product = negacyclic_product(t, &padded(a)?, &padded(b)?)?;
+        let (a, b) = (padded(a)?, padded(b)?);
+        let product = Products::new(t, a.len().ilog2())?.of_coeffs(&a, &b);
         let mut reduced = vec![0; d];
         for (e, &c) in product.iter().enumerate() {
             self.add_multiple(&mut reduced, c, e);

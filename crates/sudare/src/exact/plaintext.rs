@@ -1,4 +1,4 @@
-use super::Modulus;
+use super::{Modulus, modulus::WordReducer};
 use crate::{Error, Result, rlwe::GaloisElement};
 use core::fmt;
 use std::sync::Arc;
@@ -143,14 +143,11 @@ impl PlainPoly {
 
     /// `a b` in the ring.
     ///
-    /// Computed over the integers modulo primes below `2^61`, as many as hold the result.
-    ///
     /// # Errors
     /// As [`PlainPoly::add`], and what making the transforms reports.
     pub fn mul(&self, other: &Self) -> Result<Self> {
         self.check_ring("product of plaintexts", other.modulus, other.log_n())?;
-        let coeffs = negacyclic_product(self.modulus, &self.coeffs, &other.coeffs)?;
-        Ok(Self::from_residues(self.modulus, coeffs))
+        Products::new(self.modulus, self.log_n())?.of(self, other)
     }
 
     /// `a(X^g)`, of which odd powers `g` are automorphisms.
@@ -159,9 +156,11 @@ impl PlainPoly {
         let n = self.coeffs.len();
         let mut coeffs = Zeroizing::new(vec![0; n]);
         for (i, &c) in self.coeffs.iter().enumerate() {
-            let k = i * g.0 as usize % (2 * n);
+            // The remainder by `2 n`, a power of two.
+            let k = (i * g.0 as usize) & (2 * n - 1);
             let image = if k < n { c } else { self.modulus.neg(c) };
-            coeffs[k % n] = self.modulus.add(coeffs[k % n], image);
+            let place = k & (n - 1);
+            coeffs[place] = self.modulus.add(coeffs[place], image);
         }
         Self::from_residues(self.modulus, coeffs)
     }
@@ -276,40 +275,71 @@ pub(super) fn residues_of_unsigned(t: Modulus, values: &[u128], out: &mut [u128]
     Ok(())
 }
 
-/// `a b mod X^n + 1` modulo `t`, for a power of two `n` up to `2^17`.
-pub(super) fn negacyclic_product(
+/// Products in one ring, whose transforms are made once.
+///
+/// They are computed over the integers modulo primes below `2^61`, as many as hold a result.
+pub(crate) struct Products {
     t: Modulus,
-    a: &[u128],
-    b: &[u128],
-) -> Result<Zeroizing<Vec<u128>>> {
-    let log_n = a.len().ilog2();
-    if log_n < MIN_TRANSFORM_LOG_N {
-        return Ok(schoolbook(t, a, b));
+    log_n: u32,
+    /// None in the smallest rings.
+    tables: Vec<NttTable>,
+    garner: Garner,
+}
+
+impl Products {
+    /// In the ring of degree `N = 2^log_n` modulo `t`.
+    ///
+    /// # Errors
+    /// What making the transforms reports.
+    pub(crate) fn new(t: Modulus, log_n: u32) -> Result<Self> {
+        let tables = if log_n < MIN_TRANSFORM_LOG_N { Vec::new() } else { tables(t, log_n)? };
+        let garner = Garner::new(t, tables.iter().map(|table| *table.modulus()).collect());
+        Ok(Self { t, log_n, tables, garner })
     }
-    let tables = tables(t, log_n)?;
-    let mut rows = Vec::with_capacity(tables.len());
-    for table in &tables {
-        let q = table.modulus();
-        let reduced = |a: &[u128]| {
-            let mut row = Zeroizing::new(vec![0u64; a.len()]);
-            for (x, &a) in row.iter_mut().zip(a) {
-                *x = q.reduce_u128(a);
-            }
-            table.forward(&mut row);
+
+    /// `a b`.
+    ///
+    /// # Errors
+    /// As [`PlainPoly::add`], also if both are of another ring.
+    pub(crate) fn of(&self, a: &PlainPoly, b: &PlainPoly) -> Result<PlainPoly> {
+        for factor in [a, b] {
+            factor.check_ring("product of plaintexts", self.t, self.log_n)?;
+        }
+        Ok(PlainPoly::from_residues(self.t, self.of_coeffs(&a.coeffs, &b.coeffs)))
+    }
+
+    /// The same of `N` coefficients each.
+    pub(super) fn of_coeffs(&self, a: &[u128], b: &[u128]) -> Zeroizing<Vec<u128>> {
+        if self.tables.is_empty() {
+            return schoolbook(self.t, a, b);
+        }
+        let product = |table: &NttTable| {
+            let q = table.modulus();
+            let transformed = |a: &[u128]| {
+                let mut row = Zeroizing::new(vec![0u64; a.len()]);
+                for (x, &a) in row.iter_mut().zip(a) {
+                    *x = q.reduce_u128(a);
+                }
+                table.forward(&mut row);
+                row
+            };
+            let (mut row, other) = (transformed(a), transformed(b));
+            q.mul_assign(&mut row, &other);
+            table.inverse(&mut row);
             row
         };
-        let (mut row, other) = (reduced(a), reduced(b));
-        q.mul_assign(&mut row, &other);
-        table.inverse(&mut row);
-        rows.push(row);
+        let rows: Vec<_> = self.tables.iter().map(product).collect();
+        collect((0..a.len()).map(|i| self.garner.residue(rows.iter().map(|row| row[i]))))
     }
-    let garner = Garner::new(t, tables.iter().map(|table| *table.modulus()).collect());
-    Ok(collect((0..a.len()).map(|i| garner.residue(rows.iter().map(|row| row[i])))))
 }
+
+/// Bits of primes of transforms, but for the highest.
+const PRIME_BITS: u32 = 60;
+/// The most primes that a product takes: of moduli of 124 bits, in the largest ring.
+const MOST_PRIMES: usize = (2 * 124 + MAX_LOG_N + 3).div_ceil(PRIME_BITS) as usize;
 
 /// Tables of primes whose product is at least eight times any coefficient of a product.
 fn tables(t: Modulus, log_n: u32) -> Result<Vec<NttTable>> {
-    const PRIME_BITS: u32 = 60;
     let bits = 2 * (u128::BITS - t.value().leading_zeros()) + log_n + 3;
     let mut end = 2u64 << PRIME_BITS;
     let mut tables = Vec::new();
@@ -337,43 +367,57 @@ fn schoolbook(t: Modulus, a: &[u128], b: &[u128]) -> Zeroizing<Vec<u128>> {
 /// `t`; by Garner's algorithm.
 struct Garner {
     t: Modulus,
-    primes: Vec<arith::Modulus>,
+    words: WordReducer,
+    primes: Vec<GarnerPrime>,
+    /// The product of all primes modulo `t`.
+    product: u128,
+}
+
+/// A prime `q_j` among the primes of [`Garner`].
+struct GarnerPrime {
+    q: arith::Modulus,
+    /// `q_0 .. q_(i-1) mod q_j` for all `i < j`.
+    radices: Vec<u64>,
     /// `(q_0 .. q_(j-1))^-1 mod q_j`.
-    inverses: Vec<u64>,
-    /// `q_0 .. q_(j-1) mod t`, and the product of all.
-    radices: Vec<u128>,
+    inverse: u64,
+    /// `q_0 .. q_(j-1) mod t`.
+    radix: u128,
 }
 
 impl Garner {
     fn new(t: Modulus, primes: Vec<arith::Modulus>) -> Self {
-        let below = |j: usize, q: &arith::Modulus| {
-            primes[..j].iter().fold(1, |product, p| q.mul(product, q.reduce(p.value())))
+        let mut product = 1 % t.value();
+        let prime = |(j, &q): (usize, &arith::Modulus)| {
+            let (mut radices, mut below) = (Vec::with_capacity(j), 1);
+            for p in &primes[..j] {
+                radices.push(below);
+                below = q.mul(below, q.reduce(p.value()));
+            }
+            let radix = product;
+            product = t.mul(product, t.reduce(q.value().into()));
+            GarnerPrime { q, radices, inverse: q.inv(below), radix }
         };
-        let inverses = primes.iter().enumerate().map(|(j, q)| q.inv(below(j, q))).collect();
-        let mut radices = vec![1 % t.value()];
-        for (j, q) in primes.iter().enumerate() {
-            radices.push(t.mul(radices[j], t.reduce(q.value().into())));
-        }
-        Self { t, primes, inverses, radices }
+        let primes = primes.iter().enumerate().map(prime).collect();
+        Self { t, words: WordReducer::new(t), primes, product }
     }
 
     fn residue(&self, residues: impl Iterator<Item = u64>) -> u128 {
-        let (mut digits, mut sum) = (Zeroizing::new(Vec::with_capacity(self.primes.len())), 0);
+        let (mut digits, mut sum) = (Zeroizing::new([0u64; MOST_PRIMES]), 0);
         let mut negative = false;
-        for (j, (residue, q)) in residues.zip(&self.primes).enumerate() {
+        for (j, (residue, GarnerPrime { q, radices, inverse, radix })) in
+            residues.zip(&self.primes).enumerate()
+        {
             // The digits so far, modulo this prime.
-            let (mut known, mut radix) = (0, 1);
-            for (&digit, p) in digits.iter().zip(&self.primes) {
-                known = q.add(known, q.mul(q.reduce(digit), radix));
-                radix = q.mul(radix, q.reduce(p.value()));
-            }
-            let digit: u64 = q.mul(q.sub(residue, known), self.inverses[j]);
-            sum = self.t.add(sum, self.t.mul(self.t.reduce(digit.into()), self.radices[j]));
+            let known = digits
+                .iter()
+                .zip(radices)
+                .fold(0, |known, (&digit, &radix)| q.add(known, q.mul(q.reduce(digit), radix)));
+            let digit = q.mul(q.sub(residue, known), *inverse);
+            sum = self.t.add(sum, self.t.mul(self.words.reduce(digit as i64), *radix));
             negative = digit > q.value() / 2;
-            digits.push(digit);
+            digits[j] = digit;
         }
-        let product = self.radices[self.primes.len()];
-        self.t.sub(sum, if negative { product } else { 0 })
+        self.t.sub(sum, if negative { self.product } else { 0 })
     }
 }
 

@@ -54,10 +54,11 @@ use crate::{
         butterflies::{BitReversed, Roots, check, factors, powers_of_5},
         linear::Offset,
     },
-    exact::{IntegerEncoder, PlainPoly},
+    exact::{IntegerEncoder, PlainPoly, Products},
     rlwe::GaloisElement,
 };
 use std::collections::BTreeMap;
+use sudare_arith::par;
 
 /// CoeffsToSlots: from the `2n` slots of a polynomial to its coefficients, in bit-reversed order.
 ///
@@ -141,6 +142,10 @@ impl<'a> ModularRoots<'a> {
         t.pow(t.value().div_ceil(2), halvings.into())
     }
 
+    fn products(&self) -> Result<Products> {
+        Products::new(self.encoder.modulus(), self.encoder.log_n())
+    }
+
     fn weights(&self, join: &Join) -> Result<[PlainPoly; 2]> {
         let weight = |[row_0, row_1]: [usize; 2]| {
             let quarter = |row| if row == 0 { row_0 } else { row_1 };
@@ -153,19 +158,20 @@ impl<'a> ModularRoots<'a> {
 
     /// The factor applied to the rows that are joined.
     fn join_before(&self, factor: &LinearTransform) -> Result<LinearTransform> {
-        let (weights, log_n) = (self.weights(&BEFORE)?, self.encoder.log_n());
+        let (weights, products) = (self.weights(&BEFORE)?, self.products()?);
         self.joined(factor, |offset, entries| {
-            let of = |weight: &PlainPoly| entries.mul(&weight.image(offset.element(log_n)));
+            let element = offset.element(self.encoder.log_n());
+            let of = |weight: &PlainPoly| products.of(entries, &weight.image(element));
             Ok([of(&weights[0])?, of(&weights[1])?])
         })
     }
 
     /// The rows that the factor gives, joined.
     fn join_after(&self, factor: &LinearTransform) -> Result<LinearTransform> {
-        let [plain, swapped] = self.weights(&AFTER)?;
+        let ([plain, swapped], products) = (self.weights(&AFTER)?, self.products()?);
         let swap = GaloisElement::conjugation(self.encoder.log_n());
         self.joined(factor, |_, entries| {
-            Ok([plain.mul(entries)?, swapped.mul(&entries.image(swap))?])
+            Ok([products.of(&plain, entries)?, products.of(&swapped, &entries.image(swap))?])
         })
     }
 
@@ -174,20 +180,19 @@ impl<'a> ModularRoots<'a> {
     fn joined(
         &self,
         factor: &LinearTransform,
-        both: impl Fn(Offset, &PlainPoly) -> Result<[PlainPoly; 2]>,
+        both: impl Fn(Offset, &PlainPoly) -> Result<[PlainPoly; 2]> + Sync,
     ) -> Result<LinearTransform> {
         let columns = 1 << self.log_columns;
         let through_both = matches!(self.encoder, IntegerEncoder::Slim(_));
-        let mut diagonals = BTreeMap::new();
-        for (&offset, entries) in factor.diagonals() {
+        let pairs = par::try_map(factor.diagonals(), |(&offset, entries)| -> Result<_> {
             // Backwards, so that offsets are close to each other.
             let beyond = through_both && 2 * offset.columns > columns;
             let columns = offset.columns + if beyond { columns } else { 0 };
             let offset = Offset { columns, ..offset };
             let [plain, swapped] = both(offset, entries)?;
-            diagonals.insert(offset, plain);
-            diagonals.insert(Offset { conjugated: true, ..offset }, swapped);
-        }
+            Ok([(offset, plain), (Offset { conjugated: true, ..offset }, swapped)])
+        })?;
+        let diagonals = pairs.into_iter().flatten().collect();
         LinearTransform::new(self.log_columns + u32::from(through_both), diagonals)
     }
 }
