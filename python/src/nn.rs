@@ -189,8 +189,9 @@ impl NetworkPlan {
     }
 
     /// Sizes, as JSON.
-    fn explain(&self) -> Result<String> {
-        written(&self.0.explain()?)
+    fn explain(&self, py: Python<'_>) -> Result<String> {
+        let plan = Arc::clone(&self.0);
+        job::run(py, None, move |_| written(&plan.explain()?))
     }
 
     #[getter]
@@ -302,8 +303,9 @@ impl HiddenNetworkPlan {
     }
 
     /// Sizes, as JSON.
-    fn explain(&self) -> Result<String> {
-        written(&self.0.explain()?)
+    fn explain(&self, py: Python<'_>) -> Result<String> {
+        let plan = Arc::clone(&self.0);
+        job::run(py, None, move |_| written(&plan.explain()?))
     }
 
     fn generate_keys(&self, py: Python<'_>) -> Result<(NetworkSecret, NetworkKeys)> {
@@ -377,7 +379,8 @@ impl HiddenNetworkPlan {
                 let what = "ciphertexts of weights";
                 weights.get(part).cloned().ok_or(NnError::Shape { what, found, needed })
             };
-            let result = plan.run(&evaluator, read, one(&inputs)?)?;
+            let prepared = plan.prepare(&evaluator)?;
+            let result = plan.run(&evaluator, &prepared, read, one(&inputs)?)?;
             Ok(NetworkBatch { ciphertexts: Arc::new(vec![result]), samples: 1 })
         })
     }

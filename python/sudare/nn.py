@@ -162,7 +162,7 @@ class HiddenExplanation:
     log_n: int
     """`log2` of the degree of the ring."""
     log2_qp: float
-    """Bits of the modulus with special primes."""
+    """Bits of the largest modulus with special primes."""
     levels: int
     """The level of encrypted samples."""
     weights: int
@@ -175,6 +175,12 @@ class HiddenExplanation:
     """Evaluation keys."""
     key_bytes: int
     """Bytes of these."""
+    bootstrapping: str | None
+    """The parameter set that it bootstraps with, if it does."""
+    bootstraps: int
+    """Ciphertexts that a run bootstraps."""
+    seconds: float
+    """The time of a run by one thread, without the reading of weights. An estimate."""
 
 
 @dataclass(frozen=True)
@@ -349,7 +355,8 @@ class HiddenPlan(_Planned):
     owner and server, who make it from the outline of the network alone.
 
     Weights, samples and results are under one key, that of their owner. The server learns the outline:
-    how many numbers layers take and give, what is applied between them, and how large numbers become."""
+    how many numbers layers give, which earlier layers they take these from, what is applied to them, and
+    how large they become."""
 
     _native: HiddenNetworkPlan
 
@@ -430,10 +437,10 @@ def plan_hidden(
     margin: float = 1.25,
     precision_bits: float = 8.0,
 ) -> HiddenPlan:
-    """Plans a network without residual blocks whose weights are encrypted for the server, as samples are.
+    """Plans a network whose weights are encrypted for the server, as samples are.
 
-    Ranges and `precision_bits` as in `plan`. The server makes its plan of the outline:
-    `HiddenPlan(outline)`.
+    Ranges and `precision_bits` as in `plan`; a network of more levels than a ring has is bootstrapped,
+    too. The server makes its plan of the outline: `HiddenPlan(outline)`.
     """
     ranges = _ranges(network, calibration, ranges, margin)
     return HiddenPlan(json.loads(network._native.outline(json.dumps(ranges), precision_bits)))

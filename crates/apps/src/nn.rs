@@ -1,5 +1,5 @@
 //! Networks on encrypted samples: the server has the weights in the clear and learns nothing of
-//! samples and results. Or it has them encrypted, too, and learns the sizes of layers ([`HiddenPlan`]).
+//! samples and results. Or it has them encrypted, too, and learns an [`Outline`] of them ([`HiddenPlan`]).
 //!
 //! A [`Network`] is dense and convolutional layers, average pooling, normalisation, activations and
 //! residual blocks of these.
@@ -52,8 +52,10 @@ mod affine;
 mod draft;
 mod error;
 mod hidden;
+mod job;
 mod model;
 mod onnx;
+mod outline;
 mod plan;
 mod ranges;
 mod refresh;
@@ -61,10 +63,12 @@ mod run;
 mod steps;
 #[cfg(test)]
 mod tests;
+mod uses;
 
 pub use error::{NnError, Result};
-pub use hidden::{HiddenExplanation, HiddenPlan, Outline};
+pub use hidden::{HiddenExplanation, HiddenPlan};
 pub use model::{Activation, Convolution, Layer, Network};
+pub use outline::Outline;
 pub use plan::{Explanation, Options, Packing, Plan};
 pub use ranges::Ranges;
 pub use run::{Prepared, Simulation};

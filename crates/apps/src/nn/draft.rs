@@ -10,6 +10,7 @@ use sudare_arith::{real, sample::CBD21_VARIANCE};
 use super::{
     affine::{Function, Stage},
     error::{NnError, Result},
+    job::Job,
     plan::Packing,
     ranges::Ranges,
 };
@@ -51,22 +52,17 @@ pub(super) fn log2_fresh(log_n: u32) -> f64 {
     (real::log2(CBD21_VARIANCE) + f64::from(log_n)) / 2.0
 }
 
-/// The least ring for the stages of a network and their polynomials, by the compact chain if possible.
-pub(super) fn draft(
-    (stages, polynomials): (&[Stage], &[Option<Polynomial>]),
-    ranges: &Ranges,
-    packing: Packing,
-    precision_bits: f64,
-    log2_slots: u32,
-) -> Result<Draft> {
+/// The least ring for a network that has so many slots, by the compact chain if possible.
+pub(super) fn draft(job: &Job<'_>, log2_slots: u32) -> Result<Draft> {
+    let stages = &job.stages;
     let squares = |stage: &Stage| !matches!(stage.function, Some(Function::Of(_)));
     let chained = stages.iter().enumerate().all(|(k, stage)| stage.follows(k));
-    let compact = packing == Packing::Features && chained && stages.iter().all(squares);
+    let compact = job.options.packing == Packing::Features && chained && stages.iter().all(squares);
     let mut most = (0, 0.0);
     for log_n in LOG_N.filter(|&log_n| log_n > log2_slots) {
         let drafted = match compact {
-            true => compact_chain(stages, ranges, precision_bits, log_n),
-            false => even_chain((stages, polynomials), ranges, precision_bits, log_n)?,
+            true => compact_chain(job, log_n),
+            false => even_chain(job, log_n)?,
         };
         match drafted {
             Ok(draft) => return Ok(draft),
@@ -82,15 +78,11 @@ type Needed = (usize, f64);
 
 /// Squares only, and no residual blocks: products with weights are not rescaled, and levels have the bits that squares
 /// need, each of its own size. The last square need not be rescaled either.
-fn compact_chain(
-    stages: &[Stage],
-    ranges: &Ranges,
-    precision_bits: f64,
-    log_n: u32,
-) -> core::result::Result<Draft, Needed> {
+fn compact_chain(job: &Job<'_>, log_n: u32) -> core::result::Result<Draft, Needed> {
+    let Job { ranges, options, stages, .. } = job;
     let both = [true, false].map(|rescaled| {
         let rescales = stages.len().saturating_sub(if rescaled { 1 } else { 2 });
-        compact_levels(stages, ranges, precision_bits, log_n, rescales)
+        compact_levels(stages, ranges, options.precision_bits, log_n, rescales)
     });
     let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
     let fitting = both.iter().filter_map(|levels| {
@@ -195,13 +187,9 @@ fn cut(levels: &[f64], limit: f64, log_n: u32) -> Option<(Vec<Vec<f64>>, f64)> {
 }
 
 /// Levels of one scale: each affine map takes one, and each function what its polynomial takes.
-fn even_chain(
-    (stages, polynomials): (&[Stage], &[Option<Polynomial>]),
-    ranges: &Ranges,
-    precision_bits: f64,
-    log_n: u32,
-) -> Result<core::result::Result<Draft, Needed>> {
-    let log2_scale = log2_rounding(log_n) + precision_bits + SCALE_ROOM_BITS;
+fn even_chain(job: &Job<'_>, log_n: u32) -> Result<core::result::Result<Draft, Needed>> {
+    let Job { ranges, options, stages, polynomials } = job;
+    let log2_scale = log2_rounding(log_n) + options.precision_bits + SCALE_ROOM_BITS;
     let scale = Scale::from_log2(log2_scale);
     let mut levels = 0;
     let mut largest = ranges.output.max(ranges.largest_input());

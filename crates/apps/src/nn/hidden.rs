@@ -1,8 +1,14 @@
 //! Networks whose weights are encrypted for the server, as samples are.
 
-use serde::{Deserialize, Serialize};
+use core::iter::repeat_n;
+
+use serde::Serialize;
 use sudare::{
-    circuits::{ComplexOps, Trace, TracePlan, sim},
+    circuits::{
+        ComplexOps, Trace, TracePlan,
+        bootstrap::BootstrapPreset,
+        cost::{self, Rates, Work},
+    },
     ckks::{
         Ciphertext, Complex, Decryptor, Encoder, Params, Plaintext, ProductSum, Scale,
         SymmetricEncryptor, serial,
@@ -12,119 +18,21 @@ use sudare::{
 use sudare_arith::{par, real};
 
 use super::{
-    affine::{Affine, Function, Source, Stage, polynomials, stages},
-    draft::draft,
+    affine::{Affine, Source, stages},
     error::{NnError, Result, expect},
-    model::{Activation, MAX_FEATURES, MAX_LAYERS, Network},
-    plan::{PRECISION_BITS, Packing},
-    ranges::{Ranges, check_within},
-    run::check_form,
-    steps::{Applied, below},
+    job::{Job, Setup},
+    model::Network,
+    outline::Outline,
+    plan::Packing,
+    ranges::check_within,
+    refresh::Refresh,
+    run::{Counted, Prepared, check_evaluator, check_form, zero},
+    steps::{After, Design, Value},
+    uses::LastUses,
 };
 
 /// Ciphertexts that are encrypted, or read, before the next ones are looked at.
 const CHUNK: usize = 16;
-
-/// All that a server knows of a network whose weights are encrypted: how many numbers layers take
-/// and give, what is applied to these, and how large they become.
-///
-/// Affine layers that follow each other are one layer here, and a polynomial of degree 2 is a square
-/// between two of them.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Outline {
-    /// Numbers of a sample.
-    features: usize,
-    layers: Vec<OutlineLayer>,
-    ranges: Ranges,
-    precision_bits: f64,
-}
-
-/// A layer of an [`Outline`].
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OutlineLayer {
-    outputs: usize,
-    /// None after the last layer.
-    activation: Option<Activation>,
-}
-
-impl Outline {
-    /// The outline of a network, for inputs within these ranges. `precision_bits` is `-log2` of the
-    /// tolerable error of each activation by encryption, as a part of its range, 2 to 30.
-    ///
-    /// # Errors
-    /// [`NnError::Shape`] for ranges of another network or a number of bits that is not possible;
-    /// [`NnError::Network`], also for one with residual blocks.
-    pub fn of(network: &Network, ranges: &Ranges, precision_bits: f64) -> Result<Self> {
-        let layer = |stage: &Stage| OutlineLayer {
-            outputs: stage.affine.rows.len(),
-            activation: stage.function.as_ref().map(|function| match function {
-                Function::Square => Activation::Square,
-                Function::Of(activation) => activation.clone(),
-            }),
-        };
-        let stages = stages(network)?;
-        if !stages.iter().enumerate().all(|(k, stage)| stage.follows(k)) {
-            let problem = "has residual blocks, which take weights in the clear: give a plan of \
-                           its own to the layers before and after them";
-            return Err(NnError::Network { problem: problem.into() });
-        }
-        let layers = stages.iter().map(layer).collect();
-        let features = network.inputs();
-        let outline = Self { features, layers, ranges: ranges.clone(), precision_bits };
-        outline.stages()?;
-        Ok(outline)
-    }
-
-    /// Layers without weights, all of which could be.
-    fn stages(&self) -> Result<Vec<Stage>> {
-        let network = |problem: String| NnError::Network { problem };
-        let count = self.layers.len();
-        if !(1..=MAX_LAYERS + 1).contains(&count) {
-            return Err(network(format!(
-                "has {count} layers; 1 to {} are possible",
-                MAX_LAYERS + 1
-            )));
-        }
-        if !PRECISION_BITS.contains(&self.precision_bits) {
-            let (what, found) = ("bits of precision", self.precision_bits as usize);
-            return Err(NnError::Shape { what, found, needed: "2 to 30".into() });
-        }
-        let sizes = || self.layers.iter().map(|layer| layer.outputs);
-        let inputs = core::iter::once(self.features).chain(sizes());
-        if let Some(size) = inputs.clone().find(|size| !(1..=MAX_FEATURES).contains(size)) {
-            let problem =
-                format!("has a layer of {size} numbers; 1 to {MAX_FEATURES} are possible");
-            return Err(network(problem));
-        }
-        let stage = |(number, (layer, inputs)): (usize, (&OutlineLayer, usize))| {
-            let last = number + 1 == count;
-            let function = match &layer.activation {
-                Some(activation) if !last => {
-                    activation.check().map_err(|problem| {
-                        let name = "an activation";
-                        NnError::Layer { layer: number, name, problem }
-                    })?;
-                    Some(Function::Of(activation.clone()))
-                }
-                None if last => None,
-                _ => {
-                    let problem = "has activations between layers, and none after the last";
-                    return Err(network(problem.into()));
-                }
-            };
-            let rows = vec![Vec::new(); layer.outputs];
-            let affine = Affine { inputs, rows, bias: vec![0.0; layer.outputs], step: None };
-            let sources = vec![Source { value: number, width: inputs }];
-            Ok(Stage { sources, affine, function })
-        };
-        let stages = self.layers.iter().zip(inputs).enumerate().map(stage);
-        let stages = stages.collect::<Result<Vec<_>>>()?;
-        self.ranges.check_stages(&stages)?;
-        Ok(stages)
-    }
-}
 
 /// How a network with encrypted weights is computed, one sample after the other: owner and server
 /// make the same plan of its [`Outline`].
@@ -138,12 +46,17 @@ impl Outline {
 /// encrypted (Halevi, Shoup, "Bootstrapping for HElib" ([2014/873](https://eprint.iacr.org/2014/873)),
 /// section 4.3, of plain matrices). Sums over parts of rows follow, as in
 /// [`Packing::Sample`](super::Packing::Sample).
+///
+/// A sum of several values, as at the end of a residual block, takes a matrix for each of them: the server
+/// does not learn which values are added as they are. Blocks that follow each other without an activation
+/// between them take a matrix for each block before.
 #[derive(Debug, Clone)]
 pub struct HiddenPlan {
     outline: Outline,
     params: Params,
     input: (Level, Scale),
     layers: Vec<HiddenLayer>,
+    refresh: Option<Refresh>,
     keys: KeyRequest,
 }
 
@@ -152,7 +65,7 @@ pub struct HiddenPlan {
 pub struct HiddenExplanation {
     /// `log2(N)`.
     pub log_n: u32,
-    /// Bits of the modulus with special primes.
+    /// Bits of the largest modulus with special primes.
     pub log2_qp: f64,
     /// The level of encrypted samples.
     pub levels: u32,
@@ -166,73 +79,88 @@ pub struct HiddenExplanation {
     pub keys: usize,
     /// Bytes of these in a file.
     pub key_bytes: u64,
+    /// The parameter set that it bootstraps with, if it does.
+    pub bootstrapping: Option<String>,
+    /// Ciphertexts that a run bootstraps.
+    pub bootstraps: usize,
+    /// The time of a run on the machine of `docs/performance.md`, without the reading of weights, if the
+    /// server uses one thread. An estimate.
+    pub seconds: f64,
 }
 
 /// A layer with levels and scales.
 #[derive(Debug, Clone)]
 struct HiddenLayer {
+    /// Of weights, and of what they are multiplied with.
+    level: Level,
+    /// One for each value that the layer takes, all of as many rows.
+    matrices: Vec<HiddenMatrix>,
+    /// Level and scale of the bias: those of the sum of all products.
+    bias: (Level, Scale),
+    after: After,
+}
+
+/// A product of encrypted diagonals with slots.
+#[derive(Debug, Clone)]
+struct HiddenMatrix {
+    /// The number of the value that it is multiplied with, the sample's 0.
+    source: usize,
     /// `log2` of columns, and of rows.
     log_slots: [u32; 2],
     /// Diagonals of a giant step.
     babies: usize,
-    /// Level and scale of weights, and of the bias: the result's.
-    weights: (Level, Scale),
-    bias: (Level, Scale),
+    /// Of weights.
+    scale: Scale,
     /// Over slots that hold parts of the same row.
     sum: TracePlan,
-    applied: Option<Applied>,
 }
 
 impl HiddenPlan {
-    /// Plans a network with the smallest ring at 128 bits of security that does.
+    /// Plans a network at 128 bits of security: without bootstrapping if a ring has the levels, else with a
+    /// set, both chosen as in [`Plan::new`](super::Plan::new).
     ///
     /// # Errors
     /// [`NnError::Network`], [`NnError::Layer`] and [`NnError::Shape`] for an outline of no network;
-    /// [`NnError::TooDeep`]; [`NnError::Library`].
+    /// [`NnError::DeepActivation`]; [`NnError::TooDeep`]; [`NnError::Library`].
     pub fn new(outline: &Outline) -> Result<Self> {
-        let stages = outline.stages()?;
-        let widest = stages.iter().map(|s| s.affine.inputs.max(s.affine.rows.len())).max();
-        let log2_slots = widest.unwrap_or(1).next_power_of_two().ilog2();
-        let (ranges, bits) = (&outline.ranges, outline.precision_bits);
-        let polynomials = polynomials(&stages, ranges)?;
-        let draft = draft((&stages, &polynomials), ranges, Packing::Sample, bits, log2_slots)?;
-        let params = Params::new(draft.spec)?;
-        let (mut level, mut scale) = (params.top(), params.scale_at(params.top()));
-        let (log_n, chain, input) = (params.log_n(), params.chain(), (level, scale));
-        let (mut layers, mut keys, mut period) = (Vec::new(), KeyRequest::new(), 1);
-        for (stage, polynomial) in stages.iter().zip(&polynomials) {
+        let seconds = |plan: &Self| Ok(plan.seconds_of(plan.work()?.0));
+        outline.job()?.planned(|job, setup| Self::of(&job, setup, outline), seconds)
+    }
+
+    /// Plans a network that bootstraps with this set where its levels run out.
+    ///
+    /// # Errors
+    /// As [`HiddenPlan::new`]; [`NnError::Library`] also for layers too wide for the set's ring.
+    pub fn with_bootstrapping(outline: &Outline, set: &BootstrapPreset) -> Result<Self> {
+        let job = outline.job()?;
+        let setup = job.bootstrapped(set)?;
+        Self::of(&job, setup, outline)
+    }
+
+    fn of(job: &Job<'_>, setup: Setup, outline: &Outline) -> Result<Self> {
+        let design = Design { job, setup: &setup };
+        let (level, scale) = setup.input;
+        let mut values = vec![Value { level, scale, period: slots_of_sample(outline) }];
+        let (mut layers, mut keys) = (Vec::new(), KeyRequest::new());
+        for (number, stage) in job.stages.iter().enumerate() {
+            let (level, sources) = design.taken(number, &values);
+            let (below, out) = design.below(number, level)?;
             let rows = stage.affine.rows.len().next_power_of_two();
-            let columns = stage.affine.inputs.next_power_of_two().max(rows).max(period);
-            let babies = 1 << rows.ilog2().div_ceil(2);
-            let below = below(level)?;
-            let out = params.scale_at(below);
-            let sum = Trace::inner_sum(log_n, rows, columns / rows)?.doubling();
-            let turns = |count: usize, step: usize| (1..count).map(move |i| (i * step) as i64);
-            keys |= KeyRequest::new().relinearize(level).rotations(log_n, turns(babies, 1), level);
-            keys |= KeyRequest::new().rotations(log_n, turns(rows / babies, babies), below);
-            keys |= sum.required_keys(below);
-            let weights = (level, out * chain.divisor(level) / scale);
-            (level, scale, period) = (below, out, rows);
-            let applied = match &stage.function {
-                None => None,
-                Some(_) => {
-                    let (polynomial, form) = (polynomial.as_ref(), (level, scale));
-                    let (applied, form) = Applied::new(polynomial, &params, form, &mut keys)?;
-                    (level, scale) = form;
-                    Some(applied)
-                }
+            let matrix = |(source, value): (&Source, &Value)| {
+                HiddenMatrix::new(rows, *source, *value, &setup.params, (level, out))
             };
-            let log_slots = [columns, rows].map(usize::ilog2);
-            layers.push(HiddenLayer {
-                log_slots,
-                babies,
-                weights,
-                bias: (below, out),
-                sum,
-                applied,
-            });
+            let matrices = stage.sources.iter().zip(&sources).map(matrix);
+            let matrices = matrices.collect::<Result<Vec<_>>>()?;
+            for matrix in &matrices {
+                keys |= matrix.required_keys(setup.params.log_n(), level, below);
+            }
+            let mapped = Value { level: below, scale: out, period: rows };
+            let (after, value) = design.after(number, mapped, &mut keys)?;
+            layers.push(HiddenLayer { level, matrices, bias: (below, out), after });
+            values.push(value);
         }
-        Ok(Self { outline: outline.clone(), params, input, layers, keys })
+        let Setup { params, input, refresh, .. } = setup;
+        Ok(Self { outline: outline.clone(), params, input, layers, refresh, keys })
     }
 
     /// What is planned.
@@ -259,20 +187,26 @@ impl HiddenPlan {
     /// [`NnError::Library`].
     pub fn explain(&self) -> Result<HiddenExplanation> {
         let (params, label) = (&self.params, serial::Label::default());
-        let half = |level: Level| {
-            let rlwe = params.rlwe();
-            rlwe.basis().packed_bytes(rlwe.limbs(level))
-        };
+        let rlwe = params.rlwe();
+        let half = |level: Level| rlwe.basis().packed_bytes(rlwe.limbs(level));
+        let (work, bootstraps) = self.work()?;
         Ok(HiddenExplanation {
             log_n: params.log_n(),
-            log2_qp: params.rlwe().log2_qp(params.top()),
+            log2_qp: rlwe.log2_qp(params.upper_top()),
             levels: self.input.0.0,
             weights: self.weights(),
             weight_bytes: self.weight_forms().map(|(level, ..)| half(level)).sum(),
             input_bytes: 2 * half(self.input.0),
             keys: self.keys.count(),
             key_bytes: serial::evaluation_keys_bytes(params, &self.keys, &label)?,
+            bootstrapping: self.refresh.as_ref().map(|refresh| refresh.name.clone()),
+            bootstraps,
+            seconds: self.seconds_of(work),
         })
+    }
+
+    fn seconds_of(&self, work: Work) -> f64 {
+        work.seconds(&Rates::reference(self.params.log_n()))
     }
 
     /// Ciphertexts of the weights.
@@ -284,10 +218,12 @@ impl HiddenPlan {
     /// Level, scale and `log2` of the slots of each of them.
     pub fn weight_forms(&self) -> impl Iterator<Item = (Level, Scale, u32)> {
         self.layers.iter().flat_map(|layer| {
-            let [columns, rows] = layer.log_slots;
-            let (level, scale) = layer.weights;
-            let diagonal = core::iter::repeat_n((level, scale, columns), layer.parts() - 1);
-            diagonal.chain([(layer.bias.0, layer.bias.1, rows)])
+            let diagonals = layer.matrices.iter().flat_map(|matrix| {
+                let form = (layer.level, matrix.scale, matrix.log_slots[0]);
+                repeat_n(form, matrix.diagonals())
+            });
+            let (level, scale) = layer.bias;
+            diagonals.chain([(level, scale, layer.log2_rows())])
         })
     }
 
@@ -324,22 +260,26 @@ impl HiddenPlan {
         network: &Network,
         mut each: impl FnMut(usize, Vec<(Vec<f64>, (Level, Scale))>) -> Result<()>,
     ) -> Result<()> {
-        let (ranges, bits) = (&self.outline.ranges, self.outline.precision_bits);
+        let (ranges, bits) = (self.outline.ranges(), self.outline.precision_bits());
         if Outline::of(network, ranges, bits)? != self.outline {
             return Err(NnError::Network { problem: "is not the one that was planned for".into() });
         }
         let mut first = 0;
         for (stage, layer) in stages(network)?.iter().zip(&self.layers) {
-            let dense = layer.dense(&stage.affine);
-            for start in (0..layer.parts()).step_by(CHUNK) {
-                let parts = start..layer.parts().min(start + CHUNK);
-                let slots = |part: usize| match part + 1 == layer.parts() {
-                    true => (layer.padded(&stage.affine.bias), layer.bias),
-                    false => (layer.diagonal(&dense, part), layer.weights),
-                };
-                each(first + start, parts.map(slots).collect())?;
+            for (matrix, (_, span)) in layer.matrices.iter().zip(stage.spans()) {
+                let dense = matrix.dense(&stage.affine.part(span));
+                for start in (0..matrix.diagonals()).step_by(CHUNK) {
+                    let numbers = start..matrix.diagonals().min(start + CHUNK);
+                    let form = (layer.level, matrix.scale);
+                    let diagonals = numbers.map(|k| (matrix.diagonal(&dense, k), form));
+                    each(first + start, diagonals.collect())?;
+                }
+                first += matrix.diagonals();
             }
-            first += layer.parts();
+            let mut bias = stage.affine.bias.clone();
+            bias.resize(1 << layer.log2_rows(), 0.0);
+            each(first, vec![(bias, layer.bias)])?;
+            first += 1;
         }
         Ok(())
     }
@@ -358,37 +298,79 @@ impl HiddenPlan {
     }
 
     fn message(&self, sample: &[f64]) -> Result<Vec<f64>> {
-        expect("features of a sample", sample.len(), self.outline.features)?;
-        self.outline.ranges.check_input(0, sample)?;
+        expect("features of a sample", sample.len(), self.outline.features())?;
+        self.outline.ranges().check_input(0, sample)?;
         let mut slots = sample.to_vec();
-        slots.resize(1 << self.layers.first().map_or(0, |layer| layer.log_slots[0]), 0.0);
+        slots.resize(slots_of_sample(&self.outline), 0.0);
         Ok(slots)
+    }
+
+    /// Prepares bootstrapping, if the network takes any, where `ev` can reach it: once for all runs.
+    ///
+    /// # Errors
+    /// [`NnError::NotAsPlanned`] for an evaluator of other parameters; [`NnError::Library`].
+    pub fn prepare<E: ComplexOps>(&self, ev: &E) -> Result<Prepared<E>> {
+        check_evaluator(&self.params, ev)?;
+        Prepared::new(ev, self.refresh.as_ref())
     }
 
     /// Computes the network on an encrypted sample, on any evaluator with the plan's chain. `read`
     /// gives the ciphertext of weights with a number, of which few are held at a time.
     ///
     /// # Errors
-    /// [`NnError::NotAsPlanned`] for ciphertexts of another level, scale or number of slots, or an
-    /// evaluator of other parameters; [`NnError::Library`] for a missing key or ciphertexts of
-    /// another one; those of `read`.
+    /// [`NnError::NotAsPlanned`] for ciphertexts of another level, scale or number of slots, an
+    /// evaluator of other parameters, or what was prepared for another plan; [`NnError::Library`] for a
+    /// missing key or ciphertexts of another one; those of `read`.
     pub fn run<E: ComplexOps>(
+        &self,
+        ev: &E,
+        prepared: &Prepared<E>,
+        read: impl FnMut(usize) -> Result<E::Ct>,
+        sample: &E::Ct,
+    ) -> Result<E::Ct> {
+        prepared.check(self.refresh.as_ref())?;
+        self.run_with(ev, read, sample, |xs, most| prepared.refreshed(ev, xs, most))
+    }
+
+    /// As [`HiddenPlan::run`], with a way to bootstrap numbers up to a magnitude.
+    fn run_with<E: ComplexOps>(
         &self,
         ev: &E,
         mut read: impl FnMut(usize) -> Result<E::Ct>,
         sample: &E::Ct,
+        mut refreshed: impl FnMut(&[E::Ct], Scale) -> Result<Vec<E::Ct>>,
     ) -> Result<E::Ct> {
-        super::run::check_evaluator(&self.params, ev)?;
+        check_evaluator(&self.params, ev)?;
         check_form(ev, "an encrypted sample", sample, self.input)?;
-        let (mut x, mut first) = (sample.clone(), 0);
-        for layer in &self.layers {
-            x = layer.run(ev, &mut |part| read(first + part), &x)?;
-            if let Some(applied) = &layer.applied {
-                x = applied.run(ev, core::slice::from_ref(&x))?.remove(0);
-            }
+        let slots = slots_of_sample(&self.outline);
+        expect("slots of an encrypted sample", 1 << ev.log_slots(sample), slots)?;
+        let layers = self.layers.iter().enumerate();
+        let uses = layers.flat_map(|(k, layer)| layer.matrices.iter().map(move |x| (k, x.source)));
+        let last = LastUses::new(self.layers.len(), uses);
+        let (mut values, mut first) = (vec![vec![sample.clone()]], 0);
+        for (number, layer) in self.layers.iter().enumerate() {
+            let x = layer.run(ev, &mut |part| read(first + part), &values)?;
+            last.free(number, &mut values);
+            values.push(layer.after.run(ev, vec![x], &mut refreshed)?);
             first += layer.parts();
         }
-        Ok(x)
+        values.pop().and_then(|mut xs| xs.pop()).ok_or_else(|| missing("a network of no layers"))
+    }
+
+    /// What a run computes, and how many ciphertexts it bootstraps.
+    fn work(&self) -> Result<(Work, usize)> {
+        let ev = cost::Evaluator::new(&self.params, &self.keys);
+        let sample = zero(&ev, self.input, slots_of_sample(&self.outline))?;
+        let forms: Vec<_> = self.weight_forms().collect();
+        let read = |part: usize| {
+            let (level, scale, log_slots) = forms[part];
+            zero(&ev, (level, scale), 1 << log_slots)
+        };
+        let mut counted = Counted::default();
+        self.run_with(&ev, read, &sample, |xs, most| {
+            counted.refreshed(&ev, (&self.params, self.refresh.as_ref()), xs, most)
+        })?;
+        Ok(counted.with(ev.work()))
     }
 
     /// The result of a sample, from what [`HiddenPlan::run`] gave for it.
@@ -402,15 +384,15 @@ impl HiddenPlan {
     }
 
     fn read(&self, mut slots: Vec<f64>) -> Result<Vec<f64>> {
-        let outputs = self.outline.layers.last().map_or(0, |layer| layer.outputs);
+        let outputs = self.outline.outputs();
         if slots.len() < outputs {
             let (what, needed) = ("slots of a result", format!("{outputs} or more"));
             return Err(NnError::Shape { what, found: slots.len(), needed });
         }
         slots.truncate(outputs);
         // Beside errors of encryption, eight times as large as planned.
-        let most =
-            self.outline.ranges.output * (1.0 + real::exp2(3.0 - self.outline.precision_bits));
+        let beyond = real::exp2(3.0 - self.outline.precision_bits());
+        let most = self.outline.ranges().output * (1.0 + beyond);
         check_within("result", 0, &slots, [-most, most])?;
         Ok(slots)
     }
@@ -419,9 +401,11 @@ impl HiddenPlan {
     /// ones: the result without errors by encryption.
     ///
     /// # Errors
-    /// As [`HiddenPlan::encrypt_weights`], [`HiddenPlan::encrypt`] and [`HiddenPlan::run`].
+    /// As [`HiddenPlan::encrypt_weights`], [`HiddenPlan::encrypt`] and [`HiddenPlan::run`];
+    /// [`NnError::OutOfRange`] also for a number inside the network that is too large to be bootstrapped.
     pub fn simulate(&self, network: &Network, sample: &[f64]) -> Result<Vec<f64>> {
-        let ev = sim::Evaluator::for_params(&self.params);
+        let costs = cost::Evaluator::new(&self.params, &self.keys);
+        let ev = costs.slots();
         let encrypt = |slots: &[f64], (level, scale): (Level, Scale)| {
             let slots: Vec<_> = slots.iter().map(|&x| Complex::new(x, 0.0)).collect();
             ev.encrypt(&slots, level, scale)
@@ -434,15 +418,95 @@ impl HiddenPlan {
             Ok(())
         })?;
         let x = encrypt(&self.message(sample)?, self.input)?;
-        let result = self.run(&ev, |part| Ok(weights[part].clone()), &x)?;
+        let prepared = self.prepare(ev)?;
+        let read = |part: usize| Ok(weights[part].clone());
+        let result = self
+            .run_with(ev, read, &x, |xs, most| prepared.simulated(ev, xs, most, Packing::Sample))?;
         self.read(ev.decrypt(&result).iter().map(|slot| slot.re).collect())
     }
+}
+
+/// Slots of a sample.
+fn slots_of_sample(outline: &Outline) -> usize {
+    outline.features().next_power_of_two()
+}
+
+fn missing(what: &str) -> NnError {
+    NnError::Library(sudare::Error::Circuit(what.into()))
 }
 
 impl HiddenLayer {
     /// Ciphertexts: diagonals, and the bias.
     fn parts(&self) -> usize {
-        (1 << self.log_slots[1]) + 1
+        self.matrices.iter().map(HiddenMatrix::diagonals).sum::<usize>() + 1
+    }
+
+    fn log2_rows(&self) -> u32 {
+        self.matrices.first().map_or(0, |matrix| matrix.log_slots[1])
+    }
+
+    /// The sum of all products and the bias.
+    fn run<E: ComplexOps>(
+        &self,
+        ev: &E,
+        read: &mut dyn FnMut(usize) -> Result<E::Ct>,
+        values: &[Vec<E::Ct>],
+    ) -> Result<E::Ct> {
+        let mut first = 0;
+        let mut sum: Option<E::Ct> = None;
+        for matrix in &self.matrices {
+            let mut read = |part: usize| {
+                let (weights, form) = (read(first + part)?, (self.level, matrix.scale));
+                check_weights(ev, &weights, form, matrix.log_slots[0])?;
+                Ok(weights)
+            };
+            let mut x = values[matrix.source].first().ok_or_else(|| missing("no value"))?.clone();
+            ev.drop_to(&mut x, self.level)?;
+            let product = matrix.run(ev, &mut read, &x, self.bias.1)?;
+            sum = Some(match sum {
+                None => product,
+                Some(sum) => ev.add(&sum, &product)?,
+            });
+            first += matrix.diagonals();
+        }
+        let bias = read(first)?;
+        check_weights(ev, &bias, self.bias, self.log2_rows())?;
+        Ok(ev.add(&sum.ok_or_else(|| missing("a layer of no matrix"))?, &bias)?)
+    }
+}
+
+impl HiddenMatrix {
+    /// Of so many rows, with a value, at a level to a scale one below.
+    fn new(
+        rows: usize,
+        source: Source,
+        value: Value,
+        params: &Params,
+        (level, out): (Level, Scale),
+    ) -> Result<Self> {
+        let columns = source.width.next_power_of_two().max(rows).max(value.period);
+        Ok(Self {
+            source: source.value,
+            log_slots: [columns, rows].map(usize::ilog2),
+            babies: 1 << rows.ilog2().div_ceil(2),
+            scale: out * params.chain().divisor(level) / value.scale,
+            sum: Trace::inner_sum(params.log_n(), rows, columns / rows)?.doubling(),
+        })
+    }
+
+    /// As many as rows.
+    fn diagonals(&self) -> usize {
+        1 << self.log_slots[1]
+    }
+
+    fn required_keys(&self, log_n: u32, level: Level, below: Level) -> KeyRequest {
+        let turns = |count: usize, step: usize| (1..count).map(move |i| (i * step) as i64);
+        let (babies, giants) = (self.babies, self.diagonals() / self.babies);
+        let mut keys = KeyRequest::new().relinearize(level);
+        keys |= KeyRequest::new().rotations(log_n, turns(babies, 1), level);
+        keys |= KeyRequest::new().rotations(log_n, turns(giants, babies), below);
+        keys |= self.sum.required_keys(below);
+        keys
     }
 
     /// The weights row after row, with zeros for rows and columns that there are not.
@@ -457,12 +521,6 @@ impl HiddenLayer {
         dense
     }
 
-    fn padded(&self, bias: &[f64]) -> Vec<f64> {
-        let mut slots = bias.to_vec();
-        slots.resize(1 << self.log_slots[1], 0.0);
-        slots
-    }
-
     /// Diagonal `k`, whose entry `i` meets number `i + k` of the sample, rotated back by its giant
     /// step.
     fn diagonal(&self, dense: &[f64], k: usize) -> Vec<f64> {
@@ -475,11 +533,13 @@ impl HiddenLayer {
         (0..columns).map(entry).collect()
     }
 
+    /// The product with `x`, of this scale.
     fn run<E: ComplexOps>(
         &self,
         ev: &E,
         read: &mut dyn FnMut(usize) -> Result<E::Ct>,
         x: &E::Ct,
+        scale: Scale,
     ) -> Result<E::Ct> {
         let [columns, rows] = self.log_slots;
         let x = ev.with_log_slots(x, columns)?;
@@ -488,13 +548,9 @@ impl HiddenLayer {
             _ => ev.rotate(&x, turn as i64),
         })?;
         let mut sum: Option<E::Ct> = None;
-        for giant in (0..1 << rows).step_by(self.babies) {
-            let weights = (giant..giant + self.babies).map(|part| {
-                let weights = read(part)?;
-                check_weights(ev, &weights, self.weights, columns)?;
-                Ok(weights)
-            });
-            let weights = weights.collect::<Result<Vec<_>>>()?;
+        for giant in (0..self.diagonals()).step_by(self.babies) {
+            let weights =
+                (giant..giant + self.babies).map(&mut *read).collect::<Result<Vec<_>>>()?;
             let products = turned.iter().zip(&weights).collect();
             let product = ev.mul_sum_rescale(&ProductSum { products, addend: None })?;
             let product = match giant {
@@ -506,12 +562,8 @@ impl HiddenLayer {
                 Some(sum) => ev.add(&sum, &product)?,
             });
         }
-        let missing = || sudare::Error::Circuit("a layer of no rows".into());
-        let sum = ev.with_scale(&sum.ok_or_else(missing)?, self.bias.1)?;
-        let sum = ev.with_log_slots(&self.sum.run(ev, &sum)?, rows)?;
-        let bias = read(1 << rows)?;
-        check_weights(ev, &bias, self.bias, rows)?;
-        Ok(ev.add(&sum, &bias)?)
+        let sum = ev.with_scale(&sum.ok_or_else(|| missing("a layer of no rows"))?, scale)?;
+        Ok(ev.with_log_slots(&self.sum.run(ev, &sum)?, rows)?)
     }
 }
 

@@ -13,19 +13,19 @@ use sudare::{
 use sudare_arith::par;
 
 use super::{
-    affine::{Stage, keep_used, polynomials, stages, walk},
-    draft::{Draft, depth_and_most, draft},
+    affine::{Stage, keep_used, stages, walk},
     error::{NnError, Result, expect},
+    job::{Job, Setup},
     model::Network,
     ranges::{Ranges, check_within},
-    refresh::{Demand, Refresh, place, set_for},
+    refresh::Refresh,
     steps::{Design, Step},
 };
 
 /// The most samples of a plan.
 const MAX_SAMPLES: usize = 1 << 16;
 /// Bits of precision that can be asked for.
-pub(super) const PRECISION_BITS: core::ops::RangeInclusive<f64> = 2.0..=30.0;
+const PRECISION_BITS: core::ops::RangeInclusive<f64> = 2.0..=30.0;
 /// So many samples take less time one by one.
 const FEW_SAMPLES: usize = 2;
 
@@ -61,6 +61,17 @@ impl Options {
         let few = samples <= FEW_SAMPLES;
         let packing = if few { Packing::Sample } else { Packing::Features };
         Self { samples, packing, precision_bits: 8.0 }
+    }
+
+    pub(super) fn check(&self) -> Result<()> {
+        let count = |what, found, needed: String| Err(NnError::Shape { what, found, needed });
+        if !(1..=MAX_SAMPLES).contains(&self.samples) {
+            return count("samples", self.samples, format!("1 to {MAX_SAMPLES}"));
+        }
+        if !PRECISION_BITS.contains(&self.precision_bits) {
+            return count("bits of precision", self.precision_bits as usize, "2 to 30".into());
+        }
+        Ok(())
     }
 }
 
@@ -133,128 +144,32 @@ pub struct Explanation {
     pub error: f64,
 }
 
-/// What is planned.
-#[derive(Clone)]
-struct Job<'a> {
-    ranges: &'a Ranges,
-    options: Options,
-    stages: Vec<Stage>,
-    /// In place of their functions, but of squares.
-    polynomials: Vec<Option<Polynomial>>,
-    /// Features of a sample, and those that are encrypted.
-    features: usize,
-    used: Vec<usize>,
-}
-
-impl<'a> Job<'a> {
-    fn new(network: &Network, ranges: &'a Ranges, options: Options) -> Result<Self> {
-        let mut stages = stages(network)?;
-        ranges.check_stages(&stages)?;
-        let count = |what, found, needed: String| Err(NnError::Shape { what, found, needed });
-        if !(1..=MAX_SAMPLES).contains(&options.samples) {
-            return count("samples", options.samples, format!("1 to {MAX_SAMPLES}"));
-        }
-        if !PRECISION_BITS.contains(&options.precision_bits) {
-            let needed = "2 to 30".into();
-            return count("bits of precision", options.precision_bits as usize, needed);
-        }
-        let used = keep_used(&mut stages);
-        let polynomials = polynomials(&stages, ranges)?;
-        Ok(Self { ranges, options, stages, polynomials, features: network.inputs(), used })
-    }
-
-    /// `log2` of the most slots of a matrix.
-    fn log2_slots(&self) -> u32 {
-        let widest = self.stages.iter().map(|s| s.affine.inputs.max(s.affine.rows.len())).max();
-        match self.options.packing {
-            Packing::Features => 0,
-            Packing::Sample => widest.unwrap_or(1).next_power_of_two().ilog2(),
-        }
-    }
-
-    /// Samples of one run.
-    fn slots(&self, params: &Params) -> usize {
-        match self.options.packing {
-            Packing::Features => params.max_slots().min(self.options.samples.next_power_of_two()),
-            Packing::Sample => 1,
-        }
-    }
-
-    fn leveled(self, draft: &Draft) -> Result<Plan> {
-        let params = Params::new(draft.spec.clone())?;
-        let top = params.top();
-        let input = (top, draft.input.unwrap_or_else(|| params.scale_at(top)));
-        self.plan(params, input, &draft.weights, None)
-    }
-
-    fn bootstrapped(self, set: &BootstrapPreset) -> Result<Plan> {
-        let params = Params::new(set.preset.spec.clone())?;
-        let functions = self.stages.iter().filter(|stage| stage.function.is_some());
-        let most = match self.options.packing {
-            Packing::Features => self.slots(&params),
-            Packing::Sample => functions.map(|s| s.affine.rows.len()).max().unwrap_or(1),
-        };
-        let refresh = Refresh::new(set, &params, most.next_power_of_two().ilog2())?;
-        let highest = refresh.plan.output_level();
-        let scale = params.scale_at(highest);
-        let demand = |(k, stage): (usize, &Stage)| {
-            let depth = stage.function.as_ref().map(|_| {
-                let polynomial = self.polynomials[k].as_ref();
-                depth_and_most(polynomial, self.ranges.of_stage(k), scale).map(|(depth, _)| depth)
-            });
-            Ok(Demand {
-                sources: stage.sources.iter().map(|source| source.value).collect(),
-                depth: depth.transpose()?.unwrap_or(0),
-                ciphertexts: match self.options.packing {
-                    Packing::Features => stage.affine.rows.len() as u64,
-                    Packing::Sample => 1,
-                },
-            })
-        };
-        let demands = self.stages.iter().enumerate().map(demand).collect::<Result<Vec<_>>>()?;
-        let placed = place(&demands, highest, refresh.plan.input_level())?;
-        let refresh = placed.contains(&true).then_some((refresh, placed));
-        self.plan(params, (highest, scale), &[], refresh)
-    }
-
-    fn plan(
-        self,
-        params: Params,
-        input: (Level, Scale),
-        weights: &[Scale],
-        refresh: Option<(Refresh, Vec<bool>)>,
-    ) -> Result<Plan> {
-        let design = Design {
-            stages: &self.stages,
-            polynomials: &self.polynomials,
-            ranges: self.ranges,
-            params: &params,
-            packing: self.options.packing,
-            weights,
-            input,
-            refresh: refresh.as_ref().map(|(refresh, placed)| (refresh, &placed[..])),
-        };
+impl Plan {
+    fn of(job: Job<'_>, setup: Setup, features: usize, used: Vec<usize>) -> Result<Self> {
+        let design = Design { job: &job, setup: &setup };
         let (steps, keys) = design.steps()?;
         let error = design.predicted_error(&steps);
-        Ok(Plan {
-            slots: self.slots(&params),
-            ranges: self.ranges.clone(),
-            options: self.options,
-            features: self.features,
-            used: self.used,
-            refresh: refresh.map(|(refresh, _)| refresh),
-            stages: self.stages,
-            polynomials: self.polynomials,
+        let slots = job.slots(&setup.params);
+        let Job { ranges, options, stages, polynomials } = job;
+        let Setup { params, input, refresh, .. } = setup;
+        let ranges = ranges.clone();
+        Ok(Self {
+            stages,
+            polynomials,
+            ranges,
+            options,
             params,
+            used,
+            features,
+            slots,
             steps,
+            refresh,
             input,
             keys,
             error,
         })
     }
-}
 
-impl Plan {
     /// Plans a network for inputs within these ranges: without bootstrapping if a ring has the levels
     /// at 128 bits of security, else with the set `n16-boot-real`, or `n16-boot-high` for more than
     /// 16 bits of precision; also where that takes less time than a larger ring.
@@ -267,24 +182,10 @@ impl Plan {
     /// possible; [`NnError::Network`]; [`NnError::DeepActivation`]; [`NnError::TooDeep`] for layers
     /// too wide for the rings of these sets; [`NnError::Library`].
     pub fn new(network: &Network, ranges: &Ranges, options: Options) -> Result<Self> {
-        let job = Job::new(network, ranges, options)?;
-        let (bits, log2_slots) = (options.precision_bits, job.log2_slots());
-        let set = set_for(bits)?;
-        let has_room = log2_slots < set.preset.spec.log_n;
-        let stages = (&job.stages[..], &job.polynomials[..]);
-        match draft(stages, ranges, options.packing, bits, log2_slots) {
-            Ok(draft) if has_room && draft.spec.log_n > set.preset.spec.log_n => {
-                // Primes of the size of levels may be too few for so many.
-                match (job.clone().leveled(&draft), job.bootstrapped(&set)) {
-                    (Ok(leveled), Ok(plan)) if plan.seconds()? >= leveled.seconds()? => Ok(leveled),
-                    (_, Ok(plan)) | (Ok(plan), _) => Ok(plan),
-                    (Err(error), _) => Err(error),
-                }
-            }
-            Ok(draft) => job.leveled(&draft),
-            Err(NnError::TooDeep { .. }) if has_room => job.bootstrapped(&set),
-            Err(error) => Err(error),
-        }
+        let mut stages = stages(network)?;
+        let used = keep_used(&mut stages);
+        let plan = |job: Job<'_>, setup| Self::of(job, setup, network.inputs(), used.clone());
+        Job::new(stages, ranges, options)?.planned(plan, Self::seconds)
     }
 
     /// Plans a network that bootstraps with this set where its levels run out, as few ciphertexts as
@@ -298,7 +199,11 @@ impl Plan {
         options: Options,
         set: &BootstrapPreset,
     ) -> Result<Self> {
-        Job::new(network, ranges, options)?.bootstrapped(set)
+        let mut stages = stages(network)?;
+        let used = keep_used(&mut stages);
+        let job = Job::new(stages, ranges, options)?;
+        let setup = job.bootstrapped(set)?;
+        Self::of(job, setup, network.inputs(), used)
     }
 
     /// The parameters.

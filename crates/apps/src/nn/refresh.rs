@@ -16,6 +16,7 @@ use sudare_arith::{par, real};
 use super::{
     draft::SCALE_ROOM_BITS,
     error::{NnError, Result},
+    uses::LastUses,
 };
 use crate::bootstrap::{TOGETHER, bootstrapped};
 
@@ -105,15 +106,15 @@ struct Way {
 /// [`NnError::DeepActivation`] for a function that takes more levels than there are.
 pub(super) fn place(demands: &[Demand], highest: Level, lowest: Level) -> Result<Vec<bool>> {
     let (highest, lowest) = (highest.0, lowest.0);
+    let uses = demands.iter().enumerate().flat_map(|(k, d)| d.sources.iter().map(move |&x| (k, x)));
+    let last = LastUses::new(demands.len(), uses);
     let mut ways = BTreeMap::from([(vec![highest], Way { bootstraps: 0, placed: Vec::new() })]);
     for (k, demand) in demands.iter().enumerate() {
-        let last = k + 1 == demands.len();
-        let least = lowest + u32::from(!last);
+        let least = lowest + u32::from(k + 1 < demands.len());
         let (needed, left) = (demand.depth, highest.saturating_sub(least));
         if needed > left {
             return Err(NnError::DeepActivation { needed, left });
         }
-        let later = |value: usize| demands[k + 1..].iter().any(|d| d.sources.contains(&value));
         let mut next = BTreeMap::<Vec<u32>, Way>::new();
         for (levels, way) in &ways {
             let taken = demand.sources.iter().map(|&value| levels[value]).min();
@@ -124,7 +125,8 @@ pub(super) fn place(demands: &[Demand], highest: Level, lowest: Level) -> Result
                 }
                 let given = core::iter::once(from - demand.depth);
                 let levels = levels.iter().copied().chain(given).enumerate();
-                let levels = levels.map(|(value, level)| if later(value) { level } else { 0 });
+                let levels =
+                    levels.map(|(value, level)| if last.is_after(k, value) { level } else { 0 });
                 let mut way = way.clone();
                 way.bootstraps += bootstraps;
                 way.placed.push(bootstraps > 0);

@@ -1,9 +1,16 @@
 //! What the server does.
 
-use std::borrow::Cow;
+use std::{
+    borrow::Cow,
+    collections::{BTreeMap, btree_map::Entry},
+};
 
 use sudare::{
-    circuits::{ComplexOps, bootstrap::Bootstrapper, cost, sim},
+    circuits::{
+        ComplexOps,
+        bootstrap::{BootstrapPlan, Bootstrapper},
+        cost, sim,
+    },
     ckks::{Complex, Params, Scale},
     rlwe::Level,
 };
@@ -14,16 +21,17 @@ use super::{
     draft::log2_fresh,
     error::{NnError, Result, expect},
     plan::{Packing, Plan},
-    refresh::refreshed,
-    steps::{Applied, Matrix, Step},
+    refresh::{Refresh, refreshed},
+    steps::{After, Applied, Matrix, Step},
+    uses::LastUses,
 };
 use crate::bootstrap::restore_headroom;
 
 /// The part of weights that are not zero from which on all sums are computed together.
 const DENSE: f64 = 0.25;
 
-/// The matrices of a plan as an evaluator keeps them: none where samples are in slots, but those of
-/// bootstrapping if there is any.
+/// The matrices of a plan as an evaluator keeps them: none where samples are in slots or weights are encrypted,
+/// but those of bootstrapping if there is any.
 pub struct Prepared<E: ComplexOps> {
     matrices: Vec<E::Matrix>,
     bootstrapper: Option<Bootstrapper<E>>,
@@ -51,11 +59,8 @@ impl Plan {
     /// [`NnError::NotAsPlanned`] for an evaluator of other parameters; [`NnError::Library`].
     pub fn prepare<E: ComplexOps>(&self, ev: &E) -> Result<Prepared<E>> {
         check_evaluator(self.params(), ev)?;
-        let bootstrapper = self.refresh.as_ref().map(|refresh| refresh.plan.prepare(ev));
-        Ok(Prepared {
-            matrices: self.prepare_matrices(ev)?,
-            bootstrapper: bootstrapper.transpose()?,
-        })
+        let prepared = Prepared::new(ev, self.refresh.as_ref())?;
+        Ok(Prepared { matrices: self.prepare_matrices(ev)?, ..prepared })
     }
 
     fn prepare_matrices<E: ComplexOps>(&self, ev: &E) -> Result<Vec<E::Matrix>> {
@@ -77,6 +82,7 @@ impl Plan {
         prepared: &Prepared<E>,
         inputs: &[E::Ct],
     ) -> Result<Vec<E::Ct>> {
+        prepared.check(self.refresh.as_ref())?;
         self.run_with(ev, &prepared.matrices, inputs, |xs, most| prepared.refreshed(ev, xs, most))
     }
 
@@ -95,27 +101,18 @@ impl Plan {
         for input in inputs {
             check_form(ev, "an encrypted sample", input, self.input)?;
         }
+        let stages = self.stages.iter().enumerate();
+        let uses = stages.flat_map(|(k, stage)| stage.sources.iter().map(move |x| (k, x.value)));
+        let last = LastUses::new(self.stages.len(), uses);
         let mut values = vec![inputs.to_vec()];
         let mut matrices = matrices.iter();
         for (k, (stage, step)) in self.stages.iter().zip(&self.steps).enumerate() {
-            let mut xs = match step.matrices.is_empty() {
+            let xs = match step.matrices.is_empty() {
                 true => step.affine(ev, stage, &values)?,
                 false => vec![step.product(ev, stage, &mut matrices, &values)?],
             };
-            // What no further stage takes.
-            let later = || self.stages[k + 1..].iter().flat_map(|stage| &stage.sources);
-            for (value, xs) in values.iter_mut().enumerate() {
-                if !later().any(|source| source.value == value) {
-                    xs.clear();
-                }
-            }
-            if let Some(most) = step.refreshed {
-                xs = refreshed(&xs, most)?;
-            }
-            if let Some(applied) = &step.applied {
-                xs = applied.run(ev, &xs)?;
-            }
-            values.push(xs);
+            last.free(k, &mut values);
+            values.push(step.after.run(ev, xs, &mut refreshed)?);
         }
         Ok(values.pop().unwrap_or_default())
     }
@@ -137,12 +134,9 @@ impl Plan {
         let messages = self.messages(samples)?.into_iter();
         let inputs = messages.map(encrypt).collect::<Result<Vec<_>>>()?;
         let prepared = self.prepare(ev)?;
+        let packing = self.options().packing;
         let outputs = self.run_with(ev, &prepared.matrices, &inputs, |xs, most| {
-            self.check_slots(xs, most.to_f64() * (1.0 + BEYOND))?;
-            let mut fresh = prepared.refreshed(ev, xs, most)?;
-            let pairs = fresh.iter_mut().zip(xs);
-            pairs.for_each(|(after, before)| restore_headroom(after, before));
-            Ok(fresh)
+            prepared.simulated(ev, xs, most, packing)
         })?;
         let values = |x: &sim::Ciphertext| ev.decrypt(x).iter().map(|slot| slot.re).collect();
         let slots: Vec<Vec<f64>> = outputs.iter().map(values).collect();
@@ -156,22 +150,6 @@ impl Plan {
 }
 
 impl Plan {
-    /// Refuses numbers that are too large to be bootstrapped.
-    fn check_slots(&self, xs: &[sim::Ciphertext], most: f64) -> Result<()> {
-        for (number, x) in xs.iter().enumerate() {
-            let inside = |z: &Complex<f64>| (-most..=most).contains(&z.re);
-            let Some(slot) = x.slots.iter().position(|z| !inside(z)) else { continue };
-            let (index, sample) = match self.options().packing {
-                Packing::Features => (number, slot),
-                Packing::Sample => (slot, number),
-            };
-            let (what, found) = ("pre-activation", x.slots[slot].re);
-            return Err(NnError::OutOfRange { what, index, sample, found, least: -most, most });
-        }
-        Ok(())
-    }
-
-    /// What counts the work of this plan.
     fn cost_evaluator(&self) -> cost::Evaluator {
         cost::Evaluator::new(self.params(), self.required_keys())
     }
@@ -180,40 +158,121 @@ impl Plan {
     /// bootstraps.
     pub(super) fn work(&self) -> Result<(cost::Work, usize)> {
         let ev = self.cost_evaluator();
-        let zeros = |count: usize, (level, scale): (Level, Scale), slots: usize| {
-            let zero = ev.slots().encrypt(&vec![Complex::new(0.0, 0.0); slots], level, scale)?;
-            Ok::<_, NnError>(vec![zero; count])
-        };
         // With a feature in a ciphertext the work does not depend on the number of slots.
         let slots = match self.options().packing {
             Packing::Features => 1,
             Packing::Sample => self.slots_of_sample(),
         };
-        let inputs = zeros(self.inputs(), self.input, slots)?;
+        let inputs = vec![zero(&ev, self.input, slots)?; self.inputs()];
         let matrices = self.prepare_matrices(&ev)?;
-        let (mut work, mut bootstraps) = (cost::Work::default(), 0);
+        let mut counted = Counted::default();
         self.run_with(&ev, &matrices, &inputs, |xs, most| {
-            let Some(refresh) = &self.refresh else { return Ok(xs.to_vec()) };
-            work += refresh.work(self.params(), xs.len())?;
-            bootstraps += xs.len();
-            let level = refresh.plan.output_level();
-            let form = (level, self.params().scale_at(level) / most);
-            zeros(xs.len(), form, xs.first().map_or(1, |x| x.slots.len()))
+            counted.refreshed(&ev, (self.params(), self.refresh.as_ref()), xs, most)
         })?;
-        work += ev.work();
-        Ok((work, bootstraps))
+        Ok(counted.with(ev.work()))
+    }
+}
+
+/// Zeros of this level and scale.
+pub(super) fn zero(
+    ev: &cost::Evaluator,
+    (level, scale): (Level, Scale),
+    slots: usize,
+) -> Result<sim::Ciphertext> {
+    Ok(ev.slots().encrypt(&vec![Complex::new(0.0, 0.0); slots], level, scale)?)
+}
+
+/// What bootstrapping takes, where it is counted and not done.
+#[derive(Default)]
+pub(super) struct Counted {
+    work: cost::Work,
+    /// Ciphertexts.
+    bootstraps: usize,
+    /// What so many together take.
+    together: BTreeMap<usize, cost::Work>,
+}
+
+impl Counted {
+    /// With the work of all else: all of it, and ciphertexts that are bootstrapped.
+    pub(super) fn with(mut self, other: cost::Work) -> (cost::Work, usize) {
+        self.work += other;
+        (self.work, self.bootstraps)
+    }
+
+    pub(super) fn refreshed(
+        &mut self,
+        ev: &cost::Evaluator,
+        (params, refresh): (&Params, Option<&Refresh>),
+        xs: &[sim::Ciphertext],
+        most: Scale,
+    ) -> Result<Vec<sim::Ciphertext>> {
+        let Some(refresh) = refresh else { return Ok(xs.to_vec()) };
+        self.work += match self.together.entry(xs.len()) {
+            Entry::Occupied(known) => *known.get(),
+            Entry::Vacant(new) => *new.insert(refresh.work(params, xs.len())?),
+        };
+        self.bootstraps += xs.len();
+        let level = refresh.plan.output_level();
+        let form = (level, params.scale_at(level) / most);
+        xs.iter().map(|x| zero(ev, form, x.slots.len())).collect()
     }
 }
 
 impl<E: ComplexOps> Prepared<E> {
-    /// Bootstraps numbers of at most `most` in magnitude.
-    fn refreshed(&self, ev: &E, xs: &[E::Ct], most: Scale) -> Result<Vec<E::Ct>> {
-        let missing = || NnError::NotAsPlanned {
-            what: "what was prepared",
-            found: "nothing to bootstrap with".into(),
-            needed: "that of the plan".into(),
+    /// Without matrices.
+    pub(super) fn new(ev: &E, refresh: Option<&Refresh>) -> Result<Self> {
+        let bootstrapper = refresh.map(|refresh| refresh.plan.prepare(ev)).transpose()?;
+        Ok(Self { matrices: Vec::new(), bootstrapper })
+    }
+
+    /// Refuses what was prepared for other bootstrapping than a plan has.
+    pub(super) fn check(&self, refresh: Option<&Refresh>) -> Result<()> {
+        let Some(refresh) = refresh else { return Ok(()) };
+        let form = |plan: &BootstrapPlan| {
+            let (slots, [from, to]) =
+                (plan.spec().log_slots, [plan.input_level(), plan.output_level()].map(|l| l.0));
+            format!("bootstrapping of 2^{slots} slots from level {from} to {to}")
         };
+        let found = self.bootstrapper.as_ref().map(|bootstrapper| form(bootstrapper.plan()));
+        let found = found.unwrap_or_else(|| "nothing to bootstrap with".into());
+        let needed = form(&refresh.plan);
+        match found == needed {
+            true => Ok(()),
+            false => Err(NnError::NotAsPlanned { what: "what was prepared", found, needed }),
+        }
+    }
+
+    /// Bootstraps numbers of at most `most` in magnitude.
+    pub(super) fn refreshed(&self, ev: &E, xs: &[E::Ct], most: Scale) -> Result<Vec<E::Ct>> {
+        let missing = || sudare::Error::Circuit("nothing to bootstrap with".into());
         refreshed(ev, self.bootstrapper.as_ref().ok_or_else(missing)?, xs, most)
+    }
+}
+
+impl Prepared<sim::Evaluator> {
+    /// As [`Prepared::refreshed`], with an error for numbers that are too large.
+    pub(super) fn simulated(
+        &self,
+        ev: &sim::Evaluator,
+        xs: &[sim::Ciphertext],
+        most: Scale,
+        packing: Packing,
+    ) -> Result<Vec<sim::Ciphertext>> {
+        let limit = most.to_f64() * (1.0 + BEYOND);
+        for (number, x) in xs.iter().enumerate() {
+            let inside = |z: &Complex<f64>| (-limit..=limit).contains(&z.re);
+            let Some(slot) = x.slots.iter().position(|z| !inside(z)) else { continue };
+            let (index, sample) = match packing {
+                Packing::Features => (number, slot),
+                Packing::Sample => (slot, number),
+            };
+            let (what, found) = ("pre-activation", x.slots[slot].re);
+            let (least, most) = (-limit, limit);
+            return Err(NnError::OutOfRange { what, index, sample, found, least, most });
+        }
+        let mut fresh = self.refreshed(ev, xs, most)?;
+        fresh.iter_mut().zip(xs).for_each(|(after, before)| restore_headroom(after, before));
+        Ok(fresh)
     }
 }
 
@@ -340,8 +399,26 @@ impl Matrix {
     }
 }
 
+impl After {
+    /// `refreshed` bootstraps numbers up to a magnitude.
+    pub(super) fn run<E: ComplexOps>(
+        &self,
+        ev: &E,
+        mut xs: Vec<E::Ct>,
+        refreshed: &mut impl FnMut(&[E::Ct], Scale) -> Result<Vec<E::Ct>>,
+    ) -> Result<Vec<E::Ct>> {
+        if let Some(most) = self.refreshed {
+            xs = refreshed(&xs, most)?;
+        }
+        match &self.applied {
+            Some(applied) => applied.run(ev, &xs),
+            None => Ok(xs),
+        }
+    }
+}
+
 impl Applied {
-    pub(super) fn run<E: ComplexOps>(&self, ev: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
+    fn run<E: ComplexOps>(&self, ev: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
         let pairs = || xs.iter().map(|x| (x, x)).collect::<Vec<_>>();
         Ok(match self {
             Self::Square { rescales: true } => ev.mul_rescale_many(&pairs())?,

@@ -11,9 +11,8 @@ use super::{
     affine::{Affine, Function, Stage},
     draft::{log2_fresh, log2_rounding},
     error::{NnError, Result},
+    job::{Job, Setup},
     plan::Packing,
-    ranges::Ranges,
-    refresh::Refresh,
 };
 
 /// A stage with levels and scales.
@@ -27,9 +26,7 @@ pub(super) struct Step {
     pub(super) rescales: bool,
     /// For each source, where slots are multiplied by a matrix.
     pub(super) matrices: Vec<Matrix>,
-    /// The largest magnitude of what the map gives, if that is bootstrapped.
-    pub(super) refreshed: Option<Scale>,
-    pub(super) applied: Option<Applied>,
+    pub(super) after: After,
 }
 
 /// A product with slots.
@@ -48,29 +45,27 @@ pub(super) enum Applied {
     Polynomial(Box<PolynomialPlan>),
 }
 
+/// What is done with what the map of a stage gives.
+#[derive(Debug, Clone)]
+pub(super) struct After {
+    /// The largest magnitude, if it is bootstrapped.
+    pub(super) refreshed: Option<Scale>,
+    pub(super) applied: Option<Applied>,
+}
+
 /// What the steps of a plan follow from.
 pub(super) struct Design<'a> {
-    pub(super) stages: &'a [Stage],
-    /// In place of their functions, but of squares.
-    pub(super) polynomials: &'a [Option<Polynomial>],
-    pub(super) ranges: &'a Ranges,
-    pub(super) params: &'a Params,
-    pub(super) packing: Packing,
-    /// Of each stage, if products are not rescaled.
-    pub(super) weights: &'a [Scale],
-    /// Level and scale of samples.
-    pub(super) input: (Level, Scale),
-    /// How is bootstrapped, and after which maps.
-    pub(super) refresh: Option<(&'a Refresh, &'a [bool])>,
+    pub(super) job: &'a Job<'a>,
+    pub(super) setup: &'a Setup,
 }
 
 /// What a stage takes or gives.
 #[derive(Clone, Copy)]
-struct Value {
-    level: Level,
-    scale: Scale,
+pub(super) struct Value {
+    pub(super) level: Level,
+    pub(super) scale: Scale,
     /// After which slots repeat.
-    period: usize,
+    pub(super) period: usize,
 }
 
 /// What is foreseen of a value.
@@ -88,97 +83,127 @@ impl Design<'_> {
     /// Levels and scales of all stages, and the keys that they take.
     pub(super) fn steps(&self) -> Result<(Vec<Step>, KeyRequest)> {
         let (mut steps, mut keys) = (Vec::new(), KeyRequest::new());
-        let inputs = self.stages.first().map_or(1, |stage| stage.affine.inputs);
-        let (level, scale) = self.input;
+        let inputs = self.job.stages.first().map_or(1, |stage| stage.affine.inputs);
+        let (level, scale) = self.setup.input;
         let mut values = vec![Value { level, scale, period: inputs.next_power_of_two() }];
-        for (k, stage) in self.stages.iter().enumerate() {
-            let (mut step, mut value) = self.mapped(k, &values, &mut keys)?;
-            if let Some((refresh, most)) = self.refresh_after(k) {
-                value.level = refresh.plan.output_level();
-                value.scale = self.params.scale_at(value.level) / most;
-                keys |= refresh.plan.required_keys();
-                step.refreshed = Some(most);
-            }
-            if stage.function.is_some() {
-                let (polynomial, form) = (self.polynomials[k].as_ref(), (value.level, value.scale));
-                let (applied, form) = Applied::new(polynomial, self.params, form, &mut keys)?;
-                (value.level, value.scale) = form;
-                step.applied = Some(applied);
-            }
+        for number in 0..self.job.stages.len() {
+            let (step, value) = self.step(number, &values, &mut keys)?;
             steps.push(step);
             values.push(value);
         }
         Ok((steps, keys))
     }
 
-    /// How what a map gives is bootstrapped, and its largest magnitude.
-    fn refresh_after(&self, number: usize) -> Option<(&Refresh, Scale)> {
-        let (refresh, placed) = self.refresh?;
-        let most = Scale::from_f64(self.ranges.of_stage(number));
-        placed.get(number).copied().unwrap_or(false).then_some((refresh, most))
-    }
-
-    /// The affine map of a stage, and what it gives.
-    fn mapped(
+    /// A stage, and what it gives.
+    fn step(
         &self,
         number: usize,
         values: &[Value],
         keys: &mut KeyRequest,
     ) -> Result<(Step, Value)> {
-        let stage = &self.stages[number];
-        let sources: Vec<Value> = stage.sources.iter().map(|s| values[s.value]).collect();
-        let level = sources.iter().map(|value| value.level).min().unwrap_or(self.input.0);
-        let mut step = Step {
-            level,
-            weights: Vec::new(),
-            rescales: self.weights.is_empty(),
-            matrices: Vec::new(),
-            refreshed: None,
-            applied: None,
-        };
-        if let (Some(&weights), [source]) = (self.weights.get(number), &sources[..]) {
-            step.weights.push(weights);
-            return Ok((step, Value { scale: source.scale * weights, ..*source }));
-        }
-        let (chain, below) = (self.params.chain(), below(level)?);
-        let mut out = self.params.scale_at(below);
-        if let Some((_, most)) = self.refresh_after(number) {
-            // What is bootstrapped has the default scale as a part of its range.
-            out = out / most;
-        }
-        let rows = stage.affine.rows.len().next_power_of_two();
-        for ((_, span), source) in stage.spans().zip(sources) {
-            step.weights.push(out * chain.divisor(level) / source.scale);
-            if self.packing == Packing::Sample {
-                let part = stage.affine.part(span);
-                let form = (level, source.scale, out);
-                let matrix = Matrix::new(&part, source.period, self.params, form)?;
-                *keys |= matrix.plan.required_keys().clone();
-                *keys |= matrix.sum.required_keys(below);
-                step.matrices.push(matrix);
+        let (stage, params) = (&self.job.stages[number], &self.setup.params);
+        let (level, sources) = self.taken(number, values);
+        let (mut weights, mut matrices) = (Vec::new(), Vec::new());
+        let compact = self.setup.weights.get(number).zip(sources.first().copied());
+        let value = match compact {
+            Some((&scale, source)) => {
+                weights.push(scale);
+                Value { scale: source.scale * scale, ..source }
             }
+            None => {
+                let (below, out) = self.below(number, level)?;
+                for ((_, span), source) in stage.spans().zip(sources) {
+                    weights.push(out * params.chain().divisor(level) / source.scale);
+                    if self.job.options.packing == Packing::Sample {
+                        let part = stage.affine.part(span);
+                        let form = (level, source.scale, out);
+                        let matrix = Matrix::new(&part, source.period, params, form)?;
+                        *keys |= matrix.plan.required_keys().clone();
+                        *keys |= matrix.sum.required_keys(below);
+                        matrices.push(matrix);
+                    }
+                }
+                Value {
+                    level: below,
+                    scale: out,
+                    period: stage.affine.rows.len().next_power_of_two(),
+                }
+            }
+        };
+        let (after, value) = self.after(number, value, keys)?;
+        Ok((Step { level, weights, rescales: compact.is_none(), matrices, after }, value))
+    }
+
+    /// What a stage takes, and the level to which all of it is brought.
+    pub(super) fn taken(&self, number: usize, values: &[Value]) -> (Level, Vec<Value>) {
+        let sources = self.job.stages[number].sources.iter().map(|source| values[source.value]);
+        let level = sources.clone().map(|value| value.level).min();
+        (level.unwrap_or(self.setup.input.0), sources.collect())
+    }
+
+    /// Level and scale of what the map of a stage gives, from this level.
+    pub(super) fn below(&self, number: usize, level: Level) -> Result<(Level, Scale)> {
+        let below = below(level)?;
+        let scale = self.setup.params.scale_at(below);
+        Ok((
+            below,
+            match self.setup.refresh_after(number) {
+                // What is bootstrapped has the default scale as a part of its range.
+                Some(_) => scale / self.most(number),
+                None => scale,
+            },
+        ))
+    }
+
+    /// The largest magnitude of what the map of a stage gives.
+    fn most(&self, number: usize) -> Scale {
+        Scale::from_f64(self.job.ranges.of_stage(number))
+    }
+
+    /// What follows the map of a stage, which gives `value`, and the value that the stage gives.
+    pub(super) fn after(
+        &self,
+        number: usize,
+        mut value: Value,
+        keys: &mut KeyRequest,
+    ) -> Result<(After, Value)> {
+        let params = &self.setup.params;
+        let mut after = After { refreshed: None, applied: None };
+        if let Some(refresh) = self.setup.refresh_after(number) {
+            let most = self.most(number);
+            value.level = refresh.plan.output_level();
+            value.scale = params.scale_at(value.level) / most;
+            *keys |= refresh.plan.required_keys();
+            after.refreshed = Some(most);
         }
-        Ok((step, Value { level: below, scale: out, period: rows }))
+        if self.job.stages[number].function.is_some() {
+            let (polynomial, form) =
+                (self.job.polynomials[number].as_ref(), (value.level, value.scale));
+            let (applied, form) = Applied::new(polynomial, params, form, keys)?;
+            (value.level, value.scale) = form;
+            after.applied = Some(applied);
+        }
+        Ok((after, value))
     }
 
     /// The standard deviation of the error of a result, with all numbers at the ends of their
     /// ranges.
     pub(super) fn predicted_error(&self, steps: &[Step]) -> f64 {
-        let (level, scale) = self.input;
-        let error = real::exp2(log2_fresh(self.params.log_n()) - scale.log2());
-        let largest = self.ranges.largest_input();
+        let (level, scale) = self.setup.input;
+        let error = real::exp2(log2_fresh(self.setup.params.log_n()) - scale.log2());
+        let largest = self.job.ranges.largest_input();
         let mut values = vec![Foreseen { level, scale, error, largest }];
-        for (k, (stage, step)) in self.stages.iter().zip(steps).enumerate() {
+        for (k, (stage, step)) in self.job.stages.iter().zip(steps).enumerate() {
             let sources: Vec<_> = stage.sources.iter().map(|s| values[s.value]).collect();
-            let range = self.ranges.of_stage(k);
+            let range = self.job.ranges.of_stage(k);
             let mut value = self.foresee_map(stage, step, &sources);
             value.largest = range;
-            if let Some((refresh, most)) = self.refresh_after(k) {
+            if let Some(refresh) = self.setup.refresh_after(k) {
                 value.level = refresh.plan.output_level();
-                value.scale = self.params.scale_at(value.level) / most;
+                value.scale = self.setup.params.scale_at(value.level) / self.most(k);
                 value.error = real::hypot(value.error, range * refresh.error);
             }
-            values.push(match (&step.applied, &stage.function) {
+            values.push(match (&step.after.applied, &stage.function) {
                 (Some(applied), Some(function)) => self.foresee_function(applied, function, value),
                 _ => value,
             });
@@ -187,7 +212,7 @@ impl Design<'_> {
     }
 
     fn rounding(&self, scale: Scale) -> f64 {
-        real::exp2(log2_rounding(self.params.log_n()) - scale.log2())
+        real::exp2(log2_rounding(self.setup.params.log_n()) - scale.log2())
     }
 
     fn foresee_map(&self, stage: &Stage, step: &Step, sources: &[Foreseen]) -> Foreseen {
@@ -195,7 +220,7 @@ impl Design<'_> {
         let (error, largest) = (worst(|x| x.error), worst(|x| x.largest));
         let exact = stage.affine.step.is_some() && step.matrices.is_empty() && !step.rescales;
         // Each coefficient of a diagonal is rounded.
-        let diagonal = real::exp2(0.5 * f64::from(self.params.log_n()));
+        let diagonal = real::exp2(0.5 * f64::from(self.setup.params.log_n()));
         let matrices = step.matrices.iter().map(|m| diagonal / m.plan.weight_scale().to_f64());
         let weights = step.weights.iter().map(|scale| 1.0 / scale.to_f64());
         let weight = match step.matrices.is_empty() {
@@ -208,9 +233,9 @@ impl Design<'_> {
         let mut level = step.level;
         // All products have one scale.
         let product = sources.first().zip(step.weights.first()).map(|(x, &w)| x.scale * w);
-        let mut scale = product.unwrap_or(self.input.1);
+        let mut scale = product.unwrap_or(self.setup.input.1);
         if step.rescales {
-            scale = scale / self.params.chain().divisor(level);
+            scale = scale / self.setup.params.chain().divisor(level);
             level = Level(level.0.saturating_sub(1));
             error = real::hypot(error, self.rounding(scale));
         }
@@ -226,7 +251,7 @@ impl Design<'_> {
             Applied::Square { rescales } => {
                 (error, scale) = (2.0 * range * error, scale * scale);
                 if *rescales {
-                    scale = scale / self.params.chain().divisor(level);
+                    scale = scale / self.setup.params.chain().divisor(level);
                     level = Level(level.0.saturating_sub(1));
                     error = real::hypot(error, self.rounding(scale));
                 }

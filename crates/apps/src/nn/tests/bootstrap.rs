@@ -11,7 +11,7 @@ use sudare::{
 use super::*;
 
 /// A set in a small ring, as in the tests of bootstrapping, with so many levels to use.
-fn small_set(usable: usize) -> BootstrapPreset {
+pub(super) fn small_set(usable: usize) -> BootstrapPreset {
     let bootstrap = BootstrapSpec {
         log_slots: 8,
         order: Order::SlotsToCoeffsFirst,
@@ -51,7 +51,7 @@ fn small_plan(network: &Network, samples: &[&[f64]], packing: Packing, usable: u
 }
 
 /// Squares, sigmoids and residual blocks of them, with numbers far from 1.
-fn deep_network(seed: u64) -> Network {
+pub(super) fn deep_network(seed: u64) -> Network {
     let mut draw = Draw::new(seed);
     let sigmoid = || Layer::Activation(Activation::Sigmoid { degree: 3 });
     let square = || Layer::Activation(Activation::Square);
@@ -159,7 +159,7 @@ fn numbers_beyond_their_ranges_are_found_in_simulation() {
 }
 
 /// Layers of about the gain 1, so that an error anywhere is seen in results.
-fn tanh_network(activations: usize, degree: usize) -> Network {
+pub(super) fn tanh_network(activations: usize, degree: usize) -> Network {
     let mut draw = Draw::new(9);
     let mut layers = Vec::new();
     for _ in 0..activations {

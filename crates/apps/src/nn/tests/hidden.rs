@@ -18,9 +18,17 @@ fn outline(network: &Network, samples: &[&[f64]], precision_bits: f64) -> Outlin
     Outline::of(network, &ranges, precision_bits).unwrap()
 }
 
+/// An outline that has travelled as text.
+fn sent(outline: &Outline) -> Outline {
+    serde_json::from_str(&serde_json::to_string(outline).unwrap()).unwrap()
+}
+
 impl Hidden {
     fn new(network: &Network, outline: &Outline) -> Self {
-        let plan = HiddenPlan::new(outline).unwrap();
+        Self::with_plan(network, HiddenPlan::new(outline).unwrap())
+    }
+
+    fn with_plan(network: &Network, plan: HiddenPlan) -> Self {
         let params = plan.params().clone();
         let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([6; 32]));
         let secret = Arc::new(keygen.secret_key().unwrap());
@@ -43,16 +51,17 @@ impl Hidden {
         Self { plan, encryptor, decryptor, evaluator, weights }
     }
 
-    fn server(&self, sample: &Ciphertext) -> Result<Ciphertext> {
-        // The server's plan is made of the outline alone, which travels as text.
-        let text = serde_json::to_string(self.plan.outline()).unwrap();
-        let plan = HiddenPlan::new(&serde_json::from_str(&text).unwrap()).unwrap();
-        plan.run(&self.evaluator, |part| Ok(self.weights[part].clone()), sample)
+    /// What the server does, whose plan is made of the outline alone.
+    fn server(&self, plan: &HiddenPlan, sample: &[f64]) -> Vec<f64> {
+        let sample = self.plan.encrypt(&self.encryptor, sample).unwrap().into_ciphertext();
+        let prepared = plan.prepare(&self.evaluator).unwrap();
+        let read = |part: usize| Ok(self.weights[part].clone());
+        let result = plan.run(&self.evaluator, &prepared, read, &sample).unwrap();
+        self.plan.decrypt(&self.decryptor, &result).unwrap()
     }
 
     fn run(&self, sample: &[f64]) -> Vec<f64> {
-        let sample = self.plan.encrypt(&self.encryptor, sample).unwrap().into_ciphertext();
-        self.plan.decrypt(&self.decryptor, &self.server(&sample).unwrap()).unwrap()
+        self.server(&HiddenPlan::new(&sent(self.plan.outline())).unwrap(), sample)
     }
 }
 
@@ -110,6 +119,109 @@ fn digits_and_images_are_classified_by_hidden_weights() {
     assert!(error < 0.01 * plan.ranges().output, "{error}");
 }
 
+/// A block whose shortcut is as it is, one whose shortcut is a layer of its own, and later layers that
+/// take several earlier values.
+#[test]
+fn residual_blocks_may_be_hidden() {
+    let mut draw = Draw::new(21);
+    let square = || Layer::Activation(Activation::Square);
+    let cubic = || Layer::Activation(Activation::Polynomial(vec![0.1, 0.5, 0.0, -0.125]));
+    let block = |layers, shortcut| Layer::Residual { layers, shortcut };
+    let layers = vec![
+        draw.dense(3, 6),
+        cubic(),
+        block(vec![draw.dense(6, 2), square(), draw.dense(2, 6)], vec![]),
+        block(vec![draw.dense(6, 9), cubic(), draw.dense(9, 4)], vec![draw.dense(6, 4)]),
+        square(),
+        draw.dense(4, 2),
+    ];
+    let network = Network::new(vec![3], layers).unwrap();
+    let samples = draw.samples(20, 3);
+    let samples = slices(&samples);
+    let hidden = Hidden::new(&network, &outline(&network, &samples, 14.0));
+    // Layers of 6, 2, 9 and 4 rows, the third of two values and the fourth of three, and one of 2.
+    let diagonals = 8 + 2 + 2 * 16 + 3 * 4 + 2;
+    assert_eq!(hidden.plan.weights(), diagonals + 5);
+    assert_eq!(hidden.plan.explain().unwrap().bootstrapping, None);
+    let largest = outline_output(&network, &samples);
+    for sample in &samples[..2] {
+        let expected = network.forward(sample).unwrap();
+        let simulated = hidden.plan.simulate(&network, sample).unwrap();
+        assert!(distance(&[simulated], std::slice::from_ref(&expected)) < 1e-9);
+        let error = distance(&[hidden.run(sample)], &[expected]);
+        assert!(error < 2f64.powi(-9) * largest, "{error} of {largest}");
+    }
+}
+
+/// Bootstrapped in a small ring, and planned by the sets that there are.
+#[test]
+fn deep_networks_may_be_hidden() {
+    let network = bootstrap::deep_network(3);
+    let samples = Draw::new(4).samples(20, 3);
+    let samples = slices(&samples);
+    let outline = outline(&network, &samples, 10.0);
+    let plan = |outline: &Outline| {
+        HiddenPlan::with_bootstrapping(outline, &bootstrap::small_set(6)).unwrap()
+    };
+    let hidden = Hidden::with_plan(&network, plan(&outline));
+    let explanation = hidden.plan.explain().unwrap();
+    assert_eq!(explanation.bootstrapping.as_deref(), Some("small"));
+    assert!((2..=6).contains(&explanation.bootstraps), "{explanation:?}");
+    assert!(explanation.seconds > 0.0);
+    let largest = outline_output(&network, &samples);
+    let simulated = hidden.plan.simulate(&network, samples[0]).unwrap();
+    let expected = network.forward(samples[0]).unwrap();
+    assert!(distance(std::slice::from_ref(&simulated), &[expected]) < 0.1 * largest);
+    let found = hidden.server(&plan(&sent(&outline)), samples[0]);
+    let error = distance(&[found], &[simulated]);
+    assert!(error < 0.02 * largest, "{error} of {largest}");
+    // What has nothing to bootstrap with is not for it, nor what was prepared for fewer slots.
+    let shallow = random_network(1, &[3, 2], &Activation::Square);
+    let narrow = random_network(1, &[3, 2, 2, 2, 2, 2, 2, 2, 2], &Activation::Square);
+    for network in [shallow, narrow] {
+        let other = plan(&self::outline(&network, &samples, 8.0));
+        let prepared = other.prepare(&hidden.evaluator).unwrap();
+        let sample = hidden.plan.encrypt(&hidden.encryptor, samples[0]).unwrap();
+        let read = |part: usize| Ok(hidden.weights[part].clone());
+        let refused =
+            hidden.plan.run(&hidden.evaluator, &prepared, read, &sample.into_ciphertext());
+        assert!(matches!(refused, Err(NnError::NotAsPlanned { .. })), "{refused:?}");
+    }
+    // Numbers that are too large to be bootstrapped are found by who has the network.
+    let mut narrow = serde_json::to_value(&outline).unwrap();
+    let ranges = narrow.pointer_mut("/ranges/activations").unwrap().as_array_mut().unwrap();
+    ranges.iter_mut().for_each(|most| *most = (0.2 * most.as_f64().unwrap()).into());
+    let narrow = plan(&serde_json::from_value(narrow).unwrap());
+    let error = narrow.simulate(&network, samples[0]).unwrap_err();
+    assert!(error.to_string().contains("pre-activation"), "{error}");
+
+    let network = bootstrap::tanh_network(40, 7);
+    let samples = Draw::new(4).samples(40, 8);
+    let outline = self::outline(&network, &slices(&samples), 8.0);
+    let explanation = HiddenPlan::new(&outline).unwrap().explain().unwrap();
+    assert_eq!(explanation.bootstrapping.as_deref(), Some("n16-boot-real"));
+    assert!((2..40).contains(&explanation.bootstraps), "{explanation:?}");
+}
+
+/// Twelve activations, whose weights take minutes to encrypt and read.
+#[test]
+#[ignore = "minutes at full ring size"]
+fn a_deep_network_is_hidden_at_full_size() {
+    let network = bootstrap::tanh_network(12, 15);
+    let samples = Draw::new(4).samples(200, 8);
+    let samples = slices(&samples);
+    let hidden = Hidden::new(&network, &outline(&network, &samples, 10.0));
+    let explanation = hidden.plan.explain().unwrap();
+    eprintln!("{explanation:?}");
+    assert!(explanation.bootstraps >= 4);
+    let start = std::time::Instant::now();
+    let found = hidden.run(samples[0]);
+    eprintln!("{:.1} s", start.elapsed().as_secs_f64());
+    let simulated = hidden.plan.simulate(&network, samples[0]).unwrap();
+    let error = distance(&[found], &[simulated]);
+    assert!(error < 0.02 * outline_output(&network, &samples), "{error}");
+}
+
 #[test]
 fn what_does_not_go_together_is_refused() {
     let network = random_network(1, &[5, 6, 3], &Activation::Square);
@@ -129,9 +241,10 @@ fn what_does_not_go_together_is_refused() {
 
     // A bias in place of a diagonal, and weights in place of a sample.
     let bias = hidden.weights[8].clone();
+    let prepared = hidden.plan.prepare(&hidden.evaluator).unwrap();
     let run = |sample: &Ciphertext, first: &Ciphertext| {
         let read = |part: usize| Ok(if part == 0 { first } else { &hidden.weights[part] }.clone());
-        hidden.plan.run(&hidden.evaluator, read, sample)
+        hidden.plan.run(&hidden.evaluator, &prepared, read, sample)
     };
     assert!(run(&sample, &hidden.weights[0]).is_ok());
     for (sample, first) in [(&sample, &bias), (&bias, &hidden.weights[0])] {
@@ -159,5 +272,18 @@ fn what_does_not_go_together_is_refused() {
     ] {
         assert!(change(pointer, value.clone()).is_some(), "{pointer} {value}");
     }
+    for sources in [&[] as &[usize], &[1, 1], &[0, 2]] {
+        let mut text = text.clone();
+        text["layers"][1]["sources"] = sources.into();
+        let error = HiddenPlan::new(&serde_json::from_value(text).unwrap()).unwrap_err();
+        assert!(error.to_string().contains("a layer 1 that takes"), "{error}");
+    }
+    // More weights than anybody would encrypt, from little text.
+    let mut text = text.clone();
+    for layer in 0..2 {
+        text["layers"][layer]["outputs"] = (1 << 15).into();
+    }
+    let error = HiddenPlan::new(&serde_json::from_value(text).unwrap()).unwrap_err();
+    assert!(error.to_string().contains("weights to be encrypted"), "{error}");
     assert_eq!(hidden.plan.params().top(), Level(3));
 }
