@@ -600,7 +600,7 @@ fn no_error_of_a_training_is_above_its_bound() {
         ..TrainSpec::default()
     };
     let scaled = TrainSpec { preparation: Preparation::Scale, ..whitened };
-    for iterations in [1, 2, 3, 5, 8, 11, 14] {
+    for iterations in [1, 3, 8, 14] {
         for kind in [Rows::Any, Rows::OneColumn, Rows::OneRow] {
             check_training(TrainSpec { iterations, ..whitened }, kind);
         }
