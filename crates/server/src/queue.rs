@@ -459,6 +459,14 @@ mod tests {
         Server::new(limits, program, records, store, SigningKey::random().unwrap())
     }
 
+    /// A server that shares its objects and states with others.
+    fn sharing(folder: &std::path::Path) -> App {
+        let shared = folder.join("shared");
+        fs::create_dir(&shared).unwrap();
+        let bucket = Bucket::open(&format!("file://{}", shared.display())).unwrap();
+        with_store(folder, 1, Store::open(&folder.join("store"), Some(bucket)).unwrap())
+    }
+
     fn add(app: &Server, id: &str, memory: u64) {
         let request = Request {
             kind: Kind::Stats,
@@ -480,11 +488,7 @@ mod tests {
     #[test]
     fn copies_are_within_their_limit() {
         let folder = tempfile::tempdir().unwrap();
-        let shared = folder.path().join("shared");
-        fs::create_dir(&shared).unwrap();
-        let bucket = Bucket::open(&format!("file://{}", shared.display())).unwrap();
-        let store = Store::open(&folder.path().join("store"), Some(bucket)).unwrap();
-        let app = with_store(folder.path(), 1, store);
+        let app = sharing(folder.path());
         let text = b"more than one byte";
         let object = Object {
             tenant: "a".into(),
@@ -514,11 +518,7 @@ mod tests {
     #[test]
     fn states_of_ended_jobs_are_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let shared = folder.path().join("shared");
-        fs::create_dir(&shared).unwrap();
-        let bucket = Bucket::open(&format!("file://{}", shared.display())).unwrap();
-        let store = Store::open(&folder.path().join("store"), Some(bucket)).unwrap();
-        let app = with_store(folder.path(), 1, store);
+        let app = sharing(folder.path());
         for id in ["a1", "a2"] {
             add(&app, id, 1);
         }

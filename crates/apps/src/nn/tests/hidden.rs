@@ -63,6 +63,16 @@ impl Hidden {
     fn run(&self, sample: &[f64]) -> Vec<f64> {
         self.server(&HiddenPlan::new(&sent(self.plan.outline())).unwrap(), sample)
     }
+
+    /// Holds a simulated and an encrypted run against the network in the clear, whose results are up to
+    /// `largest`.
+    fn check(&self, network: &Network, sample: &[f64], largest: f64) {
+        let expected = network.forward(sample).unwrap();
+        let simulated = self.plan.simulate(network, sample).unwrap();
+        assert!(distance(&[simulated], std::slice::from_ref(&expected)) < 1e-9);
+        let error = distance(&[self.run(sample)], &[expected]);
+        assert!(error < 2f64.powi(-9) * largest, "{error} of {largest}");
+    }
 }
 
 proptest! {
@@ -80,13 +90,7 @@ proptest! {
         let outline = outline(&network, &samples, 12.0);
         let hidden = Hidden::new(&network, &outline);
         let largest = outline_output(&network, &samples);
-        for sample in &samples[..2] {
-            let expected = network.forward(sample).unwrap();
-            let simulated = hidden.plan.simulate(&network, sample).unwrap();
-            prop_assert!(distance(&[simulated], std::slice::from_ref(&expected)) < 1e-9);
-            let error = distance(&[hidden.run(sample)], &[expected]);
-            prop_assert!(error < 2f64.powi(-9) * largest, "{} of {}", error, largest);
-        }
+        samples[..2].iter().for_each(|sample| hidden.check(&network, sample, largest));
     }
 }
 
@@ -144,13 +148,7 @@ fn residual_blocks_may_be_hidden() {
     assert_eq!(hidden.plan.weights(), diagonals + 5);
     assert_eq!(hidden.plan.explain().unwrap().bootstrapping, None);
     let largest = outline_output(&network, &samples);
-    for sample in &samples[..2] {
-        let expected = network.forward(sample).unwrap();
-        let simulated = hidden.plan.simulate(&network, sample).unwrap();
-        assert!(distance(&[simulated], std::slice::from_ref(&expected)) < 1e-9);
-        let error = distance(&[hidden.run(sample)], &[expected]);
-        assert!(error < 2f64.powi(-9) * largest, "{error} of {largest}");
-    }
+    samples[..2].iter().for_each(|sample| hidden.check(&network, sample, largest));
 }
 
 /// Bootstrapped in a small ring, and planned by the sets that there are.
