@@ -53,7 +53,8 @@ impl Store {
         }
     }
 
-    /// Files of a store that is a folder, whose names begin with this one.
+    /// Files of a store that is a folder, whose names begin with this one; not what a server that was killed had
+    /// not sent whole, which stays for an hour under a name with `#`.
     fn names(&self, start: &str) -> Vec<String> {
         let Some(folder) = &self.folder else { return Vec::new() };
         let (mut names, mut folders) = (Vec::new(), vec![folder.path().join(start)]);
@@ -62,7 +63,8 @@ impl Store {
                 if entry.path().is_dir() {
                     folders.push(entry.path());
                 } else {
-                    names.push(entry.file_name().into_string().unwrap());
+                    let name = entry.file_name().into_string().unwrap();
+                    names.extend((!name.contains('#')).then_some(name));
                 }
             }
         }

@@ -8,8 +8,9 @@ use object_store::{
 };
 use std::{
     collections::HashSet,
+    fs,
     io::{self, Write},
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -37,6 +38,8 @@ pub struct Bucket {
     store: Arc<dyn ObjectStore>,
     /// What all keys begin with.
     root: Key,
+    /// Where it is, if it is a folder.
+    folder: Option<PathBuf>,
     /// What waits for the store. It is of its own, so that threads that wait here do not take those that the
     /// store needs.
     runtime: Runtime,
@@ -75,9 +78,10 @@ impl Bucket {
                 url.to_file_path().map_err(|()| usage(&"a path from the root is needed"))?;
             let there = folder.canonicalize();
             let there = there.map_err(|error| Error::io("open", &folder, error))?;
-            let store = LocalFileSystem::new_with_prefix(there);
+            let store = LocalFileSystem::new_with_prefix(&there);
             let store = store.map_err(|error| usage(&error))?.with_fsync(true);
-            return Ok(Self { store: Arc::new(store), root: Key::default(), runtime });
+            let (store, root) = (Arc::new(store), Key::default());
+            return Ok(Self { store, root, folder: Some(there), runtime });
         }
         // Once for the process; others may have.
         let _ = ring::default_provider().install_default();
@@ -88,7 +92,7 @@ impl Bucket {
         });
         let opened = parse_url_opts(&url, settings);
         let (store, root) = opened.map_err(|error| usage(&error))?;
-        Ok(Self { store: store.into(), root, runtime })
+        Ok(Self { store: store.into(), root, folder: None, runtime })
     }
 
     fn key(&self, name: &str) -> Key {
@@ -190,4 +194,31 @@ impl Bucket {
             Ok(files)
         })
     }
+
+    /// Files of a store that is a folder which are being put there, or were when a server was killed: nothing
+    /// else lists them. Other stores remove by themselves what was not sent whole, if they are told so.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn unfinished(&self) -> Result<Vec<PathBuf>> {
+        let (mut found, mut folders) = (Vec::new(), Vec::from_iter(self.folder.clone()));
+        while let Some(folder) = folders.pop() {
+            let read = |error| Error::io("read", &folder, error);
+            for entry in fs::read_dir(&folder).map_err(read)? {
+                let entry = entry.map_err(read)?;
+                if entry.file_type().map_err(read)?.is_dir() {
+                    folders.push(entry.path());
+                } else if is_unfinished(&entry.file_name().to_string_lossy()) {
+                    found.push(entry.path());
+                }
+            }
+        }
+        Ok(found)
+    }
+}
+
+/// Whether a store in a folder names files so until they are whole: by a number after what they will be.
+fn is_unfinished(name: &str) -> bool {
+    let number = name.rsplit_once('#').map(|(_, number)| number);
+    number.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))
 }

@@ -216,8 +216,8 @@ impl Server {
     }
 
     /// Removes what is not needed any more: folders of jobs that have ended, wherever that was, states of such
-    /// jobs that a server or worker has left where others find them, and copies of objects that others have,
-    /// too.
+    /// jobs that a server or worker has left where others find them, what was not sent there whole, and copies
+    /// of objects that others have, too.
     ///
     /// # Errors
     /// Those of [`Records`](crate::records::Records); [`Error::Io`].
@@ -240,7 +240,8 @@ impl Server {
         self.store.tidy_copies(self.limits.copies_bytes, &known, &used)?;
         let shared = self.records.jobs_named(&self.store.jobs_shared()?)?;
         let mut ended = shared.iter().filter(|job| job.state.is_final());
-        ended.try_for_each(|job| self.store.remove_shared_states(&job.id))
+        ended.try_for_each(|job| self.store.remove_shared_states(&job.id))?;
+        self.store.tidy_shared()
     }
 
     /// Removes the folder of a job that has ended.

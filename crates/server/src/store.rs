@@ -405,6 +405,22 @@ impl Store {
         Ok(ids.collect::<BTreeSet<_>>().into_iter().collect())
     }
 
+    /// Removes what servers that were killed had not sent whole to where others find it; but nothing that is
+    /// new.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn tidy_shared(&self) -> Result<()> {
+        let Some(bucket) = &self.bucket else { return Ok(()) };
+        for path in bucket.unfinished()? {
+            // One that is gone was finished meanwhile.
+            if matches!(is_new(&path), Ok(false)) {
+                files::remove(&path)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Names of jobs that have folders here.
     ///
     /// # Errors
@@ -571,16 +587,22 @@ mod tests {
         file.set_modified(SystemTime::now() - 2 * NEW).unwrap();
     }
 
+    /// Two servers that share what is in a folder, `shared`.
+    fn sharing(folder: &Path) -> [Store; 2] {
+        let shared = folder.join("shared");
+        fs::create_dir(&shared).unwrap();
+        let bucket = || Bucket::open(&format!("file://{}", shared.display())).unwrap();
+        let [one, two] =
+            ["one", "two"].map(|name| Store::open(&folder.join(name), Some(bucket())).unwrap());
+        assert_ne!(one.name(), two.name());
+        [one, two]
+    }
+
     /// Of what others have, too, copies go when they are not used, and come back when they are.
     #[test]
     fn copies_go_and_come_back() {
         let folder = tempfile::tempdir().unwrap();
-        let shared = folder.path().join("shared");
-        fs::create_dir(&shared).unwrap();
-        let bucket = || Bucket::open(&format!("file://{}", shared.display())).unwrap();
-        let [one, two] = ["one", "two"]
-            .map(|name| Store::open(&folder.path().join(name), Some(bucket())).unwrap());
-        assert_ne!(one.name(), two.name());
+        let [one, two] = sharing(folder.path());
         let texts = ["first", "second", "third"];
         let digests = texts.map(|text| blake3::hash(text.as_bytes()).to_string());
         for (text, digest) in texts.iter().zip(&digests) {
@@ -614,14 +636,20 @@ mod tests {
         one.remove_object("clinic", &digests[2]).unwrap();
         assert!(two.bring_object("clinic", &digests[2]).is_err());
         // What others do not have yet is not removed before they do.
-        fs::remove_file(shared.join("objects/clinic").join(&digests[0])).unwrap();
+        let shared = folder.path().join("shared/objects/clinic");
+        fs::remove_file(shared.join(&digests[0])).unwrap();
         age(&two.object("clinic", &digests[0]));
         two.tidy_copies(0, &named(&[0]), &named(&[])).unwrap();
         assert_eq!((here(&two)[0], &read(&one, 0)[..]), (false, texts[0]));
         fs::remove_file(one.object("clinic", &digests[0])).unwrap();
         assert_eq!(read(&one, 0), texts[0]);
+    }
 
-        // States of a job are those that its last holder left.
+    /// States of a job are those that its last holder left.
+    #[test]
+    fn states_go_from_server_to_server() {
+        let folder = tempfile::tempdir().unwrap();
+        let [one, two] = sharing(folder.path());
         let names = |store: &Store| {
             let files = StateFile::all_in(&Store::states_in(&store.job("7"))).unwrap();
             let mut names: Vec<String> = files.into_iter().map(StateFile::name).collect();
@@ -663,5 +691,22 @@ mod tests {
         two.remove_job("7").unwrap();
         one.bring_states("7").unwrap();
         assert!(names(&one).is_empty());
+    }
+
+    /// What a server was sending to a store in a folder when it was killed goes, but not what one sends now.
+    #[test]
+    fn what_was_not_sent_whole_goes() {
+        let folder = tempfile::tempdir().unwrap();
+        let [store, _] = sharing(folder.path());
+        let objects = folder.path().join("shared/objects/clinic");
+        fs::create_dir_all(&objects).unwrap();
+        let files = ["cut#1", "sent#12", "whole"].map(|name| objects.join(name));
+        for path in &files {
+            fs::write(path, b"bytes").unwrap();
+        }
+        age(&files[0]);
+        age(&files[2]);
+        store.tidy_shared().unwrap();
+        assert_eq!(files.map(|path| path.exists()), [false, true, true]);
     }
 }
