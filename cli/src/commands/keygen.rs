@@ -385,10 +385,8 @@ struct Report {
 impl Args {
     /// Refuses options about tables that the job does not take.
     fn check_sources(&self) -> Result<()> {
-        let of_file = matches!(
-            &self.purpose,
-            Purpose::Train(Extent::File(_)) | Purpose::Stats(Extent::File(_))
-        );
+        let of_file =
+            matches!(&self.purpose, Purpose::Train(Extent::File(_)) | Purpose::StatsOf(_));
         if self.target.is_some() && !of_file {
             return Err(Error::Usage(
                 "--target is a column of the table that --for names, which names none: leave it \
@@ -413,6 +411,7 @@ fn job(args: &Args) -> Result<Job> {
     training.check(purpose)?;
     args.check_sources()?;
     Ok(match purpose {
+        Purpose::Job(job) => *job,
         &Purpose::Predict { rows, features } => {
             let model = training.scored(features);
             Job::Predict(logreg::ScoreJob { rows, model })
@@ -442,20 +441,10 @@ fn job(args: &Args) -> Result<Job> {
             let spec = training.spec_for(&table)?;
             Job::Train(logreg::Job { rows: table.rows(), features: table.features(), spec })
         }
-        &Purpose::Stats(Extent::Shape { rows, features }) => {
-            Job::Stats(stats::Job { rows, features })
-        }
-        Purpose::Stats(Extent::File(path)) => {
+        Purpose::StatsOf(path) => {
             let (table, _) = args.format.reading().table(path, args.target.as_deref())?;
             Job::Stats(stats::Job { rows: table.rows(), features: table.features() })
         }
-        &Purpose::Groups { rows, features, groups } => {
-            Job::Groups(stats::GroupJob { rows, features, groups })
-        }
-        &Purpose::Histogram { rows, features, bins } => {
-            Job::Histogram(stats::HistogramJob { rows, features, bins })
-        }
-        Purpose::Bootstrap => Job::Bootstrap,
     })
 }
 

@@ -109,21 +109,17 @@ pub enum Job {
 }
 
 /// A job as the command line names it, such as `train:189x9`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "fields are those of the jobs")]
 pub enum Purpose {
+    /// One that its name says in full.
+    Job(Job),
     /// [`Job::Train`], however it is trained.
     Train(Extent),
-    /// [`Job::Stats`].
-    Stats(Extent),
-    /// [`Job::Groups`].
-    Groups { rows: usize, features: usize, groups: usize },
-    /// [`Job::Histogram`].
-    Histogram { rows: usize, features: usize, bins: usize },
+    /// [`Job::Stats`] for a table as large as the one in this file.
+    StatsOf(PathBuf),
     /// [`Job::Predict`], by a model that is given.
     Predict { rows: usize, features: usize },
-    /// [`Job::Bootstrap`].
-    Bootstrap,
 }
 
 /// How large a table is.
@@ -136,23 +132,22 @@ pub enum Extent {
     File(PathBuf),
 }
 
-impl FromStr for Extent {
-    type Err = &'static str;
+/// The job for the counts in its name, if they are as many as it takes.
+type OfCounts = fn(&[usize]) -> Option<Job>;
 
-    /// A shape if there are digits and an `x` only, and otherwise the name of a file.
-    fn from_str(text: &str) -> core::result::Result<Self, &'static str> {
-        let is_shape = |c: char| c.is_ascii_digit() || c == 'x';
-        match counts(text).as_deref() {
-            Some(&[rows, features]) => Ok(Self::Shape { rows, features }),
-            _ if text.chars().all(is_shape) => Err("it is neither ROWSxFEATURES nor a file"),
-            _ => Ok(Self::File(text.into())),
-        }
-    }
-}
+/// How names of jobs begin that say them in full.
+const NAMED: [(&str, OfCounts); 3] =
+    [("stats", stats::named), ("groups", groups::named), ("histogram", histogram::named)];
 
 /// Positive numbers with an `x` between them.
 fn counts(text: &str) -> Option<Vec<usize>> {
     text.split('x').map(|text| text.parse().ok().filter(|&count| count > 0)).collect()
+}
+
+/// The name of a file: not of digits and `x` only, which are meant as counts.
+fn file(text: &str) -> Option<PathBuf> {
+    let of_counts = |c: char| c.is_ascii_digit() || c == 'x';
+    (!text.chars().all(of_counts)).then(|| text.into())
 }
 
 impl FromStr for Purpose {
@@ -164,22 +159,23 @@ impl FromStr for Purpose {
                     for a table of that size; or groups:ROWSxFEATURESxGROUPS, where the key column \
                     does not count, histogram:ROWSxFEATURESxBINS or predict:ROWSxFEATURES";
         if text == "bootstrap" {
-            return Ok(Self::Bootstrap);
+            return Ok(Self::Job(Job::Bootstrap));
         }
-        let (what, shape) = text.split_once(':').ok_or(help)?;
-        match (what, counts(shape).as_deref()) {
-            ("train", _) => Ok(Self::Train(shape.parse().map_err(|_| help)?)),
-            ("stats", _) => Ok(Self::Stats(shape.parse().map_err(|_| help)?)),
-            ("predict", Some(&[rows, features])) => Ok(Self::Predict { rows, features }),
-            ("groups", Some(&[rows, features, groups])) => {
-                Ok(Self::Groups { rows, features, groups })
+        let (what, table) = text.split_once(':').ok_or(help)?;
+        let counts = counts(table);
+        let named = NAMED.iter().find(|(kind, _)| *kind == what);
+        let purpose = match (what, counts.as_deref(), named) {
+            ("train", Some(&[rows, features]), _) => {
+                Some(Self::Train(Extent::Shape { rows, features }))
             }
-            ("histogram", Some(&[rows, features, bins])) => {
-                Ok(Self::Histogram { rows, features, bins })
-            }
-            ("groups" | "histogram" | "predict", _) => Err(help.into()),
-            _ => Err(format!("{what:?} is not a job for tables; {help}")),
-        }
+            ("train", ..) => file(table).map(|path| Self::Train(Extent::File(path))),
+            ("predict", Some(&[rows, features]), _) => Some(Self::Predict { rows, features }),
+            ("predict", ..) => None,
+            ("stats", None, _) => file(table).map(Self::StatsOf),
+            (_, counts, Some((_, job))) => counts.and_then(job).map(Self::Job),
+            _ => return Err(format!("{what:?} is not a job for tables; {help}")),
+        };
+        purpose.ok_or_else(|| help.into())
     }
 }
 
@@ -570,16 +566,20 @@ mod tests {
     #[test]
     fn purposes_are_read() {
         let (rows, features) = (189, 9);
-        let shape = Extent::Shape { rows, features };
-        assert_eq!("train:189x9".parse(), Ok(Purpose::Train(shape.clone())));
-        assert_eq!("stats:189x9".parse(), Ok(Purpose::Stats(shape)));
-        let file = |name: &str| Extent::File(name.into());
-        assert_eq!("train:births.csv".parse(), Ok(Purpose::Train(file("births.csv"))));
-        assert_eq!("stats:a:b/12x3.csv".parse(), Ok(Purpose::Stats(file("a:b/12x3.csv"))));
-        assert_eq!("bootstrap".parse(), Ok(Purpose::Bootstrap));
-        assert_eq!("groups:189x9x3".parse(), Ok(Purpose::Groups { rows, features, groups: 3 }));
-        let histogram = Purpose::Histogram { rows, features, bins: 8 };
-        assert_eq!("histogram:189x9x8".parse(), Ok(histogram));
+        assert_eq!("train:189x9".parse(), Ok(Purpose::Train(Extent::Shape { rows, features })));
+        let train = Purpose::Train(Extent::File("births.csv".into()));
+        assert_eq!("train:births.csv".parse(), Ok(train));
+        assert_eq!("stats:a:b/12x3.csv".parse(), Ok(Purpose::StatsOf("a:b/12x3.csv".into())));
+        assert_eq!("predict:189x9".parse(), Ok(Purpose::Predict { rows, features }));
+        let named = [
+            ("bootstrap", Job::Bootstrap),
+            ("stats:189x9", Job::Stats(sudare_apps::stats::Job { rows, features })),
+            ("groups:189x9x3", Job::Groups(GroupJob { rows, features, groups: 3 })),
+            ("histogram:189x9x8", Job::Histogram(HistogramJob { rows, features, bins: 8 })),
+        ];
+        for (text, job) in named {
+            assert_eq!(text.parse(), Ok(Purpose::Job(job)));
+        }
         let bad =
             ["train", "train:0x9", "train:9", "train:", "stats:x", "bootstrap:", "groups:1x1"];
         for text in bad.into_iter().chain(["stats:1x1x1", "histogram:1x1x0", "predict:a.csv"]) {

@@ -31,6 +31,12 @@ impl KeyColumn {
     }
 }
 
+/// The job that `ROWSxFEATURESxGROUPS` names.
+pub(super) fn named(counts: &[usize]) -> Option<super::Job> {
+    let &[rows, features, groups] = counts else { return None };
+    Some(super::Job::Groups(GroupJob { rows, features, groups }))
+}
+
 impl TableJob for GroupJob {
     fn kind(&self) -> &'static str {
         "groups"

@@ -15,6 +15,12 @@ use sudare_apps::{
 };
 use sudare_arith::prng::Seed;
 
+/// The job that `ROWSxFEATURESxBINS` names.
+pub(super) fn named(counts: &[usize]) -> Option<super::Job> {
+    let &[rows, features, bins] = counts else { return None };
+    Some(super::Job::Histogram(HistogramJob { rows, features, bins }))
+}
+
 impl TableJob for HistogramJob {
     fn kind(&self) -> &'static str {
         "histogram"

@@ -15,6 +15,12 @@ use sudare_apps::{
 };
 use sudare_arith::prng::Seed;
 
+/// The job that `ROWSxFEATURES` names.
+pub(super) fn named(counts: &[usize]) -> Option<super::Job> {
+    let &[rows, features] = counts else { return None };
+    Some(super::Job::Stats(Job { rows, features }))
+}
+
 impl TableJob for Job {
     fn kind(&self) -> &'static str {
         "stats"
