@@ -12,6 +12,8 @@
 use crate::{Error, Result, stop::Work};
 #[cfg(feature = "parallel")]
 use core::cell::Cell;
+#[cfg(feature = "parallel")]
+use std::sync::{Mutex, PoisonError};
 
 /// How the grid of limbs and coefficients of an operation is cut into jobs.
 ///
@@ -50,6 +52,49 @@ pub fn strategy() -> Strategy {
 /// Below this many words a loop is not worth a fork.
 const FORK_WORDS: usize = 1 << 14;
 
+/// Parts of a loop for each thread, where what a thread does in turn is one part.
+#[cfg(feature = "parallel")]
+const PARTS_A_THREAD: usize = 4;
+
+/// Runs a job once with each number below `n`, each apart.
+///
+/// All loops fork here, so that rayon's part of them is compiled once. Compiled for each loop it would be a
+/// sixth of the code of the crates above.
+#[cfg(feature = "parallel")]
+fn fork_each(n: usize, job: &(dyn Fn(usize) + Sync)) {
+    use rayon::prelude::*;
+    (0..n).into_par_iter().with_max_len(1).for_each(job);
+}
+
+/// A value for each job of a loop, which one thread puts in or takes out.
+#[cfg(feature = "parallel")]
+struct Places<T>(Vec<Mutex<Option<T>>>);
+
+#[cfg(feature = "parallel")]
+impl<T> Places<T> {
+    fn of(items: impl IntoIterator<Item = T>) -> Self {
+        Self(items.into_iter().map(|item| Mutex::new(Some(item))).collect())
+    }
+
+    fn empty(n: usize) -> Self {
+        Self((0..n).map(|_| Mutex::new(None)).collect())
+    }
+
+    fn at(&self, i: usize) -> std::sync::MutexGuard<'_, Option<T>> {
+        self.0[i].lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, i: usize) -> Option<T> {
+        self.at(i).take()
+    }
+
+    /// All that were put in, in order.
+    fn into_values(self) -> Vec<T> {
+        let values = self.0.into_iter().map(|place| place.into_inner());
+        values.filter_map(|value| value.unwrap_or_else(PoisonError::into_inner)).collect()
+    }
+}
+
 /// Runs `f` once on every item, in parallel if there are threads.
 pub fn for_each<T: Send>(items: impl IntoIterator<Item = T>, f: impl Fn(T) + Send + Sync) {
     spread(true, items, f);
@@ -62,9 +107,8 @@ fn spread<T: Send>(fork: bool, items: impl IntoIterator<Item = T>, f: impl Fn(T)
     if fork && threads() > 1 {
         #[cfg(feature = "parallel")]
         {
-            use rayon::prelude::*;
-            let items: Vec<T> = items.into_iter().collect();
-            items.into_par_iter().with_max_len(1).for_each(f);
+            let items = Places::of(items);
+            fork_each(items.0.len(), &|i| items.take(i).into_iter().for_each(&f));
             return;
         }
     }
@@ -80,9 +124,13 @@ pub fn map<T: Send, U: Send>(
     let f = |item| work.run(|| f(item));
     #[cfg(feature = "parallel")]
     if threads() > 1 {
-        use rayon::prelude::*;
-        let items: Vec<T> = items.into_iter().collect();
-        return items.into_par_iter().with_max_len(1).map(f).collect();
+        let items = Places::of(items);
+        let values = Places::empty(items.0.len());
+        fork_each(items.0.len(), &|i| {
+            let value = items.take(i).map(&f);
+            *values.at(i) = value;
+        });
+        return values.into_values();
     }
     items.into_iter().map(f).collect()
 }
@@ -142,9 +190,14 @@ impl Within {
         if self.blocks && threads() > 1 {
             #[cfg(feature = "parallel")]
             {
-                use rayon::prelude::*;
-                let blocks: Vec<T> = blocks.collect();
-                blocks.into_par_iter().for_each_init(init, f);
+                let blocks = Places::of(blocks);
+                let n = blocks.0.len();
+                let parts = n.min(PARTS_A_THREAD * threads());
+                fork_each(parts, &|part| {
+                    let mut room = init();
+                    let turn = part * n / parts..(part + 1) * n / parts;
+                    turn.filter_map(|i| blocks.take(i)).for_each(|block| f(&mut room, block));
+                });
                 return;
             }
         }
