@@ -1,5 +1,5 @@
 //! What a service can be held to: receipts of results, and its audit log; what it lets pages in browsers do;
-//! what tenants may take; and TLS of its own.
+//! what tenants may take; TLS of its own; and what collectors of spans are told.
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
@@ -10,7 +10,15 @@ mod service;
 use common::{LBW, Run, sudare_at};
 use serde_json::Value;
 use service::Service;
-use std::{fs, os::unix::fs::PermissionsExt, path::Path, sync::OnceLock};
+use std::{
+    fs,
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpListener,
+    os::unix::fs::PermissionsExt,
+    path::Path,
+    sync::{Arc, Mutex, OnceLock},
+    thread,
+};
 use tempfile::TempDir;
 
 /// A folder of keys and a table for statistics.
@@ -440,6 +448,64 @@ fn jobs_of_tenants_take_so_much_of_processors() {
     let retry = service.submit(&token, "b", &request);
     assert_eq!(retry.problem(429), "CpuSeconds");
     assert!((1..=86_400).contains(&retry.header("retry-after").unwrap().parse::<u32>().unwrap()));
+}
+
+/// Something that takes what is sent to it over HTTP: its address, and the paths and bodies of requests.
+type Sent = Arc<Mutex<Vec<(String, Vec<u8>)>>>;
+
+fn collector() -> (String, Sent) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let sent = Sent::default();
+    let taken = Arc::clone(&sent);
+    thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = BufReader::new(stream.unwrap());
+            loop {
+                let (mut head, mut line) = (Vec::new(), String::new());
+                while stream.read_line(&mut line).unwrap() > 2 {
+                    head.push(std::mem::take(&mut line).to_lowercase());
+                }
+                let Some(first) = head.first() else { break };
+                let path = first.split(' ').nth(1).unwrap().to_owned();
+                let length = head.iter().find_map(|line| line.strip_prefix("content-length:"));
+                let mut body = vec![0; length.unwrap().trim().parse().unwrap()];
+                stream.read_exact(&mut body).unwrap();
+                taken.lock().unwrap().push((path, body));
+                let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n";
+                stream.get_mut().write_all(answer).unwrap();
+            }
+        }
+    });
+    (address, sent)
+}
+
+/// A collector is told of requests and jobs, by names that stand for what varies; never of tokens, nor which
+/// objects there are.
+#[test]
+fn spans_are_sent_to_a_collector() {
+    let (address, sent) = collector();
+    let mut service = Service::start(&["--otlp", &address]);
+    let token = service.token("clinic");
+    let done = service.remote(origin(), &token, &format!("{STATS} -o traced.ct --json")).json();
+    assert_eq!(service.get("/v1/keys", "x").status, 401);
+    // Told to end, it sends what is left.
+    service::signal("TERM", service.process.id());
+    assert!(service.process.wait().unwrap().success());
+
+    let sent = sent.lock().unwrap();
+    assert!(!sent.is_empty() && sent.iter().all(|(path, _)| path == "/v1/traces"));
+    let bodies: Vec<u8> = sent.iter().flat_map(|(_, body)| body.clone()).collect();
+    let says = |text: &str| bodies.windows(text.len()).any(|part| part == text.as_bytes());
+    for text in ["sudare-server", "POST /v1/{collection}", "PATCH /v1/uploads/{name}", "begins"] {
+        assert!(says(text), "{text}");
+    }
+    assert!(says("stats") && says(done["job"].as_str().unwrap()) && says("ended"));
+    assert!(!says(&token[23..]) && !says("Bearer"));
+
+    let refused = run("serve --folder never --otlp ftp://x");
+    refused.mistake(&["an address such as http://localhost:4318"]);
+    assert!(!origin().join("never").exists());
 }
 
 /// TLS by files in PEM, which are read again when the process is told to.

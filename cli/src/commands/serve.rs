@@ -1,5 +1,5 @@
 use crate::{
-    commands::server::{job_program, memory_for_jobs},
+    commands::server::{Telemetry, job_program, memory_for_jobs},
     output::{self, Output, say},
     values::gibibytes,
 };
@@ -63,6 +63,8 @@ pub struct Args {
     /// Address and port where figures are read, in the format of Prometheus, without a token
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
+    #[command(flatten)]
+    telemetry: Telemetry,
     /// Memory that jobs may take together, in GiB; three quarters of the machine's if left out
     #[arg(long, value_name = "GIB", value_parser = gibibytes)]
     memory: Option<u64>,
@@ -304,6 +306,8 @@ struct Serving<'a> {
 
 fn serve(args: &Args, output: Output) -> Result<()> {
     let folder = args.folder.clone().ok_or_else(|| Error::Usage("--folder is needed".into()))?;
+    // Before anything is made.
+    let collector = args.telemetry.collector()?;
     let config = Config {
         key: key_path(&folder, args.key.as_deref())?,
         folder,
@@ -311,6 +315,7 @@ fn serve(args: &Args, output: Output) -> Result<()> {
         objects: args.objects.clone(),
         place: args.socket.clone().map_or(Place::Tcp(args.listen), Place::Unix),
         metrics: args.metrics.map(Place::Tcp),
+        collector,
         tls: args
             .tls_cert
             .clone()

@@ -10,7 +10,7 @@ use sudare_roles::{
     machine,
     server::{Inputs, Session},
 };
-use sudare_server::Program;
+use sudare_server::{Collector, Program};
 
 /// Of the memory of the machine, the part that jobs leave free if it is not said.
 const FREE_MEMORY: u64 = 4;
@@ -18,6 +18,25 @@ const FREE_MEMORY: u64 = 4;
 /// Bytes of memory that jobs may take together if it is not said.
 pub fn memory_for_jobs() -> u64 {
     machine::memory_bytes().map_or(u64::MAX, |all| all.saturating_sub(all / FREE_MEMORY))
+}
+
+/// Who is told of requests and jobs besides those who read the log.
+#[derive(Debug, clap::Args)]
+pub struct Telemetry {
+    /// Send spans of requests and jobs to this collector of OpenTelemetry, such as http://localhost:4318, by OTLP in HTTP; headers for it are in OTEL_EXPORTER_OTLP_HEADERS
+    #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
+    otlp: Option<String>,
+}
+
+impl Telemetry {
+    /// The collector; an empty address names none, as a variable without a value.
+    pub fn collector(&self) -> Result<Option<Collector>> {
+        let address = self.otlp.as_deref().filter(|address| !address.is_empty());
+        let collector = address.map(|address| {
+            address.parse().map_err(|error| Error::Usage(format!("--otlp {address}: {error}")))
+        });
+        collector.transpose()
+    }
 }
 
 /// Files that a computation reads and writes.

@@ -1,5 +1,5 @@
 use crate::{
-    commands::server::{job_program, memory_for_jobs},
+    commands::server::{Telemetry, job_program, memory_for_jobs},
     output::{Output, say},
     remote::{Client, read_token},
     values::gibibytes,
@@ -39,6 +39,8 @@ pub struct Args {
     /// Seconds that a training has to finish its iteration when the worker is told to end
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     grace: u32,
+    #[command(flatten)]
+    telemetry: Telemetry,
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
@@ -52,6 +54,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         memory_bytes: args.memory.unwrap_or_else(memory_for_jobs),
         cache_bytes: args.cache,
         grace: Duration::from_secs(args.grace.into()),
+        collector: args.telemetry.collector()?,
         program: job_program()?,
     };
     sudare_server::work_for(client, config)

@@ -17,16 +17,18 @@ pub use uploads::sweep;
 use crate::{
     app::{App, Counters},
     problem::Problem,
+    telemetry,
 };
 use axum::{
     Router,
-    extract::{Request, State},
+    extract::{MatchedPath, Request, State},
     http::StatusCode,
     middleware::{self, Next},
     response::{IntoResponse, Response},
     routing::{MethodRouter, delete, get, head, options, patch, post, put},
 };
 use serde_json::{Map, Value, json};
+use tracing::Instrument;
 
 /// Something that may be asked for.
 pub struct Route {
@@ -103,10 +105,11 @@ pub fn router(app: App) -> Router {
 
 /// Counts requests, and takes down what was answered.
 async fn counted(State(app): State<App>, request: Request, next: Next) -> Response {
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    let response = next.run(request).await;
+    let route = request.extensions().get::<MatchedPath>().map_or("/", MatchedPath::as_str);
+    let span = telemetry::request(request.method().as_str(), route);
+    let response = next.run(request).instrument(span.clone()).await;
     Counters::add(&app.counters.requests, 1);
-    tracing::debug!(%method, path, status = response.status().as_u16(), "answered");
+    telemetry::answered(&span, response.status().as_u16());
     response
 }
 

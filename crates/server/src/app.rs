@@ -24,6 +24,7 @@ use std::{
 };
 use sudare_roles::{error::Result, receipt::SigningKey};
 use tokio::sync::watch;
+use tracing::Span;
 
 /// What a server may take.
 #[derive(Debug, Clone)]
@@ -213,7 +214,7 @@ where
     T: Send + 'static,
     E: Send + From<sudare_roles::error::Error> + 'static,
 {
-    let app = Arc::clone(app);
-    let done = tokio::task::spawn_blocking(move || work(&app)).await;
+    let (app, span) = (Arc::clone(app), Span::current());
+    let done = tokio::task::spawn_blocking(move || span.in_scope(|| work(&app))).await;
     done.unwrap_or_else(|error| Err(internal(error).into()))
 }

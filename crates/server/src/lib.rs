@@ -12,6 +12,7 @@
 //! | `lease`, `addresses`, `worker`, `cache` | jobs on other machines: what is said, which files are read, who works there, and what it keeps |
 //! | `work` | what that process does: the same as the command of its name |
 //! | `job`, `clock`, `problem` | a job in words; the time; why something is refused |
+//! | `telemetry` | log lines, and spans of requests and jobs |
 //!
 //! A server holds no secret key, and refuses those that are sent to it. What is remembered is on
 //! the disk before it is answered, so that a server may be killed at any time; trainings go on from
@@ -39,6 +40,7 @@ mod rates;
 mod receive;
 mod records;
 mod store;
+mod telemetry;
 mod tls;
 mod token;
 mod turns;
@@ -58,6 +60,7 @@ pub use origin::Origin;
 pub use page::{PageFile, serve_page};
 pub use records::{CpuLimits, DatabaseAddress, Records};
 pub use store::key_path;
+pub use telemetry::Collector;
 pub use tls::TlsFiles;
 pub use token::{Owner, Token, TokenRecord};
 pub use work::work;
@@ -77,6 +80,7 @@ use sudare_roles::{
     error::{Error, Result},
     receipt::SigningKey,
 };
+use telemetry::Telemetry;
 use tls::Tls;
 use tokio::{
     task::JoinHandle,
@@ -105,6 +109,8 @@ pub struct Config {
     pub tls: Option<TlsFiles>,
     /// Where its figures are read, if anywhere: nobody needs a token there.
     pub metrics: Option<Place>,
+    /// Who gets spans of its requests and jobs, if anybody.
+    pub collector: Option<Collector>,
     /// What it may take.
     pub limits: Limits,
     /// The program that does jobs.
@@ -131,6 +137,7 @@ impl Config {
 /// [`Error::InUse`] if another server has the folder; [`Error::Io`]; [`Error::Usage`].
 pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
     config.check()?;
+    let _telemetry = Telemetry::begin("sudare-server", config.collector.as_ref())?;
     let runtime = runtime(&config.folder)?;
     let records = Records::of(&config.folder, config.database.as_ref())?;
     let bucket = config.objects.as_deref().map(Bucket::open).transpose()?;
@@ -154,6 +161,7 @@ pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
 /// [`Error::InUse`] if another worker has the folder; [`Error::Refused`] by the server, as for a token
 /// that is none of a worker; [`Error::Io`].
 pub fn work_for(desk: impl Desk, config: WorkerConfig) -> Result<()> {
+    let _telemetry = Telemetry::begin("sudare-worker", config.collector.as_ref())?;
     let runtime = runtime(&config.folder)?;
     let ended = runtime.block_on(worker::run(config, desk));
     // Requests that nobody waits for any more may take their time.
@@ -161,13 +169,8 @@ pub fn work_for(desk: impl Desk, config: WorkerConfig) -> Result<()> {
     ended
 }
 
-/// What a server or a worker with this folder runs on; from then on log lines are written.
+/// What a server or a worker with this folder runs on.
 fn runtime(folder: &Path) -> Result<tokio::runtime::Runtime> {
-    let _ = tracing_subscriber::fmt()
-        .json()
-        .with_max_level(tracing::Level::INFO)
-        .with_writer(std::io::stderr)
-        .try_init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     runtime.map_err(|error| Error::io("start", folder, error))
 }

@@ -8,6 +8,7 @@ use crate::{
     problem::internal,
     records::{Change, Claimant, Collection, Job, Object, State},
     store::Store,
+    telemetry,
     turns::Room,
 };
 use serde_json::json;
@@ -30,6 +31,7 @@ use tokio::{
     sync::watch,
     time::{MissedTickBehavior, interval, sleep},
 };
+use tracing::Instrument;
 
 /// Processes that may die on a job without a step forward.
 const MOST_DEATHS: u32 = 3;
@@ -52,7 +54,8 @@ pub async fn attend(app: App) {
                     let (signal, receiver) = watch::channel(Signal::Go);
                     let running = Running { signal, memory: job.memory, fence: None };
                     app.running().insert(job.id.clone(), running);
-                    tasks.spawn(attend_job(Arc::clone(&app), job, receiver));
+                    let span = telemetry::job(job.request.kind.name(), &job.id);
+                    tasks.spawn(attend_job(Arc::clone(&app), job, receiver).instrument(span));
                 }
             }
             Err(error) => tracing::error!(%error, "jobs cannot be looked up"),

@@ -7,6 +7,7 @@ use crate::{
     lease::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report},
     problem::internal,
     store::{Store, make_private, without_paths},
+    telemetry::{self, Collector},
     told_to_end,
 };
 use std::{
@@ -26,6 +27,7 @@ use tokio::{
     sync::watch,
     time::{Instant, sleep, sleep_until, timeout_at},
 };
+use tracing::{Instrument, Span};
 
 /// How long a worker waits for a job by one request: as long as it may take to end.
 const WAIT_SECONDS: u64 = 10;
@@ -47,6 +49,8 @@ pub struct WorkerConfig {
     pub cache_bytes: u64,
     /// How long a training has to finish its iteration when the worker is told to end.
     pub grace: Duration,
+    /// Who gets spans of its jobs, if anybody.
+    pub collector: Option<Collector>,
     /// The program that does jobs.
     pub program: Program,
 }
@@ -83,7 +87,10 @@ pub async fn run(config: WorkerConfig, desk: impl Desk) -> Result<()> {
             wait_seconds: WAIT_SECONDS,
         };
         match aside(&worker, move |worker| worker.desk.claim(&offer)).await {
-            Ok(Some(assignment)) => worker.attend(assignment, ending.clone()).await,
+            Ok(Some(assignment)) => {
+                let span = telemetry::job(assignment.kind.name(), &assignment.job);
+                worker.attend(assignment, ending.clone()).instrument(span).await;
+            }
             Ok(None) => {}
             Err(error @ Error::Unreachable { .. }) => {
                 tracing::warn!(%error, "no job can be claimed");
@@ -108,8 +115,8 @@ async fn aside<D: Desk, T: Send + 'static>(
     worker: &Arc<Worker<D>>,
     work: impl FnOnce(&Worker<D>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let worker = Arc::clone(worker);
-    let done = tokio::task::spawn_blocking(move || work(&worker)).await;
+    let (worker, span) = (Arc::clone(worker), Span::current());
+    let done = tokio::task::spawn_blocking(move || span.in_scope(|| work(&worker))).await;
     done.unwrap_or_else(|error| Err(internal(error)))
 }
 
