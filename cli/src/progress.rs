@@ -58,7 +58,7 @@ impl Progress {
         }
     }
 
-    /// The same, with what is to be said of the last part: a row of a table above the bar, or the
+    /// Says how many parts are done, and of the last one what is to be said: a row of a table above the bar, or the
     /// rest of the line.
     pub fn set_with(&self, done: usize, details: &str) {
         match &self.bar {

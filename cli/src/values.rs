@@ -67,7 +67,7 @@ pub struct TableFormat {
 }
 
 impl TableFormat {
-    /// As reading takes it.
+    /// The format of the table in the terms of [`Reading`].
     pub fn reading(&self) -> Reading {
         let categorical = match &self.categorical[..] {
             [] => Categorical::None,

@@ -486,7 +486,7 @@ pub fn release<'py>(
     Ok(to_python(py, plain)?)
 }
 
-/// As `release`, of values in the clear, which no key counts.
+/// Releases values in the clear as `release` does, which no key counts.
 #[pyfunction]
 pub fn release_in_simulation<'py>(
     py: Python<'py>,

@@ -21,12 +21,12 @@ pub enum Ancestor<'a> {
 }
 
 impl Lineage {
-    /// Of an array that was encrypted.
+    /// The lineage of an array that was encrypted.
     pub fn input(shape: &[usize]) -> Self {
         Self::hashed("input", |out| add_shape(out, shape))
     }
 
-    /// Of the result of an operation, if those of all operands are known.
+    /// The lineage of the result of an operation, if those of all operands are known.
     pub fn of<'a>(op: &Op, operands: impl IntoIterator<Item = Ancestor<'a>>) -> Option<Self> {
         let mut known = true;
         let lineage = Self::hashed("operation", |out| {
@@ -51,7 +51,7 @@ impl Lineage {
         known.then_some(lineage)
     }
 
-    /// As the file of an array has it.
+    /// The digest of the lineage, as the file of an array has it.
     pub fn digest(self) -> [u8; 32] {
         self.0
     }

@@ -13,7 +13,7 @@ use sudare_roles::{
 /// One size of a workload, and where its files are.
 #[derive(Debug, Clone)]
 pub struct Instance {
-    /// Its number, 0 to 3.
+    /// The number of the size in the suite, 0 to 3.
     pub size: usize,
     /// What follows the size in the arguments.
     options: Vec<String>,

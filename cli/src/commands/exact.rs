@@ -23,7 +23,7 @@ pub fn is_set(name: &str) -> bool {
     exact::preset(name).is_ok() || Way::named(name).is_ok()
 }
 
-/// Their names.
+/// Names of the sets of exact schemes.
 pub fn names() -> Vec<String> {
     all().into_iter().map(|preset| preset.name).collect()
 }
@@ -71,7 +71,7 @@ pub fn list() -> Vec<Listed> {
     all().into_iter().map(Listed::of).collect()
 }
 
-/// The same for people.
+/// The list of sets for people.
 pub fn list_text(list: &[Listed]) -> String {
     let rows: Vec<Vec<String>> = list
         .iter()
@@ -218,7 +218,7 @@ pub fn explain(name: &str) -> Result<Explained> {
     })
 }
 
-/// The same for people.
+/// The explanation of a set for people.
 pub fn text(set: &Explained) -> String {
     let mark = if set.insecure { "; for tests and comparisons only" } else { "" };
     let mut fields = vec![

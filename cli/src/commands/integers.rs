@@ -136,7 +136,7 @@ pub fn explain(name: &str) -> Result<Explained> {
     })
 }
 
-/// The same for people.
+/// The explanation of a set for people.
 pub fn text(set: &Explained) -> String {
     let rounds: Vec<String> = set.aes_refreshed_before.iter().map(u32::to_string).collect();
     output::fields(&[

@@ -62,7 +62,7 @@ pub struct Request<'a> {
 /// A job, as the service tells of it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Job {
-    /// Its name.
+    /// The name of the job.
     pub id: String,
     /// `queued`, `running`, `done`, `failed` or `cancelled`.
     pub state: String,

@@ -158,7 +158,7 @@ impl IntegerArray {
         self.blocks.first().map_or(Level(0), Ciphertext::level)
     }
 
-    /// Its ciphertexts, in order.
+    /// The ciphertexts of the array, in order.
     #[must_use]
     pub fn blocks(&self) -> &[Ciphertext] {
         &self.blocks

@@ -72,7 +72,7 @@ impl Isa {
         }
     }
 
-    /// As `SUDARE_ISA` spells it.
+    /// The name of the instruction set as `SUDARE_ISA` spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

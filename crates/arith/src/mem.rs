@@ -86,14 +86,14 @@ impl Buf {
         unsafe { core::slice::from_raw_parts_mut(self.as_mut_ptr().cast(), len) }
     }
 
-    /// Its words as signed bytes, eight each.
+    /// The words as signed bytes, eight each.
     #[must_use]
     pub fn as_signed(&self) -> &[i8] {
         // SAFETY: initialised words are initialised bytes, borrowed as they are.
         unsafe { core::slice::from_raw_parts(self.as_ptr().cast(), size_of_val(&**self)) }
     }
 
-    /// Its words as signed bytes, eight each.
+    /// The words as signed bytes, eight each, to write to.
     #[must_use]
     pub fn as_signed_mut(&mut self) -> &mut [i8] {
         let len = size_of_val(&**self);

@@ -57,7 +57,7 @@ impl StateFile {
         found.filter(|file| file.name() == name)
     }
 
-    /// Those in a folder, the weights and then the states, each in order; none if there is no folder.
+    /// State files in a folder, the weights and then the states, each in order; none if there is no folder.
     ///
     /// # Errors
     /// [`Error::Io`].

@@ -273,7 +273,7 @@ impl Watch {
         Ok(Self { path: path.into(), file, bytes, written, mapping })
     }
 
-    /// Its bytes.
+    /// The bytes of the file.
     #[must_use]
     pub fn mapping(&self) -> &Mapping {
         &self.mapping

@@ -50,7 +50,7 @@ impl Content {
     /// What an owner decrypts.
     pub const RESULTS: [Self; 3] = [Self::Model, Self::Statistics, Self::Scores];
 
-    /// As labels have it.
+    /// The name of the kind of content in labels.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -175,7 +175,7 @@ impl Ledger {
         Ok(Self { file: Some(file), ..Self::in_memory(params, key) })
     }
 
-    /// Its file, if it has one.
+    /// The file of the ledger, if it has one.
     #[must_use]
     pub fn path(&self) -> Option<&Path> {
         self.file.as_deref()

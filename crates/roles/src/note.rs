@@ -79,7 +79,7 @@ pub struct Trained {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeldOut {
-    /// Their share of all.
+    /// The share of all rows that is held out.
     pub share: f64,
     /// Decides which they are.
     pub seed: [u8; 32],

@@ -235,7 +235,7 @@ impl<R: Read> Opened<R> {
         Ok(SplitCiphertexts { content, note })
     }
 
-    /// Its ciphertexts, each read when it is asked for.
+    /// The ciphertexts of the file, each read when it is asked for.
     ///
     /// # Errors
     /// [`Error::File`].

@@ -150,7 +150,7 @@ impl FromStr for ServerKey {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
-    /// Of this form.
+    /// The version of this form.
     pub version: u32,
     /// The key that signs it.
     pub server_key: String,
@@ -174,7 +174,7 @@ pub struct Statement {
     pub history: bool,
     /// The result.
     pub result: String,
-    /// Its size.
+    /// Bytes of the result.
     pub bytes: u64,
     /// When it was asked for.
     pub created: i64,
@@ -226,7 +226,7 @@ impl Receipt {
         name.into()
     }
 
-    /// As it is kept, on one line.
+    /// The receipt in JSON as it is kept, on one line.
     ///
     /// # Errors
     /// [`Error::Bug`] if it has no JSON.

@@ -97,7 +97,7 @@ const GROUPS: usize = 10;
 const GROUP_ROWS: usize = 10;
 
 impl Report {
-    /// Of a model, measured on a table whose classes are known; `test` is another such table, to
+    /// The report of a model, measured on a table whose classes are known; `test` is another such table, to
     /// measure it on as well.
     ///
     /// # Errors

@@ -24,7 +24,7 @@ pub struct Address<'a> {
 pub struct Addresses(Zeroizing<[u8; 32]>);
 
 impl Addresses {
-    /// Those of the server with this key: they outlive its process.
+    /// What signs for the server with this key: its addresses outlive its process.
     #[must_use]
     pub fn of(key: &SigningKey) -> Self {
         Self(key.derive(CONTEXT))

@@ -99,7 +99,7 @@ pub struct Server {
     pub program: Program,
     /// What it remembers.
     pub records: Records,
-    /// Its folder.
+    /// The folder of the server.
     pub store: Store,
     /// What it signs receipts with.
     pub key: SigningKey,

@@ -18,7 +18,7 @@ const MOST_STDERR_BYTES: u64 = 8 << 10;
 /// The program that does jobs: it calls [`work`](crate::work).
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// Its file.
+    /// The file of the program.
     pub file: PathBuf,
     /// The arguments with which it does a job.
     pub args: Vec<OsString>,

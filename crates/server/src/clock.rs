@@ -15,7 +15,7 @@ pub fn now() -> Seconds {
     since.map_or(0, |since| Seconds::try_from(since.as_secs()).unwrap_or(Seconds::MAX))
 }
 
-/// As HTTP writes it, such as `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7).
+/// The time as HTTP writes it, such as `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7).
 #[must_use]
 pub fn http_date(time: Seconds) -> String {
     const DAYS: [&str; 7] = ["Thu", "Fri", "Sat", "Sun", "Mon", "Tue", "Wed"];

@@ -61,7 +61,7 @@ impl Request {
         core::iter::once(&self.keys).chain(&self.tables).chain(model).map(String::as_str)
     }
 
-    /// As it is kept.
+    /// The request in JSON, as records keep it.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()

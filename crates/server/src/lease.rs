@@ -24,7 +24,7 @@ pub struct Offer {
 /// A job that a worker has claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// Its name.
+    /// The name of the job.
     pub job: String,
     /// The number of the lease.
     pub fence: u64,
@@ -66,7 +66,7 @@ pub struct Blob {
 /// The right to a job, for as long as the lease is renewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// Its name.
+    /// The name of the job.
     pub job: String,
     /// The number of the lease.
     pub fence: u64,

@@ -93,7 +93,7 @@ const SWEEPS: Duration = Duration::from_secs(60);
 /// What a server is to be.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// Its folder, made if it does not exist.
+    /// The folder of the server, made if it does not exist.
     pub folder: PathBuf,
     /// The database that has its records, which other servers may share; if there is none, a file of the
     /// folder has them.

@@ -21,11 +21,11 @@ const INDEX: &str = "index.html";
 /// A file of a page.
 #[derive(Debug, Clone)]
 pub struct PageFile {
-    /// Its media type.
+    /// The media type of the file.
     pub media_type: &'static str,
     /// What it may load and connect to, as Content-Security-Policy has it.
     pub policy: String,
-    /// Its content.
+    /// The content of the file.
     pub content: Vec<u8>,
 }
 

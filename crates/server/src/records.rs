@@ -304,7 +304,7 @@ mod testing {
         database: Option<DatabaseAddress>,
     }
 
-    /// Of each kind one, empty.
+    /// One empty place of each kind of database.
     pub fn places() -> Vec<Place> {
         let file = Place { folder: tempfile::tempdir().unwrap(), database: None };
         let database = std::env::var(SERVER).ok().map(|server| {
@@ -333,7 +333,7 @@ mod testing {
             self.database.as_ref()
         }
 
-        /// That of another server with the same database.
+        /// The place of another server with the same database.
         pub fn beside(&self) -> Self {
             Self { folder: tempfile::tempdir().unwrap(), database: self.database.clone() }
         }

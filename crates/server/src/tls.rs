@@ -23,7 +23,7 @@ const PROTOCOL: &[u8] = b"http/1.1";
 pub struct TlsFiles {
     /// The certificate, and those between it and an authority.
     pub certificate: PathBuf,
-    /// Its secret key.
+    /// The file of the secret key of the certificate.
     pub key: PathBuf,
 }
 

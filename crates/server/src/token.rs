@@ -37,7 +37,7 @@ pub enum Owner {
 }
 
 impl Owner {
-    /// Its name.
+    /// The name of the tenant or the worker.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -67,7 +67,7 @@ impl Owner {
 /// What a server keeps of a token.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRecord {
-    /// Its public part.
+    /// The public part of the token.
     pub id: String,
     /// Whose it is.
     pub owner: Owner,
@@ -100,7 +100,7 @@ impl Token {
         Some(Self { id: id.into(), secret: bytes })
     }
 
-    /// As its holder keeps it.
+    /// The token as its holder keeps it.
     #[must_use]
     pub fn text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(128));
@@ -110,7 +110,7 @@ impl Token {
         text
     }
 
-    /// Its public part.
+    /// The public part of the token.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id

@@ -41,7 +41,7 @@ const LONGEST_SILENCE: Duration = Duration::from_secs(10);
 /// What a worker is to be.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
-    /// Its folder, made if it does not exist.
+    /// The folder of the worker, made if it does not exist.
     pub folder: PathBuf,
     /// Bytes of memory that a job may take.
     pub memory_bytes: u64,

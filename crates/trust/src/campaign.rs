@@ -37,7 +37,7 @@ pub struct Run {
 }
 
 impl Run {
-    /// Of an input that is prepared first.
+    /// Runs a target on an input that is prepared first.
     #[must_use]
     pub fn of(target: &Target, input: &[u8]) -> Self {
         let file = (target.prepare)(input);
@@ -94,9 +94,9 @@ fn message(panic: Box<dyn Any + Send>) -> String {
 pub struct Tally {
     /// Inputs.
     pub executions: u64,
-    /// Of these, past every checksum and size.
+    /// Inputs that got past every checksum and size.
     pub past_frame: u64,
-    /// Of these, accepted.
+    /// Inputs that were accepted.
     pub accepted: u64,
     /// The longest time.
     pub slowest: Duration,

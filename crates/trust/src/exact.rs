@@ -12,15 +12,15 @@ use sudare_arith::prng::Seed;
 
 /// A key pair in a small ring, and its files.
 pub struct Pair {
-    /// Its parameters.
+    /// The parameters of keys and ciphertexts.
     pub params: Params,
     /// Has keys of every kind.
     pub evaluator: Evaluator,
-    /// Of ciphertexts of both levels, and of several plaintext moduli.
+    /// Ciphertexts of both levels, and of several plaintext moduli.
     pub items: Vec<Ciphertext>,
     /// Has the secret key.
     pub decryptor: Decryptor,
-    /// Of the secret key, the public key, evaluation keys and ciphertexts.
+    /// Files of the secret key, the public key, evaluation keys and ciphertexts.
     pub files: [Vec<u8>; 4],
 }
 

@@ -97,7 +97,7 @@ pub struct ExactSpec {
 }
 
 impl<S: Written> Parts<S> {
-    /// Those of bytes that may be altered or cut: sections take what there is. None if the header
+    /// Parts of bytes that may be altered or cut: sections take what there is. None if the header
     /// cannot be told.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {

@@ -55,7 +55,7 @@ impl Reached {
 
 /// A target.
 pub struct Target {
-    /// Its name, and that of the folder of its corpus.
+    /// The name of the target, and of the folder of its corpus.
     pub name: &'static str,
     /// What it does with bytes that are accepted.
     pub harness: Harness,

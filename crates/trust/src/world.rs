@@ -38,15 +38,15 @@ use tempfile::TempDir;
 
 /// A key pair in the smallest of rings, and its files.
 pub struct Pair {
-    /// Its parameters.
+    /// The parameters of keys and ciphertexts.
     pub params: Params,
     /// Has keys of every kind.
     pub evaluator: Evaluator,
-    /// Of ciphertexts of every level.
+    /// Ciphertexts of every level.
     pub items: Vec<Ciphertext>,
     /// Has the secret key.
     pub decryptor: Decryptor,
-    /// Of the secret key, the public key, evaluation keys, ciphertexts, and ciphertexts with seeds in
+    /// Files of the secret key, the public key, evaluation keys, ciphertexts, and ciphertexts with seeds in
     /// place of uniform halves.
     pub files: [Vec<u8>; 5],
 }
@@ -125,13 +125,13 @@ impl Pair {
 pub struct Case {
     /// The job.
     pub job: Job,
-    /// Those of keys and files, of a ring that is too small to be secure.
+    /// The parameters of keys and files, of a ring that is too small to be secure.
     pub params: Params,
     /// Has the secret key.
     pub decryptor: Decryptor,
     /// Has the public key.
     pub encryptor: Encryptor,
-    /// Of the keys.
+    /// The label of the keys.
     pub label: Label,
     /// The key pair.
     pub key: KeyId,
@@ -290,7 +290,7 @@ pub struct Resumable {
 }
 
 impl Resumable {
-    /// The same each time.
+    /// The training that can be resumed, the same each time.
     #[must_use]
     pub fn get() -> &'static Self {
         static ONE: LazyLock<Resumable> = LazyLock::new(Resumable::new);

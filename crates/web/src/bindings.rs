@@ -194,7 +194,7 @@ impl Shown {
         self.0.json().map_err(refused)
     }
 
-    /// Its weights as a table in CSV.
+    /// The weights of the model as a table in CSV.
     ///
     /// # Errors
     /// A bug.

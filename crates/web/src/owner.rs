@@ -59,9 +59,9 @@ pub struct Summary {
     pub dropped: usize,
     /// Columns of numbers that the table becomes, without the target.
     pub features: usize,
-    /// Of the target.
+    /// Classes of the target.
     pub classes: usize,
-    /// Of the training.
+    /// Iterations of the training.
     pub iterations: u32,
     /// Up to where the sigmoid is approximated: the one thing that depends on values and that the
     /// server learns.
@@ -70,7 +70,7 @@ pub struct Summary {
     pub bootstraps: u32,
     /// Logarithm of the dimension of the ring.
     pub log_n: u32,
-    /// Of the weakest key.
+    /// Bits of security of the weakest key.
     pub security_bits: f64,
     /// Evaluation keys.
     pub keys: usize,

@@ -34,7 +34,7 @@ pub struct Contents {
 /// A column as the file has it.
 #[derive(Debug, Serialize)]
 pub struct Column {
-    /// Its name.
+    /// The name of the column.
     pub name: String,
     /// Whether it is text.
     pub text: bool,

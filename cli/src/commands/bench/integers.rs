@@ -58,7 +58,7 @@ pub(super) struct Options<'a> {
     pub params: &'a str,
     pub ops: &'a [Op],
     pub runs: u32,
-    /// Of AES, from the first on.
+    /// Rounds of AES to run, from the first on.
     pub rounds: u32,
 }
 

@@ -18,7 +18,7 @@ pub(super) struct Line {
     pub runs: u32,
     /// `-log2` of the largest error of a slot; nothing for exact operations.
     pub precision_bits: Option<f64>,
-    /// Of the key that the operation reads, else of the object that it makes.
+    /// Bytes of the key that the operation reads, else of the object that it makes.
     pub bytes: u64,
     /// `log2` of the number of slots, where not all are used.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -24,7 +24,7 @@ use sudare_roles::{
 
 /// What to time; everything where a list is empty.
 pub(super) struct Options<'a> {
-    /// That of the paper if left out.
+    /// The parameter set; that of the paper if left out.
     pub params: Option<&'a str>,
     pub ops: Vec<Op>,
     pub levels: Vec<u32>,

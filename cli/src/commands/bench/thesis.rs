@@ -14,7 +14,7 @@ pub(super) struct Refreshed {
     /// Before the first bootstrapping.
     pub prepare_s: f64,
     pub memory_gb: f64,
-    /// As printed there, by an estimator of its time.
+    /// Bits of security as printed there, by an estimator of its time.
     pub security_bits: f64,
     pub table: &'static str,
 }
@@ -56,7 +56,7 @@ pub(super) struct Removed {
     pub seconds: f64,
     pub levels_before: u32,
     pub levels_left: u32,
-    /// Of Halevi and Shoup's procedure, as HElib had it.
+    /// Seconds of Halevi and Shoup's procedure, as HElib had it.
     pub helib_seconds: f64,
     pub helib_levels_left: u32,
     pub table: &'static str,

@@ -45,7 +45,7 @@ pub(super) struct Parameters {
 }
 
 impl About {
-    /// Of a file with these parameters, the keys in it if it has any, and its digest if it is not
+    /// What there is to say of a file with these parameters, the keys in it if it has any, and its digest if it is not
     /// sealed.
     pub fn new<S>(
         info: &Info<S>,
@@ -77,7 +77,7 @@ impl About {
         }
     }
 
-    /// As a text, where `plaintexts` says what its parameters hold and `rows` what else is known.
+    /// Text for people, where `plaintexts` says what its parameters hold and `rows` what else is known.
     pub fn text(&self, plaintexts: &str, rows: Vec<(&'static str, String)>) -> String {
         let mark = if self.insecure { "; for reproduction and tests only" } else { "" };
         let sealed = if self.sealed == Some(true) { ", sealed by a passphrase" } else { "" };

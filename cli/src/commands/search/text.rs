@@ -14,7 +14,7 @@ pub struct Plan {
     pub explained: Explained,
 }
 
-/// The same for people.
+/// The plan of a search for people.
 pub fn explained(plan: &Plan) -> String {
     let e = &plan.explained;
     let index = match e.block_ciphertexts {
@@ -122,7 +122,7 @@ impl Read {
     }
 }
 
-/// The same for people.
+/// The answer to a query for people.
 pub fn read(read: &Read) -> String {
     match read {
         Read::Scores { nearest, .. } => {

@@ -38,7 +38,7 @@ pub struct Layout {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tile {
-    /// Its bits: `log2` of the elements of a tile.
+    /// `log2` of the elements of a tile.
     pub log: u32,
     /// The lowest bit of the index.
     pub shift: u32,

@@ -99,9 +99,9 @@ pub struct Planned {
     /// The keys that the program uses, and no other.
     #[serde(skip)]
     pub required_keys: KeyRequest,
-    /// Their number.
+    /// Number of evaluation keys.
     pub keys: usize,
-    /// Their bytes in memory.
+    /// Bytes of evaluation keys in memory.
     pub key_bytes: u64,
     /// Bytes of the matrices of bootstrapping.
     pub matrix_bytes: u64,

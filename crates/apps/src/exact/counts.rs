@@ -40,7 +40,7 @@ const MAX_SIZE: usize = 1 << 20;
 pub struct Condition {
     /// The column.
     pub column: usize,
-    /// Its codes in rows that are counted.
+    /// Codes that the column has in rows that are counted.
     pub accepted: Vec<u32>,
 }
 

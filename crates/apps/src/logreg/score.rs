@@ -53,7 +53,7 @@ pub enum Weights<'a, C> {
 pub struct Scores {
     /// `weights . (1, x)` of each row, for each model.
     pub scores: Vec<Vec<f64>>,
-    /// Their sigmoids, if these are in the job.
+    /// Sigmoids of the scores, if these are in the job.
     pub probabilities: Option<Vec<Vec<f64>>>,
 }
 

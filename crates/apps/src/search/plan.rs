@@ -44,9 +44,9 @@ pub(super) const CHUNK: usize = 16;
 /// A record of an index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Record<'a> {
-    /// As many coordinates as planned.
+    /// The vector, of as many coordinates as planned.
     pub vector: &'a [f64],
-    /// As many bytes as planned; none if the server answers scores or counts.
+    /// What the record holds, as many bytes as planned; none if the server answers scores or counts.
     pub payload: &'a [u8],
 }
 

@@ -26,9 +26,9 @@ pub struct Count {
 /// A record that matches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Match {
-    /// Its number in the index, from 0.
+    /// The number of the record in the index, from 0.
     pub row: usize,
-    /// Its payload.
+    /// What the record holds, in bytes.
     pub payload: Vec<u8>,
 }
 

@@ -12,9 +12,9 @@ use sudare_arith::real;
 pub struct Sample {
     /// Number of values, at least 2.
     pub count: usize,
-    /// Their mean.
+    /// Mean of the values.
     pub mean: f64,
-    /// Their variance, which divides by `count - 1`.
+    /// Variance of the values, which divides by `count - 1`.
     pub variance: f64,
 }
 
@@ -23,9 +23,9 @@ pub struct Sample {
 pub struct TTest {
     /// Difference of the means, the first less the second.
     pub difference: f64,
-    /// Its standard error.
+    /// Standard error of the difference.
     pub standard_error: f64,
-    /// Their quotient.
+    /// The difference over its standard error.
     pub t: f64,
     /// Degrees of freedom by Welch and Satterthwaite.
     pub degrees_of_freedom: f64,

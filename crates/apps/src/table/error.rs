@@ -28,9 +28,9 @@ impl fmt::Display for Place {
 /// A cell of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cell {
-    /// Its row.
+    /// The row of the cell.
     pub place: Place,
-    /// Its column.
+    /// The column of the cell.
     pub column: String,
     /// What it holds, cut to a short excerpt.
     pub found: String,

@@ -17,9 +17,9 @@ use sudare_arith::prng::Seed;
 
 /// A column by whose values rows are grouped.
 pub struct KeyColumn {
-    /// Its name.
+    /// The name of the column.
     pub name: String,
-    /// Its values.
+    /// The values of the column, by which rows are grouped.
     pub grouping: Grouping,
 }
 

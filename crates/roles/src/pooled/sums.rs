@@ -72,7 +72,7 @@ pub fn write(
 pub struct Total {
     /// The ciphertexts.
     pub items: Vec<Ciphertext>,
-    /// Their parameters.
+    /// The parameters of the sums.
     pub params: Params,
     /// Name of these.
     pub name: String,

@@ -16,7 +16,7 @@ use sudare::ckks::Decryptor;
 /// A record that matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Found {
-    /// Its number in the index, from 0.
+    /// The number of the record in the index, from 0.
     pub row: usize,
     /// What it carries.
     pub payload: Value,

@@ -38,18 +38,18 @@ pub struct Explained {
     pub products: u64,
     /// Time of one thread of a reference machine ([`Rates::reference`]), without reading files.
     pub seconds: f64,
-    /// Of the similarity that scores say.
+    /// The largest error of the similarity that scores say.
     pub largest_error: f64,
-    /// Of as many matches as planned: `log2` of the probability that some are not told.
+    /// `log2` of the probability that some of as many matches as planned are not told.
     pub log2_incomplete: Option<f64>,
-    /// Of counts and matches: `log2` of a bound of the probability that noise makes an answer wrong.
+    /// `log2` of a bound of the probability that noise makes a count or a match wrong.
     pub log2_wrong: Option<f64>,
     /// Who learns what, in sentences.
     pub leakage: Vec<String>,
 }
 
 impl Explained {
-    /// Of an index of as many records as planned.
+    /// Explains the plan for an index of as many records as planned.
     ///
     /// # Errors
     /// [`Error::Search`](crate::error::Error::Search) if it cannot be simulated.

@@ -45,7 +45,7 @@ impl SearchKind {
         }
     }
 
-    /// Its name.
+    /// The name of the kind of question.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

@@ -60,7 +60,7 @@ stored_by_name!(State);
 /// A job of a tenant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// Its name.
+    /// The name of the job.
     pub id: String,
     /// Whose it is.
     pub tenant: String,
@@ -257,7 +257,7 @@ impl Records {
         Ok(self.read(|db| by_id(db, id))?.filter(|job| job.tenant == tenant))
     }
 
-    /// Those of these jobs that there are.
+    /// The jobs that there are of those with these names.
     ///
     /// # Errors
     /// As all.

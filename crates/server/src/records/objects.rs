@@ -27,7 +27,7 @@ pub enum Collection {
 impl Collection {
     const ALL: [Self; 4] = [Self::Keys, Self::Tables, Self::Models, Self::Results];
 
-    /// As paths have it.
+    /// The name of the collection in paths.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -62,7 +62,7 @@ pub struct Object {
 /// Something that a tenant is sending, or has sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upload {
-    /// Its name.
+    /// The name of the upload.
     pub id: String,
     /// Who sends it.
     pub tenant: String,

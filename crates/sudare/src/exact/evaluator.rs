@@ -409,7 +409,7 @@ impl Evaluator {
         self.rules().sum_automorphisms(OP, self.rules().negated(OP, a)?, (1, 1), key_level)
     }
 
-    /// Both rows rotated left by `k` columns: 1 key switch.
+    /// Rotates both rows left by `k` columns: 1 key switch.
     ///
     /// # Errors
     /// As [`Evaluator::automorphism`].

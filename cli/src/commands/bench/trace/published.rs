@@ -7,7 +7,7 @@ use serde::Serialize;
 pub(super) struct Published {
     /// Unrolled, as in PALISADE.
     pub normal_ms: f64,
-    /// The same with the thesis's kernels.
+    /// Milliseconds with the thesis's kernels for AVX-512.
     pub avx512_ms: f64,
     pub threads: u32,
     pub table: &'static str,
