@@ -58,8 +58,8 @@ impl Progress {
         }
     }
 
-    /// Says how many parts are done, and of the last one what is to be said: a row of a table above the bar, or the
-    /// rest of the line.
+    /// Says how many parts are done, and details of the last one: a row of a table above the bar, or
+    /// the rest of the line.
     pub fn set_with(&self, done: usize, details: &str) {
         match &self.bar {
             Some(bar) => {

@@ -1,6 +1,7 @@
 //! Objects where several servers have them: in S3, in Google Cloud Storage, in Azure, or in a folder
 //! that they share.
 
+use crate::tls;
 use futures_util::StreamExt;
 use object_store::{
     ObjectStore, ObjectStoreExt, buffered::BufWriter, local::LocalFileSystem, parse_url_opts,
@@ -21,7 +22,6 @@ use tokio::{
     runtime::{Builder, Runtime},
     time::timeout,
 };
-use tokio_rustls::rustls::crypto::ring;
 use url::Url;
 
 /// Within which a store answers that can be used.
@@ -83,8 +83,7 @@ impl Bucket {
             let (store, root) = (Arc::new(store), Key::default());
             return Ok(Self { store, root, folder: Some(there), runtime });
         }
-        // Once for the process; others may have.
-        let _ = ring::default_provider().install_default();
+        tls::provide();
         let settings = std::env::vars_os().filter_map(|(name, value)| {
             let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
             let is_setting = SETTINGS.iter().any(|start| name.starts_with(start));

@@ -1,12 +1,12 @@
 //! What a server or a worker tells while it runs: lines of a log, and spans of requests and jobs for
 //! those who collect them by OpenTelemetry.
 
+use crate::tls;
 use opentelemetry::trace::TracerProvider;
 use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
 use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
 use std::{fmt, str::FromStr, time::Duration};
 use sudare_roles::error::{Error, Result};
-use tokio_rustls::rustls::crypto::ring;
 use tracing::{Metadata, Span, field::Empty, level_filters::LevelFilter};
 use tracing_subscriber::{
     Layer, Registry, filter::filter_fn, fmt as lines, layer::SubscriberExt, util::SubscriberInitExt,
@@ -78,8 +78,7 @@ fn is_ours(metadata: &Metadata<'_>) -> bool {
 }
 
 fn provider(service: &'static str, collector: &Collector) -> Result<SdkTracerProvider> {
-    // Once for the process; others may have.
-    let _ = ring::default_provider().install_default();
+    tls::provide();
     let usage = |problem: &dyn fmt::Display| Error::Usage(format!("{}: {problem}", collector.0));
     let exporter = SpanExporter::builder()
         .with_http()

@@ -18,6 +18,12 @@ use tokio_rustls::{
 /// What is spoken over it.
 const PROTOCOL: &[u8] = b"http/1.1";
 
+/// Has clients of this process, too, speak TLS by ring.
+pub fn provide() {
+    // Once for the process; others may have.
+    let _ = default_provider().install_default();
+}
+
 /// The files of a certificate and of its key, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {

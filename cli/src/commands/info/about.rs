@@ -45,8 +45,8 @@ pub(super) struct Parameters {
 }
 
 impl About {
-    /// What there is to say of a file with these parameters, the keys in it if it has any, and its digest if it is not
-    /// sealed.
+    /// What there is to say of a file with these parameters, the keys in it if it has any, and its
+    /// digest if it is not sealed.
     pub fn new<S>(
         info: &Info<S>,
         params: &Parameters,
