@@ -37,9 +37,10 @@ test-tier:
 WASM := wasm32-wasip1
 ARM := aarch64-unknown-linux-gnu
 WASMTIME := target/wasmtime
-# What must be the same there, of words and of files and plans.
+# What must be the same there, of words and of files and plans. ARM has kernels of its own.
 SAME := --package sudare-arith --lib -- real:: dd:: sample:: prng::
 SAME_FILES := --package sudare --package sudare-apps --test golden --test plans
+KERNELS := --package sudare-arith --lib --test rows
 
 ## make portable     run tests of what must be the same on every platform on WASI and ARM; takes
 ##                   Rust's targets, a cross compiler and QEMU, and Wasmtime from PyPI
@@ -47,6 +48,8 @@ portable: wasm $(WASMTIME)/bin/python
 	set -e; for tests in "$(SAME_FILES)" "$(SAME)"; do \
 	  CARGO_TARGET_WASM32_WASIP1_RUNNER="$(abspath $<) $(CURDIR)/scripts/run_wasm.py" \
 	    cargo test --locked --target $(WASM) $$tests; \
+	done
+	set -e; for tests in "$(SAME_FILES)" "$(KERNELS)"; do \
 	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=aarch64-linux-gnu-gcc \
 	  CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER="qemu-aarch64 -L /usr/aarch64-linux-gnu" \
 	    cargo test --locked --target $(ARM) $$tests; \

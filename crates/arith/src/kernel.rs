@@ -13,10 +13,12 @@ mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 pub(crate) mod long;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 #[cfg(test)]
 mod tests;
-#[cfg(target_arch = "x86_64")]
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
 mod vector;
 
 use crate::{ConstantDot, Modulus, NttTable, Shoup, fraction::Fraction};
@@ -29,6 +31,8 @@ pub(crate) use scalar::SCALAR;
 pub enum Isa {
     /// Portable Rust; the reference.
     Scalar,
+    /// NEON, of 64-bit ARM.
+    Neon,
     /// AVX2 and FMA.
     Avx2,
     /// AVX-512 F, DQ, VL, IFMA and VBMI, which came together with IFMA.
@@ -37,7 +41,7 @@ pub enum Isa {
 
 impl Isa {
     /// Every set, worst to best.
-    pub const ALL: [Self; 3] = [Self::Scalar, Self::Avx2, Self::Avx512Ifma];
+    pub const ALL: [Self; 4] = [Self::Scalar, Self::Neon, Self::Avx2, Self::Avx512Ifma];
 
     /// The best set this CPU offers, lowered by the environment variable
     /// `SUDARE_ISA` if that is the [name](Isa::name) of a set. Read once per process.
@@ -57,6 +61,8 @@ impl Isa {
     pub fn is_available(self) -> bool {
         match self {
             Self::Scalar => true,
+            // Part of what every such CPU has.
+            Self::Neon => cfg!(all(target_arch = "aarch64", target_endian = "little")),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
             #[cfg(target_arch = "x86_64")]
@@ -77,6 +83,7 @@ impl Isa {
     pub fn name(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
+            Self::Neon => "neon",
             Self::Avx2 => "avx2",
             Self::Avx512Ifma => "avx512ifma",
         }
@@ -150,17 +157,20 @@ pub(crate) struct KernelTable {
 /// The best table that the CPU, `best` and the size of `q` allow. Limbs of one
 /// chain may therefore use different tables.
 pub(crate) fn select(q: u64, best: Isa) -> &'static KernelTable {
+    let usable = |isa: Isa| isa <= best && isa.is_available();
     #[cfg(target_arch = "x86_64")]
-    {
-        let usable = |isa: Isa| isa <= best && isa.is_available();
-        if usable(Isa::Avx512Ifma) {
-            return avx512::table(q);
-        }
-        if usable(Isa::Avx2) && q >> 50 == 0 {
-            return &avx2::BELOW_50;
-        }
+    if usable(Isa::Avx512Ifma) {
+        return avx512::table(q);
     }
-    let _ = (q, best);
+    #[cfg(target_arch = "x86_64")]
+    if usable(Isa::Avx2) && q >> 50 == 0 {
+        return &avx2::BELOW_50;
+    }
+    #[cfg(target_arch = "aarch64")]
+    if usable(Isa::Neon) && q >> 50 == 0 {
+        return &neon::BELOW_50;
+    }
+    let _ = (q, usable);
     &SCALAR
 }
 
@@ -222,8 +232,3 @@ pub(crate) const BLOCK: usize = 8 * ROW;
 pub(crate) const ROW: usize = 256;
 /// Columns of such rows that are stored together in column order.
 pub(crate) const COLUMNS: usize = BLOCK / ROW;
-
-/// How far ahead packed rows are asked for. Sums of products read several of them, which
-/// come from memory, a tile at a time.
-#[cfg(target_arch = "x86_64")]
-const AHEAD_BYTES: usize = 1 << 10;

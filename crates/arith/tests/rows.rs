@@ -186,14 +186,12 @@ fn residues_at_every_length_and_alignment() {
 fn the_tier_follows_the_modulus_and_the_words() {
     let [m47, m48, m49, m50] = [47, 48, 49, 50].map(|bits| format!("avx512ifma-{bits}"));
     let [m47, m48, m49, m50] = [&m47, &m48, &m49, &m50].map(String::as_str);
+    let doubles = |name| [name, name, name, name, name, "scalar", "scalar"];
     // For primes of these numbers of bits, and for longer words.
     let tiers = [
         (Isa::Scalar, ["scalar"; 7], "scalar"),
-        (
-            Isa::Avx2,
-            ["avx2-50", "avx2-50", "avx2-50", "avx2-50", "avx2-50", "scalar", "scalar"],
-            "scalar",
-        ),
+        (Isa::Neon, doubles("neon-50"), "scalar"),
+        (Isa::Avx2, doubles("avx2-50"), "scalar"),
         (Isa::Avx512Ifma, [m47, m47, m48, m49, m50, "avx512-62", "avx512-62"], "avx512-62"),
     ];
     for (isa, names, wide) in tiers.into_iter().filter(|(isa, ..)| isa.is_available()) {

@@ -1,9 +1,10 @@
 //! Kernels written once for vectors of any width and kind.
 //!
-//! [`Lanes`] is the arithmetic of one instruction set and range of moduli. The row kernels
-//! ([`rows`]) and the transforms ([`transform`]) are functions of it; [`entry_points`]
-//! compiles them for an instruction set.
+//! [`Lanes`] is the arithmetic of one instruction set and range of moduli, as by doubles
+//! ([`double`]). The row kernels ([`rows`]) and the transforms ([`transform`]) are functions of it;
+//! [`entry_points`] compiles them for an instruction set.
 
+pub(super) mod double;
 pub(super) mod rows;
 pub(super) mod transform;
 
@@ -45,6 +46,38 @@ impl Strided {
     pub unsafe fn row(self, i: usize) -> *mut u64 {
         // SAFETY: the caller's.
         unsafe { self.start.add(i * self.stride) }
+    }
+}
+
+/// How far ahead packed rows are asked for. Sums of products read several of them, which
+/// come from memory, a tile at a time.
+pub(super) const AHEAD_BYTES: usize = 1 << 10;
+
+/// Asks for the cache line at any address, in the cache of this level: 1 or 2.
+#[inline(always)]
+pub(super) fn prefetch<const LEVEL: u32>(p: *const u8) {
+    const { assert!(LEVEL == 1 || LEVEL == 2) }
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: it never faults, and is part of every such CPU.
+    unsafe {
+        use core::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
+        match LEVEL {
+            1 => _mm_prefetch::<_MM_HINT_T0>(p.cast()),
+            _ => _mm_prefetch::<_MM_HINT_T1>(p.cast()),
+        }
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: it never faults, and changes nothing that the compiler knows of.
+    unsafe {
+        use core::arch::asm;
+        match LEVEL {
+            1 => {
+                asm!("prfm pldl1keep, [{}]", in(reg) p, options(nostack, preserves_flags, readonly))
+            }
+            _ => {
+                asm!("prfm pldl2keep, [{}]", in(reg) p, options(nostack, preserves_flags, readonly))
+            }
+        }
     }
 }
 
@@ -152,7 +185,7 @@ pub(super) trait Lanes: Copy {
 macro_rules! entry_points {
     ($features:literal) => {
         $crate::kernel::vector::entry_points! {
-            $features, $crate::kernel::vector::rows;
+            $features, $crate::kernel::vector::rows, Lanes;
             add(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize);
             sub(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize);
             mul_add(
@@ -168,7 +201,7 @@ macro_rules! entry_points {
             add_constant(m: &Modulus, out: *mut u64, c: u64, len: usize);
         }
         $crate::kernel::vector::entry_points! {
-            $features, $crate::kernel::vector::transform;
+            $features, $crate::kernel::vector::transform, Lanes;
             forward(t: &NttTable, rows: &[*mut u64]);
             forward_groups(t: &NttTable, groups: *mut u64, count: usize);
             forward_block(
@@ -181,10 +214,13 @@ macro_rules! entry_points {
             inverse_groups(t: &NttTable, row: *const u64, out: *mut u64, scale: Shoup);
         }
     };
-    ($features:literal, $module:path; $($name:ident($($arg:ident: $type:ty),*);)*) => {
+    (
+        $features:literal, $module:path, $kind:ident;
+        $($name:ident($($arg:ident: $type:ty),*) $(-> $result:ty)?;)*
+    ) => {
         $(
             #[target_feature(enable = $features)]
-            unsafe fn $name<L: Lanes>($($arg: $type),*) {
+            unsafe fn $name<L: $kind>($($arg: $type),*) $(-> $result)? {
                 use $module as kernels;
                 // SAFETY: the table's contract.
                 unsafe { kernels::$name::<L>($($arg),*) }

@@ -6,9 +6,9 @@ use crate::{
     Modulus,
     fraction::{Fraction, UNDECIDED},
     kernel::{
-        AHEAD_BYTES, SCALAR,
+        SCALAR,
         vector::{
-            Lanes,
+            AHEAD_BYTES, Lanes, prefetch,
             rows::{ABREAST, Residues, advance, full, write_sums},
         },
     },
@@ -56,7 +56,7 @@ impl Packing {
         // SAFETY: the caller's; bytes beyond the packed words are not read, and asking for
         // them is allowed at any address.
         unsafe {
-            _mm_prefetch::<_MM_HINT_T0>(p.wrapping_add(AHEAD_BYTES).cast());
+            prefetch::<1>(p.wrapping_add(AHEAD_BYTES));
             let bytes = _mm512_maskz_loadu_epi64(self.whole, p.cast());
             _mm512_maskz_permutexvar_epi8(self.kept, self.spread, bytes)
         }

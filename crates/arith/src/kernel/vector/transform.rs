@@ -22,9 +22,9 @@
 //! factors of its own for few nodes and `m - 1` twists: 30 in place of 255 if a sweep does
 //! four layers.
 
-use super::{Factor, Lanes, Strided, Vector};
+use super::{Factor, Lanes, Strided, Vector, prefetch};
 use crate::{Modulus, NttTable, Shoup, kernel::ROW};
-use core::{arch::x86_64::*, mem::MaybeUninit};
+use core::mem::MaybeUninit;
 
 pub const MIN_LOG_N: u32 = 11;
 /// Layers of a line.
@@ -262,25 +262,22 @@ impl Prefetch<'_> {
 
     /// Prefetches the share of iteration `i` of `2^log_count`.
     #[inline(always)]
-    unsafe fn fetch(self, i: usize, log_count: u32) {
+    fn fetch(self, i: usize, log_count: u32) {
         let (number, log_parts) = self.part;
         let place = (number << log_count) + i;
         let share = |lines: usize| {
             let start = |place| (lines * place) >> (log_parts + log_count);
             start(place)..start(place + 1)
         };
-        // SAFETY: the caller's.
-        unsafe {
-            if let Some(Ahead { start, stride, lines }) = self.group {
-                for k in share(lines) {
-                    let place = start.wrapping_add(k / WIDTH * stride);
-                    prefetch(place.wrapping_add(k % WIDTH * WIDTH));
-                }
+        if let Some(Ahead { start, stride, lines }) = self.group {
+            for k in share(lines) {
+                let place = start.wrapping_add(k / WIDTH * stride + k % WIDTH * WIDTH);
+                prefetch::<2>(place.cast_const().cast());
             }
-            for row in self.rows {
-                for k in share(row.len() / (8 * WIDTH)) {
-                    prefetch(row.as_ptr().cast_mut().cast::<u64>().wrapping_add(k * WIDTH));
-                }
+        }
+        for row in self.rows {
+            for k in share(row.len() / (8 * WIDTH)) {
+                prefetch::<2>(row.as_ptr().wrapping_add(8 * WIDTH * k));
             }
         }
     }
@@ -380,8 +377,7 @@ impl<'a> Sweep<'a> {
                         }
                     }
                 }
-                // SAFETY: the caller's.
-                unsafe { self.prefetch.fetch(block * apart + offset, (count / R).ilog2()) }
+                self.prefetch.fetch(block * apart + offset, (count / R).ilog2());
             }
         }
     }
@@ -620,7 +616,9 @@ pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
     unsafe {
         let lanes = L::new(t.modulus());
         if let Some(row) = rows.first() {
-            (0..lines * ROW).step_by(WIDTH).for_each(|i| prefetch(row.add(i)));
+            (0..lines * ROW)
+                .step_by(WIDTH)
+                .for_each(|i| prefetch::<2>(row.add(i).cast_const().cast()));
         }
         for (k, &row) in rows.iter().enumerate() {
             for column in (0..ROW).step_by(WIDTH) {
@@ -791,11 +789,4 @@ pub unsafe fn inverse_groups<L: Lanes>(t: &NttTable, row: *const u64, out: *mut 
             inverse_columns(lanes, trees, lines, far, near, to, prefetch);
         }
     }
-}
-
-/// Asks for eight words in the second cache.
-#[inline(always)]
-unsafe fn prefetch(words: *mut u64) {
-    // SAFETY: a prefetch never faults; the caller's.
-    unsafe { _mm_prefetch::<_MM_HINT_T1>(words.cast()) };
 }
