@@ -179,8 +179,8 @@ impl Finish {
             None => None,
         };
         let least_squares = fit.map(|fit| NamedLeastSquares::new(fit, &columns));
-        let kind = "statistics";
-        Ok(NamedStatistics { kind, columns, statistics, weighted_mean, least_squares, t_test })
+        let named = NamedStatistics::new(columns, statistics);
+        Ok(NamedStatistics { weighted_mean, least_squares, t_test, ..named })
     }
 
     fn groups(
@@ -214,7 +214,7 @@ impl Finish {
             }
             None => None,
         };
-        Ok(NamedGroups { kind: "groups", key, labels, columns, statistics, t_test })
+        Ok(NamedGroups { t_test, ..NamedGroups::new(columns, (key, labels), statistics) })
     }
 
     fn histograms(
@@ -225,17 +225,10 @@ impl Finish {
     ) -> Result<NamedHistograms> {
         self.expect_none("histograms", &["--weights", "--regress", "--t-test", "--calibrate"])?;
         let probabilities = match &self.quantiles[..] {
-            [] => vec![0.25, 0.5, 0.75],
+            [] => NamedHistograms::QUARTILES.to_vec(),
             given => given.to_vec(),
         };
-        let of_column = |histogram: &Histogram| {
-            let quantiles = probabilities.iter().map(|&p| histogram.quantile(p));
-            quantiles.collect::<core::result::Result<Vec<f64>, _>>()
-        };
-        let quantiles =
-            histograms.iter().map(of_column).collect::<core::result::Result<Vec<_>, _>>()?;
-        let kind = "histograms";
-        Ok(NamedHistograms { kind, rows, columns, histograms, probabilities, quantiles })
+        NamedHistograms::new(columns, rows, histograms, probabilities)
     }
 }
 

@@ -25,6 +25,7 @@ use sudare_apps::{
 use sudare_arith::prng::Seed;
 
 /// A table to be encrypted, and what is known of it.
+#[derive(Clone)]
 pub struct Subject {
     /// The rows to compute with.
     pub table: Table,

@@ -516,6 +516,16 @@ pub struct NamedGroups {
 }
 
 impl NamedGroups {
+    /// Of columns of these names, by the values of a column, without tests between groups.
+    #[must_use]
+    pub fn new(
+        columns: Vec<String>,
+        (key, labels): (String, Vec<f64>),
+        statistics: GroupStatistics,
+    ) -> Self {
+        Self { kind: "groups", key, labels, columns, statistics, t_test: None }
+    }
+
     /// One line per group and column.
     ///
     /// # Errors
@@ -555,6 +565,26 @@ pub struct NamedHistograms {
 }
 
 impl NamedHistograms {
+    /// The parts of which there are quantiles unless others are asked for.
+    pub const QUARTILES: [f64; 3] = [0.25, 0.5, 0.75];
+
+    /// Of columns of these names in so many rows, with quantiles of these parts.
+    ///
+    /// # Errors
+    /// [`Error::Stats`] for parts outside of `[0, 1]`.
+    pub fn new(
+        columns: Vec<String>,
+        rows: usize,
+        histograms: Vec<Histogram>,
+        probabilities: Vec<f64>,
+    ) -> Result<Self> {
+        let of_column = |histogram: &Histogram| {
+            probabilities.iter().map(|&part| Ok(histogram.quantile(part)?)).collect()
+        };
+        let quantiles = histograms.iter().map(of_column).collect::<Result<_>>()?;
+        Ok(Self { kind: "histograms", rows, columns, histograms, probabilities, quantiles })
+    }
+
     /// One line per column and bin.
     ///
     /// # Errors
@@ -573,6 +603,19 @@ impl NamedHistograms {
 }
 
 impl NamedStatistics {
+    /// Of columns of these names, without what may be asked for besides.
+    #[must_use]
+    pub fn new(columns: Vec<String>, statistics: Statistics) -> Self {
+        Self {
+            kind: "statistics",
+            columns,
+            statistics,
+            weighted_mean: None,
+            least_squares: None,
+            t_test: None,
+        }
+    }
+
     /// One line per column, the matrices to the right.
     ///
     /// # Errors

@@ -1,8 +1,11 @@
-//! Pages about decrypted models: quality, charts and weights, for the owner's eyes.
+//! Pages about decrypted results, for the owner's eyes: quality, charts and weights of models, and
+//! figures of columns.
 
+mod figures;
 mod page;
 mod svg;
 
+pub use figures::Figures;
 pub use page::{STYLE, fields};
 
 use crate::{error::Result, model::Model};

@@ -1,4 +1,4 @@
-// The steps of the owner, from a table to a model. Keys are the Worker's; this thread shows, asks,
+// The steps of the owner, from a table to a result. Keys are the Worker's; this thread shows, asks,
 // and sends files.
 
 import { startOwner } from "./owner.js";
@@ -7,6 +7,8 @@ import { folder, forget, readRecord, stored } from "./store.js";
 
 /** Bytes of keys and table beyond which commands do better. */
 const MOST_BYTES = 1 << 30;
+/** The job of what a browser keeps from before there were others. */
+const FIRST_KIND = "train";
 /** Milliseconds that another page may take to go. */
 const MOMENT = 2000;
 
@@ -15,7 +17,7 @@ const byId = (id) => document.getElementById(id);
 
 /** How far the job is; kept, so that it goes on after the page was closed. */
 let record;
-let owner, csvName, summary;
+let owner, csvName, summary, planned;
 
 // ---- Showing
 
@@ -109,25 +111,45 @@ on("file", "change", async () => {
     return row;
   }));
   const option = ({ name }) => element("option", name, { value: name });
-  byId("target").replaceChildren(element("option", "choose one", { value: "" }), ...columns.map(option));
+  const choices = (id, columns) =>
+    byId(id).replaceChildren(element("option", "choose one", { value: "" }), ...columns.map(option));
+  choices("target", columns);
+  choices("by", columns.filter(({ text }) => !text));
   byId("missing").value = columns.some((column) => column.missing > 0) ? "mean" : "refuse";
   byId("choice").hidden = false;
-  say("Choose the column to learn.");
+  say("Choose what to compute.");
 });
 
+/** Shows what the job takes, and no more. */
+byId("job").addEventListener("change", () => {
+  for (const { value } of byId("job").options) {
+    const fields = byId(`of-${value}`);
+    if (fields !== null) fields.hidden = fields.disabled = value !== byId("job").value;
+  }
+});
+
+/** What each kind of job takes of the form. */
+const taking = {
+  train() {
+    const iterations = byId("iterations").value;
+    return { target: byId("target").value, iterations: iterations === "" ? null : Number(iterations) };
+  },
+  stats: () => ({}),
+  groups: () => ({ by: byId("by").value }),
+  histogram: () => ({ bins: Number(byId("bins").value) }),
+};
+
 function choice() {
-  const iterations = byId("iterations").value;
-  return {
-    target: byId("target").value,
-    missing: byId("missing").value,
-    iterations: iterations === "" ? null : Number(iterations),
-  };
+  const kind = byId("job").value;
+  return { missing: byId("missing").value, job: { kind, ...taking[kind]() } };
 }
 
 on("choice", "submit", async () => {
   hide("plan", "large", "keys", "send");
   say("Planning…");
-  summary = await owner.plan(choice());
+  const chosen = choice();
+  summary = await owner.plan(chosen);
+  planned = chosen.job.kind;
   showPlan();
   const needed = summary.key_bytes + summary.table_bytes;
   const { quota = Infinity, usage = 0 } = await navigator.storage.estimate();
@@ -142,22 +164,26 @@ on("choice", "submit", async () => {
 // ---- 2. What the server learns
 
 function showPlan() {
-  const { job, rows, dropped, features, classes, iterations, sigmoid_range } = summary;
+  const { job, rows, dropped, features, groups, training } = summary;
   const left = dropped > 0 ? ` (${dropped} rows are left out here)` : "";
-  byId("learns").replaceChildren(...[
-    `that it trains: ${job}`,
-    `at most ${rows} rows${left}, ${features} columns of numbers, ${classes} classes`,
-    `${iterations} iterations, their step sizes, and that inner products of rows and weights stay ` +
-      `below ${sigmoid_range}`,
-    "your token, your address, when you send, and sizes of what you send",
-  ].map((text) => element("li", text)));
+  const shape = `at most ${rows} rows${left}, ${features} columns of numbers`;
+  const learns = [`what it computes: ${job}`];
+  if (training !== null) {
+    const { classes, iterations, sigmoid_range } = training;
+    learns.push(`${shape}, ${classes} classes`, `${iterations} iterations, their step sizes, and that ` +
+      `inner products of rows and weights stay below ${sigmoid_range}`);
+  } else {
+    learns.push(groups === null ? shape : `${shape}, at most ${groups} groups`);
+  }
+  learns.push("your token, your address, when you send, and sizes of what you send");
+  byId("learns").replaceChildren(...learns.map((text) => element("li", text)));
   const { log_n, security_bits, keys, key_bytes, table_bytes, seconds } = summary;
   const sizes = {
     security: `${security_bits.toFixed(0)} bits`,
     ring: `2^${log_n}`,
     [`${keys} keys`]: bytes(key_bytes),
     table: `at most ${bytes(table_bytes)}`,
-    training: `about ${duration(seconds)} on one core`,
+    job: `about ${duration(seconds)} on one core`,
   };
   byId("sizes").replaceChildren(...Object.entries(sizes).map(([name, value]) => {
     const tile = element("div");
@@ -171,20 +197,24 @@ function showPlan() {
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 function showCommands(needed, room) {
-  const { target, missing, iterations } = choice();
-  const table = `--target ${quoted(target)} --categorical all --missing ${missing}`;
+  const { missing, job: { kind, target, iterations, by } } = choice();
+  const trains = kind === "train";
+  const table = `${trains ? `--target ${quoted(target)} ` : ""}--categorical all --missing ${missing}`;
   const file = quoted(csvName);
-  const count = iterations === null ? "" : ` --iterations ${iterations}`;
+  const count = iterations ? ` --iterations ${iterations}` : "";
+  const keys = trains ? `train:${file} ${table}${count}` : summary.named;
+  const groups = by === undefined ? "" : ` --by ${quoted(by)}`;
+  const result = trains ? "model" : kind;
   byId("large-text").textContent =
     `Keys and table take ${bytes(needed)}; this page does ${bytes(Math.min(MOST_BYTES, room))} at most. ` +
     "The same by commands, which make the same files:";
   byId("commands").textContent = [
-    `sudare keygen --params auto --for train:${file} ${table}${count} --passphrase --out keys`,
-    `sudare encrypt --public keys/public.key --data ${file} ${table} -o table.ct`,
-    "sudare remote train --evaluation-key keys/evaluation.key -i table.ct --history -o model.ct " +
-      `--url ${quoted(server)} --token-file TOKEN`,
-    "sudare decrypt --secret keys/secret.key -i model.ct -o model.json",
-    `sudare report --model model.json --data ${file} -o report.html`,
+    `sudare keygen --params auto --for ${keys} --passphrase --out keys`,
+    `sudare encrypt --public keys/public.key --data ${file} ${table}${groups} -o table.ct`,
+    `sudare remote ${kind} --evaluation-key keys/evaluation.key -i table.ct ${trains ? "--history " : ""}` +
+      `-o ${result}.ct --url ${quoted(server)} --token-file TOKEN`,
+    `sudare decrypt --secret keys/secret.key -i ${result}.ct -o ${result}.json`,
+    ...(trains ? [`sudare report --model model.json --data ${file} -o report.html`] : []),
   ].join("\n");
   byId("large").hidden = false;
 }
@@ -205,7 +235,8 @@ on("keys-form", "submit", async () => {
   const table = await owner.encrypt({}, (done) => { making.value = done; });
   say("Making keys…");
   const keys = await owner.make({}, (done) => { making.value = summary.ciphertexts + done; });
-  record = { server, made: Date.now(), job: summary.job, keys, table, saved: false };
+  const { job } = summary;
+  record = { server, made: Date.now(), kind: planned, name: csvName, job, keys, table, saved: false };
   await owner.keep({ record });
   download(byId("save"), sealed);
   const heap = await owner.heap();
@@ -249,36 +280,36 @@ async function run(token) {
 
 async function finish(service) {
   await upload(service);
-  say("Asking for the training…");
-  const { keys, table } = record;
-  const request = { kind: "train", keys: keys.digest, tables: [table.digest], history: true };
+  say("Asking for the job…");
+  const { kind = FIRST_KIND, keys, table } = record;
+  const request = { kind, keys: keys.digest, tables: [table.digest], history: kind === "train" };
   const { id, predicted } = await service.submit(request);
   record = { ...record, id };
   await owner.keep({ record });
   const cancel = byId("cancel");
   cancel.onclick = () => step(() => service.cancel(id));
   cancel.hidden = false;
-  say(`Training; the server predicts ${duration(predicted.seconds)}.`);
+  say(`Computing; the server predicts ${duration(predicted.seconds)}.`);
   const job = await service.wait(id, ({ state, progress: { done, total } }) => {
-    Object.assign(byId("trained"), { max: Math.max(total, 1), value: done });
-    if (state === "running") say(`Training: ${done} of ${total} steps.`);
+    Object.assign(byId("computed"), { max: Math.max(total, 1), value: done });
+    if (state === "running") say(`Computing: ${done} of ${total} steps.`);
   });
   cancel.hidden = true;
   if (job.state !== "done") {
     throw new Error(`the job is ${job.state}${job.error ? `: ${job.error.detail}` : ""}`);
   }
-  say("Fetching the model…");
+  say("Fetching the result…");
   record = { ...record, result: job.result };
   await owner.keep({ record });
   encrypted = await service.result(job.result);
   if (await owner.holds()) await decrypt();
   else {
-    say("The model is here, encrypted.");
+    say("The result is here, encrypted.");
     show("unseal");
   }
 }
 
-/** The model as the server made it. */
+/** The result as the server made it. */
 let encrypted;
 
 async function upload(service) {
@@ -306,7 +337,7 @@ async function kept(name, { bytes: size }) {
   throw new Error(`the browser has removed ${name} of this job: forget the job, and begin anew`);
 }
 
-// ---- 6. The model
+// ---- 6. The result
 
 on("unseal-form", "submit", async () => {
   say("Opening the key…");
@@ -318,12 +349,23 @@ on("unseal-form", "submit", async () => {
 
 async function decrypt() {
   say("Decrypting…");
-  const { json, csv } = await owner.decrypt({ result: encrypted, digest: record.result });
+  const { kind = FIRST_KIND, name, result: digest } = record;
+  const { json, csv, figures } = await owner.decrypt({ result: encrypted, digest, name });
+  const [all, cells] = kind === "train" ? ["model", "weights"] : [kind, kind];
   byId("downloads").replaceChildren();
-  addDownload("model.json", json, "application/json");
-  addDownload("weights.csv", csv, "text/csv");
+  addDownload(`${all}.json`, json, "application/json");
+  addDownload(`${cells}.csv`, csv, "text/csv");
   show("result");
-  await showReport(JSON.parse(json));
+  if (figures === undefined) return showReport(JSON.parse(json));
+  showPage(figures);
+  say("The result is decrypted.");
+}
+
+/** Shows what there is to see of a result, and gives it away as a page of its own. */
+function showPage({ body, page }) {
+  const parsed = new DOMParser().parseFromString(body, "text/html");
+  byId("report").replaceChildren(...parsed.body.childNodes);
+  addDownload("report.html", page, "text/html");
 }
 
 function addDownload(name, content, type) {
@@ -342,9 +384,7 @@ async function showReport(model) {
     byId("report").replaceChildren(weights(model));
     return say("The model is decrypted.");
   }
-  const parsed = new DOMParser().parseFromString(report.body, "text/html");
-  byId("report").replaceChildren(...parsed.body.childNodes);
-  addDownload("report.html", report.page, "text/html");
+  showPage(report);
   say("The model is decrypted and measured.");
 }
 

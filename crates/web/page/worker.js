@@ -27,6 +27,14 @@ async function written(name, make) {
   }
 }
 
+/** The text of a page, if there is one. */
+function seen(page) {
+  if (page === undefined) return undefined;
+  const text = { body: page.body(), page: page.page() };
+  page.free();
+  return text;
+}
+
 /** The result of `work`, and the seconds that it takes. */
 async function timed(work) {
   const begun = performance.now();
@@ -91,21 +99,17 @@ const calls = {
     holder = opened;
   },
 
-  async decrypt({ result, digest }) {
+  async decrypt({ result, digest, name = "" }) {
     return timed(async () => {
       const opened = holder.decrypt(result, digest);
       shown?.free();
       shown = opened;
-      return { json: shown.json(), csv: shown.csv() };
+      return { json: shown.json(), csv: shown.csv(), figures: seen(shown.figures(name)) };
     });
   },
 
   report() {
-    if (csv === undefined) return undefined;
-    const report = shown.report(csv);
-    const made = { body: report.body(), page: report.page() };
-    report.free();
-    return made;
+    return csv === undefined ? undefined : seen(shown.report(csv));
   },
 
   heap() {

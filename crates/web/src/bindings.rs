@@ -88,10 +88,10 @@ impl Csv {
         json(&self.0.contents().map_err(refused)?)
     }
 
-    /// Plans a training, from a choice in JSON.
+    /// Plans what is wanted, from a choice in JSON.
     ///
     /// # Errors
-    /// Why the table cannot be trained on.
+    /// Why it cannot be done with the table.
     pub fn plan(&self, choice: &str) -> Result<Owner, JsValue> {
         let choice = serde_json::from_str(choice).map_err(JsError::from)?;
         Ok(Owner(self.0.plan(&choice).map_err(refused)?))
@@ -171,7 +171,7 @@ impl Holder {
         owner::Holder::unseal(sealed, passphrase).map(Self).map_err(refused)
     }
 
-    /// Decrypts the result of a training that has this digest.
+    /// Decrypts the result of a job that has this digest.
     ///
     /// # Errors
     /// Why it is none.
@@ -180,13 +180,13 @@ impl Holder {
     }
 }
 
-/// A decrypted model.
+/// A decrypted result.
 #[wasm_bindgen]
 pub struct Shown(shown::Shown);
 
 #[wasm_bindgen]
 impl Shown {
-    /// The file of the model.
+    /// The file of the result.
     ///
     /// # Errors
     /// A bug.
@@ -194,43 +194,49 @@ impl Shown {
         self.0.json().map_err(refused)
     }
 
-    /// The weights of the model as a table in CSV.
+    /// The same as a table in CSV: of a model, its weights.
     ///
     /// # Errors
     /// A bug.
     pub fn csv(&self) -> Result<String, JsValue> {
-        self.0.model().to_csv().map_err(refused)
+        self.0.csv().map_err(refused)
     }
 
-    /// How well it does on a table.
+    /// Figures of the columns of a table that had this name; none of a model.
+    #[must_use]
+    pub fn figures(&self, name: &str) -> Option<Page> {
+        let figures = self.0.figures()?;
+        Some(Page { body: figures.body().to_owned(), page: figures.page(name) })
+    }
+
+    /// How well a model does on a table.
     ///
     /// # Errors
     /// Why it does not suit the table.
-    pub fn report(&self, csv: &Csv) -> Result<Report, JsValue> {
-        let name = csv.0.name().to_owned();
-        let report = self.0.report(&csv.0).map_err(refused)?;
-        Ok(Report { name, report })
+    pub fn report(&self, csv: &Csv) -> Result<Page, JsValue> {
+        let (name, report) = (csv.0.name(), self.0.report(&csv.0).map_err(refused)?);
+        Ok(Page { body: report.body(name), page: report.page(name) })
     }
 }
 
-/// How well a model does on a table.
+/// What is to be seen of a result.
 #[wasm_bindgen]
-pub struct Report {
-    name: String,
-    report: sudare_roles::report::Report,
+pub struct Page {
+    body: String,
+    page: String,
 }
 
 #[wasm_bindgen]
-impl Report {
+impl Page {
     /// For pages that show more.
     #[must_use]
     pub fn body(&self) -> String {
-        self.report.body(&self.name)
+        self.body.clone()
     }
 
     /// A page of its own.
     #[must_use]
     pub fn page(&self) -> String {
-        self.report.page(&self.name)
+        self.page.clone()
     }
 }

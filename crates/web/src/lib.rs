@@ -4,7 +4,7 @@
 //! |---|---|
 //! | [`table`] | the table that was chosen, and what is planned for it |
 //! | [`owner`] | keys, encryption, decryption |
-//! | [`shown`] | a model as the page shows it and gives it away |
+//! | [`shown`] | a result as the page shows it and gives it away |
 //! | `bindings` | all of it as classes of JavaScript, where this is built for a browser |
 //!
 //! All that is computed is [`sudare_roles`]: files that are made here and those of the command are

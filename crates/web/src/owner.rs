@@ -10,7 +10,7 @@ use sudare::{
     },
     rlwe::{KeyGenerator, PublicKey},
 };
-use sudare_apps::table::{Encoding, Table};
+use sudare_apps::logreg::TrainSpec;
 use sudare_roles::{
     decrypted::Decrypted,
     encryption::{Encryption, Subject},
@@ -37,8 +37,7 @@ pub struct Owner {
     plan: Arc<Plan>,
     params: Params,
     label: Label,
-    table: Table,
-    encoding: Encoding,
+    subject: Subject,
     drawn: Option<Drawn>,
 }
 
@@ -53,20 +52,19 @@ struct Drawn {
 pub struct Summary {
     /// In words, as it stands in every file.
     pub job: String,
-    /// Rows that are trained on.
+    /// How the command names it.
+    pub named: String,
+    /// Rows that are computed with.
     pub rows: usize,
     /// Rows that are left out, as they lack values.
     pub dropped: usize,
-    /// Columns of numbers that the table becomes, without the target.
+    /// Columns of numbers that the table becomes, without the target and what tells groups apart.
     pub features: usize,
-    /// Classes of the target.
-    pub classes: usize,
-    /// Iterations of the training.
-    pub iterations: u32,
-    /// Up to where the sigmoid is approximated: the one thing that depends on values and that the
-    /// server learns.
-    pub sigmoid_range: f64,
-    /// Bootstrappings of the training.
+    /// Groups of rows, for figures by groups.
+    pub groups: Option<usize>,
+    /// What is planned besides for a training.
+    pub training: Option<Training>,
+    /// Bootstrappings on the way.
     pub bootstraps: u32,
     /// Logarithm of the dimension of the ring.
     pub log_n: u32,
@@ -80,8 +78,20 @@ pub struct Summary {
     pub ciphertexts: usize,
     /// Bytes of the encrypted table in memory, which its file packs.
     pub table_bytes: u64,
-    /// About the seconds of the training on one thread of a server.
+    /// About the seconds of the job on one thread of a server.
     pub seconds: f64,
+}
+
+/// What is planned for a training.
+#[derive(Debug, Serialize)]
+pub struct Training {
+    /// Classes of the target.
+    pub classes: usize,
+    /// Iterations.
+    pub iterations: u32,
+    /// Up to where the sigmoid is approximated: the one thing that depends on values and that the
+    /// server learns.
+    pub sigmoid_range: f64,
 }
 
 /// A file that was written.
@@ -100,30 +110,35 @@ pub struct Holder {
 }
 
 impl Owner {
-    pub(crate) fn new(job: Job, table: Table, encoding: Encoding) -> Result<Self> {
+    pub(crate) fn new(job: Job, subject: Subject) -> Result<Self> {
         let params = job.auto_params()?;
         let plan = Arc::new(job.plan(&params)?);
         let label = Meta::of(job).label(PARAMS, Content::Keys)?;
-        Ok(Self { job, plan, params, label, table, encoding, drawn: None })
+        Ok(Self { job, plan, params, label, subject, drawn: None })
     }
 
     /// What is planned.
     ///
     /// # Errors
-    /// [`Error::Apps`] if it cannot be simulated.
+    /// [`Error::Apps`] and [`Error::Stats`] if it cannot be simulated.
     pub fn summary(&self) -> Result<Summary> {
         let (request, label) = (self.plan.required_keys(), &self.label);
-        let spec = self.job.training();
+        let table = &self.subject.table;
+        let training = |spec: &TrainSpec| Training {
+            classes: spec.classes as usize,
+            iterations: spec.iterations,
+            sigmoid_range: spec.sigmoid.range,
+        };
         let key_bytes = serial::evaluation_keys_bytes(&self.params, request, label)?;
         let keys = security::key_security(&self.params, request)?;
         Ok(Summary {
             job: self.job.to_string(),
-            rows: self.table.rows(),
-            dropped: self.table.dropped(),
-            features: self.table.features(),
-            classes: self.table.classes()?.len(),
-            iterations: spec.map_or(0, |spec| spec.iterations),
-            sigmoid_range: spec.map_or(0.0, |spec| spec.sigmoid.range),
+            named: self.job.named(table.rows(), table.features())?,
+            rows: table.rows(),
+            dropped: table.dropped(),
+            features: table.features(),
+            groups: self.job.takes().groups,
+            training: self.job.training().map(training),
             bootstraps: self.plan.bootstraps(),
             log_n: self.params.log_n(),
             security_bits: security::least_security(&keys),
@@ -193,10 +208,8 @@ impl Owner {
         let public = Arc::clone(&self.drawn.as_ref().ok_or_else(undrawn)?.public);
         let plan = (self.job, Arc::clone(&self.plan));
         let encryption = Encryption::planned(plan, &self.params, PARAMS, public)?;
-        let encoding = Some(self.encoding.clone());
-        let subject = Subject { encoding, ..self.table.clone().into() };
         let mut out = Digesting::new(out);
-        encryption.write(&mut out, Path::new(TABLE), subject, progress)?;
+        encryption.write(&mut out, Path::new(TABLE), self.subject.clone(), progress)?;
         out.finish(TABLE)
     }
 }
@@ -213,7 +226,7 @@ impl Holder {
         Ok(Self { decryptor: Decryptor::new(&params, key)?, params })
     }
 
-    /// Decrypts the result of a training, which must have this digest.
+    /// Decrypts the result of a job, which must have this digest.
     ///
     /// # Errors
     /// [`Error::OtherFile`] for another digest; as [`Decrypted::read`].
@@ -224,10 +237,7 @@ impl Holder {
             return Err(Error::OtherFile { path: RESULT.into(), found, expected });
         }
         let opened = Opened::new(result, result.len() as u64, Path::new(RESULT))?;
-        match Decrypted::read(opened, &self.params, &self.decryptor, None)? {
-            Decrypted::Model(trained) => Ok(Shown::new(trained.model)),
-            _ => Err(Error::Usage("the result is none of a training".into())),
-        }
+        Shown::new(Decrypted::read(opened, &self.params, &self.decryptor, None)?)
     }
 }
 

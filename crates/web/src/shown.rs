@@ -1,27 +1,51 @@
-//! A model as the page shows it and gives it away.
+//! A result as the page shows it and gives it away.
 
 use crate::table::{Csv, reading};
+use serde::Serialize;
 use sudare_apps::table::Missing;
 use sudare_roles::{
+    decrypted::Decrypted,
     error::{Error, Result},
-    model::Model,
-    report::Report,
+    model::{Model, NamedGroups, NamedHistograms, NamedStatistics},
+    report::{Figures, Report},
 };
 
-/// A decrypted model.
-pub struct Shown {
-    model: Model,
+/// A decrypted result.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub enum Shown {
+    /// Of a training.
+    Model(Box<Model>),
+    /// Of the columns of a table.
+    Statistics(Box<NamedStatistics>),
+    /// Of columns by groups of rows.
+    Groups(NamedGroups),
+    /// Of the values of columns.
+    Histograms(NamedHistograms),
 }
 
 impl Shown {
-    pub(crate) fn new(model: Model) -> Self {
-        Self { model }
-    }
-
-    /// The model itself.
-    #[must_use]
-    pub fn model(&self) -> &Model {
-        &self.model
+    pub(crate) fn new(decrypted: Decrypted) -> Result<Self> {
+        Ok(match decrypted {
+            Decrypted::Model(trained) => Self::Model(Box::new(trained.model)),
+            Decrypted::Statistics { columns, statistics } => {
+                Self::Statistics(Box::new(NamedStatistics::new(columns, statistics)))
+            }
+            Decrypted::Groups { key, labels, columns, statistics } => {
+                Self::Groups(NamedGroups::new(columns, (key, labels), statistics))
+            }
+            Decrypted::Histograms { rows, columns, histograms } => {
+                let quartiles = NamedHistograms::QUARTILES.to_vec();
+                Self::Histograms(NamedHistograms::new(columns, rows, histograms, quartiles)?)
+            }
+            Decrypted::Scores { .. } => {
+                return Err(Error::Usage(
+                    "scores of rows are not shown here: decrypt them with the \
+                                         command"
+                        .into(),
+                ));
+            }
+        })
     }
 
     /// The file that `sudare decrypt` writes.
@@ -29,21 +53,48 @@ impl Shown {
     /// # Errors
     /// [`Error::Bug`].
     pub fn json(&self) -> Result<String> {
-        let text = serde_json::to_string_pretty(&self.model);
+        let text = serde_json::to_string_pretty(self);
         text.map(|text| text + "\n").map_err(|error| Error::Bug(error.to_string()))
     }
 
-    /// How well the model does on a table, for pages.
+    /// The table that `sudare decrypt` writes in CSV.
+    ///
+    /// # Errors
+    /// [`Error::Bug`].
+    pub fn csv(&self) -> Result<String> {
+        match self {
+            Self::Model(model) => model.to_csv(),
+            Self::Statistics(named) => named.to_csv(),
+            Self::Groups(named) => named.to_csv(),
+            Self::Histograms(named) => named.to_csv(),
+        }
+    }
+
+    /// Figures of columns, for pages; none of a model.
+    #[must_use]
+    pub fn figures(&self) -> Option<Figures> {
+        match self {
+            Self::Model(_) => None,
+            Self::Statistics(named) => Some(Figures::of_statistics(named)),
+            Self::Groups(named) => Some(Figures::of_groups(named)),
+            Self::Histograms(named) => Some(Figures::of_histograms(named)),
+        }
+    }
+
+    /// How well a model does on a table, for pages.
     ///
     /// # Errors
     /// [`Error::TableFile`], [`Error::Usage`] and [`Error::Metric`] for a table without the columns
-    /// and classes of the model.
+    /// and classes of the model; [`Error::Usage`] for other results.
     pub fn report(&self, csv: &Csv) -> Result<Report> {
-        let Model { columns, target, classes, encoding, .. } = &self.model;
+        let Self::Model(model) = self else {
+            return Err(Error::Usage("only models are measured on a table".into()));
+        };
+        let Model { columns, target, classes, encoding, .. } = &**model;
         // What becomes of gaps stands in the encoding, if there were any.
         let reading = reading(Missing::Refuse);
         let labels = (&target[..], &classes[..]);
         let table = reading.rows_of_text(csv.parts(), columns, labels, encoding.as_ref())?;
-        Report::new(&self.model, &table, None)
+        Report::new(model, &table, None)
     }
 }

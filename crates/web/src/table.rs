@@ -5,11 +5,13 @@ use serde::{Deserialize, Serialize};
 use std::{collections::HashSet, path::Path};
 use sudare_apps::{
     logreg::{self, Preparation, Prepared, TrainSpec},
-    table::{Categorical, EncodingOptions, Frame, Missing, TextColumn},
+    stats,
+    table::{Categorical, EncodingOptions, Frame, Missing, Table, TextColumn},
 };
 use sudare_roles::{
+    encryption::Subject,
     error::{Error, Result},
-    job::Job,
+    job::{Job, KeyColumn},
     reading::Reading,
 };
 
@@ -50,12 +52,35 @@ pub struct Column {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// The column to learn.
-    pub target: String,
+    /// What is computed.
+    pub job: Wanted,
     /// What becomes of missing values.
     pub missing: Missing,
-    /// Iterations; as many as suit the table if left out.
-    pub iterations: Option<u32>,
+}
+
+/// What is computed with a table; kinds are the service's.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
+pub enum Wanted {
+    /// A logistic regression.
+    Train {
+        /// The column to learn.
+        target: String,
+        /// Iterations; as many as suit the table if left out.
+        iterations: Option<u32>,
+    },
+    /// Statistics of columns.
+    Stats {},
+    /// Figures of columns by groups of rows.
+    Groups {
+        /// The column whose values tell groups apart.
+        by: String,
+    },
+    /// Counts of values in bins.
+    Histogram {
+        /// Bins of each column.
+        bins: usize,
+    },
 }
 
 impl Csv {
@@ -88,22 +113,55 @@ impl Csv {
         Ok(Contents { rows: frame.rows(), columns })
     }
 
-    /// Plans a training.
+    /// Plans what is wanted.
     ///
     /// # Errors
-    /// [`Error::TableFile`], [`Error::Table`] and [`Error::Apps`] for a table that cannot be trained
-    /// on.
+    /// [`Error::TableFile`], [`Error::Table`], [`Error::Stats`] and [`Error::Apps`] for a table with which
+    /// it cannot be done.
     pub fn plan(&self, choice: &Choice) -> Result<Owner> {
-        let reading = reading(choice.missing);
-        let (table, encoding) = reading.table_of_text(self.parts(), Some(&choice.target))?;
-        table.check_for_training().map_err(Error::in_table(self.parts().1))?;
+        let (in_table, target) = (Error::in_table(self.parts().1), choice.job.target());
+        let (mut table, encoding) = reading(choice.missing).table_of_text(self.parts(), target)?;
+        let mut key = None;
+        if let Wanted::Groups { by } = &choice.job {
+            let (rest, values) = table.without(by).map_err(&in_table)?;
+            (table, key) = (rest, Some(KeyColumn::new(by, &values)));
+        }
         let (rows, features) = (table.rows(), table.features());
-        let mut spec = TrainSpec::recommended(rows, features, Preparation::Whiten)?;
-        spec.iterations = choice.iterations.unwrap_or(spec.iterations);
-        spec.classes = table.classes()?.len() as u32;
-        let spec = spec.with_fitting_range(&Prepared::new(&table, &spec, rows, None)?)?;
-        Owner::new(Job::Train(logreg::Job { rows, features, spec }), table, encoding)
+        let job = match choice.job {
+            Wanted::Train { iterations, .. } => {
+                table.check_for_training().map_err(in_table)?;
+                Job::Train(training(&table, iterations)?)
+            }
+            Wanted::Stats {} => Job::Stats(stats::Job { rows, features }),
+            Wanted::Groups { .. } => {
+                let groups = key.as_ref().map_or(0, |key| key.grouping.labels().len());
+                Job::Groups(stats::GroupJob { rows, features, groups })
+            }
+            Wanted::Histogram { bins } => {
+                Job::Histogram(stats::HistogramJob { rows, features, bins })
+            }
+        };
+        Owner::new(job, Subject { encoding: Some(encoding), key, ..table.into() })
     }
+}
+
+impl Wanted {
+    fn target(&self) -> Option<&str> {
+        match self {
+            Self::Train { target, .. } => Some(target),
+            Self::Stats {} | Self::Groups { .. } | Self::Histogram { .. } => None,
+        }
+    }
+}
+
+/// The training that suits a table.
+fn training(table: &Table, iterations: Option<u32>) -> Result<logreg::Job> {
+    let (rows, features) = (table.rows(), table.features());
+    let mut spec = TrainSpec::recommended(rows, features, Preparation::Whiten)?;
+    spec.iterations = iterations.unwrap_or(spec.iterations);
+    spec.classes = table.classes()?.len() as u32;
+    let spec = spec.with_fitting_range(&Prepared::new(table, &spec, rows, None)?)?;
+    Ok(logreg::Job { rows, features, spec })
 }
 
 /// As the command reads with `--categorical all`.
@@ -163,13 +221,30 @@ mod tests {
     #[test]
     fn what_cannot_be_trained_on_is_refused() {
         let plan = |text: &str, missing| {
-            let choice = Choice { target: "y".into(), missing, iterations: None };
-            csv(text).plan(&choice).map(|_| ()).map_err(|error| error.kind())
+            let job = Wanted::Train { target: "y".into(), iterations: None };
+            csv(text).plan(&Choice { job, missing }).map(|_| ()).map_err(|error| error.kind())
         };
         assert_eq!(plan("a,y\n1,0\n2,0\n", Missing::Refuse), Err("ConstantTarget".into()));
         assert_eq!(plan("a,z\n1,0\n2,1\n", Missing::Refuse), Err("UnknownTarget".into()));
         let gaps = "a,y\n1,0\n,1\n3,1\n4,0\n";
         assert!(plan(gaps, Missing::Refuse).is_err());
         assert_eq!(plan(gaps, Missing::Mean), Ok(()));
+    }
+
+    #[test]
+    fn choices_are_read_and_refused() {
+        let plan = |text: &str| {
+            let choice: Choice = serde_json::from_str(text).map_err(|_| "unread".to_owned())?;
+            let owner = csv("ward,age\n1,30\n2,50\n1,70\n").plan(&choice);
+            owner.and_then(|owner| owner.summary()).map(|s| s.named).map_err(|error| error.kind())
+        };
+        let wanted = |job: &str| plan(&format!("{{\"missing\":\"refuse\",\"job\":{job}}}"));
+        assert_eq!(wanted("{\"kind\":\"stats\"}"), Ok("stats:3x2".into()));
+        assert_eq!(wanted("{\"kind\":\"groups\",\"by\":\"ward\"}"), Ok("groups:3x1x2".into()));
+        assert_eq!(wanted("{\"kind\":\"histogram\",\"bins\":4}"), Ok("histogram:3x2x4".into()));
+        assert_eq!(wanted("{\"kind\":\"groups\",\"by\":\"wing\"}"), Err("UnknownColumn".into()));
+        assert!(wanted("{\"kind\":\"histogram\",\"bins\":1}").is_err());
+        assert_eq!(wanted("{\"kind\":\"stats\",\"bins\":4}"), Err("unread".into()));
+        assert_eq!(wanted("{\"kind\":\"predict\"}"), Err("unread".into()));
     }
 }

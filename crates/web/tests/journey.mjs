@@ -123,16 +123,36 @@ async function heap(tab) {
   }));
 }
 
+/** Chooses what begins with a text, by the keyboard. */
+async function pick(tab, id, text, value = text) {
+  await tabTo(tab, id);
+  await tab.keyboard.type(text);
+  assert.equal(await tab.locator(`#${id}`).inputValue(), value);
+}
+
+/** Chooses what the job is. */
+const JOBS = {
+  train: (tab) => pick(tab, "target", "y"),
+  stats: (tab) => pick(tab, "job", "figures", "stats"),
+  async groups(tab) {
+    await pick(tab, "job", "the same", "groups");
+    await pick(tab, "by", "smoke");
+  },
+  async histogram(tab) {
+    await pick(tab, "job", "histograms", "histogram");
+    await tabTo(tab, "bins");
+    await tab.keyboard.press("Control+A");
+    await tab.keyboard.type("4");
+  },
+};
+
 /** From a table to keys that are saved; returns the file of the secret one. */
-async function prepare(tab, table = LBW, target = "y") {
+async function prepare(tab, job = "train") {
   await said(tab, "Choose a table.");
-  await chooseFile(tab, "file", table);
-  await said(tab, "Choose the column to learn.");
-  await tabTo(tab, "target");
-  await tab.keyboard.type(target);
-  assert.equal(await tab.locator("#target").inputValue(), target);
-  await tab.keyboard.press("Tab");
-  await tab.keyboard.press("Tab");
+  await chooseFile(tab, "file", LBW);
+  await said(tab, "Choose what to compute.");
+  await JOBS[job](tab);
+  await tabTo(tab, "missing");
   await tab.keyboard.press("Tab");
   await tab.keyboard.press("Enter");
   await said(tab, "Planned.");
@@ -148,7 +168,7 @@ async function send(tab) {
   await tab.keyboard.press("Enter");
 }
 
-async function model(tab, name = "model.json") {
+async function given(tab, name = "model.json") {
   const link = tab.locator("#downloads a", { hasText: name });
   return fs.readFileSync(await downloaded(tab, () => link.press("Enter"), name), "utf8");
 }
@@ -175,8 +195,8 @@ test("a table becomes a model that is that of the command", async (t) => {
   t.diagnostic(`from the table to the plots: ${seconds.toFixed(1)} s`);
   t.diagnostic(`heap: ${(atMost / 2 ** 20).toFixed(0)} MiB`);
   t.diagnostic(`module: ${module.length} bytes, ${gzipSync(module, { level: 9 }).length} compressed`);
-  const trained = await model(tab);
-  const report = await model(tab, "report.html");
+  const trained = await given(tab);
+  const report = await given(tab, "report.html");
   assert.ok(report.startsWith("<!DOCTYPE html>") && report.includes("ROC curve"));
 
   // By the command, from the files that the server has and the key that was saved.
@@ -205,6 +225,36 @@ test("a table becomes a model that is that of the command", async (t) => {
   assert.deepEqual(problems, []);
   await context.close();
 });
+
+for (const [kind, learns, charts] of [
+  ["stats", /189 rows, 10 columns of numbers$/m, 0],
+  ["groups", /189 rows, 9 columns of numbers, at most 2 groups/, 0],
+  ["histogram", /189 rows, 10 columns of numbers$/m, 10],
+]) {
+  test(`figures of columns are those of the command: ${kind}`, async () => {
+    const { context, tab, problems } = await visit();
+    const key = await prepare(tab, kind);
+    assert.match(await tab.locator("#learns").innerText(), learns);
+    await send(tab);
+    await said(tab, "The result is decrypted.");
+    await expectAccessible(tab, "at the end");
+    assert.equal(await tab.locator("#report svg[role=img]").count(), charts);
+    const [json, csv] = [await given(tab, `${kind}.json`), await given(tab, `${kind}.csv`)];
+    assert.match(await given(tab, "report.html"), /^<!DOCTYPE html>[^]*<bdi>lbw\.csv<\/bdi>/);
+
+    const { request } = (await ask("/v1/jobs")).find((job) => job.request.kind === kind);
+    const at = fs.mkdtempSync(path.join(folder, "command-"));
+    const run = (line, passphrase) => sudare(SUDARE, at, line.split(" "), passphrase);
+    const of = (digest) => found(path.join(folder, "store"), digest);
+    run(`stats --evaluation-key ${of(request.keys)} -i ${of(request.tables[0])} -o result.ct`);
+    for (const [file, shown] of [["result.json", json], ["result.csv", csv]]) {
+      run(`decrypt --secret ${key} -i result.ct -o ${file}`, PASSPHRASE);
+      assert.equal(shown, fs.readFileSync(path.join(at, file), "utf8"));
+    }
+    assert.deepEqual(problems, []);
+    await context.close();
+  });
+}
 
 /** What must not be sent, each with its name. */
 function secrets(key, sealed, { weights }) {
@@ -266,7 +316,7 @@ test("what was interrupted goes on after the page was closed", async () => {
     return await size("evaluation.key") + await size("table.ct");
   });
   // And again, when the job was asked for.
-  await said(tab, "Training");
+  await said(tab, "Computing");
   const sent = proxy.uploaded() - before;
   assert.ok(sent >= total && sent <= total + (8 << 20), `${sent} of ${total} bytes were sent`);
   await tab.reload();
@@ -288,7 +338,7 @@ test("what was interrupted goes on after the page was closed", async () => {
   await chooseFile(tab, "table", LBW);
   await said(tab, "decrypted and measured");
   assert.equal(await tab.locator("#report svg[role=img]").count(), 5);
-  assert.equal(JSON.parse(await model(tab)).columns.length, 9);
+  assert.equal(JSON.parse(await given(tab)).columns.length, 9);
   await press(tab, "finish");
   await said(tab, "Choose a table.");
   assert.deepEqual(problems, []);
@@ -304,7 +354,7 @@ test("tables are refused in words, and large ones get commands", async () => {
     await tab.locator("#file").setInputFiles([]);
     await tab.locator("#file").setInputFiles(file);
     if (target === undefined) return;
-    await said(tab, "Choose the column to learn.");
+    await said(tab, "Choose what to compute.");
     await tab.locator("#target").selectOption(target);
     await tab.locator("#choice button").click();
   };
@@ -329,6 +379,15 @@ test("tables are refused in words, and large ones get commands", async () => {
   const commands = await tab.locator("#commands").innerText();
   assert.match(commands, /^sudare keygen .*--for train:'t\.csv' --target 'y' --categorical all /);
   assert.equal(await tab.locator("#keys").isVisible(), false);
+  // The same table by groups, of which there are numbers alone.
+  await tab.locator("#job").selectOption("groups");
+  await tab.locator("#by").selectOption("x0");
+  await tab.locator("#choice button").click();
+  await tab.locator("#commands", { hasText: "groups:" }).waitFor({ timeout: MINUTES });
+  const grouped = await tab.locator("#commands").innerText();
+  assert.match(grouped, /^sudare keygen --params auto --for groups:120000x16x101 --passphrase /);
+  assert.match(grouped, /\nsudare encrypt .* --categorical all --missing refuse --by 'x0' /);
+  assert.match(grouped, /\nsudare remote groups .* -o groups\.ct /);
   await context.close();
 });
 

@@ -1,27 +1,29 @@
-//! What the page's Worker does, without a browser: from a table to a model.
+//! What the page's Worker does, without a browser: from a table to a result.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 use std::{
     fs,
     io::{self, Write},
-    path::PathBuf,
     sync::atomic::{AtomicUsize, Ordering},
 };
+use sudare::ckks::Ciphertext;
 use sudare_apps::{
     logreg::{Prepared, reference},
     table::{Missing, Table},
 };
 use sudare_roles::{
     files::{Access, NewFile},
-    label::Content,
+    label::{Content, Meta},
     sealed::Passphrase,
     server::{Inputs, Session},
     training::TrainingServer,
 };
 use sudare_web::{
-    owner::Holder,
-    table::{Choice, Csv},
+    owner::{Holder, Summary},
+    shown::Shown,
+    table::{Choice, Csv, Wanted},
 };
+use tempfile::TempDir;
 
 const LBW: &str = include_str!("../../apps/data/lbw.csv");
 
@@ -29,16 +31,60 @@ fn passphrase(text: &str) -> Passphrase {
     Passphrase::new(text.into()).unwrap()
 }
 
+fn training(iterations: u32) -> Choice {
+    let job = Wanted::Train { target: "y".into(), iterations: Some(iterations) };
+    Choice { job, missing: Missing::Refuse }
+}
+
+/// What a server has of an owner.
+struct Files {
+    folder: TempDir,
+    inputs: Inputs,
+}
+
+impl Files {
+    fn new(keys: &[u8], table: &[u8]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let written = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            fs::write(&path, bytes).unwrap();
+            path
+        };
+        let (evaluation_key, tables) =
+            (written("evaluation.key", keys), vec![written("table.ct", table)]);
+        let inputs = Inputs { evaluation_key, tables, map_keys: false, small_keys: false };
+        Self { folder, inputs }
+    }
+
+    fn session(&self) -> Session {
+        Session::open(&self.inputs).unwrap()
+    }
+
+    /// The bytes of a result.
+    fn result(
+        &self,
+        session: &Session,
+        found: Vec<Ciphertext>,
+        meta: &Meta,
+        content: Content,
+    ) -> Vec<u8> {
+        let path = self.folder.path().join("result.ct");
+        let file = NewFile::create(&path, Access::Shared, false).unwrap();
+        session.write_result(file, found, meta, content).unwrap();
+        fs::read(path).unwrap()
+    }
+}
+
 /// The model of a table as a server trains it, and all that the owner saw on the way is as it was
 /// said.
 #[test]
 fn a_table_becomes_a_model() {
     let csv = Csv::new("lbw.csv".into(), LBW.into());
-    let choice = Choice { target: "y".into(), missing: Missing::Refuse, iterations: Some(3) };
-    let mut owner = csv.plan(&choice).unwrap();
+    let mut owner = csv.plan(&training(3)).unwrap();
     let summary = owner.summary().unwrap();
-    assert_eq!((summary.rows, summary.features, summary.classes), (189, 9, 2));
-    assert_eq!((summary.iterations, summary.bootstraps, summary.dropped), (3, 0, 0));
+    assert_eq!((summary.rows, summary.features, summary.dropped), (189, 9, 0));
+    let training = summary.training.unwrap();
+    assert_eq!((training.classes, training.iterations, summary.bootstraps), (2, 3, 0));
     assert!(summary.security_bits >= 128.0 && summary.seconds > 0.0);
     let early = owner.encrypt(Vec::new(), |_| {}).unwrap_err();
     assert_eq!(early.kind(), "Usage");
@@ -60,25 +106,13 @@ fn a_table_becomes_a_model() {
     let about = summary.table_bytes as f64 / written.bytes as f64;
     assert!((1.0..=2.0).contains(&about), "{about}");
 
-    let folder = tempfile::tempdir().unwrap();
-    let path = |name: &str| -> PathBuf { folder.path().join(name) };
-    fs::write(path("evaluation.key"), &keys).unwrap();
-    fs::write(path("table.ct"), &table).unwrap();
-    let inputs = Inputs {
-        evaluation_key: path("evaluation.key"),
-        tables: vec![path("table.ct")],
-        map_keys: false,
-        small_keys: false,
-    };
-    let mut server =
-        TrainingServer::open(Session::open(&inputs).unwrap(), None, false, |_| {}).unwrap();
+    let files = Files::new(&keys, &table);
+    let mut server = TrainingServer::open(files.session(), None, false, |_| {}).unwrap();
     while server.training().iteration < 3 {
         server.step().unwrap();
     }
     let (model, meta) = server.model().unwrap();
-    let file = NewFile::create(&path("model.ct"), Access::Shared, false).unwrap();
-    server.session().write_result(file, model, &meta, Content::Model).unwrap();
-    let result = fs::read(path("model.ct")).unwrap();
+    let result = files.result(server.session(), model, &meta, Content::Model);
     let digest = blake3::hash(&result).to_string();
 
     let sealed = owner.seal(&holder, &passphrase("six random words")).unwrap();
@@ -92,10 +126,10 @@ fn a_table_becomes_a_model() {
 
     // As training in the clear has it.
     let table = Table::bundled("lbw").unwrap();
-    let spec = shown.model().training.unwrap();
+    let Shown::Model(model) = &shown else { panic!("no model") };
+    let spec = model.training.unwrap();
     let rows = Prepared::new(&table, &spec, 189, None).unwrap();
     let expected = rows.transform().of_columns(&reference::train(&rows, &spec).unwrap()[0]);
-    let model = shown.model();
     for (at, (found, divisor)) in model.weights[0][1..].iter().zip(&model.divisors).enumerate() {
         let (found, expected) = (found / divisor, expected[at + 1]);
         assert!((found - expected).abs() < 1e-3 * (1.0 + expected.abs()), "{found} {expected}");
@@ -106,6 +140,69 @@ fn a_table_becomes_a_model() {
     assert!(report.page("lbw.csv").contains("ROC curve"));
     let other = Csv::new("other.csv".into(), b"a,y\n1,0\n2,1\n".into());
     assert_eq!(shown.report(&other).map(|_| ()).unwrap_err().kind(), "Usage");
+}
+
+/// What a server computes of the columns of a table, decrypted.
+fn computed(csv: &Csv, job: Wanted) -> (Summary, Shown) {
+    let choice = Choice { job, missing: Missing::Refuse };
+    let mut owner = csv.plan(&choice).unwrap();
+    let holder = owner.draw().unwrap();
+    let (mut keys, mut table) = (Vec::new(), Vec::new());
+    owner.make_keys(&holder, &mut keys, |_| {}).unwrap();
+    owner.encrypt(&mut table, |_| {}).unwrap();
+    let files = Files::new(&keys, &table);
+    let session = files.session();
+    let found = session.statistics(|_| {}).unwrap();
+    let result = files.result(&session, found, &session.meta_of_result(), Content::Statistics);
+    let shown = holder.decrypt(&result, &blake3::hash(&result).to_string()).unwrap();
+    (owner.summary().unwrap(), shown)
+}
+
+fn expect_near(found: f64, expected: f64) {
+    assert!((found - expected).abs() < 1e-3 * (1.0 + expected.abs()), "{found}, not {expected}");
+}
+
+#[test]
+fn a_table_becomes_figures_of_its_columns() {
+    let csv = Csv::new("lbw.csv".into(), LBW.into());
+    let table = Table::bundled("lbw").unwrap();
+    let at = |columns: &[String]| columns.iter().position(|column| column == "age").unwrap();
+    let ages: Vec<f64> = table.column(at(table.columns())).collect();
+    let mean = ages.iter().sum::<f64>() / ages.len() as f64;
+
+    let (summary, shown) = computed(&csv, Wanted::Stats {});
+    // All columns, for nothing is learned.
+    assert_eq!((&summary.named[..], summary.features), ("stats:189x10", 10));
+    assert!(summary.training.is_none() && summary.groups.is_none());
+    let Shown::Statistics(named) = &shown else { panic!("no statistics") };
+    expect_near(named.statistics.mean[at(&named.columns)], mean);
+    assert!(shown.figures().unwrap().page("lbw.csv").contains("Statistics of <bdi>lbw.csv</bdi>"));
+    assert!(shown.csv().unwrap().starts_with("column,mean,variance,"));
+    assert!(shown.json().unwrap().contains("\"kind\": \"statistics\""));
+    assert_eq!(shown.report(&csv).map(|_| ()).unwrap_err().kind(), "Usage");
+
+    let (mut counts, mut sums) = ([0; 2], [0.0; 2]);
+    for (&label, age) in table.labels().unwrap().iter().zip(&ages) {
+        counts[usize::from(label)] += 1;
+        sums[usize::from(label)] += age;
+    }
+    let (summary, shown) = computed(&csv, Wanted::Groups { by: "y".into() });
+    assert_eq!((&summary.named[..], summary.groups), ("groups:189x9x2", Some(2)));
+    let Shown::Groups(named) = &shown else { panic!("no groups") };
+    assert_eq!((&named.labels[..], &named.statistics.count[..]), (&[0.0, 1.0][..], &counts[..]));
+    for (found, expected) in named.statistics.sum.iter().zip(sums) {
+        expect_near(found[at(&named.columns)], expected);
+    }
+    assert!(shown.figures().unwrap().body().contains("<th scope=\"col\">y</th>"));
+
+    let (summary, shown) = computed(&csv, Wanted::Histogram { bins: 4 });
+    assert_eq!(summary.named, "histogram:189x10x4");
+    let Shown::Histograms(named) = &shown else { panic!("no histograms") };
+    for histogram in &named.histograms {
+        let count: f64 = histogram.counts.iter().sum();
+        assert!((count - 189.0).abs() < 1.0, "{count} rows");
+    }
+    assert_eq!(shown.figures().unwrap().body().matches("<svg ").count(), 10);
 }
 
 /// Writers of a browser that has no room left.
@@ -124,8 +221,7 @@ impl Write for Full {
 #[test]
 fn a_full_store_is_an_error() {
     let csv = Csv::new("lbw.csv".into(), LBW.into());
-    let choice = Choice { target: "y".into(), missing: Missing::Refuse, iterations: Some(1) };
-    let mut owner = csv.plan(&choice).unwrap();
+    let mut owner = csv.plan(&training(1)).unwrap();
     let holder = owner.draw().unwrap();
     let refused = owner.make_keys(&holder, Full, |_| {}).unwrap_err();
     assert!(refused.to_string().contains("QuotaExceededError"), "{refused}");

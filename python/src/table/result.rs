@@ -9,7 +9,6 @@ use crate::{
     source::{IN_MEMORY, Memory, Reduced, save},
 };
 use pyo3::{prelude::*, types::PyBytes};
-use serde_json::json;
 use std::{
     io::{self, Cursor},
     path::{Path, PathBuf},
@@ -27,7 +26,7 @@ use sudare_roles::{
     error::Error as Engine,
     files::Access,
     label::{Content, Meta},
-    model::{NamedGroups, NamedLeastSquares, NamedScores, NamedStatistics},
+    model::{NamedGroups, NamedHistograms, NamedLeastSquares, NamedScores, NamedStatistics},
     opened::{self, Opened},
 };
 
@@ -181,35 +180,18 @@ impl Decrypted {
     fn values<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         match &self.values {
             decrypted::Decrypted::Model(trained) => to_python(py, &trained.model),
-            decrypted::Decrypted::Statistics { columns, statistics } => to_python(
-                py,
-                &NamedStatistics {
-                    kind: "statistics",
-                    columns: columns.clone(),
-                    statistics: statistics.clone(),
-                    weighted_mean: None,
-                    least_squares: None,
-                    t_test: None,
-                },
-            ),
-            decrypted::Decrypted::Groups { key, labels, columns, statistics } => to_python(
-                py,
-                &NamedGroups {
-                    kind: "groups",
-                    key: key.clone(),
-                    labels: labels.clone(),
-                    columns: columns.clone(),
-                    statistics: statistics.clone(),
-                    t_test: None,
-                },
-            ),
+            decrypted::Decrypted::Statistics { columns, statistics } => {
+                to_python(py, &NamedStatistics::new(columns.clone(), statistics.clone()))
+            }
+            decrypted::Decrypted::Groups { key, labels, columns, statistics } => {
+                let labels = (key.clone(), labels.clone());
+                to_python(py, &NamedGroups::new(columns.clone(), labels, statistics.clone()))
+            }
             decrypted::Decrypted::Histograms { rows, columns, histograms } => {
-                let kind = "histograms";
-                let (rows, columns) = (*rows, columns);
-                to_python(
-                    py,
-                    &json!({ "kind": kind, "rows": rows, "columns": columns, "histograms": histograms }),
-                )
+                let quartiles = NamedHistograms::QUARTILES.to_vec();
+                let histograms = histograms.clone();
+                let named = NamedHistograms::new(columns.clone(), *rows, histograms, quartiles)?;
+                to_python(py, &named)
             }
             decrypted::Decrypted::Scores { scores, classes, members } => {
                 let Scores { scores, probabilities } = scores.clone();

@@ -16,6 +16,7 @@ use sudare_apps::{
 use sudare_arith::prng::Seed;
 
 /// A column by whose values rows are grouped.
+#[derive(Clone)]
 pub struct KeyColumn {
     /// The name of the column.
     pub name: String,

@@ -19,18 +19,7 @@ impl Report {
     /// XML too, that needs no other.
     #[must_use]
     pub fn page(&self, data: &str) -> String {
-        let (target, body) = (escape(&self.target), self.body(data));
-        format!(
-            "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n\
-             <meta charset=\"utf-8\"/>\n\
-             <meta http-equiv=\"Content-Security-Policy\" \
-             content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n\
-             <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
-             <meta name=\"color-scheme\" content=\"light dark\"/>\n\
-             <title>Logistic regression of {target}</title>\n<style>\n{STYLE}</style>\n\
-             </head>\n<body>\n<main>\n<h1>Logistic regression of <bdi>{target}</bdi></h1>\n\
-             {body}</main>\n</body>\n</html>\n"
-        )
+        document("Logistic regression of", &self.target, &self.body(data))
     }
 
     /// What stands below the heading of [`Report::page`], for pages that show more.
@@ -242,18 +231,34 @@ impl Report {
     }
 }
 
+/// A page whose title ends with what somebody else has named.
+pub(super) fn document(title: &str, name: &str, body: &str) -> String {
+    let name = escape(name);
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\" xmlns=\"http://www.w3.org/1999/xhtml\">\n<head>\n\
+         <meta charset=\"utf-8\"/>\n\
+         <meta http-equiv=\"Content-Security-Policy\" \
+         content=\"default-src 'none'; style-src 'unsafe-inline'\"/>\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\"/>\n\
+         <meta name=\"color-scheme\" content=\"light dark\"/>\n\
+         <title>{title} {name}</title>\n<style>\n{STYLE}</style>\n\
+         </head>\n<body>\n<main>\n<h1>{title} <bdi>{name}</bdi></h1>\n\
+         {body}</main>\n</body>\n</html>\n"
+    )
+}
+
 /// Figures with their names above them.
 fn tiles(figures: impl Iterator<Item = (&'static str, String)>) -> String {
     figures.map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>\n")).collect()
 }
 
 /// A number with four digits or decimals.
-fn short(x: f64) -> String {
+pub(super) fn short(x: f64) -> String {
     if x == 0.0 || (1e-2..1e6).contains(&x.abs()) { format!("{x:.4}") } else { format!("{x:.3e}") }
 }
 
 /// A chart with its title above and what it says below.
-fn figure(chart: &Chart<'_>) -> String {
+pub(super) fn figure(chart: &Chart<'_>) -> String {
     format!(
         "<figure><h3>{}</h3>\n{}<figcaption>{}</figcaption></figure>\n",
         escape(chart.title),

@@ -15,7 +15,7 @@ const BOTTOM: f64 = 226.0;
 
 /// A chart with one horizontal and one vertical axis.
 pub struct Chart<'a> {
-    /// Differs from those of other charts of a page; of letters.
+    /// Differs from those of other charts of a page; a name in XML.
     pub id: &'a str,
     pub title: &'a str,
     /// What it shows, in words, for those who do not see it.

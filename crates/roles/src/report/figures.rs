@@ -1,0 +1,243 @@
+//! Pages about statistics of columns, sums by groups and histograms.
+#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+
+use super::{
+    page::{document, figure, short},
+    svg::{Axis, Chart, Mark, Series, escape},
+};
+use crate::model::{NamedGroups, NamedHistograms, NamedStatistics};
+use sudare_apps::stats::Histogram;
+
+/// Columns on a page.
+const SHOWN_COLUMNS: usize = 40;
+/// Columns of a table of pairs of columns.
+const SHOWN_PAIRS: usize = 20;
+/// Rows of a table by groups.
+const SHOWN_ROWS: usize = 400;
+
+const FOR_THE_OWNER: &str =
+    "For the owner of the secret key alone: figures carry errors that tell about the key.";
+
+/// Figures of the columns of a table, which were not made to be shared.
+pub struct Figures {
+    /// What they are, up to the name of the table.
+    title: &'static str,
+    body: String,
+}
+
+impl Figures {
+    /// Of columns, each on its own and in pairs.
+    #[must_use]
+    pub fn of_statistics(named: &NamedStatistics) -> Self {
+        let s = &named.statistics;
+        let values = [&s.mean, &s.std_dev, &s.skewness, &s.kurtosis];
+        let rows = named.columns.iter().enumerate().map(|(at, column)| {
+            let cells = values.iter().filter_map(|values| values.get(at));
+            row(column, cells.map(|&x| known(x)))
+        });
+        let head = ["column", "mean", "standard deviation", "skewness", "excess kurtosis"];
+        let mut body = format!("<p>Of {} encrypted rows. {FOR_THE_OWNER}</p>\n", s.rows);
+        body += &table(&head, rows, named.columns.len(), SHOWN_COLUMNS);
+        let names = named.columns.iter().take(SHOWN_PAIRS);
+        let head: Vec<&str> = core::iter::once("column").chain(names.map(String::as_str)).collect();
+        let rows = named.columns.iter().zip(&s.correlation).map(|(column, correlations)| {
+            row(column, correlations.iter().take(SHOWN_PAIRS).map(|&x| known(x)))
+        });
+        body += "<h2>Correlations</h2>\n";
+        body += &table(&head, rows, named.columns.len(), SHOWN_PAIRS);
+        Self { title: "Statistics of", body }
+    }
+
+    /// Of groups of rows.
+    #[must_use]
+    pub fn of_groups(named: &NamedGroups) -> Self {
+        let s = &named.statistics;
+        let of_group = s.count.iter().zip(&s.sum).zip(s.mean.iter().zip(&s.variance));
+        let rows = named.labels.iter().zip(of_group).flat_map(
+            |(label, ((count, sum), (mean, variance)))| {
+                let of_column = sum.iter().zip(mean).zip(variance);
+                named.columns.iter().zip(of_column).map(move |(column, ((sum, mean), variance))| {
+                    let figures = [*sum, *mean, variance.sqrt()].map(known);
+                    let cells = [format!("<bdi>{}</bdi>", escape(column)), count.to_string()];
+                    row(&label.to_string(), cells.into_iter().chain(figures))
+                })
+            },
+        );
+        let head = [&named.key[..], "column", "rows", "sum", "mean", "standard deviation"];
+        let all: usize = s.count.iter().sum();
+        let lines = named.labels.len().saturating_mul(named.columns.len());
+        let body = format!("<p>Of {all} encrypted rows. {FOR_THE_OWNER}</p>\n");
+        Self { title: "Groups of rows of", body: body + &table(&head, rows, lines, SHOWN_ROWS) }
+    }
+
+    /// Of the values of columns.
+    #[must_use]
+    pub fn of_histograms(named: &NamedHistograms) -> Self {
+        let each = named.columns.iter().zip(&named.histograms).zip(&named.quantiles);
+        let charts =
+            each.enumerate().take(SHOWN_COLUMNS).map(|(at, ((column, histogram), found))| {
+                let quantiles = named.probabilities.iter().zip(found);
+                let quantiles: Vec<String> =
+                    quantiles.map(|(part, x)| format!("{part} at {}", short(*x))).collect();
+                chart(at, column, histogram, &format!("Quantiles: {}.", quantiles.join(", ")))
+            });
+        let charts: String = charts.collect();
+        let body = format!(
+            "<p>Of {} encrypted rows; quantiles are right to about a bin. {FOR_THE_OWNER}{}</p>\n<div class=\"charts\">\n{charts}</div>\n",
+            named.rows,
+            rest(named.columns.len(), SHOWN_COLUMNS)
+        );
+        Self { title: "Histograms of", body }
+    }
+
+    /// A page about them with the name of the table: one file of HTML, well-formed as XML too, that
+    /// needs no other.
+    #[must_use]
+    pub fn page(&self, data: &str) -> String {
+        document(self.title, data, &self.body)
+    }
+
+    /// What stands below the heading of [`Figures::page`], for pages that show more.
+    #[must_use]
+    pub fn body(&self) -> &str {
+        &self.body
+    }
+}
+
+/// A chart of one column.
+fn chart(at: usize, column: &str, histogram: &Histogram, quantiles: &str) -> String {
+    let Histogram { edges, counts } = histogram;
+    let (low, high) = (edges.first().copied().unwrap_or(0.0), edges.last().copied().unwrap_or(0.0));
+    let x = if low < high {
+        Axis { label: column, low, high, whole: false }
+    } else {
+        Axis::around(column, [low])
+    };
+    let highest = counts.iter().copied().fold(0.0, f64::max).max(1.0);
+    figure(&Chart {
+        id: &format!("column-{at}"),
+        title: column,
+        description: quantiles,
+        x,
+        y: Axis { label: "rows", low: 0.0, high: 1.05 * highest, whole: false },
+        series: vec![Series {
+            name: "rows",
+            mark: Mark::Bars,
+            points: edges
+                .iter()
+                .zip(counts)
+                .map(|(&edge, &count)| [edge, count.max(0.0)])
+                .collect(),
+        }],
+    })
+}
+
+/// A number, or nothing where it is undefined.
+fn known(x: f64) -> String {
+    if x.is_nan() { String::new() } else { short(x) }
+}
+
+fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
+    let cells: String = cells.map(|cell| format!("<td>{cell}</td>")).collect();
+    format!("<tr><td><bdi>{}</bdi></td>{cells}</tr>\n", escape(name))
+}
+
+/// The first rows of a table of so many, at most `most`.
+fn table(head: &[&str], rows: impl Iterator<Item = String>, all: usize, most: usize) -> String {
+    let head: String =
+        head.iter().map(|name| format!("<th scope=\"col\">{}</th>", escape(name))).collect();
+    let rows: String = rows.take(most).collect();
+    let more = rest(all, most);
+    let more = if more.is_empty() { more } else { format!("<p>{}</p>\n", more.trim_start()) };
+    format!("<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n{more}")
+}
+
+/// What is to be said where not all are shown.
+fn rest(all: usize, most: usize) -> String {
+    match all.saturating_sub(most) {
+        0 => String::new(),
+        more => format!(" {more} more are in the files."),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sudare_apps::stats::{GroupStatistics, Statistics};
+
+    const MEAN: &str = "a <b> & \"c\"";
+
+    /// Refuses pages that a parser of XML would, or that names broke out into.
+    fn check(page: &str) {
+        assert!(page.starts_with("<!DOCTYPE html>\n") && page.ends_with("</html>\n"));
+        assert!(!page.contains("<b>") && page.contains("a &lt;b&gt; &amp; &quot;c&quot;"));
+        let mut open = Vec::new();
+        for part in page.split('<').skip(2) {
+            let (tag, _) = part.split_once('>').unwrap();
+            let name = tag.split([' ', '/']).find(|name| !name.is_empty()).unwrap();
+            if tag.starts_with('/') {
+                assert_eq!(open.pop(), Some(name), "{tag}");
+            } else if !tag.ends_with('/') {
+                open.push(name);
+            }
+        }
+        assert_eq!(open, [""; 0]);
+    }
+
+    fn columns(count: usize) -> Vec<String> {
+        (0..count).map(|at| if at == 0 { MEAN.into() } else { format!("x{at}") }).collect()
+    }
+
+    #[test]
+    fn statistics_are_shown_without_what_is_undefined() {
+        let count = SHOWN_COLUMNS + 2;
+        let of_columns = |x: f64| vec![x; count];
+        let of_pairs = |x: f64| vec![of_columns(x); count];
+        let statistics = Statistics {
+            rows: 17,
+            mean: of_columns(1.5),
+            variance: of_columns(4.0),
+            std_dev: of_columns(2.0),
+            skewness: of_columns(f64::NAN),
+            kurtosis: of_columns(-0.25),
+            covariance: of_pairs(7.0),
+            correlation: of_pairs(0.125),
+        };
+        let page =
+            Figures::of_statistics(&NamedStatistics::new(columns(count), statistics)).page("t");
+        check(&page);
+        let line = "<td>1.5000</td><td>2.0000</td><td></td><td>-0.2500</td></tr>";
+        assert_eq!(page.matches(line).count(), SHOWN_COLUMNS);
+        assert_eq!(page.matches("<td>0.1250</td>").count(), SHOWN_PAIRS * SHOWN_PAIRS);
+        assert!(page.contains("17 encrypted rows") && page.contains("2 more are in the files"));
+    }
+
+    #[test]
+    fn groups_are_shown_by_their_values() {
+        let statistics = GroupStatistics {
+            count: vec![3, 1],
+            sum: vec![vec![6.0, 9.0], vec![5.0, 1.0]],
+            mean: vec![vec![2.0, 3.0], vec![5.0, 1.0]],
+            variance: vec![vec![4.0, 1.0], vec![f64::NAN; 2]],
+        };
+        let labels = ("ward".to_owned(), vec![-1.0, 2.5]);
+        let page = Figures::of_groups(&NamedGroups::new(columns(2), labels, statistics)).page("t");
+        check(&page);
+        let second = "<td><bdi>2.5</bdi></td><td><bdi>x1</bdi></td><td>1</td><td>1.0000</td><td>1.0000\
+                      </td><td></td></tr>";
+        assert!(page.contains(second) && page.contains("Of 4 encrypted rows"), "{page}");
+    }
+
+    #[test]
+    fn histograms_are_drawn_also_of_constant_columns() {
+        let histogram =
+            |edges: [f64; 3]| Histogram { edges: edges.into(), counts: vec![4.0, -0.1] };
+        let histograms = vec![histogram([0.0, 1.0, 2.0]), histogram([3.0; 3])];
+        let quartiles = NamedHistograms::QUARTILES.to_vec();
+        let named = NamedHistograms::new(columns(2), 4, histograms, quartiles).unwrap();
+        let page = Figures::of_histograms(&named).page("t");
+        check(&page);
+        assert_eq!(page.matches("<svg ").count(), 2);
+        assert!(page.contains("Quantiles: 0.25 at ") && !page.contains("NaN"), "{page}");
+    }
+}
