@@ -4,6 +4,7 @@
 use crate::mutate::{self, Rng};
 use core::fmt::Debug;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::{cell::RefCell, collections::HashMap, thread::LocalKey};
 use sudare::{
     ckks::{self, Spec, UpperSpec, serial::Label},
     exact,
@@ -201,10 +202,11 @@ impl Written for Spec {
     }
 
     fn id(&self) -> Option<ParamsId> {
+        thread_local!(static IDS: Known<Option<ParamsId>> = Known::default());
         if !are_small(self.log_n, &self.q_bits) {
             return None;
         }
-        Some(ckks::Params::new(self.clone()).ok()?.rlwe().id())
+        once(&IDS, self, || Some(ckks::Params::new(self.clone()).ok()?.rlwe().id()))
     }
 }
 
@@ -235,11 +237,54 @@ impl Written for ExactSpec {
     }
 
     fn id(&self) -> Option<ParamsId> {
+        thread_local!(static IDS: Known<Option<ParamsId>> = Known::default());
         if !are_small(self.log_n, &self.q_bits) {
             return None;
         }
-        let spec: exact::Spec = postcard::from_bytes(&postcard::to_allocvec(self).ok()?).ok()?;
-        Some(exact::Params::new(spec).ok()?.rlwe().id())
+        once(&IDS, self, || {
+            let spec: exact::Spec =
+                postcard::from_bytes(&postcard::to_allocvec(self).ok()?).ok()?;
+            Some(exact::Params::new(spec).ok()?.rlwe().id())
+        })
+    }
+}
+
+/// What is known of inputs, by their bytes.
+type Known<T> = RefCell<HashMap<Vec<u8>, T>>;
+/// Inputs of which something is known.
+const MOST_KNOWN: usize = 1 << 12;
+
+/// What follows from an input alone, and takes long: most inputs of a campaign have the parameters of
+/// others.
+fn once<T: Copy>(
+    known: &'static LocalKey<Known<T>>,
+    input: &impl Serialize,
+    make: impl FnOnce() -> T,
+) -> T {
+    let key = postcard::to_allocvec(input).unwrap();
+    if let Some(found) = known.with_borrow(|known| known.get(&key).copied()) {
+        return found;
+    }
+    let made = make();
+    known.with_borrow_mut(|known| {
+        if known.len() >= MOST_KNOWN {
+            known.clear();
+        }
+        known.insert(key, made);
+    });
+    made
+}
+
+/// Builds the parameters that a file says it has, as everybody may, if they have so small a ring and
+/// so few primes that it takes no time.
+pub fn build_small(
+    (spec, id): (&impl Serialize, ParamsId),
+    (log_n, primes): (u32, usize),
+    build: impl FnOnce(),
+) {
+    thread_local!(static BUILT: Known<()> = Known::default());
+    if log_n <= 8 && primes < 16 {
+        once(&BUILT, &(spec, id), build);
     }
 }
 

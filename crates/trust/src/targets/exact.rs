@@ -3,7 +3,7 @@
 use super::{Harness, Reached, Target, parse::mutate_file};
 use crate::{
     exact::{PAIRS, Pair},
-    file::{ExactSpec, resealed},
+    file::{ExactSpec, build_small, resealed},
 };
 use std::{io::Cursor, sync::Arc};
 use sudare::{
@@ -41,12 +41,9 @@ fn of_pairs(numbers: &[usize]) -> Vec<Vec<u8>> {
 /// Reads the whole of a file under the parameters of the pair that it says it is of.
 fn whole(file: &[u8]) -> Reached {
     let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
-    // What everybody may build: those of the file, if it is large enough for them.
-    let spec = &reader.info().spec;
+    let (spec, id) = (&reader.info().spec, reader.info().params_id);
     let primes = spec.q_bits.iter().flatten().chain(&spec.p_bits).chain(&spec.extra_p_bits);
-    if spec.log_n <= 8 && primes.count() < 16 {
-        let _ = reader.params();
-    }
+    build_small((spec, id), (spec.log_n, primes.count()), || drop(reader.params()));
     let params = &Pair::of(reader.info().params_id).params;
     let read = match reader.info().kind {
         Kind::SecretKey => reader.secret_key(params).map(drop),

@@ -2,7 +2,7 @@
 
 use super::{Harness, Reached, Target, mutate_bytes, mutate_text, unchanged};
 use crate::{
-    file::{Parts, Written, resealed},
+    file::{Parts, Written, build_small, resealed},
     mutate::{self, Rng},
     world::{self, PAIRS, PATH, Pair},
 };
@@ -95,12 +95,9 @@ pub fn mutate_file<S: Written>(input: &mut Vec<u8>, rng: &mut Rng) {
 /// A file whose header is read.
 fn opened(file: &[u8]) -> Result<Reader<&[u8]>> {
     let reader = Reader::new(file, file.len() as u64)?;
-    // What everybody may build: those of the file, if it is large enough for them.
-    let spec = &reader.info().spec;
+    let (spec, id) = (&reader.info().spec, reader.info().params_id);
     let primes = spec.q_bits.iter().flatten().chain(&spec.p_bits).chain(&spec.extra_p_bits);
-    if spec.log_n <= 8 && primes.count() < 16 {
-        let _ = reader.params();
-    }
+    build_small((spec, id), (spec.log_n, primes.count()), || drop(reader.params()));
     Ok(reader)
 }
 
