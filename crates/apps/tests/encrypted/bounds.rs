@@ -600,11 +600,13 @@ fn no_error_of_a_training_is_above_its_bound() {
         ..TrainSpec::default()
     };
     let scaled = TrainSpec { preparation: Preparation::Scale, ..whitened };
-    for iterations in [1, 3, 8, 14] {
+    for iterations in [1, 3, 8] {
         for kind in [Rows::Any, Rows::OneColumn, Rows::OneRow] {
             check_training(TrainSpec { iterations, ..whitened }, kind);
         }
     }
+    // Takes as long as all others, and has the largest errors.
+    check_training(TrainSpec { iterations: 14, ..whitened }, Rows::OneRow);
     for iterations in [3, 8] {
         check_training(TrainSpec { iterations, ..scaled }, Rows::Any);
         check_training(TrainSpec { iterations, ..TrainSpec::published() }, Rows::OneRow);

@@ -151,7 +151,7 @@ impl Evaluator {
         b: &PlainPoly,
         factor: Unit,
     ) -> Result<Vec<Ciphertext>> {
-        let norms = PlainNorms::of(b.modulus(), b.scaled(factor.value()).coeffs());
+        let norms = PlainNorms::of_multiple(b, factor.value());
         let form = |a: &&Ciphertext| {
             let form = self.rules().product_plain(self.form(a)?, ring_of(b), norms)?;
             self.rules().check_factor("multiply by a plaintext", form, factor)?;

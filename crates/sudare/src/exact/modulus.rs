@@ -135,17 +135,26 @@ impl Modulus {
     #[must_use]
     pub fn mul(self, a: u128, b: u128) -> u128 {
         debug_assert!(a < self.value && b < self.value);
+        if self.is_narrow() {
+            return self.mul_words(a as u64, b as u64).into();
+        }
         // Barrett: for a product `x < t^2` the quotient by `t` is this one or up to 2 more.
         let bits = self.bits();
-        let (low, quotient) = if self.is_narrow() {
-            let x = a * b;
-            (x, ((x >> (bits - 1)) * self.reciprocal) >> (bits + 1))
-        } else {
-            let (high, low) = wide_mul(a, b);
-            let (high_q, low_q) = wide_mul(shifted(high, low, bits - 1), self.reciprocal);
-            (low, shifted(high_q, low_q, bits + 1))
-        };
+        let (high, low) = wide_mul(a, b);
+        let (high_q, low_q) = wide_mul(shifted(high, low, bits - 1), self.reciprocal);
+        let quotient = shifted(high_q, low_q, bits + 1);
         self.less(self.less(low.wrapping_sub(quotient.wrapping_mul(self.value))))
+    }
+
+    /// [`Modulus::mul`] modulo a narrow `t`, for which all but the product `x` fits a word: what is
+    /// left of `x` by the shift and the reciprocal have a bit more than `t`.
+    fn mul_words(self, a: u64, b: u64) -> u64 {
+        let (bits, t) = (self.bits(), self.value as u64);
+        let x = u128::from(a) * u128::from(b);
+        let high = (x >> (bits - 1)) as u64;
+        let quotient = (u128::from(high) * u128::from(self.reciprocal as u64)) >> (bits + 1);
+        let less = |a: u64| a.min(a.wrapping_sub(t));
+        less(less((x as u64).wrapping_sub((quotient as u64).wrapping_mul(t))))
     }
 
     /// `a` or `a - t`, whichever is not negative and less.
@@ -230,6 +239,13 @@ impl Modulus {
         debug_assert!(a < self.value);
         let is_high = ((self.value / 2) as i128 - a as i128) >> 127;
         a as i128 - (self.value as i128 & is_high)
+    }
+
+    /// [`Modulus::centered`] as the nearest double.
+    pub(super) fn centered_f64(self, a: u128) -> f64 {
+        let a = self.centered(a);
+        // Long integers take a call each.
+        if self.is_narrow() { a as i64 as f64 } else { a as f64 }
     }
 }
 
@@ -454,6 +470,8 @@ mod tests {
             (2, 63),
             (2, 124),
             (3, 1),
+            // Just below 2^62.
+            (3, 39),
             (3, 78),
             (257, 2),
             (127, 3),
@@ -498,6 +516,7 @@ mod tests {
                 prop_assert_eq!(difference % BigInt::from(w), BigInt::ZERO);
                 prop_assert_eq!(t.reduce_i128(t.centered(a)), a);
                 prop_assert!(2 * t.centered(a).unsigned_abs() <= t.value());
+                prop_assert_eq!(t.centered_f64(a), t.centered(a) as f64);
                 match t.inverse(a) {
                     Some(inverse) => prop_assert_eq!(t.mul(inverse, a), 1),
                     None => prop_assert_eq!(a % u128::from(t.prime()), 0),

@@ -19,9 +19,20 @@ impl PlainNorms {
     /// Norms of a polynomial of these coefficients.
     #[must_use]
     pub fn of(t: Modulus, coeffs: &[u128]) -> Self {
-        let sizes = || coeffs.iter().map(|&c| t.centered(c).unsigned_abs() as f64);
-        let sum = real::log2(sizes().sum::<f64>().max(1.0));
-        let two = real::log2(sizes().map(|x| x * x).sum::<f64>().max(1.0)) / 2.0;
+        Self::of_residues(t, coeffs.iter().copied())
+    }
+
+    /// Norms of `c` times a plaintext.
+    pub(crate) fn of_multiple(values: &PlainPoly, c: u128) -> Self {
+        let (t, c) = (values.modulus(), values.modulus().reduce(c));
+        Self::of_residues(t, values.coeffs().iter().map(|&a| t.mul(a, c)))
+    }
+
+    fn of_residues(t: Modulus, coeffs: impl Iterator<Item = u128>) -> Self {
+        let sizes = coeffs.map(|c| t.centered_f64(c).abs());
+        let (sum, squares) = sizes.fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+        let sum = real::log2(f64::max(sum, 1.0));
+        let two = real::log2(f64::max(squares, 1.0)) / 2.0;
         Self { log2_sum: sum, log2_root_sum_squares: two, log2_canonical: sum }
     }
 
@@ -92,7 +103,7 @@ impl WeightNorms {
     /// Adds a weight to a stage.
     pub(crate) fn add(&mut self, stage: usize, weight: &PlainPoly) {
         let Some(stage) = self.stages.get_mut(stage) else { return };
-        let coeff = |&c: &u128| self.t.centered(c) as f64;
+        let coeff = |&c: &u128| self.t.centered_f64(c);
         let (low, high) = weight.coeffs().split_at(weight.coeffs().len() / 2);
         let pairs = low.iter().zip(high);
         let mut values: Vec<_> = pairs.map(|(a, b)| Complex::new(coeff(a), coeff(b))).collect();

@@ -311,7 +311,7 @@ impl Ops for Evaluator {
     }
     fn mul_plain_many(&self, xs: &[&Form], values: &PlainPoly, scale: Unit) -> Result<Vec<Form>> {
         let ring = (values.modulus(), values.log_n());
-        let norms = PlainNorms::of(ring.0, values.scaled(scale.value()).coeffs());
+        let norms = PlainNorms::of_multiple(values, scale.value());
         let product = |a: &&Form| {
             let form = self.rules().product_plain(**a, ring, norms)?;
             self.rules().check_factor("multiply by a plaintext", form, scale)?;
