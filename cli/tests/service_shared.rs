@@ -148,6 +148,18 @@ impl Servers {
         ])
     }
 
+    /// Receipts and addresses of one server are to hold at all of them.
+    fn expect_no_other_key(&self) {
+        let folder = tempfile::tempdir().unwrap();
+        let (objects, database) = (&self.store.url, &self.database);
+        let line = format!(
+            "serve --folder store --listen 127.0.0.1:0 --objects {objects} --database {database}"
+        );
+        let Run { status, stderr, .. } = sudare_at(folder.path(), &line);
+        assert_eq!(status, Some(2), "{stderr}");
+        assert!(stderr.contains("--replace-key"), "{stderr}");
+    }
+
     fn check_log(&self, service: &Service) {
         let folder = service.folder.display();
         sudare_at(
@@ -230,6 +242,7 @@ fn jobs_of_other_servers_are_cancelled() {
     let place = begun.header("location").unwrap();
     assert_eq!(first.offset(place, &token), Some(0));
     assert_eq!(second.offset(place, &token), None);
+    servers.expect_no_other_key();
 }
 
 /// A server that stood still for longer than its leases last finds its job taken, and ends what it does.

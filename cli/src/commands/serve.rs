@@ -48,6 +48,9 @@ pub struct Args {
     /// File of the key that signs receipts, made if there is none; server.key in the folder if left out
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
+    /// Have this key replace the one by which servers with the same database have signed
+    #[arg(long)]
+    replace_key: bool,
     /// Address and port; port 0 for any that is free
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8470")]
     listen: SocketAddr,
@@ -310,6 +313,7 @@ fn serve(args: &Args, output: Output) -> Result<()> {
     let collector = args.telemetry.collector()?;
     let config = Config {
         key: key_path(&folder, args.key.as_deref())?,
+        replaces_key: args.replace_key,
         folder,
         database: args.database.database.clone(),
         objects: args.objects.clone(),

@@ -103,6 +103,8 @@ pub struct Config {
     pub objects: Option<String>,
     /// File of the key that it signs with, made if it does not exist.
     pub key: PathBuf,
+    /// Whether it is to be the key of all servers that share the records, in the place of another.
+    pub replaces_key: bool,
     /// Where it is reached.
     pub place: Place,
     /// Certificates, if it speaks TLS by itself.
@@ -146,6 +148,9 @@ pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
     tracing::info!(server_key = %key.public(), name = store.name(), "signs receipts");
     let app = Server::new(config.limits.clone(), config.program.clone(), records, store, key);
     let (program, server_key) = (env!("CARGO_PKG_VERSION"), app.key.public().to_string());
+    if app.records.are_shared() {
+        app.records.agree_on_key(&server_key, config.replaces_key)?;
+    }
     app.records.note(&Event::ServerStarted { program, server_key: &server_key })?;
     app.records.settle_log()?;
     app.recover()?;

@@ -21,6 +21,7 @@ macro_rules! stored_by_name {
 mod audit;
 mod database;
 mod jobs;
+mod keys;
 mod leases;
 mod objects;
 mod postgres;
@@ -46,7 +47,7 @@ use std::{
 use sudare_roles::error::{Error, Result};
 
 /// What makes the tables of each version of those of the one before.
-const STEPS: [&str; 7] = [TABLES, RECEIPTS, AUDIT, USAGE, WORKERS, FURTHEST, SERVERS];
+const STEPS: [&str; 8] = [TABLES, RECEIPTS, AUDIT, USAGE, WORKERS, FURTHEST, SERVERS, SERVER_KEY];
 /// Of the last.
 const VERSION: i64 = STEPS.len() as i64;
 
@@ -137,6 +138,9 @@ ALTER TABLE jobs ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE uploads ADD COLUMN server TEXT;
 CREATE INDEX jobs_by_number ON jobs (number);
 ";
+
+/// The public key by which all servers sign that share the records: one row, once there is one.
+const SERVER_KEY: &str = "CREATE TABLE server_key (public TEXT NOT NULL) STRICT;";
 
 /// Where a database of PostgreSQL is, with the password that it takes: never shown.
 #[derive(Clone, PartialEq, Eq)]
@@ -382,9 +386,10 @@ mod tests {
         let path = folder.path().join("records");
         drop(Records::open(&path).unwrap());
         drop(Records::open(&path).unwrap());
-        Connection::open(&path).unwrap().pragma_update(None, "user_version", 8).unwrap();
+        let next = VERSION + 1;
+        Connection::open(&path).unwrap().pragma_update(None, "user_version", next).unwrap();
         let refused = Records::open(&path).map(|_| ()).unwrap_err();
-        assert!(refused.to_string().contains("version 8"), "{refused}");
+        assert!(refused.to_string().contains(&format!("version {next}")), "{refused}");
         std::fs::write(folder.path().join("other"), [7; 5000]).unwrap();
         assert!(Records::open(&folder.path().join("other")).is_err());
     }

@@ -1,0 +1,54 @@
+//! The key by which servers sign that share the records.
+
+use super::{
+    Records,
+    database::{Row, values},
+};
+use sudare_roles::error::{Error, Result};
+
+impl Records {
+    /// Keeps the public key of a server, in hexadecimal, as that of all servers with these records; it
+    /// takes the place of another if `replaces` says so.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if servers with these records sign by another key; [`Error::Io`].
+    pub fn agree_on_key(&self, public: &str, replaces: bool) -> Result<()> {
+        let kept = self.write(|db| {
+            let kept: Option<String> = db.find("SELECT public FROM server_key", &[], Row::first)?;
+            if kept.is_none() || replaces {
+                db.execute("DELETE FROM server_key", &[])?;
+                db.execute("INSERT INTO server_key VALUES (?1)", &values![public])?;
+            }
+            Ok(kept)
+        })?;
+        match kept.filter(|kept| kept != public && !replaces) {
+            None => Ok(()),
+            Some(kept) => Err(Error::Usage(format!(
+                "servers with the records in {} sign by the key {kept}, this one by {public}: give all of \
+                 them one file with --key, or change the key of all with --replace-key",
+                self.place.display()
+            ))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::places;
+
+    #[test]
+    fn servers_with_the_same_records_have_one_key() {
+        for place in places() {
+            let agree = |public: &str, replaces| {
+                place.open().agree_on_key(public, replaces).map_err(|error| error.to_string())
+            };
+            assert_eq!(agree("aa", false), Ok(()));
+            assert_eq!(agree("aa", false), Ok(()));
+            let refused = agree("bb", false).unwrap_err();
+            assert!(refused.contains("sign by the key aa, this one by bb"), "{refused}");
+            assert_eq!(agree("bb", true), Ok(()));
+            assert_eq!(agree("bb", false), Ok(()));
+            assert!(agree("aa", false).is_err());
+        }
+    }
+}
