@@ -116,17 +116,21 @@ on("file", "change", async () => {
   choices("target", columns);
   choices("by", columns.filter(({ text }) => !text));
   byId("missing").value = columns.some((column) => column.missing > 0) ? "mean" : "refuse";
+  // Browsers may remember what was chosen before the page was loaded again.
+  fitForm();
   byId("choice").hidden = false;
   say("Choose what to compute.");
 });
 
 /** Shows what the job takes, and no more. */
-byId("job").addEventListener("change", () => {
+function fitForm() {
   for (const { value } of byId("job").options) {
     const fields = byId(`of-${value}`);
     if (fields !== null) fields.hidden = fields.disabled = value !== byId("job").value;
   }
-});
+}
+
+byId("job").addEventListener("change", fitForm);
 
 /** What each kind of job takes of the form. */
 const taking = {
@@ -183,7 +187,7 @@ function showPlan() {
     ring: `2^${log_n}`,
     [`${keys} keys`]: bytes(key_bytes),
     table: `at most ${bytes(table_bytes)}`,
-    job: `about ${duration(seconds)} on one core`,
+    time: `about ${duration(seconds)} on one core`,
   };
   byId("sizes").replaceChildren(...Object.entries(sizes).map(([name, value]) => {
     const tile = element("div");
