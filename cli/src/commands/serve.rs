@@ -49,7 +49,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Have this key replace the one by which servers with the same database have signed
-    #[arg(long)]
+    #[arg(long, requires = "database")]
     replace_key: bool,
     /// Address and port; port 0 for any that is free
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8470")]
