@@ -218,3 +218,37 @@ where
     let done = tokio::task::spawn_blocking(move || span.in_scope(|| work(&app))).await;
     done.unwrap_or_else(|error| Err(internal(error).into()))
 }
+
+/// Servers for tests, which compute nothing.
+#[cfg(test)]
+pub mod testing {
+    use super::*;
+    use std::path::Path;
+
+    /// One with its records and its store in a folder.
+    pub fn server(folder: &Path, running_jobs: usize) -> App {
+        with_store(folder, running_jobs, Store::open(&folder.join("store"), None).unwrap())
+    }
+
+    /// One with another store.
+    pub fn with_store(folder: &Path, running_jobs: usize, store: Store) -> App {
+        let limits = Limits {
+            memory_bytes: 100,
+            running_jobs,
+            tenant_bytes: 1,
+            copies_bytes: 1,
+            tenant_jobs: 100,
+            tenant_requests: 100,
+            tenant_cpu: CpuLimits::default(),
+            upload_seconds: 1,
+            lease_seconds: 30,
+            grace: Duration::from_secs(1),
+            insecure_allowed: false,
+            threads: 1,
+            origins: Vec::new(),
+        };
+        let program = Program { file: "none".into(), args: Vec::new() };
+        let records = Records::open(&folder.join("records")).unwrap();
+        Server::new(limits, program, records, store, SigningKey::random().unwrap())
+    }
+}

@@ -430,38 +430,12 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
 mod tests {
     use super::*;
     use crate::{
-        app::Limits,
+        app::testing::{server, with_store},
         bucket::Bucket,
-        child::Program,
         job::Kind,
-        records::{Added, CpuLimits, NewJob, Records},
+        records::{Added, CpuLimits, NewJob},
     };
-    use sudare_roles::{checkpoint::StateFile, receipt::SigningKey};
-
-    fn server(folder: &std::path::Path, running_jobs: usize) -> App {
-        with_store(folder, running_jobs, Store::open(&folder.join("store"), None).unwrap())
-    }
-
-    fn with_store(folder: &std::path::Path, running_jobs: usize, store: Store) -> App {
-        let limits = Limits {
-            memory_bytes: 100,
-            running_jobs,
-            tenant_bytes: 1,
-            copies_bytes: 1,
-            tenant_jobs: 100,
-            tenant_requests: 100,
-            tenant_cpu: CpuLimits::default(),
-            upload_seconds: 1,
-            lease_seconds: 30,
-            grace: Duration::from_secs(1),
-            insecure_allowed: false,
-            threads: 1,
-            origins: Vec::new(),
-        };
-        let program = Program { file: "none".into(), args: Vec::new() };
-        let records = Records::open(&folder.join("records")).unwrap();
-        Server::new(limits, program, records, store, SigningKey::random().unwrap())
-    }
+    use sudare_roles::checkpoint::StateFile;
 
     /// A server that shares its objects and states with others.
     fn sharing(folder: &std::path::Path) -> App {

@@ -13,7 +13,7 @@ use axum::{body::Bytes, http::StatusCode};
 use std::{
     fs::{File, OpenOptions},
     io::{self, Read, Seek, SeekFrom, Write},
-    path::Path,
+    path::{Path, PathBuf},
 };
 use sudare_roles::error::Error;
 use tokio::sync::mpsc;
@@ -35,9 +35,9 @@ pub fn receive(
     let file = file.map_err(failed)?;
     // What was not said to be there may be torn.
     file.set_len(upload.received).map_err(failed)?;
-    let hasher = progress.hasher(&app.store, &upload.id, upload.received).map_err(failed)?;
+    let hasher = progress.hasher(&file, upload.received).map_err(failed)?;
     let start = start_of(&file, upload.received).map_err(failed)?;
-    let mut taking = Taking { upload, file, hasher, received: upload.received, start };
+    let mut taking = Taking { upload, path, file, hasher, received: upload.received, start };
     let taken = taking.take(app, progress, chunks);
     if let Err(problem) = taken {
         if problem.status.is_client_error() && problem.kind != TOO_LONG {
@@ -50,13 +50,27 @@ pub fn receive(
     taking.settle(app, progress)?;
     let received = taking.received;
     if received == upload.bytes {
-        let finished = taking.finish(app, progress);
-        if finished.as_ref().is_err_and(|problem| !problem.status.is_server_error()) {
-            discard(app, upload, false)?;
-        }
-        finished?;
+        taking.finish_or_discard(app, progress)?;
     }
     Ok(received)
+}
+
+/// Makes an object of an upload of which all is here, where the server was killed before it did, or failed to.
+///
+/// # Errors
+/// As [`receive`].
+pub fn finish(app: &Server, upload: &Upload, progress: &mut Progress) -> Answer<()> {
+    let path = app.store.upload(&upload.id);
+    // Or it has the place of an object, of which nothing is known yet.
+    let path = match path.exists() {
+        true => path,
+        false => app.store.bring_object(&upload.tenant, &upload.digest)?,
+    };
+    let file = File::open(&path).map_err(failed)?;
+    let hasher = progress.hasher(&file, upload.bytes).map_err(failed)?;
+    let start = start_of(&file, upload.bytes).map_err(failed)?;
+    let taking = Taking { upload, path, file, hasher, received: upload.bytes, start };
+    taking.finish_or_discard(app, progress)
 }
 
 /// What a secret key is refused with.
@@ -94,6 +108,7 @@ fn discard(app: &Server, upload: &Upload, secret: bool) -> Answer<()> {
 
 struct Taking<'a> {
     upload: &'a Upload,
+    path: PathBuf,
     file: File,
     hasher: blake3::Hasher,
     received: u64,
@@ -171,8 +186,18 @@ impl Taking<'_> {
         Ok(())
     }
 
-    /// Makes an object of an upload that is whole.
-    fn finish(self, app: &Server, progress: &mut Progress) -> Answer<()> {
+    /// Makes an object of an upload that is whole; one that cannot be an object is forgotten.
+    fn finish_or_discard(self, app: &Server, progress: &mut Progress) -> Answer<()> {
+        let upload = self.upload;
+        let finished = self.finish(app, progress);
+        if finished.as_ref().is_err_and(|problem| !problem.status.is_server_error()) {
+            discard(app, upload, false)?;
+        }
+        finished
+    }
+
+    fn finish(mut self, app: &Server, progress: &mut Progress) -> Answer<()> {
+        self.look(app, progress)?;
         let Upload { id, tenant, collection, digest, bytes, .. } = self.upload;
         let found = self.hasher.finalize().to_string();
         if found != *digest {
@@ -193,9 +218,8 @@ impl Taking<'_> {
                 return Err(Problem::unusable("Malformed", detail));
             }
         };
-        let file = app.store.upload(id);
-        app.store.share_object(&file, tenant, digest)?;
-        app.store.adopt(&file, tenant, digest)?;
+        app.store.share_object(&self.path, tenant, digest)?;
+        app.store.adopt(&self.path, tenant, digest)?;
         let object = Object {
             tenant: tenant.clone(),
             digest: digest.clone(),
@@ -208,5 +232,70 @@ impl Taking<'_> {
         app.uploads.forget(id);
         tracing::info!(tenant, digest, bytes, collection = collection.name(), "received");
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::testing::server;
+    use std::fs;
+
+    const MODEL: &[u8] = br#"{"kind":"logistic regression","weights":[1.0,2.0],"columns":["a"],
+        "target":"y","divisors":[1.0],"iterations":1,"rows":2}"#;
+
+    /// An upload of a model, of which all is here and known to be, and nothing else.
+    fn whole(app: &Server, content: &[u8]) -> Upload {
+        let digest = blake3::hash(MODEL).to_string();
+        let (id, bytes, tenant, server) = ("u", MODEL.len() as u64, "clinic", "one");
+        let upload = Upload {
+            id: id.into(),
+            tenant: tenant.into(),
+            server: server.into(),
+            collection: Collection::Models,
+            digest,
+            bytes,
+            received: bytes,
+            complete: false,
+            touched: now(),
+        };
+        assert!(app.records.begin_upload(&upload, 1 << 20).unwrap());
+        fs::write(app.store.upload(id), content).unwrap();
+        upload
+    }
+
+    fn is_known(app: &Server, upload: &Upload) -> bool {
+        let found = app.records.object(&upload.tenant, &upload.digest).unwrap();
+        let again = app.records.upload(&upload.tenant, &upload.id).unwrap();
+        assert_eq!(again.is_some_and(|upload| upload.complete), found.is_some());
+        found.is_some()
+    }
+
+    #[test]
+    fn what_was_whole_before_a_kill_becomes_an_object() {
+        for has_its_place in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let app = server(folder.path(), 0);
+            let upload = whole(&app, MODEL);
+            let path = app.store.upload(&upload.id);
+            if has_its_place {
+                app.store.adopt(&path, &upload.tenant, &upload.digest).unwrap();
+            }
+            assert!(!is_known(&app, &upload));
+            finish(&app, &upload, &mut Progress::default()).unwrap();
+            assert!(is_known(&app, &upload) && !path.exists());
+            let object = app.store.bring_object(&upload.tenant, &upload.digest).unwrap();
+            assert_eq!(fs::read(object).unwrap(), MODEL);
+        }
+    }
+
+    #[test]
+    fn what_was_whole_and_is_none_of_that_digest_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let app = server(folder.path(), 0);
+        let upload = whole(&app, &MODEL.to_ascii_uppercase());
+        let problem = finish(&app, &upload, &mut Progress::default()).unwrap_err();
+        assert_eq!(problem.kind, "DigestMismatch");
+        assert!(!is_known(&app, &upload) && !app.store.upload(&upload.id).exists());
     }
 }

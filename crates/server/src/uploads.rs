@@ -1,6 +1,5 @@
 //! Who writes to which upload, and the digests of what is there.
 
-use crate::store::Store;
 use std::{
     collections::HashMap,
     fs::File,
@@ -25,8 +24,17 @@ pub struct Uploads(Mutex<HashMap<String, Arc<tokio::sync::Mutex<Progress>>>>);
 impl Uploads {
     /// The right to write to an upload; none while somebody else has it.
     pub fn take(&self, id: &str) -> Option<OwnedMutexGuard<Progress>> {
+        self.of(id).try_lock_owned().ok()
+    }
+
+    /// The same right, once nobody else has it.
+    pub async fn wait(&self, id: &str) -> OwnedMutexGuard<Progress> {
+        self.of(id).lock_owned().await
+    }
+
+    fn of(&self, id: &str) -> Arc<tokio::sync::Mutex<Progress>> {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(all.entry(id.into()).or_default()).try_lock_owned().ok()
+        Arc::clone(all.entry(id.into()).or_default())
     }
 
     /// Forgets an upload.
@@ -37,17 +45,14 @@ impl Uploads {
 
 impl Progress {
     /// The digest of the first `received` bytes of an upload, as far as it is known, else from its
-    /// file.
-    pub fn hasher(&mut self, store: &Store, id: &str, received: u64) -> io::Result<blake3::Hasher> {
+    /// file, which is read from the start.
+    pub fn hasher(&mut self, mut file: &File, received: u64) -> io::Result<blake3::Hasher> {
         match self.hashed.take() {
             Some((hasher, bytes)) if bytes == received => Ok(hasher),
             _ => {
                 let mut hasher = blake3::Hasher::new();
-                if received > 0 {
-                    let mut file = File::open(store.upload(id))?;
-                    file.rewind()?;
-                    io::copy(&mut file.take(received), &mut hasher)?;
-                }
+                file.rewind()?;
+                io::copy(&mut file.take(received), &mut hasher)?;
                 Ok(hasher)
             }
         }

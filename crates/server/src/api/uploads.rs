@@ -7,7 +7,7 @@ use crate::{
     app::{App, Server, aside},
     clock::{http_date, now},
     problem::{Answer, Problem, internal},
-    receive::receive,
+    receive::{finish, receive},
     records::{Collection, Upload},
     token::random_id,
     uploads::Progress,
@@ -94,7 +94,8 @@ pub async fn begin(app: App, tenant: String, to: Collection, headers: HeaderMap)
     let begun = async {
         expect_version(&headers)?;
         let (bytes, digest) = (number(&headers, &LENGTH)?, digest_of(&headers)?);
-        aside(&app, move |app| find_or_begin(app, tenant, to, bytes, digest)).await
+        let upload = aside(&app, move |app| find_or_begin(app, tenant, to, bytes, digest)).await?;
+        finished(&app, upload).await
     };
     match begun.await {
         Ok(upload) => {
@@ -169,6 +170,24 @@ async fn find(app: &App, tenant: String, id: String) -> Answer<Upload> {
     found.await?.ok_or_else(Problem::not_found)
 }
 
+/// An upload as it may be told of: what is here with all its bytes is an object by then.
+async fn finished(app: &App, upload: Upload) -> Answer<Upload> {
+    if upload.complete || upload.received < upload.bytes {
+        return Ok(upload);
+    }
+    // Who sent the last bytes may be about to finish it, or was killed before.
+    let mut progress = app.uploads.wait(&upload.id).await;
+    let upload = find(app, upload.tenant, upload.id).await?;
+    if upload.complete {
+        return Ok(upload);
+    }
+    aside(app, move |app| {
+        finish(app, &upload, &mut progress)?;
+        Ok(Upload { complete: true, ..upload })
+    })
+    .await
+}
+
 /// When an upload is forgotten if nothing comes of it.
 fn expiry(app: &App, upload: &Upload) -> String {
     http_date(upload.touched.saturating_add(app.limits.upload_seconds))
@@ -200,7 +219,7 @@ pub async fn offset(
 ) -> Response {
     let found = async {
         expect_version(&headers)?;
-        find(&app, tenant, id).await
+        finished(&app, find(&app, tenant, id).await?).await
     };
     found.await.map_or_else(refused, |upload| progress_of(&app, &upload))
 }
@@ -268,7 +287,7 @@ async fn ready_for(
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "ContentType", detail));
     }
     let offset = number(headers, &OFFSET)?;
-    let known = find(app, tenant.clone(), id.clone()).await?;
+    let known = finished(app, find(app, tenant.clone(), id.clone()).await?).await?;
     let progress = app.uploads.take(&known.id).ok_or_else(in_use)?;
     // Another one may have written before this one had the right to.
     let upload = find(app, tenant, id).await?;
