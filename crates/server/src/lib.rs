@@ -181,6 +181,7 @@ fn runtime(folder: &Path) -> Result<tokio::runtime::Runtime> {
 }
 
 async fn run(app: &App, config: &Config, listening: impl FnOnce(&str)) -> Result<()> {
+    net::make_room();
     let listener = Listener::bind(&config.place).await?;
     let tls = config.tls.as_ref().map(Tls::open).transpose()?.map(Arc::new);
     let place = listener.place(if tls.is_some() { "https" } else { "http" });

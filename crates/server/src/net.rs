@@ -23,6 +23,9 @@ const HEADERS: Duration = Duration::from_secs(20);
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 /// Connections at a time; more wait.
 const MOST_CONNECTIONS: usize = 4096;
+/// Files that are open beside connections: records, uploads and pipes.
+#[cfg(unix)]
+const FILES_BESIDE: u64 = 1024;
 /// After a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -82,6 +85,22 @@ impl Listener {
                     path.and_then(|at| at.as_pathname().map(|path| path.display().to_string()));
                 format!("unix:{}", path.unwrap_or_default())
             }
+        }
+    }
+}
+
+/// Has the system let this process have that many connections, as far as it may: without being asked most
+/// systems let it have fewer than it may.
+pub fn make_room() {
+    #[cfg(unix)]
+    {
+        use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        let wanted = FILES_BESIDE.saturating_add(MOST_CONNECTIONS as u64);
+        let wanted = maximum.map_or(wanted, |maximum| wanted.min(maximum));
+        if current.is_some_and(|current| current < wanted) {
+            // Else there is room for fewer, and the others wait.
+            let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
         }
     }
 }

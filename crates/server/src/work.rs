@@ -29,6 +29,9 @@ use sudare_roles::{
 const BETWEEN_REPORTS: Duration = Duration::from_millis(250);
 /// Between two reports of the time of processors that was used.
 const BETWEEN_CPU_REPORTS: Duration = Duration::from_secs(5);
+/// How much jobs give way to others.
+#[cfg(unix)]
+const NICENESS: i32 = 10;
 /// How long a folder of states may be in use by a process that is dying.
 const DYING: Duration = Duration::from_secs(10);
 /// Memory of a process beside what is predicted, a quarter of which may come on top: what its program has
@@ -48,8 +51,10 @@ const MOST_TASK_BYTES: u64 = 1 << 20;
 /// ends it at once, since nobody waits for it any more. Returns the exit status.
 #[must_use]
 pub fn work() -> u8 {
-    // When memory is short, this process goes and not the server.
+    // When memory is short, this process goes and not the server, and when processors are, it waits.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
+    #[cfg(unix)]
+    let _ = rustix::process::nice(NICENESS);
     let task = match read_task() {
         Ok(task) => task,
         Err(error) => return ended(Err(error)),
