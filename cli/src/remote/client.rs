@@ -1,6 +1,6 @@
 //! Requests, and jobs.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
     io::{BufRead, BufReader},
     path::Path,
@@ -9,7 +9,7 @@ use std::{
 };
 use sudare_roles::{
     error::{Error, Result},
-    files, receipt,
+    files,
 };
 use ureq::{
     Agent, Body,
@@ -195,6 +195,39 @@ impl Client {
         }
     }
 
+    /// The status and the body of an answer, once it came whole and is none of a failure that passes.
+    fn whole(
+        &self,
+        mut request: impl FnMut() -> core::result::Result<Response<Body>, ureq::Error>,
+    ) -> Result<(StatusCode, Vec<u8>)> {
+        let mut patience = Patience::new();
+        loop {
+            let answer = self.until_answered(&mut request)?;
+            let status = answer.status();
+            match body_of(answer) {
+                Ok(body) => return Ok((status, body)),
+                Err(error @ ureq::Error::BodyExceedsLimit(_)) => return Err(no_answer(&error)),
+                Err(error) => patience.wait(self.unreachable(error))?,
+            }
+        }
+    }
+
+    /// What is answered in JSON.
+    fn json<T: DeserializeOwned>(
+        &self,
+        request: impl FnMut() -> core::result::Result<Response<Body>, ureq::Error>,
+    ) -> Result<T> {
+        match self.whole(request)? {
+            (status, body) if status.is_success() => parsed(&body),
+            (status, body) => Err(refusal_of(status, &body)),
+        }
+    }
+
+    fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
+        let url = self.url(path);
+        self.json(|| self.agent.get(&url).header("authorization", &self.authorization).call())
+    }
+
     /// The answer to one request; that of a failure that passes is as none.
     pub(super) fn once(
         &self,
@@ -233,12 +266,11 @@ impl Client {
         let mut attempt = 0u32;
         loop {
             let url = self.url("/v1/jobs");
-            let answer = self.until_answered(|| {
+            let job: Job = self.json(|| {
                 let post = self.agent.post(&url).header("authorization", &self.authorization);
                 let post = post.header("idempotency-key", format!("{name}-{attempt}"));
                 post.header("content-type", "application/json").send(&body[..])
             })?;
-            let job: Job = json(expect_success(answer)?)?;
             let is_of_use = match &job.result {
                 Some(result) => {
                     matches!(self.look_for(&format!("/v1/results/{result}"))?, Seen::There)
@@ -254,33 +286,35 @@ impl Client {
 
     /// A job.
     pub fn job(&self, id: &str) -> Result<Job> {
-        json(expect_success(self.get(&format!("/v1/jobs/{}", checked(id)?))?)?)
+        self.get_json(&format!("/v1/jobs/{}", checked(id)?))
     }
 
     /// The receipt of a job that is done, unless the service has none.
     pub fn receipt(&self, id: &str) -> Result<Option<String>> {
-        let answer = self.get(&format!("/v1/jobs/{}/receipt", checked(id)?))?;
-        if answer.status() == StatusCode::NOT_FOUND {
-            return Ok(None);
+        let url = self.url(&format!("/v1/jobs/{}/receipt", checked(id)?));
+        let request = || self.agent.get(&url).header("authorization", &self.authorization).call();
+        match self.whole(request)? {
+            (StatusCode::NOT_FOUND, _) => Ok(None),
+            (status, body) if status.is_success() => {
+                String::from_utf8(body).map(Some).map_err(|error| no_answer(&error))
+            }
+            (status, body) => Err(refusal_of(status, &body)),
         }
-        let body = expect_success(answer)?.into_body();
-        let text = body.into_with_config().limit(receipt::MOST_BYTES).read_to_string();
-        text.map(Some).map_err(|error| self.unreachable(error))
     }
 
     /// The jobs of this client's tenant, the newest first.
     pub fn jobs(&self) -> Result<Vec<Job>> {
-        json(expect_success(self.get("/v1/jobs")?)?)
+        self.get_json("/v1/jobs")
     }
 
     /// What the tenant has taken, and what it may take.
     pub fn usage(&self) -> Result<serde_json::Value> {
-        json(expect_success(self.get("/v1/usage")?)?)
+        self.get_json("/v1/usage")
     }
 
     /// What the tenant has in a collection.
     pub fn list(&self, collection: &str) -> Result<Vec<serde_json::Value>> {
-        json(expect_success(self.get(&format!("/v1/{collection}"))?)?)
+        self.get_json(&format!("/v1/{collection}"))
     }
 
     /// Removes an object, or cancels a job.
@@ -359,8 +393,11 @@ pub(super) fn is_passing(answer: &Response<Body>) -> bool {
 /// What a service refused, in its words.
 pub(super) fn refusal(answer: Response<Body>) -> Error {
     let status = answer.status();
-    let failure = json::<Failure>(answer);
-    let Failure { kind, detail } = failure.unwrap_or_else(|_| Failure {
+    refusal_of(status, &body_of(answer).unwrap_or_default())
+}
+
+fn refusal_of(status: StatusCode, body: &[u8]) -> Error {
+    let Failure { kind, detail } = parsed(body).unwrap_or_else(|_| Failure {
         kind: "Http".into(),
         detail: format!("it answered {status} without saying why: is this a service of sudare?"),
     });
@@ -371,11 +408,21 @@ pub(super) fn expect_success(answer: Response<Body>) -> Result<Response<Body>> {
     if answer.status().is_success() { Ok(answer) } else { Err(refusal(answer)) }
 }
 
-pub(super) fn json<T: serde::de::DeserializeOwned>(answer: Response<Body>) -> Result<T> {
-    let body = answer.into_body().into_with_config().limit(MOST_JSON_BYTES).read_to_vec();
-    let refused = |detail: String| Error::Refused { kind: "Http".into(), detail };
-    let body = body.map_err(|error| refused(error.to_string()))?;
-    serde_json::from_slice(&body).map_err(|error| refused(format!("its answer is {error}")))
+/// What one answer says in JSON.
+pub(super) fn json<T: DeserializeOwned>(answer: Response<Body>) -> Result<T> {
+    parsed(&body_of(answer).map_err(|error| no_answer(&error))?)
+}
+
+fn body_of(answer: Response<Body>) -> core::result::Result<Vec<u8>, ureq::Error> {
+    answer.into_body().into_with_config().limit(MOST_JSON_BYTES).read_to_vec()
+}
+
+fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
+    serde_json::from_slice(body).map_err(|error| no_answer(&error))
+}
+
+fn no_answer(error: &dyn core::fmt::Display) -> Error {
+    Error::Refused { kind: "Http".into(), detail: format!("its answer is {error}") }
 }
 
 /// A name that may stand in a path.
