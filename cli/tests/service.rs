@@ -8,7 +8,7 @@ mod service;
 
 use common::{LBW, Run, sudare_at};
 use serde_json::{Value, json};
-use service::{Service, children, signal};
+use service::{Random, Service, children, in_full, signal};
 use std::{
     fs,
     path::Path,
@@ -191,6 +191,8 @@ fn uploads_are_resumed_and_misuse_is_refused() {
     assert_eq!(found.json()["about"]["kind"], "stats");
     assert_eq!(fs::read(service.folder.join("objects/clinic").join(&digest)).unwrap(), file);
     assert_eq!(service.append(&place, &token, file.len(), b"x", 1).problem(409), "UploadComplete");
+    // Some clients end by a part that is empty.
+    assert_eq!(service.append(&place, &token, file.len(), b"", 0).status, 204);
     // It is not sent again, by whatever name.
     let again = service.begin("tables", &token, &digest, file.len());
     assert_eq!(again.header("upload-offset"), Some(&file.len().to_string()[..]));
@@ -216,6 +218,20 @@ fn requests_of_other_forms_are_refused(service: &Service, place: &str, [token, o
     let no_kind = "Tus-Resumable: 1.0.0\r\nUpload-Offset: 0\r\n";
     assert_eq!(service.send(&patch, token, no_kind, 1, b"x").problem(415), "ContentType");
     assert_eq!(service.append(place, token, 7, b"x", 1).problem(409), "UploadOffset");
+    let at_seven = format!("Tus-Resumable: 1.0.0\r\nUpload-Offset: 7\r\n{kind}");
+    // By a client that knows no other methods.
+    let posted = |over: &str| {
+        let headers = format!("{at_seven}X-HTTP-Method-Override: {over}\r\n");
+        service.send(&format!("POST {place}"), token, &headers, 1, b"x")
+    };
+    assert_eq!(posted("PATCH").problem(409), "UploadOffset");
+    assert_eq!(posted("GET").problem(405), "Method");
+    let here = service.send(&format!("HEAD {place}"), token, "Tus-Resumable: 1.0.0\r\n", 0, b"");
+    assert!(here.header("upload-metadata").unwrap().starts_with("digest "));
+    // Names that are no text are those of nothing.
+    for path in ["/v1/keys/%ff", "/v1/jobs/%ff/events", "/v1/work/%ff/1/files/1/1/1"] {
+        assert_eq!(service.get(path, token).problem(404), "NotFound");
+    }
     // Nobody else has it.
     assert_eq!(service.append(place, other, 0, b"x", 1).problem(404), "NotFound");
     assert_eq!(service.offset(place, other), None);
@@ -459,8 +475,7 @@ fn killed_at_random(kills: u32) {
     sudare_at(at, &line).ok();
     let whole = begun.elapsed();
     let expected = fs::read(at.join(format!("whole-{kills}.ct"))).unwrap();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let mut random = now.subsec_nanos() | 1;
+    let mut random = Random::of_now();
     let (mut name, mut done) = (0, 0);
     let mut id = String::new();
     for kill_number in 0..kills {
@@ -469,10 +484,7 @@ fn killed_at_random(kills: u32) {
             id = job.json()["id"].as_str().unwrap().to_owned();
             (name, done) = (name + 1, 0);
         }
-        random ^= random << 13;
-        random ^= random >> 17;
-        random ^= random << 5;
-        thread::sleep(whole.mul_f64(0.7 * f64::from(random) / f64::from(u32::MAX)));
+        thread::sleep(whole.mul_f64(0.7 / 1000.0 * random.below(1000) as f64));
         match (kill_number % 2, children(&service.process).first()) {
             // A process that is killed takes part in no step, so that the job may fail by it.
             (0, Some(&child)) if job(&service, &token, &id)["progress"]["done"] != done => {
@@ -516,7 +528,7 @@ fn killed_trainings_go_on_to_the_same_model() {
 }
 
 #[test]
-#[ignore = "minutes: fifty kills"]
+#[ignore = "long: make test-service"]
 fn trainings_that_are_killed_often_go_on_to_the_same_model() {
-    killed_at_random(50);
+    killed_at_random(in_full(500, 50));
 }

@@ -11,7 +11,7 @@ mod service;
 use common::{Run, sudare_at};
 use computed::{ask, digest, expect_result, origin, upload};
 use serde_json::{Value, json};
-use service::{Answer, Service, children, signal};
+use service::{Answer, Random, Service, children, in_full, signal};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -378,23 +378,19 @@ fn killed_at_random(kills: u32) {
     let id = submit(&service, &token, "train", "first");
     expect_result(&service, &token, &id, "train");
     let whole = begun.elapsed();
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap();
-    let mut random = now.subsec_nanos() | 1;
+    let mut random = Random::of_now();
     let (mut id, mut steps) = (String::new(), 0);
     for kill in 0..kills {
         if id.is_empty() {
             (id, steps) = (submit(&service, &token, "train", &kill.to_string()), 0);
         }
-        random ^= random << 13;
-        random ^= random >> 17;
-        random ^= random << 5;
-        thread::sleep(whole.mul_f64(0.5 * f64::from(random) / f64::from(u32::MAX)));
+        thread::sleep(whole.mul_f64(0.5 / 1000.0 * random.below(1000) as f64));
         let child = workers.iter().find_map(|worker| children(&worker.process).first().copied());
-        match (random % 3, child) {
+        match (random.below(3), child) {
             // A process that is killed takes part in no step, so that the job may fail by it.
             (0, Some(child)) if done(&service, &token, &id) != steps => signal("KILL", child),
             (1, _) => service.kill_and_restart(),
-            _ => workers[random as usize / 3 % 2].kill_and_restart(),
+            _ => workers[random.below(2) as usize].kill_and_restart(),
         }
         let job = service.get(&format!("/v1/jobs/{id}"), &token).json();
         let found = job["progress"]["done"].as_u64().unwrap();
@@ -416,7 +412,7 @@ fn killed_workers_and_servers_lead_to_the_same_models() {
 }
 
 #[test]
-#[ignore = "minutes: fifty kills"]
+#[ignore = "long: make test-service"]
 fn workers_and_servers_that_are_killed_often_lead_to_the_same_models() {
-    killed_at_random(50);
+    killed_at_random(in_full(500, 50));
 }

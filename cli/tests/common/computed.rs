@@ -1,4 +1,5 @@
 //! Jobs of a service whose results the command has computed, too.
+#![allow(dead_code, reason = "each test file uses a part")]
 
 use super::{
     common::{LBW, sudare_at},
@@ -38,12 +39,15 @@ pub fn upload(service: &Service, token: &str, kind: &str) {
     service.remote(origin(), token, &line).ok();
 }
 
+/// What asks for a job.
+pub fn request(kind: &str) -> Value {
+    let (keys, table) = (digest(&format!("{kind}/evaluation.key")), digest(&format!("{kind}.ct")));
+    json!({ "kind": kind, "keys": keys, "tables": [table], "history": kind == "train" })
+}
+
 /// Asks for a job by this name for repetitions; returns its own.
 pub fn ask(service: &Service, token: &str, kind: &str, name: &str) -> String {
-    let (keys, table) = (digest(&format!("{kind}/evaluation.key")), digest(&format!("{kind}.ct")));
-    let request =
-        json!({ "kind": kind, "keys": keys, "tables": [table], "history": kind == "train" });
-    let job = service.submit(token, name, &request);
+    let job = service.submit(token, name, &request(kind));
     assert_eq!(job.status, 202, "{job:?}");
     job.json()["id"].as_str().unwrap().to_owned()
 }

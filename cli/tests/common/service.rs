@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use super::{Run, sudare_at};
+use super::common::{Run, sudare_at};
 use serde_json::Value;
 use std::{
     env, fs,
@@ -12,7 +12,7 @@ use std::{
     process::{Child, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
     thread,
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 use tempfile::TempDir;
 
@@ -23,6 +23,8 @@ pub struct Service {
     pub address: String,
     pub process: Child,
     options: Vec<String>,
+    /// A program that starts it, with the arguments that come before.
+    under: Vec<String>,
     _own: Option<TempDir>,
 }
 
@@ -56,6 +58,12 @@ impl Answer {
 
 impl Service {
     pub fn start(options: &[&str]) -> Self {
+        Self::start_under(&[], options)
+    }
+
+    /// As a command that another one starts, such as `prlimit`, and becomes.
+    pub fn start_under(under: &[&str], options: &[&str]) -> Self {
+        let under: Vec<String> = under.iter().map(|&part| part.into()).collect();
         let own = tempfile::tempdir().unwrap();
         let folder = own.path().join("store");
         let mut options: Vec<String> = options.iter().map(|&option| option.into()).collect();
@@ -67,15 +75,28 @@ impl Service {
             options.extend(["--objects".into(), format!("file://{}", store.display())]);
             options.extend(["--database".into(), new_database(&server)]);
         }
-        let (process, address) = spawn(&folder, &options, "127.0.0.1:0");
-        Self { folder, address, process, options, _own: Some(own) }
+        let (process, address) = spawn(&under, &folder, &options, "127.0.0.1:0");
+        let address = address.unwrap();
+        Self { folder, address, process, options, under, _own: Some(own) }
     }
 
     /// Kills the server at once, and starts it again where it was.
     pub fn kill_and_restart(&mut self) {
-        self.process.kill().unwrap();
+        assert!(self.is_restarted());
+    }
+
+    /// The same, by another program that starts it; whether it gets so far as to serve.
+    pub fn is_restarted_under(&mut self, under: &[&str]) -> bool {
+        self.under = under.iter().map(|&part| part.into()).collect();
+        self.is_restarted()
+    }
+
+    fn is_restarted(&mut self) -> bool {
+        let _ = self.process.kill();
         self.process.wait().unwrap();
-        (self.process, self.address) = spawn(&self.folder, &self.options, &self.address);
+        let (process, address) = spawn(&self.under, &self.folder, &self.options, &self.address);
+        self.process = process;
+        address.is_some()
     }
 
     /// Options that say where it has its records.
@@ -223,6 +244,38 @@ pub fn children(parent: &Child) -> Vec<u32> {
         .collect()
 }
 
+/// How much of a long test is run: all of it by `make test-service-full`.
+pub fn in_full(full: u32, short: u32) -> u32 {
+    if env::var_os("SUDARE_TEST_FULL").is_some() { full } else { short }
+}
+
+/// Numbers without a pattern, by xorshift.
+pub struct Random(u64);
+
+impl Random {
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// Others in each run.
+    pub fn of_now() -> Self {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+        Self::new(now.subsec_nanos().into())
+    }
+
+    pub fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// Below `bound`.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        (self.next() >> 11) % bound
+    }
+}
+
 /// Sends a signal to a process.
 pub fn signal(name: &str, process: u32) {
     Command::new("kill").args([&format!("-{name}"), &process.to_string()]).status().unwrap();
@@ -235,8 +288,16 @@ impl Drop for Service {
     }
 }
 
-fn spawn(folder: &Path, options: &[String], listen: &str) -> (Child, String) {
-    let mut process = Command::new(env!("CARGO_BIN_EXE_sudare"))
+/// A server and where it listens, unless it ends before it does.
+fn spawn(
+    under: &[String],
+    folder: &Path,
+    options: &[String],
+    listen: &str,
+) -> (Child, Option<String>) {
+    let words = [under, &[env!("CARGO_BIN_EXE_sudare").to_owned()]].concat();
+    let mut process = Command::new(&words[0])
+        .args(&words[1..])
         .args(["serve", "--json", "--listen", listen, "--folder"])
         .arg(folder)
         .args(options)
@@ -246,9 +307,10 @@ fn spawn(folder: &Path, options: &[String], listen: &str) -> (Child, String) {
         .unwrap();
     let mut line = String::new();
     BufReader::new(process.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let serving: serde_json::Value = serde_json::from_str(&line).unwrap();
-    let address = serving["listening"].as_str().unwrap().split_once("://").unwrap().1;
-    (process, address.to_owned())
+    let serving = serde_json::from_str::<Value>(&line).ok();
+    let address = serving
+        .and_then(|serving| Some(serving["listening"].as_str()?.split_once("://")?.1.to_owned()));
+    (process, address)
 }
 
 pub fn base64(bytes: &[u8]) -> String {

@@ -38,23 +38,23 @@ pub struct Route {
     pub path: &'static str,
     /// What it does.
     pub summary: &'static str,
-    /// Status and meaning of what it answers when it goes well.
-    pub answer: (u16, &'static str),
+    /// Status and meaning of what it answers when it goes well, each that there may be.
+    pub answers: &'static [(u16, &'static str)],
     /// Whether a token is needed: that of a tenant or, below `/v1/work`, of a worker.
     pub by_token: bool,
     handler: fn() -> MethodRouter<App>,
 }
 
 macro_rules! route {
-    ($method:ident $path:literal, $handler:path, $status:literal, $answer:literal, $summary:literal) => {
-        route!($method $path, $handler, $status, $answer, $summary, true)
+    ($method:ident $path:literal, $handler:path, $($status:literal $answer:literal)|+, $summary:literal) => {
+        route!($method $path, $handler, $($status $answer)|+, $summary, true)
     };
-    ($method:ident $path:literal, $handler:path, $status:literal, $answer:literal, $summary:literal, $by_token:literal) => {
+    ($method:ident $path:literal, $handler:path, $($status:literal $answer:literal)|+, $summary:literal, $by_token:literal) => {
         Route {
             method: stringify!($method),
             path: $path,
             summary: $summary,
-            answer: ($status, $answer),
+            answers: &[$(($status, $answer)),+],
             by_token: $by_token,
             handler: || $method($handler),
         }
@@ -63,28 +63,29 @@ macro_rules! route {
 
 /// All that may be asked for.
 pub const ROUTES: &[Route] = &[
-    route!(get "/healthz", operation::healthy, 200, "it does", "Whether the server answers", false),
-    route!(get "/readyz", operation::ready, 200, "it is", "Whether the server can be used", false),
-    route!(get "/v1/openapi.json", describe, 200, "this", "What the server can be asked for", false),
-    route!(get "/v1/server-key", operation::server_key, 200, "its Ed25519 key", "By which key receipts are signed", false),
-    route!(get "/v1/usage", operation::usage, 200, "bytes, jobs, requests and seconds of processors", "What the tenant has taken, and what it may take"),
-    route!(options "/v1/{collection}", uploads::options, 204, "headers of tus", "How uploads are sent", false),
-    route!(post "/v1/{collection}", objects::create, 201, "where it is sent to, or a job", "Begin an upload by tus 1.0, with its digest as metadata; or, of jobs, a job"),
-    route!(get "/v1/{collection}", objects::list, 200, "all of them", "What the tenant has: keys, tables, models, results or jobs"),
-    route!(get "/v1/{collection}/{name}", objects::show, 200, "it; of a result its bytes, also ranges of them", "One of them, by its digest, or a job by its name"),
-    route!(delete "/v1/{collection}/{name}", objects::remove, 200, "it is gone; a job as it was left", "Remove an object, or cancel a job"),
-    route!(get "/v1/jobs/{name}/events", jobs::events, 200, "server-sent events", "What happens to a job, from Last-Event-ID on"),
-    route!(get "/v1/jobs/{name}/receipt", jobs::receipt, 200, "a signed statement", "What the server says, under its signature, of a job that is done"),
-    route!(options "/v1/uploads/{name}", uploads::options, 204, "headers of tus", "How uploads are sent", false),
-    route!(head "/v1/uploads/{name}", uploads::offset, 200, "Upload-Offset", "How much of an upload is here"),
-    route!(patch "/v1/uploads/{name}", uploads::append, 204, "Upload-Offset", "Send what comes next of an upload"),
-    route!(delete "/v1/uploads/{name}", uploads::give_up, 204, "it is gone", "Give an upload up"),
-    route!(post "/v1/work/claim", work::claim, 200, "a job under a lease; 204 if there is none", "Claim a job, for a worker"),
-    route!(post "/v1/work/{name}/{fence}/renew", work::renew, 200, "seconds until the lease ends", "Renew the lease of a job, with how far it is"),
-    route!(post "/v1/work/{name}/{fence}/leave", work::leave, 204, "it is left", "Leave a job without a result"),
-    route!(put "/v1/work/{name}/{fence}/result/{digest}", work::finish, 204, "the job is done", "Hand the result of a job in"),
-    route!(put "/v1/work/{name}/{fence}/states/{file}/{digest}", work::keep_state, 204, "it is kept", "Leave a state of a training"),
-    route!(get "/v1/work/{name}/{fence}/files/{expires}/{signature}/{file}", work::file, 200, "its bytes, also ranges of them", "Read a file of a job by a signed address", false),
+    route!(get "/healthz", operation::healthy, 200 "it does", "Whether the server answers", false),
+    route!(get "/readyz", operation::ready, 200 "it is", "Whether the server can be used", false),
+    route!(get "/v1/openapi.json", describe, 200 "this", "What the server can be asked for", false),
+    route!(get "/v1/server-key", operation::server_key, 200 "its Ed25519 key", "By which key receipts are signed", false),
+    route!(get "/v1/usage", operation::usage, 200 "bytes, jobs, requests and seconds of processors", "What the tenant has taken, and what it may take"),
+    route!(options "/v1/{collection}", uploads::options, 204 "headers of tus", "How uploads are sent", false),
+    route!(post "/v1/{collection}", objects::create, 201 "where it is sent to" | 202 "a job", "Begin an upload by tus 1.0, with its digest as metadata; or, of jobs, a job"),
+    route!(get "/v1/{collection}", objects::list, 200 "all of them", "What the tenant has: keys, tables, models, results or jobs"),
+    route!(get "/v1/{collection}/{name}", objects::show, 200 "it; of a result its bytes" | 206 "a range of them", "One of them, by its digest, or a job by its name"),
+    route!(delete "/v1/{collection}/{name}", objects::remove, 200 "a job as it was left" | 204 "it is gone", "Remove an object, or cancel a job"),
+    route!(get "/v1/jobs/{name}/events", jobs::events, 200 "server-sent events", "What happens to a job, from Last-Event-ID on"),
+    route!(get "/v1/jobs/{name}/receipt", jobs::receipt, 200 "a signed statement", "What the server says, under its signature, of a job that is done"),
+    route!(options "/v1/uploads/{name}", uploads::options, 204 "headers of tus", "How uploads are sent", false),
+    route!(head "/v1/uploads/{name}", uploads::offset, 200 "Upload-Offset", "How much of an upload is here"),
+    route!(patch "/v1/uploads/{name}", uploads::append, 204 "Upload-Offset", "Send what comes next of an upload"),
+    route!(post "/v1/uploads/{name}", uploads::overridden, 204 "as of that method", "Send what comes next, or give an upload up, as X-HTTP-Method-Override says"),
+    route!(delete "/v1/uploads/{name}", uploads::give_up, 204 "it is gone", "Give an upload up"),
+    route!(post "/v1/work/claim", work::claim, 200 "a job under a lease" | 204 "there is none", "Claim a job, for a worker"),
+    route!(post "/v1/work/{name}/{fence}/renew", work::renew, 200 "seconds until the lease ends", "Renew the lease of a job, with how far it is"),
+    route!(post "/v1/work/{name}/{fence}/leave", work::leave, 204 "it is left", "Leave a job without a result"),
+    route!(put "/v1/work/{name}/{fence}/result/{digest}", work::finish, 204 "the job is done", "Hand the result of a job in"),
+    route!(put "/v1/work/{name}/{fence}/states/{file}/{digest}", work::keep_state, 204 "it is kept", "Leave a state of a training"),
+    route!(get "/v1/work/{name}/{fence}/files/{expires}/{signature}/{file}", work::file, 200 "its bytes" | 206 "a range of them", "Read a file of a job by a signed address", false),
 ];
 
 /// What answers requests.
@@ -132,17 +133,21 @@ pub fn description() -> Value {
             };
             json!({ "name": name, "in": "path", "required": true, "schema": schema })
         };
-        let (status, answer) = route.answer;
         let problem = json!({
             "description": "why not",
             "content": { "application/problem+json": {
                 "schema": { "$ref": "#/components/schemas/Problem" } } },
         });
+        let answers = route.answers.iter();
+        let mut responses: Map<_, _> = answers
+            .map(|(status, answer)| (status.to_string(), json!({ "description": answer })))
+            .collect();
+        responses.insert("default".into(), problem);
         of_path[route.method] = json!({
             "summary": route.summary,
             "parameters": names.map(parameter).collect::<Vec<_>>(),
             "security": if route.by_token { json!([{ "token": [] }]) } else { json!([]) },
-            "responses": { (status.to_string()): { "description": answer }, "default": problem },
+            "responses": responses,
         });
     }
     json!({

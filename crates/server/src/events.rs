@@ -24,7 +24,7 @@ impl Events {
         jobs.entry(id.into()).or_insert_with(|| watch::Sender::new(None)).subscribe()
     }
 
-    /// The jobs that somebody waits for.
+    /// The jobs that somebody waits for; the others are forgotten.
     pub fn followed(&self) -> Vec<String> {
         let mut jobs = self.lock();
         jobs.retain(|_, sender| sender.receiver_count() > 0);

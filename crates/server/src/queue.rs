@@ -93,9 +93,10 @@ pub async fn attend_leases(app: App) {
 impl Server {
     /// Minds what became of leases; returns whether there may be jobs that wait now.
     fn mind_leases(&self, renew: bool) -> Result<bool> {
+        let followed = self.events.followed();
         if self.records.are_shared() {
             self.mind_own_leases(renew)?;
-            let followed = self.records.jobs_named(&self.events.followed())?;
+            let followed = self.records.jobs_named(&followed)?;
             followed.iter().for_each(|job| self.events.tell(job));
         }
         let expired = self.records.expire_leases(now())?;

@@ -9,10 +9,14 @@ use crate::{
     token::{Owner, Token},
 };
 use axum::{
-    extract::{FromRequestParts, Path},
+    extract::{self, FromRequestParts},
     http::{StatusCode, header, request::Parts},
 };
+use serde::de::DeserializeOwned;
 use std::{collections::HashMap, time::Instant};
+
+/// What varies in the path of a request.
+pub struct Path<T>(pub T);
 
 /// The tenant whose token came with a request.
 pub struct Tenant(pub String);
@@ -22,6 +26,16 @@ pub struct Worker(pub String);
 
 /// The job in the path of a request, which the worker has claimed under the number that is there.
 pub struct Claimed(pub Job);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        // Nothing has a name that is no text.
+        let path = extract::Path::from_request_parts(parts, app).await;
+        path.map(|extract::Path(path)| Self(path)).map_err(|_| Problem::not_found())
+    }
+}
 
 impl FromRequestParts<App> for Tenant {
     type Rejection = Problem;
@@ -60,8 +74,7 @@ impl FromRequestParts<App> for Claimed {
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
         let Worker(worker) = Worker::from_request_parts(parts, app).await?;
-        let path = Path::<HashMap<String, String>>::from_request_parts(parts, app).await;
-        let Path(path) = path.map_err(|_| Problem::not_found())?;
+        let Path(path) = Path::<HashMap<String, String>>::from_request_parts(parts, app).await?;
         let fence = path.get("fence").and_then(|text| text.parse::<u64>().ok());
         let (id, fence) = path.get("name").cloned().zip(fence).ok_or_else(Problem::not_found)?;
         let found = aside(app, move |app| {

@@ -1,6 +1,9 @@
 //! Jobs: asked for, looked at, followed and cancelled.
 
-use super::{access::Tenant, body};
+use super::{
+    access::{Path, Tenant},
+    body,
+};
 use crate::{
     app::{App, Server, aside},
     child::Signal,
@@ -14,7 +17,7 @@ use crate::{
 use axum::{
     Json,
     body::Body,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode, header},
     response::{
         IntoResponse,
@@ -263,7 +266,9 @@ pub async fn events(
 ) -> Answer {
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let last = last.and_then(|text| text.parse().ok()).unwrap_or(0);
-    // First, so that nothing that happens meanwhile is missed.
+    // Of what is not there, nothing is kept.
+    find(&app, &tenant, &id).await?;
+    // Before it is read, so that nothing that happens meanwhile is missed.
     let news = app.events.follow(&id);
     let job = find(&app, &tenant, &id).await?;
     let ending = app.ending.subscribe();

@@ -1,6 +1,10 @@
 //! What tenants have: objects by their digests, and jobs by their names.
 
-use super::{access::Tenant, download::download, jobs, uploads};
+use super::{
+    access::{Path, Tenant},
+    download::download,
+    jobs, uploads,
+};
 use crate::{
     app::{App, Server, aside},
     audit::Repeated,
@@ -10,7 +14,7 @@ use crate::{
 use axum::{
     Json,
     body::Body,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, Method, StatusCode},
     response::IntoResponse,
 };

@@ -2,7 +2,10 @@
 //!
 //! An upload declares its digest, by which it is known: who begins it again goes on where it was.
 
-use super::{access::Tenant, body};
+use super::{
+    access::{Path, Tenant},
+    body,
+};
 use crate::{
     app::{App, Server, aside},
     clock::{http_date, now},
@@ -14,7 +17,7 @@ use crate::{
 };
 use axum::{
     body::Body,
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     response::{IntoResponse, Response},
 };
@@ -205,6 +208,7 @@ fn progress_of(app: &App, upload: &Upload) -> Response {
     let headers = [
         (OFFSET, upload.received.to_string()),
         (LENGTH, upload.bytes.to_string()),
+        (METADATA, format!("digest {}", STANDARD.encode(&upload.digest))),
         (EXPIRES, expiry(app, upload)),
     ];
     with_tus(headers.into_response())
@@ -260,6 +264,7 @@ pub async fn append(
     // Whoever answers goes away with the connection; what came by then is kept nevertheless.
     let taking = tokio::spawn(async move {
         let (upload, progress) = ready_for(&app, tenant, id, &headers).await?;
+        let Some(progress) = progress else { return Ok((app, upload)) };
         let received = pass_on(&app, upload.clone(), progress, body).await?;
         Ok((app, Upload { received, touched: now(), ..upload }))
     });
@@ -273,13 +278,32 @@ pub async fn append(
     }
 }
 
-/// The upload that a request may write to now.
+/// What `X-HTTP-Method-Override` names, for clients that know no other methods.
+pub async fn overridden(
+    app: State<App>,
+    tenant: Tenant,
+    id: Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Response {
+    match headers.get("x-http-method-override").map(HeaderValue::as_bytes) {
+        Some(b"PATCH") => append(app, tenant, id, headers, body).await,
+        Some(b"DELETE") => give_up(app, tenant, id, headers).await,
+        _ => {
+            let detail = "send X-HTTP-Method-Override: PATCH or DELETE, or use these methods";
+            refused(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Method", detail))
+        }
+    }
+}
+
+/// The upload that a request may write to now, and the right to; without it if nothing is left to be sent,
+/// and nothing is.
 async fn ready_for(
     app: &App,
     tenant: String,
     id: String,
     headers: &HeaderMap,
-) -> Answer<(Upload, OwnedMutexGuard<Progress>)> {
+) -> Answer<(Upload, Option<OwnedMutexGuard<Progress>>)> {
     expect_version(headers)?;
     let kind = headers.get(header::CONTENT_TYPE);
     if kind.is_none_or(|kind| kind != "application/offset+octet-stream") {
@@ -288,6 +312,10 @@ async fn ready_for(
     }
     let offset = number(headers, &OFFSET)?;
     let known = finished(app, find(app, tenant.clone(), id.clone()).await?).await?;
+    let is_empty = headers.get(header::CONTENT_LENGTH).is_some_and(|length| length == "0");
+    if known.complete && offset == known.bytes && is_empty {
+        return Ok((known, None));
+    }
     let progress = app.uploads.take(&known.id).ok_or_else(in_use)?;
     // Another one may have written before this one had the right to.
     let upload = find(app, tenant, id).await?;
@@ -298,7 +326,7 @@ async fn ready_for(
         let detail = format!("{} bytes are here: go on there, not at {offset}", upload.received);
         return Err(Problem::conflict("UploadOffset", detail));
     }
-    Ok((upload, progress))
+    Ok((upload, Some(progress)))
 }
 
 async fn pass_on(

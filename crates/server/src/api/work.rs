@@ -1,7 +1,7 @@
 //! Jobs on other machines: claimed by workers, under leases that they renew.
 
 use super::{
-    access::{Claimed, Worker, stale},
+    access::{Claimed, Path, Worker, stale},
     body,
     download::download,
 };
@@ -17,7 +17,7 @@ use crate::{
 use axum::{
     Json,
     body::{Body, Bytes},
-    extract::{Path, State},
+    extract::State,
     http::{HeaderMap, StatusCode},
     response::IntoResponse,
 };
@@ -160,7 +160,8 @@ pub async fn file(
                     // Another server had the claim.
                     app.store.bring_states(&held.id)?;
                 }
-                path
+                // A later one may have taken its place.
+                path.exists().then_some(path).ok_or_else(Problem::not_found)?
             }
             None => app.store.bring_object(&held.tenant, &name)?,
         };
