@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-tier portable test-full test-peers test-python lint wheel wheels test-wheels \
   docs bench bench-peers trust trust-full fuzz fuzz-smoke deny coverage mutants miri constant-time wasm \
-  test-service test-stores web test-web
+  test-service test-service-full test-service-peers test-stores web test-web
 
 # Of the programs that are run; `test` takes what `make test` built.
 PROFILE := release
@@ -94,25 +94,55 @@ $(WASMTIME)/bin/python:
 	python3 -m venv --clear $(WASMTIME)
 	$(WASMTIME)/bin/pip install --quiet wasmtime
 
-## make test-full    run every test; half an hour, and 16 GiB of memory
+## make test-full    run every test; hours, and 16 GiB of memory; takes strace
 test-full:
 	cargo test --workspace --locked -- --include-ignored
 	$(SUDARE) selftest
 	$(MAKE) test-python TESTS="-m 'slow or not slow'"
 
-## make test-service every test of the service: killed, cut and misused; with its records in a file, and in
-##                   a database beside a store of objects (postgresql of Debian); minutes
 SERVICE := cargo test --locked --package sudare-cli --test service --test service_accounts --test service_workers
+LOAD := cargo test --locked --package sudare-cli --test service_load --test service_faults -- --ignored --nocapture
+
+## make test-service every test of the service: killed, cut, misused, under load and on disks that fail; with
+##                   its records in a file, and in a database beside a store of objects; a quarter of an hour,
+##                   on a machine that does nothing else; takes PostgreSQL and strace (Debian has both)
 test-service:
 	cargo test --locked --package sudare-server
 	$(SERVICE) -- --include-ignored
+	$(LOAD)
 	scripts/with_postgres.sh $(SERVICE) --test service_shared -- --include-ignored
+
+## make test-service-full  the same, for hours: 500 kills, ten minutes of load, ten thousand damaged files
+test-service-full: export SUDARE_TEST_FULL = 1
+test-service-full: test-service
 
 ## make test-stores  tests of servers that share a database and a store of objects, beside a server of
 ##                   PostgreSQL that it starts (postgresql of Debian)
 test-stores:
 	scripts/with_postgres.sh $(call chosen,sudare-server,sudare_server) -- records
 	scripts/with_postgres.sh $(call chosen,sudare-cli,service_shared) -- --include-ignored
+
+# Where programs of others are that ask the service, and how many requests one of them makes up.
+TEST_PEERS := target/test-peers-service
+REQUESTS := 2000
+
+## make test-service-peers  the service asked by clients of tus and by schemathesis, which others wrote; takes
+##                   Python 3.11, Node.js, npm and PyPI; a minute, or half an hour with REQUESTS=100000
+test-service-peers: $(TEST_PEERS)/python/bin/schemathesis $(TEST_PEERS)/node_modules
+	cargo build --locked --profile $(PROFILE) --package sudare-cli
+	SUDARE=$(abspath target/$(patsubst dev,debug,$(PROFILE))/sudare) MODULES=$(abspath $(TEST_PEERS)) \
+	  $(TEST_PEERS)/python/bin/python -m pytest --quiet cli/tests/peers --requests $(REQUESTS)
+
+$(TEST_PEERS)/python/bin/schemathesis: cli/tests/peers/requirements.txt
+	python3 -m venv --clear $(TEST_PEERS)/python
+	$(TEST_PEERS)/python/bin/pip install --quiet --requirement $<
+	touch $@
+
+$(TEST_PEERS)/node_modules: cli/tests/peers/package-lock.json
+	mkdir -p $(TEST_PEERS)
+	cp cli/tests/peers/package.json $< $(TEST_PEERS)
+	npm ci --prefix $(TEST_PEERS) --no-audit --no-fund
+	touch $@
 
 ## make lint         check format, lints and documentation; warnings are errors
 lint:

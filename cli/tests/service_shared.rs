@@ -289,6 +289,7 @@ fn addresses_are_checked() {
     assert!(refused.contains("the database") && !refused.contains("secret"), "{refused}");
     let refused = serve("--objects file:///tmp --database postgresql://a:secret@[b/c");
     assert!(!refused.contains("secret"), "{refused}");
+    assert!(serve("--replace-key").contains("--database"));
     for objects in ["nowhere", "file:///missing/folder", "ftp://a/b"] {
         let refused = serve(&format!("--objects {objects}"));
         assert!(refused.contains(objects.trim_start_matches("file://")), "{refused}");
