@@ -182,6 +182,7 @@ async fn finished(app: &App, upload: Upload) -> Answer<Upload> {
     let mut progress = app.uploads.wait(&upload.id).await;
     let upload = find(app, upload.tenant, upload.id).await?;
     if upload.complete {
+        app.uploads.forget(&upload.id);
         return Ok(upload);
     }
     aside(app, move |app| {
@@ -320,6 +321,7 @@ async fn ready_for(
     // Another one may have written before this one had the right to.
     let upload = find(app, tenant, id).await?;
     if upload.complete {
+        app.uploads.forget(&upload.id);
         return Err(Problem::conflict("UploadComplete", "all of this upload is here already"));
     }
     if offset != upload.received {
