@@ -45,14 +45,12 @@ fn strace(call: &str, number: u32, how: &str) -> Vec<String> {
 /// Sends keys and a table to a server in which calls fail, and has statistics computed; started again if it
 /// dies, it comes to the result of the command. Whether it died.
 fn travel(call: &str, number: u32, how: &str) -> bool {
-    let under = strace(call, number, how);
-    let under: Vec<&str> = under.iter().map(String::as_str).collect();
     let mut service = Service::start(&[]);
     let token = service.token("clinic");
     // It may end before it serves, too.
-    let mut died = !service.is_restarted_under(&under);
+    let mut died = !service.is_restarted_under(strace(call, number, how));
     if died {
-        assert!(service.is_restarted_under(&[]));
+        assert!(service.is_restarted_under(Vec::new()));
     }
     let out = format!("{call}-{number}.ct");
     let line = format!(
@@ -74,7 +72,7 @@ fn travel(call: &str, number: u32, how: &str) -> bool {
         let status = loop {
             if !died && service.process.try_wait().unwrap().is_some() {
                 died = true;
-                assert!(service.is_restarted_under(&[]));
+                assert!(service.is_restarted_under(Vec::new()));
             }
             if let Some(status) = client.try_wait().unwrap() {
                 break status;
@@ -87,7 +85,7 @@ fn travel(call: &str, number: u32, how: &str) -> bool {
         }
         let said = std::io::read_to_string(client.stderr.take().unwrap()).unwrap();
         assert!(attempt == 0, "{call} {number} {how}: {said}");
-        assert!(service.is_restarted_under(&[]));
+        assert!(service.is_restarted_under(Vec::new()));
     }
     assert_eq!(digest(&out), digest("stats-local.ct"), "{call} {number} {how}");
     // What was taken down of it is whole.

@@ -224,8 +224,7 @@ impl Client {
     }
 
     fn get_json<T: DeserializeOwned>(&self, path: &str) -> Result<T> {
-        let url = self.url(path);
-        self.json(|| self.agent.get(&url).header("authorization", &self.authorization).call())
+        self.json(self.getting(path))
     }
 
     /// The answer to one request; that of a failure that passes is as none.
@@ -241,9 +240,16 @@ impl Client {
     }
 
     pub(super) fn get(&self, path: &str) -> Result<Response<Body>> {
+        self.until_answered(self.getting(path))
+    }
+
+    /// The request for what is at a path, as often as it is made.
+    fn getting(
+        &self,
+        path: &str,
+    ) -> impl FnMut() -> core::result::Result<Response<Body>, ureq::Error> {
         let url = self.url(path);
-        let request = || self.agent.get(&url).header("authorization", &self.authorization).call();
-        self.until_answered(request)
+        move || self.agent.get(&url).header("authorization", &self.authorization).call()
     }
 
     /// Whether the service has something.
@@ -291,9 +297,7 @@ impl Client {
 
     /// The receipt of a job that is done, unless the service has none.
     pub fn receipt(&self, id: &str) -> Result<Option<String>> {
-        let url = self.url(&format!("/v1/jobs/{}/receipt", checked(id)?));
-        let request = || self.agent.get(&url).header("authorization", &self.authorization).call();
-        match self.whole(request)? {
+        match self.whole(self.getting(&format!("/v1/jobs/{}/receipt", checked(id)?)))? {
             (StatusCode::NOT_FOUND, _) => Ok(None),
             (status, body) if status.is_success() => {
                 String::from_utf8(body).map(Some).map_err(|error| no_answer(&error))

@@ -16,22 +16,15 @@ use std::{
 /// of some a request twice, as if it had been sent again.
 pub struct Proxy {
     pub address: String,
-    done: Arc<Done>,
-}
-
-#[derive(Default)]
-struct Done {
-    broken: AtomicU32,
-    delayed: AtomicU32,
-    repeated: AtomicU32,
+    pub counts: Arc<Counts>,
 }
 
 /// How many connections broke or were late, and how many requests were sent twice.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Counts {
-    pub broken: u32,
-    pub delayed: u32,
-    pub repeated: u32,
+    pub broken: AtomicU32,
+    pub delayed: AtomicU32,
+    pub repeated: AtomicU32,
 }
 
 /// Longest request that is sent twice.
@@ -42,26 +35,20 @@ impl Proxy {
     pub fn start(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let (done, server) = (Arc::new(Done::default()), server.to_owned());
-        let counts = Arc::clone(&done);
+        let (counts, server) = (Arc::new(Counts::default()), server.to_owned());
+        let done = Arc::clone(&counts);
         thread::spawn(move || {
             for (number, client) in listener.incoming().enumerate() {
-                let (done, server) = (Arc::clone(&counts), server.clone());
+                let (done, server) = (Arc::clone(&done), server.clone());
                 // Whichever of both has gone, the connection is over.
                 thread::spawn(move || attend(client?, &server, number as u64, &done));
             }
         });
-        Self { address, done }
-    }
-
-    pub fn counts(&self) -> Counts {
-        let read = |count: &AtomicU32| count.load(Ordering::Relaxed);
-        let Done { broken, delayed, repeated } = &*self.done;
-        Counts { broken: read(broken), delayed: read(delayed), repeated: read(repeated) }
+        Self { address, counts }
     }
 }
 
-fn attend(client: TcpStream, server: &str, number: u64, done: &Done) -> io::Result<()> {
+fn attend(client: TcpStream, server: &str, number: u64, done: &Counts) -> io::Result<()> {
     let mut random = Random::new(number);
     let count = |count: &AtomicU32| count.fetch_add(1, Ordering::Relaxed);
     let upstream = TcpStream::connect(server)?;

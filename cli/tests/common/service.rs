@@ -58,12 +58,6 @@ impl Answer {
 
 impl Service {
     pub fn start(options: &[&str]) -> Self {
-        Self::start_under(&[], options)
-    }
-
-    /// As a command that another one starts, such as `prlimit`, and becomes.
-    pub fn start_under(under: &[&str], options: &[&str]) -> Self {
-        let under: Vec<String> = under.iter().map(|&part| part.into()).collect();
         let own = tempfile::tempdir().unwrap();
         let folder = own.path().join("store");
         let mut options: Vec<String> = options.iter().map(|&option| option.into()).collect();
@@ -75,9 +69,9 @@ impl Service {
             options.extend(["--objects".into(), format!("file://{}", store.display())]);
             options.extend(["--database".into(), new_database(&server)]);
         }
-        let (process, address) = spawn(&under, &folder, &options, "127.0.0.1:0");
+        let (process, address) = spawn(&[], &folder, &options, "127.0.0.1:0");
         let address = address.unwrap();
-        Self { folder, address, process, options, under, _own: Some(own) }
+        Self { folder, address, process, options, under: Vec::new(), _own: Some(own) }
     }
 
     /// Kills the server at once, and starts it again where it was.
@@ -85,9 +79,10 @@ impl Service {
         assert!(self.is_restarted());
     }
 
-    /// The same, by another program that starts it; whether it gets so far as to serve.
-    pub fn is_restarted_under(&mut self, under: &[&str]) -> bool {
-        self.under = under.iter().map(|&part| part.into()).collect();
+    /// The same by another program, with its arguments, that becomes the server; whether it gets so far as to
+    /// serve.
+    pub fn is_restarted_under(&mut self, under: Vec<String>) -> bool {
+        self.under = under;
         self.is_restarted()
     }
 

@@ -93,6 +93,7 @@ pub async fn attend_leases(app: App) {
 impl Server {
     /// Minds what became of leases; returns whether there may be jobs that wait now.
     fn mind_leases(&self, renew: bool) -> Result<bool> {
+        // Those that nobody follows any more are forgotten by that, shared or not.
         let followed = self.events.followed();
         if self.records.are_shared() {
             self.mind_own_leases(renew)?;
