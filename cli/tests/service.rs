@@ -11,6 +11,8 @@ use serde_json::{Value, json};
 use service::{Random, Service, children, in_full, signal};
 use std::{
     fs,
+    io::Write,
+    net::TcpStream,
     path::Path,
     process::Command,
     sync::OnceLock,
@@ -234,7 +236,45 @@ fn requests_of_other_forms_are_refused(service: &Service, place: &str, [token, o
     }
     // Nobody else has it.
     assert_eq!(service.append(place, other, 0, b"x", 1).problem(404), "NotFound");
+    // Whoever refuses speaks tus.
+    for (head, token, status) in
+        [(&patch[..], "", 401), ("POST /v1/keys", "", 401), (&format!("PUT {place}"), token, 405)]
+    {
+        let answer = service.send(head, token, "", 0, b"");
+        assert_eq!(
+            (answer.status, answer.header("tus-resumable")),
+            (status, Some("1.0.0")),
+            "{head}"
+        );
+    }
     assert_eq!(service.offset(place, other), None);
+}
+
+/// More uploads than the server has threads, of which nothing more comes, do not have other requests wait.
+#[test]
+fn uploads_that_stand_still_keep_nobody_waiting() {
+    const UPLOADS: usize = 600;
+    let service = Service::start(&["--tenant-requests", "10000"]);
+    let token = service.token("clinic");
+    // What stands still is given up after a minute.
+    let begun = Instant::now();
+    let standing: Vec<TcpStream> = (0..UPLOADS)
+        .map(|number| {
+            let begun = service.begin("models", &token, &format!("{number:064x}"), 100);
+            let mut stream = TcpStream::connect(&service.address).unwrap();
+            let head = format!(
+                "PATCH {} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nTus-Resumable: 1.0.0\r\n\
+                 Upload-Offset: 0\r\nContent-Type: application/offset+octet-stream\r\n\
+                 Content-Length: 100\r\n\r\n{{",
+                begun.header("location").unwrap()
+            );
+            stream.write_all(head.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    assert_eq!(service.get("/v1/models", &token).status, 200);
+    assert!(begun.elapsed() < Duration::from_secs(50), "{:?}", begun.elapsed());
+    drop(standing);
 }
 
 /// Connections that break at some byte; once the server does, too.
@@ -413,6 +453,12 @@ fn jobs_that_cannot_be_done_are_refused() {
         assert!((256 << 20..2 << 30).contains(&beside), "{beside}");
         assert_eq!(limit("Max core file size"), 0);
     }
+    // And thirty times as much time of processors, which are at most as much as all threads have.
+    let predicted = job.json()["predicted"]["seconds"].as_f64().unwrap();
+    let most = (limit("Max cpu time") - 10) as f64;
+    let threads = thread::available_parallelism().unwrap().get() as f64;
+    let expected = 30.0 * predicted..30.0 * threads * predicted + 1.0;
+    assert!(expected.contains(&most), "{most}, {expected:?}");
     let begun = Instant::now();
     let cancelled = service.send(&format!("DELETE /v1/jobs/{id}"), &token, "", 0, b"");
     assert_eq!(cancelled.json()["state"], "cancelled");

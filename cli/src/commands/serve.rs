@@ -87,11 +87,14 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     tenant_requests: u32,
     /// Seconds of processors that jobs of a tenant may take each day, by UTC; any number if left out
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = amount)]
     tenant_cpu_daily: Option<f64>,
     /// Seconds of processors that jobs of a tenant may take in all; any number if left out
-    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", value_parser = amount)]
     tenant_cpu_total: Option<f64>,
+    /// How many times the seconds of processors that a job is predicted to take its process may before it is ended, with ten seconds to spare
+    #[arg(long, value_name = "TIMES", default_value_t = 30.0, value_parser = amount)]
+    overtime: f64,
     /// Hours after which an upload is forgotten of which nothing comes
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     upload_hours: u32,
@@ -241,9 +244,9 @@ impl Of {
     }
 }
 
-fn seconds(text: &str) -> core::result::Result<f64, &'static str> {
-    let number = text.parse().ok().filter(|&seconds: &f64| (0.0..1e12).contains(&seconds));
-    number.ok_or("a number of seconds is needed")
+fn amount(text: &str) -> core::result::Result<f64, &'static str> {
+    let number = text.parse().ok().filter(|&number: &f64| (0.0..1e12).contains(&number));
+    number.ok_or("a number is needed, which is not negative")
 }
 
 /// Whether Ctrl-C is the server's own, which ends by it as by SIGTERM.
@@ -337,6 +340,7 @@ fn serve(args: &Args, output: Output) -> Result<()> {
                 daily_seconds: args.tenant_cpu_daily,
                 total_seconds: args.tenant_cpu_total,
             },
+            overtime: args.overtime,
             upload_seconds: Seconds::from(args.upload_hours).saturating_mul(3600),
             grace: Duration::from_secs(args.grace.into()),
             insecure_allowed: args.insecure,

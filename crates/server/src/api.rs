@@ -99,6 +99,7 @@ pub fn router(app: App) -> Router {
         .method_not_allowed_fallback(async || {
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Method", "that cannot be done here")
         })
+        .layer(middleware::from_fn(uploads::speak_tus))
         .layer(middleware::from_fn_with_state(app.clone(), origins::allow))
         .layer(middleware::from_fn_with_state(app.clone(), counted))
         .with_state(app)

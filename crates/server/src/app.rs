@@ -43,6 +43,8 @@ pub struct Limits {
     pub tenant_requests: u32,
     /// Time of processors that jobs of a tenant may take.
     pub tenant_cpu: CpuLimits,
+    /// How many times the time of processors that a job is predicted to take its process may.
+    pub overtime: f64,
     /// How long an upload is kept of which nothing comes.
     pub upload_seconds: Seconds,
     /// Seconds after which the lease of a worker ends that is not renewed.
@@ -240,6 +242,7 @@ pub mod testing {
             tenant_jobs: 100,
             tenant_requests: 100,
             tenant_cpu: CpuLimits::default(),
+            overtime: 1.0,
             upload_seconds: 1,
             lease_seconds: 30,
             grace: Duration::from_secs(1),

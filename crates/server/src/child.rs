@@ -2,8 +2,14 @@
 
 use crate::job::{STOP, Said, Task};
 use std::{
-    convert::Infallible, ffi::OsString, future::pending, io, path::PathBuf, pin::pin,
-    process::Stdio, time::Duration,
+    convert::Infallible,
+    ffi::OsString,
+    future::pending,
+    io,
+    path::PathBuf,
+    pin::pin,
+    process::{ExitStatus, Stdio},
+    time::Duration,
 };
 use tokio::{
     io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
@@ -108,6 +114,10 @@ pub async fn run<F: Future<Output = ()>>(
                 let detail = "the job took far more memory than it was predicted to";
                 return Ok(Ended::Failed { kind: "Memory".into(), detail: detail.into() });
             }
+            if is_out_of_time(status) {
+                let detail = "the job took far more time of processors than it was predicted to";
+                return Ok(Ended::Failed { kind: "CpuSeconds".into(), detail: detail.into() });
+            }
             Ended::Died(format!("{status}: {}", errors.trim()))
         }
     })
@@ -125,6 +135,20 @@ fn start(program: &Program) -> io::Result<Child> {
         .stderr(Stdio::piped())
         .kill_on_drop(true)
         .spawn()
+}
+
+/// Whether the system ended a process that had used up its time of processors.
+fn is_out_of_time(status: ExitStatus) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::process::ExitStatusExt;
+        status.signal() == Some(rustix::process::Signal::XCPU.as_raw())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = status;
+        false
+    }
 }
 
 fn unpiped() -> io::Error {
@@ -172,6 +196,7 @@ mod tests {
             iterations: None,
             history: false,
             memory: None,
+            most_cpu_seconds: 1,
             states: "states".into(),
             output: "result".into(),
         }
@@ -214,6 +239,8 @@ mod tests {
         let refused = "echo 'memory allocation of 7 bytes failed' >&2; kill -ABRT $$";
         let (ended, _) = run_script(refused, Signal::Go).await;
         assert!(matches!(&ended, Ended::Failed { kind, .. } if kind == "Memory"), "{ended:?}");
+        let (ended, _) = run_script("ulimit -S -t 1; while :; do :; done", Signal::Go).await;
+        assert!(matches!(&ended, Ended::Failed { kind, .. } if kind == "CpuSeconds"), "{ended:?}");
     }
 
     #[tokio::test]

@@ -86,6 +86,8 @@ pub struct Task {
     /// Bytes of memory that it is predicted to take on as many threads as there are, if that is known: the
     /// system refuses it many more.
     pub memory: Option<u64>,
+    /// Seconds of processors after which the system ends it.
+    pub most_cpu_seconds: u64,
     /// Folder of states of a training.
     pub states: PathBuf,
     /// File of the result.

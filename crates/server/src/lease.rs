@@ -40,6 +40,8 @@ pub struct Assignment {
     pub iterations: Option<u32>,
     /// Whether the weights after each iteration are kept.
     pub history: bool,
+    /// Seconds of processors after which a process is ended.
+    pub most_cpu_seconds: u64,
     /// Evaluation keys.
     pub keys: Blob,
     /// Encrypted tables.

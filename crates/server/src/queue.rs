@@ -36,6 +36,9 @@ use tracing::Instrument;
 /// Processes that may die on a job without a step forward.
 const MOST_DEATHS: u32 = 3;
 
+/// Seconds of processors that a process may take beside those of its job.
+const CPU_SECONDS_BESIDE: u64 = 10;
+
 /// After a fault of what is not this server's, before it is tried again.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Between two looks for leases that were not renewed.
@@ -258,6 +261,11 @@ impl Server {
         Ok(())
     }
 
+    /// Seconds of processors after which a process of a job is ended.
+    pub fn most_cpu_seconds(&self, job: &Job) -> u64 {
+        (self.limits.overtime * job.cpu_seconds).ceil() as u64 + CPU_SECONDS_BESIDE
+    }
+
     /// What a process is told of a job.
     fn task(&self, job: &Job) -> Result<Task> {
         let folder = self.store.make_job(&job.id)?;
@@ -273,6 +281,7 @@ impl Server {
             history: request.history,
             // Servers that share may have predicted it for other numbers of threads.
             memory: (!self.records.are_shared()).then_some(job.memory),
+            most_cpu_seconds: self.most_cpu_seconds(job),
             states: Store::states_in(&folder),
             output: Store::result_in(&folder),
         })

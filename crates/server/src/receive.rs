@@ -16,50 +16,18 @@ use std::{
     path::{Path, PathBuf},
 };
 use sudare_roles::error::Error;
-use tokio::sync::mpsc;
-
-/// Takes what comes of an upload, keeps as much as came, and makes an object of it when all is
-/// there. Returns how many bytes are there.
-///
-/// # Errors
-/// A [`Problem`] for what is refused; the upload is then gone, or as it was before the bytes that
-/// were too many.
-pub fn receive(
-    app: &Server,
-    upload: &Upload,
-    progress: &mut Progress,
-    chunks: mpsc::Receiver<Bytes>,
-) -> Answer<u64> {
-    let path = app.store.upload(&upload.id);
-    let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
-    let file = file.map_err(failed)?;
-    // What was not said to be there may be torn.
-    file.set_len(upload.received).map_err(failed)?;
-    let hasher = progress.hasher(&file, upload.received).map_err(failed)?;
-    let start = start_of(&file, upload.received).map_err(failed)?;
-    let mut taking = Taking { upload, path, file, hasher, received: upload.received, start };
-    let taken = taking.take(app, progress, chunks);
-    if let Err(problem) = taken {
-        if problem.status.is_client_error() && problem.kind != TOO_LONG {
-            discard(app, upload, problem.kind == SECRET_KEY)?;
-        } else {
-            taking.settle(app, progress)?;
-        }
-        return Err(problem);
-    }
-    taking.settle(app, progress)?;
-    let received = taking.received;
-    if received == upload.bytes {
-        taking.finish_or_discard(app, progress)?;
-    }
-    Ok(received)
-}
+use tokio::sync::OwnedMutexGuard;
 
 /// Makes an object of an upload of which all is here, where the server was killed before it did, or failed to.
+/// Returns it complete.
 ///
 /// # Errors
-/// As [`receive`].
-pub fn finish(app: &Server, upload: &Upload, progress: &mut Progress) -> Answer<()> {
+/// As [`Taking::end`].
+pub fn finish(
+    app: &Server,
+    upload: Upload,
+    mut progress: OwnedMutexGuard<Progress>,
+) -> Answer<Upload> {
     let path = app.store.upload(&upload.id);
     // Or it has the place of an object, of which nothing is known yet.
     let path = match path.exists() {
@@ -69,8 +37,7 @@ pub fn finish(app: &Server, upload: &Upload, progress: &mut Progress) -> Answer<
     let file = File::open(&path).map_err(failed)?;
     let hasher = progress.hasher(&file, upload.bytes).map_err(failed)?;
     let start = start_of(&file, upload.bytes).map_err(failed)?;
-    let taking = Taking { upload, path, file, hasher, received: upload.bytes, start };
-    taking.finish_or_discard(app, progress)
+    Taking { upload, progress, path, file, hasher, start }.finish_or_discard(app)
 }
 
 /// What a secret key is refused with.
@@ -106,65 +73,104 @@ fn discard(app: &Server, upload: &Upload, secret: bool) -> Answer<()> {
     Ok(())
 }
 
-struct Taking<'a> {
-    upload: &'a Upload,
+/// An upload to which bytes come.
+pub struct Taking {
+    /// With as many bytes as are here.
+    upload: Upload,
+    progress: OwnedMutexGuard<Progress>,
     path: PathBuf,
     file: File,
     hasher: blake3::Hasher,
-    received: u64,
     /// The first bytes.
     start: Vec<u8>,
 }
 
-impl Taking<'_> {
-    fn take(
-        &mut self,
+impl Taking {
+    /// Goes on where an upload was.
+    ///
+    /// # Errors
+    /// A [`Problem`] if the system refuses the file.
+    pub fn begin(
         app: &Server,
-        progress: &mut Progress,
-        mut chunks: mpsc::Receiver<Bytes>,
-    ) -> Answer<()> {
-        while let Some(chunk) = chunks.blocking_recv() {
-            let room = self.upload.bytes.saturating_sub(self.received);
-            if chunk.len() as u64 > room {
-                let detail =
-                    format!("more than the {} bytes that were declared", self.upload.bytes);
-                return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LONG, detail));
-            }
-            let missing = inspect::START_BYTES.saturating_sub(self.start.len());
-            self.start.extend(chunk.iter().take(missing));
-            if inspect::is_secret(&self.start) {
-                if let Ok(mut bytes) = chunk.try_into_mut() {
-                    bytes.fill(0);
-                }
-                return Err(Problem::unusable(
-                    SECRET_KEY,
-                    "this is a secret key, which the server must not have: it was refused and \
-                     wiped. Send evaluation keys (evaluation.key), and make new keys if anybody \
-                     else could have read what was sent",
-                ));
-            }
-            self.file.write_all(&chunk).map_err(failed)?;
-            self.hasher.update(&chunk);
-            self.received += chunk.len() as u64;
-            Counters::add(&app.counters.uploaded_bytes, chunk.len() as u64);
-            self.look(app, progress)?;
+        upload: Upload,
+        mut progress: OwnedMutexGuard<Progress>,
+    ) -> Answer<Self> {
+        let path = app.store.upload(&upload.id);
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(failed)?;
+        // What was not said to be there may be torn.
+        file.set_len(upload.received).map_err(failed)?;
+        let hasher = progress.hasher(&file, upload.received).map_err(failed)?;
+        let start = start_of(&file, upload.received).map_err(failed)?;
+        Ok(Self { upload, progress, path, file, hasher, start })
+    }
+
+    /// Takes what comes next.
+    ///
+    /// # Errors
+    /// A [`Problem`] for what is refused, or if the system refuses to write it.
+    pub fn take(&mut self, app: &Server, chunk: Bytes) -> Answer<()> {
+        let room = self.upload.bytes.saturating_sub(self.upload.received);
+        if chunk.len() as u64 > room {
+            let detail = format!("more than the {} bytes that were declared", self.upload.bytes);
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LONG, detail));
         }
-        Ok(())
+        let missing = inspect::START_BYTES.saturating_sub(self.start.len());
+        self.start.extend(chunk.iter().take(missing));
+        if inspect::is_secret(&self.start) {
+            if let Ok(mut bytes) = chunk.try_into_mut() {
+                bytes.fill(0);
+            }
+            return Err(Problem::unusable(
+                SECRET_KEY,
+                "this is a secret key, which the server must not have: it was refused and wiped. Send \
+                 evaluation keys (evaluation.key), and make new keys if anybody else could have read \
+                 what was sent",
+            ));
+        }
+        self.file.write_all(&chunk).map_err(failed)?;
+        self.hasher.update(&chunk);
+        self.upload.received += chunk.len() as u64;
+        Counters::add(&app.counters.uploaded_bytes, chunk.len() as u64);
+        self.look(app)
+    }
+
+    /// Keeps what came, unless it was refused, and makes an object of it if all is here. Returns the upload
+    /// as it is then.
+    ///
+    /// # Errors
+    /// Why it took no more if it did not, or a [`Problem`] for what is refused when all is here: the upload
+    /// is then gone, or as it was before the bytes that were too many.
+    pub fn end(mut self, app: &Server, taken: Answer<()>) -> Answer<Upload> {
+        if let Err(problem) = taken {
+            if problem.status.is_client_error() && problem.kind != TOO_LONG {
+                discard(app, &self.upload, problem.kind == SECRET_KEY)?;
+            } else {
+                self.settle(app)?;
+            }
+            return Err(problem);
+        }
+        self.settle(app)?;
+        if self.upload.received < self.upload.bytes {
+            return Ok(self.upload);
+        }
+        self.finish_or_discard(app)
     }
 
     /// Reads the header once it is here.
-    fn look(&mut self, app: &Server, progress: &mut Progress) -> Answer<()> {
-        if progress.about.is_some() || self.start.len() < inspect::START_BYTES {
+    fn look(&mut self, app: &Server) -> Answer<()> {
+        if self.progress.about.is_some() || self.start.len() < inspect::START_BYTES {
             return Ok(());
         }
-        let Upload { collection, bytes, .. } = *self.upload;
+        let Upload { collection, bytes, received, .. } = self.upload;
         match inspect::header_bytes(&self.start) {
-            Some(header) if self.received >= header.min(bytes) => {
+            Some(header) if received >= header.min(bytes) => {
                 let mut file = &self.file;
                 file.rewind().map_err(failed)?;
                 let allowed = app.limits.insecure_allowed;
-                progress.about = Some(inspect::header(file, bytes, collection, allowed)?);
-                file.seek(SeekFrom::Start(self.received)).map_err(failed)?;
+                self.progress.about = Some(inspect::header(file, bytes, collection, allowed)?);
+                file.seek(SeekFrom::Start(received)).map_err(failed)?;
                 Ok(())
             }
             Some(_) => Ok(()),
@@ -179,26 +185,26 @@ impl Taking<'_> {
     }
 
     /// What is here is on the disk, and is known to be.
-    fn settle(&mut self, app: &Server, progress: &mut Progress) -> Answer<()> {
+    fn settle(&mut self, app: &Server) -> Answer<()> {
         self.file.sync_data().map_err(failed)?;
-        app.records.received(&self.upload.id, self.received, now())?;
-        progress.keep(self.hasher.clone(), self.received);
+        self.upload.touched = now();
+        app.records.received(&self.upload.id, self.upload.received, self.upload.touched)?;
+        self.progress.keep(self.hasher.clone(), self.upload.received);
         Ok(())
     }
 
     /// Makes an object of an upload that is whole; one that cannot be an object is forgotten.
-    fn finish_or_discard(self, app: &Server, progress: &mut Progress) -> Answer<()> {
-        let upload = self.upload;
-        let finished = self.finish(app, progress);
+    fn finish_or_discard(mut self, app: &Server) -> Answer<Upload> {
+        let finished = self.finish(app);
         if finished.as_ref().is_err_and(|problem| !problem.status.is_server_error()) {
-            discard(app, upload, false)?;
+            discard(app, &self.upload, false)?;
         }
-        finished
+        finished.map(|()| Upload { complete: true, ..self.upload })
     }
 
-    fn finish(mut self, app: &Server, progress: &mut Progress) -> Answer<()> {
-        self.look(app, progress)?;
-        let Upload { id, tenant, collection, digest, bytes, .. } = self.upload;
+    fn finish(&mut self, app: &Server) -> Answer<()> {
+        self.look(app)?;
+        let Upload { id, tenant, collection, digest, bytes, .. } = &self.upload;
         let found = self.hasher.finalize().to_string();
         if found != *digest {
             return Err(Problem::unusable(
@@ -206,7 +212,7 @@ impl Taking<'_> {
                 format!("what came has the digest {found}, {digest} was declared: send it again"),
             ));
         }
-        let about = match progress.about.take() {
+        let about = match self.progress.about.take() {
             Some(about) => about,
             None if *collection == Collection::Models => {
                 let mut file = &self.file;
@@ -264,6 +270,10 @@ mod tests {
         upload
     }
 
+    fn finished(app: &Server, upload: &Upload) -> Answer<Upload> {
+        finish(app, upload.clone(), app.uploads.take(&upload.id).unwrap())
+    }
+
     fn is_known(app: &Server, upload: &Upload) -> bool {
         let found = app.records.object(&upload.tenant, &upload.digest).unwrap();
         let again = app.records.upload(&upload.tenant, &upload.id).unwrap();
@@ -282,7 +292,7 @@ mod tests {
                 app.store.adopt(&path, &upload.tenant, &upload.digest).unwrap();
             }
             assert!(!is_known(&app, &upload));
-            finish(&app, &upload, &mut Progress::default()).unwrap();
+            assert!(finished(&app, &upload).unwrap().complete);
             assert!(is_known(&app, &upload) && !path.exists());
             let object = app.store.bring_object(&upload.tenant, &upload.digest).unwrap();
             assert_eq!(fs::read(object).unwrap(), MODEL);
@@ -294,7 +304,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let app = server(folder.path(), 0);
         let upload = whole(&app, &MODEL.to_ascii_uppercase());
-        let problem = finish(&app, &upload, &mut Progress::default()).unwrap_err();
+        let problem = finished(&app, &upload).unwrap_err();
         assert_eq!(problem.kind, "DigestMismatch");
         assert!(!is_known(&app, &upload) && !app.store.upload(&upload.id).exists());
     }

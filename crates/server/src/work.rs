@@ -59,9 +59,7 @@ pub fn work() -> u8 {
         Ok(task) => task,
         Err(error) => return ended(Err(error)),
     };
-    if let Some(predicted) = task.memory {
-        limit(predicted);
-    }
+    limit(&task);
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     let may_go_on = task.kind == Kind::Train;
@@ -75,22 +73,28 @@ pub fn work() -> u8 {
     ended(run(&task, &stop))
 }
 
-/// Has the system refuse this process memory far beyond what it is predicted to take, so that a wrong
-/// prediction costs the job and nothing else; and a copy of its memory on the disk if it crashes. Files that
-/// are mapped do not count.
-fn limit(predicted: u64) {
+/// Has the system refuse this process memory and time of processors far beyond what it is predicted to take, so
+/// that a wrong prediction costs the job and nothing else; and a copy of its memory on the disk if it crashes.
+/// Files that are mapped do not count.
+fn limit(task: &Task) {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{Resource, Rlimit, setrlimit};
         let beside = MEMORY_BESIDE.saturating_add(STACK.saturating_mul(par::threads() as u64));
-        let most = predicted.saturating_add(predicted / 4).saturating_add(beside);
-        for (resource, most) in [(Resource::Data, most), (Resource::Core, 0)] {
+        let memory = task
+            .memory
+            .map(|predicted| predicted.saturating_add(predicted / 4).saturating_add(beside));
+        // The system says so before it kills.
+        let (cpu, last) = (task.most_cpu_seconds, task.most_cpu_seconds.saturating_add(1));
+        let memory = memory.map(|most| (Resource::Data, most, most));
+        let others = [(Resource::Cpu, cpu, last), (Resource::Core, 0, 0)];
+        for (resource, current, maximum) in memory.into_iter().chain(others) {
             // Where a lower limit holds already, that stays.
-            let _ = setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) });
+            let _ = setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) });
         }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = predicted;
+    let _ = task;
 }
 
 fn read_task() -> Result<Task> {

@@ -344,6 +344,7 @@ impl<D: Desk> Worker<D> {
             history: of.history,
             // It was predicted for the threads of the server.
             memory: None,
+            most_cpu_seconds: of.most_cpu_seconds,
             states,
             output: Store::result_in(&folder),
         })

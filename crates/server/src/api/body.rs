@@ -1,6 +1,9 @@
 //! Bodies of requests.
 
-use crate::problem::{Answer, Problem};
+use crate::{
+    app::{App, Server, aside},
+    problem::{Answer, Problem},
+};
 use axum::{
     body::{Body, Bytes, HttpBody, to_bytes},
     http::StatusCode,
@@ -27,16 +30,41 @@ pub async fn json<T: DeserializeOwned>(body: Body, what: &str) -> Answer<T> {
         .map_err(|error| Problem::bad("Usage", format!("this is no {what}: {error}")))
 }
 
-/// What takes bytes as they come, and where they come from.
-pub fn chunks() -> (mpsc::Sender<Bytes>, mpsc::Receiver<Bytes>) {
-    mpsc::channel(WAITING_CHUNKS)
+/// Has `taker` take the bytes of a body as they come, on threads that are held for as long as it takes them and
+/// not while it waits for more: a thousand slow clients keep nobody else waiting. Returns the taker, why it took
+/// no more if it refused some, and why they ended before the body did if they have.
+///
+/// # Errors
+/// [`Problem`] if the taker is lost by a fault of the server.
+pub async fn take<T: Send + 'static>(
+    app: &App,
+    body: Body,
+    taker: T,
+    step: fn(&mut T, &Server, Bytes) -> Answer<()>,
+) -> Answer<(T, Answer<()>, Answer<()>)> {
+    let (sender, mut chunks) = mpsc::channel(WAITING_CHUNKS);
+    let taking = async move {
+        let (mut taker, mut taken) = (taker, Ok(()));
+        let mut waiting = Vec::new();
+        while taken.is_ok() && chunks.recv_many(&mut waiting, WAITING_CHUNKS).await > 0 {
+            let all = core::mem::take(&mut waiting);
+            let work = move |app: &Server| {
+                let taken = all.into_iter().try_for_each(|chunk| step(&mut taker, app, chunk));
+                Answer::Ok((taker, taken))
+            };
+            (taker, taken) = aside(app, work).await?;
+        }
+        Answer::Ok((taker, taken))
+    };
+    let (taken, passed_on) = tokio::join!(taking, pass_on(body, sender));
+    taken.map(|(taker, taken)| (taker, taken, passed_on))
 }
 
 /// Passes on the bytes of a body as they come, until its end.
 ///
 /// # Errors
 /// Why they ended before; what came was passed on.
-pub async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
+async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
     let incomplete = |how: &str| Problem::new(StatusCode::REQUEST_TIMEOUT, "Incomplete", how);
     let mut refused = 0_usize;
     loop {

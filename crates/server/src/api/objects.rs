@@ -45,7 +45,7 @@ pub async fn create(
     body: Body,
 ) -> Answer {
     match named(&collection)? {
-        Named::Objects(collection) => Ok(uploads::begin(app, tenant, collection, headers).await),
+        Named::Objects(collection) => uploads::begin(app, tenant, collection, headers).await,
         Named::Jobs => jobs::create(app, tenant, &headers, body).await,
     }
 }

@@ -10,24 +10,26 @@ use crate::{
     app::{App, Server, aside},
     clock::{http_date, now},
     problem::{Answer, Problem, internal},
-    receive::{finish, receive},
+    receive::{Taking, finish},
     records::{Collection, Upload},
     token::random_id,
     uploads::Progress,
 };
 use axum::{
     body::Body,
-    extract::State,
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware::Next,
     response::{IntoResponse, Response},
 };
 use base64::{Engine, engine::general_purpose::STANDARD};
-use std::sync::Arc;
 use sudare_roles::error::Error;
 use tokio::sync::OwnedMutexGuard;
 
 const VERSION: &str = "1.0.0";
 const RESUMABLE: HeaderName = HeaderName::from_static("tus-resumable");
+const VERSIONS: HeaderName = HeaderName::from_static("tus-version");
+const EXTENSIONS: HeaderName = HeaderName::from_static("tus-extension");
 const OFFSET: HeaderName = HeaderName::from_static("upload-offset");
 const LENGTH: HeaderName = HeaderName::from_static("upload-length");
 const METADATA: HeaderName = HeaderName::from_static("upload-metadata");
@@ -36,28 +38,35 @@ const EXPIRES: HeaderName = HeaderName::from_static("upload-expires");
 /// Letters of a digest.
 const DIGEST_LETTERS: usize = 64;
 
-/// Headers that all answers on uploads have.
-fn with_tus(mut response: Response) -> Response {
-    response.headers_mut().insert(RESUMABLE, HeaderValue::from_static(VERSION));
-    response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    response
-}
-
-/// A problem with these headers, and with the version that is spoken where that is it.
-fn refused(problem: Problem) -> Response {
-    let is_version = problem.status == StatusCode::PRECONDITION_FAILED;
-    let mut response = with_tus(problem.into_response());
-    if is_version {
-        let version = HeaderName::from_static("tus-version");
-        response.headers_mut().insert(version, HeaderValue::from_static(VERSION));
+/// Adds the headers that all answers on uploads have, whoever refuses a request: with the version that is
+/// spoken where that is it.
+pub async fn speak_tus(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let of_uploads = match route {
+        "/v1/uploads/{name}" => true,
+        "/v1/{collection}" => match *request.method() {
+            Method::POST => request.uri().path() != "/v1/jobs",
+            _ => request.method() == Method::OPTIONS,
+        },
+        _ => false,
+    };
+    let mut response = next.run(request).await;
+    if of_uploads {
+        let is_version = response.status() == StatusCode::PRECONDITION_FAILED;
+        let headers = response.headers_mut();
+        headers.insert(RESUMABLE, HeaderValue::from_static(VERSION));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if is_version {
+            headers.insert(VERSIONS, HeaderValue::from_static(VERSION));
+        }
     }
     response
 }
 
 /// What the server speaks.
 pub async fn options() -> Response {
-    let headers = [("tus-version", VERSION), ("tus-extension", "creation,expiration,termination")];
-    with_tus((StatusCode::NO_CONTENT, headers).into_response())
+    let headers = [(VERSIONS, VERSION), (EXTENSIONS, "creation,expiration,termination")];
+    (StatusCode::NO_CONTENT, headers).into_response()
 }
 
 fn expect_version(headers: &HeaderMap) -> Answer<()> {
@@ -93,24 +102,17 @@ fn digest_of(headers: &HeaderMap) -> Answer<String> {
 }
 
 /// Begins an upload, or finds where it was.
-pub async fn begin(app: App, tenant: String, to: Collection, headers: HeaderMap) -> Response {
-    let begun = async {
-        expect_version(&headers)?;
-        let (bytes, digest) = (number(&headers, &LENGTH)?, digest_of(&headers)?);
-        let upload = aside(&app, move |app| find_or_begin(app, tenant, to, bytes, digest)).await?;
-        finished(&app, upload).await
-    };
-    match begun.await {
-        Ok(upload) => {
-            let headers = [
-                (header::LOCATION, format!("/v1/uploads/{}", upload.id)),
-                (OFFSET, upload.received.to_string()),
-                (EXPIRES, expiry(&app, &upload)),
-            ];
-            with_tus((StatusCode::CREATED, headers).into_response())
-        }
-        Err(problem) => refused(problem),
-    }
+pub async fn begin(app: App, tenant: String, to: Collection, headers: HeaderMap) -> Answer {
+    expect_version(&headers)?;
+    let (bytes, digest) = (number(&headers, &LENGTH)?, digest_of(&headers)?);
+    let upload = aside(&app, move |app| find_or_begin(app, tenant, to, bytes, digest)).await?;
+    let upload = finished(&app, upload).await?;
+    let headers = [
+        (header::LOCATION, format!("/v1/uploads/{}", upload.id)),
+        (OFFSET, upload.received.to_string()),
+        (EXPIRES, expiry(&app, &upload)),
+    ];
+    Ok((StatusCode::CREATED, headers).into_response())
 }
 
 fn find_or_begin(
@@ -179,17 +181,13 @@ async fn finished(app: &App, upload: Upload) -> Answer<Upload> {
         return Ok(upload);
     }
     // Who sent the last bytes may be about to finish it, or was killed before.
-    let mut progress = app.uploads.wait(&upload.id).await;
+    let progress = app.uploads.wait(&upload.id).await;
     let upload = find(app, upload.tenant, upload.id).await?;
     if upload.complete {
         app.uploads.forget(&upload.id);
         return Ok(upload);
     }
-    aside(app, move |app| {
-        finish(app, &upload, &mut progress)?;
-        Ok(Upload { complete: true, ..upload })
-    })
-    .await
+    aside(app, move |app| finish(app, upload, progress)).await
 }
 
 /// When an upload is forgotten if nothing comes of it.
@@ -205,14 +203,13 @@ fn discard(app: &Server, id: &str) -> Result<(), Error> {
     Ok(())
 }
 
-fn progress_of(app: &App, upload: &Upload) -> Response {
-    let headers = [
+fn progress_of(app: &App, upload: &Upload) -> [(HeaderName, String); 4] {
+    [
         (OFFSET, upload.received.to_string()),
         (LENGTH, upload.bytes.to_string()),
         (METADATA, format!("digest {}", STANDARD.encode(&upload.digest))),
         (EXPIRES, expiry(app, upload)),
-    ];
-    with_tus(headers.into_response())
+    ]
 }
 
 /// How much of an upload is here.
@@ -221,12 +218,10 @@ pub async fn offset(
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Response {
-    let found = async {
-        expect_version(&headers)?;
-        finished(&app, find(&app, tenant, id).await?).await
-    };
-    found.await.map_or_else(refused, |upload| progress_of(&app, &upload))
+) -> Answer {
+    expect_version(&headers)?;
+    let upload = finished(&app, find(&app, tenant, id).await?).await?;
+    Ok(progress_of(&app, &upload).into_response())
 }
 
 /// Gives an upload up.
@@ -235,18 +230,12 @@ pub async fn give_up(
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
     headers: HeaderMap,
-) -> Response {
-    let gone = async {
-        expect_version(&headers)?;
-        let upload = find(&app, tenant, id).await?;
-        let _writing = app.uploads.take(&upload.id).ok_or_else(in_use)?;
-        aside(&app, move |app| discard(app, &upload.id)).await?;
-        Answer::Ok(())
-    };
-    match gone.await {
-        Ok(()) => with_tus(StatusCode::NO_CONTENT.into_response()),
-        Err(problem) => refused(problem),
-    }
+) -> Answer {
+    expect_version(&headers)?;
+    let upload = find(&app, tenant, id).await?;
+    let _writing = app.uploads.take(&upload.id).ok_or_else(in_use)?;
+    aside(&app, move |app| discard(app, &upload.id)).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 fn in_use() -> Problem {
@@ -261,22 +250,19 @@ pub async fn append(
     Path(id): Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Response {
+) -> Answer {
     // Whoever answers goes away with the connection; what came by then is kept nevertheless.
     let taking = tokio::spawn(async move {
-        let (upload, progress) = ready_for(&app, tenant, id, &headers).await?;
-        let Some(progress) = progress else { return Ok((app, upload)) };
-        let received = pass_on(&app, upload.clone(), progress, body).await?;
-        Ok((app, Upload { received, touched: now(), ..upload }))
-    });
-    match taking.await.unwrap_or_else(|error| Err(Problem::from(internal(error)))) {
-        Ok((app, upload)) => {
-            let mut response = progress_of(&app, &upload);
-            *response.status_mut() = StatusCode::NO_CONTENT;
-            response
+        let (mut upload, progress) = ready_for(&app, tenant, id, &headers).await?;
+        if let Some(progress) = progress {
+            let begun = aside(&app, move |app| Taking::begin(app, upload, progress)).await?;
+            let (taking, taken, passed_on) = body::take(&app, body, begun, Taking::take).await?;
+            upload = aside(&app, move |app| taking.end(app, taken)).await?;
+            passed_on?;
         }
-        Err(problem) => refused(problem),
-    }
+        Ok((StatusCode::NO_CONTENT, progress_of(&app, &upload)).into_response())
+    });
+    taking.await.unwrap_or_else(|error| Err(internal(error).into()))
 }
 
 /// What `X-HTTP-Method-Override` names, for clients that know no other methods.
@@ -286,13 +272,13 @@ pub async fn overridden(
     id: Path<String>,
     headers: HeaderMap,
     body: Body,
-) -> Response {
+) -> Answer {
     match headers.get("x-http-method-override").map(HeaderValue::as_bytes) {
         Some(b"PATCH") => append(app, tenant, id, headers, body).await,
         Some(b"DELETE") => give_up(app, tenant, id, headers).await,
         _ => {
             let detail = "send X-HTTP-Method-Override: PATCH or DELETE, or use these methods";
-            refused(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Method", detail))
+            Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Method", detail))
         }
     }
 }
@@ -329,21 +315,6 @@ async fn ready_for(
         return Err(Problem::conflict("UploadOffset", detail));
     }
     Ok((upload, Some(progress)))
-}
-
-async fn pass_on(
-    app: &App,
-    upload: Upload,
-    mut progress: OwnedMutexGuard<Progress>,
-    body: Body,
-) -> Answer<u64> {
-    let (sender, receiver) = body::chunks();
-    let server = Arc::clone(app);
-    let writing =
-        tokio::task::spawn_blocking(move || receive(&server, &upload, &mut progress, receiver));
-    let passed_on = body::pass_on(body, sender).await;
-    let written = writing.await.unwrap_or_else(|error| Err(internal(error).into()))?;
-    passed_on.map(|()| written)
 }
 
 /// Forgets uploads of which nothing came for long, takes down what came often, and removes what is not

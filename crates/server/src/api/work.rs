@@ -10,7 +10,7 @@ use crate::{
     app::{App, Server, aside},
     clock::{SECONDS_A_DAY, Seconds, now},
     lease::{Assignment, Blob, Leaving, Offer, Report},
-    problem::{Answer, Problem, internal},
+    problem::{Answer, Problem},
     records::{Change, Job},
     store::{Store, make_private},
 };
@@ -22,21 +22,13 @@ use axum::{
     response::IntoResponse,
 };
 use serde_json::json;
-use std::{
-    io::Write,
-    path::{Path as FilePath, PathBuf},
-    sync::Arc,
-    time::Duration,
-};
+use std::{io::Write, path::PathBuf, time::Duration};
 use sudare_roles::{
     checkpoint::{StateFile, remove_other_states},
     error::{Error, Result as RolesResult},
     files::{self, Access, NewFile},
 };
-use tokio::{
-    sync::mpsc,
-    time::{Instant, sleep_until},
-};
+use tokio::time::{Instant, sleep_until};
 
 /// Longest time that a worker waits for a job by one request.
 const LONGEST_WAIT_SECONDS: u64 = 30;
@@ -111,6 +103,7 @@ fn assignment(app: &Server, job: &Job) -> RolesResult<Assignment> {
         kind: request.kind,
         iterations: request.iterations,
         history: request.history,
+        most_cpu_seconds: app.most_cpu_seconds(job),
         keys: object(&request.keys)?,
         tables: request.tables.iter().map(object).collect::<RolesResult<_>>()?,
         model: request.model.as_ref().map(object).transpose()?,
@@ -237,44 +230,47 @@ pub async fn leave(State(app): State<App>, Claimed(job): Claimed, body: Body) ->
 
 /// Takes a file of a job from its worker: it has its name once it is finished.
 async fn take(app: &App, job: &Job, path: PathBuf, digest: String, body: Body) -> Answer<NewFile> {
-    let (sender, receiver) = body::chunks();
-    let (server, job) = (Arc::clone(app), job.clone());
-    let writing = tokio::task::spawn_blocking(move || write(&server, &job, &path, receiver));
-    let passed_on = body::pass_on(body, sender).await;
-    let written = writing.await.unwrap_or_else(|error| Err(internal(error).into()));
-    passed_on?;
-    let (file, found) = written?;
+    let of = job.clone();
+    let writing = aside(app, move |app| Writing::begin(app, &of, path)).await?;
+    let (writing, written, passed_on) = body::take(app, body, writing, Writing::write).await?;
+    passed_on.and(written)?;
+    let found = writing.hasher.finalize().to_string();
     if found == digest {
-        return Ok(file);
+        return Ok(writing.file);
     }
     let detail = format!("what came has the digest {found}, {digest} was declared: send it again");
     Err(Problem::unusable("DigestMismatch", detail))
 }
 
-/// Writes what comes to a new file, and returns its digest as well.
-fn write(
-    app: &Server,
-    job: &Job,
-    path: &FilePath,
-    mut chunks: mpsc::Receiver<Bytes>,
-) -> Answer<(NewFile, String)> {
-    let folder = app.store.job(&job.id);
-    // A job that was cancelled has no folder any more.
-    let begin = || {
-        make_private(&Store::states_in(&folder))?;
-        NewFile::create(path, Access::Shared, true)
-    };
-    let begun = app.records.under_lease(&job.id, job.fence, app.lease_end(), begin)?;
-    let mut file = begun.ok_or_else(|| stale(app, &job.id))?;
-    let (mut hasher, mut bytes) = (blake3::Hasher::new(), 0_u64);
-    while let Some(chunk) = chunks.blocking_recv() {
-        bytes = bytes.saturating_add(chunk.len() as u64);
-        if bytes > app.limits.tenant_bytes {
+/// A new file of a job, and the digest of what is in it.
+struct Writing {
+    path: PathBuf,
+    file: NewFile,
+    hasher: blake3::Hasher,
+    bytes: u64,
+}
+
+impl Writing {
+    fn begin(app: &Server, job: &Job, path: PathBuf) -> Answer<Self> {
+        let folder = app.store.job(&job.id);
+        // A job that was cancelled has no folder any more.
+        let begin = || {
+            make_private(&Store::states_in(&folder))?;
+            NewFile::create(&path, Access::Shared, true)
+        };
+        let begun = app.records.under_lease(&job.id, job.fence, app.lease_end(), begin)?;
+        let file = begun.ok_or_else(|| stale(app, &job.id))?;
+        Ok(Self { path, file, hasher: blake3::Hasher::new(), bytes: 0 })
+    }
+
+    fn write(&mut self, app: &Server, chunk: Bytes) -> Answer<()> {
+        self.bytes = self.bytes.saturating_add(chunk.len() as u64);
+        if self.bytes > app.limits.tenant_bytes {
             let detail = format!("{} bytes are what a tenant may have", app.limits.tenant_bytes);
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail));
         }
-        hasher.update(&chunk);
-        file.write_all(&chunk).map_err(|error| Error::io("write", path, error))?;
+        self.hasher.update(&chunk);
+        let written = self.file.write_all(&chunk);
+        Ok(written.map_err(|error| Error::io("write", &self.path, error))?)
     }
-    Ok((file, hasher.finalize().to_string()))
 }

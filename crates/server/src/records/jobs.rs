@@ -76,6 +76,8 @@ pub struct Job {
     pub total: u64,
     /// About the seconds that it takes.
     pub seconds: f64,
+    /// And of processors.
+    pub cpu_seconds: f64,
     /// Bytes of memory that it is given.
     pub memory: u64,
     /// When it was asked for.
@@ -143,6 +145,7 @@ pub(super) fn job(row: &Row) -> io::Result<Job> {
         done: row.get("done")?,
         total: row.get("total")?,
         seconds: row.get("seconds")?,
+        cpu_seconds: row.get("cpu_seconds")?,
         memory: row.get("memory")?,
         created: row.get("created")?,
         started: row.get("started")?,
