@@ -199,7 +199,8 @@ WHEEL_TOOLS := target/wheel-tools
 PLATFORMS := all
 BUILD_WHEELS = PATH="$(abspath $(WHEEL_TOOLS))/bin:$$PATH" $(WHEEL_TOOLS)/bin/python scripts/wheels.py
 
-## make wheel        build a wheel for this machine into wheels; takes maturin and zig from PyPI
+## make wheel        build a wheel for this machine into wheels, with the page of `make web`; takes
+##                   maturin and zig from PyPI
 wheel: $(WHEEL_TOOLS)/bin/maturin
 	$(BUILD_WHEELS)
 
@@ -208,8 +209,8 @@ wheel: $(WHEEL_TOOLS)/bin/maturin
 wheels: $(WHEEL_TOOLS)/bin/maturin
 	$(BUILD_WHEELS) $(PLATFORMS)
 
-## make test-wheels  install each wheel that runs here, or by QEMU, where no Rust is, and run the
-##                   first example of the package
+## make test-wheels  install each wheel that runs here, or by QEMU, where no Rust is, run the first
+##                   example of the package, and export the page
 test-wheels:
 	python3 scripts/test_wheel.py
 

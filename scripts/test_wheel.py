@@ -4,7 +4,8 @@
     python3 scripts/test_wheel.py [WHEEL…]
 
 All that are in wheels/ are tested unless some are named. The example is taken from the wheel's own
-description, which is python/README.md; it has to print what its comment says, in SECONDS. A wheel
+description, which is python/README.md; it has to print what its comment says, in SECONDS. Then the
+command of the wheel exports the owner's page, which the wheel has to have. A wheel
 for this machine gets a virtual environment. One for ARM with glibc is run by QEMU elsewhere,
 without a limit of time: that takes qemu-user and mmdebstrap of Debian, which puts a Python for ARM
 into target/arm64. Others are named and left out. It is an error if no wheel was run.
@@ -31,6 +32,8 @@ with contextlib.redirect_stdout(printed):
     exec(code, {})
 print(json.dumps([code, printed.getvalue(), time.perf_counter() - start]))
 """
+# What there has to be of the page.
+PAGE = {"index.html", "worker.js", "sudare_web_bg.wasm"}
 # A system with a Python for ARM: Debian's, which is unpacked and not set up.
 ARM = ROOT / "target/arm64"
 DEBIAN = "bookworm"
@@ -89,8 +92,18 @@ def numbers(text):
     return [float(number) for number in re.findall(r"-?\d+\.\d*", text)]
 
 
+def export_page(command, folder):
+    """Has the command write the page, which gives the bytes of its files."""
+    web = [*command, "-m", "sudare", "--json", "web", "--server", "https://server.example"]
+    files = json.loads(output([*web, "--export", folder]))["files"]
+    written = {name: (folder / name).stat().st_size for name in files}
+    if not PAGE <= written.keys() or any(written[name] != files[name]["bytes"] for name in files):
+        sys.exit(f"the page has {written}, and not {files}")
+    return sum(written.values())
+
+
 def check(wheel):
-    """Runs the example of a wheel and says how it went; ends all if it fails."""
+    """Runs the example and exports the page of a wheel, and says how it went; ends all if it fails."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         python = environment(folder / "environment")
@@ -103,13 +116,15 @@ def check(wheel):
                 raise
             command = install_for_arm(python, wheel, folder / "arm")
         code, printed, seconds = json.loads(output([*command, "-c", EXAMPLE], cwd=folder))
+        page = export_page(command, folder / "page")
     expected = re.search(r"# (\[[^]]*\])", code)[1]
     found, shown = numbers(printed), numbers(expected)
     if len(found) != len(shown) or any(abs(a - b) > 1e-3 for a, b in zip(found, shown)):
         sys.exit(f"{wheel.name} prints {printed.strip()} and not {expected}")
     if seconds > SECONDS and not emulated:
         sys.exit(f"{wheel.name} takes {seconds:.1f} s for its example, and not {SECONDS}")
-    print(f"{wheel.name}: {seconds:.1f} s{', by QEMU' if emulated else ''}", flush=True)
+    emulated = ", by QEMU" if emulated else ""
+    print(f"{wheel.name}: {seconds:.1f} s{emulated}; a page of {page} bytes", flush=True)
 
 
 def main():

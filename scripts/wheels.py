@@ -4,7 +4,8 @@
 They are for the platforms that are named, for `all` that this system can build, or for this machine
 if none is named. Any system builds those of Linux, by zig, and of Windows, by mingw-w64, which have
 what it takes of their libraries. The rest is maturin, `pip install maturin[zig]`, and Rust's
-targets, which --targets prints.
+targets, which --targets prints. Each wheel has the owner's page, which `make web` makes first; it is
+removed from the package in the end, so that nothing else takes an old one.
 """
 
 import argparse
@@ -17,6 +18,9 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+PAGE = ROOT / "python/sudare/page"
+# Rust's target of the page.
+BROWSER = "wasm32-unknown-unknown"
 WINDOWS, MACOS = "win_amd64", "macosx_universal2"
 # What the names of wheels end with, and Rust's targets of that platform.
 PLATFORMS = {
@@ -70,7 +74,12 @@ def missing(names):
 
 
 def targets(names):
-    return [target for name in names for target in PLATFORMS[name]]
+    return [BROWSER, *(target for name in names for target in PLATFORMS[name])]
+
+
+def run(name, command):
+    if code := subprocess.run(command, cwd=ROOT).returncode:
+        sys.exit(f"{name}: {command[0]} ends with {code}")
 
 
 def build(name):
@@ -80,8 +89,7 @@ def build(name):
         command += ["--compatibility", name.removesuffix("_" + target.partition("-")[0])]
     if takes_zig(name):
         command.append("--zig")
-    if code := subprocess.run(command, cwd=ROOT).returncode:
-        sys.exit(f"{name}: maturin ends with {code}")
+    run(name, command)
 
 
 def main():
@@ -100,8 +108,12 @@ def main():
     elif lacks := list(missing(names)):
         sys.exit("it takes\n  " + "\n  ".join(lacks))
     else:
-        for name in names:
-            build(name)
+        try:
+            run("the page", ["make", "web", f"PAGE={PAGE.relative_to(ROOT).as_posix()}"])
+            for name in names:
+                build(name)
+        finally:
+            shutil.rmtree(PAGE, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -35,9 +35,9 @@ pub struct Args {
     /// Address and port of this machine for the browser; port 0 for any that is free
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8471")]
     listen: SocketAddr,
-    /// Folder of the page, as `make web` makes it; web, ../web or ../share/sudare/web beside this
-    /// program if left out
-    #[arg(long, value_name = "DIR")]
+    /// Folder of the page, as `make web` makes it; the one of the Python package, or web, ../web or
+    /// ../share/sudare/web beside this program, if left out
+    #[arg(long, value_name = "DIR", env = "SUDARE_PAGE")]
     page: Option<PathBuf>,
     /// Write the page into a folder instead, with digests of its files, for a host of static files
     /// that is the owner's
@@ -174,7 +174,8 @@ fn folder(args: &Args) -> Result<PathBuf> {
     if let Some(folder) = &args.page {
         return Some(folder.clone()).filter(is_page).ok_or_else(|| {
             Error::Usage(format!(
-                "{} has no page: name the folder that `make web` made",
+                "there is no page in {}: wheels have one, and `make web` makes one in a checkout; \
+                 name its folder with --page",
                 folder.display()
             ))
         });
