@@ -1,4 +1,4 @@
-"""What a server says of itself, with what that leaves open: headers, bodies, and names of what is there.
+"""What a server says of itself, with values that are there: names, digests, and bodies that go with them.
 
 Without them, requests that are made up from it do not get past the first check.
 """
@@ -6,6 +6,7 @@ Without them, requests that are made up from it do not get past the first check.
 from __future__ import annotations
 
 import base64
+import copy
 import secrets
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,8 +17,6 @@ from desk import Desk
 
 Schema = dict[str, Any]
 
-TEXT: Schema = {"type": "string"}
-NUMBER: Schema = {"type": "integer", "minimum": 0}
 # The body of an upload, a state or a result, and its digest.
 CONTENT = "made up"
 DIGEST = blake3(CONTENT.encode()).hexdigest()
@@ -36,32 +35,24 @@ def always(*values: str | int) -> Schema:
     return {**often(*values), "required": True}
 
 
-def sent(example: Any, schema: Schema = TEXT, media_type: str = "application/json") -> Schema:
-    """A body."""
-    return {"content": {media_type: {"schema": schema, "example": example}}}
-
-
-def members(example: dict[str, Any], **schemas: Schema) -> Schema:
-    """A body that is an object, which needs the members of the example."""
-    of = {"type": "object", "properties": schemas, "required": list(example), "additionalProperties": False}
-    return sent(example, of)
-
-
 @dataclass(frozen=True)
-class Open:
-    """What is left open of an operation."""
+class There:
+    """What is there for an operation: values of parameters, a body, and values of its members."""
 
-    path: dict[str, Schema] = field(default_factory=dict)
-    headers: dict[str, Schema] = field(default_factory=dict)
-    body: Schema | None = None
+    parameters: dict[str, Schema] = field(default_factory=dict)
+    body: Any = None
+    members: dict[str, Schema] = field(default_factory=dict)
 
-    def fill(self, operation: Any) -> None:
+    def fill(self, operation: Any, schemas: Any) -> None:
         parameters = {parameter["name"]: parameter for parameter in operation["parameters"]}
-        for name, values in self.path.items():
+        for name, values in self.parameters.items():
             parameters[name].update(values)
-        operation["parameters"] += [{"name": name, "in": "header", **of} for name, of in self.headers.items()]
-        if self.body:
-            operation["requestBody"] = self.body
+        if self.body is not None:
+            (content,) = operation["requestBody"]["content"].values()
+            content["example"] = self.body
+            if self.members:
+                content["schema"] = copy.deepcopy(schemas[content["schema"]["$ref"].rpartition("/")[2]])
+                content["schema"]["properties"].update(self.members)
 
 
 def metadata(digest: str) -> str:
@@ -80,15 +71,15 @@ def uploads(desk: Desk) -> dict[str, Schema]:
 
 
 def completed(description: Any, desk: Desk) -> Any:
-    """A description with what it leaves open, by what is there."""
-    for operation, left_open in all_open(desk).items():
+    """A description with what is there."""
+    for operation, there in all_there(desk).items():
         method, path = operation.split()
-        left_open.fill(description["paths"][path][method])
+        there.fill(description["paths"][path][method], description["components"]["schemas"])
     return description
 
 
-def all_open(desk: Desk) -> dict[str, Open]:
-    """What the description of a server leaves open, by its operations."""
+def all_there(desk: Desk) -> dict[str, There]:
+    """What there is for the operations of a server."""
     done = often(desk.done())
     lease = desk.lease()
     renewed, left, finished, keeping = [leases(desk) for _ in range(4)]
@@ -103,51 +94,40 @@ def all_open(desk: Desk) -> dict[str, Open]:
         "collection": {"example": "results"},
         "name": often(result, keys, table, desk.waiting(), desk.waiting()),
     }
-    tus = {"Tus-Resumable": always("1.0.0")}
     begin = {
-        **tus,
+        "collection": {"example": "models"},
+        "Tus-Resumable": always("1.0.0"),
         "Upload-Length": always(1 << 20),
         "Upload-Metadata": always(*[metadata(secrets.token_hex(32)) for _ in range(SEVERAL)]),
         "Idempotency-Key": often(*[secrets.token_hex() for _ in range(SEVERAL)]),
     }
-    ask = members(
-        desk.request,
-        kind={"enum": ["stats", "groups", "histogram", "train", "predict"]},
-        keys=often(keys)["schema"],
-        tables={"type": "array", "items": often(table)["schema"]},
-        model=often(result)["schema"],
-        iterations=NUMBER,
-        history={"type": "boolean"},
-    )
-    offer = members(
-        desk.offer,
-        program=often(desk.offer["program"])["schema"],
-        memory_bytes=NUMBER,
-        wait_seconds={"const": 0},
-    )
+    ask = {
+        "keys": often(keys)["schema"],
+        "tables": {"type": "array", "items": often(table)["schema"]},
+        "model": often(result)["schema"],
+    }
+    offer = {"program": often(desk.offer["program"])["schema"], "wait_seconds": {"const": 0}}
     report = {"done": 1, "total": 2, "cpu_milliseconds": 3}
-    failure = {"type": "object", "properties": {"kind": TEXT, "detail": TEXT}, "required": ["kind", "detail"]}
-    failed = {"type": "object", "properties": {"failed": failure}, "required": ["failed"]}
     state = {"file": often("iteration-000001.ct", "weights-000001.ct"), "digest": often(DIGEST)}
-    content = sent(CONTENT, media_type="application/octet-stream")
-    chunk = sent(CONTENT, media_type="application/offset+octet-stream")
-    part = {**tus, "Upload-Offset": always(0, len(CONTENT))}
+    offset = {"Upload-Offset": always(0, len(CONTENT))}
     span = {"Range": often("bytes=0-9", "bytes=9-", "bytes=-9")}
     work = "/v1/work/{name}/{fence}"
     return {
-        "post /v1/{collection}": Open({"collection": {"example": "models"}}, begin, ask),
-        "get /v1/{collection}/{name}": Open(named, span),
-        "delete /v1/{collection}/{name}": Open(named),
-        "get /v1/jobs/{name}/events": Open({"name": done}, {"Last-Event-ID": often(0)}),
-        "get /v1/jobs/{name}/receipt": Open({"name": done}),
-        "head /v1/uploads/{name}": Open(uploads(desk), tus),
-        "patch /v1/uploads/{name}": Open(uploads(desk), part, chunk),
-        "post /v1/uploads/{name}": Open(uploads(desk), {**part, "X-HTTP-Method-Override": always("PATCH")}, chunk),
-        "delete /v1/uploads/{name}": Open(uploads(desk), tus),
-        "post /v1/work/claim": Open(body=offer),
-        f"post {work}/renew": Open(renewed, body=members(report, **dict.fromkeys(report, NUMBER))),
-        f"post {work}/leave": Open(left, body=sent("released", {"anyOf": [{"enum": ["released", "died"]}, failed]})),
-        f"put {work}/result/{{digest}}": Open({**finished, "digest": often(DIGEST)}, body=content),
-        f"put {work}/states/{{file}}/{{digest}}": Open({**keeping, **state}, body=content),
-        f"get {work}/files/{{expires}}/{{signature}}/{{file}}": Open(address, span),
+        "post /v1/{collection}": There(begin, desk.request, ask),
+        "get /v1/{collection}/{name}": There({**named, **span}),
+        "delete /v1/{collection}/{name}": There(named),
+        "get /v1/jobs/{name}/events": There({"name": done, "Last-Event-ID": often(0)}),
+        "get /v1/jobs/{name}/receipt": There({"name": done}),
+        "head /v1/uploads/{name}": There(uploads(desk)),
+        "patch /v1/uploads/{name}": There({**uploads(desk), **offset}, CONTENT),
+        "post /v1/uploads/{name}": There(
+            {**uploads(desk), **offset, "X-HTTP-Method-Override": always("PATCH")}, CONTENT
+        ),
+        "delete /v1/uploads/{name}": There(uploads(desk)),
+        "post /v1/work/claim": There(body=desk.offer, members=offer),
+        f"post {work}/renew": There(renewed, report),
+        f"post {work}/leave": There(left, "released"),
+        f"put {work}/result/{{digest}}": There({**finished, "digest": often(DIGEST)}, CONTENT),
+        f"put {work}/states/{{file}}/{{digest}}": There({**keeping, **state}, CONTENT),
+        f"get {work}/files/{{expires}}/{{signature}}/{{file}}": There({**address, **span}),
     }

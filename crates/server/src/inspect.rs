@@ -93,7 +93,8 @@ pub fn header(
     Ok(about(&meta, &info.label.name, info.params_id.to_string(), info.key_id.to_string()))
 }
 
-fn about(meta: &Meta, params: &str, params_id: String, key_id: String) -> Value {
+/// What is known of a file of keys or ciphertexts.
+pub fn about(meta: &Meta, params: &str, params_id: String, key_id: String) -> Value {
     let Meta { job, iterations, .. } = meta;
     let iterations = (*iterations > 0).then_some(*iterations);
     json!({

@@ -36,9 +36,9 @@ use sudare_roles::{
 use tokio::{sync::watch, time::timeout};
 
 /// Most letters of a name for repetitions.
-const MOST_LETTERS: usize = 128;
+pub const MOST_LETTERS: usize = 128;
 /// Most encrypted tables of a job.
-const MOST_TABLES: usize = 64;
+pub const MOST_TABLES: usize = 64;
 /// Jobs that are listed.
 const LISTED: u32 = 1000;
 /// Within which a cancelled process is gone.

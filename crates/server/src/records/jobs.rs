@@ -36,7 +36,9 @@ pub enum State {
 }
 
 impl State {
-    const ALL: [Self; 5] = [Self::Queued, Self::Running, Self::Done, Self::Failed, Self::Cancelled];
+    /// Each that there is.
+    pub const ALL: [Self; 5] =
+        [Self::Queued, Self::Running, Self::Done, Self::Failed, Self::Cancelled];
 
     fn name(self) -> &'static str {
         match self {

@@ -25,7 +25,8 @@ pub enum Collection {
 }
 
 impl Collection {
-    const ALL: [Self; 4] = [Self::Keys, Self::Tables, Self::Models, Self::Results];
+    /// Each that there is.
+    pub const ALL: [Self; 4] = [Self::Keys, Self::Tables, Self::Models, Self::Results];
 
     /// The name of the collection in paths.
     #[must_use]
