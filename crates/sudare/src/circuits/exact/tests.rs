@@ -392,7 +392,7 @@ fn a_few_random_circuits_agree_in_the_smallest_ring_of_full_size() {
 }
 
 #[test]
-#[ignore = "takes hours: a thousand circuits of each modulus in rings of full size"]
+#[ignore = "takes an hour or more: a thousand circuits of each modulus in rings of full size"]
 fn random_circuits_agree_at_full_size() {
     (12..=15).for_each(|log_n| check_ring(log_n, 1000));
 }

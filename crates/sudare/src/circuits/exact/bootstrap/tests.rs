@@ -529,7 +529,7 @@ fn named_sets_bootstrap_every_slot() {
 }
 
 #[test]
-#[ignore = "takes minutes and 12 GiB"]
+#[ignore = "takes half an hour and 12 GiB"]
 fn named_sets_of_the_large_ring_bootstrap_every_slot() {
     for set in presets().iter().filter(|set| set.preset.spec.log_n == 16) {
         check_set(set);

@@ -304,7 +304,7 @@ fn sets_of_the_thesis_bootstrap_every_coefficient() {
 }
 
 #[test]
-#[ignore = "takes an hour and 6 GiB"]
+#[ignore = "takes half an hour and 6 GiB"]
 fn named_sets_bootstrap_every_coefficient() {
     presets().iter().for_each(|set| check_set(&set.preset.name));
 }
