@@ -1,19 +1,24 @@
 #!/usr/bin/env python3
 """Installs wheels where there is no Rust and no compiler, and runs the first example of each.
 
-    python3 scripts/test_wheel.py [WHEEL…]
+    python3 scripts/test_wheel.py [--python COMMAND] [WHEEL…]
 
 All that are in wheels/ are tested unless some are named. The example is taken from the wheel's own
 description, which is python/README.md; it has to print what its comment says, in SECONDS. Then the
-command of the wheel exports the owner's page, which the wheel has to have. A wheel
-for this machine gets a virtual environment. One for ARM with glibc is run by QEMU elsewhere,
-without a limit of time: that takes qemu-user and mmdebstrap of Debian, which puts a Python for ARM
-into target/arm64. Others are named and left out. It is an error if no wheel was run.
+command of the wheel exports the owner's page, which the wheel has to have. A wheel for this machine
+gets a virtual environment. One for ARM with glibc is run by QEMU elsewhere, without a limit of
+time: that takes qemu-user and mmdebstrap of Debian, which puts a Python for ARM into target/arm64.
+One for musl is run elsewhere by a Python that is linked to it, which takes no pip, if COMMAND runs
+one: its path, or `qemu-aarch64 -L FOLDER PATH` for ARM. Others are named and left out. It is an
+error if no wheel was run.
 """
 
+import argparse
 import json
+import os
 import pathlib
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -57,7 +62,7 @@ def output(command, **options):
     return run.stdout
 
 
-def environment(folder):
+def make_environment(folder):
     """Makes a virtual environment and returns its Python."""
     venv.create(folder, with_pip=True)
     return str(folder / ("Scripts" if sys.platform == "win32" else "bin") / "python")
@@ -69,8 +74,16 @@ def install(python, wheel, options=()):
     output([*pip, "--only-binary=:all:", *options, wheel])
 
 
-def install_for_arm(python, wheel, folder):
-    """Installs a wheel beside a Python for ARM and returns the command that runs that."""
+def install_beside(command, python, wheel, platforms, folder):
+    """Installs a wheel into a folder for the Python of a command, and has that find it there."""
+    version = output([*command, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])
+    options = [f"--target={folder}", f"--python-version={version.strip()}"]
+    install(python, wheel, [*options, *(f"--platform={name}" for name in platforms)])
+    return {**os.environ, "PYTHONPATH": str(folder)}
+
+
+def python_for_arm():
+    """The command that runs a Python for ARM with glibc."""
     if missing := [tool for tool in ("qemu-aarch64", "mmdebstrap") if not shutil.which(tool)]:
         raise Unsupported(f"{' and '.join(missing)} would run it")
     if not ARM.exists():
@@ -81,58 +94,75 @@ def install_for_arm(python, wheel, folder):
         options = ["--variant=extract", "--architectures=arm64", f"--include={ARM_PACKAGES}"]
         output(["mmdebstrap", "--quiet", *options, DEBIAN, part])
         part.rename(ARM)
-    command = ["qemu-aarch64", "-L", ARM, "-E", f"PYTHONPATH={folder}", ARM / "usr/bin/python3"]
-    version = output([*command, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"])
-    options = [f"--target={folder}", f"--python-version={version.strip()}"]
-    install(python, wheel, [*options, *(f"--platform={name}" for name in ARM_PLATFORMS)])
-    return command
+    return ["qemu-aarch64", "-L", ARM, ARM / "usr/bin/python3"]
+
+
+def other_python(wheel, musl):
+    """The command that runs a Python for a wheel of another system, and what NumPy has for that."""
+    if "manylinux" in wheel.name and "aarch64" in wheel.name:
+        return python_for_arm(), ARM_PLATFORMS
+    if "musllinux" not in wheel.name:
+        raise Unsupported("it is for another system or processor")
+    platform = wheel.stem.rpartition("-")[2]
+    machine = musl and output([*musl, "-c", "import platform; print(platform.machine())"]).strip()
+    if not machine or not platform.endswith(machine):
+        raise Unsupported("a Python for musl on that processor would run it, which --python names")
+    return musl, [platform]
+
+
+def words(text):
+    """The words of a command, in which paths hold from any folder."""
+    return [os.path.abspath(word) if os.path.exists(word) else word for word in shlex.split(text)]
 
 
 def numbers(text):
     return [float(number) for number in re.findall(r"-?\d+\.\d*", text)]
 
 
-def export_page(command, folder):
+def export_page(command, folder, variables):
     """Has the command write the page, which gives the bytes of its files."""
     web = [*command, "-m", "sudare", "--json", "web", "--server", "https://server.example"]
-    files = json.loads(output([*web, "--export", folder]))["files"]
+    files = json.loads(output([*web, "--export", folder], env=variables))["files"]
     written = {name: (folder / name).stat().st_size for name in files}
     if not PAGE <= written.keys() or any(written[name] != files[name]["bytes"] for name in files):
         sys.exit(f"the page has {written}, and not {files}")
     return sum(written.values())
 
 
-def check(wheel):
+def check(wheel, musl):
     """Runs the example and exports the page of a wheel, and says how it went; ends all if it fails."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        python = environment(folder / "environment")
-        command, emulated = [python], False
+        python = make_environment(folder / "environment")
+        command, variables = [python], None
         try:
             install(python, wheel)
         except Unsupported:
-            emulated = "manylinux" in wheel.name and "aarch64" in wheel.name
-            if not emulated:
-                raise
-            command = install_for_arm(python, wheel, folder / "arm")
-        code, printed, seconds = json.loads(output([*command, "-c", EXAMPLE], cwd=folder))
-        page = export_page(command, folder / "page")
+            command, platforms = other_python(wheel, musl)
+            variables = install_beside(command, python, wheel, platforms, folder / "beside")
+        example = output([*command, "-c", EXAMPLE], cwd=folder, env=variables)
+        code, printed, seconds = json.loads(example)
+        page = export_page(command, folder / "page", variables)
+    emulated = "qemu" in str(command[0])
     expected = re.search(r"# (\[[^]]*\])", code)[1]
     found, shown = numbers(printed), numbers(expected)
     if len(found) != len(shown) or any(abs(a - b) > 1e-3 for a, b in zip(found, shown)):
         sys.exit(f"{wheel.name} prints {printed.strip()} and not {expected}")
     if seconds > SECONDS and not emulated:
         sys.exit(f"{wheel.name} takes {seconds:.1f} s for its example, and not {SECONDS}")
-    emulated = ", by QEMU" if emulated else ""
-    print(f"{wheel.name}: {seconds:.1f} s{emulated}; a page of {page} bytes", flush=True)
+    how = ", by QEMU" if emulated else ""
+    print(f"{wheel.name}: {seconds:.1f} s{how}; a page of {page} bytes", flush=True)
 
 
 def main():
-    named = [pathlib.Path(name).resolve() for name in sys.argv[1:]]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("wheel", nargs="*", type=pathlib.Path)
+    parser.add_argument("--python", metavar="COMMAND", type=words, help="runs wheels for musl")
+    chosen = parser.parse_args()
     run = 0
-    for wheel in named or sorted((ROOT / "wheels").glob("*.whl")):
+    for wheel in chosen.wheel or sorted((ROOT / "wheels").glob("*.whl")):
         try:
-            check(wheel)
+            check(wheel.resolve(), chosen.python)
             run += 1
         except Unsupported as why:
             print(f"{wheel.name}: not run: {why}", flush=True)
