@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Builds wheels of the Python package into wheels/.
 
-They are for the platforms that are named, for `all` that this system can build, or for this machine
-if none is named. Any system builds those of Linux, by zig, and of Windows, by mingw-w64, which have
-what it takes of their libraries. The rest is maturin, `pip install maturin[zig]`, and Rust's
+They are for the platforms that are named, for `all` whose libraries this system has, or for this
+machine if none is named. Any system builds those of Linux, by zig, and of Windows, by mingw-w64, which
+have what it takes of their libraries. That of macOS is linked with stubs of them (macos_stubs.py)
+where neither macOS nor an SDK is, if it is named. The rest is maturin, `pip install maturin[zig]`, and Rust's
 targets, which --targets prints. Each wheel has the owner's page, which `make web` makes first; it is
 removed from the package in the end, so that nothing else takes an old one.
 """
@@ -16,6 +17,8 @@ import platform
 import shutil
 import subprocess
 import sys
+
+import macos_stubs
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PAGE = ROOT / "python/sudare/page"
@@ -45,7 +48,7 @@ def here():
 
 
 def has_libraries(name):
-    """Whether the system libraries of a platform can be had on this system."""
+    """Whether the libraries of a platform, or what they say of themselves, are on this system."""
     return name != MACOS or sys.platform == "darwin" or "SDKROOT" in os.environ
 
 
@@ -61,8 +64,6 @@ def missing(names):
         yield "zig, of PyPI: pip install ziglang"
     if WINDOWS in names and not shutil.which(MINGW):
         yield f"{MINGW}, of mingw-w64: apt-get install gcc-mingw-w64-x86-64"
-    if not all(map(has_libraries, names)):
-        yield f"for {MACOS} the frameworks of macOS: build it there, or set SDKROOT to an SDK"
     if not shutil.which("rustc"):
         yield "Rust, by rustup"
         return
@@ -89,6 +90,9 @@ def build(name):
         command += ["--compatibility", name.removesuffix("_" + target.partition("-")[0])]
     if takes_zig(name):
         command.append("--zig")
+    if not has_libraries(name):
+        paths = macos_stubs.write(ROOT / "target/macos")
+        command += ["--", *(f"-Clink-arg={path}" for path in paths)]
     run(name, command)
 
 
