@@ -263,7 +263,8 @@ impl Server {
 
     /// Seconds of processors after which a process of a job is ended.
     pub fn most_cpu_seconds(&self, job: &Job) -> u64 {
-        (self.limits.overtime * job.cpu_seconds).ceil() as u64 + CPU_SECONDS_BESIDE
+        let most = (self.limits.overtime * job.cpu_seconds).ceil() as u64;
+        most.saturating_add(CPU_SECONDS_BESIDE)
     }
 
     /// What a process is told of a job.

@@ -81,13 +81,13 @@ fn limit(task: &Task) {
     {
         use rustix::process::{Resource, Rlimit, setrlimit};
         let beside = MEMORY_BESIDE.saturating_add(STACK.saturating_mul(par::threads() as u64));
-        let memory = task
-            .memory
-            .map(|predicted| predicted.saturating_add(predicted / 4).saturating_add(beside));
+        let memory = task.memory.map(|predicted| {
+            let most = predicted.saturating_add(predicted / 4).saturating_add(beside);
+            (Resource::Data, most, most)
+        });
+        let cpu = task.most_cpu_seconds;
         // The system says so before it kills.
-        let (cpu, last) = (task.most_cpu_seconds, task.most_cpu_seconds.saturating_add(1));
-        let memory = memory.map(|most| (Resource::Data, most, most));
-        let others = [(Resource::Cpu, cpu, last), (Resource::Core, 0, 0)];
+        let others = [(Resource::Cpu, cpu, cpu.saturating_add(1)), (Resource::Core, 0, 0)];
         for (resource, current, maximum) in memory.into_iter().chain(others) {
             // Where a lower limit holds already, that stays.
             let _ = setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) });

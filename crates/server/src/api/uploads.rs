@@ -42,12 +42,10 @@ const DIGEST_LETTERS: usize = 64;
 /// spoken where that is it.
 pub async fn speak_tus(request: Request, next: Next) -> Response {
     let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let begins = *request.method() == Method::POST && request.uri().path() != "/v1/jobs";
     let of_uploads = match route {
         "/v1/uploads/{name}" => true,
-        "/v1/{collection}" => match *request.method() {
-            Method::POST => request.uri().path() != "/v1/jobs",
-            _ => request.method() == Method::OPTIONS,
-        },
+        "/v1/{collection}" => begins || *request.method() == Method::OPTIONS,
         _ => false,
     };
     let mut response = next.run(request).await;
