@@ -13,8 +13,8 @@ use sudare::{
 
 const MAGIC: &[u8; 8] = b"\x89sudare\n";
 const PREAMBLE_BYTES: usize = 64;
-/// Larger sections than this are not made, whatever a header claims.
-const MAX_SECTION_BYTES: u64 = 1 << 20;
+/// Bytes beyond those that there are, at most, that a section is given, whatever a header claims.
+const MOST_ADDED: usize = 1 << 12;
 
 /// The specification of a scheme as it stands in files.
 pub trait Written: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
@@ -109,8 +109,8 @@ impl<S: Written> Parts<S> {
         let mut at = sealed_bytes(PREAMBLE_BYTES + header.len());
         let mut sections = Vec::with_capacity(table.len());
         for (_, size) in &table {
-            let size = (*size).min(MAX_SECTION_BYTES) as usize;
             let there = bytes.get(at..).unwrap_or_default();
+            let size = usize::try_from(*size).unwrap_or(usize::MAX).min(there.len() + MOST_ADDED);
             let mut section = there[..size.min(there.len())].to_vec();
             section.resize(size, 0);
             sections.push(section);
@@ -125,17 +125,18 @@ impl<S: Written> Parts<S> {
         let header = postcard::to_allocvec(&(&self.spec, &self.label, &self.table)).unwrap();
         let sections = self.sections.iter().map(|section| sealed_bytes(section.len()));
         let total = sealed_bytes(PREAMBLE_BYTES + header.len()) + sections.sum::<usize>();
-        let mut file = self.preamble.to_vec();
+        let mut file = Vec::with_capacity(total);
+        file.extend(self.preamble);
         file[..8].copy_from_slice(MAGIC);
         for (at, word) in [(32, self.table.len()), (40, total), (48, header.len())] {
             file[at..at + 8].copy_from_slice(&(word as u64).to_le_bytes());
         }
         file.extend(&header);
-        let first = seal(&mut file, 0, &[]);
+        let first = seal(&mut file, 0, [&[], &[]]);
         for (number, section) in (1u64..).zip(&self.sections) {
             let start = file.len();
             file.extend(section);
-            seal(&mut file, start, &[&first[..], &number.to_le_bytes()].concat());
+            seal(&mut file, start, [&first, &number.to_le_bytes()]);
         }
         file
     }
@@ -391,17 +392,19 @@ fn with_sealed_header(bytes: &[u8]) -> Vec<u8> {
         file.truncate(end);
         let total = sealed_bytes(end) as u64;
         file[40..48].copy_from_slice(&total.to_le_bytes());
-        seal(&mut file, 0, &[]);
+        seal(&mut file, 0, [&[], &[]]);
     }
     file
 }
 
-/// Pads the section from `start` and appends its checksum.
-fn seal(file: &mut Vec<u8>, start: usize, prefix: &[u8]) -> [u8; 32] {
-    while file.len() % 64 != 32 {
-        file.push(0);
+/// Pads the section from `start` and appends its checksum, which is of a prefix in two parts, too.
+fn seal(file: &mut Vec<u8>, start: usize, prefix: [&[u8]; 2]) -> [u8; 32] {
+    file.resize((file.len() + 32).next_multiple_of(64) - 32, 0);
+    let mut hasher = blake3::Hasher::new();
+    for part in [prefix[0], prefix[1], &file[start..]] {
+        hasher.update(part);
     }
-    let hash = *blake3::hash(&[prefix, &file[start..]].concat()).as_bytes();
+    let hash = *hasher.finalize().as_bytes();
     file.extend(hash);
     hash
 }

@@ -186,7 +186,7 @@ pub const MODEL: &str = r#"{
 impl Case {
     fn new(job: Job) -> Self {
         let spec = job.auto_params().unwrap().spec().clone();
-        let params = Params::new(Spec { log_n: 11, insecure: true, ..spec }).unwrap();
+        let params = Params::new(Spec { log_n: 7, insecure: true, ..spec }).unwrap();
         let plan = job.plan(&params).unwrap();
         let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([3; 32]));
         let secret = keygen.secret_key().unwrap();
