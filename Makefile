@@ -38,7 +38,7 @@ WASM := wasm32-wasip1
 ARM := aarch64-unknown-linux-gnu
 WASMTIME := target/wasmtime
 # What must be the same there, of words and of files and plans. ARM has kernels of its own.
-SAME := --package sudare-arith --lib -- real:: dd:: sample:: prng::
+SAME := --package sudare-arith --lib -- real:: dd:: sample:: prng:: wide:: modulus:: ntt::
 SAME_FILES := --package sudare --package sudare-apps --test golden --test plans
 KERNELS := --package sudare-arith --lib --test rows
 

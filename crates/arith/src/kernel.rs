@@ -16,6 +16,8 @@ pub(crate) mod long;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scalar;
+#[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+mod simd128;
 #[cfg(test)]
 mod tests;
 #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
@@ -183,8 +185,13 @@ pub(crate) fn key_stream(state: &mut [u32; 16], words: &mut [u64]) -> usize {
         // SAFETY: the CPU has the set.
         return unsafe { avx512::stream::key_stream(state, words) };
     }
-    let _ = (state, words);
-    0
+    #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
+    return simd128::key_stream(state, words);
+    #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
+    {
+        let _ = (state, words);
+        0
+    }
 }
 
 /// `out[x] = a[source[x]]`.

@@ -35,6 +35,7 @@ pub mod prng;
 pub mod real;
 pub mod sample;
 pub mod stop;
+mod wide;
 
 pub use constant_dot::{Column, ConstantDot};
 pub use error::{Error, Result};

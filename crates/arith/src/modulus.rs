@@ -1,6 +1,7 @@
 use crate::{
     Error, Isa, Result,
     kernel::{self, KernelTable},
+    wide,
 };
 
 /// A fixed factor with the quotient that makes multiplication by it cheap.
@@ -162,7 +163,7 @@ impl Modulus {
     #[must_use]
     pub fn mul(&self, a: u64, b: u64) -> u64 {
         debug_assert!(a < self.q && b < self.q);
-        self.reduce_u128(u128::from(a) * u128::from(b))
+        self.reduce_u128(wide::product(a, b))
     }
 
     /// `a mod q` for any `a`.
@@ -177,13 +178,12 @@ impl Modulus {
     /// less at most 1, so one conditional subtraction follows.
     #[must_use]
     pub fn reduce_u128(&self, a: u128) -> u64 {
-        let (a0, a1) = (a & u128::from(u64::MAX), a >> 64);
-        let (b0, b1) = (u128::from(self.barrett[0]), u128::from(self.barrett[1]));
-        let low = (a0 * b0) >> 64;
-        let mid0 = a0 * b1 + low;
-        let mid1 = a1 * b0 + (mid0 & u128::from(u64::MAX));
-        let quotient = a1 * b1 + (mid0 >> 64) + (mid1 >> 64);
-        let r = (a as u64).wrapping_sub((quotient as u64).wrapping_mul(self.q));
+        let ([a0, a1], [b0, b1]) = ([a as u64, (a >> 64) as u64], self.barrett);
+        let mid0 = wide::product(a0, b1) + u128::from(wide::high(a0, b0));
+        let mid1 = wide::product(a1, b0) + u128::from(mid0 as u64);
+        let carried = ((mid0 >> 64) as u64).wrapping_add((mid1 >> 64) as u64);
+        let quotient = a1.wrapping_mul(b1).wrapping_add(carried);
+        let r = a0.wrapping_sub(quotient.wrapping_mul(self.q));
         r.min(r.wrapping_sub(self.q))
     }
 
@@ -241,8 +241,8 @@ impl Modulus {
     /// `floor(w * 2^64 / q)`, from the reciprocal and one correction.
     pub(crate) fn quotient(&self, w: u64) -> u64 {
         debug_assert!(w < self.q);
-        let [low, high] = self.barrett.map(u128::from);
-        let estimate = (u128::from(w) * high + ((u128::from(w) * low) >> 64)) as u64;
+        let [low, high] = self.barrett;
+        let estimate = w.wrapping_mul(high).wrapping_add(wide::high(w, low));
         let remainder = 0u64.wrapping_sub(estimate.wrapping_mul(self.q));
         estimate + u64::from(remainder >= self.q)
     }

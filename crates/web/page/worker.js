@@ -14,7 +14,7 @@ async function newFile(name) {
   return access;
 }
 
-/** What `make` writes by the function that it gets, as a file of the job. */
+/** What `make` writes by the function that it gets, which takes bytes, as a file of the job. */
 async function written(name, make) {
   const access = await newFile(name);
   try {
@@ -26,6 +26,10 @@ async function written(name, make) {
     access.close();
   }
 }
+
+/** The same, for what the module writes from its memory. */
+const writtenFrom = (name, make) => written(name, (write) =>
+  make((start, length) => write(new Uint8Array(memory.buffer, start, length))));
 
 /** The text of a page, if there is one. */
 function seen(page) {
@@ -75,12 +79,12 @@ const calls = {
 
   async make(_, progress) {
     return timed(async () => JSON.parse(
-      await written("evaluation.key", (write) => owner.make_keys(holder, write, progress))));
+      await writtenFrom("evaluation.key", (write) => owner.make_keys(holder, write, progress))));
   },
 
   async encrypt(_, progress) {
     return timed(async () =>
-      JSON.parse(await written("table.ct", (write) => owner.encrypt(write, progress))));
+      JSON.parse(await writtenFrom("table.ct", (write) => owner.encrypt(write, progress))));
   },
 
   async keep({ record }) {

@@ -4,7 +4,7 @@
 //! wiped then.
 
 use crate::{owner, shown, table};
-use js_sys::{Function, Uint8Array};
+use js_sys::Function;
 use std::{
     cell::RefCell,
     io::{self, BufWriter, Write},
@@ -27,7 +27,7 @@ fn json(value: &impl serde::Serialize) -> Result<String, JsValue> {
     serde_json::to_string(value).map_err(|error| refused(Error::Bug(error.to_string())))
 }
 
-/// Passes bytes to a function of the page.
+/// Tells a function of the page where in memory the next bytes are: they are not copied.
 struct Sink(Function);
 
 impl Sink {
@@ -38,7 +38,9 @@ impl Sink {
 
 impl Write for Sink {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let written = self.0.call1(&JsValue::NULL, &Uint8Array::from(bytes));
+        let place = [bytes.as_ptr() as usize, bytes.len()].map(JsValue::from);
+        let [start, length] = &place;
+        let written = self.0.call2(&JsValue::NULL, start, length);
         match written {
             Ok(_) => Ok(bytes.len()),
             Err(error) => Err(io::Error::other(String::from(js_sys::Error::from(error).message()))),
@@ -120,8 +122,8 @@ impl Owner {
         self.0.draw().map(Holder).map_err(refused)
     }
 
-    /// Makes the evaluation keys of the key that was drawn; their file goes to `write`, in parts.
-    /// `progress` is told how many there are. Returns bytes and digest, in JSON.
+    /// Makes the evaluation keys of the key that was drawn; `write` is told the place and the length of
+    /// each part of their file in turn, `progress` how many there are. Returns bytes and digest, in JSON.
     ///
     /// # Errors
     /// What `write` threw.
@@ -145,8 +147,8 @@ impl Owner {
         self.0.seal(&holder.0, &passphrase).map_err(refused)
     }
 
-    /// Encrypts the table; the file goes to `write`, in parts. `progress` is told how many
-    /// ciphertexts there are. Returns bytes and digest, in JSON.
+    /// Encrypts the table; `write` is told the place and the length of each part of the file in turn,
+    /// `progress` how many ciphertexts there are. Returns bytes and digest, in JSON.
     ///
     /// # Errors
     /// What `write` threw, or the table cannot be.

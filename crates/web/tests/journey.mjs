@@ -23,7 +23,7 @@ const PASSPHRASE = "six random words are a passphrase";
 const TENANT = "clinic";
 const MINUTES = 60_000;
 
-let folder, service, token, proxy, page, browser;
+let folder, service, token, proxy, page;
 
 before(async () => {
   folder = fs.mkdtempSync(path.join(os.tmpdir(), "sudare-web-"));
@@ -35,21 +35,24 @@ before(async () => {
   service = await serving(SUDARE, folder,
     ["serve", "--folder", store, "--listen", "127.0.0.1:0", "--allow-origin", page.address]);
   proxy.target = service.address;
-  browser = await chromium.launch({ executablePath: CHROMIUM, args: ["--no-sandbox"] });
 });
 
 after(async () => {
-  await browser?.close();
   proxy?.close();
   await page?.end();
   await service?.end();
   fs.rmSync(folder, { recursive: true, force: true });
 });
 
-/** A browser of somebody else, at the page. */
+/**
+ * A browser of somebody else, at the page. It keeps files where browsers do that are not private:
+ * those hand each part of a file to another process.
+ */
 async function visit(address = page.address) {
-  const context = await browser.newContext({ acceptDownloads: true });
-  const tab = await context.newPage();
+  const options = { acceptDownloads: true, executablePath: CHROMIUM, args: ["--no-sandbox"] };
+  const profile = fs.mkdtempSync(path.join(folder, "profile-"));
+  const context = await chromium.launchPersistentContext(profile, options);
+  const [tab] = context.pages();
   const visited = { context, tab, problems: [], urls: [] };
   tab.on("pageerror", (error) => visited.problems.push(String(error)));
   tab.on("console", (message) => {

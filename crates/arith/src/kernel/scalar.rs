@@ -4,6 +4,7 @@ use super::{BLOCK, COLUMNS, KernelTable, ROW, Rows, TERMS};
 use crate::{
     ConstantDot, Modulus, NttTable, Shoup,
     fraction::{Fraction, UNDECIDED},
+    wide,
 };
 use core::slice;
 
@@ -55,14 +56,47 @@ macro_rules! by_width {
 /// `a * w mod q` in `[0, 2q)`, for any `a`.
 #[inline(always)]
 fn mul_lazy(q: u64, a: u64, w: Shoup) -> u64 {
-    let high = ((u128::from(a) * u128::from(w.quotient)) >> 64) as u64;
-    a.wrapping_mul(w.value).wrapping_sub(high.wrapping_mul(q))
+    let multiple = wide::high(a, w.quotient).wrapping_mul(q);
+    a.wrapping_mul(w.value).wrapping_sub(multiple)
+}
+
+/// `a * w mod q` in `[0, 4q)`, for any `a` and `q < 2^62`.
+#[inline(always)]
+fn mul_lazier(q: u64, a: u64, w: Shoup) -> u64 {
+    let multiple = wide::nearly_high(a, w.quotient).wrapping_mul(q);
+    a.wrapping_mul(w.value).wrapping_sub(multiple)
 }
 
 /// `[0, 2m)` to `[0, m)`.
 #[inline(always)]
 fn fold(a: u64, m: u64) -> u64 {
     a.min(a.wrapping_sub(m))
+}
+
+/// Products modulo one `q` of `k` bits, by a reciprocal of one word; [`Modulus::reduce_u128`] has one
+/// of two.
+struct Products {
+    q: u64,
+    shift: u32,
+    /// `floor(2^(k + 62) / q)`.
+    reciprocal: u64,
+}
+
+impl Products {
+    fn new(m: &Modulus) -> Self {
+        let (q, shift) = (m.value(), m.bits() - 2);
+        Self { q, shift, reciprocal: ((1u128 << (shift + 64)) / u128::from(q)) as u64 }
+    }
+
+    /// `a b mod q` for residues. Of the quotient, the estimate lacks `2^(k - 2) / q`, at most 1/2,
+    /// as the product is cut, `2^(k - 62)` as the reciprocal is, and a fraction: at most 2 in all.
+    #[inline(always)]
+    fn of(&self, a: u64, b: u64) -> u64 {
+        let (high, low) = (wide::high(a, b), a.wrapping_mul(b));
+        let cut = high << 1 << (63 - self.shift) | low >> self.shift;
+        let rest = low.wrapping_sub(wide::high(cut, self.reciprocal).wrapping_mul(self.q));
+        fold(fold(rest, 2 * self.q), self.q)
+    }
 }
 
 unsafe fn add(m: &Modulus, out: *mut u64, a: *const u64, b: *const u64, len: usize) {
@@ -87,9 +121,10 @@ unsafe fn mul_add(
     c: *const u64,
     len: usize,
 ) {
+    let products = Products::new(m);
     for i in 0..len {
         // SAFETY: the table's contract.
-        unsafe { *out.add(i) = m.add(m.mul(*a.add(i), *b.add(i)), *c.add(i)) }
+        unsafe { *out.add(i) = m.add(products.of(*a.add(i), *b.add(i)), *c.add(i)) }
     }
 }
 
@@ -132,6 +167,14 @@ unsafe fn sum_of_products<T>(
     len: usize,
     read: impl Fn(*const T, usize) -> u64,
 ) {
+    if let ([a], [b]) = (a, b) {
+        let products = Products::new(m);
+        for x in 0..len {
+            // SAFETY: the table's contract.
+            unsafe { *out.add(x) = products.of(*a.add(x), read(*b, x)) }
+        }
+        return;
+    }
     for x in 0..len {
         let mut total = 0;
         for (a, b) in a.chunks(TERMS).zip(b.chunks(TERMS)) {
@@ -139,7 +182,7 @@ unsafe fn sum_of_products<T>(
             let sum: u128 = a
                 .iter()
                 .zip(b)
-                .map(|(a, &b)| unsafe { u128::from(*a.add(x)) * u128::from(read(b, x)) })
+                .map(|(a, &b)| unsafe { wide::product(*a.add(x), read(b, x)) })
                 .sum();
             total = m.add(total, m.reduce_u128(sum));
         }
@@ -260,7 +303,7 @@ unsafe fn round_sum(fractions: &[Fraction], y: &[*const u64], out: *mut u64, len
         for (f, y) in fractions.iter().zip(y) {
             // SAFETY: the table's contract.
             let y = unsafe { *y.add(x) } << f.shift;
-            sum += ((u128::from(y) * u128::from(f.reciprocal)) >> 66) as u64;
+            sum += wide::high(y, f.reciprocal) >> 2;
         }
         let v = sum >> BITS;
         let sure = (sum + slack) >> BITS == v;
@@ -281,8 +324,14 @@ fn twiddle(table: &[u64], k: usize) -> Shoup {
     Shoup { value: table[2 * k], quotient: table[2 * k + 1] }
 }
 
-/// Cooley-Tukey butterflies on `[0, 4q)`; node `m + i` of the twiddle tree is
-/// block `i` of the layer with `m` blocks.
+/// Whether words have room for values that grow by `4q` in each layer of a forward transform, of
+/// which there are at most 17, from `2q` on.
+fn may_grow(q: u64) -> bool {
+    q >> 57 == 0
+}
+
+/// Cooley-Tukey butterflies on `[0, 4q)`, or on values that [grow](may_grow); node `m + i` of the
+/// twiddle tree is block `i` of the layer with `m` blocks.
 unsafe fn ntt_forward(t: &NttTable, rows: &[*mut u64]) {
     for row in rows {
         // SAFETY: the table's contract.
@@ -292,33 +341,83 @@ unsafe fn ntt_forward(t: &NttTable, rows: &[*mut u64]) {
 
 fn forward_row(t: &NttTable, row: &mut [u64]) {
     forward_layers(t, row, 1, 1);
-    finish_forward(t.modulus().value(), row);
+    finish_forward(t.modulus(), row);
 }
 
 /// The layers down to blocks of `last` words of a part of a row, of which `node` is the root.
 fn forward_layers(t: &NttTable, part: &mut [u64], node: usize, last: usize) {
+    if may_grow(t.modulus().value()) {
+        butterflies::<true>(t, part, node, last);
+    } else {
+        butterflies::<false>(t, part, node, last);
+    }
+}
+
+/// Two layers at a time, so that words are read and written half as often.
+#[inline(always)]
+fn butterflies<const GROW: bool>(t: &NttTable, part: &mut [u64], node: usize, last: usize) {
     let q = t.modulus().value();
-    let (mut blocks, mut half) = (1, part.len() / 2);
-    while half >= last {
-        for i in 0..blocks {
-            let w = twiddle(t.forward_twiddles(), node * blocks + i);
-            let (left, right) = part[2 * half * i..][..2 * half].split_at_mut(half);
+    let w = |k: usize| twiddle(t.forward_twiddles(), k);
+    let of = |node: usize| [w(node), w(2 * node), w(2 * node + 1)];
+    let (mut node, mut size) = (node, part.len());
+    if (size / last).ilog2() % 2 == 1 {
+        for (i, block) in part.chunks_exact_mut(size).enumerate() {
+            let (w, (left, right)) = (w(node + i), block.split_at_mut(size / 2));
             for (x, y) in left.iter_mut().zip(right) {
-                let u = fold(*x, 2 * q);
-                let v = mul_lazy(q, *y, w);
-                *x = u + v;
-                *y = u + 2 * q - v;
+                [*x, *y] = butterfly::<GROW>(q, [*x, *y], w);
             }
         }
-        blocks *= 2;
-        half /= 2;
+        (node, size) = (2 * node, size / 2);
+    }
+    while size > 4.max(2 * last) {
+        for (i, block) in part.chunks_exact_mut(size).enumerate() {
+            let (w, (left, right)) = (of(node + i), block.split_at_mut(size / 2));
+            let ((a, b), (c, d)) = (left.split_at_mut(size / 4), right.split_at_mut(size / 4));
+            for ((a, b), (c, d)) in a.iter_mut().zip(b).zip(c.iter_mut().zip(d)) {
+                [*a, *b, *c, *d] = both::<GROW>(q, [*a, *b, *c, *d], w);
+            }
+        }
+        (node, size) = (4 * node, size / 4);
+    }
+    if size > last {
+        for (i, words) in part.as_chunks_mut().0.iter_mut().enumerate() {
+            *words = both::<GROW>(q, *words, of(node + i));
+        }
+    }
+}
+
+/// Two layers on words that are a quarter of a block apart.
+#[inline(always)]
+fn both<const GROW: bool>(
+    q: u64,
+    [a, b, c, d]: [u64; 4],
+    [top, left, right]: [Shoup; 3],
+) -> [u64; 4] {
+    let ([a, c], [b, d]) = (butterfly::<GROW>(q, [a, c], top), butterfly::<GROW>(q, [b, d], top));
+    let ([a, b], [c, d]) =
+        (butterfly::<GROW>(q, [a, b], left), butterfly::<GROW>(q, [c, d], right));
+    [a, b, c, d]
+}
+
+/// `(x + w y, x - w y)`.
+#[inline(always)]
+fn butterfly<const GROW: bool>(q: u64, [x, y]: [u64; 2], w: Shoup) -> [u64; 2] {
+    if GROW {
+        let v = mul_lazier(q, y, w);
+        [x + v, x + 4 * q - v]
+    } else {
+        let (u, v) = (fold(x, 2 * q), mul_lazy(q, y, w));
+        [u + v, u + 2 * q - v]
     }
 }
 
 /// Canonical residues in the order of evaluations.
-fn finish_forward(q: u64, row: &mut [u64]) {
-    for x in row.iter_mut() {
-        *x = fold(fold(*x, 2 * q), q);
+fn finish_forward(m: &Modulus, row: &mut [u64]) {
+    let (q, one) = (m.value(), m.one());
+    if may_grow(q) {
+        row.iter_mut().for_each(|x| *x = fold(mul_lazy(q, *x, one), q));
+    } else {
+        row.iter_mut().for_each(|x| *x = fold(fold(*x, 2 * q), q));
     }
     interleave(row, ROW);
 }
@@ -355,7 +454,7 @@ unsafe fn ntt_forward_block(
     for (line, part) in (first / ROW..).zip(out.chunks_exact_mut(ROW)) {
         forward_layers(t, part, n / ROW + line, 1);
     }
-    finish_forward(t.modulus().value(), out);
+    finish_forward(t.modulus(), out);
 }
 
 /// Gentleman-Sande butterflies on `[0, 2q)`, undoing [`ntt_forward`].
