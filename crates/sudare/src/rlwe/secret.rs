@@ -31,7 +31,9 @@ pub(super) fn canonical_norm(coeffs: &[i8]) -> f64 {
     let mut values: Vec<_> =
         pairs.map(|(&a, &b)| Complex::new(f64::from(a), f64::from(b))).collect();
     SpecialFft::new(values.len().max(1).ilog2()).forward(&mut values);
-    let largest = values.iter().map(|z| z.re * z.re + z.im * z.im).fold(0.0, f64::max);
+    // Numbers that are not negative are ordered as their bits are, whose maximum takes no branch.
+    let squares = values.iter().map(|z| (z.re * z.re + z.im * z.im).to_bits());
+    let largest = f64::from_bits(squares.fold(0, u64::max));
     for z in &mut values {
         z.re.zeroize();
         z.im.zeroize();
