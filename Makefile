@@ -46,7 +46,7 @@ KERNELS := --package sudare-arith --lib --test rows
 ##                   Rust's targets, a cross compiler and QEMU, and Wasmtime from PyPI
 portable: wasm $(WASMTIME)/bin/python
 	set -e; for tests in "$(SAME_FILES)" "$(SAME)"; do \
-	  CARGO_TARGET_WASM32_WASIP1_RUNNER="$(abspath $<) $(CURDIR)/scripts/run_wasm.py" \
+	  CARGO_TARGET_WASM32_WASIP1_RUNNER="$(abspath $(WASMTIME))/bin/python $(CURDIR)/scripts/run_wasm.py" \
 	    cargo test --locked --target $(WASM) $$tests; \
 	done
 	set -e; for tests in "$(SAME_FILES)" "$(KERNELS)"; do \
