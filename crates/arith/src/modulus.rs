@@ -238,6 +238,13 @@ impl Modulus {
         Shoup { value, quotient: self.quotient(value) }
     }
 
+    /// `floor(2^(k + 62) / q)` for `q` of `k` bits: the upper bits of the longer reciprocal.
+    pub(crate) fn reciprocal(&self) -> u64 {
+        let [low, high] = self.barrett;
+        let shift = 66 - self.bits();
+        ((u128::from(high) << 64 | u128::from(low)) >> shift) as u64
+    }
+
     /// `floor(w * 2^64 / q)`, from the reciprocal and one correction.
     pub(crate) fn quotient(&self, w: u64) -> u64 {
         debug_assert!(w < self.q);

@@ -132,11 +132,11 @@ impl<S: Written> Parts<S> {
             file[at..at + 8].copy_from_slice(&(word as u64).to_le_bytes());
         }
         file.extend(&header);
-        let first = seal(&mut file, 0, [&[], &[]]);
+        let first = seal(&mut file, 0, &[]);
         for (number, section) in (1u64..).zip(&self.sections) {
             let start = file.len();
             file.extend(section);
-            seal(&mut file, start, [&first, &number.to_le_bytes()]);
+            seal(&mut file, start, &[&first, &number.to_le_bytes()]);
         }
         file
     }
@@ -392,16 +392,16 @@ fn with_sealed_header(bytes: &[u8]) -> Vec<u8> {
         file.truncate(end);
         let total = sealed_bytes(end) as u64;
         file[40..48].copy_from_slice(&total.to_le_bytes());
-        seal(&mut file, 0, [&[], &[]]);
+        seal(&mut file, 0, &[]);
     }
     file
 }
 
-/// Pads the section from `start` and appends its checksum, which is of a prefix in two parts, too.
-fn seal(file: &mut Vec<u8>, start: usize, prefix: [&[u8]; 2]) -> [u8; 32] {
+/// Pads the section from `start` and appends its checksum, which is of what comes before, too.
+fn seal(file: &mut Vec<u8>, start: usize, before: &[&[u8]]) -> [u8; 32] {
     file.resize((file.len() + 32).next_multiple_of(64) - 32, 0);
     let mut hasher = blake3::Hasher::new();
-    for part in [prefix[0], prefix[1], &file[start..]] {
+    for part in before.iter().chain([&&file[start..]]) {
         hasher.update(part);
     }
     let hash = *hasher.finalize().as_bytes();

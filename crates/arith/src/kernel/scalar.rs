@@ -78,14 +78,12 @@ fn fold(a: u64, m: u64) -> u64 {
 struct Products {
     q: u64,
     shift: u32,
-    /// `floor(2^(k + 62) / q)`.
     reciprocal: u64,
 }
 
 impl Products {
     fn new(m: &Modulus) -> Self {
-        let (q, shift) = (m.value(), m.bits() - 2);
-        Self { q, shift, reciprocal: ((1u128 << (shift + 64)) / u128::from(q)) as u64 }
+        Self { q: m.value(), shift: m.bits() - 2, reciprocal: m.reciprocal() }
     }
 
     /// `a b mod q` for residues. Of the quotient, the estimate lacks `2^(k - 2) / q`, at most 1/2,

@@ -1,92 +1,80 @@
 //! Random streams: sixteen blocks of ChaCha20 at a time, and rejection.
 
 use super::{LANES, load, splat, store};
+use crate::kernel::chacha::{self, BLOCK_WORDS, Blocks};
 use core::arch::x86_64::*;
 
-/// Blocks computed together, one in each 32-bit lane.
-const BLOCKS: usize = 16;
-/// Words of a block.
-const BLOCK_WORDS: usize = 8;
-
-/// Writes the next whole groups of sixteen blocks of the key stream that fit `words` and the
-/// block counter, `state[12]`; returns how many words that are.
+/// As [`chacha::key_stream`].
 ///
 /// # Safety
 /// The CPU has AVX-512 F.
 #[target_feature(enable = "avx512f")]
 pub(in crate::kernel) unsafe fn key_stream(state: &mut [u32; 16], words: &mut [u64]) -> usize {
-    let mut written = 0;
-    for group in words.chunks_exact_mut(BLOCKS * BLOCK_WORDS) {
-        let Some(next) = state[12].checked_add(BLOCKS as u32) else { break };
-        // SAFETY: the caller's; the group has the words of sixteen blocks.
-        unsafe { blocks(state, group.as_mut_ptr()) };
-        state[12] = next;
-        written += group.len();
-    }
-    written
+    // SAFETY: the caller's.
+    unsafe { chacha::key_stream::<__m512i>(state, words) }
 }
 
-/// # Safety
-/// There is room for sixteen blocks at `out`; the CPU has AVX-512 F.
-#[target_feature(enable = "avx512f")]
-unsafe fn blocks(state: &[u32; 16], out: *mut u64) {
-    let mut initial = state.map(|word| _mm512_set1_epi32(word as i32));
-    let numbers = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    initial[12] = _mm512_add_epi32(initial[12], numbers);
-    let mut v = initial;
-    for _ in 0..10 {
-        for i in 0..4 {
-            quarter_round(&mut v, i, 4 + i, 8 + i, 12 + i);
-        }
-        for i in 0..4 {
-            quarter_round(&mut v, i, 4 + (i + 1) % 4, 8 + (i + 2) % 4, 12 + (i + 3) % 4);
-        }
-    }
-    for (v, initial) in v.iter_mut().zip(initial) {
-        *v = _mm512_add_epi32(*v, initial);
-    }
-    // The transpose: four words of four blocks at a time, then parts of 128 bits.
-    let parts: [[__m512i; 4]; 4] = core::array::from_fn(|g| {
-        let [a, b, c, d] = [v[4 * g], v[4 * g + 1], v[4 * g + 2], v[4 * g + 3]];
-        let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
-        let (ab_high, cd_high) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
-        [
-            _mm512_unpacklo_epi64(ab, cd),
-            _mm512_unpackhi_epi64(ab, cd),
-            _mm512_unpacklo_epi64(ab_high, cd_high),
-            _mm512_unpackhi_epi64(ab_high, cd_high),
-        ]
-    });
-    for j in 0..4 {
-        let [a, b, c, d] = parts.map(|part| part[j]);
-        let (ab, cd) = (_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d));
-        let (ab_high, cd_high) =
-            (_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d));
-        let blocks = [
-            _mm512_shuffle_i32x4::<0x88>(ab, cd),
-            _mm512_shuffle_i32x4::<0xdd>(ab, cd),
-            _mm512_shuffle_i32x4::<0x88>(ab_high, cd_high),
-            _mm512_shuffle_i32x4::<0xdd>(ab_high, cd_high),
-        ];
-        for (k, block) in blocks.into_iter().enumerate() {
-            // SAFETY: the caller's.
-            unsafe { store(out.add((4 * k + j) * BLOCK_WORDS), block) };
-        }
-    }
-}
+impl Blocks for __m512i {
+    const COUNT: usize = 16;
 
-/// RFC 8439, section 2.1, on every lane.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn quarter_round(v: &mut [__m512i; 16], a: usize, b: usize, c: usize, d: usize) {
-    v[a] = _mm512_add_epi32(v[a], v[b]);
-    v[d] = _mm512_rol_epi32::<16>(_mm512_xor_si512(v[d], v[a]));
-    v[c] = _mm512_add_epi32(v[c], v[d]);
-    v[b] = _mm512_rol_epi32::<12>(_mm512_xor_si512(v[b], v[c]));
-    v[a] = _mm512_add_epi32(v[a], v[b]);
-    v[d] = _mm512_rol_epi32::<8>(_mm512_xor_si512(v[d], v[a]));
-    v[c] = _mm512_add_epi32(v[c], v[d]);
-    v[b] = _mm512_rol_epi32::<7>(_mm512_xor_si512(v[b], v[c]));
+    #[inline(always)]
+    unsafe fn splat(word: u32) -> Self {
+        // SAFETY: the caller's.
+        unsafe { _mm512_set1_epi32(word as i32) }
+    }
+
+    #[inline(always)]
+    unsafe fn numbers() -> Self {
+        // SAFETY: the caller's.
+        unsafe { _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, other: Self) -> Self {
+        // SAFETY: the caller's.
+        unsafe { _mm512_add_epi32(self, other) }
+    }
+
+    #[inline(always)]
+    unsafe fn xor_turned<const BITS: i32>(self, other: Self) -> Self {
+        // SAFETY: the caller's.
+        unsafe { _mm512_rol_epi32::<BITS>(_mm512_xor_si512(self, other)) }
+    }
+
+    /// Four words of four blocks at a time, then parts of 128 bits.
+    #[inline(always)]
+    unsafe fn write(v: [Self; 16], out: *mut u64) {
+        // SAFETY: the caller's.
+        unsafe {
+            let parts: [[__m512i; 4]; 4] = core::array::from_fn(|g| {
+                let [a, b, c, d] = [v[4 * g], v[4 * g + 1], v[4 * g + 2], v[4 * g + 3]];
+                let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
+                let (ab_high, cd_high) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
+                [
+                    _mm512_unpacklo_epi64(ab, cd),
+                    _mm512_unpackhi_epi64(ab, cd),
+                    _mm512_unpacklo_epi64(ab_high, cd_high),
+                    _mm512_unpackhi_epi64(ab_high, cd_high),
+                ]
+            });
+            for j in 0..4 {
+                let [a, b, c, d] = parts.map(|part| part[j]);
+                let (ab, cd) =
+                    (_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d));
+                let (ab_high, cd_high) =
+                    (_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d));
+                let blocks = [
+                    _mm512_shuffle_i32x4::<0x88>(ab, cd),
+                    _mm512_shuffle_i32x4::<0xdd>(ab, cd),
+                    _mm512_shuffle_i32x4::<0x88>(ab_high, cd_high),
+                    _mm512_shuffle_i32x4::<0xdd>(ab_high, cd_high),
+                ];
+                for (k, block) in blocks.into_iter().enumerate() {
+                    store(out.add((4 * k + j) * BLOCK_WORDS), block);
+                }
+            }
+        }
+    }
 }
 
 /// Moves the words of full vectors that are below `q` once masked to the front, in order;
