@@ -234,6 +234,46 @@ fn sealed_keys_do_what_clear_ones_do() {
     }
 }
 
+/// What the secret key encrypts, sealed or not, takes half the bytes, and statistics of it are the same.
+#[cfg(unix)]
+#[test]
+fn the_secret_key_encrypts_in_half_the_bytes() {
+    let folder = folder();
+    let at = folder.path();
+    let encrypt = "encrypt --secret keys/secret.key --data t.csv -o own.ct";
+    sudare_at(at, encrypt).ok();
+    let size = |name: &str| fs::metadata(at.join(name)).unwrap().len() as f64;
+    let of_public = size("own.ct") / size("t.ct");
+    assert!((0.5..0.51).contains(&of_public), "{of_public}");
+    let again = fs::read(at.join("own.ct")).unwrap();
+
+    sudare_at(at, "key seal keys/secret.key -o sealed.key --passphrase-fd 0").mistake(&["empty"]);
+    with_passphrase(at, "key seal keys/secret.key", "right").ok();
+    with_passphrase(at, &format!("{encrypt} --force"), "right").ok();
+    assert!(fs::read(at.join("own.ct")).unwrap() != again);
+    sudare_at(at, "stats --evaluation-key keys/evaluation.key -i own.ct -o own.r.ct").ok();
+    let found = |table: &str, result: &str| {
+        let line = format!("decrypt --secret keys/secret.key --table {table} -i {result} --json");
+        with_passphrase(at, &line, "right").json()
+    };
+    let (own, public) = (found("own.ct", "own.r.ct"), found("t.ct", "r.ct"));
+    // Means of `i % 7` and `i * i % 5` over 20 rows.
+    for means in [own, public].map(|found| common::numbers(&found["values"]["mean"])) {
+        assert!((means[0] - 2.85).abs() < 1e-4 && (means[1] - 2.0).abs() < 1e-4, "{means:?}");
+    }
+
+    let refused = |key: &str, parts: &[&str]| {
+        let line = format!("encrypt {key} --data t.csv -o no.ct");
+        with_passphrase(at, &line, "right").mistake(parts);
+        assert!(!at.join("no.ct").exists());
+    };
+    let digest = "0".repeat(64);
+    refused("--secret keys/public.key", &["keys/public.key", "secret key is needed"]);
+    refused("--secret keys/secret.key --public keys/public.key", &["cannot be used with"]);
+    refused(&format!("--secret keys/secret.key --expect {digest}"), &["--expect"]);
+    refused("", &["--public"]);
+}
+
 /// Without a terminal and without a descriptor there is nobody to ask.
 #[cfg(unix)]
 #[test]

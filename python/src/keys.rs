@@ -23,6 +23,7 @@ use sudare::{
 use sudare_roles::{
     error::Error as Engine,
     files::{self, Access, NewFile, Watch},
+    key::Key,
     ledger::Ledger,
     opened,
     sealed::Passphrase,
@@ -68,6 +69,39 @@ pub fn read_set<R: Read>(reader: &Reader<R>, needed: Kind) -> sudare::Result<Par
 /// they are used.
 pub fn check(watch: Option<&Watch>) -> Result<()> {
     Ok(watch.map_or(Ok(()), Watch::check)?)
+}
+
+/// A key that encrypts tables.
+#[derive(FromPyObject)]
+pub enum EncryptionKey<'py> {
+    Public(PyRef<'py, PublicKey>),
+    Secret(PyRef<'py, SecretKey>),
+}
+
+impl EncryptionKey<'_> {
+    /// The parameters, and what the key says of itself.
+    pub fn set(&self) -> &Parameters {
+        match self {
+            Self::Public(key) => &key.set,
+            Self::Secret(key) => &key.set,
+        }
+    }
+
+    /// What messages call it.
+    pub fn what(&self) -> &'static str {
+        match self {
+            Self::Public(_) => "the public key",
+            Self::Secret(_) => "the secret key",
+        }
+    }
+
+    /// The key itself.
+    pub fn key(&self) -> Key {
+        match self {
+            Self::Public(key) => Key::Public(Arc::clone(&key.key)),
+            Self::Secret(key) => Key::Secret(Arc::clone(key.decryptor.key())),
+        }
+    }
 }
 
 /// Any key.
@@ -342,7 +376,7 @@ impl SecretKey {
         let copy = job::run(py, None, move |progress| {
             save_secret(
                 (&path, overwrite),
-                (&set.params, &set.label, decryptor.key()),
+                (&set.params, &set.label, decryptor.key().as_ref()),
                 passphrase,
                 progress,
             )?;

@@ -170,7 +170,7 @@ impl NetworkSecret {
     ) -> Result<()> {
         let (params, decryptor) = (self.params.clone(), Arc::clone(&self.decryptor));
         job::run(py, None, move |progress| {
-            let (label, key) = (serial::Label::default(), decryptor.key());
+            let (label, key) = (serial::Label::default(), decryptor.key().as_ref());
             save_secret((&path, overwrite), (&params, &label, key), passphrase, progress)
         })
     }

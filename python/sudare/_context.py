@@ -7,7 +7,7 @@ import math
 import os
 import threading
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from sudare import _native, errors
 from sudare._array import EncryptedArray, encrypted
@@ -15,6 +15,8 @@ from sudare._explain import Explanation, Output, Program, Shapes, record
 from sudare._native import EvaluationKeys, Op, PublicKey, SecretKey
 from sudare._plain import Floats, floats, from_native, to_native, whole
 from sudare._progress import Progress, callback
+
+_Key = TypeVar("_Key", bound=PublicKey | SecretKey)
 
 class Keys:
     """The keys of a context, each a value of its own."""
@@ -389,10 +391,12 @@ class Context:
         return f"Context({self._mode}, {self._made or 'no keys yet'})"
 
 
-def expected(key: PublicKey, digest: str | None) -> PublicKey:
-    """The key, whose file must have this digest, if one is given."""
+def expected(key: _Key, digest: str | None) -> _Key:
+    """The key, whose file must have this digest, if one is given: public keys have one."""
     if digest is None:
         return key
+    if not isinstance(key, PublicKey):
+        raise errors.ArgumentError("expect is the digest of a public key: leave it out")
     needed = digest.lower()
     if len(needed) != 64 or any(digit not in "0123456789abcdef" for digit in needed):
         raise errors.ArgumentError(

@@ -432,7 +432,7 @@ class TablePlan:
     def report(self) -> dict[str, Any]: ...
     def encrypt(
         self,
-        key: PublicKey,
+        key: PublicKey | SecretKey,
         data: Data,
         *,
         by: str | None = None,
@@ -444,7 +444,7 @@ class TablePlan:
     ) -> Table: ...
     def encrypt_rows(
         self,
-        key: PublicKey,
+        key: PublicKey | SecretKey,
         data: Data,
         features: str,
         *,
@@ -462,7 +462,7 @@ class TablePlan:
         target: str | None = None,
         class_weights: Sequence[float] | None = None,
     ) -> str: ...
-    def encrypt_model(self, key: PublicKey, model: str) -> Result: ...
+    def encrypt_model(self, key: PublicKey | SecretKey, model: str) -> Result: ...
 
 @final
 class Table:

@@ -13,7 +13,7 @@ apart in four steps:
 | who | does |
 |---|---|
 | owner | `keys = model.plan(X, y).make_keys()` |
-| owner | `table = model.encrypt(X, y, keys.public)` |
+| owner | `table = model.encrypt(X, y, keys.secret)` |
 | server | `result = train(table, keys.evaluation)`; of least squares `stats.compute` |
 | owner | `model.load(result, keys.secret)`, which fits it |
 
@@ -132,8 +132,8 @@ class _Model(Estimator):
             self._raw = False
         elif self.mode == "execute":
             plan.parameters.warn_if_insecure(2)
-            public, evaluation, secret = _native.generate_keys(plan, report)
-            encrypted = plan.encrypt(public, data, **options, progress=report)
+            _, evaluation, secret = _native.generate_keys(plan, report)
+            encrypted = plan.encrypt(secret, data, **options, progress=report)
             decrypted = self._compute(encrypted, evaluation).decrypt(secret, self._share_bits())
             calibrated = self.calibrate and self.share_bits is None
             self._set(decrypted.calibrated(data) if calibrated else decrypted.values())
@@ -148,15 +148,16 @@ class _Model(Estimator):
         self,
         X: object,
         y: object,
-        key: PublicKey,
+        key: PublicKey | SecretKey,
         *,
         expect: str | None = None,
         path: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
     ) -> Table:
         """Rows and their targets, at most as many as the key was made for, encrypted for its plan;
-        with `path` they are written to that file and not held in memory. With `expect`, any other key
-        than that of this digest is refused."""
+        with `path` they are written to that file and not held in memory. Under the secret key they take
+        half the bytes that they take under the public one. With `expect`, any other public key than
+        that of this digest is refused."""
         key = expected(key, expect)
         data, report = self._data(X, y), callback(self.progress)
         table = TablePlan.of(key).encrypt(
@@ -217,7 +218,7 @@ class _Model(Estimator):
         """What else encrypting the table takes."""
         return {}
 
-    def _encrypted(self, data: Data, key: PublicKey) -> None:
+    def _encrypted(self, data: Data, key: PublicKey | SecretKey) -> None:
         """Remembers a table that is encrypted."""
 
     def _compute(self, table: Table, keys: EvaluationKeys) -> Result:
@@ -596,7 +597,7 @@ class LogisticRegression(_Model):
         generator = state if hasattr(state, "bytes") else np.random.default_rng(state)
         return bytes(generator.bytes(32))
 
-    def _encrypted(self, data: Data, key: PublicKey) -> None:
+    def _encrypted(self, data: Data, key: PublicKey | SecretKey) -> None:
         vars(self).pop("_inputs", None)
         if self.scorable:
             # Rows can be encrypted for a model before its owner has it.

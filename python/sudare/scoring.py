@@ -9,7 +9,7 @@ scores them with the evaluation keys; the owner decrypts the scores:
 >>> model = LogisticRegression(mode="simulate").fit(X, [0, 0, 1, 1])
 >>> plan = scoring.plan(4, 2)                                           # owner
 >>> keys = plan.make_keys()
->>> rows = plan.encrypt(X, keys.public, like=model)
+>>> rows = plan.encrypt(X, keys.secret, like=model)
 >>> result = scoring.score(rows, model, keys.evaluation)                # server
 >>> scores = scoring.decrypt(result, keys.secret)                       # owner
 >>> print(abs(scores.scores - model.decision_function(X)).max() < 1e-3)
@@ -90,7 +90,7 @@ class Plan(JobPlan):
     def encrypt(
         self,
         X: Frame,
-        key: PublicKey,
+        key: PublicKey | SecretKey,
         *,
         like: LogisticRegression | str | os.PathLike[str] | Frame,
         y: object = None,
@@ -105,12 +105,12 @@ class Plan(JobPlan):
         Parameters
         ----------
         X : a table with the columns of the model, in any order.
-        key : public key.
+        key : secret key, or the public one, for twice the bytes.
         like : the model in the clear, or the estimator that encrypted the table for it; or the file
             of one, or of its `columns`, `centers` and `divisors`; or the table that it was trained
             on, for a model that a training leaves as `(X, y)`. Weights are not used.
         y : the classes of the rows, if they are known: the owner then learns how good scores are.
-        expect : digest of the key, without which any key is taken.
+        expect : digest of the public key, without which any key is taken.
         path : file for the encrypted rows, which are else in memory.
         overwrite : whether the file may exist.
         progress : called as `progress(step, done, total)`; `True` for bars of tqdm.
@@ -134,7 +134,7 @@ class Plan(JobPlan):
         )
 
     def encrypt_model(
-        self, model: LogisticRegression, key: PublicKey, *, expect: str | None = None
+        self, model: LogisticRegression, key: PublicKey | SecretKey, *, expect: str | None = None
     ) -> EncryptedResult:
         """A model, encrypted to score rows by. With `expect`, any other key than that of this digest
         is refused."""

@@ -78,7 +78,9 @@ def test_probabilities_of_the_server(model: LogisticRegression) -> None:
     plan = scoring.plan(ROWS, FEATURES, probability_bits=6, sigmoid_range=32.0, insecure_log_n=SMALL)
     keys = plan.make_keys()
     x, _ = table(2)
-    rows = plan.encrypt(x, keys.public, like=model)
+    rows = plan.encrypt(x, keys.secret, like=model)
+    with pytest.raises(errors.ArgumentError, match="of a public key"):
+        plan.encrypt(x, keys.secret, like=model, expect="0" * 64)
     found = scoring.decrypt(scoring.score(rows, model, keys.evaluation), keys.secret)
     exact = 1 / (1 + np.exp(-found.scores))
     assert 1e-9 < abs(found.probabilities - exact).max() < 0.02

@@ -210,6 +210,16 @@ def test_models_that_are_shared_are_not_calibrated() -> None:
         shared.calibrated(data)
 
 
+def test_the_secret_key_encrypts_in_half_the_bytes(owner: Owner, table: Table) -> None:
+    data = Data(COLUMNS, to_native(owner.values))
+    half = owner.plan.encrypt(owner.secret, data)
+    assert 0.5 < half.nbytes / table.nbytes < 0.6
+    check(owner, half.compute(owner.evaluation).decrypt(owner.secret).values())
+    other = TablePlan.statistics(ROWS + 1, 3, insecure_log_n=11)
+    with pytest.raises(errors.OtherJobError, match="the secret key for stats:50x3.*stats:51x3"):
+        other.encrypt(owner.secret, data)
+
+
 def test_what_does_not_belong_together_is_refused(
     owner: Owner, table: Table, result: Result
 ) -> None:

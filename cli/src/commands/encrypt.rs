@@ -1,4 +1,4 @@
-use super::public::Public;
+use super::encrypting::{EncryptingKey, KeyFile};
 use crate::{
     output::{Output, say},
     progress::Progress,
@@ -6,10 +6,12 @@ use crate::{
 };
 use serde::Serialize;
 use std::{
+    io::Read,
     path::{Path, PathBuf},
     sync::Arc,
     time::Instant,
 };
+use sudare::ckks::Params;
 use sudare_apps::table::Table;
 use sudare_roles::{
     encryption::{self, Encryption, Written},
@@ -17,14 +19,16 @@ use sudare_roles::{
     features::Inputs,
     files::{self, Access, NewFile},
     job::{Job, KeyColumn},
+    key::Key,
     label::Content,
     machine,
     model::Model,
     note::HeldOut,
+    opened::Opened,
     pooled::transform::PooledTransform,
 };
 
-/// Encrypt a table under a public key
+/// Encrypt a table under a public key, or the owner's secret key
 ///
 /// The names of the columns, and how they were prepared, travel encrypted with it. The number of
 /// columns is public, and of rows how many the keys are for. Rows are shuffled if they are trained
@@ -33,6 +37,7 @@ use sudare_roles::{
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare encrypt --public keys/public.key --data births.csv --target low -o births.ct\n  \
+    sudare encrypt --secret keys/secret.key --data births.csv --target low -o births.ct\n  \
     sudare encrypt --public keys/public.key --data births.csv --target low --class-weight 1,2 -o births.ct\n  \
     sudare encrypt --public keys/public.key --expect DIGEST --data births.csv --target low -o births.ct\n  \
     sudare encrypt --public keys/public.key --data new.csv --like model.json -o new.ct\n  \
@@ -40,7 +45,7 @@ use sudare_roles::{
     sudare encrypt --public keys/public.key --model model.json -o secret-model.ct")]
 pub struct Args {
     #[command(flatten)]
-    public: Public,
+    key: EncryptingKey,
     /// CSV file whose first line names the columns, or Parquet file (T.parquet)
     #[arg(long, value_name = "T.csv", required_unless_present = "model")]
     data: Option<PathBuf>,
@@ -97,17 +102,21 @@ struct Report {
 pub fn run(args: &Args, output: Output) -> Result<()> {
     let start = Instant::now();
     files::check_free(&args.output, args.force)?;
-    let key = args.public.open()?;
-    let (_, meta) = key.meta(&[Content::Keys])?;
-    let (subject, job) = Subject::read(args, &meta.job)?;
-    let params = key.params()?;
+    let file = args.key.open()?;
+    let (job, params, name) = match &file {
+        KeyFile::Public(file) => made_for(file)?,
+        KeyFile::Secret(file) => made_for(file.opened())?,
+    };
+    let (subject, job) = Subject::read(args, &job)?;
     let bits = params.rlwe().security_bits();
     if params.spec().insecure {
         say(format_args!("warning: this key has {bits:.1} bits of security only"));
     }
-    let name = key.info().label.name.clone();
-    let public = Arc::new(key.public_key(&params)?);
-    let encryption = Encryption::new(job, &params, &name, public)?;
+    let key = match file {
+        KeyFile::Public(file) => Key::Public(Arc::new(file.public_key(&params)?)),
+        KeyFile::Secret(file) => Key::Secret(args.key.secret_key(file, &params)?),
+    };
+    let encryption = Encryption::new(job, &params, &name, key)?;
     let encryption = encryption.with_class_weights(args.class_weight.clone());
     let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
     let (rows, features) = subject.shape();
@@ -138,6 +147,12 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             report.seconds
         )
     })
+}
+
+/// The job that a key was made for, its parameters and their name.
+fn made_for<R: Read>(key: &Opened<R>) -> Result<(Job, Params, String)> {
+    let (_, meta) = key.meta(&[Content::Keys])?;
+    Ok((meta.job, key.params()?, key.info().label.name.clone()))
 }
 
 /// What is encrypted.

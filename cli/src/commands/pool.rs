@@ -1,4 +1,4 @@
-use super::{public::Public, secret::Secret};
+use super::{encrypting::Public, secret::Secret};
 use crate::{
     output::{Output, say},
     progress::Progress,

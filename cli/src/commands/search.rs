@@ -1,9 +1,9 @@
 use super::{
+    encrypting::{EncryptingKey, KeyFile},
     keygen,
-    public::digest,
-    secret::{self, Secret},
+    secret::Secret,
 };
-use crate::{output::Output, passphrase, progress::Progress, values::finite};
+use crate::{output::Output, progress::Progress, values::finite};
 use serde::Serialize;
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Instant};
 use sudare::ckks::{Decryptor, serial::Kind};
@@ -203,34 +203,14 @@ struct KeygenArgs {
     files: keygen::Files,
 }
 
-/// The key that encrypts.
-#[derive(Debug, clap::Args)]
-struct By {
-    /// Public key
-    #[arg(long, value_name = "FILE", required_unless_present = "secret")]
-    public: Option<PathBuf>,
-    /// Refuse any other public key than that of this digest, as `sudare keygen` and `sudare info`
-    /// print it
-    #[arg(long, value_name = "DIGEST", value_parser = digest, requires = "public")]
-    expect: Option<[u8; 32]>,
-    /// Secret key, in place of the public one: what it encrypts is half as large
-    #[arg(long, value_name = "FILE", conflicts_with = "public")]
-    secret: Option<PathBuf>,
-    #[command(flatten)]
-    passphrase: passphrase::Source,
-}
-
-impl By {
-    fn writer(&self) -> Result<Writer> {
-        match (&self.public, &self.secret) {
-            (Some(path), _) => Writer::public(Opened::public_key_file(path, self.expect)?),
-            (None, Some(path)) => {
-                let file = secret::open(path)?;
-                let session = Session::of(file.opened())?;
-                let key = file.key(session.plan.params(), || self.passphrase.of(path))?;
-                Writer::secret(session, Arc::new(key))
-            }
-            (None, None) => Err(Error::Usage("name a key with --public or --secret".into())),
+/// Of the key that encrypts.
+fn writer(key: &EncryptingKey) -> Result<Writer> {
+    match key.open()? {
+        KeyFile::Public(file) => Writer::public(file),
+        KeyFile::Secret(file) => {
+            let session = Session::of(file.opened())?;
+            let key = key.secret_key(file, session.plan.params())?;
+            Writer::secret(session, key)
         }
     }
 }
@@ -245,7 +225,7 @@ impl By {
 )]
 struct IndexArgs {
     #[command(flatten)]
-    by: By,
+    key: EncryptingKey,
     #[command(flatten)]
     records: RecordFiles,
     /// Folder for the encrypted index, which goes to the server
@@ -285,7 +265,7 @@ impl RecordFiles {
 )]
 struct QueryArgs {
     #[command(flatten)]
-    by: By,
+    key: EncryptingKey,
     /// The vector: an array of NumPy or a line of a CSV file
     #[arg(long, value_name = "Q.npy")]
     data: PathBuf,
@@ -399,7 +379,7 @@ fn index(args: &IndexArgs, output: Output) -> Result<()> {
     let start = Instant::now();
     let folder = &args.output;
     let catalogue = args.catalogue.clone().unwrap_or_else(|| search::catalogue_path(folder));
-    let mut builder = Builder::open(folder, &catalogue, Arc::new(args.by.writer()?))?;
+    let mut builder = Builder::open(folder, &catalogue, Arc::new(writer(&args.key)?))?;
     let setup = builder.session().setup;
     let mut records = args.records.open(&setup)?;
     let deleted: BTreeSet<usize> =
@@ -441,7 +421,7 @@ struct Written {
 fn query(args: &QueryArgs, output: Output) -> Result<()> {
     files::check_free(&args.output, args.force)?;
     let start = Instant::now();
-    let writer = args.by.writer()?;
+    let writer = writer(&args.key)?;
     let dimension = writer.session().setup.spec.dimension;
     let vector = search::read_vector(&args.data, dimension)?;
     let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;

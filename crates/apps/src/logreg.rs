@@ -76,7 +76,6 @@ mod work;
 mod worst_case;
 
 pub(crate) use budget::split;
-pub use check::Slots;
 pub use gradient::{Gradient, Gradients, Point};
 pub use job::Job;
 pub use plan::TrainPlan;

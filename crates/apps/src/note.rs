@@ -4,7 +4,7 @@
 //! names, travels encrypted under the same key. A slot holds a byte; a header holds the length and
 //! a checksum, so that a note is read back whole or not at all.
 
-use crate::{Error, Result};
+use crate::{Error, Result, Slots};
 use sudare::{
     ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Params, Scale},
     rlwe::Level,
@@ -26,14 +26,13 @@ const BYTE_RANGE: f64 = 256.0;
 /// Largest `log2` of the scale, at which encoding is exact in double precision.
 const MAX_LOG2_SCALE: f64 = 45.0;
 
-/// Encrypts bytes at level 0, in full ciphertexts, so that their number tells no more than the
-/// length to a multiple of `N / 2`.
+/// What the ciphertexts of a note hold: its bytes at level 0, in all slots, so that the number of
+/// ciphertexts tells no more than the length to a multiple of `N / 2`.
 ///
 /// # Errors
 /// [`Error::NoteTooLong`] for more than [`MAX_BYTES`]; [`Error::Precision`] if the modulus at
-/// level 0 is too small to tell bytes from each other; [`Error::Library`] if the encryptor has
-/// other parameters.
-pub fn encrypt(encryptor: &Encryptor, params: &Params, bytes: &[u8]) -> Result<Vec<Ciphertext>> {
+/// level 0 is too small to tell bytes from each other.
+pub fn pack(params: &Params, bytes: &[u8]) -> Result<Vec<Slots>> {
     let found = bytes.len();
     let length = u32::try_from(found).ok().filter(|_| found <= MAX_BYTES);
     let length = length.ok_or(Error::NoteTooLong { found, max: MAX_BYTES })?;
@@ -41,16 +40,24 @@ pub fn encrypt(encryptor: &Encryptor, params: &Params, bytes: &[u8]) -> Result<V
     let mut message = length.to_le_bytes().to_vec();
     message.extend(checksum(bytes));
     message.extend(bytes);
+    let parts = message.chunks(params.max_slots()).map(|part| {
+        let mut slots: Vec<f64> = part.iter().map(|&b| f64::from(b) / BYTE_RANGE).collect();
+        slots.resize(params.max_slots(), 0.0);
+        (slots, Level(0), scale)
+    });
+    Ok(parts.collect())
+}
+
+/// Encrypts bytes, as [`pack`] has them.
+///
+/// # Errors
+/// As [`pack`]; [`Error::Library`] if the encryptor has other parameters.
+pub fn encrypt(encryptor: &Encryptor, params: &Params, bytes: &[u8]) -> Result<Vec<Ciphertext>> {
     let encoder = Encoder::new(params);
-    message
-        .chunks(params.max_slots())
-        .map(|part| {
-            let mut slots: Vec<f64> = part.iter().map(|&b| f64::from(b) / BYTE_RANGE).collect();
-            slots.resize(params.max_slots(), 0.0);
-            let plain = encoder.encode_real(&slots, Level(0), scale)?;
-            Ok(encryptor.encrypt(&plain)?)
-        })
-        .collect()
+    let encrypt = |(slots, level, scale): Slots| {
+        Ok(encryptor.encrypt(&encoder.encode_real(&slots, level, scale)?)?)
+    };
+    pack(params, bytes)?.into_iter().map(encrypt).collect()
 }
 
 /// The bytes of a note.

@@ -4,22 +4,20 @@ use crate::{
     error::{Error, Result},
     features::Inputs,
     job::{Job, KeyColumn, Plan, incomplete},
+    key::{FileEncryptor, Key, Messages},
     label::{Content, Meta, Pooled},
     model::Model,
     note::{About, HeldOut, Note, Trained, prepared_digest},
     pooled::transform::PooledTransform,
     reading::arranged,
 };
+use core::iter::repeat_n;
 use std::{io::Write, path::Path, sync::Arc};
-use sudare::{
-    ckks::{
-        Ciphertext, Encryptor, Params,
-        serial::{CiphertextWriter, Shape},
-    },
-    rlwe::{KeyId, PublicKey},
-};
+use sudare::ckks::{Params, serial::Shape};
 use sudare_apps::{
+    Slots,
     logreg::{Prepared, ScorePlan, TrainPlan, Transform},
+    stats::ColumnScaling,
     table::{Encoding, Table},
 };
 use sudare_arith::prng::Seed;
@@ -52,8 +50,7 @@ pub struct Encryption {
     params: Params,
     /// Name of the parameters.
     name: String,
-    encryptor: Encryptor,
-    key: KeyId,
+    encryptor: FileEncryptor,
     /// Decides the order of rows, if that is to be known.
     order: Option<Seed>,
     /// Of the classes of rows, for a training that is planned with given ones.
@@ -73,30 +70,28 @@ impl Encryption {
     /// For `job`, under a key and parameters of this name.
     ///
     /// # Errors
-    /// Those of the job's plan; [`Error::Library`] for a key of other parameters.
-    pub fn new(job: Job, params: &Params, name: &str, key: Arc<PublicKey>) -> Result<Self> {
+    /// Those of the job's plan; [`Error::Library`] for a key of other parameters, and for a secret
+    /// one from before a fork.
+    pub fn new(job: Job, params: &Params, name: &str, key: impl Into<Key>) -> Result<Self> {
         Self::planned((job, Arc::new(job.plan(params)?)), params, name, key)
     }
 
     /// As [`Encryption::new`], for a job whose plan under these parameters is there already.
     ///
     /// # Errors
-    /// [`Error::Library`] for a key of other parameters.
+    /// As [`Encryption::new`], but for those of the plan.
     pub fn planned(
         (job, plan): (Job, Arc<Plan>),
         params: &Params,
         name: &str,
-        key: Arc<PublicKey>,
+        key: impl Into<Key>,
     ) -> Result<Self> {
-        let id = key.id();
-        let encryptor = Encryptor::new(params, key)?;
         Ok(Self {
             job,
             plan,
             params: params.clone(),
             name: name.into(),
-            encryptor,
-            key: id,
+            encryptor: FileEncryptor::new(params, key.into())?,
             order: None,
             class_weights: None,
         })
@@ -123,7 +118,7 @@ impl Encryption {
 
     /// Encrypts a table and writes its file, which messages call `path`. Rows that are trained on
     /// in batches, whose order is public, are brought into an order that nobody knows. `progress`
-    /// learns the number of ciphertexts of the table that are made after each, from any thread.
+    /// learns the number of ciphertexts of the table that are written, after each.
     ///
     /// # Errors
     /// [`Error::Table`], [`Error::Stats`] and [`Error::Apps`] if the table is not one that was
@@ -135,8 +130,9 @@ impl Encryption {
         subject: Subject,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Written> {
+        let to = (out, path);
         if let (Plan::Train(plan), Some(_)) = (&*self.plan, &subject.pooled) {
-            return self.write_pooled((out, path), plan, subject, progress);
+            return self.write_pooled(to, plan, subject, progress);
         }
         let Subject { table, encoding, held_out, key, .. } = subject;
         let (columns, rows) = (table.columns().to_vec(), table.rows());
@@ -158,14 +154,15 @@ impl Encryption {
                 let about = About::Train(Box::new(prepared.trained(weights, encoding, held_out)));
                 let rows = prepared.rows(plan)?;
                 plan.check(&rows)?;
-                let (shapes, items) = self.of_training(plan, &rows, progress);
-                self.write_items((out, path), (shapes, items), (&note(about), None), Content::Table)
+                let messages = Messages::new(plan.shapes(), plan.pack(&rows));
+                self.write_messages(to, messages, (&note(about), None), Content::Table, progress)
             }
             Plan::Predict(_) => Err(unprepared()),
             Plan::Statistics(plan) => {
-                let (items, about) =
-                    plan.0.encrypt(&self.encryptor, &table, key.as_ref(), &progress)?;
-                self.write_items((out, path), of_all(items), (&note(about), None), Content::Table)
+                let scaling = ColumnScaling::of(&table);
+                let messages = plan.0.pack(&table, &scaling, key.as_ref())?;
+                let note = note(plan.0.about(scaling.clone(), key.clone())?);
+                self.write_messages(to, messages, (&note, None), Content::Table, progress)
             }
         }
     }
@@ -193,10 +190,10 @@ impl Encryption {
         let plan = plan.for_groups(plan.groups_for(table.rows()))?;
         let (weights, transform) = (common.row_weights().to_vec(), common.transform().clone());
         let rows = plan.prepare_with(&table, weights, transform)?;
-        let (shapes, items) = self.of_training(&plan, &rows, progress);
+        let messages = Messages::new(plan.shapes(), plan.pack(&rows));
         let about = About::Train(Box::new(common.trained()?));
         let note = Note { columns: table.columns().to_vec(), rows: common.rows(), about };
-        self.write_items(file, (shapes, items), (&note, Some(pooled)), Content::Table)
+        self.write_messages(file, messages, (&note, Some(pooled)), Content::Table, progress)
     }
 
     /// Encrypts rows to be scored, prepared as those that the model was trained on, and their
@@ -225,9 +222,10 @@ impl Encryption {
             members,
         };
         let note = Note { columns: inputs.columns.clone(), rows: table.rows(), about };
-        let items = plan.encryptions(&self.encryptor, &table, transform)?;
-        let items = (vec![plan.shape(); plan.ciphertexts()], watched(items, progress));
-        self.write_items((out, path), items, (&note, None), Content::Table)
+        let Shape { level, scale, .. } = plan.shape();
+        let slots = plan.pack(&table, transform)?.map(move |slots| (slots, level, scale));
+        let messages = Messages::new(repeat_n(plan.shape(), plan.ciphertexts()), slots);
+        self.write_messages((out, path), messages, (&note, None), Content::Table, progress)
     }
 
     /// Encrypts a model to score by. Otherwise as [`Encryption::write`].
@@ -244,14 +242,16 @@ impl Encryption {
     ) -> Result<Written> {
         let (plan, inputs) = (self.score_plan()?, model.inputs()?);
         let prepares = inputs.prepares_for(&plan.job().model)?;
-        let encrypt = |weights: &Vec<f64>| -> Result<Ciphertext> {
+        let (level, scale) = plan.model();
+        let pack = |weights: &Vec<f64>| -> Result<Slots> {
             let weights = inputs.shown.weights_under(weights, prepares)?;
-            Ok(plan.encrypt_model(&self.encryptor, &weights)?)
+            Ok((plan.pack_model(&weights)?, level, scale))
         };
-        let weights = model.weights.iter().map(encrypt).collect::<Result<_>>()?;
+        let weights: Vec<_> = model.weights.iter().map(pack).collect::<Result<_>>()?;
         let about = About::Model { prepared: prepared_digest(&inputs.columns, prepares)? };
         let note = Note { columns: inputs.columns, rows: model.rows, about };
-        self.write_items((out, path), of_all(weights), (&note, None), Content::Model)
+        let messages = Messages::of(weights);
+        self.write_messages((out, path), messages, (&note, None), Content::Model, |_| ())
     }
 
     fn score_plan(&self) -> Result<&ScorePlan> {
@@ -265,35 +265,26 @@ impl Encryption {
         }
     }
 
-    /// The ciphertexts of rows to train on as they are made, and their shapes.
-    fn of_training<'a>(
-        &'a self,
-        plan: &'a TrainPlan,
-        rows: &'a Prepared<'_>,
-        progress: impl Fn(usize) + 'a,
-    ) -> (Vec<Shape>, Items<'a>) {
-        (plan.shapes().collect(), watched(plan.encryptions(&self.encryptor, rows), progress))
-    }
-
-    fn write_items(
+    fn write_messages(
         &self,
         (out, path): (&mut (impl Write + ?Sized), &Path),
-        (mut shapes, items): (Vec<Shape>, Items<'_>),
+        messages: Messages<'_>,
         (note, pooled): (&Note, Option<Pooled>),
         content: Content,
+        progress: impl Fn(usize),
     ) -> Result<Written> {
-        let note = note.encrypt(&self.encryptor, &self.params)?;
+        let (of_table, note) = (messages.len(), note.pack(&self.params)?);
         let meta = Meta { note: note.len() as u32, pooled, ..Meta::of(self.job) };
         let label = meta.label(&self.name, content)?;
-        shapes.extend(note.iter().map(Shape::of));
-        let ciphertexts = shapes.len();
-        let in_file = Error::in_file(path);
-        let mut file =
-            CiphertextWriter::new(out, &self.params, self.key, shapes, &label).map_err(&in_file)?;
-        for item in items.chain(note.into_iter().map(Ok)) {
-            file.write(&item?).map_err(&in_file)?;
-        }
-        let bytes = file.finish().map_err(&in_file)?;
+        let messages = messages.and(note);
+        let ciphertexts = messages.len();
+        let progress = |done| {
+            if done <= of_table {
+                progress(done);
+            }
+        };
+        let file = (out, path, &label);
+        let bytes = self.encryptor.write(file, &self.params, messages, progress)?;
         Ok(Written { ciphertexts, bytes })
     }
 }
@@ -368,25 +359,6 @@ fn shuffle(plan: &TrainPlan, table: &mut Table, order: Option<&Seed>) -> Result<
         }
     }
     Ok(())
-}
-
-/// Ciphertexts as they are made.
-type Items<'a> = Box<dyn Iterator<Item = Result<Ciphertext>> + 'a>;
-
-/// Those that there are already, with their shapes.
-fn of_all<'a>(items: Vec<Ciphertext>) -> (Vec<Shape>, Items<'a>) {
-    (items.iter().map(Shape::of).collect(), Box::new(items.into_iter().map(Ok)))
-}
-
-/// Those that are made one after the other.
-fn watched<'a>(
-    items: impl Iterator<Item = sudare_apps::Result<Ciphertext>> + 'a,
-    progress: impl Fn(usize) + 'a,
-) -> Items<'a> {
-    Box::new(items.enumerate().map(move |(i, item)| {
-        progress(i + 1);
-        Ok(item?)
-    }))
 }
 
 /// What to do with keys for scoring rows and rows that are not said to be prepared as any model's.

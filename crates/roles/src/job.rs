@@ -73,18 +73,19 @@ pub use groups::KeyColumn;
 use crate::{
     decrypted::Decrypted,
     error::{Error, Result},
+    key::Messages,
     note::{About, Note},
     price::Price,
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, str::FromStr};
 use sudare::{
-    ckks::{Ciphertext, Encryptor, Evaluator, Params, Scale},
+    ckks::{Ciphertext, Evaluator, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
 use sudare_apps::{
     logreg::{self, LearningRate, ScoreJob, ScorePlan, ScoredModel, TrainPlan, TrainSpec},
-    stats::{Cost, GroupJob, HistogramJob, StatsError},
+    stats::{ColumnScaling, Cost, GroupJob, HistogramJob, StatsError},
     table::Table,
 };
 use sudare_arith::prng::Seed;
@@ -274,14 +275,18 @@ pub(crate) trait TablePlan {
 pub(crate) trait TableStatistics: TablePlan + Send + Sync {
     fn cost(&self) -> StatsResult<Cost>;
 
-    /// The ciphertexts of a table, with what its owner's note says; `key` tells groups apart.
-    fn encrypt(
-        &self,
-        encryptor: &Encryptor,
-        table: &Table,
-        key: Option<&KeyColumn>,
-        progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<(Vec<Ciphertext>, About)>;
+    /// What the ciphertexts of a table hold; `key` tells groups apart.
+    fn pack<'a>(
+        &'a self,
+        table: &'a Table,
+        scaling: &'a ColumnScaling,
+        key: Option<&'a KeyColumn>,
+    ) -> Result<Messages<'a>>;
+
+    /// What its owner's note says.
+    fn about(&self, scaling: ColumnScaling, _key: Option<KeyColumn>) -> Result<About> {
+        Ok(About::Columns(scaling))
+    }
 
     fn run(
         &self,

@@ -10,6 +10,7 @@
 //! | [`receipt`] | what a server says under its signature of a result |
 //! | [`price`], [`security`] | what a planned job takes of a server; how secure its keys are |
 //! | [`opened`], [`files`] | files that are read; files that are whole or absent |
+//! | [`key`] | keys that encrypt: public and secret ones |
 //! | [`secret`], [`sealed`] | files of secret keys; their bytes, sealed by a passphrase |
 //! | [`integers`] | files of arrays of integers and of their keys |
 //! | [`pooled`] | tables of several owners |
@@ -36,6 +37,7 @@ pub mod files;
 pub mod hex;
 pub mod integers;
 pub mod job;
+pub mod key;
 pub mod label;
 pub mod ledger;
 pub mod machine;

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use sudare::ckks::{Ciphertext, Decryptor, Encryptor, Params};
 use sudare_apps::{
+    Slots,
     logreg::Transform,
     note,
     stats::ColumnScaling,
@@ -118,14 +119,25 @@ pub fn prepared_digest(columns: &[String], transform: &Transform) -> Result<[u8;
 const VERSION: u8 = 1;
 
 impl Note {
-    /// Encrypts the note.
+    /// What its ciphertexts hold.
     ///
     /// # Errors
     /// [`Error::Apps`] with `NoteTooLong`, or for parameters that cannot hold a note.
+    pub fn pack(&self, params: &Params) -> Result<Vec<Slots>> {
+        Ok(note::pack(params, &self.to_bytes()?)?)
+    }
+
+    /// Encrypts the note.
+    ///
+    /// # Errors
+    /// As [`Note::pack`]; [`Error::Apps`] if the encryptor has other parameters.
     pub fn encrypt(&self, encryptor: &Encryptor, params: &Params) -> Result<Vec<Ciphertext>> {
+        Ok(note::encrypt(encryptor, params, &self.to_bytes()?)?)
+    }
+
+    fn to_bytes(&self) -> Result<Vec<u8>> {
         let bytes = postcard::to_extend(self, vec![VERSION]);
-        let bytes = bytes.map_err(|error| Error::Bug(error.to_string()))?;
-        Ok(note::encrypt(encryptor, params, &bytes)?)
+        bytes.map_err(|error| Error::Bug(error.to_string()))
     }
 
     /// The note in these ciphertexts; none if it is of another program or version.

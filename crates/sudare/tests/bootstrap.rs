@@ -415,37 +415,55 @@ fn a_second_run_takes_nothing_from_the_pool() {
     .unwrap();
 }
 
-/// Each bootstrapping adds its own error, so that of many grows; that of one does not.
-#[test]
-fn a_hundred_in_a_row() {
-    let spec = standard(4);
-    let params = params_for(&spec, SecretDistribution::UniformTernary);
+/// Bootstraps `count` times, each time the result of the last one, turned by a slot. Each bootstrapping
+/// adds its own error, so that of all together grows; that of one does not.
+#[expect(clippy::print_stdout, reason = "figures of long runs")]
+fn in_a_row(spec: &BootstrapSpec, params: Params, count: usize) {
     let plan = spec.plan(&params, params.upper_top()).unwrap();
-    let request = plan.required_keys().clone().rotations(LOG_N, [1], plan.output_level());
-    let session = Session::from_seed(params, &seed("keys", 0), &request);
+    let turns = plan.required_keys().clone().rotations(params.log_n(), [1], plan.output_level());
+    let session = Session::from_seed(params, &seed("keys", 0), &turns);
     let bootstrapper = plan.prepare(&session.evaluator).unwrap();
     let s = Setup { plan, session, bootstrapper };
     let mut a = s.encrypt(s.plan.input_level(), 1);
     let mut expected = s.open(&a);
-    let (mut single, mut total) = (Vec::new(), Vec::new());
     let largest = |x: &[Complex<f64>], y: &[Complex<f64>]| {
         let errors = x.iter().zip(y).map(|(x, y)| (x.re - y.re).hypot(x.im - y.im));
         errors.fold(0.0, f64::max)
     };
-    for _ in 0..100 {
+    let mut single = Vec::with_capacity(count);
+    for _ in 0..count {
         let before = s.open(&a);
         let refreshed = s.run(&a);
-        let after = s.open(&refreshed);
-        single.push(largest(&before, &after));
+        single.push(largest(&before, &s.open(&refreshed)));
         a = s.session.evaluator.rotate(&refreshed, 1).unwrap();
         expected.rotate_left(1);
-        total.push(largest(&s.open(&a), &expected));
     }
     let mean = |errors: &[f64]| errors.iter().sum::<f64>() / errors.len() as f64;
-    let (first, last) = (mean(&single[..5]), mean(&single[95..]));
+    let (first, last) = (mean(&single[..count / 20]), mean(&single[count - count / 20..]));
     assert!((first / last).log2().abs() < 0.7, "{first:e} {last:e}");
-    let sum = single.iter().sum::<f64>();
-    assert!(total[99] < 1.05 * sum, "{:e} {sum:e}", total[99]);
+    let (total, sum) = (largest(&s.open(&a), &expected), single.iter().sum::<f64>());
+    assert!(total < 1.05 * sum, "{total:e} {sum:e}");
+    println!(
+        "{count} in a row: errors of {first:.2e} at first, {last:.2e} at last, {total:.2e} in all"
+    );
+}
+
+#[test]
+fn a_hundred_in_a_row() {
+    in_a_row(&standard(4), params_for(&standard(4), SecretDistribution::UniformTernary), 100);
+}
+
+#[test]
+#[ignore = "minutes"]
+fn ten_thousand_in_a_row() {
+    in_a_row(&standard(4), params_for(&standard(4), SecretDistribution::UniformTernary), 10_000);
+}
+
+#[test]
+#[ignore = "minutes at full ring size"]
+fn a_hundred_in_a_row_at_full_size() {
+    let set = preset("n15-boot").unwrap();
+    in_a_row(&set.bootstrap, Params::new(set.preset.spec).unwrap(), 100);
 }
 
 /// The probability that the sum of `count` numbers uniform on `[-1/2, 1/2]` exceeds `bound`

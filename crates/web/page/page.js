@@ -214,7 +214,7 @@ function showCommands(needed, room) {
     "The same by commands, which make the same files:";
   byId("commands").textContent = [
     `sudare keygen --params auto --for ${keys} --passphrase --out keys`,
-    `sudare encrypt --public keys/public.key --data ${file} ${table}${groups} -o table.ct`,
+    `sudare encrypt --secret keys/secret.key --data ${file} ${table}${groups} -o table.ct`,
     `sudare remote ${kind} --evaluation-key keys/evaluation.key -i table.ct ${trains ? "--history " : ""}` +
       `-o ${result}.ct --url ${quoted(server)} --token-file TOKEN`,
     `sudare decrypt --secret keys/secret.key -i ${result}.ct -o ${result}.json`,

@@ -83,8 +83,8 @@ const calls = {
   },
 
   async encrypt(_, progress) {
-    return timed(async () =>
-      JSON.parse(await writtenFrom("table.ct", (write) => owner.encrypt(write, progress))));
+    return timed(async () => JSON.parse(
+      await writtenFrom("table.ct", (write) => owner.encrypt(holder, write, progress))));
   },
 
   async keep({ record }) {

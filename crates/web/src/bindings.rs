@@ -114,7 +114,7 @@ impl Owner {
         json(&self.0.summary().map_err(refused)?)
     }
 
-    /// Draws a secret key and its public one.
+    /// Draws a secret key.
     ///
     /// # Errors
     /// That the browser has no randomness to give.
@@ -152,9 +152,14 @@ impl Owner {
     ///
     /// # Errors
     /// What `write` threw, or the table cannot be.
-    pub fn encrypt(&self, write: Function, progress: Function) -> Result<String, JsValue> {
+    pub fn encrypt(
+        &self,
+        holder: &Holder,
+        write: Function,
+        progress: Function,
+    ) -> Result<String, JsValue> {
         watched_by(progress);
-        json(&self.0.encrypt(Sink::buffered(write), tell).map_err(refused)?)
+        json(&self.0.encrypt(&holder.0, Sink::buffered(write), tell).map_err(refused)?)
     }
 }
 

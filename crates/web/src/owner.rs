@@ -8,7 +8,7 @@ use sudare::{
         Decryptor, Params,
         serial::{self, Label},
     },
-    rlwe::{KeyGenerator, PublicKey},
+    rlwe::KeyGenerator,
 };
 use sudare_apps::logreg::TrainSpec;
 use sudare_roles::{
@@ -38,13 +38,8 @@ pub struct Owner {
     params: Params,
     label: Label,
     subject: Subject,
-    drawn: Option<Drawn>,
-}
-
-/// What makes further keys, once the secret one is drawn.
-struct Drawn {
-    generator: KeyGenerator,
-    public: Arc<PublicKey>,
+    /// What makes further keys, once the secret one is drawn.
+    generator: Option<KeyGenerator>,
 }
 
 /// What is planned, for people to agree to.
@@ -76,7 +71,7 @@ pub struct Summary {
     pub key_bytes: u64,
     /// Ciphertexts of the encrypted table, without its note.
     pub ciphertexts: usize,
-    /// Bytes of the encrypted table in memory, which its file packs.
+    /// Bytes of the encrypted table in words, which its file packs.
     pub table_bytes: u64,
     /// About the seconds of the job on one thread of a server.
     pub seconds: f64,
@@ -114,7 +109,7 @@ impl Owner {
         let params = job.auto_params()?;
         let plan = Arc::new(job.plan(&params)?);
         let label = Meta::of(job).label(PARAMS, Content::Keys)?;
-        Ok(Self { job, plan, params, label, subject, drawn: None })
+        Ok(Self { job, plan, params, label, subject, generator: None })
     }
 
     /// What is planned.
@@ -145,20 +140,20 @@ impl Owner {
             keys: request.count(),
             key_bytes,
             ciphertexts: self.plan.ciphertexts(),
-            table_bytes: self.plan.table_bytes()?,
+            // By the secret key: seeds in place of one half.
+            table_bytes: self.plan.table_bytes()? / 2,
             seconds: self.plan.price(1)?.seconds(1),
         })
     }
 
-    /// Draws a secret key, whose holder decrypts, and its public one.
+    /// Draws a secret key, whose holder encrypts and decrypts.
     ///
     /// # Errors
     /// [`Error::Library`] if the browser has no randomness to give.
     pub fn draw(&mut self) -> Result<Holder> {
         let mut generator = KeyGenerator::new(self.params.rlwe())?.small_keys(true);
         let key = generator.secret_key()?;
-        let public = Arc::new(generator.public_key(&key)?);
-        self.drawn = Some(Drawn { generator, public });
+        self.generator = Some(generator);
         let decryptor = Decryptor::new(&self.params, key)?;
         Ok(Holder { params: self.params.clone(), decryptor })
     }
@@ -175,9 +170,9 @@ impl Owner {
         progress: impl FnMut(usize),
     ) -> Result<Written> {
         let (params, label) = (&self.params, &self.label);
-        let Drawn { generator, .. } = self.drawn.as_mut().ok_or_else(undrawn)?;
+        let generator = self.generator.as_mut().ok_or_else(undrawn)?;
         let mut out = Digesting::new(out);
-        let pair = (generator, holder.decryptor.key());
+        let pair = (generator, holder.decryptor.key().as_ref());
         let request = self.plan.required_keys();
         serial::generate_evaluation_keys(&mut out, params, pair, request, label, progress)
             .map_err(Error::in_file(Path::new(EVALUATION)))?;
@@ -199,15 +194,15 @@ impl Owner {
     /// from any thread.
     ///
     /// # Errors
-    /// [`Error::Usage`] before a key is drawn; as [`Encryption::write`].
+    /// As [`Encryption::write`].
     pub fn encrypt(
         &self,
+        holder: &Holder,
         out: impl Write,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Written> {
-        let public = Arc::clone(&self.drawn.as_ref().ok_or_else(undrawn)?.public);
-        let plan = (self.job, Arc::clone(&self.plan));
-        let encryption = Encryption::planned(plan, &self.params, PARAMS, public)?;
+        let (plan, key) = ((self.job, Arc::clone(&self.plan)), Arc::clone(holder.decryptor.key()));
+        let encryption = Encryption::planned(plan, &self.params, PARAMS, key)?;
         let mut out = Digesting::new(out);
         encryption.write(&mut out, Path::new(TABLE), self.subject.clone(), progress)?;
         out.finish(TABLE)

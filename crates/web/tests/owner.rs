@@ -86,8 +86,6 @@ fn a_table_becomes_a_model() {
     let training = summary.training.unwrap();
     assert_eq!((training.classes, training.iterations, summary.bootstraps), (2, 3, 0));
     assert!(summary.security_bits >= 128.0 && summary.seconds > 0.0);
-    let early = owner.encrypt(Vec::new(), |_| {}).unwrap_err();
-    assert_eq!(early.kind(), "Usage");
 
     let holder = owner.draw().unwrap();
     let (mut keys, mut told) = (Vec::new(), 0);
@@ -96,13 +94,13 @@ fn a_table_becomes_a_model() {
     assert_eq!((written.digest, told), (blake3::hash(&keys).to_string(), summary.keys));
     let (mut table, told) = (Vec::new(), AtomicUsize::new(0));
     let written = owner
-        .encrypt(&mut table, |done| {
+        .encrypt(&holder, &mut table, |done| {
             told.fetch_max(done, Ordering::Relaxed);
         })
         .unwrap();
     assert_eq!(written.digest, blake3::hash(&table).to_string());
     assert_eq!(told.into_inner(), summary.ciphertexts);
-    // Words in memory, packed in the file.
+    // Words of one half of each ciphertext, packed in the file.
     let about = summary.table_bytes as f64 / written.bytes as f64;
     assert!((1.0..=2.0).contains(&about), "{about}");
 
@@ -149,7 +147,7 @@ fn computed(csv: &Csv, job: Wanted) -> (Summary, Shown) {
     let holder = owner.draw().unwrap();
     let (mut keys, mut table) = (Vec::new(), Vec::new());
     owner.make_keys(&holder, &mut keys, |_| {}).unwrap();
-    owner.encrypt(&mut table, |_| {}).unwrap();
+    owner.encrypt(&holder, &mut table, |_| {}).unwrap();
     let files = Files::new(&keys, &table);
     let session = files.session();
     let found = session.statistics(|_| {}).unwrap();

@@ -5,7 +5,7 @@ use crate::{
     data::{Data, choice, from_json, to_json},
     error::Result,
     job::{self, Progress},
-    keys::{AnyKey, PublicKey},
+    keys::{AnyKey, EncryptionKey},
     plan::{AUTO, Parameters, ProgramReport, Report},
     source::{IN_MEMORY, Memory},
 };
@@ -283,7 +283,7 @@ impl TablePlan {
     fn encrypt(
         &self,
         py: Python<'_>,
-        key: &PublicKey,
+        key: EncryptionKey<'_>,
         data: &Data,
         by: Option<String>,
         order: Option<[u8; 32]>,
@@ -292,10 +292,9 @@ impl TablePlan {
         overwrite: bool,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Table> {
-        self.check_key("the public key", &key.set)?;
+        self.check_key(key.what(), key.set())?;
         expect_given(&self.job, "by", by.is_some(), matches!(self.job, Job::Groups(_)))?;
-        let (job, set, key, data) =
-            (self.job, self.set.clone(), Arc::clone(&key.key), data.clone());
+        let (job, set, key, data) = (self.job, self.set.clone(), key.key(), data.clone());
         let order = order.map(Seed::from_bytes);
         let encrypt = move |progress: &Progress, out: &mut dyn Write, path: &Path| -> Result<()> {
             let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
@@ -315,17 +314,17 @@ impl TablePlan {
     fn encrypt_rows(
         &self,
         py: Python<'_>,
-        key: &PublicKey,
+        key: EncryptionKey<'_>,
         data: &Data,
         features: &str,
         path: Option<PathBuf>,
         overwrite: bool,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Table> {
-        self.check_key("the public key", &key.set)?;
+        self.check_key(key.what(), key.set())?;
         let inputs: Inputs = from_json(features)?;
         let (job, set, key, table) =
-            (self.job, self.set.clone(), Arc::clone(&key.key), Arc::clone(&data.table));
+            (self.job, self.set.clone(), key.key(), Arc::clone(&data.table));
         let encrypt = move |progress: &Progress, out: &mut dyn Write, path: &Path| -> Result<()> {
             let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
             progress.start("encrypting", encryption.plan().ciphertexts());
@@ -368,10 +367,15 @@ impl TablePlan {
     }
 
     /// A model to score rows by, given as JSON, encrypted.
-    fn encrypt_model(&self, py: Python<'_>, key: &PublicKey, model: &str) -> Result<TableResult> {
-        self.check_key("the public key", &key.set)?;
+    fn encrypt_model(
+        &self,
+        py: Python<'_>,
+        key: EncryptionKey<'_>,
+        model: &str,
+    ) -> Result<TableResult> {
+        self.check_key(key.what(), key.set())?;
         let model = model_from(model)?;
-        let (job, set, key) = (self.job, self.set.clone(), Arc::clone(&key.key));
+        let (job, set, key) = (self.job, self.set.clone(), key.key());
         let bytes = job::run(py, None, move |_| {
             let mut bytes = Vec::new();
             let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;

@@ -7,16 +7,10 @@ use super::{
     reference,
     spec::{Preparation, SigmoidApprox, TrainError, TrainSpec},
 };
-use crate::{Error, Result, table::Table};
+use crate::{Error, Result, Slots, table::Table};
 use core::iter::repeat_n;
-use sudare::{
-    ckks::{Ciphertext, Encoder, Encryptor, Scale, serial::Shape},
-    rlwe::Level,
-};
+use sudare::ckks::{Ciphertext, Encoder, Encryptor, serial::Shape};
 use sudare_arith::real;
-
-/// Slots to be encrypted, with their level and scale.
-pub type Slots = (Vec<f64>, Level, Scale);
 
 impl TrainSpec {
     /// A specification with the smallest of [`SigmoidApprox::RANGES`] that the inner products of a

@@ -1,10 +1,11 @@
 //! Power sums and products of the columns of a table, under encryption.
 
+use core::iter::repeat_n;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use sudare::{
     circuits::{ComplexOps, Trace, TracePlan, sim},
-    ckks::{Ciphertext, Complex, Encryptor, Params, Scale},
+    ckks::{Ciphertext, Complex, Encryptor, Params, Scale, serial::Shape},
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::{par, prng::Seed};
@@ -13,12 +14,12 @@ use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, Statistics, StatsError,
     cost::Inputs,
     packing::{
-        self, LOG2_SCALE, Learnt, Packing, check_ciphertexts, check_rows, check_shape, encrypt,
-        product, smallest_params, total,
+        self, LOG2_SCALE, Learnt, Packing, check_ciphertexts, check_rows, check_shape, product,
+        smallest_params, total,
     },
     summary::PowerSums,
 };
-use crate::table::Table;
+use crate::{Slots, table::Table};
 
 /// Levels that fourth powers take.
 const DEPTH: u32 = 2;
@@ -232,12 +233,34 @@ impl StatsPlan {
         [(self.ciphertexts(), 1, self.level(), self.scale())]
     }
 
+    /// What the ciphertexts of a table hold: its columns, scaled.
+    ///
+    /// # Errors
+    /// [`StatsError::Rows`] for more rows than planned, [`StatsError::Shape`] for other columns.
+    pub fn pack<'a>(
+        &'a self,
+        table: &'a Table,
+        scaling: &'a ColumnScaling,
+    ) -> Result<impl Iterator<Item = Slots> + use<'a>> {
+        self.job.check_table(table, scaling)?;
+        Ok((0..self.ciphertexts()).map(|index| {
+            let slots = self.packing.slots(table, scaling, index, |x| x, 0.0);
+            (slots, self.level(), self.scale())
+        }))
+    }
+
+    /// The shape of each ciphertext of a table.
+    pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
+        let log_slots = self.packing.all().ilog2();
+        let shape = Shape { level: self.level(), scale: self.scale(), log_slots };
+        repeat_n(shape, self.ciphertexts())
+    }
+
     /// The table scaled and encrypted. `progress` learns the number of ciphertexts
     /// done after each, from any thread.
     ///
     /// # Errors
-    /// [`StatsError::Rows`] for more rows than planned, [`StatsError::Shape`] for other columns,
-    /// [`StatsError::Library`] if the encryptor has other parameters.
+    /// As [`StatsPlan::pack`]; [`StatsError::Library`] if the encryptor has other parameters.
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,
@@ -245,12 +268,7 @@ impl StatsPlan {
         scaling: &ColumnScaling,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Vec<Ciphertext>> {
-        self.job.check_table(table, scaling)?;
-        let slots = |index| {
-            let slots = self.packing.slots(table, scaling, index, |x| x, 0.0);
-            (slots, self.level(), self.scale())
-        };
-        encrypt(&self.params, encryptor, self.ciphertexts(), slots, progress)
+        packing::encrypt(&self.params, encryptor, self.pack(table, scaling)?, progress)
     }
 
     /// The sums, on the server. `progress` learns the number of outputs done, from any

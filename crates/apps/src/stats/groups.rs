@@ -1,11 +1,12 @@
 //! Sums and counts of the rows of a table by groups that nobody but the owner knows.
 
+use core::iter::repeat_n;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::{ComplexOps, Ops, Trace, TracePlan, sim},
-    ckks::{Ciphertext, Complex, Encryptor, Params, Scale},
+    ckks::{Ciphertext, Complex, Encryptor, Params, Scale, serial::Shape},
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::{par, prng::Seed};
@@ -19,7 +20,7 @@ use super::{
     },
     summary::undefined_as_null,
 };
-use crate::table::Table;
+use crate::{Slots, table::Table};
 
 /// Most groups of a job.
 const MAX_GROUPS: usize = 1 << 10;
@@ -276,7 +277,7 @@ impl GroupPlan {
         scaling: &ColumnScaling,
         grouping: &Grouping,
         index: usize,
-    ) -> (Vec<f64>, Level, Scale) {
+    ) -> Slots {
         let (slots, level) = match index.checked_sub(self.packing.ciphertexts()) {
             None => {
                 let slots = self.packing.slots(table, scaling, index, |x| x, 0.0);
@@ -296,13 +297,41 @@ impl GroupPlan {
         (slots, level, self.params.scale_at(level))
     }
 
+    /// What the ciphertexts of a table hold: its columns, scaled, and which rows each group has.
+    ///
+    /// # Errors
+    /// [`StatsError::Rows`] for more rows than planned, [`StatsError::TooLarge`] for more groups,
+    /// [`StatsError::Shape`] for other columns or groups of other rows.
+    pub fn pack<'a>(
+        &'a self,
+        table: &'a Table,
+        scaling: &'a ColumnScaling,
+        grouping: &'a Grouping,
+    ) -> Result<impl Iterator<Item = Slots> + use<'a>> {
+        self.job.table().check_table(table, scaling)?;
+        check_shape("rows with a group", grouping.members().len(), table.rows())?;
+        check_count("groups", grouping.labels().len(), 1..=self.job.groups)?;
+        Ok((0..self.ciphertexts()).map(|index| self.slots(table, scaling, grouping, index)))
+    }
+
+    /// The shape of each ciphertext of a table.
+    pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<'_> {
+        let Packing { block, .. } = self.packing;
+        let values = self.packing.ciphertexts();
+        let of = |slots: usize, level| Shape {
+            level,
+            scale: self.params.scale_at(level),
+            log_slots: slots.ilog2(),
+        };
+        let members = repeat_n(of(block, self.level_of_groups()), self.ciphertexts() - values);
+        repeat_n(of(self.packing.all(), self.level_of_values()), values).chain(members)
+    }
+
     /// The table scaled and encrypted, with its groups. `progress` learns the number of
     /// ciphertexts done after each, from any thread.
     ///
     /// # Errors
-    /// [`StatsError::Rows`] for more rows than planned, [`StatsError::TooLarge`] for more groups,
-    /// [`StatsError::Shape`] for other columns or groups of other rows, [`StatsError::Library`] if
-    /// the encryptor has other parameters.
+    /// As [`GroupPlan::pack`]; [`StatsError::Library`] if the encryptor has other parameters.
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,
@@ -311,11 +340,7 @@ impl GroupPlan {
         grouping: &Grouping,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Vec<Ciphertext>> {
-        self.job.table().check_table(table, scaling)?;
-        check_shape("rows with a group", grouping.members().len(), table.rows())?;
-        check_count("groups", grouping.labels().len(), 1..=self.job.groups)?;
-        let slots = |index| self.slots(table, scaling, grouping, index);
-        packing::encrypt(&self.params, encryptor, self.ciphertexts(), slots, progress)
+        packing::encrypt(&self.params, encryptor, self.pack(table, scaling, grouping)?, progress)
     }
 
     /// The sums, on the server: for each group the number of its rows, and for each
@@ -362,7 +387,7 @@ impl GroupPlan {
         let wide = match (self.packing.blocks, members) {
             (1, _) | (_, []) => None,
             (_, &[member, ..]) => {
-                let log_slots = (self.packing.block * self.packing.blocks).ilog2();
+                let log_slots = self.packing.all().ilog2();
                 Some(e.with_log_slots(member, log_slots)?)
             }
         };
@@ -507,12 +532,12 @@ mod tests {
         let params = &plan.params;
         let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
         let scaling = ColumnScaling::of(table);
-        let encrypt = |index| {
-            let (slots, level, scale) = plan.slots(table, &scaling, grouping, index);
+        let encrypt = |(slots, level, scale): Slots| {
             let slots: Vec<_> = slots.iter().map(|&x| Complex::new(x, 0.0)).collect();
             e.encrypt(&slots, level, scale).unwrap()
         };
-        let encrypted: Vec<_> = (0..plan.ciphertexts()).map(encrypt).collect();
+        let packed = plan.pack(table, &scaling, grouping).unwrap();
+        let encrypted: Vec<_> = packed.map(encrypt).collect();
         let sums = plan.run(&e, &encrypted, |_| {}).unwrap();
         assert_eq!(sums.len(), plan.outputs());
         assert_eq!(&e.used_keys(), plan.required_keys());

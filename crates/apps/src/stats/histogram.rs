@@ -1,12 +1,13 @@
 //! Histograms and quantiles of the columns of a table, by comparison with edges under
 //! encryption.
 
+use core::iter::repeat_n;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::{ComplexOps, Trace, TracePlan, sim},
-    ckks::{Ciphertext, Complex, Encryptor, Params, Scale},
+    ckks::{Ciphertext, Complex, Encryptor, Params, Scale, serial::Shape},
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::{par, prng::Seed};
@@ -20,6 +21,7 @@ use super::{
     },
 };
 use crate::{
+    Slots,
     functions::{self, Fit, Function, FunctionPlan},
     table::Table,
 };
@@ -226,13 +228,37 @@ impl HistogramPlan {
         [(self.ciphertexts(), 1, self.level(), self.scale())]
     }
 
-    /// The table scaled to `[-1/2, 1/2]` and encrypted, so that differences from edges
-    /// lie in `[-1, 1]`. `progress` learns the number of ciphertexts done after each, from
+    /// What the ciphertexts of a table hold: its columns, scaled to
+    /// `[-1/2, 1/2]`, so that differences from edges lie in `[-1, 1]`.
+    ///
+    /// # Errors
+    /// [`StatsError::Rows`] for more rows than planned, [`StatsError::Shape`] for other columns.
+    pub fn pack<'a>(
+        &'a self,
+        table: &'a Table,
+        scaling: &'a ColumnScaling,
+    ) -> Result<impl Iterator<Item = Slots> + use<'a>> {
+        self.job.table().check_table(table, scaling)?;
+        // Padding is in the middle of the first bin, above no edge.
+        let padding = (self.edge(0) + self.edge(1)) / 2.0;
+        Ok((0..self.ciphertexts()).map(move |index| {
+            let slots = self.packing.slots(table, scaling, index, |x| x / 2.0, padding);
+            (slots, self.level(), self.scale())
+        }))
+    }
+
+    /// The shape of each ciphertext of a table.
+    pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
+        let log_slots = self.packing.all().ilog2();
+        let shape = Shape { level: self.level(), scale: self.scale(), log_slots };
+        repeat_n(shape, self.ciphertexts())
+    }
+
+    /// The table scaled and encrypted. `progress` learns the number of ciphertexts done after each, from
     /// any thread.
     ///
     /// # Errors
-    /// [`StatsError::Rows`] for more rows than planned, [`StatsError::Shape`] for other columns,
-    /// [`StatsError::Library`] if the encryptor has other parameters.
+    /// As [`HistogramPlan::pack`]; [`StatsError::Library`] if the encryptor has other parameters.
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,
@@ -240,15 +266,7 @@ impl HistogramPlan {
         scaling: &ColumnScaling,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Vec<Ciphertext>> {
-        self.job.table().check_table(table, scaling)?;
-        let slots = |index| (self.slots(table, scaling, index), self.level(), self.scale());
-        packing::encrypt(&self.params, encryptor, self.ciphertexts(), slots, progress)
-    }
-
-    /// Padding is in the middle of the first bin, above no edge.
-    fn slots(&self, table: &Table, scaling: &ColumnScaling, index: usize) -> Vec<f64> {
-        let padding = (self.edge(0) + self.edge(1)) / 2.0;
-        self.packing.slots(table, scaling, index, |x| x / 2.0, padding)
+        packing::encrypt(&self.params, encryptor, self.pack(table, scaling)?, progress)
     }
 
     /// Edge `index` of `0..=bins`, of values in `[-1/2, 1/2]`.
@@ -402,12 +420,11 @@ mod tests {
         let params = &plan.params;
         let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
         let scaling = ColumnScaling::of(table);
-        let encrypt = |index| {
-            let slots = plan.slots(table, &scaling, index);
+        let encrypt = |(slots, level, scale): Slots| {
             let slots: Vec<_> = slots.iter().map(|&x| Complex::new(x, 0.0)).collect();
-            e.encrypt(&slots, plan.level(), plan.scale()).unwrap()
+            e.encrypt(&slots, level, scale).unwrap()
         };
-        let encrypted: Vec<_> = (0..plan.ciphertexts()).map(encrypt).collect();
+        let encrypted: Vec<_> = plan.pack(table, &scaling).unwrap().map(encrypt).collect();
         let above = plan.run(&e, &encrypted, |_| {}).unwrap();
         assert_eq!(above.len(), plan.outputs());
         assert_eq!(&e.used_keys(), plan.required_keys());

@@ -13,7 +13,7 @@ use sudare_arith::{par, prng::Seed, real};
 
 use super::{ColumnScaling, MAX_SHARED_BITS, ROOM_BITS, Result, StatsError};
 use crate::{
-    SECURITY_BITS,
+    SECURITY_BITS, Slots,
     release::{DECODING_ERROR, precise_params},
     table::Table,
 };
@@ -129,6 +129,11 @@ impl Packing {
         a != b || (1..self.columns(b)).contains(&shift) && shift <= self.blocks / 2
     }
 
+    /// Slots of a ciphertext of the table.
+    pub fn all(&self) -> usize {
+        self.block * self.blocks
+    }
+
     /// Ciphertexts of the table: group after group, in each chunk after chunk.
     pub fn ciphertexts(&self) -> usize {
         self.groups() * self.chunks
@@ -144,9 +149,9 @@ impl Packing {
         map: impl Fn(f64) -> f64,
         padding: f64,
     ) -> Vec<f64> {
-        let Self { block, blocks, chunks, features } = *self;
+        let Self { block, chunks, features, .. } = *self;
         let (group, chunk) = (index / chunks, index % chunks);
-        let mut slots = vec![padding; block * blocks];
+        let mut slots = vec![padding; self.all()];
         for (place, slots) in slots.chunks_exact_mut(block).enumerate() {
             let Some(column) = self.column(group, place) else { break };
             let cells = table.values()[column..].iter().step_by(features);
@@ -212,19 +217,16 @@ impl Packing {
     }
 }
 
-/// Encryptions of `count` vectors of slots, each at its level and scale. `progress` learns the
-/// number done after each, from any thread.
+/// Encryptions of slots. `progress` learns the number done after each, from any thread.
 pub(super) fn encrypt(
     params: &Params,
     encryptor: &Encryptor,
-    count: usize,
-    slots: impl Fn(usize) -> (Vec<f64>, Level, Scale) + Send + Sync,
+    all: impl Iterator<Item = Slots>,
     progress: impl Fn(usize) + Send + Sync,
 ) -> Result<Vec<Ciphertext>> {
     let encoder = Encoder::new(params);
     let done = AtomicUsize::new(0);
-    par::try_map(0..count, |index| {
-        let (slots, level, scale) = slots(index);
+    par::try_map(all.collect::<Vec<_>>(), |(slots, level, scale)| {
         let ciphertext = encryptor.encrypt(&encoder.encode_real(&slots, level, scale)?)?;
         progress(1 + done.fetch_add(1, Relaxed));
         Ok(ciphertext)

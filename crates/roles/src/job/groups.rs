@@ -2,11 +2,12 @@ use super::{Plan, StatsResult, TableJob, TablePlan, TableStatistics, Takes, expe
 use crate::{
     decrypted::Decrypted,
     error::Result,
+    key::Messages,
     note::{About, Note},
     price::Price,
 };
 use sudare::{
-    ckks::{Ciphertext, Encryptor, Evaluator, Params, Scale},
+    ckks::{Ciphertext, Evaluator, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
 use sudare_apps::{
@@ -73,18 +74,19 @@ plan_of_statistics!(GroupPlan);
 impl TableStatistics for GroupPlan {
     computed_statistics!();
 
-    fn encrypt(
-        &self,
-        encryptor: &Encryptor,
-        table: &Table,
-        key: Option<&KeyColumn>,
-        progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<(Vec<Ciphertext>, About)> {
-        let scaling = ColumnScaling::of(table);
-        let KeyColumn { name, grouping } = key.ok_or_else(super::incomplete)?;
-        let items = self.encrypt(encryptor, table, &scaling, grouping, progress)?;
-        let (key, labels) = (name.clone(), grouping.labels().to_vec());
-        Ok((items, About::Groups { scaling, key, labels }))
+    fn pack<'a>(
+        &'a self,
+        table: &'a Table,
+        scaling: &'a ColumnScaling,
+        key: Option<&'a KeyColumn>,
+    ) -> Result<Messages<'a>> {
+        let KeyColumn { grouping, .. } = key.ok_or_else(super::incomplete)?;
+        Ok(Messages::new(self.shapes(), self.pack(table, scaling, grouping)?))
+    }
+
+    fn about(&self, scaling: ColumnScaling, key: Option<KeyColumn>) -> Result<About> {
+        let KeyColumn { name: key, grouping } = key.ok_or_else(super::incomplete)?;
+        Ok(About::Groups { scaling, key, labels: grouping.labels().to_vec() })
     }
 
     fn decode(&self, slots: &[Vec<f64>], note: Note) -> Result<Option<Decrypted>> {

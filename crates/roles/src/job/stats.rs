@@ -2,11 +2,12 @@ use super::{KeyColumn, Plan, StatsResult, TableJob, TablePlan, TableStatistics, 
 use crate::{
     decrypted::Decrypted,
     error::Result,
+    key::Messages,
     note::{About, Note},
     price::Price,
 };
 use sudare::{
-    ckks::{Ciphertext, Encryptor, Evaluator, Params, Scale},
+    ckks::{Ciphertext, Evaluator, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
 use sudare_apps::{
@@ -48,16 +49,13 @@ plan_of_statistics!(StatsPlan);
 impl TableStatistics for StatsPlan {
     computed_statistics!();
 
-    fn encrypt(
-        &self,
-        encryptor: &Encryptor,
-        table: &Table,
-        _key: Option<&KeyColumn>,
-        progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> Result<(Vec<Ciphertext>, About)> {
-        let scaling = ColumnScaling::of(table);
-        let items = self.encrypt(encryptor, table, &scaling, progress)?;
-        Ok((items, About::Columns(scaling)))
+    fn pack<'a>(
+        &'a self,
+        table: &'a Table,
+        scaling: &'a ColumnScaling,
+        _key: Option<&'a KeyColumn>,
+    ) -> Result<Messages<'a>> {
+        Ok(Messages::new(self.shapes(), self.pack(table, scaling)?))
     }
 
     fn decode(&self, slots: &[Vec<f64>], note: Note) -> Result<Option<Decrypted>> {

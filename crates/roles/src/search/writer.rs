@@ -3,6 +3,7 @@
 use super::setup::{Content, Session};
 use crate::{
     error::{Error, Result},
+    key::{FileEncryptor, Key},
     opened::Opened,
 };
 use serde::Serialize;
@@ -12,24 +13,15 @@ use std::{
     sync::Arc,
 };
 use sudare::{
-    ckks::{
-        Encryptor, SymmetricEncryptor,
-        serial::{self, CiphertextWriter, Shape},
-    },
+    ckks::serial::{self, Shape},
     rlwe::SecretKey,
 };
 use sudare_apps::search::Record;
 
-/// Encrypts what belongs to a search, by its public key or by the owner's secret key: what that
-/// encrypts is half as large in files, and serves as well.
+/// Encrypts what belongs to a search, by its public key or by the owner's secret key.
 pub struct Writer {
     session: Session,
-    key: Key,
-}
-
-enum Key {
-    Public(Encryptor),
-    Secret(SymmetricEncryptor),
+    key: FileEncryptor,
 }
 
 impl Writer {
@@ -40,7 +32,7 @@ impl Writer {
     pub fn public<R: Read>(file: Opened<R>) -> Result<Self> {
         let session = Session::of(&file)?;
         let params = session.plan.params();
-        let key = Key::Public(Encryptor::new(params, Arc::new(file.public_key(params)?))?);
+        let key = FileEncryptor::new(params, Key::Public(Arc::new(file.public_key(params)?)))?;
         Ok(Self { session, key })
     }
 
@@ -56,7 +48,7 @@ impl Writer {
                 "the secret key is {found}, this search has {needed}"
             )));
         }
-        let key = Key::Secret(SymmetricEncryptor::new(session.plan.params(), key)?);
+        let key = FileEncryptor::new(session.plan.params(), Key::Secret(key))?;
         Ok(Self { session, key })
     }
 
@@ -76,11 +68,11 @@ impl Writer {
         let label = self.session.label(Content::Query, setup)?;
         let params = plan.params();
         Ok(match &self.key {
-            Key::Public(key) => {
+            FileEncryptor::Public(key) => {
                 let query = [plan.encrypt_query(key, vector)?];
                 serial::write_ciphertexts(out, params, &query, &label)?
             }
-            Key::Secret(key) => {
+            FileEncryptor::Secret(key) => {
                 let query = [plan.encrypt_query_seeded(key, vector)?];
                 serial::write_seeded_ciphertexts(out, params, &query, &label)?
             }
@@ -94,7 +86,7 @@ impl Writer {
         meta: &impl Serialize,
         (block, records): (usize, &[Option<Record<'_>>]),
     ) -> Result<u64> {
-        let Session { plan, key: id, .. } = &self.session;
+        let plan = &self.session.plan;
         let params = plan.params();
         let log_slots = params.log_n() - 1;
         let forms = (0..plan.block_parts()).map(|part| {
@@ -103,22 +95,17 @@ impl Writer {
         });
         let (forms, label) = (forms.collect(), self.session.label(Content::Block, meta)?);
         let in_file = Error::in_file(path);
-        let writer = match &self.key {
-            Key::Public(key) => {
-                let mut writer =
-                    CiphertextWriter::new(out, params, *id, forms, &label).map_err(&in_file)?;
+        let mut writer = self.key.writer(out, params, forms, &label).map_err(&in_file)?;
+        match &self.key {
+            FileEncryptor::Public(key) => {
                 plan.encrypt_block(key, block, records, |_, part| Ok(writer.write(&part)?))?;
-                writer
             }
-            Key::Secret(key) => {
-                let mut writer =
-                    CiphertextWriter::seeded(out, params, *id, forms, &label).map_err(&in_file)?;
+            FileEncryptor::Secret(key) => {
                 plan.encrypt_block_seeded(key, block, records, |_, part| {
                     Ok(writer.write_seeded(&part)?)
                 })?;
-                writer
             }
-        };
+        }
         writer.finish().map_err(&in_file)
     }
 }

@@ -89,7 +89,7 @@ impl Decryptor {
 
     /// The key that it holds.
     #[must_use]
-    pub fn key(&self) -> &SecretKey {
+    pub fn key(&self) -> &Arc<SecretKey> {
         &self.key
     }
 

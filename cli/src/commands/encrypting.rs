@@ -1,0 +1,76 @@
+//! What the commands share that encrypt: the file of the key.
+
+use super::secret;
+use crate::passphrase;
+use std::{path::PathBuf, sync::Arc};
+use sudare::{ckks::Params, rlwe::SecretKey};
+use sudare_roles::{
+    error::{Error, Result},
+    opened::Opened,
+    secret::SecretFile,
+};
+
+/// The file of a public key, and which one is meant.
+#[derive(Debug, clap::Args)]
+pub struct Public {
+    /// Public key
+    #[arg(long, value_name = "FILE")]
+    public: PathBuf,
+    /// Refuse any other public key than that of this digest, as `sudare keygen` and `sudare info`
+    /// print it
+    #[arg(long, value_name = "DIGEST", value_parser = digest)]
+    expect: Option<[u8; 32]>,
+}
+
+/// The file of the key that encrypts, be it the public or the secret one.
+#[derive(Debug, clap::Args)]
+pub struct EncryptingKey {
+    /// Public key
+    #[arg(long, value_name = "FILE", required_unless_present = "secret")]
+    public: Option<PathBuf>,
+    /// Refuse any other public key than that of this digest, as `sudare keygen` and `sudare info`
+    /// print it
+    #[arg(long, value_name = "DIGEST", value_parser = digest, conflicts_with = "secret")]
+    expect: Option<[u8; 32]>,
+    /// Secret key, in place of the public one: what it encrypts is half as large
+    #[arg(long, value_name = "FILE", conflicts_with = "public")]
+    secret: Option<PathBuf>,
+    #[command(flatten)]
+    passphrase: passphrase::Source,
+}
+
+/// An open file of a key that encrypts.
+pub enum KeyFile {
+    Public(Opened),
+    Secret(SecretFile),
+}
+
+impl Public {
+    /// Opens the file.
+    pub fn open(&self) -> Result<Opened> {
+        Opened::public_key_file(&self.public, self.expect)
+    }
+}
+
+impl EncryptingKey {
+    /// Opens the file.
+    pub fn open(&self) -> Result<KeyFile> {
+        match (&self.public, &self.secret) {
+            (Some(path), _) => Ok(KeyFile::Public(Opened::public_key_file(path, self.expect)?)),
+            (None, Some(path)) => Ok(KeyFile::Secret(secret::open(path)?)),
+            (None, None) => Err(Error::Usage("name a key with --public or --secret".into())),
+        }
+    }
+
+    /// The secret key in an open file.
+    pub fn secret_key(&self, file: SecretFile, params: &Params) -> Result<Arc<SecretKey>> {
+        let path = file.opened().path().to_owned();
+        Ok(Arc::new(file.key(params, || self.passphrase.of(&path))?))
+    }
+}
+
+/// Reads a digest.
+fn digest(text: &str) -> core::result::Result<[u8; 32], &'static str> {
+    let digest = blake3::Hash::from_hex(text);
+    digest.map(Into::into).map_err(|_| "64 hexadecimal digits are needed, the digest of a file")
+}
