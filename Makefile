@@ -240,8 +240,8 @@ trust:
 trust-full:
 	$(TRUST) promises --full
 
-# A target of fuzzing, one of fuzz/fuzz_targets or all; --plain for FUZZ does without nightly Rust,
-# --jobs 2 fuzzes two targets at a time.
+# A target of fuzzing, one of fuzz/fuzz_targets or all; --fast for FUZZ does without AddressSanitizer,
+# --plain without nightly Rust, --jobs 2 fuzzes two targets at a time.
 TARGET := all
 SECONDS := 60
 FUZZ :=

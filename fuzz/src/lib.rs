@@ -4,7 +4,7 @@
 #[macro_export]
 macro_rules! target {
     ($name:literal) => {
-        libfuzzer_sys::fuzz_target!(|input: &[u8]| sudare_trust::targets::run($name, input));
+        libfuzzer_sys::fuzz_target!(|input: &[u8]| sudare_trust::campaign::check($name, input));
         libfuzzer_sys::fuzz_mutator!(|input: &mut [u8], size: usize, most: usize, seed: u32| {
             if seed % 2 == 0 {
                 return libfuzzer_sys::fuzzer_mutate(input, size, most);

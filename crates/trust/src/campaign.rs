@@ -67,6 +67,16 @@ impl Run {
     }
 }
 
+/// Prepares an input and runs the target of this name on it: what a fuzzer calls.
+///
+/// # Panics
+/// If there is no such target, or the run has a [fault](Run::fault).
+pub fn check(name: &str, input: &[u8]) {
+    let target = targets::target(name).unwrap();
+    let fault = Run::of(target, input).fault(target);
+    assert!(fault.is_none(), "{}", fault.unwrap_or_default());
+}
+
 /// How long all threads of this process have computed, where the system tells.
 #[must_use]
 pub fn processor_clock() -> Option<Duration> {

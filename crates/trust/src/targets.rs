@@ -116,15 +116,6 @@ pub fn heap_limit(input: usize) -> usize {
     2 * input + (1 << 20)
 }
 
-/// Prepares an input and runs the target of this name on it: what a fuzzer calls.
-///
-/// # Panics
-/// If there is no such target, or it is wrong.
-pub fn run(name: &str, input: &[u8]) {
-    let target = target(name).unwrap();
-    (target.run)(&(target.prepare)(input));
-}
-
 /// Alters an input of the target of this name, at most to so many bytes: what a fuzzer calls.
 ///
 /// # Panics
