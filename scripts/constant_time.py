@@ -1,6 +1,6 @@
 """Whether compiled code depends on secrets, by Valgrind: `make constant-time`.
 
-Memcheck runs key generation, encryption and decryption, also of exact arithmetic, their samplers
+Memcheck runs key generation, encryption by either key and decryption, also of exact arithmetic, their samplers
 and the noise of released values with the secrets marked undefined, and reports branches and
 addresses that depend on them: none may, but one that is documented
 (crates/probes/constant-time.supp). A planted leak must be reported. Callgrind counts the
@@ -20,6 +20,7 @@ PARTS = (
     "samplers",
     "keygen",
     "encryption",
+    "owner-encryption",
     "decryption",
     "exact-encryption",
     "exact-decryption",

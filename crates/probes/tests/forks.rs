@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use sudare::{
     Error,
-    ckks::{self, Decryptor, Encoder, Encryptor, serial},
+    ckks::{self, Decryptor, Encoder, Encryptor, SymmetricEncryptor, serial},
     rlwe::{KeyGenerator, KeyRequest, Level},
 };
 use sudare_arith::par;
@@ -36,6 +36,8 @@ fn keys_of_the_parent_are_refused_and_everything_else_works() {
         let other = generator.secret_key().unwrap();
         let public = Arc::new(generator.public_key(&secret).unwrap());
         let request = KeyRequest::new().relinearize(Level(1));
+        let secret = Arc::new(secret);
+        let owner_encryptor = SymmetricEncryptor::new(&params, Arc::clone(&secret)).unwrap();
         let decryptor = Decryptor::new(&params, secret).unwrap();
         let (encoder, encryptor) =
             (Encoder::new(&params), Encryptor::new(&params, public).unwrap());
@@ -54,6 +56,7 @@ fn keys_of_the_parent_are_refused_and_everything_else_works() {
                 kind(fresh.public_key(&other)),
                 kind(fresh.evaluation_keys(&other, &request)),
                 kind(decryptor.decrypt(&ciphertext)),
+                kind(owner_encryptor.encrypt_seeded(&plain)),
                 kind(serial::write_secret_key(&mut Vec::new(), &params, &other, &label)),
                 kind(fresh.evaluation_keys(&own, &request)),
                 (encrypted.polys()[0].row(0) != ciphertext.polys()[0].row(0)).to_string(),
@@ -64,7 +67,8 @@ fn keys_of_the_parent_are_refused_and_everything_else_works() {
         assert_eq!(
             in_child(&mut child),
             "forked key generator, forked key generator, forked key generator, forked secret key, \
-             forked secret key, forked secret key, forked secret key, done, true, done"
+             forked secret key, forked secret key, forked secret key, forked secret key, done, true, \
+             done"
         );
         // Here all goes on.
         assert_eq!(kind(generator.secret_key()), "done");

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 use sudare::{
-    ckks::{self, Decryptor, Encoder, Encryptor},
+    ckks::{self, Decryptor, Encoder, Encryptor, SymmetricEncryptor},
     rlwe::{KeyGenerator, KeyRequest, Level},
 };
 use sudare_arith::prng::{Seed, Stream};
@@ -30,6 +30,8 @@ fn nothing_is_left(cycles: u64) {
             let public = Arc::new(generator.public_key(&secret).unwrap());
             let request = KeyRequest::new().relinearize(Level(1)).rotations(10, [1], Level(1));
             drop(generator.evaluation_keys(&secret, &request).unwrap());
+            let secret = Arc::new(secret);
+            let owner_encryptor = SymmetricEncryptor::new(&params, Arc::clone(&secret)).unwrap();
             let decryptor = Decryptor::new(&params, secret).unwrap();
             let encoder = Encoder::new(&params);
             let values: Vec<f64> = (0..512).map(|k| (k as f64 + cycle as f64).sin()).collect();
@@ -37,6 +39,10 @@ fn nothing_is_left(cycles: u64) {
             let encryptor = Encryptor::new(&params, public).unwrap();
             let ciphertext = encryptor.encrypt(&plain).unwrap();
             drop(encoder.decode_real(&decryptor.decrypt(&ciphertext).unwrap()).unwrap());
+            let seed = root.derive("cycle, encryption", 0);
+            drop(owner_encryptor.encrypt_seeded_with(&plain, &seed).unwrap());
+            let seed = seed.derive("symmetric encryption, secret", 0);
+            patterns.push(masked(seed.as_bytes()));
 
             // The secret, once more, by the documented construction.
             let seed = root.derive("key generator, secret", 0);

@@ -23,7 +23,8 @@ mod linux {
     use std::sync::Arc;
     use sudare::{
         ckks::{
-            Ciphertext, Decryptor, Encoder, Encryptor, Params, Plaintext, Release, Spec, preset,
+            Ciphertext, Decryptor, Encoder, Encryptor, Params, Plaintext, Release, Spec,
+            SymmetricEncryptor, preset,
         },
         exact::{self, PlainPoly},
         rlwe::{self, KeyGenerator, KeyRequest, Level, Raise, SecretKey},
@@ -49,6 +50,7 @@ mod linux {
             "samplers" => samplers(),
             "keygen" => drop(keygen(params().rlwe(), 1)),
             "encryption" => drop(encryption(true)),
+            "owner-encryption" => owner_encryption(),
             "decryption" => decryption(),
             "exact-encryption" => drop(exact_encryption(true)),
             "exact-decryption" => exact_decryption(),
@@ -56,8 +58,8 @@ mod linux {
             "leak" => leak(),
             "count" => count(),
             _ => panic!(
-                "a part is needed: samplers, keygen, encryption, decryption, exact-encryption, \
-                 exact-decryption, release, leak, count"
+                "a part is needed: samplers, keygen, encryption, owner-encryption, decryption, \
+                 exact-encryption, exact-decryption, release, leak, count"
             ),
         })
         .unwrap();
@@ -132,6 +134,23 @@ mod linux {
             publish(bytes_of(row));
         }
         (params, ciphertext)
+    }
+
+    /// By the secret key, of both schemes. Its errors are of a sampler that key generation has, too: the
+    /// seed is not hidden, as a public one follows from it.
+    fn owner_encryption() {
+        let params = params();
+        let (_, secret) = keygen(params.rlwe(), 1);
+        let encryptor = SymmetricEncryptor::new(&params, Arc::new(secret)).unwrap();
+        drop(black_box(encryptor.encrypt_seeded_with(&plaintext(&params), &seed(2)).unwrap()));
+        let params = exact_params();
+        let (_, secret) = keygen(params.rlwe(), 1);
+        let encryptor = exact::SymmetricEncryptor::new(&params, Arc::new(secret)).unwrap();
+        let plain = exact_plaintext(&params, 0);
+        hide(plain.coeffs());
+        let (top, seed) = (params.top(), seed(2));
+        let factor = params.fresh_factor(top, plain.modulus()).unwrap();
+        drop(black_box(encryptor.encrypt_seeded_with(&plain, top, factor, &seed).unwrap()));
     }
 
     fn decryption() {
@@ -222,6 +241,7 @@ mod linux {
     struct Counted {
         plain: Plaintext,
         encryptor: Encryptor,
+        owner_encryptor: SymmetricEncryptor,
         decryptor: Decryptor,
         exact_params: exact::Params,
         exact_plain: PlainPoly,
@@ -233,10 +253,11 @@ mod linux {
         fn new(params: &Params, exact_params: &exact::Params, number: u8) -> Self {
             let (encryptor, secret) = encryptor(params, number);
             let (exact_encryptor, exact_secret) = exact_encryptor(exact_params, number);
-            let exact_secret = Arc::new(exact_secret);
+            let (secret, exact_secret) = (Arc::new(secret), Arc::new(exact_secret));
             Self {
                 plain: plaintext(params),
                 encryptor,
+                owner_encryptor: SymmetricEncryptor::new(params, Arc::clone(&secret)).unwrap(),
                 decryptor: Decryptor::new(params, secret).unwrap(),
                 exact_params: exact_params.clone(),
                 exact_plain: exact_plaintext(exact_params, number),
@@ -248,6 +269,10 @@ mod linux {
         fn encrypt_and_decrypt(&self, seed: &Seed) {
             let ciphertext = self.encryptor.encrypt_with(&self.plain, seed).unwrap();
             drop(black_box(self.decryptor.decrypt(&ciphertext).unwrap()));
+            // Always the same uniform half, which is public, and takes the time that it takes.
+            let uniform = Seed::from_bytes([0; 32]);
+            let owned = self.owner_encryptor.encrypt_seeded_with(&self.plain, &uniform);
+            drop(black_box(owned.unwrap()));
             let (params, encryptor) = (&self.exact_params, &self.exact_encryptor);
             let ciphertext = exact_encrypted(params, encryptor, &self.exact_plain, seed);
             drop(black_box(self.exact_decryptor.decrypt(&ciphertext).unwrap()));

@@ -48,7 +48,7 @@ impl SymmetricEncryptor {
     }
 
     /// As [`SymmetricEncryptor::encrypt_seeded`], with randomness that follows from `seed`: whoever
-    /// knows it can decrypt. For known-answer tests.
+    /// knows it can decrypt, and whoever knows the message as well has the key. For known-answer tests.
     ///
     /// # Errors
     /// As [`Encryptor::encrypt_with`].

@@ -114,7 +114,8 @@ impl SymmetricEncryptor {
     }
 
     /// As [`SymmetricEncryptor::encrypt_seeded`] at any level and with any factor, and with
-    /// randomness that follows from `seed`: whoever knows it can decrypt. For known-answer tests.
+    /// randomness that follows from `seed`: whoever knows it can decrypt, and whoever knows the message
+    /// as well has the key. For known-answer tests.
     ///
     /// # Errors
     /// As [`Encryptor::encrypt_at`].
