@@ -7,7 +7,7 @@
 
 mod common;
 
-const EXPECTED: [(&str, &str); 16] = [
+const EXPECTED: [(&str, &str); 17] = [
     ("secret key", "eb042213ecfa6f668b347ad602a8f1c5ccfd80908883e7b610b6d941862542ed"),
     ("public key", "49f5b7938dd21fc24874ce2db530f25767b5f633f6c516db27ebe7ffb37d4a5c"),
     ("evaluation keys", "ee09b687bf198789b915157a6887b8342ee697b2eae84396f6c5fc01f549bb9f"),
@@ -22,6 +22,7 @@ const EXPECTED: [(&str, &str); 16] = [
     ("product", "ff8e17a7fc861a00b257a2bb2fd3b8155f15b3efe80658796f7f3b1425597f1e"),
     ("lifted ciphertext", "48eac334a5bd7ffe20333ad384d609fc9a25e829f30a11e29640eae611bf7b09"),
     ("raised ciphertext", "1c6ffa44789e1b7e922015cbd04ca6c3bdff2c14e3123b862e38b446b8df6676"),
+    ("seeded ciphertext", "755e1bbf820347e5ede60b4a48516edd0c306d91d2a0c1aea5c73e52b16c9c8b"),
     ("raising keys", "7cbe6529704b174c8d10a676fa25e3afacec3c2437b8232bb457208e593ca9dd"),
     (
         "raising keys of weight 48",
@@ -30,7 +31,7 @@ const EXPECTED: [(&str, &str); 16] = [
     ("level keys", "d515126d186151b644ec997fc1da4cae38ef910f175ba543e36ff6dfe40cbc35"),
 ];
 
-const EXPECTED_EXACT: [(&str, &str); 11] = [
+const EXPECTED_EXACT: [(&str, &str); 12] = [
     ("exact secret key", "69c8b07d992c935b6b238d8ad00d6d439079667a39fdb1f994f6a1927b2605c7"),
     ("exact evaluation keys", "6cc0fa1c835af66fe59d493cbbc728b7c8771879c9bfac518cb2f96e835fb788"),
     ("exact ciphertext", "e646ebb170d38d5ffdc7fbe748d19888394b4cb2b27958a2bd6389bcf0d12363"),
@@ -42,6 +43,7 @@ const EXPECTED_EXACT: [(&str, &str); 11] = [
     ("exact hoisted rotation", "c0ca66331441541da4b4c1cb60c607248f514ea389ea240aad20ffd0c4499b45"),
     ("swapped rows", "f712b5a1a1ce917c1b173df011689768dc65090ef7aea87f0c38fe8f697c721f"),
     ("raised exact ciphertext", "7c195865a968c11747f258d6157946632e58bf9f4ca49071d271e2bfe8c49d44"),
+    ("seeded exact ciphertext", "21cb7158b3a5e736a49c5731bb6bafa56dff95eebf971235fd8a039bf377d7a7"),
 ];
 
 #[track_caller]
@@ -76,6 +78,9 @@ fn the_results_decrypt() {
         encoder.decode(&decryptor.decrypt(&items[0]).unwrap()).unwrap()
     };
     let a = decrypt("ciphertext");
+    for (x, y) in decrypt("seeded ciphertext").into_iter().zip(&a) {
+        assert!((x.re - y.re).hypot(x.im - y.im) < 1e-6, "{x:?} {y:?}");
+    }
     let check = |name: &str, turn: usize, conjugate: bool| {
         for (i, found) in decrypt(name).into_iter().enumerate() {
             let x = a[(i + turn) % a.len()];
@@ -117,6 +122,7 @@ fn the_exact_results_decrypt() {
     let rotation = |k| a.image(GaloisElement::rotation(12, k));
     for (name, expected) in [
         ("exact ciphertext", a.clone()),
+        ("seeded exact ciphertext", plaintext(5)),
         ("product of BGV", product.clone()),
         ("rescaled product of BGV", product.clone()),
         ("product of BFV", product.clone()),

@@ -93,7 +93,7 @@ fn sharp(
         )));
     }
     let composition = match fit {
-        Fit::Degree(degree) => Composition::new(part, &[degree])?,
+        Fit::Degree(degree) => Composition::start(part).followed_by(&[degree])?,
         Fit::PrecisionBits(bits) => Composition::least_depth(part, tolerance(bits)? / factor)?,
     };
     Ok(Function {
@@ -167,9 +167,8 @@ fn radius(name: &str, interval: &Range<f64>) -> Result<f64> {
 /// Odd polynomials whose composition is near the sign on `[-1, -gap]` and `[gap, 1]`.
 #[derive(Debug, Clone)]
 struct Composition {
+    gap: f64,
     parts: Vec<Part>,
-    /// Lower end of the image of the magnitudes, scaled to `[0, 1]`, or the gap.
-    lower: f64,
 }
 
 /// One polynomial of a composition.
@@ -189,25 +188,27 @@ impl Part {
 
 impl Composition {
     fn start(gap: f64) -> Self {
-        Self { parts: Vec::new(), lower: gap / (1.0 + NOISE) }
+        Self { gap, parts: Vec::new() }
     }
 
-    /// That of these degrees, with one part at least.
-    fn new(gap: f64, degrees: &[usize]) -> Result<Self> {
-        degrees.iter().try_fold(Self::start(gap), |before, &degree| before.followed_by(degree))
+    /// The same with polynomials of these degrees more, of which there is one at least in the end.
+    fn followed_by(&self, degrees: &[usize]) -> Result<Self> {
+        let mut all = self.clone();
+        for &degree in degrees {
+            let domain = Domain::new(&[all.lower()..1.0], 1.0, Parity::Odd)?;
+            let found = Approximation::minimax(|_| Dd::ONE, &domain, degree)?;
+            let (polynomial, error) = (found.polynomial, found.max_error);
+            all.parts.push(Part { degree, polynomial, error });
+        }
+        Ok(all)
     }
 
-    /// The same with one polynomial more.
-    fn followed_by(&self, degree: usize) -> Result<Self> {
-        let domain = Domain::new(&[self.lower..1.0], 1.0, Parity::Odd)?;
-        let found = Approximation::minimax(|_| Dd::ONE, &domain, degree)?;
-        let part = Part { degree, polynomial: found.polynomial, error: found.max_error };
-        let lower = (1.0 - part.error) * part.scale();
+    /// Lower end of the image of the magnitudes, scaled to `[0, 1]`.
+    fn lower(&self) -> f64 {
+        let Some(last) = self.parts.last() else { return self.gap / (1.0 + NOISE) };
+        let lower = (1.0 - last.error) * last.scale();
         // Near the gap, noise has to stay below what is to be told from 0.
-        let lower = lower - NOISE.min(lower / 16.0);
-        let mut parts = self.parts.clone();
-        parts.push(part);
-        Ok(Self { parts, lower })
+        lower - NOISE.min(lower / 16.0)
     }
 
     fn error(&self) -> f64 {
@@ -233,18 +234,18 @@ impl Composition {
                 let before = &by_depth[(depth - part) as usize];
                 for (_, composition) in before.iter().filter(|(last, _)| *last <= part) {
                     // What does not converge is left out.
-                    if let Ok(next) = composition.followed_by((1 << part) - 1) {
+                    if let Ok(next) = composition.followed_by(&[(1 << part) - 1]) {
                         found.push((part, next));
                     }
                 }
             }
             let reached = found.iter().filter(|(_, found)| found.error() <= max_error);
-            let lowest = reached.map(|(_, found)| found.lowered(gap, max_error));
+            let lowest = reached.map(|(_, found)| found.lowered(max_error));
             if let Some(best) = lowest.min_by_key(|found| found.degrees().iter().sum::<usize>()) {
                 return Ok(best);
             }
             let surpassed = |(last, a): &(u32, Self)| {
-                found.iter().any(|(other, b)| other <= last && b.lower > a.lower)
+                found.iter().any(|(other, b)| other <= last && b.lower() > a.lower())
             };
             by_depth.push(found.iter().filter(|a| !surpassed(a)).cloned().collect());
         }
@@ -255,16 +256,17 @@ impl Composition {
     }
 
     /// Lower degrees, from the last polynomial to the first, as far as the error allows.
-    fn lowered(&self, gap: f64, max_error: f64) -> Self {
+    fn lowered(&self, max_error: f64) -> Self {
         let mut best = self.clone();
         for index in (0..self.parts.len()).rev() {
+            let before = Self { gap: self.gap, parts: self.parts[..index].to_vec() };
             loop {
-                let mut degrees = best.degrees();
-                if degrees[index] <= 3 {
+                let mut degrees = best.degrees().split_off(index);
+                if degrees[0] <= 3 {
                     break;
                 }
-                degrees[index] -= 2;
-                match Self::new(gap, &degrees) {
+                degrees[0] -= 2;
+                match before.followed_by(&degrees) {
                     Ok(lower) if lower.error() <= max_error => best = lower,
                     _ => break,
                 }
@@ -321,7 +323,7 @@ mod tests {
                 return true;
             }
             STAGE_DEPTHS.filter(|&part| part <= depth).any(|part| {
-                let next = before.followed_by((1 << part) - 1);
+                let next = before.followed_by(&[(1 << part) - 1]);
                 next.is_ok_and(|next| reaches(&next, depth - part, max_error))
             })
         }

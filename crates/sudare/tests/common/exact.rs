@@ -5,7 +5,7 @@ use std::sync::Arc;
 use sudare::{
     bfv,
     exact::{
-        Ciphertext, Encryptor, Modulus, Params, PlainPoly, Spec, raise_to,
+        Ciphertext, Encryptor, Modulus, Params, PlainPoly, Spec, SymmetricEncryptor, raise_to,
         serial::{self, Label},
     },
     rlwe::{GaloisElement, KeyGenerator, KeyRequest, Level},
@@ -41,7 +41,7 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
         .automorphism(conjugation, LOW)
         .raise(raise_to(top, modulus(2)).with_weight(7));
     let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed(1));
-    let secret = keygen.secret_key().unwrap();
+    let secret = Arc::new(keygen.secret_key().unwrap());
     let public = Arc::new(keygen.public_key(&secret).unwrap());
     let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
 
@@ -83,5 +83,10 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
             serial::write_ciphertexts(to, &params, std::slice::from_ref(&result), label)
         });
     }
+    let owner = SymmetricEncryptor::new(&params, Arc::clone(&secret)).unwrap();
+    let seeded = owner.encrypt_seeded_with(&plaintext(5), top, factor, &seed(5)).unwrap();
+    write("seeded exact ciphertext", &|to, label| {
+        serial::write_seeded_ciphertexts(to, &params, std::slice::from_ref(&seeded), label)
+    });
     files
 }

@@ -9,6 +9,7 @@ use sudare::{
     Result,
     ckks::{
         Ciphertext, Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Scale, Spec,
+        SymmetricEncryptor,
         serial::{self, Label, Reader},
     },
     rlwe::{
@@ -209,13 +210,14 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
     ];
     let encoder = Encoder::new(&s.params);
     let encryptor = Encryptor::new(&s.params, Arc::clone(&s.public)).unwrap();
-    let encrypt = |slots: u32, log2_scale: f64, number: u8| {
+    let encode = |slots: u32, log2_scale: f64| {
         let real = |i: u32| f64::from(i * 37 % 101) / 64.0 - 0.75;
         let values: Vec<_> =
             (0..slots).map(|i| Complex { re: real(i), im: real(i + 50) }).collect();
-        let scale = Scale::from_log2(log2_scale);
-        let plain = encoder.encode(&values, s.params.top(), scale).unwrap();
-        encryptor.encrypt_with(&plain, &seed(number)).unwrap()
+        encoder.encode(&values, s.params.top(), Scale::from_log2(log2_scale)).unwrap()
+    };
+    let encrypt = |slots: u32, log2_scale: f64, number: u8| {
+        encryptor.encrypt_with(&encode(slots, log2_scale), &seed(number)).unwrap()
     };
     // Encoded in doubles and in double-double numbers.
     let (a, b, sparse) = (encrypt(2048, 40.0, 3), encrypt(2048, 48.0, 4), encrypt(16, 48.0, 5));
@@ -237,6 +239,11 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
         ("raised ciphertext", raising.evaluator().mod_raise(&a, s.params.top()).unwrap()),
     ];
     files.extend(results.map(|(name, a)| (name, s.ciphertexts_file(&[a], &none))));
+    let owner = SymmetricEncryptor::new(&s.params, Arc::new(s.reloaded().secret)).unwrap();
+    let item = owner.encrypt_seeded_with(&encode(2048, 40.0), &seed(6)).unwrap();
+    let mut seeded = Vec::new();
+    serial::write_seeded_ciphertexts(&mut seeded, &s.params, &[item], &none).unwrap();
+    files.push(("seeded ciphertext", seeded));
     files.push(("raising keys", raising.keys_file(&none)));
     files.push(("raising keys of weight 48", heavier.keys_file(&none)));
     files.push(("level keys", with_low.keys_file(&none)));

@@ -37,6 +37,9 @@ struct Fit {
 impl Fit {
     /// Unless the delimiter does not occur in the header, or not in the rows.
     fn of(head: &[u8], whole: bool, delimiter: u8) -> Option<Self> {
+        if !head.contains(&delimiter) {
+            return None;
+        }
         let decimal = if delimiter == b',' { Decimal::Point } else { Decimal::Either };
         let records = records(head, whole, delimiter);
         let (header, rows) = records.split_first()?;

@@ -14,7 +14,8 @@
 
 use super::Polynomial;
 use crate::{Error, Result};
-use core::ops::Range;
+use core::{f64::consts::PI, ops::Range};
+use sudare_arith::real;
 
 pub use sudare_arith::dd::Dd;
 
@@ -32,6 +33,9 @@ const TOLERANCE: f64 = 1e-7;
 /// Errors below this part of the function are lost when coefficients become `f64`.
 const NEGLIGIBLE: f64 = 1.0 / (1u64 << 60) as f64;
 
+/// Errors above this part of the function are known well enough from values in `f64`.
+const COARSE: f64 = 1.0 / (1 << 16) as f64;
+
 /// Points to choose from an interval, and for every one chosen of all.
 const CANDIDATES: usize = 8;
 
@@ -39,7 +43,7 @@ const CANDIDATES: usize = 8;
 const PIECES: usize = 10;
 
 /// The same for the error that is reported.
-const FINAL_PIECES: usize = 32;
+const FINAL_PIECES: usize = 16;
 
 /// Which terms an approximation has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -173,7 +177,8 @@ impl Domain {
             let nodes = CANDIDATES + share as usize;
             let (middle, radius) = (a.midpoint(b), b / 2.0 - a / 2.0);
             for k in (0..nodes).rev() {
-                let x = (middle + radius * node(k, nodes).to_f64()).clamp(a, b);
+                let node = real::cos(PI * (2 * k + 1) as f64 / (2 * nodes) as f64);
+                let x = (middle + radius * node).clamp(a, b);
                 candidates.push((x, self.variable(Dd::from(x)).to_f64(), 1.0));
             }
         }
@@ -215,8 +220,10 @@ impl Domain {
                 let size = |j: usize| values[j] * value.signum();
                 let (left, right) = (i.saturating_sub(1), (i + 1).min(values.len() - 1));
                 if size(i) >= size(left) && size(i) >= size(right) {
-                    let start = Extreme { x: points[i], error: value };
-                    found.push(refine(&error, start, points[left], points[right]));
+                    // Three neighbours, of which there are at least as many.
+                    let first = left.min(values.len() - 3);
+                    let at = |j: usize| Extreme { x: points[j], error: values[j] };
+                    found.push(refine(&error, [first, first + 1, first + 2].map(at), i - first));
                 }
             }
         }
@@ -273,7 +280,7 @@ impl Approximation {
         let mut reference = domain.spread(inner_degree + 2);
         for _ in 0..MAX_ITERATIONS {
             let trial = Levelled::through(&f, domain, &reference);
-            let error = |x: f64| trial.error(&f, domain, Dd::from(x)).to_f64();
+            let error = |x: f64| trial.error(&f, domain, Dd::from(x));
             let extremes = domain.extremes(error, &reference, PIECES);
             let most = extremes.iter().map(Extreme::size).fold(0.0, f64::max);
             let finite = extremes.iter().all(|e| e.error.is_finite());
@@ -431,8 +438,26 @@ impl Levelled {
         above / below
     }
 
-    fn error(&self, f: impl Fn(Dd) -> Dd, domain: &Domain, x: Dd) -> Dd {
-        f(x) - domain.factor(x) * self.at_variable(domain.variable(x))
+    /// The same in `f64`, but for distances of nodes, which may be close to one another.
+    fn roughly_at_variable(&self, u: Dd) -> f64 {
+        let (mut above, mut below) = (0.0, 0.0);
+        for ((&node, &value), &weight) in self.nodes.iter().zip(&self.values).zip(&self.weights) {
+            if u == node {
+                return value.to_f64();
+            }
+            let part = weight.to_f64() / (u - node).to_f64();
+            above += part * value.to_f64();
+            below += part;
+        }
+        above / below
+    }
+
+    /// `f - p`, to a small part of the level.
+    fn error(&self, f: impl Fn(Dd) -> Dd, domain: &Domain, x: Dd) -> f64 {
+        let u = domain.variable(x);
+        let coarse = self.level.abs().to_f64() > COARSE * self.largest;
+        let value = if coarse { self.roughly_at_variable(u).into() } else { self.at_variable(u) };
+        (f(x) - domain.factor(x) * value).to_f64()
     }
 }
 
@@ -485,43 +510,43 @@ fn exchange(extremes: Vec<Extreme>, count: usize) -> Vec<f64> {
     kept.into_iter().map(|e| e.x).collect()
 }
 
-/// The extreme of `error` next to `start` within `[left, right]`, by golden sections.
-fn refine(error: impl Fn(f64) -> f64, start: Extreme, left: f64, right: f64) -> Extreme {
+/// The extreme of `error` near three points, ascending, the largest of which is given: by parabolas
+/// through the largest one and its neighbours, until it grows no more.
+fn refine(error: impl Fn(f64) -> f64, mut points: [Extreme; 3], mut largest: usize) -> Extreme {
     const STEPS: usize = 24;
-    const GOLDEN: f64 = 0.618_033_988_749_894_8;
-    let sign = start.error.signum();
-    let at = |x: f64| Extreme { x, error: error(x) };
-    let larger = |a: &Extreme, b: &Extreme| a.error * sign > b.error * sign;
-    let (mut left, mut right) = (left, right);
-    let mut low = at(right - GOLDEN * (right - left));
-    let mut high = at(left + GOLDEN * (right - left));
+    const GAIN: f64 = 1e-10;
+    let sign = points[largest].error.signum();
     for _ in 0..STEPS {
-        if larger(&low, &high) {
-            right = high.x;
-            high = low;
-            low = at(right - GOLDEN * (right - left));
-        } else {
-            left = low.x;
-            low = high;
-            high = at(left + GOLDEN * (right - left));
+        let [a, b, c] = points;
+        let (left, right) = ((b.error - a.error) / (b.x - a.x), (c.error - b.error) / (c.x - b.x));
+        let bend = (right - left) / (c.x - a.x);
+        let x = 0.5 * (a.x + b.x - left / bend);
+        if !(bend * sign < 0.0 && a.x < x && x < c.x && x != b.x) {
+            break;
+        }
+        let found = Extreme { x, error: error(x) };
+        let before = points[largest].error;
+        let four = if x < b.x { [a, found, b, c] } else { [a, b, found, c] };
+        let size = |i: &usize| four[*i].error * sign;
+        largest = (0..4).max_by(|i, j| size(i).total_cmp(&size(j))).unwrap_or(largest);
+        // The largest, and a neighbour on each side if it has.
+        let start = usize::from(largest > 1);
+        (points, largest) = ([four[start], four[start + 1], four[start + 2]], largest - start);
+        if (found.error - before).abs() <= GAIN * before.abs() {
+            break;
         }
     }
-    [low, high].into_iter().fold(start, |best, e| if larger(&e, &best) { e } else { best })
-}
-
-/// Chebyshev node `k` of `count`, descending.
-fn node(k: usize, count: usize) -> Dd {
-    (Dd::from((2 * k + 1) as u64) / Dd::from(4 * count as u64)).sin_cos_turns().1
+    points[largest]
 }
 
 /// Chebyshev coefficients of the polynomial of degree below `count` that equals `f` at the
 /// nodes.
 fn chebyshev_coefficients(count: usize, f: impl Fn(Dd) -> Dd) -> Vec<Dd> {
-    let values: Vec<Dd> = (0..count).map(|k| f(node(k, count))).collect();
     let circle = 4 * count;
     let cos: Vec<Dd> = (0..circle)
         .map(|i| (Dd::from(i as u64) / Dd::from(circle as u64)).sin_cos_turns().1)
         .collect();
+    let values: Vec<Dd> = (0..count).map(|k| f(cos[2 * k + 1])).collect();
     let coefficient = |n: usize| {
         let sum = values
             .iter()

@@ -124,6 +124,17 @@ fn absolute_value() {
     assert_near((16.0 * once[1] - once[0]) / 15.0, 0.280_169_499_023_869, 3e-7);
 }
 
+/// Best lines for `|x - c|` on `[-1, 1]`, `0 < c < 1`, are off by `(1 - c^2) / 2`: at `c` by as much
+/// as at both ends.
+#[test]
+fn bends_are_found_where_they_are() {
+    for c in [0.1, 0.345_678, 0.9] {
+        let bent = |x: Dd| (x - Dd::from(c)).abs();
+        assert_near(best(bent, &[-1.0..1.0], Parity::Any, 1), (1.0 - c * c) / 2.0, 2e-7);
+        best(bent, &[-1.0..1.0], Parity::Any, 20);
+    }
+}
+
 #[test]
 fn parity_loses_nothing_on_symmetric_domains() {
     let cos = |x: Dd| x.sin_cos_turns().1;
