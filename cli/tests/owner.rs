@@ -271,7 +271,7 @@ fn the_secret_key_encrypts_in_half_the_bytes() {
     refused("--secret keys/public.key", &["keys/public.key", "secret key is needed"]);
     refused("--secret keys/secret.key --public keys/public.key", &["cannot be used with"]);
     refused(&format!("--secret keys/secret.key --expect {digest}"), &["--expect"]);
-    refused("", &["--public"]);
+    refused("", &["--public", "--secret"]);
 }
 
 /// Without a terminal and without a descriptor there is nobody to ask.

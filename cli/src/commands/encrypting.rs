@@ -2,6 +2,7 @@
 
 use super::secret;
 use crate::passphrase;
+use clap::ArgGroup;
 use std::{path::PathBuf, sync::Arc};
 use sudare::{ckks::Params, rlwe::SecretKey};
 use sudare_roles::{
@@ -10,30 +11,36 @@ use sudare_roles::{
     secret::SecretFile,
 };
 
+/// Which public key is meant.
+#[derive(Debug, clap::Args)]
+struct Expected {
+    /// Refuse any other public key than that of this digest, as `sudare keygen` and `sudare info`
+    /// print it
+    #[arg(long = "expect", value_name = "DIGEST", value_parser = digest)]
+    digest: Option<[u8; 32]>,
+}
+
 /// The file of a public key, and which one is meant.
 #[derive(Debug, clap::Args)]
 pub struct Public {
     /// Public key
     #[arg(long, value_name = "FILE")]
     public: PathBuf,
-    /// Refuse any other public key than that of this digest, as `sudare keygen` and `sudare info`
-    /// print it
-    #[arg(long, value_name = "DIGEST", value_parser = digest)]
-    expect: Option<[u8; 32]>,
+    #[command(flatten)]
+    expected: Expected,
 }
 
 /// The file of the key that encrypts, be it the public or the secret one.
 #[derive(Debug, clap::Args)]
+#[command(group(ArgGroup::new("key").args(["public", "secret"]).required(true)))]
 pub struct EncryptingKey {
     /// Public key
-    #[arg(long, value_name = "FILE", required_unless_present = "secret")]
+    #[arg(long, value_name = "FILE")]
     public: Option<PathBuf>,
-    /// Refuse any other public key than that of this digest, as `sudare keygen` and `sudare info`
-    /// print it
-    #[arg(long, value_name = "DIGEST", value_parser = digest, conflicts_with = "secret")]
-    expect: Option<[u8; 32]>,
+    #[command(flatten)]
+    expected: Expected,
     /// Secret key, in place of the public one: what it encrypts is half as large
-    #[arg(long, value_name = "FILE", conflicts_with = "public")]
+    #[arg(long, value_name = "FILE", conflicts_with = "digest")]
     secret: Option<PathBuf>,
     #[command(flatten)]
     passphrase: passphrase::Source,
@@ -48,7 +55,7 @@ pub enum KeyFile {
 impl Public {
     /// Opens the file.
     pub fn open(&self) -> Result<Opened> {
-        Opened::public_key_file(&self.public, self.expect)
+        Opened::public_key_file(&self.public, self.expected.digest)
     }
 }
 
@@ -56,7 +63,9 @@ impl EncryptingKey {
     /// Opens the file.
     pub fn open(&self) -> Result<KeyFile> {
         match (&self.public, &self.secret) {
-            (Some(path), _) => Ok(KeyFile::Public(Opened::public_key_file(path, self.expect)?)),
+            (Some(path), _) => {
+                Ok(KeyFile::Public(Opened::public_key_file(path, self.expected.digest)?))
+            }
             (None, Some(path)) => Ok(KeyFile::Secret(secret::open(path)?)),
             (None, None) => Err(Error::Usage("name a key with --public or --secret".into())),
         }

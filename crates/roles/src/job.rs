@@ -60,6 +60,19 @@ macro_rules! computed_statistics {
             self.share(slots, bits, noise)
         }
     };
+    // And of tables of nothing but columns.
+    (columns) => {
+        computed_statistics!();
+
+        fn pack<'a>(
+            &'a self,
+            table: &'a Table,
+            scaling: &'a ColumnScaling,
+            _key: Option<&'a KeyColumn>,
+        ) -> Result<Messages<'a>> {
+            Ok(Messages::new(self.shapes(), self.pack(table, scaling)?))
+        }
+    };
 }
 
 mod groups;

@@ -51,16 +51,7 @@ impl TableJob for HistogramJob {
 plan_of_statistics!(HistogramPlan);
 
 impl TableStatistics for HistogramPlan {
-    computed_statistics!();
-
-    fn pack<'a>(
-        &'a self,
-        table: &'a Table,
-        scaling: &'a ColumnScaling,
-        _key: Option<&'a KeyColumn>,
-    ) -> Result<Messages<'a>> {
-        Ok(Messages::new(self.shapes(), self.pack(table, scaling)?))
-    }
+    computed_statistics!(columns);
 
     fn decode(&self, slots: &[Vec<f64>], note: Note) -> Result<Option<Decrypted>> {
         let Note { columns, rows, about: About::Columns(scaling) } = note else { return Ok(None) };

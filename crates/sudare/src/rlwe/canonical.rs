@@ -1,5 +1,6 @@
 use super::{Level, Params, SecretDistribution};
 use crate::ring::LimbSet;
+use core::f64::consts::{LN_2, PI};
 use sudare_arith::{real, sample::CBD21_VARIANCE as ERROR_VARIANCE};
 
 /// Variance of a uniform ternary coefficient.
@@ -18,54 +19,74 @@ const DIRECTIONS: f64 = 16.0;
 /// the roots of `X^N + 1`, which divided by the scale are those of the slots.
 ///
 /// Each holds for all slots but for a probability of `2^-64`, whatever the message is and
-/// however often the polynomial is used: products are bounded by products of bounds, sums by
-/// sums. Remainders of rounding and digits of key switches are taken for uniform. Derivations:
-/// `docs/notes/worst-case-error.md`.
+/// however often the polynomial is used. Remainders of rounding and digits of key switches are
+/// taken for uniform. Derivations: `docs/notes/worst-case-error.md`.
 #[derive(Debug, Clone)]
 pub struct CanonicalBounds {
     params: Params,
     degree: f64,
-    tail: f64,
+    /// Variance of a coefficient of the secret.
+    secret: f64,
+}
+
+/// Sums of products of polynomials of independent centred coefficients, whose tails are at most
+/// those of normal laws, and of such polynomials.
+#[derive(Debug, Clone, Default)]
+struct Sum {
+    /// Of each product, that of the variances of the coefficients of both factors.
+    products: Vec<f64>,
+    /// The variance of the coefficients of what is added to these.
+    alone: f64,
 }
 
 impl CanonicalBounds {
     /// Bounds of errors under these parameters.
     #[must_use]
     pub fn new(params: &Params) -> Self {
-        let log_n = f64::from(params.log_n());
-        let bits = FAILURE_BITS + (log_n - 1.0) + real::log2(DIRECTIONS);
-        let shrinks = real::cos(core::f64::consts::PI / DIRECTIONS);
-        let tail = (bits * core::f64::consts::LN_2).sqrt() / shrinks;
-        Self { params: params.clone(), degree: real::exp2(log_n), tail }
-    }
-
-    /// Of a polynomial with independent centred coefficients of this variance, whose tails are at
-    /// most those of a normal law: at a root, in any direction, it is such a number of variance
-    /// `N / 2` times that.
-    fn polynomial(&self, variance: f64) -> f64 {
-        self.tail * (variance * self.degree).sqrt()
-    }
-
-    fn secret(&self) -> f64 {
-        match self.params.spec().secret {
-            SecretDistribution::UniformTernary => self.polynomial(TERNARY_VARIANCE),
+        let degree = real::exp2(f64::from(params.log_n()));
+        let secret = match params.spec().secret {
+            SecretDistribution::UniformTernary => TERNARY_VARIANCE,
             // Of few coefficients, all may be where they count most.
-            SecretDistribution::FixedWeight { h } => {
-                self.polynomial((2.0 * f64::from(h) / self.degree).min(1.0))
-            }
-        }
+            SecretDistribution::FixedWeight { h } => (2.0 * f64::from(h) / degree).min(1.0),
+        };
+        Self { params: params.clone(), degree, secret }
+    }
+
+    /// The largest magnitude at a root.
+    ///
+    /// In one direction, `theta` times the value has an exponential of mean `exp(theta^2 N V / 4)` at
+    /// most of what is alone, and `1 / (1 - theta^2 N^2 V / 4)` of a product.
+    fn largest(&self, sum: &Sum) -> f64 {
+        const STEPS: u32 = 64;
+        let failure = FAILURE_BITS + real::log2(self.degree / 2.0 * DIRECTIONS);
+        let shrinks = real::cos(PI / DIRECTIONS);
+        let most = sum.products.iter().copied().fold(0.0, f64::max);
+        let bound = |step: u32| {
+            // Of theta^2 N^2 / 4.
+            let square = f64::from(step) / f64::from(STEPS) / most;
+            let products = sum.products.iter().map(|variance| -real::ln(1.0 - square * variance));
+            let exponent =
+                failure * LN_2 + square * sum.alone / self.degree + products.sum::<f64>();
+            exponent * self.degree / (2.0 * square.sqrt() * shrinks)
+        };
+        (1..STEPS).map(bound).fold(f64::INFINITY, f64::min)
     }
 
     /// A fresh encryption under a public key: `v e + e_0 + e_1 s`.
     #[must_use]
     pub fn fresh(&self) -> f64 {
-        self.polynomial(ERROR_VARIANCE) * (self.polynomial(TERNARY_VARIANCE) + 1.0 + self.secret())
+        let products = [TERNARY_VARIANCE, self.secret].map(|variance| variance * ERROR_VARIANCE);
+        self.largest(&Sum { products: products.into(), alone: ERROR_VARIANCE })
     }
 
     /// Rounding both polynomials of a ciphertext: `t_0 + t_1 s`.
     #[must_use]
     pub fn rounding(&self) -> f64 {
-        self.polynomial(ROUNDING_VARIANCE) * (1.0 + self.secret())
+        self.largest(&self.rounded())
+    }
+
+    fn rounded(&self) -> Sum {
+        Sum { products: vec![self.secret * ROUNDING_VARIANCE], alone: ROUNDING_VARIANCE }
     }
 
     /// What a key switch at `level` adds, by the level key for `key_level` if there is one:
@@ -81,10 +102,12 @@ impl CanonicalBounds {
         let log2_prime =
             |i: usize| real::log2(self.params.basis().modulus(limbs, i).value() as f64);
         let log2_p = self.params.log2_special(limbs.p());
-        let digits = self.params.digit_primes_of(limbs).into_iter();
-        let ratios = digits.map(|owned| real::exp2(owned.map(log2_prime).sum::<f64>() - log2_p));
-        let digit = self.polynomial(ROUNDING_VARIANCE) * self.polynomial(ERROR_VARIANCE);
-        ratios.sum::<f64>() * digit + self.rounding()
+        let mut sum = self.rounded();
+        for owned in self.params.digit_primes_of(limbs) {
+            let ratio = real::exp2(owned.map(log2_prime).sum::<f64>() - log2_p);
+            sum.products.push(ratio * ratio * ROUNDING_VARIANCE * ERROR_VARIANCE);
+        }
+        self.largest(&sum)
     }
 }
 
@@ -94,24 +117,28 @@ mod tests {
     use crate::rlwe::{Noise, Spec};
     use sudare_arith::previous_prime;
 
+    fn small(secret: SecretDistribution) -> Params {
+        let prime = |end| previous_prime(end, 2048).unwrap();
+        let [base, first, special] = [1 << 50, 1 << 40, 1 << 48].map(prime);
+        let params = Params::new(Spec {
+            log_n: 10,
+            q: vec![vec![base], vec![first], vec![prime(first)]],
+            upper: None,
+            p: vec![special, prime(special)],
+            extra_p: Vec::new(),
+            secret,
+            security_bits: None,
+        });
+        params.unwrap()
+    }
+
     /// By other formulas, of coefficients.
     #[test]
     fn bounds_are_some_bits_above_standard_deviations() {
         for secret in
             [SecretDistribution::UniformTernary, SecretDistribution::FixedWeight { h: 16 }]
         {
-            let prime = |end| previous_prime(end, 2048).unwrap();
-            let [base, first, special] = [1 << 50, 1 << 40, 1 << 48].map(prime);
-            let params = Params::new(Spec {
-                log_n: 10,
-                q: vec![vec![base], vec![first], vec![prime(first)]],
-                upper: None,
-                p: vec![special, prime(special)],
-                extra_p: Vec::new(),
-                secret,
-                security_bits: None,
-            });
-            let params = &params.unwrap();
+            let params = &small(secret);
             let bounds = CanonicalBounds::new(params);
             let above = |bound: f64, noise: Noise| bound.log2() - noise.log2_sd() - 5.0;
             for (bound, noise) in [
@@ -121,8 +148,33 @@ mod tests {
                 (bounds.key_switch(Level(2), None), Noise::key_switch(params, Level(2))),
             ] {
                 let bits = above(bound, noise);
-                assert!((4.0..8.0).contains(&bits), "{secret:?}: {bits}");
+                assert!((3.0..7.0).contains(&bits), "{secret:?}: {bits}");
             }
         }
+    }
+    /// Where all numbers are normal, `|sum x_j y_j|` of `k` products of variance 1 is above `r` with the
+    /// probability `int exp(-r^2 / w) w^(k - 1) exp(-w) dw / (k - 1)!`, as `sum |y_j|^2` has a gamma law.
+    #[test]
+    fn sums_of_products_are_bounded_within_a_bit_of_normal_ones() {
+        let (degree, secret) = (1024.0, TERNARY_VARIANCE);
+        let bounds =
+            CanonicalBounds { params: small(SecretDistribution::UniformTernary), degree, secret };
+        let tail = |k: usize, r: f64| {
+            let factorial: f64 = (1..k).map(|i| i as f64).product();
+            let density = |w: f64| (-r * r / w - w).exp() * w.powi(k as i32 - 1) / factorial;
+            (1..200_000).map(|i| f64::from(i) / 1000.0).map(density).sum::<f64>() / 1000.0
+        };
+        for k in [1, 2, 5, 20] {
+            let products = vec![1.0 / (degree * degree); k];
+            let bound = bounds.largest(&Sum { products, alone: 0.0 });
+            let failure = |r: f64| (degree / 2.0 * tail(k, r)).log2();
+            let (at, below) = (failure(bound), failure(bound / 2.0));
+            assert!(at < -FAILURE_BITS && below > -FAILURE_BITS, "{k}: 2^{at}, 2^{below}");
+        }
+        // One that stands alone is above it with `exp(-r^2)`.
+        let sum = Sum { products: vec![0.01 / (degree * degree)], alone: 1.0 / degree };
+        let r = bounds.largest(&sum);
+        let failure = (degree / 2.0).log2() - r * r / LN_2;
+        assert!((-1.2 * FAILURE_BITS..-FAILURE_BITS).contains(&failure), "2^{failure}");
     }
 }
