@@ -197,7 +197,7 @@ impl ScorePlan {
     }
 
     pub(super) fn given(job: &ScoreJob, params: &Params) -> Result<Self> {
-        job.model.check_range()?;
+        job.model.check()?;
         let layout = Layout::of_scores(job, params.log_n())?;
         let (chain, entries) = (params.chain(), layout.entries);
         let largest_weight = job.model.largest_given_weight();

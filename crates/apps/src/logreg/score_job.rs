@@ -1,6 +1,11 @@
 //! What is public about scoring.
 
-use super::{budget::LARGEST_ROW, job::Job};
+use super::{
+    budget::LARGEST_ROW,
+    job::Job,
+    spec::{TrainError, TrainSpec},
+};
+use crate::Result;
 use serde::{Deserialize, Serialize};
 
 /// Entries of rows to be scored by a given model stay below this in absolute value: features of the
@@ -26,7 +31,8 @@ pub enum ScoredModel {
     Given {
         /// Its columns, at least 1; the intercept does not count.
         features: usize,
-        /// Classes that it tells apart: 2, or more with a weight vector for each.
+        /// Classes that it tells apart: 2, or up to [`TrainSpec::MAX_CLASSES`] with a weight vector
+        /// for each.
         classes: u32,
         /// What to compute beside scores.
         probability: Option<Probability>,
@@ -85,14 +91,20 @@ impl ScoredModel {
         }
     }
 
-    /// Refuses ranges that scores which others may see cannot have.
-    pub(super) fn check_range(&self) -> sudare::Result<()> {
+    /// Refuses other numbers of classes than a target may have, and ranges that scores which others may
+    /// see cannot have.
+    pub(super) fn check(&self) -> Result<()> {
         match self {
+            Self::Given { classes, .. } | Self::Shared { classes, .. }
+                if !(2..=TrainSpec::MAX_CLASSES).contains(classes) =>
+            {
+                Err(TrainError::Classes { found: *classes }.into())
+            }
             Self::Shared { range, .. } if !(1.0..=Self::MAX_RANGE).contains(range) => {
                 let most = Self::MAX_RANGE;
                 let problem =
                     format!("scores up to {range} for others: a range of 1 to {most} is possible");
-                Err(sudare::Error::Circuit(problem))
+                Err(sudare::Error::Circuit(problem).into())
             }
             _ => Ok(()),
         }

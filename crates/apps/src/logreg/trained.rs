@@ -12,7 +12,7 @@ impl ScorePlan {
     /// Plans the job for parameters, at the lowest levels that hold scores.
     ///
     /// # Errors
-    /// [`Error::Train`](crate::Error::Train) with `Empty` for no rows or features;
+    /// [`Error::Train`](crate::Error::Train) with `Empty` for no rows or features, and with `Classes`;
     /// [`Error::TooManyFeatures`](crate::Error::TooManyFeatures);
     /// [`Error::NotScorable`](crate::Error::NotScorable) if the training leaves no level;
     /// [`Error::Precision`](crate::Error::Precision) if the primes are too small;

@@ -10,8 +10,8 @@ use sudare::{
 use sudare_apps::{
     Error,
     logreg::{
-        Job, Preparation, Probability, ScoreJob, ScorePlan, ScoredModel, TrainPlan, TrainSpec,
-        Transform, Weights, reference,
+        Job, Preparation, Probability, ScoreJob, ScorePlan, ScoredModel, TrainError, TrainPlan,
+        TrainSpec, Transform, Weights, reference,
     },
     table::Table,
 };
@@ -328,6 +328,16 @@ fn what_was_not_planned_is_refused() {
     assert!(plan.decode(&[]).is_err());
 
     assert!(ScorePlan::new(&given(0, 3, None), &params).is_err());
+    for classes in [0, 1, 1001, u32::MAX] {
+        let expected = Error::from(TrainError::Classes { found: classes });
+        let given = ScoredModel::Given { features: 3, classes, probability: None };
+        let shared = ScoredModel::Shared { features: 3, classes, range: 8.0 };
+        for model in [given, shared] {
+            let job = ScoreJob { rows: 5, model };
+            assert_eq!(ScorePlan::new(&job, &params).unwrap_err(), expected);
+            assert_eq!(ScorePlan::auto_params(&job).unwrap_err(), expected);
+        }
+    }
     assert!(ScorePlan::new(&given(5, 0, None), &params).is_err());
     assert!(matches!(
         ScorePlan::new(&given(5, 3, None), &toy(8, 0, 45.0)).unwrap_err(),

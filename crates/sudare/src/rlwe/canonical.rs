@@ -31,7 +31,7 @@ pub struct CanonicalBounds {
 
 /// Sums of products of polynomials of independent centred coefficients, whose tails are at most
 /// those of normal laws, and of such polynomials.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug)]
 struct Sum {
     /// Of each product, that of the variances of the coefficients of both factors.
     products: Vec<f64>,

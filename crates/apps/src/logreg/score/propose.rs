@@ -35,7 +35,7 @@ impl ScorePlan {
 
     /// The same for errors of a given `-log2`.
     pub(super) fn params_for(job: &ScoreJob, precision_bits: f64) -> Result<Params> {
-        job.model.check_range()?;
+        job.model.check()?;
         let depth = job.model.probability().map(|p| p.sigmoid()).transpose()?.map(|f| f.depth());
         let largest_weight = job.model.largest_given_weight();
         let secret = SecretDistribution::UniformTernary;

@@ -23,7 +23,7 @@ impl ScorePlan {
     /// digits for.
     pub fn shared_params(job: &ScoreJob, bits: u32) -> Result<Params> {
         check_bits(bits)?;
-        job.model.check_range()?;
+        job.model.check()?;
         // Encryption has as much room as decoding takes: with less, moduli grow for nothing.
         let found = match job.model {
             ScoredModel::Shared { range, .. } => 2.0 * DECODING_ERROR * range,
