@@ -114,8 +114,7 @@ fn results_come_with_receipts_of_the_pinned_server() {
         (server_key(&service), service.get(&path, &token).body),
         (key.clone(), receipt.into())
     );
-    fs::remove_file(&file).unwrap();
-    service.kill_and_restart();
+    service.restart_with_another_key();
     assert_ne!(server_key(&service), key);
     service.remote(at, &token, &format!("remove results {digest}")).ok();
     let line = format!("{STATS} -o new.ct --server-key {key} --json");

@@ -79,6 +79,15 @@ impl Service {
         assert!(self.is_restarted());
     }
 
+    /// The same with another key, which it makes for itself.
+    pub fn restart_with_another_key(&mut self) {
+        fs::remove_file(self.folder.join("server.key")).unwrap();
+        if !self.option("--database").is_empty() {
+            self.options.push("--replace-key".into());
+        }
+        self.kill_and_restart();
+    }
+
     /// The same by another program, with its arguments, that becomes the server; whether it gets so far as to
     /// serve.
     pub fn is_restarted_under(&mut self, under: Vec<String>) -> bool {

@@ -19,7 +19,7 @@ use sudare_roles::error::{Error, Result};
 use tokio::{
     fs::File,
     io::AsyncWriteExt,
-    runtime::{Builder, Runtime},
+    runtime::{Builder, Handle, Runtime},
     time::timeout,
 };
 use url::Url;
@@ -42,7 +42,19 @@ pub struct Bucket {
     folder: Option<PathBuf>,
     /// What waits for the store. It is of its own, so that threads that wait here do not take those that the
     /// store needs.
-    runtime: Runtime,
+    runtime: Handle,
+    _ends: Ends,
+}
+
+/// Ends a runtime without waiting for it, which may be where nothing may wait.
+struct Ends(Option<Runtime>);
+
+impl Drop for Ends {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
 }
 
 fn failed(action: &'static str, key: &str) -> impl FnOnce(object_store::Error) -> Error {
@@ -65,7 +77,8 @@ impl Bucket {
     /// [`Error::Usage`] for an address that is none; [`Error::Io`] for a folder that does not exist.
     pub fn open(address: &str) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
-        let runtime = runtime.map_err(|error| Error::io("open", Path::new("the store"), error))?;
+        let ends = runtime.map_err(|error| Error::io("open", Path::new("the store"), error))?;
+        let (runtime, _ends) = (ends.handle().clone(), Ends(Some(ends)));
         let usage = |problem: &dyn core::fmt::Display| {
             Error::Usage(format!(
                 "{address}: {problem}; stores have addresses such as s3://bucket/prefix, gs://bucket, \
@@ -81,7 +94,7 @@ impl Bucket {
             let store = LocalFileSystem::new_with_prefix(&there);
             let store = store.map_err(|error| usage(&error))?.with_fsync(true);
             let (store, root) = (Arc::new(store), Key::default());
-            return Ok(Self { store, root, folder: Some(there), runtime });
+            return Ok(Self { store, root, folder: Some(there), runtime, _ends });
         }
         tls::provide();
         let settings = std::env::vars_os().filter_map(|(name, value)| {
@@ -91,7 +104,7 @@ impl Bucket {
         });
         let opened = parse_url_opts(&url, settings);
         let (store, root) = opened.map_err(|error| usage(&error))?;
-        Ok(Self { store: store.into(), root, folder: None, runtime })
+        Ok(Self { store: store.into(), root, folder: None, runtime, _ends })
     }
 
     fn key(&self, name: &str) -> Key {

@@ -2,7 +2,7 @@
 
 use crate::{
     lease::Blob,
-    store::{entries, make_private, touch},
+    store::{entries, last_used, make_private, touch},
 };
 use std::{fs, path::PathBuf};
 use sudare_roles::{
@@ -54,7 +54,7 @@ impl Cache {
         for (_, path) in entries(&self.folder)? {
             let io = |error| Error::io("read", &path, error);
             let metadata = path.metadata().map_err(io)?;
-            files.push((metadata.modified().map_err(io)?, metadata.len(), path));
+            files.push((last_used(&metadata).map_err(io)?, metadata.len(), path));
         }
         files.sort_unstable();
         let mut bytes =

@@ -496,7 +496,8 @@ mod tests {
         app.tidy_folder().unwrap();
         assert!(path.exists());
         let long_ago = std::time::SystemTime::UNIX_EPOCH;
-        fs::File::options().append(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+        let times = fs::FileTimes::new().set_modified(long_ago).set_accessed(long_ago);
+        fs::File::options().append(true).open(&path).unwrap().set_times(times).unwrap();
         app.tidy_folder().unwrap();
         assert!(!path.exists());
         // It was sent first, for it was not there.

@@ -9,7 +9,7 @@
 use crate::{bucket::Bucket, token::random_id};
 use std::{
     collections::{BTreeSet, HashSet},
-    fs::{self, File, OpenOptions},
+    fs::{self, File, FileTimes, Metadata, OpenOptions},
     io::{self, Seek, SeekFrom, Write},
     path::{MAIN_SEPARATOR, Path, PathBuf},
     time::{Duration, SystemTime},
@@ -229,7 +229,7 @@ impl Store {
                 bytes = bytes.saturating_sub(metadata.len());
             } else if !is_new && !used.contains(&named) {
                 let name = object_name(&named.0, &named.1);
-                copies.push((metadata.modified().ok(), metadata.len(), path, name));
+                copies.push((last_used(&metadata).ok(), metadata.len(), path, name));
             }
         }
         copies.sort_unstable();
@@ -469,10 +469,10 @@ fn states_name(id: &str) -> String {
 
 /// Whether a file was written to or used a moment ago.
 fn is_new(path: &Path) -> Result<bool> {
-    let modified = path.metadata().and_then(|metadata| metadata.modified());
-    let modified = modified.map_err(|error| Error::io("read", path, error))?;
+    let used = path.metadata().and_then(|metadata| last_used(&metadata));
+    let used = used.map_err(|error| Error::io("read", path, error))?;
     // In the future, if the clock was set back.
-    Ok(modified.elapsed().is_ok_and(|age| age < NEW) || modified.elapsed().is_err())
+    Ok(used.elapsed().is_ok_and(|age| age < NEW) || used.elapsed().is_err())
 }
 
 /// What is in a folder, by name; what is not named by text is none of this program's.
@@ -486,11 +486,18 @@ pub fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-/// Remembers that a file is used now: what was used last is kept longest.
+/// Remembers that a file is used now: what was used last is kept longest. When it was written stays as
+/// it was, by which who has it mapped knows that it is the same.
 pub fn touch(path: &Path) -> Result<()> {
-    let touched = File::options().append(true).open(path);
-    let touched = touched.and_then(|file| file.set_modified(SystemTime::now()));
+    let now = FileTimes::new().set_accessed(SystemTime::now());
+    let touched = File::options().append(true).open(path).and_then(|file| file.set_times(now));
     touched.map_err(|error| Error::io("touch", path, error))
+}
+
+/// When a file was last written to or used, by [`touch`] or, where the system notes that, by reading.
+pub fn last_used(metadata: &Metadata) -> io::Result<SystemTime> {
+    let written = metadata.modified()?;
+    Ok(metadata.accessed().map_or(written, |accessed| accessed.max(written)))
 }
 
 /// A new file, and the digest of what has been written to it.
@@ -543,6 +550,7 @@ pub fn sync(folder: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sudare_roles::files::Watch;
 
     #[test]
     fn objects_are_whole_and_secrets_are_wiped() {
@@ -583,8 +591,9 @@ mod tests {
 
     /// Has a file look as if nobody had used it for long.
     fn age(path: &Path) {
-        let file = File::options().append(true).open(path).unwrap();
-        file.set_modified(SystemTime::now() - 2 * NEW).unwrap();
+        let long_ago = SystemTime::now() - 2 * NEW;
+        let times = FileTimes::new().set_modified(long_ago).set_accessed(long_ago);
+        File::options().append(true).open(path).unwrap().set_times(times).unwrap();
     }
 
     /// Two servers that share what is in a folder, `shared`.
@@ -596,6 +605,14 @@ mod tests {
             ["one", "two"].map(|name| Store::open(&folder.join(name), Some(bucket())).unwrap());
         assert_ne!(one.name(), two.name());
         [one, two]
+    }
+
+    /// The last that has it may be a task of the server.
+    #[test]
+    fn stores_end_where_nothing_may_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let stores = sharing(folder.path());
+        tokio::runtime::Runtime::new().unwrap().block_on(async { drop(stores) });
     }
 
     /// Of what others have, too, copies go when they are not used, and come back when they are.
@@ -617,6 +634,13 @@ mod tests {
         for (at, text) in texts.iter().enumerate() {
             assert_eq!((&read(&one, at)[..], &read(&two, at)[..]), (*text, *text));
         }
+        // Whoever has one mapped is not disturbed where another one asks for it.
+        let path = one.bring_object("clinic", &digests[0]).unwrap();
+        age(&path);
+        let watched = Watch::new(&path, &File::open(&path).unwrap()).unwrap();
+        one.bring_object("clinic", &digests[0]).unwrap();
+        watched.check().unwrap();
+        assert!(is_new(&path).unwrap());
         let named = |all: &[usize]| -> HashSet<(String, String)> {
             all.iter().map(|&at| ("clinic".into(), digests[at].clone())).collect()
         };
