@@ -265,9 +265,11 @@ deny:
 COVERED := --workspace --exclude sudare-python
 COVERAGE := --summary-only
 
-## make coverage     lines that tests reach; takes cargo-llvm-cov, COVERED="-p sudare-roles" for less
+## make coverage     lines that tests reach, in an hour; takes cargo-llvm-cov and PostgreSQL,
+##                   COVERED="-p sudare-roles" for less
+# Tests kill processes, which leave no count of their lines.
 coverage:
-	cargo llvm-cov --locked $(COVERED) $(COVERAGE)
+	scripts/with_postgres.sh cargo llvm-cov --locked --failure-mode all $(COVERED) $(COVERAGE)
 
 # Words, readers, prices and released values, and of their mutants so many hundredths.
 READERS := $(wildcard crates/sudare/src/rlwe/serial/*.rs) crates/sudare/src/ckks/serial.rs \
