@@ -14,7 +14,11 @@
 
 use super::Polynomial;
 use crate::{Error, Result};
-use core::{f64::consts::PI, ops::Range};
+use core::{
+    convert::identity,
+    f64::consts::PI,
+    ops::{AddAssign, Div, Mul, Range},
+};
 use sudare_arith::real;
 
 pub use sudare_arith::dd::Dd;
@@ -293,7 +297,8 @@ impl Approximation {
             }
             let done = most <= trial.level.abs().to_f64() * (1.0 + TOLERANCE);
             if done || most <= NEGLIGIBLE * trial.largest {
-                let inner = chebyshev_coefficients(inner_degree + 1, |u| trial.at_variable(u));
+                let inner =
+                    chebyshev_coefficients(inner_degree + 1, |u| trial.at_variable(u, identity));
                 return Self::rounded(f, domain, &inner, &reference);
             }
             let next = exchange(extremes, reference.len());
@@ -424,29 +429,19 @@ impl Levelled {
         Self { nodes, values, weights, level, largest }
     }
 
-    /// `p / factor`, by the second barycentric formula.
-    fn at_variable(&self, u: Dd) -> Dd {
-        let (mut above, mut below) = (Dd::ZERO, Dd::ZERO);
+    /// `p / factor`, by the second barycentric formula, in the numbers that `round` makes. Distances
+    /// of nodes, which may be close to one another, are taken before.
+    fn at_variable<T>(&self, u: Dd, round: impl Fn(Dd) -> T) -> T
+    where
+        T: Copy + AddAssign + Mul<Output = T> + Div<Output = T>,
+    {
+        let (mut above, mut below) = (round(Dd::ZERO), round(Dd::ZERO));
         for ((&node, &value), &weight) in self.nodes.iter().zip(&self.values).zip(&self.weights) {
             if u == node {
-                return value;
+                return round(value);
             }
-            let part = weight / (u - node);
-            above += part * value;
-            below += part;
-        }
-        above / below
-    }
-
-    /// The same in `f64`, but for distances of nodes, which may be close to one another.
-    fn roughly_at_variable(&self, u: Dd) -> f64 {
-        let (mut above, mut below) = (0.0, 0.0);
-        for ((&node, &value), &weight) in self.nodes.iter().zip(&self.values).zip(&self.weights) {
-            if u == node {
-                return value.to_f64();
-            }
-            let part = weight.to_f64() / (u - node).to_f64();
-            above += part * value.to_f64();
+            let part = round(weight) / round(u - node);
+            above += part * round(value);
             below += part;
         }
         above / below
@@ -456,7 +451,10 @@ impl Levelled {
     fn error(&self, f: impl Fn(Dd) -> Dd, domain: &Domain, x: Dd) -> f64 {
         let u = domain.variable(x);
         let coarse = self.level.abs().to_f64() > COARSE * self.largest;
-        let value = if coarse { self.roughly_at_variable(u).into() } else { self.at_variable(u) };
+        let value = match coarse {
+            true => self.at_variable(u, Dd::to_f64).into(),
+            false => self.at_variable(u, identity),
+        };
         (f(x) - domain.factor(x) * value).to_f64()
     }
 }
