@@ -1,6 +1,5 @@
 //! Power sums and products of the columns of a table, under encryption.
 
-use core::iter::repeat_n;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use sudare::{
@@ -251,9 +250,7 @@ impl StatsPlan {
 
     /// The shape of each ciphertext of a table.
     pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
-        let log_slots = self.packing.all().ilog2();
-        let shape = Shape { level: self.level(), scale: self.scale(), log_slots };
-        repeat_n(shape, self.ciphertexts())
+        self.packing.shapes(self.level(), self.scale())
     }
 
     /// The table scaled and encrypted. `progress` learns the number of ciphertexts

@@ -315,16 +315,12 @@ impl GroupPlan {
     }
 
     /// The shape of each ciphertext of a table.
-    pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<'_> {
-        let Packing { block, .. } = self.packing;
-        let values = self.packing.ciphertexts();
-        let of = |slots: usize, level| Shape {
-            level,
-            scale: self.params.scale_at(level),
-            log_slots: slots.ilog2(),
-        };
-        let members = repeat_n(of(block, self.level_of_groups()), self.ciphertexts() - values);
-        repeat_n(of(self.packing.all(), self.level_of_values()), values).chain(members)
+    pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
+        let level = self.level_of_values();
+        let values = self.packing.shapes(level, self.params.scale_at(level));
+        let (level, log_slots) = (self.level_of_groups(), self.packing.block.ilog2());
+        let members = Shape { level, scale: self.params.scale_at(level), log_slots };
+        values.chain(repeat_n(members, self.ciphertexts() - self.packing.ciphertexts()))
     }
 
     /// The table scaled and encrypted, with its groups. `progress` learns the number of

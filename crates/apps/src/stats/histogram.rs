@@ -1,7 +1,6 @@
 //! Histograms and quantiles of the columns of a table, by comparison with edges under
 //! encryption.
 
-use core::iter::repeat_n;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
@@ -249,9 +248,7 @@ impl HistogramPlan {
 
     /// The shape of each ciphertext of a table.
     pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
-        let log_slots = self.packing.all().ilog2();
-        let shape = Shape { level: self.level(), scale: self.scale(), log_slots };
-        repeat_n(shape, self.ciphertexts())
+        self.packing.shapes(self.level(), self.scale())
     }
 
     /// The table scaled and encrypted. `progress` learns the number of ciphertexts done after each, from

@@ -1,12 +1,14 @@
 //! Where the values of a table stand in ciphertexts, and what all plans do with these.
 
-use core::ops::RangeInclusive;
+use core::{iter::repeat_n, ops::RangeInclusive};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::{ComplexOps, sim},
-    ckks::{Ciphertext, Encoder, Encryptor, Params, ProductSum, Release, Scale, Spec},
+    ckks::{
+        Ciphertext, Encoder, Encryptor, Params, ProductSum, Release, Scale, Spec, serial::Shape,
+    },
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
 use sudare_arith::{par, prng::Seed, real};
@@ -137,6 +139,12 @@ impl Packing {
     /// Ciphertexts of the table: group after group, in each chunk after chunk.
     pub fn ciphertexts(&self) -> usize {
         self.groups() * self.chunks
+    }
+
+    /// The shapes of these.
+    pub fn shapes(&self, level: Level, scale: Scale) -> impl Iterator<Item = Shape> + use<> {
+        let log_slots = self.all().ilog2();
+        repeat_n(Shape { level, scale, log_slots }, self.ciphertexts())
     }
 
     /// The slots of ciphertext `index`: `map` of the scaled values, and `padding` in the rows
