@@ -154,7 +154,7 @@ lint:
 ## make miri         run tests of memory, random streams and portable words by Miri, which finds
 ##                   undefined behaviour; needs Miri of Rust's nightly release
 miri:
-	SUDARE_ISA=scalar MIRIFLAGS="-Zmiri-disable-isolation" cargo +nightly miri test --locked \
+	SUDARE_ISA=scalar PROPTEST_CASES=8 MIRIFLAGS="-Zmiri-disable-isolation" cargo +nightly miri test --locked \
 	  --package sudare-arith --lib -- $(MIRI)
 
 # Tests that Miri runs, in minutes; statistics of samplers and whole transforms would take days.
@@ -271,18 +271,24 @@ COVERAGE := --summary-only
 coverage:
 	scripts/with_postgres.sh cargo llvm-cov --locked --failure-mode all $(COVERED) $(COVERAGE)
 
-# Words, readers, prices and released values, and of their mutants so many hundredths.
-READERS := $(wildcard crates/sudare/src/rlwe/serial/*.rs) crates/sudare/src/ckks/serial.rs \
-  crates/sudare/src/exact/serial.rs
-MUTATED := crates/arith/src/modulus.rs crates/arith/src/dd.rs $(READERS) \
-  crates/sudare/src/rlwe/security.rs crates/sudare/src/ckks/release.rs
-SHARD := 0/10
+# What decides of words, files, prices and released values, and the tests that are to notice changes:
+# first those beside the code, then further programs for what is left.
+WORDS := crates/arith/src/modulus.rs crates/arith/src/dd.rs
+GUARDS := $(wildcard crates/sudare/src/rlwe/serial/*.rs) crates/sudare/src/ckks/serial.rs \
+  crates/sudare/src/exact/serial.rs crates/sudare/src/rlwe/security.rs crates/sudare/src/ckks/release.rs
+GUARDED := golden files headers corrupted_bytes malformed_cases key_storage prices release_attack
+# Which of so many parts of the changes.
+SHARD := 0/1
+MUTANTS = cargo mutants --profile mutants --gitignore true --no-shuffle --shard $(SHARD) \
+  --cargo-arg=--locked --output target/mutants/$(1) --package $(1) $(2:%=--file %)
 
-## make mutants      change the code of readers, prices and words in small ways, a tenth of all that
-##                   there are, and see that tests fail; takes cargo-mutants
+## make mutants      change what decides of words, files, prices and releases in a thousand small ways,
+##                   and see that tests fail, in two hours; takes cargo-mutants
 mutants:
-	cargo mutants --no-shuffle --shard $(SHARD) --output target/mutants $(addprefix --file ,$(MUTATED)) \
-	  --package sudare-arith --package sudare
+	-$(call MUTANTS,sudare-arith,$(WORDS)) --cargo-arg=--lib -- -- modulus:: dd::
+	-$(call MUTANTS,sudare-arith,$(WORDS)) --iterate --cargo-arg=--lib --cargo-arg=--test=rows
+	-$(call MUTANTS,sudare,$(GUARDS)) --cargo-arg=--lib -- -- serial security release
+	$(call MUTANTS,sudare,$(GUARDS)) --iterate $(GUARDED:%=--cargo-arg=--test=%)
 
 help:
 	@sed -n 's/^## //p' Makefile

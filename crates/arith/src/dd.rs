@@ -193,15 +193,14 @@ impl Dd {
         if !self.is_finite() || hi > LIMIT {
             return None;
         }
-        // |self| = whole + fraction, the fraction in (-1, 2).
+        // |self| = whole + fraction. Where `hi` has a fraction, `lo` is at most half of its last
+        // digit, and elsewhere the fraction is that of `lo`: it is in (-1, 1).
         let (whole_hi, fraction_hi) = truncate(hi);
         let (whole_lo, fraction_lo) = truncate(lo);
         let whole = whole_hi.wrapping_add(whole_lo);
         let fraction = Self::from_sum(fraction_hi, fraction_lo);
         let at_least = |c: f64| fraction >= Self::from(c);
-        let magnitude = if at_least(1.5) {
-            whole + 2
-        } else if at_least(0.5) {
+        let magnitude = if at_least(0.5) {
             whole + 1
         } else if at_least(-0.5) {
             whole

@@ -461,9 +461,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn scalar_operations_equal_wide_integers(q in moduli(), x: u64, y: u64, z: u128, s: i64) {
+        fn scalar_operations_equal_wide_integers(
+            q in moduli(), x: u64, y: u64, z: u128, s: i64, t: i128,
+        ) {
             let m = Modulus::new(q).unwrap();
             let (a, b, w) = (x % q, y % q, u128::from(q));
+            prop_assert_eq!(m.value(), q);
+            prop_assert_eq!(u128::from(m.neg(a)), (w - u128::from(a)) % w);
+            prop_assert_eq!(m.reduce_i128(t), (t.rem_euclid(w as i128)) as u64);
             prop_assert_eq!(u128::from(m.add(a, b)), (u128::from(a) + u128::from(b)) % w);
             prop_assert_eq!(u128::from(m.sub(a, b)), (u128::from(a) + w - u128::from(b)) % w);
             prop_assert_eq!(u128::from(m.mul(a, b)), u128::from(a) * u128::from(b) % w);
@@ -472,6 +477,40 @@ mod tests {
             prop_assert_eq!(i128::from(m.reduce_i64(s)), i128::from(s).rem_euclid(w as i128));
             prop_assert_eq!(m.reduce_i64(m.centered(a)), a);
             prop_assert!(m.centered(a).unsigned_abs() <= q / 2);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn constants_are_quotients_of_wide_integers(q in moduli(), x: u64) {
+            let m = Modulus::new(q).unwrap();
+            let (a, w, bits) = (x % q, u128::from(q), q.ilog2() + 1);
+            prop_assert_eq!(m.bits(), bits);
+            prop_assert_eq!(u128::from(m.reciprocal()), (1 << (bits + 62)) / w);
+            prop_assert_eq!(u128::from(m.quotient(a)), (u128::from(a) << 64) / w);
+            prop_assert_eq!(m.shoup(x).value(), a);
+            prop_assert_eq!(m.inverse().wrapping_mul(q), 1);
+        }
+    }
+
+    #[test]
+    fn moduli_are_equal_by_value() {
+        let [m, other] = [3, 5].map(|q| Modulus::new(q).unwrap());
+        let scalar = Modulus::with_isa(3, Isa::Scalar).unwrap();
+        assert!(m == scalar && m != other);
+        assert_eq!(scalar.kernel_name(), "scalar");
+        assert_eq!(format!("{scalar:?}"), "Modulus(3, scalar)");
+    }
+
+    /// Kernels of wider words are for rows that have such.
+    #[test]
+    fn narrow_inputs_keep_their_kernels() {
+        for q in [(1 << 47) - 115, (1 << 50) - 27, (1 << 62) - 57] {
+            let m = Modulus::new(q).unwrap();
+            let most = 52.min(100 - m.bits());
+            assert_eq!(m.for_inputs_of(most).kernel_name(), m.kernel_name());
+            let wide = m.kernels().wide.unwrap_or(m.kernels()).name;
+            assert_eq!(m.for_inputs_of(most + 1).kernel_name(), wide);
         }
     }
 

@@ -202,6 +202,7 @@ fn rounding_at_the_limits() {
     check_rounding(Dd::from_sum((1u64 << 60) as f64, -0.5));
     check_rounding(Dd::from_sum((1u64 << 60) as f64, -0.75));
     check_rounding(Dd::from_sum((1u64 << 53) as f64, 0.5));
+    check_rounding(Dd::from_sum((1u64 << 63) as f64, 0.5));
     check_rounding(Dd::from_sum(0.5, -2f64.powi(-60)));
     check_rounding(Dd::from_sum(-0.5, 2f64.powi(-60)));
 }

@@ -272,6 +272,10 @@ mod tests {
         let shown = |n| release.values(&values, error, 10, &seed(n)).unwrap();
         assert_eq!(shown(1), shown(1));
         assert_ne!(shown(1), shown(2));
+        // A result that is released again, by a later version too, must not get other noise.
+        let unit = (-10f64).exp2();
+        let steps: Vec<f64> = shown(1).iter().take(12).map(|x| x / unit).collect();
+        assert_eq!(steps, [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
     }
 
     #[test]
@@ -301,5 +305,11 @@ mod tests {
         }
         let found = refused(release, &[1.0], 1e-30, Release::MOST_BITS + 1);
         assert!(matches!(found, Error::InvalidSpec { field: "bits", .. }), "{found}");
+        let half = Release { releases: 1 << 39, ..release };
+        let found = refused(half, &[1.0; 3], 1e-30, 4);
+        assert!(matches!(found, Error::InvalidSpec { field: "releases", .. }), "{found}");
+        // All that is allowed.
+        let most = Release { statistical_bits: Release::MOST_STATISTICAL_BITS, releases: 1 << 39 };
+        assert!(most.values(&[1.0; 2], 1e-30, Release::MOST_BITS, &seed(1)).is_ok());
     }
 }

@@ -143,9 +143,9 @@ mod tests {
             Decryptor, Encryptor, Evaluator, SymmetricEncryptor,
             tests::{Session, chain, modulus, mul},
         },
-        rlwe::KeyGenerator,
+        rlwe::{KeyGenerator, KeyRequest, Raise},
     };
-    use std::{io::Cursor, sync::Arc};
+    use std::{collections::BTreeSet, io::Cursor, sync::Arc};
     use sudare_arith::{mem::Mapping, prng::Seed};
 
     fn open(file: &[u8]) -> Reader<&[u8]> {
@@ -190,6 +190,10 @@ mod tests {
         let fresh = encryptor.encrypt(&a).unwrap();
         let product = evaluator.mul(&fresh, &read[0]).unwrap();
         assert_eq!(decryptor.decrypt(&product).unwrap(), mul(&a, &a));
+        let digest = |file: &[u8]| digest(Cursor::new(file), file.len() as u64).unwrap();
+        let digests: BTreeSet<_> = files.iter().map(|file| digest(file)).collect();
+        assert_eq!(digests.len(), files.len());
+        assert_eq!(digest(&files[3].clone()), digest(&files[3]));
         let wrong = open(&files[1]).ciphertexts(&params);
         assert!(matches!(wrong, Err(Error::WrongKind { .. })));
         let none = write_ciphertexts(&mut Vec::new(), &params, &[], &label);
@@ -214,6 +218,28 @@ mod tests {
         let not_prime = Error::PlaintextModulusNotPrime { found: 255, nearest: 251 };
         assert_eq!(checked((255, 1), 1), Err(not_prime));
         assert!(matches!(checked((2, 125), 1), Err(Error::PlaintextModulusOutOfRange { .. })));
+        for (at, wrong) in [(0, f64::NAN), (1, f64::INFINITY), (2, f64::NEG_INFINITY)] {
+            let mut logarithms = [20.0, 22.0, 24.0];
+            logarithms[at] = wrong;
+            let noise = postcard::from_bytes(&logarithms.map(f64::to_le_bytes).concat()).unwrap();
+            let meta = (power, factor, noise);
+            let found = session.params.checked_form(level, meta, &mut Moduli::default());
+            assert!(matches!(found, Err(Error::Malformed { .. })), "{found:?}");
+        }
+    }
+
+    /// Keys that raise ciphertexts say by what these are divided.
+    #[test]
+    fn keys_that_divide_come_back() {
+        let raise = Raise::to(Level(1)).with_weight(8).with_divisor(257 * 257);
+        let spec = chain(5, modulus(257, 1), 2);
+        let session = Session::with_keys(spec, 56, &KeyRequest::new().raise(raise));
+        let mut file = Vec::new();
+        write_evaluation_keys(&mut file, &session.params, &session.keys, &Label::default())
+            .unwrap();
+        let read = open(&file).evaluation_keys(&session.params).unwrap();
+        assert_eq!(read.fulfils().raise, Some(raise));
+        assert_eq!(read.fulfils(), session.keys.fulfils());
     }
 
     /// A modulus of many ciphertexts is tested for a prime once, that of the parameters never.

@@ -430,7 +430,9 @@ mod tests {
         // 3^16 secrets, searched by meet in the middle.
         assert!((security_bits(4, UniformTernary, 0.1) - 8.0 * 3f64.log2()).abs() < 1e-9);
         assert_eq!(max_log2_qp(4, UniformTernary, 128.0), 0.0);
-        // C(2^15, 32) 2^32 secrets.
+        // C(16, 8) 2^8 and C(2^15, 32) 2^32 secrets.
+        let half = secret_entropy_bits(4, FixedWeight { h: 8 });
+        assert!((half - f64::from(12_870 << 8).log2()).abs() < 1e-9);
         assert!((secret_entropy_bits(15, FixedWeight { h: 32 }) - 394.3).abs() < 0.1);
     }
 
