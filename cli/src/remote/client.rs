@@ -450,6 +450,10 @@ pub fn check_url(url: &str) -> Result<()> {
         matches!(without_port, "127.0.0.1" | "localhost" | "[::1]")
     };
     match url.split_once("://") {
+        // What looks like a host before an `@` is a name and a password; the host is behind it.
+        Some((_, rest)) if host_of(rest).contains('@') => Err(Error::Usage(format!(
+            "{url:?}: leave out the name and the password: a service takes tokens alone"
+        ))),
         Some(("https", rest)) if !rest.is_empty() => Ok(()),
         Some(("http", rest)) if host(rest) => Ok(()),
         Some(("http", _)) => Err(Error::Usage(format!(
@@ -492,6 +496,8 @@ mod tests {
             "http://server.example",
             "http://127.0.0.1.example:80",
             "http://localhost@server.example",
+            "http://127.0.0.1:80@server.example/",
+            "https://name:password@server.example",
             "server.example",
             "https://",
             "ftp://127.0.0.1",

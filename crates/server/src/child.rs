@@ -44,6 +44,19 @@ pub enum Signal {
     Kill,
 }
 
+impl Signal {
+    /// Asks for an end within `grace`, where nothing else was asked for before.
+    pub fn stop(sender: &watch::Sender<Self>, grace: Duration) {
+        sender.send_if_modified(|signal| {
+            let goes = *signal == Self::Go;
+            if goes {
+                *signal = Self::Stop(grace);
+            }
+            goes
+        });
+    }
+}
+
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
@@ -170,7 +183,15 @@ async fn obey(
             }
             Signal::Stop(patience) => {
                 let _ = input.write_all(format!("{STOP}\n").as_bytes()).await;
-                sleep(patience).await;
+                let killed = async {
+                    if signal.wait_for(|signal| *signal == Signal::Kill).await.is_err() {
+                        pending().await
+                    }
+                };
+                tokio::select! {
+                    () = sleep(patience) => {}
+                    () = killed => {}
+                }
                 let _ = child.start_kill();
             }
         }
@@ -202,17 +223,19 @@ mod tests {
         }
     }
 
-    /// How a shell script ends that is a job, and the steps that it tells.
-    async fn run_script(script: &str, signal: Signal) -> (Ended, Vec<(u64, u64)>) {
+    /// How a shell script ends that is a job, and the steps that it tells; with each it gets one of the
+    /// signals.
+    async fn run_script(script: &str, signals: &[Signal]) -> (Ended, Vec<(u64, u64)>) {
         let args = vec!["-c".into(), format!("read task\n{script}").into()];
         let program = Program { file: "/bin/sh".into(), args };
         let (sender, receiver) = watch::channel(Signal::Go);
         let steps = Mutex::new(Vec::new());
         let told = |said| {
+            let mut steps = steps.lock().unwrap();
             if let Said::Progress(done, total) = said {
-                steps.lock().unwrap().push((done, total));
+                sender.send_replace(signals[steps.len()]);
+                steps.push((done, total));
             }
-            sender.send_replace(signal);
             std::future::ready(())
         };
         let ended = run(&program, &task(), receiver, told).await.unwrap();
@@ -224,37 +247,40 @@ mod tests {
 
     #[tokio::test]
     async fn processes_end_in_every_way() {
-        let (ended, steps) = run_script(&format!("{PROGRESS}\necho '\"done\"'"), Signal::Go).await;
+        let (ended, steps) =
+            run_script(&format!("{PROGRESS}\necho '\"done\"'"), &[Signal::Go]).await;
         assert_eq!((ended, steps), (Ended::Done, vec![(1, 2)]));
         let failed = r#"echo '{"failed":{"kind":"Memory","detail":"why"}}'; exit 2"#;
-        let (ended, _) = run_script(failed, Signal::Go).await;
+        let (ended, _) = run_script(failed, &[Signal::Go]).await;
         assert_eq!(ended, Ended::Failed { kind: "Memory".into(), detail: "why".into() });
         // One that says that it is done and then fails is not.
         for script in ["kill -9 $$", "echo '\"done\"'; exit 1", "echo nonsense; exit 0"] {
-            let (ended, _) = run_script(script, Signal::Go).await;
+            let (ended, _) = run_script(script, &[Signal::Go]).await;
             assert!(matches!(ended, Ended::Died(_)), "{script}");
         }
-        let (ended, _) = run_script("echo broken >&2; exit 1", Signal::Go).await;
+        let (ended, _) = run_script("echo broken >&2; exit 1", &[Signal::Go]).await;
         assert!(matches!(&ended, Ended::Died(how) if how.contains("broken")), "{ended:?}");
         let refused = "echo 'memory allocation of 7 bytes failed' >&2; kill -ABRT $$";
-        let (ended, _) = run_script(refused, Signal::Go).await;
+        let (ended, _) = run_script(refused, &[Signal::Go]).await;
         assert!(matches!(&ended, Ended::Failed { kind, .. } if kind == "Memory"), "{ended:?}");
-        let (ended, _) = run_script("ulimit -S -t 1; while :; do :; done", Signal::Go).await;
+        let (ended, _) = run_script("ulimit -S -t 1; while :; do :; done", &[Signal::Go]).await;
         assert!(matches!(&ended, Ended::Failed { kind, .. } if kind == "CpuSeconds"), "{ended:?}");
     }
 
     #[tokio::test]
     async fn processes_obey() {
         let begun = Instant::now();
-        let (ended, _) = run_script(&format!("{PROGRESS}\nexec sleep 60"), Signal::Kill).await;
+        let (ended, _) = run_script(&format!("{PROGRESS}\nexec sleep 60"), &[Signal::Kill]).await;
         assert_eq!(ended, Ended::AsTold);
         let stop = Signal::Stop(Duration::from_secs(60));
         let script = format!("{PROGRESS}\nread told; [ $told = stop ] && echo '\"stopped\"'");
-        assert_eq!(run_script(&script, stop).await.0, Ended::AsTold);
-        // One that does not listen has its time.
-        let stop = Signal::Stop(Duration::from_millis(50));
-        let (ended, _) = run_script(&format!("{PROGRESS}\nexec sleep 60"), stop).await;
+        assert_eq!(run_script(&script, &[stop]).await.0, Ended::AsTold);
+        // One that does not listen has its time, and no more of it than until it is to be gone.
+        let short = Signal::Stop(Duration::from_millis(50));
+        let (ended, _) = run_script(&format!("{PROGRESS}\nexec sleep 60"), &[short]).await;
         assert_eq!(ended, Ended::AsTold);
+        let script = format!("{PROGRESS}\nsleep 1\n{PROGRESS}\nexec sleep 60");
+        assert_eq!(run_script(&script, &[stop, Signal::Kill]).await.0, Ended::AsTold);
         assert!(begun.elapsed() < Duration::from_secs(30));
     }
 }

@@ -14,7 +14,7 @@ use crate::{
 use serde_json::json;
 use std::{
     collections::HashSet,
-    fs,
+    fs, io,
     path::Path,
     sync::{
         Arc,
@@ -70,7 +70,7 @@ pub async fn attend(app: App) {
         }
     }
     for running in app.running().values() {
-        running.signal.send_replace(Signal::Stop(app.limits.grace));
+        Signal::stop(&running.signal, app.limits.grace);
     }
     while tasks.join_next().await.is_some() {}
 }
@@ -205,8 +205,8 @@ impl Server {
         if before.saturating_add(1) < MOST_DEATHS {
             return Ok(Change::Died);
         }
-        let detail = "its process died again and again, without a step forward: the server may have \
-                      too little memory for it";
+        let detail = "its process died again and again, without a step forward, or what it takes could \
+                      not be read: the server may have too little memory for it";
         Ok(Change::Failed("Died".into(), detail.into()))
     }
 
@@ -367,8 +367,11 @@ async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
             let fence = job.fence;
             if let Err(error) = work_on(&app, job, signal).await {
                 tracing::error!(job = id, %error, "a job failed for a fault of the server");
-                // What is elsewhere may be out of reach for a while; a database goes with a store.
-                let may_pass = app.store.is_shared() && matches!(error, Error::Io { .. });
+                // What is elsewhere may be out of reach for a while; a database goes with a store. What is
+                // not there, or was altered, stays so.
+                let stays = [io::ErrorKind::NotFound, io::ErrorKind::InvalidData];
+                let may_pass = app.store.is_shared()
+                    && matches!(&error, Error::Io { source, .. } if !stays.contains(&source.kind()));
                 let change = if may_pass {
                     sleep(PAUSE).await;
                     Change::Requeued
@@ -445,7 +448,7 @@ mod tests {
         app::testing::{server, with_store},
         bucket::Bucket,
         job::Kind,
-        records::{Added, CpuLimits, NewJob},
+        records::{Added, CpuLimits, NewJob, testing::send_objects},
     };
     use sudare_roles::checkpoint::StateFile;
 
@@ -470,6 +473,7 @@ mod tests {
         let cpu_seconds = 1.0;
         let new =
             NewJob { id, tenant, request, idempotency: None, seconds: 1.0, cpu_seconds, memory };
+        send_objects(&app.records, &new.tenant, &new.request);
         let added = app.records.add_job(&new, 100, &CpuLimits::default());
         assert!(matches!(added.unwrap(), Added::New(_)));
     }

@@ -294,8 +294,9 @@ fn failed(place: &Path, error: io::Error) -> Error {
 
 /// Places for the records of tests.
 #[cfg(test)]
-mod testing {
-    use super::*;
+pub(crate) mod testing {
+    use super::{objects::add_object, *};
+    use crate::job::Request;
     use ::postgres::{Client, NoTls};
     use tempfile::TempDir;
 
@@ -306,6 +307,16 @@ mod testing {
     pub struct Place {
         folder: TempDir,
         database: Option<DatabaseAddress>,
+    }
+
+    /// Has a tenant have what a job takes.
+    pub fn send_objects(records: &Records, tenant: &str, request: &Request) {
+        let (collection, about) = (Collection::Keys, serde_json::Value::Null);
+        for digest in request.objects() {
+            let (tenant, digest, about) = (tenant.into(), digest.into(), about.clone());
+            let object = Object { tenant, digest, collection, bytes: 1, created: 0, about };
+            records.write(|db| add_object(db, &object)).unwrap();
+        }
     }
 
     /// One empty place of each kind of database.

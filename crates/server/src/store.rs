@@ -445,9 +445,12 @@ impl Store {
     /// Whether the folder can be written to.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        let probe = self.root.join(UPLOADS).join(".probe");
-        fs::write(&probe, b"sudare").and_then(|()| fs::remove_file(&probe)).is_ok()
-            && self.bucket.as_ref().is_none_or(Bucket::is_usable)
+        // Several may look at the same time.
+        let probe = random_id().map(|id| self.root.join(UPLOADS).join(format!(".probe-{id}")));
+        let written = |probe: &PathBuf| {
+            fs::write(probe, b"sudare").and_then(|()| fs::remove_file(probe)).is_ok()
+        };
+        probe.as_ref().is_ok_and(written) && self.bucket.as_ref().is_none_or(Bucket::is_usable)
     }
 
     /// Text in which paths of this folder are not told.
@@ -467,10 +470,12 @@ fn states_name(id: &str) -> String {
     format!("{JOBS}/{id}/states")
 }
 
-/// Whether a file was written to or used a moment ago.
+/// Whether a file was written to or used a moment ago, as one was that is gone since it was looked for.
 fn is_new(path: &Path) -> Result<bool> {
-    let used = path.metadata().and_then(|metadata| last_used(&metadata));
-    let used = used.map_err(|error| Error::io("read", path, error))?;
+    let used = match path.metadata().and_then(|metadata| last_used(&metadata)) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        used => used.map_err(|error| Error::io("read", path, error))?,
+    };
     // In the future, if the clock was set back.
     Ok(used.elapsed().is_ok_and(|age| age < NEW) || used.elapsed().is_err())
 }
@@ -579,6 +584,12 @@ mod tests {
         ["3", "4"].iter().for_each(|id| age(&store.upload(id)));
         store.tidy_uploads(&HashSet::from(["3".into()])).unwrap();
         assert_eq!(["3", "4", "5"].map(|id| store.upload(id).exists()), [true, false, true]);
+        // However many look at the same time.
+        std::thread::scope(|scope| {
+            let looks = || (0..50).all(|_| store.is_usable());
+            let all = [(); 4].map(|()| scope.spawn(looks));
+            assert!(all.into_iter().all(|looks| looks.join().unwrap()));
+        });
         let path = store.object("clinic", "d1");
         let told = store.without_paths(&format!("{}: damaged", path.display()));
         assert_eq!(told, "objects/clinic/d1: damaged");

@@ -176,13 +176,7 @@ impl<D: Desk> Worker<D> {
         let stopped = Arc::clone(&claim);
         let stopping = tokio::spawn(async move {
             let _ = ending.wait_for(|ending| *ending).await;
-            stopped.signal.send_if_modified(|signal| {
-                let goes = *signal == Signal::Go;
-                if goes {
-                    *signal = Signal::Stop(grace);
-                }
-                goes
-            });
+            Signal::stop(&stopped.signal, grace);
         });
         let done = self.work_on(&claim, assignment).await;
         let left = match done {
@@ -191,7 +185,13 @@ impl<D: Desk> Worker<D> {
             Ok(Some(why)) => self.leave(&claim, why).await,
             Err(error) => {
                 tracing::error!(job = claim.hold.job, %error, "the job cannot be done here");
-                let left = self.leave(&claim, Leaving::Released).await;
+                // What a server answers to one it may answer to all, time and again.
+                let may_stay = match &error {
+                    Error::Refused { kind, .. } => kind != "Http",
+                    error => matches!(error, Error::OtherFile { .. }),
+                };
+                let why = if may_stay { Leaving::Died } else { Leaving::Released };
+                let left = self.leave(&claim, why).await;
                 // Others may have it first.
                 pause(ends).await;
                 left
@@ -288,7 +288,13 @@ impl<D: Desk> Worker<D> {
         // What is done, and what it took, is at the server before it is told how the job ended.
         let _ = keeping.await;
         let (hold, report, within) = (claim.hold.clone(), *claim.report.borrow(), claim.lease);
-        aside(self, move |worker| worker.desk.renew(&hold, &report, within)).await?;
+        let renewed = aside(self, move |worker| worker.desk.renew(&hold, &report, within)).await;
+        match renewed {
+            Err(error) if is_lost(&error) => return Err(error),
+            // What is done is handed in all the same.
+            Err(error) => tracing::warn!(%error, "a lease cannot be renewed"),
+            Ok(()) => {}
+        }
         Ok(match ended.map_err(internal)? {
             Ended::Done => {
                 let (hold, result) = (claim.hold.clone(), task.output.clone());
@@ -397,10 +403,101 @@ fn unsent<'a>(
     files.iter().filter(is_needed).filter(|file| !sent.contains(file))
 }
 
+#[cfg(unix)]
 #[cfg(test)]
 mod tests {
     use super::*;
     use StateFile::{State, Weights};
+    use std::{path::Path, sync::Mutex};
+
+    /// A server that answers no renewal, has files or says why not, and notes what becomes of a job.
+    struct Notes {
+        files: fn() -> Result<()>,
+        ends: Mutex<Vec<Option<Leaving>>>,
+    }
+
+    impl Desk for Notes {
+        fn claim(&self, _: &Offer) -> Result<Option<Assignment>> {
+            Ok(None)
+        }
+        fn renew(&self, _: &Hold, _: &Report, _: Duration) -> Result<()> {
+            unreachable()
+        }
+        fn fetch(&self, _: &Blob, mut file: NewFile) -> Result<()> {
+            (self.files)()?;
+            file.write_text("a file")?;
+            file.finish()
+        }
+        fn keep(&self, _: &Hold, _: &str, _: &Path) -> Result<()> {
+            Ok(())
+        }
+        fn finish(&self, _: &Hold, _: &Path) -> Result<()> {
+            self.ends.lock().unwrap().push(None);
+            Ok(())
+        }
+        fn leave(&self, _: &Hold, why: &Leaving) -> Result<()> {
+            self.ends.lock().unwrap().push(Some(why.clone()));
+            Ok(())
+        }
+    }
+
+    fn unreachable() -> Result<()> {
+        Err(Error::Unreachable { url: "a server".into(), problem: "it is far".into() })
+    }
+
+    fn refused() -> Result<()> {
+        Err(Error::Refused { kind: "Io".into(), detail: "a disk".into() })
+    }
+
+    /// A result is handed in though the last renewal fails; what a server cannot give is not asked for
+    /// for ever, and one that is out of reach may be back soon.
+    #[tokio::test]
+    async fn jobs_are_left_for_what_happened() {
+        for (files, end) in [
+            ((|| Ok(())) as fn() -> _, None),
+            (refused, Some(Leaving::Died)),
+            (unreachable, Some(Leaving::Released)),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let args = vec!["-c".into(), "read task; echo '\"done\"'".into()];
+            let config = WorkerConfig {
+                folder: folder.path().into(),
+                memory_bytes: 1,
+                cache_bytes: 1 << 20,
+                grace: Duration::ZERO,
+                collector: None,
+                program: Program { file: "/bin/sh".into(), args },
+            };
+            let worker = Arc::new(Worker {
+                _lock: files::lock_folder(folder.path()).unwrap(),
+                cache: Cache::open(folder.path().join("objects"), 1 << 20).unwrap(),
+                desk: Notes { files, ends: Mutex::default() },
+                config,
+            });
+            let blob = |name: &str| {
+                let digest = blake3::hash(b"a file").to_string();
+                Blob { name: name.into(), digest, bytes: 6, path: String::new() }
+            };
+            let assignment = Assignment {
+                job: "1".into(),
+                fence: 1,
+                lease_seconds: 60,
+                done: 0,
+                total: 0,
+                kind: Kind::Stats,
+                iterations: None,
+                history: false,
+                most_cpu_seconds: 10,
+                keys: blob("keys"),
+                tables: vec![blob("table")],
+                model: None,
+                states: vec![],
+            };
+            let (_ending, ends) = watch::channel(false);
+            worker.attend(assignment, ends).await;
+            assert_eq!(*worker.desk.ends.lock().unwrap(), [end]);
+        }
+    }
 
     #[test]
     fn the_last_state_is_sent_after_all_weights() {

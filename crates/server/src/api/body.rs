@@ -24,7 +24,8 @@ const MOST_JSON_BYTES: usize = 64 << 10;
 
 /// What a body says in JSON, which is to be `what`.
 pub async fn json<T: DeserializeOwned>(body: Body, what: &str) -> Answer<T> {
-    let body = to_bytes(body, MOST_JSON_BYTES).await;
+    let body = timeout(SILENCE, to_bytes(body, MOST_JSON_BYTES)).await;
+    let body = body.map_err(|_| incomplete("not all of it came within a minute"))?;
     let body = body.map_err(|_| Problem::bad("Usage", "the request has too many bytes"))?;
     serde_json::from_slice(&body)
         .map_err(|error| Problem::bad("Usage", format!("this is no {what}: {error}")))
@@ -60,12 +61,15 @@ pub async fn take<T: Send + 'static>(
     taken.map(|(taker, taken)| (taker, taken, passed_on))
 }
 
+fn incomplete(how: &str) -> Problem {
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "Incomplete", how)
+}
+
 /// Passes on the bytes of a body as they come, until its end.
 ///
 /// # Errors
 /// Why they ended before; what came was passed on.
 async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
-    let incomplete = |how: &str| Problem::new(StatusCode::REQUEST_TIMEOUT, "Incomplete", how);
     let mut refused = 0_usize;
     loop {
         let frame = timeout(SILENCE, poll_fn(|context| Pin::new(&mut body).poll_frame(context)));

@@ -106,6 +106,15 @@ fn find_or_add(
     {
         return same(known);
     }
+    let most_jobs = app.limits.tenant_jobs;
+    let too_many = || {
+        let detail = format!("{most_jobs} jobs of a tenant may be under way: wait for one to end");
+        Problem::too_many("TooManyJobs", detail, None)
+    };
+    // Known without the seconds that a price may take.
+    if app.records.under_way(&tenant)? >= most_jobs {
+        return Err(too_many());
+    }
     let Priced { seconds, cpu_seconds, memory_bytes } = price(app, &tenant, &request)?;
     if memory_bytes > app.limits.memory_bytes {
         let detail = format!(
@@ -124,14 +133,14 @@ fn find_or_add(
     }
     let (id, memory, request) = (random_id()?, memory_bytes, request.clone());
     let new = NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory };
-    match app.records.add_job(&new, app.limits.tenant_jobs, cpu)? {
+    match app.records.add_job(&new, most_jobs, cpu)? {
         Added::New(job) => Ok((job, true)),
         Added::Known(job) => same(job),
-        Added::TooMany => {
-            let most = app.limits.tenant_jobs;
-            let detail = format!("{most} jobs of a tenant may be under way: wait for one to end");
-            Err(Problem::too_many("TooManyJobs", detail, None))
+        Added::Missing(digest) => {
+            let detail = format!("{digest:?} was removed: send it again");
+            Err(Problem::new(StatusCode::NOT_FOUND, "NotFound", detail))
         }
+        Added::TooMany => Err(too_many()),
         Added::TooLong(period) => {
             let detail = format!(
                 "the job takes {cpu_seconds:.0} seconds of processors: together with what was used and \

@@ -110,11 +110,10 @@ pub async fn remove(
     };
     let object = find(&app, &tenant, collection, &name).await?;
     aside(&app, move |app| {
-        if app.records.is_used(&tenant, &object.digest)? {
+        if !app.records.remove_object(&tenant, &object.digest)? {
             let detail = "a job under way takes it: wait until it ends, or cancel it";
             return Err(Problem::conflict("InUse", detail));
         }
-        app.records.remove_object(&tenant, &object.digest)?;
         app.store.remove_object(&tenant, &object.digest)?;
         Ok(())
     })

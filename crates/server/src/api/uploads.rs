@@ -323,7 +323,11 @@ pub async fn sweep(app: &App) {
         let before = now().saturating_sub(kept);
         for upload in app.records.stale_uploads(name, before, before.saturating_sub(kept))? {
             if let Some(_writing) = app.uploads.take(&upload.id) {
-                discard(app, &upload.id)?;
+                // A part may have come before nobody else could write.
+                let found = app.records.upload(&upload.tenant, &upload.id)?;
+                if found.is_some_and(|found| found.touched == upload.touched) {
+                    discard(app, &upload.id)?;
+                }
             }
         }
         app.store.tidy_uploads(&app.records.uploads_at(name)?)?;

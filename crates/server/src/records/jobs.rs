@@ -4,7 +4,7 @@ use super::{
     CpuLimits, Records,
     audit::note,
     database::{Database, Row, Value, unreadable, values},
-    objects::{Object, add_object},
+    objects::{Collection, Object, add_object, has_object},
     usage::{CpuPeriod, exceeded, under_way},
 };
 use crate::{
@@ -206,24 +206,38 @@ pub enum Added {
     New(Job),
     /// It is there already, with the same name for repeated requests.
     Known(Job),
+    /// The tenant has not, or not any more, this object that it takes.
+    Missing(String),
     /// The tenant has as many as may be under way.
     TooMany,
     /// Its jobs would take more of processors than they may.
     TooLong(CpuPeriod),
 }
 
+/// Whether a job under way takes an object.
+fn is_used(db: &dyn Database, tenant: &str, digest: &str) -> io::Result<bool> {
+    let sql = "SELECT * FROM jobs WHERE tenant = ?1 AND state IN ('queued', 'running')";
+    let jobs = db.all(sql, &values![tenant], job)?;
+    Ok(jobs.iter().any(|job| job.request.objects().any(|used| used == digest)))
+}
+
 impl Records {
-    /// Queues a job, unless it is there, `most` of the tenant's are under way, or they would take more of
-    /// processors than they may.
+    /// Queues a job, unless it is there, what it takes is not, `most` of the tenant's are under way, or they
+    /// would take more of processors than they may.
     ///
     /// # Errors
     /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
     pub fn add_job(&self, new: &NewJob, most: u64, cpu: &CpuLimits) -> Result<Added> {
         let NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory } = new;
-        let request = request.to_json();
+        let text = request.to_json();
         self.write(|db| {
             if let Some(known) = by_idempotency(db, tenant, idempotency.as_deref())? {
                 return Ok(Added::Known(known));
+            }
+            for digest in request.objects() {
+                if !has_object(db, tenant, digest)? {
+                    return Ok(Added::Missing(digest.into()));
+                }
             }
             if under_way(db, tenant)? >= most {
                 return Ok(Added::TooMany);
@@ -237,12 +251,33 @@ impl Records {
                        VALUES (?1, ?2, ?3, ?4, 'queued', 1, 0, 0, ?5, ?6, ?7, ?8, 0, \
                        (SELECT coalesce(max(number), 0) + 1 FROM jobs))";
             let (name, seconds, cpu) = (idempotency.as_deref(), *seconds, *cpu_seconds);
-            db.execute(sql, &values![id, tenant, &request, name, seconds, cpu, memory, now])?;
+            db.execute(sql, &values![id, tenant, &text, name, seconds, cpu, memory, now])?;
             let job = by_id(db, id)?.ok_or_else(|| unreadable("a new job is missing"))?;
             let Request { kind, keys, tables, model, .. } = &job.request;
             let (kind, model) = (kind.name(), model.as_deref());
             note(db, &Event::JobSubmitted { tenant, job: id, kind, keys, tables, model })?;
             Ok(Added::New(job))
+        })
+    }
+
+    /// Forgets an object, unless a job under way takes it: then it returns `false`.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn remove_object(&self, tenant: &str, digest: &str) -> Result<bool> {
+        self.write(|db| {
+            if is_used(db, tenant, digest)? {
+                return Ok(false);
+            }
+            let named = values![tenant, digest];
+            db.execute("DELETE FROM uploads WHERE tenant = ?1 AND digest = ?2", &named)?;
+            let sql = "DELETE FROM objects WHERE tenant = ?1 AND digest = ?2 RETURNING collection";
+            let gone = db.find(sql, &named, Row::first)?;
+            let gone = gone.map_or(Ok(()), |collection: Collection| {
+                let (collection, object) = (collection.name(), digest);
+                note(db, &Event::ObjectDeleted { tenant, collection, object })
+            });
+            gone.map(|()| true)
         })
     }
 
@@ -304,18 +339,6 @@ impl Records {
     pub fn jobs_in(&self, state: State) -> Result<Vec<Job>> {
         let sql = "SELECT * FROM jobs WHERE state = ?1 ORDER BY created, number";
         self.read(|db| db.all(sql, &values![state], job))
-    }
-
-    /// Whether a job under way takes this object of its tenant.
-    ///
-    /// # Errors
-    /// As all.
-    pub fn is_used(&self, tenant: &str, digest: &str) -> Result<bool> {
-        let sql = "SELECT * FROM jobs WHERE tenant = ?1 AND state IN ('queued', 'running')";
-        self.read(|db| {
-            let jobs = db.all(sql, &values![tenant], job)?;
-            Ok(jobs.iter().any(|job| job.request.objects().any(|used| used == digest)))
-        })
     }
 
     /// Ends a job under the number of its claim with a result, which is an object then: `adopt` puts its
@@ -388,7 +411,7 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::testing::places;
+    use crate::records::testing::{places, send_objects};
     use crate::{
         job::Kind,
         records::{Claimant, Collection},
@@ -415,6 +438,9 @@ mod tests {
     fn jobs_go_through_their_states_once() {
         for place in places() {
             let records = place.open();
+            ["a", "b"].iter().for_each(|tenant| {
+                send_objects(&records, tenant, &new("", tenant, None).request);
+            });
             let add = |new: &NewJob| records.add_job(new, 2, &CpuLimits::default());
             let Added::New(job) = add(&new("1", "a", Some("x"))).unwrap() else {
                 panic!("it is new");
@@ -428,7 +454,7 @@ mod tests {
             assert!(matches!(add(&new("4", "a", None)).unwrap(), Added::New(_)));
             assert_eq!(add(&new("5", "a", None)).unwrap(), Added::TooMany);
             assert_eq!(records.job("b", "1").unwrap(), None);
-            assert!(records.is_used("a", &"k".repeat(64)).unwrap());
+            assert!(!records.remove_object("a", &"k".repeat(64)).unwrap());
 
             let change = |change| records.change("1", None, &change).unwrap();
             let started = records.claim("1", SERVER, now()).unwrap().unwrap();
@@ -473,7 +499,9 @@ mod tests {
             let failed =
                 records.change("4", None, &Change::Failed("Memory".into(), "why".into())).unwrap();
             assert_eq!(failed.unwrap().problem, Some(("Memory".into(), "why".into())));
-            assert!(!records.is_used("a", &"k".repeat(64)).unwrap());
+            assert!(records.remove_object("a", &"k".repeat(64)).unwrap());
+            let gone = new("6", "a", None);
+            assert_eq!(add(&gone).unwrap(), Added::Missing(gone.request.keys));
             assert_eq!(records.jobs("a", 10).unwrap().len(), 2);
             assert_eq!(records.jobs_in(State::Queued).unwrap().len(), 1);
         }

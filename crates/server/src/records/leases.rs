@@ -200,7 +200,7 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::testing::places;
+    use crate::records::testing::{places, send_objects};
     use crate::{
         job::{Kind, Request},
         records::{Added, Change, Collection, CpuLimits, NewJob, Object, State},
@@ -222,6 +222,7 @@ mod tests {
         let (id, tenant) = (id.to_owned(), TENANT.to_owned());
         let (seconds, cpu_seconds, memory) = (1.0, 1.0, 1);
         let new = NewJob { id, tenant, request, idempotency: None, seconds, cpu_seconds, memory };
+        send_objects(records, &new.tenant, &new.request);
         let added = records.add_job(&new, u64::MAX, &CpuLimits::default());
         assert!(matches!(added.unwrap(), Added::New(_)));
     }

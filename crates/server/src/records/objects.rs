@@ -126,6 +126,12 @@ pub(super) fn add_object(db: &dyn Database, new: &Object) -> io::Result<()> {
     db.execute(sql, &values).map(|_| ())
 }
 
+/// Whether a tenant has an object.
+pub(super) fn has_object(db: &dyn Database, tenant: &str, digest: &str) -> io::Result<bool> {
+    let sql = "SELECT count(*) FROM objects WHERE tenant = ?1 AND digest = ?2";
+    Ok(db.value::<u64>(sql, &values![tenant, digest])? > 0)
+}
+
 impl Records {
     /// What the tenant has of this digest.
     ///
@@ -154,23 +160,6 @@ impl Records {
         let read = |row: &Row| Ok((row.get("tenant")?, row.get("digest")?));
         let found = self.read(|db| db.all("SELECT tenant, digest FROM objects", &[], read))?;
         Ok(found.into_iter().collect())
-    }
-
-    /// Forgets an object.
-    ///
-    /// # Errors
-    /// As all.
-    pub fn remove_object(&self, tenant: &str, digest: &str) -> Result<()> {
-        self.write(|db| {
-            let named = values![tenant, digest];
-            db.execute("DELETE FROM uploads WHERE tenant = ?1 AND digest = ?2", &named)?;
-            let sql = "DELETE FROM objects WHERE tenant = ?1 AND digest = ?2 RETURNING collection";
-            let gone = db.find(sql, &named, Row::first)?;
-            gone.map_or(Ok(()), |collection: Collection| {
-                let (collection, object) = (collection.name(), digest);
-                note(db, &Event::ObjectDeleted { tenant, collection, object })
-            })
-        })
     }
 
     /// Bytes that the tenant has, or has said that it sends.
@@ -343,7 +332,7 @@ mod tests {
             assert_eq!(stale("two", 11), ["3", "4"]);
             assert_eq!(records.uploads_at("one").unwrap().len(), 3);
             assert!(records.uploads_at("two").unwrap().is_empty());
-            records.remove_object("a", &first.digest).unwrap();
+            assert!(records.remove_object("a", &first.digest).unwrap());
             assert_eq!(
                 (records.bytes_of("a").unwrap(), records.upload("a", "1").unwrap()),
                 (40, None)

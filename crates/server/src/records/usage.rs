@@ -105,6 +105,14 @@ pub(super) fn add_cpu(
 }
 
 impl Records {
+    /// Jobs of a tenant that wait or run.
+    ///
+    /// # Errors
+    /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
+    pub fn under_way(&self, tenant: &str) -> Result<u64> {
+        self.read(|db| under_way(db, tenant))
+    }
+
     /// Jobs of a tenant took so many milliseconds of processors more.
     ///
     /// # Errors

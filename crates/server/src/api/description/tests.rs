@@ -8,7 +8,7 @@ use crate::{
     inspect,
     job::{Kind, Request},
     lease::{Assignment, Leaving, Offer, Report},
-    records::{CpuLimits, NewJob, Object},
+    records::{CpuLimits, NewJob, Object, testing::send_objects},
     token::{Owner, Token},
 };
 use axum::{
@@ -260,6 +260,7 @@ impl Asked {
             cpu_seconds: 1.0,
             memory: 10,
         };
+        send_objects(&self.app.records, TENANT, request);
         self.app.records.add_job(&new, 100, &CpuLimits::default()).unwrap();
     }
 }
