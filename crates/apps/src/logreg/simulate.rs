@@ -166,6 +166,7 @@ mod tests {
         table::Table,
     };
     use sudare::circuits::cost::Rates;
+    use sudare_arith::prng::Seed;
 
     fn planned(table: &Table, spec: TrainSpec) -> TrainPlan {
         let job = Job { rows: table.rows(), features: table.features(), spec };
@@ -264,5 +265,18 @@ mod tests {
         assert!(matches!(plan.simulate(&rows, |_| ()), Err(Error::WeightsTooLarge { .. })));
         let other = Table::bundled("uis").unwrap();
         assert!(matches!(plan.prepare(&other, None), Err(Error::TableShape { .. })));
+    }
+
+    #[test]
+    fn weights_that_no_bound_is_for_are_not_released() {
+        let plan = planned(&Table::bundled("lbw").unwrap(), TrainSpec::published());
+        let refusal = |w: f64| plan.share(&[0.5, w], 4, &Seed::from_bytes([0; 32])).unwrap_err();
+        for w in [1.1 * plan.largest_weight, -1e9, f64::INFINITY] {
+            assert!(matches!(refusal(w), Error::WeightsTooLarge { .. }), "{w}");
+        }
+        // This plan has no precision for noise.
+        for w in [0.9 * plan.largest_weight, f64::NAN] {
+            assert!(matches!(refusal(w), Error::Library(_)), "{w}");
+        }
     }
 }

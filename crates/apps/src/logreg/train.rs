@@ -251,12 +251,21 @@ impl TrainPlan {
     /// [`Release`]. Each release counts as one of the 1024 of a key, and one seed serves one of
     /// them.
     ///
+    /// The bound of errors is for inner products within the range of the sigmoid, which
+    /// [`TrainPlan::check`] sees to. Where rows are of several owners nobody has all of them to check; a
+    /// training that leaves the range by far shows in its weights.
+    ///
     /// [`Release`]: sudare::ckks::Release
     ///
     /// # Errors
-    /// [`Error::Library`] with `TooLittlePrecision` for more bits than the plan has precision for:
+    /// [`Error::WeightsTooLarge`] for weights larger than the bound is for; [`Error::Library`] with
+    /// `TooLittlePrecision` for more bits than the plan has precision for:
     /// [`TrainSpec::shared_bits`](super::TrainSpec::shared_bits) asks for it.
     pub fn share(&self, weights: &[f64], bits: u32, noise: &Seed) -> Result<Vec<f64>> {
+        let found = weights.iter().fold(0.0, |most, w| w.abs().max(most));
+        if found > self.largest_weight {
+            return Err(Error::WeightsTooLarge { found, most: self.largest_weight });
+        }
         let release = sudare::ckks::Release::default();
         Ok(release.values(weights, self.largest_error(), bits, noise)?)
     }
