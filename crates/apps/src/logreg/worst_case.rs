@@ -92,6 +92,12 @@ impl Training<'_> {
         }
     }
 
+    /// Blocks of slots for each row of the batch: those without one have errors of rounding, too.
+    fn blocks_a_row(&self, k: usize) -> f64 {
+        let layout = self.budget.layout;
+        ((layout.groups * layout.blocks) as f64 / self.budget.rows(k)).max(1.0)
+    }
+
     /// The largest strength of the penalty on a weight.
     fn penalty(&self) -> f64 {
         match (self.spec.penalty, self.spec.preparation) {
@@ -137,8 +143,10 @@ impl Training<'_> {
         let (of_rows, of_entries) = match budget.order {
             Order::RowsFirst => (
                 slope * inner + squares + constants,
-                size * (data + of(rounding, within.other) + of(computed, within.a))
-                    + lead * reach.product * of(computed, within.product),
+                size * (data + of(rounding, within.other))
+                    + self.blocks_a_row(k)
+                        * (size * of(computed, within.a)
+                            + lead * reach.product * of(computed, within.product)),
             ),
             Order::SigmoidFirst => (
                 slope * inner

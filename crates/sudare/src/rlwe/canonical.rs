@@ -9,8 +9,9 @@ const TERNARY_VARIANCE: f64 = 2.0 / 3.0;
 /// Variance of a remainder of rounding, uniform on an interval of length 1.
 const ROUNDING_VARIANCE: f64 = 1.0 / 12.0;
 
-/// `-log2` of the probability that a bound does not hold.
-const FAILURE_BITS: f64 = 64.0;
+/// `-log2` of the probability that a bound does not hold: so small that over the 2^40 and more operations of
+/// all released results of a key it is below the 2^-40 that their noise allows for.
+const FAILURE_BITS: f64 = 96.0;
 
 /// Directions of the complex plane in one of which a number is nearly as long as it is.
 const DIRECTIONS: f64 = 16.0;
@@ -18,7 +19,7 @@ const DIRECTIONS: f64 = 16.0;
 /// Bounds of error polynomials in the canonical norm: the largest magnitude of their values at
 /// the roots of `X^N + 1`, which divided by the scale are those of the slots.
 ///
-/// Each holds for all slots but for a probability of `2^-64`, whatever the message is and
+/// Each holds for all slots but for a probability of `2^-96`, whatever the message is and
 /// however often the polynomial is used. Remainders of rounding and digits of key switches are
 /// taken for uniform. Derivations: `docs/notes/worst-case-error.md`.
 #[derive(Debug, Clone)]
