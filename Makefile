@@ -277,14 +277,13 @@ WORDS := crates/arith/src/modulus.rs crates/arith/src/dd.rs
 GUARDS := $(wildcard crates/sudare/src/rlwe/serial/*.rs) crates/sudare/src/ckks/serial.rs \
   crates/sudare/src/exact/serial.rs crates/sudare/src/rlwe/security.rs crates/sudare/src/ckks/release.rs
 GUARDED := golden files headers corrupted_bytes malformed_cases key_storage prices release_attack
-# Which of so many parts of the changes.
-SHARD := 0/1
-MUTANTS = cargo mutants --profile mutants --gitignore true --no-shuffle --shard $(SHARD) \
-  --cargo-arg=--locked --output target/mutants/$(1) --package $(1) $(2:%=--file %)
+MUTANTS = cargo mutants --profile mutants --gitignore true --no-shuffle --cargo-arg=--locked \
+  --output target/mutants/$(1) --package $(1) $(2:%=--file %)
 
 ## make mutants      change what decides of words, files, prices and releases in a thousand small ways,
 ##                   and see that tests fail, in two hours; takes cargo-mutants
 mutants:
+	mkdir -p target/mutants
 	-$(call MUTANTS,sudare-arith,$(WORDS)) --cargo-arg=--lib -- -- modulus:: dd::
 	-$(call MUTANTS,sudare-arith,$(WORDS)) --iterate --cargo-arg=--lib --cargo-arg=--test=rows
 	-$(call MUTANTS,sudare,$(GUARDS)) --cargo-arg=--lib -- -- serial security release
