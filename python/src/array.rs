@@ -297,10 +297,8 @@ fn computer<E: ComplexOps>(
     let evaluator = Arc::new(evaluator);
     let prepare = |way: &Bootstrapping| way.plan.prepare(&*evaluator).map(Arc::new);
     let bootstrapper = set.bootstrapping.as_ref().map(prepare).transpose()?;
-    let general = set.general_keys();
-    let general = general.galois.iter().all(|(g, level)| keys.galois.get(g) >= Some(level));
     let engine = array::Engine::shared(evaluator, &set.params, bootstrapper)?;
-    Ok(engine.with_power_rotations(general))
+    Ok(engine.for_keys(&set.params, keys))
 }
 
 impl Machine {

@@ -326,9 +326,13 @@ impl Parameters {
 }
 
 /// What is asked of parameters for a program.
-pub fn plan_options(bootstrap: bool, share_bits: Option<u32>) -> PlanOptions {
+pub fn plan_options(
+    bootstrap: bool,
+    share_bits: Option<u32>,
+    assume_intervals: bool,
+) -> PlanOptions {
     let bootstrapping = bootstrap.then(|| BOOTSTRAPPING.into());
-    PlanOptions { bootstrapping, share_bits, ..PlanOptions::default() }
+    PlanOptions { bootstrapping, share_bits, assume_intervals, ..PlanOptions::default() }
 }
 
 /// What parameters are called that were made for a job.

@@ -126,19 +126,21 @@ impl Trace {
 
     /// The plan of the program with these results: in the smallest ring, or, if no ring has the
     /// levels and there is to be `bootstrapping`, with it; precise enough to share the results to
-    /// `share_bits` bits, if there are any.
-    #[pyo3(signature = (outputs, *, bootstrap=false, share_bits=None))]
+    /// `share_bits` bits, if there are any. With `assume_intervals`, arguments of functions are taken
+    /// to stay in their intervals.
+    #[pyo3(signature = (outputs, *, bootstrap=false, share_bits=None, assume_intervals=false))]
     fn plan(
         &self,
         py: Python<'_>,
         outputs: Vec<PyRef<'_, Array>>,
         bootstrap: bool,
         share_bits: Option<u32>,
+        assume_intervals: bool,
     ) -> Result<Plan> {
         let (program, outputs) = (self.program().clone(), self.places(&outputs)?);
         job::run(py, None, move |_| {
             let shapes: Vec<&[usize]> = program.inputs.iter().map(Vec::as_slice).collect();
-            let options = plan_options(bootstrap, share_bits);
+            let options = plan_options(bootstrap, share_bits, assume_intervals);
             let planned = array::plan(&shapes, &options, |engine, inputs| {
                 program.run(engine, inputs, &outputs)
             })?;
@@ -146,8 +148,16 @@ impl Trace {
         })
     }
 
-    /// What the program takes under the parameters of a plan.
-    fn measure(&self, py: Python<'_>, outputs: Vec<PyRef<'_, Array>>, plan: &Plan) -> Result<Plan> {
+    /// What the program takes under the parameters of a plan; `assume_intervals` is as for
+    /// [`Trace::plan`].
+    #[pyo3(signature = (outputs, plan, *, assume_intervals=false))]
+    fn measure(
+        &self,
+        py: Python<'_>,
+        outputs: Vec<PyRef<'_, Array>>,
+        plan: &Plan,
+        assume_intervals: bool,
+    ) -> Result<Plan> {
         let (program, outputs) = (self.program().clone(), self.places(&outputs)?);
         let (set, request) = (plan.set.clone(), plan.request.clone());
         job::run(py, None, move |_| {
@@ -156,9 +166,10 @@ impl Trace {
             let way = way.map(|way| (set.label.name.clone(), &*way.plan));
             let planned: Planned = array::measure(
                 &set.params,
+                &request,
                 way,
                 &shapes,
-                &plan_options(false, None),
+                &plan_options(false, None, assume_intervals),
                 |engine, inputs| program.run(engine, inputs, &outputs),
             )?;
             let lineages = program.lineages(&outputs);

@@ -102,8 +102,8 @@ class EncryptedArray:
         ciphertext. An estimate.
 
         Known in simulation; else of results of the program that `Context.for_program` planned,
-        without bootstrapping. These are recognised by shape and level alone: it is that of the
-        planned result, and says nothing of other arrays that look like it.
+        without bootstrapping. These are recognised by shape, level and the operations that they come
+        from.
         """
         known = self._value.log2_error
         if known is None and self._backend is not None:

@@ -165,6 +165,7 @@ class Context:
         *,
         bootstrap: bool = False,
         share_bits: int | None = None,
+        assume_intervals: bool = False,
         mode: Literal["execute", "simulate"] = "execute",
         progress: Progress = None,
     ) -> Context:
@@ -175,12 +176,19 @@ class Context:
         be at most 1 in magnitude, which simulation checks.
 
         With `share_bits`, the results are precise enough for `release` to so many bits after the
-        point. That holds for inputs of at most 1 in magnitude, which `encrypt` then checks.
+        point. That holds for inputs of at most 1 in magnitude, which `encrypt` then checks. Where
+        these could lead to arguments outside the interval of a function, `assume_intervals` says that
+        they do not: if they do, what is released may tell about the secret key.
         """
         if share_bits is not None:
             share_bits = whole(share_bits, "share_bits")
         trace, outputs = record(program, shapes)
-        plan = trace.plan(outputs, bootstrap=bootstrap, share_bits=share_bits)
+        plan = trace.plan(
+            outputs,
+            bootstrap=bootstrap,
+            share_bits=share_bits,
+            assume_intervals=assume_intervals,
+        )
         context = cls._of(plan, mode, progress)
         context._shares = share_bits is not None
         return context
@@ -316,14 +324,14 @@ class Context:
     def _outputs(self) -> tuple[Output, ...]:
         """What is known of the results of the program that was planned."""
         program = None if self._plan is None else Explanation.of(self._plan).program
-        return program.outputs if program else ()
+        # What bootstrapping adds is not known.
+        return program.outputs if program and not program.bootstraps else ()
 
     def _planned(self, array: EncryptedArray) -> list[Output]:
         """Those of them that an array can be, by its shape, its level and the operations that it
-        comes from; none unless there are bounds of their errors."""
+        comes from; none if it is bootstrapped."""
         known = (array.shape, array.level, array._value.lineage)
-        found = [out for out in self._outputs if (out.shape, out.level, out.lineage) == known]
-        return found if all(out.largest_error is not None for out in found) else []
+        return [out for out in self._outputs if (out.shape, out.level, out.lineage) == known]
 
     def _log2_error(self, array: EncryptedArray) -> float | None:
         return max((out.log2_error for out in self._planned(array)), default=None)
@@ -332,11 +340,13 @@ class Context:
         """A bound of the errors of a result of the program that was planned."""
         planned = self._planned(array if array.level is not None else self.attach(array))
         known = [out.largest_error for out in planned if out.largest_error is not None]
-        if not known:
+        # Without `_shares`, inputs were not held to what bounds are for.
+        if not known or len(known) < len(planned) or not self._shares:
             raise errors.UnsupportedError(
                 "how large the errors of this array can be is not known: release a result of the "
                 "program that the context was made for by Context.for_program(..., share_bits=...), "
-                "without bootstrapping, or give a bound as largest_error="
+                "without bootstrapping and with functions of arguments that cannot leave their "
+                "intervals, or give a bound as largest_error="
             )
         return max(known)
 
@@ -356,9 +366,15 @@ class Context:
         native = [x._value if isinstance(x, EncryptedArray) else to_native(x) for x in operands]
         return EncryptedArray(self, self._engine.apply(op, native, self._callback))
 
-    def explain(self, program: Program | None = None, shapes: Shapes = ()) -> Explanation:
+    def explain(
+        self,
+        program: Program | None = None,
+        shapes: Shapes = (),
+        *,
+        assume_intervals: bool = False,
+    ) -> Explanation:
         """Sizes and security, before any key is made; of a program on arrays of these shapes also
-        depth, bootstrappings, memory, time and errors."""
+        depth, bootstrappings, memory, time and errors: with `assume_intervals` as for `for_program`."""
         if self._plan is None:
             raise errors.UnsupportedError(
                 "a context of given keys has no plan to explain: print its keys, or explain the "
@@ -367,7 +383,8 @@ class Context:
         if program is None:
             return Explanation.of(self._plan)
         trace, outputs = record(program, shapes)
-        return Explanation.of(trace.measure(outputs, self._plan))
+        measured = trace.measure(outputs, self._plan, assume_intervals=assume_intervals)
+        return Explanation.of(measured)
 
     @property
     def can_decrypt(self) -> bool:

@@ -35,8 +35,8 @@ class Output:
     of magnitude 1: an estimate. What bootstrapping adds is not in it."""
     largest_error: float | None = None
     """A bound of that error for `Context.release`, whatever the inputs of magnitude 1 or less and
-    however often they are used, as long as functions have arguments within their intervals; `None`
-    where none is known, as with bootstrapping."""
+    however often they are used; `None` where none is known, as with bootstrapping, and where inputs
+    could lead to arguments outside the interval of a function, unless intervals are assumed."""
     share_bits: int | None = None
     """Bits after the point to which all elements can be released; `None` if not even one."""
     lineage: str | None = None

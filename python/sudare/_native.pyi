@@ -187,8 +187,11 @@ class Trace:
         *,
         bootstrap: bool = False,
         share_bits: int | None = None,
+        assume_intervals: bool = False,
     ) -> Plan: ...
-    def measure(self, outputs: Sequence[Array], plan: Plan) -> Plan: ...
+    def measure(
+        self, outputs: Sequence[Array], plan: Plan, *, assume_intervals: bool = False
+    ) -> Plan: ...
 
 @final
 class Parameters:
@@ -577,6 +580,7 @@ class Result:
         key: SecretKey,
         share_bits: int | None = None,
         *,
+        assume_range: bool = False,
         tables: Sequence[Table] | None = None,
     ) -> Decrypted:
         """The values, for the owner of the key alone; with a number of bits as others may see

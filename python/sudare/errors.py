@@ -508,6 +508,15 @@ class WeightsTooLargeError(Error, ArithmeticError):
     """Training leads to weights that there is no room for."""
 
 
+class RangeUncheckedError(Error, ValueError):
+    """A model of several owners' rows is to be released, whose errors have a bound only if rows stay in
+    a range that nobody can check."""
+
+
+class IntervalUncheckedError(Error, ValueError):
+    """Results are to be released of a function whose arguments could be outside its interval."""
+
+
 class RowsTooHeavyError(Error, ValueError):
     """By their class weights, few rows weigh too much beside the others."""
 

@@ -172,11 +172,14 @@ class _Model(Estimator):
         key: SecretKey,
         share: int | None,
         table: Table | Sequence[Table] | None,
+        *,
+        assume_range: bool = False,
     ) -> _native.Decrypted:
         """Takes what a server has computed of these tables, to be shared to so many bits, if any are
         given."""
         share = self._share_bits() if share is None else whole(share, "share")
-        decrypted = result.decrypt(key, share, tables=None if table is None else as_list(table))
+        tables = None if table is None else as_list(table)
+        decrypted = result.decrypt(key, share, assume_range=assume_range, tables=tables)
         values = decrypted.values()
         if values["kind"] != self._kind:
             raise errors.OtherJobError(
@@ -406,6 +409,7 @@ class LogisticRegression(_Model):
         y: object = None,
         *,
         share: int | None = None,
+        assume_range: bool = False,
         table: Table | Sequence[Table] | None = None,
     ) -> LogisticRegression:
         """Takes what a server has computed from a table of `encrypt`, which fits the estimator.
@@ -413,9 +417,11 @@ class LogisticRegression(_Model):
         With the rows and classes that were encrypted, in any order, probabilities are fitted to
         them, as `fit` does with `calibrate`. Coefficients carry errors that depend on the secret
         key; with `share`, which is `share_bits` if left out, they are released to so many bits, so
-        that others may see them. Keys are made for that by a plan with `share_bits`. With `table`, a
-        result that says that it comes from another encrypted table is refused; of several owners, give
-        the tables of all.
+        that others may see them. Keys are made for that by a plan with `share_bits`. Of a model of
+        several owners' rows, that takes `assume_range=True`: that inner products and weights stay within
+        what the keys are for in every iteration, which nobody can check, and without which the noise
+        may not hide what errors tell about the key. With `table`, a result that says that it comes from another
+        encrypted table is refused; of several owners, give the tables of all.
         """
         if (X is None) != (y is None):
             raise errors.ArgumentError("to calibrate takes both X and y: give both, or neither")
@@ -424,7 +430,7 @@ class LogisticRegression(_Model):
                 "a model that is calibrated tells more of its table than one that is shared may: "
                 "leave out X and y, or share and share_bits"
             )
-        decrypted = self._decrypt(result, key, share, table)
+        decrypted = self._decrypt(result, key, share, table, assume_range=assume_range)
         if X is not None:
             self._set(decrypted.calibrated(self._trained_on(X, y)))
         return self

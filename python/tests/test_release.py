@@ -123,6 +123,46 @@ def test_what_was_not_planned_is_refused(context: sudare.Context) -> None:
         sudare.Context.for_program(mean, [(100, 3)], share_bits=30)
 
 
+def test_functions_are_released_within_their_intervals() -> None:
+    root = sudare.functions.sqrt((0.25, 1), precision_bits=10)
+    with pytest.raises(errors.IntervalUncheckedError, match="4.33 half-widths"):
+        sudare.Context.for_program(root, [(4,)], share_bits=4)
+    context = sudare.Context.for_program(
+        root, [(4,)], share_bits=4, assume_intervals=True, mode="simulate"
+    )
+    shown = context.release(root(context.encrypt(np.array([0.25, 0.5, 0.75, 1.0]))), bits=4)
+    assert abs(shown - np.sqrt([0.25, 0.5, 0.75, 1.0])).max() < 2.0**-3
+    # Without a promise there is no bound, and the estimate stays.
+    for known in (True, False):
+        program = context.explain(root, [(4,)], assume_intervals=known).program
+        assert program is not None and program.outputs[0].log2_error < -10
+        assert (program.outputs[0].largest_error is not None) == known
+    # Magnitudes of 1 and less are in an interval about 0.
+    tanh = sudare.functions.tanh((-1, 1), precision_bits=10)
+    sudare.Context.for_program(tanh, [(4,)], share_bits=4)
+    # Whose inputs nobody held to that.
+    context = sudare.Context.for_program(tanh, [(4,)], mode="simulate")
+    with pytest.raises(errors.UnsupportedError, match="share_bits"):
+        context.release(tanh(context.encrypt(np.full(4, 0.5))), bits=1)
+    # The estimate is known without a promise.
+    context = sudare.Context.for_program(root, [(4,)])
+    found = root(context.encrypt(np.full(4, 0.5))).log2_error
+    assert found is not None and found < -10
+
+
+def test_errors_are_bounded_for_the_keys_that_there_are() -> None:
+    def second(x: sudare.EncryptedArray) -> sudare.EncryptedArray:
+        return x[21]
+
+    # Keys for any program turn by powers of two.
+    general = sudare.Context(depth=2).explain(second, [(64, 16)]).program
+    own = sudare.Context.for_program(second, [(64, 16)]).explain().program
+    assert general is not None and own is not None
+    bounds = [program.outputs[0].largest_error for program in (general, own)]
+    assert bounds[0] is not None and bounds[1] is not None
+    assert not general.missing_keys and bounds[0] > 1.1 * bounds[1]
+
+
 def test_a_bound_can_be_given() -> None:
     program = sudare.Context(depth=2).explain(mean, [(100, 3)]).program
     assert program is not None

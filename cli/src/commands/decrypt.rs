@@ -95,6 +95,11 @@ struct Finish {
     /// ranges; a model has no history then
     #[arg(long, value_name = "BITS", value_parser = whole(1..=MAX_SHARED_BITS))]
     share: Option<u32>,
+    /// With --share, of a model of several owners' rows: inner products and weights stay within what the
+    /// keys are for in every iteration, which nobody can check; if they do not, the model may tell
+    /// about the key
+    #[arg(long, requires = "share")]
+    assume_range: bool,
 }
 
 impl Finish {
@@ -292,9 +297,10 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         }
         (_, None) => {
             let ledger = |_| args.secret.ledger(&params, &decryptor);
-            let ledger = args.finish.share.map(ledger).transpose()?;
-            let share = args.finish.share.zip(ledger.as_ref());
-            let share = share.map(|(bits, ledger)| Share { bits, ledger });
+            let Finish { share, assume_range, .. } = args.finish;
+            let ledger = share.map(ledger).transpose()?;
+            let share = share.zip(ledger.as_ref());
+            let share = share.map(|(bits, ledger)| Share { bits, assume_range, ledger });
             Decrypted::read(input, &params, &decryptor, share)?
         }
     };

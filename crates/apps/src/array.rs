@@ -222,6 +222,17 @@ pub enum ArrayError {
         /// Bits by which it exceeds.
         excess_bits: f64,
     },
+    /// A function of results that are to be shared may be given arguments outside its interval.
+    #[error(
+        "for inputs as large as they may be, the argument of a function could be {found:.2} \
+         half-widths from the middle of its interval, and errors are bounded within it alone: take \
+         a wider interval or, if you know that arguments stay within it, say that intervals are to be \
+         assumed"
+    )]
+    IntervalUnchecked {
+        /// The distance, which is at most 1 within the interval.
+        found: f64,
+    },
 }
 
 /// Results of operations on arrays.

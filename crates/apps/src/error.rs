@@ -72,6 +72,19 @@ pub enum Error {
         /// The largest that is possible.
         most: f64,
     },
+    /// Weights of a training of which nobody has checked what their bound relies on.
+    #[error(
+        "errors of weights are bounded as long as inner products and weights are {range} and {weight:.0} \
+         at most in every iteration, which nobody checks of rows of several owners, nor of a \
+         training that was not to be shared: keep the weights to the owner of the key or, if you \
+         know that they are, say that the range is to be assumed"
+    )]
+    RangeUnchecked {
+        /// The largest magnitude of an inner product that the bound holds for.
+        range: f64,
+        /// That of a weight and its momentum.
+        weight: f64,
+    },
     /// A few rows weigh so much that errors of encryption would, too.
     #[error(
         "by their class weights, rows of a batch weigh up to {found:.1} (root mean square), but at \

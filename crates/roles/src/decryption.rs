@@ -25,7 +25,7 @@ struct Reader<'a> {
     meta: Meta,
     params: &'a Params,
     decryptor: &'a Decryptor,
-    share: Option<(u32, Draft)>,
+    share: Option<(Share<'a>, Draft)>,
     slots: Vec<Vec<f64>>,
 }
 
@@ -34,6 +34,9 @@ struct Reader<'a> {
 pub struct Share<'a> {
     /// Bits after the point.
     pub bits: u32,
+    /// That rows of several owners, which nobody can check together, lead to nothing larger than the
+    /// bound of errors of a model is for: see [`TrainPlan::share`].
+    pub assume_range: bool,
     /// Where it is counted before it is returned.
     pub ledger: &'a Ledger,
 }
@@ -69,15 +72,14 @@ impl Decrypted {
         let encoder = Encoder::new(params);
         let slots = content.iter().map(|item| encoder.decode_real(&decryptor.decrypt(item)?));
         reader.slots = slots.collect::<sudare::Result<_>>()?;
-        let draft = |share: Share<'_>| -> Result<_> {
+        if let Some(share) = share {
             let values = reader.slots.iter().flatten().copied();
             let all = [&content[..], &note].concat();
             let write = |out: &mut _| serial::write_ciphertexts(out, params, &all, &label);
-            Ok((share.bits, Draft::new(decryptor, share.bits, values, write)?))
-        };
-        reader.share = share.map(draft).transpose()?;
+            reader.share = Some((share, Draft::new(decryptor, share.bits, values, write)?));
+        }
         let decrypted = reader.decoded(plan, read, of_model)?;
-        if let (Some(share), Some((_, draft))) = (share, reader.share) {
+        if let Some((share, draft)) = reader.share {
             draft.count(share.ledger)?;
         }
         Ok(decrypted)
@@ -187,16 +189,17 @@ impl Reader<'_> {
         if history.as_ref().is_some_and(|history| history.len() != iterations) {
             return Err(self.malformed("its history is of other iterations"));
         }
-        if let Some((bits, draft)) = &mut self.share {
-            let mut share = |weights| shared_weights(&plan, weights, *bits, &draft.noise());
+        if let Some((share, draft)) = &mut self.share {
+            let mut share = |weights| shared_weights(&plan, weights, *share, &draft.noise());
             weights = weights.iter().map(|weights| share(weights)).collect::<Result<_>>()?;
             history = None;
         }
         let note = (columns, rows, trained);
         let mut trained =
             TrainedModel::new((plan, self.meta.iterations), note, (weights, history))?;
-        if let Some((bits, _)) = self.share {
-            trained.model = Model { shared_bits: Some(bits), ..without_ranges(trained.model)? };
+        if let Some((share, _)) = self.share {
+            trained.model =
+                Model { shared_bits: Some(share.bits), ..without_ranges(trained.model)? };
         }
         Ok(trained)
     }
@@ -206,7 +209,9 @@ impl Reader<'_> {
         &mut self,
         share: impl Fn(&[Vec<f64>], u32, &Seed) -> core::result::Result<Vec<Vec<f64>>, StatsError>,
     ) -> Result<Vec<Vec<f64>>> {
-        let Some((bits, draft)) = &mut self.share else { return Ok(self.slots.clone()) };
+        let Some((Share { bits, .. }, draft)) = &mut self.share else {
+            return Ok(self.slots.clone());
+        };
         let bits = *bits;
         share(&self.slots, bits, &draft.noise()).map_err(|error| match error {
             StatsError::Library(sudare::Error::TooLittlePrecision { .. }) => too_imprecise(bits),
@@ -248,7 +253,7 @@ impl Reader<'_> {
         self.expect(rows <= plan.job().rows)?;
         self.expect(members.as_ref().is_none_or(|members| members.len() == rows))?;
         let Scores { mut scores, mut probabilities } = plan.decode(&self.slots)?;
-        if let Some((bits, draft)) = &mut self.share {
+        if let Some((Share { bits, .. }, draft)) = &mut self.share {
             // Who may see scores computes probabilities from these.
             probabilities = None;
             scores = plan.share(&scores, *bits, &draft.noise()).map_err(|error| match error {
@@ -290,10 +295,15 @@ fn without_ranges(model: Model) -> Result<Model> {
     })
 }
 
-fn shared_weights(plan: &TrainPlan, weights: &[f64], bits: u32, noise: &Seed) -> Result<Vec<f64>> {
+fn shared_weights(
+    plan: &TrainPlan,
+    weights: &[f64],
+    Share { bits, assume_range, .. }: Share<'_>,
+    noise: &Seed,
+) -> Result<Vec<f64>> {
     let planned = plan.job().spec.shared_bits;
     match planned {
-        Some(planned) if planned >= bits => Ok(plan.share(weights, bits, noise)?),
+        Some(planned) if planned >= bits => Ok(plan.share(weights, bits, assume_range, noise)?),
         _ => Err(Error::Usage(format!(
             "--share {bits}: the weights were computed {}: make keys with --share {bits} and train \
              again",

@@ -96,13 +96,15 @@ impl TableResult {
     }
 
     /// The values, for the owner of the key alone; with a number of bits as others may see them.
-    /// With `tables`, a result that says that it comes from others is refused.
-    #[pyo3(signature = (key, share_bits=None, *, tables=None))]
+    /// With `tables`, a result that says that it comes from others is refused. With
+    /// `assume_range`, rows of several owners are taken to stay in the range of the sigmoid.
+    #[pyo3(signature = (key, share_bits=None, *, assume_range=false, tables=None))]
     fn decrypt(
         &self,
         py: Python<'_>,
         key: &SecretKey,
         share_bits: Option<u32>,
+        assume_range: bool,
         tables: Option<Vec<PyRef<'_, Table>>>,
     ) -> Result<Decrypted> {
         if let Some(tables) = tables {
@@ -125,7 +127,7 @@ impl TableResult {
         let (set, ledger, key) = (key.set.clone(), key.ledger(), Arc::clone(&key.decryptor));
         job::run(py, None, move |_| {
             let (params, key) = (&set.params, &key);
-            let share = share_bits.map(|bits| Share { bits, ledger: &ledger });
+            let share = share_bits.map(|bits| Share { bits, assume_range, ledger: &ledger });
             let decrypted = decrypted::Decrypted::read(result, params, key, share)?;
             Ok(Decrypted { values: decrypted, shared: share_bits.is_some() })
         })

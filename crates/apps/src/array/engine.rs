@@ -139,6 +139,15 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         Self { power_rotations, ..self }
     }
 
+    /// An engine that rotates as is best with these keys: by sums of powers of two if they have all of
+    /// [`general_keys`].
+    #[must_use]
+    pub fn for_keys(self, params: &Params, keys: &KeyRequest) -> Self {
+        let general = general_keys(params, self.highest_level());
+        let all = general.galois.iter().all(|(g, level)| keys.galois.get(g) >= Some(level));
+        self.with_power_rotations(all)
+    }
+
     /// The evaluator.
     #[must_use]
     pub fn evaluator(&self) -> &E {

@@ -59,6 +59,10 @@ pub struct PlanOptions {
     /// Bits after the point to which others than the owner of the key may see the results, if any:
     /// scales are then as large as [`Release`] needs them, at least `log2_scale`.
     pub share_bits: Option<u32>,
+    /// That arguments of functions stay in their intervals, also where inputs of such a magnitude and
+    /// the steps before do not imply it. Bounds of errors rely on it: if it is not so, what is
+    /// released may tell about the key.
+    pub assume_intervals: bool,
     /// The speed of the machine, else that of [`Rates::reference`].
     pub rates: Option<Rates>,
 }
@@ -72,6 +76,7 @@ impl Default for PlanOptions {
             bootstrapping: None,
             input_bound: 1.0,
             share_bits: None,
+            assume_intervals: false,
             rates: None,
         }
     }
@@ -136,6 +141,9 @@ pub struct ArrayFacts {
     /// and however often they are used ([`WorstCase`](sudare::circuits::WorstCase)); infinite with
     /// bootstrapping.
     pub error_bound: f64,
+    /// How far from the middle of its interval the argument of a function can be, in half-widths; 0
+    /// if there is none, or if intervals are assumed.
+    pub argument: f64,
     /// Bits left between the largest value that inputs can lead to on the way here and the modulus
     /// that held it; negative if some would be lost.
     pub headroom_bits: f64,
@@ -143,14 +151,19 @@ pub struct ArrayFacts {
 
 impl ArrayFacts {
     /// A bound of the errors of decrypted elements, for all inputs up to
-    /// [`PlanOptions::input_bound`] that keep the arguments of functions within their intervals:
-    /// [`ArrayFacts::error_bound`] and the rounding of decoding. Infinite where none is known.
+    /// [`PlanOptions::input_bound`]: [`ArrayFacts::error_bound`] and the rounding of decoding.
+    /// Infinite where none is known, also if arguments of functions can leave their intervals.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
-        if self.headroom_bits < 0.0 {
+        if self.headroom_bits < 0.0 || self.leaves_intervals() {
             return f64::INFINITY;
         }
         self.error_bound + self.decoding_error()
+    }
+
+    /// Whether arguments of functions can be outside of their intervals.
+    fn leaves_intervals(&self) -> bool {
+        self.argument > WorstCase::LARGEST_ARGUMENT
     }
 
     fn decoding_error(&self) -> f64 {
@@ -169,7 +182,7 @@ impl ArrayFacts {
         Release::default().most_bits(self.shape.iter().product(), self.largest_error())
     }
 
-    fn of(array: &SimulatedArray, params: &Params) -> Self {
+    fn of(array: &SimulatedArray, params: &Params, options: &PlanOptions) -> Self {
         let rows = 2 * params.rlwe().limbs(array.level()).count() as u64;
         let block = rows * params.rlwe().basis().n() as u64 * 8;
         let worst = || array.worst();
@@ -181,6 +194,10 @@ impl ArrayFacts {
             noise_log2: array.noise_log2(),
             magnitude: worst().map(WorstCase::magnitude).fold(0.0, f64::max),
             error_bound: worst().map(|worst| worst.error).fold(0.0, f64::max),
+            argument: match options.assume_intervals {
+                true => 0.0,
+                false => worst().map(|worst| worst.argument).fold(0.0, f64::max),
+            },
             headroom_bits: worst().map(|worst| worst.headroom_bits).fold(f64::INFINITY, f64::min),
         }
     }
@@ -207,7 +224,8 @@ impl Planned {
 /// [`ArrayError::LevelExhausted`] if no ring has the levels, and bootstrapping is not allowed or of
 /// no help; [`ArrayError::Argument`] for options out of range; [`ArrayError::Library`] with
 /// `TooLittlePrecision` for results that cannot be shared to so many bits, and
-/// [`ArrayError::Overflow`] if some inputs would be lost; those of the program.
+/// [`ArrayError::Overflow`] if some inputs would be lost, [`ArrayError::IntervalUnchecked`] if some
+/// could lead out of the interval of a function; those of the program.
 pub fn plan(
     shapes: &[&[usize]],
     options: &PlanOptions,
@@ -226,6 +244,9 @@ pub fn plan(
             let problem = "results of bootstrapped arrays are not precise enough to be shared: use \
                            a program of less depth";
             return Err(ArrayError::Argument { op: OP, problem: problem.into() });
+        }
+        if let Some(out) = planned.outputs.iter().find(|out| out.leaves_intervals()) {
+            return Err(ArrayError::IntervalUnchecked { found: out.argument });
         }
         let room = planned.outputs.iter().map(|out| out.headroom_bits).fold(0.0, f64::min);
         if room < 0.0 {
@@ -269,7 +290,7 @@ fn plan_at_scale(
         let Some(most) = (0..=MAX_DEPTH).rev().find_map(|depth| options.spec(log_n, depth)) else {
             continue;
         };
-        let trial = match Trial::run(&Params::new(most)?, None, shapes, options, &program) {
+        let trial = match Trial::run(&Params::new(most)?, None, None, shapes, options, &program) {
             Ok(trial) => trial,
             Err(error @ ArrayError::LevelExhausted { .. }) => {
                 exhausted = Some(error);
@@ -279,7 +300,7 @@ fn plan_at_scale(
         };
         // Fewer levels leave room for more special primes.
         let Some(spec) = options.spec(log_n, trial.depth() as usize) else { continue };
-        let trial = Trial::run(&Params::new(spec)?, None, shapes, options, &program)?;
+        let trial = Trial::with_its_keys(&Params::new(spec)?, None, shapes, options, &program)?;
         return trial.planned(options, None);
     }
     let Some(name) = &options.bootstrapping else {
@@ -296,17 +317,19 @@ fn plan_at_scale(
         log_slots = Layout::new(shape, params.log_n() - 1)?.log_slots().max(log_slots);
     }
     let plan = set.plan(&params, log_slots)?;
-    let trial = Trial::run(&params, Some(&plan), shapes, options, &program)?;
+    let trial = Trial::with_its_keys(&params, Some(&plan), shapes, options, &program)?;
     trial.planned(options, Some((name.clone(), &plan)))
 }
 
-/// What a program takes under given parameters, with a way to bootstrap if there is one: the name
-/// of its set and the plan. Of the options the bound of inputs and the rates count.
+/// What a program takes under given parameters with these keys, and with a way to bootstrap if there
+/// is one: the name of its set and the plan. Of the options the bound of inputs, the rates and whether
+/// intervals are assumed count.
 ///
 /// # Errors
 /// [`ArrayError::LevelExhausted`] for a program that is too deep; as [`plan`].
 pub fn measure(
     params: &Params,
+    keys: &KeyRequest,
     bootstrapping: Option<(String, &BootstrapPlan)>,
     shapes: &[&[usize]],
     options: &PlanOptions,
@@ -314,7 +337,7 @@ pub fn measure(
 ) -> Result<Planned> {
     options.check()?;
     let plan = bootstrapping.as_ref().map(|(_, plan)| *plan);
-    Trial::run(params, plan, shapes, options, program)?.planned(options, bootstrapping)
+    Trial::run(params, Some(keys), plan, shapes, options, program)?.planned(options, bootstrapping)
 }
 
 impl PlanOptions {
@@ -371,13 +394,35 @@ impl PlanOptions {
 struct Trial {
     params: Params,
     engine: Simulator,
+    /// The keys that it uses.
+    keys: KeyRequest,
     inputs: Vec<ArrayFacts>,
     outputs: Vec<ArrayFacts>,
 }
 
 impl Trial {
+    /// As [`Trial::run`] where the keys that it uses are all that there will be.
+    fn with_its_keys(
+        params: &Params,
+        plan: Option<&BootstrapPlan>,
+        shapes: &[&[usize]],
+        options: &PlanOptions,
+        program: impl Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>,
+    ) -> Result<Self> {
+        let trial = Self::run(params, None, plan, shapes, options, &program)?;
+        let keys = trial.keys.clone();
+        if !trial.engine.clone().for_keys(params, &keys).uses_power_rotations() {
+            return Ok(trial);
+        }
+        let mut again = Self::run(params, Some(&keys), plan, shapes, options, program)?;
+        again.keys |= keys;
+        Ok(again)
+    }
+
+    /// With as many rotations as it likes, or with those that these keys are for.
     fn run(
         params: &Params,
+        held: Option<&KeyRequest>,
         plan: Option<&BootstrapPlan>,
         shapes: &[&[usize]],
         options: &PlanOptions,
@@ -387,7 +432,10 @@ impl Trial {
         let evaluator = Arc::new(cost::Evaluator::new(params, &keys));
         let bootstrapper = plan.map(|plan| plan.prepare(&*evaluator).map(Arc::new)).transpose()?;
         let engine = Engine::shared(Arc::clone(&evaluator), params, bootstrapper)?;
-        let engine = engine.with_checked_magnitudes();
+        let mut engine = engine.with_checked_magnitudes();
+        if let Some(held) = held {
+            engine = engine.for_keys(params, held);
+        }
         let mut inputs = Vec::with_capacity(shapes.len());
         for (salt, shape) in shapes.iter().enumerate() {
             let layout = Layout::new(shape, engine.log_slots_max())?;
@@ -405,11 +453,13 @@ impl Trial {
             inputs.push(input);
         }
         let facts = |arrays: &[Array<_>]| {
-            arrays.iter().map(|array| ArrayFacts::of(array, params)).collect::<Vec<_>>()
+            let fact = |array| ArrayFacts::of(array, params, options);
+            arrays.iter().map(fact).collect::<Vec<_>>()
         };
         let in_facts = facts(&inputs);
         let outputs = facts(&program(&engine, inputs)?);
-        Ok(Self { params: params.clone(), engine, inputs: in_facts, outputs })
+        let keys = evaluator.slots().used_keys();
+        Ok(Self { params: params.clone(), engine, keys, inputs: in_facts, outputs })
     }
 
     fn depth(&self) -> u32 {
@@ -424,7 +474,7 @@ impl Trial {
     ) -> Result<Planned> {
         let (params, rlwe) = (&self.params, self.params.rlwe());
         let evaluator = self.engine.evaluator();
-        let mut required_keys = evaluator.slots().used_keys();
+        let mut required_keys = self.keys.clone();
         let counts = self.engine.counts();
         // Without any, the keys for it are not needed.
         let bootstrapping = bootstrapping.filter(|_| counts.bootstraps > 0);

@@ -15,7 +15,7 @@ use super::{
     budget::{room_bits, trained_room_bits},
     job::Job,
     layout::{Layout, Order, powers_of_two},
-    planned::{expect, expect_params, expect_scale},
+    planned::{expect, expect_params, expect_scale, not_as_planned},
     prepare::Transform,
     score_job::{LARGEST_FEATURE, ScoreJob, ScoredModel},
     spec::TrainError,
@@ -420,6 +420,11 @@ impl ScorePlan {
     ) -> Result<()> {
         let most = self.job.model.largest_entry();
         if !matches!(self.job.model, ScoredModel::Trained(_)) {
+            // As plans and the range of scores have it.
+            if entries[0] > 1.0 {
+                let (found, needed) = (entries[0], "1 at most");
+                return Err(not_as_planned("entry of the intercept", found, needed));
+            }
             let features = entries[1..].iter().zip(table.columns());
             let mut too_large = features.filter(|(x, _)| x.is_nan() || x.abs() > most);
             return match too_large.next() {
@@ -580,8 +585,10 @@ impl ScorePlan {
         let layout = Layout { blocks: pieces, groups: 1, ..self.layout };
         let period = Self { layout, sigmoid: None, ..self.clone() };
         let rows = vec![self.job.model.largest_entry(); entries * pieces];
-        let encrypt =
-            |turn| Ok(e.encrypt(&real(&layout.packed(&rows, turn)), self.level, self.rows)?);
+        let encrypt = |turn| {
+            let x = e.encrypt(&real(&layout.packed(&rows, turn)), self.level, self.rows)?;
+            Ok(x.standing_for(self.layout.slots()))
+        };
         let rows = (0..pieces).map(encrypt).collect::<Result<Vec<_>>>()?;
         let weights = vec![self.largest_weight; entries];
         let mut model =
@@ -595,7 +602,7 @@ impl ScorePlan {
             let scorer = Scorer { plan: &period, ev: e, turned: period.turned(e, weights)? };
             let scores = scorer.sums(&rows, &scorer.turned[0])?.remove(0);
             noise_log2 = scores.noise_log2.max(noise_log2);
-            in_scores = scores.worst.error.max(in_scores);
+            in_scores = scores.worst.largest_error().max(in_scores);
             if let Some(sigmoid) = &self.sigmoid {
                 let slots = vec![Complex::new(sigmoid.range, 0.0); scores.slots.len()];
                 let scores = sim::Ciphertext { slots, ..scores };

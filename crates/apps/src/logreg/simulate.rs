@@ -270,7 +270,10 @@ mod tests {
     #[test]
     fn weights_that_no_bound_is_for_are_not_released() {
         let plan = planned(&Table::bundled("lbw").unwrap(), TrainSpec::published());
-        let refusal = |w: f64| plan.share(&[0.5, w], 4, &Seed::from_bytes([0; 32])).unwrap_err();
+        let seed = Seed::from_bytes([0; 32]);
+        let unchecked = plan.share(&[0.5, 0.5], 4, false, &seed).unwrap_err();
+        assert!(matches!(unchecked, Error::RangeUnchecked { .. }), "{unchecked}");
+        let refusal = |w: f64| plan.share(&[0.5, w], 4, true, &seed).unwrap_err();
         for w in [1.1 * plan.largest_weight, -1e9, f64::INFINITY] {
             assert!(matches!(refusal(w), Error::WeightsTooLarge { .. }), "{w}");
         }
@@ -278,5 +281,17 @@ mod tests {
         for w in [0.9 * plan.largest_weight, f64::NAN] {
             assert!(matches!(refusal(w), Error::Library(_)), "{w}");
         }
+    }
+
+    #[test]
+    fn weights_of_rows_that_nobody_checks_are_released_if_they_are_said_to_be_in_range() {
+        let spec = TrainSpec { shared_bits: Some(4), tables: 2, ..TrainSpec::default() };
+        let job = Job { rows: 64, features: 7, spec: TrainSpec { iterations: 3, ..spec } };
+        let plan = TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap();
+        let share = |assume| plan.share(&[0.5, 0.25], 4, assume, &Seed::from_bytes([0; 32]));
+        let (range, weight) = (job.spec.sigmoid.range, plan.largest_weight);
+        let refused = Error::RangeUnchecked { range, weight };
+        assert_eq!(share(false).unwrap_err(), refused);
+        assert_eq!(share(true).unwrap().len(), 2);
     }
 }

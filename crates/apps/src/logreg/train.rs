@@ -6,6 +6,7 @@ use super::{
     plan::TrainPlan,
     planned::{add_rotations, added, at, expect, expect_scale, not_as_planned},
     refresh::Refresh,
+    spec::{Preparation, TrainSpec},
 };
 use crate::{Error, Result, maybe_shared::MaybeShared};
 use std::sync::{Arc, OnceLock};
@@ -251,17 +252,32 @@ impl TrainPlan {
     /// [`Release`]. Each release counts as one of the 1024 of a key, and one seed serves one of
     /// them.
     ///
-    /// The bound of errors is for inner products within the range of the sigmoid, which
-    /// [`TrainPlan::check`] sees to. Where rows are of several owners nobody has all of them to check; a
-    /// training that leaves the range by far shows in its weights.
+    /// The bound of errors is for inner products within the range of the sigmoid and weights as large as
+    /// planned in every iteration, which [`TrainPlan::check`] sees to. Where rows are of several
+    /// owners nobody has all of them to check, nor are columns checked that are not prepared for a
+    /// training to be shared; then weights are released only if `assume_range` says that they are: if
+    /// they are not, the noise may not hide what errors tell of the key.
     ///
     /// [`Release`]: sudare::ckks::Release
     ///
     /// # Errors
+    /// [`Error::RangeUnchecked`] where nobody checks the range and it is not assumed;
     /// [`Error::WeightsTooLarge`] for weights larger than the bound is for; [`Error::Library`] with
     /// `TooLittlePrecision` for more bits than the plan has precision for:
     /// [`TrainSpec::shared_bits`](super::TrainSpec::shared_bits) asks for it.
-    pub fn share(&self, weights: &[f64], bits: u32, noise: &Seed) -> Result<Vec<f64>> {
+    pub fn share(
+        &self,
+        weights: &[f64],
+        bits: u32,
+        assume_range: bool,
+        noise: &Seed,
+    ) -> Result<Vec<f64>> {
+        let TrainSpec { tables, sigmoid, preparation, shared_bits, .. } = self.job.spec;
+        let checks = tables == 1 && (preparation != Preparation::Scale || shared_bits.is_some());
+        if !(checks || assume_range) {
+            let (range, weight) = (sigmoid.range, self.largest_weight);
+            return Err(Error::RangeUnchecked { range, weight });
+        }
         let found = weights.iter().fold(0.0, |most, w| w.abs().max(most));
         if found > self.largest_weight {
             return Err(Error::WeightsTooLarge { found, most: self.largest_weight });

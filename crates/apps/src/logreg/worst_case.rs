@@ -6,9 +6,16 @@
 //! sum_i c_i x_i x_i^T`. So Euclidean norms of errors grow by a known factor, and each iteration
 //! adds errors of its own: of the encrypted rows, of rounding and of key switches. These are taken
 //! at their bounds ([`CanonicalBounds`]), as if all had the same sign. Errors of the inner product
-//! of a row reach the sum over rows as `X^T d / m`, whose norm is at most `sqrt(lambda) max |d_i|`;
-//! those of single slots may be as large in every entry. Products of errors are covered by
-//! [`SECOND_ORDER`]. Derivation: `docs/notes/worst-case-error.md`.
+//! of a row reach the sum over rows as `X^T d / m`, whose norm is at most `sqrt(lambda) max |d_i|`
+//! where all slots of a row have the same, and as many times that as the root of their number where
+//! each has its own; those of entries may be as large in every one. Products of errors are covered
+//! by [`SECOND_ORDER`].
+//!
+//! Weights repeat in their slots, and each copy has errors of its own beside those of all of them.
+//! A row meets the copies of its own blocks, so that only what all have in common grows by that
+//! factor; the others are carried apart ([`Errors`]). Where slots repeat in the ring, decoding takes
+//! the mean of repetitions, for which that holds as long as products of errors are small in each.
+//! Derivation: `docs/notes/worst-case-error.md`.
 
 use super::{
     budget::{Budget, Round, Scales},
@@ -37,6 +44,25 @@ pub(super) struct Training<'a> {
     pub rows: usize,
 }
 
+/// Bounds of the errors of a vector that repeats in the slots of a ciphertext.
+#[derive(Debug, Clone, Copy)]
+struct Errors {
+    /// The Euclidean norm of what all copies have in common.
+    common: f64,
+    /// What any entry of a copy is off beside that.
+    own: f64,
+}
+
+impl Errors {
+    fn plus(self, other: Self) -> Self {
+        Self { common: self.common + other.common, own: self.own + other.own }
+    }
+
+    fn times(self, factor: f64) -> Self {
+        Self { common: self.common * factor.abs(), own: self.own * factor.abs() }
+    }
+}
+
 /// Bounds of errors of a slot, as integers.
 struct Integers {
     /// Of a fresh encryption, encoding included.
@@ -49,20 +75,46 @@ impl Training<'_> {
     /// The largest error of a weight; infinite if none is known.
     pub fn largest_error(&self) -> f64 {
         let Self { budget, scales, .. } = self;
-        let root = (budget.layout.entries as f64).sqrt();
         let fresh = self.integers(None).fresh * self.spec.tables as f64;
-        // Of weights and momentum, as Euclidean norms.
-        let mut w = root * budget.first_gamma() * fresh / scales.labels.to_f64();
+        // Of weights and momentum.
+        let labels = budget.first_gamma() * fresh / scales.labels.to_f64();
+        let mut w = Errors { common: 0.0, own: labels };
         let mut v = w;
+        // Of any repetition of the slots by itself, as norms.
+        let (mut any_w, mut any_v) = (self.norm(w), self.norm(v));
+        let mut inner: f64 = 0.0;
         for (k, round) in scales.rounds.iter().enumerate() {
-            let (next, ahead) = self.added(k, round);
-            let next = self.growth(k) * v + next;
+            inner = inner.max(self.largest_row(k) * any_v / budget.sigmoid.range);
+            let (added, ahead) = self.added(k, round, v.own);
+            let (common, own) = self.growth(k);
+            let next = Errors { common: common * v.common, own: own * v.own }.plus(added);
+            let any_next = self.growth_of_any(k) * any_v + self.norm(added);
             let eta = round.step.eta;
-            v = (1.0 - eta).abs() * next + eta.abs() * w + ahead;
-            w = next;
+            let ahead = Errors { common: 0.0, own: if round.last { 0.0 } else { ahead } };
+            v = next.times(1.0 - eta).plus(w.times(eta)).plus(ahead);
+            any_v = (1.0 - eta).abs() * any_next + eta.abs() * any_w + self.norm(ahead);
+            (w, any_w) = (next, any_next);
         }
-        let error = SECOND_ORDER * w + DECODING_ERROR * budget.largest_weight();
-        if error < LARGEST_ERROR { error } else { f64::INFINITY }
+        let decoding = DECODING_ERROR * budget.largest_weight();
+        let error = SECOND_ORDER * (w.common + w.own) + decoding;
+        if error < LARGEST_ERROR && inner < LARGEST_ERROR { error } else { f64::INFINITY }
+    }
+
+    /// The Euclidean norm of the errors of a copy.
+    fn norm(&self, errors: Errors) -> f64 {
+        errors.common + (self.budget.layout.entries as f64).sqrt() * errors.own
+    }
+
+    /// The largest norm of a row of the batch of iteration `k`, of prepared ones of weight 1: all together
+    /// have no more.
+    fn largest_row(&self, k: usize) -> f64 {
+        let entries = self.budget.layout.entries as f64;
+        match self.spec.preparation {
+            Preparation::Scale => entries.sqrt(),
+            Preparation::Standardize | Preparation::Whiten => {
+                (self.budget.rows(k) * entries * self.curvature(k)).sqrt()
+            }
+        }
     }
 
     fn integers(&self, round: Option<&Round>) -> Integers {
@@ -107,17 +159,42 @@ impl Training<'_> {
         }
     }
 
-    /// How much iteration `k` makes an error of `v` larger.
-    fn growth(&self, k: usize) -> f64 {
+    /// How much iteration `k` makes an error of `v` larger that all copies have, and one that a copy
+    /// has of its own.
+    fn growth(&self, k: usize) -> (f64, f64) {
         let (gamma, lambda) = (self.budget.full()[k].gamma, self.curvature(k));
         let (falls, rises) = self.budget.sigmoid.slopes();
         let per_inner = lambda / self.budget.sigmoid.range;
-        (1.0 + gamma * rises * per_inner).max(gamma * (self.penalty() + falls * per_inner) - 1.0)
+        let penalty = self.penalty();
+        let common =
+            (gamma * (penalty + falls * per_inner) - 1.0).max(1.0 + gamma * rises * per_inner);
+        (common, (gamma * penalty - 1.0).max(1.0))
     }
 
-    /// The errors that iteration `k` adds to the weights, and to the momentum beside these, as
-    /// Euclidean norms.
-    fn added(&self, k: usize, round: &Round) -> (f64, f64) {
+    /// How much iteration `k` makes the error of a copy larger whatever those of others are. In a ring that
+    /// has more slots than rows fill, what rows and weights are repeats, and sums go from each copy to
+    /// those that follow, so that no two copies have the same.
+    fn growth_of_any(&self, k: usize) -> f64 {
+        if self.budget.layout.slots() == self.params.max_slots() {
+            return self.growth(k).0;
+        }
+        let (gamma, (falls, rises)) = (self.budget.full()[k].gamma, self.budget.sigmoid.slopes());
+        // A row of several pieces meets parts of two copies.
+        let met = self.budget.layout.pieces.min(2) as f64;
+        let per_copy = self.scattered(k) * (met / self.budget.layout.entries as f64).sqrt();
+        self.growth(k).1 + gamma * falls.max(rises) * per_copy / self.budget.sigmoid.range
+    }
+
+    /// What an error of each slot of the vectors that rows are multiplied with adds to inner
+    /// products, as the norm of the sum over rows: these vectors differ from block to block.
+    fn scattered(&self, k: usize) -> f64 {
+        let (entries, blocks) = (self.budget.layout.entries, self.budget.layout.blocks);
+        self.curvature(k) * (entries as f64 * entries.min(blocks) as f64).sqrt()
+    }
+
+    /// The errors that iteration `k` adds to the weights, where copies of `v` are off by `own` beside
+    /// what they have in common, and those that it adds to the momentum beside these, of a slot.
+    fn added(&self, k: usize, round: &Round, own: f64) -> (Errors, f64) {
         let Self { budget, scales, spec, .. } = self;
         let Integers { fresh, rounding, switch } = self.integers(Some(round));
         let computed = rounding + switch;
@@ -127,10 +204,11 @@ impl Training<'_> {
         let of = |integer: f64, scale: Scale| integer / scale.to_f64();
         let constant = |scale: Scale| of(0.5, scale);
 
-        // Of the inner products over the range, beside those of turned weights.
+        // Of the inner products over the range, beside those of turned weights: what all slots of a
+        // row are off by, and what each is.
         let data = of(fresh, scales.data);
-        let inner = data * entries * largest / sigmoid.range
-            + layout.block() as f64 * of(computed + switch, within.t);
+        let of_data = data * entries * largest / sigmoid.range;
+        let of_sums = layout.block() as f64 * of(computed + switch, within.t);
         let turned = f64::from(layout.pieces.ilog2()) * of(switch, round.scale);
 
         // What a change of what is computed changes the polynomial by, at most.
@@ -140,30 +218,32 @@ impl Training<'_> {
         let squares = lead * (reach.square * of(computed, within.y))
             + lead * reach.factor * of(computed, within.factor);
         let constants = size * (constant(round.lift) + constant(within.product));
-        let (of_rows, of_entries) = match budget.order {
+        let of_rows = slope * of_data + constants;
+        let (of_slots, of_entries) = match budget.order {
             Order::RowsFirst => (
-                slope * inner + squares + constants,
+                slope * of_sums + squares,
                 size * (data + of(rounding, within.other))
                     + self.blocks_a_row(k)
                         * (size * of(computed, within.a)
                             + lead * reach.product * of(computed, within.product)),
             ),
             Order::SigmoidFirst => (
-                slope * inner
+                slope * of_sums
                     + squares
-                    + constants
                     + size * of(rounding, within.a)
                     + lead * reach.product * of(computed, within.product)
                     + lead * of(computed, within.other),
                 size * data,
             ),
         };
-        let of_turned = slope / sigmoid.range * turned * entries * self.curvature(k);
+        let of_copies = slope / sigmoid.range * (turned + own) * self.scattered(k);
         let rows = (self.curvature(k) * self.mean_row_weight(k)).sqrt();
 
-        // The sum over rows: those before it are relinearised, and its own rotations.
+        // The sum over rows: those before it are relinearised, and its own rotations. The last of
+        // these bring it to every copy.
         let (sums, blocks) = (layout.sums() as f64, layout.blocks as f64);
-        let summed = of(blocks * (sums * computed + 2.0 * switch), within.weights);
+        let summed = of(blocks * (sums * computed + switch), within.weights);
+        let copied = of(blocks / layout.pieces as f64 * switch, within.weights);
 
         // Weights, labels and penalty are brought together.
         let at = |scale: Scale| constant(within.weights * within.above / scale);
@@ -177,11 +257,11 @@ impl Training<'_> {
             let penalty = of(fresh, scales.penalty) * largest + of(computed, pull);
             joined += gamma * penalty + largest * self.penalty() * at(pull);
         }
-        let next =
-            gamma * (rows * of_rows + root * (of_entries + of_turned)) + root * (summed + joined);
+        let common = gamma * (rows * (of_rows + root * of_slots) + root * of_entries + of_copies)
+            + root * summed;
+        // What momentum takes of earlier weights has up to twice the scale of these.
         let ahead = (1.0 - round.step.eta).abs()
-            * root
-            * (of(rounding, within.weights) + largest * at(round.scale));
-        (next, if round.last { 0.0 } else { ahead })
+            * (of(rounding, within.weights) + 2.0 * largest * at(round.scale));
+        (Errors { common, own: copied + joined }, ahead)
     }
 }

@@ -390,6 +390,7 @@ impl StatsPlan {
             return None;
         }
         let x = e.encrypt(&[Complex::new(1.0, 0.0)], self.level(), self.scale()).ok()?;
+        let x = x.standing_for(self.params.max_slots());
         let mut shifts = std::collections::BTreeSet::new();
         let mut all = Vec::new();
         for task in &self.tasks {

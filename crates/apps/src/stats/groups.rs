@@ -408,7 +408,9 @@ impl GroupPlan {
             return None;
         }
         let ones = |level, slots: usize| {
-            e.encrypt(&vec![Complex::new(1.0, 0.0); slots], level, self.params.scale_at(level)).ok()
+            let ones = vec![Complex::new(1.0, 0.0); slots];
+            let x = e.encrypt(&ones, level, self.params.scale_at(level)).ok()?;
+            Some(x.standing_for(self.params.max_slots()))
         };
         let (chunks, (wide, narrow)) = (self.packing.chunks, self.simulated_slots());
         let x = ones(self.level_of_values(), wide)?;

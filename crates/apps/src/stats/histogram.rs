@@ -313,6 +313,7 @@ impl HistogramPlan {
         let e = sim::Evaluator::for_params(&self.params);
         // Counts are largest far above an edge.
         let x = e.encrypt(&[Complex::new(0.5, 0.0)], self.level(), self.scale()).ok()?;
+        let x = x.standing_for(self.params.max_slots());
         // In all chunks alike.
         let above = self.steps(&e, &x, 1).ok()?;
         let total = total(&e, core::iter::repeat_n(&above, self.packing.chunks)).ok()?;

@@ -318,7 +318,7 @@ pub(super) struct Learnt {
 
 impl Learnt {
     pub fn of(e: &sim::Evaluator, sums: &[sim::Ciphertext], rows: usize) -> Self {
-        let error = sums.iter().map(|sum| sum.worst.error).fold(0.0, f64::max);
+        let error = sums.iter().map(|sum| sum.worst.largest_error()).fold(0.0, f64::max);
         Self {
             request: e.used_keys(),
             largest_error: error / rows as f64 + DECODING_ERROR,

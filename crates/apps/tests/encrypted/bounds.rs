@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use sudare::{
     circuits::{ComplexOps, cost},
     ckks::{Params, Release, Spec},
+    rlwe::KeyRequest,
 };
 use sudare_apps::{
     array::{self, Array, ArrayError, ArrayFacts, Engine, Layout, PlainArray, PlanOptions},
@@ -40,24 +41,39 @@ fn small(levels: usize, log2_scale: f64) -> Params {
 
 /// What is known of the results of a program for inputs up to 1, and the keys.
 fn measured(params: &Params, shapes: &[&[usize]], program: &impl Program) -> array::Planned {
+    measured_with(params, &KeyRequest::new(), shapes, program)
+}
+
+/// The same where there are such keys.
+fn measured_with(
+    params: &Params,
+    keys: &KeyRequest,
+    shapes: &[&[usize]],
+    program: &impl Program,
+) -> array::Planned {
     let run = |e: &array::Simulator, x: Vec<_>| program.run(e, &x);
-    array::measure(params, None, shapes, &PlanOptions::default(), run).unwrap()
+    array::measure(params, keys, None, shapes, &PlanOptions::default(), run).unwrap()
 }
 
 /// A key pair that runs a program.
 struct Runner {
     session: Session,
+    keys: KeyRequest,
 }
 
 impl Runner {
     fn new(params: &Params, planned: &array::Planned) -> Self {
-        Self { session: Session::new(params.clone(), &planned.required_keys) }
+        Self::with_keys(params, &planned.required_keys)
+    }
+
+    fn with_keys(params: &Params, keys: &KeyRequest) -> Self {
+        Self { session: Session::new(params.clone(), keys), keys: keys.clone() }
     }
 
     /// The decrypted results.
     fn run(&self, program: &impl Program, inputs: &[PlainArray]) -> Vec<Vec<f64>> {
         let Session { params, encryptor, evaluator, decryptor, .. } = &self.session;
-        let engine = Engine::new(evaluator, params, None).unwrap();
+        let engine = Engine::new(evaluator, params, None).unwrap().for_keys(params, &self.keys);
         let encrypt = |x: &PlainArray| {
             let layout = Layout::new(&x.shape, engine.log_slots_max()).unwrap();
             array::encrypt(encryptor, params, &layout, x, params.top()).unwrap()
@@ -224,6 +240,68 @@ fn no_error_of_a_known_program_is_above_its_bound() {
     }
 }
 
+/// A row of 64 rows.
+struct Row(usize);
+
+impl Program for Row {
+    fn run<E: ComplexOps>(
+        &self,
+        e: &Engine<'_, E>,
+        x: &[Array<E>],
+    ) -> array::Result<Vec<Array<E>>> {
+        Ok(vec![e.slice(&x[0], &[self.0..self.0 + 1, 0..16])?])
+    }
+}
+
+/// Keys for any program turn by sums of powers of two, each of which adds an error.
+#[test]
+fn bounds_are_for_the_rotations_that_keys_are_for() {
+    let params = small(2, 30.0);
+    let general = array::general_keys(&params, params.top());
+    let program = Row(0b01_0101);
+    let own = measured(&params, &[&[64, 16]], &program);
+    let powers = measured_with(&params, &general, &[&[64, 16]], &program);
+    // One turn as three, before the row is copied to its layout.
+    assert_eq!(powers.required_keys.count(), own.required_keys.count() + 2);
+    let [fewest, most] = [own, powers].map(|planned| planned.outputs[0].largest_error());
+    assert!(most > 1.1 * fewest, "{most:e} of {fewest:e}");
+    let runner = Runner::with_keys(&params, &general);
+    for x in adversarial(ELEMENTS, 5) {
+        let exact = x[program.0 * 16..][..16].to_vec();
+        let found = runner.run(&program, &[PlainArray::new(&[64, 16], x)]);
+        let error = largest(&found[0], &exact);
+        assert!(error < most, "{error:e} of {most:e}");
+    }
+}
+
+/// A bound of a function holds within its interval alone.
+#[test]
+fn programs_that_may_leave_the_interval_of_a_function_are_not_shared() {
+    let sigmoid = functions::sigmoid(-2.0..2.0, Fit::PrecisionBits(12.0)).unwrap();
+    let sign = functions::sign(-2.0..2.0, 0.1, Fit::PrecisionBits(8.0)).unwrap();
+    assert!(sign.stages().len() > 1);
+    let plan = |terms: usize, f: &functions::Function, assume_intervals| {
+        let share_bits = Some(4);
+        let options = PlanOptions { share_bits, assume_intervals, ..PlanOptions::default() };
+        array::plan(&[&[16]], &options, |e: &array::Simulator, x| {
+            let sum = (1..terms).try_fold(x[0].clone(), |sum, _| e.add(&sum, &x[0]))?;
+            Ok(vec![e.function(&sum, f)?])
+        })
+    };
+    for f in [&sigmoid, &sign] {
+        let within = plan(2, f, false).unwrap();
+        assert!((within.outputs[0].argument - 1.0).abs() < 1e-4, "{:?}", within.outputs);
+        match plan(3, f, false) {
+            Err(ArrayError::IntervalUnchecked { found }) => {
+                assert!((found - 1.5).abs() < 1e-4, "{found}");
+            }
+            other => panic!("{other:?}"),
+        }
+        let assumed = plan(3, f, true).unwrap();
+        assert!(assumed.outputs[0].most_shared_bits() >= Some(4));
+    }
+}
+
 /// Scales are as large as the bound takes, or the bits are named that are missing.
 #[test]
 fn known_programs_are_planned_by_their_bounds() {
@@ -370,7 +448,8 @@ impl Random {
             }
             Ok(all.split_off(2))
         };
-        array::measure(params, None, &shapes, &PlanOptions::default(), run).unwrap();
+        array::measure(params, &KeyRequest::new(), None, &shapes, &PlanOptions::default(), run)
+            .unwrap();
         Self { steps: kept.into_inner() }
     }
 }
@@ -487,7 +566,9 @@ fn bounds_of_documented_programs_are_near_the_largest_errors() {
         for shapes in program.shapes() {
             let shapes_of: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
             let run = |e: &array::Simulator, x: Vec<_>| program.run(e, &x);
-            let planned = array::plan(&shapes_of, &PlanOptions::default(), run).unwrap();
+            // Pairs of a comparison are so near that their difference is in its interval.
+            let options = PlanOptions { assume_intervals: true, ..PlanOptions::default() };
+            let planned = array::plan(&shapes_of, &options, run).unwrap();
             let params = Params::new(planned.spec.clone()).unwrap();
             let mut most = vec![0f64; planned.outputs.len()];
             for salt in 0..2 {

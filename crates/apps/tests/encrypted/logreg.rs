@@ -515,17 +515,17 @@ fn weights_are_shared_to_the_bits_planned_for() {
     let nothing = p.plan.largest_error() / 2f64.powi(20);
     assert!(largest > nothing, "the bound says nothing: {largest:e}");
 
-    let shared = p.plan.share(&found, 10, &Seed::from_bytes([3; 32])).unwrap();
+    let shared = p.plan.share(&found, 10, false, &Seed::from_bytes([3; 32])).unwrap();
     for (shared, expected) in shared.iter().zip(&expected) {
         assert!((shared - expected).abs() <= (-10f64).exp2(), "{shared} for {expected}");
         assert_eq!((shared * 1024.0).fract(), 0.0);
     }
-    let refused = p.plan.share(&found, 13, &Seed::from_bytes([3; 32])).unwrap_err();
+    let refused = p.plan.share(&found, 13, false, &Seed::from_bytes([3; 32])).unwrap_err();
     let too_little =
         |error: &Error| matches!(error, Error::Library(sudare::Error::TooLittlePrecision { .. }));
     assert!(too_little(&refused), "{refused}");
     let owners = planned(&table, TrainSpec::published());
-    assert!(too_little(&owners.share(&found, 1, &Seed::from_bytes([3; 32])).unwrap_err()));
+    assert!(too_little(&owners.share(&found, 1, true, &Seed::from_bytes([3; 32])).unwrap_err()));
     let owners = owners.params();
     let refused = TrainPlan::new(&job, owners).unwrap_err();
     assert!(matches!(refused, Error::Precision { what: "a weight to be shared", .. }), "{refused}");
@@ -736,7 +736,7 @@ fn weighted_trainings_may_be_shared() {
     let table = Table::bundled("lbw").unwrap();
     let plan = planned(&table, spec);
     let plain = planned(&table, TrainSpec { class_weights: None, ..spec });
-    assert!(plan.share(&[0.0; 10], 10, &Seed::from_bytes([3; 32])).is_ok());
+    assert!(plan.share(&[0.0; 10], 10, false, &Seed::from_bytes([3; 32])).is_ok());
     assert!(plan.params().spec().log2_qp() >= plain.params().spec().log2_qp());
 }
 

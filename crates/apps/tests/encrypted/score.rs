@@ -10,8 +10,8 @@ use sudare::{
 use sudare_apps::{
     Error,
     logreg::{
-        Job, Preparation, Probability, ScoreJob, ScorePlan, ScoredModel, TrainError, TrainPlan,
-        TrainSpec, Transform, Weights, reference,
+        Job, Moments, Preparation, Probability, ScoreJob, ScorePlan, ScoredModel, TrainError,
+        TrainPlan, TrainSpec, Transform, Weights, reference,
     },
     table::Table,
 };
@@ -298,6 +298,21 @@ fn what_was_not_planned_is_refused() {
     assert!(matches!(refused(&table(6, 3)), Error::TableShape { rows: 6, needed_rows: 5, .. }));
     let other = plan.pack(&table(5, 3), &Transform::identity(2)).err().unwrap();
     assert_eq!(other, Error::TransformColumns { found: 2, needed: 3 });
+    // Rows as of a training that was planned for four times as many: their intercept is 2.
+    let moments = Moments {
+        rows: 1,
+        weight: 1.0,
+        centers: vec![0.0; 3],
+        deviations: vec![1.0; 3],
+        correlations: vec![1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
+    };
+    let spec = TrainSpec { preparation: Preparation::Standardize, ..TrainSpec::default() };
+    let larger = Transform::of_moments(&moments, &spec, 4);
+    let refused_intercept = plan.pack(&table(5, 3), &larger).err().unwrap();
+    assert!(
+        matches!(refused_intercept, Error::NotAsPlanned { what: "entry of the intercept", .. }),
+        "{refused_intercept}"
+    );
     let mut values = vec![1.0; 15];
     values[10] = -9.0;
     let columns = ["a", "b", "c"].map(String::from).to_vec();

@@ -32,8 +32,7 @@ pub(super) const OP: &str = "polynomial";
 /// How to evaluate a polynomial on ciphertexts of one level and scale.
 #[derive(Debug, Clone)]
 pub struct PolynomialPlan<A: Algebra> {
-    /// In the Chebyshev basis: the largest slope.
-    steepest: Option<f64>,
+    extremes: Option<Extremes>,
     input: Input<A::Scale>,
     /// The value of a polynomial of degree 0.
     constant: A::Coefficient,
@@ -88,14 +87,20 @@ struct Term<A: Algebra> {
     scale: A::Scale,
 }
 
+/// Bounds of magnitudes on `[-1, 1]` of a polynomial in the Chebyshev basis.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Extremes {
+    pub value: f64,
+    pub slope: f64,
+}
+
 /// A [`PolynomialPlan`] but for the scales of its products.
 pub(super) struct Draft<'a, A: Algebra> {
     /// Level and scale of the ciphertexts.
     pub input: (Level, A::Scale),
     /// From that of index 0; one or more.
     pub coeffs: &'a [A::Coefficient],
-    /// In the Chebyshev basis: the largest slope on `[-1, 1]`.
-    pub steepest: Option<f64>,
+    pub extremes: Option<Extremes>,
     pub start: Variable<A>,
     pub layout: Layout<A::Coefficient>,
     /// Powers of the layout, from `start`.
@@ -109,7 +114,7 @@ impl<A: Algebra> Draft<'_, A> {
         chain: &Chain<A::Scale>,
         out: impl FnOnce(Level) -> Result<A::Scale>,
     ) -> Result<PolynomialPlan<A>> {
-        let Self { input: (level, scale), coeffs, steepest, start, layout, powers } = self;
+        let Self { input: (level, scale), coeffs, extremes, start, layout, powers } = self;
         let degree = coeffs.len() - 1;
         let depth = bits(degree);
         let output_level = Level(start.level.0 - depth);
@@ -130,7 +135,7 @@ impl<A: Algebra> Draft<'_, A> {
             .chain(root.as_ref().and_then(Node::highest_product))
             .max();
         Ok(PolynomialPlan {
-            steepest,
+            extremes,
             input: Input::new(OP, chain, level, scale, output_level),
             constant: coeffs[0],
             degree,
@@ -203,16 +208,19 @@ impl<A: Algebra> PolynomialPlan<A> {
             return e.add_const(&zero, self.constant.into());
         };
         let t = self.start.reach(e, &x)?;
-        let Some(slope) = self.steepest else { return self.of_powers(e, root, t) };
+        let Some(Extremes { value, slope }) = self.extremes else {
+            return self.of_powers(e, root, t);
+        };
         let (t, error) = e.argument(t);
-        Ok(e.image(self.of_powers(e, root, t)?, error, self.degree, slope))
+        let image = e.image(self.of_powers(e, root, t)?, error, self.degree, slope);
+        Ok(e.within(image, value))
     }
 
     /// The polynomial of its variable.
     fn of_powers<E: Ops<Algebra = A>>(&self, e: &E, root: &Node<A>, t: E::Ct) -> Result<E::Ct> {
         let mut powers = BTreeMap::from([(1, t)]);
         for power in &self.powers[1..] {
-            let value = power.compute(e, &powers, self.steepest.is_some())?;
+            let value = power.compute(e, &powers, self.extremes.is_some())?;
             powers.insert(power.n, value);
         }
         root.evaluate(e, &powers)

@@ -4,12 +4,17 @@
 use super::ComplexSlots;
 use crate::{
     Error, Result,
-    circuits::polynomial::{self, Draft, Factors, Layout, OP, Power, Variable, bits, plan_powers},
+    circuits::polynomial::{
+        self, Draft, Extremes, Factors, Layout, OP, Power, Variable, bits, plan_powers,
+    },
     ckks::{Chain, Scale},
     rlwe::{Level, Scale as _},
 };
 use core::{f64::consts::PI, ops::Range};
 use sudare_arith::real;
+
+/// Most points at which magnitudes of a polynomial are looked at, unless it has many degrees.
+const MOST_NODES: usize = 1 << 15;
 
 /// How to evaluate a [`Polynomial`] on ciphertexts of one level and scale; see
 /// [`polynomial::PolynomialPlan`].
@@ -292,12 +297,12 @@ impl Polynomial {
         let start = self.variable(chain, level, scale, &layout.powers)?;
         let powers = plan_powers(&layout.powers, chain, &start)?;
         self.check_values(chain, &powers)?;
-        let (input, coeffs, steepest) = ((level, scale), &self.coeffs[..], self.steepest());
-        Draft { input, coeffs, steepest, start, layout, powers }.finish(chain, out)
+        let (input, coeffs, extremes) = ((level, scale), &self.coeffs[..], self.extremes());
+        Draft { input, coeffs, extremes, start, layout, powers }.finish(chain, out)
     }
 
-    /// A bound of the slope in the variable of the Chebyshev basis, on `[-1, 1]`.
-    fn steepest(&self) -> Option<f64> {
+    /// In the variable of the Chebyshev basis.
+    fn extremes(&self) -> Option<Extremes> {
         if self.basis == Basis::Monomial {
             return None;
         }
@@ -309,12 +314,8 @@ impl Polynomial {
         }
         series[0] /= 2.0;
         series.truncate(degree.max(1));
-        // Between so many extrema of T_m, a polynomial of degree n is larger by 1 / cos(pi n / 2m)
-        // at most (Ehlich and Zeller, 1964).
-        let nodes = 8 * degree.max(1);
-        let angle = core::f64::consts::PI / nodes as f64;
-        let values = (0..=nodes).map(|k| clenshaw(&series, real::cos(angle * k as f64)).abs());
-        Some(values.fold(0.0, f64::max) / real::cos(angle * degree as f64 / 2.0))
+        // Values of stages, of low degrees, go into the next interval with 2^-16 of room.
+        Some(Extremes { value: largest(&self.coeffs, 512), slope: largest(&series, 8) })
     }
 
     /// How to reach the variable of the basis.
@@ -436,6 +437,17 @@ fn clenshaw(coeffs: &[f64], t: f64) -> f64 {
         (next, after) = (c + 2.0 * t * next - after, next);
     }
     coeffs[0] + t * next - after
+}
+
+/// A bound of the magnitudes of `sum coeffs[n] T_n(t)` for `t` in `[-1, 1]`, from the extrema of a
+/// Chebyshev polynomial of about `finer` times the degree `n`. Between those of `T_m` it is larger by
+/// `1 / cos(pi n / 2m)` at most (Ehlich and Zeller, 1964).
+fn largest(coeffs: &[f64], finer: usize) -> f64 {
+    let degree = (coeffs.len() - 1).max(1);
+    let nodes = (finer * degree).min(MOST_NODES.max(8 * degree));
+    let angle = PI / nodes as f64;
+    let values = (0..=nodes).map(|k| clenshaw(coeffs, real::cos(angle * k as f64)).abs());
+    values.fold(0.0, f64::max) / real::cos(angle * degree as f64 / 2.0)
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use crate::{
     rlwe::{CanonicalBounds, GaloisElement, KeyRequest, Level, Levels, ProductSum, Raise},
 };
 use std::sync::{Mutex, PoisonError};
-use sudare_arith::{real, sample::CBD21_VARIANCE};
+use sudare_arith::{dd::Dd, real, sample::CBD21_VARIANCE};
 
 pub use crate::circuits::counts::Counts;
 
@@ -275,6 +275,15 @@ impl Ciphertext {
         Form { level, scale, log_slots }
     }
 
+    /// A fresh encryption of so many slots, of which all are like these: the rounding of all of them is in
+    /// its largest error.
+    #[must_use]
+    pub fn standing_for(mut self, slots: usize) -> Self {
+        let others = slots.saturating_sub(self.slots.len());
+        self.worst.error += worst_case::rounding(others, self.scale);
+        self
+    }
+
     fn noise(&self) -> f64 {
         real::exp2(self.noise_log2)
     }
@@ -507,7 +516,9 @@ impl Ops for Evaluator {
     }
 
     fn argument(&self, a: Ciphertext) -> (Ciphertext, f64) {
+        let argument = a.worst.argument.max(a.worst.magnitude());
         let mut exact = self.within(a, 1.0);
+        exact.worst.argument = argument;
         let error = core::mem::replace(&mut exact.worst.error, 0.0);
         (exact, error)
     }
@@ -577,16 +588,18 @@ fn transformed(a: &WorstCase, scale: Scale, plan: &LinearPlan, switch: f64) -> W
     let (slots, weight_scale) = (a.largest.len(), plan.weight_scale());
     // Row by row, the magnitudes of the weights, and of the weights times the slots.
     let (mut row_sums, mut largest) = (vec![0.0; slots], vec![0.0; slots]);
+    let mut rounded = 0.0;
     for (offset, weights) in plan.transform().diagonals() {
-        for (row, weight) in worst_case::magnitudes(weights).into_iter().enumerate() {
+        let weights = worst_case::magnitudes(weights);
+        rounded += worst_case::encoding(&weights, weight_scale);
+        for (row, weight) in weights.into_iter().enumerate() {
             row_sums[row] += weight;
             largest[row] += weight * a.largest[(row + offset.columns) % slots];
         }
     }
-    let (row_sum, weights) = (worst_case::most(&row_sums), plan.weights() as f64);
+    let row_sum = worst_case::most(&row_sums);
     // Each of the rotated ciphertexts has an error of its own, and the sums of each giant step.
     let rotated = a.error + switch / scale.to_f64();
-    let rounded = weights * worst_case::rounding(slots, weight_scale);
     let stages = plan.sum().stages as f64;
     let error = rotated * row_sum
         + (a.magnitude() + rotated) * rounded
@@ -636,8 +649,10 @@ fn largest_encoding(c: Complex<f64>, scale: Scale) -> f64 {
 
 fn is_exact(c: Complex<f64>, scale: Scale) -> bool {
     let exact = |part: f64| {
-        let part = part * scale.to_f64();
-        part.fract() == 0.0 && part.abs() < real::exp2(53.0)
+        let product = scale.to_dd() * Dd::from(part);
+        let same = |integer| Dd::from_i128(integer) == product;
+        // Of more digits, the product itself is rounded.
+        product.abs() < Dd::from(real::exp2(96.0)) && product.round_i128().is_some_and(same)
     };
     exact(c.re) && exact(c.im)
 }

@@ -6,6 +6,9 @@ use sudare_arith::real;
 /// Of a number that `f64` rounds in each of the steps of a transform, relative to the largest.
 const TRANSFORM_ERROR: f64 = 16.0 * f64::EPSILON;
 
+/// By how much the argument of a polynomial may exceed 1 since intervals are rounded.
+const ARGUMENT_ROUNDING: f64 = 1.0 / (1u64 << 30) as f64;
+
 /// What holds of a ciphertext whatever its inputs are, as long as they are no larger than was
 /// declared, and however often they are used.
 #[derive(Debug, Clone, PartialEq)]
@@ -13,17 +16,32 @@ pub struct WorstCase {
     /// The largest magnitude that each slot can have, its error not counted.
     pub largest: Vec<f64>,
     /// The largest error of any slot, by encryption, rounding and encoding; infinite if none is
-    /// known. Each operation adds a probability below `2^-60` that it is larger.
+    /// known. Each operation adds a probability below `2^-96` that it is larger.
     pub error: f64,
+    /// The largest magnitude that the argument of a polynomial on `[-1, 1]` on the way here can
+    /// have, its error not counted; 0 if there was none. The error relies on its being 1 at most,
+    /// which whoever wrote the program promises where magnitudes do not imply it.
+    pub argument: f64,
     /// Bits left between the largest scaled value so far, error and sign included, and the
     /// modulus that held it. Negative: for some inputs decryption could give noise.
     pub headroom_bits: f64,
 }
 
 impl WorstCase {
+    /// The largest [`WorstCase::argument`] that counts as 1: ends of intervals are rounded.
+    pub const LARGEST_ARGUMENT: f64 = 1.0 + ARGUMENT_ROUNDING;
+
     /// Of slots up to these magnitudes with an error.
     pub(super) fn new(largest: Vec<f64>, error: f64) -> Self {
-        Self { largest, error, headroom_bits: f64::INFINITY }
+        Self { largest, error, argument: 0.0, headroom_bits: f64::INFINITY }
+    }
+
+    /// [`WorstCase::error`] where nothing has to be promised; infinite where values could exceed
+    /// their modulus or arguments of polynomials leave `[-1, 1]`.
+    #[must_use]
+    pub fn largest_error(&self) -> f64 {
+        let held = self.headroom_bits >= 0.0 && self.argument <= Self::LARGEST_ARGUMENT;
+        if held { self.error } else { f64::INFINITY }
     }
 
     /// The largest magnitude of a slot.
@@ -53,6 +71,7 @@ impl WorstCase {
         Self {
             largest: zipped(&self.largest, &other.largest, |a, b| a + b),
             error: self.error + other.error + mismatch,
+            argument: self.argument.max(other.argument),
             headroom_bits: self.headroom_bits.min(other.headroom_bits),
         }
     }
@@ -64,6 +83,7 @@ impl WorstCase {
             error: self.magnitude() * other.error
                 + self.error * other.magnitude()
                 + self.error * other.error,
+            argument: self.argument.max(other.argument),
             headroom_bits: self.headroom_bits.min(other.headroom_bits),
         }
     }
@@ -130,5 +150,5 @@ pub(super) fn most(numbers: &[f64]) -> f64 {
 
 /// The largest value of a Chebyshev polynomial of this degree within `excess` of `[-1, 1]`.
 pub(super) fn chebyshev_beyond(degree: usize, excess: f64) -> f64 {
-    real::cosh(degree as f64 * real::acosh(1.0 + excess))
+    real::cosh(degree as f64 * real::acosh(1.0 + ARGUMENT_ROUNDING + excess))
 }

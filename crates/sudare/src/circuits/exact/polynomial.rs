@@ -42,7 +42,7 @@ impl PolynomialPlan {
         let start = Variable { level, scale: factor, stretch: None, shift: 0 };
         let powers = plan_powers(&layout.powers, chain, &start)?;
         let (input, coeffs) = ((level, factor), &coeffs[..]);
-        Draft { input, coeffs, steepest: None, start, layout, powers }.finish(chain, out)
+        Draft { input, coeffs, extremes: None, start, layout, powers }.finish(chain, out)
     }
 }
 

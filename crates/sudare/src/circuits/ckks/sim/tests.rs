@@ -235,6 +235,49 @@ fn errors_of_arguments_meet_slopes() {
     assert!(errors[1] < errors[0] / 2.0);
 }
 
+/// Values of a polynomial are as large as it is on its interval, and arguments that could be outside
+/// leave no bound.
+#[test]
+fn bounds_of_polynomials_are_for_their_intervals() {
+    let spec = ckks::Spec::uniform(LOG_N + 1, 50.0, 6, 45.0, vec![50.0, 50.0]);
+    let params = ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap();
+    let e = Evaluator::for_params(&params);
+    let (top, scale) = (params.top(), params.scale_at(params.top()));
+    let x = e.encrypt(&[Complex::new(-1.0, 0.0)], top, scale).unwrap();
+    let series = vec![0.0, 1.0, 0.0, 1.0, 0.0, -1.0];
+    let largest = (0..=1_000_000).map(|i| core::f64::consts::PI * f64::from(i) / 1e6);
+    let largest =
+        largest.map(|a| (a.cos() + (3.0 * a).cos() - (5.0 * a).cos()).abs()).fold(0.0, f64::max);
+    let run = |reach: f64| {
+        let polynomial =
+            crate::circuits::Polynomial::chebyshev_series(series.clone(), -reach..reach);
+        let plan = polynomial.unwrap().plan(params.chain(), top, scale, scale).unwrap();
+        plan.run(&e, &x).unwrap().worst
+    };
+    let within = run(1.0);
+    assert!((1.0..1.0 + 1e-5).contains(&(within.magnitude() / largest)), "{within:?}");
+    assert!(within.argument == 1.0 && within.largest_error() == within.error);
+    let beyond = run(0.75);
+    assert!((beyond.argument - 4.0 / 3.0).abs() < 1e-9, "{beyond:?}");
+    assert!(beyond.error.is_finite() && beyond.largest_error() == f64::INFINITY);
+}
+
+/// At a scale that is no power of two, a product of 2^52 and more has digits that f64 has not.
+#[test]
+fn constants_are_exact_if_all_of_their_digits_are() {
+    let c = Complex::new(1.0, 0.0);
+    for (scale, exact) in [
+        (Scale::from_log2(52.0), true),
+        (Scale::from_u64((1 << 52) + 3), true),
+        (Scale::from_u64((1 << 53) + 1), true),
+        (Scale::from_u64((1 << 54) + 1) / Scale::from_f64(3.0), false),
+        (Scale::from_u64((1 << 53) + 1) / Scale::from_f64(2.0), false),
+        (Scale::from_log2(80.0), true),
+    ] {
+        assert_eq!(largest_encoding(c, scale) == 0.0, exact, "{scale}");
+    }
+}
+
 #[test]
 fn noise_and_headroom_are_tracked() {
     let e = evaluator();
