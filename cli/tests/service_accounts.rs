@@ -399,9 +399,9 @@ fn tenants_make_so_many_requests_a_second() {
     service.remote(origin(), &token, &line).ok();
 }
 
-/// Of processors, too, by what was used and what is under way.
+/// Of processors and bytes, too, by what was used and what is under way.
 #[test]
-fn jobs_of_tenants_take_so_much_of_processors() {
+fn jobs_of_tenants_take_so_much() {
     let at = origin();
     let unlimited = Service::start(&[]);
     let token = unlimited.token("clinic");
@@ -447,6 +447,24 @@ fn jobs_of_tenants_take_so_much_of_processors() {
     let retry = service.submit(&token, "b", &request);
     assert_eq!(retry.problem(429), "CpuSeconds");
     assert!((1..=86_400).contains(&retry.header("retry-after").unwrap().parse::<u32>().unwrap()));
+
+    // Of bytes, those of results count before they are there, as much as they may be.
+    let bytes = |service: &Service, token: &str| usage(service, token)["bytes"]["used"].as_u64();
+    let (service, token, job) = begin(&[]);
+    let foreseen = bytes(&service, &token).unwrap();
+    service.until(&token, job["id"].as_str().unwrap(), |job| job["state"] == "done");
+    let kept = bytes(&service, &token).unwrap();
+    assert!((foreseen / 2..=foreseen).contains(&kept), "{kept} of {foreseen}");
+    for (most, status) in [(foreseen, 202), (foreseen - 1, 413)] {
+        let most = (most as f64 / f64::from(1 << 30)).to_string();
+        let (service, token, job) = begin(&["--tenant-bytes", &most]);
+        let found = job["status"].as_u64().unwrap_or(202);
+        assert_eq!(found, status, "{job}");
+        if status == 413 {
+            assert_eq!(job["kind"], "Quota");
+            assert!(bytes(&service, &token).unwrap() < foreseen);
+        }
+    }
 }
 
 /// Something that takes what is sent to it over HTTP: its address, and the paths and bodies of requests.

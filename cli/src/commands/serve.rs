@@ -16,7 +16,7 @@ use sudare_roles::{
 };
 use sudare_server::{
     Config, CpuLimits, DatabaseAddress, Limits, Origin, Owner, Place, Records, SECONDS_A_DAY,
-    Seconds, TlsFiles, Token, TokenRecord,
+    Seconds, TenantLimits, TlsFiles, Token, TokenRecord,
 };
 
 /// Serve clients over HTTP: they upload keys and tables, and this machine computes
@@ -332,14 +332,16 @@ fn serve(args: &Args, output: Output) -> Result<()> {
             memory_bytes: args.memory.unwrap_or_else(memory_for_jobs),
             running_jobs: args.jobs.into(),
             lease_seconds: args.lease,
-            tenant_bytes: args.tenant_bytes,
             copies_bytes: args.copies,
-            tenant_jobs: args.tenant_jobs,
-            tenant_requests: args.tenant_requests,
-            tenant_cpu: CpuLimits {
-                daily_seconds: args.tenant_cpu_daily,
-                total_seconds: args.tenant_cpu_total,
+            tenant: TenantLimits {
+                bytes: args.tenant_bytes,
+                jobs: args.tenant_jobs,
+                cpu: CpuLimits {
+                    daily_seconds: args.tenant_cpu_daily,
+                    total_seconds: args.tenant_cpu_total,
+                },
             },
+            tenant_requests: args.tenant_requests,
             overtime: args.overtime,
             upload_seconds: Seconds::from(args.upload_hours).saturating_mul(3600),
             grace: Duration::from_secs(args.grace.into()),

@@ -153,15 +153,24 @@ impl NewFile {
         Ok(Self { writer, temporary, path: path.into(), overwrite })
     }
 
+    /// Waits until all that was written is on the disk, so that [`NewFile::finish`] takes no time.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn sync(&mut self) -> Result<()> {
+        let io = |error| Error::io("write", &self.path, error);
+        self.writer.flush().map_err(io)?;
+        self.writer.get_ref().sync_all().map_err(io)
+    }
+
     /// Gives the file its name. After a crash of the machine it has it too, or has never been
     /// there.
     ///
     /// # Errors
     /// [`Error::Exists`] if another file has taken the name; [`Error::Io`].
     pub fn finish(mut self) -> Result<()> {
+        self.sync()?;
         let io = |error| Error::io("write", &self.path, error);
-        self.writer.flush().map_err(io)?;
-        self.writer.get_ref().sync_all().map_err(io)?;
         let mut files = unfinished();
         check_free(&self.path, self.overwrite)?;
         if self.overwrite {

@@ -88,7 +88,7 @@ use crate::{
     error::{Error, Result},
     key::Messages,
     note::{About, Note},
-    price::Price,
+    price::{Price, ciphertext_bytes},
 };
 use serde::{Deserialize, Serialize};
 use std::{fmt, path::PathBuf, str::FromStr};
@@ -545,6 +545,25 @@ impl Plan {
     /// [`Error::Stats`] if it cannot be simulated.
     pub fn result_shapes(&self, iterations: u32) -> Result<Vec<(Level, Scale)>> {
         self.table().result_shapes(iterations)
+    }
+
+    /// Bytes of the result after so many iterations of a training, with the weights after each of them or
+    /// without, and with a note of so many ciphertexts: as in memory, its file packs them.
+    ///
+    /// # Errors
+    /// As [`Plan::result_shapes`].
+    pub fn result_bytes(
+        &self,
+        params: &Params,
+        (iterations, with_history): (u32, bool),
+        note: u32,
+    ) -> Result<u64> {
+        let shapes = self.result_shapes(iterations)?;
+        let count = if with_history { shapes.len() } else { self.outputs() };
+        let values: u64 =
+            shapes.iter().take(count).map(|(level, _)| ciphertext_bytes(params, *level)).sum();
+        let note = ciphertext_bytes(params, Level(0)).saturating_mul(note.into());
+        Ok(values.saturating_add(note))
     }
 
     /// Refuses a plan whose results are not precise enough to be shared to `bits` bits.

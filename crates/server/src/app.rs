@@ -9,21 +9,23 @@ use crate::{
     origin::Origin,
     problem::internal,
     rates::Rates,
-    records::{Change, CpuLimits, Job, Records},
+    records::{Change, Job, Records, TenantLimits},
     store::Store,
     turns::Turns,
     uploads::Uploads,
 };
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
+    num::NonZero,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
+    thread::available_parallelism,
     time::Duration,
 };
 use sudare_roles::{error::Result, receipt::SigningKey};
-use tokio::sync::watch;
+use tokio::sync::{Semaphore, watch};
 use tracing::Span;
 
 /// What a server may take.
@@ -33,16 +35,12 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Jobs that the server itself computes at a time; none if workers do all.
     pub running_jobs: usize,
-    /// Bytes that a tenant may have.
-    pub tenant_bytes: u64,
     /// Bytes of copies that are kept here of what is in a store that servers share.
     pub copies_bytes: u64,
-    /// Jobs of a tenant that may be under way.
-    pub tenant_jobs: u64,
+    /// What a tenant may have.
+    pub tenant: TenantLimits,
     /// Requests that a tenant may make a second; for a moment five times as many.
     pub tenant_requests: u32,
-    /// Time of processors that jobs of a tenant may take.
-    pub tenant_cpu: CpuLimits,
     /// How many times the time of processors that a job is predicted to take its process may.
     pub overtime: f64,
     /// How long an upload is kept of which nothing comes.
@@ -93,6 +91,34 @@ pub struct Running {
     pub fence: Option<u64>,
 }
 
+/// What somebody is at, each by a tenant and a digest.
+#[derive(Default)]
+pub struct Places(Mutex<HashSet<(String, String)>>);
+
+/// That nobody else is at something, until it is dropped.
+pub struct Place<'a> {
+    places: &'a Places,
+    named: (String, String),
+}
+
+impl Places {
+    /// Nothing if somebody is at it.
+    pub fn take(&self, (tenant, digest): (&str, &str)) -> Option<Place<'_>> {
+        let named = (tenant.to_owned(), digest.to_owned());
+        self.lock().insert(named.clone()).then_some(Place { places: self, named })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.places.lock().remove(&self.named);
+    }
+}
+
 /// A server.
 pub struct Server {
     /// What it may take.
@@ -121,7 +147,11 @@ pub struct Server {
     pub wake: watch::Sender<()>,
     /// Whether the server ends.
     pub ending: watch::Sender<bool>,
+    /// Who has a job priced waits for a processor here, and so takes none of those that others need.
+    pub pricing: Arc<Semaphore>,
     running: Mutex<HashMap<String, Running>>,
+    /// Tenants and digests of files that somebody here removes.
+    pub removing: Places,
     turns: Mutex<Turns>,
 }
 
@@ -151,7 +181,9 @@ impl Server {
             counters: Counters::default(),
             wake: watch::Sender::new(()),
             ending: watch::Sender::new(false),
+            pricing: Arc::new(Semaphore::new(available_parallelism().map_or(1, NonZero::get))),
             running: Mutex::default(),
+            removing: Places::default(),
             turns: Mutex::default(),
         })
     }
@@ -237,11 +269,9 @@ pub mod testing {
         let limits = Limits {
             memory_bytes: 100,
             running_jobs,
-            tenant_bytes: 1,
             copies_bytes: 1,
-            tenant_jobs: 100,
+            tenant: TenantLimits::default(),
             tenant_requests: 100,
-            tenant_cpu: CpuLimits::default(),
             overtime: 1.0,
             upload_seconds: 1,
             lease_seconds: 30,

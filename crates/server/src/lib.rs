@@ -58,7 +58,7 @@ pub use lease::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report};
 pub use net::Place;
 pub use origin::Origin;
 pub use page::{PageFile, serve_page};
-pub use records::{CpuLimits, DatabaseAddress, Records};
+pub use records::{CpuLimits, DatabaseAddress, Records, TenantLimits};
 pub use store::key_path;
 pub use telemetry::Collector;
 pub use tls::TlsFiles;

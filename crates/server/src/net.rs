@@ -1,5 +1,7 @@
 //! Connections: accepted until the server ends, and then let go.
 
+mod impatient;
+
 use crate::tls::Tls;
 use axum::Router;
 use hyper::server::conn::http1;
@@ -8,6 +10,7 @@ use hyper_util::{
     server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
+use impatient::Impatient;
 use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 use sudare_roles::error::{Error, Result};
 use tokio::{
@@ -19,6 +22,8 @@ use tokio::{
 
 /// How long headers may take, and hands to be shaken.
 const HEADERS: Duration = Duration::from_secs(20);
+/// How long a client may take nothing of an answer.
+const NOTHING_TAKEN: Duration = Duration::from_secs(300);
 /// How long answers under way may take when the server ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
 /// Connections at a time; more wait.
@@ -157,6 +162,7 @@ struct Connections {
 impl Connections {
     async fn attend(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let Ok(place) = Arc::clone(&self.room).acquire_owned().await else { return };
+        let stream = Impatient::new(stream, NOTHING_TAKEN);
         let (router, watcher) = (self.router.clone(), self.graceful.watcher());
         let Some(tls) = &self.tls else {
             tokio::spawn(serve(stream, router, watcher, place));

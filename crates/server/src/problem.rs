@@ -6,7 +6,7 @@ use axum::{
     response::{IntoResponse, Response},
 };
 use serde::Serialize;
-use std::{fmt, io};
+use std::{fmt, io, time::Duration};
 use sudare_roles::error::Error;
 
 /// A request that is refused.
@@ -21,6 +21,9 @@ pub struct Problem {
     /// Seconds after which it is no problem any more, if that is known.
     pub retry_after: Option<u64>,
 }
+
+/// How long a request waits until what has the digest of its file is removed.
+pub const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Answers of handlers.
 pub type Answer<T = Response> = Result<T, Problem>;
@@ -59,6 +62,13 @@ impl Problem {
     /// Too much for now; after so many seconds it is not any more.
     pub fn too_many(kind: &str, detail: impl Into<String>, retry_after: Option<u64>) -> Self {
         Self { retry_after, ..Self::new(StatusCode::TOO_MANY_REQUESTS, kind, detail) }
+    }
+
+    /// What is sent has the digest of what is being removed.
+    pub fn removing() -> Self {
+        let detail = "a file of the same digest is being removed: send it again later";
+        let retry_after = Some(REMOVAL_PATIENCE.as_secs());
+        Self { retry_after, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "InUse", detail) }
     }
 
     /// What was sent cannot be used.

@@ -6,7 +6,7 @@ use crate::{
     clock::{Seconds, now},
     job::{Kind, Request, Said, Task},
     problem::internal,
-    records::{Change, Claimant, Collection, Job, Object, State},
+    records::{Change, Claimant, Collection, Job, Object, Removing, State},
     store::Store,
     telemetry,
     turns::Room,
@@ -20,7 +20,7 @@ use std::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 use sudare_roles::{
     error::{Error, Result},
@@ -39,6 +39,13 @@ const MOST_DEATHS: u32 = 3;
 /// Seconds of processors that a process may take beside those of its job.
 const CPU_SECONDS_BESIDE: u64 = 10;
 
+/// After how long the file of an object that was forgotten is removed if who should have done so did not.
+const REMOVAL_SECONDS: Seconds = 600;
+/// Before it is looked again whether the file of an object is removed: twice as long each time, up to the other.
+const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
+const LONGEST_REMOVAL_PAUSE: Duration = Duration::from_secs(5);
+/// How long a result waits for that: longer than until others see to it.
+const RESULT_PATIENCE: Duration = Duration::from_secs(900);
 /// After a fault of what is not this server's, before it is tried again.
 const PAUSE: Duration = Duration::from_secs(5);
 /// Between two looks for leases that were not renewed.
@@ -223,6 +230,68 @@ impl Server {
         Ok(left)
     }
 
+    /// Makes an object of a file, which is on the disk: has it where other servers find it, and `keep` take it
+    /// down, which is told how many removals of the tenant's had been done before, and puts the file among
+    /// the objects here by what it is given. While one of its digest is removed it is tried again, for so
+    /// long and as long as the server does not end.
+    ///
+    /// # Errors
+    /// Those of [`Records`](crate::records::Records); [`Error::Io`]; those of `keep`.
+    pub fn keep_object<T>(
+        &self,
+        file: &Path,
+        (tenant, digest): (&str, &str),
+        patience: Duration,
+        keep: impl Fn(u64, &dyn Fn() -> Result<()>) -> Result<core::result::Result<T, Removing>>,
+    ) -> Result<core::result::Result<T, Removing>> {
+        let adopt = || self.store.adopt(file, tenant, digest);
+        let (mut until, mut pause) = (None, REMOVAL_PAUSE);
+        loop {
+            let done = self.records.removals_done(tenant)?;
+            self.store.share_object(file, tenant, digest, until.is_none())?;
+            let kept = keep(done, &adopt)?;
+            let until = *until.get_or_insert_with(|| Instant::now() + patience);
+            if kept.is_ok() || Instant::now() >= until || *self.ending.borrow() {
+                return Ok(kept);
+            }
+            std::thread::sleep(pause);
+            pause = LONGEST_REMOVAL_PAUSE.min(2 * pause);
+            self.end_removals()?;
+        }
+    }
+
+    /// Removes the file of an object that was forgotten, unless it is gone or somebody else removes it.
+    ///
+    /// # Errors
+    /// Those of [`Records`](crate::records::Records); [`Error::Io`].
+    pub fn end_removal(&self, tenant: &str, digest: &str) -> Result<()> {
+        let (named, server) = ((tenant, digest), self.store.name());
+        let Some(_place) = self.removing.take(named) else { return Ok(()) };
+        let claimed = self.records.claim_removal(named, server, self.long_ago())?;
+        let Some(since) = claimed else { return Ok(()) };
+        self.store.remove_object(tenant, digest)?;
+        self.records.removal_done(named, server, since)
+    }
+
+    /// Removes the files of objects that are not gone though this server was to remove them, or another one
+    /// long ago.
+    fn end_removals(&self) -> Result<()> {
+        for (tenant, digest) in self.records.removals(self.store.name(), self.long_ago())? {
+            if let Err(error) = self.end_removal(&tenant, &digest) {
+                tracing::error!(%error, tenant, digest, "what is being removed cannot be, yet");
+            }
+        }
+        Ok(())
+    }
+
+    /// What was begun before by another server is this one's to end: at any time, if there is no other.
+    fn long_ago(&self) -> Seconds {
+        match self.records.are_shared() {
+            true => now().saturating_sub(REMOVAL_SECONDS),
+            false => Seconds::MAX,
+        }
+    }
+
     /// Removes what is not needed any more: folders of jobs that have ended, wherever that was, states of such
     /// jobs that a server or worker has left where others find them, what was not sent there whole, and copies
     /// of objects that others have, too.
@@ -236,6 +305,7 @@ impl Server {
             live.extend((!job.state.is_final()).then_some(job.id));
         }
         self.store.tidy_jobs(folders.into_iter().filter(|id| !live.contains(id)))?;
+        self.end_removals()?;
         if !self.store.is_shared() {
             return Ok(());
         }
@@ -288,12 +358,17 @@ impl Server {
         })
     }
 
-    /// Ends a job with a result, of which it makes an object, and signs that it did; unless the job was
-    /// somebody else's by then. Returns the job.
+    /// Ends a job with a result, of which it makes an object as [`Server::keep_object`] does, and signs that it
+    /// did; unless the job was somebody else's by then. Returns the job.
     ///
     /// # Errors
     /// Those of [`Records`](crate::records::Records); [`Error::Io`].
-    pub fn keep_result(&self, job: &Job, output: &Path) -> Result<Option<Job>> {
+    pub fn keep_result(
+        &self,
+        job: &Job,
+        output: &Path,
+        patience: Duration,
+    ) -> Result<core::result::Result<Option<Job>, Removing>> {
         let io = |error| Error::io("read", output, error);
         let mut file = fs::File::open(output).map_err(io)?;
         let (digest, bytes) = files::digest_of(&mut file).map_err(io)?;
@@ -321,10 +396,13 @@ impl Server {
             finished: object.created,
             ..Statement::default()
         })?;
-        self.store.share_object(output, &job.tenant, &object.digest)?;
-        let adopt = || self.store.adopt(output, &job.tenant, &object.digest);
-        let done = self.records.finish(&job.id, job.fence, &object, &receipt.text()?, adopt)?;
-        if let Some(done) = &done {
+        let receipt = receipt.text()?;
+        let keep = |done, adopt: &dyn Fn() -> _| {
+            self.records.finish((&job.id, job.fence), (&object, &receipt), done, adopt)
+        };
+        let named = (&job.tenant[..], &object.digest[..]);
+        let done = self.keep_object(output, named, patience, keep)?;
+        if let Ok(Some(done)) = &done {
             self.tell(done);
             self.tidy(done)?;
         }
@@ -335,7 +413,10 @@ impl Server {
     /// unless it was somebody else's by then.
     fn after(&self, job: &Job, task: &Task, ended: Ended) -> Result<Option<Job>> {
         let change = match ended {
-            Ended::Done => return self.keep_result(job, &task.output),
+            Ended::Done => match self.keep_result(job, &task.output, RESULT_PATIENCE)? {
+                Ok(done) => return Ok(done),
+                Err(Removing) => Change::Requeued,
+            },
             Ended::Failed { kind, detail } => {
                 Change::Failed(kind, self.store.without_paths(&detail))
             }
@@ -412,8 +493,11 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
                 Said::Progress(done, total) => {
                     let change = Change::Progress(done, total);
                     aside(&app, move |app| {
-                        let is_held = app.change(&id, fence, &change)?.is_some();
-                        if is_held && is_training { app.store.share_states(&id) } else { Ok(()) }
+                        // Who goes on after a kill begins no earlier than was told.
+                        if is_training {
+                            app.store.share_states(&id)?;
+                        }
+                        app.change(&id, fence, &change).map(|_| ())
                     })
                     .await
                 }
@@ -448,7 +532,7 @@ mod tests {
         app::testing::{server, with_store},
         bucket::Bucket,
         job::Kind,
-        records::{Added, CpuLimits, NewJob, testing::send_objects},
+        records::{Added, NewJob, TenantLimits, testing::send_objects},
     };
     use sudare_roles::checkpoint::StateFile;
 
@@ -470,11 +554,11 @@ mod tests {
             history: false,
         };
         let (tenant, id) = (id[..1].to_owned(), id.to_owned());
-        let cpu_seconds = 1.0;
+        let (idempotency, seconds, cpu_seconds, result_bytes) = (None, 1.0, 1.0, 1);
         let new =
-            NewJob { id, tenant, request, idempotency: None, seconds: 1.0, cpu_seconds, memory };
+            NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory, result_bytes };
         send_objects(&app.records, &new.tenant, &new.request);
-        let added = app.records.add_job(&new, 100, &CpuLimits::default());
+        let added = app.records.add_job(&new, &TenantLimits::default());
         assert!(matches!(added.unwrap(), Added::New(_)));
     }
 
@@ -494,8 +578,8 @@ mod tests {
         };
         let upload = app.store.upload("1");
         fs::write(&upload, text).unwrap();
-        app.store.adopt(&upload, "a", &object.digest).unwrap();
-        app.records.complete_upload("1", &object).unwrap();
+        let adopt = || app.store.adopt(&upload, "a", &object.digest);
+        app.records.complete_upload("1", &object, 0, adopt).unwrap().unwrap();
         let path = app.store.bring_object("a", &object.digest).unwrap();
         app.tidy_folder().unwrap();
         assert!(path.exists());

@@ -5,8 +5,8 @@ use crate::{
     audit::Event,
     clock::now,
     inspect,
-    problem::{Answer, Problem},
-    records::{Collection, Object, Upload},
+    problem::{Answer, Problem, REMOVAL_PATIENCE},
+    records::{Collection, Object, Removing, Upload},
     uploads::Progress,
 };
 use axum::{body::Bytes, http::StatusCode};
@@ -224,8 +224,6 @@ impl Taking {
                 return Err(Problem::unusable("Malformed", detail));
             }
         };
-        app.store.share_object(&self.path, tenant, digest)?;
-        app.store.adopt(&self.path, tenant, digest)?;
         let object = Object {
             tenant: tenant.clone(),
             digest: digest.clone(),
@@ -234,7 +232,10 @@ impl Taking {
             created: now(),
             about,
         };
-        app.records.complete_upload(id, &object)?;
+        let keep =
+            |done, adopt: &dyn Fn() -> _| app.records.complete_upload(id, &object, done, adopt);
+        let kept = app.keep_object(&self.path, (tenant, digest), REMOVAL_PATIENCE, keep)?;
+        kept.map_err(|Removing| Problem::removing())?;
         app.uploads.forget(id);
         tracing::info!(tenant, digest, bytes, collection = collection.name(), "received");
         Ok(())
@@ -244,7 +245,12 @@ impl Taking {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::app::testing::server;
+    use crate::{
+        app::testing::{server, with_store},
+        bucket::Bucket,
+        records::Removal,
+        store::Store,
+    };
     use std::fs;
 
     const MODEL: &[u8] = br#"{"kind":"logistic regression","weights":[1.0,2.0],"columns":["a"],
@@ -296,6 +302,41 @@ mod tests {
             assert!(is_known(&app, &upload) && !path.exists());
             let object = app.store.bring_object(&upload.tenant, &upload.digest).unwrap();
             assert_eq!(fs::read(object).unwrap(), MODEL);
+        }
+    }
+
+    /// What is sent again while it is removed has its file in the end, here and where others look for it.
+    #[test]
+    fn what_is_sent_again_while_it_is_removed_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = folder.path().join("shared");
+        fs::create_dir(&shared).unwrap();
+        let bucket = || Bucket::open(&format!("file://{}", shared.display())).unwrap();
+        let store = |name: &str| Store::open(&folder.path().join(name), Some(bucket())).unwrap();
+        let (app, other) = (with_store(folder.path(), 0, store("one")), store("two"));
+        let first = whole(&app, MODEL);
+        finished(&app, &first).unwrap();
+        let begun = app.records.remove_object(&first.tenant, &first.digest, "two").unwrap();
+        assert_eq!(begun, Removal::Begun);
+        let again = whole(&app, MODEL);
+        std::thread::scope(|scope| {
+            let sent = scope.spawn(|| finished(&app, &again).unwrap());
+            // It has been sent to where others look, and waits.
+            let name = shared.join("objects/clinic").join(&first.digest);
+            fs::remove_file(&name).unwrap();
+            while !name.exists() {
+                std::thread::yield_now();
+            }
+            assert!(!sent.is_finished());
+            app.end_removal(&first.tenant, &first.digest).unwrap();
+            assert!(sent.join().unwrap().complete);
+        });
+        assert!(is_known(&app, &again));
+        // Who comes late to remove the first removes nothing of the second.
+        app.end_removal(&first.tenant, &first.digest).unwrap();
+        for store in [&app.store, &other] {
+            let path = store.bring_object(&again.tenant, &again.digest).unwrap();
+            assert_eq!(fs::read(path).unwrap(), MODEL);
         }
     }
 

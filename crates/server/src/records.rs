@@ -32,8 +32,8 @@ mod usage;
 pub use audit::last_lines;
 pub use jobs::{Added, Change, Job, NewJob, State};
 pub use leases::Claimant;
-pub use objects::{Collection, Object, Upload};
-pub use usage::{CpuLimits, CpuPeriod, Usage};
+pub use objects::{Collection, Object, Removal, Removing, Upload};
+pub use usage::{CpuLimits, CpuPeriod, TenantLimits, Usage};
 
 use crate::audit::Log;
 use database::Database;
@@ -47,7 +47,8 @@ use std::{
 use sudare_roles::error::{Error, Result};
 
 /// What makes the tables of each version of those of the one before.
-const STEPS: [&str; 8] = [TABLES, RECEIPTS, AUDIT, USAGE, WORKERS, FURTHEST, SERVERS, SERVER_KEY];
+const STEPS: [&str; 10] =
+    [TABLES, RECEIPTS, AUDIT, USAGE, WORKERS, FURTHEST, SERVERS, SERVER_KEY, FORESEEN, REMOVALS];
 /// Of the last.
 const VERSION: i64 = STEPS.len() as i64;
 
@@ -141,6 +142,21 @@ CREATE INDEX jobs_by_number ON jobs (number);
 
 /// The public key by which all servers sign that share the records: one row, once there is one.
 const SERVER_KEY: &str = "CREATE TABLE server_key (public TEXT NOT NULL) STRICT;";
+
+/// Bytes that the result of a job may have.
+const FORESEEN: &str = "ALTER TABLE jobs ADD COLUMN result_bytes INTEGER NOT NULL DEFAULT 0;";
+
+/// Objects whose files are being removed, and by which server; and how many of each tenant were.
+const REMOVALS: &str = "
+CREATE TABLE removals (
+  tenant TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  server TEXT NOT NULL,
+  since INTEGER NOT NULL,
+  PRIMARY KEY (tenant, digest)
+) STRICT;
+CREATE TABLE removals_done (tenant TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT;
+";
 
 /// Where a database of PostgreSQL is, with the password that it takes: never shown.
 #[derive(Clone, PartialEq, Eq)]

@@ -170,12 +170,15 @@ impl Store {
         job.join("result.ct")
     }
 
-    /// Has a file, which is on the disk, where other servers find it once it is known as an object.
+    /// Has a file, which is on the disk, where other servers find it once it is known as an object; one that is
+    /// there is sent in its place only `anew`.
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn share_object(&self, file: &Path, tenant: &str, digest: &str) -> Result<()> {
-        self.bucket.as_ref().map_or(Ok(()), |bucket| bucket.put(&object_name(tenant, digest), file))
+    pub fn share_object(&self, file: &Path, tenant: &str, digest: &str, anew: bool) -> Result<()> {
+        let Some(bucket) = &self.bucket else { return Ok(()) };
+        let name = object_name(tenant, digest);
+        if anew || !bucket.has(&name)? { bucket.put(&name, file) } else { Ok(()) }
     }
 
     /// Makes an object of a file, which is on the disk.
@@ -636,7 +639,7 @@ mod tests {
         for (text, digest) in texts.iter().zip(&digests) {
             let upload = one.upload("1");
             fs::write(&upload, text).unwrap();
-            one.share_object(&upload, "clinic", digest).unwrap();
+            one.share_object(&upload, "clinic", digest, true).unwrap();
             one.adopt(&upload, "clinic", digest).unwrap();
         }
         let read = |store: &Store, at: usize| {

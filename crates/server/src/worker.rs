@@ -14,7 +14,7 @@ use std::{
     collections::BTreeSet,
     fs::{self, File},
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
@@ -33,6 +33,13 @@ use tracing::{Instrument, Span};
 const WAIT_SECONDS: u64 = 10;
 /// After a request that failed, and after a job that could not be begun.
 const PAUSE: Duration = Duration::from_secs(1);
+/// Before a result is handed in again.
+const HAND_IN_PAUSES: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(4),
+    Duration::from_secs(16),
+    Duration::from_secs(64),
+];
 /// A lease is renewed so often while it would last,
 const RENEWALS: u32 = 3;
 /// and at least after this time, since jobs may be cancelled; how far they are is told at once.
@@ -297,10 +304,11 @@ impl<D: Desk> Worker<D> {
         }
         Ok(match ended.map_err(internal)? {
             Ended::Done => {
-                let (hold, result) = (claim.hold.clone(), task.output.clone());
-                aside(self, move |worker| worker.desk.finish(&hold, &result)).await?;
-                tracing::info!(job = claim.hold.job, "is done");
-                None
+                let left = self.hand_in(claim, &task.output).await?;
+                if left.is_none() {
+                    tracing::info!(job = claim.hold.job, "is done");
+                }
+                left
             }
             // What one machine refuses another may give.
             Ended::Failed { kind, detail } if kind == "Io" || kind == "Checkpoint" => {
@@ -317,6 +325,29 @@ impl<D: Desk> Worker<D> {
                 Some(Leaving::Died)
             }
         })
+    }
+
+    /// Hands in a result: again and again, if the server has no room for it or fails, as long as the lease
+    /// holds and nothing else is wanted; says why the job is left if it is.
+    async fn hand_in(self: &Arc<Self>, claim: &Claim, result: &Path) -> Result<Option<Leaving>> {
+        let mut wanted = claim.signal.subscribe();
+        let mut pauses = HAND_IN_PAUSES.into_iter();
+        loop {
+            let (hold, result) = (claim.hold.clone(), result.to_owned());
+            let handed_in = aside(self, move |worker| worker.desk.finish(&hold, &result)).await;
+            match (handed_in, pauses.next()) {
+                (Err(error), Some(pause)) if !is_lost(&error) => {
+                    tracing::warn!(job = claim.hold.job, %error, "a result cannot be handed in");
+                    tokio::select! {
+                        () = sleep(pause) => {}
+                        _ = wanted.wait_for(|signal| *signal != Signal::Go) => {
+                            return Ok(Some(Leaving::Released));
+                        }
+                    }
+                }
+                (handed_in, _) => return handed_in.map(|()| None),
+            }
+        }
     }
 
     /// Fetches what a job takes, unless something else than the job is wanted meanwhile, and says what
@@ -408,12 +439,14 @@ fn unsent<'a>(
 mod tests {
     use super::*;
     use StateFile::{State, Weights};
-    use std::{path::Path, sync::Mutex};
+    use std::sync::Mutex;
 
     /// A server that answers no renewal, has files or says why not, and notes what becomes of a job.
     struct Notes {
         files: fn() -> Result<()>,
         ends: Mutex<Vec<Option<Leaving>>>,
+        /// How often results are refused.
+        refusals: Mutex<u32>,
     }
 
     impl Desk for Notes {
@@ -432,6 +465,11 @@ mod tests {
             Ok(())
         }
         fn finish(&self, _: &Hold, _: &Path) -> Result<()> {
+            let mut left = self.refusals.lock().unwrap();
+            if *left > 0 {
+                *left -= 1;
+                return refused();
+            }
             self.ends.lock().unwrap().push(None);
             Ok(())
         }
@@ -449,14 +487,14 @@ mod tests {
         Err(Error::Refused { kind: "Io".into(), detail: "a disk".into() })
     }
 
-    /// A result is handed in though the last renewal fails; what a server cannot give is not asked for
+    /// A result is handed in though the last renewal fails, and again if it is refused; what a server cannot give is not asked for
     /// for ever, and one that is out of reach may be back soon.
     #[tokio::test]
     async fn jobs_are_left_for_what_happened() {
-        for (files, end) in [
-            ((|| Ok(())) as fn() -> _, None),
-            (refused, Some(Leaving::Died)),
-            (unreachable, Some(Leaving::Released)),
+        for (files, refusals, end) in [
+            ((|| Ok(())) as fn() -> _, 1, None),
+            (refused, 0, Some(Leaving::Died)),
+            (unreachable, 0, Some(Leaving::Released)),
         ] {
             let folder = tempfile::tempdir().unwrap();
             let args = vec!["-c".into(), "read task; echo '\"done\"'".into()];
@@ -471,7 +509,7 @@ mod tests {
             let worker = Arc::new(Worker {
                 _lock: files::lock_folder(folder.path()).unwrap(),
                 cache: Cache::open(folder.path().join("objects"), 1 << 20).unwrap(),
-                desk: Notes { files, ends: Mutex::default() },
+                desk: Notes { files, ends: Mutex::default(), refusals: Mutex::new(refusals) },
                 config,
             });
             let blob = |name: &str| {

@@ -27,10 +27,11 @@ fn tests() -> HashSet<String> {
     found
 }
 
-/// In Rust, functions after an attribute `#[test]`; in Python, those whose name says so.
+/// In Rust, functions after an attribute `#[test]`, or that of Tokio; in Python, those whose name says so.
 fn tests_of(code: &str) -> Vec<String> {
     let name = |rest: &str| rest.split(['(', '<']).next().unwrap_or_default().trim().to_owned();
-    let rust = code.split("#[test]").skip(1).filter_map(|rest| rest.split("fn ").nth(1)).map(name);
+    let rust = code.replace("#[tokio::test]", "#[test]");
+    let rust = rust.split("#[test]").skip(1).filter_map(|rest| rest.split("fn ").nth(1)).map(name);
     let python = code.split("def ").skip(1).map(name).filter(|name| name.starts_with("test_"));
     rust.chain(python).collect()
 }

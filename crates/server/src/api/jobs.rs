@@ -27,7 +27,7 @@ use axum::{
 use core::convert::Infallible;
 use futures_util::stream;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::{path::PathBuf, sync::Arc, time::Duration};
 use sudare::ckks::serial::Kind;
 use sudare_roles::{
     error::Result as RolesResult, job::Plan, label::Content, opened::Opened, server::Matched,
@@ -68,6 +68,7 @@ struct Priced {
     seconds: f64,
     cpu_seconds: f64,
     memory_bytes: u64,
+    result_bytes: u64,
 }
 
 /// Asks for a job; by the same name for repetitions there is one.
@@ -79,143 +80,211 @@ pub async fn create(app: App, tenant: String, headers: &HeaderMap, body: Body) -
     });
     let idempotency = idempotency.transpose()?;
     let request: Request = body::json(body, "request for a job").await?;
-    let (job, is_new) =
-        aside(&app, move |app| find_or_add(app, tenant, request, idempotency)).await?;
-    if is_new {
-        app.wake.send_replace(());
-    }
-    let place = [(header::LOCATION, format!("/v1/jobs/{}", job.id))];
-    Ok((StatusCode::ACCEPTED, place, Json(view(&job))).into_response())
+    let asked = Asked { tenant, request, idempotency };
+    let found = aside(&app, move |app| asked.find(app));
+    let job = match found.await? {
+        Found::Known(job) => *job,
+        Found::New(asked, files) => {
+            let place = Arc::clone(&app.pricing).acquire_owned().await;
+            let added = aside(&app, move |app| {
+                let priced = asked.price(app, &files)?;
+                drop(place);
+                asked.add(app, priced)
+            });
+            let (job, is_new) = added.await?;
+            if is_new {
+                app.wake.send_replace(());
+            }
+            job
+        }
+    };
+    let location = [(header::LOCATION, format!("/v1/jobs/{}", job.id))];
+    Ok((StatusCode::ACCEPTED, location, Json(view(&job))).into_response())
 }
 
-fn find_or_add(
-    app: &Server,
+/// What a tenant asks for.
+struct Asked {
     tenant: String,
     request: Request,
     idempotency: Option<String>,
-) -> Answer<(Job, bool)> {
-    let same = |job: Job| {
-        if job.request == request {
-            return Ok((job, false));
+}
+
+/// What is there of it.
+enum Found {
+    /// The job, by its name for repetitions.
+    Known(Box<Job>),
+    /// The files that it takes.
+    New(Asked, Files),
+}
+
+struct Files {
+    keys: PathBuf,
+    tables: Vec<PathBuf>,
+}
+
+impl Asked {
+    /// The job that this is by its name for repetitions.
+    fn same(&self, job: Job) -> Answer<Job> {
+        if job.request == self.request {
+            return Ok(job);
         }
         let detail = "this Idempotency-Key was that of another request";
         Err(Problem::unusable("IdempotencyKey", detail))
-    };
-    if let Some(name) = &idempotency
-        && let Some(known) = app.records.repeated_job(&tenant, name)?
-    {
-        return same(known);
     }
-    let most_jobs = app.limits.tenant_jobs;
-    let too_many = || {
-        let detail = format!("{most_jobs} jobs of a tenant may be under way: wait for one to end");
-        Problem::too_many("TooManyJobs", detail, None)
-    };
-    // Known without the seconds that a price may take.
-    if app.records.under_way(&tenant)? >= most_jobs {
-        return Err(too_many());
-    }
-    let Priced { seconds, cpu_seconds, memory_bytes } = price(app, &tenant, &request)?;
-    if memory_bytes > app.limits.memory_bytes {
-        let detail = format!(
-            "the job takes {memory_bytes} bytes of memory, jobs may take {} here",
-            app.limits.memory_bytes
-        );
-        return Err(Problem::unusable("Memory", detail));
-    }
-    let cpu = &app.limits.tenant_cpu;
-    let most = cpu.daily_seconds.into_iter().chain(cpu.total_seconds).fold(f64::INFINITY, f64::min);
-    if cpu_seconds > most {
-        let detail = format!(
-            "the job takes {cpu_seconds:.0} seconds of processors, those of a tenant may take {most}"
-        );
-        return Err(Problem::unusable("CpuSeconds", detail));
-    }
-    let (id, memory, request) = (random_id()?, memory_bytes, request.clone());
-    let new = NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory };
-    match app.records.add_job(&new, most_jobs, cpu)? {
-        Added::New(job) => Ok((job, true)),
-        Added::Known(job) => same(job),
-        Added::Missing(digest) => {
-            let detail = format!("{digest:?} was removed: send it again");
-            Err(Problem::new(StatusCode::NOT_FOUND, "NotFound", detail))
-        }
-        Added::TooMany => Err(too_many()),
-        Added::TooLong(period) => {
-            let detail = format!(
-                "the job takes {cpu_seconds:.0} seconds of processors: together with what was used and \
-                 with jobs under way that is more than a tenant may take; GET /v1/usage says how much \
-                 that is"
-            );
-            let tomorrow = SECONDS_A_DAY - now().rem_euclid(SECONDS_A_DAY);
-            let retry = u64::try_from(tomorrow).ok().filter(|_| period == CpuPeriod::Day);
-            Err(Problem::too_many("CpuSeconds", detail, retry))
-        }
-    }
-}
 
-/// Refuses what does not go together, and says what the job takes.
-fn price(app: &Server, tenant: &str, request: &Request) -> Answer<Priced> {
-    let find = |digest: &str, needed: &[Collection]| {
-        let found = app.records.object(tenant, digest)?;
-        let found = found.filter(|object| needed.contains(&object.collection));
-        let found = found.ok_or_else(|| {
-            let needed: Vec<&str> = needed.iter().map(|collection| collection.name()).collect();
-            let detail =
-                format!("there is no {digest:?} among {}: send it first", needed.join(" and "));
-            Problem::new(StatusCode::NOT_FOUND, "NotFound", detail)
-        })?;
-        Answer::Ok(app.store.bring_object(tenant, &found.digest)?)
-    };
-    if request.tables.is_empty() || request.tables.len() > MOST_TABLES {
-        let detail = format!("a job takes 1 to {MOST_TABLES} encrypted tables");
-        return Err(Problem::unusable("Usage", detail));
+    fn too_many(most: u64) -> Problem {
+        let detail = format!("{most} jobs of a tenant may be under way: wait for one to end");
+        Problem::too_many("TooManyJobs", detail, None)
     }
-    let keys = find(&request.keys, &[Collection::Keys])?;
-    let tables = request.tables.iter().map(|digest| find(digest, &[Collection::Tables]));
-    let tables = tables.collect::<Answer<Vec<_>>>()?;
-    let scores = request.kind == JobKind::Predict;
-    match &request.model {
-        Some(model) if scores => {
-            find(model, &[Collection::Models, Collection::Results])?;
+
+    /// What is there already; what the job takes is here then.
+    fn find(self, app: &Server) -> Answer<Found> {
+        if let Some(name) = &self.idempotency
+            && let Some(known) = app.records.repeated_job(&self.tenant, name)?
+        {
+            return self.same(known).map(|job| Found::Known(Box::new(job)));
         }
-        None if !scores => {}
-        _ => {
-            let detail = "predictions take a model, and no other job does";
+        // Known without the seconds that a price may take.
+        let most = app.limits.tenant.jobs;
+        if app.records.under_way(&self.tenant)? >= most {
+            return Err(Self::too_many(most));
+        }
+        let files = self.files(app)?;
+        Ok(Found::New(self, files))
+    }
+
+    /// The files of what the job takes, which are brought here.
+    fn files(&self, app: &Server) -> Answer<Files> {
+        let Self { tenant, request, .. } = self;
+        let find = |digest: &str, needed: &[Collection]| {
+            let found = app.records.object(tenant, digest)?;
+            let found = found.filter(|object| needed.contains(&object.collection));
+            let found = found.ok_or_else(|| {
+                let needed: Vec<&str> = needed.iter().map(|collection| collection.name()).collect();
+                let detail =
+                    format!("there is no {digest:?} among {}: send it first", needed.join(" and "));
+                Problem::new(StatusCode::NOT_FOUND, "NotFound", detail)
+            })?;
+            Answer::Ok(app.store.bring_object(tenant, &found.digest)?)
+        };
+        if request.tables.is_empty() || request.tables.len() > MOST_TABLES {
+            let detail = format!("a job takes 1 to {MOST_TABLES} encrypted tables");
             return Err(Problem::unusable("Usage", detail));
         }
-    }
-    let priced = || -> RolesResult<_> {
-        let keys = Opened::open(&keys, Kind::EvaluationKeys)?;
-        keys.meta(&[Content::Keys])?;
-        let params = keys.params()?;
-        let tables = tables.iter().map(|path| Opened::open(path, Kind::Ciphertexts));
-        let info = keys.info();
-        let matched =
-            Matched::new(tables.collect::<RolesResult<_>>()?, &params, &info.label, info.key_id)?;
-        let share = match &matched.plan {
-            Plan::Train(plan) => {
-                let iterations = iterations_of(plan, request.iterations)?;
-                f64::from(iterations) / f64::from(plan.job().spec.iterations)
+        let keys = find(&request.keys, &[Collection::Keys])?;
+        let tables = request.tables.iter().map(|digest| find(digest, &[Collection::Tables]));
+        let tables = tables.collect::<Answer<Vec<_>>>()?;
+        let scores = request.kind == JobKind::Predict;
+        match &request.model {
+            Some(model) if scores => {
+                find(model, &[Collection::Models, Collection::Results])?;
             }
-            _ => 1.0,
-        };
-        let price = matched.plan.price(app.limits.threads)?;
-        let seconds = share * price.seconds(app.limits.threads);
-        // On one thread, which waits for no other.
-        let cpu_seconds = share * price.seconds(1);
-        Ok((matched.meta.job, Priced { seconds, cpu_seconds, memory_bytes: price.memory_bytes }))
-    };
-    let (job, priced) = priced().map_err(|error| {
-        let problem = Problem::from(error);
-        Problem { detail: app.store.without_paths(&problem.detail), ..problem }
-    })?;
-    inspect::expect_kind(&job, request.kind.name())?;
-    if request.kind != JobKind::Train && (request.history || request.iterations.is_some()) {
-        let detail = "only trainings have iterations and a history";
-        return Err(Problem::unusable("Usage", detail));
+            None if !scores => {}
+            _ => {
+                let detail = "predictions take a model, and no other job does";
+                return Err(Problem::unusable("Usage", detail));
+            }
+        }
+        Ok(Files { keys, tables })
     }
-    Ok(priced)
+
+    /// Refuses what does not go together, and says what the job takes.
+    fn price(&self, app: &Server, files: &Files) -> Answer<Priced> {
+        let request = &self.request;
+        let priced = || -> RolesResult<_> {
+            let keys = Opened::open(&files.keys, Kind::EvaluationKeys)?;
+            keys.meta(&[Content::Keys])?;
+            let params = keys.params()?;
+            let tables = files.tables.iter().map(|path| Opened::open(path, Kind::Ciphertexts));
+            let info = keys.info();
+            let tables = tables.collect::<RolesResult<_>>()?;
+            let matched = Matched::new(tables, &params, &info.label, info.key_id)?;
+            let (iterations, share) = match &matched.plan {
+                Plan::Train(plan) => {
+                    let iterations = iterations_of(plan, request.iterations)?;
+                    (iterations, f64::from(iterations) / f64::from(plan.job().spec.iterations))
+                }
+                _ => (0, 1.0),
+            };
+            let price = matched.plan.price(app.limits.threads)?;
+            let seconds = share * price.seconds(app.limits.threads);
+            // On one thread, which waits for no other.
+            let cpu_seconds = share * price.seconds(1);
+            let kept = (iterations, request.history);
+            let result_bytes = matched.plan.result_bytes(&params, kept, matched.meta.note)?;
+            let memory_bytes = price.memory_bytes;
+            Ok((matched.meta.job, Priced { seconds, cpu_seconds, memory_bytes, result_bytes }))
+        };
+        let (job, priced) = priced().map_err(|error| {
+            let problem = Problem::from(error);
+            Problem { detail: app.store.without_paths(&problem.detail), ..problem }
+        })?;
+        inspect::expect_kind(&job, request.kind.name())?;
+        if request.kind != JobKind::Train && (request.history || request.iterations.is_some()) {
+            let detail = "only trainings have iterations and a history";
+            return Err(Problem::unusable("Usage", detail));
+        }
+        Ok(priced)
+    }
+
+    /// Queues the job, unless that exceeds a limit; whether it is new.
+    fn add(self, app: &Server, priced: Priced) -> Answer<(Job, bool)> {
+        let Priced { seconds, cpu_seconds, memory_bytes, result_bytes } = priced;
+        if memory_bytes > app.limits.memory_bytes {
+            let detail = format!(
+                "the job takes {memory_bytes} bytes of memory, jobs may take {} here",
+                app.limits.memory_bytes
+            );
+            return Err(Problem::unusable("Memory", detail));
+        }
+        let limits = &app.limits.tenant;
+        let cpu = limits.cpu.daily_seconds.into_iter().chain(limits.cpu.total_seconds);
+        let most = cpu.fold(f64::INFINITY, f64::min);
+        if cpu_seconds > most {
+            let detail = format!(
+                "the job takes {cpu_seconds:.0} seconds of processors, those of a tenant may take {most}"
+            );
+            return Err(Problem::unusable("CpuSeconds", detail));
+        }
+        let new = NewJob {
+            id: random_id()?,
+            tenant: self.tenant.clone(),
+            request: self.request.clone(),
+            idempotency: self.idempotency.clone(),
+            seconds,
+            cpu_seconds,
+            memory: memory_bytes,
+            result_bytes,
+        };
+        match app.records.add_job(&new, limits)? {
+            Added::New(job) => Ok((job, true)),
+            Added::Known(job) => Ok((self.same(job)?, false)),
+            Added::Missing(digest) => {
+                let detail = format!("{digest:?} was removed: send it again");
+                Err(Problem::new(StatusCode::NOT_FOUND, "NotFound", detail))
+            }
+            Added::TooMany => Err(Self::too_many(limits.jobs)),
+            Added::TooLarge => {
+                let detail = format!(
+                    "the result may have {result_bytes} bytes: together with what is here, is sent, and \
+                     jobs under way may make, that is more than the {} that a tenant may have; remove \
+                     what is not needed any more",
+                    limits.bytes
+                );
+                Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail))
+            }
+            Added::TooLong(period) => {
+                let detail = format!(
+                    "the job takes {cpu_seconds:.0} seconds of processors: together with what was used \
+                     and with jobs under way that is more than a tenant may take; GET /v1/usage says how \
+                     much that is"
+                );
+                let tomorrow = SECONDS_A_DAY - now().rem_euclid(SECONDS_A_DAY);
+                let retry = u64::try_from(tomorrow).ok().filter(|_| period == CpuPeriod::Day);
+                Err(Problem::too_many("CpuSeconds", detail, retry))
+            }
+        }
+    }
 }
 
 /// The jobs of a tenant.

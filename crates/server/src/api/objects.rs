@@ -9,7 +9,7 @@ use crate::{
     app::{App, Server, aside},
     audit::Repeated,
     problem::{Answer, Problem},
-    records::{Collection, Object},
+    records::{Collection, Object, Removal},
 };
 use axum::{
     Json,
@@ -110,12 +110,14 @@ pub async fn remove(
     };
     let object = find(&app, &tenant, collection, &name).await?;
     aside(&app, move |app| {
-        if !app.records.remove_object(&tenant, &object.digest)? {
-            let detail = "a job under way takes it: wait until it ends, or cancel it";
-            return Err(Problem::conflict("InUse", detail));
+        match app.records.remove_object(&tenant, &object.digest, app.store.name())? {
+            Removal::Begun => Ok(app.end_removal(&tenant, &object.digest)?),
+            Removal::Absent => Ok(()),
+            Removal::InUse => {
+                let detail = "a job under way takes it: wait until it ends, or cancel it";
+                Err(Problem::conflict("InUse", detail))
+            }
         }
-        app.store.remove_object(&tenant, &object.digest)?;
-        Ok(())
     })
     .await?;
     Ok(StatusCode::NO_CONTENT.into_response())

@@ -29,14 +29,14 @@ pub async fn usage(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
     let used = aside(&app, move |app| app.records.usage(&tenant, now())).await?;
     let limits = &app.limits;
     let usage = json!({
-        "bytes": { "used": used.bytes, "limit": limits.tenant_bytes },
-        "jobs": { "under_way": used.jobs, "limit": limits.tenant_jobs },
+        "bytes": { "used": used.bytes, "limit": limits.tenant.bytes },
+        "jobs": { "under_way": used.jobs, "limit": limits.tenant.jobs },
         "requests": { "limit_a_second": limits.tenant_requests },
         "cpu_seconds": {
             "today": used.cpu_seconds_today,
-            "daily_limit": limits.tenant_cpu.daily_seconds,
+            "daily_limit": limits.tenant.cpu.daily_seconds,
             "total": used.cpu_seconds,
-            "total_limit": limits.tenant_cpu.total_seconds,
+            "total_limit": limits.tenant.cpu.total_seconds,
         },
     });
     Ok(Json(usage).into_response())

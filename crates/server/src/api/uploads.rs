@@ -153,13 +153,13 @@ fn find_or_begin(
         complete,
         touched: now(),
     };
-    let most = if complete { u64::MAX } else { app.limits.tenant_bytes };
+    let most = if complete { u64::MAX } else { app.limits.tenant.bytes };
     if app.records.begin_upload(&upload, most)? {
         return Ok(upload);
     }
     let detail = format!(
         "{} bytes are what a tenant may have here: remove what is not needed any more",
-        app.limits.tenant_bytes
+        app.limits.tenant.bytes
     );
     Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail))
 }

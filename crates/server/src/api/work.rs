@@ -10,8 +10,8 @@ use crate::{
     app::{App, Server, aside},
     clock::{SECONDS_A_DAY, Seconds, now},
     lease::{Assignment, Blob, Leaving, Offer, Report},
-    problem::{Answer, Problem},
-    records::{Change, Job},
+    problem::{Answer, Problem, REMOVAL_PATIENCE},
+    records::{Change, Job, Removing},
     store::{Store, make_private},
 };
 use axum::{
@@ -205,7 +205,8 @@ pub async fn finish(
         let finish = || file.finish();
         let written = app.records.under_lease(&job.id, job.fence, app.lease_end(), finish)?;
         written.ok_or_else(|| stale(app, &job.id))?;
-        app.keep_result(&job, &path)?.ok_or_else(|| stale(app, &job.id))
+        let kept = app.keep_result(&job, &path, REMOVAL_PATIENCE)?;
+        kept.map_err(|Removing| Problem::removing())?.ok_or_else(|| stale(app, &job.id))
     })
     .await?;
     Ok(StatusCode::NO_CONTENT.into_response())
@@ -232,11 +233,13 @@ pub async fn leave(State(app): State<App>, Claimed(job): Claimed, body: Body) ->
 async fn take(app: &App, job: &Job, path: PathBuf, digest: String, body: Body) -> Answer<NewFile> {
     let of = job.clone();
     let writing = aside(app, move |app| Writing::begin(app, &of, path)).await?;
-    let (writing, written, passed_on) = body::take(app, body, writing, Writing::write).await?;
+    let (mut writing, written, passed_on) = body::take(app, body, writing, Writing::write).await?;
     passed_on.and(written)?;
     let found = writing.hasher.finalize().to_string();
     if found == digest {
-        return Ok(writing.file);
+        // Before anything is locked for its name.
+        let synced = aside(app, move |_| writing.file.sync().map(|()| writing.file));
+        return Ok(synced.await?);
     }
     let detail = format!("what came has the digest {found}, {digest} was declared: send it again");
     Err(Problem::unusable("DigestMismatch", detail))
@@ -265,8 +268,8 @@ impl Writing {
 
     fn write(&mut self, app: &Server, chunk: Bytes) -> Answer<()> {
         self.bytes = self.bytes.saturating_add(chunk.len() as u64);
-        if self.bytes > app.limits.tenant_bytes {
-            let detail = format!("{} bytes are what a tenant may have", app.limits.tenant_bytes);
+        if self.bytes > app.limits.tenant.bytes {
+            let detail = format!("{} bytes are what a tenant may have", app.limits.tenant.bytes);
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail));
         }
         self.hasher.update(&chunk);

@@ -1,10 +1,10 @@
 //! Jobs, from when they are asked for until they are done.
 
 use super::{
-    CpuLimits, Records,
+    Records, TenantLimits,
     audit::note,
     database::{Database, Row, Value, unreadable, values},
-    objects::{Collection, Object, add_object, has_object},
+    objects::{Collection, Object, Removal, Removing, add_object, bytes_of, has_object, is_kept},
     usage::{CpuPeriod, exceeded, under_way},
 };
 use crate::{
@@ -116,6 +116,8 @@ pub struct NewJob {
     /// Seconds of processors.
     pub cpu_seconds: f64,
     pub memory: u64,
+    /// The most that its result may have.
+    pub result_bytes: u64,
 }
 
 /// What happens to a job.
@@ -210,6 +212,8 @@ pub enum Added {
     Missing(String),
     /// The tenant has as many as may be under way.
     TooMany,
+    /// The tenant would have more bytes than it may, with the result.
+    TooLarge,
     /// Its jobs would take more of processors than they may.
     TooLong(CpuPeriod),
 }
@@ -222,13 +226,12 @@ fn is_used(db: &dyn Database, tenant: &str, digest: &str) -> io::Result<bool> {
 }
 
 impl Records {
-    /// Queues a job, unless it is there, what it takes is not, `most` of the tenant's are under way, or they
-    /// would take more of processors than they may.
+    /// Queues a job, unless it is there, what it takes is not, or the tenant would exceed a limit.
     ///
     /// # Errors
     /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
-    pub fn add_job(&self, new: &NewJob, most: u64, cpu: &CpuLimits) -> Result<Added> {
-        let NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory } = new;
+    pub fn add_job(&self, new: &NewJob, limits: &TenantLimits) -> Result<Added> {
+        let NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory, .. } = new;
         let text = request.to_json();
         self.write(|db| {
             if let Some(known) = by_idempotency(db, tenant, idempotency.as_deref())? {
@@ -239,19 +242,24 @@ impl Records {
                     return Ok(Added::Missing(digest.into()));
                 }
             }
-            if under_way(db, tenant)? >= most {
+            if under_way(db, tenant)? >= limits.jobs {
                 return Ok(Added::TooMany);
             }
+            if bytes_of(db, tenant)?.saturating_add(new.result_bytes) > limits.bytes {
+                return Ok(Added::TooLarge);
+            }
             let now = now();
-            if let Some(period) = exceeded(db, tenant, *cpu_seconds, cpu, now)? {
+            if let Some(period) = exceeded(db, tenant, *cpu_seconds, &limits.cpu, now)? {
                 return Ok(Added::TooLong(period));
             }
             let sql = "INSERT INTO jobs (id, tenant, request, idempotency, state, seq, done, total, \
-                       seconds, cpu_seconds, memory, created, deaths, number) \
-                       VALUES (?1, ?2, ?3, ?4, 'queued', 1, 0, 0, ?5, ?6, ?7, ?8, 0, \
+                       seconds, cpu_seconds, memory, result_bytes, created, deaths, number) \
+                       VALUES (?1, ?2, ?3, ?4, 'queued', 1, 0, 0, ?5, ?6, ?7, ?8, ?9, 0, \
                        (SELECT coalesce(max(number), 0) + 1 FROM jobs))";
             let (name, seconds, cpu) = (idempotency.as_deref(), *seconds, *cpu_seconds);
-            db.execute(sql, &values![id, tenant, &text, name, seconds, cpu, memory, now])?;
+            let mut values = values![id, tenant, &text, name, seconds, cpu].to_vec();
+            values.extend(values![memory, new.result_bytes, now]);
+            db.execute(sql, &values)?;
             let job = by_id(db, id)?.ok_or_else(|| unreadable("a new job is missing"))?;
             let Request { kind, keys, tables, model, .. } = &job.request;
             let (kind, model) = (kind.name(), model.as_deref());
@@ -260,24 +268,26 @@ impl Records {
         })
     }
 
-    /// Forgets an object, unless a job under way takes it: then it returns `false`.
+    /// Forgets an object, unless a job under way takes it. Its file is to be removed by this `server` then
+    /// ([`Records::claim_removal`]).
     ///
     /// # Errors
     /// As all.
-    pub fn remove_object(&self, tenant: &str, digest: &str) -> Result<bool> {
+    pub fn remove_object(&self, tenant: &str, digest: &str, server: &str) -> Result<Removal> {
         self.write(|db| {
             if is_used(db, tenant, digest)? {
-                return Ok(false);
+                return Ok(Removal::InUse);
             }
             let named = values![tenant, digest];
             db.execute("DELETE FROM uploads WHERE tenant = ?1 AND digest = ?2", &named)?;
             let sql = "DELETE FROM objects WHERE tenant = ?1 AND digest = ?2 RETURNING collection";
-            let gone = db.find(sql, &named, Row::first)?;
-            let gone = gone.map_or(Ok(()), |collection: Collection| {
-                let (collection, object) = (collection.name(), digest);
-                note(db, &Event::ObjectDeleted { tenant, collection, object })
-            });
-            gone.map(|()| true)
+            let gone: Option<Collection> = db.find(sql, &named, Row::first)?;
+            let Some(collection) = gone.map(Collection::name) else { return Ok(Removal::Absent) };
+            let sql = "INSERT INTO removals (tenant, digest, server, since) \
+                       VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+            db.execute(sql, &values![tenant, digest, server, now()])?;
+            note(db, &Event::ObjectDeleted { tenant, collection, object: digest })?;
+            Ok(Removal::Begun)
         })
     }
 
@@ -343,33 +353,39 @@ impl Records {
 
     /// Ends a job under the number of its claim with a result, which is an object then: `adopt` puts its
     /// file among those. Returns the job then; nothing is done, and `adopt` is not called, if the job has
-    /// ended before, or is not worked on under that number any more. `adopt` must not use the records.
+    /// ended before, or is not worked on under that number any more. `adopt` must not use the records. The
+    /// file was sent to where other servers find it after so many removals had been `done`.
     ///
     /// # Errors
     /// As all; those of `adopt`, of which nothing is taken down.
     pub fn finish(
         &self,
-        id: &str,
-        fence: u64,
-        result: &Object,
-        receipt: &str,
+        (id, fence): (&str, u64),
+        (result, receipt): (&Object, &str),
+        done: u64,
         adopt: impl FnOnce() -> Result<()>,
-    ) -> Result<Option<Job>> {
+    ) -> Result<core::result::Result<Option<Job>, Removing>> {
         let sql = "UPDATE jobs SET seq = seq + 1, state = 'done', done = total, finished = ?2, \
                    result = ?3, receipt = ?4 WHERE id = ?1";
         let held = "SELECT EXISTS \
                     (SELECT 1 FROM jobs WHERE id = ?1 AND fence = ?2 AND state = 'running')";
-        self.write(|db| {
+        let mut adopted = Ok(());
+        let finished = self.write(|db| {
             if !db.value::<bool>(held, &values![id, fence])? {
                 return Ok(Ok(None));
             }
-            if let Err(error) = adopt() {
-                return Ok(Err(error));
+            if !is_kept(db, result, done)? {
+                return Ok(Err(Removing));
+            }
+            adopted = adopt();
+            if adopted.is_err() {
+                return Ok(Ok(None));
             }
             add_object(db, result)?;
             db.execute(sql, &values![id, result.created, &result.digest, receipt])?;
             changed(db, id).map(Ok)
-        })?
+        })?;
+        adopted.map(|()| finished)
     }
 
     /// Takes down what happens to a job that is under way, of what its process does under the number
@@ -431,7 +447,8 @@ mod tests {
         };
         let (id, tenant) = (id.into(), tenant.into());
         let idempotency = idempotency.map(Into::into);
-        NewJob { id, tenant, request, idempotency, seconds: 1.5, cpu_seconds: 3.0, memory: 1 << 40 }
+        let (seconds, cpu_seconds, memory, result_bytes) = (1.5, 3.0, 1 << 40, 5);
+        NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory, result_bytes }
     }
 
     #[test]
@@ -441,7 +458,9 @@ mod tests {
             ["a", "b"].iter().for_each(|tenant| {
                 send_objects(&records, tenant, &new("", tenant, None).request);
             });
-            let add = |new: &NewJob| records.add_job(new, 2, &CpuLimits::default());
+            // Of each tenant, two objects of a byte and two results of five.
+            let limits = TenantLimits { jobs: 3, bytes: 12, ..TenantLimits::default() };
+            let add = |new: &NewJob| records.add_job(new, &limits);
             let Added::New(job) = add(&new("1", "a", Some("x"))).unwrap() else {
                 panic!("it is new");
             };
@@ -452,9 +471,16 @@ mod tests {
             assert!(matches!(again, Added::Known(known) if known == job));
             assert!(matches!(add(&new("3", "b", Some("x"))).unwrap(), Added::New(_)));
             assert!(matches!(add(&new("4", "a", None)).unwrap(), Added::New(_)));
-            assert_eq!(add(&new("5", "a", None)).unwrap(), Added::TooMany);
+            assert_eq!(add(&new("5", "a", None)).unwrap(), Added::TooLarge);
+            assert_eq!(records.bytes_of("a").unwrap(), 12);
+            let small = NewJob { result_bytes: 0, ..new("5", "b", None) };
+            assert!(matches!(add(&small).unwrap(), Added::New(_)));
+            let small = NewJob { id: "7".into(), ..small };
+            assert!(matches!(add(&small).unwrap(), Added::New(_)));
+            assert_eq!(add(&NewJob { id: "8".into(), ..small }).unwrap(), Added::TooMany);
             assert_eq!(records.job("b", "1").unwrap(), None);
-            assert!(!records.remove_object("a", &"k".repeat(64)).unwrap());
+            let remove = || records.remove_object("a", &"k".repeat(64), "one").unwrap();
+            assert_eq!(remove(), Removal::InUse);
 
             let change = |change| records.change("1", None, &change).unwrap();
             let started = records.claim("1", SERVER, now()).unwrap().unwrap();
@@ -480,16 +506,18 @@ mod tests {
             let bug = || Error::Bug("a disk".into());
             // A claim that is over ends nothing; nor does a file that cannot be kept.
             let unused = || panic!("nothing is adopted");
-            assert_eq!(records.finish("1", 1, &result, "r", unused).unwrap(), None);
+            assert_eq!(records.finish(("1", 1), (&result, "r"), 0, unused).unwrap(), Ok(None));
             let claimed = records.claim("1", SERVER, now()).unwrap().unwrap();
             assert_eq!((claimed.fence, claimed.done), (2, 3));
-            assert_eq!(records.finish("1", 1, &result, "r", unused).unwrap(), None);
-            records.finish("1", 2, &result, "r", || Err(bug())).unwrap_err();
+            assert_eq!(records.finish(("1", 1), (&result, "r"), 0, unused).unwrap(), Ok(None));
+            records.finish(("1", 2), (&result, "r"), 0, || Err(bug())).unwrap_err();
+            assert_eq!(records.finish(("1", 2), (&result, "r"), 1, unused).unwrap(), Err(Removing));
             assert_eq!(records.state_of("1").unwrap(), Some(State::Running));
             assert_eq!(records.object("a", "d").unwrap(), None);
-            let done = records.finish("1", 2, &result, "r", || Ok(())).unwrap().unwrap();
+            let done =
+                records.finish(("1", 2), (&result, "r"), 0, || Ok(())).unwrap().unwrap().unwrap();
             assert_eq!(records.object("a", "d").unwrap(), Some(result.clone()));
-            assert_eq!(records.finish("1", 2, &result, "r", unused).unwrap(), None);
+            assert_eq!(records.finish(("1", 2), (&result, "r"), 0, unused).unwrap(), Ok(None));
             assert_eq!((done.state, done.done, done.seq), (State::Done, 3, 11));
             assert_eq!((done.result.as_deref(), done.receipt.as_deref()), (Some("d"), Some("r")));
             assert!(done.finished >= done.started && done.started >= Some(done.created));
@@ -499,11 +527,11 @@ mod tests {
             let failed =
                 records.change("4", None, &Change::Failed("Memory".into(), "why".into())).unwrap();
             assert_eq!(failed.unwrap().problem, Some(("Memory".into(), "why".into())));
-            assert!(records.remove_object("a", &"k".repeat(64)).unwrap());
+            assert_eq!(remove(), Removal::Begun);
             let gone = new("6", "a", None);
             assert_eq!(add(&gone).unwrap(), Added::Missing(gone.request.keys));
             assert_eq!(records.jobs("a", 10).unwrap().len(), 2);
-            assert_eq!(records.jobs_in(State::Queued).unwrap().len(), 1);
+            assert_eq!(records.jobs_in(State::Queued).unwrap().len(), 3);
         }
     }
 }

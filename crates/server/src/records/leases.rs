@@ -203,7 +203,7 @@ mod tests {
     use crate::records::testing::{places, send_objects};
     use crate::{
         job::{Kind, Request},
-        records::{Added, Change, Collection, CpuLimits, NewJob, Object, State},
+        records::{Added, Change, Collection, NewJob, Object, State, TenantLimits},
     };
     use sudare_roles::error::Error;
 
@@ -220,10 +220,11 @@ mod tests {
             history: false,
         };
         let (id, tenant) = (id.to_owned(), TENANT.to_owned());
-        let (seconds, cpu_seconds, memory) = (1.0, 1.0, 1);
-        let new = NewJob { id, tenant, request, idempotency: None, seconds, cpu_seconds, memory };
+        let (idempotency, seconds, cpu_seconds, memory, result_bytes) = (None, 1.0, 1.0, 1, 1);
+        let new =
+            NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory, result_bytes };
         send_objects(records, &new.tenant, &new.request);
-        let added = records.add_job(&new, u64::MAX, &CpuLimits::default());
+        let added = records.add_job(&new, &TenantLimits::default());
         assert!(matches!(added.unwrap(), Added::New(_)));
     }
 
@@ -332,8 +333,9 @@ mod tests {
             6 => {
                 let (change, to) = match random.below(8) {
                     0 => {
-                        let finished = records.finish(id, fence, &result(), "r", || Ok(()));
-                        let done = finished.unwrap();
+                        let (result, adopt) = (result(), || Ok(()));
+                        let finished = records.finish((id, fence), (&result, "r"), 0, adopt);
+                        let done = finished.unwrap().unwrap();
                         assert_eq!(done.is_some(), model.change(Some(fence), State::Done));
                         model.done = done.map_or(model.done, |job| job.total);
                         return 0;

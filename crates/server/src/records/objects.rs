@@ -5,7 +5,10 @@ use super::{
     audit::note,
     database::{Database, Row, values},
 };
-use crate::{audit::Event, clock::Seconds};
+use crate::{
+    audit::Event,
+    clock::{Seconds, now},
+};
 use serde::Serialize;
 use std::{collections::HashSet, io};
 use sudare_roles::error::Result;
@@ -109,12 +112,44 @@ fn upload(row: &Row) -> io::Result<Upload> {
     })
 }
 
-/// Bytes that a tenant has, or has said that it sends.
+/// Bytes that a tenant has, or has said that it sends, or that results of its jobs under way may have.
 pub(super) fn bytes_of(db: &dyn Database, tenant: &str) -> io::Result<u64> {
     let sql = "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM \
                (SELECT bytes FROM objects WHERE tenant = ?1 UNION ALL \
-               SELECT bytes FROM uploads WHERE tenant = ?1 AND complete = 0) AS had";
+               SELECT bytes FROM uploads WHERE tenant = ?1 AND complete = 0 UNION ALL \
+               SELECT result_bytes AS bytes FROM jobs \
+               WHERE tenant = ?1 AND state IN ('queued', 'running')) AS had";
     db.value(sql, &values![tenant])
+}
+
+/// A file of the same digest is being removed, or one may have been since this one was sent: it is to be
+/// sent again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Removing;
+
+/// What becomes of an object that is to be removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Removal {
+    /// It is forgotten: its file is to be removed.
+    Begun,
+    /// There is none, or somebody else removes it.
+    Absent,
+    /// A job under way takes it.
+    InUse,
+}
+
+/// How many removals of a tenant's objects have been done.
+fn removals_done(db: &dyn Database, tenant: &str) -> io::Result<u64> {
+    let sql = "SELECT coalesce(max(count), 0) FROM removals_done WHERE tenant = ?1";
+    db.value(sql, &values![tenant])
+}
+
+/// Whether the file of a new object is where it was put when so many removals were `done`: none of its
+/// digest is under way now, and none has been since.
+pub(super) fn is_kept(db: &dyn Database, new: &Object, done: u64) -> io::Result<bool> {
+    let sql = "SELECT count(*) FROM removals WHERE tenant = ?1 AND digest = ?2";
+    let under_way = db.value::<u64>(sql, &values![&new.tenant, &new.digest])?;
+    Ok(under_way == 0 && removals_done(db, &new.tenant)? == done)
 }
 
 /// Adds an object, unless its tenant has it.
@@ -162,7 +197,8 @@ impl Records {
         Ok(found.into_iter().collect())
     }
 
-    /// Bytes that the tenant has, or has said that it sends.
+    /// Bytes that the tenant has, or has said that it sends, or that results of its jobs under way may
+    /// have.
     ///
     /// # Errors
     /// As all.
@@ -220,20 +256,95 @@ impl Records {
         self.write(|db| db.execute(sql, &values![id, received, now]).map(|_| ()))
     }
 
-    /// An upload is an object now.
+    /// An upload is an object now: `adopt` puts its file among those, and must not use the records. It was
+    /// sent to where other servers find it after so many removals had been `done`.
     ///
     /// # Errors
-    /// As all.
-    pub fn complete_upload(&self, id: &str, new: &Object) -> Result<()> {
-        self.write(|db| {
+    /// As all; those of `adopt`, of which nothing is taken down.
+    pub fn complete_upload(
+        &self,
+        id: &str,
+        new: &Object,
+        done: u64,
+        adopt: impl FnOnce() -> Result<()>,
+    ) -> Result<core::result::Result<(), Removing>> {
+        let mut adopted = Ok(());
+        let kept = self.write(|db| {
+            if !is_kept(db, new, done)? {
+                return Ok(Err(Removing));
+            }
+            adopted = adopt();
+            if adopted.is_err() {
+                return Ok(Ok(()));
+            }
             add_object(db, new)?;
             let Object { tenant, digest: object, bytes, created, .. } = new;
             let sql = "UPDATE uploads SET complete = 1, received = bytes, touched = ?2 \
                        WHERE id = ?1";
             db.execute(sql, &values![id, created])?;
             let (collection, bytes) = (new.collection.name(), *bytes);
-            note(db, &Event::UploadCompleted { tenant, collection, object, bytes })
+            note(db, &Event::UploadCompleted { tenant, collection, object, bytes }).map(Ok)
+        })?;
+        adopted.map(|()| kept)
+    }
+
+    /// How many removals of a tenant's objects have been done.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn removals_done(&self, tenant: &str) -> Result<u64> {
+        self.read(|db| removals_done(db, tenant))
+    }
+
+    /// Has a server remove the file of an object that was forgotten, if it is not removed yet, and is that
+    /// server's to remove or was forgotten `before` a time. Returns since when it removes it.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn claim_removal(
+        &self,
+        (tenant, digest): (&str, &str),
+        server: &str,
+        before: Seconds,
+    ) -> Result<Option<Seconds>> {
+        let sql = "UPDATE removals SET server = ?3, since = ?4 \
+                   WHERE tenant = ?1 AND digest = ?2 AND (server = ?3 OR since < ?5)";
+        let since = now();
+        let values = values![tenant, digest, server, since, before];
+        Ok((self.write(|db| db.execute(sql, &values))? > 0).then_some(since))
+    }
+
+    /// The file of an object is gone that a server has removed since then: another one may have its name.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn removal_done(
+        &self,
+        (tenant, digest): (&str, &str),
+        server: &str,
+        since: Seconds,
+    ) -> Result<()> {
+        let done = "DELETE FROM removals \
+                    WHERE tenant = ?1 AND digest = ?2 AND server = ?3 AND since = ?4";
+        let count = "INSERT INTO removals_done (tenant, count) VALUES (?1, 1) \
+                     ON CONFLICT (tenant) DO UPDATE SET count = removals_done.count + 1";
+        self.write(|db| match db.execute(done, &values![tenant, digest, server, since])? {
+            0 => Ok(()),
+            _ => db.execute(count, &values![tenant]).map(|_| ()),
         })
+    }
+
+    /// Tenants and digests of objects whose files are not gone as far as anybody knows: of those that a
+    /// server is to remove, and of those of others that were forgotten `before` a time, as when their
+    /// server is lost.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn removals(&self, server: &str, before: Seconds) -> Result<Vec<(String, String)>> {
+        let sql = "SELECT tenant, digest FROM removals WHERE server = ?1 OR since < ?2 \
+                   ORDER BY since";
+        let read = |row: &Row| Ok((row.get("tenant")?, row.get("digest")?));
+        self.read(|db| db.all(sql, &values![server, before], read))
     }
 
     /// Forgets an upload.
@@ -276,6 +387,7 @@ impl Records {
 mod tests {
     use super::*;
     use crate::records::testing::places;
+    use sudare_roles::error::Error;
 
     fn upload(id: &str, tenant: &str, bytes: u64) -> Upload {
         Upload {
@@ -314,14 +426,18 @@ mod tests {
                 created: 30,
                 about: serde_json::json!({ "job": "stats:1x1" }),
             };
-            records.complete_upload("1", &object).unwrap();
+            let failing = || Err(Error::Bug("a disk".into()));
+            records.complete_upload("1", &object, 0, failing).unwrap_err();
+            assert_eq!(records.object("a", &first.digest).unwrap(), None);
+            records.complete_upload("1", &object, 0, || Ok(())).unwrap().unwrap();
             assert_eq!(records.bytes_of("a").unwrap(), 100);
             let done = records.upload("a", "1").unwrap().unwrap();
             assert!(done.complete && done.received == 60);
             assert_eq!(records.upload_of("a", &first.digest, "one").unwrap(), None);
             assert_eq!(records.object("a", &first.digest).unwrap().as_ref(), Some(&object));
             assert_eq!(records.object("b", &first.digest).unwrap(), None);
-            assert_eq!(records.objects("a", Collection::Keys).unwrap(), [object]);
+            let known = records.objects("a", Collection::Keys).unwrap();
+            assert_eq!(known, core::slice::from_ref(&object));
             assert!(records.objects("a", Collection::Tables).unwrap().is_empty());
             let stale = |server, long_before| {
                 let found = records.stale_uploads(server, 20, long_before).unwrap();
@@ -332,10 +448,36 @@ mod tests {
             assert_eq!(stale("two", 11), ["3", "4"]);
             assert_eq!(records.uploads_at("one").unwrap().len(), 3);
             assert!(records.uploads_at("two").unwrap().is_empty());
-            assert!(records.remove_object("a", &first.digest).unwrap());
+            let remove = || records.remove_object("a", &first.digest, "one").unwrap();
+            assert_eq!([remove(), remove()], [Removal::Begun, Removal::Absent]);
+            // Until its file is gone, which somebody else sees to if who should is lost.
+            let unused = || panic!("nothing is adopted");
+            let completed = || records.complete_upload("4", &object, 0, unused).unwrap();
+            assert_eq!(completed(), Err(Removing));
+            let named = [("a".to_owned(), first.digest.clone())];
+            let removals = |server, before| records.removals(server, before).unwrap();
+            assert_eq!([removals("one", 0), removals("two", now() + 9)], [named.clone(), named]);
+            assert!(removals("two", now() - 100).is_empty());
+            let named = ("a", &first.digest[..]);
+            let claim = |server, before| records.claim_removal(named, server, before).unwrap();
+            assert_eq!(claim("two", now() - 100), None);
+            let since = claim("one", 0).unwrap();
+            // Another has it then, and who is late ends nothing.
+            let taken = claim("two", now() + 9).unwrap();
+            records.removal_done(named, "one", since).unwrap();
+            assert_eq!((completed(), removals("two", 0).len()), (Err(Removing), 1));
+            records.removal_done(named, "two", taken).unwrap();
+            assert_eq!(claim("two", now() + 9), None);
+            records.removal_done(named, "two", taken).unwrap();
+            // It may have been removed since it was sent.
+            assert_eq!(completed(), Err(Removing));
+            let done = ["a", "b"].map(|tenant| records.removals_done(tenant).unwrap());
+            assert_eq!(done, [1, 0]);
+            records.complete_upload("4", &object, 1, || Ok(())).unwrap().unwrap();
+            assert_eq!(remove(), Removal::Begun);
             assert_eq!(
                 (records.bytes_of("a").unwrap(), records.upload("a", "1").unwrap()),
-                (40, None)
+                (0, None)
             );
         }
     }

@@ -18,6 +18,23 @@ pub struct CpuLimits {
     pub total_seconds: Option<f64>,
 }
 
+/// What a tenant may have under way and keep; anything if nothing else is said.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct TenantLimits {
+    /// Bytes of objects, of uploads under way, and of what results of jobs under way may have.
+    pub bytes: u64,
+    /// Jobs under way.
+    pub jobs: u64,
+    /// Time of processors of jobs.
+    pub cpu: CpuLimits,
+}
+
+impl Default for TenantLimits {
+    fn default() -> Self {
+        Self { bytes: u64::MAX, jobs: u64::MAX, cpu: CpuLimits::default() }
+    }
+}
+
 /// Which of the limits a job would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuPeriod {
@@ -32,7 +49,7 @@ pub enum CpuPeriod {
 pub struct Usage {
     /// Whose it is.
     pub tenant: String,
-    /// Bytes of objects, and of uploads under way.
+    /// Bytes of objects, of uploads under way, and of what results of jobs under way may have.
     pub bytes: u64,
     /// Jobs under way.
     pub jobs: u64,
@@ -68,7 +85,8 @@ fn usage(db: &dyn Database, tenant: String, now: Seconds) -> io::Result<Usage> {
     Ok(Usage { tenant, bytes, jobs, cpu_seconds_today, cpu_seconds })
 }
 
-/// The limit that jobs would exceed which take so much more; what is under way counts as it was predicted.
+/// The limit that jobs would exceed which take so much more; what is under way counts as it was predicted,
+/// but for the part of its steps that are done.
 pub(super) fn exceeded(
     db: &dyn Database,
     tenant: &str,
@@ -80,11 +98,14 @@ pub(super) fn exceeded(
         return Ok(None);
     }
     let [today, all] = cpu_seconds(db, tenant, now)?;
-    let sql = "SELECT coalesce(sum(cpu_seconds), 0.0) FROM jobs \
+    // What steps have taken is among what was used.
+    let sql = "SELECT coalesce(sum(cpu_seconds * \
+               CASE WHEN total > done THEN (total - done) * 1.0 / total \
+               WHEN total > 0 THEN 0.0 ELSE 1.0 END), 0.0) FROM jobs \
                WHERE tenant = ?1 AND state IN ('queued', 'running')";
-    let under_way: f64 = db.value(sql, &values![tenant])?;
+    let to_come: f64 = db.value(sql, &values![tenant])?;
     let exceeds =
-        |used: f64, most: Option<f64>| most.is_some_and(|most| used + under_way + more > most);
+        |used: f64, most: Option<f64>| most.is_some_and(|most| used + to_come + more > most);
     Ok(if exceeds(all, limits.total_seconds) {
         Some(CpuPeriod::Total)
     } else {
@@ -146,7 +167,13 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::testing::places;
+    use crate::{
+        job::{Kind, Request},
+        records::{
+            Change, NewJob, TenantLimits,
+            testing::{places, send_objects},
+        },
+    };
 
     /// A limit is reached by what was used and what is under way, and a new day begins anew.
     #[test]
@@ -177,6 +204,39 @@ mod tests {
             assert_eq!(exceeded(1.0, None, Some(6.0), noon), None);
             assert_eq!(exceeded(1.1, None, Some(6.0), noon + 43_200), Some(CpuPeriod::Total));
             assert_eq!(exceeded(1.1, Some(2.0), Some(6.0), noon), Some(CpuPeriod::Total));
+
+            // Of a job under way counts what is left to do.
+            let request = Request {
+                kind: Kind::Stats,
+                keys: "k".into(),
+                tables: vec!["t".into()],
+                model: None,
+                iterations: None,
+                history: false,
+            };
+            send_objects(&records, "a", &request);
+            let (seconds, cpu_seconds) = (4.0, 4.0);
+            let new = NewJob {
+                id: "3".into(),
+                tenant: "a".into(),
+                request,
+                idempotency: None,
+                seconds,
+                cpu_seconds,
+                memory: 1,
+                result_bytes: 1,
+            };
+            records.add_job(&new, &TenantLimits::default()).unwrap();
+            for (done, total, fits) in [(0, 0, 1.0), (0, 4, 1.0), (1, 4, 2.0), (4, 4, 5.0)] {
+                records.change("3", None, &Change::Progress(done, total)).unwrap();
+                assert_eq!(exceeded(fits, Some(7.0), None, noon), None, "{done} of {total}");
+                let period = Some(CpuPeriod::Day);
+                assert_eq!(
+                    exceeded(fits + 0.1, Some(7.0), None, noon),
+                    period,
+                    "{done} of {total}"
+                );
+            }
         }
     }
 }

@@ -235,7 +235,7 @@ fn server_key() -> Value {
 
 fn usage() -> Value {
     let bytes = object([
-        ("used", "Of objects, and of uploads under way", count()),
+        ("used", "Of objects, of uploads under way, and what results under way may have", count()),
         ("limit", "What there may be", count()),
     ]);
     let jobs = object([

@@ -8,7 +8,7 @@ use crate::{
     inspect,
     job::{Kind, Request},
     lease::{Assignment, Leaving, Offer, Report},
-    records::{CpuLimits, NewJob, Object, testing::send_objects},
+    records::{NewJob, Object, TenantLimits, testing::send_objects},
     token::{Owner, Token},
 };
 use axum::{
@@ -245,8 +245,8 @@ impl Asked {
             Object { tenant, digest: digest.clone(), collection, bytes, created: now(), about };
         let upload = self.app.store.upload(&digest);
         fs::write(&upload, content).unwrap();
-        self.app.store.adopt(&upload, TENANT, &digest).unwrap();
-        self.app.records.complete_upload(&digest, &object).unwrap();
+        let adopt = || self.app.store.adopt(&upload, TENANT, &digest);
+        self.app.records.complete_upload(&digest, &object, 0, adopt).unwrap().unwrap();
         digest
     }
 
@@ -259,9 +259,10 @@ impl Asked {
             seconds: 1.5,
             cpu_seconds: 1.0,
             memory: 10,
+            result_bytes: 1,
         };
         send_objects(&self.app.records, TENANT, request);
-        self.app.records.add_job(&new, 100, &CpuLimits::default()).unwrap();
+        self.app.records.add_job(&new, &TenantLimits::default()).unwrap();
     }
 }
 
