@@ -289,8 +289,7 @@ impl<E: ComplexOps> Engine<'_, E> {
     /// To the default scale of the level where it ends.
     fn polynomial_plan(&self, level: Level, p: &Polynomial) -> Result<PolynomialPlan> {
         let (chain, scale) = (self.evaluator().chain(), self.scale_at(level));
-        let plan = p.plan(chain, level, scale, scale)?;
-        Ok(p.plan(chain, level, scale, self.scale_at(plan.output_level()))?)
+        Ok(p.plan_to(chain, level, scale, |end| Ok(self.scale_at(end)))?)
     }
 
     /// The same with padding that is zero, times `factor`, one level down.
