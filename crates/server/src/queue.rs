@@ -530,36 +530,22 @@ mod tests {
     use super::*;
     use crate::{
         app::testing::{server, with_store},
-        bucket::Bucket,
-        job::Kind,
-        records::{Added, NewJob, TenantLimits, testing::send_objects},
+        records::{
+            NewJob,
+            testing::{new_job, queue},
+        },
+        store,
     };
     use sudare_roles::checkpoint::StateFile;
 
     /// A server that shares its objects and states with others.
-    fn sharing(folder: &std::path::Path) -> App {
-        let shared = folder.join("shared");
-        fs::create_dir(&shared).unwrap();
-        let bucket = Bucket::open(&format!("file://{}", shared.display())).unwrap();
-        with_store(folder, 1, Store::open(&folder.join("store"), Some(bucket)).unwrap())
+    fn sharing(folder: &Path) -> App {
+        let [store, _] = store::testing::sharing(folder);
+        with_store(folder, 1, store)
     }
 
     fn add(app: &Server, id: &str, memory: u64) {
-        let request = Request {
-            kind: Kind::Stats,
-            keys: "k".into(),
-            tables: vec!["t".into()],
-            model: None,
-            iterations: None,
-            history: false,
-        };
-        let (tenant, id) = (id[..1].to_owned(), id.to_owned());
-        let (idempotency, seconds, cpu_seconds, result_bytes) = (None, 1.0, 1.0, 1);
-        let new =
-            NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory, result_bytes };
-        send_objects(&app.records, &new.tenant, &new.request);
-        let added = app.records.add_job(&new, &TenantLimits::default());
-        assert!(matches!(added.unwrap(), Added::New(_)));
+        queue(&app.records, &NewJob { memory, ..new_job(id, &id[..1]) });
     }
 
     /// Copies of what a store has are within their limit also where one server has it alone.

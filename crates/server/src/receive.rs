@@ -247,9 +247,8 @@ mod tests {
     use super::*;
     use crate::{
         app::testing::{server, with_store},
-        bucket::Bucket,
         records::Removal,
-        store::Store,
+        store::testing::sharing,
     };
     use std::fs;
 
@@ -309,11 +308,8 @@ mod tests {
     #[test]
     fn what_is_sent_again_while_it_is_removed_is_there() {
         let folder = tempfile::tempdir().unwrap();
-        let shared = folder.path().join("shared");
-        fs::create_dir(&shared).unwrap();
-        let bucket = || Bucket::open(&format!("file://{}", shared.display())).unwrap();
-        let store = |name: &str| Store::open(&folder.path().join(name), Some(bucket())).unwrap();
-        let (app, other) = (with_store(folder.path(), 0, store("one")), store("two"));
+        let [store, other] = sharing(folder.path());
+        let app = with_store(folder.path(), 0, store);
         let first = whole(&app, MODEL);
         finished(&app, &first).unwrap();
         let begun = app.records.remove_object(&first.tenant, &first.digest, "two").unwrap();
@@ -322,7 +318,7 @@ mod tests {
         std::thread::scope(|scope| {
             let sent = scope.spawn(|| finished(&app, &again).unwrap());
             // It has been sent to where others look, and waits.
-            let name = shared.join("objects/clinic").join(&first.digest);
+            let name = folder.path().join("shared/objects/clinic").join(&first.digest);
             fs::remove_file(&name).unwrap();
             while !name.exists() {
                 std::thread::yield_now();

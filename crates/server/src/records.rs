@@ -312,7 +312,7 @@ fn failed(place: &Path, error: io::Error) -> Error {
 #[cfg(test)]
 pub(crate) mod testing {
     use super::{objects::add_object, *};
-    use crate::job::Request;
+    use crate::job::{Kind, Request};
     use ::postgres::{Client, NoTls};
     use tempfile::TempDir;
 
@@ -323,6 +323,35 @@ pub(crate) mod testing {
     pub struct Place {
         folder: TempDir,
         database: Option<DatabaseAddress>,
+    }
+
+    /// A job of statistics, which takes next to nothing.
+    pub fn new_job(id: &str, tenant: &str) -> NewJob {
+        let request = Request {
+            kind: Kind::Stats,
+            keys: "k".into(),
+            tables: vec!["t".into()],
+            model: None,
+            iterations: None,
+            history: false,
+        };
+        NewJob {
+            id: id.into(),
+            tenant: tenant.into(),
+            request,
+            idempotency: None,
+            seconds: 1.0,
+            cpu_seconds: 1.0,
+            memory: 1,
+            result_bytes: 1,
+        }
+    }
+
+    /// Queues a job of a tenant, who has what it takes.
+    pub fn queue(records: &Records, new: &NewJob) {
+        send_objects(records, &new.tenant, &new.request);
+        let added = records.add_job(new, &TenantLimits::default());
+        assert!(matches!(added.unwrap(), Added::New(_)));
     }
 
     /// Has a tenant have what a job takes.

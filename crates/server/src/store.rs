@@ -555,9 +555,26 @@ pub fn sync(folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// Stores for tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::*;
+
+    /// Two servers that share what is in a folder, `shared`.
+    pub fn sharing(folder: &Path) -> [Store; 2] {
+        let shared = folder.join("shared");
+        fs::create_dir(&shared).unwrap();
+        let bucket = || Bucket::open(&format!("file://{}", shared.display())).unwrap();
+        let [one, two] =
+            ["one", "two"].map(|name| Store::open(&folder.join(name), Some(bucket())).unwrap());
+        assert_ne!(one.name(), two.name());
+        [one, two]
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use super::{testing::sharing, *};
     use sudare_roles::files::Watch;
 
     #[test]
@@ -608,17 +625,6 @@ mod tests {
         let long_ago = SystemTime::now() - 2 * NEW;
         let times = FileTimes::new().set_modified(long_ago).set_accessed(long_ago);
         File::options().append(true).open(path).unwrap().set_times(times).unwrap();
-    }
-
-    /// Two servers that share what is in a folder, `shared`.
-    fn sharing(folder: &Path) -> [Store; 2] {
-        let shared = folder.join("shared");
-        fs::create_dir(&shared).unwrap();
-        let bucket = || Bucket::open(&format!("file://{}", shared.display())).unwrap();
-        let [one, two] =
-            ["one", "two"].map(|name| Store::open(&folder.join(name), Some(bucket())).unwrap());
-        assert_ne!(one.name(), two.name());
-        [one, two]
     }
 
     /// The last that has it may be a task of the server.

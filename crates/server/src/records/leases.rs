@@ -200,10 +200,12 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::records::testing::{places, send_objects};
     use crate::{
-        job::{Kind, Request},
-        records::{Added, Change, Collection, NewJob, Object, State, TenantLimits},
+        job::Kind,
+        records::{
+            Change, Collection, Object, State,
+            testing::{new_job, places, queue},
+        },
     };
     use sudare_roles::error::Error;
 
@@ -211,21 +213,9 @@ mod tests {
     const WORKERS: [&str; 2] = ["north", "south"];
 
     fn add(records: &Records, id: &str) {
-        let request = Request {
-            kind: Kind::Train,
-            keys: "k".into(),
-            tables: vec!["t".into()],
-            model: None,
-            iterations: None,
-            history: false,
-        };
-        let (id, tenant) = (id.to_owned(), TENANT.to_owned());
-        let (idempotency, seconds, cpu_seconds, memory, result_bytes) = (None, 1.0, 1.0, 1, 1);
-        let new =
-            NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory, result_bytes };
-        send_objects(records, &new.tenant, &new.request);
-        let added = records.add_job(&new, &TenantLimits::default());
-        assert!(matches!(added.unwrap(), Added::New(_)));
+        let mut new = new_job(id, TENANT);
+        new.request.kind = Kind::Train;
+        queue(records, &new);
     }
 
     fn result() -> Object {

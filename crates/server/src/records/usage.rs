@@ -167,12 +167,9 @@ impl Records {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        job::{Kind, Request},
-        records::{
-            Change, NewJob, TenantLimits,
-            testing::{places, send_objects},
-        },
+    use crate::records::{
+        Change, NewJob,
+        testing::{new_job, places, queue},
     };
 
     /// A limit is reached by what was used and what is under way, and a new day begins anew.
@@ -206,27 +203,7 @@ mod tests {
             assert_eq!(exceeded(1.1, Some(2.0), Some(6.0), noon), Some(CpuPeriod::Total));
 
             // Of a job under way counts what is left to do.
-            let request = Request {
-                kind: Kind::Stats,
-                keys: "k".into(),
-                tables: vec!["t".into()],
-                model: None,
-                iterations: None,
-                history: false,
-            };
-            send_objects(&records, "a", &request);
-            let (seconds, cpu_seconds) = (4.0, 4.0);
-            let new = NewJob {
-                id: "3".into(),
-                tenant: "a".into(),
-                request,
-                idempotency: None,
-                seconds,
-                cpu_seconds,
-                memory: 1,
-                result_bytes: 1,
-            };
-            records.add_job(&new, &TenantLimits::default()).unwrap();
+            queue(&records, &NewJob { cpu_seconds: 4.0, ..new_job("3", "a") });
             for (done, total, fits) in [(0, 0, 1.0), (0, 4, 1.0), (1, 4, 2.0), (4, 4, 5.0)] {
                 records.change("3", None, &Change::Progress(done, total)).unwrap();
                 assert_eq!(exceeded(fits, Some(7.0), None, noon), None, "{done} of {total}");

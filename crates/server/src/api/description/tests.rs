@@ -8,7 +8,10 @@ use crate::{
     inspect,
     job::{Kind, Request},
     lease::{Assignment, Leaving, Offer, Report},
-    records::{NewJob, Object, TenantLimits, testing::send_objects},
+    records::{
+        NewJob, Object,
+        testing::{new_job, queue},
+    },
     token::{Owner, Token},
 };
 use axum::{
@@ -251,18 +254,9 @@ impl Asked {
     }
 
     fn add_job(&self, id: &str, request: &Request) {
-        let new = NewJob {
-            id: id.into(),
-            tenant: TENANT.into(),
-            request: request.clone(),
-            idempotency: None,
-            seconds: 1.5,
-            cpu_seconds: 1.0,
-            memory: 10,
-            result_bytes: 1,
-        };
-        send_objects(&self.app.records, TENANT, request);
-        self.app.records.add_job(&new, &TenantLimits::default()).unwrap();
+        let request = request.clone();
+        let new = NewJob { request, seconds: 1.5, memory: 10, ..new_job(id, TENANT) };
+        queue(&self.app.records, &new);
     }
 }
 

@@ -175,12 +175,18 @@ fn scales_are_exact_and_values_are_kept() {
     assert!((halved.noise_log2 - a.noise_log2 + 1.0).abs() < 1e-9);
 }
 
+/// Parameters with an evaluator that knows bounds, and the scale of its top.
+fn bounded(levels: usize, log2_scale: f64) -> (ckks::Params, Evaluator, Scale) {
+    let spec = ckks::Spec::uniform(LOG_N + 1, 50.0, levels, log2_scale, vec![50.0, 50.0]);
+    let params = ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap();
+    let (e, scale) = (Evaluator::for_params(&params), params.scale_at(params.top()));
+    (params, e, scale)
+}
+
 #[test]
 fn errors_that_meet_themselves_add_up() {
-    let spec = ckks::Spec::uniform(LOG_N + 1, 50.0, 3, 40.0, vec![48.0, 48.0]);
-    let params = ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap();
-    let e = Evaluator::for_params(&params);
-    let (top, scale) = (params.top(), params.scale_at(params.top()));
+    let (params, e, scale) = bounded(3, 40.0);
+    let top = params.top();
     let slots = [0.5, -0.25, 0.0, 0.125].map(|x| Complex::new(x, 0.0));
     let x = e.encrypt(&slots, top, scale).unwrap();
     assert!(x.worst.error > 8.0 * x.noise() && x.worst.error < 256.0 * x.noise());
@@ -219,10 +225,8 @@ fn errors_that_meet_themselves_add_up() {
 /// An argument's error meets the slope of a polynomial, not that of each power.
 #[test]
 fn errors_of_arguments_meet_slopes() {
-    let spec = ckks::Spec::uniform(LOG_N + 1, 50.0, 6, 45.0, vec![50.0, 50.0]);
-    let params = ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap();
-    let e = Evaluator::for_params(&params);
-    let (top, scale) = (params.top(), params.scale_at(params.top()));
+    let (params, e, scale) = bounded(6, 45.0);
+    let top = params.top();
     let x = e.encrypt(&[Complex::new(0.5, 0.0)], top, scale).unwrap();
     let series = vec![0.0, 1.0, 0.0, -1.0 / 3.0, 0.0, 0.2, 0.0, -1.0 / 7.0, 0.0, 1.0 / 9.0];
     let steep = |x: f64| crate::circuits::Polynomial::chebyshev_series(series.clone(), -x..x);
@@ -239,10 +243,8 @@ fn errors_of_arguments_meet_slopes() {
 /// leave no bound.
 #[test]
 fn bounds_of_polynomials_are_for_their_intervals() {
-    let spec = ckks::Spec::uniform(LOG_N + 1, 50.0, 6, 45.0, vec![50.0, 50.0]);
-    let params = ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap();
-    let e = Evaluator::for_params(&params);
-    let (top, scale) = (params.top(), params.scale_at(params.top()));
+    let (params, e, scale) = bounded(6, 45.0);
+    let top = params.top();
     let x = e.encrypt(&[Complex::new(-1.0, 0.0)], top, scale).unwrap();
     let series = vec![0.0, 1.0, 0.0, 1.0, 0.0, -1.0];
     let largest = (0..=1_000_000).map(|i| core::f64::consts::PI * f64::from(i) / 1e6);
