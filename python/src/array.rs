@@ -24,7 +24,7 @@ use sudare::{
     },
     rlwe::{KeyId, KeyRequest, Level},
 };
-use sudare_apps::array::{self, Layout, PlainArray, SimulatedArray, Simulator};
+use sudare_apps::array::{self, Layout, PlainArray, Range, SimulatedArray, Simulator};
 use sudare_arith::{mem::Mapping, prng::Seed};
 use sudare_roles::{
     files::{Access, Watch},
@@ -90,6 +90,7 @@ impl Encrypted {
             layout: self.array.layout().clone(),
             padding_is_zero: self.array.padding_is_zero(),
             lineage: self.lineage.map(Lineage::digest),
+            range: Some(self.array.range().public()),
         };
         let label = meta.label(&self.set.label.name)?;
         serial::write_ciphertexts(out, &self.set.params, &self.blocks(), &label)
@@ -101,7 +102,8 @@ impl Encrypted {
         let meta = ArrayMeta::read(&reader.info().label)?;
         let blocks = reader.ciphertexts(&set.params)?;
         let (layout, padding_is_zero) = (meta.layout, meta.padding_is_zero);
-        let array = array::Array::from_ciphertexts(layout, blocks, padding_is_zero)?;
+        let range = meta.range.map_or_else(Range::unknown, Range::from);
+        let array = array::Array::from_ciphertexts(layout, blocks, padding_is_zero, range)?;
         Ok(Self { set: set.clone(), array, lineage: meta.lineage.map(Lineage::from_digest) })
     }
 }
@@ -137,6 +139,16 @@ impl Array {
             Form::Encrypted(array) => array.lineage,
             Form::Simulated(_, lineage) => *lineage,
             Form::Stored(_, meta, _) => meta.lineage.map(Lineage::from_digest),
+            Form::Traced(_) => None,
+        }
+    }
+
+    /// Where its elements lie, where that is known.
+    fn known_range(&self) -> Option<Range> {
+        match &self.0 {
+            Form::Encrypted(array) => Some(array.array.range().clone()),
+            Form::Simulated(array, _) => Some(array.range().clone()),
+            Form::Stored(_, meta, _) => meta.range.map(Range::from),
             Form::Traced(_) => None,
         }
     }
@@ -262,6 +274,12 @@ impl Array {
     #[getter]
     fn lineage(&self) -> Option<String> {
         self.ancestor().map(Lineage::to_hex)
+    }
+
+    /// Two numbers between which all elements lie, where that is known.
+    #[getter]
+    fn range(&self) -> Option<(f64, f64)> {
+        self.known_range().map(|range| range.interval().into_inner())
     }
 
     #[getter]
@@ -406,13 +424,21 @@ impl Engine {
         }))
     }
 
-    /// An array in the clear, as if it were encrypted.
-    fn encrypt_in_simulation(&self, py: Python<'_>, numbers: Numbers) -> Result<Array> {
+    /// An array in the clear, as if it were encrypted, whose elements are `declared` to lie between
+    /// two numbers or lie in the range that they have.
+    #[pyo3(signature = (numbers, declared=None))]
+    fn encrypt_in_simulation(
+        &self,
+        py: Python<'_>,
+        numbers: Numbers,
+        declared: Option<(f64, f64)>,
+    ) -> Result<Array> {
         let (engine, set) = (Arc::clone(self.machine.simulator()?), self.set.clone());
         let array = job::run(py, None, move |_| {
             let (plain, (level, layout)) = (numbers.to_plain(), set.new_array(&numbers.0)?);
             let slots = engine.evaluator().slots();
-            Ok(array::simulate_encryption(slots, &set.params, &layout, &plain, level)?)
+            let array = array::simulate_encryption(slots, &set.params, &layout, &plain, level)?;
+            Ok(in_range(array, &plain, declared)?)
         })?;
         let lineage = Lineage::input(array.shape());
         Ok(Array(Form::Simulated(array, Some(lineage))))
@@ -431,13 +457,15 @@ impl Engine {
     }
 }
 
-/// A new array under the key.
+/// A new array under the key, whose elements are `declared` to lie between two numbers or lie in the
+/// range that they have.
 #[pyfunction]
-#[pyo3(signature = (key, numbers, progress=None))]
+#[pyo3(signature = (key, numbers, declared=None, progress=None))]
 pub fn encrypt(
     py: Python<'_>,
     key: &PublicKey,
     numbers: Numbers,
+    declared: Option<(f64, f64)>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<Array> {
     let (set, key) = (key.set.clone(), Arc::clone(&key.key));
@@ -445,10 +473,23 @@ pub fn encrypt(
         let (plain, (level, layout)) = (numbers.to_plain(), set.new_array(&numbers.0)?);
         let encryptor = Encryptor::new(&set.params, key)?;
         let array = array::encrypt(&encryptor, &set.params, &layout, &plain, level)?;
+        let array = in_range(array, &plain, declared)?;
         let lineage = Some(Lineage::input(array.shape()));
         Ok(Encrypted { set, array, lineage })
     })?;
     Ok(Array(Form::Encrypted(array)))
+}
+
+/// The array of these values with a range that was declared, if one was.
+fn in_range<E: ComplexOps>(
+    array: array::Array<E>,
+    values: &PlainArray,
+    declared: Option<(f64, f64)>,
+) -> array::Result<array::Array<E>> {
+    match declared {
+        Some((low, high)) => array.declared(values, low, high),
+        None => Ok(array),
+    }
 }
 
 /// The values of an array.

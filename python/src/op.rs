@@ -66,6 +66,13 @@ pub enum Op {
         /// The axis that comes to each place.
         axes: Vec<usize>,
     },
+    /// The same elements, which are promised to lie between two numbers.
+    Within {
+        /// The lower one.
+        low: f64,
+        /// The upper one.
+        high: f64,
+    },
     /// A function of elements, or of pairs of them with broadcasting.
     Function {
         /// The function.
@@ -132,6 +139,10 @@ impl PyOp {
         Self(Op::Transpose { axes })
     }
     #[staticmethod]
+    fn within(low: f64, high: f64) -> Self {
+        Self(Op::Within { low, high })
+    }
+    #[staticmethod]
     fn function(function: &Function) -> Self {
         Self(Op::Function { function: Arc::clone(&function.0) })
     }
@@ -180,6 +191,7 @@ impl Op {
             }
             (Self::Reshape { shape }, [Encrypted(a)]) => engine.reshape(a, shape),
             (Self::Transpose { axes }, [Encrypted(a)]) => engine.transpose(a, Some(axes)),
+            (Self::Within { low, high }, [Encrypted(a)]) => engine.within(a, *low, *high),
             (Self::Function { function }, operands) => match (&**function, operands) {
                 (Kind::One(function), [Encrypted(a)]) => engine.function(a, function),
                 (Kind::Pair(pair), [_, b]) => {
@@ -242,7 +254,9 @@ impl Op {
                 each_once("transpose", axes, a.len())?;
                 Ok(axes.iter().filter_map(|&axis| a.get(axis).copied()).collect())
             }
-            (Self::Neg | Self::Power { .. } | Self::Function { .. }, [a]) => Ok(a.to_vec()),
+            (Self::Neg | Self::Power { .. } | Self::Function { .. } | Self::Within { .. }, [a]) => {
+                Ok(a.to_vec())
+            }
             _ => self.fails(shapes.len()),
         }
     }

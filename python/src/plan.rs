@@ -12,7 +12,7 @@ use sudare::{
     },
     rlwe::{self, KeyRequest, KeySecurity, Level},
 };
-use sudare_apps::array::{self, ArrayFacts, PlanOptions, Planned};
+use sudare_apps::array::{self, ArrayFacts, InputRange, PlanOptions, Planned};
 use sudare_roles::sets::Set;
 
 /// Parameters with a way to bootstrap in them if there is one, and what files of keys under them
@@ -119,7 +119,17 @@ pub struct ProgramReport {
     pub(crate) input_bytes: u64,
     pub(crate) peak_memory_bytes: u64,
     pub(crate) seconds: f64,
+    pub(crate) inputs: Vec<InputReport>,
     pub(crate) outputs: Vec<OutputReport>,
+}
+
+/// What an input of a program may hold, as a dictionary.
+#[derive(IntoPyObject)]
+pub struct InputReport {
+    shape: Vec<usize>,
+    low: f64,
+    high: f64,
+    declared: bool,
 }
 
 /// What a result of a program is like, as a dictionary.
@@ -129,6 +139,7 @@ pub struct OutputReport {
     level: u32,
     ciphertexts: usize,
     log2_error: f64,
+    filled_log2_error: f64,
     largest_error: Option<f64>,
     share_bits: Option<u32>,
     lineage: Option<String>,
@@ -264,9 +275,16 @@ impl Plan {
             level: output.level,
             ciphertexts: output.blocks,
             log2_error: output.noise_log2,
+            filled_log2_error: output.filled_noise_log2,
             largest_error: known.then(|| output.largest_error()).filter(|error| error.is_finite()),
             share_bits: output.most_shared_bits().filter(|_| known),
             lineage: lineage.map(Lineage::to_hex),
+        };
+        let input = |(input, range): (&ArrayFacts, &InputRange)| InputReport {
+            shape: input.shape.clone(),
+            low: range.low,
+            high: range.high,
+            declared: range.declared,
         };
         ProgramReport {
             depth: program.depth,
@@ -275,6 +293,7 @@ impl Plan {
             input_bytes: program.ciphertext_bytes,
             peak_memory_bytes: program.peak_bytes,
             seconds: program.seconds,
+            inputs: program.inputs.iter().zip(&program.ranges).map(input).collect(),
             outputs: program.outputs.iter().zip(lineages).map(output).collect(),
         }
     }
@@ -330,9 +349,10 @@ pub fn plan_options(
     bootstrap: bool,
     share_bits: Option<u32>,
     assume_intervals: bool,
+    ranges: Vec<Option<(f64, f64)>>,
 ) -> PlanOptions {
     let bootstrapping = bootstrap.then(|| BOOTSTRAPPING.into());
-    PlanOptions { bootstrapping, share_bits, assume_intervals, ..PlanOptions::default() }
+    PlanOptions { bootstrapping, share_bits, assume_intervals, ranges, ..PlanOptions::default() }
 }
 
 /// What parameters are called that were made for a job.

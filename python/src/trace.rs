@@ -127,8 +127,8 @@ impl Trace {
     /// The plan of the program with these results: in the smallest ring, or, if no ring has the
     /// levels and there is to be `bootstrapping`, with it; precise enough to share the results to
     /// `share_bits` bits, if there are any. With `assume_intervals`, arguments of functions are taken
-    /// to stay in their intervals.
-    #[pyo3(signature = (outputs, *, bootstrap=false, share_bits=None, assume_intervals=false))]
+    /// to stay in their intervals. Inputs lie in `ranges`, where these are given.
+    #[pyo3(signature = (outputs, *, bootstrap=false, share_bits=None, assume_intervals=false, ranges=Vec::new()))]
     fn plan(
         &self,
         py: Python<'_>,
@@ -136,11 +136,12 @@ impl Trace {
         bootstrap: bool,
         share_bits: Option<u32>,
         assume_intervals: bool,
+        ranges: Vec<Option<(f64, f64)>>,
     ) -> Result<Plan> {
         let (program, outputs) = (self.program().clone(), self.places(&outputs)?);
         job::run(py, None, move |_| {
             let shapes: Vec<&[usize]> = program.inputs.iter().map(Vec::as_slice).collect();
-            let options = plan_options(bootstrap, share_bits, assume_intervals);
+            let options = plan_options(bootstrap, share_bits, assume_intervals, ranges);
             let planned = array::plan(&shapes, &options, |engine, inputs| {
                 program.run(engine, inputs, &outputs)
             })?;
@@ -169,7 +170,7 @@ impl Trace {
                 &request,
                 way,
                 &shapes,
-                &plan_options(false, None, assume_intervals),
+                &plan_options(false, None, assume_intervals, Vec::new()),
                 |engine, inputs| program.run(engine, inputs, &outputs),
             )?;
             let lineages = program.lineages(&outputs);

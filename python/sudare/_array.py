@@ -111,6 +111,27 @@ class EncryptedArray:
         return known
 
     @property
+    def low(self) -> float | None:
+        """No element is lower; `None` where that is not known."""
+        return None if self._value.range is None else self._value.range[0]
+
+    @property
+    def high(self) -> float | None:
+        """No element is higher; `None` where that is not known."""
+        return None if self._value.range is None else self._value.range[1]
+
+    def within(self, low: float, high: float) -> EncryptedArray:
+        """The same array, whose elements you promise to lie from `low` to `high`.
+
+        Use it where you know more than the ranges of the inputs tell, such as that a weighted sum
+        stays within the interval of a function. Simulation refuses values outside. In execution
+        nobody can see them: a promise that does not hold gives wrong results, which `decrypt`
+        refuses only where they leave the range.
+        """
+        ends = floats([low, high])
+        return self._apply(Op.within(float(ends[0]), float(ends[1])))
+
+    @property
     def T(self) -> EncryptedArray:
         """The array with its axes in reverse order."""
         return self.transpose()

@@ -6,12 +6,13 @@ import itertools
 import math
 import os
 import threading
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
 from sudare import _native, errors
 from sudare._array import EncryptedArray, encrypted
-from sudare._explain import Explanation, Output, Program, Shapes, record
+from sudare._explain import Explanation, Input, Output, Program, Shapes, record
 from sudare._native import EvaluationKeys, Op, PublicKey, SecretKey
 from sudare._plain import Floats, floats, from_native, to_native, whole
 from sudare._progress import Progress, callback
@@ -86,8 +87,11 @@ class Context:
     With `bootstrap=True` programs may be of any depth, at gigabytes of keys. With
     `mode="simulate"` the same programs run in the clear, where arrays know the error to expect.
 
-    Numbers at the last level may be up to 512 in magnitude, whatever the program: larger ones
-    decrypt to others without an error. Simulation on numbers of the same size finds them.
+    Arrays know between which numbers their elements lie: `encrypt` looks at the data, and operations
+    carry it on. A result that could be too large for its level, or an argument outside the interval
+    of a function, is refused before it is computed, in simulation and execution alike. At the last
+    level there is room for numbers up to 2^49, or less where the ring is full; `explain` says how
+    much.
 
     Keys are made when they are first needed, exactly those of the context: `explain` says before
     how large they are. `progress` is called as `progress(step, done, total)` in long calls;
@@ -126,6 +130,7 @@ class Context:
         self._callback = callback(progress)
         self._made = keys
         self._shares = False
+        self._largest: float | None = None
         self._started: _native.Engine | None = None
         self._lock = threading.RLock()
 
@@ -166,6 +171,8 @@ class Context:
         bootstrap: bool = False,
         share_bits: int | None = None,
         assume_intervals: bool = False,
+        calibration: object = None,
+        ranges: Sequence[tuple[float, float] | None] | None = None,
         mode: Literal["execute", "simulate"] = "execute",
         progress: Progress = None,
     ) -> Context:
@@ -174,6 +181,14 @@ class Context:
         `program` is called once, with arrays of these shapes that only record what is done with
         them. With `bootstrap`, it may be deeper than any ring; arrays that are bootstrapped must
         be at most 1 in magnitude, which simulation checks.
+
+        There is room for what inputs can lead to. To say what they hold, pass `ranges`, a pair
+        `(low, high)` or `None` for each input, or `calibration`, a sample of the data: an array for
+        each input (or one array for a single input), of any shape. The range that is planned for is
+        that of the sample, widened by half its width on both sides. An input of which nothing is
+        said may fill the interval of a function that it goes into as it is; others may hold numbers
+        up to a million in magnitude, or fewer where one prime more does not suffice for what
+        follows from them. `encrypt` refuses numbers outside of the range.
 
         With `share_bits`, the results are precise enough for `release` to so many bits after the
         point. That holds for inputs of at most 1 in magnitude, which `encrypt` then checks. Where
@@ -188,6 +203,7 @@ class Context:
             bootstrap=bootstrap,
             share_bits=share_bits,
             assume_intervals=assume_intervals,
+            ranges=_ranges(len(shapes), calibration, ranges),
         )
         context = cls._of(plan, mode, progress)
         context._shares = share_bits is not None
@@ -261,18 +277,57 @@ class Context:
                     self._started = _native.Engine.execute(self.keys.evaluation)
             return self._started
 
-    def encrypt(self, values: object) -> EncryptedArray:
-        """An array of real numbers, encrypted."""
+    def encrypt(
+        self, values: object, *, low: float | None = None, high: float | None = None
+    ) -> EncryptedArray:
+        """An array of real numbers, encrypted.
+
+        It knows its range. With `low` and `high`, that is the range which you declare, and values
+        outside of it are refused; one of them alone means the same magnitude on both sides of 0.
+        Otherwise the range is read off the values: it stays as it is while the array is in memory,
+        and is rounded outward to a power of two in files and pickles, which others may read. In a
+        context for a program whose inputs have a declared range, arrays have that one.
+        """
         numbers = floats(values)
+        declared = self._declared(numbers, low, high)
         if self._shares and (largest := float(abs(numbers).max())) > 1:
             raise errors.ValueTooLargeError(
                 f"a value has the magnitude {largest:g}, but results are to be released, whose "
                 "errors are known for inputs of at most 1: divide the inputs by their range"
             )
+        self._largest = max(self._largest or 1.0, float(abs(numbers).max()))
         array = to_native(numbers)
         if self._mode == "simulate":
-            return EncryptedArray(self, self._engine.encrypt_in_simulation(array))
-        return EncryptedArray(self, _native.encrypt(self.keys.public, array, self._callback))
+            return EncryptedArray(self, self._engine.encrypt_in_simulation(array, declared))
+        value = _native.encrypt(self.keys.public, array, declared, self._callback)
+        return EncryptedArray(self, value)
+
+    def _declared(
+        self, numbers: Floats, low: float | None, high: float | None
+    ) -> tuple[float, float] | None:
+        """The range that is declared for an array, by its arguments or by the program."""
+        planned = [known for known in self._inputs if known.shape == numbers.shape]
+        if planned:
+            start, end = min(x.low for x in planned), max(x.high for x in planned)
+            wrong = numbers[(numbers < start) | (numbers > end)]
+            if wrong.size:
+                raise errors.ValueTooLargeError(
+                    f"a value is {wrong[0]:g}, but the program was planned for inputs from {start:g} "
+                    f"to {end:g}: plan it with ranges=[(low, high), ...] or calibration=sample for "
+                    "the data that you have"
+                )
+        if low is None and high is None:
+            known = bool(planned) and all(known.declared for known in planned)
+            return (start, end) if known else None
+        top = -_number(low, "low") if high is None else _number(high, "high")
+        bottom = -top if low is None else _number(low, "low")
+        return bottom, top
+
+    @cached_property
+    def _inputs(self) -> tuple[Input, ...]:
+        """The inputs of the program that was planned."""
+        program = None if self._plan is None else Explanation.of(self._plan).program
+        return program.inputs if program else ()
 
     def decrypt(self, array: EncryptedArray) -> Floats:
         """The values of an array: for the owner of the secret key.
@@ -334,7 +389,18 @@ class Context:
         return [out for out in self._outputs if (out.shape, out.level, out.lineage) == known]
 
     def _log2_error(self, array: EncryptedArray) -> float | None:
-        return max((out.log2_error for out in self._planned(array)), default=None)
+        found = [self._error_at(out) for out in self._planned(array)]
+        return max(found, default=None)
+
+    def _error_at(self, out: Output) -> float:
+        """`log2` of the error to expect in a result for the inputs that were encrypted here, or for
+        those that fill their ranges if none were."""
+        full = max((max(-known.low, known.high) for known in self._inputs), default=1.0)
+        if self._largest is None or out.filled_log2_error <= out.log2_error or full <= 1.0:
+            return max(out.log2_error, out.filled_log2_error)
+        # Errors grow as a polynomial of the inputs: their logarithm is convex in that of the size.
+        part = min(max(math.log(self._largest) / math.log(full), 0.0), 1.0)
+        return out.log2_error + part * (out.filled_log2_error - out.log2_error)
 
     def _largest_error(self, array: EncryptedArray) -> float:
         """A bound of the errors of a result of the program that was planned."""
@@ -425,6 +491,52 @@ def expected(key: _Key, digest: str | None) -> _Key:
             "ask its owner for the right one"
         )
     return key
+
+
+def _number(value: object, name: str) -> float:
+    number = floats(value)
+    if number.shape != ():
+        raise errors.ArgumentError(f"{name} is {value!r}: give one number")
+    return float(number)
+
+
+def _ranges(
+    inputs: int, calibration: object, ranges: Sequence[tuple[float, float] | None] | None
+) -> list[tuple[float, float] | None]:
+    """The ranges of the inputs of a program, as they are given or read off samples."""
+    if calibration is not None and ranges is not None:
+        raise errors.ArgumentError("calibration and ranges say the same: give one of them")
+    if calibration is not None:
+        several = isinstance(calibration, (list, tuple)) and inputs != 1
+        samples = list(calibration) if several else [calibration]
+        if len(samples) != inputs:
+            raise errors.ArgumentError(
+                f"calibration has {len(samples)} samples, but the program has {inputs} inputs: give "
+                "an array for each"
+            )
+        return [_widened(floats(sample)) for sample in samples]
+    if ranges is None:
+        return [None] * inputs
+    if len(ranges) != inputs:
+        raise errors.ArgumentError(
+            f"ranges has {len(ranges)} entries, but the program has {inputs} inputs: give (low, high) "
+            "or None for each"
+        )
+    return [None if pair is None else _pair(pair) for pair in ranges]
+
+
+def _pair(pair: object) -> tuple[float, float]:
+    ends = floats(pair)
+    if ends.shape != (2,) or ends[0] > ends[1]:
+        raise errors.ArgumentError(f"a range is {pair!r}: give (low, high), the lower end first")
+    return float(ends[0]), float(ends[1])
+
+
+def _widened(sample: Floats) -> tuple[float, float]:
+    """The range of a sample with a margin of half its width, or its size if it is constant."""
+    low, high = float(sample.min()), float(sample.max())
+    margin = (high - low) / 2 or abs(high) or 1.0
+    return low - margin, high + margin
 
 
 def _restore(

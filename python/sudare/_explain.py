@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from math import log2
+from math import inf, log2
 from typing import Any, TypeAlias
 
 from sudare import _native, errors
@@ -21,6 +21,21 @@ Shapes: TypeAlias = Sequence[int | Sequence[int]]
 
 
 @dataclass(frozen=True)
+class Input:
+    """An input of a program."""
+
+    shape: tuple[int, ...]
+    """Elements along each axis."""
+    low: float
+    """The lowest number that it may hold."""
+    high: float
+    """The highest number that it may hold."""
+    declared: bool
+    """Whether the range was declared or follows from the program, rather than from the room that
+    there is."""
+
+
+@dataclass(frozen=True)
 class Output:
     """A result of a program."""
 
@@ -31,14 +46,17 @@ class Output:
     ciphertexts: int
     """Number of ciphertexts."""
     log2_error: float
-    """`log2` of the standard deviation of the error of an element that noise causes, for inputs
-    of magnitude 1: an estimate. What bootstrapping adds is not in it."""
+    """`log2` of the standard deviation of the error of an element that noise causes: an estimate, for
+    inputs that fill their declared ranges, or of magnitude 1 where none was declared. What
+    bootstrapping adds is not in it."""
     largest_error: float | None = None
     """A bound of that error for `Context.release`, whatever the inputs of magnitude 1 or less and
     however often they are used; `None` where none is known, as with bootstrapping, and where inputs
     could lead to arguments outside the interval of a function, unless intervals are assumed."""
     share_bits: int | None = None
     """Bits after the point to which all elements can be released; `None` if not even one."""
+    filled_log2_error: float = -inf
+    """The same for inputs that fill the ranges that there is room for."""
     lineage: str | None = None
     """What tells arrays that the program computes from others: a digest of its operations."""
 
@@ -61,6 +79,8 @@ class ProgramCost:
     """Time on one thread of the machine of the reference, about."""
     outputs: tuple[Output, ...]
     """The results."""
+    inputs: tuple[Input, ...] = ()
+    """The inputs."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +127,10 @@ class Explanation:
             Output(**{**output, "shape": tuple(output["shape"])})
             for output in program.pop("outputs")
         )
-        return cls(**report, program=ProgramCost(**program, outputs=outputs))
+        inputs = tuple(
+            Input(**{**found, "shape": tuple(found["shape"])}) for found in program.pop("inputs")
+        )
+        return cls(**report, program=ProgramCost(**program, inputs=inputs, outputs=outputs))
 
     def __str__(self) -> str:
         bootstrap = (
@@ -134,12 +157,19 @@ class Explanation:
                 "memory": f"about {_megabytes(cost.peak_memory_bytes)}",
                 "time": f"about {_duration(cost.seconds)} on one thread",
             }
+            for i, found in enumerate(cost.inputs):
+                rows[f"input {i}"] = f"shape {found.shape}, from {found.low:g} to {found.high:g}"
             for i, out in enumerate(cost.outputs):
                 share = f", release to {out.share_bits} bits" if out.share_bits else ""
                 bound = f", at most 2^{log2(out.largest_error):.1f}" if out.largest_error else ""
+                filled = (
+                    f" (inputs to 1), 2^{out.filled_log2_error:.1f} (inputs to the ends)"
+                    if out.filled_log2_error > out.log2_error
+                    else ""
+                )
                 rows[f"output {i}"] = (
                     f"shape {out.shape}, level {out.level}, error about "
-                    f"2^{out.log2_error:.1f}{bound}{share}"
+                    f"2^{out.log2_error:.1f}{filled}{bound}{share}"
                 )
         width = max(map(len, rows))
         return "\n".join(f"{name:{width}}  {value}" for name, value in rows.items())

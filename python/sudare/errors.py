@@ -513,6 +513,18 @@ class RangeUncheckedError(Error, ValueError):
     a range that nobody can check."""
 
 
+class OutOfRoomError(Error, builtins.OverflowError):
+    """A result could be too large for its level."""
+
+
+class OutsideIntervalError(Error, ValueError):
+    """The argument of a function could lie outside the interval of the function."""
+
+
+class OutsideRangeError(Error, ValueError):
+    """A value is not in the range that is known of its array."""
+
+
 class IntervalUncheckedError(Error, ValueError):
     """Results are to be released of a function whose arguments could be outside its interval."""
 

@@ -42,6 +42,7 @@ mod layout;
 mod matrix;
 mod movement;
 mod plan;
+mod range;
 mod reduce;
 
 use std::sync::{Arc, OnceLock};
@@ -55,7 +56,10 @@ use sudare::{
 pub use crypt::{decrypt, encrypt, simulate_decryption, simulate_encryption};
 pub use engine::{Counts, Engine, general_keys};
 pub use layout::Layout;
-pub use plan::{ArrayFacts, PlanOptions, Planned, SimulatedArray, Simulator, measure, plan};
+pub use plan::{
+    ArrayFacts, InputRange, PlanOptions, Planned, SimulatedArray, Simulator, measure, plan,
+};
+pub use range::{PublicRange, Range};
 
 /// Why an operation on arrays is impossible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
@@ -213,6 +217,61 @@ pub enum ArrayError {
         /// The largest possible.
         most: f64,
     },
+    /// Values of a result may exceed what its level holds.
+    #[error(
+        "{op}: values from {low} to {high} are possible, but only magnitudes below {most} fit at \
+         level {level}: scale the data down, plan the program for the range of its inputs, choose \
+         parameters of one more level or, if you know a smaller range, promise it with \
+         within(low, high)"
+    )]
+    OutOfRoom {
+        /// The operation.
+        op: &'static str,
+        /// The lowest value that is possible.
+        low: f64,
+        /// The highest one.
+        high: f64,
+        /// Magnitudes that fit are below.
+        most: f64,
+        /// The level of the result.
+        level: u32,
+    },
+    /// The argument of a function may leave the interval of the function.
+    #[error(
+        "{op}: arguments from {low} to {high} are possible, but the function is approximated on \
+         [{start}, {end}]: take a wider interval, scale the data or, if you know a smaller range, \
+         promise it with within(low, high)"
+    )]
+    OutsideInterval {
+        /// The operation.
+        op: &'static str,
+        /// The lowest argument that is possible.
+        low: f64,
+        /// The highest one.
+        high: f64,
+        /// The lower end of the interval.
+        start: f64,
+        /// The upper end.
+        end: f64,
+    },
+    /// A value is not in the range that is known of its array.
+    #[error(
+        "{op}: element {index} is {value}, but elements lie in [{low}, {high}]: a range that was \
+         declared or promised did not hold, or the argument of a function left its interval; check \
+         the inputs in simulation"
+    )]
+    OutsideRange {
+        /// The operation.
+        op: &'static str,
+        /// The place of the element, in C order.
+        index: usize,
+        /// Its value.
+        value: f64,
+        /// The lower end of the range.
+        low: f64,
+        /// The upper end.
+        high: f64,
+    },
     /// In simulation: a value that the modulus does not hold.
     #[error(
         "a value exceeds what the modulus holds by {excess_bits:.1} bits and would decrypt to \
@@ -245,6 +304,7 @@ pub struct Array<E: ComplexOps> {
     scale: Scale,
     blocks: Vec<Arc<E::Ct>>,
     padding_is_zero: bool,
+    range: Range,
     /// The blocks after bootstrapping, once that was needed.
     refreshed: Arc<OnceLock<Vec<Arc<E::Ct>>>>,
 }
@@ -254,6 +314,7 @@ impl<E: ComplexOps> Clone for Array<E> {
         Self {
             layout: self.layout.clone(),
             blocks: self.blocks.clone(),
+            range: self.range.clone(),
             refreshed: Arc::clone(&self.refreshed),
             ..*self
         }
@@ -261,8 +322,8 @@ impl<E: ComplexOps> Clone for Array<E> {
 }
 
 impl<E: ComplexOps> Array<E> {
-    /// An array of blocks in the order of the layout, such as those of a file. Padding that is not
-    /// known to be zero is said not to be.
+    /// An array of blocks in the order of the layout, such as those of a file, whose elements lie
+    /// in `range`. Padding that is not known to be zero is said not to be.
     ///
     /// # Errors
     /// [`ArrayError::Blocks`] unless there are as many blocks as the layout has, of as many
@@ -272,8 +333,9 @@ impl<E: ComplexOps> Array<E> {
         layout: Layout,
         blocks: Vec<E::Ct>,
         padding_is_zero: bool,
+        range: Range,
     ) -> Result<Self> {
-        Self::checked(layout, blocks, padding_is_zero, |block| {
+        Self::checked(layout, blocks, padding_is_zero, range, |block| {
             (evaluator.level(block), evaluator.scale(block), evaluator.log_slots(block))
         })
     }
@@ -283,6 +345,7 @@ impl<E: ComplexOps> Array<E> {
         layout: Layout,
         blocks: Vec<E::Ct>,
         padding_is_zero: bool,
+        range: Range,
         facts: impl Fn(&E::Ct) -> (Level, Scale, u32),
     ) -> Result<Self> {
         let differs =
@@ -305,7 +368,8 @@ impl<E: ComplexOps> Array<E> {
             }
         }
         let blocks = blocks.into_iter().map(Arc::new).collect();
-        Ok(Self { layout, level, scale, blocks, padding_is_zero, refreshed: Arc::default() })
+        let refreshed = Arc::default();
+        Ok(Self { layout, level, scale, blocks, padding_is_zero, range, refreshed })
     }
 
     /// How it lies in its blocks.
@@ -344,6 +408,32 @@ impl<E: ComplexOps> Array<E> {
         self.padding_is_zero || !self.layout.is_padded()
     }
 
+    /// Where its elements lie.
+    #[must_use]
+    pub fn range(&self) -> &Range {
+        &self.range
+    }
+
+    /// The largest magnitude that its padding can have.
+    fn padding(&self) -> f64 {
+        if self.padding_is_zero() { 0.0 } else { self.range.padding() }
+    }
+
+    /// The same, where elements are known to lie from `low` to `high`. Nobody checks that in
+    /// execution: results are wrong if it does not hold.
+    ///
+    /// # Errors
+    /// [`ArrayError::Argument`] unless both are finite and in order.
+    pub fn within(&self, low: f64, high: f64) -> Result<Self> {
+        check_ends("within", low, high)?;
+        Ok(Self { range: self.range.promised(low, high), ..self.clone() })
+    }
+
+    /// The same, whose elements are to be read at other places.
+    fn moved(&self) -> Self {
+        Self { range: self.range.moved(), ..self.clone() }
+    }
+
     /// The same blocks in another layout that says the same of their slots.
     fn with_layout(&self, layout: Layout) -> Self {
         Self { layout, ..self.clone() }
@@ -359,8 +449,9 @@ impl Array<ckks::Evaluator> {
         layout: Layout,
         blocks: Vec<ckks::Ciphertext>,
         padding_is_zero: bool,
+        range: Range,
     ) -> Result<Self> {
-        Self::checked(layout, blocks, padding_is_zero, |block| {
+        Self::checked(layout, blocks, padding_is_zero, range, |block| {
             (block.level(), block.scale(), block.slots().ilog2())
         })
     }
@@ -420,4 +511,13 @@ impl PlainArray {
             }
         }
     }
+}
+
+/// Refuses what are no two ends of an interval.
+fn check_ends(op: &'static str, low: f64, high: f64) -> Result<()> {
+    if low <= high && low.is_finite() && high.is_finite() {
+        return Ok(());
+    }
+    let problem = format!("a range from {low} to {high}: give finite numbers, the lower one first");
+    Err(ArrayError::Argument { op, problem })
 }

@@ -477,6 +477,7 @@ impl TablePlan {
             input_bytes,
             peak_memory_bytes: request.bytes(params.rlwe())? + held_bytes,
             seconds: work.seconds(&Rates::reference(params.log_n())),
+            inputs: Vec::new(),
             outputs: Vec::new(),
         };
         Report::new(&self.set, request, Some(program))

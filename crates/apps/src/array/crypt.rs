@@ -8,15 +8,20 @@ use sudare::{
 };
 use sudare_arith::{par, real};
 
-use super::{Array, ArrayError, Layout, PlainArray, Result};
+use super::{Array, ArrayError, Layout, PlainArray, Range, Result, engine::check_elements};
 
 const OP: &str = "encrypt";
 
-/// Encrypts an array in the blocks of `layout`, at `level` and its default scale.
+/// How far outside of its range a decrypted value may be, relative to magnitudes of at least 1: more
+/// than noise and approximations add, and far less than what overflows or leaves an interval.
+const DECRYPTED_SLACK: f64 = 1.0;
+
+/// Encrypts an array in the blocks of `layout`, at `level` and its default scale. Its range is that
+/// of the values, which [`Array::declared`] replaces by public numbers.
 ///
 /// # Errors
 /// [`ArrayError::Values`], [`ArrayError::NotFinite`]; [`ArrayError::Shapes`] for a layout of
-/// another shape; [`Error::ValueTooLarge`] for a value that level 0 has no room for at its
+/// another shape; [`Error::ValueTooLarge`] for a value that the level has no room for at its
 /// default scale; [`Error::LevelOutOfRange`] and what encoding refuses.
 pub fn encrypt(
     encryptor: &Encryptor,
@@ -26,7 +31,7 @@ pub fn encrypt(
     level: Level,
 ) -> Result<Array<ckks::Evaluator>> {
     let encoder = Encoder::new(params);
-    encrypt_with(params, layout, values, level, |_, slots| {
+    encrypt_with(params, layout, values, Range::of(&values.values), level, |_, slots| {
         encryptor.encrypt(&encoder.encode_real(&slots, level, params.scale_at(level))?)
     })
 }
@@ -43,21 +48,24 @@ pub fn simulate_encryption<E: ComplexOps<Ct = sim::Ciphertext>>(
     values: &PlainArray,
     level: Level,
 ) -> Result<Array<E>> {
-    encrypt_with(params, layout, values, level, |_, slots| {
+    encrypt_with(params, layout, values, Range::of(&values.values), level, |_, slots| {
         evaluator.encrypt(&complex(slots), level, params.scale_at(level))
     })
 }
 
-/// The same, of an array that may have any elements up to `largest`.
+/// The same, of an array that may have any elements in `range`; bounds of errors are for magnitudes
+/// up to `largest`.
 pub(super) fn simulate_encryption_within<E: ComplexOps<Ct = sim::Ciphertext>>(
     evaluator: &sim::Evaluator,
     params: &Params,
     layout: &Layout,
-    (values, largest): (&PlainArray, f64),
+    values: &PlainArray,
+    largest: f64,
+    range: Range,
     level: Level,
 ) -> Result<Array<E>> {
     let most = vec![largest; values.values.len()];
-    encrypt_with(params, layout, values, level, |block, slots| {
+    encrypt_with(params, layout, values, range, level, |block, slots| {
         let most = layout.scatter_block(&most, block);
         evaluator.encrypt_within(&complex(slots), &most, level, params.scale_at(level))
     })
@@ -71,6 +79,7 @@ fn encrypt_with<E: ComplexOps>(
     params: &Params,
     layout: &Layout,
     values: &PlainArray,
+    range: Range,
     level: Level,
     encrypt: impl Fn(usize, Vec<f64>) -> sudare::Result<E::Ct> + Send + Sync,
 ) -> Result<Array<E>> {
@@ -84,8 +93,8 @@ fn encrypt_with<E: ComplexOps>(
         let found = layout.slots();
         return Err(Error::TooManySlots { found, slots: params.max_slots() }.into());
     }
-    let scale_bits = params.scale_at(Level(0)).log2();
-    let available_bits = params.chain().log2_q(Level(0)) - 1.0;
+    let scale_bits = params.scale_at(level).log2();
+    let available_bits = params.chain().log2_q(level) - 1.0;
     let most = real::exp2(available_bits - scale_bits);
     if let Some(index) = values.values.iter().position(|x| x.abs() >= most) {
         let needed_bits = real::log2(values.values[index].abs()) + scale_bits;
@@ -96,13 +105,14 @@ fn encrypt_with<E: ComplexOps>(
     })?;
     let scale = params.scale_at(level);
     let (layout, refreshed) = (layout.clone(), std::sync::Arc::default());
-    Ok(Array { layout, level, scale, blocks, padding_is_zero: true, refreshed })
+    Ok(Array { layout, level, scale, blocks, padding_is_zero: true, range, refreshed })
 }
 
 /// Decrypts an array, without its padding.
 ///
 /// # Errors
-/// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+/// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`ArrayError::OutsideRange`] for a value that
+/// is far outside of the range of the array, as where a range that was promised did not hold.
 pub fn decrypt(
     decryptor: &Decryptor,
     params: &Params,
@@ -112,13 +122,13 @@ pub fn decrypt(
     let open =
         |block: &std::sync::Arc<ckks::Ciphertext>| encoder.decode_real(&decryptor.decrypt(block)?);
     let slots = par::try_map(&array.blocks, open)?;
-    Ok(PlainArray::new(array.shape(), array.layout.gather(&slots)))
+    opened(array, &slots)
 }
 
 /// The values that a simulated array holds.
 ///
 /// # Errors
-/// [`ArrayError::Overflow`] for values that encryption would have lost.
+/// [`ArrayError::Overflow`] for values that encryption would have lost; as [`decrypt`].
 pub fn simulate_decryption<E: ComplexOps<Ct = sim::Ciphertext>>(
     array: &Array<E>,
 ) -> Result<PlainArray> {
@@ -128,7 +138,29 @@ pub fn simulate_decryption<E: ComplexOps<Ct = sim::Ciphertext>>(
     }
     let real = |block: &std::sync::Arc<sim::Ciphertext>| block.slots.iter().map(|z| z.re).collect();
     let slots: Vec<Vec<f64>> = array.blocks.iter().map(real).collect();
-    Ok(PlainArray::new(array.shape(), array.layout.gather(&slots)))
+    opened(array, &slots)
+}
+
+/// The elements in the slots of the blocks, which must lie in the range of the array.
+fn opened<E: ComplexOps>(array: &Array<E>, slots: &[Vec<f64>]) -> Result<PlainArray> {
+    let elements = array.layout.gather(slots);
+    let (&low, &high) = (array.range.interval().start(), array.range.interval().end());
+    let slack = DECRYPTED_SLACK * array.range.magnitude().max(1.0);
+    check_elements("decrypt", &elements, low, high, slack)?;
+    Ok(PlainArray::new(array.shape(), elements))
+}
+
+impl<E: ComplexOps> Array<E> {
+    /// The same, whose elements are declared to lie from `low` to `high`: two numbers that others
+    /// may learn, in place of those that were read off the data.
+    ///
+    /// # Errors
+    /// [`ArrayError::Argument`] unless both are finite and in order; [`ArrayError::OutsideRange`]
+    /// for elements that do not lie there.
+    pub fn declared(&self, values: &PlainArray, low: f64, high: f64) -> Result<Self> {
+        check_elements(OP, &values.values, low, high, 0.0)?;
+        self.within(low, high)
+    }
 }
 
 impl<E: ComplexOps<Ct = sim::Ciphertext>> Array<E> {

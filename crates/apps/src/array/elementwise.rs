@@ -9,7 +9,7 @@ use sudare::{
 use sudare_arith::par;
 
 use super::{
-    Array, ArrayError, Engine, Layout, PlainArray, Result,
+    Array, ArrayError, Engine, Layout, PlainArray, Range, Result,
     layout::{PADDING, broadcast_shape, c_strides},
 };
 use crate::bootstrap::TOGETHER;
@@ -25,6 +25,11 @@ struct Pair<E: ComplexOps> {
     b: Vec<Arc<E::Ct>>,
     /// For each padded axis, whether `a` and `b` are zero in its padding.
     zero: Vec<[bool; 2]>,
+    ranges: [Range; 2],
+    /// The largest magnitude in the padding of each, what is broadcast into it included.
+    padding: [f64; 2],
+    /// Whether elements meet those in the same places, so that no operand is broadcast.
+    paired: bool,
 }
 
 impl<E: ComplexOps> Pair<E> {
@@ -56,7 +61,7 @@ impl<E: ComplexOps> Engine<'_, E> {
     /// # Errors
     /// [`ArrayError::Shapes`]; [`ArrayError::LevelExhausted`]; what the evaluator refuses.
     pub fn add(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
-        self.sum_of_two("add", a, b, E::add)
+        self.sum_of_two("add", a, b, 1.0, E::add)
     }
 
     /// `a - b`.
@@ -64,7 +69,7 @@ impl<E: ComplexOps> Engine<'_, E> {
     /// # Errors
     /// As [`Engine::add`].
     pub fn sub(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
-        self.sum_of_two("subtract", a, b, E::sub)
+        self.sum_of_two("subtract", a, b, -1.0, E::sub)
     }
 
     /// `a b`, element by element.
@@ -72,11 +77,24 @@ impl<E: ComplexOps> Engine<'_, E> {
     /// # Errors
     /// As [`Engine::add`].
     pub fn mul(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
-        let pair = self.pair("multiply", a, b, 1)?;
-        let products = self.evaluator().mul_rescale_many(&pair.blocks().collect::<Vec<_>>())?;
+        const OP: &str = "multiply";
+        let pair = self.pair(OP, a, b, 1)?;
         let zero = pair.zero.iter().all(|zero| zero.contains(&true));
+        let level = Level(pair.level.0 - 1);
+        let padding = if zero { 0.0 } else { pair.padding[0] * pair.padding[1] };
+        if !self.holds_padding(level, padding) {
+            // One operand without padding is enough.
+            return match a.padding() > 0.0 {
+                true => self.mul(&self.masked(&self.ready(OP, a, 2)?, 1.0)?, b),
+                false => self.mul(a, &self.masked(&self.ready(OP, b, 2)?, 1.0)?),
+            };
+        }
+        let [left, right] = &pair.ranges;
+        let range = left.product(right, pair.paired).with_padding(padding);
+        self.check_room(OP, level, &range)?;
+        let products = self.evaluator().mul_rescale_many(&pair.blocks().collect::<Vec<_>>())?;
         let blocks = products.into_iter().map(Arc::new).collect();
-        Ok(self.array(pair.layout, Level(pair.level.0 - 1), blocks, zero))
+        Ok(self.array(pair.layout, level, blocks, zero, range))
     }
 
     /// `a^2`.
@@ -84,11 +102,18 @@ impl<E: ComplexOps> Engine<'_, E> {
     /// # Errors
     /// As [`Engine::add`].
     pub fn square(&self, a: &Array<E>) -> Result<Array<E>> {
-        let a = self.ready("square", a, 1)?;
+        const OP: &str = "square";
+        let a = self.ready(OP, a, 1)?;
+        let level = Level(a.level().0 - 1);
+        let padding = a.padding() * a.padding();
+        if !self.holds_padding(level, padding) {
+            return self.square(&self.masked(&self.ready(OP, &a, 2)?, 1.0)?);
+        }
+        let range = a.range().product(a.range(), true).with_padding(padding);
+        self.check_room(OP, level, &range)?;
         let pairs: Vec<_> = a.blocks().iter().map(|a| (&**a, &**a)).collect();
         let blocks = self.evaluator().mul_rescale_many(&pairs)?.into_iter().map(Arc::new).collect();
-        let level = Level(a.level().0 - 1);
-        Ok(self.array(a.layout().clone(), level, blocks, a.padding_is_zero()))
+        Ok(self.array(a.layout().clone(), level, blocks, a.padding_is_zero(), range))
     }
 
     /// `a^n`, `n` at least 1.
@@ -151,13 +176,24 @@ impl<E: ComplexOps> Engine<'_, E> {
             let one = sudare::ckks::Scale::from_u64(1);
             let factor = Complex::new(c, 0.0);
             let a = self.ready(OP, a, 0)?;
+            if !self.holds_padding(a.level(), a.padding() * c.abs()) {
+                return self.mul_scalar(&self.masked(&self.ready(OP, &a, 1)?, 1.0)?, c);
+            }
+            let range = a.range().times(c).with_padding(a.padding() * c.abs());
+            self.check_room(OP, a.level(), &range)?;
             let blocks =
                 self.each(a.blocks(), |block| self.evaluator().mul_const(block, factor, one))?;
-            return Ok(self.array(layout, a.level(), blocks, zero));
+            return Ok(self.array(layout, a.level(), blocks, zero, range));
         }
         let a = self.ready(OP, a, 1)?;
+        let level = Level(a.level().0 - 1);
+        let range = a.range().times(c).with_padding(a.padding() * c.abs());
+        self.check_room(OP, level, &range)?;
+        if !self.holds_padding(level, range.padding()) {
+            return self.masked(&a, c);
+        }
         let blocks = self.times_constant(a.level(), a.blocks(), c)?;
-        Ok(self.array(layout, Level(a.level().0 - 1), blocks, zero))
+        Ok(self.array(layout, level, blocks, zero, range))
     }
 
     /// `a + b` with a plain array.
@@ -174,6 +210,9 @@ impl<E: ComplexOps> Engine<'_, E> {
         }
         let (a, layout) = self.stretched(OP, &self.ready(OP, a, 0)?, &b.shape)?;
         let zero = (0..layout.ndim()).all(|axis| !layout.pads(axis) || is_zero_beyond(&a, axis));
+        let padding = if zero { 0.0 } else { broadcast_padding(&a, &layout) };
+        let range = a.range().sum(&Range::public_of(&b.values), 1.0, false).with_padding(padding);
+        self.check_room(OP, a.level(), &range)?;
         let sources = layout.sources(a.layout());
         let blocks = self.by_vectors(&layout, b, |members, values| {
             let values: Vec<_> = values.into_iter().map(|x| Complex::new(x, 0.0)).collect();
@@ -181,7 +220,7 @@ impl<E: ComplexOps> Engine<'_, E> {
                 |&block: &usize| self.evaluator().add_plain(&a.blocks()[sources[block]], &values);
             Ok(par::try_map(members, |block| sum(block).map(Arc::new))?)
         })?;
-        Ok(self.array(layout, a.level(), blocks, zero))
+        Ok(self.array(layout, a.level(), blocks, zero, range))
     }
 
     /// `a - b` with a plain array.
@@ -207,12 +246,15 @@ impl<E: ComplexOps> Engine<'_, E> {
         }
         broadcast_shape(OP, a.shape(), &b.shape)?;
         let (a, layout) = self.stretched(OP, &self.ready(OP, a, 1)?, &b.shape)?;
+        let level = Level(a.level().0 - 1);
+        let range = a.range().product(&Range::public_of(&b.values), false).with_padding(0.0);
+        self.check_room(OP, level, &range)?;
         let sources = layout.sources(a.layout());
         let blocks = self.by_vectors(&layout, b, |members, values| {
             let of = |&block: &usize| &*a.blocks()[sources[block]];
             self.times_vector(a.level(), &members.iter().map(of).collect::<Vec<_>>(), &values)
         })?;
-        Ok(self.array(layout, Level(a.level().0 - 1), blocks, true))
+        Ok(self.array(layout, level, blocks, true, range))
     }
 
     /// `p` of every element, which lies in the interval of `p`.
@@ -223,6 +265,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         const OP: &str = "polynomial";
         // What padding holds must lie in the interval, too.
         let dirty = !a.padding_is_zero();
+        let range = self.argument(OP, a, &p.interval())?.polynomial(p).with_padding(0.0);
         let (mut a, plan) = self.polynomial_input(OP, a, u32::from(dirty), p)?;
         if dirty {
             a = self.masked(&a, 1.0)?;
@@ -235,15 +278,17 @@ impl<E: ComplexOps> Engine<'_, E> {
         if a.layout().is_padded() && inside != 0.0 {
             a = self.add_by_slot(&a, 0.0, inside)?;
         }
+        self.check_room(OP, plan.output_level(), &range)?;
         let mut blocks = Vec::with_capacity(a.blocks().len());
         for part in a.blocks().chunks(TOGETHER) {
             let part: Vec<_> = part.iter().map(|block| E::Ct::clone(block)).collect();
             blocks.extend(plan.run_many(self.evaluator(), &part)?.into_iter().map(Arc::new));
         }
-        let result = self.array(a.layout().clone(), plan.output_level(), blocks, true);
+        let level = plan.output_level();
+        let result = self.array(a.layout().clone(), level, blocks, true, range.clone());
         match p.evaluate(inside) {
             value if a.layout().is_padded() && value != 0.0 => {
-                self.add_by_slot(&result, 0.0, -value)
+                Ok(Array { range, ..self.add_by_slot(&result, 0.0, -value)? })
             }
             _ => Ok(result),
         }
@@ -300,13 +345,17 @@ impl<E: ComplexOps> Engine<'_, E> {
                 let own: Vec<_> = members.iter().map(|&block| &*a.blocks()[block]).collect();
                 self.times_vector(a.level(), &own, &values)
             })?;
-        Ok(self.array(layout.clone(), Level(a.level().0 - 1), blocks, true))
+        let range = a.range().times(factor).with_padding(0.0);
+        Ok(self.array(layout.clone(), Level(a.level().0 - 1), blocks, true, range))
     }
 
     /// Adds `inside` to every element and `outside` to padding that is zero. Other padding
     /// counts as elements, so that no block needs a vector.
     fn add_by_slot(&self, a: &Array<E>, inside: f64, outside: f64) -> Result<Array<E>> {
         let layout = a.layout();
+        let padding = if a.padding_is_zero() { 0.0 } else { a.padding() + inside.abs() };
+        let range = a.range().plus(inside).with_padding(padding);
+        self.check_room("add", a.level(), &range)?;
         let mut blocks = a.blocks().to_vec();
         for (ends, members) in layout.alike(|_| false) {
             let vector = a.padding_is_zero() && ends.contains(&1);
@@ -327,7 +376,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             })?;
             members.iter().zip(sums).for_each(|(&block, sum)| blocks[block] = sum);
         }
-        Ok(self.array(layout.clone(), a.level(), blocks, a.padding_is_zero()))
+        Ok(self.array(layout.clone(), a.level(), blocks, a.padding_is_zero(), range))
     }
 
     fn sum_of_two(
@@ -335,18 +384,31 @@ impl<E: ComplexOps> Engine<'_, E> {
         op: &'static str,
         a: &Array<E>,
         b: &Array<E>,
+        sign: f64,
         f: impl Fn(&E, &E::Ct, &E::Ct) -> sudare::Result<E::Ct> + Send + Sync,
     ) -> Result<Array<E>> {
         let pair = self.pair(op, a, b, 0)?;
+        let zero = pair.zero.iter().all(|zero| *zero == [true; 2]);
+        let padding = if zero { 0.0 } else { pair.padding[0] + pair.padding[1] };
+        if !self.holds_padding(pair.level, padding) {
+            let clean = |x: &Array<E>| match x.padding() > 0.0 {
+                true => self.masked(&self.ready(op, x, 1)?, 1.0),
+                false => Ok(x.clone()),
+            };
+            return self.sum_of_two(op, &clean(a)?, &clean(b)?, sign, f);
+        }
+        let [left, right] = &pair.ranges;
+        let range = left.sum(right, sign, pair.paired).with_padding(padding);
+        self.check_room(op, pair.level, &range)?;
         let sum = |(a, b)| f(self.evaluator(), a, b).map(Arc::new);
         let blocks = par::try_map(pair.blocks(), sum)?;
-        let zero = pair.zero.iter().all(|zero| *zero == [true; 2]);
-        Ok(self.array(pair.layout, pair.level, blocks, zero))
+        Ok(self.array(pair.layout, pair.level, blocks, zero, range))
     }
 
     /// Brings both to one level and one layout.
     fn pair(&self, op: &'static str, a: &Array<E>, b: &Array<E>, needed: u32) -> Result<Pair<E>> {
         let shape = broadcast_shape(op, a.shape(), b.shape())?;
+        let paired = a.shape() == b.shape();
         let full = |x: &Array<E>| {
             x.with_layout(x.layout().with_leading_axes(shape.len() - x.shape().len()))
         };
@@ -378,7 +440,10 @@ impl<E: ComplexOps> Engine<'_, E> {
             let sources = layout.sources(x.layout());
             sources.into_iter().map(|block| Arc::clone(&x.blocks()[block])).collect()
         };
-        Ok(Pair { level: a.level(), a: of(&a), b: of(&b), zero, layout })
+        let padding = [&a, &b].map(|x| broadcast_padding(x, &layout));
+        let ranges = [&a, &b].map(|x| x.range().clone());
+        let (level, a, b) = (a.level(), of(&a), of(&b));
+        Ok(Pair { layout, level, a, b, zero, ranges, padding, paired })
     }
 
     /// A layout broadcast to `shape`, new axes above all others.
@@ -431,6 +496,14 @@ impl<E: ComplexOps> Engine<'_, E> {
         }
         Ok(blocks.into_iter().flatten().collect())
     }
+}
+
+/// The largest magnitude of the padding of an array, read along the axes of a layout: an axis of one
+/// element is in the padding of it as well.
+fn broadcast_padding<E: ComplexOps>(own: &Array<E>, layout: &Layout) -> f64 {
+    let fills = |axis| layout.pads(axis) && own.layout().shape()[axis] == 1;
+    let spread = if (0..layout.ndim()).any(fills) { own.range().magnitude() } else { 0.0 };
+    own.padding().max(spread)
 }
 
 fn check_scalar(op: &'static str, c: f64) -> Result<()> {

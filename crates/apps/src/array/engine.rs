@@ -1,16 +1,16 @@
 use std::sync::{
-    Arc, OnceLock,
+    Arc, Mutex, OnceLock, PoisonError,
     atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
 };
 
 use sudare::{
     circuits::{Complex, ComplexOps, Trace, bootstrap::Bootstrapper, sim},
-    ckks::{Params, Scale},
+    ckks::{Decryptor, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::{par, real};
 
-use super::{Array, ArrayError, Layout, Result};
+use super::{Array, ArrayError, Layout, Range, Result};
 use crate::{
     bootstrap::{bootstrapped, restore_headroom},
     maybe_shared::MaybeShared,
@@ -29,6 +29,8 @@ pub struct Engine<'a, E: ComplexOps> {
     bootstrapper: Option<MaybeShared<'a, Bootstrapper<E>>>,
     /// In simulation.
     watch: Option<Watch<E::Ct>>,
+    /// While a program is planned.
+    needs: Option<Arc<Needs>>,
     power_rotations: bool,
     counters: Arc<Counters>,
 }
@@ -39,8 +41,59 @@ impl<E: ComplexOps> Clone for Engine<'_, E> {
             evaluator: self.evaluator.clone(),
             scales: Arc::clone(&self.scales),
             bootstrapper: self.bootstrapper.clone(),
+            needs: self.needs.clone(),
             counters: Arc::clone(&self.counters),
             ..*self
+        }
+    }
+}
+
+/// How much larger than the bound of bootstrapping values may be: noise and rounding reach beyond.
+const BOUND_SLACK: f64 = 1.0 + 1e-3;
+
+/// Bits of the modulus that are kept for noise.
+const ROOM_MARGIN_BITS: f64 = 0.02;
+
+/// Bits before the point that decryption reads, less the sign.
+const READABLE_BITS: f64 = Decryptor::VALUE_BITS - 1.0;
+
+/// How far outside of a promised range simulated values may be, relative to its width.
+const SIMULATED_SLACK: f64 = 1e-6;
+
+/// What a program turns out to need while it is planned.
+#[derive(Debug)]
+pub(super) struct Needs {
+    /// Bits left between the largest magnitudes and the room for them; negative if they lack.
+    room_bits: Mutex<f64>,
+    /// Intervals of functions that inputs go into as they are, by the source of their range.
+    intervals: Mutex<Vec<(u64, core::ops::Range<f64>)>>,
+}
+
+impl Needs {
+    pub(super) fn new() -> Self {
+        Self { room_bits: Mutex::new(f64::INFINITY), intervals: Mutex::default() }
+    }
+
+    pub(super) fn room_bits(&self) -> f64 {
+        *self.room_bits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The interval that holds for a source, where one was noted.
+    pub(super) fn interval(&self, source: u64) -> Option<core::ops::Range<f64>> {
+        let intervals = self.intervals.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = intervals.iter().filter(|(of, _)| *of == source).map(|(_, interval)| interval);
+        own.cloned().reduce(|a, b| a.start.max(b.start)..a.end.min(b.end))
+    }
+
+    fn note_room(&self, bits: f64) {
+        let mut least = self.room_bits.lock().unwrap_or_else(PoisonError::into_inner);
+        *least = least.min(if bits.is_nan() { f64::NEG_INFINITY } else { bits });
+    }
+
+    fn note_interval(&self, source: Option<u64>, interval: &core::ops::Range<f64>) {
+        if let Some(source) = source {
+            let mut intervals = self.intervals.lock().unwrap_or_else(PoisonError::into_inner);
+            intervals.push((source, interval.clone()));
         }
     }
 }
@@ -127,6 +180,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
             floor: Level(floor),
             bootstrapper,
             watch: None,
+            needs: None,
             power_rotations: false,
             counters: Arc::default(),
         })
@@ -208,10 +262,12 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
                  it for as many"
             ));
         }
+        let bound = real::exp2(plan.log2_bound());
+        let range = self.range_to_bootstrap(OP, a, bound)?;
         let blocks = match a.refreshed.get() {
             Some(blocks) => blocks.clone(),
             None => {
-                self.check_magnitudes(OP, a, real::exp2(plan.log2_bound()))?;
+                self.check_magnitudes(OP, a, bound)?;
                 let before: Vec<&E::Ct> = a.blocks.iter().map(|block| &**block).collect();
                 let mut blocks = bootstrapped(&*self.evaluator, bootstrapper, &before)?;
                 if let Some(watch) = self.watch {
@@ -230,39 +286,126 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
             scale: self.scale_at(plan.output_level()),
             blocks,
             padding_is_zero: a.padding_is_zero,
+            range,
             refreshed: Arc::default(),
         })
+    }
+
+    /// The range after bootstrapping, which takes values up to `bound`. Where values may well be
+    /// larger, that is refused; a bound that is far from what values reach is taken on trust.
+    fn range_to_bootstrap(&self, op: &'static str, a: &Array<E>, bound: f64) -> Result<Range> {
+        let most = bound * BOUND_SLACK;
+        let found = match a.range.is_tight() {
+            true => a.range.magnitude().max(a.padding()),
+            false => a.padding(),
+        };
+        if found > most && self.needs.is_none() {
+            return Err(ArrayError::BeyondBound { op, found, most: bound });
+        }
+        match a.range.magnitude() > most {
+            true => Ok(a.range.clamped(-bound, bound)),
+            false => Ok(a.range.clone()),
+        }
     }
 
     fn check_magnitudes(&self, op: &'static str, a: &Array<E>, most: f64) -> Result<()> {
         let Some(Watch { magnitude, .. }) = self.watch else { return Ok(()) };
         let found = largest(a.blocks.iter().map(|block| magnitude(block)));
         // Noise and rounding may reach beyond.
-        if found <= most * (1.0 + 1e-3) {
+        if found <= most * BOUND_SLACK {
             Ok(())
         } else {
             Err(ArrayError::BeyondBound { op, found, most })
         }
     }
 
+    /// The largest magnitude that `level` holds at its default scale.
+    fn room(&self, level: Level) -> f64 {
+        let modulus_bits = self.evaluator.chain().log2_q(level) - 1.0;
+        let value_bits = (modulus_bits - self.scale_at(level).log2()).min(READABLE_BITS);
+        real::exp2(value_bits - ROOM_MARGIN_BITS)
+    }
+
+    /// Refuses a result at `level` whose elements could be too large for it.
+    pub(super) fn check_room(&self, op: &'static str, level: Level, range: &Range) -> Result<()> {
+        let (most, found) = (self.room(level), range.magnitude());
+        if let Some(needs) = &self.needs {
+            needs.note_room(real::log2(most) - real::log2(found));
+            return Ok(());
+        }
+        if found <= most {
+            return Ok(());
+        }
+        let (&low, &high) = (range.interval().start(), range.interval().end());
+        Err(ArrayError::OutOfRoom { op, low, high, most, level: level.0 })
+    }
+
+    /// Whether padding of this magnitude fits at `level` beside the elements.
+    pub(super) fn holds_padding(&self, level: Level, padding: f64) -> bool {
+        padding <= self.room(level)
+    }
+
+    /// The range of an argument of a function on an interval, within that. Arguments that may
+    /// well lie outside are refused; a bound that is far from what values reach is taken on trust.
+    pub(super) fn argument(
+        &self,
+        op: &'static str,
+        a: &Array<E>,
+        interval: &core::ops::Range<f64>,
+    ) -> Result<Range> {
+        if a.range.is_within(interval) {
+            return Ok(a.range.clone());
+        }
+        let (&low, &high) = (a.range.interval().start(), a.range.interval().end());
+        let &core::ops::Range { start, end } = interval;
+        match &self.needs {
+            Some(needs) => needs.note_interval(a.range.source(), interval),
+            None if a.range.is_tight() => {
+                return Err(ArrayError::OutsideInterval { op, low, high, start, end });
+            }
+            None => self.check_values(op, a, start, end)?,
+        }
+        Ok(a.range.clamped(start, end))
+    }
+
+    /// In simulation, refuses elements that are not within two numbers.
+    fn check_values(&self, op: &'static str, a: &Array<E>, low: f64, high: f64) -> Result<()> {
+        let Some(watch) = self.watch.filter(|_| self.needs.is_none()) else { return Ok(()) };
+        let slots: Vec<Vec<f64>> = a.blocks.iter().map(|block| (watch.values)(block)).collect();
+        check_elements(op, &a.layout.gather(&slots), low, high, SIMULATED_SLACK * (high - low))
+    }
+
+    /// The same array, where elements are known to lie from `low` to `high`. In execution nobody
+    /// checks that: results are wrong if it does not hold. Simulation does.
+    ///
+    /// # Errors
+    /// [`ArrayError::Argument`] unless both are finite and in order; in simulation
+    /// [`ArrayError::OutsideRange`].
+    pub fn within(&self, a: &Array<E>, low: f64, high: f64) -> Result<Array<E>> {
+        let promised = a.within(low, high)?;
+        self.check_values("within", a, low, high)?;
+        Ok(promised)
+    }
+
     pub(super) fn scale_at(&self, level: Level) -> Scale {
         self.scales[level.index()]
     }
 
-    /// Of blocks at `level` and the default scale there.
+    /// An array of blocks at `level` and the default scale there.
     pub(super) fn array(
         &self,
         layout: Layout,
         level: Level,
         blocks: Vec<Arc<E::Ct>>,
         padding_is_zero: bool,
+        range: Range,
     ) -> Array<E> {
         debug_assert_eq!(blocks.len(), layout.blocks());
         let top = self.scales.len() as u32 - 1;
         self.counters.depth.fetch_max(top.saturating_sub(level.0), Relaxed);
         let scale = self.scale_at(level);
         let refreshed = Arc::new(OnceLock::new());
-        Array { layout, level, scale, blocks, padding_is_zero, refreshed }
+        Array { layout, level, scale, blocks, padding_is_zero, range, refreshed }
     }
 
     /// Refuses an array of other parameters.
@@ -304,7 +447,8 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         let scale = self.scale_at(level);
         let blocks =
             self.each(&a.blocks, |block| self.evaluator.match_scale(block, level, scale))?;
-        Ok(self.array(a.layout.clone(), level, blocks, a.padding_is_zero))
+        let range = a.range.clone();
+        Ok(self.array(a.layout.clone(), level, blocks, a.padding_is_zero, range))
     }
 
     /// Both at one level with as many levels above the lowest.
@@ -422,10 +566,17 @@ impl<E: ComplexOps> Engine<'static, E> {
 }
 
 impl<E: ComplexOps<Ct = sim::Ciphertext>> Engine<'_, E> {
-    /// An engine that refuses to bootstrap values beyond the bound.
+    /// An engine that notes the room and the intervals that a program needs, and refuses nothing
+    /// for lack of them.
+    pub(super) fn noting(self, needs: &Arc<Needs>) -> Self {
+        Self { needs: Some(Arc::clone(needs)), ..self }
+    }
+
+    /// An engine that looks at the values: it refuses to bootstrap any beyond the bound, arguments
+    /// outside the interval of a function and values outside a promised range.
     #[must_use]
     pub fn with_checked_magnitudes(self) -> Self {
-        Self { watch: Some(Watch { magnitude, restore_headroom }), ..self }
+        Self { watch: Some(Watch { magnitude, values, restore_headroom }), ..self }
     }
 }
 
@@ -433,6 +584,8 @@ impl<E: ComplexOps<Ct = sim::Ciphertext>> Engine<'_, E> {
 struct Watch<Ct> {
     /// The largest magnitude of a slot.
     magnitude: fn(&Ct) -> f64,
+    /// The real parts of the slots.
+    values: fn(&Ct) -> Vec<f64>,
     /// Gives a bootstrapped block the room that the second one had.
     restore_headroom: fn(&mut Ct, &Ct),
 }
@@ -447,6 +600,27 @@ impl<Ct> Copy for Watch<Ct> {}
 
 fn magnitude(a: &sim::Ciphertext) -> f64 {
     largest(a.slots.iter().map(|z| real::hypot(z.re, z.im)))
+}
+
+fn values(a: &sim::Ciphertext) -> Vec<f64> {
+    a.slots.iter().map(|z| z.re).collect()
+}
+
+/// Refuses elements that are more than `slack` outside of an interval, or not numbers.
+pub(super) fn check_elements(
+    op: &'static str,
+    elements: &[f64],
+    low: f64,
+    high: f64,
+    slack: f64,
+) -> Result<()> {
+    let inside = |x: &f64| low - slack <= *x && *x <= high + slack;
+    match elements.iter().position(|x| !inside(x)) {
+        None => Ok(()),
+        Some(index) => {
+            Err(ArrayError::OutsideRange { op, index, value: elements[index], low, high })
+        }
+    }
 }
 
 /// The largest of numbers that are not negative, or NaN if one is.

@@ -1,6 +1,8 @@
 //! Functions of every element.
 
-use sudare::circuits::ComplexOps;
+use core::ops::Range as Interval;
+
+use sudare::circuits::{ComplexOps, Polynomial};
 
 use super::{Array, Engine, Result};
 use crate::functions::{Finish, Function};
@@ -14,12 +16,24 @@ impl<E: ComplexOps> Engine<'_, E> {
     /// and the second one added where it says so.
     ///
     /// # Errors
-    /// As [`Engine::polynomial`] and [`Engine::mul`].
+    /// [`ArrayError::OutsideInterval`](super::ArrayError::OutsideInterval); as [`Engine::polynomial`]
+    /// and [`Engine::mul`].
     pub fn function(&self, a: &Array<E>, f: &Function) -> Result<Array<E>> {
-        let value = f.stages().iter().try_fold(a.clone(), |value, p| self.polynomial(&value, p))?;
-        match f.finish() {
-            Finish::Value => Ok(value),
-            Finish::TimesArgument => self.mul(&value, a),
-        }
+        let argument = self.argument(f.name(), a, &f.interval())?;
+        let range = argument.image(f);
+        let a = &Array { range: argument, ..a.clone() };
+        let stage = |value: Array<E>, p: &Polynomial| {
+            // Stages are made for what the ones before them give.
+            let Interval { start, end } = p.interval();
+            let range = value.range().clamped(start, end);
+            self.polynomial(&Array { range, ..value }, p)
+        };
+        let value = f.stages().iter().try_fold(a.clone(), stage)?;
+        let value = match f.finish() {
+            Finish::Value => value,
+            Finish::TimesArgument => self.mul(&value, a)?,
+        };
+        self.check_room(f.name(), value.level(), &range)?;
+        Ok(Array { range, ..value })
     }
 }

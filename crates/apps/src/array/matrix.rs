@@ -10,7 +10,7 @@ use sudare::{
 use sudare_arith::par;
 
 use super::{
-    Array, ArrayError, Engine, PlainArray, Result,
+    Array, ArrayError, Engine, PlainArray, Range, Result,
     layout::{Layout, Tile, ceil_log2},
     movement::{Diagonals, check_diagonals},
 };
@@ -114,7 +114,15 @@ impl<E: ComplexOps> Engine<'_, E> {
     ) -> Result<Array<E>> {
         let (axis, target) = (matrix.axis, &matrix.target);
         let zero = a.padding_is_zero() || !pads_beside(target, axis);
-        let a = self.widened(&self.ready(OP, a, 1)?, target.log_slots())?;
+        let range = weighted_range(a, axis, target.shape()[axis], &weight);
+        let a = self.ready(OP, a, 1)?;
+        let below = Level(a.level().0 - 1);
+        self.check_room(OP, below, &range)?;
+        if !self.holds_padding(below, range.padding()) {
+            let clean = self.masked(&self.ready(OP, &a, 2)?, 1.0)?;
+            return self.product_by_diagonals(&clean, matrix, weight);
+        }
+        let a = self.widened(&a, target.log_slots())?;
         let (from, to) = (a.layout().along(axis), target.along(axis));
         let mut blocks = vec![Vec::new(); target.blocks()];
         for (i, to) in to.iter().enumerate() {
@@ -128,7 +136,6 @@ impl<E: ComplexOps> Engine<'_, E> {
                 to.iter().zip(products).for_each(|(&block, part)| blocks[block].push(part));
             }
         }
-        let below = Level(a.level().0 - 1);
         let blocks = par::try_map(blocks.iter().enumerate(), |(block, parts)| {
             if !parts.is_empty() {
                 return Ok(self.total(parts)?);
@@ -138,7 +145,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             let zeros = self.times_constant(a.level(), &a.blocks()[rest..=rest], 0.0)?;
             Result::Ok(Arc::clone(&zeros[0]))
         })?;
-        Ok(self.array(target.clone(), below, blocks, zero))
+        Ok(self.array(target.clone(), below, blocks, zero, range))
     }
 
     fn product_by_columns(
@@ -152,13 +159,17 @@ impl<E: ComplexOps> Engine<'_, E> {
         let a = self.ready(OP, a, 1 + u32::from(place.log > 0))?;
         let a = self.widened(&a, target.log_slots())?;
         let level = Level(a.level().0 - 1);
+        let end = Level(level.0 - u32::from(place.log > 0));
+        let weights: Vec<Vec<f64>> = (0..target.shape()[axis]).map(|i| column(i).values).collect();
+        let range = weighted_range(&a, axis, weights.len(), &|j, i| weights[i][j]);
+        let range = range.with_padding(0.0);
+        self.check_room(OP, end, &range)?;
         let sums = |i| -> Result<_> {
             let products = self.mul_plain(&a, &column(i))?;
             self.field_totals(products.layout(), axis, field, products.blocks())
         };
         let stacks = self.stacked(level, target, axis, sums)?;
-        let level = Level(level.0 - u32::from(place.log > 0));
-        Ok(self.array(target.clone(), level, unstacked::<E>(target, axis, stacks), true))
+        Ok(self.array(target.clone(), end, unstacked::<E>(target, axis, stacks), true, range))
     }
 
     /// The sums of blocks along an axis and over its field, in slots of index 0.
@@ -295,10 +306,22 @@ impl<E: ComplexOps> Engine<'_, E> {
         let zero = [(&a, 0), (&b, 1)]
             .iter()
             .all(|(own, axis)| own.padding_is_zero() || !own.layout().pads(*axis));
+        let count = rows.shape()[1];
+        let padding = if zero { 0.0 } else { a.range().reach() * b.range().reach() };
+        let range = a.range().product(b.range(), false).total(count as f64);
+        let range = range.with_padding(count as f64 * padding);
+        let end = Level(level.0 - 1);
+        self.check_room(OP, end, &range)?;
+        if !self.holds_padding(end, range.padding()) {
+            let clean = |x: &Array<E>| match x.padding() > 0.0 {
+                true => self.masked(&self.ready(OP, x, 2 + masks)?, 1.0),
+                false => Ok(x.clone()),
+            };
+            return self.product_by_outer(&clean(&a)?, &clean(&b)?);
+        }
         let mut across = Copies::new(self, &a, 1, level)?;
         let mut down = Copies::new(self, &b, 0, level)?;
         let mut sums: Option<Vec<Arc<E::Ct>>> = None;
-        let count = rows.shape()[1];
         for start in (0..count).step_by(SPREAD) {
             let some = start..count.min(start + SPREAD);
             let left: Stacks<E> = some.clone().map(|j| across.at(j)).collect::<Result<_>>()?;
@@ -319,7 +342,7 @@ impl<E: ComplexOps> Engine<'_, E> {
                 })?,
             });
         }
-        Ok(self.array(target, Level(level.0 - 1), sums.unwrap_or_default(), zero))
+        Ok(self.array(target, end, sums.unwrap_or_default(), zero, range))
     }
 
     /// Row by row: row `i` of `a`, everywhere along its rows, times `b`, which has its own axis
@@ -341,6 +364,17 @@ impl<E: ComplexOps> Engine<'_, E> {
         let shape = vec![a.shape()[0], b.shape()[1]];
         let target = Layout::from_tiles(shape, vec![field, b.layout().tile(1)], log_slots)?;
         let along = b.layout().along(0);
+        let level = Level(b.level().0 - 1);
+        let end = Level(level.0 - u32::from(field.log > 0));
+        let count = a.shape()[1] as f64;
+        let padding = if zero { 0.0 } else { a.range().reach() * b.range().reach() };
+        let range = a.range().product(b.range(), false).total(count);
+        let range = range.with_padding(count * padding);
+        self.check_room(OP, end, &range)?;
+        if !self.holds_padding(end, range.padding()) {
+            let b = self.masked(&self.ready(OP, &b, needed + 1)?, 1.0)?;
+            return self.product_by_inner(&a, &b);
+        }
         let mut copies = Copies::new(self, &a, 0, b.level())?;
         let row = |i: usize| -> Result<_> {
             let row = copies.at(i)?;
@@ -360,10 +394,8 @@ impl<E: ComplexOps> Engine<'_, E> {
             };
             Ok(par::try_map(sums, total)?)
         };
-        let level = Level(b.level().0 - 1);
         let stacks = self.stacked(level, &target, 0, row)?;
-        let level = Level(level.0 - u32::from(field.log > 0));
-        Ok(self.array(target.clone(), level, unstacked::<E>(&target, 0, stacks), zero))
+        Ok(self.array(target.clone(), end, unstacked::<E>(&target, 0, stacks), zero, range))
     }
 }
 
@@ -493,6 +525,21 @@ impl Matrix {
         }
         diagonals
     }
+}
+
+/// The range of sums along an axis with these weights, of which there are `columns`.
+fn weighted_range<E: ComplexOps>(
+    a: &Array<E>,
+    axis: usize,
+    columns: usize,
+    weight: &impl Fn(usize, usize) -> f64,
+) -> Range {
+    let count = a.shape()[axis];
+    let sums = (0..columns).map(|i| {
+        let weights = (0..count).map(|j| weight(j, i));
+        weights.fold([0.0, 0.0], |[up, down], w| [up + w.max(0.0), down + w.min(0.0)])
+    });
+    a.range().weighted(sums)
 }
 
 /// Whether another axis has padding.

@@ -13,7 +13,7 @@ use sudare::{
 use sudare_arith::par;
 
 use super::{
-    Array, ArrayError, Engine, Layout, Result,
+    Array, ArrayError, Engine, Layout, Range as Bounds, Result,
     layout::{PADDING, Tile, c_strides, check_axes},
 };
 use crate::bootstrap::TOGETHER;
@@ -60,7 +60,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         match Moves::new(a.layout(), &whole, Layout::elements_of).matrices(OP) {
             Ok(matrices) => {
                 let blocks = self.applied(&a, target.blocks(), matrices)?;
-                self.copied(target, Level(a.level().0 - 1), log_slots, blocks)
+                self.copied(target, Level(a.level().0 - 1), log_slots, blocks, a.range().moved())
             }
             Err(error) => match Moves::in_steps(a.layout(), &whole) {
                 Some(steps) => self.relayout_in_steps(&a, target, steps),
@@ -81,9 +81,11 @@ impl<E: ComplexOps> Engine<'_, E> {
             let blocks = self.applied(&a, target.blocks(), moves.matrices(OP)?)?;
             let level = Level(a.level().0 - 1);
             // Fields of the target come to their places one by one.
-            a = self.array(target.with_log_slots(log_slots), level, blocks, false);
+            let range = a.range().moved();
+            a = self.array(target.with_log_slots(log_slots), level, blocks, false, range);
         }
-        self.copied(target, a.level(), log_slots, a.blocks().to_vec())
+        let range = a.range().moved();
+        self.copied(target, a.level(), log_slots, a.blocks().to_vec(), range)
     }
 
     /// As many blocks as `count`, each the sum of what the matrices bring there, one level down.
@@ -110,7 +112,9 @@ impl<E: ComplexOps> Engine<'_, E> {
         level: Level,
         log_slots: u32,
         blocks: Vec<Arc<E::Ct>>,
+        range: Bounds,
     ) -> Result<Array<E>> {
+        let range = range.with_padding(0.0);
         let runs = free_runs(target);
         let blocks = par::try_map(blocks, |mut block| {
             for run in &runs {
@@ -123,7 +127,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             }
             sudare::Result::Ok(block)
         })?;
-        Ok(self.array(target.clone(), level, blocks, true))
+        Ok(self.array(target.clone(), level, blocks, true, range))
     }
 
     /// The array with axis `axes[i]` in place `i`, or all in reverse; free.
@@ -154,7 +158,7 @@ impl<E: ComplexOps> Engine<'_, E> {
     pub fn reshape(&self, a: &Array<E>, shape: &[usize]) -> Result<Array<E>> {
         let target = Layout::new(shape, self.log_slots_max())?;
         match a.layout().reshaped(shape) {
-            Some(layout) => Ok(a.with_layout(layout)),
+            Some(layout) => Ok(a.moved().with_layout(layout)),
             None => self.relayout(a, &target),
         }
     }
@@ -202,19 +206,28 @@ impl<E: ComplexOps> Engine<'_, E> {
                 target.offsets(block, &strides).into_iter().map(shift).collect()
             });
             let blocks = self.applied(&a, target.blocks(), moves.matrices(OP)?)?;
-            return self.copied(&target, Level(a.level().0 - 1), layout.log_slots(), blocks);
+            let level = Level(a.level().0 - 1);
+            return self.copied(
+                &target,
+                level,
+                layout.log_slots(),
+                blocks,
+                a.range().clone().loose(),
+            );
         }
         let tiles: Vec<usize> =
             (0..layout.ndim()).map(|axis| start[axis] / layout.tile(axis).len()).collect();
         let part = a.reordered(target, |at| at.iter().zip(&tiles).map(|(at, t)| at + t).collect());
         let (layout, slots) = (part.layout().clone(), part.layout().slots());
         let zero = a.padding_is_zero() && !dirty;
+        let padding = if dirty { a.range().reach() } else { a.padding() };
+        let range = a.range().clone().loose().with_padding(padding);
         if turn == 0 {
-            return Ok(Array { padding_is_zero: zero, ..part });
+            return Ok(Array { padding_is_zero: zero, range, ..part });
         }
         let part = self.ready(OP, &part, 0)?;
         let blocks = self.each(part.blocks(), |block| self.rotated(block, turn, slots))?;
-        Ok(self.array(layout, part.level(), blocks, zero))
+        Ok(self.array(layout, part.level(), blocks, zero, range))
     }
 
     /// Products of a matrix with blocks at `level`, one level down.
@@ -267,10 +280,10 @@ impl<E: ComplexOps> Array<E> {
         let order: Vec<usize> = (0..layout.blocks()).map(place).collect();
         let same = order.iter().enumerate().all(|(i, &block)| i == block);
         if same && order.len() == self.blocks.len() {
-            return self.with_layout(layout);
+            return self.moved().with_layout(layout);
         }
         let blocks = order.into_iter().map(|block| Arc::clone(&self.blocks[block])).collect();
-        Self { layout, blocks, refreshed: Arc::default(), ..self.clone() }
+        Self { layout, blocks, refreshed: Arc::default(), ..self.moved() }
     }
 }
 

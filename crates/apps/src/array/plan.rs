@@ -1,6 +1,6 @@
 //! What a program on arrays needs, from the shapes of its inputs.
 
-use core::ops::RangeInclusive;
+use core::ops::{Range as Interval, RangeInclusive};
 use std::sync::Arc;
 
 use serde::Serialize;
@@ -15,7 +15,8 @@ use sudare::{
 };
 
 use super::{
-    Array, ArrayError, Engine, Layout, PlainArray, Result, crypt::simulate_encryption_within,
+    Array, ArrayError, Engine, Layout, PlainArray, Range, Result, check_ends,
+    crypt::simulate_encryption_within, engine::Needs,
 };
 use crate::{
     SECURITY_BITS,
@@ -31,6 +32,22 @@ const MAX_DEPTH: usize = 60;
 
 /// Most bits of a scale: with more, results are not more precise, since `f64` rounds them.
 const MAX_SCALE_BITS: f64 = 90.0;
+
+/// Bits of the magnitude of inputs that a program has room for where nothing is said of them: a
+/// million.
+const USUAL_BOUND_BITS: f64 = 20.0;
+
+/// Magnitudes of inputs that are tried, the largest first.
+const BOUNDS_BITS: [f64; 7] = [30.0, USUAL_BOUND_BITS, 16.0, 12.0, 8.0, 4.0, 0.0];
+
+/// The most room for values that is considered.
+const MAX_ROOM_BITS: f64 = 200.0;
+
+/// Most bits of a prime with fast kernels.
+const FAST_PRIME_BITS: f64 = 50.0;
+
+/// Bits of room that one prime more gives.
+const SPARE_BITS: f64 = 40.0;
 
 /// Blocks of arrays that a program holds at once for each of its inputs and results, about.
 const BLOCKS_HELD: u64 = 3;
@@ -51,6 +68,10 @@ pub struct PlanOptions {
     pub log2_scale: f64,
     /// `log2` of the largest magnitude of a value, without bootstrapping.
     pub log2_range: f64,
+    /// For each input the interval that it lies in, where that is known. There is room for it. An
+    /// input without one is taken to fill the interval of the function that it goes into; if it goes
+    /// into none, there is room for magnitudes up to 2^20 or as many as one prime more allows.
+    pub ranges: Vec<Option<(f64, f64)>>,
     /// The set to bootstrap with if no ring has as many levels, such as `n16-boot-real`; none
     /// refuses such programs.
     pub bootstrapping: Option<String>,
@@ -73,6 +94,7 @@ impl Default for PlanOptions {
             log_n: 13..=16,
             log2_scale: 40.0,
             log2_range: 9.0,
+            ranges: Vec::new(),
             bootstrapping: None,
             input_bound: 1.0,
             share_bits: None,
@@ -101,6 +123,8 @@ pub struct Planned {
     pub inputs: Vec<ArrayFacts>,
     /// The results.
     pub outputs: Vec<ArrayFacts>,
+    /// What each input may hold: there is room for all that follows from it.
+    pub ranges: Vec<InputRange>,
     /// The keys that the program uses, and no other.
     #[serde(skip)]
     pub required_keys: KeyRequest,
@@ -121,6 +145,18 @@ pub struct Planned {
     pub seconds: f64,
 }
 
+/// What an input of a planned program may hold.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct InputRange {
+    /// The lowest value.
+    pub low: f64,
+    /// The highest value.
+    pub high: f64,
+    /// Whether the range was declared or follows from the program, rather than from the room that
+    /// there is.
+    pub declared: bool,
+}
+
 /// An array of a planned program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ArrayFacts {
@@ -133,8 +169,10 @@ pub struct ArrayFacts {
     /// Bytes of its ciphertexts.
     pub bytes: u64,
     /// `log2` of the standard deviation of the error of an element that noise causes, for inputs
-    /// as large as they may be. What bootstrapping and approximations add is not in it.
+    /// that fill their declared ranges, or up to [`PlanOptions::input_bound`]. What bootstrapping and approximations add is not in it.
     pub noise_log2: f64,
+    /// The same for inputs that fill the ranges that there is room for.
+    pub filled_noise_log2: f64,
     /// The largest magnitude that an element can have.
     pub magnitude: f64,
     /// A bound of the errors that encryption, rounding and encoding cause, whatever the inputs are
@@ -192,6 +230,7 @@ impl ArrayFacts {
             level: array.level().0,
             bytes: block * array.blocks().len() as u64,
             noise_log2: array.noise_log2(),
+            filled_noise_log2: array.noise_log2(),
             magnitude: worst().map(WorstCase::magnitude).fold(0.0, f64::max),
             error_bound: worst().map(|worst| worst.error).fold(0.0, f64::max),
             argument: match options.assume_intervals {
@@ -285,23 +324,14 @@ fn plan_at_scale(
     program: impl Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>,
 ) -> Result<Planned> {
     options.check()?;
+    let search = Search { shapes, options, program: &program };
     let mut exhausted = None;
     for log_n in options.log_n.clone() {
-        let Some(most) = (0..=MAX_DEPTH).rev().find_map(|depth| options.spec(log_n, depth)) else {
-            continue;
-        };
-        let trial = match Trial::run(&Params::new(most)?, None, None, shapes, options, &program) {
-            Ok(trial) => trial,
-            Err(error @ ArrayError::LevelExhausted { .. }) => {
-                exhausted = Some(error);
-                continue;
-            }
+        match search.in_ring(log_n) {
+            Ok(planned) => return Ok(planned),
+            Err(error @ ArrayError::LevelExhausted { .. }) => exhausted = Some(error),
             Err(error) => return Err(error),
-        };
-        // Fewer levels leave room for more special primes.
-        let Some(spec) = options.spec(log_n, trial.depth() as usize) else { continue };
-        let trial = Trial::with_its_keys(&Params::new(spec)?, None, shapes, options, &program)?;
-        return trial.planned(options, None);
+        }
     }
     let Some(name) = &options.bootstrapping else {
         let none = || ArrayError::Argument {
@@ -317,8 +347,196 @@ fn plan_at_scale(
         log_slots = Layout::new(shape, params.log_n() - 1)?.log_slots().max(log_slots);
     }
     let plan = set.plan(&params, log_slots)?;
-    let trial = Trial::with_its_keys(&params, Some(&plan), shapes, options, &program)?;
+    let assumed = search.assumed(&params, Some(&plan))?;
+    let trial = Trial::with_its_keys(&params, Some(&plan), shapes, options, &assumed, &program)?;
+    trial.check_room()?;
     trial.planned(options, Some((name.clone(), &plan)))
+}
+
+/// What an input of a program is taken to hold.
+#[derive(Debug, Clone, PartialEq)]
+struct Assumed {
+    /// What it may hold, for which there is room.
+    range: (f64, f64),
+    /// What it holds in the trial, for which errors are estimated.
+    values: (f64, f64),
+    /// Whether the range was asked for, or follows from the program.
+    is_fixed: bool,
+}
+
+impl Assumed {
+    fn fixed(range: (f64, f64)) -> Self {
+        Self { range, values: range, is_fixed: true }
+    }
+
+    /// The same, whose values in the trial fill the range.
+    fn filled(&self) -> Self {
+        Self { values: self.range, ..self.clone() }
+    }
+
+    fn facts(&self) -> InputRange {
+        InputRange { low: self.range.0, high: self.range.1, declared: self.is_fixed }
+    }
+
+    fn bound(&self) -> f64 {
+        self.values.0.abs().max(self.values.1.abs())
+    }
+}
+
+/// The search for parameters of a program.
+struct Search<'a, P> {
+    shapes: &'a [&'a [usize]],
+    options: &'a PlanOptions,
+    program: &'a P,
+}
+
+impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Search<'_, P> {
+    /// The least levels and the least modulus of a ring that have room for the inputs: for those
+    /// of a declared range, or for as large ones as one prime more allows.
+    ///
+    /// # Errors
+    /// [`ArrayError::LevelExhausted`] where the ring is too small.
+    fn in_ring(&self, log_n: u32) -> Result<Planned> {
+        let too_small = || ArrayError::LevelExhausted { op: OP, needed: 1, left: 0 };
+        let spec = |depth, room_bits| self.options.spec(log_n, depth, room_bits);
+        let own_bits = self.options.log2_range;
+        let deepest = (0..=MAX_DEPTH).rev().find(|&depth| spec(depth, own_bits).is_some());
+        let deepest = deepest.ok_or_else(too_small)?;
+        let params = Params::new(spec(deepest, own_bits).ok_or_else(too_small)?)?;
+        let mut assumed = self.assumed(&params, None)?;
+        let mut depth = self.trial(&params, &assumed)?.depth() as usize;
+        // Fewer levels leave room for more special primes, and less of it for padding, which may
+        // have to be masked.
+        let mut room_bits = own_bits;
+        let mut is_widened = false;
+        loop {
+            let params = Params::new(spec(depth, room_bits).ok_or_else(too_small)?)?;
+            let trial = match self.trial_with_its_keys(&params, &assumed) {
+                Err(ArrayError::LevelExhausted { .. }) if depth < deepest => {
+                    depth += 1;
+                    continue;
+                }
+                // A constant of the program has too little room at the lowest level.
+                Err(ArrayError::Library(sudare::Error::ValueTooLarge {
+                    needed_bits,
+                    available_bits,
+                    ..
+                })) if needed_bits.is_finite() && room_bits < MAX_ROOM_BITS => {
+                    room_bits += (needed_bits - available_bits).max(0.0) + 1.0;
+                    continue;
+                }
+                trial => trial?,
+            };
+            let is_free = assumed.iter().any(|input| !input.is_fixed);
+            if is_free && !is_widened {
+                is_widened = true;
+                (room_bits, assumed) = self.widened(log_n, depth, room_bits, &assumed)?;
+            } else if trial.room_bits >= 0.0 {
+                let filled: Vec<Assumed> = assumed.iter().map(Assumed::filled).collect();
+                let filled = match filled == assumed {
+                    true => None,
+                    false => Some(self.trial_with_its_keys(&params, &filled)?),
+                };
+                return trial.with_filled(filled).planned(self.options, None);
+            } else if !(is_free && self.shrink(&mut assumed)) {
+                room_bits += 0.1 - trial.room_bits;
+            }
+        }
+    }
+
+    /// Halves the ranges of inputs that nobody declared; whether any could be.
+    fn shrink(&self, assumed: &mut [Assumed]) -> bool {
+        let mut any = false;
+        for input in assumed.iter_mut().filter(|input| !input.is_fixed) {
+            if input.range.1 / 2.0 >= self.options.input_bound {
+                input.range = (input.range.0 / 2.0, input.range.1 / 2.0);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Room and ranges for inputs that nobody declared: numbers of [`USUAL_BOUND_BITS`] or more if
+    /// there is room for what follows from them, else as large ones as one prime more allows.
+    fn widened(
+        &self,
+        log_n: u32,
+        depth: usize,
+        room_bits: f64,
+        assumed: &[Assumed],
+    ) -> Result<(f64, Vec<Assumed>)> {
+        let with_bound = |bits: f64| -> Vec<Assumed> {
+            let bound = real::exp2(bits) * self.options.input_bound;
+            let of = |input: &Assumed| match input.is_fixed {
+                true => input.clone(),
+                false => Assumed { range: (-bound, bound), ..input.clone() },
+            };
+            assumed.iter().map(of).collect()
+        };
+        let fits = |room_bits: f64, bits: f64| -> Result<bool> {
+            let Some(spec) = self.options.spec(log_n, depth, room_bits) else { return Ok(false) };
+            match self.trial(&Params::new(spec)?, &with_bound(bits)) {
+                // Padding may have to be masked, at the cost of a level.
+                Err(ArrayError::LevelExhausted { .. }) => Ok(false),
+                trial => Ok(trial?.room_bits >= 0.0),
+            }
+        };
+        for bits in BOUNDS_BITS.into_iter().filter(|&bits| bits >= USUAL_BOUND_BITS) {
+            if fits(room_bits, bits)? {
+                return Ok((room_bits, with_bound(bits)));
+            }
+        }
+        let spares = [SPARE_BITS, SPARE_BITS * 0.75, SPARE_BITS / 2.0, SPARE_BITS / 4.0];
+        let has_modulus =
+            |spare: &f64| self.options.spec(log_n, depth, room_bits + spare).is_some();
+        let spare = spares.into_iter().find(has_modulus).unwrap_or(0.0);
+        for bits in BOUNDS_BITS {
+            if fits(room_bits + spare, bits)? {
+                return Ok((room_bits + spare, with_bound(bits)));
+            }
+        }
+        Ok((room_bits, with_bound(0.0)))
+    }
+
+    /// What inputs are taken to hold: what was declared; else what functions want that they go
+    /// into as they are; else numbers up to [`PlanOptions::input_bound`].
+    fn assumed(&self, params: &Params, plan: Option<&BootstrapPlan>) -> Result<Vec<Assumed>> {
+        let bound = self.options.input_bound;
+        let declared = |place: usize| self.options.ranges.get(place).copied().flatten();
+        let is_shared = self.options.share_bits.is_some();
+        let first = (0..self.shapes.len()).map(|place| match declared(place) {
+            Some(range) => Assumed::fixed(range),
+            None => Assumed {
+                range: (-bound, bound),
+                values: (-bound, bound),
+                is_fixed: is_shared || plan.is_some(),
+            },
+        });
+        let first: Vec<Assumed> = first.collect();
+        if is_shared {
+            return Ok(first);
+        }
+        let trial =
+            Trial::run(params, None, plan, self.shapes, self.options, &first, self.program)?;
+        let narrowed = |(place, (input, interval)): (usize, (Assumed, Option<Interval<f64>>))| {
+            let Some(Interval { start, end }) = interval else { return input };
+            let (low, high) = match declared(place) {
+                Some((low, high)) => (low.max(start), high.min(end)),
+                None => (start, end),
+            };
+            // Intervals without a number in common are refused where the second one is met.
+            if low <= high { Assumed::fixed((low, high)) } else { input }
+        };
+        Ok(first.into_iter().zip(trial.intervals).enumerate().map(narrowed).collect())
+    }
+
+    fn trial(&self, params: &Params, assumed: &[Assumed]) -> Result<Trial> {
+        Trial::run(params, None, None, self.shapes, self.options, assumed, self.program)
+    }
+
+    fn trial_with_its_keys(&self, params: &Params, assumed: &[Assumed]) -> Result<Trial> {
+        Trial::with_its_keys(params, None, self.shapes, self.options, assumed, self.program)
+    }
 }
 
 /// What a program takes under given parameters with these keys, and with a way to bootstrap if there
@@ -337,14 +555,22 @@ pub fn measure(
 ) -> Result<Planned> {
     options.check()?;
     let plan = bootstrapping.as_ref().map(|(_, plan)| *plan);
-    Trial::run(params, Some(keys), plan, shapes, options, program)?.planned(options, bootstrapping)
+    let search = Search { shapes, options, program: &program };
+    let assumed = search.assumed(params, plan)?;
+    let trial = Trial::run(params, Some(keys), plan, shapes, options, &assumed, &program)?;
+    trial.check_room()?;
+    trial.planned(options, bootstrapping)
 }
 
 impl PlanOptions {
-    /// The smallest ring of these that has `depth` levels at 128 bits of security.
+    /// The smallest ring of these that has `depth` levels at 128 bits of security, with room for
+    /// results of the lowest level up to 2^40 times [`PlanOptions::log2_range`] where it has the
+    /// modulus.
     #[must_use]
     pub fn parameters(&self, depth: usize) -> Option<Spec> {
-        self.log_n.clone().find_map(|log_n| self.spec(log_n, depth))
+        let spec = |(log_n, spare): (u32, f64)| self.spec(log_n, depth, self.log2_range + spare);
+        let with_spares = |log_n| [SPARE_BITS, SPARE_BITS / 2.0, 0.0].map(|spare| (log_n, spare));
+        self.log_n.clone().flat_map(with_spares).find_map(spec)
     }
 
     fn check(&self) -> Result<()> {
@@ -370,6 +596,9 @@ impl PlanOptions {
                 Release::MOST_BITS
             ));
         }
+        for &(low, high) in self.ranges.iter().flatten() {
+            check_ends(OP, low, high)?;
+        }
         if !(self.input_bound > 0.0 && self.input_bound < real::exp2(self.log2_range)) {
             return argument(format!(
                 "inputs of {}: a positive number below 2^log2_range is needed",
@@ -379,10 +608,13 @@ impl PlanOptions {
         Ok(())
     }
 
-    /// Of this depth, if that has 128 bits of security.
-    fn spec(&self, log_n: u32, depth: usize) -> Option<Spec> {
-        let base = self.log2_scale + self.log2_range + 1.0;
-        let mut q_bits = vec![split(base)];
+    /// Parameters of this depth with so much room at the lowest level, if they have 128 bits of
+    /// security.
+    fn spec(&self, log_n: u32, depth: usize, room_bits: f64) -> Option<Spec> {
+        let base = self.log2_scale + room_bits + 1.0;
+        // Wider primes have slower kernels.
+        let primes = (base / FAST_PRIME_BITS).ceil();
+        let mut q_bits = vec![vec![base / primes; primes as usize]];
         q_bits.resize(depth + 1, split(self.log2_scale));
         let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
         let p_bits = special_primes(&q_bits.concat(), limit)?;
@@ -398,6 +630,11 @@ struct Trial {
     keys: KeyRequest,
     inputs: Vec<ArrayFacts>,
     outputs: Vec<ArrayFacts>,
+    ranges: Vec<InputRange>,
+    /// For each input the interval of the functions that it goes into as it is.
+    intervals: Vec<Option<Interval<f64>>>,
+    /// Bits left between the largest magnitudes and the room for them.
+    room_bits: f64,
 }
 
 impl Trial {
@@ -407,14 +644,15 @@ impl Trial {
         plan: Option<&BootstrapPlan>,
         shapes: &[&[usize]],
         options: &PlanOptions,
+        assumed: &[Assumed],
         program: impl Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>,
     ) -> Result<Self> {
-        let trial = Self::run(params, None, plan, shapes, options, &program)?;
+        let trial = Self::run(params, None, plan, shapes, options, assumed, &program)?;
         let keys = trial.keys.clone();
         if !trial.engine.clone().for_keys(params, &keys).uses_power_rotations() {
             return Ok(trial);
         }
-        let mut again = Self::run(params, Some(&keys), plan, shapes, options, program)?;
+        let mut again = Self::run(params, Some(&keys), plan, shapes, options, assumed, program)?;
         again.keys |= keys;
         Ok(again)
     }
@@ -426,31 +664,43 @@ impl Trial {
         plan: Option<&BootstrapPlan>,
         shapes: &[&[usize]],
         options: &PlanOptions,
+        assumed: &[Assumed],
         program: impl Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>,
     ) -> Result<Self> {
         let keys = plan.map_or_else(KeyRequest::new, |plan| plan.required_keys().clone());
         let evaluator = Arc::new(cost::Evaluator::new(params, &keys));
         let bootstrapper = plan.map(|plan| plan.prepare(&*evaluator).map(Arc::new)).transpose()?;
         let engine = Engine::shared(Arc::clone(&evaluator), params, bootstrapper)?;
-        let mut engine = engine.with_checked_magnitudes();
+        let needs = Arc::new(Needs::new());
+        let mut engine = engine.with_checked_magnitudes().noting(&needs);
         if let Some(held) = held {
             engine = engine.for_keys(params, held);
         }
         let mut inputs = Vec::with_capacity(shapes.len());
-        for (salt, shape) in shapes.iter().enumerate() {
+        for (salt, (shape, assumed)) in shapes.iter().zip(assumed).enumerate() {
             let layout = Layout::new(shape, engine.log_slots_max())?;
             // Errors of products grow with the factors.
+            let (low, high) = assumed.values;
             let value = |i| match options.share_bits {
-                Some(_) => unit(salt, i).signum(),
-                None => unit(salt, i),
+                Some(_) if unit(salt, i) < 0.0 => low,
+                Some(_) => high,
+                None => low + (high - low) * (1.0 + unit(salt, i)) / 2.0,
             };
-            let values = (0..layout.elements()).map(|i| options.input_bound * value(i));
-            let values = PlainArray::new(shape, values.collect());
+            let values = PlainArray::new(shape, (0..layout.elements()).map(value).collect());
             let level = engine.highest_level();
-            let values = (&values, options.input_bound);
-            let input =
-                simulate_encryption_within(evaluator.slots(), params, &layout, values, level)?;
-            inputs.push(input);
+            inputs.push(simulate_encryption_within(
+                evaluator.slots(),
+                params,
+                &layout,
+                &values,
+                assumed.bound(),
+                Range::new(assumed.range.0, assumed.range.1),
+                level,
+            )?);
+        }
+        let sources: Vec<_> = inputs.iter().map(|input| input.range().source()).collect();
+        for input in &inputs {
+            engine.check_room("encrypt", input.level(), input.range())?;
         }
         let facts = |arrays: &[Array<_>]| {
             let fact = |array| ArrayFacts::of(array, params, options);
@@ -459,7 +709,35 @@ impl Trial {
         let in_facts = facts(&inputs);
         let outputs = facts(&program(&engine, inputs)?);
         let keys = evaluator.slots().used_keys();
-        Ok(Self { params: params.clone(), engine, keys, inputs: in_facts, outputs })
+        let interval = |source: &Option<u64>| source.and_then(|source| needs.interval(source));
+        Ok(Self {
+            params: params.clone(),
+            engine,
+            keys,
+            inputs: in_facts,
+            outputs,
+            ranges: assumed.iter().map(Assumed::facts).collect(),
+            intervals: sources.iter().map(interval).collect(),
+            room_bits: needs.room_bits(),
+        })
+    }
+
+    /// The same, with the errors of a trial on inputs that fill their ranges.
+    fn with_filled(mut self, filled: Option<Self>) -> Self {
+        for (output, filled) in
+            self.outputs.iter_mut().zip(filled.into_iter().flat_map(|t| t.outputs))
+        {
+            output.filled_noise_log2 = filled.noise_log2;
+        }
+        self
+    }
+
+    /// Refuses a program whose results could be larger than its parameters hold.
+    fn check_room(&self) -> Result<()> {
+        if self.room_bits >= 0.0 {
+            return Ok(());
+        }
+        Err(ArrayError::Overflow { excess_bits: -self.room_bits })
     }
 
     fn depth(&self) -> u32 {
@@ -505,6 +783,7 @@ impl Trial {
             bootstrapping: bootstrapping.map(|(name, plan)| (name, plan.spec().log_slots)),
             inputs: self.inputs,
             outputs: self.outputs,
+            ranges: self.ranges,
         })
     }
 }

@@ -6,7 +6,7 @@ use sudare::{circuits::ComplexOps, rlwe::Level};
 use sudare_arith::par;
 
 use super::{
-    Array, ArrayError, Engine, Result,
+    Array, ArrayError, Engine, Range, Result,
     layout::{Layout, Tile, check_axes},
 };
 
@@ -116,6 +116,10 @@ impl<E: ComplexOps> Engine<'_, E> {
         let (masks, scales) = (u32::from(dirty), u32::from(!copies.is_empty()));
         let scales_alone = u32::from(factor != 1.0 && masks + scales == 0);
         let mut a = self.ready(reduction.op, a, masks + scales + scales_alone)?;
+        let range = total_range(&a, reduction.count, &summed, dirty);
+        let level = Level(a.level().0 - masks);
+        self.check_room(reduction.op, level, &range)?;
+        let summed_range = range.scaled(factor);
         let mut factor = factor;
         if dirty {
             let first = if copies.is_empty() { core::mem::replace(&mut factor, 1.0) } else { 1.0 };
@@ -133,20 +137,23 @@ impl<E: ComplexOps> Engine<'_, E> {
             }
             sudare::Result::Ok(sum)
         })?;
-        let sum = self.array(target, a.level(), blocks, a.padding_is_zero());
+        let sum = self.array(target, a.level(), blocks, a.padding_is_zero(), range);
         if !copies.is_empty() {
             let sum = self.spread(&sum, &copies, factor)?;
             let filled = within.iter().fold(sum.layout().clone(), |filled, &axis| {
                 filled.with_axis(axis, layout.shape()[axis], layout.tile(axis))
             });
-            return Ok(sum.with_layout(filled));
+            let sum = sum.with_layout(filled);
+            self.check_room(reduction.op, sum.level(), &summed_range)?;
+            return Ok(Array { range: summed_range, ..sum });
         }
         match factor == 1.0 {
-            true => Ok(sum),
+            true => Ok(Array { range: summed_range, ..sum }),
             false => {
                 let blocks = self.times_constant(sum.level(), sum.blocks(), factor)?;
                 let (layout, level) = (sum.layout().clone(), Level(sum.level().0 - 1));
-                Ok(self.array(layout, level, blocks, sum.padding_is_zero()))
+                self.check_room(reduction.op, level, &summed_range)?;
+                Ok(self.array(layout, level, blocks, sum.padding_is_zero(), summed_range))
             }
         }
     }
@@ -182,8 +189,18 @@ impl<E: ComplexOps> Engine<'_, E> {
             }
             sudare::Result::Ok(block)
         })?;
-        Ok(self.array(a.layout().clone(), Level(a.level().0 - 1), blocks, a.padding_is_zero()))
+        let (level, range) = (Level(a.level().0 - 1), a.range().scaled(factor));
+        Ok(self.array(a.layout().clone(), level, blocks, a.padding_is_zero(), range))
     }
+}
+
+/// The range of sums of `count` elements over axes, whose padding is masked first if it is `dirty`.
+fn total_range<E: ComplexOps>(a: &Array<E>, count: usize, summed: &[usize], dirty: bool) -> Range {
+    let layout = a.layout();
+    let slots = |&axis: &usize| (layout.grid(axis) * layout.tile(axis).len()) as f64;
+    let padding = if dirty { 0.0 } else { a.padding() };
+    let padding = summed.iter().map(slots).product::<f64>() * padding;
+    a.range().total(count as f64).with_padding(padding)
 }
 
 /// Axes that are summed.

@@ -845,7 +845,9 @@ fn blocks_of_another_layout_are_refused() {
     simulated(3, &[5, 3], |engine, x| {
         let e = engine.evaluator();
         let layout = x.layout().clone();
-        let same = Array::from_parts(e, layout.clone(), blocks(&x), true).unwrap();
+        let same =
+            Array::from_parts(e, layout.clone(), blocks(&x), true, array::Range::new(-1.0, 1.0))
+                .unwrap();
         assert_eq!((same.level(), same.layout()), (x.level(), x.layout()));
         let square = engine.square(&x).unwrap();
         let other = Layout::new(&[3], 5).unwrap();
@@ -857,7 +859,7 @@ fn blocks_of_another_layout_are_refused() {
             (other, blocks(&x)),
             (long, mixed),
         ] {
-            let found = Array::from_parts(e, layout, blocks, true);
+            let found = Array::from_parts(e, layout, blocks, true, array::Range::new(-1.0, 1.0));
             assert!(matches!(refused(found), ArrayError::Blocks { .. }));
         }
     });
@@ -870,7 +872,9 @@ fn blocks_of_other_parameters_are_refused() {
         let e = engine.evaluator();
         let scale = sudare::ckks::Scale::from_log2(39.0);
         let scaled = x.blocks().iter().map(|block| e.with_scale(block, scale).unwrap()).collect();
-        let foreign = Array::from_parts(e, x.layout().clone(), scaled, true).unwrap();
+        let foreign =
+            Array::from_parts(e, x.layout().clone(), scaled, true, array::Range::new(-1.0, 1.0))
+                .unwrap();
         let matrix = Nd::random(&[3], 2).plain();
         simulated(2, &[5, 3], |smaller, _| {
             for (engine, x) in [(engine, &foreign), (smaller, &x)] {
@@ -901,7 +905,7 @@ fn values_beyond_the_message_range_are_refused() {
             &params,
             &layout,
             &values,
-            Level(2),
+            Level(0),
         )
         .map(|_| ())
     };
@@ -950,10 +954,16 @@ fn planned_programs_run_with_what_was_planned() {
 
     // From its parts, as after reading a file.
     let blocks: Vec<_> = result.blocks().iter().map(|block| (**block).clone()).collect();
-    let again = Array::from_ciphertexts(result.layout().clone(), blocks.clone(), false).unwrap();
+    let again = Array::from_ciphertexts(
+        result.layout().clone(),
+        blocks.clone(),
+        false,
+        result.range().clone(),
+    )
+    .unwrap();
     assert_eq!(array::decrypt(&s.decryptor, &params, &again).unwrap(), found);
     let other = Layout::new(&[2], 1).unwrap();
-    let error = Array::from_ciphertexts(other, blocks, false).unwrap_err();
+    let error = Array::from_ciphertexts(other, blocks, false, array::Range::unknown()).unwrap_err();
     assert!(matches!(error, ArrayError::Blocks { what: "slots of a block", .. }), "{error}");
 }
 

@@ -330,7 +330,7 @@ fn known_programs_are_planned_by_their_bounds() {
             Err(error) => panic!("{program:?}: {error}"),
         }
     }
-    // 2^12 terms of 1 do not fit values of 2^9 at level 0.
+    // 2^12 terms of 1 do not fit values of 2^9 at level 0: there is more room then.
     let sum = |e: &array::Simulator, x: Vec<Array<_>>| {
         let mut sum = x[0].clone();
         for _ in 0..12 {
@@ -338,8 +338,11 @@ fn known_programs_are_planned_by_their_bounds() {
         }
         Ok(vec![sum])
     };
-    let refused = array::plan(&[&[4]], &options, sum);
-    assert!(matches!(refused, Err(ArrayError::Overflow { excess_bits }) if excess_bits > 2.0));
+    let one_bit = PlanOptions { share_bits: Some(1), ..options };
+    let planned = array::plan(&[&[4]], &one_bit, sum).unwrap();
+    assert!(planned.outputs[0].headroom_bits >= 0.0);
+    let room_bits = planned.spec.q_bits[0].iter().sum::<f64>() - planned.spec.log2_scale;
+    assert!((13.0..15.0).contains(&room_bits), "{room_bits}");
 }
 
 /// A step of a random program, on arrays that there are by then.
@@ -437,6 +440,8 @@ impl Random {
         let shapes: [&[usize]; 2] = [&[SIDE; 2]; 2];
         let run = |e: &array::Simulator, x: Vec<Array<_>>| {
             let mut all = x;
+            // A plan runs its program more than once.
+            kept.borrow_mut().clear();
             for &step in steps {
                 match step.run(e, &all) {
                     Ok(next) if next.blocks().iter().all(|b| b.worst.headroom_bits > 0.0) => {

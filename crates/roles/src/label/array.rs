@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use sudare::{Error, Result, ckks::serial::Label};
-use sudare_apps::array::Layout;
+use sudare_apps::array::{Layout, PublicRange};
 
 /// What stands beside the ciphertexts of an array.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -15,6 +15,9 @@ pub struct ArrayMeta {
     /// A digest of the program that it was computed by, if that is known.
     #[serde(default)]
     pub lineage: Option<[u8; 32]>,
+    /// Where its elements lie, if that is known.
+    #[serde(default)]
+    pub range: Option<PublicRange>,
 }
 
 /// What such a label calls its content.

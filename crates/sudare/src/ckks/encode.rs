@@ -1,4 +1,4 @@
-use super::{Complex, Params, Plaintext, Scale, encrypt::MESSAGE_BITS};
+use super::{Complex, Params, Plaintext, Scale, encrypt::Decryptor};
 use crate::{
     Error, Result,
     ring::{Coeff, Eval, LimbSet, MixedRadix, RnsPoly},
@@ -16,6 +16,10 @@ use zeroize::Zeroizing;
 
 /// Coefficients that are encoded have fewer bits than this, the sign included.
 const ENCODED_BITS: f64 = 128.0;
+
+/// The largest coefficient, relative to the scale, that is decoded by doubles: their rounding stays below
+/// `2^-30` then.
+const LARGEST_IN_F64: f64 = (1u64 << 20) as f64;
 
 /// Vectors to plaintexts and back.
 #[derive(Debug, Clone)]
@@ -147,14 +151,16 @@ impl Encoder {
     pub fn decode(&self, a: &Plaintext) -> Result<Vec<Complex<f64>>> {
         self.params.rlwe().check_id("plaintext", a.params)?;
         let slots = a.slots();
-        if self.params.needs_dd(a.scale) {
-            let values = self.decode_with(a, self.params.fft_dd());
-            Ok(values[..slots]
-                .iter()
-                .map(|v| Complex { re: v.re.to_f64(), im: v.im.to_f64() })
-                .collect())
+        let coefficients = self.coefficients(a);
+        let largest = coefficients.iter().fold(0.0f64, |most, x| most.max(x.to_f64().abs()));
+        // A transform of doubles is off by a few units in the last place of the largest value, which
+        // hides small values beside large ones.
+        if self.params.needs_dd(a.scale) || largest > LARGEST_IN_F64 {
+            let values = transformed(&coefficients, slots, self.params.fft_dd());
+            let to_f64 = |v: &Complex<Dd>| Complex { re: v.re.to_f64(), im: v.im.to_f64() };
+            Ok(values.iter().map(to_f64).collect())
         } else {
-            Ok(self.decode_with(a, self.params.fft()))
+            Ok(transformed(&coefficients, slots, self.params.fft()))
         }
     }
 
@@ -166,12 +172,14 @@ impl Encoder {
         Ok(self.decode(a)?.into_iter().map(|v| v.re).collect())
     }
 
-    fn decode_with<T: Scaled>(&self, a: &Plaintext, fft: &SpecialFft<T>) -> Vec<Complex<T>> {
+    /// The coefficients of the real parts of the slots and then of the imaginary ones, divided by the
+    /// scale.
+    fn coefficients(&self, a: &Plaintext) -> Vec<Dd> {
         let rlwe = self.params.rlwe();
         let basis = rlwe.basis();
         // Coefficients are far below the moduli of high levels, which doubles could not
         // hold: those encoded by their type, those decrypted by the choice of level.
-        let enough_bits = (a.scale.log2() + MESSAGE_BITS).max(ENCODED_BITS);
+        let enough_bits = (a.scale.log2() + Decryptor::VALUE_BITS).max(ENCODED_BITS);
         let enough = |level: &Level| rlwe.log2_q(*level) >= enough_bits;
         let level = rlwe.levels().below(a.level).find(enough).unwrap_or(a.level);
         let poly = basis.into_coeff(basis.restricted(&a.poly, rlwe.limbs(level)));
@@ -181,12 +189,22 @@ impl Encoder {
             IntegerReader::new(basis.tables(poly.limbs()).map(|t| *t.modulus()).collect());
         let rows: Vec<&[u64]> = poly.rows().collect();
         let unscale = Dd::ONE / a.scale.to_dd();
-        let mut at = |k: usize| T::from_dd(reader.read(&rows, k * gap) * unscale);
-        let mut values: Vec<Complex<T>> =
-            (0..slots).map(|k| Complex { re: at(k), im: at(k + slots) }).collect();
-        fft.forward(&mut values);
-        values
+        (0..2 * slots).map(|k| reader.read(&rows, k * gap) * unscale).collect()
     }
+}
+
+/// The slots of coefficients, real parts first.
+fn transformed<T: Scaled>(
+    coefficients: &[Dd],
+    slots: usize,
+    fft: &SpecialFft<T>,
+) -> Vec<Complex<T>> {
+    let (real, imaginary) = coefficients.split_at(slots);
+    let pairs = real.iter().zip(imaginary);
+    let mut values: Vec<Complex<T>> =
+        pairs.map(|(&re, &im)| Complex { re: T::from_dd(re), im: T::from_dd(im) }).collect();
+    fft.forward(&mut values);
+    values
 }
 
 /// Integer coefficients, wiped when dropped.

@@ -66,11 +66,11 @@ pub struct Decryptor {
     key: Arc<SecretKey>,
 }
 
-/// Room above the scale, in bits, that decryption keeps for the integer part of
-/// values and the sign.
-pub(super) const MESSAGE_BITS: f64 = 48.0;
-
 impl Decryptor {
+    /// Bits above the scale that decryption reads, for the integer part of values and the sign, where
+    /// the modulus of the ciphertext has as many. Values beyond decrypt to others.
+    pub const VALUE_BITS: f64 = 112.0;
+
     /// A decryptor that holds `key`.
     ///
     /// # Errors
@@ -107,8 +107,8 @@ impl Decryptor {
         Ok(self.key.derive("sudare v1 release", subject))
     }
 
-    /// `c_0 + c_1 s`, at the lowest level whose modulus holds values of 47 bits
-    /// before the point at this scale; at the level of `a` if none does.
+    /// `c_0 + c_1 s`, at the lowest level whose modulus has [`Decryptor::VALUE_BITS`] above the
+    /// scale; at the level of `a` if none does.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Forked`].
@@ -116,7 +116,7 @@ impl Decryptor {
         let params = self.params.rlwe();
         self.key.check(params)?;
         a.inner.check_owner(params, self.key.id)?;
-        let enough = |level: &Level| params.log2_q(*level) >= a.scale.log2() + MESSAGE_BITS;
+        let enough = |level: &Level| params.log2_q(*level) >= a.scale.log2() + Self::VALUE_BITS;
         let level = params.levels().below(a.level()).find(enough).unwrap_or(a.level());
         let poly = self.key.phase(params, &a.inner, params.limbs(level))?;
         let (scale, log_slots) = (a.scale, a.log_slots);
