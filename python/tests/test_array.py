@@ -237,7 +237,7 @@ def test_numbers_that_cannot_be_are_refused(ctx: sudare.Context) -> None:
         with pytest.raises(errors.NotFiniteError):
             x * bad
     with pytest.raises(OverflowError) as caught:
-        ctx.encrypt([1e6])
+        ctx.encrypt([1e200])
     assert isinstance(caught.value, errors.ValueTooLargeError)
     with pytest.raises(errors.ShapeError):
         ctx.encrypt(np.zeros((3, 0)))
@@ -466,6 +466,6 @@ def test_simulation_bootstraps_what_encryption_would() -> None:
     # Values beyond the bound, finite and not.
     for start in (1.1, 30.0):
         x = trial.encrypt([start])
-        with pytest.raises(errors.BeyondBoundError, match="scale the data down"):
+        with pytest.raises((errors.BeyondBoundError, errors.OutOfRoomError), match="scale the data"):
             for _ in range(30):
                 x = x * x * x

@@ -219,10 +219,11 @@ pub enum ArrayError {
     },
     /// Values of a result may exceed what its level holds.
     #[error(
-        "{op}: values from {low} to {high} are possible, but only magnitudes below {most} fit at \
+        "{op}: values from {} to {} are possible, but only magnitudes below {} fit at \
          level {level}: scale the data down, plan the program for the range of its inputs, choose \
          parameters of one more level or, if you know a smaller range, promise it with \
-         within(low, high)"
+         within(low, high)",
+        short(*.low), short(*.high), short(*.most)
     )]
     OutOfRoom {
         /// The operation.
@@ -238,9 +239,10 @@ pub enum ArrayError {
     },
     /// The argument of a function may leave the interval of the function.
     #[error(
-        "{op}: arguments from {low} to {high} are possible, but the function is approximated on \
+        "{op}: arguments from {} to {} are possible, but the function is approximated on \
          [{start}, {end}]: take a wider interval, scale the data or, if you know a smaller range, \
-         promise it with within(low, high)"
+         promise it with within(low, high)",
+        short(*.low), short(*.high)
     )]
     OutsideInterval {
         /// The operation.
@@ -256,9 +258,10 @@ pub enum ArrayError {
     },
     /// A value is not in the range that is known of its array.
     #[error(
-        "{op}: element {index} is {value}, but elements lie in [{low}, {high}]: a range that was \
+        "{op}: element {index} is {}, but elements lie in [{}, {}]: a range that was \
          declared or promised did not hold, or the argument of a function left its interval; check \
-         the inputs in simulation"
+         the inputs in simulation",
+        short(*.value), short(*.low), short(*.high)
     )]
     OutsideRange {
         /// The operation.
@@ -511,6 +514,16 @@ impl PlainArray {
             }
         }
     }
+}
+
+/// A number for a message, in a few digits.
+fn short(x: f64) -> String {
+    let magnitude = x.abs();
+    if magnitude != 0.0 && !(1e-3..1e6).contains(&magnitude) {
+        return format!("{x:.3e}");
+    }
+    let digits = format!("{x:.4}");
+    digits.trim_end_matches('0').trim_end_matches('.').into()
 }
 
 /// Refuses what are no two ends of an interval.

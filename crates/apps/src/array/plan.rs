@@ -46,8 +46,9 @@ const MAX_ROOM_BITS: f64 = 200.0;
 /// Most bits of a prime with fast kernels.
 const FAST_PRIME_BITS: f64 = 50.0;
 
-/// Bits of room that one prime more gives.
-const SPARE_BITS: f64 = 40.0;
+/// Bits of room that one prime more may give: squares of numbers up to a million need 31 more than
+/// [`PlanOptions::log2_range`], squares of thousands 16.
+const SPARES_BITS: [f64; 7] = [40.0, 36.0, 32.0, 28.0, 24.0, 20.0, 16.0];
 
 /// Blocks of arrays that a program holds at once for each of its inputs and results, about.
 const BLOCKS_HELD: u64 = 3;
@@ -360,13 +361,15 @@ struct Assumed {
     range: (f64, f64),
     /// What it holds in the trial, for which errors are estimated.
     values: (f64, f64),
-    /// Whether the range was asked for, or follows from the program.
+    /// Whether the range is to stay as it is.
     is_fixed: bool,
+    /// Whether it was asked for, or follows from the program.
+    is_declared: bool,
 }
 
 impl Assumed {
     fn fixed(range: (f64, f64)) -> Self {
-        Self { range, values: range, is_fixed: true }
+        Self { range, values: range, is_fixed: true, is_declared: true }
     }
 
     /// The same, whose values in the trial fill the range.
@@ -375,7 +378,7 @@ impl Assumed {
     }
 
     fn facts(&self) -> InputRange {
-        InputRange { low: self.range.0, high: self.range.1, declared: self.is_fixed }
+        InputRange { low: self.range.0, high: self.range.1, declared: self.is_declared }
     }
 
     fn bound(&self) -> f64 {
@@ -465,14 +468,7 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
         room_bits: f64,
         assumed: &[Assumed],
     ) -> Result<(f64, Vec<Assumed>)> {
-        let with_bound = |bits: f64| -> Vec<Assumed> {
-            let bound = real::exp2(bits) * self.options.input_bound;
-            let of = |input: &Assumed| match input.is_fixed {
-                true => input.clone(),
-                false => Assumed { range: (-bound, bound), ..input.clone() },
-            };
-            assumed.iter().map(of).collect()
-        };
+        let with_bound = |bits: f64| self.with_bound(assumed, bits);
         let fits = |room_bits: f64, bits: f64| -> Result<bool> {
             let Some(spec) = self.options.spec(log_n, depth, room_bits) else { return Ok(false) };
             match self.trial(&Params::new(spec)?, &with_bound(bits)) {
@@ -486,16 +482,29 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
                 return Ok((room_bits, with_bound(bits)));
             }
         }
-        let spares = [SPARE_BITS, SPARE_BITS * 0.75, SPARE_BITS / 2.0, SPARE_BITS / 4.0];
-        let has_modulus =
-            |spare: &f64| self.options.spec(log_n, depth, room_bits + spare).is_some();
-        let spare = spares.into_iter().find(has_modulus).unwrap_or(0.0);
+        let roomier = self.options.roomier(log_n, depth, room_bits);
+        for (room_bits, _) in &roomier {
+            if fits(*room_bits, USUAL_BOUND_BITS)? {
+                return Ok((*room_bits, with_bound(USUAL_BOUND_BITS)));
+            }
+        }
+        let most = roomier.iter().map(|(room_bits, _)| *room_bits).fold(room_bits, f64::max);
         for bits in BOUNDS_BITS {
-            if fits(room_bits + spare, bits)? {
-                return Ok((room_bits + spare, with_bound(bits)));
+            if fits(most, bits)? {
+                return Ok((most, with_bound(bits)));
             }
         }
         Ok((room_bits, with_bound(0.0)))
+    }
+
+    /// The same, where inputs that nobody declared may be `2^bits` times the usual bound.
+    fn with_bound(&self, assumed: &[Assumed], bits: f64) -> Vec<Assumed> {
+        let bound = real::exp2(bits) * self.options.input_bound;
+        let of = |input: &Assumed| match input.is_fixed {
+            true => input.clone(),
+            false => Assumed { range: (-bound, bound), ..input.clone() },
+        };
+        assumed.iter().map(of).collect()
     }
 
     /// What inputs are taken to hold: what was declared; else what functions want that they go
@@ -510,6 +519,7 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
                 range: (-bound, bound),
                 values: (-bound, bound),
                 is_fixed: is_shared || plan.is_some(),
+                is_declared: false,
             },
         });
         let first: Vec<Assumed> = first.collect();
@@ -557,8 +567,24 @@ pub fn measure(
     let plan = bootstrapping.as_ref().map(|(_, plan)| *plan);
     let search = Search { shapes, options, program: &program };
     let assumed = search.assumed(params, plan)?;
-    let trial = Trial::run(params, Some(keys), plan, shapes, options, &assumed, &program)?;
+    let run = |assumed: &[Assumed]| {
+        Trial::run(params, Some(keys), plan, shapes, options, assumed, &program)
+    };
+    let mut trial = run(&assumed)?;
     trial.check_room()?;
+    // As large ones as there is room for, where nothing is declared.
+    if assumed.iter().any(|input| !input.is_fixed) {
+        for bits in BOUNDS_BITS {
+            match run(&search.with_bound(&assumed, bits)) {
+                Ok(wider) if wider.room_bits >= 0.0 => {
+                    trial = wider;
+                    break;
+                }
+                Ok(_) | Err(ArrayError::LevelExhausted { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
     trial.planned(options, bootstrapping)
 }
 
@@ -568,9 +594,28 @@ impl PlanOptions {
     /// modulus.
     #[must_use]
     pub fn parameters(&self, depth: usize) -> Option<Spec> {
-        let spec = |(log_n, spare): (u32, f64)| self.spec(log_n, depth, self.log2_range + spare);
-        let with_spares = |log_n| [SPARE_BITS, SPARE_BITS / 2.0, 0.0].map(|spare| (log_n, spare));
-        self.log_n.clone().flat_map(with_spares).find_map(spec)
+        self.log_n.clone().find_map(|log_n| {
+            let own = self.spec(log_n, depth, self.log2_range)?;
+            let mut roomier = self.roomier(log_n, depth, self.log2_range);
+            Some(if roomier.is_empty() { own } else { roomier.swap_remove(0).1 })
+        })
+    }
+
+    /// Parameters of this depth with more room, by the sizes of their keys, and for each size the most
+    /// room: more modulus leaves less for special primes, so that keys may have more digits.
+    fn roomier(&self, log_n: u32, depth: usize, room_bits: f64) -> Vec<(f64, Spec)> {
+        let mut found: Vec<(u64, f64, Spec)> = Vec::new();
+        for spare in SPARES_BITS {
+            let Some(spec) = self.spec(log_n, depth, room_bits + spare) else { continue };
+            let Ok(params) = Params::new(spec.clone()) else { continue };
+            let key = KeyRequest::new().relinearize(params.top());
+            let bytes = key.bytes(params.rlwe()).unwrap_or(u64::MAX);
+            if found.iter().all(|(known, ..)| *known != bytes) {
+                found.push((bytes, room_bits + spare, spec));
+            }
+        }
+        found.sort_by_key(|(bytes, ..)| *bytes);
+        found.into_iter().map(|(_, room_bits, spec)| (room_bits, spec)).collect()
     }
 
     fn check(&self) -> Result<()> {
