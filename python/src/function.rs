@@ -68,9 +68,20 @@ impl Function {
         Ok(Self(Arc::new(job::detached(py, make)?)))
     }
 
+    /// The polynomial with these coefficients.
+    #[staticmethod]
+    fn polynomial(py: Python<'_>, coefficients: Vec<f64>, interval: (f64, f64)) -> Result<Self> {
+        let make = || Ok(Kind::One(functions::polynomial(coefficients, interval.0..interval.1)?));
+        Ok(Self(Arc::new(job::detached(py, make)?)))
+    }
+
     #[getter]
     fn max_error(&self) -> f64 {
         self.0.of_one().max_error()
+    }
+
+    fn stated_error(&self, py: Python<'_>, noise: f64) -> Result<f64> {
+        job::detached(py, || Ok(self.0.of_one().stated_error(noise)))
     }
 
     #[getter]

@@ -320,7 +320,8 @@ impl Parameters {
             Some(set) => {
                 let spec = set.bootstrap.with_log_slots(log_n - 1);
                 let plan = |top| spec.plan(&params, Level(top)).ok();
-                (params.top().0..=params.upper_top().0).rev().find_map(plan)
+                let found = (params.top().0..=params.upper_top().0).rev().find_map(plan);
+                found.map(|plan| plan.with_precision(set.precision_bits))
             }
         };
         let bootstrapping = plan.map(|plan| Bootstrapping { plan: Arc::new(plan) });

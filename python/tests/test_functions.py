@@ -89,7 +89,74 @@ def test_impossible_functions_are_refused() -> None:
         lambda: functions.sigmoid((1, 2, 3)),
         lambda: functions.sigmoid((-1, 1), degree=-1),
         lambda: functions.sigmoid((-1, 1), degree=2.5),
+        lambda: functions.polynomial([1.0], (-1, 1)),
+        lambda: functions.polynomial([[1.0, 2.0]], (-1, 1)),
+        lambda: functions.polynomial([1.0, float("inf")], (-1, 1)),
     ]
     for make in makes:
         with pytest.raises(errors.Error):
             make()
+
+
+@pytest.mark.parametrize("wrong", ["a", None, [1, 2], 1j, float("nan"), 10**400], ids=repr)
+def test_arguments_that_are_not_numbers_are_named(wrong: Any) -> None:
+    makes: list[tuple[str, Callable[[], object]]] = [
+        ("the gap", lambda: functions.sign((-1, 1), gap=wrong)),
+        ("precision_bits", lambda: functions.sigmoid((-1, 1), precision_bits=wrong)),
+        ("the start of the interval", lambda: functions.sigmoid((wrong, 1))),
+        ("the end of the interval", lambda: functions.maximum((0, wrong))),
+        ("noise", lambda: functions.sigmoid((-1, 1)).stated_error(wrong)),
+    ]
+    for name, make in makes:
+        with pytest.raises(errors.ArgumentError, match=name):
+            make()
+
+
+def test_polynomials_take_coefficients() -> None:
+    coefficients = [0.5, -1.0, 0.0, 0.25]
+    p = functions.polynomial(coefficients, (-2, 4))
+    x = np.linspace(-2, 4, 60)
+    expected = np.polynomial.polynomial.polyval(x, coefficients)
+    np.testing.assert_allclose(p.exact(x), expected, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(p.in_the_clear(x), expected, rtol=0, atol=1e-12)
+    assert (p.name, p.degrees, p.depth) == ("polynomial", (3,), 2)
+    # The slope at 4 is 11.
+    assert 0.9 < p.stated_error(1e-3) / 11e-3 < 1.1
+    ctx = sudare.Context.for_program(p, [x.shape])
+    np.testing.assert_allclose(ctx.decrypt(p(ctx.encrypt(x))), expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "noise"), [("n16-boot", 2**-16), ("n16-boot-fast", 2**-10)])
+def test_bootstrapped_functions_are_right_at_the_ends(name: str, noise: float) -> None:
+    ctx = sudare.Context.preset(name, insecure_log_n=8)
+    x = np.array([1.0, -1.0, 0.999, -0.999, 1e-5, 0.0, 0.5, -0.25])
+    y = ctx.encrypt(x)
+    for function in (functions.abs((-1, 1)), functions.relu((-1, 1))):
+        error = np.abs(ctx.decrypt(function(y)) - function.exact(x)).max()
+        assert error <= 2 * function.stated_error(noise)
+    larger = functions.maximum((-1, 1))
+    error = np.abs(ctx.decrypt(larger(y, ctx.encrypt(-x))) - np.abs(x)).max()
+    assert error <= 2 * larger.stated_error(noise)
+    if name == "n16-boot-fast":
+        with pytest.raises(errors.Error, match="wider gap"):
+            functions.sign((-1, 1), gap=1e-4)(y)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [functions.inverse((0.05, 1), degree=15), functions.log((0.5, 4), degree=15)],
+    ids=lambda f: f.name,
+)
+def test_errors_are_predicted_for_arguments_in_the_interval(function: functions.Function) -> None:
+    ctx = sudare.Context.for_program(function, [(256,)])
+    program = ctx.explain(function, [(256,)]).program
+    assert program is not None
+    x = np.random.default_rng(1).uniform(*function.interval, 256)
+    error = ctx.decrypt(function(ctx.encrypt(x))) - function.in_the_clear(x)
+    assert abs(np.log2(error.std()) - program.outputs[0].log2_error) < 3
+
+
+def test_polynomials_that_a_set_has_no_levels_for_are_named() -> None:
+    ctx = sudare.Context.preset("n15-boot", mode="simulate")
+    with pytest.raises(errors.Error, match="takes . levels, and bootstrapping leaves"):
+        functions.sigmoid((-8, 8), degree=31)(ctx.encrypt([1.0]))

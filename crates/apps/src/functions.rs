@@ -1,5 +1,6 @@
 //! Functions of encrypted slots: inverse, exponential, logarithm, square root, sigmoid,
-//! tanh, absolute value, relu, sign, comparison, maximum and minimum.
+//! tanh, absolute value, relu, sign, comparison, maximum and minimum, and polynomials with given
+//! coefficients.
 //!
 //! A [`Function`] is made in the clear: polynomials to evaluate one after the other
 //! ([`Function::stages`]), what is done with the last one's value
@@ -11,6 +12,7 @@
 //! | function | polynomials | source |
 //! |---|---|---|
 //! | [`exp`], [`log`], [`sqrt`], [`sigmoid`], [`tanh`] | the minimax polynomial | [`sudare::circuits::minimax`] |
+//! | [`polynomial()`] | itself | |
 //! | [`inverse`] | in product form | 2016/421, Algorithm 2, improved |
 //! | [`sign`], [`step`], [`compare`] | a composition of minimax polynomials | 2020/834 |
 //! | [`abs`], [`relu`], [`maximum`], [`minimum`] | the same times the argument, or one minimax polynomial | 2020/834 |
@@ -28,13 +30,14 @@ mod plan;
 mod precise;
 mod sign;
 
-use core::{f64::consts::PI, ops::Range};
+use core::{f64::consts::PI, fmt, ops::Range};
+use std::borrow::Cow;
 
 use sudare::{
     Error, Result,
     circuits::{
         Polynomial,
-        minimax::{Approximation, Dd, Domain, Parity},
+        minimax::{Approximation, Dd, Domain, MAX_DEGREE, Parity},
     },
 };
 use sudare_arith::real;
@@ -42,6 +45,8 @@ use sudare_arith::real;
 use inverse::ProductForm;
 pub use pair::{PairFunction, PairPlan, compare, maximum, minimum};
 pub use plan::FunctionPlan;
+pub(crate) use plan::{real_part, twice};
+pub(crate) use sign::NOISE;
 pub use sign::{abs, relu, sign, step};
 
 /// Points of each piece of an interval at which errors and bounds are taken.
@@ -167,6 +172,12 @@ pub fn inverse(interval: Range<f64>, fit: Fit) -> Result<Function> {
 /// [`Error::Circuit`] for an interval that is empty, infinite or so long that the function
 /// overflows, and for a precision that degree 255 does not reach.
 pub fn exp(interval: Range<f64>, fit: Fit) -> Result<Function> {
+    if interval.end.is_finite() && real::exp(interval.end).is_infinite() {
+        return Err(Error::Circuit(format!(
+            "exponential on {interval:?}: it is not finite at {}: end the interval below 700",
+            interval.end
+        )));
+    }
     minimax("exponential", real::exp, precise::exp, interval, fit, None)
 }
 
@@ -175,6 +186,12 @@ pub fn exp(interval: Range<f64>, fit: Fit) -> Result<Function> {
 /// # Errors
 /// As [`exp`]; [`Error::Circuit`] for an interval that is not positive.
 pub fn log(interval: Range<f64>, fit: Fit) -> Result<Function> {
+    if interval.start <= 0.0 {
+        return Err(Error::Circuit(format!(
+            "logarithm on {interval:?}: it is not finite at {}: start the interval above 0",
+            interval.start
+        )));
+    }
     minimax("logarithm", real::ln, precise::ln, interval, fit, None)
 }
 
@@ -184,6 +201,12 @@ pub fn log(interval: Range<f64>, fit: Fit) -> Result<Function> {
 /// # Errors
 /// As [`exp`]; [`Error::Circuit`] for an interval with negative numbers.
 pub fn sqrt(interval: Range<f64>, fit: Fit) -> Result<Function> {
+    if interval.start < 0.0 {
+        return Err(Error::Circuit(format!(
+            "square root on {interval:?}: there is none of {}: start the interval at 0 or above",
+            interval.start
+        )));
+    }
     minimax("square root", f64::sqrt, Dd::sqrt, interval, fit, None)
 }
 
@@ -202,6 +225,34 @@ pub fn sigmoid(interval: Range<f64>, fit: Fit) -> Result<Function> {
 /// As [`exp`].
 pub fn tanh(interval: Range<f64>, fit: Fit) -> Result<Function> {
     minimax("tanh", real::tanh, precise::tanh, interval, fit, Some(0.0))
+}
+
+/// `sum coefficients[n] x^n` on an interval, evaluated in Chebyshev polynomials of the interval.
+///
+/// # Errors
+/// [`Error::Circuit`] for an interval that is empty or infinite, for a constant, for a degree above
+/// 255 and for values that are not finite; [`Error::NotFinite`] for a coefficient.
+pub fn polynomial(coefficients: Vec<f64>, interval: Range<f64>) -> Result<Function> {
+    check_interval("polynomial", &interval)?;
+    let degree = Polynomial::monomial(coefficients.clone())?.degree();
+    if !(1..=MAX_DEGREE).contains(&degree) {
+        return Err(Error::Circuit(format!(
+            "polynomial of degree {degree}: degrees from 1 to {MAX_DEGREE} are possible"
+        )));
+    }
+    let p = Polynomial::chebyshev(|x| horner(&coefficients, x), interval.clone(), degree);
+    let p = p.map_err(|_| {
+        Error::Circuit(format!(
+            "polynomial of degree {degree} on {interval:?}: its values are not finite; shorten the \
+             interval, or use smaller coefficients"
+        ))
+    })?;
+    let function = Function::smooth("polynomial", |x| x, p);
+    Ok(Function { exact: Exact::Polynomial(coefficients), ..function }.measured())
+}
+
+fn horner(coefficients: &[f64], x: f64) -> f64 {
+    coefficients.iter().rev().fold(0.0, |sum, c| sum * x + c)
 }
 
 /// The minimax polynomial of a function that is odd about the value `odd_about` at 0, if
@@ -228,6 +279,12 @@ fn minimax(
         Fit::PrecisionBits(bits) => Approximation::minimax_within(f, &domain, tolerance(bits)?),
     };
     let in_function = |error| match error {
+        // An interval that is much longer than the part where the function bends.
+        Error::Circuit(_) if highest_misses(name, &interval) => Error::Circuit(format!(
+            "{name} on {interval:?}: no polynomial of degree {MAX_DEGREE} follows it there: use an \
+             interval of the numbers that occur, such as -8..8, after scaling them down, or sign \
+             or step with a gap"
+        )),
         Error::Circuit(problem) => Error::Circuit(format!("{name} on {interval:?}: {problem}")),
         other => other,
     };
@@ -237,16 +294,42 @@ fn minimax(
     Ok(Function::smooth(name, exact, polynomial))
 }
 
+/// Whether the interval of a function that rises once is longer than any polynomial can follow.
+fn highest_misses(name: &str, interval: &Range<f64>) -> bool {
+    matches!(name, "sigmoid" | "tanh") && interval.end - interval.start > 4.0 * MAX_DEGREE as f64
+}
+
 /// Levels of a polynomial of this degree.
 fn depth_of(degree: usize) -> u32 {
     usize::BITS - degree.leading_zeros()
+}
+
+/// The function that polynomials stand for.
+#[derive(Clone)]
+enum Exact {
+    Known(fn(f64) -> f64),
+    /// The sum of `c_n x^n`.
+    Polynomial(Vec<f64>),
+}
+
+/// Without the address of a function, which is another one in each process: what is written of a
+/// function names it in digests.
+impl fmt::Debug for Exact {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Known(_) => f.write_str("Known"),
+            Self::Polynomial(coefficients) => {
+                f.debug_tuple("Polynomial").field(coefficients).finish()
+            }
+        }
+    }
 }
 
 /// A function with the polynomials that stand for it on an interval.
 #[derive(Debug, Clone)]
 pub struct Function {
     name: &'static str,
-    exact: fn(f64) -> f64,
+    exact: Exact,
     interval: (f64, f64),
     gap: f64,
     stages: Vec<Polynomial>,
@@ -262,7 +345,7 @@ impl Function {
         let Range { start, end } = polynomial.interval();
         Self {
             name,
-            exact,
+            exact: Exact::Known(exact),
             interval: (start, end),
             gap: 0.0,
             stages: vec![polynomial],
@@ -279,20 +362,21 @@ impl Function {
             let error = (self.exact(x) - self.evaluate(x)).abs();
             if error.is_nan() { f64::INFINITY } else { error }
         };
-        Self { max_error: self.points(self.gap).map(error).fold(0.0, f64::max), ..self }
+        let max_error = self.points(self.gap, SAMPLES).map(error).fold(0.0, f64::max);
+        Self { max_error, ..self }
     }
 
     /// Points of the interval but for those nearer to 0 than `gap`: as dense near the ends
     /// of each piece as extremes of polynomials are.
-    fn points(&self, gap: f64) -> impl Iterator<Item = f64> {
+    fn points(&self, gap: f64, samples: usize) -> impl Iterator<Item = f64> {
         let (start, end) = self.interval;
         let pieces = match start < 0.0 && 0.0 < end {
             true => vec![(start, -gap), (gap, end)],
             false => vec![(start, end)],
         };
-        pieces.into_iter().flat_map(|(a, b)| {
-            (0..=SAMPLES).map(move |i| {
-                let part = (1.0 - real::cos(PI * i as f64 / SAMPLES as f64)) / 2.0;
+        pieces.into_iter().flat_map(move |(a, b)| {
+            (0..=samples).map(move |i| {
+                let part = (1.0 - real::cos(PI * i as f64 / samples as f64)) / 2.0;
                 a * (1.0 - part) + b * part
             })
         })
@@ -307,7 +391,10 @@ impl Function {
     /// The function itself at `x`.
     #[must_use]
     pub fn exact(&self, x: f64) -> f64 {
-        (self.exact)(x)
+        match &self.exact {
+            Exact::Known(exact) => exact(x),
+            Exact::Polynomial(coefficients) => horner(coefficients, x),
+        }
     }
 
     /// What takes its place at `x`, in the clear.
@@ -322,10 +409,114 @@ impl Function {
 
     /// The polynomials to evaluate one after the other, at least one. Slots lie in
     /// [`Polynomial::interval`] of the first, values between two of them within
-    /// `[-1, 1]`, also if bootstrapping adds an error of up to `2^-16` there.
+    /// `[-1, 1]`, also if bootstrapping adds an error of up to `2^-16` there; for larger ones see
+    /// [`Function::for_noise`]. That holds of the real line alone: take real parts between them,
+    /// since imaginary parts of noise grow with each ([`ComplexOps::twice_real_part`]).
+    ///
+    /// [`ComplexOps::twice_real_part`]: sudare::circuits::ComplexOps::twice_real_part
     #[must_use]
     pub fn stages(&self) -> &[Polynomial] {
         &self.stages
+    }
+
+    /// Whether imaginary parts of a stage's arguments up to `imaginary`, as noise has them, change
+    /// the real part of its values by more than noise may ([`Polynomial::off_the_real_line`]).
+    #[must_use]
+    pub fn needs_real_argument(&self, stage: usize, imaginary: f64) -> bool {
+        let Some(stage) = self.stages.get(stage) else { return false };
+        let Range { start, end } = stage.interval();
+        let values = [start, end].map(|x| stage.evaluate(x).abs());
+        let largest = values.into_iter().fold(1.0, f64::max);
+        stage.off_the_real_line(imaginary) > NOISE / 2.0 * largest
+    }
+
+    /// The largest error if arguments, and values between polynomials, are off by up to `noise`.
+    ///
+    /// This is the error to expect of encrypted slots: it contains that of the approximation
+    /// ([`Function::max_error`]), the slope of the function times the error of its argument, and
+    /// at the ends of the interval how polynomials run away beyond it. It is taken at 1,000
+    /// points, dense at the ends, the gap and 0.
+    #[must_use]
+    pub fn stated_error(&self, noise: f64) -> f64 {
+        let error = |x: f64| {
+            let (low, high) = self.values_around(x, noise);
+            let exact = self.exact(x);
+            let error = (low - exact).abs().max((high - exact).abs());
+            if error.is_nan() { f64::INFINITY } else { error }
+        };
+        self.points(self.gap, SAMPLES / 10).map(error).fold(self.max_error, f64::max)
+    }
+
+    /// The least and the largest value that noise can make of that at `x`.
+    fn values_around(&self, x: f64, noise: f64) -> (f64, f64) {
+        /// Points of what noise leaves open.
+        const PARTS: u32 = 4;
+        let ends = |values: &mut dyn Iterator<Item = f64>| {
+            values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high): (f64, f64), y| {
+                (low.min(y), high.max(y))
+            })
+        };
+        let (low, high) = self.stages.iter().fold((x, x), |(low, high), stage| {
+            let start = low - noise;
+            let part =
+                |i: u32| start + (high - low + 2.0 * noise) * f64::from(i) / f64::from(PARTS);
+            ends(&mut (0..=PARTS).map(|i| stage.evaluate(part(i))))
+        });
+        match self.finish {
+            Finish::Value => (low, high),
+            Finish::TimesArgument => {
+                ends(&mut [low, high].into_iter().flat_map(|y| [y * (x - noise), y * (x + noise)]))
+            }
+        }
+    }
+
+    /// The function for arguments, and values between its polynomials, that are off by up to
+    /// `noise`: as it is up to `2^-16`, else with so much more room in the intervals of its
+    /// polynomials if it has several.
+    ///
+    /// # Errors
+    /// [`Error::Circuit`] where so much noise makes results wrong: at the ends of the interval, or
+    /// next to a gap that is not wider.
+    pub fn for_noise(&self, noise: f64) -> Result<Cow<'_, Self>> {
+        if noise <= NOISE {
+            return Ok(Cow::Borrowed(self));
+        }
+        let mut wider = self.clone();
+        if let [first, between @ .., _] = &mut wider.stages[..] {
+            *first = sign::widened(first, noise)?;
+            *first = sign::shrunk(first, noise)?;
+            for stage in between {
+                *stage = sign::shrunk(stage, noise)?;
+            }
+        }
+        let found = wider.stated_error(noise);
+        if found <= self.tolerable_error(noise) {
+            return Ok(Cow::Owned(wider.measured()));
+        }
+        Err(Error::Circuit(format!(
+            "{} on {:?}: bootstrapping is off by up to {noise:.1e}, with which results are off by \
+             {found:.1e}: use a set that is more precise, such as n16-boot, {}",
+            self.name,
+            self.interval(),
+            match (self.gap > 0.0, self.stages.len()) {
+                (true, _) => "or a wider gap",
+                (false, 1) => "an interval that is a little wider, or a lower degree",
+                (false, _) => "or fewer bits of precision",
+            }
+        )))
+    }
+
+    /// An error that such noise may cause: a few times its own, by the slope of the function.
+    fn tolerable_error(&self, noise: f64) -> f64 {
+        let points: Vec<f64> = self.points(self.gap, SAMPLES / 10).collect();
+        let slope = |pair: &[f64]| match pair {
+            [a, b] if a < b && (*a > 0.0 || *b < 0.0) => {
+                ((self.exact(*b) - self.exact(*a)) / (b - a)).abs()
+            }
+            _ => 0.0,
+        };
+        let slope = points.windows(2).map(slope).fold(1.0, f64::max);
+        2.0 * self.max_error + 8.0 * slope * noise
     }
 
     /// What is done with the value of the last polynomial.
@@ -537,6 +728,137 @@ mod tests {
                 let error = (y - f.exact(x)).abs();
                 assert!(error < f.max_error() + 1e-3, "{} of {x}: {error:e}", f.name());
             }
+        }
+    }
+
+    /// Errors of any sign, of arguments and between polynomials.
+    #[test]
+    fn noise_between_polynomials_costs_what_is_stated() {
+        for f in [
+            relu(-3.0..2.0, Fit::PrecisionBits(11.0)).unwrap(),
+            abs(-1.0..1.0, Fit::PrecisionBits(16.0)).unwrap(),
+            sign(-3.0..2.0, 0.05, Fit::PrecisionBits(16.0)).unwrap(),
+            sigmoid(-8.0..8.0, Fit::PrecisionBits(16.0)).unwrap(),
+            inverse(0.05..1.0, Fit::Degree(63)).unwrap(),
+        ] {
+            let slope = if f.name() == "inverse" { 400.0 } else { 1.0 };
+            for noise in [-20.0, -16.0, -11.0].map(f64::exp2) {
+                let f = f.for_noise(noise).unwrap();
+                let stated = f.stated_error(noise);
+                let most = 2.0 * f.max_error() + 8.0 * slope * noise;
+                assert!((f.max_error()..most).contains(&stated), "{}: {stated:e}", f.name());
+                let stages = f.stages().len();
+                for (x, signs) in
+                    grid(&f).into_iter().flat_map(|x| (0..2 << stages).map(move |s| (x, s)))
+                {
+                    let off = |k: usize| if signs >> k & 1 == 1 { noise } else { -noise };
+                    let mut y = x;
+                    for (k, stage) in f.stages().iter().enumerate() {
+                        y += off(k);
+                        let Range { start, end } = stage.interval();
+                        assert!(stages == 1 || (start <= y && y <= end), "{} {k} {y}", f.name());
+                        y = stage.evaluate(y);
+                    }
+                    if f.finish() == Finish::TimesArgument {
+                        y *= x + off(stages);
+                    }
+                    let error = (y - f.exact(x)).abs();
+                    assert!(error <= 1.05 * stated, "{} of {x}: {error:e} {stated:e}", f.name());
+                }
+            }
+        }
+        let narrow = sign(-1.0..1.0, 1e-4, Fit::PrecisionBits(8.0)).unwrap();
+        let refused = narrow.for_noise((-10f64).exp2()).unwrap_err();
+        assert!(refused.to_string().contains("a wider gap"), "{refused}");
+    }
+
+    /// `p(x + iy)`, by the recurrence of Chebyshev polynomials of a complex number.
+    fn off_the_real_line(p: &Polynomial, x: f64, y: f64) -> f64 {
+        let Range { start, end } = p.interval();
+        let radius = (end - start) / 2.0;
+        let t = (x - (start + end) / 2.0) / radius;
+        let u = y / radius;
+        let mut last = (1.0, 0.0);
+        let mut this = (t, u);
+        let mut sum = p.coeffs()[0];
+        for c in &p.coeffs()[1..] {
+            sum += c * this.0;
+            let next = (
+                2.0 * (t * this.0 - u * this.1) - last.0,
+                2.0 * (t * this.1 + u * this.0) - last.1,
+            );
+            last = this;
+            this = next;
+        }
+        sum
+    }
+
+    #[test]
+    fn arguments_that_need_not_be_real_may_have_imaginary_noise() {
+        let mut needed = 0;
+        for f in [
+            abs(-1.0..1.0, Fit::Degree(30)).unwrap(),
+            abs(-1.0..1.0, Fit::Degree(254)).unwrap(),
+            abs(-1.0..1.0, Fit::PrecisionBits(20.0)).unwrap(),
+            inverse(0.05..1.0, Fit::Degree(127)).unwrap(),
+            sqrt(0.0..1.0, Fit::Degree(255)).unwrap(),
+            sigmoid(-8.0..8.0, Fit::PrecisionBits(24.0)).unwrap(),
+        ] {
+            for y in [-20.0, -16.0, -12.0].map(f64::exp2) {
+                let stage = &f.stages()[0];
+                let off = |x: f64| (off_the_real_line(stage, x, y) - stage.evaluate(x)).abs();
+                let found = grid(&f).into_iter().map(off).fold(0.0, f64::max);
+                let largest = grid(&f).into_iter().map(|x| f.exact(x).abs()).fold(1.0, f64::max);
+                match f.needs_real_argument(0, y) {
+                    true => needed += 1,
+                    false => assert!(found < NOISE * largest, "{} {y:e}: {found:e}", f.name()),
+                }
+            }
+        }
+        assert!((3..12).contains(&needed), "{needed}");
+        assert!(!abs(-1.0..1.0, Fit::PrecisionBits(20.0)).unwrap().needs_real_argument(99, 1.0));
+    }
+
+    #[test]
+    fn polynomials_have_the_coefficients_that_were_given() {
+        let f = polynomial(vec![1.0, -2.0, 0.0, 0.5], -2.0..5.0).unwrap();
+        assert_eq!((f.name(), f.depth(), f.stages()[0].degree()), ("polynomial", 2, 3));
+        for x in grid(&f) {
+            let expected = 1.0 - 2.0 * x + 0.5 * x * x * x;
+            assert!((f.evaluate(x) - expected).abs() <= f.max_error() * 1.01 + 1e-15);
+            assert!((f.exact(x) - expected).abs() < 1e-13);
+        }
+        assert!(f.max_error() < 1e-12);
+        let params = deep(4);
+        check(&f, &params, &f.plan(&params).unwrap());
+        // The slope at 5 is 35.5.
+        assert!((f.stated_error(1e-3) / 35.5e-3 - 1.0).abs() < 0.01);
+        for (coefficients, interval) in [
+            (vec![1.0], -1.0..1.0),
+            (vec![], -1.0..1.0),
+            (vec![1.0, f64::NAN], -1.0..1.0),
+            (vec![0.0, 1.0], 1.0..-1.0),
+            (vec![1.0; 257], -1.0..1.0),
+            (vec![1.0; 256], -1e9..1e9),
+        ] {
+            assert!(polynomial(coefficients, interval).is_err());
+        }
+        // The same text in each process.
+        assert!(!format!("{:?}", abs(-1.0..1.0, Fit::Degree(4)).unwrap()).contains("0x"));
+    }
+
+    #[test]
+    fn messages_say_what_is_wrong_with_an_interval() {
+        let fit = Fit::PrecisionBits(16.0);
+        for (refused, part) in [
+            (log(0.0..1.0, fit), "start the interval above 0"),
+            (sqrt(-1.0..1.0, fit), "start the interval at 0 or above"),
+            (exp(0.0..1000.0, fit), "end the interval below 700"),
+            (tanh(-1e9..1e9, fit), "no polynomial of degree 255 follows it"),
+            (sigmoid(-1e9..1e9, Fit::PrecisionBits(8.0)), "scaling them down"),
+        ] {
+            let message = refused.unwrap_err().to_string();
+            assert!(message.contains(part), "{message}");
         }
     }
 

@@ -10,9 +10,10 @@ use sudare_arith::par;
 
 use super::{
     Array, ArrayError, Engine, Layout, PlainArray, Range, Result,
+    function::RealParts,
     layout::{PADDING, broadcast_shape, c_strides},
 };
-use crate::bootstrap::TOGETHER;
+use crate::{bootstrap::TOGETHER, functions::twice};
 
 /// Largest magnitude of a whole number that is a factor without a level.
 const MAX_WHOLE: f64 = (1u64 << 31) as f64;
@@ -262,11 +263,21 @@ impl<E: ComplexOps> Engine<'_, E> {
     /// # Errors
     /// As [`Engine::add`] and [`Polynomial::plan`].
     pub fn polynomial(&self, a: &Array<E>, p: &Polynomial) -> Result<Array<E>> {
+        self.polynomial_with(a, p, RealParts::default())
+    }
+
+    /// As [`Engine::polynomial`], of real parts and with real parts where that is asked for.
+    pub(super) fn polynomial_with(
+        &self,
+        a: &Array<E>,
+        p: &Polynomial,
+        real: RealParts,
+    ) -> Result<Array<E>> {
         const OP: &str = "polynomial";
         // What padding holds must lie in the interval, too.
         let dirty = !a.padding_is_zero();
         let range = self.argument(OP, a, &p.interval())?.polynomial(p).with_padding(0.0);
-        let (mut a, plan) = self.polynomial_input(OP, a, u32::from(dirty), p)?;
+        let (mut a, plan) = self.polynomial_input(OP, a, u32::from(dirty), (p, real))?;
         if dirty {
             a = self.masked(&a, 1.0)?;
         }
@@ -281,8 +292,10 @@ impl<E: ComplexOps> Engine<'_, E> {
         self.check_room(OP, plan.output_level(), &range)?;
         let mut blocks = Vec::with_capacity(a.blocks().len());
         for part in a.blocks().chunks(TOGETHER) {
-            let part: Vec<_> = part.iter().map(|block| E::Ct::clone(block)).collect();
-            blocks.extend(plan.run_many(self.evaluator(), &part)?.into_iter().map(Arc::new));
+            let part =
+                real.before(self.evaluator(), part.iter().map(|block| E::Ct::clone(block)))?;
+            let values = plan.run_many(self.evaluator(), &part)?;
+            blocks.extend(real.after(self.evaluator(), values)?.into_iter().map(Arc::new));
         }
         let level = plan.output_level();
         let result = self.array(a.layout().clone(), level, blocks, true, range.clone());
@@ -300,12 +313,12 @@ impl<E: ComplexOps> Engine<'_, E> {
         op: &'static str,
         a: &Array<E>,
         before: u32,
-        p: &Polynomial,
+        (p, real): (&Polynomial, RealParts),
     ) -> Result<(Array<E>, PolynomialPlan)> {
         let floor = self.lowest_level();
         let fits = |a: &Array<E>| {
             let level = a.level().0.checked_sub(before)?;
-            let plan = self.polynomial_plan(Level(level), p);
+            let plan = self.polynomial_plan(Level(level), p, real);
             Some(plan).filter(|plan| plan.as_ref().is_ok_and(|p| p.output_level() >= floor))
         };
         if let Some(plan) = fits(a) {
@@ -313,9 +326,13 @@ impl<E: ComplexOps> Engine<'_, E> {
         }
         let exhausted = |needed, a: &Array<E>| {
             let left = a.level().0.saturating_sub(floor.0);
-            Err(ArrayError::LevelExhausted { op, needed: before + needed, left })
+            let all = self.highest_level().0 - floor.0;
+            match self.bootstraps() {
+                true => Err(too_deep(op, p.degree(), before + needed, all)),
+                false => Err(ArrayError::LevelExhausted { op, needed: before + needed, left }),
+            }
         };
-        let depth = match self.polynomial_plan(self.highest_level(), p) {
+        let depth = match self.polynomial_plan(self.highest_level(), p, real) {
             Ok(plan) => plan.depth(),
             Err(ArrayError::Library(sudare::Error::LevelExhausted { needed, .. })) => {
                 return exhausted(needed, a);
@@ -332,9 +349,15 @@ impl<E: ComplexOps> Engine<'_, E> {
     }
 
     /// To the default scale of the level where it ends.
-    fn polynomial_plan(&self, level: Level, p: &Polynomial) -> Result<PolynomialPlan> {
-        let (chain, scale) = (self.evaluator().chain(), self.scale_at(level));
-        Ok(p.plan_to(chain, level, scale, |end| Ok(self.scale_at(end)))?)
+    fn polynomial_plan(
+        &self,
+        level: Level,
+        p: &Polynomial,
+        real: RealParts,
+    ) -> Result<PolynomialPlan> {
+        let chain = self.evaluator().chain();
+        let scale = self.scale_at(level) * twice(real.before);
+        Ok(p.plan_to(chain, level, scale, |end| Ok(self.scale_at(end) / twice(real.after)))?)
     }
 
     /// The same with padding that is zero, times `factor`, one level down.
@@ -504,6 +527,15 @@ fn broadcast_padding<E: ComplexOps>(own: &Array<E>, layout: &Layout) -> f64 {
     let fills = |axis| layout.pads(axis) && own.layout().shape()[axis] == 1;
     let spread = if (0..layout.ndim()).any(fills) { own.range().magnitude() } else { 0.0 };
     own.padding().max(spread)
+}
+
+/// Of a polynomial that bootstrapping leaves too few levels for.
+fn too_deep(op: &'static str, degree: usize, needed: u32, all: u32) -> ArrayError {
+    let problem = format!(
+        "degree {degree} takes {needed} levels, and bootstrapping leaves {all}: use a polynomial of \
+         a lower degree, or a set with more levels"
+    );
+    ArrayError::Argument { op, problem }
 }
 
 fn check_scalar(op: &'static str, c: f64) -> Result<()> {

@@ -6,7 +6,7 @@ use std::sync::{
 use sudare::{
     circuits::{Complex, ComplexOps, Trace, bootstrap::Bootstrapper, sim},
     ckks::{Decryptor, Params, Scale},
-    rlwe::{KeyRequest, Level},
+    rlwe::{GaloisElement, KeyRequest, Level},
 };
 use sudare_arith::{par, real};
 
@@ -118,11 +118,12 @@ pub struct Counts {
 }
 
 /// The keys for any program with [`Engine::with_power_rotations`] that starts at `level`: to
-/// relinearise, and of rotations by powers of two in both directions.
+/// relinearise, to conjugate, and of rotations by powers of two in both directions.
 #[must_use]
 pub fn general_keys(params: &Params, level: Level) -> KeyRequest {
     let powers = (0..params.log_n() - 1).map(|bit| 1i64 << bit);
     let request = KeyRequest::new().relinearize(level);
+    let request = request.automorphism(GaloisElement::conjugation(params.log_n()), level);
     request.rotations(params.log_n(), powers.flat_map(|k| [k, -k]), level)
 }
 
@@ -198,7 +199,9 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
     #[must_use]
     pub fn for_keys(self, params: &Params, keys: &KeyRequest) -> Self {
         let general = general_keys(params, self.highest_level());
-        let all = general.galois.iter().all(|(g, level)| keys.galois.get(g) >= Some(level));
+        let conjugation = GaloisElement::conjugation(params.log_n());
+        let mut rotations = general.galois.iter().filter(|(g, _)| **g != conjugation);
+        let all = rotations.all(|(g, level)| keys.galois.get(g) >= Some(level));
         self.with_power_rotations(all)
     }
 
@@ -206,6 +209,16 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
     #[must_use]
     pub fn evaluator(&self) -> &E {
         &self.evaluator
+    }
+
+    /// Whether it has a way to bootstrap.
+    pub(super) fn bootstraps(&self) -> bool {
+        self.bootstrapper.is_some()
+    }
+
+    /// The largest error of a bootstrapped element, about; none without bootstrapping.
+    pub(super) fn bootstrapping_error(&self) -> Option<f64> {
+        self.bootstrapper.as_ref().map(|bootstrapper| bootstrapper.plan().largest_error())
     }
 
     /// The level of new arrays: that of bootstrapped ones, or the top.

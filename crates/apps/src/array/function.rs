@@ -1,11 +1,40 @@
 //! Functions of every element.
 
-use core::ops::Range as Interval;
-
-use sudare::circuits::{ComplexOps, Polynomial};
+use sudare::circuits::ComplexOps;
+use sudare_arith::par;
 
 use super::{Array, Engine, Result};
-use crate::functions::{Finish, Function};
+use crate::functions::{Finish, Function, NOISE, real_part};
+
+/// Where real parts are taken of blocks that go through a polynomial.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct RealParts {
+    /// Of its arguments, which it then takes at twice their scale.
+    pub before: bool,
+    /// Of its values, which then come at half the scale that is wanted.
+    pub after: bool,
+}
+
+impl RealParts {
+    pub(super) fn before<E: ComplexOps>(
+        self,
+        e: &E,
+        blocks: impl Iterator<Item = E::Ct>,
+    ) -> Result<Vec<E::Ct>> {
+        Self::taken(self.before, e, blocks.collect())
+    }
+
+    pub(super) fn after<E: ComplexOps>(self, e: &E, blocks: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
+        Self::taken(self.after, e, blocks)
+    }
+
+    fn taken<E: ComplexOps>(are: bool, e: &E, blocks: Vec<E::Ct>) -> Result<Vec<E::Ct>> {
+        match are {
+            true => Ok(par::try_map(blocks, |block| real_part(e, &block))?),
+            false => Ok(blocks),
+        }
+    }
+}
 
 impl<E: ComplexOps> Engine<'_, E> {
     /// `f` of every element, which lies in the interval of `f`.
@@ -15,24 +44,40 @@ impl<E: ComplexOps> Engine<'_, E> {
     /// [`PairFunction`](crate::functions::PairFunction) is this of the difference of two arrays,
     /// and the second one added where it says so.
     ///
+    /// Between polynomials it takes real parts, which needs the key to conjugate and no level. It
+    /// takes those of the argument, too, where the first polynomial needs that
+    /// ([`Function::needs_real_argument`]) and the array is not as it was encrypted. If
+    /// bootstrapping is off by more than polynomials are made for, it evaluates
+    /// [`Function::for_noise`].
+    ///
     /// # Errors
-    /// [`ArrayError::OutsideInterval`](super::ArrayError::OutsideInterval); as [`Engine::polynomial`]
-    /// and [`Engine::mul`].
+    /// [`ArrayError::OutsideInterval`](super::ArrayError::OutsideInterval); as [`Engine::polynomial`],
+    /// [`Engine::mul`] and [`Function::for_noise`].
     pub fn function(&self, a: &Array<E>, f: &Function) -> Result<Array<E>> {
         let argument = self.argument(f.name(), a, &f.interval())?;
         let range = argument.image(f);
         let a = &Array { range: argument, ..a.clone() };
-        let stage = |value: Array<E>, p: &Polynomial| {
+        let bootstrapping = self.bootstrapping_error();
+        let noise = bootstrapping.unwrap_or(0.0).max(NOISE);
+        let f = f.for_noise(noise)?;
+        let fresh = bootstrapping.is_none() && a.level() == self.highest_level();
+        let stages = f.stages().len();
+        let mut value = a.clone();
+        for (index, stage) in f.stages().iter().enumerate() {
+            let before = match index {
+                0 => !fresh,
+                _ => noise > NOISE,
+            };
+            let before = before && f.needs_real_argument(index, noise);
+            let real = RealParts { before, after: index + 1 < stages };
             // Stages are made for what the ones before them give.
-            let Interval { start, end } = p.interval();
-            let range = value.range().clamped(start, end);
-            self.polynomial(&Array { range, ..value }, p)
-        };
-        let value = f.stages().iter().try_fold(a.clone(), stage)?;
-        let value = match f.finish() {
-            Finish::Value => value,
-            Finish::TimesArgument => self.mul(&value, a)?,
-        };
+            let interval = stage.interval();
+            let range = value.range().clamped(interval.start, interval.end);
+            value = self.polynomial_with(&Array { range, ..value }, stage, real)?;
+        }
+        if f.finish() == Finish::TimesArgument {
+            value = self.mul(&value, a)?;
+        }
         self.check_room(f.name(), value.level(), &range)?;
         Ok(Array { range, ..value })
     }

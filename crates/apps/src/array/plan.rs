@@ -713,7 +713,8 @@ impl Trial {
         program: impl Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>,
     ) -> Result<Self> {
         let keys = plan.map_or_else(KeyRequest::new, |plan| plan.required_keys().clone());
-        let evaluator = Arc::new(cost::Evaluator::new(params, &keys));
+        let evaluator = cost::Evaluator::new(params, &keys).with_folded_arguments();
+        let evaluator = Arc::new(evaluator);
         let bootstrapper = plan.map(|plan| plan.prepare(&*evaluator).map(Arc::new)).transpose()?;
         let engine = Engine::shared(Arc::clone(&evaluator), params, bootstrapper)?;
         let needs = Arc::new(Needs::new());

@@ -132,7 +132,7 @@ impl PairPlan {
         self.of_difference.output_scale()
     }
 
-    /// Keys needed: one to relinearise.
+    /// Keys needed, see [`FunctionPlan::required_keys`].
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         self.of_difference.required_keys()

@@ -9,7 +9,7 @@ use sudare::{
     rlwe::{KeyRequest, Level},
 };
 
-use super::{Finish, Function, inverse::ProductForm};
+use super::{Finish, Function, NOISE, SAMPLES, inverse::ProductForm};
 use sudare_arith::real;
 
 /// Bits of scale that a result may lack before it is left at a higher level.
@@ -30,7 +30,7 @@ impl Function {
         let spare = self.spare_levels(params.top())?;
         let highest = spare.saturating_sub(1);
         // Evaluators want room for 1 in any case.
-        let bound = self.points(0.0).map(|x| self.evaluate(x).abs()).fold(1.0, f64::max);
+        let bound = self.points(0.0, SAMPLES).map(|x| self.evaluate(x).abs()).fold(1.0, f64::max);
         // Sign, and a few hundredths of a bit for what lies between the points.
         let room_bits = |level| chain.log2_q(Level(level)) - 1.03 - real::log2(bound);
         let lost_bits = |level: &u32| params.scale_at(Level(*level)).log2() - room_bits(*level);
@@ -44,7 +44,7 @@ impl Function {
             Some(form) => form.input_scale(chain, start, out),
             None => params.scale_at(start) / Scale::from_f64(b / 2.0 - a / 2.0),
         };
-        let steps = self.steps(params, start, scale, |_| out)?;
+        let steps = self.steps(params, (start, scale), false, |_| out)?;
         let entry = match spare {
             0 => Entry { level: start, scale, rescales: false },
             _ => {
@@ -58,6 +58,11 @@ impl Function {
     /// Fixes how to evaluate it on ciphertexts of `level` that have the default scale
     /// there ([`Params::scale_at`]), with a result of the default scale of its level.
     ///
+    /// They may be results of other steps, whose slots have imaginary parts: where these would
+    /// disturb the first polynomial, it takes real parts first
+    /// ([`Function::needs_real_argument`]), with an interval of half-width near 1 at one level
+    /// more.
+    ///
     /// # Errors
     /// [`Error::LevelExhausted`] if `level` is below the depth, or at it if the interval
     /// takes a level to be brought to `[-1, 1]`; what
@@ -67,9 +72,10 @@ impl Function {
         self.spare_levels(level)?;
         let scale = params.scale_at(level);
         let entry = Entry { level, scale, rescales: false };
+        let real = self.needs_real_argument(0, NOISE);
         let steps = match &self.product {
-            Some(form) => self.product_steps(form, params, level)?,
-            None => self.steps(params, level, scale, |end| params.scale_at(end))?,
+            Some(form) => self.product_steps(form, params, level, real)?,
+            None => self.steps(params, (level, scale), real, |end| params.scale_at(end))?,
         };
         self.checked(params, entry, scale, steps)
     }
@@ -81,20 +87,25 @@ impl Function {
         form: &ProductForm,
         params: &Params,
         level: Level,
+        real: bool,
     ) -> Result<Vec<Step>> {
-        let (chain, scale) = (params.chain(), params.scale_at(level));
+        let chain = params.chain();
+        let mut steps = if real { vec![Step::RealPart] } else { Vec::new() };
+        let scale = params.scale_at(level) * twice(real);
         let plan = self.stages[0].plan_to(chain, level, scale, |end| Ok(params.scale_at(end)));
         if let Ok(plan) = plan
             && plan.depth() <= form.depth()
         {
-            return Ok(vec![Step::Polynomial(Box::new(plan))]);
+            steps.push(Step::Polynomial(Box::new(plan)));
+            return Ok(steps);
         }
         let needed = form.depth() + 1;
         let end = level.0.checked_sub(needed).ok_or_else(|| self.exhausted(needed, level))?;
         let start = Level(level.0 - 1);
         let out = params.scale_at(Level(end));
         let scale = form.input_scale(chain, start, out);
-        Ok(vec![Step::MatchScale(start, scale), Step::Product(form.clone(), out)])
+        steps.extend([Step::MatchScale(start, scale), Step::Product(form.clone(), out)]);
+        Ok(steps)
     }
 
     /// Levels of a ciphertext beyond the depth.
@@ -107,12 +118,13 @@ impl Function {
         Error::LevelExhausted { op: self.name, needed, level }
     }
 
-    /// What is done to an argument at `level` of `scale`; results have the scale `out`.
+    /// What is done to an argument at `level` of `scale`, after its real parts are taken if they
+    /// must be; results have the scale `out`.
     fn steps(
         &self,
         params: &Params,
-        level: Level,
-        scale: Scale,
+        (level, scale): (Level, Scale),
+        real: bool,
         out: impl Fn(Level) -> Scale,
     ) -> Result<Vec<Step>> {
         if let Some(form) = &self.product {
@@ -120,13 +132,14 @@ impl Function {
             return Ok(vec![Step::Product(form.clone(), out(end))]);
         }
         let chain = params.chain();
-        let mut steps: Vec<Step> = Vec::new();
-        let (mut at, mut read) = (level, scale);
+        let mut steps = if real { vec![Step::RealPart] } else { Vec::new() };
+        let mut at = level;
+        let mut read = scale * twice(real);
         for (index, stage) in self.stages.iter().enumerate() {
             let last = index + 1 == self.stages.len();
             let plan = stage.plan_to(chain, at, read, |end| {
                 Ok(match (last, self.finish) {
-                    (false, _) => params.scale_at(end),
+                    (false, _) => params.scale_at(end) / twice(true),
                     (true, Finish::Value) => out(end),
                     (true, Finish::TimesArgument) => {
                         let exhausted = || self.exhausted(level.0 - end.0 + 1, level);
@@ -135,8 +148,14 @@ impl Function {
                     }
                 })
             })?;
-            (at, read) = (plan.output_level(), plan.output_scale());
+            at = plan.output_level();
+            read = plan.output_scale() * twice(!last);
             steps.push(Step::Polynomial(Box::new(plan)));
+            if !last {
+                // The imaginary parts of noise grow from stage to stage, and off the real line
+                // the next polynomial runs away.
+                steps.push(Step::RealPart);
+            }
         }
         if self.finish == Finish::TimesArgument {
             steps.push(Step::TimesArgument);
@@ -187,12 +206,25 @@ struct Entry {
 #[derive(Debug, Clone)]
 enum Step {
     Polynomial(Box<PolynomialPlan>),
+    /// Without imaginary parts, at twice the scale.
+    RealPart,
     /// Down to this level and scale.
     MatchScale(Level, Scale),
     /// The scale that it ends at, but for rounding, which is read exactly.
     Product(ProductForm, Scale),
     /// The product with what entered, rescaled.
     TimesArgument,
+}
+
+/// The factor of the scale of what [`real_part`] gives, if it is taken.
+pub(crate) fn twice(real: bool) -> Scale {
+    Scale::from_u64(if real { 2 } else { 1 })
+}
+
+/// The real part of every slot, at twice the scale and without a level.
+pub(crate) fn real_part<E: ComplexOps>(e: &E, x: &E::Ct) -> Result<E::Ct> {
+    let sum = e.twice_real_part(x)?;
+    e.with_scale(&sum, e.scale(&sum) * twice(true))
 }
 
 impl FunctionPlan {
@@ -220,7 +252,7 @@ impl FunctionPlan {
         self.output.1
     }
 
-    /// Keys needed: one to relinearise.
+    /// Keys needed: one to relinearise, and where real parts are taken one to conjugate.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.request
@@ -255,6 +287,7 @@ impl FunctionPlan {
         let x = e.with_scale(&x, self.scale)?;
         self.steps.iter().try_fold(x.clone(), |y, step| match step {
             Step::Polynomial(plan) => plan.run(e, &y),
+            Step::RealPart => real_part(e, &y),
             Step::MatchScale(level, scale) => e.match_scale(&y, *level, *scale),
             Step::Product(form, out) => e.with_scale(&form.run(e, &y)?, *out),
             Step::TimesArgument => e.mul_rescale(&x, &y),

@@ -22,7 +22,7 @@ use sudare::{
     },
 };
 
-use super::{Finish, Fit, Function, check_interval, tolerance};
+use super::{Exact, Finish, Fit, Function, check_interval, tolerance};
 
 /// Depths of the polynomials of a composition: beyond degree 31 their products outweigh
 /// the levels saved.
@@ -32,7 +32,7 @@ const STAGE_DEPTHS: core::ops::RangeInclusive<u32> = 2..=5;
 const MAX_DEPTH: u32 = 48;
 
 /// Part of the largest value by which values may be off between two polynomials.
-const NOISE: f64 = 1.0 / (1 << 16) as f64;
+pub(crate) const NOISE: f64 = 1.0 / (1 << 16) as f64;
 
 /// Smallest gap, as a part of the largest value.
 const MIN_GAP: f64 = 1.0 / (1 << 28) as f64;
@@ -75,6 +75,19 @@ pub fn relu(interval: Range<f64>, fit: Fit) -> Result<Function> {
     kinked("relu", |x| x.max(0.0), &interval, fit, [0.5, 0.5])
 }
 
+/// The polynomial on an interval that is wider by `margin` at both ends, of arguments that are as
+/// much nearer to its middle.
+pub(super) fn widened(p: &Polynomial, margin: f64) -> Result<Polynomial> {
+    let Range { start, end } = p.interval();
+    Polynomial::chebyshev_series(p.coeffs().to_vec(), start - margin..end + margin)
+}
+
+/// The polynomial with values that leave `margin` more between them and the ends of `[-1, 1]`.
+pub(super) fn shrunk(p: &Polynomial, margin: f64) -> Result<Polynomial> {
+    let coeffs = p.coeffs().iter().map(|c| c / (1.0 + margin)).collect();
+    Polynomial::chebyshev_series(coeffs, p.interval())
+}
+
 /// `offset + factor sign(x)`.
 fn sharp(
     name: &'static str,
@@ -98,7 +111,7 @@ fn sharp(
     };
     Ok(Function {
         name,
-        exact,
+        exact: Exact::Known(exact),
         interval: (-radius, radius),
         gap,
         stages: composition.polynomials(radius, [offset, factor])?,
@@ -120,6 +133,7 @@ pub(super) fn kinked(
     let radius = radius(name, interval)?;
     let function = |stages, finish| {
         let (interval, gap, product, max_error) = ((-radius, radius), 0.0, None, 0.0);
+        let exact = Exact::Known(exact);
         Function { name, exact, interval, gap, stages, finish, product, max_error }.measured()
     };
     let direct = |found: Approximation| -> Result<Function> {

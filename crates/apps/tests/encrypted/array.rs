@@ -1178,7 +1178,7 @@ fn programs_beyond_the_levels_are_bootstrapped() {
     // Deeper than all levels that bootstrapping gives.
     let p = Polynomial::chebyshev(|x| (3.0 * x).sin(), -1.0..1.0, 40).unwrap();
     let error = engine.polynomial(&low, &p).unwrap_err();
-    assert!(matches!(error, ArrayError::LevelExhausted { op: "polynomial", .. }), "{error}");
+    assert!(error.to_string().contains("bootstrapping leaves 4"), "{error}");
     let p = Polynomial::chebyshev(|x| (3.0 * x).sin(), -1.0..1.0, 7).unwrap();
     engine.polynomial(&low, &p).unwrap();
     assert_eq!(engine.counts().bootstraps, before + 1);

@@ -1,4 +1,8 @@
-use super::{CoefficientOf, ConstantOf, Ops, ScaleOf, VectorOf, linear::LinearPlan};
+use super::{
+    CoefficientOf, ConstantOf, Ops, ScaleOf, VectorOf,
+    linear::LinearPlan,
+    ops::{ArgumentErrors, Extremes},
+};
 #[cfg(doc)]
 use crate::Error;
 use crate::{
@@ -100,6 +104,11 @@ impl<C> Batch<C> {
     pub(super) fn halves(mut self) -> [Self; 2] {
         let second = self.0.split_off(self.0.len() / 2);
         [self, Self(second)]
+    }
+
+    /// `f` of each.
+    pub(super) fn map(self, f: impl FnMut(C) -> C) -> Self {
+        Self(self.0.into_iter().map(f).collect())
     }
 
     /// What an evaluator made of each.
@@ -209,14 +218,16 @@ impl<E: Ops> Ops for LockStep<'_, E> {
         Batch::of(self.0.transform_many(&a.refs(), matrix))
     }
     fn within(&self, a: Self::Ct, most: f64) -> Self::Ct {
-        Batch(a.0.into_iter().map(|a| self.0.within(a, most)).collect())
+        a.map(|a| self.0.within(a, most))
     }
-    fn argument(&self, a: Self::Ct) -> (Self::Ct, f64) {
-        let (a, errors): (_, Vec<f64>) = a.0.into_iter().map(|a| self.0.argument(a)).unzip();
-        (Batch(a), errors.into_iter().fold(0.0, f64::max))
+    fn argument(&self, a: Self::Ct, p: &Extremes) -> Result<(Self::Ct, ArgumentErrors)> {
+        let arguments = a.0.into_iter().map(|a| self.0.argument(a, p));
+        let arguments: Vec<_> = arguments.collect::<Result<_>>()?;
+        let (a, errors): (_, Vec<ArgumentErrors>) = arguments.into_iter().unzip();
+        Ok((Batch(a), errors.into_iter().fold(ArgumentErrors::default(), ArgumentErrors::max)))
     }
-    fn image(&self, y: Self::Ct, error: f64, degree: usize, slope: f64) -> Self::Ct {
-        Batch(y.0.into_iter().map(|y| self.0.image(y, error, degree, slope)).collect())
+    fn image(&self, y: Self::Ct, errors: ArgumentErrors, p: &Extremes) -> Self::Ct {
+        y.map(|y| self.0.image(y, errors, p))
     }
 }
 

@@ -3,6 +3,62 @@ use crate::{
     Error, Result,
     rlwe::{GaloisElement, Level, Levels, ProductSum},
 };
+use sudare_arith::real;
+
+/// Bounds of a polynomial in the Chebyshev basis on `[-1, 1]`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Extremes {
+    /// Of its values.
+    pub value: f64,
+    /// Of its slope.
+    pub slope: f64,
+    /// The magnitude of each of its coefficients.
+    pub coeffs: Vec<f64>,
+}
+
+impl Extremes {
+    /// The degree.
+    #[must_use]
+    pub fn degree(&self) -> usize {
+        self.coeffs.len().saturating_sub(1)
+    }
+
+    /// A bound of the change of the real part of its values if arguments have imaginary parts up to
+    /// `y`: at the ends, where it is largest, `Re T_n(1 + iy)` is `1 - n^4 y^2 / 6 + …`, and for
+    /// `n^2 y` above 1 about `cosh(n sqrt(y))` in magnitude.
+    #[must_use]
+    pub fn off_the_real_line(&self, y: f64) -> f64 {
+        off_the_real_line(&self.coeffs, y)
+    }
+}
+
+/// [`Extremes::off_the_real_line`] of a polynomial with these coefficients.
+pub(super) fn off_the_real_line(coeffs: &[f64], y: f64) -> f64 {
+    let off = |n: f64| match n * n * y {
+        small if small < 1.0 => small * small / 6.0,
+        large => real::cosh(large.sqrt()),
+    };
+    coeffs.iter().enumerate().map(|(n, c)| c.abs() * off(n as f64)).sum()
+}
+
+/// Errors that simulation knows of the argument of a polynomial, see [`Ops::argument`].
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct ArgumentErrors {
+    /// A bound of all errors.
+    pub largest: f64,
+    /// The standard deviation of the imaginary part of noise, an estimate.
+    pub imaginary: f64,
+}
+
+impl ArgumentErrors {
+    /// The larger ones of both.
+    pub(super) fn max(self, other: Self) -> Self {
+        Self {
+            largest: self.largest.max(other.largest),
+            imaginary: self.imaginary.max(other.imaginary),
+        }
+    }
+}
 
 /// What any circuit may ask of an evaluator of any scheme.
 ///
@@ -146,16 +202,19 @@ pub trait Ops: Send + Sync {
         a
     }
     /// States that `a` is the argument of a polynomial on `[-1, 1]`, in which it lies for all
-    /// inputs that the circuit is meant for. Returns the largest error that it may have, which is
-    /// left out until [`Ops::image`]. Computes nothing, as [`Ops::within`].
-    fn argument(&self, a: Self::Ct) -> (Self::Ct, f64) {
-        (a, 0.0)
+    /// inputs that the circuit is meant for. Returns the errors that it may have, which are left
+    /// out until [`Ops::image`]. Computes nothing, as [`Ops::within`].
+    ///
+    /// # Errors
+    /// In simulation [`Error::Circuit`] for imaginary noise with which the polynomial runs away.
+    fn argument(&self, a: Self::Ct, p: &Extremes) -> Result<(Self::Ct, ArgumentErrors)> {
+        let _ = p;
+        Ok((a, ArgumentErrors::default()))
     }
-    /// States that `y` was computed from an [`Ops::argument`] of this error by a polynomial of this
-    /// degree whose slope on `[-1, 1]` is at most `slope` in magnitude. Computes nothing, as
-    /// [`Ops::within`].
-    fn image(&self, y: Self::Ct, error: f64, degree: usize, slope: f64) -> Self::Ct {
-        let _ = (error, degree, slope);
+    /// States that `y` was computed from an [`Ops::argument`] with these errors by this polynomial,
+    /// and is no larger than it. Computes nothing, as [`Ops::within`].
+    fn image(&self, y: Self::Ct, errors: ArgumentErrors, p: &Extremes) -> Self::Ct {
+        let _ = (errors, p);
         y
     }
 

@@ -15,6 +15,7 @@ use super::{
     Algebra, Coefficient, LockStep, Ops,
     algebra::{CoefficientOf, ConstantOf},
     input::{Input, at},
+    ops::Extremes,
 };
 #[cfg(doc)]
 use crate::Error;
@@ -36,7 +37,6 @@ pub struct PolynomialPlan<A: Algebra> {
     input: Input<A::Scale>,
     /// The value of a polynomial of degree 0.
     constant: A::Coefficient,
-    degree: usize,
     output_level: Level,
     output_scale: A::Scale,
     request: KeyRequest,
@@ -87,13 +87,6 @@ struct Term<A: Algebra> {
     scale: A::Scale,
 }
 
-/// Bounds of magnitudes on `[-1, 1]` of a polynomial in the Chebyshev basis.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Extremes {
-    pub value: f64,
-    pub slope: f64,
-}
-
 /// A [`PolynomialPlan`] but for the scales of its products.
 pub(super) struct Draft<'a, A: Algebra> {
     /// Level and scale of the ciphertexts.
@@ -138,7 +131,6 @@ impl<A: Algebra> Draft<'_, A> {
             extremes,
             input: Input::new(OP, chain, level, scale, output_level),
             constant: coeffs[0],
-            degree,
             output_level,
             output_scale: out,
             request: KeyRequest { relinearize: highest.map(Level), ..KeyRequest::new() },
@@ -208,12 +200,12 @@ impl<A: Algebra> PolynomialPlan<A> {
             return e.add_const(&zero, self.constant.into());
         };
         let t = self.start.reach(e, &x)?;
-        let Some(Extremes { value, slope }) = self.extremes else {
+        let Some(extremes) = &self.extremes else {
             return self.of_powers(e, root, t);
         };
-        let (t, error) = e.argument(t);
-        let image = e.image(self.of_powers(e, root, t)?, error, self.degree, slope);
-        Ok(e.within(image, value))
+        let (t, errors) = e.argument(t, extremes)?;
+        let image = e.image(self.of_powers(e, root, t)?, errors, extremes);
+        Ok(e.within(image, extremes.value))
     }
 
     /// The polynomial of its variable.

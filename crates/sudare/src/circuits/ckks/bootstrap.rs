@@ -39,6 +39,9 @@ use sudare_arith::real;
 
 const OP: &str = "bootstrapping";
 
+/// The largest error of a slot where none was measured.
+const EXPECTED_ERROR: f64 = 1.0 / (1 << 16) as f64;
+
 /// Which of the two maps between slots and coefficients comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
@@ -159,6 +162,8 @@ pub struct BootstrapPlan {
     /// From real and imaginary halves to complex slots, where no other matrix does that.
     join: Option<LinearPlan>,
     output_level: Level,
+    /// As far as it was measured.
+    largest_error: Option<f64>,
     request: KeyRequest,
 }
 
@@ -218,6 +223,7 @@ impl BootstrapSpec {
             spare: stage_levels.spare,
             join: stage_levels.join()?,
             output_level: stage_levels.output_level,
+            largest_error: None,
             request: KeyRequest::new(),
         };
         plan.request = plan.keys(params.rlwe(), stage_levels.high);
@@ -259,6 +265,20 @@ impl BootstrapPlan {
     #[must_use]
     pub fn log2_bound(&self) -> f64 {
         self.spare.log2()
+    }
+
+    /// The largest error of a slot in magnitude, about: `2^-16` unless
+    /// [`BootstrapPlan::with_precision`] says otherwise. Circuits that compute on leave room for it.
+    #[must_use]
+    pub fn largest_error(&self) -> f64 {
+        self.largest_error.unwrap_or(EXPECTED_ERROR)
+    }
+
+    /// The same plan, known to leave a mean error of `2^-bits`. The largest of many errors is some
+    /// six times the mean, and counts as eight times as large.
+    #[must_use]
+    pub fn with_precision(self, bits: f64) -> Self {
+        Self { largest_error: Some(real::exp2(3.0 - bits)), ..self }
     }
 
     /// The level that is raised to.
@@ -447,9 +467,15 @@ impl<E: ComplexOps> Bootstrapper<E> {
         mut progress: impl FnMut(Stage),
     ) -> Result<Vec<E::Ct>> {
         let accepted: Vec<_> = xs.iter().map(|a| self.plan.accept(e, a)).collect::<Result<_>>()?;
-        LockStep::new(e).run(&accepted, |many, xs| match self.plan.refinement {
-            None => self.once(many, xs.clone(), &mut progress),
-            Some(rounds) => self.refined(many, xs, rounds, &mut progress),
+        LockStep::new(e).run(&accepted, |many, xs| {
+            let fresh = match self.plan.refinement {
+                None => self.once(many, xs.clone(), &mut progress)?,
+                Some(rounds) => self.refined(many, xs, rounds, &mut progress)?,
+            };
+            Ok(match self.plan.largest_error {
+                Some(error) => many.off_by(fresh, error),
+                None => fresh,
+            })
         })
     }
 
@@ -473,7 +499,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
             let mut lacking = many.sub(xs, &lowered)?;
             let mut size = real::powi(rounds.gain, -(round as i32));
             if plan.spec.mirrors() {
-                lacking = many.add(&lacking, &many.conjugate(&lacking)?)?;
+                lacking = many.twice_real_part(&lacking)?;
                 size *= 2.0;
             }
             let part = self.once(many, single(&lacking, size)?, progress)?;
@@ -561,7 +587,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
                 x = self.fold_halves(e, &x)?;
             }
         }
-        if plan.spec.mirrors() { e.add(&x, &e.conjugate(&x)?) } else { Ok(x) }
+        if plan.spec.mirrors() { e.twice_real_part(&x) } else { Ok(x) }
     }
 
     /// `m` to `m + q_0 I`, read as `m / q_0 + I`, in the slots that the first matrix gives if
@@ -599,12 +625,15 @@ impl<E: ComplexOps> Bootstrapper<E> {
         let plan = &self.plan;
         let separate = plan.spec.values == Values::Complex && !plan.spec.halves(plan.log_n);
         let (i, one) = (Complex::new(0.0, 1.0), Scale::from_u64(1));
-        let conjugate = many.conjugate(&x)?;
-        let mut parts = many.add(&x, &conjugate)?;
-        if separate {
-            parts = parts.join(many.mul_const(&many.sub(&x, &conjugate)?, i.conj(), one)?);
-        }
-        drop((x, conjugate));
+        let parts = match separate {
+            true => {
+                let conjugate = many.conjugate(&x)?;
+                let difference = many.sub(&x, &conjugate)?;
+                many.add(&x, &conjugate)?.join(many.mul_const(&difference, i.conj(), one)?)
+            }
+            false => many.twice_real_part(&x)?,
+        };
+        drop(x);
         let mut real = plan.eval_mod.run(many, &parts)?;
         if separate {
             let [re, im] = real.halves();

@@ -8,7 +8,7 @@ use super::{ComplexOps, ComplexSlots, LinearPlan, ops::match_scale_by_product, s
 pub use crate::rlwe::{Rates, Work};
 use crate::{
     Result,
-    circuits::{Ops, meter::Meter},
+    circuits::{ArgumentErrors, Extremes, Ops, meter::Meter},
     ckks::{self, Chain, Complex, Scale},
     rlwe::{GaloisElement, KeyRequest, Level, Levels, ProductSum},
 };
@@ -32,6 +32,12 @@ impl Evaluator {
             },
             meter: Meter::new(params.rlwe(), keys),
         }
+    }
+
+    /// As [`sim::Evaluator::with_folded_arguments`].
+    #[must_use]
+    pub fn with_folded_arguments(self) -> Self {
+        Self { slots: self.slots.with_folded_arguments(), ..self }
     }
 
     /// The evaluator on clear slots inside, which makes ciphertexts and knows the keys used.
@@ -185,11 +191,11 @@ impl Ops for Evaluator {
     fn within(&self, a: Self::Ct, most: f64) -> Self::Ct {
         self.slots.within(a, most)
     }
-    fn argument(&self, a: Self::Ct) -> (Self::Ct, f64) {
-        self.slots.argument(a)
+    fn argument(&self, a: Self::Ct, p: &Extremes) -> Result<(Self::Ct, ArgumentErrors)> {
+        self.slots.argument(a, p)
     }
-    fn image(&self, y: Self::Ct, error: f64, degree: usize, slope: f64) -> Self::Ct {
-        self.slots.image(y, error, degree, slope)
+    fn image(&self, y: Self::Ct, errors: ArgumentErrors, p: &Extremes) -> Self::Ct {
+        self.slots.image(y, errors, p)
     }
 }
 
@@ -202,6 +208,15 @@ impl ComplexOps for Evaluator {
     }
     fn with_log_slots(&self, a: &Self::Ct, log_slots: u32) -> Result<Self::Ct> {
         self.slots.with_log_slots(a, log_slots)
+    }
+    fn twice_real_part(&self, a: &Self::Ct) -> Result<Self::Ct> {
+        let sum = self.slots.twice_real_part(a)?;
+        self.meter.permutes(a.level, GaloisElement::conjugation(self.log_n()));
+        self.meter.adds(a.level);
+        Ok(sum)
+    }
+    fn off_by(&self, a: Self::Ct, error: f64) -> Self::Ct {
+        self.slots.off_by(a, error)
     }
     fn mod_raise(&self, a: &Self::Ct, to: Level, weight: Option<u32>) -> Result<Self::Ct> {
         let raised = self.slots.mod_raise(a, to, weight)?;

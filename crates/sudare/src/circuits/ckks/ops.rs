@@ -76,6 +76,22 @@ pub trait ComplexOps: Ops<Algebra = ComplexSlots> {
     fn conjugate(&self, a: &Self::Ct) -> Result<Self::Ct> {
         self.automorphism(a, GaloisElement::conjugation(self.log_n()))
     }
+    /// Twice the real part of every slot: the sum with the conjugate.
+    ///
+    /// Noise has an imaginary part, too, which steps of a circuit of real numbers multiply as they
+    /// multiply any error. Values that stay in an interval where polynomials are small leave it
+    /// along the imaginary axis. So a circuit that evaluates one polynomial after the other takes
+    /// real parts between them; read at twice the scale, the sum is the real part and takes no
+    /// level. Simulation knows that what this returns has no imaginary part.
+    fn twice_real_part(&self, a: &Self::Ct) -> Result<Self::Ct> {
+        self.add(a, &self.conjugate(a)?)
+    }
+    /// States that slots of `a` are off by up to `error`, about, which its steps do not tell:
+    /// simulation counts it as imaginary noise. Computes nothing.
+    fn off_by(&self, a: Self::Ct, error: f64) -> Self::Ct {
+        let _ = error;
+        a
+    }
 }
 
 /// [`Ops::match_scale`] by other operations.
@@ -238,6 +254,12 @@ impl<E: ComplexOps> ComplexOps for LockStep<'_, E> {
     }
     fn with_log_slots(&self, a: &Self::Ct, log_slots: u32) -> Result<Self::Ct> {
         self.each(a, |e, a| e.with_log_slots(a, log_slots))
+    }
+    fn twice_real_part(&self, a: &Self::Ct) -> Result<Self::Ct> {
+        self.each(a, E::twice_real_part)
+    }
+    fn off_by(&self, a: Self::Ct, error: f64) -> Self::Ct {
+        a.map(|a| self.0.off_by(a, error))
     }
     fn mod_raise(
         &self,

@@ -4,9 +4,8 @@
 use super::ComplexSlots;
 use crate::{
     Error, Result,
-    circuits::polynomial::{
-        self, Draft, Extremes, Factors, Layout, OP, Power, Variable, bits, plan_powers,
-    },
+    circuits::ops::{Extremes, off_the_real_line},
+    circuits::polynomial::{self, Draft, Factors, Layout, OP, Power, Variable, bits, plan_powers},
     ckks::{Chain, Scale},
     rlwe::{Level, Scale as _},
 };
@@ -301,6 +300,18 @@ impl Polynomial {
         Draft { input, coeffs, extremes, start, layout, powers }.finish(chain, out)
     }
 
+    /// A bound of the change of the real part of its values if arguments in the interval have
+    /// imaginary parts up to `imaginary`, see [`Extremes::off_the_real_line`]. Infinite in the basis
+    /// of powers.
+    #[must_use]
+    pub fn off_the_real_line(&self, imaginary: f64) -> f64 {
+        let (_, radius) = affine(self.interval);
+        match self.basis {
+            Basis::Monomial => f64::INFINITY,
+            Basis::Chebyshev { .. } => off_the_real_line(&self.coeffs, imaginary / radius),
+        }
+    }
+
     /// In the variable of the Chebyshev basis.
     fn extremes(&self) -> Option<Extremes> {
         if self.basis == Basis::Monomial {
@@ -315,7 +326,11 @@ impl Polynomial {
         series[0] /= 2.0;
         series.truncate(degree.max(1));
         // Values of stages, of low degrees, go into the next interval with 2^-16 of room.
-        Some(Extremes { value: largest(&self.coeffs, 512), slope: largest(&series, 8) })
+        Some(Extremes {
+            value: largest(&self.coeffs, 512),
+            slope: largest(&series, 8),
+            coeffs: self.coeffs.iter().map(|c| c.abs()).collect(),
+        })
     }
 
     /// How to reach the variable of the basis.

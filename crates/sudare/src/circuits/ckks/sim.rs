@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    circuits::{Ops, counts::Counters, input::at},
+    circuits::{ArgumentErrors, Extremes, Ops, counts::Counters, input::at},
     ckks::{
         self, Chain, Complex, Scale,
         rules::{Form, Rules},
@@ -34,6 +34,10 @@ pub struct Ciphertext {
     /// would have caused. An estimate: it treats all errors as independent, all
     /// slots as of their root mean square, and the secret as uniform ternary.
     pub noise_log2: f64,
+    /// `log2` of the standard deviation of the imaginary part of that error, which
+    /// [`ComplexOps::twice_real_part`] takes away. An estimate, too; polynomials amplify it by the
+    /// largest slope that they have on their interval, wherever the slots lie.
+    pub imaginary_log2: f64,
     /// Bits left between the largest scaled value met so far, sign included, and
     /// the modulus that held it. Negative: decryption would give noise.
     pub headroom_bits: f64,
@@ -53,8 +57,44 @@ pub struct Evaluator {
     level_keys: KeyRequest,
     /// Of errors, under parameters that are known.
     bounds: Option<CanonicalBounds>,
+    /// Whether arguments of polynomials are brought into their intervals.
+    folds_arguments: bool,
     counters: Counters,
     keys: Mutex<KeyRequest>,
+}
+
+/// Largest value of noise in any of many slots, in standard deviations.
+const PEAK: f64 = 6.0;
+
+/// Part of its largest value by which imaginary parts of arguments may change the real part of a
+/// polynomial. From there on it soon runs away: twice the imaginary part changes it four times as
+/// much, and more.
+const MAX_OFF: f64 = 1.0 / 64.0;
+
+/// Standard deviations of the error of a slot.
+#[derive(Debug, Clone, Copy)]
+struct Noise {
+    whole: f64,
+    imaginary: f64,
+}
+
+impl Noise {
+    /// Of an error without a direction.
+    fn complex(whole: f64) -> Self {
+        Self { whole, imaginary: whole * 0.5f64.sqrt() }
+    }
+
+    /// Of the sum of two independent errors.
+    fn plus(self, other: Self) -> Self {
+        Self {
+            whole: real::hypot(self.whole, other.whole),
+            imaginary: real::hypot(self.imaginary, other.imaginary),
+        }
+    }
+
+    fn times(self, factor: f64) -> Self {
+        Self { whole: self.whole * factor, imaginary: self.imaginary * factor }
+    }
 }
 
 impl Evaluator {
@@ -64,7 +104,16 @@ impl Evaluator {
     pub fn new(log_n: u32, chain: Chain) -> Self {
         debug_assert!((3..=30).contains(&log_n));
         let (level_keys, counters, keys) = Default::default();
-        Self { log_n, chain, ephemeral_weight: None, level_keys, bounds: None, counters, keys }
+        Self {
+            log_n,
+            chain,
+            ephemeral_weight: None,
+            level_keys,
+            bounds: None,
+            folds_arguments: false,
+            counters,
+            keys,
+        }
     }
 
     /// For these parameters, with bounds of errors.
@@ -79,6 +128,14 @@ impl Evaluator {
     #[must_use]
     pub fn with_ephemeral_secret(self, weight: u32) -> Self {
         Self { ephemeral_weight: Some(weight), ..self }
+    }
+
+    /// A simulator for slots that stand for any others: where arguments of polynomials leave
+    /// `[-1, 1]`, they are reflected at its ends. A plan runs programs on numbers of its own,
+    /// which are not in the intervals of the program's functions.
+    #[must_use]
+    pub fn with_folded_arguments(self) -> Self {
+        Self { folds_arguments: true, ..self }
     }
 
     /// A simulator with the level keys of a request: operations use them where the encrypted
@@ -133,6 +190,7 @@ impl Evaluator {
         // v e + e_0 + e_1 s: two of three terms are sums of N products.
         let n = self.dimension();
         let noise = (CBD21_VARIANCE * n * (4.0 * n / 3.0 + 1.0)).sqrt() / scale.to_f64();
+        let noise = Noise::complex(noise);
         let mut largest = largest.to_vec();
         largest.resize(slots.len(), 0.0);
         let error = self.bound(CanonicalBounds::fresh) / scale.to_f64();
@@ -187,8 +245,8 @@ impl Evaluator {
     /// Standard deviation of a slot's error from rounding both parts of a
     /// ciphertext: coefficients `(1 + 2N/3) / 12 ~ N/18` in variance, slots `N`
     /// times that.
-    fn rounding(&self, scale: Scale) -> f64 {
-        self.dimension() / 18f64.sqrt() / scale.to_f64()
+    fn rounding(&self, scale: Scale) -> Noise {
+        Noise::complex(self.dimension() / 18f64.sqrt() / scale.to_f64())
     }
 
     fn rules(&self) -> Rules<'_> {
@@ -233,8 +291,8 @@ impl Evaluator {
     }
 
     /// Standard deviation of a slot's error from rounding `N` coefficients.
-    fn encoding_of_slots(&self, scale: Scale) -> f64 {
-        (self.dimension() / 12.0).sqrt() / scale.to_f64()
+    fn encoding_of_slots(&self, scale: Scale) -> Noise {
+        Noise::complex((self.dimension() / 12.0).sqrt() / scale.to_f64())
     }
 
     fn ciphertext(
@@ -242,7 +300,7 @@ impl Evaluator {
         slots: Vec<Complex<f64>>,
         level: Level,
         scale: Scale,
-        noise: f64,
+        noise: Noise,
         headroom_bits: f64,
         worst: WorstCase,
     ) -> Ciphertext {
@@ -250,7 +308,9 @@ impl Evaluator {
         let available_bits = self.chain.log2_q(level) - 1.0;
         let headroom_bits = headroom_bits.min(available_bits - real::log2(largest) - scale.log2());
         let worst = worst.held(available_bits, scale);
-        Ciphertext { slots, level, scale, noise_log2: real::log2(noise), headroom_bits, worst }
+        let noise_log2 = real::log2(noise.whole);
+        let imaginary_log2 = real::log2(noise.imaginary);
+        Ciphertext { slots, level, scale, noise_log2, imaginary_log2, headroom_bits, worst }
     }
 
     fn sum(
@@ -262,7 +322,7 @@ impl Evaluator {
     ) -> Result<Ciphertext> {
         let Form { level, scale, .. } = self.rules().sum(op, a.form(), b.form())?;
         let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| sum(a, b)).collect();
-        let noise = real::hypot(a.noise(), b.noise());
+        let noise = a.noise().plus(b.noise());
         let headroom_bits = a.headroom_bits.min(b.headroom_bits);
         let worst = a.worst.sum(&b.worst);
         Ok(self.ciphertext(slots, level, scale, noise, headroom_bits, worst))
@@ -284,8 +344,8 @@ impl Ciphertext {
         self
     }
 
-    fn noise(&self) -> f64 {
-        real::exp2(self.noise_log2)
+    fn noise(&self) -> Noise {
+        Noise { whole: real::exp2(self.noise_log2), imaginary: real::exp2(self.imaginary_log2) }
     }
 
     fn take_worst(&mut self) -> WorstCase {
@@ -329,7 +389,7 @@ impl Ops for Evaluator {
         let ratio = (a.scale / scale).to_f64();
         let slots = a.slots.iter().map(|&z| z * Complex::new(ratio, 0.0)).collect();
         let worst = a.worst.times(ratio, 0.0);
-        Ok(self.ciphertext(slots, a.level, scale, a.noise() * ratio, a.headroom_bits, worst))
+        Ok(self.ciphertext(slots, a.level, scale, a.noise().times(ratio), a.headroom_bits, worst))
     }
 
     fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
@@ -343,13 +403,8 @@ impl Ops for Evaluator {
     fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         let Form { level, scale, .. } = self.rules().product(a.form(), b.form())?;
         let slots = a.slots.iter().zip(&b.slots).map(|(&a, &b)| a * b).collect();
-        let noise = real::hypot(
-            real::hypot(
-                real::hypot(a.magnitude() * b.noise(), a.noise() * b.magnitude()),
-                a.noise() * b.noise(),
-            ),
-            self.rounding(scale),
-        );
+        let noise = a.noise().times(b.magnitude()).plus(b.noise().times(a.magnitude()));
+        let noise = noise.plus(a.noise().times(b.noise().whole)).plus(self.rounding(scale));
         self.counters.products(1);
         let switch = self.use_keys_at(level, KeyRequest::new().relinearize(level));
         let headroom_bits = a.headroom_bits.min(b.headroom_bits);
@@ -380,7 +435,7 @@ impl Ops for Evaluator {
     fn add_const(&self, a: &Ciphertext, c: Complex<f64>) -> Result<Ciphertext> {
         self.check_constant(c, a.scale, a.level)?;
         let slots = a.slots.iter().map(|&z| z + c).collect();
-        let noise = real::hypot(a.noise(), encoding(c, a.scale));
+        let noise = a.noise().plus(encoding(c, a.scale));
         let worst = a.worst.plus(modulus(c), largest_encoding(c, a.scale));
         Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits, worst))
     }
@@ -389,7 +444,7 @@ impl Ops for Evaluator {
         let product = self.rules().constant_product(a.form(), scale)?.scale;
         self.check_constant(c, scale, a.level)?;
         let slots = a.slots.iter().map(|&z| z * c).collect();
-        let noise = real::hypot(a.noise() * modulus(c), a.magnitude() * encoding(c, scale));
+        let noise = a.noise().times(modulus(c)).plus(encoding(c, scale).times(a.magnitude()));
         self.counters.constant_products(1);
         let worst = a.worst.times(modulus(c), largest_encoding(c, scale));
         Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits, worst))
@@ -409,7 +464,7 @@ impl Ops for Evaluator {
         self.rules().one_a_slot("add", values, a.form())?;
         self.check_integers(values, a.scale, a.level)?;
         let slots = a.slots.iter().zip(values).map(|(&a, &b)| a + b).collect();
-        let noise = real::hypot(a.noise(), self.encoding_of_slots(a.scale));
+        let noise = a.noise().plus(self.encoding_of_slots(a.scale));
         let worst = a.worst.plus_slots(values, a.scale);
         Ok(self.ciphertext(slots, a.level, a.scale, noise, a.headroom_bits, worst))
     }
@@ -428,8 +483,8 @@ impl Ops for Evaluator {
             self.check_integers(values, scale, a.level)?;
             let product = self.rules().constant_product(a.form(), scale)?.scale;
             let slots = a.slots.iter().zip(values).map(|(&a, &b)| a * b).collect();
-            let encoding = self.encoding_of_slots(scale);
-            let noise = real::hypot(a.noise() * magnitude, a.magnitude() * encoding);
+            let encoding = self.encoding_of_slots(scale).times(a.magnitude());
+            let noise = a.noise().times(magnitude).plus(encoding);
             self.counters.constant_products(1);
             let worst = a.worst.times_slots(values, scale);
             Ok(self.ciphertext(slots, a.level, product, noise, a.headroom_bits, worst))
@@ -439,7 +494,7 @@ impl Ops for Evaluator {
 
     fn rescale_assign(&self, a: &mut Ciphertext) -> Result<()> {
         let Form { level, scale, .. } = self.rules().rescaled("rescale", a.form())?;
-        let noise = real::hypot(a.noise(), self.rounding(scale));
+        let noise = a.noise().plus(self.rounding(scale));
         let slots = core::mem::take(&mut a.slots);
         let rounding = self.bound(CanonicalBounds::rounding) / scale.to_f64();
         let worst = a.take_worst().with_more_error(rounding);
@@ -475,7 +530,7 @@ impl Ops for Evaluator {
         if conjugates {
             slots.iter_mut().for_each(|z| z.im = -z.im);
         }
-        let noise = real::hypot(a.noise(), self.rounding(a.scale));
+        let noise = a.noise().plus(self.rounding(a.scale));
         self.counters.automorphisms(1);
         let switch = self.use_keys_at(a.level, KeyRequest::new().automorphism(g, a.level));
         let worst = a.worst.rotated(k).with_more_error(switch / a.scale.to_f64());
@@ -494,13 +549,9 @@ impl Ops for Evaluator {
         let squares: f64 = matrix.diagonals().values().flatten().map(|&z| norm(z)).sum();
         // Each weight is off by the rounding of N coefficients.
         let rounded = (plan.weights() as f64 * self.dimension() / 12.0).sqrt();
-        let noise = real::hypot(
-            real::hypot(
-                a.noise() * (squares / a.slots.len() as f64).sqrt(),
-                a.magnitude() * rounded / plan.weight_scale().to_f64(),
-            ),
-            self.rounding(scale),
-        );
+        let encoding = Noise::complex(a.magnitude() * rounded / plan.weight_scale().to_f64());
+        let noise = a.noise().times((squares / a.slots.len() as f64).sqrt());
+        let noise = noise.plus(encoding).plus(self.rounding(scale));
         let slots = matrix.apply(&a.slots);
         let switch = self.use_keys_at(level, plan.required_keys().clone());
         let worst = transformed(&a.worst, a.scale, plan, switch);
@@ -515,20 +566,40 @@ impl Ops for Evaluator {
         a
     }
 
-    fn argument(&self, a: Ciphertext) -> (Ciphertext, f64) {
+    fn argument(&self, a: Ciphertext, p: &Extremes) -> Result<(Ciphertext, ArgumentErrors)> {
+        let imaginary = a.noise().imaginary;
+        let off = p.off_the_real_line(PEAK * imaginary);
+        let harmless = off <= MAX_OFF * p.value;
+        // Not a number where noise is infinite.
+        if p.degree() > 1 && !harmless {
+            return Err(Error::Circuit(format!(
+                "polynomial of degree {}: noise gives its argument imaginary parts up to 2^{:.1}, \
+                 with which its values are off by 2^{:.1}: take real parts of the argument first, \
+                 (x + conjugate(x)) / 2, or use larger scales",
+                p.degree(),
+                real::log2(PEAK * imaginary),
+                real::log2(off)
+            )));
+        }
         let argument = a.worst.argument.max(a.worst.magnitude());
         let mut exact = self.within(a, 1.0);
         exact.worst.argument = argument;
-        let error = core::mem::replace(&mut exact.worst.error, 0.0);
-        (exact, error)
+        exact.imaginary_log2 = f64::NEG_INFINITY;
+        if self.folds_arguments {
+            exact.slots.iter_mut().for_each(|z| z.re = folded(z.re));
+        }
+        let largest = core::mem::replace(&mut exact.worst.error, 0.0);
+        Ok((exact, ArgumentErrors { largest, imaginary }))
     }
 
-    fn image(&self, mut y: Ciphertext, error: f64, degree: usize, slope: f64) -> Ciphertext {
+    fn image(&self, mut y: Ciphertext, errors: ArgumentErrors, p: &Extremes) -> Ciphertext {
+        let ArgumentErrors { largest, imaginary } = errors;
         // Values, slopes and powers that errors meet are larger by so much beyond the interval.
-        let beyond = worst_case::chebyshev_beyond(degree, error);
-        let own = y.worst.error * real::powi(beyond, degree.max(1).ilog2() as i32 + 1);
-        let all = own + slope * beyond * error;
+        let beyond = worst_case::chebyshev_beyond(p.degree(), largest);
+        let own = y.worst.error * real::powi(beyond, p.degree().max(1).ilog2() as i32 + 1);
+        let all = own + p.slope * beyond * largest;
         y.worst.error = if all.is_nan() { f64::INFINITY } else { all };
+        y.imaginary_log2 = real::log2(real::hypot(y.noise().imaginary, p.slope * imaginary));
         y
     }
 }
@@ -547,8 +618,20 @@ impl ComplexOps for Evaluator {
         let slots = a.slots.iter().copied().cycle().take(count).collect();
         let largest = a.worst.largest.iter().copied().cycle().take(count).collect();
         let worst = WorstCase { largest, ..a.worst };
-        let Ciphertext { level, scale, noise_log2, headroom_bits, .. } = *a;
-        Ok(Ciphertext { slots, level, scale, noise_log2, headroom_bits, worst })
+        let Ciphertext { level, scale, noise_log2, imaginary_log2, headroom_bits, .. } = *a;
+        Ok(Ciphertext { slots, level, scale, noise_log2, imaginary_log2, headroom_bits, worst })
+    }
+
+    fn off_by(&self, mut a: Ciphertext, error: f64) -> Ciphertext {
+        a.imaginary_log2 = real::log2(real::hypot(a.noise().imaginary, error / PEAK));
+        a
+    }
+
+    fn twice_real_part(&self, a: &Ciphertext) -> Result<Ciphertext> {
+        let mut sum = self.add(a, &self.conjugate(a)?)?;
+        // The key switch of one of both is left.
+        sum.imaginary_log2 = real::log2(self.rounding(sum.scale).imaginary);
+        Ok(sum)
     }
 
     /// The slots stay those of `m`, as if `I` were zero: what of `I` a circuit does not
@@ -567,7 +650,7 @@ impl ComplexOps for Evaluator {
         let mut noise = low.noise();
         if let Some(weight) = self.ephemeral_weight {
             // The rounding under the sparse secret is small beside that under the main one.
-            noise = real::hypot(noise, self.rounding(low.scale));
+            noise = noise.plus(self.rounding(low.scale));
             self.use_keys(KeyRequest::new().raise(Raise::to(to).with_weight(weight)));
         }
         self.counters.raisings(1);
@@ -628,6 +711,15 @@ fn slot_action(log_n: u32, g: GaloisElement) -> Option<(usize, bool)> {
     Some((k, conjugates))
 }
 
+/// A number reflected at the ends of `[-1, 1]` until it lies there.
+fn folded(t: f64) -> f64 {
+    if t.abs() <= 1.0 || !t.is_finite() {
+        return t;
+    }
+    let turn = (t + 1.0).rem_euclid(4.0);
+    if turn <= 2.0 { turn - 1.0 } else { 3.0 - turn }
+}
+
 fn modulus(a: Complex<f64>) -> f64 {
     real::hypot(a.re, a.im)
 }
@@ -638,8 +730,10 @@ fn norm(a: Complex<f64>) -> f64 {
 
 /// Standard deviation of rounding both parts of a constant to integers; none if
 /// they are integers.
-fn encoding(c: Complex<f64>, scale: Scale) -> f64 {
-    if is_exact(c, scale) { 0.0 } else { 1.0 / 12f64.sqrt() / scale.to_f64() }
+fn encoding(c: Complex<f64>, scale: Scale) -> Noise {
+    let whole = if is_exact(c, scale) { 0.0 } else { 1.0 / 12f64.sqrt() / scale.to_f64() };
+    let imaginary = if c.im == 0.0 { 0.0 } else { whole };
+    Noise { whole, imaginary }
 }
 
 /// The largest error of the same.

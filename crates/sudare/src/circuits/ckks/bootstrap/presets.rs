@@ -51,8 +51,9 @@ impl BootstrapPreset {
     /// As [`BootstrapSpec::plan`].
     pub fn plan(&self, params: &Params, log_slots: u32) -> Result<BootstrapPlan> {
         let top = params.upper_top();
+        let measured = |plan: BootstrapPlan| plan.with_precision(self.precision_bits);
         if log_slots == self.bootstrap.log_slots {
-            return self.bootstrap.plan(params, top);
+            return self.bootstrap.plan(params, top).map(measured);
         }
         let fewer = self.bootstrap.with_log_slots(log_slots);
         let [all, few] = [
@@ -61,7 +62,7 @@ impl BootstrapPreset {
         ];
         let usable = few.usable_levels().saturating_sub(all.usable_levels());
         let spared = usable.min(few.reduced.0.saturating_sub(all.reduced.0));
-        fewer.plan(params, Level(top.0 - spared))
+        fewer.plan(params, Level(top.0 - spared)).map(measured)
     }
 
     pub(super) fn new(

@@ -303,3 +303,95 @@ fn noise_and_headroom_are_tracked() {
     let back = e.sub(&doubled, &doubled).unwrap();
     assert!(back.headroom_bits < 0.0);
 }
+
+/// Polynomials of the sign on `[-1, 1]` after each other, in a chain that has the levels.
+mod imaginary_noise {
+    use super::*;
+    use crate::{
+        circuits::Polynomial,
+        ckks::{Decryptor, Encoder, Encryptor, Params, Spec},
+        rlwe::KeyGenerator,
+    };
+    use std::sync::Arc;
+
+    const STAGES: u32 = 6;
+    const DEPTH: u32 = 5;
+
+    fn params() -> Params {
+        let spec = Spec::uniform(10, 50.0, (STAGES * DEPTH) as usize, 40.0, vec![50.0; 7]);
+        Params::new(Spec { insecure: true, ..spec }).unwrap()
+    }
+
+    /// Values up to 1 at the ends, where the slope is some hundreds.
+    fn stage() -> Polynomial {
+        let p = Polynomial::chebyshev(|x| (40.0 * x).tanh(), -1.0..1.0, 31).unwrap();
+        let coeffs = p.coeffs().iter().map(|c| c * 0.85).collect();
+        Polynomial::chebyshev_series(coeffs, -1.0..1.0).unwrap()
+    }
+
+    /// As many stages, of real parts or of all.
+    fn run<E: ComplexOps>(e: &E, params: &Params, mut x: E::Ct, real: bool) -> Result<Vec<E::Ct>> {
+        let two = Scale::from_u64(2);
+        let mut values = Vec::new();
+        for _ in 0..STAGES {
+            let half =
+                |end| Ok(if real { params.scale_at(end) / two } else { params.scale_at(end) });
+            x = stage().plan_to(e.chain(), e.level(&x), e.scale(&x), half)?.run(e, &x)?;
+            if real {
+                let sum = e.twice_real_part(&x)?;
+                x = e.with_scale(&sum, e.scale(&sum) * two)?;
+            }
+            values.push(x.clone());
+        }
+        Ok(values)
+    }
+
+    #[test]
+    fn what_runs_away_from_the_real_line_is_refused() {
+        let params = params();
+        let top = params.top();
+        let e = Evaluator::for_params(&params);
+        let ends: Vec<_> =
+            (0..512).map(|i| Complex::new(1.0 - f64::from(i % 2) * 2.0, 0.0)).collect();
+        let x = e.encrypt(&ends, top, params.scale_at(top)).unwrap();
+        let refused = run(&e, &params, x.clone(), false).unwrap_err();
+        assert!(refused.to_string().contains("take real parts"), "{refused}");
+        let simulated = run(&e, &params, x, true).unwrap();
+
+        // Encrypted, imaginary parts are no larger than simulation says, and values stay.
+        let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
+        let secret = keygen.secret_key().unwrap();
+        let public = Arc::new(keygen.public_key(&secret).unwrap());
+        let keys = Arc::new(keygen.evaluation_keys(&secret, &e.used_keys()).unwrap());
+        let encoder = Encoder::new(&params);
+        let encryptor = Encryptor::new(&params, public).unwrap();
+        let decryptor = Decryptor::new(&params, secret).unwrap();
+        let evaluator = ckks::Evaluator::new(&params, keys).unwrap();
+        let x = encryptor.encrypt(&encoder.encode(&ends, top, params.scale_at(top)).unwrap());
+        let found = run(&evaluator, &params, x.unwrap(), true).unwrap();
+        for (found, simulated) in found.iter().zip(&simulated) {
+            let slots = encoder.decode(&decryptor.decrypt(found).unwrap()).unwrap();
+            let most = PEAK * simulated.imaginary_log2.exp2();
+            assert!(slots.iter().all(|z| z.im.abs() < most), "{most:e}");
+            let pairs = slots.iter().zip(&simulated.slots);
+            let error = pairs.map(|(z, exact)| (z.re - exact.re).abs()).fold(0.0, f64::max);
+            assert!(error < 1e-3, "{error:e}");
+        }
+    }
+
+    #[test]
+    fn slots_that_stand_for_others_are_folded() {
+        for (t, inside) in [(0.3, 0.3), (1.5, 0.5), (3.2, -0.8), (-1.25, -0.75), (-205.0, -1.0)] {
+            assert!((folded(t) - inside).abs() < 1e-12, "{t}");
+        }
+        let params = params();
+        let top = params.top();
+        let e = Evaluator::for_params(&params).with_folded_arguments();
+        let p = Polynomial::chebyshev(|x| 1.0 / x, 0.05..1.0, 31).unwrap();
+        let plan = p.plan(e.chain(), top, params.scale_at(top), params.scale_at(top)).unwrap();
+        let slots = [-1.0, -0.3, 0.5, 0.9].map(|x| Complex::new(x, 0.0));
+        let y = plan.run(&e, &e.encrypt(&slots, top, params.scale_at(top)).unwrap()).unwrap();
+        assert!(y.slots.iter().all(|y| (0.9..21.0).contains(&y.re)));
+        assert!((y.slots[2].re - 2.0).abs() < 1e-2 && y.noise_log2 < -15.0);
+    }
+}
