@@ -68,6 +68,7 @@ mod uses;
 pub use error::{NnError, Result};
 pub use hidden::{HiddenExplanation, HiddenPlan};
 pub use model::{Activation, Convolution, Layer, Network};
+pub use onnx::Beside;
 pub use outline::Outline;
 pub use plan::{Explanation, Options, Packing, Plan};
 pub use ranges::Ranges;

@@ -98,7 +98,7 @@ impl Affine {
                 map.bias = (0..inputs).map(|i| offsets[channel(i)]).collect();
                 map.step = step_of(1.0, factors);
             }
-            Layer::Flatten => return Some(Self::identity(inputs)),
+            Layer::Flatten | Layer::Reshape(_) => return Some(Self::identity(inputs)),
             Layer::Activation(Activation::Polynomial(coefficients))
                 if degree(coefficients) == 1 =>
             {

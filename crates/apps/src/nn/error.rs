@@ -91,7 +91,7 @@ pub enum NnError {
         /// What is wrong, and what would work.
         problem: String,
     },
-    /// An operator of an ONNX model that is not computed on encrypted data.
+    /// An operator of an ONNX model that is not computed on encrypted data, or not as the node has it.
     #[error("the ONNX node {node:?} is {operator:?}, which cannot be encrypted here: {instead}")]
     Operator {
         /// The name of the node.
@@ -99,7 +99,7 @@ pub enum NnError {
         /// Its operator.
         operator: String,
         /// What could replace it.
-        instead: &'static str,
+        instead: String,
     },
 }
 

@@ -72,6 +72,8 @@ pub enum Layer {
     },
     /// An image as a vector, its last axis fastest.
     Flatten,
+    /// Features in another shape of as many, their order as it is.
+    Reshape(Vec<usize>),
     /// A function of every feature.
     Activation(Activation),
     /// The sum of what layers and a shortcut past them give, of the same shape.
@@ -89,7 +91,7 @@ pub enum Layer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Convolution {
-    /// Axes are output channel, input channel, row and column.
+    /// Axes are output channel, input channel of the group, row and column.
     pub kernels: Vec<Vec<Vec<Vec<f64>>>>,
     /// A number for each output channel.
     pub bias: Vec<f64>,
@@ -97,6 +99,10 @@ pub struct Convolution {
     pub stride: [usize; 2],
     /// Rows of zeros above, columns of zeros on the left, then those below and on the right.
     pub padding: [usize; 4],
+    /// Parts of the channels, from first to last, which are convolved each by itself; as many as there
+    /// are channels where each has kernels of its own.
+    #[serde(default = "one_group", skip_serializing_if = "is_one_group")]
+    pub groups: usize,
     /// What weights are multiples of.
     #[serde(default = "one")]
     pub step: f64,
@@ -138,6 +144,14 @@ pub enum Activation {
 
 fn one() -> f64 {
     1.0
+}
+
+fn one_group() -> usize {
+    1
+}
+
+fn is_one_group(groups: &usize) -> bool {
+    *groups == 1
 }
 
 impl TryFrom<Description> for Network {
@@ -256,8 +270,28 @@ impl Layer {
             Self::AveragePool { .. } => "an average pooling",
             Self::Normalize { .. } => "a normalisation",
             Self::Flatten => "a flattening",
+            Self::Reshape(_) => "a reshaping",
             Self::Activation(_) => "an activation",
             Self::Residual { .. } => "a residual block",
+        }
+    }
+
+    /// How many numbers it holds, with those of layers inside.
+    pub(super) fn numbers(&self) -> usize {
+        match self {
+            Self::Select(kept) => kept.len(),
+            Self::Dense { weights, bias, .. } => {
+                weights.iter().map(Vec::len).sum::<usize>() + bias.len()
+            }
+            Self::Convolution(Convolution { kernels, bias, .. }) => {
+                let planes = kernels.iter().flatten().flatten();
+                planes.map(Vec::len).sum::<usize>() + bias.len()
+            }
+            Self::Normalize { factors, offsets } => factors.len() + offsets.len(),
+            Self::Residual { layers, shortcut } => {
+                layers.iter().chain(shortcut).map(Self::numbers).sum()
+            }
+            Self::AveragePool { .. } | Self::Flatten | Self::Reshape(_) | Self::Activation(_) => 0,
         }
     }
 
@@ -300,7 +334,7 @@ impl Layer {
             Self::Residual { layers, shortcut } => {
                 layers.iter().chain(shortcut).try_for_each(Self::check_numbers)
             }
-            Self::Select(_) | Self::AveragePool { .. } | Self::Flatten => Ok(()),
+            Self::Select(_) | Self::AveragePool { .. } | Self::Flatten | Self::Reshape(_) => Ok(()),
         }
     }
 
@@ -346,6 +380,13 @@ impl Layer {
                 input.to_vec()
             }
             Self::Flatten => vec![input.iter().product()],
+            Self::Reshape(shape) => {
+                let count: usize = input.iter().product();
+                match features(shape) {
+                    Some(features) if !shape.is_empty() && features == count => shape.clone(),
+                    _ => return Err(format!("it makes the shape {shape:?} of {input:?}")),
+                }
+            }
             Self::Activation(_) => input.to_vec(),
             Self::Residual { layers, shortcut } => {
                 if let Some(layer) = shortcut.iter().find(|layer| !layer.is_affine()) {
@@ -404,7 +445,7 @@ impl Layer {
                 let x = x.iter().enumerate();
                 x.map(|(i, x)| factors[channel(i)] * x + offsets[channel(i)]).collect()
             }
-            Self::Flatten => x.to_vec(),
+            Self::Flatten | Self::Reshape(_) => x.to_vec(),
             Self::Activation(activation) => x.iter().map(|&x| activation.value(x)).collect(),
             Self::Residual { layers, shortcut } => {
                 let branch = forward(layers, x.to_vec(), input)?;
@@ -438,8 +479,17 @@ impl Convolution {
     ) -> core::result::Result<Vec<usize>, String> {
         let [height, width] = self.window();
         let mut all = self.kernels.iter().flatten();
+        let even = |count: usize| count.checked_rem(self.groups) == Some(0);
+        if !even(channels) || !even(self.kernels.len()) {
+            return Err(format!(
+                "it has {} groups, which do not divide {channels} input and {} output channels",
+                self.groups,
+                self.kernels.len()
+            ));
+        }
         for kernel in &self.kernels {
-            check_count("input channels of a kernel", kernel.len(), channels)?;
+            let what = "input channels of a kernel";
+            check_count(what, kernel.len(), channels / self.groups)?;
         }
         check_count("output channels", self.bias.len(), self.kernels.len())?;
         if all.any(|rows| rows.len() != height || rows.iter().any(|row| row.len() != width)) {
@@ -452,7 +502,7 @@ impl Convolution {
         let rows = windows(rows + above + below, height, self.stride[0])?;
         let columns = windows(columns + left + right, width, self.stride[1])?;
         let output = vec![self.kernels.len(), rows, columns];
-        let each = channels.checked_mul(height).and_then(|n| n.checked_mul(width));
+        let each = (channels / self.groups).checked_mul(height).and_then(|n| n.checked_mul(width));
         check_weights(each.zip(features(&output)).and_then(|(n, outputs)| n.checked_mul(outputs)))?;
         Ok(output)
     }
@@ -468,6 +518,7 @@ impl Convolution {
         let [above, left, ..] = self.padding;
         let mut terms = Vec::new();
         for (channel, kernel) in self.kernels.iter().enumerate() {
+            let first = channel * self.groups / self.kernels.len() * kernel.len();
             for y in 0..down {
                 for x in 0..across {
                     terms.clear();
@@ -480,7 +531,8 @@ impl Convolution {
                                 let Some(column) = column.filter(|&k| k < columns) else {
                                     continue;
                                 };
-                                terms.push(((plane * rows + row) * columns + column, weight));
+                                let place = ((first + plane) * rows + row) * columns + column;
+                                terms.push((place, weight));
                             }
                         }
                     }

@@ -1,54 +1,101 @@
 //! Networks from ONNX files.
+//!
+//! Every operator, attribute, input and axis of a model is either computed as ONNX defines it or
+//! refused. [`operators`] lists what nodes may have, [`constants`] computes what exporters leave to be
+//! computed of weights and shapes, and here nodes on samples become layers.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+mod constants;
+mod operators;
+#[cfg(test)]
+mod tests;
 mod wire;
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, rc::Rc};
 
 use super::{
     error::{NnError, Result},
     model::{Activation, Convolution, Layer, MAX_LAYERS, Network},
 };
-use wire::{Graph, Node, Tensor, malformed};
+use constants::{Constant, Numbers};
+pub use wire::Beside;
+use wire::{DOUBLE, FLOAT, Graph, Node, Stored, malformed};
+
+/// The most numbers of all constants and layers that a model makes.
+const MAX_NUMBERS: usize = 1 << 28;
+/// The most axes of a tensor.
+const MAX_AXES: usize = 16;
 
 impl Network {
-    /// The network of an ONNX model: a chain of `MatMul`, `Gemm`, `Conv`, `AveragePool`,
-    /// `GlobalAveragePool`, `BatchNormalization`, `Flatten`, `Reshape` to a vector, sums and products
-    /// with constants, `Relu`, `Gelu`, `Sigmoid`, `Tanh`, `Pow` and products of a tensor with itself;
-    /// `Identity` and `Dropout` are left out. `Add` of two tensors is a residual block: both come from
-    /// one tensor, and one of them without an activation. The first axis of its input counts samples.
+    /// The network of an ONNX model: `MatMul`, `Gemm`, `Conv`, `AveragePool`, `GlobalAveragePool`,
+    /// `BatchNormalization`, `ReduceMean` of rows and columns, sums and products with constants, `Neg`,
+    /// `Relu`, `Gelu`, `Sigmoid`, `Tanh`, `Pow` and products of a tensor with itself; `Flatten`,
+    /// `Reshape`, `Squeeze`, `Unsqueeze` and `Transpose`, as long as samples stay on the first axis;
+    /// `Identity`, `Dropout` and `Cast` between floats are left out. `Add`, `Sum` and `Sub` of tensors
+    /// are residual blocks: both come from one tensor, and one of them without an activation.
     /// Activations that need one get a polynomial of this degree.
     ///
-    /// Of ONNX (version 1 of its intermediate representation, any set of operators) only what such a
-    /// graph takes is read: weights as floats or doubles in the file itself.
+    /// The first axis of the input counts samples. What exporters compute of constants and shapes is
+    /// computed, too. Versions 7 to 28 of ONNX's operators are read, weights as floats or doubles.
     ///
     /// # Errors
-    /// [`NnError::Operator`] for an operator that is not computed here, with what could replace it;
-    /// [`NnError::Onnx`] for bytes that are no such model; those of [`Network::new`].
+    /// [`NnError::Operator`] for an operator, an attribute or an axis that is not computed here, with
+    /// what could replace it; [`NnError::Onnx`] for bytes that are no such model, or whose weights are
+    /// in another file; those of [`Network::new`].
     pub fn from_onnx(bytes: &[u8], degree: usize) -> Result<Self> {
+        Self::from_onnx_with(bytes, degree, &mut |location, _, _| {
+            Err(malformed(format!(
+                "its weights are in the file {location:?}: load the model by its path, or save them in \
+                 it"
+            )))
+        })
+    }
+
+    /// As [`Network::from_onnx`], with weights in files beside the model, of which `beside` reads parts.
+    /// It is asked only for files whose names stay in the directory of the model.
+    ///
+    /// # Errors
+    /// As [`Network::from_onnx`]; those of `beside`.
+    pub fn from_onnx_with(bytes: &[u8], degree: usize, beside: &mut Beside<'_>) -> Result<Self> {
         let graph = Graph::of_model(bytes)?;
-        let mut read = Reading::begin(&graph, degree)?;
+        let mut read = Reading::begin(&graph, degree, beside)?;
         for node in &graph.nodes {
             read.add(node)?;
         }
-        match &graph.outputs[..] {
-            [output] => match read.names.get(output) {
-                Some(&value) => Self::new(read.shape(0).to_vec(), read.layers_after(0, value)?),
-                None => Err(malformed(format!("no node gives its output {output:?}"))),
-            },
-            outputs => Err(malformed(format!("it has the outputs {outputs:?}: one is possible"))),
+        let [output] = &graph.outputs[..] else {
+            let outputs = &graph.outputs;
+            return Err(malformed(format!("it has the outputs {outputs:?}: one is possible")));
+        };
+        match read.names.get(output).cloned() {
+            Some(Known::Flow(flow)) => {
+                let value = read.laid(&flow)?;
+                Self::new(read.shape(0).to_vec(), read.layers_after(0, value)?)
+            }
+            Some(Known::Constant(_)) => {
+                Err(malformed(format!("its output {output:?} does not depend on its input")))
+            }
+            None => Err(malformed(format!("no node gives its output {output:?}"))),
         }
     }
 }
 
 /// A graph that is read node by node.
-struct Reading {
-    constants: BTreeMap<String, Tensor>,
+struct Reading<'a, 'b> {
+    version: i64,
     degree: usize,
-    /// What nodes give, the input first, each after what it is computed from.
+    /// How many samples the model is for, if that is fixed.
+    samples: Option<usize>,
+    /// Tensors that no node has taken yet.
+    stored: BTreeMap<String, Stored<'a>>,
+    beside: &'a mut Beside<'b>,
+    /// What nodes give.
+    names: BTreeMap<String, Known>,
+    /// The input, and what layers give, each after what it is computed from.
     values: Vec<Value>,
-    /// Numbers of values.
-    names: BTreeMap<String, usize>,
+    /// Values in other shapes.
+    laid: BTreeMap<(usize, Vec<usize>), usize>,
+    /// Numbers of constants and layers.
+    spent: usize,
 }
 
 struct Value {
@@ -57,14 +104,162 @@ struct Value {
     from: Option<(usize, Layer)>,
 }
 
-impl Reading {
-    fn begin(graph: &Graph, degree: usize) -> Result<Self> {
-        let constants = graph.tensors.iter().map(|tensor| (tensor.name.clone(), tensor.clone()));
-        let constants: BTreeMap<_, _> = constants.collect();
-        let mut inputs = graph.inputs.iter().filter(|input| !constants.contains_key(&input.name));
+/// Something with a name.
+#[derive(Clone)]
+enum Known {
+    Flow(Flow),
+    Constant(Rc<Constant>),
+}
+
+/// A value as it stands in the graph.
+#[derive(Clone, PartialEq)]
+struct Flow {
+    value: usize,
+    /// Behind the axis of samples. As many numbers as the value has, perhaps in another shape.
+    shape: Vec<usize>,
+}
+
+/// What a node does not do here, for people.
+type Outcome<T> = core::result::Result<T, Problem>;
+
+enum Problem {
+    /// The node cannot be computed, and what to do.
+    Refused(String),
+    Other(NnError),
+}
+
+impl From<String> for Problem {
+    fn from(instead: String) -> Self {
+        Self::Refused(instead)
+    }
+}
+
+impl From<&str> for Problem {
+    fn from(instead: &str) -> Self {
+        Self::Refused(instead.into())
+    }
+}
+
+impl From<NnError> for Problem {
+    fn from(error: NnError) -> Self {
+        Self::Other(error)
+    }
+}
+
+/// A node with what its inputs are; none for those left out.
+struct Call<'n, 'a> {
+    node: &'n Node<'a>,
+    inputs: Vec<Option<Known>>,
+}
+
+impl Call<'_, '_> {
+    fn input(&self, number: usize) -> Option<&Known> {
+        self.inputs.get(number).and_then(Option::as_ref)
+    }
+
+    /// An input that depends on samples.
+    fn flow(&self, number: usize) -> Outcome<&Flow> {
+        match self.input(number) {
+            Some(Known::Flow(flow)) => Ok(flow),
+            _ => Err(format!("its input {number} must depend on samples").into()),
+        }
+    }
+
+    /// An input that does not depend on samples, if it is there.
+    fn option(&self, number: usize) -> Outcome<Option<&Constant>> {
+        match self.input(number) {
+            Some(Known::Constant(constant)) => Ok(Some(constant)),
+            None => Ok(None),
+            Some(Known::Flow(_)) => Err(format!("its input {number} must be a constant").into()),
+        }
+    }
+
+    fn constant(&self, number: usize) -> Outcome<&Constant> {
+        self.option(number)?.ok_or_else(|| format!("its input {number} is missing").into())
+    }
+
+    /// Axes of a tensor whose first one counts samples, if there are any; that one is refused.
+    fn axes(&self, flow: &Flow, new: bool, version: i64) -> Outcome<Option<Vec<usize>>> {
+        let Some(numbers) = constants::named_axes(self.node, self.option(1)?)? else {
+            return Ok(None);
+        };
+        let more = if new { numbers.len() } else { 0 };
+        let rank = flow.shape.len().saturating_add(1).saturating_add(more);
+        let axes = constants::axes(&numbers, rank, version)?;
+        let behind = axes.iter().map(|axis| axis.checked_sub(1)).collect::<Option<_>>();
+        Ok(Some(behind.ok_or("its first axis counts samples, and must stay as it is")?))
+    }
+
+    /// Sizes that the node has, or those in their place.
+    fn sizes<const N: usize>(&self, name: &str, without: [usize; N]) -> Outcome<[usize; N]> {
+        let Some(numbers) = self.node.integers(name) else { return Ok(without) };
+        let sizes = numbers.iter().map(|&size| usize::try_from(size).ok());
+        let sizes = sizes.collect::<Option<Vec<usize>>>().and_then(|sizes| sizes.try_into().ok());
+        sizes.ok_or_else(|| {
+            format!("its {name} are {numbers:?}: {N} numbers from 0 are needed, of images").into()
+        })
+    }
+
+    /// Strides and padding of windows on an image.
+    fn windows(&self, window: [usize; 2], image: [usize; 2]) -> Outcome<([usize; 2], [usize; 4])> {
+        let stride = self.sizes("strides", [1; 2])?;
+        let padding = self.sizes("pads", [0; 4])?;
+        if self.sizes("dilations", [1; 2])? != [1; 2] {
+            return Err("windows without dilations are possible".into());
+        }
+        let automatic = self.node.text("auto_pad");
+        let padding = match automatic {
+            "" | "NOTSET" => padding,
+            _ if padding != [0; 4] => {
+                return Err(format!("it has pads beside auto_pad {automatic:?}").into());
+            }
+            "VALID" => padding,
+            "SAME_UPPER" | "SAME_LOWER" => {
+                let mut missing = [0; 2];
+                let sides = image.iter().zip(&window).zip(&stride).zip(&mut missing);
+                for (((&places, &window), &stride), missing) in sides {
+                    let before = places.div_ceil(stride.max(1)).saturating_sub(1);
+                    let covered = before.saturating_mul(stride).saturating_add(window);
+                    *missing = covered.saturating_sub(places);
+                }
+                let [first, second] =
+                    [missing.map(|zeros| zeros / 2), missing.map(|zeros| zeros.div_ceil(2))];
+                // The odd one is at the end, or at the beginning.
+                let ([above, left], [below, right]) =
+                    if automatic == "SAME_UPPER" { (first, second) } else { (second, first) };
+                [above, left, below, right]
+            }
+            _ => return Err(format!("its auto_pad is {automatic:?}").into()),
+        };
+        Ok((stride, padding))
+    }
+}
+
+impl<'a, 'b> Reading<'a, 'b> {
+    fn begin(graph: &Graph<'a>, degree: usize, beside: &'a mut Beside<'b>) -> Result<Self> {
+        if !operators::VERSIONS.contains(&graph.version) {
+            let (first, last) = (operators::VERSIONS.start(), operators::VERSIONS.end());
+            return Err(malformed(format!(
+                "it has version {} of ONNX's operators: export it with an opset from {first} to {last}",
+                graph.version
+            )));
+        }
+        let mut stored = BTreeMap::new();
+        for (name, tensor) in &graph.tensors {
+            if stored.insert(name.clone(), *tensor).is_some() {
+                return Err(malformed(format!("two tensors have the name {name:?}")));
+            }
+        }
+        let mut inputs = graph.inputs.iter().filter(|input| !stored.contains_key(&input.name));
         let (Some(input), None) = (inputs.next(), inputs.next()) else {
             return Err(malformed("it takes none or several inputs: one is possible"));
         };
+        if !matches!(input.kind, FLOAT | DOUBLE) {
+            return Err(malformed(format!(
+                "its input has the data type {}: float (1) and double (11) are possible",
+                input.kind
+            )));
+        }
         let sizes = input.shape.get(1..).unwrap_or(&[]);
         let shape: Option<Vec<usize>> = sizes.iter().copied().collect();
         let shape = shape.filter(|shape| !shape.is_empty()).ok_or_else(|| {
@@ -73,38 +268,78 @@ impl Reading {
                 "its input has the shape {found:?}: known sizes of samples are needed"
             ))
         })?;
-        let names = BTreeMap::from([(input.name.clone(), 0)]);
-        Ok(Self { constants, degree, values: vec![Value { shape, from: None }], names })
+        let flow = Flow { value: 0, shape: shape.clone() };
+        Ok(Self {
+            version: graph.version,
+            degree,
+            samples: input.shape.first().copied().flatten().filter(|&samples| samples > 0),
+            stored,
+            beside,
+            names: BTreeMap::from([(input.name.clone(), Known::Flow(flow))]),
+            values: vec![Value { shape, from: None }],
+            laid: BTreeMap::new(),
+            spent: 0,
+        })
     }
 
-    fn add(&mut self, node: &Node) -> Result<()> {
-        let Some(output) = node.outputs.first().cloned() else {
+    fn add(&mut self, node: &Node<'_>) -> Result<()> {
+        let refused = |instead: String| {
+            let (node, operator) = (node.name.clone(), node.operator.clone());
+            NnError::Operator { node, operator, instead }
+        };
+        if !wire::is_own(&node.domain) {
+            return Err(refused(format!(
+                "it is of the domain {:?}, and operators of ONNX alone are read",
+                node.domain
+            )));
+        }
+        operators::check(node, self.version).map_err(refused)?;
+        let inputs = node.inputs.iter().map(|name| self.known(name)).collect::<Result<Vec<_>>>()?;
+        let mut outputs = node.outputs.iter().filter(|name| !name.is_empty());
+        let (Some(output), more) = (outputs.next(), outputs.next()) else {
             return Err(malformed(format!("node {:?} has no output", node.name)));
         };
-        if node.operator == "Constant" {
-            let tensor = node.attribute("value").and_then(|value| value.tensor.clone());
-            let tensor = tensor.ok_or_else(|| self.refused(node, "give it as a tensor"))?;
-            self.constants.insert(output, tensor);
-            return Ok(());
+        // The second output of a dropout is known to no node, so that none can take it.
+        if more.is_some() && node.operator != "Dropout" {
+            return Err(refused(format!("it has the outputs {:?}: one is possible", node.outputs)));
         }
-        let mut taken = node.inputs.iter().filter_map(|input| self.names.get(input).copied());
-        let Some(mut value) = taken.next() else {
-            let instead = "layers are needed, each of which takes what one before it gives";
-            return Err(self.refused(node, instead));
-        };
-        let layers = match (node.operator.as_str(), taken.next()) {
-            ("Add", Some(other)) => {
-                let (common, block) = self.residual(node, value, other)?;
-                value = common;
-                vec![block]
-            }
-            _ => self.layers(node, value)?,
-        };
-        for layer in layers {
-            value = self.add_layer(value, layer)?;
+        if self.names.contains_key(output) || self.stored.contains_key(output) {
+            return Err(malformed(format!("{output:?} is given twice")));
         }
-        self.names.insert(output, value);
+        let known = match self.apply(&Call { node, inputs }) {
+            Ok(known) => known,
+            Err(Problem::Refused(instead)) => return Err(refused(instead)),
+            Err(Problem::Other(error)) => return Err(error),
+        };
+        self.names.insert(output.clone(), known);
         Ok(())
+    }
+
+    /// An input by its name; none for an empty name, by which nodes leave inputs out.
+    fn known(&mut self, name: &str) -> Result<Option<Known>> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        if let Some(known) = self.names.get(name) {
+            return Ok(Some(known.clone()));
+        }
+        let Some(stored) = self.stored.get(name) else {
+            return Err(malformed(format!("no node before it gives {name:?}")));
+        };
+        let constant = stored.read(self.beside)?;
+        self.spend(constant.numbers.len())?;
+        let known = Known::Constant(Rc::new(constant));
+        self.names.insert(name.into(), known.clone());
+        Ok(Some(known))
+    }
+
+    /// Counts numbers that are held, which a small file could ask for many times.
+    fn spend(&mut self, numbers: usize) -> Result<()> {
+        self.spent = self.spent.saturating_add(numbers);
+        match self.spent <= MAX_NUMBERS {
+            true => Ok(()),
+            false => Err(malformed(format!("it computes more than {MAX_NUMBERS} weights"))),
+        }
     }
 
     fn add_layer(&mut self, value: usize, layer: Layer) -> Result<usize> {
@@ -118,12 +353,51 @@ impl Reading {
             NnError::Layer { layer: number.saturating_sub(1), name, problem }
         };
         let shape = layer.output(self.shape(value)).map_err(problem)?;
+        self.spend(layer.numbers())?;
         self.values.push(Value { shape, from: Some((value, layer)) });
         Ok(number)
     }
 
+    /// Adds a layer to a value in the shape that it has in the graph; its result has the shape that the
+    /// layer gives.
+    fn add_to(&mut self, flow: &Flow, layer: Layer) -> Outcome<Known> {
+        if flow.shape.is_empty() {
+            return Err(
+                "it takes one number a sample without an axis: keep an axis for features".into()
+            );
+        }
+        let value = self.laid(flow)?;
+        let value = self.add_layer(value, layer)?;
+        Ok(Known::Flow(Flow { value, shape: self.shape(value).to_vec() }))
+    }
+
+    /// Adds a layer to the features of a value, whatever their shape, which stays.
+    fn add_to_each(&mut self, flow: &Flow, layer: Layer) -> Result<Known> {
+        let value = self.add_layer(flow.value, layer)?;
+        Ok(Known::Flow(Flow { value, shape: flow.shape.clone() }))
+    }
+
     fn shape(&self, value: usize) -> &[usize] {
         self.values.get(value).map_or(&[], |value| &value.shape)
+    }
+
+    /// The number of a value that has the shape which it has in the graph.
+    fn laid(&mut self, flow: &Flow) -> Result<usize> {
+        let shape = if flow.shape.is_empty() { vec![1] } else { flow.shape.clone() };
+        if self.shape(flow.value) == shape {
+            return Ok(flow.value);
+        }
+        let key = (flow.value, shape);
+        if let Some(&known) = self.laid.get(&key) {
+            return Ok(known);
+        }
+        let layer = match &key.1[..] {
+            [_] => Layer::Flatten,
+            shape => Layer::Reshape(shape.to_vec()),
+        };
+        let value = self.add_layer(flow.value, layer)?;
+        self.laid.insert(key, value);
+        Ok(value)
     }
 
     /// The layers that lead from one value to another.
@@ -139,10 +413,18 @@ impl Reading {
         Ok(layers)
     }
 
-    /// The sum of two values as a block, and the value from which both come.
-    fn residual(&self, node: &Node, left: usize, right: usize) -> Result<(usize, Layer)> {
+    /// The sum of two values as a block.
+    fn residual(&mut self, left: &Flow, right: &Flow) -> Outcome<Known> {
+        if left.shape != right.shape {
+            return Err(format!(
+                "it adds the shapes {:?} and {:?}: equal ones are possible",
+                left.shape, right.shape
+            )
+            .into());
+        }
+        let (left, right) = (self.laid(left)?, self.laid(right)?);
         let (mut a, mut b) = (left, right);
-        // What a value comes from has a lower number, and all come from the input.
+        // A value comes from one with a lower number, and all come from the input.
         while a != b {
             let later = if a > b { &mut a } else { &mut b };
             let from = self.values.get(*later).and_then(|value| value.from.as_ref());
@@ -155,490 +437,458 @@ impl Reading {
             (_, true) => (left, right),
             (true, false) => (right, left),
             (false, false) => {
-                let instead = "one of the two tensors must come from where both part without an \
-                               activation or another sum";
-                return Err(self.refused(node, instead));
+                return Err("one of the two tensors must come from where both part without an \
+                            activation or another sum"
+                    .into());
             }
         };
-        Ok((a, Layer::Residual { layers, shortcut }))
+        let value = self.add_layer(a, Layer::Residual { layers, shortcut })?;
+        Ok(Known::Flow(Flow { value, shape: self.shape(value).to_vec() }))
     }
 
-    fn refused(&self, node: &Node, instead: &'static str) -> NnError {
-        let (node, operator) = (node.name.clone(), node.operator.clone());
-        NnError::Operator { node, operator, instead }
-    }
-
-    /// A constant input of a node.
-    fn constant(&self, node: &Node, input: usize) -> Result<&Tensor> {
-        let tensor = node.inputs.get(input).and_then(|name| self.constants.get(name));
-        tensor
-            .ok_or_else(|| self.refused(node, "its further inputs must be constants in the model"))
-    }
-
-    /// Whether the first input of a node is a value, and no constant.
-    fn is_first(&self, node: &Node) -> bool {
-        node.inputs.first().is_some_and(|name| self.names.contains_key(name))
-    }
-
-    /// What a node does with a value.
-    fn layers(&self, node: &Node, value: usize) -> Result<Vec<Layer>> {
-        let degree = self.degree;
-        let activation = |activation| Ok(vec![Layer::Activation(activation)]);
+    /// What a node gives.
+    fn apply(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
+        let (node, version, degree) = (call.node, self.version, self.degree);
+        let constants: Option<Vec<Option<Rc<Constant>>>> = call
+            .inputs
+            .iter()
+            .map(|input| match input {
+                Some(Known::Constant(constant)) => Some(Some(Rc::clone(constant))),
+                None => Some(None),
+                Some(Known::Flow(_)) => None,
+            })
+            .collect();
+        if let Some(constants) = constants {
+            let constant = constants::evaluated(node, version, &constants, self.beside)?;
+            self.spend(constant.numbers.len())?;
+            return Ok(Known::Constant(Rc::new(constant)));
+        }
+        let mut activation =
+            |activation| Ok(self.add_to_each(call.flow(0)?, Layer::Activation(activation))?);
         match node.operator.as_str() {
-            "Identity" | "Dropout" => Ok(Vec::new()),
-            "MatMul" => self.dense(node, false, 1.0, Vec::new()),
-            "Gemm" => self.general_product(node),
-            "Conv" => self.convolution(node),
-            "AveragePool" | "GlobalAveragePool" => self.pool(node, self.shape(value)),
-            "BatchNormalization" => self.normalization(node),
-            "Flatten" => match integer(node, "axis", 1) {
-                1 => Ok(vec![Layer::Flatten]),
-                _ => Err(self.refused(node, "flatten from axis 1 on")),
-            },
-            "Reshape" => match self.constant(node, 1)?.numbers.len() {
-                2 => Ok(vec![Layer::Flatten]),
-                _ => Err(self.refused(node, "reshape to two axes, samples and features")),
-            },
-            "Mul" if node.inputs.iter().all(|input| self.names.get(input) == Some(&value)) => {
-                activation(Activation::Square)
+            "Identity" => Ok(Known::Flow(call.flow(0)?.clone())),
+            "Dropout" => {
+                call.option(1)?;
+                constants::check_dropout(call.option(2)?)?;
+                Ok(Known::Flow(call.flow(0)?.clone()))
             }
-            "Add" | "Sub" | "Div" | "Mul" => self.with_constant(node, self.shape(value)),
+            "Cast" => match node.integer("to", 0) {
+                FLOAT | DOUBLE => Ok(Known::Flow(call.flow(0)?.clone())),
+                to => {
+                    Err(format!("it makes the data type {to} of samples: floats are possible")
+                        .into())
+                }
+            },
+            "Flatten" | "Reshape" | "Squeeze" | "Unsqueeze" => self.reshape(call),
+            "Transpose" => self.transpose(call),
+            "Shape" => {
+                let sizes = call.flow(0)?.shape.iter().map(|&size| i64::try_from(size).ok());
+                let sizes = core::iter::once(None).chain(sizes).collect();
+                Ok(Known::Constant(Rc::new(constants::shape_of(node, sizes))))
+            }
+            "MatMul" => {
+                let weights = call.constant(1)?.clone();
+                self.dense(call, &weights, false, 1.0, None)
+            }
+            "Gemm" => self.general_product(call),
+            "Conv" => self.convolution(call),
+            "AveragePool" | "GlobalAveragePool" | "ReduceMean" => self.pool(call),
+            "BatchNormalization" => self.normalization(call),
+            "Add" | "Sub" | "Mul" | "Div" => self.combined(call, call.input(0), call.input(1)),
+            "Sum" => {
+                let mut sum: Option<Known> = None;
+                for input in &call.inputs {
+                    sum = Some(match (&sum, input) {
+                        (None, Some(first)) => first.clone(),
+                        (sum, input) => self.combined(call, sum.as_ref(), input.as_ref())?,
+                    });
+                }
+                sum.ok_or_else(|| "it has no inputs".into())
+            }
+            "Neg" => self.negative(call.flow(0)?).map_err(Problem::from),
             "Pow" => {
-                let exponent = &self.constant(node, 1)?.numbers;
-                let exponent = exponent.first().copied().filter(|n| (1.0..=255.0).contains(n));
-                let exponent = exponent.filter(|n| n.fract() == 0.0);
-                let exponent =
-                    exponent.ok_or_else(|| self.refused(node, "a whole exponent of 1 to 255"))?;
-                let mut coefficients = vec![0.0; exponent as usize];
+                let exponent = exponent(call.constant(1)?, &call.flow(0)?.shape)?;
+                let mut coefficients = vec![0.0; exponent];
                 coefficients.push(1.0);
                 activation(Activation::Polynomial(coefficients))
             }
             "Relu" => activation(Activation::Relu { degree }),
-            "Gelu" => activation(Activation::Gelu { degree }),
+            "Gelu" => match node.text("approximate") {
+                "" | "none" => activation(Activation::Gelu { degree }),
+                other => {
+                    Err(format!("it is approximated by {other:?}: export it without approximation")
+                        .into())
+                }
+            },
             "Sigmoid" => activation(Activation::Sigmoid { degree }),
             "Tanh" => activation(Activation::Tanh { degree }),
-            operator => Err(self.refused(node, replacement(operator))),
+            _ => Err("it is computed of constants alone, not of samples".into()),
         }
     }
 
-    /// Of weights with a column for each output, or a row if `rows` says so.
-    fn dense(&self, node: &Node, rows: bool, factor: f64, bias: Vec<f64>) -> Result<Vec<Layer>> {
-        if !self.is_first(node) {
-            return Err(self.refused(node, "samples must be its first input"));
+    /// A value in another shape of as many features.
+    fn reshape(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
+        let (node, flow, version) = (call.node, call.flow(0)?, self.version);
+        let shape = match node.operator.as_str() {
+            "Flatten" => {
+                let rank = flow.shape.len().saturating_add(1);
+                // As many as axes is possible, too, and makes features samples.
+                if constants::axis(node.integer("axis", 1), rank, version).ok() != Some(1) {
+                    return Err("flatten from axis 1 on: the first one counts samples".into());
+                }
+                vec![flow.shape.iter().product()]
+            }
+            "Reshape" => {
+                let target = call.constant(1)?.sizes()?;
+                self.reshaped(target, &flow.shape, node.integer("allowzero", 0) != 0)?
+            }
+            "Squeeze" => match call.axes(flow, false, version)? {
+                Some(axes) => constants::squeezed(&flow.shape, &axes)?,
+                None => {
+                    return Err("name the axes to drop, or a single sample loses its own".into());
+                }
+            },
+            _ => {
+                let axes = call.axes(flow, true, version)?.ok_or("its axes are missing")?;
+                constants::unsqueezed(&flow.shape, &axes)
+            }
+        };
+        match shape.len() < MAX_AXES {
+            true => Ok(Known::Flow(Flow { value: flow.value, shape })),
+            false => Err(format!("it gives {} axes", shape.len()).into()),
         }
-        let tensor = self.constant(node, 1)?;
-        let &[first, second] = &tensor.shape[..] else {
-            return Err(self.refused(node, "its second input must be a matrix"));
+    }
+
+    /// The shape of samples that a reshaping gives, which must keep them apart.
+    fn reshaped(
+        &self,
+        target: &[Option<i64>],
+        shape: &[usize],
+        zeros: bool,
+    ) -> Outcome<Vec<usize>> {
+        let refused = || {
+            let target: Vec<_> = target
+                .iter()
+                .map(|size| size.map_or_else(|| "samples".into(), |size| size.to_string()))
+                .collect();
+            Problem::Refused(format!(
+                "it makes [{}] of samples of the shape {shape:?}: samples must stay apart, on the first \
+                 axis",
+                target.join(", ")
+            ))
+        };
+        let (first, rest) = target.split_first().ok_or_else(refused)?;
+        let rest = rest.iter().copied().collect::<Option<Vec<i64>>>().ok_or_else(refused)?;
+        let kept = match *first {
+            None => true,
+            Some(0) => !zeros,
+            // As many samples as before, if the rest says how many features there are.
+            Some(-1) => !rest.contains(&-1),
+            Some(samples) => {
+                usize::try_from(samples).is_ok_and(|count| self.samples == Some(count))
+            }
+        };
+        match constants::reshaped(&rest, shape, zeros) {
+            Ok(shape) if kept => Ok(shape),
+            _ => Err(refused()),
+        }
+    }
+
+    fn transpose(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
+        let flow = call.flow(0)?;
+        let order = constants::order(call.node, flow.shape.len().saturating_add(1))?;
+        let behind = match order.split_first() {
+            Some((0, rest)) => rest.iter().map(|axis| axis.saturating_sub(1)).collect::<Vec<_>>(),
+            _ => return Err("its first axis counts samples, and must stay the first".into()),
+        };
+        let shape = behind.iter().filter_map(|&axis| flow.shape.get(axis).copied()).collect();
+        let places = constants::permuted(&flow.shape, &behind);
+        if places.iter().copied().eq(0..places.len()) {
+            return Ok(Known::Flow(Flow { value: flow.value, shape }));
+        }
+        let flat = Flow { value: flow.value, shape: vec![places.len()] };
+        let value = self.laid(&flat)?;
+        let value = self.add_layer(value, Layer::Select(places))?;
+        Ok(Known::Flow(Flow { value, shape }))
+    }
+
+    /// Of weights with a column for each output, or a row if `rows` says so.
+    fn dense(
+        &mut self,
+        call: &Call<'_, '_>,
+        weights: &Constant,
+        rows: bool,
+        factor: f64,
+        bias: Option<Vec<f64>>,
+    ) -> Outcome<Known> {
+        let &[first, second] = &weights.shape[..] else {
+            return Err("its second input must be a matrix".into());
         };
         let (outputs, inputs) = if rows { (first, second) } else { (second, first) };
+        let numbers = weights.floats()?;
         let row = |output: usize| -> Vec<f64> {
-            let numbers = tensor.numbers.iter().map(|weight| factor * weight);
+            let numbers = numbers.iter().map(|weight| factor * weight);
             match rows {
                 true => numbers.skip(output.saturating_mul(inputs)).take(inputs).collect(),
                 false => numbers.skip(output).step_by(outputs.max(1)).collect(),
             }
         };
         let weights = (0..outputs).map(row).collect();
-        let bias = if bias.is_empty() { vec![0.0; outputs] } else { bias };
-        Ok(vec![Layer::Dense { weights, bias, step: 1.0 }])
+        let bias = bias.unwrap_or_else(|| vec![0.0; outputs]);
+        self.add_to(call.flow(0)?, Layer::Dense { weights, bias, step: 1.0 })
     }
 
-    fn general_product(&self, node: &Node) -> Result<Vec<Layer>> {
-        if integer(node, "transA", 0) != 0 {
-            return Err(self.refused(node, "samples must not be transposed"));
+    fn general_product(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
+        let node = call.node;
+        if node.integer("transA", 0) != 0 {
+            return Err("samples must not be transposed".into());
         }
-        let rows = integer(node, "transB", 0) != 0;
-        let mut bias = Vec::new();
-        if node.inputs.len() > 2 {
-            let tensor = self.constant(node, 2)?;
-            let outputs = self.constant(node, 1)?.shape.get(usize::from(!rows)).copied();
-            let beta = float(node, "beta", 1.0);
-            bias = tensor.numbers.iter().map(|x| beta * x).collect();
-            if bias.len() == 1 {
-                bias = vec![bias.first().copied().unwrap_or(0.0); outputs.unwrap_or(0)];
+        let rows = node.integer("transB", 0) != 0;
+        let weights = call.constant(1)?;
+        let bias = match call.option(2)? {
+            None => None,
+            Some(tensor) => {
+                let outputs = weights.shape.get(usize::from(!rows)).copied().unwrap_or(0);
+                let beta = node.float("beta", 1.0);
+                Some(for_features(tensor, &[outputs])?.iter().map(|x| beta * x).collect())
             }
-        }
-        self.dense(node, rows, float(node, "alpha", 1.0), bias)
+        };
+        let alpha = node.float("alpha", 1.0);
+        self.dense(call, &weights.clone(), rows, alpha, bias)
     }
 
-    fn convolution(&self, node: &Node) -> Result<Vec<Layer>> {
-        let tensor = self.constant(node, 1)?;
+    fn convolution(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
+        let tensor = call.constant(1)?;
         let &[outputs, channels, height, width] = &tensor.shape[..] else {
-            return Err(self.refused(node, "kernels must have two axes of an image"));
+            return Err("kernels must have two axes of an image".into());
         };
-        let dilated =
-            node.attribute("dilations").is_some_and(|d| d.integers.iter().any(|&n| n != 1));
-        if dilated || integer(node, "group", 1) != 1 || has_automatic_padding(node) {
-            let instead =
-                "convolutions without dilations, groups and automatic padding are possible";
-            return Err(self.refused(node, instead));
+        let &[_, rows, columns] = &call.flow(0)?.shape[..] else {
+            return Err(
+                format!("it takes an image, not the shape {:?}", call.flow(0)?.shape).into()
+            );
+        };
+        let window = call.sizes("kernel_shape", [height, width])?;
+        if window != [height, width] {
+            return Err(
+                format!("its kernel_shape is {window:?}, kernels {height} by {width}").into()
+            );
         }
-        let mut numbers = tensor.numbers.iter().copied();
+        let (stride, padding) = call.windows(window, [rows, columns])?;
+        let groups = call.node.integer("group", 1);
+        let groups = usize::try_from(groups).map_err(|_| format!("it has {groups} groups"))?;
+        let mut numbers = tensor.floats()?.iter().copied();
         let mut line = || -> Vec<f64> { numbers.by_ref().take(width).collect() };
         let mut plane = || -> Vec<Vec<f64>> { (0..height).map(|_| line()).collect() };
         let mut kernel = || -> Vec<Vec<Vec<f64>>> { (0..channels).map(|_| plane()).collect() };
         let kernels = (0..outputs).map(|_| kernel()).collect();
-        let bias = match node.inputs.len() {
-            ..=2 => vec![0.0; outputs],
-            _ => self.constant(node, 2)?.numbers.clone(),
+        let bias = match call.option(2)? {
+            None => vec![0.0; outputs],
+            Some(bias) => for_channels(bias, outputs)?,
         };
-        let stride = self.sizes(node, "strides", [1; 2])?;
-        let padding = self.sizes(node, "pads", [0; 4])?;
-        let convolution = Convolution { kernels, bias, stride, padding, step: 1.0 };
-        Ok(vec![Layer::Convolution(convolution)])
+        let convolution = Convolution { kernels, bias, stride, padding, groups, step: 1.0 };
+        self.add_to(call.flow(0)?, Layer::Convolution(convolution))
     }
 
-    fn pool(&self, node: &Node, shape: &[usize]) -> Result<Vec<Layer>> {
-        let global = node.operator == "GlobalAveragePool";
-        let (window, stride) = match (shape, global) {
-            (&[_, rows, columns], true) => ([rows, columns], [1, 1]),
-            _ => (self.sizes(node, "kernel_shape", [0; 2])?, self.sizes(node, "strides", [1; 2])?),
-        };
-        let padded = self.sizes(node, "pads", [0; 4])? != [0; 4] || has_automatic_padding(node);
-        if padded || integer(node, "ceil_mode", 0) != 0 {
-            return Err(self.refused(node, "pool without padding"));
+    /// Means of windows, or of all rows and columns.
+    fn pool(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
+        let (node, flow) = (call.node, call.flow(0)?);
+        if node.operator == "ReduceMean" {
+            return self.mean(call);
         }
-        Ok(vec![Layer::AveragePool { window, stride }])
+        let &[_, rows, columns] = &flow.shape[..] else {
+            return Err(format!("it takes an image, not the shape {:?}", flow.shape).into());
+        };
+        if node.operator == "GlobalAveragePool" {
+            let layer = Layer::AveragePool { window: [rows, columns], stride: [1; 2] };
+            return self.add_to(flow, layer);
+        }
+        let window = call.sizes("kernel_shape", [0; 2])?;
+        let (stride, padding) = call.windows(window, [rows, columns])?;
+        if padding != [0; 4] {
+            return Err("pool without padding".into());
+        }
+        let even =
+            [rows, columns].iter().zip(&window).zip(&stride).all(|((places, window), &by)| {
+                places.saturating_sub(*window).checked_rem(by) == Some(0)
+            });
+        if node.integer("ceil_mode", 0) != 0 && !even {
+            return Err("pool without ceil_mode, or with windows that fit".into());
+        }
+        self.add_to(flow, Layer::AveragePool { window, stride })
     }
 
-    fn normalization(&self, node: &Node) -> Result<Vec<Layer>> {
-        let part = |input| self.constant(node, input).map(|tensor| tensor.numbers.iter());
-        let epsilon = float(node, "epsilon", 1e-5);
-        let parts = part(1)?.zip(part(2)?).zip(part(3)?.zip(part(4)?));
+    fn mean(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
+        let (node, flow) = (call.node, call.flow(0)?);
+        let axes = call.axes(flow, false, self.version)?.filter(|axes| !axes.is_empty());
+        let Some(axes) = axes else {
+            return match node.integer("noop_with_empty_axes", 0) {
+                0 => Err("name the axes to average, or samples are averaged, too".into()),
+                _ => Ok(Known::Flow(flow.clone())),
+            };
+        };
+        let [channels, rows, columns] = match flow.shape[..] {
+            [channels, rows] => [channels, rows, 1],
+            [channels, rows, columns] => [channels, rows, columns],
+            _ => return Err(format!("it takes an image, not the shape {:?}", flow.shape).into()),
+        };
+        if axes.contains(&0) {
+            return Err("rows and columns of an image are averaged, not its channels".into());
+        }
+        let window = [(1, rows), (2, columns)]
+            .map(|(axis, places)| if axes.contains(&axis) { places } else { 1 });
+        let image = Flow { value: flow.value, shape: vec![channels, rows, columns] };
+        let pooled = self.add_to(&image, Layer::AveragePool { window, stride: [1; 2] })?;
+        let Known::Flow(Flow { value, .. }) = pooled else { return Ok(pooled) };
+        let mean = |(axis, &size): (usize, &usize)| if axes.contains(&axis) { 1 } else { size };
+        let shape: Vec<usize> = flow.shape.iter().enumerate().map(mean).collect();
+        let shape = match node.integer("keepdims", 1) {
+            0 => constants::squeezed(&shape, &axes)?,
+            _ => shape,
+        };
+        Ok(Known::Flow(Flow { value, shape }))
+    }
+
+    fn normalization(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
+        let (node, flow) = (call.node, call.flow(0)?);
+        if node.integer("training_mode", 0) != 0 {
+            return Err("it is in training mode: export the model for inference".into());
+        }
+        if node.integer("spatial", 1) != 1 {
+            return Err("it has statistics for each feature: those of channels are possible".into());
+        }
+        let channels = flow.shape.first().copied().unwrap_or(0);
+        let part = |input| for_channels(call.constant(input)?, channels);
+        let epsilon = node.float("epsilon", f64::from(1e-5f32));
+        let parts = part(1)?.into_iter().zip(part(2)?).zip(part(3)?.into_iter().zip(part(4)?));
         let folded = parts.map(|((scale, shift), (mean, variance))| {
             let factor = scale / (variance + epsilon).sqrt();
             (factor, shift - factor * mean)
         });
         let (factors, offsets) = folded.unzip();
-        Ok(vec![Layer::Normalize { factors, offsets }])
+        self.add_to(flow, Layer::Normalize { factors, offsets })
     }
 
-    /// The sum, difference, product or quotient with a constant: one number, or one a channel.
-    fn with_constant(&self, node: &Node, shape: &[usize]) -> Result<Vec<Layer>> {
-        let first = self.is_first(node);
-        let tensor = self.constant(node, usize::from(first))?;
-        let channels = shape.first().copied().unwrap_or(0);
-        // Axes of an image follow that of channels.
-        let trailing = shape.len().saturating_sub(1);
-        let ends = tensor.shape.iter().rev().take(trailing).all(|&size| size == 1);
-        let numbers = match tensor.numbers.len() {
-            1 => vec![tensor.numbers.first().copied().unwrap_or(0.0); channels],
-            count if count == channels && ends => tensor.numbers.clone(),
-            _ => return Err(self.refused(node, "one number, or one for each channel or feature")),
+    /// The sum, difference, product or quotient of two inputs.
+    fn combined(
+        &mut self,
+        call: &Call<'_, '_>,
+        left: Option<&Known>,
+        right: Option<&Known>,
+    ) -> Outcome<Known> {
+        let operator = call.node.operator.as_str();
+        match (left, right) {
+            (Some(Known::Flow(left)), Some(Known::Flow(right))) => match operator {
+                "Add" | "Sum" => self.residual(left, right),
+                "Sub" => match self.negative(right)? {
+                    Known::Flow(negative) => self.residual(left, &negative),
+                    constant @ Known::Constant(_) => Ok(constant),
+                },
+                "Mul" if left == right => {
+                    Ok(self.add_to_each(left, Layer::Activation(Activation::Square))?)
+                }
+                _ => {
+                    Err("of two tensors that depend on samples, sums and squares are possible"
+                        .into())
+                }
+            },
+            (Some(Known::Flow(flow)), Some(Known::Constant(constant))) => {
+                self.with_constant(operator, flow, constant, true)
+            }
+            (Some(Known::Constant(constant)), Some(Known::Flow(flow))) => {
+                self.with_constant(operator, flow, constant, false)
+            }
+            _ => Err("its inputs are missing, or constants".into()),
+        }
+    }
+
+    fn negative(&mut self, flow: &Flow) -> Result<Known> {
+        let channels = self.shape(flow.value).first().copied().unwrap_or(0);
+        let (factors, offsets) = (vec![-1.0; channels], vec![0.0; channels]);
+        self.add_to_each(flow, Layer::Normalize { factors, offsets })
+    }
+
+    /// The sum, difference, product or quotient with a constant.
+    fn with_constant(
+        &mut self,
+        operator: &str,
+        flow: &Flow,
+        constant: &Constant,
+        first: bool,
+    ) -> Outcome<Known> {
+        let mut numbers = for_features(constant, &flow.shape)?;
+        // One number for each channel is enough where none depends on rows and columns.
+        let channels = flow.shape.first().copied().unwrap_or(1);
+        let part = numbers.len().checked_div(channels).unwrap_or(1).max(1);
+        let even = |part: &[f64]| part.iter().all(|x| Some(x) == part.first());
+        let value = match numbers.chunks(part).all(even) {
+            true => {
+                numbers = numbers.into_iter().step_by(part).collect();
+                self.laid(flow)?
+            }
+            false => self.laid(&Flow { value: flow.value, shape: vec![numbers.len()] })?,
         };
-        let ones = vec![1.0; channels];
+        let (ones, zeros) = (vec![1.0; numbers.len()], vec![0.0; numbers.len()]);
         let mapped = |f: fn(f64) -> f64| numbers.iter().map(|&x| f(x)).collect::<Vec<f64>>();
-        let (factors, offsets) = match (node.operator.as_str(), first) {
-            ("Add", _) => (ones, numbers),
+        let (factors, offsets) = match (operator, first) {
+            ("Add" | "Sum", _) => (ones, numbers),
             ("Sub", true) => (ones, mapped(|x| -x)),
-            ("Sub", false) => (vec![-1.0; channels], numbers),
-            ("Div", true) => (mapped(|x| 1.0 / x), vec![0.0; channels]),
+            ("Sub", false) => (vec![-1.0; numbers.len()], numbers),
+            ("Div", true) => (mapped(|x| 1.0 / x), zeros),
             ("Div", false) => {
-                return Err(
-                    self.refused(node, "an inverse of encrypted numbers takes a polynomial")
-                );
+                return Err("an inverse of encrypted numbers takes a polynomial".into());
             }
-            _ => (numbers, vec![0.0; channels]),
+            _ => (numbers, zeros),
         };
-        Ok(vec![Layer::Normalize { factors, offsets }])
-    }
-
-    /// Sizes that a node has, or those in their place.
-    fn sizes<const N: usize>(
-        &self,
-        node: &Node,
-        name: &str,
-        without: [usize; N],
-    ) -> Result<[usize; N]> {
-        let Some(attribute) = node.attribute(name) else { return Ok(without) };
-        let sizes: Option<Vec<usize>> =
-            attribute.integers.iter().map(|&size| usize::try_from(size).ok()).collect();
-        let sizes = sizes.and_then(|sizes| sizes.try_into().ok());
-        sizes.ok_or_else(|| self.refused(node, "windows of images have two axes"))
+        let flow = Flow { value, shape: flow.shape.clone() };
+        Ok(self.add_to_each(&flow, Layer::Normalize { factors, offsets })?)
     }
 }
 
-fn integer(node: &Node, name: &str, without: i64) -> i64 {
-    node.attribute(name).and_then(|attribute| attribute.integer).unwrap_or(without)
-}
-
-fn float(node: &Node, name: &str, without: f64) -> f64 {
-    node.attribute(name).and_then(|attribute| attribute.float).unwrap_or(without)
-}
-
-fn has_automatic_padding(node: &Node) -> bool {
-    let padding = node.attribute("auto_pad").map(|attribute| attribute.text.as_str());
-    !matches!(padding, None | Some("NOTSET" | "VALID" | ""))
-}
-
-/// What could stand in place of an operator.
-fn replacement(operator: &str) -> &'static str {
-    match operator {
-        "MaxPool" | "GlobalMaxPool" => "AveragePool is a sum, which costs nothing beside its layer",
-        "Softmax" | "LogSoftmax" | "ArgMax" => {
-            "leave it out: the owner applies it to decrypted results"
+/// A constant as a number for each feature of a sample, the same for all samples.
+fn for_features(constant: &Constant, shape: &[usize]) -> Outcome<Vec<f64>> {
+    let axes = shape.len().saturating_add(1);
+    let one = match constant.shape.split_first() {
+        Some((&1, rest)) if constant.shape.len() == axes => {
+            Constant { shape: rest.to_vec(), numbers: constant.numbers.clone() }
         }
-        "LeakyRelu" | "Elu" | "Selu" | "HardSigmoid" | "Softplus" | "PRelu" | "Clip"
-        | "HardSwish" | "Mish" | "Erf" => "use Relu, Gelu, Sigmoid, Tanh or a polynomial",
-        "LayerNormalization" | "InstanceNormalization" => {
-            "BatchNormalization is a product with constants"
+        _ if constant.shape.len() >= axes => {
+            return Err(format!(
+                "a constant of the shape {:?} has other numbers for each sample, or more axes than \
+                 samples of the shape {shape:?}",
+                constant.shape
+            )
+            .into());
         }
-        "LSTM" | "GRU" | "RNN" => "feed-forward layers are possible",
-        _ => "dense and convolutional layers, average pooling, normalisation and activations are",
+        _ => constant.clone(),
+    };
+    one.floats()?;
+    match one.spread(shape)? {
+        Numbers::Floats { numbers, .. } => Ok(numbers),
+        Numbers::Integers(_) => Err("it takes floats".into()),
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A field of bytes.
-    fn field(number: u64, content: &[u8]) -> Vec<u8> {
-        let mut out = number_bytes(number << 3 | 2);
-        out.extend(number_bytes(content.len() as u64));
-        out.extend(content);
-        out
+/// A constant as a number for each channel.
+fn for_channels(constant: &Constant, channels: usize) -> Outcome<Vec<f64>> {
+    match constant.shape == [channels] {
+        true => Ok(constant.floats()?.to_vec()),
+        false => Err(format!(
+            "a constant of the shape {:?} is not one number for each of {channels} channels",
+            constant.shape
+        )
+        .into()),
     }
+}
 
-    fn whole(number: u64, value: u64) -> Vec<u8> {
-        [number_bytes(number << 3), number_bytes(value)].concat()
-    }
-
-    fn number_bytes(mut value: u64) -> Vec<u8> {
-        let mut out = Vec::new();
-        while value >= 0x80 {
-            out.push(value as u8 | 0x80);
-            value >>= 7;
-        }
-        out.push(value as u8);
-        out
-    }
-
-    fn tensor(name: &str, shape: &[u64], numbers: &[f32]) -> Vec<u8> {
-        let dims: Vec<u8> = shape.iter().flat_map(|&size| whole(1, size)).collect();
-        let raw: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
-        [dims, whole(2, 1), field(8, name.as_bytes()), field(9, &raw)].concat()
-    }
-
-    fn integers(name: &str, values: &[u64]) -> Vec<u8> {
-        let values: Vec<u8> = values.iter().flat_map(|&value| whole(8, value)).collect();
-        field(5, &[field(1, name.as_bytes()), values].concat())
-    }
-
-    fn node(operator: &str, inputs: &[&str], output: &str, attributes: &[Vec<u8>]) -> Vec<u8> {
-        let inputs: Vec<u8> = inputs.iter().flat_map(|name| field(1, name.as_bytes())).collect();
-        let rest = [field(2, output.as_bytes()), field(4, operator.as_bytes())].concat();
-        [inputs, rest, field(3, b"it"), attributes.concat()].concat()
-    }
-
-    fn value(name: &str, shape: &[u64]) -> Vec<u8> {
-        let dims: Vec<u8> = shape.iter().flat_map(|&size| field(1, &whole(1, size))).collect();
-        [field(1, name.as_bytes()), field(2, &field(1, &field(2, &dims)))].concat()
-    }
-
-    /// A model from `x` to `y`.
-    fn model(shape: &[u64], tensors: &[Vec<u8>], nodes: &[Vec<u8>]) -> Vec<u8> {
-        let tensors: Vec<u8> = tensors.iter().flat_map(|tensor| field(5, tensor)).collect();
-        let nodes: Vec<u8> = nodes.iter().flat_map(|node| field(1, node)).collect();
-        let ends = [field(11, &value("x", shape)), field(12, &value("y", &[]))].concat();
-        field(7, &[nodes, tensors, ends].concat())
-    }
-
-    /// An image of one channel through all kinds of layers.
-    fn image_model() -> Vec<u8> {
-        let kernel: Vec<f32> = (0u8..8).map(|i| f32::from(i) / 4.0 - 1.0).collect();
-        let dense: Vec<f32> = (0u8..12).map(|i| f32::from(i) - 5.0).collect();
-        let tensors = [
-            tensor("k", &[2, 1, 2, 2], &kernel),
-            tensor("kb", &[2], &[0.5, -0.5]),
-            tensor("s", &[2], &[1.0, 2.0]),
-            tensor("b", &[2], &[0.25, 0.0]),
-            tensor("m", &[2], &[0.5, 1.0]),
-            tensor("v", &[2], &[1.0, 3.0]),
-            tensor("w", &[4, 3], &dense),
-            tensor("c", &[3], &[1.0, 2.0, 3.0]),
-        ];
-        let epsilon = [field(1, b"epsilon"), vec![0x15], 1.0f32.to_le_bytes().to_vec()].concat();
-        let nodes = [
-            node("Conv", &["x", "k", "kb"], "1", &[integers("pads", &[1, 0, 0, 1])]),
-            node("BatchNormalization", &["1", "s", "b", "m", "v"], "2", &[field(5, &epsilon)]),
-            node("Mul", &["2", "2"], "3", &[]),
-            node(
-                "AveragePool",
-                &["3"],
-                "4",
-                &[integers("kernel_shape", &[2, 4]), integers("strides", &[2, 1])],
-            ),
-            node("Flatten", &["4"], "5", &[]),
-            node("MatMul", &["5", "w"], "6", &[]),
-            node("Add", &["c", "6"], "y", &[]),
-        ];
-        model(&[1, 1, 4, 4], &tensors, &nodes)
-    }
-
-    #[test]
-    fn a_model_computes_what_onnx_defines() {
-        let network = Network::from_onnx(&image_model(), 7).unwrap();
-        assert_eq!((network.input(), network.outputs()), (&[1, 4, 4][..], 3));
-        let image: Vec<f64> = (0..16).map(|i| f64::from(i * i % 7) / 4.0).collect();
-        let at = |row: i32, column: i32| match (0..4).contains(&row) && (0..4).contains(&column) {
-            true => image[(4 * row + column) as usize],
-            false => 0.0,
-        };
-        let mut pooled = Vec::new();
-        for channel in 0..2 {
-            let (scale, shift, mean, variance, bias) = match channel {
-                0 => (1.0, 0.25, 0.5, 1.0, 0.5),
-                _ => (2.0, 0.0, 1.0, 3.0, -0.5),
-            };
-            for half in 0..2 {
-                let mut sum = 0.0;
-                for row in 2 * half..2 * half + 2 {
-                    for column in 0..4 {
-                        let mut y = bias;
-                        for (i, j) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
-                            let weight = f64::from(4 * channel + 2 * i + j) / 4.0 - 1.0;
-                            y += weight * at(row + i - 1, column + j);
-                        }
-                        let y: f64 = scale * (y - mean) / f64::sqrt(variance + 1.0) + shift;
-                        sum += y * y;
-                    }
-                }
-                pooled.push(sum / 8.0);
-            }
-        }
-        let found = network.forward(&image).unwrap();
-        for (j, found) in found.iter().enumerate() {
-            let sum: f64 =
-                pooled.iter().enumerate().map(|(i, x)| x * ((3 * i + j) as f64 - 5.0)).sum();
-            assert!((found - (sum + j as f64 + 1.0)).abs() < 1e-9);
-        }
-    }
-
-    #[test]
-    fn general_products_and_powers_are_read() {
-        let weights = tensor("w", &[2, 3], &[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
-        let alpha = [field(1, b"alpha"), vec![0x15], 0.5f32.to_le_bytes().to_vec()].concat();
-        let transposed = field(5, &[field(1, b"transB"), whole(3, 1)].concat());
-        let tensors = [weights, tensor("c", &[2], &[1.0, -1.0]), tensor("e", &[], &[3.0])];
-        let nodes = [
-            node("Gemm", &["x", "w", "c"], "1", &[field(5, &alpha), transposed]),
-            node("Pow", &["1", "e"], "y", &[]),
-        ];
-        let network = Network::from_onnx(&model(&[1, 3], &tensors, &nodes), 7).unwrap();
-        let found = network.forward(&[1.0, 0.0, -1.0]).unwrap();
-        assert_eq!(found, [0.0f64.powi(3), (-2.0f64).powi(3)]);
-    }
-
-    #[test]
-    fn unknown_operators_are_named_with_what_would_replace_them() {
-        for (operator, instead) in [
-            ("MaxPool", "AveragePool"),
-            ("Softmax", "leave it out"),
-            ("LeakyRelu", "use Relu"),
-            ("Nonsense", "dense and convolutional"),
-        ] {
-            let bytes = model(&[1, 3], &[], &[node(operator, &["x"], "y", &[])]);
-            let error = Network::from_onnx(&bytes, 7).unwrap_err();
-            assert!(matches!(error, NnError::Operator { .. }), "{error:?}");
-            let text = error.to_string();
-            assert!(text.contains(operator) && text.contains(instead), "{text}");
-        }
-    }
-
-    /// A block with an identity, one with an affine shortcut, and sums that are none.
-    #[test]
-    fn sums_of_branches_are_residual_blocks() {
-        let tensors = [
-            tensor("w", &[2, 3], &[1.0, 0.0, 2.0, -1.0, 1.0, 0.5]),
-            tensor("v", &[3, 2], &[1.0, 2.0, 0.0, -1.0, 1.0, 1.0]),
-            tensor("s", &[2, 3], &[1.0, 1.0, 0.0, 0.0, 2.0, -1.0]),
-            tensor("b", &[3], &[1.0, 2.0, 3.0]),
-        ];
-        let nodes = [
-            node("MatMul", &["x", "w"], "1", &[]),
-            node("Mul", &["1", "1"], "2", &[]),
-            node("MatMul", &["2", "v"], "3", &[]),
-            node("Add", &["3", "x"], "4", &[]),
-            node("MatMul", &["4", "s"], "5", &[]),
-            node("Add", &["b", "5"], "6", &[]),
-            node("MatMul", &["4", "w"], "7", &[]),
-            node("Mul", &["7", "7"], "8", &[]),
-            node("Add", &["6", "8"], "y", &[]),
-        ];
-        let network = Network::from_onnx(&model(&[1, 2], &tensors, &nodes), 7).unwrap();
-        assert_eq!(network.layers().len(), 2);
-        for [x, y] in [[0.0f64, 1.0], [0.5, -2.0]] {
-            let found = network.forward(&[x, y]).unwrap();
-            let [a, b, c] = [x - y, y, 2.0 * x + 0.5 * y].map(|sum| sum * sum);
-            let [x, y] = [a + c + x, 2.0 * a - b + c + y];
-            let [a, b, c] = [x - y, y, 2.0 * x + 0.5 * y].map(|sum| sum * sum);
-            assert_eq!(found, [a + x + 1.0, b + x + 2.0 * y + 2.0, c - y + 3.0]);
-        }
-        let refused = |nodes: &[Vec<u8>], part: &str| {
-            let error = Network::from_onnx(&model(&[1, 2], &tensors, nodes), 7).unwrap_err();
-            assert!(error.to_string().contains(part), "{error}");
-        };
-        let branches = [
-            node("Relu", &["x"], "1", &[]),
-            node("Tanh", &["x"], "2", &[]),
-            node("Add", &["1", "2"], "y", &[]),
-        ];
-        refused(&branches, "without an activation");
-        let shapes = [node("MatMul", &["x", "w"], "1", &[]), node("Add", &["1", "x"], "y", &[])];
-        refused(&shapes, "the shape [3] and its shortcut [2]");
-        let product = [node("Relu", &["x"], "1", &[]), node("Mul", &["1", "x"], "y", &[])];
-        refused(&product, "constants");
-    }
-
-    /// Models that another program wrote, and what a third one computes with them: of
-    /// `tests/onnx/make.py`.
-    #[test]
-    fn models_compute_what_onnxruntime_does() {
-        #[derive(serde::Deserialize)]
-        struct Said {
-            samples: Vec<Vec<f64>>,
-            results: Vec<Vec<f64>>,
-        }
-        for (model, said) in [
-            (
-                &include_bytes!("../../tests/onnx/dense.onnx")[..],
-                include_str!("../../tests/onnx/dense.json"),
-            ),
-            (
-                &include_bytes!("../../tests/onnx/image.onnx")[..],
-                include_str!("../../tests/onnx/image.json"),
-            ),
-            (
-                &include_bytes!("../../tests/onnx/residual.onnx")[..],
-                include_str!("../../tests/onnx/residual.json"),
-            ),
-        ] {
-            let network = Network::from_onnx(model, 7).unwrap();
-            let said: Said = serde_json::from_str(said).unwrap();
-            for (sample, expected) in said.samples.iter().zip(&said.results) {
-                let found = network.forward(sample).unwrap();
-                assert_eq!(found.len(), expected.len());
-                for (x, y) in found.iter().zip(expected) {
-                    assert!((x - y).abs() < 1e-5, "{x} {y}");
-                }
-            }
-        }
-    }
-
-    /// Damage of any kind gives an error or another network, and never more.
-    #[test]
-    fn damaged_models_are_refused() {
-        let whole = image_model();
-        for length in 0..whole.len() {
-            assert!(Network::from_onnx(&whole[..length], 7).is_err(), "{length}");
-        }
-        for place in 0..whole.len() {
-            for flip in [0x01, 0x80, 0xff] {
-                let mut bytes = whole.clone();
-                bytes[place] ^= flip;
-                let _ = Network::from_onnx(&bytes, 7);
-            }
-        }
-    }
+/// The exponent of a power, the same for all features.
+fn exponent(constant: &Constant, shape: &[usize]) -> Outcome<usize> {
+    let numbers: Vec<f64> = match &constant.numbers {
+        Numbers::Floats { numbers, .. } => numbers.clone(),
+        Numbers::Integers(_) => constant.integers()?.into_iter().map(|n| n as f64).collect(),
+    };
+    let floats = Numbers::Floats { numbers, single: false };
+    let spread = for_features(&Constant { shape: constant.shape.clone(), numbers: floats }, shape)?;
+    let exponent = spread.first().copied().filter(|first| spread.iter().all(|x| x == first));
+    let exponent = exponent.filter(|n| (1.0..=255.0).contains(n) && n.fract() == 0.0);
+    exponent.map(|n| n as usize).ok_or_else(|| "use one whole exponent of 1 to 255".into())
 }

@@ -233,6 +233,7 @@ fn image_network(activation: Activation) -> Network {
         bias: draw.numbers(3),
         stride: [2, 1],
         padding: [1, 0, 0, 1],
+        groups: 1,
         step: 0.5,
     };
     let layers = vec![
@@ -376,6 +377,18 @@ fn layers_that_do_not_fit_are_refused() {
     refused(&[1, 2, 2], dense(vec![vec![1.0; 4]], vec![0.0]), "flatten");
     refused(&[2], dense(vec![], vec![]), "1 to 65536 features");
     refused(&[2], Layer::Select(vec![2]), "feature 2");
+    refused(&[6], Layer::Reshape(vec![2, 2]), "the shape [2, 2] of [6]");
+    refused(&[1], Layer::Reshape(vec![]), "the shape []");
+    refused(&[4], Layer::Reshape(vec![usize::MAX, 2, 2]), "the shape");
+    let grouped = |kernels: usize, groups| {
+        let kernels = vec![vec![vec![vec![1.0]]]; kernels];
+        let (bias, stride, padding) = (vec![0.0; kernels.len()], [1; 2], [0; 4]);
+        Layer::Convolution(Convolution { kernels, bias, stride, padding, groups, step: 1.0 })
+    };
+    refused(&[3, 2, 2], grouped(2, 2), "2 groups");
+    refused(&[3, 2, 2], grouped(2, 3), "3 groups");
+    refused(&[3, 2, 2], grouped(3, 0), "0 groups");
+    refused(&[4, 2, 2], grouped(4, 2), "1 input channels of a kernel, but there are 2");
     refused(&[4], Layer::AveragePool { window: [2, 2], stride: [2, 2] }, "an image");
     let pool = |window, stride| Layer::AveragePool { window, stride };
     refused(&[1, 4, 4], pool([2, 5], [1, 1]), "do not fit 4 places");

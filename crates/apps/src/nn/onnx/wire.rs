@@ -1,6 +1,12 @@
 //! The encoding of ONNX files, protocol buffers: fields of messages, and the few messages that
 //! networks are made of.
+//!
+//! Numbers of fields are those of
+//! [onnx.proto](https://github.com/onnx/onnx/blob/main/onnx/onnx.proto).
 
+use std::path::{Component, Path};
+
+use super::constants::{Constant, Numbers};
 use crate::nn::error::{NnError, Result};
 
 /// The most numbers of a tensor.
@@ -113,59 +119,130 @@ fn check_room<T>(numbers: &[T]) -> Result<()> {
     }
 }
 
-/// Constant numbers with a shape.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Tensor {
-    pub(super) name: String,
-    pub(super) shape: Vec<usize>,
-    pub(super) numbers: Vec<f64>,
+/// Where a tensor's numbers lie in another file.
+#[derive(Debug, Default)]
+struct External {
+    location: String,
+    offset: u64,
+    length: Option<u64>,
 }
 
-impl Tensor {
-    pub(super) fn read(bytes: &[u8]) -> Result<Self> {
-        let (mut dims, mut integers, mut numbers) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut kind, mut name, mut raw) = (0, String::new(), None);
-        fields(bytes, |field, value| {
+impl External {
+    /// Reads an entry of a key and a value.
+    fn add(&mut self, entry: &[u8]) -> Result<()> {
+        let mut key = String::new();
+        let mut text = String::new();
+        fields(entry, |field, value| {
             match field {
-                1 => value.integers(&mut dims)?,
-                2 => kind = value.integer()?,
-                4 => match value {
-                    Value::Bytes(bytes) => floats(bytes, 4, &mut numbers)?,
-                    Value::Fixed32(word) => numbers.push(f64::from(f32::from_le_bytes(word))),
-                    _ => return Err(malformed("a tensor has floats of another kind")),
-                },
-                5 | 7 => value.integers(&mut integers)?,
-                8 => name = value.text()?,
-                9 => raw = Some(value.bytes()?),
-                10 => match value {
-                    Value::Bytes(bytes) => floats(bytes, 8, &mut numbers)?,
-                    Value::Fixed64(word) => numbers.push(f64::from_le_bytes(word)),
-                    _ => return Err(malformed("a tensor has doubles of another kind")),
-                },
-                13 | 14 => {
-                    let problem = "its weights are in another file: save them in the model";
-                    return Err(malformed(problem));
-                }
+                1 => key = value.text()?,
+                2 => text = value.text()?,
                 _ => {}
             }
             Ok(())
         })?;
-        match (kind, raw) {
-            (1, Some(raw)) => floats(raw, 4, &mut numbers)?,
-            (11, Some(raw)) => floats(raw, 8, &mut numbers)?,
-            (7, Some(raw)) => {
-                let words = raw.as_chunks().0.iter().map(|&word| i64::from_le_bytes(word));
-                integers.extend(words.take(MAX_NUMBERS));
-            }
-            (1 | 6 | 7 | 11, None) => {}
+        let number = || {
+            let number = text.parse::<u64>();
+            number
+                .map_err(|_| malformed(format!("weights in another file have the {key} {text:?}")))
+        };
+        match key.as_str() {
+            "location" => self.location = text,
+            "offset" => self.offset = number()?,
+            "length" => self.length = Some(number()?),
+            "checksum" => {}
             _ => {
-                return Err(malformed(format!(
-                    "tensor {name:?} has the data type {kind}: float (1), double (11) and int64 (7) \
-                     are read"
-                )));
+                return Err(malformed(format!("weights in another file have the entry {key:?}")));
             }
         }
-        numbers.extend(integers.iter().map(|&n| n as f64));
+        Ok(())
+    }
+
+    /// Reads so many bytes of the file.
+    fn read(&self, name: &str, count: usize, beside: &mut Beside<'_>) -> Result<Vec<u8>> {
+        let location = &self.location;
+        let is_name = |component| matches!(component, Component::Normal(_) | Component::CurDir);
+        // A model must not choose which file of a machine is read.
+        let inside = !location.is_empty()
+            && !location.contains(['\\', ':', '\0'])
+            && Path::new(location).components().all(is_name);
+        if !inside {
+            return Err(malformed(format!(
+                "the numbers of tensor {name:?} are in the file {location:?}: only files in the \
+                 directory of the model are read"
+            )));
+        }
+        if self.length.is_some_and(|length| usize::try_from(length) != Ok(count)) {
+            let length = self.length.unwrap_or(0);
+            return Err(malformed(format!(
+                "tensor {name:?} has {length} bytes in {location:?}, but its shape needs {count}"
+            )));
+        }
+        let bytes = beside(location, self.offset, count)?;
+        match bytes.len() == count {
+            true => Ok(bytes),
+            false => Err(malformed(format!("{location:?} ends before tensor {name:?} does"))),
+        }
+    }
+}
+
+/// Reads bytes of a file beside a model: by its name, where they begin, and how many they are.
+pub type Beside<'a> = dyn FnMut(&str, u64, usize) -> Result<Vec<u8>> + 'a;
+
+/// Data types of tensors.
+pub(super) const FLOAT: i64 = 1;
+pub(super) const INT32: i64 = 6;
+pub(super) const INT64: i64 = 7;
+const BOOL: i64 = 9;
+pub(super) const DOUBLE: i64 = 11;
+
+/// A tensor as it is stored, to be read when a node takes it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Stored<'a>(&'a [u8]);
+
+impl<'a> Stored<'a> {
+    fn name(self) -> Result<String> {
+        let mut name = String::new();
+        fields(self.0, |field, value| {
+            if field == 8 {
+                name = value.text()?;
+            }
+            Ok(())
+        })?;
+        Ok(name)
+    }
+
+    pub(super) fn read(self, beside: &mut Beside<'_>) -> Result<Constant> {
+        let name = self.name()?;
+        let (mut dims, mut kind) = (Vec::new(), 0);
+        let (mut floats, mut small, mut large, mut doubles) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut raw: Option<&[u8]> = None;
+        let mut external: Option<External> = None;
+        let mut is_external = false;
+        fields(self.0, |field, value| {
+            match field {
+                1 => value.integers(&mut dims)?,
+                2 => kind = value.integer()?,
+                3 => return Err(malformed(format!("tensor {name:?} is in segments"))),
+                4 => match value {
+                    Value::Bytes(bytes) => singles(bytes, &mut floats)?,
+                    Value::Fixed32(word) => floats.push(f64::from(f32::from_le_bytes(word))),
+                    _ => return Err(malformed("a tensor has floats of another kind")),
+                },
+                5 => value.integers(&mut small)?,
+                7 => value.integers(&mut large)?,
+                9 => raw = Some(value.bytes()?),
+                10 => match value {
+                    Value::Bytes(bytes) => words(bytes, &mut doubles, f64::from_le_bytes)?,
+                    Value::Fixed64(word) => doubles.push(f64::from_le_bytes(word)),
+                    _ => return Err(malformed("a tensor has doubles of another kind")),
+                },
+                13 => external.get_or_insert_default().add(value.bytes()?)?,
+                14 => is_external = value.integer()? != 0,
+                _ => {}
+            }
+            Ok(())
+        })?;
         // Without zeros no size exceeds the count of numbers.
         let size = |&dim: &i64| match usize::try_from(dim) {
             Ok(size) if size > 0 => Ok(size),
@@ -173,85 +250,196 @@ impl Tensor {
         };
         let shape = dims.iter().map(size).collect::<Result<Vec<_>>>()?;
         let count = shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size));
-        if count != Some(numbers.len()) {
-            let found = numbers.len();
+        let count = count.filter(|&count| count <= MAX_NUMBERS);
+        let Some(count) = count else {
+            return Err(malformed(format!("tensor {name:?} has the shape {shape:?}")));
+        };
+        let width = match kind {
+            FLOAT | INT32 => 4,
+            INT64 | DOUBLE => 8,
+            BOOL => 1,
+            _ => {
+                return Err(malformed(format!(
+                    "tensor {name:?} has the data type {kind}: float (1), int32 (6), int64 (7), \
+                     bool (9) and double (11) are read"
+                )));
+            }
+        };
+        let bytes: Vec<u8>;
+        if let Some(external) = external.filter(|_| is_external) {
+            bytes = external.read(&name, count.saturating_mul(width), beside)?;
+            if raw.replace(&bytes).is_some() {
+                return Err(malformed(format!("tensor {name:?} is here and in another file")));
+            }
+        } else if is_external {
+            return Err(malformed(format!("tensor {name:?} is in a file that is not named")));
+        }
+        if let Some(raw) = raw {
+            match kind {
+                FLOAT => singles(raw, &mut floats)?,
+                DOUBLE => words(raw, &mut doubles, f64::from_le_bytes)?,
+                INT64 => words(raw, &mut large, i64::from_le_bytes)?,
+                INT32 => words(raw, &mut small, |word| i64::from(i32::from_le_bytes(word)))?,
+                _ => words(raw, &mut small, |[byte]| i64::from(byte))?,
+            }
+        }
+        let found = [&floats, &doubles].map(Vec::len).iter().sum::<usize>();
+        let found = found.saturating_add([&small, &large].map(Vec::len).iter().sum());
+        let integers =
+            |numbers: Vec<i64>| Numbers::Integers(numbers.into_iter().map(Some).collect());
+        let numbers = match kind {
+            FLOAT => Numbers::Floats { numbers: floats, single: true },
+            DOUBLE => Numbers::Floats { numbers: doubles, single: false },
+            INT64 => integers(large),
+            // Of 32 bits, whatever stands in their place.
+            _ => integers(small.into_iter().map(|number| i64::from(number as i32)).collect()),
+        };
+        // Also of another kind than the tensor says.
+        if found != count || numbers.len() != count {
             let problem = format!("tensor {name:?} has {found} numbers for the shape {shape:?}");
             return Err(malformed(problem));
         }
-        Ok(Self { name, shape, numbers })
+        Ok(Constant { shape, numbers })
     }
 }
 
-/// Little-endian floating-point numbers of so many bytes, 4 or 8.
-fn floats(bytes: &[u8], width: usize, out: &mut Vec<f64>) -> Result<()> {
-    if !bytes.len().is_multiple_of(width) || bytes.len().div_ceil(width) > MAX_NUMBERS {
+/// Numbers of so many bytes each, the lowest first.
+fn words<const N: usize, T>(
+    bytes: &[u8],
+    out: &mut Vec<T>,
+    number: impl Fn([u8; N]) -> T,
+) -> Result<()> {
+    let (words, rest) = bytes.as_chunks();
+    if !rest.is_empty() || words.len() > MAX_NUMBERS {
         return Err(malformed(format!("a tensor has {} bytes of numbers", bytes.len())));
     }
-    match width {
-        4 => {
-            let words = bytes.as_chunks().0.iter();
-            out.extend(words.map(|&word| f64::from(f32::from_le_bytes(word))));
-        }
-        _ => out.extend(bytes.as_chunks().0.iter().map(|&word| f64::from_le_bytes(word))),
-    }
+    out.extend(words.iter().map(|&word| number(word)));
     Ok(())
 }
 
+fn singles(bytes: &[u8], out: &mut Vec<f64>) -> Result<()> {
+    words(bytes, out, |word| f64::from(f32::from_le_bytes(word)))
+}
+
+/// Content of an attribute.
+#[derive(Debug, Clone)]
+pub(super) enum Content<'a> {
+    Float(f64),
+    Integer(i64),
+    Text(String),
+    Tensor(Stored<'a>),
+    Floats(Vec<f64>),
+    Integers(Vec<i64>),
+    /// Graphs, sparse tensors, texts.
+    Other,
+}
+
 /// A number, numbers or a tensor that a node has beside its inputs.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Attribute {
+#[derive(Debug, Clone)]
+pub(super) struct Attribute<'a> {
     pub(super) name: String,
-    pub(super) float: Option<f64>,
-    pub(super) integer: Option<i64>,
-    pub(super) integers: Vec<i64>,
-    pub(super) text: String,
-    pub(super) tensor: Option<Tensor>,
+    pub(super) content: Content<'a>,
 }
 
 /// A step of a graph.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Node {
+pub(super) struct Node<'a> {
     pub(super) name: String,
     pub(super) operator: String,
+    pub(super) domain: String,
     pub(super) inputs: Vec<String>,
     pub(super) outputs: Vec<String>,
-    pub(super) attributes: Vec<Attribute>,
+    pub(super) attributes: Vec<Attribute<'a>>,
 }
 
-/// What a graph takes, with the sizes that are known.
+/// An input of a graph, with the sizes that are known.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Input {
     pub(super) name: String,
+    /// Its data type, as of tensors; 0 if it is no tensor.
+    pub(super) kind: i64,
     pub(super) shape: Vec<Option<usize>>,
 }
 
 #[derive(Debug, Clone, Default)]
-pub(super) struct Graph {
-    pub(super) nodes: Vec<Node>,
-    pub(super) tensors: Vec<Tensor>,
+pub(super) struct Graph<'a> {
+    pub(super) nodes: Vec<Node<'a>>,
+    pub(super) tensors: Vec<(String, Stored<'a>)>,
     pub(super) inputs: Vec<Input>,
     pub(super) outputs: Vec<String>,
+    /// The version of ONNX's own operators.
+    pub(super) version: i64,
 }
 
-impl Graph {
-    /// That of a model.
-    pub(super) fn of_model(bytes: &[u8]) -> Result<Self> {
-        let mut graph = None;
+/// Whether a domain is that of ONNX's own operators.
+pub(super) fn is_own(domain: &str) -> bool {
+    matches!(domain, "" | "ai.onnx")
+}
+
+impl<'a> Graph<'a> {
+    /// Reads the graph of a model.
+    pub(super) fn of_model(bytes: &'a [u8]) -> Result<Self> {
+        let mut graphs = Vec::new();
+        let mut versions = Vec::new();
         fields(bytes, |field, value| {
-            if field == 7 {
-                graph = Some(Self::read(value.bytes()?)?);
+            match field {
+                7 => graphs.push(value.bytes()?),
+                8 => {
+                    let mut domain = String::new();
+                    let mut version = 0;
+                    fields(value.bytes()?, |field, value| {
+                        match field {
+                            1 => domain = value.text()?,
+                            2 => version = value.integer()?,
+                            _ => {}
+                        }
+                        Ok(())
+                    })?;
+                    if is_own(&domain) {
+                        versions.push(version);
+                    }
+                }
+                // A function takes the place of an operator of its name.
+                25 => {
+                    let (mut name, mut domain) = (String::new(), String::new());
+                    fields(value.bytes()?, |field, value| {
+                        match field {
+                            1 => name = value.text()?,
+                            10 => domain = value.text()?,
+                            _ => {}
+                        }
+                        Ok(())
+                    })?;
+                    if is_own(&domain) {
+                        return Err(malformed(format!(
+                            "it defines the function {name:?} in place of an operator"
+                        )));
+                    }
+                }
+                _ => {}
             }
             Ok(())
         })?;
-        graph.ok_or_else(|| malformed("it has no graph"))
+        let [graph] = graphs[..] else {
+            return Err(malformed(format!("it has {} graphs: one is needed", graphs.len())));
+        };
+        let [version] = versions[..] else {
+            return Err(malformed(
+                "it names no version of ONNX's operators, or several: export it with one opset",
+            ));
+        };
+        Ok(Self { version, ..Self::read(graph)? })
     }
 
-    fn read(bytes: &[u8]) -> Result<Self> {
+    fn read(bytes: &'a [u8]) -> Result<Self> {
         let mut graph = Self::default();
         fields(bytes, |field, value| {
             match field {
                 1 => graph.nodes.push(Node::read(value.bytes()?)?),
-                5 => graph.tensors.push(Tensor::read(value.bytes()?)?),
+                5 => {
+                    let stored = Stored(value.bytes()?);
+                    graph.tensors.push((stored.name()?, stored));
+                }
                 11 => graph.inputs.push(Input::read(value.bytes()?)?),
                 12 => graph.outputs.push(Input::read(value.bytes()?)?.name),
                 _ => {}
@@ -262,8 +450,8 @@ impl Graph {
     }
 }
 
-impl Node {
-    fn read(bytes: &[u8]) -> Result<Self> {
+impl<'a> Node<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Self> {
         let mut node = Self::default();
         fields(bytes, |field, value| {
             match field {
@@ -272,6 +460,10 @@ impl Node {
                 3 => node.name = value.text()?,
                 4 => node.operator = value.text()?,
                 5 => node.attributes.push(Attribute::read(value.bytes()?)?),
+                7 => node.domain = value.text()?,
+                8 if !value.bytes()?.is_empty() => {
+                    return Err(malformed("a node has the overload of a function"));
+                }
                 _ => {}
             }
             Ok(())
@@ -279,31 +471,62 @@ impl Node {
         Ok(node)
     }
 
-    pub(super) fn attribute(&self, name: &str) -> Option<&Attribute> {
-        self.attributes.iter().find(|attribute| attribute.name == name)
+    pub(super) fn content(&self, name: &str) -> Option<&Content<'a>> {
+        let named = self.attributes.iter().find(|attribute| attribute.name == name);
+        named.map(|attribute| &attribute.content)
     }
 }
 
-impl Attribute {
-    fn read(bytes: &[u8]) -> Result<Self> {
-        let mut attribute = Self::default();
+impl<'a> Attribute<'a> {
+    fn read(bytes: &'a [u8]) -> Result<Self> {
+        let (mut name, mut kind) = (String::new(), 0);
+        let (mut floats, mut integers) = (Vec::new(), Vec::new());
+        let mut content = Vec::new();
         fields(bytes, |field, value| {
             match (field, value) {
-                (1, value) => attribute.name = value.text()?,
+                (1, value) => name = value.text()?,
                 (2, Value::Fixed32(word)) => {
-                    attribute.float = Some(f64::from(f32::from_le_bytes(word)));
+                    content.push(Content::Float(f64::from(f32::from_le_bytes(word))));
                 }
-                (3, value) => attribute.integer = Some(value.integer()?),
+                (3, value) => content.push(Content::Integer(value.integer()?)),
                 (4, value) => {
-                    attribute.text = String::from_utf8_lossy(value.bytes()?).into_owned();
+                    let text = String::from_utf8_lossy(value.bytes()?).into_owned();
+                    content.push(Content::Text(text));
                 }
-                (5, value) => attribute.tensor = Some(Tensor::read(value.bytes()?)?),
-                (8, value) => value.integers(&mut attribute.integers)?,
+                (5, value) => content.push(Content::Tensor(Stored(value.bytes()?))),
+                (7, Value::Bytes(bytes)) => singles(bytes, &mut floats)?,
+                (7, Value::Fixed32(word)) => floats.push(f64::from(f32::from_le_bytes(word))),
+                (8, value) => value.integers(&mut integers)?,
+                (20, value) => kind = value.integer()?,
+                // Also a reference to an attribute of a function.
+                (2 | 6 | 7 | 9..=11 | 14 | 15 | 21..=23, _) => content.push(Content::Other),
                 _ => {}
             }
             Ok(())
         })?;
-        Ok(attribute)
+        if !floats.is_empty() {
+            content.push(Content::Floats(floats));
+        }
+        if !integers.is_empty() {
+            content.push(Content::Integers(integers));
+        }
+        let known = (content.pop(), content.pop());
+        // Writers may leave out what is zero or empty.
+        let content = match (kind, known) {
+            (0 | 1, (Some(content @ Content::Float(_)), None))
+            | (0 | 2, (Some(content @ Content::Integer(_)), None))
+            | (0 | 3, (Some(content @ Content::Text(_)), None))
+            | (0 | 4, (Some(content @ Content::Tensor(_)), None))
+            | (0 | 6, (Some(content @ Content::Floats(_)), None))
+            | (0 | 7, (Some(content @ Content::Integers(_)), None)) => content,
+            (1, (None, _)) => Content::Float(0.0),
+            (2, (None, _)) => Content::Integer(0),
+            (3, (None, _)) => Content::Text(String::new()),
+            (6, (None, _)) => Content::Floats(Vec::new()),
+            (7, (None, _)) => Content::Integers(Vec::new()),
+            _ => Content::Other,
+        };
+        Ok(Self { name, content })
     }
 }
 
@@ -313,17 +536,10 @@ impl Input {
         fields(bytes, |field, value| {
             match field {
                 1 => input.name = value.text()?,
-                // A type, of which a tensor's, its shape, and a dimension of that.
-                2 => nested(value.bytes()?, &[1, 2, 1], &mut |dimension| {
-                    let mut size = None;
-                    fields(dimension, |field, value| {
-                        if field == 1 {
-                            size = usize::try_from(value.integer()?).ok();
-                        }
-                        Ok(())
-                    })?;
-                    input.shape.push(size);
-                    Ok(())
+                // A type; as the first of kinds that of a tensor.
+                2 => fields(value.bytes()?, |field, value| match field {
+                    1 => input.read_tensor(value.bytes()?),
+                    _ => Ok(()),
                 })?,
                 _ => {}
             }
@@ -331,13 +547,32 @@ impl Input {
         })?;
         Ok(input)
     }
-}
 
-/// Calls `each` with the messages at a path of field numbers.
-fn nested(bytes: &[u8], path: &[u64], each: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
-    let Some((&first, rest)) = path.split_first() else { return each(bytes) };
-    fields(bytes, |field, value| match field == first {
-        true => nested(value.bytes()?, rest, each),
-        false => Ok(()),
-    })
+    fn read_tensor(&mut self, bytes: &[u8]) -> Result<()> {
+        fields(bytes, |field, value| {
+            match field {
+                1 => self.kind = value.integer()?,
+                2 => fields(value.bytes()?, |field, value| {
+                    if field == 1 {
+                        self.shape.push(Self::read_size(value.bytes()?)?);
+                    }
+                    Ok(())
+                })?,
+                _ => {}
+            }
+            Ok(())
+        })
+    }
+
+    /// A size, if it is a number.
+    fn read_size(bytes: &[u8]) -> Result<Option<usize>> {
+        let mut size = None;
+        fields(bytes, |field, value| {
+            if field == 1 {
+                size = usize::try_from(value.integer()?).ok();
+            }
+            Ok(())
+        })?;
+        Ok(size)
+    }
 }

@@ -92,6 +92,7 @@ fn images_go_through_blocks() {
             bias: vec![0.25, -0.5],
             stride: [stride; 2],
             padding: [size / 2; 4],
+            groups: 1,
             step: 0.25,
         })
     };
