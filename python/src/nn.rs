@@ -7,13 +7,21 @@ use crate::{
     plan::security_warning,
 };
 use pyo3::{prelude::*, types::PyBytes};
-use std::{path::PathBuf, sync::Arc};
+use std::{
+    io::{Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 use sudare::{
     ckks::{Ciphertext, Decryptor, Evaluator, Params, SymmetricEncryptor, serial},
     rlwe::{EvaluationKeys, KeyGenerator, KeyRequest, SecretKey},
 };
 use sudare_apps::nn::{self, HiddenPlan, NnError, Options, Outline, Plan, Ranges};
-use sudare_roles::secret::SecretFile;
+use sudare_roles::{
+    error::Error as Engine,
+    files::{self, Access, NewFile},
+    secret::SecretFile,
+};
 
 /// Numbers of several samples: how many samples, and 64-bit numbers row by row.
 type Samples = (usize, Vec<u8>);
@@ -76,12 +84,50 @@ fn shape(what: &'static str, found: usize, needed: &str) -> Error {
     NnError::Shape { what, found, needed: needed.into() }.into()
 }
 
-/// What JSON says, or why it says nothing.
-fn parsed<T: serde::de::DeserializeOwned>(text: &str) -> Result<T> {
+/// What JSON says of `what`, or why it says nothing.
+fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T> {
     let problem = |error: serde_json::Error| NnError::Network {
-        problem: format!("is not described: {error}"),
+        problem: format!("has {what} that cannot be read: {error}"),
     };
     Ok(serde_json::from_str(text).map_err(problem)?)
+}
+
+/// Whether a file is an ONNX model, by its name or else by its first byte: a network of JSON begins with a
+/// brace, which begins no protocol buffer.
+fn is_onnx(path: &Path, bytes: &[u8]) -> bool {
+    let named = |suffix| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(suffix));
+    let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
+    named("onnx") || (!named("json") && first != Some(&b'{'))
+}
+
+/// Reads parts of files in the directory of a model, and of no other.
+fn beside(model: &Path) -> impl FnMut(&str, u64, usize) -> nn::Result<Vec<u8>> {
+    let folder = match model.parent() {
+        Some(folder) if folder != Path::new("") => folder.to_path_buf(),
+        _ => PathBuf::from("."),
+    };
+    move |location, offset, count| {
+        let problem = |problem: String| NnError::Onnx {
+            problem: format!("its weights are in the file {location:?}, {problem}"),
+        };
+        let failed = |error: std::io::Error| problem(format!("which cannot be read: {error}"));
+        let path = folder.join(location);
+        // A link could lead anywhere.
+        let (found, inside) = (path.canonicalize(), folder.canonicalize());
+        if !found.map_err(failed)?.starts_with(inside.map_err(failed)?) {
+            let outside = "which is a link out of the directory of the model: put the file there";
+            return Err(problem(outside.into()));
+        }
+        let opened = files::open(&path, Access::Shared);
+        let (mut file, bytes) = opened.map_err(|error| problem(error.to_string()))?;
+        if offset.checked_add(count as u64).is_none_or(|end| end > bytes) {
+            return Err(problem(format!("which has {bytes} bytes: too few")));
+        }
+        file.seek(SeekFrom::Start(offset)).map_err(failed)?;
+        let mut part = vec![0; count];
+        file.read_exact(&mut part).map_err(failed)?;
+        Ok(part)
+    }
 }
 
 fn written<T: serde::Serialize>(value: &T) -> Result<String> {
@@ -96,14 +142,34 @@ impl Network {
         job::detached(py, || Ok(Self(Arc::new(nn::Network::from_json(&text)?))))
     }
 
-    /// From the bytes of an ONNX model, with polynomials of this degree for activations.
+    /// From a file: JSON, or an ONNX model, with polynomials of this degree for activations.
     #[staticmethod]
-    fn from_onnx(py: Python<'_>, data: Vec<u8>, degree: usize) -> Result<Self> {
-        job::detached(py, || Ok(Self(Arc::new(nn::Network::from_onnx(&data, degree)?))))
+    fn load(py: Python<'_>, path: PathBuf, degree: usize) -> Result<Self> {
+        job::detached(py, || {
+            let (mut file, _) = files::open(&path, Access::Shared)?;
+            let mut bytes = Vec::new();
+            let failed = |error| Engine::io("read", &path, error);
+            file.read_to_end(&mut bytes).map_err(failed)?;
+            let network = match is_onnx(&path, &bytes) {
+                true => nn::Network::from_onnx_with(&bytes, degree, &mut beside(&path))?,
+                false => {
+                    let text = str::from_utf8(&bytes).map_err(|_| NnError::Network {
+                        problem: format!("in {} is not text in UTF-8", path.display()),
+                    })?;
+                    nn::Network::from_json(text)?
+                }
+            };
+            Ok(Self(Arc::new(network)))
+        })
     }
 
-    fn to_json(&self) -> Result<String> {
-        written(&*self.0)
+    /// Writes the description to a file.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> Result<()> {
+        job::detached(py, || {
+            let mut file = NewFile::create(&path, Access::Shared, true)?;
+            file.write_text(&written(&*self.0)?)?;
+            Ok(file.finish()?)
+        })
     }
 
     #[getter]
@@ -134,14 +200,8 @@ impl Network {
 
     /// What a server knows if weights are encrypted, as JSON.
     fn outline(&self, py: Python<'_>, ranges: String, precision_bits: f64) -> Result<String> {
-        job::detached(py, || written(&Outline::of(&self.0, &parsed(&ranges)?, precision_bits)?))
-    }
-
-    /// Refuses samples that leave ranges.
-    fn check(&self, py: Python<'_>, ranges: &str, data: Samples) -> Result<()> {
         job::detached(py, || {
-            let data = rows(data)?;
-            Ok(parsed::<Ranges>(ranges)?.check(&self.0, slices(&data))?)
+            written(&Outline::of(&self.0, &parsed("ranges", &ranges)?, precision_bits)?)
         })
     }
 }
@@ -183,7 +243,8 @@ impl NetworkPlan {
     fn new(py: Python<'_>, network: &Network, ranges: String, options: String) -> Result<Self> {
         let network = Arc::clone(&network.0);
         job::run(py, None, move |_| {
-            let (ranges, options): (Ranges, Options) = (parsed(&ranges)?, parsed(&options)?);
+            let ranges: Ranges = parsed("ranges", &ranges)?;
+            let options: Options = parsed("options", &options)?;
             Ok(Self(Arc::new(Plan::new(&network, &ranges, options)?)))
         })
     }
@@ -245,6 +306,12 @@ impl NetworkPlan {
         job::run(py, None, move |_| Ok(samples(&plan.decrypt(&decryptor, &results, count)?)))
     }
 
+    /// Refuses samples that leave ranges.
+    fn check(&self, py: Python<'_>, data: Samples) -> Result<()> {
+        let plan = Arc::clone(&self.0);
+        job::run(py, None, move |_| Ok(plan.check(&slices(&rows(data)?))?))
+    }
+
     /// Results of a run on clear samples, the error that encryption would add, and bits that are
     /// left in the modulus.
     fn simulate(&self, py: Python<'_>, data: Samples) -> Result<(Samples, f64, f64)> {
@@ -297,7 +364,7 @@ impl HiddenNetworkPlan {
     #[new]
     fn new(py: Python<'_>, outline: String) -> Result<Self> {
         job::run(py, None, move |_| {
-            let outline: Outline = parsed(&outline)?;
+            let outline: Outline = parsed("an outline", &outline)?;
             Ok(Self(Arc::new(HiddenPlan::new(&outline)?)))
         })
     }
@@ -394,6 +461,12 @@ impl HiddenNetworkPlan {
         let (plan, decryptor) = (Arc::clone(&self.0), Arc::clone(&secret.decryptor));
         let results = Arc::clone(&batch.ciphertexts);
         job::run(py, None, move |_| Ok(samples(&[plan.decrypt(&decryptor, one(&results)?)?])))
+    }
+
+    /// Refuses samples that leave the ranges of a network.
+    fn check(&self, py: Python<'_>, network: &Network, data: Samples) -> Result<()> {
+        let (plan, network) = (Arc::clone(&self.0), Arc::clone(&network.0));
+        job::run(py, None, move |_| Ok(plan.check(&network, &slices(&rows(data)?))?))
     }
 
     /// The result of a run on a clear sample.

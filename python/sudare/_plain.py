@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
+from decimal import Decimal
 from typing import TypeAlias
 
 import numpy as np
@@ -71,3 +73,39 @@ def from_native(native: Native) -> Floats:
     """What native code gives."""
     shape, data = native
     return np.frombuffer(data, dtype=np.float64).reshape(shape).copy()
+
+
+def reals(values: object, what: str, refused: type[errors.Error]) -> Floats:
+    """`values` as an array of real numbers, which may be NaN; messages call them `what`."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise refused(f"{what} are masked, and have no number there: fill them first")
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O" and all(_is_real(value) for value in array.flat):
+            array = array.astype(np.float64)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise refused(f"{what} make no array ({error}): give rows of equal length") from None
+    if array.dtype.kind not in "biuf":
+        raise refused(
+            f"{what} are of type {array.dtype}: real numbers are needed; of complex ones give real and "
+            "imaginary parts as numbers of their own, and convert text with astype(float)"
+        )
+    return np.asarray(array, dtype=np.float64, order="C")
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, numbers.Real | Decimal)
+
+
+def real(number: object, what: str) -> float:
+    """A finite real number; messages call it `what`."""
+    if not _is_real(number) or not np.isfinite(found := float(number)):  # type: ignore[arg-type]
+        raise errors.ArgumentError(f"{what} is {number!r}: give a finite number")
+    return found
+
+
+def octets(data: object, what: str) -> bytes:
+    """Bytes of a file; messages call them `what`."""
+    if not isinstance(data, bytes | bytearray | memoryview):
+        raise errors.ArgumentError(f"{what} is of type {type(data).__name__}: give bytes")
+    return bytes(data)

@@ -18,6 +18,7 @@ True
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +28,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from sudare import _native, errors
+from sudare import _native, _plain, errors
 from sudare._native import HiddenNetworkPlan, NetworkPlan
 
 __all__ = [
@@ -49,6 +50,9 @@ __all__ = [
 Numbers: TypeAlias = npt.NDArray[np.float64]
 """Real numbers."""
 
+_Native: TypeAlias = tuple[int, bytes]
+"""How many rows, and their numbers."""
+
 
 class Network:
     """A feed-forward network in the clear."""
@@ -62,11 +66,12 @@ class Network:
         `(channels, rows, columns)`.
 
         Layers are `"flatten"` or dictionaries of one name each: `select`, `dense`, `convolution`,
-        `average_pool`, `normalize` and `activation`, as in the file of a network; and
+        `average_pool`, `normalize`, `reshape` and `activation`, as in the file of a network; and
         `{"residual": {"layers": [...], "shortcut": [...]}}`, the sum of what layers give and of what
         they take, or of what the affine layers of a shortcut make of that."""
-        description = {"input": list(input_shape), "layers": list(layers)}
-        return cls(_native.Network.from_json(json.dumps(description, default=_plain)))
+        sizes = [_plain.whole(size, "a size of the input") for size in input_shape]
+        description = {"input": sizes, "layers": list(layers)}
+        return cls(_native.Network.from_json(_json("layers", description)))
 
     @classmethod
     def dense(
@@ -80,29 +85,28 @@ class Network:
         described: list[object] = []
         inputs = 0
         for i, (weights, bias) in enumerate(layers):
-            matrix = np.asarray(weights, dtype=np.float64)
-            if matrix.ndim != 2:
-                raise errors.NnShapeError(
-                    f"the weights of layer {i} have the shape {matrix.shape}: a matrix is needed"
-                )
+            matrix = _weights(weights, f"the weights of layer {i}", 2)
             inputs = inputs or matrix.shape[1]
             if described:
                 described.append({"activation": activation})
-            dense = {"weights": matrix, "bias": np.asarray(bias, dtype=np.float64)}
+            dense = {"weights": matrix, "bias": _weights(bias, f"the bias of layer {i}", 1)}
             described.append({"dense": dense})
         return cls.describe([inputs], described)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, degree: int = 7) -> Network:
-        """The network in a file, as `save` writes it, or of an ONNX model if its name ends in
-        `.onnx`: layers and residual blocks, whose activations get polynomials of this degree."""
-        if Path(path).suffix == ".onnx":
-            return cls(_native.Network.from_onnx(Path(path).read_bytes(), degree))
-        return cls(_native.Network.from_json(Path(path).read_text()))
+        """The network in a file, as `save` writes it, or of an ONNX model, which is told by the name
+        `.onnx` or by its content: layers and residual blocks, whose activations get polynomials of this
+        degree.
+
+        The first axis of the model's input counts samples. Weights may be in files beside the model, in
+        its directory. A model with anything that is not computed as ONNX defines it is refused
+        (`NnOperatorError`, `NnOnnxError`)."""
+        return cls(_native.Network.load(Path(path), _plain.whole(degree, "degree")))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the network to a file of JSON."""
-        Path(path).write_text(self._native.to_json())
+        """Writes the network to a file of JSON, also in place of another one."""
+        self._native.save(Path(path))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
@@ -115,8 +119,13 @@ class Network:
         return self._native.outputs
 
     def predict(self, samples: npt.ArrayLike) -> Numbers:
-        """The results for samples in the clear, a row each."""
-        return _array(self._native.forward(_samples(samples)))
+        """The results for samples in the clear, a row each.
+
+        Samples are of the shape `(n, features)` or `(n, *input_shape)`, images with channels first."""
+        return _array(self._native.forward(self._samples(samples)))
+
+    def _samples(self, samples: npt.ArrayLike) -> _Native:
+        return _native_rows(_matrix(samples, self.input_shape))
 
     def __repr__(self) -> str:
         return f"Network(input_shape={self.input_shape}, outputs={self.outputs})"
@@ -271,17 +280,21 @@ class _Planned:
         secret, keys = self._native.generate_keys()
         return Secret(secret), Keys(keys)
 
-    def open_secret(
-        self, path: str | os.PathLike[str], *, passphrase: str | None = None
-    ) -> Secret:
+    def open_secret(self, path: str | os.PathLike[str], *, passphrase: str | None = None) -> Secret:
         """The owner's key in a file that `Secret.save` wrote. Keys for another plan are refused.
 
         Warns (`SecurityWarning`) if others may read the file."""
         return Secret(self._native.open_secret(Path(path), passphrase))
 
+    def _matrix(self, samples: npt.ArrayLike) -> Numbers:
+        """Samples as rows."""
+        raise NotImplementedError
+
     def encrypt(self, secret: Secret, samples: npt.ArrayLike) -> Batch:
-        """Encrypts the samples of one run."""
-        return Batch(self._native.encrypt(secret._native, _samples(samples)))
+        """Encrypts the samples of one run. Refuses those that leave the calibrated ranges
+        (`NnOutOfRangeError`)."""
+        rows = _native_rows(self._matrix(samples))
+        return Batch(self._native.encrypt(secret._native, rows))
 
     def decrypt(self, secret: Secret, batch: Batch) -> Numbers:
         """The results, a row for each sample."""
@@ -295,11 +308,12 @@ class _Planned:
 
     def keys_from_bytes(self, data: bytes) -> Keys:
         """The keys that `to_bytes` gave."""
-        return Keys(self._native.read_keys(data))
+        return Keys(self._native.read_keys(_plain.octets(data, "the file of keys")))
 
     def batch_from_bytes(self, data: bytes, samples: int) -> Batch:
         """The batch of so many samples that `to_bytes` gave."""
-        return Batch(self._native.read_batch(data, samples))
+        file, count = _plain.octets(data, "the file of a batch"), _plain.whole(samples, "samples")
+        return Batch(self._native.read_batch(file, count))
 
 
 class Plan(_Planned):
@@ -321,9 +335,13 @@ class Plan(_Planned):
         """The most samples of one run."""
         return self._native.samples_per_run
 
+    def _matrix(self, samples: npt.ArrayLike) -> Numbers:
+        return _matrix(samples, self.network.input_shape)
+
     def check(self, samples: npt.ArrayLike) -> None:
-        """Refuses samples that leave the calibrated ranges anywhere in the network."""
-        self.network._native.check(json.dumps(self.ranges), _samples(samples))
+        """Refuses samples that leave the calibrated ranges anywhere in the network, as `encrypt`,
+        `execute` and `simulate` do."""
+        self._native.check(_native_rows(self._matrix(samples)))
 
     def run(self, keys: Keys, batch: Batch) -> Batch:
         """Computes the network on encrypted samples."""
@@ -331,8 +349,9 @@ class Plan(_Planned):
 
     def execute(self, samples: npt.ArrayLike) -> Numbers:
         """All of it in one process, with keys of its own, in as many runs as it takes."""
+        rows = self._matrix(samples)
+        self.check(rows)
         secret, keys = self.generate_keys()
-        rows = _matrix(samples)
         parts = range(0, len(rows), self.samples_per_run)
         batches = (rows[first : first + self.samples_per_run] for first in parts)
         return np.concatenate(
@@ -346,7 +365,8 @@ class Plan(_Planned):
 
     def simulate(self, samples: npt.ArrayLike) -> Simulation:
         """Runs the same steps on samples in the clear."""
-        results, error, headroom_bits = self._native.simulate(_samples(samples))
+        rows = _native_rows(self._matrix(samples))
+        results, error, headroom_bits = self._native.simulate(rows)
         return Simulation(_array(results), error, headroom_bits)
 
 
@@ -363,7 +383,11 @@ class HiddenPlan(_Planned):
     def __init__(self, outline: dict[str, Any]) -> None:
         self.outline = outline
         """What a server is told, as JSON has it."""
-        self._native = HiddenNetworkPlan(json.dumps(outline))
+        self._native = HiddenNetworkPlan(_json("an outline", outline))
+        self._input_shape: tuple[int, ...] = (int(outline["features"]),)
+
+    def _matrix(self, samples: npt.ArrayLike) -> Numbers:
+        return _matrix(samples, self._input_shape)
 
     def explain(self) -> HiddenExplanation:
         """What weights and a run take, before a key is made."""
@@ -375,7 +399,12 @@ class HiddenPlan(_Planned):
 
     def weights_from_bytes(self, data: bytes) -> Weights:
         """The weights that `encrypt_weights` gave."""
-        return Weights(self._native.read_weights(data))
+        return Weights(self._native.read_weights(_plain.octets(data, "the file of weights")))
+
+    def check(self, network: Network, samples: npt.ArrayLike) -> None:
+        """Refuses samples that leave the calibrated ranges anywhere in the network, as `execute` and
+        `simulate` do. `encrypt` knows no weights, and checks features alone."""
+        self._native.check(network._native, network._samples(samples))
 
     def run(self, keys: Keys, weights: Weights, batch: Batch) -> Batch:
         """Computes the network on an encrypted sample."""
@@ -383,9 +412,11 @@ class HiddenPlan(_Planned):
 
     def execute(self, network: Network, samples: npt.ArrayLike) -> Numbers:
         """All of it in one process, with keys of its own, sample after sample."""
+        rows = _matrix(samples, network.input_shape)
+        self.check(network, rows)
         secret, keys = self.generate_keys()
         weights = self.weights_from_bytes(self.encrypt_weights(secret, network))
-        batches = (self.encrypt(secret, row[None]) for row in _matrix(samples))
+        batches = (self.encrypt(secret, row[None]) for row in rows)
         return np.concatenate(
             [self.decrypt(secret, self.run(keys, weights, batch)) for batch in batches]
         )
@@ -398,8 +429,10 @@ class HiddenPlan(_Planned):
 
     def simulate(self, network: Network, samples: npt.ArrayLike) -> Numbers:
         """Runs the same steps on samples in the clear: results without errors by encryption."""
-        rows = (_samples(row[None]) for row in _matrix(samples))
-        return np.concatenate([_array(self._native.simulate(network._native, row)) for row in rows])
+        rows = _matrix(samples, network.input_shape)
+        self.check(network, rows)
+        results = [self._native.simulate(network._native, _native_rows(row[None])) for row in rows]
+        return np.concatenate([_array(result) for result in results])
 
 
 def plan(
@@ -415,17 +448,23 @@ def plan(
     """Plans a network for a batch of so many samples.
 
     Ranges follow from samples like those to be expected, `calibration`, widened by `margin`; or are
-    those of another plan. One or two samples are packed one in a ciphertext (`"sample"`), more by
+    those of another plan. A server sees ranges, so that each bound of calibrated ones is the next power
+    of two outwards. One or two samples are packed one in a ciphertext (`"sample"`), more by
     features, unless `packing` says otherwise. `precision_bits` is `-log2` of the tolerable error of
     each activation as a part of its range. A network of more levels than a ring has is bootstrapped.
     """
+    if packing not in (None, "features", "sample"):
+        raise errors.ArgumentError(
+            f"packing is {packing!r}: 'features', 'sample', or None for the faster one is needed"
+        )
+    count = _plain.whole(batch, "batch")
     ranges = _ranges(network, calibration, ranges, margin)
     options = {
-        "samples": batch,
-        "packing": packing or ("sample" if batch <= 2 else "features"),
-        "precision_bits": precision_bits,
+        "samples": count,
+        "packing": packing or ("sample" if count <= 2 else "features"),
+        "precision_bits": _plain.real(precision_bits, "precision_bits"),
     }
-    native = NetworkPlan(network._native, json.dumps(ranges), json.dumps(options))
+    native = NetworkPlan(network._native, _json("ranges", ranges), json.dumps(options))
     return Plan(network, dict(ranges), native)
 
 
@@ -440,10 +479,15 @@ def plan_hidden(
     """Plans a network whose weights are encrypted for the server, as samples are.
 
     Ranges and `precision_bits` as in `plan`; a network of more levels than a ring has is bootstrapped,
-    too. The server makes its plan of the outline: `HiddenPlan(outline)`.
+    too. The server makes its plan of the outline: `HiddenPlan(outline)`. In it, bounds of given ranges
+    become powers of two as well.
     """
+    bits = _plain.real(precision_bits, "precision_bits")
     ranges = _ranges(network, calibration, ranges, margin)
-    return HiddenPlan(json.loads(network._native.outline(json.dumps(ranges), precision_bits)))
+    outline = json.loads(network._native.outline(_json("ranges", ranges), bits))
+    planned = HiddenPlan(outline)
+    planned._input_shape = network.input_shape
+    return planned
 
 
 def _evaluation(clear: Numbers, encrypted: Numbers, labels: npt.ArrayLike | None) -> Evaluation:
@@ -483,39 +527,71 @@ def _ranges(
         return ranges
     if calibration is None:
         raise errors.NnShapeError("no ranges are known: give samples for calibration, or ranges")
-    calibrated: dict[str, Any] = json.loads(network._native.calibrate(_samples(calibration), margin))
+    samples, widened = network._samples(calibration), _plain.real(margin, "margin")
+    calibrated: dict[str, Any] = json.loads(network._native.calibrate(samples, widened))
     return calibrated
 
 
-def _plain(value: object) -> object:
-    """What JSON takes for an array."""
-    if isinstance(value, np.ndarray):
-        return value.tolist()
-    if isinstance(value, np.generic):
-        return value.item()
-    raise errors.NnNetworkError(f"the network has a {type(value).__name__}: numbers are needed")
-
-
-def _matrix(samples: npt.ArrayLike) -> Numbers:
-    """Samples as rows."""
+def _json(what: str, value: object) -> str:
+    """The value as JSON; messages say that the network has `what`."""
     try:
-        array = np.asarray(samples, dtype=np.float64)
+        return json.dumps(value, default=_listed, allow_nan=False)
+    except errors.Error:
+        raise
     except (TypeError, ValueError) as error:
-        raise errors.NnShapeError(f"samples are no array of numbers ({error})") from None
-    if array.ndim < 2 or array.size == 0:
+        raise errors.NnNetworkError(
+            f"the network has {what} that cannot be written ({error}): finite numbers are needed"
+        ) from None
+
+
+def _listed(value: object) -> object:
+    """What JSON takes for an array."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return value.tolist()
+    if isinstance(value, np.generic) and value.dtype.kind in "biuf":
+        return value.item()
+    kind = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
+    raise errors.NnNetworkError(f"the network has a value of type {kind}: real numbers are needed")
+
+
+def _weights(values: npt.ArrayLike, what: str, axes: int) -> Numbers:
+    """Finite numbers along so many axes."""
+    array = _plain.reals(values, what, errors.NnShapeError)
+    if array.ndim != axes:
+        needed = "a matrix" if axes == 2 else "a number for each output"
+        raise errors.NnShapeError(f"{what} have the shape {array.shape}: {needed} is needed")
+    wrong = np.argwhere(~np.isfinite(array))
+    if len(wrong):
+        place = tuple(int(i) for i in wrong[0])
+        raise errors.NnLayerError(
+            f"{what} are {array[place]} at {place}: finite numbers are needed"
+        )
+    return array
+
+
+def _matrix(samples: npt.ArrayLike, shape: tuple[int, ...]) -> Numbers:
+    """Samples of this shape, or flat, as rows."""
+    array = _plain.reals(samples, "samples", errors.NnShapeError)
+    features = (math.prod(shape),)
+    if len(array.shape) < 2 or array.shape[0] == 0 or array.shape[1:] not in (features, shape):
+        axes = " or ".join(
+            f"(n, {', '.join(str(size) for size in sizes)})"
+            for sizes in dict.fromkeys((shape, features))
+        )
+        first = ", images with channels first" if len(shape) == 3 else ""
         raise errors.NnShapeError(
-            f"samples have the shape {array.shape}: give one or more along the first axis"
+            f"samples have the shape {array.shape}, but the network takes {axes}, of one sample or "
+            f"more{first}"
         )
     return np.ascontiguousarray(array.reshape(len(array), -1))
 
 
-def _samples(samples: npt.ArrayLike) -> tuple[int, bytes]:
+def _native_rows(rows: Numbers) -> _Native:
     """What native code takes."""
-    rows = _matrix(samples)
     return len(rows), rows.tobytes()
 
 
-def _array(native: tuple[int, bytes]) -> Numbers:
+def _array(native: _Native) -> Numbers:
     """What native code gives."""
     count, data = native
     return np.frombuffer(data, dtype=np.float64).reshape(count, -1).copy()

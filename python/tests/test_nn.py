@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+from decimal import Decimal
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
@@ -220,6 +222,14 @@ def test_weights_are_hidden_from_the_server() -> None:
         owner.encrypt(secret, samples)
     with pytest.raises(errors.NnOutOfRangeError):
         owner.encrypt(secret, samples[:1] + 9)
+    # Bounds of ranges are powers of two, which tell how large numbers are and no more.
+    ranges = owner.outline["ranges"]
+    for size in [*ranges["input"], *ranges["activations"], ranges["output"]]:
+        assert np.frexp(abs(size))[0] == 0.5, size
+    assert -ranges["input"][0] >= -samples.min() and ranges["input"][1] >= samples.max()
+    given = {"input": [-1.0, 1.0], "activations": [5.7], "output": 41.6}
+    rounded = {"input": [-1.0, 1.0], "activations": [8.0], "output": 64.0}
+    assert nn.plan_hidden(network, ranges=given).outline["ranges"] == rounded
     # A block that adds its squares to what it takes, which the server computes by a layer of two inputs.
     block = nn.Network.describe([3], [{"residual": {"layers": [{"activation": "square"}]}}])
     squares = nn.plan_hidden(block, calibration=samples[:, :3], precision_bits=12)
@@ -253,3 +263,136 @@ def test_misuse_is_refused() -> None:
         nn.plan(deep, 1, calibration=np.ones((2, 2)), precision_bits=20)
     with pytest.raises(errors.NnLayerError, match="the shape"):
         nn.Network.describe([3], [{"residual": {"layers": [{"select": [0, 1]}]}}])
+
+
+def image_network() -> tuple[nn.Network, Any]:
+    rng = np.random.default_rng(7)
+    kernels, weights = rng.normal(size=(2, 3, 2, 2)), rng.normal(size=(2, 24))
+    layer = {"kernels": kernels, "bias": np.zeros(2), "stride": [1, 1], "padding": [0] * 4}
+    layers: list[object] = [{"convolution": layer}, "flatten", described(weights, np.zeros(2))]
+    return nn.Network.describe([3, 4, 5], layers), rng.normal(size=(6, 3, 4, 5))
+
+
+@pytest.mark.parametrize("hidden", [False, True])
+def test_samples_come_flat_or_in_the_shape_of_the_network(hidden: bool) -> None:
+    """Images with channels last, or of other sizes, have as many numbers and other results."""
+    network, x = image_network()
+    if hidden:
+        secret_weights = nn.plan_hidden(network, calibration=x)
+        execute: Any = lambda samples: secret_weights.execute(network, samples)
+        rest: list[Any] = [
+            lambda samples: secret_weights.simulate(network, samples),
+            lambda samples: secret_weights.check(network, samples),
+            lambda samples: nn.plan_hidden(network, calibration=samples),
+            lambda samples: secret_weights.encrypt(secret_weights.generate_keys()[0], samples[:1]),
+        ]
+    else:
+        plan = nn.plan(network, 6, calibration=x)
+        execute = plan.execute
+        rest = [
+            network.predict,
+            plan.simulate,
+            plan.check,
+            lambda samples: nn.plan(network, 6, calibration=samples),
+            lambda samples: plan.encrypt(plan.generate_keys()[0], samples),
+        ]
+    needed = r"takes \(n, 3, 4, 5\) or \(n, 60\).*channels first"
+    others = [
+        x.transpose(0, 2, 3, 1),
+        x.transpose(0, 1, 3, 2),
+        x.reshape(6, 60, 1),
+        x.reshape(6, 3, 20),
+    ]
+    for samples in [*others, x[:, :2], x.reshape(60, 6), x[0], x[:0]]:
+        for call in [execute, *rest]:
+            with pytest.raises(errors.NnShapeError, match=needed):
+                call(samples)
+    for samples in [x, x.reshape(6, 60), x.reshape(6, 60).tolist()]:
+        for call in rest:
+            call(samples)
+    expected = network.predict(x)
+    assert np.abs(execute(x.reshape(6, 60)[:1]) - expected[:1]).max() < 0.1 * np.abs(expected).max()
+
+
+def test_samples_that_leave_the_ranges_are_not_encrypted() -> None:
+    """Inside the range of features, and outside that of a sum of them."""
+    layers: list[tuple[Any, Any]] = [([[1.0, 1.0]], [0.0]), ([[1.0]], [0.0])]
+    network = nn.Network.dense(layers, activation={"tanh": {"degree": 9}})
+    calibration = np.array([[1.0, -1.0], [-1.0, 1.0], [0.5, 0.25]])
+    sample = np.array([[1.0, -0.5], [0.9, 0.8]])
+    plan = nn.plan(network, 2, calibration=calibration, packing="features", precision_bits=10)
+    assert plan.ranges["activations"] == [1.0]
+    secret, _ = plan.generate_keys()
+    found = plan.execute(sample[:1])
+    assert np.abs(found - np.tanh(0.5)).max() < 0.01
+    for call in (plan.check, plan.execute, plan.simulate, lambda x: plan.encrypt(secret, x)):
+        with pytest.raises(errors.NnOutOfRangeError, match="pre-activation 0 of sample 1 is 1.7"):
+            call(sample)
+    hidden = nn.plan_hidden(network, calibration=calibration, precision_bits=10)
+    for hidden_call in (hidden.check, hidden.execute, hidden.simulate):
+        with pytest.raises(errors.NnOutOfRangeError, match="pre-activation 0 of sample 1 is 1.7"):
+            hidden_call(network, sample)
+
+
+def test_only_real_numbers_are_taken() -> None:
+    network = nn.Network.dense(layers([3, 2]))
+    plain = np.ones((2, 3))
+    wrong: list[Any] = [
+        plain + 5j,
+        plain.astype(str),
+        plain.astype("S"),
+        [["1", "2", "3"]],
+        [[1, 2, 3], [4]],
+        [[None] * 3],
+        plain.astype("M8[D]"),
+        np.ma.masked_equal(plain, 1),
+    ]
+    for samples in wrong:
+        with pytest.raises(errors.NnShapeError):
+            network.predict(samples)
+        with pytest.raises(errors.NnShapeError):
+            nn.plan(network, 2, calibration=samples)
+    exact: Any = [[Decimal(1), Fraction(1), 1]]
+    assert np.allclose(network.predict(exact), network.predict(plain[:1]))
+    for weights in wrong[:3]:
+        with pytest.raises(errors.NnShapeError, match="weights of layer 0"):
+            nn.Network.dense([(weights, np.zeros(2))])
+    with pytest.raises(errors.NnLayerError, match=r"weights of layer 1 are nan at \(0, 1\)"):
+        nn.Network.dense([(np.eye(2), np.zeros(2)), ([[1.0, np.nan]], [0.0])])
+    with pytest.raises(errors.NnLayerError, match="bias of layer 0 are inf"):
+        nn.Network.dense([(np.eye(2), [0.0, np.inf])])
+    for bad in [np.nan, np.array([[1j]]), np.array([["a"]]), 1j, object()]:
+        with pytest.raises(errors.NnNetworkError, match="numbers are needed"):
+            nn.Network.describe([1], [described(bad, [0.0])])
+
+
+def test_options_are_named_in_messages() -> None:
+    network, x = nn.Network.dense(layers([3, 2])), np.ones((4, 3))
+    named: list[tuple[dict[str, Any], str]] = [
+        ({"packing": "foo"}, "packing is 'foo': 'features', 'sample'"),
+        ({"batch": 1.5}, "batch is 1.5: give a whole number"),
+        ({"batch": "a"}, "batch is 'a'"),
+        ({"precision_bits": "a"}, "precision_bits is 'a'"),
+        ({"precision_bits": np.nan}, "precision_bits is nan"),
+        ({"margin": None}, "margin is None"),
+    ]
+    for options, part in named:
+        with pytest.raises(errors.ArgumentError, match=part):
+            nn.plan(network, **{"batch": 3, "calibration": x, **options})
+    for bits in (-5, 1, 31):
+        with pytest.raises(errors.NnNetworkError, match=f"at {bits} bits of precision: 2 to 30"):
+            nn.plan(network, 3, calibration=x, precision_bits=bits)
+    with pytest.raises(errors.NnShapeError, match="found 0 samples"):
+        nn.plan(network, 0, calibration=x)
+    ranges: Any = {"input": [0, 1], "activations": [1]}
+    with pytest.raises(errors.NnNetworkError, match="ranges that cannot be read"):
+        nn.plan(network, 3, ranges=ranges)
+    batch: Any = np.int64(3)
+    given = nn.plan(
+        network, batch, ranges={"input": [np.float32(0), 1], "activations": [], "output": 9}
+    )
+    assert given.explain().samples >= 3
+    plan = nn.plan(network, 3, calibration=x)
+    for data, samples in (("abc", 1), (b"", -1), (b"", 1.5)):
+        with pytest.raises(errors.ArgumentError):
+            plan.batch_from_bytes(data, samples)  # type: ignore[arg-type]

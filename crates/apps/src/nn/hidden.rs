@@ -18,7 +18,7 @@ use sudare::{
 use sudare_arith::{par, real};
 
 use super::{
-    affine::{Affine, Source, stages},
+    affine::{Affine, Source, polynomials, stages, walk},
     error::{NnError, Result, expect},
     job::{Job, Setup},
     model::Network,
@@ -260,10 +260,7 @@ impl HiddenPlan {
         network: &Network,
         mut each: impl FnMut(usize, Vec<(Vec<f64>, (Level, Scale))>) -> Result<()>,
     ) -> Result<()> {
-        let (ranges, bits) = (self.outline.ranges(), self.outline.precision_bits());
-        if Outline::of(network, ranges, bits)? != self.outline {
-            return Err(NnError::Network { problem: "is not the one that was planned for".into() });
-        }
+        self.check_network(network)?;
         let mut first = 0;
         for (stage, layer) in stages(network)?.iter().zip(&self.layers) {
             for (matrix, (_, span)) in layer.matrices.iter().zip(stage.spans()) {
@@ -282,6 +279,43 @@ impl HiddenPlan {
             first += 1;
         }
         Ok(())
+    }
+
+    fn check_network(&self, network: &Network) -> Result<()> {
+        let (ranges, bits) = (self.outline.ranges().clone(), self.outline.precision_bits());
+        match Outline::with_ranges(network, ranges, bits)? == self.outline {
+            true => Ok(()),
+            false => {
+                Err(NnError::Network { problem: "is not the one that was planned for".into() })
+            }
+        }
+    }
+
+    /// Refuses samples that leave the ranges anywhere in the network, as simulation does: features, the
+    /// inputs of activations, and results. [`HiddenPlan::encrypt`] knows no weights and checks
+    /// features.
+    ///
+    /// # Errors
+    /// [`NnError::Shape`]; [`NnError::OutOfRange`] for the first number outside its range;
+    /// [`NnError::Network`] for a network of another outline.
+    pub fn check(&self, network: &Network, samples: &[&[f64]]) -> Result<()> {
+        self.check_network(network)?;
+        let (ranges, stages) = (self.outline.ranges(), stages(network)?);
+        let polynomials = polynomials(&stages, ranges)?;
+        let walked = |(number, sample): (usize, &&[f64])| -> Result<()> {
+            expect("features of a sample", sample.len(), self.outline.features())?;
+            ranges.check_input(number, sample)?;
+            walk(&stages, sample, |k, y| {
+                ranges.check_stage(k, number, y)?;
+                match &polynomials[k] {
+                    Some(polynomial) => y.iter_mut().for_each(|y| *y = polynomial.evaluate(*y)),
+                    None => stages[k].apply_function(y),
+                }
+                Ok(())
+            })
+            .map(drop)
+        };
+        par::try_map(samples.iter().enumerate(), walked).map(drop)
     }
 
     /// Encrypts a sample.
@@ -401,9 +435,9 @@ impl HiddenPlan {
     /// ones: the result without errors by encryption.
     ///
     /// # Errors
-    /// As [`HiddenPlan::encrypt_weights`], [`HiddenPlan::encrypt`] and [`HiddenPlan::run`];
-    /// [`NnError::OutOfRange`] also for a number inside the network that is too large to be bootstrapped.
+    /// As [`HiddenPlan::encrypt_weights`], [`HiddenPlan::check`] and [`HiddenPlan::run`].
     pub fn simulate(&self, network: &Network, sample: &[f64]) -> Result<Vec<f64>> {
+        self.check(network, &[sample])?;
         let costs = cost::Evaluator::new(&self.params, &self.keys);
         let ev = costs.slots();
         let encrypt = |slots: &[f64], (level, scale): (Level, Scale)| {

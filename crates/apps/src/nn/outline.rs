@@ -45,13 +45,23 @@ struct OutlineLayer {
 }
 
 impl Outline {
-    /// The outline of a network, for inputs within these ranges. `precision_bits` is `-log2` of the
-    /// tolerable error of each activation by encryption, as a part of its range, 2 to 30.
+    /// The outline of a network, for inputs within these ranges. Their bounds become powers of two, so that
+    /// they tell less of samples and weights. `precision_bits` is `-log2` of the tolerable error of each
+    /// activation by encryption, as a part of its range, 2 to 30.
     ///
     /// # Errors
     /// [`NnError::Shape`] for ranges of another network or a number of bits that is not possible;
     /// [`NnError::Network`].
     pub fn of(network: &Network, ranges: &Ranges, precision_bits: f64) -> Result<Self> {
+        Self::with_ranges(network, ranges.rounded(), precision_bits)
+    }
+
+    /// The outline of a network with these ranges as they are.
+    pub(super) fn with_ranges(
+        network: &Network,
+        ranges: Ranges,
+        precision_bits: f64,
+    ) -> Result<Self> {
         let layer = |(number, stage): (usize, &Stage)| OutlineLayer {
             sources: (!stage.follows(number))
                 .then(|| stage.sources.iter().map(|source| source.value).collect()),
@@ -63,9 +73,9 @@ impl Outline {
         };
         let layers = stages(network)?.iter().enumerate().map(layer).collect();
         let features = network.inputs();
-        let outline = Self { features, layers, ranges: ranges.clone(), precision_bits };
+        let outline = Self { features, layers, ranges, precision_bits };
         outline.options().check()?;
-        ranges.check_stages(&outline.stages()?)?;
+        outline.ranges.check_stages(&outline.stages()?)?;
         Ok(outline)
     }
 

@@ -64,12 +64,17 @@ impl Options {
     }
 
     pub(super) fn check(&self) -> Result<()> {
-        let count = |what, found, needed: String| Err(NnError::Shape { what, found, needed });
         if !(1..=MAX_SAMPLES).contains(&self.samples) {
-            return count("samples", self.samples, format!("1 to {MAX_SAMPLES}"));
+            let (what, needed) = ("samples", format!("1 to {MAX_SAMPLES}"));
+            return Err(NnError::Shape { what, found: self.samples, needed });
         }
         if !PRECISION_BITS.contains(&self.precision_bits) {
-            return count("bits of precision", self.precision_bits as usize, "2 to 30".into());
+            let (least, most) = (PRECISION_BITS.start(), PRECISION_BITS.end());
+            let problem = format!(
+                "is to be planned at {} bits of precision: {least} to {most} are possible",
+                self.precision_bits
+            );
+            return Err(NnError::Network { problem });
         }
         Ok(())
     }
@@ -174,8 +179,8 @@ impl Plan {
     /// at 128 bits of security, else with the set `n16-boot-real`, or `n16-boot-high` for more than
     /// 16 bits of precision; also where that takes less time than a larger ring.
     ///
-    /// With bootstrapping, a sample that leaves the ranges inside the network may spoil the others of
-    /// its run; [`Ranges::check`] finds it.
+    /// A sample that left the ranges inside the network would have a wrong result, and with bootstrapping
+    /// spoil others of its run: encryption refuses it.
     ///
     /// # Errors
     /// [`NnError::Shape`] for ranges of another network, or a number of samples or bits that is not
@@ -317,9 +322,26 @@ impl Plan {
     /// # Errors
     /// [`NnError::Shape`]; [`NnError::OutOfRange`]; [`NnError::Library`].
     pub fn clear(&self, sample: &[f64]) -> Result<Vec<f64>> {
-        self.check_sample(0, sample)?;
+        self.walked(0, sample)
+    }
+
+    /// Refuses samples that leave the ranges anywhere in the network, as encryption and simulation do:
+    /// features, what activations are applied to, and results.
+    ///
+    /// # Errors
+    /// [`NnError::Shape`]; [`NnError::OutOfRange`] for the first number outside its range.
+    pub fn check(&self, samples: &[&[f64]]) -> Result<()> {
+        let walked = |(number, sample): (usize, &&[f64])| self.walked(number, sample).map(drop);
+        par::try_map(samples.iter().enumerate(), walked).map(drop)
+    }
+
+    /// The result of the sample with this number in the clear, if it stays in the ranges.
+    fn walked(&self, number: usize, sample: &[f64]) -> Result<Vec<f64>> {
+        expect("features of a sample", sample.len(), self.features)?;
+        self.ranges.check_input(number, sample)?;
         let used: Vec<f64> = self.used.iter().map(|&i| sample[i]).collect();
         walk(&self.stages, &used, |k, y| {
+            self.ranges.check_stage(k, number, y)?;
             match &self.polynomials[k] {
                 Some(polynomial) => y.iter_mut().for_each(|y| *y = polynomial.evaluate(*y)),
                 None => self.stages[k].apply_function(y),
@@ -333,8 +355,8 @@ impl Plan {
     /// `sqrt(4 N / 3)`.
     ///
     /// # Errors
-    /// [`NnError::Shape`]; [`NnError::OutOfRange`] for a feature outside its range;
-    /// [`NnError::Library`] if the encryptor has other parameters.
+    /// [`NnError::Shape`]; [`NnError::OutOfRange`] as [`Plan::check`]; [`NnError::Library`] if the
+    /// encryptor has other parameters.
     pub fn encrypt<K: EncryptionKey + Send + Sync>(
         &self,
         encryptor: &Encryptor<Params, K>,
@@ -373,9 +395,7 @@ impl Plan {
             let (what, found) = ("samples of one run", samples.len());
             return Err(NnError::Shape { what, found, needed: format!("1 to {}", self.slots) });
         }
-        for (i, sample) in samples.iter().enumerate() {
-            self.check_sample(i, sample)?;
-        }
+        self.check(samples)?;
         Ok(match self.options.packing {
             Packing::Features => {
                 // Further slots repeat a sample: another one might leave the ranges.
@@ -396,11 +416,6 @@ impl Plan {
     /// Slots of a sample that is in one ciphertext.
     pub(super) fn slots_of_sample(&self) -> usize {
         self.used.len().next_power_of_two()
-    }
-
-    fn check_sample(&self, number: usize, sample: &[f64]) -> Result<()> {
-        expect("features of a sample", sample.len(), self.features)?;
-        self.ranges.check_input(number, sample)
     }
 
     /// The results of so many samples, from what [`Plan::run`] gave for them.

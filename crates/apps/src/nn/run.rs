@@ -21,6 +21,7 @@ use super::{
     draft::log2_fresh,
     error::{NnError, Result, expect},
     plan::{Packing, Plan},
+    ranges::BEYOND,
     refresh::{Refresh, refreshed},
     steps::{After, Applied, Matrix, Step},
     uses::LastUses,
@@ -36,9 +37,6 @@ pub struct Prepared<E: ComplexOps> {
     matrices: Vec<E::Matrix>,
     bootstrapper: Option<Bootstrapper<E>>,
 }
-
-/// By how much of its range noise and rounding may take a number beyond.
-const BEYOND: f64 = 1e-3;
 
 /// What a simulated run gives.
 #[derive(Debug, Clone, PartialEq)]

@@ -452,11 +452,17 @@ fn ranges_are_checked() {
         weights.iter().zip(bias).map(|(row, b)| (dot(row, x) + b).abs()).fold(0.0, f64::max)
     };
     let largest = samples.iter().map(of).fold(0.0, f64::max);
-    assert!((ranges.activations[0] - largest).abs() < 1e-12);
+    // A server sees the next powers of two.
+    let size = ranges.activations[0];
+    assert!(size / 2.0 < largest && largest <= size && size.log2().fract() == 0.0, "{size}");
+    assert_eq!(ranges.input, [-1.0, 1.0]);
     let narrow = Ranges { activations: vec![largest / 2.0], ..ranges.clone() };
     let error = narrow.check(&network, slices(&samples)).unwrap_err();
     assert!(error.to_string().contains("pre-activation"), "{error}");
-    let narrow = Ranges { output: ranges.output / 2.0, ..ranges.clone() };
+    let results = forward(&network, &slices(&samples));
+    let most = results.iter().flatten().fold(0.0, |most: f64, y| most.max(y.abs()));
+    assert!(ranges.output / 2.0 < most && most <= ranges.output);
+    let narrow = Ranges { output: most / 2.0, ..ranges.clone() };
     assert!(narrow.check(&network, slices(&samples)).unwrap_err().to_string().contains("result"));
     let calibrated =
         |samples: &[&[f64]], margin| Ranges::calibrate(&network, samples.iter().copied(), margin);
@@ -473,11 +479,81 @@ fn ranges_are_checked() {
         assert!(Plan::new(&network, &wrong, options).is_err(), "{wrong:?}");
     }
     for wrong in [
-        Options { samples: 0, ..options },
         Options { precision_bits: f64::NAN, ..options },
         Options { precision_bits: 60.0, ..options },
+        Options { precision_bits: -5.0, ..options },
     ] {
-        assert!(matches!(Plan::new(&network, &ranges, wrong), Err(NnError::Shape { .. })));
+        let error = Plan::new(&network, &ranges, wrong).unwrap_err();
+        assert!(matches!(error, NnError::Network { .. }), "{error:?}");
+        let bits = format!("at {} bits", wrong.precision_bits);
+        assert!(error.to_string().contains(&bits), "{error}");
+    }
+    let none = Options { samples: 0, ..options };
+    assert!(matches!(Plan::new(&network, &ranges, none), Err(NnError::Shape { .. })));
+}
+
+/// Bounds of calibrated ranges are powers of two that hold all samples, next to the ones that they
+/// have.
+#[test]
+fn calibrated_ranges_are_powers_of_two() {
+    let network = Network::new(vec![2], vec![Layer::Activation(Activation::Square)]).unwrap();
+    let calibrated = |a: f64, b: f64| {
+        let sample = [a, b];
+        Ranges::calibrate(&network, [&sample[..]], 1.0).unwrap()
+    };
+    for ([a, b], input, largest, output) in [
+        ([0.3, 0.9], [0.25, 1.0], 1.0, 1.0),
+        ([-0.3, 0.0], [-0.5, 0.0], 0.5, 0.125),
+        ([-3.0, -0.75], [-4.0, -0.5], 4.0, 16.0),
+        ([-1.0, 255.0], [-1.0, 256.0], 256.0, 65536.0),
+        ([2.0, 2.0], [2.0, 2.0], 2.0, 4.0),
+    ] {
+        let found = calibrated(a, b);
+        let expected = Ranges { input, activations: vec![largest], output };
+        assert_eq!(found, expected);
+        assert_eq!(Outline::of(&network, &found, 8.0).unwrap().ranges(), &expected);
+    }
+    // Also those that are given.
+    let given = Ranges { input: [0.3, 0.9], activations: vec![0.9], output: 0.81 };
+    let outline = Outline::of(&network, &given, 8.0).unwrap();
+    let rounded = Ranges { input: [0.25, 1.0], activations: vec![1.0], output: 1.0 };
+    assert_eq!(outline.ranges(), &rounded);
+}
+
+/// A sample inside the range of features that leaves that of an activation, or of results: encrypted,
+/// simulated and with hidden weights alike.
+#[test]
+fn samples_that_leave_ranges_inside_the_network_are_not_encrypted() {
+    let dense = |weights: &[&[f64]]| Layer::Dense {
+        weights: weights.iter().map(|row| row.to_vec()).collect(),
+        bias: vec![0.0; weights.len()],
+        step: 1.0,
+    };
+    let tanh = Layer::Activation(Activation::Tanh { degree: 9 });
+    let layers = vec![dense(&[&[1.0, 1.0], &[1.0, -1.0]]), tanh, dense(&[&[1.0, 1.0]])];
+    let network = Network::new(vec![2], layers).unwrap();
+    let ranges = Ranges { input: [-1.0, 1.0], activations: vec![1.0], output: 0.75 };
+    for (sample, part) in [([0.75, 0.75], "pre-activation 0"), ([0.875, 0.0], "result 0")] {
+        for (packing, samples) in [(Packing::Features, 3), (Packing::Sample, 1)] {
+            let options = Options { samples, packing, precision_bits: 10.0 };
+            let world = World::new(Plan::new(&network, &ranges, options).unwrap());
+            let mut all = vec![&[0.25, 0.25][..]; samples];
+            all[samples - 1] = &sample;
+            let errors = [
+                world.plan.encrypt(&world.encryptor, &all).map(drop).unwrap_err(),
+                world.plan.encrypt_seeded(&world.encryptor, &all).map(drop).unwrap_err(),
+                world.plan.simulate(&all).map(drop).unwrap_err(),
+                world.plan.check(&all).unwrap_err(),
+            ];
+            for error in errors {
+                assert!(matches!(error, NnError::OutOfRange { .. }), "{error:?}");
+                let needed = format!("{part} of sample {}", samples - 1);
+                assert!(error.to_string().contains(&needed), "{error}");
+            }
+        }
+        let hidden = HiddenPlan::new(&Outline::of(&network, &ranges, 10.0).unwrap()).unwrap();
+        let error = hidden.simulate(&network, &sample).unwrap_err();
+        assert!(error.to_string().contains(part), "{error}");
     }
 }
 
