@@ -26,7 +26,7 @@ use sudare::{
 use sudare_apps::search::{Plan, SearchError};
 use sudare_roles::{
     error::Error as Engine,
-    files::{Access, NewFile},
+    files::{self, Access, NewFile},
     opened::Opened,
     search::{
         self, Answered, Asked, Batch, Builder, Explained, Index, Payload, Records, SearchKind,
@@ -76,7 +76,7 @@ impl SearchPlan {
         job::run(py, None, move |_| json(&Explained::of(&plan)?))
     }
 
-    /// Writes keys into a folder that exists, as the command `sudare search keygen` does.
+    /// Writes keys into a folder, which is made if it does not exist, as the command `sudare search keygen` does.
     #[pyo3(signature = (folder, passphrase=None, overwrite=false, progress=None))]
     fn write_keys(
         &self,
@@ -89,6 +89,7 @@ impl SearchPlan {
         let (plan, setup) = (Arc::clone(&self.plan), self.setup);
         job::run(py, progress, move |progress| {
             let passphrase = given_passphrase(passphrase)?;
+            files::make_folder(&folder)?;
             let (params, label) = (plan.params(), key_label("auto", &setup)?);
             let path = |name: &str| folder.join(name);
             let new = |name: &str, access| NewFile::create(&path(name), access, overwrite);

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from sudare import _native, errors
+from sudare import _native, _plain, errors
 from sudare._progress import Progress, callback
 
 __all__ = [
@@ -116,7 +116,6 @@ class Plan:
         encrypt, `evaluation.key` for the server. The folder is made if it does not exist.
         """
         path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
         self._native.write_keys(path, passphrase, overwrite, callback(progress))
         return Keys(path, passphrase=passphrase)
 
@@ -160,11 +159,19 @@ def plan(
         Of matches: how many are told but for a probability of `2^-20`.
     payload
         Of matches: what each vector carries: `"rows"`, nothing; `"integers:COLUMNSxBITS"`, numbers
-        from 0; `"bytes:MOST"`, as of a NumPy array of type `S`.
+        from 0; `"bytes:MOST"`, bytes or text in UTF-8, which do not end with NUL.
     insecure_log_n
         For tests: a ring of this size, which is not secure.
     """
-    threshold = {"at": at, "margin": margin}
+    whole, real = _plain.whole, _plain.real
+    threshold = {
+        "at": None if at is None else real(at, "at"),
+        "margin": None if margin is None else real(margin, "margin"),
+    }
+    if largest is not None:
+        largest = real(largest, "largest")
+    if largest_query is not None:
+        largest_query = real(largest_query, "largest_query")
     if (answer == "scores") != (at is None) or (at is None) != (margin is None):
         raise errors.ArgumentError(
             "counts and matches take at= and margin=, scores take neither: name both or none"
@@ -172,7 +179,7 @@ def plan(
     answers: dict[str, Any] = {
         "scores": "Scores",
         "count": {"Count": threshold},
-        "matches": {"Matches": {"threshold": threshold, "most": most, "payload": 0}},
+        "matches": {"Matches": {"threshold": threshold, "most": whole(most, "most"), "payload": 0}},
     }
     if metric != "cosine" and largest is None:
         raise errors.ArgumentError("inner products and distances take largest=, the largest norm")
@@ -192,19 +199,20 @@ def plan(
         ("mode", mode, set(modes)),
         ("answer", answer, set(answers)),
     ):
-        if given not in known:
+        if not isinstance(given, str) or given not in known:
             raise errors.ArgumentError(f"{name} is {given!r}, one of {sorted(known)} is needed")
     setup = {
         "spec": {
-            "dimension": dimension,
-            "rows": rows,
+            "dimension": whole(dimension, "dimension"),
+            "rows": whole(rows, "rows"),
             "metric": metrics[metric],
             "mode": modes[mode],
             "answer": answers[answer],
         },
         "payload": _payload(payload),
     }
-    return Plan(_native.SearchPlan.make(json.dumps(setup), insecure_log_n))
+    log_n = None if insecure_log_n is None else whole(insecure_log_n, "insecure_log_n")
+    return Plan(_native.SearchPlan.make(json.dumps(setup), log_n))
 
 
 def _payload(text: str) -> Any:
@@ -222,7 +230,7 @@ def _payload(text: str) -> Any:
 
 
 def _vectors(setup: Any, vectors: npt.ArrayLike) -> _Floats:
-    array = np.ascontiguousarray(vectors, dtype=np.float64)
+    array = _plain.reals(vectors, "vectors", errors.SearchShapeError)
     dimension = setup["spec"]["dimension"]
     if array.ndim != 2 or array.shape[1] != dimension:
         raise errors.SearchShapeError(
@@ -232,7 +240,7 @@ def _vectors(setup: Any, vectors: npt.ArrayLike) -> _Floats:
 
 
 def _query(setup: Any, vector: npt.ArrayLike) -> bytes:
-    array = np.ascontiguousarray(vector, dtype=np.float64)
+    array = _plain.reals(vector, "the coordinates of a query", errors.SearchShapeError)
     dimension = setup["spec"]["dimension"]
     if array.shape != (dimension,):
         raise errors.SearchShapeError(
@@ -241,31 +249,73 @@ def _query(setup: Any, vector: npt.ArrayLike) -> bytes:
     return array.tobytes()
 
 
-def _payloads(
-    setup: Any, rows: int, payloads: npt.ArrayLike | None
-) -> tuple[int, list[list[int]] | None, list[bytes] | None]:
-    """What native code takes: how many rows, and their numbers or bytes."""
+def _rows(rows: Iterable[int]) -> set[int]:
+    """Numbers of rows."""
+    return {_plain.whole(row, "the number of a row") for row in rows}
+
+
+_Carried = list[list[int]] | list[bytes]
+"""What records carry: numbers of each, or bytes."""
+
+
+def _carried(setup: Any, rows: int, payloads: npt.ArrayLike | None) -> _Carried | None:
+    """What so many records carry; `None` if that is nothing."""
     kind = setup["payload"]
     if (kind == "rows") != (payloads is None):
         raise errors.ArgumentError("payloads are given if the plan has some, and only then")
     if payloads is None:
-        return rows, None, None
-    array = np.asarray(payloads)
+        return None
     if "bytes" in kind:
-        if array.dtype.kind == "U":
-            array = np.char.encode(array, "utf-8")
-        if array.dtype.kind != "S" or array.shape != (rows,):
-            raise errors.SearchShapeError(f"payloads are {array.dtype} of the shape {array.shape}")
-        texts: list[bytes] = array.tolist()
-        return rows, None, texts
+        return _texts(rows, payloads)
     columns = kind["integers"]["columns"]
-    if array.dtype.kind not in "iu" or array.size != rows * columns or (array < 0).any():
+    try:
+        array = np.asarray(payloads)
+    except ValueError as error:
+        raise errors.SearchShapeError(f"payloads make no array ({error})") from None
+    # One number each may come without an axis of its own.
+    possible = [(rows, columns), (rows,)] if columns == 1 else [(rows, columns)]
+    if array.dtype.kind not in "iu" or array.shape not in possible or (array < 0).any():
         raise errors.SearchShapeError(
             f"payloads are {array.dtype} of the shape {array.shape}, but the plan needs whole numbers "
             f"from 0 of the shape ({rows}, {columns})"
         )
     numbers: list[list[int]] = array.reshape(rows, columns).tolist()
-    return rows, numbers, None
+    return numbers
+
+
+def _texts(rows: int, payloads: npt.ArrayLike) -> list[bytes]:
+    """Bytes of so many records. NumPy would cut trailing NULs off those that it has no array of yet."""
+    values: Any = payloads
+    if not isinstance(values, list | tuple):
+        array = np.asarray(values)
+        if array.ndim != 1:
+            raise errors.SearchShapeError(
+                f"payloads have the shape {array.shape}, but the plan needs ({rows},)"
+            )
+        values = array.tolist()
+    if len(values) != rows:
+        raise errors.SearchShapeError(f"there are {len(values)} payloads for {rows} vectors")
+    texts: list[bytes] = []
+    for row, value in enumerate(values):
+        if isinstance(value, str):
+            value = value.encode()
+        if not isinstance(value, bytes):
+            raise errors.SearchShapeError(
+                f"row {row} carries {value!r} of type {type(value).__name__}: bytes or text are needed"
+            )
+        texts.append(value)
+    return texts
+
+
+def _payloads(
+    rows: int, carried: _Carried | None
+) -> tuple[int, list[list[int]] | None, list[bytes] | None]:
+    """What native code takes: how many rows, and their numbers or bytes."""
+    if not carried:
+        return rows, None, None
+    if isinstance(carried[0], bytes):
+        return rows, None, carried
+    return rows, carried, None
 
 
 class _Encrypts:
@@ -295,13 +345,11 @@ class SecretKey(_Encrypts):
         self._writer = self._native.writer()
         self._setup = json.loads(self._native.setup())
 
-    def read(
-        self, answer: bytes, *, deleted: Iterable[int] = ()
-    ) -> Scores | Count | Matches:
+    def read(self, answer: bytes, *, deleted: Iterable[int] = ()) -> Scores | Count | Matches:
         """What an answer says, deleted rows left out of scores."""
-        said = self._native.read(answer)
+        said = self._native.read(_plain.octets(answer, "an answer"))
         if said["scores"] is not None:
-            return Scores(np.array(said["scores"]), frozenset(deleted), self._native)
+            return Scores(np.array(said["scores"]), frozenset(_rows(deleted)), self._native)
         if said["count"] is not None:
             return Count(said["count"], said["undecided"])
         rows = np.array(said["rows"], dtype=np.int64)
@@ -344,13 +392,15 @@ class Scores:
         """A cosine, an inner product, or the square of a distance for each row; not a number for
         rows that the server knows to be deleted."""
         self.largest_error: float = native.largest_error
-        """A bound of their errors, whatever the vectors are."""
+        """A bound of the errors of `values`, whatever the vectors are; of squares, where these are."""
         self._deleted = deleted
         self._native = native
 
     def top_k(self, k: int) -> tuple[_Ints, _Floats]:
-        """The rows of the `k` nearest vectors and their similarities, the nearest first."""
-        rows, values = self._native.nearest(self.values.tolist(), set(self._deleted), k)
+        """The rows of the `k` nearest vectors and their similarities, the nearest first: cosines, inner
+        products or distances. A distance is the root of its square in `values`."""
+        count = _plain.whole(k, "k")
+        rows, values = self._native.nearest(self.values.tolist(), set(self._deleted), count)
         return np.array(rows, dtype=np.int64), np.array(values)
 
 
@@ -394,7 +444,7 @@ class Index:
         self.folder = Path(folder)
         self._key = key
         self._vectors = np.zeros((0, key._setup["spec"]["dimension"]))
-        self._payloads: npt.NDArray[Any] | None = None
+        self._payloads: _Carried | None = None
         self._deleted: set[int] = set()
         self.encrypted: Sequence[int] = ()
         """Blocks that the last change encrypted."""
@@ -416,8 +466,8 @@ class Index:
         """
         index = cls(folder, key)
         index._vectors = _vectors(key._setup, vectors)
-        index._payloads = None if payloads is None else np.asarray(payloads)
-        index._deleted = set(deleted)
+        index._payloads = _carried(key._setup, len(index._vectors), payloads)
+        index._deleted = _rows(deleted)
         index._update(progress)
         return index
 
@@ -430,17 +480,16 @@ class Index:
     ) -> None:
         """Adds vectors after the last one."""
         new = _vectors(self._key._setup, vectors)
-        _payloads(self._key._setup, len(new), payloads)
-        if payloads is not None:
-            added = np.asarray(payloads)
-            old = self._payloads
-            self._payloads = added if old is None else np.concatenate([old, added])
+        added = _carried(self._key._setup, len(new), payloads)
+        if added is not None:
+            self._payloads = [*(self._payloads or []), *added]
         self._vectors = np.concatenate([self._vectors, new])
         self._update(progress)
 
     def delete(self, rows: Iterable[int], *, progress: Progress = None) -> None:
         """Deletes vectors by their numbers. Others keep theirs."""
-        new = self._deleted | set(rows)
+        named = {_plain.whole(row, "the number of a row", -(2**62), 2**62) for row in rows}
+        new = self._deleted | named
         if new and not 0 <= min(new) <= max(new) < len(self):
             raise errors.SearchShapeError(f"there are {len(self)} rows, counted from 0")
         self._deleted = new
@@ -456,7 +505,7 @@ class Index:
         return len(self._vectors)
 
     def _update(self, progress: Progress) -> None:
-        payloads = _payloads(self._key._setup, len(self._vectors), self._payloads)
+        payloads = _payloads(len(self._vectors), self._payloads)
         catalogue = Path(f"{self.folder}.owner")
         records, report = (self._vectors.tobytes(), payloads), callback(progress)
         self.encrypted = self._key._writer.update(
@@ -501,5 +550,6 @@ class Server:
         if not encrypted:
             raise errors.ArgumentError("index and query are both in the clear: encrypt one")
         vectors = _vectors(self._setup, index)
-        records = vectors.tobytes(), _payloads(self._setup, len(vectors), payloads)
-        return self._native.search_records(asked, records, set(deleted), answer, report)
+        carried = _carried(self._setup, len(vectors), payloads)
+        records = vectors.tobytes(), _payloads(len(vectors), carried)
+        return self._native.search_records(asked, records, _rows(deleted), answer, report)

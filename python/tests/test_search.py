@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 import pytest
 
 from sudare import errors, search
@@ -68,7 +69,12 @@ def test_scores_of_all_metrics_and_modes(tmp_path: Path) -> None:
         np.testing.assert_allclose(scores.values, expected[metric], atol=scores.largest_error)
         rows, values = scores.top_k(3)
         order = np.argsort(expected[metric] if metric == "euclidean" else -expected[metric])
-        assert rows.tolist() == order[:3].tolist() and (values == scores.values[rows]).all()
+        # Distances are scored by their squares, and ranked and told as distances.
+        similar = scores.values[rows] if metric != "euclidean" else np.sqrt(scores.values[rows])
+        assert rows.tolist() == order[:3].tolist() and np.allclose(values, similar, rtol=1e-15)
+        if metric == "euclidean":
+            nearest = np.sort(np.linalg.norm(vectors - query, axis=1))[:3]
+            np.testing.assert_allclose(values**2, nearest**2, atol=scores.largest_error)
 
 
 def test_an_index_is_appended_to_and_deleted_from(tmp_path: Path) -> None:
@@ -172,6 +178,9 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
     for options in ({"answer": "count"}, {"at": 0.5, "margin": 0.1}, {"metric": "inner"}):
         with pytest.raises(errors.ArgumentError):
             search.plan(100, 4, **options)
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(errors.NotAFolderError):
+        search.plan(100, 4, insecure_log_n=LOG_N).make_keys(tmp_path / "taken" / "keys")
     world = World(tmp_path, 100, 4, metric="inner", largest=1.0)
     for bad in (np.zeros((2, 3)), np.zeros(4)):
         with pytest.raises(errors.SearchShapeError):
@@ -189,3 +198,99 @@ def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
         other.server.search(other.keys.public.query(np.zeros(4)), world.folder)
     with pytest.raises(errors.SearchNotPlannedError):
         world.ask(np.zeros(4), "count")
+
+
+def found_payloads(folder: Path, payload: str, carried: Any, rows: int = 3) -> Any:
+    """What records carry, after a search that all match."""
+    options: Any = {"at": 0.5, "margin": 0.3, "most": 4, "payload": payload}
+    world = World(folder, 100, 2, answer="matches", mode="plain-index", **options)
+    vectors = np.tile([1.0, 0.0], (rows, 1))
+    answer = world.server.search(world.keys.public.query([1.0, 0.0]), vectors, carried)
+    found = world.keys.secret.read(answer)
+    assert isinstance(found, search.Matches) and found.rows.tolist() == list(range(rows))
+    assert found.payloads is not None
+    return found.payloads.tolist()
+
+
+def test_bytes_come_back_as_they_were(tmp_path: Path) -> None:
+    texts = [b"\x01\xff\x07", b"", "maß".encode()]
+    frame = pd.Series(["a", b"bc", "maß"])
+    for number, (carried, expected) in enumerate(
+        [
+            (texts, texts),
+            (tuple(texts), texts),
+            (np.array(texts), texts),
+            (np.array(["a", "bc", "maß"]), [b"a", b"bc", "maß".encode()]),
+            (frame, [b"a", b"bc", "maß".encode()]),
+            (frame[[0, 2, 2]].astype("string"), [b"a", "maß".encode(), "maß".encode()]),
+        ]
+    ):
+        assert found_payloads(tmp_path / str(number), "bytes:6", carried) == expected
+    for number, carried in enumerate(
+        [
+            [b"\x01\xff\x07\x00", b"a", b"b"],
+            ["a\0", "b", "c"],
+            np.array([b"a\0", b"b", b"c"], dtype="V2"),
+            [b"a", None, b"b"],
+            [b"a", 1, b"b"],
+            [b"a", b"b"],
+            np.array([[b"a"], [b"b"], [b"c"]]),
+            pd.Series(["a", None, "b"]),
+            pd.Series(["a", pd.NA, "b"], dtype="string"),
+        ]
+    ):
+        with pytest.raises(errors.Error, match="row|end with 0|payloads"):
+            found_payloads(tmp_path / f"no{number}", "bytes:6", carried)
+
+
+def test_whole_numbers_come_in_the_shape_of_the_plan(tmp_path: Path) -> None:
+    pairs = np.array([[1, 2], [3, 4], [5, 6]])
+    assert found_payloads(tmp_path / "a", "integers:2x8", pairs) == pairs.tolist()
+    assert found_payloads(tmp_path / "b", "integers:1x8", [7, 8, 9]) == [[7], [8], [9]]
+    for number, carried in enumerate([pairs.T, pairs.ravel(), pairs - 2, pairs / 2, [[1, 2], [3]]]):
+        with pytest.raises(errors.SearchShapeError, match="payloads"):
+            found_payloads(tmp_path / f"no{number}", "integers:2x8", carried)
+
+
+def test_only_real_numbers_are_searched(tmp_path: Path) -> None:
+    world = World(tmp_path, 100, 3)
+    plain = np.eye(3)
+    for vectors in [
+        plain + 5j,
+        plain.astype(str),
+        [["a", "b", "c"]],
+        [[1, 2, 3], [4]],
+        plain.astype("m8[s]"),
+    ]:
+        with pytest.raises(errors.SearchShapeError):
+            world.build(vectors)  # type: ignore[arg-type]
+    queries: list[Any] = [
+        np.ones(3) + 5j,
+        ["a", "b", "c"],
+        ["1", "2", "3"],
+        [1, [2], 3],
+        np.ones(4),
+    ]
+    for query in queries:
+        with pytest.raises(errors.SearchShapeError):
+            world.keys.secret.query(query)
+    index = world.build(plain.astype(np.float16))
+    index.append(plain.astype(int))
+    scores = world.ask(plain[1])
+    assert isinstance(scores, search.Scores) and scores.top_k(9)[0][:2].tolist() in ([1, 4], [4, 1])
+    for k in (-1, 1.5, "a", None):
+        with pytest.raises(errors.ArgumentError, match="k is"):
+            scores.top_k(k)  # type: ignore[arg-type]
+    for rows in ([-1], [0.5], ["a"]):
+        with pytest.raises(errors.ArgumentError, match="the number of a row"):
+            search.Index.build(tmp_path / "other", world.keys.secret, plain, deleted=rows)  # type: ignore[arg-type]
+    with pytest.raises(errors.SearchShapeError, match="counted from 0"):
+        index.delete([-1])
+    with pytest.raises(errors.ArgumentError, match="an answer"):
+        world.keys.secret.read("abc")  # type: ignore[arg-type]
+    for options in ({"rows": 1.5}, {"dimension": "a"}, {"rows": -1}):
+        with pytest.raises(errors.ArgumentError, match="is"):
+            search.plan(**{"rows": 100, "dimension": 4, **options})  # type: ignore[arg-type]
+    sizes: list[Any] = [np.int64(100), np.int32(4)]
+    threshold: dict[str, Any] = {"at": np.float32(0.5), "margin": np.float32(0.25)}
+    assert search.plan(*sizes, answer="count", **threshold).explain().log_n >= 13

@@ -239,11 +239,11 @@ struct IndexArgs {
 /// Records in the clear.
 #[derive(Debug, clap::Args)]
 struct RecordFiles {
-    /// Vectors: an array of NumPy (.npy) of float32 or float64, a row each, or a CSV file
+    /// Vectors, a row each: an array of NumPy (.npy) of floats or integers, or a CSV file
     #[arg(long, value_name = "V.npy")]
     data: PathBuf,
-    /// What they carry: an array of NumPy of whole numbers or bytes, or a text file with a line for
-    /// each
+    /// What they carry: an array of NumPy of whole numbers, bytes or text, or a text file with a line
+    /// for each
     #[arg(long, value_name = "P.npy")]
     payloads: Option<PathBuf>,
     /// Rows to delete, counted from 0, beside those deleted before

@@ -3,7 +3,6 @@
 use super::{Answered, Found, Session, Value};
 use crate::output;
 use serde::Serialize;
-use sudare_apps::search::Metric;
 use sudare_roles::{machine, search::Explained};
 
 /// What a search for a job takes and tells.
@@ -101,11 +100,7 @@ impl Read {
     pub fn new(answered: Answered, nearest: Option<Vec<(usize, f64)>>, session: &Session) -> Self {
         match answered {
             Answered::Scores(scores) => {
-                let distances = matches!(session.setup.spec.metric, Metric::Euclidean { .. });
-                let near = |(row, x): (usize, f64)| {
-                    let similarity = if distances { x.max(0.0).sqrt() } else { x };
-                    Near { row, similarity }
-                };
+                let near = |(row, similarity)| Near { row, similarity };
                 let nearest = nearest.unwrap_or_default().into_iter().map(near).collect();
                 let largest_error = session.plan.largest_error();
                 Self::Scores { rows: scores.len(), largest_error, nearest }

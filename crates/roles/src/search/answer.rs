@@ -12,6 +12,7 @@ use crate::{
 use serde::Serialize;
 use std::{collections::BTreeSet, io::Read};
 use sudare::ckks::Decryptor;
+use sudare_apps::search::Metric;
 
 /// A record that matches.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -112,8 +113,8 @@ pub fn open_answer<R: Read>(
 }
 
 impl Answered {
-    /// The `most` nearest records by their scores with their similarities, the nearest first, but for
-    /// deleted ones; none of other answers.
+    /// The `most` nearest records with their similarities, the nearest first, without deleted ones: a
+    /// cosine, an inner product or a distance, which is the root of a score. None of other answers.
     #[must_use]
     pub fn nearest(
         &self,
@@ -124,6 +125,11 @@ impl Answered {
         let Self::Scores(scores) = self else { return None };
         let scores = scores.iter().copied().enumerate();
         let kept = scores.filter(|(row, score)| !score.is_nan() && !deleted.contains(row));
-        Some(session.plan.nearest(kept, most))
+        let mut nearest = session.plan.nearest(kept, most);
+        if matches!(session.setup.spec.metric, Metric::Euclidean { .. }) {
+            // Noise takes squares of small distances below 0.
+            nearest.iter_mut().for_each(|(_, score)| *score = score.max(0.0).sqrt());
+        }
+        Some(nearest)
     }
 }

@@ -3,7 +3,7 @@
 //! Format: [NEP 1](https://numpy.org/neps/nep-0001-npy-format.html), versions 1 to 3.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use std::io::{self, Read};
+use std::io::{self, Cursor, Read};
 
 /// Longest header that is read.
 const MOST_HEADER: usize = 1 << 16;
@@ -13,23 +13,33 @@ const CHUNK: usize = 1 << 13;
 /// What an element of an array is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Element {
-    /// A number with a point, of 4 or 8 bytes.
+    /// A number with a point, of 2, 4 or 8 bytes.
     Float(usize),
     /// A whole number of 1, 2, 4 or 8 bytes; signed or not.
     Integer(usize, bool),
     /// So many bytes.
     Bytes(usize),
+    /// So many characters, of 4 bytes each.
+    Text(usize),
 }
 
 /// An array in one or two dimensions, of which the elements are still to be read.
 #[derive(Debug)]
 pub struct Npy<R> {
-    input: R,
+    input: Input<R>,
     element: Element,
     /// Where bytes of an element are the most significant first.
     big_endian: bool,
     rows: usize,
     columns: usize,
+}
+
+/// Where elements are read, row after row.
+#[derive(Debug)]
+enum Input<R> {
+    File(R),
+    /// Of an array that its file has by columns.
+    Memory(Cursor<Vec<u8>>),
 }
 
 /// Results with what is wrong, for people.
@@ -43,14 +53,11 @@ impl<R: Read> Npy<R> {
     pub fn new(mut input: R, file_bytes: u64) -> Result<Self> {
         let (header, before) = header(&mut input)?;
         let (element, big_endian) = element(&quoted(&header, "descr")?)?;
-        match field(&header, "fortran_order")? {
-            rest if rest.starts_with("False") => {}
-            _ => {
-                return Err(
-                    "its order is that of columns: save numpy.ascontiguousarray of it".into()
-                );
-            }
-        }
+        let by_columns = match field(&header, "fortran_order")? {
+            rest if rest.starts_with("False") => false,
+            rest if rest.starts_with("True") => true,
+            _ => return Err("its header says no order".into()),
+        };
         let (rows, columns) = match shape(field(&header, "shape")?)?[..] {
             [rows] => (rows, 1),
             [rows, columns] => (rows, columns),
@@ -58,16 +65,43 @@ impl<R: Read> Npy<R> {
                 return Err(format!("it has {} dimensions, 1 or 2 are possible", shape.len()));
             }
         };
-        let this = Self { input, element, big_endian, rows, columns };
+        let input = Input::File(input);
+        let mut this = Self { input, element, big_endian, rows, columns };
         let elements = (rows as u64).checked_mul(columns as u64);
         let needed = elements.and_then(|count| count.checked_mul(this.width() as u64));
         let needed = needed.and_then(|bytes| bytes.checked_add(before as u64));
-        match needed == Some(file_bytes) {
-            true => Ok(this),
-            false => Err(format!(
+        if needed != Some(file_bytes) {
+            return Err(format!(
                 "it has {file_bytes} bytes, which are not those of {rows} rows of {columns}"
-            )),
+            ));
         }
+        if by_columns && rows > 1 && columns > 1 {
+            this.transpose()?;
+        }
+        Ok(this)
+    }
+
+    /// Reads all elements, which are in the order of columns, and puts them into that of rows.
+    fn transpose(&mut self) -> Result<()> {
+        let Input::File(file) = &mut self.input else { return Ok(()) };
+        let mut bytes = Vec::new();
+        file.read_to_end(&mut bytes).map_err(said)?;
+        let (width, columns) = (self.width(), self.columns);
+        let mut rows = vec![0; bytes.len()];
+        let row_bytes = width.saturating_mul(columns);
+        let column_bytes = width.saturating_mul(self.rows);
+        if width > 0 {
+            for (number, column) in bytes.chunks_exact(column_bytes).enumerate() {
+                let first = number.saturating_mul(width);
+                let places = rows.chunks_exact_mut(row_bytes);
+                for (row, element) in places.zip(column.chunks_exact(width)) {
+                    let place = row.get_mut(first..first.saturating_add(width));
+                    place.ok_or("its columns are too long")?.copy_from_slice(element);
+                }
+            }
+        }
+        self.input = Input::Memory(Cursor::new(rows));
+        Ok(())
     }
 
     /// Rows, and elements of each.
@@ -79,6 +113,7 @@ impl<R: Read> Npy<R> {
     fn width(&self) -> usize {
         match self.element {
             Element::Float(bytes) | Element::Integer(bytes, _) | Element::Bytes(bytes) => bytes,
+            Element::Text(characters) => characters.saturating_mul(4),
         }
     }
 
@@ -87,15 +122,22 @@ impl<R: Read> Npy<R> {
     /// # Errors
     /// If there are fewer, or others.
     pub fn floats(&mut self, count: usize) -> Result<Vec<f64>> {
-        let Element::Float(width) = self.element else {
-            return Err("its elements are not float32 or float64".into());
+        let number: fn(u64) -> f64 = match self.element {
+            Element::Float(2) => |bits| half(bits as u16),
+            Element::Float(4) => |bits| f64::from(f32::from_bits(bits as u32)),
+            Element::Float(_) => f64::from_bits,
+            Element::Integer(1, true) => |bits| f64::from(bits as i8),
+            Element::Integer(2, true) => |bits| f64::from(bits as i16),
+            Element::Integer(4, true) => |bits| f64::from(bits as i32),
+            Element::Integer(_, true) => |bits| bits.cast_signed() as f64,
+            Element::Integer(_, false) => |bits| bits as f64,
+            Element::Bytes(_) | Element::Text(_) => {
+                return Err("its elements are no numbers: save floats or integers".into());
+            }
         };
         let mut numbers = Vec::new();
         self.each(count, |bits, _| {
-            numbers.push(match width {
-                4 => f64::from(f32::from_bits(bits as u32)),
-                _ => f64::from_bits(bits),
-            });
+            numbers.push(number(bits));
             Ok(())
         })?;
         Ok(numbers)
@@ -121,15 +163,29 @@ impl<R: Read> Npy<R> {
         Ok(numbers)
     }
 
-    /// The next `count` elements as bytes, without those of 0 at the end.
+    /// The next `count` elements as bytes, without those of 0 at the end; text in UTF-8.
     ///
     /// # Errors
     /// If there are fewer, or others.
     pub fn bytes(&mut self, count: usize) -> Result<Vec<Vec<u8>>> {
-        let Element::Bytes(_) = self.element else {
-            return Err("its elements are not bytes, as of the type S".into());
-        };
         let mut all = Vec::new();
+        if let Element::Text(_) = self.element {
+            let big_endian = self.big_endian;
+            self.each(count, |_, bytes| {
+                let codes = bytes.as_chunks().0.iter().map(|&code| match big_endian {
+                    true => u32::from_be_bytes(code),
+                    false => u32::from_le_bytes(code),
+                });
+                let text: Option<String> = codes.map(char::from_u32).collect();
+                let text = text.ok_or("its elements are no text")?;
+                all.push(text.trim_end_matches('\0').into());
+                Ok(())
+            })?;
+            return Ok(all);
+        }
+        let Element::Bytes(_) = self.element else {
+            return Err("its elements are not bytes or text, as of the types S and U".into());
+        };
         self.each(count, |_, bytes| {
             let end = bytes.iter().rposition(|&byte| byte != 0);
             let end = end.map_or(0, |last| last.saturating_add(1));
@@ -149,7 +205,11 @@ impl<R: Read> Npy<R> {
         while left > 0 {
             let now = left.min(CHUNK);
             let mut buffer = vec![0; now.saturating_mul(width)];
-            self.input.read_exact(&mut buffer).map_err(said)?;
+            match &mut self.input {
+                Input::File(file) => file.read_exact(&mut buffer),
+                Input::Memory(bytes) => bytes.read_exact(&mut buffer),
+            }
+            .map_err(said)?;
             for bytes in buffer.chunks_exact(width) {
                 let shifted = |bits: u64, &byte: &u8| bits << 8 | u64::from(byte);
                 let bits = match self.big_endian {
@@ -210,17 +270,34 @@ fn quoted(header: &str, key: &str) -> Result<String> {
     value.map(|(text, _)| text.to_owned()).ok_or_else(|| "its elements are records".into())
 }
 
+/// A number of 16 bits: a sign, 5 bits of the exponent and 10 of the fraction (IEEE 754, binary16).
+fn half(bits: u16) -> f64 {
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
+    let size = match exponent {
+        0 => fraction * SMALLEST_HALF,
+        31 if fraction == 0.0 => f64::INFINITY,
+        31 => f64::NAN,
+        _ => (1024.0 + fraction) * SMALLEST_HALF * f64::from(1u32 << exponent.saturating_sub(1)),
+    };
+    if bits >> 15 == 1 { -size } else { size }
+}
+
+/// The least positive number of 16 bits, 2^-24.
+const SMALLEST_HALF: f64 = 1.0 / (1u32 << 24) as f64;
+
 /// What elements are, and whether their first byte is the most significant.
 fn element(text: &str) -> Result<(Element, bool)> {
-    let refused = || format!("its elements are of type {text:?}");
+    let refused =
+        || format!("its elements are of type {text:?}: floats, integers, bytes and text are read");
     let (order, kind) = text.split_at_checked(1).ok_or_else(refused)?;
     let (kind, width) = kind.split_at_checked(1).ok_or_else(refused)?;
     let width: usize = width.parse().map_err(|_| refused())?;
     let element = match (kind, width) {
-        ("f", 4 | 8) => Element::Float(width),
+        ("f", 2 | 4 | 8) => Element::Float(width),
         ("i", 1 | 2 | 4 | 8) => Element::Integer(width, true),
         ("u", 1 | 2 | 4 | 8) => Element::Integer(width, false),
         ("S", 0..=MOST_HEADER) => Element::Bytes(width),
+        ("U", 0..=MOST_HEADER) => Element::Text(width),
         _ => return Err(refused()),
     };
     match order {
@@ -275,11 +352,63 @@ mod tests {
     }
 
     #[test]
+    fn numbers_of_all_types_are_read() {
+        // 1.5, -2, the least positive one, the largest one, and no number, by numpy.float16.
+        let halves = [0x3e00_u16, 0xc000, 1, 0x7bff, 0x7c00, 0x7e00].map(u16::to_le_bytes).concat();
+        let bytes = file("<f2", "False", "(6,)", &halves);
+        let found = read(&bytes).unwrap().floats(6).unwrap();
+        assert_eq!(found[..5], [1.5, -2.0, 5.960_464_477_539_063e-8, 65504.0, f64::INFINITY]);
+        assert!(found[5].is_nan());
+        for (descr, data, expected) in [
+            ("|i1", vec![255], -1.0),
+            ("<i2", vec![0, 128], -32768.0),
+            (">i4", vec![255, 255, 255, 254], -2.0),
+            ("<i8", (-(1_i64 << 40)).to_le_bytes().to_vec(), -1_099_511_627_776.0),
+            ("|u1", vec![255], 255.0),
+            ("<u8", u64::MAX.to_le_bytes().to_vec(), 18_446_744_073_709_551_616.0),
+        ] {
+            let bytes = file(descr, "False", "(1,)", &data);
+            assert_eq!(read(&bytes).unwrap().floats(1).unwrap(), [expected], "{descr}");
+        }
+        assert!(read(&file("|S1", "False", "(1,)", b"7")).unwrap().floats(1).is_err());
+    }
+
+    /// Columns after one another, as NumPy saves a transposed array.
+    #[test]
+    fn arrays_by_columns_come_by_rows() {
+        let data: Vec<u8> = [1.0_f64, 4.0, 2.0, 5.0, 3.0, 6.0].map(f64::to_le_bytes).concat();
+        let bytes = file("<f8", "True", "(2, 3)", &data);
+        let mut array = read(&bytes).unwrap();
+        assert_eq!(array.shape(), (2, 3));
+        assert_eq!(array.floats(2).unwrap(), [1.0, 2.0]);
+        assert_eq!(array.floats(4).unwrap(), [3.0, 4.0, 5.0, 6.0]);
+        assert!(array.floats(1).is_err());
+        let bytes = file("|S2", "True", "(2, 2)", b"a\0ccb\0d\0");
+        assert_eq!(read(&bytes).unwrap().bytes(4).unwrap(), [&b"a"[..], b"b", b"cc", b"d"]);
+    }
+
+    #[test]
+    fn text_is_read_as_utf8() {
+        let codes = |order: fn(u32) -> [u8; 4]| {
+            ['m', 'ß', '\0', '€', '\0', '\0'].map(|letter| order(letter.into())).concat()
+        };
+        for (descr, data) in [("<U3", codes(u32::to_le_bytes)), (">U3", codes(u32::to_be_bytes))] {
+            let bytes = file(descr, "False", "(2,)", &data);
+            let found = read(&bytes).unwrap().bytes(2).unwrap();
+            assert_eq!(found, ["mß".as_bytes(), "€".as_bytes()]);
+        }
+        let bytes = file("<U1", "False", "(1,)", &[0, 0, 255, 0]);
+        assert!(read(&bytes).unwrap().bytes(1).unwrap_err().contains("no text"));
+    }
+
+    #[test]
     fn other_files_are_refused() {
         let good = file("<f8", "False", "(1, 1)", &[0; 8]);
         for (bad, part) in [
-            (file("<f8", "True", "(1, 1)", &[0; 8]), "ascontiguousarray"),
+            (file("<f8", "None", "(1, 1)", &[0; 8]), "no order"),
+            (file("<f8", "True", "(2, 2)", &[0; 8]), "2 rows of 2"),
             (file("<c16", "False", "(1, 1)", &[0; 16]), "<c16"),
+            (file("|O", "False", "(1, 1)", &[0; 16]), "|O"),
             (file("<f8", "False", "(1, 1, 1)", &[0; 8]), "3 dimensions"),
             (file("<f8", "False", "(2, 1)", &[0; 8]), "2 rows of 1"),
             (file("<f8", "False", "(4294967296, 4294967296)", &[0; 8]), "rows of"),

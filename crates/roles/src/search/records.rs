@@ -183,6 +183,12 @@ impl VectorFile {
                     if head && numbers.iter().all(Option::is_none) {
                         continue;
                     }
+                    if head && counts_columns(&record) {
+                        let problem = "its first line counts columns from 0, as pandas does above those \
+                                       without names: write it without a header, or, if it is a \
+                                       vector, with decimal points";
+                        return Err(parse(path, VECTORS)(problem.into()));
+                    }
                     if numbers.len() != dimension {
                         let found = numbers.len();
                         let problem = format!(
@@ -202,6 +208,11 @@ impl VectorFile {
             }
         }
     }
+}
+
+/// Whether the cells of a line are 0, 1, 2 and so on.
+fn counts_columns(record: &csv::StringRecord) -> bool {
+    record.iter().enumerate().all(|(number, cell)| cell == number.to_string())
 }
 
 /// What records carry.
@@ -346,6 +357,13 @@ mod tests {
             let payloads = written(&folder, "p.txt", lines);
             assert!(refused(&vectors, 2, Some(&payloads), text).contains(part), "{part}");
         }
+        // Of pandas, whose columns had no names; a vector is told by its points.
+        let counted = written(&folder, "c.csv", "0,1\n3.5,4.5\n");
+        assert!(refused(&counted, 2, None, Payload::Rows).contains("counts columns"));
+        assert!(read_vector(&counted, 2).unwrap_err().to_string().contains("counts columns"));
+        let pointed = written(&folder, "c.csv", "0.0,1\n0,1\n");
+        let mut records = FileRecords::open(&pointed, 2, None, Payload::Rows).unwrap();
+        assert_eq!(records.next(9).unwrap().vectors, [0.0, 1.0, 0.0, 1.0]);
         let bad = written(&folder, "b.csv", "1,2\n3,x\n");
         assert!(refused(&bad, 2, None, Payload::Rows).contains("line 2"));
         assert!(read_vector(&vectors, 2).unwrap_err().to_string().contains("one vector"));
