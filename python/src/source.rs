@@ -52,7 +52,12 @@ impl Memory {
         if let Ok(bytes) = data.cast::<PyBytes>() {
             return Ok(Self::of_python(bytes.clone()));
         }
-        let view = PyMemoryView::from(data)?;
+        let view = PyMemoryView::from(data).map_err(|_| {
+            let found = data.get_type();
+            let problem =
+                format!("the bytes of a file are needed, as to_bytes gives them, not {found}");
+            Error::from(Engine::Usage(problem))
+        })?;
         let bytes = data.py().get_type::<PyBytes>().call1((view,))?;
         Ok(Self::of_python(bytes.cast_into::<PyBytes>().map_err(PyErr::from)?))
     }

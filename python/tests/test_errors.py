@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import sudare
 from sudare import errors
 
 CRATES = Path(__file__).parents[2] / "crates"
@@ -69,3 +70,16 @@ def test_errors_have_classes(file: str) -> None:
             found = getattr(errors, f"{prefix}{variant}Error", None)
             assert found is not None, f"{enum}::{variant}"
             assert issubclass(found, errors.Error) and found.__doc__
+
+
+def test_files_are_made_of_bytes() -> None:
+    for kind in (
+        sudare.EncryptedArray,
+        sudare.EncryptedIntegers,
+        sudare.PublicKey,
+        sudare.EvaluationKeys,
+        sudare.EncryptedTable,
+    ):
+        for data in ("abc", None, 3, [1, 2]):
+            with pytest.raises(errors.UsageError, match="bytes of a file are needed"):
+                kind.from_bytes(data)
