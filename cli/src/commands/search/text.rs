@@ -3,6 +3,7 @@
 use super::{Answered, Found, Session, Value};
 use crate::output;
 use serde::Serialize;
+use serde_json::json;
 use sudare_roles::{machine, search::Explained};
 
 /// What a search for a job takes and tells.
@@ -90,10 +91,18 @@ impl Match {
         let payload = match found.payload {
             Value::Nothing => None,
             Value::Integers(numbers) => Some(numbers.into()),
-            Value::Bytes(bytes) => Some(String::from_utf8_lossy(&bytes).into()),
+            Value::Bytes(bytes) => Some(match String::from_utf8(bytes) {
+                Ok(text) => text.into(),
+                // JSON has no bytes, and no other text would give these back.
+                Err(error) => json!({ "hex": hex(error.as_bytes()) }),
+            }),
         };
         Self { row: found.row, payload }
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Read {
@@ -157,6 +166,26 @@ fn undecided_text(undecided: usize) -> String {
         0 => String::new(),
         _ => {
             format!("; {undecided} sums are left out, with rows within the margin of the threshold")
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Bytes that are no text came back as other ones.
+    #[test]
+    fn payloads_are_told_as_they_are() {
+        for (payload, expected) in [
+            (Value::Nothing, None),
+            (Value::Integers(vec![1, 2]), Some(json!([1, 2]))),
+            (Value::Bytes("maß".into()), Some(json!("maß"))),
+            (Value::Bytes(vec![]), Some(json!(""))),
+            (Value::Bytes(vec![1, 255, 7]), Some(json!({ "hex": "01ff07" }))),
+        ] {
+            let told = Match::new(Found { row: 3, payload });
+            assert_eq!((told.row, told.payload), (3, expected));
         }
     }
 }
