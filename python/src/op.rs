@@ -194,8 +194,15 @@ impl Op {
             (Self::Within { low, high }, [Encrypted(a)]) => engine.within(a, *low, *high),
             (Self::Function { function }, operands) => match (&**function, operands) {
                 (Kind::One(function), [Encrypted(a)]) => engine.function(a, function),
-                (Kind::Pair(pair), [_, b]) => {
-                    let difference = Self::Sub.apply(engine, operands)?;
+                (Kind::Pair(pair), [a, b]) => {
+                    let operand = |x: &Value<E>| -> Result<_, ArrayError> {
+                        Ok(match x {
+                            Encrypted(x) => Encrypted(engine.operand(x, pair)?),
+                            Plain(x) => Plain(x.clone()),
+                        })
+                    };
+                    let [a, b] = [&operand(a)?, &operand(b)?];
+                    let difference = Self::Sub.apply(engine, &[a, b])?;
                     let value = engine.function(&difference, pair.of_difference())?;
                     match pair.adds_second() {
                         true => Self::Add.apply(engine, &[&Encrypted(value), b]),

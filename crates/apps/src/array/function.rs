@@ -4,7 +4,7 @@ use sudare::circuits::ComplexOps;
 use sudare_arith::par;
 
 use super::{Array, Engine, Result};
-use crate::functions::{Finish, Function, NOISE, real_part};
+use crate::functions::{Finish, Function, NOISE, PairFunction, real_part};
 
 /// Where real parts are taken of blocks that go through a polynomial.
 #[derive(Debug, Clone, Copy, Default)]
@@ -80,5 +80,14 @@ impl<E: ComplexOps> Engine<'_, E> {
         }
         self.check_room(f.name(), value.level(), &range)?;
         Ok(Array { range, ..value })
+    }
+
+    /// An operand of `f`, which lies in the interval of `f`.
+    ///
+    /// # Errors
+    /// [`ArrayError::OutsideInterval`](super::ArrayError::OutsideInterval).
+    pub fn operand(&self, a: &Array<E>, f: &PairFunction) -> Result<Array<E>> {
+        let range = self.argument(f.of_difference().name(), a, &f.interval())?;
+        Ok(Array { range, ..a.clone() })
     }
 }

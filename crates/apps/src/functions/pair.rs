@@ -18,7 +18,7 @@ use super::{Fit, Function, FunctionPlan, relu, sign::kinked, step};
 /// As [`sign`](super::sign()), of the interval of differences.
 pub fn compare(interval: Range<f64>, gap: f64, fit: Fit) -> Result<PairFunction> {
     let of_difference = Function { name: "compare", ..step(differences(&interval), gap, fit)? };
-    Ok(PairFunction { of_difference, adds_second: false })
+    Ok(PairFunction { interval, of_difference, adds_second: false })
 }
 
 /// The larger one of two numbers in `interval`: `b + relu(a - b)`.
@@ -27,7 +27,7 @@ pub fn compare(interval: Range<f64>, gap: f64, fit: Fit) -> Result<PairFunction>
 /// As [`relu`], of the interval of differences.
 pub fn maximum(interval: Range<f64>, fit: Fit) -> Result<PairFunction> {
     let of_difference = Function { name: "maximum", ..relu(differences(&interval), fit)? };
-    Ok(PairFunction { of_difference, adds_second: true })
+    Ok(PairFunction { interval, of_difference, adds_second: true })
 }
 
 /// The smaller one of two numbers in `interval`: `b` and the smaller one of `a - b` and 0.
@@ -37,7 +37,7 @@ pub fn maximum(interval: Range<f64>, fit: Fit) -> Result<PairFunction> {
 pub fn minimum(interval: Range<f64>, fit: Fit) -> Result<PairFunction> {
     let exact = |x: f64| x.min(0.0);
     let of_difference = kinked("minimum", exact, &differences(&interval), fit, [0.5, -0.5])?;
-    Ok(PairFunction { of_difference, adds_second: true })
+    Ok(PairFunction { interval, of_difference, adds_second: true })
 }
 
 /// Of two numbers in `interval`.
@@ -49,6 +49,7 @@ fn differences(interval: &Range<f64>) -> Range<f64> {
 /// A function `f(a - b)` or `b + f(a - b)` of two numbers.
 #[derive(Debug, Clone)]
 pub struct PairFunction {
+    interval: Range<f64>,
     of_difference: Function,
     adds_second: bool,
 }
@@ -59,6 +60,12 @@ impl PairFunction {
     #[must_use]
     pub fn of_difference(&self) -> &Function {
         &self.of_difference
+    }
+
+    /// Where both numbers must lie.
+    #[must_use]
+    pub fn interval(&self) -> Range<f64> {
+        self.interval.clone()
     }
 
     /// Whether the second number is added to that.
