@@ -107,25 +107,18 @@ impl Params {
     /// Special primes and the base prime are the largest of at most their sizes.
     /// The primes of a level of the size of the scale are the nearest to
     /// `scale(l)^2 / 2^log2_scale`, so that the default scales, which follow
-    /// `scale(l - 1) = scale(l)^2 / divisor(l)`, stay next to `2^log2_scale`. Other
-    /// levels take the primes nearest to their sizes. The default scale of upper levels is
-    /// that of the top.
+    /// `scale(l - 1) = scale(l)^2 / divisor(l)`, stay next to `2^log2_scale`: within a quarter of
+    /// a bit. Other levels take the primes nearest to their sizes. The default scale of upper
+    /// levels is that of the top.
     ///
     /// # Errors
     /// [`Error::InvalidSpec`] for sizes out of range or too few primes of a size;
     /// [`Error::Insecure`] below 128 bits, unless the specification says so.
     pub fn new(spec: Spec) -> Result<Self> {
         check_sizes(&spec)?;
-        let Primes { q, upper, mut p } = choose_primes(&spec)?;
+        let Primes { q, mut scales, upper, mut p } = choose_primes(&spec)?;
         let extra_p = p.split_off(spec.p_bits.len());
         let mut divisors: Vec<Scale> = q[1..].iter().map(|level| product(level)).collect();
-        let mut scales = vec![Scale::from_log2(spec.log2_scale)];
-        for (divisor, bits) in divisors.iter().zip(&spec.q_bits[1..]).rev() {
-            let scale = scales[scales.len() - 1];
-            let follows = is_scale_level(&spec, bits);
-            scales.push(if follows { scale * scale / *divisor } else { scale });
-        }
-        scales.reverse();
         if let Some(UpperChain { base, levels }) = &upper {
             let exchanged = quotient(base, &q.concat());
             for (i, level) in levels.iter().enumerate() {
@@ -253,6 +246,32 @@ fn is_scale_level(spec: &Spec, bits: &[f64]) -> bool {
     (bits.iter().sum::<f64>() - spec.log2_scale).abs() < 0.5
 }
 
+/// Relative difference up to which primes are chosen for a scale in doubles.
+const TRACKING_ERROR: f64 = 1.0 / 1024.0;
+
+/// Bits by which default scales may differ from the scale asked for.
+const SCALE_DRIFT_BITS: f64 = 0.25;
+
+/// Refuses a default scale too far from the one asked for, as a supply of primes leaves it that is
+/// nearly used up.
+fn check_scale(spec: &Spec, level: usize, scale: Scale) -> Result<()> {
+    let goal = spec.log2_scale;
+    // Of NaN, too, this is not so.
+    let is_near = (scale.log2() - goal).abs() <= SCALE_DRIFT_BITS;
+    if is_near {
+        return Ok(());
+    }
+    let problem = format!(
+        "a ring of N = 2^{} has too few primes near 2^{goal} for {} levels: the default scale of \
+         level {level} would be 2^{:.2}; choose a larger scale with levels of its size, or fewer \
+         levels",
+        spec.log_n,
+        spec.q_bits.len() - 1,
+        scale.log2(),
+    );
+    Err(Error::InvalidSpec { field: "q_bits", problem })
+}
+
 /// Refuses sizes out of range, without a search for primes.
 pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
     let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
@@ -268,6 +287,8 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
 struct Primes {
     /// Of each level.
     q: Vec<Vec<u64>>,
+    /// Default scale at each level of the chain.
+    scales: Vec<Scale>,
     upper: Option<UpperChain>,
     /// All special ones.
     p: Vec<u64>,
@@ -280,22 +301,37 @@ fn choose_primes(spec: &Spec) -> Result<Primes> {
     let mut q = vec![Vec::new(); spec.q_bits.len()];
     q[0] = spec.q_bits[0].iter().map(|&bits| supply.below(bits)).collect::<Result<_>>()?;
     let goal = power_of_two(spec.log2_scale);
-    let mut scale = goal;
+    let mut scales = vec![Scale::from_f64(goal); q.len()];
+    let mut tracked = goal;
     for (level, bits) in spec.q_bits.iter().enumerate().skip(1).rev() {
+        let scale = scales[level];
         let follows = is_scale_level(spec, bits);
-        let target = if follows { scale * (scale / goal) } else { power_of_two(bits.iter().sum()) };
+        let target =
+            if follows { tracked * (tracked / goal) } else { power_of_two(bits.iter().sum()) };
         q[level] = supply.several(bits, |others| target / product(others).to_f64())?;
+        let below = if follows { scale * scale / product(&q[level]) } else { scale };
+        check_scale(spec, level - 1, below)?;
+        scales[level - 1] = below;
         if follows {
-            scale *= scale / product(&q[level]).to_f64();
+            tracked *= tracked / product(&q[level]).to_f64();
+            // What doubles lose doubles at each level. Until it counts, chains keep the primes that
+            // doubles chose for keys that exist.
+            if (tracked / below.to_f64() - 1.0).abs() > TRACKING_ERROR {
+                tracked = below.to_f64();
+            }
         }
     }
     let upper = spec.upper.as_ref().map(|upper| supply.upper(upper, &q.concat())).transpose()?;
-    Ok(Primes { q, upper, p })
+    Ok(Primes { q, scales, upper, p })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{
+        ckks::{Decryptor, Encoder, Encryptor, Evaluator},
+        rlwe::{KeyGenerator, KeyRequest},
+    };
     use num_bigint::BigInt;
     use sudare_arith::{next_prime, previous_prime};
 
@@ -378,6 +414,101 @@ mod tests {
         assert_eq!(quotient(&[], &[]), Scale::from_u64(1));
         // A base with one prime less than it needs is of about that size.
         assert!(quotient(&many, &many[1..]).matches(Scale::from_u64(many[0])));
+    }
+
+    fn deep(log_n: u32, levels: usize, bits: f64) -> Result<Params> {
+        let spec = Spec::uniform(log_n, bits + 10.0, levels, bits, vec![60.0]);
+        Params::new(Spec { insecure: true, ..spec })
+    }
+
+    /// In fixed point with 600 bits after the point, whose rounding doubles at each level, too.
+    #[test]
+    fn default_scales_of_deep_chains_are_those_of_their_primes() {
+        for (log_n, levels, bits) in
+            [(10, 60, 40.0), (8, 100, 35.0), (12, 50, 45.0), (10, 120, 30.0)]
+        {
+            let params = deep(log_n, levels, bits).unwrap();
+            let one = BigInt::from(1) << 600u32;
+            // Over the scale asked for, from the top down.
+            let mut ratio = one.clone();
+            for level in (0..=levels).rev() {
+                let scale = params.scale_at(Level(level as u32));
+                let drift = scale.log2() - bits;
+                assert!(drift.abs() < 0.02, "N = 2^{log_n}, level {level}: {drift}");
+                // Double words are right to some 2^-100 at the top.
+                let lost = (levels - level) as u32;
+                if lost < 60 {
+                    let goal = BigInt::from(1) << bits as u32;
+                    let exact = &goal * &ratio;
+                    assert!(is_quotient(scale, &exact, &one, 96 - lost), "{levels}: {level}");
+                }
+                if level > 0 {
+                    let prime = params.rlwe().spec().q[level][0];
+                    ratio = ((&ratio * &ratio) << bits as u32) / &one / prime;
+                }
+            }
+        }
+    }
+
+    /// Rather than far from the scale that was asked for.
+    #[test]
+    fn chains_that_use_up_the_primes_of_their_size_are_refused() {
+        let mut refused = 0;
+        for levels in 1..=40 {
+            match deep(10, levels, 18.0) {
+                Ok(params) => {
+                    let far = |level| (params.scale_at(Level(level)).log2() - 18.0).abs() > 0.25;
+                    assert!(!(0..=levels as u32).any(far), "{levels}");
+                }
+                Err(error) => {
+                    assert!(matches!(error, Error::InvalidSpec { field: "q_bits", .. }), "{error}");
+                    refused += 1;
+                }
+            }
+        }
+        assert!(refused > 0);
+        let error = check_scale(deep(10, 3, 40.0).unwrap().spec(), 1, Scale::from_log2(40.5));
+        let text = error.unwrap_err().to_string();
+        assert!(text.contains("for 3 levels") && text.contains("2^40.50"), "{text}");
+        assert!(check_scale(&raised_specs()[0], 1, Scale::from_log2(f64::NAN)).is_err());
+    }
+
+    #[test]
+    fn products_down_a_deep_chain_keep_their_values() {
+        let params = deep(8, 60, 40.0).unwrap();
+        let top = params.top();
+        let low = Level(0);
+        let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
+        let secret = keygen.secret_key().unwrap();
+        let public = Arc::new(keygen.public_key(&secret).unwrap());
+        let request = KeyRequest::new().relinearize(top);
+        let keys = Arc::new(keygen.evaluation_keys(&secret, &request).unwrap());
+        let encoder = Encoder::new(&params);
+        let evaluator = Evaluator::new(&params, keys).unwrap();
+        let encryptor = Encryptor::new(&params, public).unwrap();
+        let decryptor = Decryptor::new(&params, secret).unwrap();
+        let encrypt = |values: &[f64]| {
+            let plain = encoder.encode_real(values, top, params.scale_at(top)).unwrap();
+            encryptor.encrypt(&plain).unwrap()
+        };
+        let (x, ones) = (encrypt(&[0.3, 20.0]), encrypt(&[1.0, 1.0]));
+        // Each product with ones that are brought to its level.
+        let mut product = x.clone();
+        for level in (0..top.0).rev().map(Level) {
+            let above = Level(level.0 + 1);
+            let one = match above == top {
+                true => ones.clone(),
+                false => evaluator.match_scale(&ones, above, params.scale_at(above)).unwrap(),
+            };
+            product = evaluator.mul_rescale(&product, &one).unwrap();
+            assert!(product.scale().matches(params.scale_at(level)), "{level}");
+        }
+        let brought = evaluator.match_scale(&x, low, params.scale_at(low)).unwrap();
+        for found in [product, brought] {
+            let found = encoder.decode_real(&decryptor.decrypt(&found).unwrap()).unwrap();
+            assert!((found[0] - 0.3).abs() < 1e-5, "{}", found[0]);
+            assert!((found[1] - 20.0).abs() < 1e-3, "{}", found[1]);
+        }
     }
 
     fn upper(log_n: u32, q_bits: &[f64], base_bits: &[f64], levels_bits: &[&[f64]]) -> Spec {
