@@ -19,6 +19,10 @@ fn transforms(primes: usize, digits: usize) -> usize {
 /// modulus with them can stay below `2^limit`.
 pub(crate) fn special_primes(q_bits: &[f64], limit: f64) -> Option<Vec<f64>> {
     let log2_q: f64 = q_bits.iter().sum();
+    // Digits of a chain that no ring has room for are as many again to look through.
+    if log2_q > limit {
+        return None;
+    }
     (1..=q_bits.len())
         .map(|alpha| {
             let digits = q_bits.chunks(alpha).map(|digit| digit.iter().sum::<f64>());
@@ -62,4 +66,17 @@ pub(super) fn switch_cost(q_bits: &[f64], p_bits: &[f64], least: usize, limit: f
         secure.then(|| transforms(q_bits.len() + count, digits))
     };
     (least..=p_bits.len()).filter_map(cost).min().unwrap_or(usize::MAX) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// At once, although digits of every number of primes would take hours to go through.
+    #[test]
+    fn chains_that_no_ring_has_room_for_have_none() {
+        assert_eq!(special_primes(&vec![40.0; 1 << 20], 3500.0), None);
+        assert_eq!(special_primes(&[40.0; 3], 160.0), None);
+        assert!(special_primes(&[40.0; 3], 170.0).is_some());
+    }
 }
