@@ -160,11 +160,13 @@ impl BootstrapSpec {
         tensor: Tensor,
         factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
     ) -> Result<BootstrapPlan> {
+        // Refuses a modulus without slots before anything divides by their number.
+        let encoder = self.encoder(params.log_n())?;
         let high = self.high()?;
         let raise = exact::raise_to(params.upper_top(), high);
         let raise = raise.with_weight(self.ephemeral_weight);
         let trace = self.trace(params, raise)?;
-        let matrices = slots_to_coeffs(&self.encoder(params.log_n())?, &self.slots_to_coeffs)?;
+        let matrices = slots_to_coeffs(&encoder, &self.slots_to_coeffs)?;
         let scale_at = |level, t| tensor.scale(params, level, factor(params, level, t)?);
         let input_scale = self.input_scale(params, matrices.len(), scale_at)?;
         let to_coeffs = self.to_coeffs(params, tensor, &matrices, input_scale)?;

@@ -383,6 +383,18 @@ fn what_does_not_fit_is_refused() {
     assert!(matches!(plan(wide, chain(LOG_N, t)), Err(Error::Circuit(_))));
     let no_slots = BootstrapSpec { modulus: Modulus::new(19, 1).unwrap(), ..spec.clone() };
     assert!(matches!(plan(no_slots, chain(LOG_N, t)), Err(Error::NoSlots { .. })));
+    // Even moduli have none, and do not divide by their number.
+    for exponent in 1..4 {
+        let even = Modulus::new(2, exponent).unwrap();
+        for log_slots in [3, LOG_N] {
+            let spec = BootstrapSpec { modulus: even, log_slots, ..spec.clone() };
+            let refused = plan(spec.clone(), chain(LOG_N, even));
+            assert!(matches!(refused, Err(Error::NoSlots { .. })), "{even}: {refused:?}");
+            let params = Params::new(chain(LOG_N, even)).unwrap();
+            let refused = spec.plan_full(&params, Params::factor_at).map(drop);
+            assert!(matches!(refused, Err(Error::NoSlots { .. })), "{even}: {refused:?}");
+        }
+    }
     let layers = BootstrapSpec { coeffs_to_slots: vec![3, 3], ..spec };
     assert!(matches!(plan(layers, chain(LOG_N, t)), Err(Error::Circuit(_))));
     // Of slim slots the first factor has to leave the subring of coefficients alone.
