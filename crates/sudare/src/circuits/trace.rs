@@ -326,6 +326,10 @@ impl TracePlan {
                 e.log_n()
             )));
         }
+        if self.groups.is_empty() {
+            // The identity, so that evaluators refuse a ciphertext that is not theirs here, too.
+            return e.automorphism(x, GaloisElement::rotation(self.log_n, 0));
+        }
         let mut sum = x.clone();
         for groups in self.groups.split_inclusive(|group| group.adds_input) {
             let images: Vec<&[_]> = groups.iter().map(|group| &group.images[..]).collect();
@@ -344,6 +348,7 @@ mod tests {
     use crate::{
         circuits::{cost, sim},
         ckks::{self, Chain, Complex, Scale},
+        exact::{self, tests::Session},
     };
 
     const LOG_N: u32 = 6;
@@ -366,6 +371,25 @@ mod tests {
     fn params() -> ckks::Params {
         let spec = ckks::Spec::uniform(LOG_N, 50.0, 3, 40.0, vec![48.0, 48.0]);
         ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap()
+    }
+
+    /// With nothing to sum, too.
+    #[test]
+    fn ciphertexts_of_another_key_are_refused() {
+        let t = exact::Modulus::new(257, 1).unwrap();
+        let spec = exact::Spec::uniform(LOG_N, t, 40.0, 1, 36.0, vec![45.0]);
+        let [mut owner, other] = [1, 2].map(|seed| Session::new(spec.clone(), seed));
+        let x = owner.encrypt(&exact::PlainPoly::constant(t, LOG_N, 5).unwrap());
+        for (batch, count) in [(1, 1), (SLOTS, 1), (1, 2), (4, 7)] {
+            for trace in [Trace::inner_sum, Trace::replicate] {
+                let sum = trace(LOG_N, batch, count).unwrap();
+                let plans = [sum.doubling(), sum.fastest(owner.params.rlwe(), Level(0)).unwrap()];
+                for plan in plans {
+                    let refused = plan.run(&other.evaluator, &x).map(drop);
+                    assert!(matches!(refused, Err(Error::KeyMismatch { .. })), "{refused:?}");
+                }
+            }
+        }
     }
 
     /// Repeated doubling, any possible number of groups and the automatic choice.
