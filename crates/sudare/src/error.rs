@@ -245,17 +245,20 @@ pub enum Error {
         needed: u32,
     },
     /// A plaintext modulus that is not a power of a prime.
-    #[error("plaintext modulus: {found} is not a prime; the nearest below it is {nearest}")]
+    #[error(
+        "plaintext modulus: {found} is neither a prime nor a power of one; choose a prime, such as \
+         {primes}"
+    )]
     PlaintextModulusNotPrime {
-        /// The base of the power.
+        /// The number.
         found: u64,
-        /// The largest prime below it, or 2.
-        nearest: u64,
+        /// Primes near it, and what they have.
+        primes: String,
     },
     /// A plaintext modulus beyond what residues can be.
     #[error(
-        "plaintext modulus {prime}^{exponent} is out of range: a positive power of a prime below \
-         2^60 is needed, at most 2^124"
+        "plaintext modulus {} is out of range: choose a prime below 2^60, or a power of one of at \
+         most 2^124", power((*.prime, *.exponent))
     )]
     PlaintextModulusOutOfRange {
         /// The base of the power.
@@ -265,8 +268,8 @@ pub enum Error {
     },
     /// A residue without an inverse.
     #[error(
-        "{value} has no inverse modulo {}^{}: use a number that {0} does not divide",
-        .modulus.0, .modulus.1
+        "{value} has no inverse modulo {}: use a number that {} does not divide",
+        power(*.modulus), .modulus.0
     )]
     NotAUnit {
         /// The residue.
@@ -291,8 +294,8 @@ pub enum Error {
     },
     /// Plaintexts of different rings.
     #[error(
-        "{op}: polynomials modulo {}^{} with N = 2^{} and modulo {}^{} with N = 2^{}: use \
-         plaintexts of one ring", .left.0, .left.1, .left.2, .right.0, .right.1, .right.2
+        "{op}: polynomials modulo {} with N = 2^{} and modulo {} with N = 2^{}: use plaintexts of \
+         one ring", power((.left.0, .left.1)), .left.2, power((.right.0, .right.1)), .right.2
     )]
     PlaintextMismatch {
         /// The operation.
@@ -315,8 +318,8 @@ pub enum Error {
     },
     /// A plaintext modulus without as many slots.
     #[error(
-        "modulo {}^{} there are {possible} slots in batches, not {slots}: primes that are 1 modulo \
-         {}, such as {primes}, have as many", .modulus.0, .modulus.1, 2 * .slots
+        "modulo {} there are {possible} slots in batches, not {slots}: primes that are 1 modulo \
+         {}, such as {primes}, have as many", power(*.modulus), 2 * .slots
     )]
     NoSlots {
         /// Prime and exponent of the modulus.
@@ -338,9 +341,9 @@ pub enum Error {
     },
     /// A plaintext modulus that is not coprime to the ciphertext modulus.
     #[error(
-        "the plaintext modulus {}^{} has a prime in common with the modulus of the parameters: \
+        "the plaintext modulus {} has a prime in common with the modulus of the parameters: \
          choose another, or name it in the specification, whose chain then avoids it",
-        .modulus.0, .modulus.1
+        power(*.modulus)
     )]
     PlaintextModulusNotCoprime {
         /// Prime and exponent of the plaintext modulus.
@@ -348,8 +351,8 @@ pub enum Error {
     },
     /// Ciphertexts whose plaintexts are multiplied by different units.
     #[error(
-        "{op}: factors {left} and {right} modulo {}^{} differ: bring one to the other with \
-         match_factor", .modulus.0, .modulus.1
+        "{op}: factors {left} and {right} modulo {} differ: bring one to the other with \
+         match_factor", power(*.modulus)
     )]
     FactorMismatch {
         /// The operation.
@@ -434,6 +437,14 @@ pub enum Error {
 impl From<std::io::Error> for Error {
     fn from(e: std::io::Error) -> Self {
         Self::Io { kind: e.kind(), message: e.to_string() }
+    }
+}
+
+/// A power of a prime as messages name it.
+fn power((prime, exponent): (impl core::fmt::Display, u32)) -> String {
+    match exponent {
+        1 => prime.to_string(),
+        _ => format!("{prime}^{exponent}"),
     }
 }
 

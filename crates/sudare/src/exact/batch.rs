@@ -1,11 +1,12 @@
 use super::{
     Modulus, PlainPoly,
+    modulus::{name_primes, primes_near},
     plaintext::{degree, residues_of_signed, residues_of_unsigned, zeros},
     transform::{self, Transform},
 };
 use crate::{Error, Result};
 use std::sync::Arc;
-use sudare_arith::{self as arith, NttTable, next_prime, previous_prime};
+use sudare_arith::{self as arith, NttTable};
 use zeroize::Zeroizing;
 
 /// Vectors of integers modulo `t` to plaintexts and back, such that sums and products of
@@ -65,7 +66,7 @@ impl BatchEncoder {
                 modulus: t.into(),
                 slots: 1 << log_slots,
                 possible: Self::most_slots(t, log_n).map_or(0, |log_slots| 1 << log_slots),
-                primes: primes_near(t.prime(), 2 << log_slots),
+                primes: name_primes(&Self::primes_near(t.value(), log_slots)),
             });
         };
         let slots = 1usize << log_slots;
@@ -96,6 +97,13 @@ impl BatchEncoder {
         // `p - 1` has this many factors 2, and one of them is not for slots.
         let twos = (t.prime() - 1).trailing_zeros();
         Some(twos.checked_sub(1)?.min(log_n)).filter(|&log_slots| log_slots > 0)
+    }
+
+    /// The primes with `2^log_slots` slots that are nearest to a number: one below and one above
+    /// it, or two above; of a number beyond `2^60`, the nearest below that.
+    #[must_use]
+    pub fn primes_near(number: u128, log_slots: u32) -> Vec<u64> {
+        2u64.checked_shl(log_slots).map_or_else(Vec::new, |step| primes_near(number, step))
     }
 
     /// `t`.
@@ -221,22 +229,11 @@ fn in_words(values: &mut [u128], transform: impl FnOnce(&mut [u64])) {
     }
 }
 
-/// The nearest primes that are 1 modulo `step`: one below and one above `p`, or two above.
-pub(super) fn primes_near(p: u64, step: u64) -> String {
-    let above = |p: u64| next_prime(p + 1, step).filter(|p| p >> 60 == 0);
-    let next = above(p);
-    let near = match (previous_prime(p, step), next) {
-        (Some(below), next) => [Some(below), next],
-        (None, next) => [next, next.and_then(above)],
-    };
-    let names: Vec<_> = near.into_iter().flatten().map(|p| p.to_string()).collect();
-    names.join(" and ")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::rlwe::GaloisElement;
+    use sudare_arith::previous_prime;
 
     fn modulus(p: u64, k: u32) -> Modulus {
         Modulus::new(p, k).unwrap()

@@ -1,4 +1,4 @@
-use super::{BatchEncoder, Modulus, PlainPoly, Slots, batch::primes_near};
+use super::{BatchEncoder, Modulus, PlainPoly, Slots, modulus::name_primes};
 use crate::{Error, Result};
 
 /// Vectors of integers modulo `t = p^k` as slots, for any odd prime `p`: what bootstrapping
@@ -28,12 +28,12 @@ impl IntegerEncoder {
         }
         let most = Self::most_slots(t, log_n);
         if most != Some(log_slots) {
-            let slots = 1 << log_slots.min(MAX_LOG_SLOTS);
+            let slots: usize = 1 << log_slots.min(MAX_LOG_SLOTS);
             return Err(Error::NoSlots {
                 modulus: t.into(),
                 slots,
                 possible: most.map_or(0, |log_slots| 1 << log_slots),
-                primes: primes_near(t.prime(), 2 * slots as u64),
+                primes: name_primes(&BatchEncoder::primes_near(t.value(), slots.ilog2())),
             });
         }
         Ok(Self::Slim(Slots::new(t, log_n)?))

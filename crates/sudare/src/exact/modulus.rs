@@ -4,7 +4,7 @@ use core::{
     ops::{Div, Mul},
 };
 use serde::{Deserialize, Serialize};
-use sudare_arith::{is_prime, previous_prime, real};
+use sudare_arith::{is_prime, next_prime, previous_prime, real};
 
 /// A plaintext modulus `t = p^k`, with the arithmetic of its residues.
 ///
@@ -43,10 +43,8 @@ impl Modulus {
             return Err(out_of_range);
         }
         if !is_prime(p) {
-            return Err(Error::PlaintextModulusNotPrime {
-                found: p,
-                nearest: previous_prime(p, 1).unwrap_or(2),
-            });
+            let primes = name_primes(&primes_near(p.into(), 1));
+            return Err(Error::PlaintextModulusNotPrime { found: p, primes });
         }
         match u128::from(p).checked_pow(k).filter(|&value| value <= Self::MAX) {
             Some(value) => Ok(Self { prime: p, exponent: k, value, reciprocal: reciprocal(value) }),
@@ -57,14 +55,19 @@ impl Modulus {
     /// The prime power `t`.
     ///
     /// # Errors
-    /// As [`Modulus::new`], where what is not a prime is the largest root of `t`.
+    /// As [`Modulus::new`].
     pub fn from_value(t: u128) -> Result<Self> {
         let powers = (2..=t.max(2).ilog2()).rev();
         let power = { powers }.find_map(|k| Some((exact_root(t, k)?, k)));
         let (root, k) = power.unwrap_or((t, 1));
-        match u64::try_from(root) {
-            Ok(p) => Self::new(p, k),
-            Err(_) => Err(Error::PlaintextModulusOutOfRange { prime: root, exponent: k }),
+        match (u64::try_from(root), u64::try_from(t)) {
+            // About the number that was given, not about its root.
+            (Ok(p), Ok(found)) if !is_prime(p) && p >> Self::PRIME_BITS == 0 => {
+                let primes = name_primes(&primes_near(t, 1));
+                Err(Error::PlaintextModulusNotPrime { found, primes })
+            }
+            (Ok(p), _) => Self::new(p, k),
+            (Err(_), _) => Err(Error::PlaintextModulusOutOfRange { prime: root, exponent: k }),
         }
     }
 
@@ -274,6 +277,25 @@ impl WordReducer {
         let rest = self.t.less(raised - quotient * self.t.value);
         self.t.sub(rest, self.offset)
     }
+}
+
+/// The primes that are 1 modulo `step` and nearest to a number: one below and one above it, or two
+/// above; of numbers that are too large, those below.
+pub(super) fn primes_near(number: u128, step: u64) -> Vec<u64> {
+    const END: u64 = 1 << Modulus::PRIME_BITS;
+    let number = u64::try_from(number).unwrap_or(END).min(END);
+    let above = |p: u64| next_prime(p + 1, step).filter(|&p| p < END);
+    let next = above(number);
+    let near = match (previous_prime(number, step), next) {
+        (Some(below), next) => [Some(below), next],
+        (None, next) => [next, next.and_then(above)],
+    };
+    near.into_iter().flatten().collect()
+}
+
+/// Primes as messages name them.
+pub(super) fn name_primes(primes: &[u64]) -> String {
+    primes.iter().map(u64::to_string).collect::<Vec<_>>().join(" and ")
 }
 
 impl TryFrom<(u64, u32)> for Modulus {
@@ -558,10 +580,16 @@ mod tests {
     #[test]
     fn only_prime_powers_in_range_are_moduli() {
         let refused = |p, k| Modulus::new(p, k).unwrap_err();
-        for (p, nearest) in
-            [(0, 2), (1, 2), (4, 3), (65536, 65521), ((1 << 60) - 1, (1 << 60) - 93)]
-        {
-            assert_eq!(refused(p, 1), Error::PlaintextModulusNotPrime { found: p, nearest });
+        let last = ((1u64 << 60) - 93).to_string();
+        for (found, primes) in [
+            (0, "2 and 3"),
+            (1, "2 and 3"),
+            (4, "3 and 5"),
+            (65536, "65521 and 65537"),
+            ((1 << 60) - 1, &last),
+        ] {
+            let primes = primes.to_owned();
+            assert_eq!(refused(found, 1), Error::PlaintextModulusNotPrime { found, primes });
         }
         let prime = previous_prime(1 << 60, 1).unwrap();
         for (p, k) in [(1 << 60, 1), (u64::MAX, 1), (2, 125), (257, 16), (prime, 3), (3, 0)] {
@@ -584,7 +612,10 @@ mod tests {
             Err(Error::PlaintextModulusNotPrime { found, .. }) => found,
             other => panic!("{other:?}"),
         };
-        assert_eq!([0, 1, 6, 36, 1000].map(not_prime), [0, 1, 6, 6, 10]);
+        let composite = [0, 1, 6, 36, 1000, 1_000_000];
+        assert_eq!(composite.map(|t| u128::from(not_prime(t))), composite);
+        let error = Modulus::from_value(1_000_000).unwrap_err().to_string();
+        assert!(error.contains("1000000 is neither") && error.contains("1000003"), "{error}");
         for (t, prime, exponent) in [(u128::MAX, u128::MAX, 1), (1 << 125, 2, 125)] {
             let out_of_range = Error::PlaintextModulusOutOfRange { prime, exponent };
             assert_eq!(Modulus::from_value(t), Err(out_of_range));
