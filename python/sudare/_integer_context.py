@@ -58,7 +58,7 @@ class IntegerExplanation:
     """Security of the weakest key."""
     product_seconds: float | None
     """Predicted time of a product of two ciphertexts, with one thread of the machine of
-    docs/performance.md; `None` of BFV, whose products change bases as well."""
+    docs/performance.md; `None` without levels, and for BFV, whose products change bases as well."""
     rotation_seconds: float
     """Predicted time of a rotation of a ciphertext by a power of two, likewise."""
     bootstrapping: IntegerBootstrapping | None
@@ -174,10 +174,12 @@ class IntegerContext:
     """Everything that computes exactly with arrays of integers modulo `t` under one key.
 
     `IntegerContext(t, depth)` is for programs of up to `depth` products one after the other, in the
-    smallest ring of 128 bits of security; products with plain arrays and matrices count, and so
-    does a sum of many elements. `t` is a prime, or a power of one, with slots: best one that is 1
-    modulo twice the degree of the ring, such as 65537 and 786433, which has as many slots as a
-    ciphertext has coefficients. An error names primes near `t` that do.
+    smallest ring of 128 bits of security. Products with plain arrays and matrices count. Before each
+    product there is room for a sum of 16 arrays, or a product with a scalar of up to 16 in size,
+    and after the last for a sum of up to 2^18 elements; a larger sum before a product counts, too.
+    `t` is a prime, or a power of one, with slots: best one that is 1 modulo twice the degree of the
+    ring, such as 65537 and 786433, which has as many slots as a ciphertext has coefficients. An
+    error names primes near `t` that do.
 
     With `bootstrap=True` programs may be of any depth, at gigabytes of keys: an operation that finds
     too few levels bootstraps its operands first. `depth`, if it is given, is then that of the longest
@@ -211,7 +213,7 @@ class IntegerContext:
             )
         modulus, levels = whole(t, "t", 2, 2**62 - 1), whole(depth or 0, "depth")
         make = _native.IntegerPlan.bootstrapping if bootstrap else _native.IntegerPlan.leveled
-        self._init(make(modulus, levels, scheme, bool(signed)), progress)
+        self._init(make(modulus, levels, _scheme(scheme), bool(signed)), progress)
 
     def _init(
         self,
@@ -250,7 +252,11 @@ class IntegerContext:
         """
         if insecure_log_n is not None:
             insecure_log_n = whole(insecure_log_n, "insecure_log_n")
-        plan = _native.IntegerPlan.preset(name, scheme, bool(signed), insecure_log_n)
+        if not isinstance(name, str):
+            raise errors.ArgumentError(
+                f"the name of a preset is {name!r}: give a string, such as 'n14-t65537'"
+            )
+        plan = _native.IntegerPlan.preset(name, _scheme(scheme), bool(signed), insecure_log_n)
         plan.parameters.warn_if_insecure(2)
         return cls._of(plan, progress)
 
@@ -354,8 +360,8 @@ class IntegerContext:
         return EncryptedIntegers(self, self._engine.bootstrap(value, self._callback))
 
     def attach(self, array: EncryptedIntegers) -> EncryptedIntegers:
-        """The same array, to compute with in this context."""
-        return EncryptedIntegers(self, encrypted(array)._value.attached(self._parameters))
+        """The same array, to compute with in this context, whose key it must have."""
+        return EncryptedIntegers(self, encrypted(array)._value.attached(self.keys.any))
 
     def load(self, path: str | os.PathLike[str]) -> EncryptedIntegers:
         """The array that `EncryptedIntegers.save` wrote."""
@@ -394,6 +400,13 @@ class IntegerContext:
 
     def __repr__(self) -> str:
         return f"IntegerContext({self.scheme}, t={self.t}, {self._made or 'no keys yet'})"
+
+
+def _scheme(name: object) -> str:
+    """The name of a scheme, which native code then looks up."""
+    if not isinstance(name, str):
+        raise errors.ArgumentError(f"scheme is {name!r}: give 'bgv' or 'bfv'")
+    return name
 
 
 def _restore(

@@ -35,8 +35,13 @@ def integers(values: object) -> Ints:
         raise errors.ShapeError(
             f"an array of shape {array.shape} has no values: give at least one along every axis"
         )
-    if array.dtype.kind == "O" and all(isinstance(x, int) for x in array.flat):
+    if array.dtype.kind == "f" and not hasattr(values, "dtype"):
+        # NumPy makes floats of integers some of which fit no signed word and some no unsigned one.
+        exact = np.asarray(values, dtype=object)
+        array = exact if _whole(exact) else array
+    if array.dtype.kind == "O" and _whole(array):
         _refuse_beyond_words(array)
+        array = array.astype(np.int64)
     if array.dtype.kind not in "biu":
         raise errors.DtypeError(
             f"values of type {array.dtype} cannot be encrypted or computed with here: integers are "
@@ -47,6 +52,11 @@ def integers(values: object) -> Ints:
     if array.dtype.kind == "u":
         _refuse_beyond_words(array)
     return np.asarray(array, dtype=np.int64, order="C")
+
+
+def _whole(array: np.ndarray[Any, np.dtype[Any]]) -> bool:
+    """Whether all objects in an array are integers."""
+    return all(isinstance(x, int | np.integer) for x in array.flat)
 
 
 def _refuse_beyond_words(array: np.ndarray[Any, np.dtype[Any]]) -> None:
@@ -292,7 +302,8 @@ class EncryptedIntegers:
     def __array__(self, *_args: object, **_kwargs: object) -> np.ndarray[Any, np.dtype[Any]]:
         raise errors.UnsupportedError(
             "an encrypted array has no values to make a NumPy array of: decrypt it with its "
-            "owner's context, ctx.decrypt(x)"
+            "owner's context, ctx.decrypt(x); to multiply with a frame or a series of pandas, "
+            "write frame.to_numpy() @ x"
         )
 
     def _elements(self, *_key: object) -> NoReturn:

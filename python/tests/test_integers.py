@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -178,6 +179,8 @@ def test_values_out_of_range_are_refused(ctx: sudare.IntegerContext) -> None:
         lambda: ctx.encrypt(2**70),
         lambda: ctx.encrypt(np.uint64(2**64 - 1)),
         lambda: ctx.encrypt([-(2**63)]),
+        lambda: ctx.encrypt([2**63, -1]),
+        lambda: x * 2**100,
         lambda: x + T,
         lambda: x * [1, -T],
         lambda: x.polynomial([0, T]),
@@ -186,7 +189,9 @@ def test_values_out_of_range_are_refused(ctx: sudare.IntegerContext) -> None:
     for attempt in refused:
         with pytest.raises(errors.ValueOutOfRangeError):
             attempt()
-    for values in (1.5, [0.0], ["1"], [None], 1j):
+    objects = np.array([np.int64(2), np.uint8(3), 4, True], dtype=object)
+    same(ctx, ctx.encrypt(objects), [2, 3, 4, 1])
+    for values in (1.5, [0.0], ["1"], [None], 1j, [1, 2.0], [2**70, 1.5]):
         with pytest.raises(errors.DtypeError):
             ctx.encrypt(values)
         with pytest.raises(errors.DtypeError):
@@ -275,7 +280,7 @@ def test_a_modulus_without_slots_names_primes(t: int) -> None:
 
 
 def test_other_parameters_are_refused() -> None:
-    with pytest.raises(errors.PlaintextModulusNotPrimeError, match="997"):
+    with pytest.raises(errors.PlaintextModulusNotPrimeError, match="1001 is neither.*65537"):
         sudare.IntegerContext(t=1001, depth=1)
     with pytest.raises(errors.InvalidSpecError, match="depth"):
         sudare.IntegerContext(65537)
@@ -571,3 +576,189 @@ def test_every_slot_is_bootstrapped_at_full_size() -> None:
     a = np.random.default_rng(7).integers(-32768, 32769, 2**15)
     a[:3] = 0
     same(context, context.encrypt(a) ** 65536, a != 0)
+
+
+@pytest.mark.parametrize(
+    ("t", "depth", "scheme"),
+    [
+        (65537, 0, "bgv"),
+        (65537, 0, "bfv"),
+        (65537, 1, "bgv"),
+        (257, 2, "bfv"),
+        (4293918721, 1, "bgv"),
+    ],
+)
+def test_depth_covers_what_costs_no_level(
+    t: int, depth: int, scheme: Literal["bgv", "bfv"]
+) -> None:
+    context = sudare.IntegerContext(t, depth, scheme=scheme)
+    a = np.arange(1, min(8192, 8 * context.slots) + 1) % (t // 2)
+    x = context.encrypt(a)
+    y, expected = x, a.astype(object)
+    for _ in range(depth):
+        # A scalar of up to 16, or a sum of 16 arrays, before each product.
+        y, expected = y * 16 * x, expected * 16 * a
+    assert y.level == 0
+    same(context, y * 16, expected * 16)
+    same(context, y.sum(), expected.sum())
+    few = context.encrypt(a[:64])
+    power = few if depth == 0 else few ** (2**depth)
+    same(context, power.sum(), (a[:64].astype(object) ** (2**depth)).sum())
+    if depth == 1:
+        same(context, x @ x, (a.astype(object) ** 2).sum())
+        sixteen = x
+        for _ in range(4):
+            sixteen = sixteen + sixteen
+        same(context, sixteen * x, 16 * a.astype(object) ** 2)
+
+
+def test_contexts_without_levels_explain_themselves() -> None:
+    for scheme in ("bgv", "bfv"):
+        explained = sudare.IntegerContext(65537, 0, scheme=scheme).explain()  # type: ignore[arg-type]
+        assert (explained.levels, explained.product_seconds) == (0, None)
+        assert "a product" not in str(explained) and "a rotation" in str(explained)
+
+
+@pytest.mark.parametrize(
+    ("t", "name"),
+    [
+        (10**6, "1000000 is neither"),
+        (36, "36 is neither"),
+        (196611, "196611 is neither"),
+        (2**32, r"modulo 2\^32 there are 0 slots"),
+        (127**3, r"modulo 127\^3 there are 0 slots"),
+        (1000003, "modulo 1000003 there are 0 slots"),
+        (1048573, "modulo 1048573 there are 2 slots"),
+    ],
+)
+def test_errors_about_moduli_name_primes_that_are_taken(t: int, name: str) -> None:
+    with pytest.raises(errors.Error, match=name) as refused:
+        sudare.IntegerContext(t, 1)
+    listed = re.search(r"such as (\d+) (?:and|or) (\d+)", str(refused.value))
+    assert listed is not None
+    for prime in map(int, listed.groups()):
+        assert sudare.IntegerContext(prime, 1).slots >= 4096
+        assert prime < 4 * max(t, 200_000)
+
+
+def test_arrays_of_another_key_are_refused_by_what_computes_nothing(
+    stranger: sudare.IntegerContext,
+) -> None:
+    own = toy()
+    rows = np.arange(8).reshape(2, 4)
+    for values in (5, [1, 2], rows):
+        foreign = own.encrypt(values)
+        for array in (foreign, sudare.EncryptedIntegers.from_bytes(foreign.to_bytes())):
+            with pytest.raises(errors.KeyMismatchError, match=own.keys.public.key_id):
+                stranger.attach(array)
+    # Also by a server, and by a context whose keys are still to be made.
+    server = stranger.for_server()
+    with pytest.raises(errors.KeyMismatchError):
+        server.attach(own.encrypt(1))
+    with pytest.raises(errors.KeyMismatchError):
+        toy().attach(own.encrypt(1))
+    same(own, own.for_server().attach(own.encrypt(rows)).rotate(0), rows)
+
+
+def test_arguments_of_another_kind_are_refused() -> None:
+    for attempt in (
+        lambda: sudare.IntegerContext.preset(5),  # type: ignore[arg-type]
+        lambda: sudare.IntegerContext.preset("toy-n8", scheme=None),  # type: ignore[arg-type]
+        lambda: sudare.IntegerContext(65537, 1, scheme=5),  # type: ignore[arg-type]
+        lambda: sudare.IntegerContext(65537, "two"),  # type: ignore[arg-type]
+        lambda: sudare.IntegerContext(65537, 2**70),
+        lambda: sudare.IntegerContext("65537", 1),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(errors.ArgumentError):
+            attempt()
+
+
+class Program:
+    """Random operations beside big integers."""
+
+    def __init__(self, context: sudare.IntegerContext, seed: int) -> None:
+        self.context = context
+        self.random = np.random.default_rng(seed)
+        self.t = context.t
+        shapes = [(), (1,), (5,), (2, 4), (3, 7), (2, 128), (300,)]
+        self.shape = shapes[self.random.integers(len(shapes))]
+
+    def values(self, shape: tuple[int, ...], least: int, most: int) -> Any:
+        """Extremes often, in a type of NumPy that holds them."""
+        edges = np.array([least, most, 0, 1, max(-1, least), most // 2])
+        found = np.where(
+            self.random.random(shape) < 0.3,
+            self.random.choice(edges, shape),
+            self.random.integers(least, most, shape, endpoint=True),
+        )
+        kinds = [np.int64, np.int32, np.int16, np.uint64, np.uint16, object]
+        holds = [k for k in kinds if k is object or (found.astype(k) == found).all()]
+        return np.asarray(found).astype(holds[self.random.integers(len(holds))])
+
+    def element(self, shape: tuple[int, ...]) -> Any:
+        """What can be encrypted."""
+        if self.context.signed:
+            return self.values(shape, -(self.t // 2), self.t // 2)
+        return self.values(shape, 0, self.t - 1)
+
+    def step(self, x: sudare.EncryptedIntegers, a: Any) -> tuple[sudare.EncryptedIntegers, Any]:
+        """One operation of `x`, which holds `a` modulo t."""
+        plain = self.values(a.shape, 1 - self.t, self.t - 1)
+        other = self.element(a.shape)
+        scalar = int(self.values((), 1 - self.t, self.t - 1))
+        y = self.context.encrypt(other)
+        p, o = plain.astype(object), other.astype(object)
+        operations: list[Callable[[], tuple[Any, Any]]] = [
+            lambda: (x + y, a + o),
+            lambda: (y - x, o - a),
+            lambda: (x - plain, a - p),
+            lambda: (plain - x, p - a),
+            lambda: (scalar - x, scalar - a),
+            lambda: (-x, -a),
+            lambda: (x * y, a * o),
+            lambda: (plain * x, p * a),
+            lambda: (x * scalar, a * scalar),
+            lambda: (x * np.int8(-16), a * -16),
+            lambda: (x + True, a + 1),
+            lambda: (x**2, a**2),
+            lambda: (x.polynomial([scalar, -1, 2]), scalar - a + 2 * a**2),
+            lambda: (np.subtract(plain, x), p - a),
+        ]
+        if a.shape == (2, 4) or a.shape == (2, 128):
+            k = int(self.random.integers(-300, 300))
+            operations.append(lambda: (x.rotate(k), np.roll(a, -k, axis=-1)))
+            operations.append(lambda: (x.swap_rows(), np.flip(a, axis=-2)))
+        if a.ndim == 1 and a.size > 1:
+            operations.append(lambda: (x @ plain, np.asarray(a @ p, dtype=object)))
+            operations.append(lambda: (x @ y, np.asarray(a @ o, dtype=object)))
+        if a.ndim == 2 and a.shape == (3, 7):
+            operations.append(lambda: (x @ plain.T, a @ p.T))
+            operations.append(lambda: (plain.T @ x, p.T @ a))
+        if a.ndim > 0:
+            operations.append(lambda: (x.sum(), np.asarray(a.sum(), dtype=object)))
+            operations.append(lambda: (x.reshape(-1), a.reshape(-1)))
+        return operations[self.random.integers(len(operations))]()
+
+    def run(self) -> None:
+        start = self.element(self.shape)
+        x, a = self.context.encrypt(start), np.asarray(start.astype(object))
+        for _ in range(6):
+            try:
+                x, a = self.step(x, a)
+            except (errors.LevelExhaustedError, errors.NoiseExhaustedError):
+                break
+            a = np.asarray(np.mod(a, self.t), dtype=object)
+        found = self.context.decrypt(x)
+        assert found.shape == a.shape and found.dtype == np.int64
+        expected = reduced(a, self.t) if self.context.signed else a.astype(np.int64)
+        np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("signed", [True, False])
+@pytest.mark.parametrize("scheme", ["bgv", "bfv"])
+def test_random_programs_give_what_big_integers_give(
+    scheme: Literal["bgv", "bfv"], signed: bool
+) -> None:
+    context = toy(scheme, signed=signed)
+    for seed in range(60):
+        Program(context, seed).run()

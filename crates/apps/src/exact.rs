@@ -68,7 +68,7 @@ use sudare::{
     bfv,
     circuits::exact::bootstrap::Bootstrapper,
     exact::{self, Ciphertext},
-    rlwe::{EvaluationKeys, Level},
+    rlwe::{EvaluationKeys, KeyId, Level},
 };
 
 pub use bootstrap::{bootstrapping_set, matrix_bytes, plan_bootstrapping};
@@ -138,6 +138,17 @@ impl IntegerArray {
             }
         }
         Ok(())
+    }
+
+    /// Refuses an array of another key.
+    ///
+    /// # Errors
+    /// [`sudare::Error::KeyMismatch`].
+    pub fn check_key(&self, expected: KeyId) -> sudare::Result<()> {
+        match self.blocks.iter().map(Ciphertext::key_id).find(|&found| found != expected) {
+            Some(found) => Err(sudare::Error::KeyMismatch { what: "array", found, expected }),
+            None => Ok(()),
+        }
     }
 
     /// How it lies in its blocks.
@@ -249,6 +260,13 @@ impl Engine {
         self.bootstraps.load(Relaxed)
     }
 
+    /// Refuses an array of other parameters, of the other scheme or of another key, whatever is then
+    /// computed with it.
+    fn check(&self, a: &IntegerArray) -> sudare::Result<()> {
+        a.check(&self.setting)?;
+        a.check_key(self.exact().keys().id())
+    }
+
     /// What does not depend on the scheme.
     fn exact(&self) -> &exact::Evaluator {
         match &self.evaluator {
@@ -280,6 +298,7 @@ impl Engine {
         above: u32,
         compute: impl Fn([IntegerArray; N]) -> Result<IntegerArray>,
     ) -> Result<IntegerArray> {
+        operands.iter().try_for_each(|a| self.check(a))?;
         let operands = operands.map(IntegerArray::clone);
         let Some(plan) = self.setting.bootstrapping() else {
             return self.descend(op, operands, Level(above), compute);

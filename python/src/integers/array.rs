@@ -2,7 +2,7 @@
 
 use super::{
     IntegerParameters,
-    keys::{IntegerEvaluationKeys, IntegerPublicKey, IntegerSecretKey},
+    keys::{AnyKey, IntegerEvaluationKeys, IntegerPublicKey, IntegerSecretKey},
 };
 use crate::{
     error::{Error, Result},
@@ -148,9 +148,12 @@ impl Integers {
         }
     }
 
-    /// The same array with its ciphertexts read.
-    fn attached(&self, py: Python<'_>, parameters: &IntegerParameters) -> Result<Self> {
-        Ok(Self::of(parameters, self.encrypted(py, parameters)?))
+    /// The same array with its ciphertexts read, to compute with beside this key.
+    fn attached(&self, py: Python<'_>, key: AnyKey<'_>) -> Result<Self> {
+        let (_, parameters, key_id) = key.identity();
+        let array = self.encrypted(py, parameters)?;
+        array.check_key(key_id)?;
+        Ok(Self::of(parameters, array))
     }
 
     /// The same elements in another shape.

@@ -67,7 +67,7 @@ pub enum AnyKey<'py> {
 
 impl AnyKey<'_> {
     /// What it is, its parameters and the key pair.
-    fn identity(&self) -> (&'static str, &IntegerParameters, KeyId) {
+    pub(super) fn identity(&self) -> (&'static str, &IntegerParameters, KeyId) {
         match self {
             Self::Public(key) => ("public key", &key.set, key.key.id()),
             Self::Evaluation(keys) => ("set of evaluation keys", &keys.set, keys.keys.id()),

@@ -83,7 +83,8 @@ fn sizes(name: &str) -> Result<Sizes> {
 /// The smallest ring of 128 bits of security that holds it.
 fn params(removal: &DigitRemoval) -> Result<Params> {
     let (plaintext_modulus, depth) = (removal.modulus(), removal.depth() + LEFT);
-    let choice = exact::choose(Needs { plaintext_modulus, depth, rotations: SUMMED })?;
+    let choice =
+        exact::choose(Needs { plaintext_modulus, depth, rotations: SUMMED, last_rotations: 0 })?;
     Ok(Params::new(choice.spec)?)
 }
 

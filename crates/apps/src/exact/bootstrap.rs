@@ -1,13 +1,16 @@
 //! Ways to bootstrap arrays, and arrays that are bootstrapped.
 
-use super::{Engine, IntegerArray, Scheme, Setting, setting::most_slots};
+use super::{
+    Engine, IntegerArray, Scheme, Setting,
+    setting::{check_slots, modulus, most_slots},
+};
 use crate::array::{ArrayError, Result};
 use std::sync::{Arc, PoisonError, atomic::Ordering::Relaxed};
 use sudare::{
     circuits::exact::bootstrap::{
         self, BootstrapPlan, BootstrapPreset, BootstrapSpec, Bootstrapper,
     },
-    exact::{self, BatchEncoder, Modulus, Params, Spec},
+    exact::{self, BatchEncoder, Params, Spec},
     rlwe::Level,
 };
 
@@ -33,10 +36,10 @@ pub fn bootstrapping_set(
 ///
 /// # Errors
 /// [`sudare::Error::InvalidSpec`], naming the most levels, or saying why there are none;
-/// [`sudare::Error::NoSlots`]; as [`Modulus::from_value`].
+/// [`sudare::Error::NoSlots`]; as [`sudare::exact::Modulus::from_value`].
 pub fn plan_bootstrapping(t: u128, depth: u32) -> sudare::Result<BootstrapPreset> {
-    let modulus = Modulus::from_value(t)?;
-    most_slots(modulus, *bootstrap::RINGS.end())?;
+    let modulus = modulus(t, |_| Some(*bootstrap::RINGS.end()))?;
+    check_slots(modulus, *bootstrap::RINGS.end())?;
     // Slots of other sets are not those of arrays.
     let holds = |set: &BootstrapPreset| {
         let (way, spec) = (&set.bootstrap, &set.preset.spec);
@@ -169,6 +172,7 @@ impl Engine {
                 problem: "the parameters have no way to: choose a set for bootstrapping".into(),
             });
         };
+        self.check(a)?;
         if let Some(blocks) = a.blocks.refreshed() {
             return Ok(IntegerArray { blocks: blocks.clone(), ..a.clone() });
         }

@@ -6,14 +6,15 @@ use sudare::{
         Ops,
         exact::{bootstrap::Simulation, sim},
     },
-    rlwe::{GaloisElement, Rates},
+    rlwe::{GaloisElement, Level, Rates},
 };
 
 /// Predicted seconds of one ciphertext at the highest level of arrays, with one thread of the machine
 /// of `docs/performance.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
-    /// A product of BGV; that of BFV, which also changes bases, has no prediction.
+    /// A product of BGV, where there is a level for one; that of BFV, which also changes bases, has
+    /// no prediction.
     pub product_s: Option<f64>,
     /// A rotation by a power of two.
     pub rotation_s: f64,
@@ -42,7 +43,7 @@ impl Setting {
         let fresh = |e: &sim::Evaluator| e.encrypt(top, self.factor(top)?);
         let product = |e: &sim::Evaluator| {
             let x = fresh(e)?;
-            if top.0 == 0 { e.mul(&x, &x) } else { e.mul_rescale(&x, &x) }.map(drop)
+            e.mul_rescale(&x, &x).map(drop)
         };
         let rotation = |e: &sim::Evaluator| {
             e.automorphism(&fresh(e)?, GaloisElement::rotation(params.log_n(), 1)).map(drop)
@@ -51,8 +52,8 @@ impl Setting {
         let seconds = |simulation: Simulation| simulation.work.seconds(&rates);
         Ok(Costs {
             product_s: match self.scheme() {
-                Scheme::Bgv => Some(alone(&product)?),
-                Scheme::Bfv => None,
+                Scheme::Bgv if top > Level(0) => Some(alone(&product)?),
+                Scheme::Bgv | Scheme::Bfv => None,
             },
             rotation_s: alone(&rotation)?,
             bootstrapping_s: simulated.map(seconds),
@@ -63,7 +64,7 @@ impl Setting {
 
 #[cfg(test)]
 mod tests {
-    use super::super::bootstrapping_set;
+    use super::super::{bootstrapping_set, plan};
     use super::*;
     use sudare::exact::{Params, preset};
 
@@ -75,6 +76,12 @@ mod tests {
         assert!(bgv.product_s.is_some_and(|s| s > 0.0 && s < 1.0), "{bgv:?}");
         assert_eq!((bfv.product_s, bfv.bootstrapping_s), (None, None));
         assert!(bfv.rotation_s > 0.0 && bfv.rotation_s == bgv.rotation_s);
+        // Without a level there is no product to predict.
+        let params = Params::new(plan(65537, 0).unwrap().spec).unwrap();
+        for scheme in [Scheme::Bgv, Scheme::Bfv] {
+            let costs = Setting::new(params.clone(), scheme, true).unwrap().costs().unwrap();
+            assert!(costs.product_s.is_none() && costs.rotation_s > 0.0, "{costs:?}");
+        }
 
         let name = "n15-t65537-boot";
         let params = Params::new(bootstrapping_set(name, Some(8)).unwrap().preset.spec).unwrap();

@@ -14,7 +14,7 @@ use sudare::{
 };
 
 /// Scalars up to this size multiply errors and take no level.
-const SMALL: u128 = 16;
+pub(super) const SMALL: u128 = 16;
 
 impl Engine {
     /// Repeated to `shape`, which only arrays of one element are.
@@ -216,6 +216,7 @@ impl Engine {
             let problem = "the power of 0 is 1 whatever the element: use an exponent from 1 on";
             return Err(ArrayError::Argument { op: "power", problem: problem.into() });
         }
+        self.check(a)?;
         // Refused before anything is computed.
         let (needed, level) = (u64::BITS - (exponent - 1).leading_zeros(), a.level());
         if self.setting.bootstrapping().is_none() && level.0 < needed {

@@ -57,6 +57,7 @@ impl Engine {
     /// [`sudare::Error::MissingGaloisKey`]; [`sudare::Error::NoiseExhausted`];
     /// [`sudare::Error::LevelExhausted`] if slots beyond the last element have to be masked.
     pub fn sum(&self, a: &IntegerArray) -> Result<IntegerArray> {
+        self.check(a)?;
         let scalar = self.setting.layout(&[])?;
         if a.layout.is_everywhere() {
             return a.reshaped(&[]);

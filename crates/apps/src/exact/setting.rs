@@ -1,6 +1,6 @@
 //! Parameters with a scheme, and the factors and keys that follow.
 
-use super::Layout;
+use super::{Layout, elementwise::SMALL};
 use crate::array::Result;
 use core::{fmt, str::FromStr};
 use serde::{Deserialize, Serialize};
@@ -49,20 +49,71 @@ impl FromStr for Scheme {
 /// Moduli are below this power of two, so that plain integers are words.
 const MODULUS_BITS: u32 = 62;
 
-/// Ciphertexts that may be summed between two products, at each level of [`plan`].
-const SUMMED: u32 = 8;
+/// Ciphertexts that may be summed before each product of [`plan`]: that is room for a product with
+/// a scalar that takes no level, too.
+const SUMMED: u32 = SMALL as u32;
+
+/// Elements that may be summed after the last product of [`plan`]: all slots of the largest ring,
+/// times a scalar that takes no level, or those of several ciphertexts.
+const SUMMED_LAST: u32 = 1 << 18;
+
+/// A modulus with so many times fewer slots than a ring has is refused where a prime of its size has
+/// them all.
+const FEW_SLOTS: usize = 64;
 
 /// Parameters of 128 bits of security for arrays modulo `t` and programs of `depth` levels.
 ///
+/// Beside the products there is room for a sum of 16 ciphertexts, or a product with a scalar of up
+/// to 16, before each of them, and for a sum of 2^18 elements after the last.
+///
 /// # Errors
 /// [`Error::PlaintextModulusNotPrime`] unless `t` is a prime or a power of one;
-/// [`Error::NoSlots`] for one without slots, naming primes that have them; [`Error::InvalidSpec`]
-/// for one that is too large, or if no ring has so many levels.
+/// [`Error::NoSlots`] for one without slots, or for a prime with few where one of its size has
+/// many; both name primes that have them. [`Error::InvalidSpec`] for one that is too large, or if no
+/// ring has so many levels.
 pub fn plan(t: u128, depth: u32) -> sudare::Result<Choice> {
-    let plaintext_modulus = Modulus::from_value(t)?;
-    let choice = exact::choose(Needs { plaintext_modulus, depth, rotations: SUMMED - 1 })?;
-    most_slots(plaintext_modulus, choice.spec.log_n)?;
+    let needs = |plaintext_modulus| Needs {
+        plaintext_modulus,
+        depth,
+        rotations: SUMMED - 1,
+        last_rotations: SUMMED_LAST - 1,
+    };
+    let plaintext_modulus = modulus(t, |near| Some(exact::choose(needs(near)).ok()?.spec.log_n))?;
+    let choice = exact::choose(needs(plaintext_modulus))?;
+    check_slots(plaintext_modulus, choice.spec.log_n)?;
     Ok(choice)
+}
+
+/// The modulus `t`. Where it is not the power of a prime, the error names primes near it with all
+/// slots of the ring that `log_n` finds for a prime of its size.
+pub(super) fn modulus(t: u128, log_n: impl Fn(Modulus) -> Option<u32>) -> sudare::Result<Modulus> {
+    let refused = match Modulus::from_value(t) {
+        Err(Error::PlaintextModulusNotPrime { found, .. }) => found,
+        modulus => return modulus,
+    };
+    let primes_of = |log_n| BatchEncoder::primes_near(t, log_n);
+    let near = primes_of(FIRST_RING).first().map(|&prime| Modulus::new(prime, 1)).transpose()?;
+    let log_n = near.and_then(log_n).unwrap_or(FIRST_RING);
+    let names: Vec<_> = primes_of(log_n).iter().map(u64::to_string).collect();
+    let primes = format!("{}, which have 2^{log_n} slots", names.join(" or "));
+    Err(Error::PlaintextModulusNotPrime { found: refused, primes })
+}
+
+/// `log2` of the degree of the smallest ring of [`plan`].
+const FIRST_RING: u32 = 12;
+
+/// Refuses a modulus without slots in the ring of degree `2^log_n`, and a prime with few of them
+/// where one between half and twice its size has all.
+pub(super) fn check_slots(t: Modulus, log_n: u32) -> sudare::Result<()> {
+    let slots = 1usize << log_n;
+    let possible = 1usize << most_slots(t, log_n)?;
+    let primes = BatchEncoder::primes_near(t.value(), log_n);
+    let alike = |&prime: &u64| (t.prime() / 2..=t.prime().saturating_mul(2)).contains(&prime);
+    if t.exponent() > 1 || slots / possible < FEW_SLOTS || !primes.iter().any(alike) {
+        return Ok(());
+    }
+    let names: Vec<_> = primes.iter().map(u64::to_string).collect();
+    Err(Error::NoSlots { modulus: t.into(), slots, possible, primes: names.join(" and ") })
 }
 
 /// `log2` of the slots of a ciphertext modulo `t`; an error names primes that have all of them.

@@ -2,7 +2,7 @@ use super::*;
 use std::sync::LazyLock;
 use sudare::{
     Error,
-    exact::{Decryptor, Encryptor, Modulus, Params, Spec, preset},
+    exact::{BatchEncoder, Decryptor, Encryptor, Modulus, Params, Spec, preset},
     rlwe::KeyGenerator,
 };
 
@@ -297,16 +297,81 @@ fn few_slots_are_enough() {
 fn parameters_are_planned_or_a_prime_is_named() {
     let choice = plan(65537, 2).unwrap();
     assert_eq!(choice.spec.q_bits.len(), 3);
-    for t in [2, 127, 1 << 20] {
+    for t in [2, 127, 1 << 16] {
         let error = plan(t, 1).unwrap_err();
         assert!(matches!(error, Error::NoSlots { .. }), "{error}");
         assert!(error.to_string().contains("65537"), "{error}");
     }
     assert!(matches!(plan(1000, 1), Err(Error::PlaintextModulusNotPrime { .. })));
+    // Primes that are named are near the number, and are taken.
+    for t in [36, 1000, 196_611, 1_000_000, 1 << 20, 127u128.pow(3), 1_048_573, 1 << 32] {
+        let text = plan(t, 1).unwrap_err().to_string();
+        let named: Vec<u128> = text
+            .split(|c: char| !c.is_ascii_digit())
+            .filter_map(|digits| digits.parse().ok())
+            .filter(|&n| n != t && n > 30_000 && Modulus::from_value(n).is_ok())
+            .collect();
+        assert_eq!(named.len(), 2, "{text}");
+        for prime in named {
+            let log_n = plan(prime, 1).unwrap().spec.log_n;
+            let prime_modulus = Modulus::from_value(prime).unwrap();
+            assert!(BatchEncoder::most_slots(prime_modulus, log_n) >= Some(12), "{text}");
+            assert!(prime < 4 * t.max(200_000), "{text}");
+        }
+    }
+    for (t, exponent) in [(36, 1), (1000, 1), (1_000_000, 1), (127, 3), (2, 32)] {
+        let value = u128::pow(t, exponent);
+        let text = plan(value, 1).unwrap_err().to_string();
+        let name = if exponent == 1 { t.to_string() } else { format!("{t}^{exponent}") };
+        assert!(text.contains(&format!("{name} ")), "{text}");
+    }
+    // Few slots are taken where no prime of the size has more.
+    for t in [17, 257, 257 * 257, 7681, 12289, 40961] {
+        assert!(plan(t, 1).is_ok(), "{t}");
+    }
     assert!(matches!(plan(257u128.pow(8), 1), Err(Error::InvalidSpec { field: "t", .. })));
     assert!(matches!(plan(65537, 1000), Err(Error::InvalidSpec { field: "depth", .. })));
     assert!("ckks".parse::<Scheme>().is_err());
     assert_eq!("bfv".parse::<Scheme>(), Ok(Scheme::Bfv));
+}
+
+/// Also by operations that have nothing to compute.
+#[test]
+fn arrays_of_another_key_are_refused() {
+    for scheme in [Scheme::Bgv, Scheme::Bfv] {
+        let [own, other] = [(); 2].map(|()| Session::new(spec(), scheme));
+        let [one, few, rows] = [&[][..], &[5], &[2, 4]].map(|shape| own.encrypt(&values(shape, 3)));
+        let e = &other.engine;
+        let plain = PlainIntegers::scalar(1);
+        let zero = PlainIntegers::scalar(0);
+        let identity = PlainIntegers::new(&[5, 5], (0..25).map(|i| (i % 6 == 0).into()).collect());
+        let results = [
+            e.neg(&few),
+            e.add(&few, &few),
+            e.sub(&few, &few),
+            e.add_plain(&few, &zero),
+            e.mul(&few, &few),
+            e.mul_plain_array(&few, &plain),
+            e.mul_plain_array(&few, &values(&[5], 1)),
+            e.power(&few, 1),
+            e.power(&few, 40),
+            e.polynomial(&few, &[0]),
+            e.polynomial(&few, &[0, 1]),
+            e.sum(&one),
+            e.sum(&few),
+            e.rotate(&rows, 0),
+            e.rotate(&rows, 4),
+            e.swap_rows(&rows),
+            e.matmul_left(&identity, &few),
+            e.matmul_right(&few, &identity),
+            e.add(&other.encrypt(&values(&[5], 1)), &few),
+        ];
+        for (number, result) in results.into_iter().enumerate() {
+            let refused = result.unwrap_err();
+            let mismatch = matches!(refused, ArrayError::Library(Error::KeyMismatch { .. }));
+            assert!(mismatch, "{number}: {refused}");
+        }
+    }
 }
 
 #[test]

@@ -15,6 +15,8 @@ pub struct Needs {
     pub depth: u32,
     /// Rotations of a ciphertext, and ciphertexts, that are summed between two products.
     pub rotations: u32,
+    /// Rotations and ciphertexts that are summed after the last product, if they are more.
+    pub last_rotations: u32,
 }
 
 /// Parameters, with the reason for them.
@@ -120,6 +122,8 @@ impl Sizes {
         let switch = growth.key_switch(margin_bits(needs.rotations));
         let image = |e| e + switch;
         let summed = |e| growth.sum_of_images(e, image(e), needs.rotations);
+        let last_count = needs.last_rotations.max(needs.rotations);
+        let last_summed = |e| growth.sum_of_images(e, image(e), last_count);
         let product = |e: NoiseBound| growth.product(e, e) + switch;
         // After a level so large that nothing but rounding is left.
         let rounding = growth.rescaled(growth.fresh(), BEYOND);
@@ -137,7 +141,7 @@ impl Sizes {
             // the smallest special ones.
             let last =
                 |bits| if needs.depth == 0 { growth.fresh() } else { after(growth.fresh(), bits) };
-            let holds = |bits: &f64| room(summed(last(*bits))) <= *bits;
+            let holds = |bits: &f64| room(last_summed(last(*bits))) <= *bits;
             let even = (0..).map(|step| least + f64::from(step) / 2.0).find(holds).unwrap_or(least);
             return Self { log_n, needs, base: even, level: even, top: even };
         }
@@ -148,7 +152,7 @@ impl Sizes {
         let below = (needs.depth - 1).min(MANY);
         let last = |bits| (0..below).fold(after(growth.fresh(), top), |e, _| after(e, bits));
         let level = smallest(&|bits| last(bits).log2() < rounding.log2() + 1.0);
-        let base = half_bits(room(summed(last(level)))).max(least);
+        let base = half_bits(room(last_summed(last(level)))).max(least);
         let top = top.max(level);
         Self { log_n, needs, base, level, top }
     }
@@ -231,7 +235,7 @@ pub fn presets() -> Vec<Preset> {
             let Ok(plaintext_modulus) = Modulus::new(p, 1) else { continue };
             let deepest = |rotations| {
                 let sized = |depth| {
-                    let needs = Needs { plaintext_modulus, depth, rotations };
+                    let needs = Needs { plaintext_modulus, depth, rotations, last_rotations: 0 };
                     Some((depth, Sizes::new(log_n, needs).spec()?))
                 };
                 (1..).map_while(sized).last()
@@ -285,17 +289,19 @@ mod tests {
 
     /// Every level takes a product of sums with rotations, of both schemes, and what comes out
     /// decrypts.
-    fn assert_deep_enough(params: &Params, rotations: u32) {
+    fn assert_deep_enough(params: &Params, rotations: u32, last_rotations: u32) {
         let (rules, t) = (Rules::new(params), params.plaintext_modulus());
         for tensor in [Tensor::Plain, Tensor::Scaled] {
             let factor = params.fresh_factor(params.top(), t).unwrap();
             let mut form = rules.encrypted(params.top(), factor, false).unwrap();
-            let copies = rotations as usize;
+            let sum = |form: Form, copies: usize| {
+                rules.sum_automorphisms("test", form, (copies + 1, copies), None)
+            };
             while form.level > Level(0) {
-                form = rules.sum_automorphisms("test", form, (copies + 1, copies), None).unwrap();
+                form = sum(form, rotations as usize).unwrap();
                 form = square(rules, form, tensor).unwrap();
             }
-            rules.sum_automorphisms("test", form, (copies + 1, copies), None).unwrap();
+            sum(form, rotations.max(last_rotations) as usize).unwrap();
         }
     }
 
@@ -304,7 +310,7 @@ mod tests {
         for Preset { name, spec, summary } in presets() {
             let plaintext_modulus = spec.plaintext_modulus;
             let depth = spec.q_bits.len() as u32 - 1;
-            let needs = Needs { plaintext_modulus, depth, rotations: 1 };
+            let needs = Needs { plaintext_modulus, depth, rotations: 1, last_rotations: 0 };
             let rotations = Sizes::new(spec.log_n, needs).spec().map_or(0, |_| 1);
             assert!(summary.starts_with(&depth.to_string()), "{name}: {summary}");
             let params = Params::new(spec.clone()).unwrap();
@@ -313,14 +319,14 @@ mod tests {
                 let (rlwe, top) = (params.rlwe(), params.top());
                 assert_eq!((rlwe.log2_q(top).round(), rlwe.digits(top)), (330.0, 3));
                 assert!((110.0..128.0).contains(&rlwe.security_bits()));
-                assert_deep_enough(&params, rotations);
+                assert_deep_enough(&params, rotations, 0);
             }
             if spec.insecure {
                 continue;
             }
             assert!(params.rlwe().security_bits() >= 128.0, "{name}");
-            assert_deep_enough(&params, rotations);
-            let deeper = Needs { plaintext_modulus, depth: depth + 1, rotations };
+            assert_deep_enough(&params, rotations, 0);
+            let deeper = Needs { depth: depth + 1, rotations, ..needs };
             assert_eq!(Sizes::new(spec.log_n, deeper).spec(), None, "{name}");
         }
         // Seven as deep as can be, as 2^12 coefficients have no room for 786433, one for comparisons
@@ -339,33 +345,51 @@ mod tests {
     }
 
     #[test]
+    fn the_last_sum_has_room_of_its_own() {
+        for depth in 0..=3 {
+            let needs = Needs {
+                plaintext_modulus: modulus(65537, 1),
+                depth,
+                rotations: 15,
+                last_rotations: (1 << 16) - 1,
+            };
+            let [few, many] = [0, needs.last_rotations]
+                .map(|last_rotations| choose(Needs { last_rotations, ..needs }).unwrap().spec);
+            // At level 0 alone, unless all primes are of one size.
+            assert!(depth < 2 || few.q_bits[1..] == many.q_bits[1..]);
+            assert_deep_enough(&Params::new(many).unwrap(), 15, needs.last_rotations);
+        }
+    }
+
+    #[test]
     fn parameters_are_chosen_by_depth() {
         let needs = |depth| Needs {
             plaintext_modulus: Modulus::new(65537, 1).unwrap(),
             depth,
             rotations: 0,
+            last_rotations: 0,
         };
         assert!(choose(needs(u32::MAX)).is_err());
         let mut smallest = 0;
         for depth in [0, 1, 3, 6, 12] {
             for rotations in [0, 15] {
-                let needs = Needs { plaintext_modulus: modulus(65537, 1), depth, rotations };
+                let needs = Needs { rotations, ..needs(depth) };
                 let choice = choose(needs).unwrap();
                 assert_eq!(choice.spec.q_bits.len() as u32, depth + 1);
                 assert!(choice.spec.log_n >= smallest);
                 assert!(choice.to_string().contains("slots"), "{choice}");
-                assert_deep_enough(&Params::new(choice.spec.clone()).unwrap(), rotations);
+                assert_deep_enough(&Params::new(choice.spec.clone()).unwrap(), rotations, 0);
                 if rotations == 15 {
                     smallest = choice.spec.log_n;
                 }
             }
         }
         for t in [modulus(2, 1), modulus(127, 3), modulus(1_099_511_627_689, 1), modulus(2, 120)] {
-            let choice = choose(Needs { plaintext_modulus: t, depth: 2, rotations: 1 }).unwrap();
-            assert_deep_enough(&Params::new(choice.spec).unwrap(), 1);
+            let needs = Needs { plaintext_modulus: t, rotations: 1, ..needs(2) };
+            let choice = choose(needs).unwrap();
+            assert_deep_enough(&Params::new(choice.spec).unwrap(), 1, 0);
         }
-        let needs = Needs { plaintext_modulus: modulus(65537, 1), depth: 100, rotations: 0 };
-        let error = choose(needs).unwrap_err().to_string();
+        let error = choose(needs(100)).unwrap_err().to_string();
         assert!(error.contains("at most") && error.contains("2^16"), "{error}");
     }
 }
