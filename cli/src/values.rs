@@ -1,7 +1,10 @@
 //! How values of options are read.
 
 use std::ops::RangeInclusive;
-use sudare_apps::table::{Categorical, EncodingOptions, Missing, Unseen};
+use sudare_apps::{
+    stats::Edges,
+    table::{Categorical, EncodingOptions, Missing, Unseen},
+};
 use sudare_roles::reading::Reading;
 
 /// Reads a whole number, or says which ones there are.
@@ -35,6 +38,38 @@ pub fn class_weights(text: &str) -> Result<Vec<f64>, &'static str> {
         "positive numbers are needed, the weight of a row of each class, such as 1,2.5 for a \
          target of 0 and 1",
     )
+}
+
+/// Edges of bins, of one column or of all.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ColumnEdges {
+    /// Name of the column; none for all.
+    pub column: Option<String>,
+    /// How they are chosen.
+    pub edges: Edges,
+}
+
+/// Reads edges of bins: `[COL=]equal`, `quantile`, `log`, or numbers such as `0,10,20`.
+pub fn edges(text: &str) -> Result<ColumnEdges, &'static str> {
+    // Names of columns may have the sign, edges have not.
+    let (column, text) = match text.rsplit_once('=') {
+        Some((column, text)) => (Some(column.to_owned()), text),
+        None => (None, text),
+    };
+    let edges = match text {
+        "equal" => Edges::Equal,
+        "quantile" => Edges::Quantiles,
+        "log" => Edges::Logarithmic,
+        numbers => {
+            let number = |text: &str| text.trim().parse().ok().filter(|x: &f64| x.is_finite());
+            let numbers: Option<Vec<f64>> = numbers.split(',').map(number).collect();
+            Edges::Given(numbers.filter(|numbers| numbers.len() > 2).ok_or(
+                "equal, quantile, log, or three or more numbers are needed, such as 0,10,20, with the \
+                 name of a column before them if they are not for all, such as age=0,10,20",
+            )?)
+        }
+    };
+    Ok(ColumnEdges { column, edges })
 }
 
 /// Reads a share of rows.

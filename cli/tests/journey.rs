@@ -438,11 +438,12 @@ fn owners_finish_models_tests_and_quantiles() {
 
     let found = values_of(folder, "histogram:40x4x4", "", "--quantiles 0.5");
     assert_eq!(found["columns"][1], "a");
-    for count in found["histograms"][1]["counts"].as_array().unwrap() {
-        assert!((count.as_f64().unwrap() - 10.0).abs() < 0.5, "{count}");
-    }
-    let median = found["quantiles"][1][0].as_f64().unwrap();
-    assert!((median - 20.5).abs() < 1.0, "{median}");
+    let histogram = &found["histograms"][1];
+    assert_eq!(histogram["edges"], serde_json::json!([0.5, 10.5, 20.5, 30.5, 40.5]));
+    assert_eq!(histogram["counts"], serde_json::json!([10.0, 10.0, 10.0, 10.0]));
+    assert_eq!(histogram["errors"], serde_json::json!([0.0, 0.0, 0.0, 0.0]));
+    assert_eq!(found["quantiles"][1][0], 20.5);
+    assert_eq!(found["quantile_bounds"][1][0], serde_json::json!([10.5, 30.5]));
     assert_eq!(fs::read_to_string(folder.join("r.csv")).unwrap().lines().count(), 17);
 
     let decrypt = |options: &str| {
@@ -455,13 +456,37 @@ fn owners_finish_models_tests_and_quantiles() {
         sudare_at(folder, &format!("{line} {options}"))
     };
     encrypt("--by g").mistake(&["histogram:40x4x4", "--by"]);
+    encrypt("--edges h=log").mistake(&["\"h\"", "g, a, y, w"]);
+    encrypt("--edges log").mistake(&["\"g\"", "positive"]);
+    encrypt("--edges 0,1,2").mistake(&["4 bins have 5"]);
+    encrypt("--edges 0,2").mistake(&["three or more"]);
+    // The last for all counts, and that of a column before it.
+    encrypt("--edges quantile --edges a=0,5,15.5,30,39").ok();
+    let line = "stats --evaluation-key keys/evaluation.key -i t.ct -o r.ct --force";
+    sudare_at(folder, line).ok();
+    let found = decrypt("--json").json();
+    let histogram = &found["values"]["histograms"][1];
+    assert_eq!(histogram["counts"], serde_json::json!([4.0, 11.0, 14.0, 10.0]));
+    assert_eq!((&histogram["below"], &histogram["above"]), (&0.into(), &1.into()));
+    assert_eq!(found["values"]["histograms"][3]["counts"].as_array().unwrap().len(), 4);
     sudare_at(folder, "keygen --params auto --for groups:40x3x5 --out keys --force").ok();
     encrypt("").mistake(&["groups:40x3x5", "--by"]);
+    encrypt("--by g --edges log").mistake(&["groups:40x3x5", "--edges"]);
+    let exact = "keygen --params auto --exact --out keys --force --for";
+    sudare_at(folder, &format!("{exact} groups:40x3x5")).mistake(&["--exact", "histogram:"]);
     encrypt("--by h").mistake(&["\"h\"", "g, a, y, w"]);
     // Fewer groups than planned.
     encrypt("--by g").ok();
     sudare_at(folder, "keygen --params auto --for groups:40x3x1 --out keys --force").ok();
     encrypt("--by g").mistake(&["2 groups", "--for groups:40x3x2"]);
+
+    // Zeros of both signs are one group, and numbers that are not exact are none.
+    fs::write(folder.join("t.csv"), "g,a\n-0,1\n0,2\n-0.0,3\n1,10\n2,20\n").unwrap();
+    let found = values_of(folder, "groups:5x1x3", "--by g", "");
+    assert_eq!(found["count"], serde_json::json!([3, 1, 1]));
+    assert_eq!(found["labels"], serde_json::json!([0.0, 1.0, 2.0]));
+    fs::write(folder.join("t.csv"), "g,a\n95820843523155097,1\n95820843523155098,2\n").unwrap();
+    encrypt("--by g").mistake(&["9582084352315510", "number the groups"]);
 }
 
 #[test]

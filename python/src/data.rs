@@ -11,6 +11,7 @@ use serde::{Serialize, de::DeserializeOwned};
 use std::{path::Path, sync::Arc};
 use sudare_apps::{
     array::PlainArray,
+    stats::Edges,
     table::{Categorical, Encoding, EncodingOptions, Frame, Missing, Table, TextColumn, Unseen},
 };
 use sudare_roles::{encryption::Subject, error::Error as Engine, job::KeyColumn};
@@ -68,15 +69,15 @@ impl Data {
 }
 
 impl Data {
-    /// What is encrypted; column `by` tells groups of rows apart.
-    pub(crate) fn subject(&self, by: Option<&str>) -> Result<Subject> {
-        let (table, encoding) = ((*self.table).clone(), self.encoding.clone());
-        let Some(by) = by else {
-            return Ok(Subject { encoding, ..Subject::from(table) });
-        };
-        let (table, values) = table.without(by).map_err(Engine::from)?;
-        let key = Some(KeyColumn::new(by, &values));
-        Ok(Subject { encoding, key, ..Subject::from(table) })
+    /// What is encrypted; column `by` tells groups of rows apart, and bins have these edges.
+    pub(crate) fn subject(&self, by: Option<&str>, edges: Vec<Edges>) -> Result<Subject> {
+        let (mut table, encoding) = ((*self.table).clone(), self.encoding.clone());
+        let mut key = None;
+        if let Some(by) = by {
+            let (rest, values) = table.without(by).map_err(Engine::from)?;
+            (table, key) = (rest, Some(KeyColumn::new(by, &values)?));
+        }
+        Ok(Subject { encoding, key, edges, ..Subject::from(table) })
     }
 }
 

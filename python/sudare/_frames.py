@@ -116,8 +116,17 @@ def _frame(table: Any) -> dict[str, Floats]:
                 f"column {name!r} has no value in row {row}: fill what is missing, or drop the "
                 "row or the column"
             )
-        columns[name] = _column(name, series.cast(narwhals.Float64).to_numpy())
+        columns[name] = _column(name, _numbers(series, narwhals))
     return columns
+
+
+def _numbers(series: Any, narwhals: Any) -> object:
+    if series.dtype.is_integer() and len(series) > 0:
+        # Some libraries refuse to round, others do; columns that tell groups apart are checked.
+        largest = max(abs(int(series.min())), abs(int(series.max())))
+        if largest >= 2**53:
+            return np.array(series.to_list(), dtype=np.float64)
+    return series.cast(narwhals.Float64).to_numpy()
 
 
 def narwhals_for(table: object) -> Any:

@@ -391,6 +391,7 @@ class TablePlan:
         bins: int,
         *,
         share_bits: int | None = None,
+        exact: bool = False,
         insecure_log_n: int | None = None,
     ) -> TablePlan: ...
     @staticmethod
@@ -454,6 +455,7 @@ class TablePlan:
         data: Data,
         *,
         by: str | None = None,
+        edges: Sequence[str | Sequence[float]] | None = None,
         order: bytes | None = None,
         class_weights: Sequence[float] | None = None,
         path: _Path | None = None,
@@ -611,6 +613,9 @@ class Decrypted:
     def least_squares(self, target: int) -> dict[str, Any]: ...
     def t_test(self, a: int, b: int) -> list[dict[str, float] | None]: ...
     def quantiles(self, probabilities: Sequence[float]) -> list[list[float]]: ...
+    def quantile_bounds(
+        self, probabilities: Sequence[float]
+    ) -> list[list[tuple[float, float]]]: ...
 
 @final
 class Trainer:

@@ -1,4 +1,4 @@
-"""One class per error, all of them under `Error`, and `SecurityWarning`.
+"""One class per error, all of them under `Error`, and two classes of warnings.
 
 Each is also a built-in exception where Python programs expect one. A message says what was found,
 what was needed and what to do.
@@ -18,6 +18,10 @@ class SecurityWarning(UserWarning):
     yet; coefficients for the owner of a key alone are pickled or saved; or results of a service come
     from a server whose key is not known.
     """
+
+
+class PrecisionWarning(UserWarning):
+    """Statistics that the errors of encryption leave open are NaN, or not there."""
 
 
 class InvalidSpecError(Error, ValueError):
@@ -384,6 +388,10 @@ class TooMuchTextError(Error, ValueError):
     """The texts of a table take too much memory."""
 
 
+class InexactNameError(Error, ValueError):
+    """A category or class is a whole number that is not exact."""
+
+
 class TooManyCategoriesError(Error, ValueError):
     """A column has too many different values to be coded by categories."""
 
@@ -595,6 +603,14 @@ class ColumnError(Error, IndexError):
 
 class GroupError(Error, LookupError):
     """There is no such group."""
+
+
+class GroupKeyError(Error, ValueError):
+    """Rows are grouped by whole numbers that are not exact."""
+
+
+class EdgesError(Error, ValueError):
+    """Edges make no bins of a column."""
 
 
 class QuantileError(Error, ValueError):

@@ -21,9 +21,10 @@ alone; the owner decrypts:
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from sudare._frames import Columns, Frame, Maker, read
 from sudare._native import EvaluationKeys, PublicKey, SecretKey
 from sudare._native import Result as EncryptedResult
 from sudare._native import Table as EncryptedTable
-from sudare._plain import Floats, to_native, whole
+from sudare._plain import Floats, floats, to_native, whole
 from sudare._plan import JobPlan, as_list
 from sudare._progress import Progress, callback
 
@@ -52,6 +53,17 @@ __all__ = [
     "release",
     "run",
 ]
+
+
+ColumnEdges: TypeAlias = Literal["equal", "quantile", "log"] | Sequence[float] | Floats
+"""Edges of bins: of equal width, of as many values each, of equal ratio, or numbers, one more than
+bins."""
+
+Edges: TypeAlias = ColumnEdges | Mapping[str, ColumnEdges]
+"""Edges of all columns, or of each by its name; columns without have bins of equal width."""
+
+_FIRST_INEXACT = 2.0**53
+"""The first whole number that another, the next one, is rounded to."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +95,7 @@ class LeastSquares:
     coefficients: Floats
     """Of each predictor."""
     standard_errors: Floats
-    """Of the coefficients."""
+    """Of the coefficients. Here and elsewhere, NaN is what the errors of encryption leave open."""
     p_values: Floats
     """Two-sided probabilities of such coefficients if those of the population are 0."""
     r_squared: float
@@ -116,13 +128,27 @@ class _Named:
             )
         return self.columns.index(column)
 
+    def _warn(self, open_: Sequence[bool] | np.ndarray[Any, Any], what: str) -> None:
+        """Names the columns for which the errors of encryption leave something open."""
+        names = [name for name, found in zip(self.columns, open_, strict=True) if found]
+        if names:
+            warnings.warn(
+                f"{what} of {', '.join(map(repr, names))} cannot be told from the errors of "
+                "encryption and are NaN: leave out outliers, or split the table",
+                errors.PrecisionWarning,
+                stacklevel=5,
+            )
+
 
 class Summary(_Named):
     """Statistics of the columns of a table, as arrays in the order of `columns`.
 
     Variances and covariances divide by `rows - 1` as pandas does, skewness and excess kurtosis
     are those of `scipy.stats`. What is undefined is NaN: dispersion of one row, shape and
-    correlation of a constant column.
+    correlation of a constant column. So is what the errors of encryption leave open, with a
+    `sudare.errors.PrecisionWarning`: variances below their error, and shapes and correlations that
+    are off by more than a sixteenth. `mean_error`, `variance_error` and `covariance_error` bound how far
+    figures may be off.
     """
 
     def __init__(
@@ -137,16 +163,28 @@ class Summary(_Named):
         self.kurtosis = self._array("kurtosis")
         self.covariance = self._array("covariance")
         self.correlation = self._array("correlation")
+        self.mean_error = self._array("mean_error")
+        self.covariance_error = self._array("covariance_error")
+        self.variance_error = self.covariance_error.diagonal()
+        # A variance that is too large for a number has a root.
+        self.variance[np.isnan(self.variance) & ~np.isnan(self.std)] = np.inf
+        if self.rows > 1:
+            self._warn(np.isnan(self.std), "statistics")
+            # 0 is exact, of constant columns.
+            shapes = np.isnan(self.skewness) | np.isnan(self.kurtosis)
+            self._warn(shapes & (self.std > 0), "skewness or kurtosis")
 
     def weighted_mean(self, weights: str) -> Floats:
-        """The mean of each column with the values of a column as weights."""
-        return np.array(self._decrypted.weighted_mean(self._index(weights)))
+        """The mean of each column with the values of a column as weights, whose sum must be above its
+        error."""
+        return np.array(self._decrypted.weighted_mean(self._index(weights)), dtype=np.float64)
 
     def least_squares(self, target: str) -> LeastSquares:
         """The linear model of a column on all others."""
         fit = self._decrypted.least_squares(self._index(target))
         names = ("coefficients", "standard_errors", "p_values")
-        arrays = {name: np.array(fit[name]) for name in names}
+        fit = {name: np.nan if value is None else value for name, value in fit.items()}
+        arrays = {name: np.array(fit[name], dtype=np.float64) for name in names}
         return LeastSquares(**{**fit, **arrays, "predictors": tuple(fit["predictors"])})
 
     def t_test(self, a: str, b: str) -> TTest:
@@ -183,7 +221,10 @@ class Groups(_Named):
     """Sums by groups of rows: arrays have a row per group, in the order of `labels`, and a column
     for each of `columns`.
 
-    What is undefined is NaN: means of no rows, variances of fewer than two.
+    What is undefined is NaN: means of no rows, variances of fewer than two. So are variances below
+    the errors of encryption, with a `sudare.errors.PrecisionWarning`. `sum_error`, `mean_error` and
+    `variance_error` bound how far figures may be off, and `count_error` how many rows counts may be
+    off, 0 where they are exact.
     """
 
     def __init__(
@@ -197,10 +238,17 @@ class Groups(_Named):
         self.mean = self._array("mean")
         self.variance = self._array("variance")
         self.std = np.sqrt(self.variance)
+        self.count_error: float = values["count_error"]
+        self.sum_error = self._array("sum_error")
+        self.mean_error = self._array("mean_error")
+        self.variance_error = self._array("variance_error")
+        several = (self.count > 1)[:, None]
+        self._warn((several & np.isnan(self.variance)).any(axis=0), "variances by group")
 
     def t_test(self, a: float, b: float) -> dict[str, TTest | None]:
         """Welch's test of each column between the groups with these labels; none where the column
-        is constant in both or a group has fewer than two rows."""
+        is constant in both or a group has fewer than two rows, and where the errors of encryption
+        leave `t` open by more than a sixteenth."""
         places = []
         for label in (a, b):
             (found,) = np.nonzero(self.labels == label)
@@ -231,11 +279,12 @@ class Groups(_Named):
 
 
 class Histograms(_Named):
-    """Counts of the values of columns in bins of equal width between their smallest and largest:
-    a row of arrays per column.
+    """Counts of the values of columns in bins: a row of arrays per column.
 
-    A value nearer to an edge than an eighth of a bin counts partly in both bins; counts are else
-    right to about a half.
+    A bin has the values from its lower edge to below its upper one, the last one with both, as
+    `numpy.histogram` has it. `errors` bounds how many values each count may be off: 0 where counts
+    are exact, as all are of plans with `exact=True`, and NaN where it is not known. `below` and
+    `above` are numbers of values beyond the edges.
     """
 
     def __init__(
@@ -243,15 +292,29 @@ class Histograms(_Named):
     ) -> None:
         super().__init__(decrypted, values, make)
         self.rows: int = values["rows"]
-        self.edges = np.array([h["edges"] for h in values["histograms"]])
-        self.counts = np.array([h["counts"] for h in values["histograms"]])
+        histograms = values["histograms"]
+        self.edges = np.array([h["edges"] for h in histograms], dtype=np.float64)
+        self.counts = np.array([h["counts"] for h in histograms], dtype=np.float64)
+        self.errors = np.array([h["errors"] for h in histograms], dtype=np.float64)
+        self.below = np.array([h["below"] for h in histograms], dtype=np.int64)
+        self.above = np.array([h["above"] for h in histograms], dtype=np.int64)
 
     def quantile(self, p: float | Sequence[float]) -> Floats:
-        """The values below which the parts `p` of each column lie, right to about the width of a
-        bin: per column, or for several `p` a row for each."""
+        """The values below which the parts `p` of each column lie, linear within bins: per column, or
+        for several `p` a row for each. They lie between `quantile_bounds(p)`."""
         probabilities = np.atleast_1d(np.asarray(p, dtype=np.float64))
         found = np.array(self._decrypted.quantiles(probabilities.tolist())).T
         return found if np.ndim(p) else found[0]
+
+    def quantile_bounds(self, p: float | Sequence[float]) -> tuple[Floats, Floats]:
+        """The edges between which the quantiles of `numpy.quantile` lie, lower and upper ones: per
+        column, or for several `p` a row for each. Without values beyond the edges they are those of
+        the whole column."""
+        probabilities = np.atleast_1d(np.asarray(p, dtype=np.float64))
+        found = np.array(self._decrypted.quantile_bounds(probabilities.tolist()))
+        low = found[:, :, 0].T
+        high = found[:, :, 1].T
+        return (low, high) if np.ndim(p) else (low[0], high[0])
 
     def to_frame(self) -> Any:
         """A row per column and bin."""
@@ -262,6 +325,7 @@ class Histograms(_Named):
                 "low": self.edges[:, :-1].ravel(),
                 "high": self.edges[:, 1:].ravel(),
                 "count": self.counts.ravel(),
+                "error": self.errors.ravel(),
             }
         )
 
@@ -276,10 +340,20 @@ class Plan(JobPlan):
     by: str | None = None
     """The column whose values tell groups apart, if there are groups."""
 
+    edges: Edges | None = None
+    """The edges of bins, if there are bins."""
+
     @classmethod
-    def of(cls, key: PublicKey | EvaluationKeys | SecretKey, *, by: str | None = None) -> Plan:
-        """The plan that a key was made for."""
-        return cls(_native.TablePlan.of(key), by)
+    def of(
+        cls,
+        key: PublicKey | EvaluationKeys | SecretKey,
+        *,
+        by: str | None = None,
+        edges: Edges | None = None,
+    ) -> Plan:
+        """The plan that a key was made for. Keys do not know the column `by` and the `edges`, which
+        are for `encrypt`."""
+        return cls(_native.TablePlan.of(key), by, edges)
 
     def encrypt(
         self,
@@ -300,6 +374,7 @@ class Plan(JobPlan):
             expected(key, expect),
             _native.Data(columns.names, to_native(columns.values)),
             by=self._check(columns),
+            edges=self._edges(columns),
             path=path,
             overwrite=overwrite,
             progress=callback(progress),
@@ -312,8 +387,50 @@ class Plan(JobPlan):
             raise errors.UsageError(
                 "which column tells groups apart is not in keys: write Plan.of(key, by=...)"
             )
-        columns.index(self.by)
+        _groups(columns, self.by)
         return self.by
+
+    def _edges(self, columns: Columns) -> list[str | list[float]] | None:
+        """Of each column, as native code takes them."""
+        if self.edges is None:
+            return None
+        if not isinstance(self.edges, Mapping):
+            return [_column_edges(self.edges)]
+        for name in self.edges:
+            columns.index(name)
+        return [_column_edges(self.edges.get(name, "equal")) for name in columns.names]
+
+
+def _column_edges(edges: ColumnEdges) -> str | list[float]:
+    return edges if isinstance(edges, str) else floats(edges).ravel().tolist()
+
+
+def _groups(columns: Columns, by: str) -> int:
+    """How many groups the values of a column tell apart."""
+    keys = columns.values[:, columns.index(by)]
+    if (np.abs(keys) >= _FIRST_INEXACT).any():
+        raise errors.GroupKeyError(
+            f"column {by!r} has whole numbers of 2^53 and more, which are not exact here, so that "
+            "different ones could be one group: number the groups from 0, as pandas.factorize does"
+        )
+    return len(np.unique(keys))
+
+
+def _bins(bins: int | None, edges: Edges | None) -> int:
+    """How many bins there are, by their number or their edges."""
+    each = edges.values() if isinstance(edges, Mapping) else [edges]
+    given = {np.size(e) - 1 for e in each if e is not None and not isinstance(e, str)}
+    if len(given) > 1:
+        raise errors.ShapeError(
+            f"columns have {', '.join(map(str, sorted(given)))} bins: give as many edges for each"
+        )
+    found = given.pop() if given else None
+    if None not in (bins, found) and bins != found:
+        raise errors.ShapeError(
+            f"{found} bins have the edges that are given, not {bins}: leave bins out"
+        )
+    bins = found if bins is None else whole(bins, "bins")
+    return 10 if bins is None else bins
 
 
 def plan(
@@ -323,6 +440,8 @@ def plan(
     by: str | None = None,
     groups: int | None = None,
     bins: int | None = None,
+    edges: Edges | None = None,
+    exact: bool = False,
     share_bits: int | None = None,
 ) -> Plan:
     """What to compute of a table, or of one of so many rows and columns, in the smallest secure
@@ -335,10 +454,25 @@ def plan(
     - `groups`: sums, means and variances by groups of rows, which the values of the column `by`
       tell apart. It does not count as a column, and of a shape alone the number of `groups` must
       be said.
-    - `histogram`: counts in `bins`, ten if left out, and quantiles.
+    - `histogram`: counts in `bins`, ten if left out, and quantiles. `edges` are "equal" (between whole
+      numbers where columns hold such), "quantile" for bins of as many values, "log" for positive
+      values, or numbers, one more than bins; or a dictionary of these by column. They are the
+      owner's: the server learns the number of bins alone. With `exact=True` parameters are precise
+      enough for exact counts of any number of rows; without, counts come with a bound of their
+      errors, which is 0 for few rows.
     """
-    given = {"by": by is not None, "groups": groups is not None, "bins": bins is not None}
-    of_what = {"summary": set[str](), "groups": {"by", "groups"}, "histogram": {"bins"}}
+    given = {
+        "by": by is not None,
+        "groups": groups is not None,
+        "bins": bins is not None,
+        "edges": edges is not None,
+        "exact": exact,
+    }
+    of_what = {
+        "summary": set[str](),
+        "groups": {"by", "groups"},
+        "histogram": {"bins", "edges", "exact"},
+    }
     if what not in of_what:
         raise errors.UsageError(f"{what!r}: one of {', '.join(of_what)} can be planned")
     for name in given:
@@ -355,7 +489,7 @@ def plan(
         data = read(table)
         rows, columns = data.values.shape
         if by is not None:
-            found = len(np.unique(data.values[:, data.index(by)]))
+            found = _groups(data, by)
             if groups not in (None, found):
                 raise errors.ShapeError(f"{by!r} has {found} different values, not {groups}")
             columns, groups = columns - 1, found
@@ -364,8 +498,9 @@ def plan(
     if what == "groups":
         groups = whole(groups, "groups")
         return Plan(_native.TablePlan.groups(rows, columns, groups, share_bits=share_bits), by)
-    bins = 10 if bins is None else whole(bins, "bins")
-    return Plan(_native.TablePlan.histogram(rows, columns, bins, share_bits=share_bits))
+    bins = _bins(bins, edges)
+    planned = _native.TablePlan.histogram(rows, columns, bins, share_bits=share_bits, exact=exact)
+    return Plan(planned, edges=edges)
 
 
 def compute(
@@ -438,11 +573,20 @@ def run(
     *,
     by: None = ...,
     bins: None = ...,
+    edges: None = ...,
+    exact: Literal[False] = ...,
     progress: Progress = ...,
 ) -> Summary: ...
 @overload
 def run(
-    table: Frame, what: Literal["groups"], *, by: str, bins: None = ..., progress: Progress = ...
+    table: Frame,
+    what: Literal["groups"],
+    *,
+    by: str,
+    bins: None = ...,
+    edges: None = ...,
+    exact: Literal[False] = ...,
+    progress: Progress = ...,
 ) -> Groups: ...
 @overload
 def run(
@@ -451,6 +595,8 @@ def run(
     *,
     by: None = ...,
     bins: int | None = ...,
+    edges: Edges | None = ...,
+    exact: bool = ...,
     progress: Progress = ...,
 ) -> Histograms: ...
 def run(
@@ -459,11 +605,13 @@ def run(
     *,
     by: str | None = None,
     bins: int | None = None,
+    edges: Edges | None = None,
+    exact: bool = False,
     progress: Progress = None,
 ) -> Summary | Groups | Histograms:
     """Plans, makes keys, encrypts, computes and decrypts in this process: to see what there is,
     since nobody is kept from anything."""
-    planned = plan(table, what, by=by, bins=bins)
+    planned = plan(table, what, by=by, bins=bins, edges=edges, exact=exact)
     keys = planned.make_keys(progress)
     encrypted = planned.encrypt(table, keys.secret, progress=progress)
     return decrypt(compute(encrypted, keys.evaluation, progress), keys.secret, like=table)

@@ -235,32 +235,221 @@ def test_bad_arguments_are_refused(summary: stats.Summary) -> None:
         grouped.encrypt({"k": [1, 2, 3, 2], "x": [1, 2, 3, 4]}, keys.public)
 
 
-def test_histograms_and_quantiles() -> None:
+def histograms(table: Any, bins: int, **options: Any) -> stats.Histograms:
     """In a small ring, since the secure one for them is large."""
-    rng = np.random.default_rng(3)
-    values = rng.normal(size=(60, 2)) * [1, 50]
-    native = sudare._native.TablePlan.histogram(60, 2, 4, insecure_log_n=11)
-    plan = stats.Plan(native)
+    rows, columns = np.shape(table)
+    native = sudare._native.TablePlan.histogram(rows, columns, bins, insecure_log_n=11)
+    plan = stats.Plan(native, **options)
     keys = plan.make_keys()
-    result = stats.compute(plan.encrypt(values, keys.public), keys.evaluation)
+    result = stats.compute(plan.encrypt(table, keys.public), keys.evaluation)
     found = stats.decrypt(result, keys.secret, like=pd.DataFrame())
     assert isinstance(found, stats.Histograms)
-    for j in range(2):
+    return found
+
+
+def test_histograms_and_quantiles() -> None:
+    rng = np.random.default_rng(3)
+    values = rng.normal(size=(60, 3)) * [1, 50, 9]
+    values[:, 2] = values[:, 2].round()
+    found = histograms(values, 4)
+    assert (found.errors == 0).all() and (found.below == 0).all() and (found.above == 0).all()
+    for j in range(3):
         low, high = values[:, j].min(), values[:, j].max()
-        assert np.allclose(found.edges[j], np.linspace(low, high, 5), atol=1e-9)
-        # Values nearer to an edge than an eighth of a bin may be in either.
-        place = (values[:, j] - low) / (high - low) * 4
-        near = sum(abs(place - edge) < 1 / 8 for edge in (1, 2, 3)).sum()
-        expected, _ = np.histogram(values[:, j], bins=4)
-        assert np.abs(found.counts[j] - expected).max() <= near + 0.3
-    widths = np.diff(found.edges)[:, 0]
-    medians = found.quantile(0.5)
-    assert medians.shape == (2,)
-    assert (np.abs(medians - np.median(values, axis=0)) <= 1.5 * widths).all()
-    assert found.quantile([0.25, 0.5]).shape == (2, 2)
-    with pytest.raises(errors.QuantileError):
-        found.quantile(2)
-    assert found.to_frame().shape == (8, 4)
+        if j < 2:
+            assert np.array_equal(found.edges[j], np.linspace(low, high, 5))
+        else:
+            # Between whole numbers, of equal width.
+            assert (found.edges[j] % 1 == 0.5).all() and len(set(np.diff(found.edges[j]))) == 1
+        expected, _ = np.histogram(values[:, j], bins=found.edges[j])
+        assert found.counts[j].tolist() == expected.tolist()
+    parts = [0, 0.1, 0.25, 0.5, 0.9, 1]
+    low, high = found.quantile_bounds(parts)
+    middle = found.quantile(parts)
+    true = np.quantile(values, parts, axis=0)
+    assert (low <= true).all() and (true <= high).all()
+    assert (low <= middle).all() and (middle <= high).all()
+    assert (high - low <= 2 * np.diff(found.edges)[:, 0] + 1e-9).all()
+    assert found.quantile(0.5).shape == found.quantile_bounds(0.5)[0].shape == (3,)
+    assert found.quantile([0.25, 0.5]).shape == (2, 3)
+    for of_quantile in (found.quantile, found.quantile_bounds):
+        with pytest.raises(errors.QuantileError):
+            of_quantile(2)
+    assert list(found.to_frame().columns) == ["column", "low", "high", "count", "error"]
+
+
+def test_histograms_with_edges_of_ones_choice() -> None:
+    rng = np.random.default_rng(5)
+    values = np.exp(rng.normal(size=(50, 2)) * 3)
+    found = histograms(values, 5, edges={"x0": "quantile", "x1": "log"})
+    assert np.allclose(found.edges[0], np.quantile(values[:, 0], np.linspace(0, 1, 6)))
+    assert found.counts[0].tolist() == [10] * 5
+    ends = values[:, 1].min(), values[:, 1].max()
+    assert np.allclose(found.edges[1], np.geomspace(*ends, 6))
+    assert found.counts[1].sum() == 50
+
+    edges = [0.5, 1.0, 2.0, 10.0]
+    found = histograms(values, 3, edges=edges)
+    for j in range(2):
+        assert found.counts[j].tolist() == np.histogram(values[:, j], bins=edges)[0].tolist()
+    assert found.below.tolist() == (values < 0.5).sum(axis=0).tolist()
+    assert found.above.tolist() == (values > 10).sum(axis=0).tolist()
+
+    extreme = np.array([[-1e308], [0.0], [1e308], [0.5]])
+    found = histograms(extreme, 4)
+    assert found.counts[0].tolist() == [1, 0, 2, 1] and np.isfinite(found.quantile(0.5)).all()
+    assert np.allclose(found.edges[0] / 1e308, [-1, -0.5, 0, 0.5, 1])
+
+    table = {"a": [1.5, 2.5, 4.0], "b": [1.0, 2.0, 3.0]}
+    assert stats.plan(table, "histogram", edges=[0, 1, 2]).job == "histogram:3x2x2"
+    assert stats.plan(table, "histogram", edges={"a": [0, 1, 2]}).job == "histogram:3x2x2"
+    assert stats.plan(table, "histogram", bins=3, edges="log").job == "histogram:3x2x3"
+    wrong: list[tuple[type[errors.Error], dict[str, Any]]] = [
+        (errors.ShapeError, {"edges": [0, 1, 2], "bins": 3}),
+        (errors.ShapeError, {"edges": {"a": [0, 1, 2], "b": [0, 1, 2, 3]}}),
+        (errors.UsageError, {"share_bits": 4, "exact": True}),
+    ]
+    for error, options in wrong:
+        with pytest.raises(error):
+            stats.plan(table, "histogram", **options)
+    with pytest.raises(errors.UsageError, match="edges is not for"):
+        stats.plan(table, edges="log")
+    refused: list[tuple[Any, str]] = [([0, 2, 1], "ascend"), ({"c": "log"}, "'c'"), ("even", "even")]
+    for edges, says in refused:
+        with pytest.raises(errors.Error, match=says):
+            histograms(pd.DataFrame(table), 2, edges=edges)
+    with pytest.raises(errors.EdgesError, match="positive"):
+        histograms(np.array([[0.0], [1.0]]), 2, edges="log")
+
+
+def test_exact_counts_are_planned() -> None:
+    """With parameters of more precision, which are those of a plan alone here."""
+    usual = stats.plan((100_000, 1), "histogram", bins=3)
+    exact = stats.plan((100_000, 1), "histogram", bins=3, exact=True)
+    assert exact.explain().security_bits >= 128
+    assert str(exact.explain()) != str(usual.explain())
+
+
+def test_zeros_of_both_signs_are_one_group() -> None:
+    keys = [-1.0, -0.0, 0.0, -1.0]
+    found = stats.run({"k": keys, "x": [1.0, 2, 3, 10]}, "groups", by="k")
+    assert found.labels.tolist() == [-1, 0] and not np.signbit(found.labels[1])
+    assert found.count.tolist() == [2, 2] and np.allclose(found.sum[:, 0], [11, 5], atol=1e-4)
+
+
+@pytest.mark.parametrize("library", FRAMES)
+def test_large_whole_numbers_tell_no_groups_apart(library: str) -> None:
+    ids = 95820843523155097 + np.repeat(np.arange(3), 2)
+    table = FRAMES[library]({"id": ids, "x": np.arange(6.0)})
+    with pytest.raises(errors.GroupKeyError, match="'id'.*number the groups"):
+        stats.plan(table, "groups", by="id")
+    plan = stats.plan((6, 1), "groups", by="id", groups=3)
+    with pytest.raises(errors.GroupKeyError):
+        plan.encrypt(table, plan.make_keys().secret)
+    # As numbers they are what double precision makes of them.
+    assert stats.plan(table).job == "stats:6x2"
+
+
+def untold(found: Floats, true: Any, error: Floats) -> None:
+    """What is told is within its error, and what is not told is below it."""
+    true = np.asarray(true, dtype=np.float64)
+    told = ~np.isnan(found)
+    assert (np.abs(found - true)[told] <= error[told] + 1e-12 * np.abs(true[told])).all()
+    assert (np.abs(true[~told]) <= 2 * error[~told]).all()
+
+
+@pytest.mark.filterwarnings("ignore::sudare.errors.PrecisionWarning")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("unit", [1e-6, 1.0, 1e9])
+def test_groups_are_those_of_pandas_whatever_is_elsewhere(seed: int, unit: float) -> None:
+    """Groups of any size, one of them constant, one of a row, and one far from all others."""
+    rng = np.random.default_rng(seed)
+    sizes = [30, 20, 1, 5, 12]
+    parts = [
+        rng.normal(1.0, 0.1, 30),
+        rng.normal(1.06, 0.1, 20),
+        rng.normal(size=1),
+        np.full(5, 1.7),
+        rng.normal(size=12) * 10.0 ** rng.integers(3, 7),
+    ]
+    table = pd.DataFrame({"k": np.repeat(np.arange(5.0), sizes), "x": unit * np.concatenate(parts)})
+    table["y"] = rng.permutation(table["x"])
+    found = stats.run(table, "groups", by="k")
+    twin = table.groupby("k")
+    assert found.count.tolist() == sizes and found.count_error == 0
+    untold(found.sum, twin.sum(), found.sum_error)
+    untold(found.mean, twin.mean(), found.mean_error)
+    assert np.isnan(found.variance[2]).all() and found.variance[3, 0] == 0
+    others = [0, 1, 3, 4]
+    untold(found.variance[others], twin.var().to_numpy()[others], found.variance_error[others])
+    # No group takes digits from another.
+    assert np.allclose(found.std[:2, 0], twin["x"].std()[:2], rtol=1e-3)
+    tests = found.t_test(0, 1)
+    expected = scipy.stats.ttest_ind(parts[0], parts[1], equal_var=False)
+    assert tests["x"] is not None
+    assert np.isclose(tests["x"].p_value, expected.pvalue, rtol=1e-2)
+    assert found.t_test(3, 3)["x"] is None and found.t_test(2, 0)["x"] is None
+
+
+@pytest.mark.filterwarnings("ignore::sudare.errors.PrecisionWarning")
+@pytest.mark.parametrize("seed", range(3))
+def test_statistics_are_told_within_their_errors(seed: int) -> None:
+    """Columns of any size and place, with outliers, and constant ones."""
+    rng = np.random.default_rng(seed)
+    n = 60
+    unit = 10.0 ** rng.integers(-6, 10, 5)
+    table = unit * (rng.normal(size=(n, 5)) + rng.normal(size=5) * 100)
+    table[0, 1] += unit[1] * 10.0 ** rng.integers(3, 7)
+    table[:, 3] = 7 * unit[3]
+    table[:, 4] += table[:, 0] * unit[4] / unit[0]
+    found = stats.run(table)
+    frame = pd.DataFrame(table)
+    untold(found.mean, frame.mean(), found.mean_error)
+    untold(found.covariance, frame.cov(), found.covariance_error)
+    untold(found.variance, frame.var(), found.variance_error)
+    told = ~np.isnan(found.correlation)
+    assert told[np.ix_([0, 2, 4], [0, 2, 4])].all() and not told[3].any()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlation = np.corrcoef(table.T)
+    assert np.allclose(found.correlation[told], correlation[told], atol=1e-2)
+    for ours, theirs in (
+        (found.skewness, scipy.stats.skew(table)),
+        (found.kurtosis, scipy.stats.kurtosis(table)),
+    ):
+        told = ~np.isnan(ours)
+        assert told[[0, 2, 4]].all() and not told[3]
+        assert np.allclose(ours[told], theirs[told], rtol=1 / 16, atol=1 / 16)
+
+
+def test_extreme_columns_have_their_spread() -> None:
+    ulp = np.spacing(1.0)
+    table = {"huge": [-1e308, 0.0, 1e308, 5e307], "ulps": [1.0, 1 + ulp, 1 + 2 * ulp, 1.0]}
+    with np.errstate(over="ignore"):
+        found = stats.run(table)
+    expected = np.std(np.array(table["huge"]) / 1e300, ddof=1)
+    assert np.isclose(found.std[0] / 1e300, expected, rtol=1e-4)
+    steps = np.array([0.0, 1, 2, 0])
+    assert np.isclose(found.std[1] / ulp, steps.std(ddof=1), rtol=1e-4)
+    assert np.isfinite(found.correlation).all() and found.variance[0] == np.inf
+
+
+def test_what_encryption_leaves_open_is_refused() -> None:
+    found = stats.run({"w": [-1.0, 1, -1, 1, -1, 1], "x": [1.0, 2, 3, 4, 5, 6], "c": [2.0] * 6})
+    with pytest.raises(errors.WeightsError, match="certainly positive"):
+        found.weighted_mean("w")
+    x = np.arange(1, 7)
+    columns = [[-1, 1, -1, 1, -1, 1], x, np.full(6, 2)]
+    expected = np.average(columns, axis=1, weights=x)
+    assert np.allclose(found.weighted_mean("x"), expected, atol=1e-4)
+    with pytest.raises(errors.SampleError):
+        found.t_test("c", "c")
+    rng = np.random.default_rng(0)
+    # A plane without residuals has no standard errors.
+    plane = {"a": rng.normal(size=30), "b": rng.normal(size=30)}
+    plane["y"] = 2 * plane["a"] - plane["b"] + 1
+    fit = stats.run(plane).least_squares("y")
+    assert np.allclose(fit.coefficients, [2, -1], rtol=1e-3) and np.isclose(fit.intercept, 1, atol=1e-2)
+    assert np.isnan(fit.residual_variance) and np.isnan(fit.p_values).all()
+    assert np.isclose(fit.r_squared, 1, atol=1e-3)
 
 
 @pytest.fixture(scope="module")

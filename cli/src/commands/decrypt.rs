@@ -456,8 +456,15 @@ fn statistics(named: &NamedStatistics) -> String {
     if let Some(test) = &named.t_test {
         text += &t_test(test);
     }
+    if s.rows > 1 && s.variance.iter().any(|x| x.is_nan()) {
+        text += BELOW_ERROR;
+    }
     text + "Covariances and correlations: -o FILE, or --json.\n"
 }
+
+/// Below tables with variances that are not told.
+const BELOW_ERROR: &str = "- stands for figures that the errors of encryption leave open: leave out \
+                           outliers, or split the table.\n";
 
 fn least_squares(fit: &NamedLeastSquares) -> String {
     let intercept =
@@ -494,20 +501,45 @@ fn groups(named: &NamedGroups) -> String {
         let test = test.as_ref().map_or_else(|| "no test\n".into(), t_test);
         text += &format!("{}: {test}", printable(column));
     }
+    let below = s.count.iter().zip(&s.variance).any(|(count, variances)| {
+        *count > 1 && variances.iter().any(|x| x.is_nan())
+    });
+    if below {
+        text += BELOW_ERROR;
+    }
+    if s.count_error > 0.0 {
+        text += &format!("Counts are within {:.1} rows.\n", s.count_error);
+    }
     text
 }
 
 fn histograms(named: &NamedHistograms) -> String {
     let mut text = String::new();
     let each = named.columns.iter().zip(&named.histograms).zip(&named.quantiles);
-    for ((column, histogram), quantiles) in each {
-        let bins = histogram.edges.windows(2).zip(&histogram.counts);
+    let each = each.zip(&named.quantile_bounds);
+    for (((column, histogram), quantiles), bounds) in each {
+        let counts = histogram.counts.iter().zip(&histogram.errors);
+        let bins = histogram.edges.windows(2).zip(counts);
         let rows: Vec<Vec<String>> = bins
-            .map(|(e, count)| vec![number(&e[0]), number(&e[1]), format!("{count:.1}")])
+            .map(|(e, (count, error))| {
+                let exact = *error == 0.0;
+                let error = if error.is_nan() { "-".into() } else { format!("{error:.1}") };
+                let [count, error] =
+                    if exact { [format!("{count}"), "0".into()] } else { [format!("{count:.1}"), error] };
+                vec![number(&e[0]), number(&e[1]), count, error]
+            })
             .collect();
-        text += &output::table(&[column, "to", "count"], &rows);
-        let quantiles = named.probabilities.iter().zip(quantiles);
-        let list: Vec<String> = quantiles.map(|(p, x)| format!("{p}: {}", number(x))).collect();
+        text += &output::table(&[column, "to", "count", "within"], &rows);
+        let Histogram { below, above, .. } = histogram;
+        if below + above > 0 {
+            text += &format!("{below} below and {above} above, in no bin\n");
+        }
+        let quantiles = named.probabilities.iter().zip(quantiles).zip(bounds);
+        let list: Vec<String> = quantiles
+            .map(|((p, x), (low, high))| {
+                format!("{p}: {} ({} to {})", number(x), number(low), number(high))
+            })
+            .collect();
         text += &format!("quantiles {}\n", list.join(", "));
     }
     text

@@ -2,7 +2,7 @@ use super::encrypting::{EncryptingKey, KeyFile};
 use crate::{
     output::{Output, say},
     progress::Progress,
-    values::{TableFormat, class_weights, share},
+    values::{ColumnEdges, TableFormat, class_weights, edges, share},
 };
 use serde::Serialize;
 use std::{
@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 use sudare::ckks::Params;
-use sudare_apps::table::Table;
+use sudare_apps::{stats::Edges, table::Table};
 use sudare_roles::{
     encryption::{self, Encryption, Written},
     error::{Error, Result},
@@ -40,6 +40,7 @@ use sudare_roles::{
     sudare encrypt --secret keys/secret.key --data births.csv --target low -o births.ct\n  \
     sudare encrypt --public keys/public.key --data births.csv --target low --class-weight 1,2 -o births.ct\n  \
     sudare encrypt --public keys/public.key --expect DIGEST --data births.csv --target low -o births.ct\n  \
+    sudare encrypt --public keys/public.key --data births.csv --edges age=10,20,30,50 -o bins.ct\n  \
     sudare encrypt --public keys/public.key --data new.csv --like model.json -o new.ct\n  \
     sudare encrypt --public keys/public.key --data new.csv --like births.csv --target low -o new.ct\n  \
     sudare encrypt --public keys/public.key --model model.json -o secret-model.ct")]
@@ -55,6 +56,12 @@ pub struct Args {
     /// Column whose values tell which group a row belongs to
     #[arg(long, value_name = "COL", conflicts_with_all = ["model", "like"])]
     by: Option<String>,
+    /// For keys of a histogram: the edges of bins, equal for bins of equal width, quantile for as many
+    /// values in each, log for positive values, or numbers, one more than bins; values beyond them
+    /// are in no bin. For one column with its name; give it once for each that differs from the
+    /// others. The server learns the number of bins alone [default: equal]
+    #[arg(long, value_name = "[COL=]equal|quantile|log|E,E,E", value_parser = edges, allow_hyphen_values = true, conflicts_with_all = ["model", "like", "transform"])]
+    edges: Vec<ColumnEdges>,
     /// For keys of a training with given class weights: what a row of each class weighs, in the
     /// order of classes, of which only the ratios count. The server does not learn them
     #[arg(long, value_name = "W,W", value_parser = class_weights, conflicts_with = "model")]
@@ -254,6 +261,9 @@ fn check_options(args: &Args, job: &Job) -> Result<()> {
         (true, None) => return wrong("name the column that tells groups apart with --by"),
         _ => {}
     }
+    if takes.bins.is_none() && !args.edges.is_empty() {
+        return wrong("leave out --edges, or make keys with --for histogram:…");
+    }
     if args.hold_out.is_some() && !takes.labels {
         return wrong("leave out --hold-out, which is for trainings");
     }
@@ -279,7 +289,7 @@ fn read_table(args: &Args, data: &Path, job: &Job) -> Result<encryption::Subject
     if let Some(name) = &args.by {
         let (rest, values) = table.without(name).map_err(&in_table)?;
         table = rest;
-        key = Some(KeyColumn::new(name, &values));
+        key = Some(KeyColumn::new(name, &values)?);
     }
     expect_shape(data, (table.rows(), table.features()), job)?;
     expect_groups(data, key.as_ref(), job)?;
@@ -287,7 +297,28 @@ fn read_table(args: &Args, data: &Path, job: &Job) -> Result<encryption::Subject
         table.check_for_training().map_err(in_table)?;
         expect_classes(data, &table, job)?;
     }
-    Ok(encryption::Subject { table, encoding: Some(encoding), held_out, key, pooled: None })
+    let edges = edges_of(&args.edges, table.columns())?;
+    let encoding = Some(encoding);
+    Ok(encryption::Subject { encoding, held_out, key, edges, ..table.into() })
+}
+
+/// The edges of bins of each column.
+fn edges_of(given: &[ColumnEdges], columns: &[String]) -> Result<Vec<Edges>> {
+    let for_all = given.iter().rfind(|given| given.column.is_none());
+    let for_all = for_all.map_or(Edges::default(), |given| given.edges.clone());
+    let mut edges = vec![for_all; columns.len()];
+    for ColumnEdges { column, edges: own } in given {
+        let Some(name) = column else { continue };
+        let place = columns.iter().position(|other| other == name).and_then(|at| edges.get_mut(at));
+        let Some(place) = place else {
+            return Err(Error::Usage(format!(
+                "--edges {name}=…: there is no column {name:?}; the columns are {}",
+                columns.join(", ")
+            )));
+        };
+        place.clone_from(own);
+    }
+    Ok(edges)
 }
 
 /// Refuses more groups than the keys are for.

@@ -45,6 +45,7 @@ use sudare_roles::{
     sudare keygen --params auto --for train:11982x196 --iterations 32 --batch 1024 --out keys\n  \
     sudare keygen --params auto --for train:189x9 --class-weight balanced --out keys\n  \
     sudare keygen --params n14 --for stats:1000x12 --out keys\n  \
+    sudare keygen --params auto --for histogram:100000x5x10 --exact --out keys\n  \
     sudare keygen --params auto --for predict:1000x9 --out keys\n  \
     sudare keygen --params auto --for predict:1000x9 --share 8 --score-range 16 --out keys\n  \
     sudare keygen --params n16-boot --for bootstrap --out keys")]
@@ -136,6 +137,10 @@ pub struct Training {
     /// others: see `sudare decrypt --share`
     #[arg(long, value_name = "BITS", value_parser = whole(1..=TrainSpec::MAX_SHARED_BITS))]
     share: Option<u32>,
+    /// For histograms: parameters that are precise enough for exact counts, of any number of rows.
+    /// Without, counts come with a bound of their errors, which is 0 for tables of few rows
+    #[arg(long, conflicts_with = "share")]
+    exact: bool,
     /// Of a training: leave the model fit to score encrypted rows by before it is decrypted, as
     /// many as one likes: see `sudare predict`
     #[arg(long)]
@@ -460,8 +465,17 @@ struct Planned {
 /// The name of the parameters, the parameters named or the smallest for the job, and its keys.
 fn planned(args: &Args, job: &Job) -> Result<Planned> {
     let auto = args.params == "auto";
-    let share = args.training.share;
+    let (share, exact) = (args.training.share, args.training.exact);
+    if exact && !auto {
+        return Err(Error::Usage(
+            "--exact makes parameters of its own: pass --params auto, or leave it out".into(),
+        ));
+    }
     if *job == Job::Bootstrap {
+        if exact {
+            // Refused.
+            job.exact_params()?;
+        }
         if let Some(bits) = share {
             // Refused.
             job.shared_params(bits)?;
@@ -473,6 +487,7 @@ fn planned(args: &Args, job: &Job) -> Result<Planned> {
         return Ok(Planned { name: set.preset.name, params, request, bootstraps: 0 });
     }
     let params = match (auto, share) {
+        (true, None) if exact => job.exact_params()?,
         (true, None) => job.auto_params()?,
         (true, Some(bits)) => job.shared_params(bits)?,
         (false, _) => accepted(args, Set::named(&args.params)?.preset())?,

@@ -46,5 +46,5 @@ pub fn run(table: &Table) -> Result<Statistics, Box<dyn Error>> {
     let (decryptor, encoder) = (Decryptor::new(&params, secret)?, Encoder::new(&params));
     let decode = |sum| encoder.decode_real(&decryptor.decrypt(sum)?);
     let slots = sums.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
-    Ok(plan.decode(&slots, &scaling, table.rows())?)
+    Ok(plan.decode(&slots, &scaling, table.rows(), None)?)
 }

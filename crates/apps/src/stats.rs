@@ -22,6 +22,8 @@
 //! so many bits after the point; see [`Release`](sudare::ckks::Release). Each call counts as one of
 //! the 1024 releases of a key.
 
+mod bins;
+mod bounded;
 mod columns;
 mod cost;
 mod groups;
@@ -32,6 +34,7 @@ mod regression;
 mod slots;
 mod summary;
 
+pub use bins::{Bins, Edges};
 pub use columns::StatsPlan;
 pub use cost::Cost;
 pub use groups::{GroupJob, GroupPlan, GroupStatistics, Grouping};
@@ -160,6 +163,23 @@ pub enum StatsError {
         /// Number of groups.
         groups: usize,
     },
+    /// A value of a key column that may stand for other values, too.
+    #[error(
+        "rows are grouped by {found}, but whole numbers from 2^53 on are not exact here, so that \
+         different ones could be one group: number the groups from 0"
+    )]
+    GroupKey {
+        /// The value.
+        found: f64,
+    },
+    /// Edges that make no bins.
+    #[error("bins of column {column:?} cannot be made: {problem}")]
+    Edges {
+        /// Name of the column.
+        column: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// A quantile of no part of the values.
     #[error("a quantile of the part {found} of the values: a number from 0 to 1 is needed")]
     Quantile {
@@ -168,19 +188,22 @@ pub enum StatsError {
     },
     /// Means that cannot be weighted.
     #[error(
-        "the weights in column {column} have the mean {mean}, but a positive one is needed: \
-         choose a column of weights"
+        "the weights in column {column} have the mean {mean}, within {error:.1e}, but one that is \
+         certainly positive is needed: choose a column of weights"
     )]
     Weights {
         /// Index of the column.
         column: usize,
         /// Its mean.
         mean: f64,
+        /// How far the mean may be off.
+        error: f64,
     },
     /// A sample that cannot be tested.
     #[error(
-        "a sample of {count} values with mean {mean} and variance {variance} cannot be tested: \
-         two values or more are needed, and one sample at least that is not constant"
+        "a sample of {count} values with mean {mean} and variance {variance}, within \
+         {variance_error:.1e}, cannot be tested: two values or more are needed, and a variance well \
+         above its error in one sample at least"
     )]
     Sample {
         /// Number of values.
@@ -189,6 +212,8 @@ pub enum StatsError {
         mean: f64,
         /// Their variance.
         variance: f64,
+        /// How far the variance may be off.
+        variance_error: f64,
     },
     /// Results cannot be shared to so many bits.
     #[error(
@@ -249,6 +274,8 @@ mod testkit {
             }),
             variance,
             mean,
+            mean_error: vec![0.0; columns.len()],
+            covariance_error: vec![vec![0.0; columns.len()]; columns.len()],
         }
     }
 

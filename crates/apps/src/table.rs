@@ -52,6 +52,7 @@ pub use frame::{Frame, ReadOptions, TextColumn};
 pub(crate) use encoding::Code;
 pub(crate) use error::{excerpt, list};
 
+pub(crate) use frame::is_exact;
 use frame::{Rules, open};
 
 /// A table of finite numbers with named feature columns and, optionally, a target column of

@@ -143,7 +143,8 @@ impl Reader<'_> {
             let (_, features) = self.meta.job.shape()?;
             self.expect(note.columns.len() == features)?;
             let slots = self.shared(|slots, bits, noise| plan.0.share(slots, bits, noise))?;
-            let decoded = plan.0.decode(&slots, note)?;
+            let shared_bits = self.share.as_ref().map(|(share, _)| share.bits);
+            let decoded = plan.0.decode(&slots, note, shared_bits)?;
             return decoded.ok_or_else(|| self.malformed(OTHER_COMPUTATION));
         }
         let Note { columns, rows, about } = note;

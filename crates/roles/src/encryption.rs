@@ -17,7 +17,7 @@ use sudare::ckks::{Params, serial::Shape};
 use sudare_apps::{
     Slots,
     logreg::{Prepared, ScorePlan, TrainPlan, Transform},
-    stats::ColumnScaling,
+    stats::Edges,
     table::{Encoding, Table},
 };
 use sudare_arith::prng::Seed;
@@ -33,13 +33,16 @@ pub struct Subject {
     pub held_out: Option<HeldOut>,
     /// What tells groups of rows apart, for sums by groups.
     pub key: Option<KeyColumn>,
+    /// Edges of bins for histograms, one for all columns or one for each.
+    pub edges: Vec<Edges>,
     /// The owner, of several that train together, and what they have in common.
     pub pooled: Option<(String, PooledTransform)>,
 }
 
 impl From<Table> for Subject {
     fn from(table: Table) -> Self {
-        Self { table, encoding: None, held_out: None, key: None, pooled: None }
+        let edges = vec![Edges::default()];
+        Self { table, encoding: None, held_out: None, key: None, edges, pooled: None }
     }
 }
 
@@ -134,7 +137,7 @@ impl Encryption {
         if let (Plan::Train(plan), Some(_)) = (&*self.plan, &subject.pooled) {
             return self.write_pooled(to, plan, subject, progress);
         }
-        let Subject { table, encoding, held_out, key, .. } = subject;
+        let Subject { table, encoding, held_out, key, edges, .. } = subject;
         let (columns, rows) = (table.columns().to_vec(), table.rows());
         let note = |about| Note { columns, rows, about };
         match &*self.plan {
@@ -159,9 +162,9 @@ impl Encryption {
             }
             Plan::Predict(_) => Err(unprepared()),
             Plan::Statistics(plan) => {
-                let scaling = ColumnScaling::of(&table);
-                let messages = plan.0.pack(&table, &scaling, key.as_ref())?;
-                let note = note(plan.0.about(scaling.clone(), key.clone())?);
+                let key = key.as_ref();
+                let note = note(plan.0.about(&table, key, &edges)?);
+                let messages = plan.0.pack(&table, key, &note.about)?;
                 self.write_messages(to, messages, (&note, None), Content::Table, progress)
             }
         }

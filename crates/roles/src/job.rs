@@ -60,19 +60,6 @@ macro_rules! computed_statistics {
             self.share(slots, bits, noise)
         }
     };
-    // And of tables of nothing but columns.
-    (columns) => {
-        computed_statistics!();
-
-        fn pack<'a>(
-            &'a self,
-            table: &'a Table,
-            scaling: &'a ColumnScaling,
-            _key: Option<&'a KeyColumn>,
-        ) -> Result<Messages<'a>> {
-            Ok(Messages::new(self.shapes(), self.pack(table, scaling)?))
-        }
-    };
 }
 
 mod groups;
@@ -98,7 +85,7 @@ use sudare::{
 };
 use sudare_apps::{
     logreg::{self, LearningRate, ScoreJob, ScorePlan, ScoredModel, TrainPlan, TrainSpec},
-    stats::{ColumnScaling, Cost, GroupJob, HistogramJob, StatsError},
+    stats::{Cost, Edges, GroupJob, HistogramJob, StatsError},
     table::Table,
 };
 use sudare_arith::prng::Seed;
@@ -238,6 +225,15 @@ trait TableJob {
         Err(not_shared())
     }
 
+    /// The smallest secure parameters for exact results.
+    fn exact_params(&self) -> Result<Params> {
+        Err(Error::Usage(
+            "exact counts are those of histograms: leave out --exact, or make keys with --for \
+             histogram:ROWSxFEATURESxBINS"
+                .into(),
+        ))
+    }
+
     /// What to do with the table under `params`.
     fn plan(&self, params: &Params) -> Result<Plan>;
 
@@ -257,6 +253,8 @@ pub struct Takes {
     pub class_weights: bool,
     /// A column that tells groups of rows apart, of which there are at most so many.
     pub groups: Option<usize>,
+    /// Edges of bins, of which there are so many.
+    pub bins: Option<usize>,
     /// The model that rows are scored by, for which they are prepared.
     pub model: bool,
 }
@@ -288,18 +286,17 @@ pub(crate) trait TablePlan {
 pub(crate) trait TableStatistics: TablePlan + Send + Sync {
     fn cost(&self) -> StatsResult<Cost>;
 
-    /// What the ciphertexts of a table hold; `key` tells groups apart.
+    /// How values are encrypted, as the note of the table's owner says it. Groups are told apart by
+    /// `key`, and bins have these edges, of all columns or of each.
+    fn about(&self, table: &Table, key: Option<&KeyColumn>, edges: &[Edges]) -> Result<About>;
+
+    /// What the ciphertexts of a table hold, by what [`TableStatistics::about`] says.
     fn pack<'a>(
         &'a self,
         table: &'a Table,
-        scaling: &'a ColumnScaling,
         key: Option<&'a KeyColumn>,
+        about: &'a About,
     ) -> Result<Messages<'a>>;
-
-    /// What its owner's note says.
-    fn about(&self, scaling: ColumnScaling, _key: Option<KeyColumn>) -> Result<About> {
-        Ok(About::Columns(scaling))
-    }
 
     fn run(
         &self,
@@ -311,8 +308,14 @@ pub(crate) trait TableStatistics: TablePlan + Send + Sync {
     /// The decrypted slots as others may see them to `bits` bits.
     fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> StatsResult<Vec<Vec<f64>>>;
 
-    /// The statistics; none for the note of another job.
-    fn decode(&self, slots: &[Vec<f64>], note: Note) -> Result<Option<Decrypted>>;
+    /// The statistics, of slots as they were shared to some bits if they were; none for the note of
+    /// another job.
+    fn decode(
+        &self,
+        slots: &[Vec<f64>],
+        note: Note,
+        shared_bits: Option<u32>,
+    ) -> Result<Option<Decrypted>>;
 }
 
 /// What the command line calls how step sizes change.
@@ -397,6 +400,14 @@ impl Job {
     /// As [`Job::auto_params`]; [`Error::Usage`] for results that cannot be shared.
     pub fn shared_params(&self, bits: u32) -> Result<Params> {
         self.table().map_err(|_| not_shared())?.shared_params(bits)
+    }
+
+    /// The smallest secure parameters with as much more precision as exact results take.
+    ///
+    /// # Errors
+    /// As [`Job::auto_params`]; [`Error::Usage`] for jobs whose results are not exact.
+    pub fn exact_params(&self) -> Result<Params> {
+        self.table()?.exact_params()
     }
 
     /// The job of scoring rows with keys for this one: by a model that is given, or by the one that

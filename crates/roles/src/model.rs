@@ -562,6 +562,8 @@ pub struct NamedHistograms {
     pub probabilities: Vec<f64>,
     /// Quantiles of each column, below which these parts lie.
     pub quantiles: Vec<Vec<f64>>,
+    /// Edges between which each of these quantiles lies.
+    pub quantile_bounds: Vec<Vec<(f64, f64)>>,
 }
 
 impl NamedHistograms {
@@ -582,7 +584,12 @@ impl NamedHistograms {
             probabilities.iter().map(|&part| Ok(histogram.quantile(part)?)).collect()
         };
         let quantiles = histograms.iter().map(of_column).collect::<Result<_>>()?;
-        Ok(Self { kind: "histograms", rows, columns, histograms, probabilities, quantiles })
+        let bounds = |histogram: &Histogram| {
+            probabilities.iter().map(|&part| Ok(histogram.quantile_bounds(part)?)).collect()
+        };
+        let quantile_bounds = histograms.iter().map(bounds).collect::<Result<_>>()?;
+        let kind = "histograms";
+        Ok(Self { kind, rows, columns, histograms, probabilities, quantiles, quantile_bounds })
     }
 
     /// One line per column and bin.
@@ -590,11 +597,14 @@ impl NamedHistograms {
     /// # Errors
     /// [`Error::Bug`] if the text cannot be made.
     pub fn to_csv(&self) -> Result<String> {
-        let head = ["column", "low", "high", "count"].map(str::to_owned);
+        let head = ["column", "low", "high", "count", "error"].map(str::to_owned);
         let rows = self.columns.iter().zip(&self.histograms).flat_map(|(column, histogram)| {
             let (low, high) = (histogram.edges.iter(), histogram.edges.iter().skip(1));
-            low.zip(high).zip(&histogram.counts).map(move |((low, high), count)| {
+            let counts = histogram.counts.iter().zip(&histogram.errors);
+            low.zip(high).zip(counts).map(move |((low, high), (count, error))| {
+                let error = if error.is_nan() { String::new() } else { error.to_string() };
                 let numbers = [low, high, count].map(f64::to_string);
+                let numbers = numbers.into_iter().chain([error]);
                 core::iter::once(column.clone()).chain(numbers).collect()
             })
         });

@@ -9,7 +9,7 @@ use sudare_apps::{
     Slots,
     logreg::Transform,
     note,
-    stats::ColumnScaling,
+    stats::{Bins, ColumnScaling},
     table::{Encoding, Table, TableError},
 };
 use sudare_arith::prng::Seed;
@@ -30,9 +30,9 @@ pub struct Note {
 pub enum About {
     /// Of a training.
     Train(Box<Trained>),
-    /// Of statistics and histograms.
+    /// Of statistics, and of histograms whose values were encrypted as they are.
     Columns(ColumnScaling),
-    /// Of sums by groups.
+    /// Of sums by groups whose columns were scaled as wholes.
     Groups {
         /// Of the features.
         scaling: ColumnScaling,
@@ -55,6 +55,17 @@ pub enum About {
         /// Digest of how rows are prepared for it.
         prepared: [u8; 32],
     },
+    /// Of sums by groups.
+    ScaledGroups {
+        /// Of the features in each group that there may be.
+        scalings: Vec<ColumnScaling>,
+        /// Name of the key column.
+        key: String,
+        /// Its values.
+        labels: Vec<f64>,
+    },
+    /// Of a histogram, those of each column.
+    Bins(Vec<Bins>),
 }
 
 /// What makes a model of trained weights.

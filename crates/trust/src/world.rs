@@ -217,7 +217,7 @@ impl Case {
             return file;
         }
         let by: Vec<f64> = (0..table.rows()).map(|i| (i % 3) as f64).collect();
-        let key = matches!(job, Job::Groups(_)).then(|| KeyColumn::new("g", &by));
+        let key = matches!(job, Job::Groups(_)).then(|| KeyColumn::new("g", &by).unwrap());
         let subject = Subject { key, ..Subject::from(table) };
         encryption.write(&mut file, path, subject, |_| ()).unwrap();
         file

@@ -124,7 +124,7 @@ impl Csv {
         let mut key = None;
         if let Wanted::Groups { by } = &choice.job {
             let (rest, values) = table.without(by).map_err(&in_table)?;
-            (table, key) = (rest, Some(KeyColumn::new(by, &values)));
+            (table, key) = (rest, Some(KeyColumn::new(by, &values)?));
         }
         let (rows, features) = (table.rows(), table.features());
         let job = match choice.job {

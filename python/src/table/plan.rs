@@ -24,7 +24,7 @@ use sudare_apps::{
         self, ClassWeights, LearningRate, Penalty, Preparation, Prepared, Probability, ScoreJob,
         ScoredModel, SigmoidApprox, SigmoidDegree, TrainPlan, TrainSpec,
     },
-    stats::{self, Cost, GroupJob, HistogramJob},
+    stats::{self, Cost, Edges, GroupJob, HistogramJob},
     table::{Categorical, EncodingOptions},
 };
 use sudare_arith::prng::Seed;
@@ -60,7 +60,8 @@ impl TablePlan {
         share_bits: Option<u32>,
         insecure_log_n: Option<u32>,
     ) -> Result<Self> {
-        Self::smallest(py, Job::Stats(stats::Job { rows, features }), share_bits, insecure_log_n)
+        let precision = Precision::of(share_bits, false)?;
+        Self::smallest(py, Job::Stats(stats::Job { rows, features }), precision, insecure_log_n)
     }
 
     /// Sums of columns by groups of rows.
@@ -77,26 +78,29 @@ impl TablePlan {
         Self::smallest(
             py,
             Job::Groups(GroupJob { rows, features, groups }),
-            share_bits,
+            Precision::of(share_bits, false)?,
             insecure_log_n,
         )
     }
 
-    /// Counts of the values of columns in bins.
+    /// Counts of the values of columns in bins, exact ones if they are to be.
     #[staticmethod]
-    #[pyo3(signature = (rows, features, bins, *, share_bits=None, insecure_log_n=None))]
+    #[pyo3(signature = (
+        rows, features, bins, *, share_bits=None, exact=false, insecure_log_n=None
+    ))]
     fn histogram(
         py: Python<'_>,
         rows: usize,
         features: usize,
         bins: usize,
         share_bits: Option<u32>,
+        exact: bool,
         insecure_log_n: Option<u32>,
     ) -> Result<Self> {
         Self::smallest(
             py,
             Job::Histogram(HistogramJob { rows, features, bins }),
-            share_bits,
+            Precision::of(share_bits, exact)?,
             insecure_log_n,
         )
     }
@@ -173,7 +177,8 @@ impl TablePlan {
             Some(like) => job::run(py, None, move |_| fitting(spec, &like, weights.as_deref()))?,
             None => spec,
         };
-        Self::smallest(py, Job::Train(logreg::Job { rows, features, spec }), None, insecure_log_n)
+        let job = Job::Train(logreg::Job { rows, features, spec });
+        Self::smallest(py, job, Precision::Usual, insecure_log_n)
     }
 
     /// Scores of rows by a model that is given, with probabilities to so many bits for scores up to
@@ -203,7 +208,8 @@ impl TablePlan {
                 ScoredModel::Given { features, classes, probability }
             }
         };
-        Self::smallest(py, Job::Predict(ScoreJob { rows, model }), share_bits, insecure_log_n)
+        let precision = Precision::of(share_bits, false)?;
+        Self::smallest(py, Job::Predict(ScoreJob { rows, model }), precision, insecure_log_n)
     }
 
     /// Scores of rows with keys that were made for that, or for a training that leaves a model to
@@ -272,12 +278,13 @@ impl TablePlan {
         job::run(py, None, move |_| Self { set, job, plan }.measured())
     }
 
-    /// A table, encrypted. Column `by` tells groups of rows apart, `order` decides the order of
+    /// A table, encrypted. Column `by` tells groups of rows apart, bins have the `edges` of all columns
+    /// or of each, as "equal", "quantile", "log" or numbers, `order` decides the order of
     /// rows in batches, and `class_weights` are what rows of each class weigh, for a plan with
     /// given ones. With `path` the table is in that file and not in memory.
     #[pyo3(signature = (
-        key, data, *, by=None, order=None, class_weights=None, path=None, overwrite=false,
-        progress=None
+        key, data, *, by=None, edges=None, order=None, class_weights=None, path=None,
+        overwrite=false, progress=None
     ))]
     #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn encrypt(
@@ -286,6 +293,7 @@ impl TablePlan {
         key: EncryptionKey<'_>,
         data: &Data,
         by: Option<String>,
+        edges: Option<Vec<ColumnEdges>>,
         order: Option<[u8; 32]>,
         class_weights: Option<Vec<f64>>,
         path: Option<PathBuf>,
@@ -294,13 +302,18 @@ impl TablePlan {
     ) -> Result<Table> {
         self.check_key(key.what(), key.set())?;
         expect_given(&self.job, "by", by.is_some(), matches!(self.job, Job::Groups(_)))?;
+        if !matches!(self.job, Job::Histogram(_)) {
+            expect_given(&self.job, "edges", edges.is_some(), false)?;
+        }
+        let edges = edges.unwrap_or_else(|| vec![ColumnEdges::Named("equal".into())]);
+        let edges = edges.into_iter().map(ColumnEdges::read).collect::<Result<Vec<_>>>()?;
         let (job, set, key, data) = (self.job, self.set.clone(), key.key(), data.clone());
         let order = order.map(Seed::from_bytes);
         let encrypt = move |progress: &Progress, out: &mut dyn Write, path: &Path| -> Result<()> {
             let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
             let encryption = encryption.with_order(order).with_class_weights(class_weights);
             progress.start("encrypting", encryption.plan().ciphertexts());
-            let subject = data.subject(by.as_deref())?;
+            let subject = data.subject(by.as_deref(), edges)?;
             encryption.write(out, path, subject, |done| progress.set(done))?;
             Ok(())
         };
@@ -383,6 +396,53 @@ impl TablePlan {
             Ok(bytes)
         })?;
         TableResult::new(Memory::new(py, bytes), Path::new(IN_MEMORY))
+    }
+}
+
+/// Edges of bins, as Python gives them.
+#[derive(FromPyObject)]
+enum ColumnEdges {
+    Named(String),
+    Given(Vec<f64>),
+}
+
+impl ColumnEdges {
+    fn read(self) -> Result<Edges> {
+        match self {
+            Self::Given(edges) => Ok(Edges::Given(edges)),
+            Self::Named(name) => match &name[..] {
+                "equal" => Ok(Edges::Equal),
+                "quantile" => Ok(Edges::Quantiles),
+                "log" => Ok(Edges::Logarithmic),
+                found => Err(choice("edges", found, "equal, quantile, log or numbers")),
+            },
+        }
+    }
+}
+
+/// How precise parameters are made.
+#[derive(Clone, Copy)]
+enum Precision {
+    /// As the job has it.
+    Usual,
+    /// For exact results.
+    Exact,
+    /// For results that are shared to so many bits.
+    Shared(u32),
+}
+
+impl Precision {
+    fn of(share_bits: Option<u32>, exact: bool) -> Result<Self> {
+        match (share_bits, exact) {
+            (None, false) => Ok(Self::Usual),
+            (None, true) => Ok(Self::Exact),
+            (Some(bits), false) => Ok(Self::Shared(bits)),
+            (Some(_), true) => Err(Engine::Usage(
+                "results that are shared have noise and are not exact: leave out exact or share_bits"
+                    .into(),
+            )
+            .into()),
+        }
     }
 }
 
@@ -488,13 +548,14 @@ impl TablePlan {
     fn smallest(
         py: Python<'_>,
         job: Job,
-        share_bits: Option<u32>,
+        precision: Precision,
         insecure_log_n: Option<u32>,
     ) -> Result<Self> {
         job::run(py, None, move |_| {
-            let mut params = match share_bits {
-                None => job.auto_params()?,
-                Some(bits) => job.shared_params(bits)?,
+            let mut params = match precision {
+                Precision::Usual => job.auto_params()?,
+                Precision::Exact => job.exact_params()?,
+                Precision::Shared(bits) => job.shared_params(bits)?,
             };
             if let Some(log_n) = insecure_log_n {
                 let mut spec = params.spec().clone();
@@ -503,7 +564,9 @@ impl TablePlan {
             }
             let label = Meta::of(job).label(AUTO, Content::Keys)?;
             let planned = Self::new(Parameters::new(params, label)?, job)?;
-            share_bits.map_or(Ok(()), |bits| planned.plan.expect_shared(bits))?;
+            if let Precision::Shared(bits) = precision {
+                planned.plan.expect_shared(bits)?;
+            }
             Ok(planned)
         })
     }

@@ -257,20 +257,35 @@ impl Decrypted {
 
     /// Of histograms: of each column, below which values these parts of all lie.
     fn quantiles(&self, probabilities: Vec<f64>) -> Result<Vec<Vec<f64>>> {
-        let decrypted::Decrypted::Histograms { histograms, .. } = &self.values else {
-            return Err(other_job("another result", "that of histograms"));
-        };
         let of_column = |histogram: &stats::Histogram| {
             probabilities
                 .iter()
                 .map(|&p| Ok(histogram.quantile(p).map_err(Engine::from)?))
                 .collect()
         };
-        histograms.iter().map(of_column).collect()
+        self.histograms()?.iter().map(of_column).collect()
+    }
+
+    /// Of histograms: of each column, the edges between which each of its quantiles lies.
+    fn quantile_bounds(&self, probabilities: Vec<f64>) -> Result<Vec<Vec<(f64, f64)>>> {
+        let of_column = |histogram: &stats::Histogram| {
+            probabilities
+                .iter()
+                .map(|&p| Ok(histogram.quantile_bounds(p).map_err(Engine::from)?))
+                .collect()
+        };
+        self.histograms()?.iter().map(of_column).collect()
     }
 }
 
 impl Decrypted {
+    fn histograms(&self) -> Result<&[stats::Histogram]> {
+        match &self.values {
+            decrypted::Decrypted::Histograms { histograms, .. } => Ok(histograms),
+            _ => Err(other_job("another result", "that of histograms")),
+        }
+    }
+
     fn statistics(&self) -> Result<(&[String], &stats::Statistics)> {
         match &self.values {
             decrypted::Decrypted::Statistics { columns, statistics } => Ok((columns, statistics)),

@@ -99,22 +99,37 @@ impl Totals {
             columns.clone().map(|j| each(&|k| f(j, k))).collect::<Vec<Vec<f64>>>()
         };
         let moments = matrix(&|j, k| self.moment(j, k));
-        let second = each(&|j| moments[j][j]);
+        // Sums are exact, of values that are rounded to half a step each.
+        let step = real::exp2(-f64::from(FRACTION_BITS));
+        let spread = each(&|j| moments[j][j].sqrt());
+        let error = |j: usize, k: usize| (spread[j] + spread[k] + step) * step / 2.0;
+        // Of a constant column 0, and of one whose spread may be rounding not a number.
+        let told = |j: usize| spread[j] == 0.0 || moments[j][j] > error(j, j);
+        let second = each(&|j| if told(j) { moments[j][j] } else { f64::NAN });
         let shape = |j: usize, value: f64| if second[j] > 0.0 { value } else { f64::NAN };
         let unit = |j: usize| self.units[j];
-        let covariance = matrix(&|j, k| moments[j][k] * unit(j) * unit(k) * sample);
+        let in_units = |j: usize, k: usize, value: f64| value * sample * unit(j) * unit(k);
+        let covariance = matrix(&|j, k| match told(j) && told(k) {
+            true => in_units(j, k, moments[j][k]),
+            false => f64::NAN,
+        });
         let variance = each(&|j| covariance[j][j]);
         Statistics {
             rows: self.rows(),
             mean: each(&|j| self.centers[j] + unit(j) * self.mean(j)),
-            std_dev: variance.iter().map(|v| v.sqrt()).collect(),
+            std_dev: each(&|j| unit(j) * (second[j] * sample).sqrt()),
             variance,
             skewness: each(&|j| shape(j, self.third(j) / real::powf(second[j], 1.5))),
             kurtosis: each(&|j| shape(j, self.fourth(j) / (second[j] * second[j]) - 3.0)),
             covariance,
             correlation: matrix(&|j, k| {
-                let spread = (second[j] * second[k]).sqrt();
+                let spread = second[j].sqrt() * second[k].sqrt();
                 if spread > 0.0 { (moments[j][k] / spread).clamp(-1.0, 1.0) } else { f64::NAN }
+            }),
+            mean_error: each(&|j| unit(j) * step / 2.0 + self.centers[j].abs() * f64::EPSILON),
+            covariance_error: matrix(&|j, k| match spread[j] == 0.0 || spread[k] == 0.0 {
+                true => 0.0,
+                false => in_units(j, k, error(j, k)),
             }),
         }
     }

@@ -1,5 +1,6 @@
 //! Power sums and products of the columns of a table, under encryption.
 
+use core::{array::from_fn, slice};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use sudare::{
@@ -82,7 +83,7 @@ impl Task {
 /// let (decryptor, encoder) = (Decryptor::new(&params, secret)?, Encoder::new(&params));
 /// let decode = |sum| encoder.decode_real(&decryptor.decrypt(sum)?);
 /// let slots = sums.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
-/// println!("{:?}", plan.decode(&slots, &scaling, table.rows())?.correlation);
+/// println!("{:?}", plan.decode(&slots, &scaling, table.rows(), None)?.correlation);
 /// # Ok(())
 /// # }
 /// ```
@@ -241,10 +242,10 @@ impl StatsPlan {
         table: &'a Table,
         scaling: &'a ColumnScaling,
     ) -> Result<impl Iterator<Item = Slots> + use<'a>> {
-        self.job.check_table(table, scaling)?;
+        self.job.check_table(table, slice::from_ref(scaling))?;
         Ok((0..self.ciphertexts()).map(|index| {
-            let slots = self.packing.slots(table, scaling, index, |x| x, 0.0);
-            (slots, self.level(), self.scale())
+            let scaled = |_, column, x| scaling.scaled(column, x);
+            (self.packing.slots(table, index, scaled, 0.0), self.level(), self.scale())
         }))
     }
 
@@ -359,7 +360,8 @@ impl StatsPlan {
         let (e, scaling) = (self.simulator(), ColumnScaling::of(table));
         let sums = self.run(&e, &self.in_clear(&e, table, &scaling)?, progress)?;
         let slots = |sum: &sim::Ciphertext| sum.slots.iter().map(|z| z.re).collect();
-        self.decode(&sums.iter().map(slots).collect::<Vec<_>>(), &scaling, table.rows())
+        let slots: Vec<_> = sums.iter().map(slots).collect();
+        self.decode(&slots, &scaling, table.rows(), None)
     }
 
     fn simulator(&self) -> sim::Evaluator {
@@ -373,13 +375,11 @@ impl StatsPlan {
         table: &Table,
         scaling: &ColumnScaling,
     ) -> Result<Vec<sim::Ciphertext>> {
-        self.job.check_table(table, scaling)?;
-        let encrypt = |index| {
-            let slots = self.packing.slots(table, scaling, index, |x| x, 0.0);
+        let encrypt = |(slots, level, scale): Slots| {
             let slots: Vec<_> = slots.into_iter().map(|x| Complex::new(x, 0.0)).collect();
-            Ok(e.encrypt(&slots, self.level(), self.scale())?)
+            Ok(e.encrypt(&slots, level, scale)?)
         };
-        (0..self.ciphertexts()).map(encrypt).collect()
+        self.pack(table, scaling)?.map(encrypt).collect()
     }
 
     /// The keys that the job uses and the largest error of its results, if the modulus holds sums
@@ -439,7 +439,8 @@ impl StatsPlan {
     }
 
     /// The statistics, from the slots of the decrypted outputs in their order, and the rows and
-    /// the scaling of the table that was encrypted.
+    /// the scaling of the table that was encrypted. Slots that [`StatsPlan::share`] made to some
+    /// bits come with these.
     ///
     /// # Errors
     /// [`StatsError::Rows`]; [`StatsError::Shape`] for another number of outputs, slots or columns
@@ -449,12 +450,13 @@ impl StatsPlan {
         slots: &[Vec<f64>],
         scaling: &ColumnScaling,
         rows: usize,
+        shared_bits: Option<u32>,
     ) -> Result<Statistics> {
         let Job { rows: most, features } = self.job;
         check_rows(rows, most)?;
         let Packing { block, blocks, .. } = self.packing;
         check_shape("outputs", slots.len(), self.outputs())?;
-        check_shape("scaled columns", scaling.features(), features)?;
+        self.job.check_scalings(slice::from_ref(scaling))?;
         for output in slots {
             check_shape("slots", output.len(), block * blocks)?;
         }
@@ -486,7 +488,10 @@ impl StatsPlan {
             }
             output += task.outputs();
         }
-        Ok(PowerSums { rows, powers, products }.statistics(scaling))
+        let errors = self.learnt.errors(most, shared_bits);
+        let power_errors = from_fn(|k| errors.get(k).copied().unwrap_or(f64::INFINITY));
+        let product_error = errors.iter().skip(POWERS).copied().fold(0.0, f64::max);
+        Ok(PowerSums { rows, powers, products, power_errors, product_error }.statistics(scaling))
     }
 }
 
@@ -539,7 +544,7 @@ mod tests {
         assert!(sums.iter().all(|sum| sum.headroom_bits > 0.0));
         let slots: Vec<Vec<f64>> =
             sums.iter().map(|sum| sum.slots.iter().map(|z| z.re).collect()).collect();
-        let statistics = plan.decode(&slots, &scaling, table.rows()).unwrap();
+        let statistics = plan.decode(&slots, &scaling, table.rows(), None).unwrap();
         // Debug, because undefined statistics are NaN.
         let again = plan.simulate(table, |_| {}).unwrap();
         assert_eq!(format!("{again:?}"), format!("{statistics:?}"));
@@ -648,19 +653,19 @@ mod tests {
         ));
         let scaling = ColumnScaling::new(vec![(0.0, 1.0); 2]).unwrap();
         let mut slots = vec![vec![0.0; 16]; plan.outputs()];
-        assert!(plan.decode(&slots, &scaling, 4).is_ok());
-        let refused = plan.decode(&slots, &scaling, 5).unwrap_err();
+        assert!(plan.decode(&slots, &scaling, 4, None).is_ok());
+        let refused = plan.decode(&slots, &scaling, 5, None).unwrap_err();
         assert_eq!(refused, StatsError::Rows { found: 5, most: 4 });
         slots[3][0] = 5.0;
         assert!(matches!(
-            plan.decode(&slots, &scaling, 4),
+            plan.decode(&slots, &scaling, 4, None),
             Err(StatsError::OutOfRange { output: 3, .. })
         ));
         slots[3][0] = f64::NAN;
-        assert!(matches!(plan.decode(&slots, &scaling, 4), Err(StatsError::OutOfRange { .. })));
+        assert!(matches!(plan.decode(&slots, &scaling, 4, None), Err(StatsError::OutOfRange { .. })));
         slots[3].pop();
-        assert!(matches!(plan.decode(&slots, &scaling, 4), Err(StatsError::Shape { .. })));
+        assert!(matches!(plan.decode(&slots, &scaling, 4, None), Err(StatsError::Shape { .. })));
         let other = ColumnScaling::new(vec![(0.0, 1.0)]).unwrap();
-        assert!(matches!(plan.decode(&slots, &other, 4), Err(StatsError::Shape { .. })));
+        assert!(matches!(plan.decode(&slots, &other, 4, None), Err(StatsError::Shape { .. })));
     }
 }

@@ -13,6 +13,7 @@ use sudare_arith::{par, prng::Seed};
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, Sample, StatsError,
+    bounded::Bounded,
     cost::Inputs,
     packing::{
         self, LOG2_SCALE, Learnt, Packing, check_ciphertexts, check_count, check_shape, product,
@@ -20,7 +21,10 @@ use super::{
     },
     summary::undefined_as_null,
 };
-use crate::{Slots, table::Table};
+use crate::{
+    Slots,
+    table::{Table, is_exact},
+};
 
 /// Most groups of a job.
 const MAX_GROUPS: usize = 1 << 10;
@@ -61,14 +65,22 @@ pub struct Grouping {
 
 impl Grouping {
     /// By the values of a key column, one per row; the groups are in ascending order of
-    /// these.
-    #[must_use]
-    pub fn of(keys: &[f64]) -> Self {
-        let mut labels = keys.to_vec();
+    /// these. -0 and 0 are one value.
+    ///
+    /// # Errors
+    /// [`StatsError::GroupKey`] for a value whose neighbours among whole numbers are rounded to
+    /// it, and for NaN.
+    pub fn of(keys: &[f64]) -> Result<Self> {
+        // Adding 0 takes the sign from -0, which would sort before 0.
+        let keys: Vec<f64> = keys.iter().map(|key| key + 0.0).collect();
+        if let Some(&found) = keys.iter().find(|key| !is_exact(**key)) {
+            return Err(StatsError::GroupKey { found });
+        }
+        let mut labels = keys.clone();
         labels.sort_by(f64::total_cmp);
         labels.dedup();
-        let place = |key: &f64| labels.partition_point(|label| label.total_cmp(key).is_lt());
-        Self { members: keys.iter().map(place).collect(), labels }
+        let place = |key: &f64| labels.partition_point(|label| label < key);
+        Ok(Self { members: keys.iter().map(place).collect(), labels })
     }
 
     /// The values of the key column, ascending, one per group.
@@ -87,7 +99,8 @@ impl Grouping {
 /// What is known of the rows of each group, by group and column.
 ///
 /// Variances divide by the count less one. What is undefined is NaN, `null` in JSON: means
-/// of empty groups, variances of groups of fewer than two rows.
+/// of empty groups, variances of groups of fewer than two rows. So is what cannot be told from the
+/// error of encryption: a variance below its error, and a mean of a group whose count is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupStatistics {
     /// Rows of each group.
@@ -100,6 +113,16 @@ pub struct GroupStatistics {
     /// Sample variance likewise.
     #[serde(with = "undefined_as_null::matrix")]
     pub variance: Vec<Vec<f64>>,
+    /// How many rows each count may be off; 0 if counts are exact.
+    pub count_error: f64,
+    /// How far each sum may be off.
+    pub sum_error: Vec<Vec<f64>>,
+    /// How far each mean may be off.
+    #[serde(with = "undefined_as_null::matrix")]
+    pub mean_error: Vec<Vec<f64>>,
+    /// How far each variance may be off.
+    #[serde(with = "undefined_as_null::matrix")]
+    pub variance_error: Vec<Vec<f64>>,
 }
 
 impl GroupStatistics {
@@ -114,14 +137,21 @@ impl GroupStatistics {
         let Some(&mean) = means.get(column) else {
             return Err(StatsError::Column { found: column, columns: means.len() });
         };
-        Ok(Sample { count, mean, variance: self.variance[group][column] })
+        Ok(Sample {
+            count,
+            mean,
+            variance: self.variance[group][column],
+            mean_error: self.mean_error[group][column],
+            variance_error: self.variance_error[group][column],
+        })
     }
 }
 
 /// How to sum the columns of a table by groups.
 ///
-/// The owner encrypts the columns as [`StatsPlan`](super::StatsPlan) does, and for each
-/// group a column that is 1 in its rows and 0 elsewhere. The server computes the sums of
+/// The owner encrypts the columns as [`StatsPlan`](super::StatsPlan) does, but scaled by the rows
+/// of each group ([`GroupPlan::scalings`]), so that no group takes digits from another. For each
+/// group follows a column that is 1 in its rows and 0 elsewhere. The server computes the sums of
 /// these, and of their products with every column and its square, in two levels: it does
 /// not learn which row belongs to which group, nor how large groups are.
 #[derive(Debug, Clone)]
@@ -270,18 +300,33 @@ impl GroupPlan {
         Level(self.base.0 + 1)
     }
 
+    /// The scaling of the columns of each planned group by its rows. Groups that the table does
+    /// not have scale to 0.
+    #[must_use]
+    pub fn scalings(&self, table: &Table, grouping: &Grouping) -> Vec<ColumnScaling> {
+        let mut rows = vec![Vec::new(); self.job.groups];
+        for (row, &group) in grouping.members().iter().enumerate().take(table.rows()) {
+            // Groups beyond the plan are refused where the table is packed.
+            if let Some(rows) = rows.get_mut(group) {
+                rows.push(row);
+            }
+        }
+        rows.iter().map(|rows| ColumnScaling::of_rows(table, rows.iter().copied())).collect()
+    }
+
     /// Slots, level and scale of ciphertext `index`.
     fn slots(
         &self,
         table: &Table,
-        scaling: &ColumnScaling,
+        scalings: &[ColumnScaling],
         grouping: &Grouping,
         index: usize,
     ) -> Slots {
         let (slots, level) = match index.checked_sub(self.packing.ciphertexts()) {
             None => {
-                let slots = self.packing.slots(table, scaling, index, |x| x, 0.0);
-                (slots, self.level_of_values())
+                let members = grouping.members();
+                let scaled = |row: usize, column, x| scalings[members[row]].scaled(column, x);
+                (self.packing.slots(table, index, scaled, 0.0), self.level_of_values())
             }
             Some(index) => {
                 let (group, chunk) = (index / self.packing.chunks, index % self.packing.chunks);
@@ -297,7 +342,8 @@ impl GroupPlan {
         (slots, level, self.params.scale_at(level))
     }
 
-    /// What the ciphertexts of a table hold: its columns, scaled, and which rows each group has.
+    /// What the ciphertexts of a table hold: its columns, scaled by groups, and which rows each
+    /// group has.
     ///
     /// # Errors
     /// [`StatsError::Rows`] for more rows than planned, [`StatsError::TooLarge`] for more groups,
@@ -305,13 +351,14 @@ impl GroupPlan {
     pub fn pack<'a>(
         &'a self,
         table: &'a Table,
-        scaling: &'a ColumnScaling,
+        scalings: &'a [ColumnScaling],
         grouping: &'a Grouping,
     ) -> Result<impl Iterator<Item = Slots> + use<'a>> {
-        self.job.table().check_table(table, scaling)?;
+        self.job.table().check_table(table, scalings)?;
+        check_shape("scaled groups", scalings.len(), self.job.groups)?;
         check_shape("rows with a group", grouping.members().len(), table.rows())?;
         check_count("groups", grouping.labels().len(), 1..=self.job.groups)?;
-        Ok((0..self.ciphertexts()).map(|index| self.slots(table, scaling, grouping, index)))
+        Ok((0..self.ciphertexts()).map(|index| self.slots(table, scalings, grouping, index)))
     }
 
     /// The shape of each ciphertext of a table.
@@ -332,11 +379,11 @@ impl GroupPlan {
         &self,
         encryptor: &Encryptor,
         table: &Table,
-        scaling: &ColumnScaling,
+        scalings: &[ColumnScaling],
         grouping: &Grouping,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Vec<Ciphertext>> {
-        packing::encrypt(&self.params, encryptor, self.pack(table, scaling, grouping)?, progress)
+        packing::encrypt(&self.params, encryptor, self.pack(table, scalings, grouping)?, progress)
     }
 
     /// The sums, on the server: for each group the number of its rows, and for each
@@ -460,63 +507,95 @@ impl GroupPlan {
         Ok(shared)
     }
 
-    /// The statistics, from the slots of the decrypted outputs in their order, and the scaling and
-    /// the number of groups of the table that was encrypted.
+    /// The statistics, from the slots of the decrypted outputs in their order, the scaling of each
+    /// group of the table that was encrypted, and the number of its groups. Slots that
+    /// [`GroupPlan::share`] made to some bits come with these.
     ///
     /// # Errors
-    /// [`StatsError::Shape`] for another number of outputs, slots or columns than planned,
+    /// [`StatsError::Shape`] for another number of outputs, slots, columns or scalings than planned,
     /// [`StatsError::TooLarge`] for more groups, [`StatsError::OutOfRange`] for a sum that scaled
     /// values cannot have, and a count that is no whole number.
     pub fn decode(
         &self,
         slots: &[Vec<f64>],
-        scaling: &ColumnScaling,
+        scalings: &[ColumnScaling],
         groups: usize,
+        shared_bits: Option<u32>,
     ) -> Result<GroupStatistics> {
         let GroupJob { rows, features, groups: most } = self.job;
         check_count("groups", groups, 1..=most)?;
         check_shape("outputs", slots.len(), self.outputs())?;
-        check_shape("scaled columns", scaling.features(), features)?;
+        check_shape("scaled groups", scalings.len(), most)?;
+        self.job.table().check_scalings(scalings)?;
         let all = self.packing.block * self.packing.blocks;
         let each = 1 + 2 * self.packing.groups();
-        let read = |output, place| self.packing.sum(slots, output, place, rows);
-        let empty = || Vec::with_capacity(groups);
-        let (count, sum, mean, variance) = (Vec::with_capacity(groups), empty(), empty(), empty());
-        let mut found = GroupStatistics { count, sum, mean, variance };
-        for group in 0..groups {
+        let errors = self.learnt.errors(rows, shared_bits);
+        let error = |kind: usize| errors.get(kind).copied().unwrap_or(f64::INFINITY);
+        let read = |output, place, kind| {
+            let value = self.packing.sum(slots, output, place, rows)?;
+            Ok::<_, StatsError>(Bounded::new(value, error(kind)))
+        };
+        // Rounding makes counts exact that are off by less than a half.
+        let count_error = if error(0) < 0.5 { 0.0 } else { error(0) + 0.5 };
+        let mut found = GroupStatistics {
+            count: Vec::with_capacity(groups),
+            sum: vec![Vec::with_capacity(features); groups],
+            mean: vec![Vec::with_capacity(features); groups],
+            variance: vec![Vec::with_capacity(features); groups],
+            count_error,
+            sum_error: vec![Vec::with_capacity(features); groups],
+            mean_error: vec![Vec::with_capacity(features); groups],
+            variance_error: vec![Vec::with_capacity(features); groups],
+        };
+        for (group, scaling) in scalings.iter().enumerate().take(groups) {
             let first = group * each;
             check_shape("slots", slots[first].len(), self.packing.block)?;
             for output in &slots[first + 1..first + each] {
                 check_shape("slots", output.len(), all)?;
             }
-            let n = read(first, 0)?;
+            let n = read(first, 0, 0)?.value;
             if (n - n.round()).abs() > 0.25 || n.round() < 0.0 {
                 return Err(StatsError::OutOfRange { output: first, rows, found: n });
             }
-            let n = n.round();
-            let (mut sums, mut means, mut variances) = (Vec::new(), Vec::new(), Vec::new());
-            for column in 0..features {
+            let count = Bounded::new(n.round(), count_error);
+            found.count.push(count.value as usize);
+            for (column, &(centre, half_range)) in scaling.maps().iter().enumerate() {
                 let (columns, place) = (column / self.packing.blocks, column % self.packing.blocks);
                 let output = first + 1 + 2 * columns;
-                let (s1, s2) = (read(output, place)?, read(output + 1, place)?);
-                let (centre, half_range) = scaling.maps()[column];
-                sums.push(half_range * s1 + centre * n);
-                means.push(if n > 0.0 { centre + half_range * s1 / n } else { f64::NAN });
-                let squares = (s2 - s1 * s1 / n).max(0.0) / (n - 1.0);
+                let sums = [read(output, place, 1)?, read(output + 1, place, 2)?];
                 let constant = half_range == 0.0;
-                variances.push(match n >= 2.0 {
-                    true if constant => 0.0,
-                    true => half_range * half_range * squares,
-                    false => f64::NAN,
-                });
+                let sums = if constant { [Bounded::exact(0.0); 2] } else { sums };
+                let [sum, mean, variance] = moments(count, sums, (centre, half_range));
+                found.sum[group].push(sum.value);
+                found.sum_error[group].push(sum.error);
+                found.mean[group].push(mean.value);
+                found.mean_error[group].push(mean.error);
+                let several = count.value >= 2.0;
+                let constant = constant && several;
+                found.variance[group].push(if constant { 0.0 } else { variance.positive() });
+                found.variance_error[group].push(if constant { 0.0 } else { variance.error });
             }
-            found.count.push(n as usize);
-            found.sum.push(sums);
-            found.mean.push(means);
-            found.variance.push(variances);
         }
         Ok(found)
     }
+}
+
+/// Sum, mean and sample variance of a column in a group, from its count, the sums of its scaled
+/// values and of their squares, and its scaling.
+fn moments(
+    count: Bounded,
+    [sum, squares]: [Bounded; 2],
+    (centre, half_range): (f64, f64),
+) -> [Bounded; 3] {
+    let mean = sum / count;
+    let deviations = squares / count - mean * mean;
+    let variance = deviations * (count / (count - Bounded::exact(1.0)));
+    let shift = Bounded::exact(centre);
+    [
+        sum.times(half_range) + count.times(centre),
+        mean.times(half_range) + shift,
+        variance.times(half_range).times(half_range),
+    ]
 }
 
 #[cfg(test)]
@@ -529,12 +608,12 @@ mod tests {
     fn simulate(plan: &GroupPlan, table: &Table, grouping: &Grouping) -> GroupStatistics {
         let params = &plan.params;
         let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
-        let scaling = ColumnScaling::of(table);
+        let scalings = plan.scalings(table, grouping);
         let encrypt = |(slots, level, scale): Slots| {
             let slots: Vec<_> = slots.iter().map(|&x| Complex::new(x, 0.0)).collect();
             e.encrypt(&slots, level, scale).unwrap()
         };
-        let packed = plan.pack(table, &scaling, grouping).unwrap();
+        let packed = plan.pack(table, &scalings, grouping).unwrap();
         let encrypted: Vec<_> = packed.map(encrypt).collect();
         let sums = plan.run(&e, &encrypted, |_| {}).unwrap();
         assert_eq!(sums.len(), plan.outputs());
@@ -542,7 +621,7 @@ mod tests {
         assert!(sums.iter().all(|sum| sum.headroom_bits > 0.0));
         let slots: Vec<Vec<f64>> =
             sums.iter().map(|sum| sum.slots.iter().map(|z| z.re).collect()).collect();
-        plan.decode(&slots, &scaling, grouping.labels().len()).unwrap()
+        plan.decode(&slots, &scalings, grouping.labels().len(), None).unwrap()
     }
 
     fn small_params(log_n: u32) -> Params {
@@ -565,7 +644,7 @@ mod tests {
             values in prop::collection::vec(-50.0..150.0, 240),
         ) {
             let keys: Vec<f64> = keys.into_iter().map(f64::from).collect();
-            let (rows, grouping) = (keys.len(), Grouping::of(&keys));
+            let (rows, grouping) = (keys.len(), Grouping::of(&keys).unwrap());
             let groups = grouping.labels().len();
             let table = table(rows, features, &values);
             // Of a plan for more rows and groups.
@@ -598,9 +677,20 @@ mod tests {
 
     #[test]
     fn groups_are_the_values_of_the_key() {
-        let grouping = Grouping::of(&[3.0, -1.0, 3.0, 0.5]);
+        let grouping = Grouping::of(&[3.0, -1.0, 3.0, 0.5]).unwrap();
         assert_eq!(grouping.labels(), [-1.0, 0.5, 3.0]);
         assert_eq!(grouping.members(), [2, 0, 2, 1]);
+        // Zeros of both signs are one group, which is shown without a sign.
+        for keys in [[-1.0, -0.0, 0.0, -1.0], [-1.0, 0.0, -0.0, -1.0]] {
+            let grouping = Grouping::of(&keys).unwrap();
+            assert_eq!(grouping.members(), [0, 1, 1, 0]);
+            assert_eq!(grouping.labels()[1].to_bits(), 0.0_f64.to_bits());
+        }
+        // 2^53 + 1 is read as 2^53.
+        assert!(Grouping::of(&[9_007_199_254_740_991.0, -9_007_199_254_740_991.0]).is_ok());
+        for key in [9_007_199_254_740_993.0, -1e300, f64::NAN] {
+            assert!(matches!(Grouping::of(&[1.0, key]), Err(StatsError::GroupKey { .. })));
+        }
     }
 
     #[test]
@@ -622,9 +712,9 @@ mod tests {
         let auto = GroupPlan::auto_params(&job(189, 9, 3)).unwrap();
         assert!(auto.rlwe().security_bits() >= 128.0 && auto.log_n() == 13);
         let plan = GroupPlan::new(&job(4, 1, 2), &params).unwrap();
-        let scaling = ColumnScaling::new(vec![(0.0, 1.0)]).unwrap();
+        let scaling = vec![ColumnScaling::new(vec![(0.0, 1.0)]).unwrap(); 2];
         let mut slots: Vec<_> = [4, 16, 16, 4, 16, 16].map(|count| vec![0.0; count]).into();
-        let found = plan.decode(&slots, &scaling, 2).unwrap();
+        let found = plan.decode(&slots, &scaling, 2, None).unwrap();
         assert!(found.count == [0, 0] && found.mean[0][0].is_nan());
         assert!(serde_json::to_string(&found).unwrap().contains("null"));
         assert!(matches!(found.sample(2, 0), Err(StatsError::Group { found: 2, groups: 2 })));
@@ -632,11 +722,11 @@ mod tests {
         for wrong in [0.5, -1.0, 9.0, f64::NAN] {
             slots[3][0] = wrong;
             assert!(matches!(
-                plan.decode(&slots, &scaling, 2),
+                plan.decode(&slots, &scaling, 2, None),
                 Err(StatsError::OutOfRange { output: 3, .. })
             ));
         }
         slots[3] = vec![0.0; 16];
-        assert!(matches!(plan.decode(&slots, &scaling, 2), Err(StatsError::Shape { .. })));
+        assert!(matches!(plan.decode(&slots, &scaling, 2, None), Err(StatsError::Shape { .. })));
     }
 }

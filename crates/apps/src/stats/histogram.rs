@@ -12,16 +12,18 @@ use sudare::{
 use sudare_arith::{par, prng::Seed};
 
 use super::{
-    ColumnScaling, Cost, Job, ROOM_BITS, Result, StatsError,
+    Bins, ColumnScaling, Cost, Edges, Job, ROOM_BITS, Result, StatsError,
     cost::Inputs,
     packing::{
         self, Learnt, Packing, check_ciphertexts, check_count, check_rows, check_shape,
         smallest_params, total,
     },
+    summary::undefined_as_null,
 };
 use crate::{
     Slots,
     functions::{self, Fit, Function, FunctionPlan},
+    release::precise_params,
     table::Table,
 };
 
@@ -31,6 +33,12 @@ const MAX_BINS: usize = 1 << 8;
 /// `log2` of the scale of [`HistogramPlan::auto_params`]. The sign is some `2^9` times as
 /// steep as its argument.
 const LOG2_SCALE: f64 = 40.0;
+
+/// How far steps are off over all rows, at most.
+const STEP_ERROR: f64 = 0.25;
+
+/// Counts that are less off than this are rounded to exact ones.
+const EXACT_BELOW: f64 = 0.5;
 
 /// Levels for each special prime of [`HistogramPlan::auto_params`].
 const LEVELS_PER_DIGIT: u32 = 4;
@@ -43,7 +51,7 @@ pub struct HistogramJob {
     pub rows: usize,
     /// Number of columns, the target not counted.
     pub features: usize,
-    /// Bins of equal width from the smallest to the largest value of each column.
+    /// Bins of each column.
     pub bins: usize,
 }
 
@@ -61,43 +69,85 @@ impl HistogramJob {
 /// Counts of the values of a column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Histogram {
-    /// Edges of the bins, ascending, one more than bins: from the smallest to the largest
-    /// value.
+    /// Edges of the bins, ascending, one more than bins.
     pub edges: Vec<f64>,
-    /// Values in each bin, to about a half: a quarter at each edge. A value nearer to an edge than
-    /// an eighth of a bin counts partly in both bins.
+    /// Values in each bin: from its lower edge to below its upper one, in the last bin with both.
     pub counts: Vec<f64>,
+    /// How many values each count may be off; 0 if counts are exact. NaN, `null` in JSON, if that
+    /// is not known, since values near an edge were encrypted as they are.
+    #[serde(with = "undefined_as_null")]
+    pub errors: Vec<f64>,
+    /// Values below the first edge, in no bin.
+    pub below: u64,
+    /// Values above the last edge, in no bin.
+    pub above: u64,
 }
 
 impl Histogram {
-    /// The value below which the part `p` of the values lies, `0 <= p <= 1`: linear within
-    /// bins, so right to about the width of a bin.
+    /// The value below which the part `p` of the counted values lies, `0 <= p <= 1`: linear within
+    /// bins. [`Histogram::quantile_bounds`] says how far it may be off.
     ///
     /// # Errors
     /// [`StatsError::Quantile`] for another `p`.
     pub fn quantile(&self, p: f64) -> Result<f64> {
-        if !(0.0..=1.0).contains(&p) {
-            return Err(StatsError::Quantile { found: p });
+        check_quantile(p)?;
+        let all: f64 = self.counts.iter().sum();
+        if all <= 0.0 {
+            return Ok(f64::NAN);
         }
-        let mut rest = p * self.counts.iter().sum::<f64>();
+        let mut rest = p * all;
         for (count, edges) in self.counts.iter().zip(self.edges.windows(2)) {
             if rest <= *count && *count > 0.0 {
-                return Ok(edges[0] + (edges[1] - edges[0]) * (rest / count));
+                let share = rest / count;
+                // A difference of edges may be beyond the largest number.
+                return Ok(edges[0] * (1.0 - share) + edges[1] * share);
             }
             rest -= count;
         }
         // Rounding may leave a little over.
         Ok(self.edges.last().copied().unwrap_or(f64::NAN))
     }
+
+    /// Two edges between which the quantile lies that is linear between neighbouring values, as
+    /// NumPy's and pandas' are, whatever the errors of counts.
+    ///
+    /// # Errors
+    /// As [`Histogram::quantile`].
+    pub fn quantile_bounds(&self, p: f64) -> Result<(f64, f64)> {
+        check_quantile(p)?;
+        let ends = (self.edges.first(), self.edges.last());
+        let (Some(&first), Some(&last)) = ends else { return Ok((f64::NAN, f64::NAN)) };
+        let all: f64 = self.counts.iter().sum();
+        // The number of values up to an edge is as far off as the first count.
+        let error = self.errors.first().copied().unwrap_or(f64::NAN);
+        if all <= 0.0 || error.is_nan() {
+            return Ok((first, last));
+        }
+        let place = p * (all.round() - 1.0);
+        let up_to = self.counts.iter().scan(0.0, |sum, count| {
+            *sum += count;
+            Some(*sum)
+        });
+        let bins = || up_to.clone().zip(self.edges.windows(2));
+        let low = bins().find(|(up_to, _)| up_to + error > place.floor());
+        let high = bins().find(|(up_to, _)| up_to - error > place.ceil());
+        Ok((low.map_or(first, |(_, edges)| edges[0]), high.map_or(last, |(_, edges)| edges[1])))
+    }
+}
+
+fn check_quantile(p: f64) -> Result<()> {
+    if (0.0..=1.0).contains(&p) { Ok(()) } else { Err(StatsError::Quantile { found: p }) }
 }
 
 /// How to count the values of columns in bins.
 ///
-/// The owner scales columns as for [`StatsPlan`](super::StatsPlan), so that bins are those
-/// of the range of each column. For each inner edge the server subtracts it, takes the
+/// The owner chooses the bins of each column ([`HistogramPlan::bins`]) and encrypts each value as
+/// the middle of its bin, where bins are of equal width from -1/2 to 1/2. So the server learns
+/// nothing of edges, and no value is near one. For each inner edge the server subtracts it, takes the
 /// [`functions::step`] and sums: the number of values above. The step is off by up to a
 /// quarter of a value over all rows, and rises from 0 to 1 within an eighth of a bin on
-/// either side of the edge.
+/// either side of the edge. With the error of encryption that is less than a half under
+/// [`HistogramPlan::exact_params`], so that rounding gives exact counts.
 #[derive(Debug, Clone)]
 pub struct HistogramPlan {
     job: HistogramJob,
@@ -164,6 +214,65 @@ impl HistogramPlan {
         packing::shared_params(LOG2_SCALE, bits, |scale| propose(job, depth, scale), errors)
     }
 
+    /// Parameters as [`HistogramPlan::auto_params`] makes them, with as much more precision as
+    /// exact counts take.
+    ///
+    /// # Errors
+    /// As [`HistogramPlan::auto_params`]; [`StatsError::Library`] with `TooLittlePrecision` if
+    /// there are so many rows that `f64` is not precise enough.
+    pub fn exact_params(job: &HistogramJob) -> Result<Params> {
+        job.check()?;
+        let depth = step(job)?.depth();
+        let needed = EXACT_BELOW - STEP_ERROR;
+        let errors = |params: &Params| {
+            let found = Self::new(job, params)?.learnt.errors(job.rows, None);
+            Ok((found.iter().copied().fold(0.0, f64::max), needed))
+        };
+        precise_params(LOG2_SCALE, 0, |scale| propose(job, depth, scale), errors)
+    }
+
+    /// Whether counts are exact.
+    #[must_use]
+    pub fn is_exact(&self) -> bool {
+        self.error_above(None) < EXACT_BELOW
+    }
+
+    /// How far each number of values above an edge may be off, before it is rounded.
+    fn error_above(&self, shared_bits: Option<u32>) -> f64 {
+        let errors = self.learnt.errors(self.job.rows, shared_bits);
+        STEP_ERROR + errors.iter().copied().fold(0.0, f64::max)
+    }
+
+    /// The bins of each column of `table`, by the edges of each or by one for all.
+    ///
+    /// # Errors
+    /// [`StatsError::Shape`] for edges of another number of columns; as [`Bins::of`].
+    pub fn bins(&self, table: &Table, edges: &[Edges]) -> Result<Vec<Bins>> {
+        let features = table.features();
+        if edges.len() != 1 {
+            check_shape("columns with edges", edges.len(), features)?;
+        }
+        let of_columns = table.columns().iter().enumerate().zip(edges.iter().cycle());
+        let bins = |((column, name), edges): ((usize, &String), &Edges)| {
+            let values: Vec<f64> = table.column(column).collect();
+            Bins::of(name, &values, self.job.bins, edges)
+        };
+        of_columns.map(bins).collect()
+    }
+
+    /// Bins of equal width of a table whose values were encrypted as they are, scaled, so that those
+    /// near an edge count partly in two bins.
+    #[must_use]
+    pub fn uncentred_bins(&self, scaling: &ColumnScaling) -> Vec<Bins> {
+        scaling.maps().iter().map(|&map| Bins::about(map, self.job.bins)).collect()
+    }
+
+    fn check_bins(&self, bins: &[Bins]) -> Result<()> {
+        check_shape("columns with bins", bins.len(), self.job.features)?;
+        let check = |bins: &Bins| check_shape("edges", bins.edges().len(), self.job.bins + 1);
+        bins.iter().try_for_each(check)
+    }
+
     /// The shape planned for.
     #[must_use]
     pub fn job(&self) -> HistogramJob {
@@ -227,7 +336,7 @@ impl HistogramPlan {
         [(self.ciphertexts(), 1, self.level(), self.scale())]
     }
 
-    /// What the ciphertexts of a table hold: its columns, scaled to
+    /// What the ciphertexts of a table hold: the middles of the bins of its values, in
     /// `[-1/2, 1/2]`, so that differences from edges lie in `[-1, 1]`.
     ///
     /// # Errors
@@ -235,14 +344,15 @@ impl HistogramPlan {
     pub fn pack<'a>(
         &'a self,
         table: &'a Table,
-        scaling: &'a ColumnScaling,
+        bins: &'a [Bins],
     ) -> Result<impl Iterator<Item = Slots> + use<'a>> {
-        self.job.table().check_table(table, scaling)?;
-        // Padding is in the middle of the first bin, above no edge.
-        let padding = (self.edge(0) + self.edge(1)) / 2.0;
+        self.job.table().check_table(table, &[])?;
+        self.check_bins(bins)?;
+        let middle = |bin| (self.edge(bin) + self.edge(bin + 1)) / 2.0;
+        // Padding is in the first bin, above no edge.
         Ok((0..self.ciphertexts()).map(move |index| {
-            let slots = self.packing.slots(table, scaling, index, |x| x / 2.0, padding);
-            (slots, self.level(), self.scale())
+            let place = |_, column: usize, x| middle(bins[column].place(x));
+            (self.packing.slots(table, index, place, middle(0)), self.level(), self.scale())
         }))
     }
 
@@ -251,8 +361,8 @@ impl HistogramPlan {
         self.packing.shapes(self.level(), self.scale())
     }
 
-    /// The table scaled and encrypted. `progress` learns the number of ciphertexts done after each, from
-    /// any thread.
+    /// The bins of the values of a table, encrypted. `progress` learns the number of ciphertexts done
+    /// after each, from any thread.
     ///
     /// # Errors
     /// As [`HistogramPlan::pack`]; [`StatsError::Library`] if the encryptor has other parameters.
@@ -260,10 +370,10 @@ impl HistogramPlan {
         &self,
         encryptor: &Encryptor,
         table: &Table,
-        scaling: &ColumnScaling,
+        bins: &[Bins],
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Vec<Ciphertext>> {
-        packing::encrypt(&self.params, encryptor, self.pack(table, scaling)?, progress)
+        packing::encrypt(&self.params, encryptor, self.pack(table, bins)?, progress)
     }
 
     /// Edge `index` of `0..=bins`, of values in `[-1/2, 1/2]`.
@@ -349,43 +459,60 @@ impl HistogramPlan {
     }
 
     /// The histogram of each column, from the slots of the decrypted outputs in their order, and
-    /// the rows and the scaling of the table that was encrypted.
+    /// the rows and the bins of the table that was encrypted. Slots that [`HistogramPlan::share`]
+    /// made to some bits come with these.
     ///
     /// # Errors
-    /// [`StatsError::Rows`]; [`StatsError::Shape`] for another number of outputs, slots or columns
-    /// than planned, [`StatsError::OutOfRange`] for a count that there cannot be.
+    /// [`StatsError::Rows`]; [`StatsError::Shape`] for another number of outputs, slots, columns or
+    /// edges than planned, [`StatsError::OutOfRange`] for a count that there cannot be.
     pub fn decode(
         &self,
         slots: &[Vec<f64>],
-        scaling: &ColumnScaling,
+        bins: &[Bins],
         rows: usize,
+        shared_bits: Option<u32>,
     ) -> Result<Vec<Histogram>> {
-        let HistogramJob { rows: most, features, bins } = self.job;
+        let HistogramJob { rows: most, .. } = self.job;
         check_rows(rows, most)?;
         let Packing { block, blocks, .. } = self.packing;
         check_shape("outputs", slots.len(), self.outputs())?;
-        check_shape("scaled columns", scaling.features(), features)?;
+        self.check_bins(bins)?;
         for output in slots {
             check_shape("slots", output.len(), block * blocks)?;
         }
-        let histogram = |(column, &(centre, half_range)): (usize, &(f64, f64))| {
+        let inner = self.job.bins - 1;
+        let error = self.error_above(shared_bits);
+        let exact = error < EXACT_BELOW;
+        let histogram = |(column, bins): (usize, &Bins)| {
             let (group, place) = (column / blocks, column % blocks);
-            let mut counts = Vec::with_capacity(bins);
-            let mut above_last = rows as f64;
-            for edge in 1..bins {
-                let output = group * (bins - 1) + edge - 1;
+            let exact = exact && bins.is_centred();
+            let above = |edge: usize| {
+                let output = group * inner + edge;
                 let found = slots[output][place * block];
-                if !(-1.0..=rows as f64 + 1.0).contains(&found) {
+                // An eighth more, for what is far from what any values lead to.
+                let (off, most) = ((found - found.round()).abs(), 1.125 * error.max(1.0));
+                if !(-most..=rows as f64 + most).contains(&found) || exact && off > error {
                     return Err(StatsError::OutOfRange { output, rows, found });
                 }
-                counts.push((above_last - found).max(0.0));
-                above_last = found;
-            }
-            counts.push(above_last.max(0.0));
-            let edge = |index| centre + 2.0 * half_range * self.edge(index);
-            Ok(Histogram { edges: (0..=bins).map(edge).collect(), counts })
+                Ok(if exact { found.round() } else { found })
+            };
+            let above: Vec<f64> = (0..inner).map(above).collect::<Result<_>>()?;
+            let upper = core::iter::once(rows as f64 - bins.below() as f64);
+            let lower = core::iter::once(bins.above() as f64);
+            let upper = upper.chain(above.iter().copied());
+            let lower = above.iter().copied().chain(lower);
+            let counts: Vec<f64> = upper.zip(lower).map(|(a, b)| (a - b).max(0.0)).collect();
+            let of_count = |bin: usize| match (exact, bins.is_centred()) {
+                (true, _) => 0.0,
+                (false, true) if bin == 0 || bin == inner => error,
+                (false, true) => 2.0 * error,
+                (false, false) => f64::NAN,
+            };
+            let errors = (0..=inner).map(of_count).collect();
+            let (below, above) = (bins.below(), bins.above());
+            Ok(Histogram { edges: bins.edges().to_vec(), counts, errors, below, above })
         };
-        scaling.maps().iter().enumerate().map(histogram).collect()
+        bins.iter().enumerate().map(histogram).collect()
     }
 }
 
@@ -417,40 +544,40 @@ mod tests {
     fn simulate(plan: &HistogramPlan, table: &Table) -> Vec<Histogram> {
         let params = &plan.params;
         let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
-        let scaling = ColumnScaling::of(table);
+        let bins = plan.bins(table, &[Edges::Equal]).unwrap();
         let encrypt = |(slots, level, scale): Slots| {
             let slots: Vec<_> = slots.iter().map(|&x| Complex::new(x, 0.0)).collect();
             e.encrypt(&slots, level, scale).unwrap()
         };
-        let encrypted: Vec<_> = plan.pack(table, &scaling).unwrap().map(encrypt).collect();
+        let encrypted: Vec<_> = plan.pack(table, &bins).unwrap().map(encrypt).collect();
         let above = plan.run(&e, &encrypted, |_| {}).unwrap();
         assert_eq!(above.len(), plan.outputs());
         assert_eq!(&e.used_keys(), plan.required_keys());
         assert!(above.iter().all(|x| x.headroom_bits > 0.0));
         let slots: Vec<Vec<f64>> =
             above.iter().map(|x| x.slots.iter().map(|z| z.re).collect()).collect();
-        plan.decode(&slots, &scaling, table.rows()).unwrap()
+        plan.decode(&slots, &bins, table.rows(), None).unwrap()
     }
 
-    /// Values of irregular spread; those next to an edge are moved to the middle of a bin.
-    fn table(rows: usize, features: usize, bins: usize) -> Table {
-        let column = |j: usize| {
-            let value = move |i: usize| ((i * i + 7 * j) % 101) as f64 / 50.0 - 1.0;
-            let mut x: Vec<f64> = (0..rows).map(value).collect();
-            let (low, high) =
-                (x.iter().copied().fold(2.0, f64::min), x.iter().copied().fold(-2.0, f64::max));
-            let width = (high - low) / bins as f64;
-            for x in &mut x {
-                let place = (*x - low) / width;
-                if (place - place.round()).abs() < 0.13 && *x != low && *x != high {
-                    *x = low + (place.floor() + 0.5).min(bins as f64 - 0.5) * width;
-                }
-            }
-            x.iter().map(|x| 40.0 + (j + 1) as f64 * x).collect::<Vec<f64>>()
+    /// Values of irregular spread, many of which are at an edge or next to one; of every other column
+    /// whole numbers.
+    fn table(rows: usize, features: usize) -> Table {
+        let value = |i: usize, j: usize| match (((i * i + 7 * j) % 101) as f64, j % 2) {
+            (x, 0) => 40.0 + (j + 1) as f64 * (x / 50.0 - 1.0),
+            (x, _) => x - 30.0,
         };
-        let columns: Vec<_> = (0..features).map(column).collect();
-        let values = (0..rows).flat_map(|i| columns.iter().map(move |c| c[i])).collect();
+        let values = (0..rows).flat_map(|i| (0..features).map(move |j| value(i, j))).collect();
         Table::new((0..features).map(|j| format!("c{j}")).collect(), values, None).unwrap()
+    }
+
+    /// Of the values in each bin, the last one with both ends.
+    fn counted(values: &[f64], edges: &[f64]) -> Vec<f64> {
+        let last = edges.len() - 2;
+        let count = |(k, ends): (usize, &[f64])| {
+            let within = |x: &&f64| ends[0] <= **x && (**x < ends[1] || k == last && **x == ends[1]);
+            values.iter().filter(within).count() as f64
+        };
+        edges.windows(2).enumerate().map(count).collect()
     }
 
     #[test]
@@ -458,28 +585,74 @@ mod tests {
         for (log_n, rows, spare, features, bins) in
             [(6, 20, 0, 3, 4), (5, 70, 0, 2, 7), (7, 9, 0, 6, 2), (6, 20, 19, 2, 4)]
         {
-            let table = table(rows, features, bins);
+            let table = table(rows, features);
             let job = HistogramJob { rows: rows + spare, features, bins };
             let plan = HistogramPlan::new(&job, &params(log_n, 14)).unwrap();
+            assert!(plan.is_exact());
             let found = simulate(&plan, &table);
             assert_eq!(found.len(), features);
             for (j, histogram) in found.iter().enumerate() {
                 let values: Vec<f64> = table.column(j).collect();
-                assert_eq!((histogram.edges.len(), histogram.counts.len()), (bins + 1, bins));
-                for (k, edges) in histogram.edges.windows(2).enumerate() {
-                    let within = |x: &&f64| {
-                        **x >= edges[0]
-                            && (**x < edges[1] || k + 1 == bins && **x <= edges[1] + 1e-9)
-                    };
-                    let exact = values.iter().filter(within).count() as f64;
-                    let error = (histogram.counts[k] - exact).abs();
-                    assert!(error < 0.3, "column {j}, bin {k}: {} {exact}", histogram.counts[k]);
-                }
+                assert_eq!(histogram.counts, counted(&values, &histogram.edges), "column {j}");
+                assert_eq!(histogram.counts.iter().sum::<f64>(), rows as f64);
+                assert_eq!(histogram.errors, vec![0.0; bins]);
+                assert!(j % 2 == 0 || histogram.edges.iter().all(|e| e.fract().abs() == 0.5));
             }
         }
     }
 
-    /// Values spread evenly have their order statistics as quantiles.
+    #[test]
+    fn values_beyond_given_edges_are_in_no_bin() {
+        let table = table(20, 2);
+        let job = HistogramJob { rows: 20, features: 2, bins: 3 };
+        let plan = HistogramPlan::new(&job, &params(6, 14)).unwrap();
+        let edges = vec![0.0, 39.5, 40.0, 41.0];
+        let edges = [Edges::Given(edges.clone()), Edges::Given(edges)];
+        let bins = plan.bins(&table, &edges).unwrap();
+        let e = sim::Evaluator::for_params(&plan.params);
+        let encrypt = |(slots, level, scale): Slots| {
+            let slots: Vec<_> = slots.iter().map(|&x| Complex::new(x, 0.0)).collect();
+            e.encrypt(&slots, level, scale).unwrap()
+        };
+        let data: Vec<_> = plan.pack(&table, &bins).unwrap().map(encrypt).collect();
+        let above = plan.run(&e, &data, |_| {}).unwrap();
+        let slots: Vec<Vec<f64>> =
+            above.iter().map(|x| x.slots.iter().map(|z| z.re).collect()).collect();
+        for (j, found) in plan.decode(&slots, &bins, 20, None).unwrap().iter().enumerate() {
+            let values: Vec<f64> = table.column(j).collect();
+            assert_eq!(found.counts, counted(&values, &found.edges), "column {j}");
+            let below = values.iter().filter(|x| **x < 0.0).count() as u64;
+            let above = values.iter().filter(|x| **x > 41.0).count() as u64;
+            assert_eq!((found.below, found.above), (below, above), "column {j}");
+        }
+        // Edges of one column for two, and for three.
+        assert!(plan.bins(&table, &edges[..1]).is_ok());
+        let three = [Edges::Equal, Edges::Equal, Edges::Equal];
+        assert!(matches!(plan.bins(&table, &three), Err(StatsError::Shape { .. })));
+    }
+
+    /// A table whose values were encrypted as they are has counts of unknown errors.
+    #[test]
+    fn counts_of_values_near_edges_are_not_told_to_be_exact() {
+        let job = HistogramJob { rows: 4, features: 1, bins: 2 };
+        let plan = HistogramPlan::new(&job, &params(5, 14)).unwrap();
+        let scaling = ColumnScaling::new(vec![(0.0, 1.0)]).unwrap();
+        let bins = plan.uncentred_bins(&scaling);
+        assert_eq!(bins[0].edges(), [-1.0, 0.0, 1.0]);
+        // One of four is at the edge.
+        let found = &plan.decode(&[vec![1.5; 16]], &bins, 4, None).unwrap()[0];
+        assert_eq!(found.counts, [2.5, 1.5]);
+        assert!(found.errors.iter().all(|error| error.is_nan()));
+        assert_eq!(found.quantile_bounds(0.5).unwrap(), (-1.0, 1.0));
+        assert!(serde_json::to_string(found).unwrap().contains("[null,null]"));
+        // Values in the middles of bins cannot make a half.
+        let bins = [Bins::of("x", &[-1.0, 0.5, 1.0, 1.0], 2, &Edges::Equal).unwrap()];
+        let refused = plan.decode(&[vec![1.5; 16]], &bins, 4, None).unwrap_err();
+        assert!(matches!(refused, StatsError::OutOfRange { .. }));
+    }
+
+    /// Values spread evenly have their order statistics as quantiles, and quantiles by linear
+    /// interpolation lie within their bounds.
     #[test]
     fn quantiles_are_right_to_a_bin() {
         let bins = 8;
@@ -491,13 +664,33 @@ mod tests {
         for p in [0.0, 0.1, 0.25, 0.5, 0.75, 0.9, 1.0] {
             let found = histogram.quantile(p).unwrap();
             assert!((found - 10.0 - p).abs() < 0.5 / bins as f64, "{p}: {found}");
+            let (low, high) = histogram.quantile_bounds(p).unwrap();
+            assert!(low <= 10.0 + p && 10.0 + p <= high, "{p}: {low} {high}");
+            assert!(low <= found && found <= high && high - low < 2.1 / bins as f64);
         }
         for p in [-0.1, 1.1, f64::NAN] {
             assert!(matches!(histogram.quantile(p), Err(StatsError::Quantile { .. })));
+            assert!(matches!(histogram.quantile_bounds(p), Err(StatsError::Quantile { .. })));
         }
-        let empty_ends = Histogram { edges: vec![0.0, 1.0, 2.0, 3.0], counts: vec![0.0, 4.0, 0.0] };
+        let (edges, counts) = (vec![0.0, 1.0, 2.0, 3.0], vec![0.0, 4.0, 0.0]);
+        let empty_ends = Histogram { edges, counts, errors: vec![0.0; 3], below: 0, above: 0 };
         let quartiles = [0.0, 0.25, 0.5, 1.0].map(|p| empty_ends.quantile(p).unwrap());
         assert_eq!(quartiles, [1.0, 1.25, 1.5, 2.0]);
+        let bounds = [0.0, 0.5, 1.0].map(|p| empty_ends.quantile_bounds(p).unwrap());
+        assert_eq!(bounds, [(1.0, 2.0); 3]);
+        // One value may be in a neighbouring bin.
+        let off = Histogram { errors: vec![1.0, 2.0, 1.0], ..empty_ends };
+        let bounds = [0.0, 0.5, 1.0].map(|p| off.quantile_bounds(p).unwrap());
+        assert_eq!(bounds, [(0.0, 2.0), (1.0, 2.0), (1.0, 3.0)]);
+    }
+
+    #[test]
+    fn exact_parameters_make_counts_exact() {
+        let job = HistogramJob { rows: 100_000, features: 2, bins: 10 };
+        let exact = |params: &Params| HistogramPlan::new(&job, params).unwrap().is_exact();
+        assert!(!exact(&HistogramPlan::auto_params(&job).unwrap()));
+        let params = HistogramPlan::exact_params(&job).unwrap();
+        assert!(exact(&params) && params.rlwe().security_bits() >= 128.0);
     }
 
     #[test]
@@ -519,13 +712,13 @@ mod tests {
         assert!(auto.rlwe().security_bits() >= 128.0 && auto.log_n() == 15);
         let plan = HistogramPlan::new(&job, &auto).unwrap();
         assert_eq!(plan.level(), auto.top());
-        let scaling = ColumnScaling::new(vec![(0.0, 1.0); 9]).unwrap();
+        let bins = vec![Bins::of("x", &[0.5], 10, &Edges::Equal).unwrap(); 9];
         let mut slots = vec![vec![0.0; 1 << 14]; plan.outputs()];
-        assert_eq!(plan.decode(&slots, &scaling, 1000).unwrap()[8].counts[0], 1000.0);
-        slots[2][0] = 1002.0;
-        let refused = plan.decode(&slots, &scaling, 1000);
+        assert_eq!(plan.decode(&slots, &bins, 1000, None).unwrap()[8].counts[0], 1000.0);
+        slots[2][0] = 1000.0 + 2.0 * plan.error_above(None).max(1.0);
+        let refused = plan.decode(&slots, &bins, 1000, None);
         assert!(matches!(refused, Err(StatsError::OutOfRange { output: 2, .. })));
         slots.pop();
-        assert!(matches!(plan.decode(&slots, &scaling, 1000), Err(StatsError::Shape { .. })));
+        assert!(matches!(plan.decode(&slots, &bins, 1000, None), Err(StatsError::Shape { .. })));
     }
 }

@@ -4,7 +4,7 @@ use core::f64::consts::PI;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Result, StatsError};
+use super::{Result, StatsError, bounded::Bounded};
 use sudare_arith::real;
 
 /// What a test needs to know of a sample.
@@ -16,6 +16,10 @@ pub struct Sample {
     pub mean: f64,
     /// Variance of the values, which divides by `count - 1`.
     pub variance: f64,
+    /// How far the mean may be off.
+    pub mean_error: f64,
+    /// How far the variance may be off.
+    pub variance_error: f64,
 }
 
 /// Welch's test of two samples with possibly different variances.
@@ -40,26 +44,37 @@ impl TTest {
     ///
     /// # Errors
     /// [`StatsError::Sample`] for a sample of fewer than two values, with a mean or a
-    /// variance that is not a number, or if both variances are 0.
+    /// variance that is not a number, if both variances are 0, or if errors leave `t` open by more
+    /// than a sixteenth of its size, or of 1 where it is smaller.
     pub fn welch(a: &Sample, b: &Sample) -> Result<Self> {
+        let refused = |sample: &Sample| {
+            let Sample { count, mean, variance, variance_error, .. } = *sample;
+            Err(StatsError::Sample { count, mean, variance, variance_error })
+        };
         for sample in [a, b] {
-            let Sample { count, mean, variance } = *sample;
+            let Sample { count, mean, variance, .. } = *sample;
             if count < 2 || !mean.is_finite() || !(variance.is_finite() && variance >= 0.0) {
-                return Err(StatsError::Sample { count, mean, variance });
+                return refused(sample);
             }
         }
-        let part = |sample: &Sample| sample.variance / sample.count as f64;
-        let (part_a, part_b) = (part(a), part(b));
-        let square = part_a + part_b;
-        if square == 0.0 {
-            let Sample { count, mean, variance } = *a;
-            return Err(StatsError::Sample { count, mean, variance });
+        let mean = |sample: &Sample| Bounded::new(sample.mean, sample.mean_error);
+        let part = |sample: &Sample| {
+            Bounded::new(sample.variance, sample.variance_error).times(1.0 / sample.count as f64)
+        };
+        let square = part(a) + part(b);
+        let difference = mean(a) - mean(b);
+        let standard_error = square.sqrt();
+        let t = (difference / standard_error).told(1.0);
+        if t.is_nan() {
+            return refused(if a.variance_error > b.variance_error { a } else { b });
         }
-        let freedom = |sample: &Sample| real::powi(part(sample), 2) / (sample.count - 1) as f64;
-        let degrees_of_freedom = square * square / (freedom(a) + freedom(b));
-        let (difference, standard_error) = (a.mean - b.mean, square.sqrt());
-        let t = difference / standard_error;
+        // Parts of the square, whose own squares may be beyond the range of `f64`.
+        let freedom = |sample: &Sample| {
+            real::powi(part(sample).value / square.value, 2) / (sample.count - 1) as f64
+        };
+        let degrees_of_freedom = 1.0 / (freedom(a) + freedom(b));
         let p_value = two_sided(t, degrees_of_freedom);
+        let (difference, standard_error) = (difference.value, standard_error.value);
         Ok(Self { difference, standard_error, t, degrees_of_freedom, p_value })
     }
 }
@@ -150,7 +165,7 @@ mod tests {
         let sample = |values: [f64; 10]| {
             let mean = values.iter().sum::<f64>() / 10.0;
             let variance = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 9.0;
-            Sample { count: 10, mean, variance }
+            Sample { count: 10, mean, variance, mean_error: 0.0, variance_error: 0.0 }
         };
         let a = sample([0.7, -1.6, -0.2, -1.2, -0.1, 3.4, 3.7, 0.8, 0.0, 2.0]);
         let b = sample([1.9, 0.8, 1.1, 0.1, -0.1, 4.4, 5.5, 1.6, 4.6, 3.4]);

@@ -73,11 +73,19 @@ impl Job {
         Ok(())
     }
 
-    /// Refuses a table of more rows, or a table or a scaling of other columns.
-    pub(super) fn check_table(self, table: &Table, scaling: &ColumnScaling) -> Result<()> {
+    /// Refuses a table of more rows, or a table or scalings of other columns.
+    pub(super) fn check_table(self, table: &Table, scalings: &[ColumnScaling]) -> Result<()> {
         check_rows(table.rows(), self.rows)?;
         check_shape("columns", table.features(), self.features)?;
-        check_shape("scaled columns", scaling.features(), self.features)
+        self.check_scalings(scalings)
+    }
+
+    /// Refuses scalings of other columns.
+    pub(super) fn check_scalings(self, scalings: &[ColumnScaling]) -> Result<()> {
+        let check = |scaling: &ColumnScaling| {
+            check_shape("scaled columns", scaling.features(), self.features)
+        };
+        scalings.iter().try_for_each(check)
     }
 }
 
@@ -147,14 +155,13 @@ impl Packing {
         repeat_n(Shape { level, scale, log_slots }, self.ciphertexts())
     }
 
-    /// The slots of ciphertext `index`: `map` of the scaled values, and `padding` in the rows
-    /// that a column lacks.
+    /// The slots of ciphertext `index`: `slot` of the row, column and value of each cell, and
+    /// `padding` in the rows that a column lacks.
     pub fn slots(
         &self,
         table: &Table,
-        scaling: &ColumnScaling,
         index: usize,
-        map: impl Fn(f64) -> f64,
+        slot: impl Fn(usize, usize, f64) -> f64,
         padding: f64,
     ) -> Vec<f64> {
         let Self { block, chunks, features, .. } = *self;
@@ -162,9 +169,9 @@ impl Packing {
         let mut slots = vec![padding; self.all()];
         for (place, slots) in slots.chunks_exact_mut(block).enumerate() {
             let Some(column) = self.column(group, place) else { break };
-            let cells = table.values()[column..].iter().step_by(features);
-            for (slot, &x) in slots.iter_mut().zip(cells.skip(chunk * block)) {
-                *slot = map(scaling.scaled(column, x));
+            let cells = table.values()[column..].iter().step_by(features).enumerate();
+            for (filled, (row, &x)) in slots.iter_mut().zip(cells.skip(chunk * block)) {
+                *filled = slot(row, column, x);
             }
         }
         slots
@@ -311,6 +318,8 @@ pub(super) struct Learnt {
     pub largest_error: f64,
     /// Level and scale of each of the sums.
     pub shapes: Vec<(Level, Scale)>,
+    /// A bound of the error of each of the sums.
+    errors: Vec<f64>,
     /// Operations that were simulated.
     #[cfg(test)]
     pub operations: u64,
@@ -318,17 +327,28 @@ pub(super) struct Learnt {
 
 impl Learnt {
     pub fn of(e: &sim::Evaluator, sums: &[sim::Ciphertext], rows: usize) -> Self {
-        let error = sums.iter().map(|sum| sum.worst.largest_error()).fold(0.0, f64::max);
+        let rows = rows as f64;
+        let error = |sum: &sim::Ciphertext| sum.worst.largest_error() + rows * DECODING_ERROR;
+        let errors: Vec<f64> = sums.iter().map(error).collect();
         Self {
             request: e.used_keys(),
-            largest_error: error / rows as f64 + DECODING_ERROR,
+            largest_error: errors.iter().copied().fold(0.0, f64::max) / rows,
             shapes: sums.iter().map(|sum| (sum.level, sum.scale)).collect(),
+            errors,
             #[cfg(test)]
             operations: {
                 let counts = e.counts();
                 counts.products + counts.constant_products + counts.automorphisms
             },
         }
+    }
+
+    /// Bounds of the errors of the sums over `rows` planned rows, as they are decrypted or as they
+    /// were shared to some bits.
+    pub fn errors(&self, rows: usize, shared_bits: Option<u32>) -> Vec<f64> {
+        let Some(bits) = shared_bits else { return self.errors.clone() };
+        let shared = real::powi(2.0, -bits.cast_signed()) + self.largest_error;
+        vec![rows as f64 * shared; self.errors.len()]
     }
 }
 

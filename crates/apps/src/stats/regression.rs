@@ -2,12 +2,18 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Result, Statistics, StatsError, inference::two_sided};
+use super::{
+    Result, Statistics, StatsError, bounded::Bounded, inference::two_sided,
+    summary::undefined_as_null,
+};
 use sudare_arith::real;
 
-/// Largest condition number of the correlations of predictors that is accepted: those of
-/// encrypted sums are off by about `10^-7`, and coefficients by up to this times as much.
+/// Largest condition number of the correlations of predictors that is accepted, however precise
+/// they are: rounding changes coefficients by up to `10^-11` then.
 const MAX_CONDITION: f64 = 1e5;
+
+/// Largest part by which errors of correlations may change their inverse.
+const MAX_CHANGE: f64 = 0.5;
 
 /// Sweeps of Jacobi rotations; some ten suffice.
 const SWEEPS: usize = 60;
@@ -22,11 +28,14 @@ pub struct LeastSquares {
     /// Predicted where all predictors are 0.
     pub intercept: f64,
     /// Coefficient of each predictor.
+    #[serde(with = "undefined_as_null")]
     pub coefficients: Vec<f64>,
     /// Standard errors of the coefficients.
+    #[serde(with = "undefined_as_null")]
     pub standard_errors: Vec<f64>,
     /// Two-sided probabilities, under Student's distribution, of coefficients of at least
     /// these magnitudes if those of the population are 0.
+    #[serde(with = "undefined_as_null")]
     pub p_values: Vec<f64>,
     /// Part of the variance of the target that is explained.
     pub r_squared: f64,
@@ -41,10 +50,14 @@ impl Statistics {
     /// normal equations: from the correlations of the columns, which the server has summed,
     /// their Cholesky factor, and the ratio of their largest to their smallest eigenvalue.
     ///
+    /// What the errors of these sums leave open is NaN: coefficients that are off by more than a
+    /// sixteenth, or of standardised columns by more than a sixteenth of 1, and what follows from a
+    /// variance of residuals below its error.
+    ///
     /// # Errors
     /// [`StatsError::Column`] if there is no such column; [`StatsError::Regression`] without
     /// predictors, for too few rows, a constant column, or predictors that are nearly
-    /// linear functions of each other.
+    /// linear functions of each other, so far as their correlations are known.
     pub fn least_squares(&self, target: usize) -> Result<LeastSquares> {
         self.check_column(target)?;
         let predictors: Vec<usize> = (0..self.mean.len()).filter(|&j| j != target).collect();
@@ -57,57 +70,110 @@ impl Statistics {
                 self.rows
             ));
         }
-        if let Some(column) =
-            (0..self.mean.len()).find(|&j| self.variance[j].is_nan() || self.variance[j] <= 0.0)
-        {
-            return refused(format!("column {column} is constant; leave it out"));
+        let without = |spread: fn(f64) -> bool| {
+            let columns = (0..self.mean.len()).filter(|&j| spread(self.variance[j]));
+            columns.map(|j| j.to_string()).collect::<Vec<_>>().join(", ")
+        };
+        let (constant, unknown) = (without(|v| v <= 0.0), without(f64::is_nan));
+        if !constant.is_empty() {
+            return refused(format!("column {constant} is constant; leave it out"));
         }
+        if !unknown.is_empty() {
+            return refused(format!(
+                "the variance of column {unknown} is below the error of encryption; leave it out, \
+                 or its outliers"
+            ));
+        }
+        let correlation = |i: usize, j: usize| self.correlation_of(i, j);
         let among: Vec<Vec<f64>> = predictors
             .iter()
-            .map(|&i| predictors.iter().map(|&j| self.correlation[i][j]).collect())
+            .map(|&i| predictors.iter().map(|&j| correlation(i, j).value).collect())
             .collect();
+        let nearly = |condition: f64| {
+            refused(format!(
+                "the predictors are nearly linear functions of each other (condition number \
+                 {condition:.1e}, at most {MAX_CONDITION:.0e} and less where correlations are less \
+                 precise): leave some out"
+            ))
+        };
         let eigenvalues = eigenvalues(among.clone());
         let largest = eigenvalues.iter().copied().fold(0.0, f64::max);
         let smallest = eigenvalues.iter().copied().fold(f64::INFINITY, f64::min);
         let condition = if smallest > 0.0 { largest / smallest } else { f64::INFINITY };
         let (true, Some(inverse)) = (condition <= MAX_CONDITION, inverse(&among)) else {
-            return refused(format!(
-                "the predictors are nearly linear functions of each other (condition number \
-                 {condition:.1e}, at most {MAX_CONDITION:.0e}): leave some out"
-            ));
+            return nearly(condition);
         };
-        let with_target: Vec<f64> =
-            predictors.iter().map(|&j| self.correlation[j][target]).collect();
-        let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
-        let standardised: Vec<f64> = inverse.iter().map(|row| dot(row, &with_target)).collect();
-        let r_squared = dot(&standardised, &with_target).clamp(0.0, 1.0);
+        let sum = |terms: &mut dyn Iterator<Item = Bounded>| {
+            terms.fold(Bounded::exact(0.0), |sum, term| sum + term)
+        };
+        let with_target: Vec<Bounded> =
+            predictors.iter().map(|&j| correlation(j, target)).collect();
+        let Some(inverse) = self.bounded_inverse(&predictors, &inverse) else {
+            return nearly(condition);
+        };
+        let standardised: Vec<Bounded> = inverse
+            .iter()
+            .map(|row| sum(&mut row.iter().zip(&with_target).map(|(&a, &b)| a * b)))
+            .collect();
+        let r_squared = sum(&mut standardised.iter().zip(&with_target).map(|(&a, &b)| a * b));
         let rows = self.rows as f64;
         let freedom = rows - count as f64 - 1.0;
-        let residual_variance = (1.0 - r_squared) * (rows - 1.0) * self.variance[target] / freedom;
+        let of_target = self.covariance_of(target, target);
+        // Parts of the variance of the target.
+        let residual = (Bounded::exact(1.0) - r_squared).times((rows - 1.0) / freedom);
+        let residual_known = residual.positive();
         let (mut coefficients, mut standard_errors) = (Vec::new(), Vec::new());
+        let (mut p_values, mut explained) = (Vec::new(), Bounded::exact(0.0));
         for (k, &j) in predictors.iter().enumerate() {
-            coefficients.push(standardised[k] * self.std_dev[target] / self.std_dev[j]);
-            let variance = residual_variance * inverse[k][k] / ((rows - 1.0) * self.variance[j]);
-            standard_errors.push(variance.sqrt());
+            let unit = of_target.sqrt() / self.covariance_of(j, j).sqrt();
+            let coefficient = standardised[k] * unit;
+            let error = (residual * inverse[k][k]).times(1.0 / (rows - 1.0)).sqrt();
+            let t = (standardised[k] / error).told(1.0);
+            let told = standardised[k].told(1.0).is_finite();
+            coefficients.push(if told { coefficient.value } else { f64::NAN });
+            standard_errors.push((error * unit).value);
+            p_values.push(if t.is_nan() { f64::NAN } else { two_sided(t, freedom) });
+            explained = explained + coefficient * self.mean_of(j);
         }
-        let explained: f64 =
-            predictors.iter().zip(&coefficients).map(|(&j, c)| c * self.mean[j]).sum();
-        let p_values = coefficients
-            .iter()
-            .zip(&standard_errors)
-            .map(|(c, error)| two_sided(c / error, freedom))
-            .collect();
+        let intercept = self.mean_of(target) - explained;
         Ok(LeastSquares {
             target,
             predictors,
-            intercept: self.mean[target] - explained,
+            intercept: intercept.told(self.std_dev[target]),
             coefficients,
             standard_errors,
             p_values,
-            r_squared,
-            residual_variance,
+            r_squared: r_squared.told(1.0).clamp(0.0, 1.0),
+            residual_variance: residual_known * of_target.value,
             condition,
         })
+    }
+
+    /// With errors, the inverse of the correlations of some columns; none if they may be singular.
+    ///
+    /// The inverse of `A + E` is `B - B E B + B E B E B - ...`, where `B` is the inverse of `A`. If
+    /// `r`, the largest sum of a row of `|B| |E|`, is below 1, an entry of the terms from the second
+    /// on is at most `r^2 / (1 - r)` times the largest entry of its column of `|B|`.
+    fn bounded_inverse(&self, columns: &[usize], inverse: &[Vec<f64>]) -> Option<Vec<Vec<Bounded>>> {
+        let error = |i: usize, j: usize| self.correlation_of(columns[i], columns[j]).error;
+        let n = columns.len();
+        let product: Vec<Vec<f64>> = (0..n)
+            .map(|i| {
+                let entry = |j| (0..n).map(|k| inverse[i][k].abs() * error(k, j)).sum::<f64>();
+                (0..n).map(entry).collect()
+            })
+            .collect();
+        let largest = product.iter().map(|row| row.iter().sum::<f64>()).fold(0.0, f64::max);
+        if largest.is_nan() || largest >= MAX_CHANGE {
+            return None;
+        }
+        let change = |i: usize, j: usize| {
+            let first: f64 = (0..n).map(|k| product[i][k] * inverse[k][j].abs()).sum();
+            let column = (0..n).map(|k| inverse[k][j].abs()).fold(0.0, f64::max);
+            first + largest * largest / (1.0 - largest) * column
+        };
+        let entry = |i: usize, j: usize| Bounded::new(inverse[i][j], change(i, j));
+        Some((0..n).map(|i| (0..n).map(|j| entry(i, j)).collect()).collect())
     }
 }
 
@@ -215,7 +281,9 @@ mod tests {
         assert!((fit.intercept - 3.0).abs() < 1e-9 && fit.predictors == [0, 2]);
         assert!((fit.coefficients[0] + 2.0).abs() < 1e-10);
         assert!((fit.coefficients[1] - 0.25).abs() < 1e-10);
-        assert!(fit.r_squared > 1.0 - 1e-12 && fit.residual_variance < 1e-9);
+        // Residuals are below the error of rounding, so that no test of a coefficient is possible.
+        assert!(fit.r_squared > 1.0 - 1e-12 && fit.residual_variance.is_nan());
+        assert!(fit.p_values.iter().chain(&fit.standard_errors).all(|x| x.is_nan()));
         let noisy: Vec<f64> = (0..).zip(&plane).map(|(i, y)| y + f64::from(i * i % 5)).collect();
         let fit = of_columns(&[&a, &noisy, &b]).least_squares(1).unwrap();
         let residual = |i: usize| {

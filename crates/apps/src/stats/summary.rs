@@ -1,17 +1,18 @@
 //! From power sums to statistics, in the clear.
 
+use core::array::from_fn;
+
 use serde::{Deserialize, Serialize};
 
-use super::{Result, Sample, StatsError};
+use super::{Result, Sample, StatsError, bounded::Bounded};
 use crate::table::Table;
-use sudare_arith::real;
 
 /// The affine map `x -> (x - centre) / half_range` of each column to `[-1, 1]`, from
-/// its smallest and largest value. It stays with the owner: it tells both.
+/// its mean and the largest distance from that. It stays with the owner: it tells both.
 ///
 /// Central moments are differences of raw ones, and lose digits where the mean is
-/// large against the spread. After this map the mean is at most 1 and the largest
-/// deviation at least 1, so that a column of years loses none; one far outlier still
+/// large against the spread. After this map the mean is 0 but for rounding, so that
+/// nothing cancels, and the largest deviation is 1; one far outlier still
 /// leaves the others little of the range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(f64, f64)>", into = "Vec<(f64, f64)>")]
@@ -24,15 +25,36 @@ impl ColumnScaling {
     /// The scaling of each feature column of `table`.
     #[must_use]
     pub fn of(table: &Table) -> Self {
-        let empty = (f64::INFINITY, f64::NEG_INFINITY);
-        let mut ends = vec![empty; table.features()];
-        for row in table.iter_rows() {
-            for ((low, high), &x) in ends.iter_mut().zip(row) {
-                (*low, *high) = (low.min(x), high.max(x));
+        Self::of_rows(table, 0..table.rows())
+    }
+
+    /// The scaling of each feature column by some rows of the table; without any, it maps to 0.
+    pub(super) fn of_rows(table: &Table, rows: impl Iterator<Item = usize> + Clone) -> Self {
+        let features = table.features();
+        let rows = || rows.clone().map(|row| &table.values()[row * features..][..features]);
+        let mut maps = vec![(0.0, 0.0); features];
+        for (count, row) in (1..).zip(rows()) {
+            let count = f64::from(count);
+            for ((centre, _), &x) in maps.iter_mut().zip(row) {
+                let step = (x - *centre) / count;
+                // No mean is beyond the range of `f64`, but differences may be.
+                *centre += if step.is_finite() { step } else { x / count - *centre / count };
             }
         }
-        let halves = |(low, high): (f64, f64)| (high / 2.0 + low / 2.0, high / 2.0 - low / 2.0);
-        Self { maps: ends.into_iter().map(halves).collect() }
+        for row in rows() {
+            for ((centre, half_range), &x) in maps.iter_mut().zip(row) {
+                *half_range = f64::max(*half_range, (x - *centre).abs());
+            }
+        }
+        for (column, map) in maps.iter_mut().enumerate().filter(|(_, map)| map.1.is_infinite()) {
+            // From the middle no distance is.
+            let ends = (f64::INFINITY, f64::NEG_INFINITY);
+            let (low, high) = rows().fold(ends, |(low, high), row| {
+                (low.min(row[column]), high.max(row[column]))
+            });
+            *map = (high / 2.0 + low / 2.0, high / 2.0 - low / 2.0);
+        }
+        Self { maps }
     }
 
     /// From the centre and half-range of each column.
@@ -89,7 +111,9 @@ impl From<ColumnScaling> for Vec<(f64, f64)> {
 /// pandas and R do; skewness is `g1 = m3 / m2^1.5` and kurtosis the excess
 /// `g2 = m4 / m2^2 - 3`, of moments that divide by `rows`, as `scipy.stats` does by
 /// default. What is undefined is NaN, `null` in JSON: dispersion of one row, and shape
-/// and correlation of a constant column.
+/// and correlation of a constant column. So is what cannot be told from the error of
+/// encryption: a variance or a covariance below its error, and a shape or a correlation that is
+/// off by more than a sixteenth of its size, or of 1 where it is smaller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Number of rows.
@@ -115,28 +139,41 @@ pub struct Statistics {
     /// Pearson correlation of each pair of columns, symmetric.
     #[serde(with = "undefined_as_null::matrix")]
     pub correlation: Vec<Vec<f64>>,
+    /// How far each mean may be off.
+    #[serde(with = "undefined_as_null")]
+    pub mean_error: Vec<f64>,
+    /// How far each covariance may be off, and on the diagonal each variance.
+    #[serde(with = "undefined_as_null::matrix")]
+    pub covariance_error: Vec<Vec<f64>>,
 }
 
 impl Statistics {
     /// The mean of each column with the values of column `weights` as weights,
     /// `sum w x / sum w = mean(x) + cov(w, x) / mean(w)`; that of the weights themselves
-    /// is `sum w^2 / sum w`.
+    /// is `sum w^2 / sum w`. NaN where the error is more than a sixteenth of the mean, and of the
+    /// standard deviation of the column.
     ///
     /// # Errors
     /// [`StatsError::Column`] if there is no such column, [`StatsError::Weights`] if the
-    /// weights do not have a positive mean.
+    /// weights do not have a mean above its error.
     pub fn weighted_mean(&self, weights: usize) -> Result<Vec<f64>> {
         self.check_column(weights)?;
-        let mean = self.mean[weights];
-        if mean.is_nan() || mean <= 0.0 {
-            return Err(StatsError::Weights { column: weights, mean });
+        let mean = self.mean_of(weights);
+        if mean.positive().is_nan() {
+            let Bounded { value: mean, error } = mean;
+            return Err(StatsError::Weights { column: weights, mean, error });
         }
         let n = self.rows as f64;
-        let shift = |j: usize| match self.rows {
-            1 => 0.0,
-            _ => self.covariance[weights][j] * (n - 1.0) / n / mean,
+        let weighted = |j: usize| match self.rows {
+            1 => self.mean[j],
+            _ => {
+                let shift = self.covariance_of(weights, j).times((n - 1.0) / n) / mean;
+                let constant = self.variance[j] == 0.0;
+                let unit = if constant { f64::INFINITY } else { self.std_dev[j] };
+                (self.mean_of(j) + shift).told(unit)
+            }
         };
-        Ok(self.mean.iter().enumerate().map(|(j, m)| m + shift(j)).collect())
+        Ok((0..self.mean.len()).map(weighted).collect())
     }
 
     /// Column `index` as a sample.
@@ -145,12 +182,38 @@ impl Statistics {
     /// [`StatsError::Column`] if there is no such column.
     pub fn sample(&self, index: usize) -> Result<Sample> {
         self.check_column(index)?;
-        Ok(Sample { count: self.rows, mean: self.mean[index], variance: self.variance[index] })
+        Ok(Sample {
+            count: self.rows,
+            mean: self.mean[index],
+            variance: self.variance[index],
+            mean_error: self.mean_error[index],
+            variance_error: self.covariance_error[index][index],
+        })
     }
 
     pub(super) fn check_column(&self, found: usize) -> Result<()> {
         let columns = self.mean.len();
         if found < columns { Ok(()) } else { Err(StatsError::Column { found, columns }) }
+    }
+
+    pub(super) fn mean_of(&self, j: usize) -> Bounded {
+        Bounded::new(self.mean[j], self.mean_error[j])
+    }
+
+    /// Of columns `i` and `j`; of one column its variance.
+    pub(super) fn covariance_of(&self, i: usize, j: usize) -> Bounded {
+        Bounded::new(self.covariance[i][j], self.covariance_error[i][j])
+    }
+
+    /// With its error, as the fields have it.
+    pub(super) fn correlation_of(&self, i: usize, j: usize) -> Bounded {
+        if i == j {
+            return Bounded::exact(1.0);
+        }
+        // Square roots first, as products of variances may be beyond the range of `f64`.
+        let root = |j: usize| self.covariance_of(j, j).sqrt();
+        let error = (self.covariance_of(i, j) / root(i) / root(j)).error;
+        Bounded::new(self.correlation[i][j], error)
     }
 }
 
@@ -161,52 +224,71 @@ pub(super) struct PowerSums {
     pub powers: Vec<[f64; 4]>,
     /// `sum x_i x_j` for `i < j`, in row `i` and place `j - i - 1`.
     pub products: Vec<Vec<f64>>,
+    /// How far the sums of each power may be off.
+    pub power_errors: [f64; 4],
+    /// How far the sums of products may be off.
+    pub product_error: f64,
 }
 
 impl PowerSums {
     /// The statistics of the columns before scaling.
     pub fn statistics(&self, scaling: &ColumnScaling) -> Statistics {
         let n = self.rows as f64;
-        let columns: Vec<Column> = self
-            .powers
-            .iter()
-            .zip(scaling.maps())
-            .map(|(sums, &(centre, half_range))| {
-                Column::new(sums.map(|s| s / n), centre, half_range)
-            })
-            .collect();
+        let per_row = |sum: f64, error: f64| Bounded::new(sum / n, error / n);
+        let column = |(sums, &map): (&[f64; 4], &(f64, f64))| {
+            Column::new(from_fn(|k| per_row(sums[k], self.power_errors[k])), map)
+        };
+        let columns: Vec<Column> = self.powers.iter().zip(scaling.maps()).map(column).collect();
         // 0 / 0 for a single row: undefined.
         let sample = n / (n - 1.0);
         let of_each = |f: &dyn Fn(&Column) -> f64| columns.iter().map(f).collect::<Vec<f64>>();
-        let variance = of_each(&|c| c.population_variance() * sample);
         let moment = |i: usize, j: usize| {
             let (low, high) = (i.min(j), i.max(j));
+            let (a, b) = (&columns[low], &columns[high]);
             if low == high {
-                columns[low].m2
+                a.m2
+            } else if a.is_constant() || b.is_constant() {
+                Bounded::exact(0.0)
             } else {
-                let product = self.products[low][high - low - 1] / n;
-                product - columns[low].mean * columns[high].mean
+                let sum = self.products[low][high - low - 1];
+                per_row(sum, self.product_error) - a.mean * b.mean
             }
+        };
+        let correlation = |i: usize, j: usize| match i == j {
+            true => columns[i].m2.positive().signum(),
+            false => columns[i].shape(|a| {
+                let spread = a.m2.sqrt() * columns[j].m2.sqrt();
+                let found = moment(i, j) / spread;
+                Bounded::new(found.value.clamp(-1.0, 1.0), found.error)
+            }),
+        };
+        let covariance = |i: usize, j: usize| {
+            let (found, constant) =
+                (moment(i, j), columns[i].is_constant() || columns[j].is_constant());
+            let below = found.value.abs() <= found.error;
+            let known = constant || !below || i != j && !correlation(i, j).is_nan();
+            if known { found.value } else { f64::NAN }
         };
         let matrix = |f: &dyn Fn(usize, usize) -> f64| {
             let row = |i| (0..columns.len()).map(|j| f(i, j)).collect();
             (0..columns.len()).map(row).collect::<Vec<Vec<f64>>>()
         };
-        let covariance =
-            matrix(&|i, j| moment(i, j) * columns[i].half_range * columns[j].half_range * sample);
-        let correlation = matrix(&|i, j| {
-            let spread = (columns[i].m2 * columns[j].m2).sqrt();
-            if spread > 0.0 { (moment(i, j) / spread).clamp(-1.0, 1.0) } else { f64::NAN }
-        });
+        let in_units = |i: usize, j: usize, value: f64| {
+            value * sample * columns[i].half_range * columns[j].half_range
+        };
+        let covariance = matrix(&|i, j| in_units(i, j, covariance(i, j)));
         Statistics {
             rows: self.rows,
-            mean: of_each(&|c| c.centre + c.half_range * c.mean),
-            std_dev: variance.iter().map(|v| v.sqrt()).collect(),
-            variance,
-            skewness: of_each(&|c| c.shape(c.m3 / real::powf(c.m2, 1.5))),
-            kurtosis: of_each(&|c| c.shape(c.m4 / (c.m2 * c.m2) - 3.0)),
+            mean: of_each(&|c| c.centre + c.half_range * c.mean.value),
+            // The variance may be beyond the range of `f64` where its root is not.
+            std_dev: of_each(&|c| c.half_range * (c.variance() * sample).sqrt()),
+            variance: (0..columns.len()).map(|j| covariance[j][j]).collect(),
+            skewness: of_each(&|c| c.shape(|c| c.m3 / (c.m2 * c.m2.sqrt()))),
+            kurtosis: of_each(&|c| c.shape(|c| c.m4 / (c.m2 * c.m2) - Bounded::exact(3.0))),
             covariance,
-            correlation,
+            correlation: matrix(&correlation),
+            mean_error: of_each(&Column::mean_error),
+            covariance_error: matrix(&|i, j| in_units(i, j, moment(i, j).error)),
         }
     }
 }
@@ -215,34 +297,46 @@ impl PowerSums {
 struct Column {
     centre: f64,
     half_range: f64,
-    mean: f64,
-    m2: f64,
-    m3: f64,
-    m4: f64,
+    mean: Bounded,
+    m2: Bounded,
+    m3: Bounded,
+    m4: Bounded,
 }
 
 impl Column {
     /// From the means of the first four powers.
-    fn new([m, s2, s3, s4]: [f64; 4], centre: f64, half_range: f64) -> Self {
-        let constant = half_range == 0.0;
-        let m2 = if constant { 0.0 } else { (s2 - m * m).max(0.0) };
+    fn new(powers: [Bounded; 4], (centre, half_range): (f64, f64)) -> Self {
+        let [m, s2, s3, s4] = match half_range == 0.0 {
+            true => [Bounded::exact(0.0); 4],
+            false => powers,
+        };
+        let square = m * m;
         Self {
             centre,
             half_range,
             mean: m,
-            m2,
-            m3: s3 - 3.0 * m * s2 + 2.0 * m * m * m,
-            m4: s4 - 4.0 * m * s3 + 6.0 * m * m * s2 - 3.0 * m * m * m * m,
+            m2: s2 - square,
+            m3: s3 - (m * s2).times(3.0) + (square * m).times(2.0),
+            m4: s4 - (m * s3).times(4.0) + (square * s2).times(6.0) - (square * square).times(3.0),
         }
     }
 
-    fn population_variance(&self) -> f64 {
-        self.m2 * self.half_range * self.half_range
+    fn is_constant(&self) -> bool {
+        self.half_range == 0.0
     }
 
-    /// `value`, which a column without spread does not have.
-    fn shape(&self, value: f64) -> f64 {
-        if self.m2 > 0.0 { value } else { f64::NAN }
+    /// That of the population, in scaled units.
+    fn variance(&self) -> f64 {
+        if self.is_constant() { 0.0 } else { self.m2.positive() }
+    }
+
+    fn mean_error(&self) -> f64 {
+        self.half_range * self.mean.error + self.centre.abs() * f64::EPSILON
+    }
+
+    /// What `f` makes of a column, which one without spread does not have.
+    fn shape(&self, f: impl Fn(&Self) -> Bounded) -> f64 {
+        if self.is_constant() { f64::NAN } else { f(self).told(1.0) }
     }
 }
 
@@ -298,7 +392,9 @@ mod tests {
         let y = x.map(|x| x * x);
         let powers = [x, y].map(|c| [1, 2, 3, 4].map(|k| c.iter().map(|v| v.powi(k)).sum()));
         let products = vec![vec![x.iter().zip(&y).map(|(x, y)| x * y).sum()], vec![]];
-        let sums = PowerSums { rows: 4, powers: powers.to_vec(), products };
+        let powers = powers.to_vec();
+        let sums =
+            PowerSums { rows: 4, powers, products, power_errors: [0.0; 4], product_error: 0.0 };
         let identity = ColumnScaling::new(vec![(0.0, 1.0); 2]).unwrap();
         let found = sums.statistics(&identity);
         let close = |a: f64, b: f64| assert!((a - b).abs() < 1e-12 * b.abs().max(1.0), "{a} {b}");

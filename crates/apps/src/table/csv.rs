@@ -9,7 +9,7 @@ use std::io::{self, Cursor, Read};
 use super::{
     Cell, Place, TableError, check_names,
     error::{excerpt, read_error},
-    frame::{CellKind, Frame, Places, ReadOptions, Rules, TextBuilder, TextMemory},
+    frame::{CellKind, Frame, Places, ReadOptions, Rules, TextBuilder, TextMemory, is_exact},
 };
 use lines::UnixLines;
 
@@ -132,6 +132,8 @@ enum Role {
 struct Findings {
     /// Whether it is.
     text: bool,
+    /// Whether it is text, too, if a number is not exact.
+    exact: bool,
     /// What is wrong unless it is, and in which row.
     fault: Option<(usize, TableError)>,
 }
@@ -199,8 +201,13 @@ impl Pass {
             let role = match rules.kind(&name) {
                 _ if target_at == Some(index) => Role::Binary,
                 CellKind::Number => Role::Number,
-                CellKind::Any if !text.contains(&index) => Role::Any(Findings::default()),
-                CellKind::Any | CellKind::Text => Role::Text(TextBuilder::default()),
+                kind @ (CellKind::Any | CellKind::Label) if !text.contains(&index) => {
+                    let exact = kind == CellKind::Label;
+                    Role::Any(Findings { exact, ..Findings::default() })
+                }
+                CellKind::Any | CellKind::Label | CellKind::Text => {
+                    Role::Text(TextBuilder::default())
+                }
             };
             Column { name, role, point: None, comma: None }
         };
@@ -301,6 +308,9 @@ impl Column {
         {
             if dialect.decimal == Decimal::Either {
                 self.mark(text, row);
+            }
+            if let Role::Any(findings) = &mut self.role {
+                findings.text |= findings.exact && !is_exact(number);
             }
             if matches!(self.role, Role::Binary) && number != 0.0 && number != 1.0 {
                 let (place, column) = (Place::Line(row.line), excerpt(&self.name));

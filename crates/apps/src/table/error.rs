@@ -335,6 +335,17 @@ pub enum TableError {
         /// The most that can be coded.
         limit: usize,
     },
+    /// A number that names a category or a class, and may stand for other numbers, too.
+    #[error(
+        "column {column:?} has categories or classes such as {found}, but whole numbers from 2^53 on \
+         are not exact here, so that different ones could be one: store the column as text"
+    )]
+    InexactName {
+        /// Name of the column.
+        column: String,
+        /// The number.
+        found: f64,
+    },
     /// A table lacks columns that its encoding codes.
     #[error("the table lacks {missing}, which its encoding needs; its columns are {columns}")]
     MissingColumns {

@@ -71,6 +71,8 @@ pub(super) enum CellKind {
     Number,
     /// Numbers, or text if any of them is.
     Any,
+    /// As [`CellKind::Any`], and text if any number is not exact, since it names a class.
+    Label,
     Text,
 }
 
@@ -142,30 +144,44 @@ impl TextColumn {
     }
 
     /// The text of column `at`, or else its numbers in rows of `width` as text.
+    ///
+    /// # Errors
+    /// [`TableError::InexactName`] for numbers that are not exact, which messages place in one of
+    /// `columns`.
     pub(super) fn or_numbers<'a>(
         text: Option<&'a Self>,
         numbers: &[f64],
         at: usize,
-        width: usize,
-    ) -> Cow<'a, Self> {
-        let numbers = || numbers.iter().skip(at).step_by(width).copied();
-        text.map_or_else(|| Cow::Owned(Self::of_numbers(numbers())), Cow::Borrowed)
+        columns: &[String],
+    ) -> Result<Cow<'a, Self>, TableError> {
+        if let Some(text) = text {
+            return Ok(Cow::Borrowed(text));
+        }
+        let numbers = numbers.iter().skip(at).step_by(columns.len()).copied();
+        Self::of_numbers(numbers).map(Cow::Owned).map_err(|found| {
+            let column = columns.get(at).map_or("", String::as_str);
+            TableError::InexactName { column: excerpt(column), found }
+        })
     }
 
-    /// Numbers as text, each in the shortest form that is read as the same number; NaN is missing.
-    fn of_numbers(numbers: impl Iterator<Item = f64>) -> Self {
+    /// Numbers as text, each in the shortest form that is read as the same number, or the first one
+    /// that may stand for other numbers, too; NaN is missing.
+    fn of_numbers(numbers: impl Iterator<Item = f64>) -> Result<Self, f64> {
         let (mut known, mut values) = (HashMap::new(), Vec::new());
         let mut code = |number: f64| {
             if number.is_nan() {
-                return Self::MISSING;
+                return Ok(Self::MISSING);
             }
-            *known.entry((number + 0.0).to_bits()).or_insert_with(|| {
+            if !is_exact(number) {
+                return Err(number);
+            }
+            Ok(*known.entry((number + 0.0).to_bits()).or_insert_with(|| {
                 values.push(Self::name_of(number));
                 code_of(values.len() - 1)
-            })
+            }))
         };
-        let codes = numbers.map(&mut code).collect();
-        Self { values, codes }
+        let codes = numbers.map(&mut code).collect::<Result<_, f64>>()?;
+        Ok(Self { values, codes })
     }
 
     /// The shortest text that is read as a number; -0 is 0.
@@ -192,6 +208,11 @@ impl fmt::Debug for TextColumn {
             .field("values", &self.values.len())
             .finish_non_exhaustive()
     }
+}
+
+/// Whether no whole number but this one is read as this one: from `2^53` on, others are rounded to it.
+pub(crate) fn is_exact(number: f64) -> bool {
+    number.abs() < 9_007_199_254_740_992.0
 }
 
 /// The code of the value at this index. So many different values as have none fit no memory.
@@ -288,7 +309,8 @@ impl Frame {
     /// nor missing; it then keeps all cells as they are written. Columns of a Parquet file are
     /// integers, floating-point numbers, truth values (0 and 1) or UTF-8 text, none of them nested;
     /// compressed by nothing, Snappy, gzip, Zstandard or LZ4. Integers beyond 2^53 are rounded to
-    /// double precision.
+    /// double precision, but for labels and categories: these stay text in a CSV file, and are
+    /// refused where they are numbers.
     ///
     /// # Errors
     /// [`TableError`] names the line or row and the column of a fault. Among the faults are text
@@ -426,8 +448,11 @@ impl Frame {
     }
 
     /// The text of a column, or its numbers as text.
-    pub(super) fn texts(&self, at: usize) -> Cow<'_, TextColumn> {
-        TextColumn::or_numbers(self.text(at), &self.numbers, at, self.columns.len())
+    ///
+    /// # Errors
+    /// [`TableError::InexactName`] for numbers that are not exact.
+    pub(super) fn texts(&self, at: usize) -> Result<Cow<'_, TextColumn>, TableError> {
+        TextColumn::or_numbers(self.text(at), &self.numbers, at, &self.columns)
     }
 
     /// Makes a column one of numbers.
@@ -479,8 +504,8 @@ impl Rules<'_> {
             Categorical::Columns(names) if names.iter().any(|name| name == column) => {
                 CellKind::Text
             }
+            _ if target.as_deref() == Some(column) && !self.binary => CellKind::Label,
             Categorical::Every => CellKind::Any,
-            _ if target.as_deref() == Some(column) && !self.binary => CellKind::Any,
             _ => CellKind::Number,
         }
     }
@@ -535,12 +560,14 @@ mod tests {
 
     #[test]
     fn numbers_become_the_shortest_texts() {
-        let numbers = [1.0, -0.0, 0.5, f64::NAN, 0.0, 1e300, 9_007_199_254_740_993.0];
-        let column = TextColumn::of_numbers(numbers.into_iter());
-        let large = format!("1{}", "0".repeat(300));
-        assert_eq!(column.values(), ["1", "0", "0.5", &large, "9007199254740992"]);
+        let numbers = [1.0, -0.0, 0.5, f64::NAN, 0.0, 1e15, 9_007_199_254_740_991.0];
+        let column = TextColumn::of_numbers(numbers.into_iter()).unwrap();
+        assert_eq!(column.values(), ["1", "0", "0.5", "1000000000000000", "9007199254740991"]);
         assert_eq!(column.codes(), [0, 1, 2, TextColumn::MISSING, 1, 3, 4]);
-        assert_eq!(column.numbers().unwrap(), [1.0, 0.0, 0.5, 1e300, 9_007_199_254_740_992.0]);
+        assert_eq!(column.numbers().unwrap(), [1.0, 0.0, 0.5, 1e15, 9_007_199_254_740_991.0]);
+        for inexact in [9_007_199_254_740_993.0, -1e300] {
+            assert_eq!(TextColumn::of_numbers([1.0, inexact].into_iter()), Err(inexact));
+        }
         assert_eq!(text(&[Some("1"), Some("inf")]).numbers(), Err("inf"));
     }
 

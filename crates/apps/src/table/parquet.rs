@@ -8,6 +8,7 @@
 //! `Compression.md`), and the compact protocol of Apache Thrift.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+mod arrow;
 mod decode;
 mod thrift;
 
@@ -186,6 +187,8 @@ struct FileInfo {
     schema: Vec<SchemaElement>,
     rows: i64,
     groups: Vec<RowGroup>,
+    /// Names of columns of integers that are durations.
+    durations: Vec<String>,
 }
 
 #[derive(Default)]
@@ -245,6 +248,12 @@ impl FileInfo {
                 2 => info.schema = fields.list(5, SchemaElement::read)?,
                 3 => info.rows = fields.integer()?,
                 4 => info.groups = fields.list(8, RowGroup::read)?,
+                5 => {
+                    let pairs = fields.list(1, KeyValue::read)?;
+                    let schemas = pairs.iter().filter(|pair| pair.key == arrow::KEY);
+                    info.durations =
+                        schemas.flat_map(|pair| arrow::durations(&pair.value)).collect();
+                }
                 8 => encrypted = true,
                 _ => {}
             }
@@ -274,6 +283,9 @@ impl FileInfo {
         check_names(names.iter())?;
         if let Some(at) = names.iter().position(|name| name.starts_with(INDEX_PREFIX)) {
             return Err(TableError::UnnamedColumn { number: at.saturating_add(1) });
+        }
+        if let Some(leaf) = leaves.iter().find(|leaf| self.durations.contains(&leaf.name)) {
+            return Err(leaf.refused("durations"));
         }
         let kinds = leaves.iter().map(|leaf| leaf.kind(rules));
         kinds.zip(names).map(|(kind, name)| Ok((kind?, name))).collect()
@@ -364,6 +376,29 @@ impl Logical {
             Ok(())
         })?;
         Ok(logical)
+    }
+}
+
+/// What writers keep in a footer beside the schema.
+#[derive(Default)]
+struct KeyValue {
+    key: String,
+    value: String,
+}
+
+impl KeyValue {
+    fn read(fields: &mut Fields<'_>) -> Result<Self, Bad> {
+        let mut pair = Self::default();
+        fields.each(|fields, field| {
+            match field {
+                1 => pair.key = fields.text()?,
+                // Others may keep what is no text.
+                2 => pair.value = fields.text().unwrap_or_default(),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(pair)
     }
 }
 

@@ -9,7 +9,7 @@ use sudare_apps::{
     Error,
     logreg::{ScoreJob, ScorePlan, ScoredModel, TrainError, Transform, Weights},
     stats::{
-        ColumnScaling, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job,
+        ColumnScaling, Edges, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job,
         MAX_SHARED_BITS, Statistics, StatsError, StatsPlan,
     },
     table::Table,
@@ -85,11 +85,16 @@ fn statistics_are_shared_to_the_bits_planned_for() {
     let close = |name: &str, a: f64, b: f64, unit: f64| {
         assert!((a - b).abs() <= 4.0 * unit / 1024.0, "{name}: {a} for {b}, unit {unit}");
     };
-    let own: Statistics = plan.decode(&own, &scaling, job.rows).unwrap();
-    let shared = plan.decode(&shared, &scaling, job.rows).unwrap();
+    let own: Statistics = plan.decode(&own, &scaling, job.rows, None).unwrap();
+    let shared = plan.decode(&shared, &scaling, job.rows, Some(BITS)).unwrap();
     for (j, &(_, half_range)) in scaling.maps().iter().enumerate() {
         close("mean", shared.mean[j], own.mean[j], half_range);
         close("variance", shared.variance[j], own.variance[j], half_range * half_range);
+        // Within what is said of each.
+        let off = (shared.mean[j] - own.mean[j]).abs();
+        assert!(off <= shared.mean_error[j] + own.mean_error[j], "{off:e}");
+        let off = (shared.variance[j] - own.variance[j]).abs();
+        assert!(off <= shared.covariance_error[j][j] + own.covariance_error[j][j], "{off:e}");
     }
 }
 
@@ -115,25 +120,29 @@ fn parameters_without_that_precision_are_refused() {
 #[test]
 fn groups_are_shared_to_the_bits_planned_for() {
     let (table, keys) = Table::bundled("lbw").unwrap().without("smoke").unwrap();
-    let grouping = Grouping::of(&keys);
+    let grouping = Grouping::of(&keys).unwrap();
     let (rows, features, groups) = (table.rows(), table.features(), grouping.labels().len());
     let job = GroupJob { rows, features, groups };
     let secure = GroupPlan::shared_params(&job, BITS).unwrap();
     let params = small(&secure);
     let plan = GroupPlan::new(&job, &params).unwrap();
     let s = Session::new(params, plan.required_keys());
-    let scaling = ColumnScaling::of(&table);
-    let data = plan.encrypt(&s.encryptor, &table, &scaling, &grouping, |_| ()).unwrap();
+    let scalings = plan.scalings(&table, &grouping);
+    let data = plan.encrypt(&s.encryptor, &table, &scalings, &grouping, |_| ()).unwrap();
     let own = slots(&s, &plan.run(&s.evaluator, &data, |_| ()).unwrap());
     let shared = plan.share(&own, BITS, &seed()).unwrap();
     let (own, shared) = (
-        plan.decode(&own, &scaling, groups).unwrap(),
-        plan.decode(&shared, &scaling, groups).unwrap(),
+        plan.decode(&own, &scalings, groups, None).unwrap(),
+        plan.decode(&shared, &scalings, groups, Some(BITS)).unwrap(),
     );
     assert_eq!(own.count, shared.count);
-    for (own, shared) in own.mean.iter().zip(&shared.mean) {
-        for ((own, shared), &(_, half_range)) in own.iter().zip(shared).zip(scaling.maps()) {
-            assert!((own - shared).abs() <= half_range / 64.0, "{shared} for {own}");
+    for (group, scaling) in scalings.iter().enumerate() {
+        for (j, &(_, half_range)) in scaling.maps().iter().enumerate() {
+            let (own_mean, shared_mean) = (own.mean[group][j], shared.mean[group][j]);
+            assert!((own_mean - shared_mean).abs() <= half_range / 64.0, "{shared_mean}");
+            let off = (shared.variance[group][j] - own.variance[group][j]).abs();
+            let error = shared.variance_error[group][j] + own.variance_error[group][j];
+            assert!(off.is_nan() || off <= error, "{off:e} of {error:e}");
         }
     }
 }
@@ -146,15 +155,16 @@ fn histograms_are_shared_to_the_bits_planned_for() {
     let params = small(&secure);
     let plan = HistogramPlan::new(&job, &params).unwrap();
     let s = Session::new(params, plan.required_keys());
-    let scaling = ColumnScaling::of(&table);
-    let data = plan.encrypt(&s.encryptor, &table, &scaling, |_| ()).unwrap();
+    let bins = plan.bins(&table, &[Edges::Equal]).unwrap();
+    let data = plan.encrypt(&s.encryptor, &table, &bins, |_| ()).unwrap();
     let own = slots(&s, &plan.run(&s.evaluator, &data, |_| ()).unwrap());
     let shared = plan.share(&own, BITS, &seed()).unwrap();
     check_shared(&own, &shared, job.rows);
-    let shared = plan.decode(&shared, &scaling, job.rows).unwrap();
-    for (own, shared) in plan.decode(&own, &scaling, job.rows).unwrap().iter().zip(shared) {
+    let shared = plan.decode(&shared, &bins, job.rows, Some(BITS)).unwrap();
+    for (own, shared) in plan.decode(&own, &bins, job.rows, None).unwrap().iter().zip(shared) {
         let difference = (own.counts[0] - shared.counts[0]).abs();
-        assert!(difference <= job.rows as f64 / 1024.0, "{difference}");
+        let rows = job.rows as f64;
+        assert!(difference <= shared.errors[0] && shared.errors[0] < rows / 512.0, "{shared:?}");
     }
 }
 
@@ -183,22 +193,24 @@ fn errors_at_edges(job: HistogramJob, secure: &Params) -> (f64, f64) {
         (_, 7) => row as f64 / 128.0 - 1.0,
         _ => (column % 3) as f64 / 2.0 - 0.5,
     };
-    let values = (0..rows * features).map(|i| value(i / features, i % features)).collect();
-    let names = (0..features).map(|j| format!("c{j}")).collect();
-    let table = Table::new(names, values, None).unwrap();
-    let scaling = ColumnScaling::of(&table);
-    let data = plan.encrypt(&s.encryptor, &table, &scaling, |_| ()).unwrap();
+    let columns = params.max_slots() / rows;
+    let groups = (0..features / columns).map(|group| {
+        let place = |i| value(i % rows, group * columns + i / rows) / 2.0;
+        (0..params.max_slots()).map(place).collect::<Vec<f64>>()
+    });
+    let encrypt = |values: Vec<f64>| {
+        let plain = s.encoder.encode_real(&values, plan.level(), plan.scale()).unwrap();
+        s.encryptor.encrypt(&plain).unwrap()
+    };
+    let data: Vec<_> = groups.clone().map(encrypt).collect();
     let found = slots(&s, &plan.run(&s.evaluator, &data, |_| ()).unwrap());
 
     let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
-    let columns = params.max_slots() / rows;
-    let clear: Vec<_> = (0..features / columns)
-        .map(|group| {
-            let place = |i| Complex::new(value(i % rows, group * columns + i / rows) / 2.0, 0.0);
-            let slots: Vec<_> = (0..params.max_slots()).map(place).collect();
-            e.encrypt(&slots, plan.level(), plan.scale()).unwrap()
-        })
-        .collect();
+    let in_clear = |values: Vec<f64>| {
+        let values: Vec<_> = values.iter().map(|&x| Complex::new(x, 0.0)).collect();
+        e.encrypt(&values, plan.level(), plan.scale()).unwrap()
+    };
+    let clear: Vec<_> = groups.map(in_clear).collect();
     let exact = plan.run(&e, &clear, |_| ()).unwrap();
 
     let (mut at_edges, mut elsewhere): (f64, f64) = (0.0, 0.0);

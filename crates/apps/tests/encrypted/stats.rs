@@ -7,7 +7,7 @@ use sudare::{
 };
 use sudare_apps::{
     stats::{
-        ColumnScaling, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job, SlotPlan,
+        ColumnScaling, Edges, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job, SlotPlan,
         Statistics, StatsPlan, TTest,
     },
     table::Table,
@@ -84,7 +84,7 @@ fn encrypted(table: &Table) -> Statistics {
     let sums = plan.run(&s.evaluator, &data, |_| {}).unwrap();
     assert!(sums.iter().all(|sum| sum.level() == Level(0)));
     let slots: Vec<_> = sums.iter().map(|sum| s.decrypt(sum)).collect();
-    plan.decode(&slots, &scaling, table.rows()).unwrap()
+    plan.decode(&slots, &scaling, table.rows(), None).unwrap()
 }
 
 /// Compares with moments of deviations, relative to the standard deviations.
@@ -172,17 +172,17 @@ fn least_squares_of_encrypted_columns() {
 fn groups_of_rows_nobody_can_tell() {
     let table = Table::bundled("lbw").unwrap();
     let keys: Vec<f64> = table.labels().unwrap().iter().map(|&y| f64::from(u8::from(y))).collect();
-    let grouping = Grouping::of(&keys);
+    let grouping = Grouping::of(&keys).unwrap();
     let job = GroupJob { rows: table.rows(), features: table.features(), groups: 2 };
     let params = GroupPlan::auto_params(&job).unwrap();
     let plan = GroupPlan::new(&job, &params).unwrap();
     let s = session(&params, plan.required_keys());
-    let scaling = ColumnScaling::of(&table);
-    let data = plan.encrypt(&s.encryptor, &table, &scaling, &grouping, |_| {}).unwrap();
+    let scalings = plan.scalings(&table, &grouping);
+    let data = plan.encrypt(&s.encryptor, &table, &scalings, &grouping, |_| {}).unwrap();
     assert_eq!(data.len(), plan.ciphertexts());
     let sums = plan.run(&s.evaluator, &data, |_| {}).unwrap();
     let slots: Vec<_> = sums.iter().map(|sum| s.decrypt(sum)).collect();
-    let found = plan.decode(&slots, &scaling, 2).unwrap();
+    let found = plan.decode(&slots, &scalings, 2, None).unwrap();
     // 59 of the 189 children were born light, and have the label 0.
     assert_eq!(found.count, [59, 130]);
     for j in 0..table.features() {
@@ -213,31 +213,24 @@ fn histograms_of_encrypted_columns() {
     let params = Params::new(Spec { insecure: true, ..spec }).unwrap();
     let plan = HistogramPlan::new(&HistogramJob { rows, features, bins }, &params).unwrap();
     let s = Session::new(params, plan.required_keys());
-    let scaling = ColumnScaling::of(&table);
-    let data = plan.encrypt(&s.encryptor, &table, &scaling, |_| {}).unwrap();
+    let binned = plan.bins(&table, &[Edges::Equal]).unwrap();
+    let data = plan.encrypt(&s.encryptor, &table, &binned, |_| {}).unwrap();
     let above = plan.run(&s.evaluator, &data, |_| {}).unwrap();
     let slots: Vec<_> = above.iter().map(|above| s.decrypt(above)).collect();
-    let found = plan.decode(&slots, &scaling, rows).unwrap();
+    let found = plan.decode(&slots, &binned, rows, None).unwrap();
+    assert!(plan.is_exact());
     for (j, histogram) in found.iter().enumerate() {
-        assert!((histogram.counts.iter().sum::<f64>() - rows as f64).abs() < 0.5);
-        for (k, edges) in histogram.edges.windows(2).enumerate() {
-            // Those within an eighth of a bin of an inner edge may count on either side.
-            let near = (edges[1] - edges[0]) / 8.0;
-            let low = if k == 0 { f64::NEG_INFINITY } else { edges[0] };
-            let high = if k + 1 == bins { f64::INFINITY } else { edges[1] };
-            let count = |low: f64, high: f64| {
-                table.column(j).filter(|x| low < *x && *x < high).count() as f64
-            };
-            let (least, most) = (count(low + near, high - near), count(low - near, high + near));
-            let counted = histogram.counts[k];
-            assert!(
-                least - 0.3 < counted && counted < most + 0.3,
-                "column {j}, bin {k}: {counted}"
-            );
+        for (edges, counted) in histogram.edges.windows(2).zip(&histogram.counts) {
+            // All columns are whole numbers, so that none is at an edge.
+            let count = table.column(j).filter(|x| edges[0] < *x && *x < edges[1]).count();
+            assert_eq!(*counted, count as f64, "column {j}");
         }
+        let mut values: Vec<f64> = table.column(j).collect();
+        values.sort_by(f64::total_cmp);
+        let (low, high) = histogram.quantile_bounds(0.5).unwrap();
+        // Of 189 values the median is one.
+        assert!(low < values[94] && values[94] < high, "column {j}");
         let median = histogram.quantile(0.5).unwrap();
-        let below =
-            table.column(j).filter(|x| *x < median - (histogram.edges[1] - histogram.edges[0]));
-        assert!(below.count() as f64 <= rows as f64 / 2.0, "column {j}: {median}");
+        assert!(low <= median && median <= high, "column {j}: {median}");
     }
 }

@@ -51,6 +51,7 @@ for name, column in {
     "decimal": pa.array([1, 2, 3]).cast(pa.decimal128(21, 2)),
     "date": pa.array([1, 2, 3], pa.int32()).cast(pa.date32()),
     "time": pa.array([1, 2, 3], pa.timestamp("ms")),
+    "duration": pa.array([1, 2, 3], pa.duration("ns")),
     "category": pa.array(["a", "b", "a"]).dictionary_encode(),
     "nested": pa.array([[1], [2], [3]]),
     "null": pa.array([1, None, 3]),

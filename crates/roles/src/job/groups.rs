@@ -11,7 +11,7 @@ use sudare::{
     rlwe::{KeyRequest, Level},
 };
 use sudare_apps::{
-    stats::{ColumnScaling, Cost, GroupJob, GroupPlan, Grouping},
+    stats::{Cost, Edges, GroupJob, GroupPlan, Grouping},
     table::Table,
 };
 use sudare_arith::prng::Seed;
@@ -27,9 +27,12 @@ pub struct KeyColumn {
 
 impl KeyColumn {
     /// A column with these values, one per row.
-    #[must_use]
-    pub fn new(name: &str, values: &[f64]) -> Self {
-        Self { name: name.into(), grouping: Grouping::of(values) }
+    ///
+    /// # Errors
+    /// [`Error::Stats`](crate::error::Error::Stats) for values that stand for others, too, as
+    /// [`Grouping::of`] has them.
+    pub fn new(name: &str, values: &[f64]) -> Result<Self> {
+        Ok(Self { name: name.into(), grouping: Grouping::of(values)? })
     }
 }
 
@@ -74,26 +77,40 @@ plan_of_statistics!(GroupPlan);
 impl TableStatistics for GroupPlan {
     computed_statistics!();
 
+    fn about(&self, table: &Table, key: Option<&KeyColumn>, _edges: &[Edges]) -> Result<About> {
+        let KeyColumn { name: key, grouping } = key.ok_or_else(super::incomplete)?;
+        let (key, labels) = (key.clone(), grouping.labels().to_vec());
+        Ok(About::ScaledGroups { scalings: self.scalings(table, grouping), key, labels })
+    }
+
     fn pack<'a>(
         &'a self,
         table: &'a Table,
-        scaling: &'a ColumnScaling,
         key: Option<&'a KeyColumn>,
+        about: &'a About,
     ) -> Result<Messages<'a>> {
-        let KeyColumn { grouping, .. } = key.ok_or_else(super::incomplete)?;
-        Ok(Messages::new(self.shapes(), self.pack(table, scaling, grouping)?))
-    }
-
-    fn about(&self, scaling: ColumnScaling, key: Option<KeyColumn>) -> Result<About> {
-        let KeyColumn { name: key, grouping } = key.ok_or_else(super::incomplete)?;
-        Ok(About::Groups { scaling, key, labels: grouping.labels().to_vec() })
-    }
-
-    fn decode(&self, slots: &[Vec<f64>], note: Note) -> Result<Option<Decrypted>> {
-        let Note { columns, about: About::Groups { scaling, key, labels }, .. } = note else {
-            return Ok(None);
+        let (About::ScaledGroups { scalings, .. }, Some(KeyColumn { grouping, .. })) = (about, key)
+        else {
+            return Err(super::incomplete());
         };
-        let statistics = self.decode(slots, &scaling, labels.len())?;
+        Ok(Messages::new(self.shapes(), self.pack(table, scalings, grouping)?))
+    }
+
+    fn decode(
+        &self,
+        slots: &[Vec<f64>],
+        note: Note,
+        shared_bits: Option<u32>,
+    ) -> Result<Option<Decrypted>> {
+        let Note { columns, about, .. } = note;
+        let (scalings, key, labels) = match about {
+            About::ScaledGroups { scalings, key, labels } => (scalings, key, labels),
+            About::Groups { scaling, key, labels } => {
+                (vec![scaling; self.job().groups], key, labels)
+            }
+            _ => return Ok(None),
+        };
+        let statistics = self.decode(slots, &scalings, labels.len(), shared_bits)?;
         Ok(Some(Decrypted::Groups { key, labels, columns, statistics }))
     }
 }

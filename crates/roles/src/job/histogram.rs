@@ -1,4 +1,6 @@
-use super::{KeyColumn, Plan, StatsResult, TableJob, TablePlan, TableStatistics, expect_precise};
+use super::{
+    KeyColumn, Plan, StatsResult, TableJob, TablePlan, TableStatistics, Takes, expect_precise,
+};
 use crate::{
     decrypted::Decrypted,
     error::Result,
@@ -11,7 +13,7 @@ use sudare::{
     rlwe::{KeyRequest, Level},
 };
 use sudare_apps::{
-    stats::{ColumnScaling, Cost, HistogramJob, HistogramPlan},
+    stats::{Cost, Edges, HistogramJob, HistogramPlan},
     table::Table,
 };
 use sudare_arith::prng::Seed;
@@ -35,6 +37,14 @@ impl TableJob for HistogramJob {
         format!("histogram:{rows}x{features}x{}", self.bins)
     }
 
+    fn takes(&self) -> Takes {
+        Takes { bins: Some(self.bins), ..Takes::default() }
+    }
+
+    fn exact_params(&self) -> Result<Params> {
+        Ok(HistogramPlan::exact_params(self)?)
+    }
+
     fn auto_params(&self) -> Result<Params> {
         Ok(HistogramPlan::auto_params(self)?)
     }
@@ -51,11 +61,35 @@ impl TableJob for HistogramJob {
 plan_of_statistics!(HistogramPlan);
 
 impl TableStatistics for HistogramPlan {
-    computed_statistics!(columns);
+    computed_statistics!();
 
-    fn decode(&self, slots: &[Vec<f64>], note: Note) -> Result<Option<Decrypted>> {
-        let Note { columns, rows, about: About::Columns(scaling) } = note else { return Ok(None) };
-        let histograms = self.decode(slots, &scaling, rows)?;
+    fn about(&self, table: &Table, _key: Option<&KeyColumn>, edges: &[Edges]) -> Result<About> {
+        Ok(About::Bins(self.bins(table, edges)?))
+    }
+
+    fn pack<'a>(
+        &'a self,
+        table: &'a Table,
+        _key: Option<&'a KeyColumn>,
+        about: &'a About,
+    ) -> Result<Messages<'a>> {
+        let About::Bins(bins) = about else { return Err(super::incomplete()) };
+        Ok(Messages::new(self.shapes(), self.pack(table, bins)?))
+    }
+
+    fn decode(
+        &self,
+        slots: &[Vec<f64>],
+        note: Note,
+        shared_bits: Option<u32>,
+    ) -> Result<Option<Decrypted>> {
+        let Note { columns, rows, about } = note;
+        let bins = match about {
+            About::Bins(bins) => bins,
+            About::Columns(scaling) => self.uncentred_bins(&scaling),
+            _ => return Ok(None),
+        };
+        let histograms = self.decode(slots, &bins, rows, shared_bits)?;
         Ok(Some(Decrypted::Histograms { rows, columns, histograms }))
     }
 }

@@ -11,7 +11,7 @@ use sudare::{
     rlwe::{KeyRequest, Level},
 };
 use sudare_apps::{
-    stats::{ColumnScaling, Cost, Job, StatsPlan},
+    stats::{ColumnScaling, Cost, Edges, Job, StatsPlan},
     table::Table,
 };
 use sudare_arith::prng::Seed;
@@ -47,11 +47,30 @@ impl TableJob for Job {
 plan_of_statistics!(StatsPlan);
 
 impl TableStatistics for StatsPlan {
-    computed_statistics!(columns);
+    computed_statistics!();
 
-    fn decode(&self, slots: &[Vec<f64>], note: Note) -> Result<Option<Decrypted>> {
+    fn about(&self, table: &Table, _key: Option<&KeyColumn>, _edges: &[Edges]) -> Result<About> {
+        Ok(About::Columns(ColumnScaling::of(table)))
+    }
+
+    fn pack<'a>(
+        &'a self,
+        table: &'a Table,
+        _key: Option<&'a KeyColumn>,
+        about: &'a About,
+    ) -> Result<Messages<'a>> {
+        let About::Columns(scaling) = about else { return Err(super::incomplete()) };
+        Ok(Messages::new(self.shapes(), self.pack(table, scaling)?))
+    }
+
+    fn decode(
+        &self,
+        slots: &[Vec<f64>],
+        note: Note,
+        shared_bits: Option<u32>,
+    ) -> Result<Option<Decrypted>> {
         let Note { columns, rows, about: About::Columns(scaling) } = note else { return Ok(None) };
-        let statistics = self.decode(slots, &scaling, rows)?;
+        let statistics = self.decode(slots, &scaling, rows, shared_bits)?;
         Ok(Some(Decrypted::Statistics { columns, statistics }))
     }
 }

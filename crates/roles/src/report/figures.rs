@@ -76,14 +76,18 @@ impl Figures {
         let each = named.columns.iter().zip(&named.histograms).zip(&named.quantiles);
         let charts =
             each.enumerate().take(SHOWN_COLUMNS).map(|(at, ((column, histogram), found))| {
-                let quantiles = named.probabilities.iter().zip(found);
-                let quantiles: Vec<String> =
-                    quantiles.map(|(part, x)| format!("{part} at {}", short(*x))).collect();
+                let bounds = named.quantile_bounds.get(at).map_or(&[][..], Vec::as_slice);
+                let quantiles = named.probabilities.iter().zip(found).zip(bounds);
+                let quantiles: Vec<String> = quantiles
+                    .map(|((part, x), (low, high))| {
+                        format!("{part} at {} ({} to {})", short(*x), short(*low), short(*high))
+                    })
+                    .collect();
                 chart(at, column, histogram, &format!("Quantiles: {}.", quantiles.join(", ")))
             });
         let charts: String = charts.collect();
         let body = format!(
-            "<p>Of {} encrypted rows; quantiles are right to about a bin. {FOR_THE_OWNER}{}</p>\n<div class=\"charts\">\n{charts}</div>\n",
+            "<p>Of {} encrypted rows; quantiles lie between the numbers in brackets. {FOR_THE_OWNER}{}</p>\n<div class=\"charts\">\n{charts}</div>\n",
             named.rows,
             rest(named.columns.len(), SHOWN_COLUMNS)
         );
@@ -106,7 +110,7 @@ impl Figures {
 
 /// A chart of one column.
 fn chart(at: usize, column: &str, histogram: &Histogram, quantiles: &str) -> String {
-    let Histogram { edges, counts } = histogram;
+    let Histogram { edges, counts, .. } = histogram;
     let (low, high) = (edges.first().copied().unwrap_or(0.0), edges.last().copied().unwrap_or(0.0));
     let x = if low < high {
         Axis { label: column, low, high, whole: false }
@@ -202,6 +206,8 @@ mod tests {
             kurtosis: of_columns(-0.25),
             covariance: of_pairs(7.0),
             correlation: of_pairs(0.125),
+            mean_error: of_columns(1e-6),
+            covariance_error: of_pairs(1e-6),
         };
         let page =
             Figures::of_statistics(&NamedStatistics::new(columns(count), statistics)).page("t");
@@ -219,6 +225,10 @@ mod tests {
             sum: vec![vec![6.0, 9.0], vec![5.0, 1.0]],
             mean: vec![vec![2.0, 3.0], vec![5.0, 1.0]],
             variance: vec![vec![4.0, 1.0], vec![f64::NAN; 2]],
+            count_error: 0.0,
+            sum_error: vec![vec![1e-6; 2]; 2],
+            mean_error: vec![vec![1e-6; 2]; 2],
+            variance_error: vec![vec![1e-6; 2]; 2],
         };
         let labels = ("ward".to_owned(), vec![-1.0, 2.5]);
         let page = Figures::of_groups(&NamedGroups::new(columns(2), labels, statistics)).page("t");
@@ -230,8 +240,13 @@ mod tests {
 
     #[test]
     fn histograms_are_drawn_also_of_constant_columns() {
-        let histogram =
-            |edges: [f64; 3]| Histogram { edges: edges.into(), counts: vec![4.0, -0.1] };
+        let histogram = |edges: [f64; 3]| Histogram {
+            edges: edges.into(),
+            counts: vec![4.0, -0.1],
+            errors: vec![0.5, 0.5],
+            below: 0,
+            above: 0,
+        };
         let histograms = vec![histogram([0.0, 1.0, 2.0]), histogram([3.0; 3])];
         let quartiles = NamedHistograms::QUARTILES.to_vec();
         let named = NamedHistograms::new(columns(2), 4, histograms, quartiles).unwrap();

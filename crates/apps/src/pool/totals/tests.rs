@@ -104,6 +104,8 @@ fn two_passes(table: &Table) -> Statistics {
         correlation: matrix(&|j, k| covariance(j, k) / (variance[j] * variance[k]).sqrt()),
         mean: mean.clone(),
         variance,
+        mean_error: vec![0.0; columns.len()],
+        covariance_error: vec![vec![0.0; columns.len()]; columns.len()],
     }
 }
 

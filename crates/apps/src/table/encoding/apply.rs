@@ -6,7 +6,7 @@ use super::{
     super::{
         Cell, Frame, Table, TableError, Target, TextColumn,
         error::{excerpt, list},
-        frame::Places,
+        frame::{Places, is_exact},
     },
     Code, Encoding, Input, Labels, Missing, Parts, Unseen,
 };
@@ -28,12 +28,13 @@ pub(super) fn table(encoding: &Encoding, mut frame: Frame) -> Result<Table> {
         return Err(TableError::TooLarge { rows, columns: features, limit });
     }
 
-    let Frame { numbers, text, places, .. } = frame;
-    let texts = |at: usize| TextColumn::or_numbers(text[at].as_ref(), &numbers, at, width);
+    let Frame { columns: names, numbers, text, places } = frame;
+    let texts = |at: usize| TextColumn::or_numbers(text[at].as_ref(), &numbers, at, &names);
     let labels = parts.target.as_ref().zip(target_at);
+    let classes = |(labels, at)| Ok::<_, TableError>(Classes::new(labels, texts(at)?));
     let coder = Coder {
-        cells: cells(&parts.inputs, &inputs, texts),
-        labels: labels.map(|(labels, at)| Classes::new(labels, texts(at))),
+        cells: cells(&parts.inputs, &inputs, texts)?,
+        labels: labels.map(classes).transpose()?,
         parts,
         places: &places,
     };
@@ -127,8 +128,8 @@ struct Classes<'a> {
 fn cells<'a>(
     inputs: &'a [Input],
     places: &[usize],
-    texts: impl Fn(usize) -> Cow<'a, TextColumn>,
-) -> Vec<Cells<'a>> {
+    texts: impl Fn(usize) -> Result<Cow<'a, TextColumn>>,
+) -> Result<Vec<Cells<'a>>> {
     let mut cells = Vec::new();
     // Where the inputs begin that stand together.
     let mut first = 0;
@@ -139,7 +140,7 @@ fn cells<'a>(
                     name,
                     values,
                     *missing,
-                    texts(place),
+                    texts(place)?,
                 )));
                 continue;
             }
@@ -158,7 +159,7 @@ fn cells<'a>(
             cells.push(Cells::Flag { at: place });
         }
     }
-    cells
+    Ok(cells)
 }
 
 impl<'a> Categories<'a> {
@@ -180,7 +181,10 @@ impl<'a> Classes<'a> {
         let known: HashMap<&str, u32> =
             labels.classes.iter().map(String::as_str).zip(0..).collect();
         // Labels that are written otherwise than their class may still be the same number.
-        let number = |value: &String| value.parse().ok().map(TextColumn::name_of);
+        let number = |value: &String| {
+            let number = value.parse().ok().filter(|&number| is_exact(number));
+            number.map(TextColumn::name_of)
+        };
         let class = |value: &String| {
             let exact = known.get(value.as_str()).copied();
             exact.or_else(|| known.get(number(value)?.as_str()).copied())

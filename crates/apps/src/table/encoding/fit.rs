@@ -105,7 +105,7 @@ impl<'a> Fit<'a> {
 
     /// The different values of column `at` in the rows that are kept, in order.
     fn values(&self, at: usize) -> Result<Vec<String>> {
-        let text = self.frame.texts(at);
+        let text = self.frame.texts(at)?;
         let mut occurs = vec![false; text.values().len()];
         for (row, &code) in text.codes().iter().enumerate() {
             let kept = self.kept.as_ref().is_none_or(|kept| kept[row]);

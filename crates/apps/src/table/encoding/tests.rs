@@ -598,3 +598,27 @@ fn labels_may_come_from_elsewhere() {
     let refused = plain.with_labels("purpose".into(), classes).unwrap_err();
     assert!(matches!(refused, TableError::DuplicateColumn { .. }), "{refused}");
 }
+
+/// Whole numbers that double precision does not tell apart are classes of their own as long as they
+/// are text, and refused as numbers.
+#[test]
+fn large_whole_numbers_stay_apart() {
+    let options = options(Categorical::Columns(vec!["id".into()]), Missing::Refuse, Unseen::Refuse);
+    let text = "id,x,y\n9007199254740992,1,95820843523155097\n9007199254740993,2,95820843523155098\n\
+                9007199254740992,3,95820843523155099\n";
+    let encoding = fit(text, &options).unwrap();
+    let classes = ["95820843523155097", "95820843523155098", "95820843523155099"];
+    assert_eq!(encoding.classes(), classes);
+    let table = apply(&encoding, text).unwrap();
+    assert_eq!(table.columns(), ["id=9007199254740992", "id=9007199254740993", "x"]);
+    assert_eq!(table.members().unwrap(), [0, 1, 2]);
+    assert_eq!(table.column(0).collect::<Vec<_>>(), [1.0, 0.0, 1.0]);
+    // A class that is off by one is none of these.
+    let other = text.replace("95820843523155098", "95820843523155100");
+    assert!(matches!(apply(&encoding, &other), Err(TableError::UnknownClass { .. })));
+    // Numbers, as of a Parquet file.
+    let columns = ["id", "x", "y"].map(|name| (name.to_owned(), None)).to_vec();
+    let frame = Frame::new(columns, vec![1.0, 2.0, 1.0, 9.1e15, 3.0, 0.0]).unwrap();
+    let refused = Encoding::fit(&frame, Some("y"), &options).unwrap_err();
+    assert_eq!(refused, TableError::InexactName { column: "id".into(), found: 9.1e15 });
+}

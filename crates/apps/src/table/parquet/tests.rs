@@ -164,9 +164,18 @@ fn what_is_no_number_is_refused_by_row_and_column() {
         "refused-decimal",
         "refused-date",
         "refused-time",
+        "refused-duration",
         "refused-nested",
     ];
-    let found = ["text", "text", "decimals", "dates", "points in time", "lists or nested columns"];
+    let found = [
+        "text",
+        "text",
+        "decimals",
+        "dates",
+        "points in time",
+        "durations",
+        "lists or nested columns",
+    ];
     for ((name, bytes), found) in kinds.into_iter().zip(found) {
         let error = read(bytes, None, 100).unwrap_err();
         // The name of a nested column is that of its outermost part.
