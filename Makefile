@@ -1,6 +1,6 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-tier portable test-full test-peers test-python lint wheel wheels test-wheels \
-  docs bench bench-peers trust trust-full fuzz fuzz-smoke deny coverage mutants miri constant-time wasm \
+  docs bench bench-peers trust trust-full fuzz fuzz-smoke deny advisories coverage mutants miri constant-time wasm \
   test-service test-service-full test-service-peers test-stores web test-web
 
 # Of the programs that are run; `test` takes what `make test` built.
@@ -147,6 +147,7 @@ $(TEST_PEERS)/node_modules: cli/tests/peers/package-lock.json
 ## make lint         check format, lints and documentation; warnings are errors
 lint:
 	scripts/same_features.sh
+	scripts/pinned.sh
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
@@ -256,10 +257,16 @@ fuzz-smoke:
 	python3 scripts/fuzz.py $(FUZZ) all 60
 	$(TRUST) fuzz all 5
 
-## make deny         check licences, bans and sources of dependencies; takes cargo-deny
+## make deny         check licences, bans and sources of dependencies; takes cargo-deny. Published faults
+##                   of dependencies are looked up by `make advisories`, and each week by a workflow
 deny:
 	cargo deny --offline --locked check licenses bans sources
 	cargo deny --offline --manifest-path fuzz/Cargo.toml check licenses bans sources
+
+## make advisories   look up published faults of dependencies; takes cargo-deny and a network
+advisories:
+	cargo deny --locked check advisories
+	cargo deny --manifest-path fuzz/Cargo.toml check advisories
 
 # Which packages, and further arguments of cargo-llvm-cov, such as --html.
 COVERED := --workspace --exclude sudare-python
