@@ -21,7 +21,7 @@ use std::{
 };
 use sudare::{
     ckks::{Params, Spec, serial},
-    rlwe::{KeyGenerator, KeyRequest},
+    rlwe::{KeyGenerator, KeyRequest, Level},
 };
 use sudare_roles::{
     job::Job,
@@ -254,7 +254,7 @@ fn requests_of_other_forms_are_refused(service: &Service, place: &str, [token, o
 #[test]
 fn uploads_that_stand_still_keep_nobody_waiting() {
     const UPLOADS: usize = 600;
-    let service = Service::start(&["--tenant-requests", "10000"]);
+    let service = Service::start(&["--tenant-requests", "10000", "--tenant-open", "1000"]);
     let token = service.token("clinic");
     // What stands still is given up after a minute.
     let begun = Instant::now();
@@ -371,16 +371,27 @@ fn wrong_files_are_refused_by_their_headers() {
     // There is no plan for so small a ring: that is what is looked at next.
     let refused = lenient.append(place, &token, 0, &keys, keys.len());
     assert_ne!(refused.problem(422), "Insecure");
+    // A file without any key is refused before its parameters are built.
+    let none = insecure_keys_of(&KeyRequest::new());
+    let begun = lenient.begin("keys", &token, &blake3::hash(&none).to_string(), none.len());
+    let place = begun.header("location").unwrap();
+    let refused = lenient.append(place, &token, 0, &none, none.len());
+    assert_eq!(refused.problem(422), "Malformed");
+    assert!(refused.json()["detail"].as_str().unwrap().contains("header alone"));
 }
 
 /// Evaluation keys for statistics under parameters that say that they are insecure.
 fn insecure_keys() -> Vec<u8> {
+    insecure_keys_of(&KeyRequest::new().relinearize(Level(1)))
+}
+
+/// The same keys that a request names.
+fn insecure_keys_of(request: &KeyRequest) -> Vec<u8> {
     let spec = Spec { insecure: true, ..Spec::uniform(10, 40.0, 1, 30.0, vec![40.0]) };
     let params = Params::new(spec).unwrap();
     let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
     let secret = keygen.secret_key().unwrap();
-    let request = KeyRequest::new().relinearize(params.top());
-    let keys = keygen.evaluation_keys(&secret, &request).unwrap();
+    let keys = keygen.evaluation_keys(&secret, request).unwrap();
     let job = Job::Stats(sudare_apps::stats::Job { rows: 20, features: 2 });
     let label = Meta::of(job).label("small", Content::Keys).unwrap();
     let mut file = Vec::new();
@@ -401,7 +412,8 @@ fn jobs_that_cannot_be_done_are_refused() {
         request[name] = value;
         request
     };
-    assert_eq!(refused(with("tables", stats["tables"].clone()), 422), "ParamsMismatch");
+    // A table for another kind of job is refused before anything else is compared.
+    assert_eq!(refused(with("tables", stats["tables"].clone()), 422), "Usage");
     assert_eq!(refused(with("keys", stats["keys"].clone()), 422), "ParamsMismatch");
     sudare_at(
         at,

@@ -30,6 +30,9 @@ use std::{
 };
 
 const MIB: u64 = 1 << 20;
+/// Options for a tenant that is many clients.
+const MANY_REQUESTS: [&str; 6] =
+    ["--tenant-requests", "100000", "--tenant-open", "2000", "--tenant-acts", "1000000"];
 
 /// Of these tests, which are about time and memory, one at a time.
 fn alone() -> MutexGuard<'static, ()> {
@@ -68,7 +71,7 @@ fn many_clients_are_answered_in_time() {
     let _alone = alone();
     const CLIENTS: usize = 64;
     const STREAMS: usize = 1000;
-    let service = Service::start(&["--tenant-requests", "100000"]);
+    let service = Service::start(&MANY_REQUESTS);
     let tokens: Vec<String> = (0..8).map(|i| service.token(&format!("tenant-{i}"))).collect();
     for token in &tokens {
         ["train", "stats"].iter().for_each(|kind| upload(&service, token, kind));
@@ -239,7 +242,7 @@ fn keep_streams<'a>(
 #[ignore = "long: make test-service"]
 fn strangers_learn_nothing_by_answers_nor_by_their_time() {
     let _alone = alone();
-    let service = Service::start(&["--jobs", "0", "--tenant-requests", "100000"]);
+    let service = Service::start(&[&["--jobs", "0"], &MANY_REQUESTS[..]].concat());
     let (owner, stranger) = (service.token("clinic"), service.token("lab"));
     upload(&service, &owner, "stats");
     let job = service.submit(&owner, "a", &request("stats")).json();
@@ -312,7 +315,7 @@ fn strangers_learn_nothing_by_answers_nor_by_their_time() {
 #[ignore = "long: make test-service"]
 fn altered_files_do_the_server_no_harm() {
     let _alone = alone();
-    let service = Service::start(&["--tenant-requests", "100000", "--tenant-jobs", "100000"]);
+    let service = Service::start(&[&["--tenant-jobs", "100000"], &MANY_REQUESTS[..]].concat());
     let token = service.token("clinic");
     upload(&service, &token, "stats");
     let (file, mut random) = (fs::read(origin().join("stats.ct")).unwrap(), Random::new(3));
@@ -461,7 +464,7 @@ fn jobs_take_the_memory_that_is_predicted() {
 #[ignore = "long: make test-service"]
 fn broken_connections_change_nothing() {
     let _alone = alone();
-    let service = Service::start(&["--tenant-requests", "100000"]);
+    let service = Service::start(&MANY_REQUESTS);
     let proxy = Proxy::start(&service.address);
     for round in 0..in_full(40, 3) {
         let token = service.token(&format!("tenant-{round}"));

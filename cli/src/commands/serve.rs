@@ -83,9 +83,18 @@ pub struct Args {
     /// Jobs of a tenant that may be under way
     #[arg(long, value_name = "N", default_value_t = 64)]
     tenant_jobs: u64,
+    /// Keys, tables, models and results that a tenant may have here, with uploads under way
+    #[arg(long, value_name = "N", default_value_t = 100_000)]
+    tenant_objects: u64,
     /// Requests that a tenant may make a second; for a moment five times as many
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     tenant_requests: u32,
+    /// Requests that a tenant may have open at a time, streams of events among them
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
+    tenant_open: u32,
+    /// Uploads, removals, jobs and first downloads of results that a tenant may make an hour: each is kept in the audit log
+    #[arg(long, value_name = "N", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
+    tenant_acts: u32,
     /// Seconds of processors that jobs of a tenant may take each day, by UTC; any number if left out
     #[arg(long, value_name = "SECONDS", value_parser = amount)]
     tenant_cpu_daily: Option<f64>,
@@ -95,6 +104,9 @@ pub struct Args {
     /// How many times the seconds of processors that a job is predicted to take its process may before it is ended, with ten seconds to spare
     #[arg(long, value_name = "TIMES", default_value_t = 30.0, value_parser = amount)]
     overtime: f64,
+    /// Keep this much of the disk free, in GiB: uploads and jobs are refused below it; 1 GiB, or a twentieth of a smaller disk, if left out
+    #[arg(long, value_name = "GIB", value_parser = gibibytes)]
+    disk_reserve: Option<u64>,
     /// Hours after which an upload is forgotten of which nothing comes
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     upload_hours: u32,
@@ -332,9 +344,11 @@ fn serve(args: &Args, output: Output) -> Result<()> {
             memory_bytes: args.memory.unwrap_or_else(memory_for_jobs),
             running_jobs: args.jobs.into(),
             lease_seconds: args.lease,
+            disk_reserve: args.disk_reserve,
             copies_bytes: args.copies,
             tenant: TenantLimits {
                 bytes: args.tenant_bytes,
+                objects: args.tenant_objects,
                 jobs: args.tenant_jobs,
                 cpu: CpuLimits {
                     daily_seconds: args.tenant_cpu_daily,
@@ -342,6 +356,8 @@ fn serve(args: &Args, output: Output) -> Result<()> {
                 },
             },
             tenant_requests: args.tenant_requests,
+            tenant_open: args.tenant_open,
+            tenant_acts: args.tenant_acts,
             overtime: args.overtime,
             upload_seconds: Seconds::from(args.upload_hours).saturating_mul(3600),
             grace: Duration::from_secs(args.grace.into()),

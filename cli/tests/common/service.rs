@@ -60,23 +60,37 @@ impl Service {
     pub fn start(options: &[&str]) -> Self {
         let own = tempfile::tempdir().unwrap();
         let folder = own.path().join("store");
+        let mut service = Self::start_in(&folder, options);
+        service._own = Some(own);
+        service
+    }
+
+    /// A server with this folder, which stays.
+    pub fn start_in(folder: &Path, options: &[&str]) -> Self {
+        let folder = folder.to_owned();
         let mut options: Vec<String> = options.iter().map(|&option| option.into()).collect();
         if let Ok(server) = env::var("SUDARE_TEST_POSTGRES")
             && !options.iter().any(|option| option == "--objects")
         {
-            let store = own.path().join("shared");
+            let store = folder.with_file_name("shared");
             fs::create_dir(&store).unwrap();
             options.extend(["--objects".into(), format!("file://{}", store.display())]);
             options.extend(["--database".into(), new_database(&server)]);
         }
         let (process, address) = spawn(&[], &folder, &options, "127.0.0.1:0");
         let address = address.unwrap();
-        Self { folder, address, process, options, under: Vec::new(), _own: Some(own) }
+        Self { folder, address, process, options, under: Vec::new(), _own: None }
     }
 
     /// Kills the server at once, and starts it again where it was.
     pub fn kill_and_restart(&mut self) {
         assert!(self.is_restarted());
+    }
+
+    /// The same with further options.
+    pub fn restart_with(&mut self, options: &[&str]) {
+        self.options.extend(options.iter().map(|&option| option.to_owned()));
+        self.kill_and_restart();
     }
 
     /// The same with another key, which it makes for itself.

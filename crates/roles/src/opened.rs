@@ -158,16 +158,22 @@ impl<R: Read> Opened<R> {
         }
     }
 
+    /// Bytes of the tables that [`Opened::params`] builds, at most.
+    ///
+    /// # Errors
+    /// [`Error::File`] for sizes that no parameters have.
+    pub fn table_bytes(&self) -> Result<u64> {
+        self.reader.table_bytes().map_err(in_file(&self.path, self.watch.as_deref()))
+    }
+
     /// The parameters.
     ///
     /// # Errors
     /// [`Error::File`]; [`Error::Memory`] if the machine has no room for their tables.
     pub fn params(&self) -> Result<Params> {
-        let tables =
-            self.reader.table_bytes().map_err(in_file(&self.path, self.watch.as_deref()))?;
         memory::check(
             "the tables of the parameters",
-            tables,
+            self.table_bytes()?,
             "end other programs, or use a machine with more memory",
         )?;
         self.reader.params().map_err(in_file(&self.path, self.watch.as_deref()))

@@ -19,10 +19,13 @@ pub use uploads::sweep;
 use crate::{
     app::{App, Counters},
     problem::Problem,
+    rates::OpenRequest,
     telemetry,
 };
+use access::Held;
 use axum::{
     Router,
+    body::{Body, Bytes, HttpBody},
     extract::{MatchedPath, Request, State},
     http::StatusCode,
     middleware::{self, Next},
@@ -30,6 +33,11 @@ use axum::{
     routing::{MethodRouter, delete, get, head, options, patch, post, put},
 };
 use description::{Gives, Takes};
+use hyper::body::{Frame, SizeHint};
+use std::{
+    pin::Pin,
+    task::{Context, Poll},
+};
 use tracing::Instrument;
 
 /// Something that may be asked for.
@@ -112,12 +120,56 @@ pub fn router(app: App) -> Router {
         .with_state(app)
 }
 
+/// Answers on the connections that are reserved for health checks, when all others are taken.
+pub fn health_router(app: App) -> Router {
+    Router::new()
+        .route("/healthz", get(operation::healthy))
+        .route("/readyz", get(operation::ready))
+        .fallback(async || {
+            let detail = "all connections are taken: try again in a moment";
+            let problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Busy", detail);
+            Problem { retry_after: Some(1), ..problem }
+        })
+        .with_state(app)
+}
+
+/// The body of an answer, with what counts until it has been sent.
+struct Counted {
+    body: Body,
+    _request: OpenRequest,
+}
+
+impl HttpBody for Counted {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(context)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
 /// Counts requests, and takes down what was answered.
-async fn counted(State(app): State<App>, request: Request, next: Next) -> Response {
+async fn counted(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let held = Held::default();
+    request.extensions_mut().insert(held.clone());
     let route = request.extensions().get::<MatchedPath>().map_or("/", MatchedPath::as_str);
     let span = telemetry::request(request.method().as_str(), route);
     let response = next.run(request).instrument(span.clone()).await;
     Counters::add(&app.counters.requests, 1);
     telemetry::answered(&span, response.status().as_u16());
-    response
+    match held.take() {
+        Some(request) => response.map(|body| Body::new(Counted { body, _request: request })),
+        None => response,
+    }
 }

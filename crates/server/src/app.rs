@@ -5,10 +5,14 @@ use crate::{
     audit::{Repeated, Repeats},
     child::{Program, Signal},
     clock::Seconds,
+    disk::Disk,
     events::Events,
+    gate::{Bounds, Gate},
+    look::{Known, Priced},
     origin::Origin,
-    problem::internal,
-    rates::Rates,
+    problem::{Answer, Problem, internal},
+    queue::Orphans,
+    rates::{OpenRequests, Rates},
     records::{Change, Job, Records, TenantLimits},
     store::Store,
     turns::Turns,
@@ -16,16 +20,14 @@ use crate::{
 };
 use std::{
     collections::{HashMap, HashSet},
-    num::NonZero,
     sync::{
         Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    thread::available_parallelism,
-    time::Duration,
+    time::{Duration, Instant},
 };
 use sudare_roles::{error::Result, receipt::SigningKey};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::watch;
 use tracing::Span;
 
 /// What a server may take.
@@ -35,12 +37,19 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Jobs that the server itself computes at a time; none if workers do all.
     pub running_jobs: usize,
+    /// Bytes of the disk that stay free; by its size if none are named.
+    pub disk_reserve: Option<u64>,
     /// Bytes of copies that are kept here of what is in a store that servers share.
     pub copies_bytes: u64,
     /// What a tenant may have.
     pub tenant: TenantLimits,
     /// Requests that a tenant may make a second; for a moment five times as many.
     pub tenant_requests: u32,
+    /// Requests that a tenant may have open at a time.
+    pub tenant_open: u32,
+    /// Uploads, removals, jobs and first downloads of results of a tenant an hour: each is a line of the
+    /// audit log, which is kept for ever.
+    pub tenant_acts: u32,
     /// How many times the time of processors that a job is predicted to take its process may.
     pub overtime: f64,
     /// How long an upload is kept of which nothing comes.
@@ -56,6 +65,9 @@ pub struct Limits {
     /// Origins of pages that may ask, in browsers.
     pub origins: Vec<Origin>,
 }
+
+/// Number of headers and of jobs whose outcome is remembered.
+const MOST_KNOWN: usize = 1024;
 
 /// What has been counted since the server began.
 #[derive(Default)]
@@ -135,6 +147,16 @@ pub struct Server {
     pub addresses: Addresses,
     /// Which tenant may make how many requests.
     pub rates: Rates,
+    /// Which tenant may do how much that is audited.
+    pub acts: Rates,
+    /// Requests that tenants and workers have open.
+    pub open: Arc<OpenRequests>,
+    /// The disk that has the folder.
+    pub disk: Disk,
+    /// Objects that no record knew when they were last looked for.
+    pub orphans: Mutex<Orphans>,
+    /// When the server was last found usable or not.
+    pub readiness: tokio::sync::Mutex<Option<(Instant, bool)>>,
     /// Uploads that somebody writes to.
     pub uploads: Uploads,
     /// What is taken down in sums.
@@ -147,8 +169,12 @@ pub struct Server {
     pub wake: watch::Sender<()>,
     /// Whether the server ends.
     pub ending: watch::Sender<bool>,
-    /// Who has a job priced waits for a processor here, and so takes none of those that others need.
-    pub pricing: Arc<Semaphore>,
+    /// Hands out turns to read files of tenants and to plan jobs.
+    pub gate: Gate,
+    /// Headers that are known to have a plan.
+    pub planned: Known<()>,
+    /// Prices of jobs, by the headers of their files.
+    pub priced: Known<Priced>,
     running: Mutex<HashMap<String, Running>>,
     /// Tenants and digests of files that somebody here removes.
     pub removing: Places,
@@ -169,6 +195,11 @@ impl Server {
     ) -> App {
         Arc::new(Self {
             rates: Rates::new(limits.tenant_requests),
+            acts: Rates::of_acts(limits.tenant_acts),
+            open: OpenRequests::new(limits.tenant_open),
+            disk: Disk::of(store.root(), limits.disk_reserve),
+            orphans: Mutex::default(),
+            readiness: tokio::sync::Mutex::default(),
             limits,
             program,
             records,
@@ -181,7 +212,9 @@ impl Server {
             counters: Counters::default(),
             wake: watch::Sender::new(()),
             ending: watch::Sender::new(false),
-            pricing: Arc::new(Semaphore::new(available_parallelism().map_or(1, NonZero::get))),
+            gate: Gate::new(Bounds::default()),
+            planned: Known::new(MOST_KNOWN),
+            priced: Known::new(MOST_KNOWN),
             running: Mutex::default(),
             removing: Places::default(),
             turns: Mutex::default(),
@@ -198,12 +231,54 @@ impl Server {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Counts an act of a tenant that is audited.
+    ///
+    /// # Errors
+    /// A [`Problem`] of 429 if there were too many.
+    pub fn act(&self, tenant: &str) -> Answer<()> {
+        self.acts.take(tenant, Instant::now()).map_err(|wait| {
+            let most = self.limits.tenant_acts;
+            let detail = format!(
+                "{most} uploads, removals, jobs and downloads an hour are what a tenant may make here"
+            );
+            // Whole seconds, the last one begun.
+            Problem::too_many("TooManyRequests", detail, Some(wait.as_secs().saturating_add(1)))
+        })
+    }
+
     /// Takes down what may come often: the first of its kind at once.
     ///
     /// # Errors
-    /// Those of [`Records`].
-    pub fn note(&self, what: &Repeated) -> Result<()> {
-        if self.repeats.is_first(what) { self.records.note(&what.event(1)) } else { Ok(()) }
+    /// Those of [`Records`]; as [`Server::act`].
+    pub fn note(&self, what: &Repeated) -> Answer<()> {
+        if !self.repeats.is_first(what) {
+            return Ok(());
+        }
+        let noted = match what {
+            Repeated::Fetched { tenant, .. } => self.act(tenant),
+            Repeated::Refused => Ok(()),
+        };
+        let noted = noted.and_then(|()| Ok(self.records.note(&what.event(1))?));
+        if noted.is_err() {
+            self.repeats.forget(what);
+        }
+        match (what, noted) {
+            // A full disk must not turn a 401 into a 507. The next sweep takes it down.
+            (Repeated::Refused, Err(problem)) => {
+                tracing::error!(%problem, "a refused request cannot be taken down yet");
+                self.repeats.is_first(what);
+                self.repeats.is_first(what);
+                Ok(())
+            }
+            (_, noted) => noted,
+        }
+    }
+
+    /// Has the ballast take its room again, if there is enough.
+    pub fn restore_ballast(&self) {
+        if let Err(error) = self.disk.restore_ballast() {
+            tracing::warn!(%error, "the ballast cannot be written");
+        }
     }
 
     /// Takes down what came often since the last time.
@@ -269,9 +344,12 @@ pub mod testing {
         let limits = Limits {
             memory_bytes: 100,
             running_jobs,
+            disk_reserve: Some(0),
             copies_bytes: 1,
             tenant: TenantLimits::default(),
             tenant_requests: 100,
+            tenant_open: 64,
+            tenant_acts: 3600,
             overtime: 1.0,
             upload_seconds: 1,
             lease_seconds: 30,

@@ -488,6 +488,11 @@ impl Repeats {
         }
     }
 
+    /// Forgets what was not taken down: the next one is the first.
+    pub fn forget(&self, what: &Repeated) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
+    }
+
     /// What was counted since the last sweep.
     pub fn sweep(&self) -> Vec<(Repeated, u64)> {
         let all = core::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));

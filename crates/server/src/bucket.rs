@@ -13,7 +13,7 @@ use std::{
     io::{self, Write},
     path::{Path, PathBuf},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 use sudare_roles::error::{Error, Result};
 use tokio::{
@@ -192,16 +192,24 @@ impl Bucket {
     /// # Errors
     /// [`Error::Io`].
     pub fn list(&self, folder: &str) -> Result<HashSet<String>> {
+        Ok(self.list_with_times(folder)?.into_iter().map(|(name, _)| name).collect())
+    }
+
+    /// The same, with when each was put there.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn list_with_times(&self, folder: &str) -> Result<Vec<(String, SystemTime)>> {
         let start = self.key(folder);
         self.runtime.block_on(async {
             let mut found = self.store.list(Some(&start));
-            let mut files = HashSet::new();
+            let mut files = Vec::new();
             while let Some(file) = found.next().await {
                 let file = file.map_err(failed("list", folder))?;
                 let rest = file.location.prefix_match(&start);
                 let name = rest.map(|parts| parts.map(|part| part.as_ref().to_owned()).collect());
                 let name: Vec<String> = name.unwrap_or_default();
-                files.insert(name.join("/"));
+                files.push((name.join("/"), file.last_modified.into()));
             }
             Ok(files)
         })

@@ -5,10 +5,10 @@ use std::{
     convert::Infallible,
     ffi::OsString,
     future::pending,
-    io,
+    io::{self, Write},
     path::PathBuf,
     pin::pin,
-    process::{ExitStatus, Stdio},
+    process::{self, ExitStatus, Stdio},
     time::Duration,
 };
 use tokio::{
@@ -136,18 +136,83 @@ pub async fn run<F: Future<Output = ()>>(
     })
 }
 
-fn start(program: &Program) -> io::Result<Child> {
-    let mut command = Command::new(&program.file);
+/// Variables that a process of a job keeps. It reads files of tenants, so it has none of the server's others:
+/// those hold passwords of databases, keys of stores and headers for collectors.
+const KEPT_VARIABLES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "RAYON_NUM_THREADS",
+    "RUST_BACKTRACE",
+    "SUDARE_ISA",
+    // For the Python that the program may run in.
+    "SUDARE_PYTHON",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    // Without which nothing starts on Windows.
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+];
+
+/// Starts a program, without the secrets of this process.
+fn command(program: &Program) -> process::Command {
+    let mut command = process::Command::new(&program.file);
+    command.args(&program.args).env_clear().envs(
+        KEPT_VARIABLES.iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value))),
+    );
     // What a terminal sends is for the server, which then tells its processes.
     #[cfg(unix)]
-    command.process_group(0);
+    {
+        use std::os::unix::process::CommandExt;
+        command.process_group(0);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
-        .args(&program.args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .kill_on_drop(true)
-        .spawn()
+}
+
+fn start(program: &Program) -> io::Result<Child> {
+    Command::from(command(program)).kill_on_drop(true).spawn()
+}
+
+/// How a process ended that was to say one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answered {
+    /// As it should.
+    Said(String),
+    /// The system refused it memory.
+    OutOfMemory,
+    /// It used up its time of processors.
+    OutOfTime,
+    /// For another reason.
+    Died(String),
+}
+
+/// Has a process read a line, and waits until it has ended.
+///
+/// # Errors
+/// Those of the system.
+pub fn ask(program: &Program, line: &[u8]) -> io::Result<Answered> {
+    let mut child = command(program).spawn()?;
+    let mut input = child.stdin.take().ok_or_else(unpiped)?;
+    // If it cannot be told, it has died, as its output says.
+    let _ = input.write_all(line).and_then(|()| input.write_all(b"\n"));
+    drop(input);
+    let output = child.wait_with_output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Ok(match output.status {
+        status if status.success() => {
+            Answered::Said(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        _ if errors.contains(NO_MEMORY) => Answered::OutOfMemory,
+        status if is_out_of_time(status) => Answered::OutOfTime,
+        status => Answered::Died(format!("{status}: {}", errors.trim())),
+    })
 }
 
 /// Whether the system ended a process that had used up its time of processors.
@@ -221,6 +286,14 @@ mod tests {
             states: "states".into(),
             output: "result".into(),
         }
+    }
+
+    /// A process gets the variables that it needs and no others: Cargo sets some for tests.
+    #[tokio::test]
+    async fn processes_have_few_variables() {
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        let script = "[ -z \"$CARGO_MANIFEST_DIR\" ] && [ -n \"$PATH\" ] && echo '\"done\"'";
+        assert_eq!(run_script(script, &[]).await.0, Ended::Done);
     }
 
     /// How a shell script ends that is a job, and the steps that it tells; with each it gets one of the

@@ -8,13 +8,13 @@ use crate::{
 use serde_json::{Value, json};
 use std::{
     fs::File,
-    io::{BufReader, Read},
+    io::{self, BufReader, Read, Seek},
+    ops::Range,
     path::Path,
 };
 use sudare::ckks::serial::Kind;
 use sudare_roles::{
     error::Error,
-    job::Job,
     label::{Content, Meta},
     model::Model,
     opened::Opened,
@@ -28,6 +28,8 @@ pub const START_BYTES: usize = 64;
 const MAGIC: &[u8; 8] = b"\x89sudare\n";
 /// The number of secret keys among kinds of files.
 const SECRET_KEY: [u8; 2] = 1_u16.to_le_bytes();
+/// Where the name of the key pair is.
+const KEY: Range<usize> = 24..32;
 /// Of a header before its encoded part, and the checksum after it.
 const AROUND_BYTES: u64 = START_BYTES as u64 + 32;
 /// Most bytes of the encoded part.
@@ -54,26 +56,54 @@ pub fn header_bytes(start: &[u8]) -> Option<u64> {
     (encoded <= MOST_ENCODED_BYTES).then(|| end.next_multiple_of(64))
 }
 
-/// What an upload is whose header is here, of so many bytes in all.
+/// Bytes of memory that reading a header of this size takes: its own, and what is read of it.
+#[must_use]
+pub fn memory_of(header: u64) -> u64 {
+    header.saturating_mul(2).saturating_add(1 << 20)
+}
+
+/// Bytes of memory that reading a model of this size takes: its text, and values and strings of it.
+#[must_use]
+pub fn memory_of_model(bytes: u64) -> u64 {
+    bytes.min(MOST_MODEL_BYTES).saturating_mul(8)
+}
+
+/// Facts about an upload, from its header.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Header {
+    /// Facts that stay with the object.
+    pub about: Value,
+    /// Bytes of the tables of its parameters.
+    pub table_bytes: u64,
+    /// A digest of all that decides whether the file has a plan: that of the header without the key.
+    pub plan: [u8; 32],
+}
+
+fn open(file: &File, bytes: u64) -> Answer<Opened> {
+    let io = |error| Problem::from(Error::io("read", Path::new(NAME), error));
+    let mut file = file.try_clone().map_err(io)?;
+    file.rewind().map_err(io)?;
+    Ok(Opened::new(BufReader::new(file), bytes, Path::new(NAME))?)
+}
+
+/// Reads the header of an upload of `bytes` in all. The rest, for which parameters are built, is checked by
+/// [`plan`].
 ///
 /// # Errors
-/// A [`Problem`] for what the collection does not hold, of another size than its header says, under
-/// parameters below 128 bits unless these are allowed, or for a job that cannot be planned.
+/// A [`Problem`] for what the collection does not hold, of another size than its header says, without
+/// keys or ciphertexts, or under parameters below 128 bits unless these are allowed.
 pub fn header(
     file: &File,
     bytes: u64,
     collection: Collection,
     insecure_allowed: bool,
-) -> Answer<Value> {
-    let io = |error| Problem::from(Error::io("read", Path::new(NAME), error));
-    let opened =
-        Opened::new(BufReader::new(file.try_clone().map_err(io)?), bytes, Path::new(NAME))?;
+) -> Answer<Header> {
     let (kind, content) = match collection {
         Collection::Keys => (Kind::EvaluationKeys, Content::Keys),
         Collection::Tables => (Kind::Ciphertexts, Content::Table),
         Collection::Models | Collection::Results => (Kind::Ciphertexts, Content::Model),
     };
-    let opened = opened.expect(kind)?;
+    let opened = open(file, bytes)?.expect(kind)?;
     let (_, meta) = opened.meta(&[content])?;
     let info = opened.info();
     if info.spec.insecure && !insecure_allowed {
@@ -82,6 +112,58 @@ pub fn header(
             "the parameters have less than 128 bits of security: make keys without --insecure",
         ));
     }
+    if info.count == 0 {
+        let detail = "the file has a header alone, and no keys or ciphertexts: make it again";
+        return Err(Problem::unusable("Malformed", detail));
+    }
+    Ok(Header {
+        about: about(&meta, &info.label.name, info.params_id.to_string(), info.key_id.to_string()),
+        table_bytes: opened.table_bytes()?,
+        plan: digest_of_plan(file, collection)?,
+    })
+}
+
+/// A digest of all that the header of an object says.
+///
+/// # Errors
+/// A [`Problem`] if the system does not let it be read.
+pub fn digest_of_header(path: &Path) -> Answer<[u8; 32]> {
+    let read = || -> io::Result<[u8; 32]> {
+        let (mut file, mut start) = (File::open(path)?, [0; START_BYTES]);
+        file.read_exact(&mut start)?;
+        let header = header_bytes(&start).unwrap_or(0);
+        file.rewind()?;
+        let mut hasher = blake3::Hasher::new();
+        io::copy(&mut file.take(header), &mut hasher)?;
+        Ok(*hasher.finalize().as_bytes())
+    };
+    Ok(read().map_err(|error| Error::io("read", path, error))?)
+}
+
+/// A digest of the collection and of a header without the key pair and without its checksum.
+fn digest_of_plan(mut file: &File, collection: Collection) -> Answer<[u8; 32]> {
+    let mut read = || -> io::Result<[u8; 32]> {
+        let mut start = [0; START_BYTES];
+        file.rewind()?;
+        file.read_exact(&mut start)?;
+        let rest = header_bytes(&start).unwrap_or(0).saturating_sub(AROUND_BYTES);
+        start.get_mut(KEY).unwrap_or_default().fill(0);
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(collection.name().as_bytes()).update(&start);
+        io::copy(&mut file.take(rest), &mut hasher)?;
+        Ok(*hasher.finalize().as_bytes())
+    };
+    Ok(read().map_err(|error| Error::io("read", Path::new(NAME), error))?)
+}
+
+/// Builds the parameters of a file whose header is here, and refuses one that does not fit them or cannot be
+/// planned.
+///
+/// # Errors
+/// A [`Problem`].
+pub fn plan(file: &File, bytes: u64, collection: Collection) -> Answer<()> {
+    let opened = open(file, bytes)?;
+    let (_, meta) = opened.meta(&[Content::Keys, Content::Table, Content::Model])?;
     let params = opened.params()?;
     // Of a model, that of the rows is planned.
     if collection != Collection::Models {
@@ -90,7 +172,7 @@ pub fn header(
     if collection == Collection::Keys {
         opened.key_request(&params)?;
     }
-    Ok(about(&meta, &info.label.name, info.params_id.to_string(), info.key_id.to_string()))
+    Ok(())
 }
 
 /// What is known of a file of keys or ciphertexts.
@@ -120,16 +202,18 @@ pub fn plain_model(mut file: &File, bytes: u64) -> Answer<Value> {
     Ok(json!({ "plain": true, "features": model.columns.len(), "classes": model.classes.len() }))
 }
 
-/// Refuses a job that is not of a kind.
+/// Refuses a table that was encrypted for a job of another kind, by what [`about`] says of it.
 ///
 /// # Errors
 /// A [`Problem`].
-pub fn expect_kind(job: &Job, kind: &str) -> Answer<()> {
-    if job.kind() == kind {
-        return Ok(());
+pub fn expect_kind(about: &Value, kind: &str) -> Answer<()> {
+    match (about["kind"].as_str(), about["job"].as_str()) {
+        (Some(found), Some(job)) if found != kind => {
+            let detail = format!("the table was encrypted for {job}, which is no job of {kind}");
+            Err(Problem::unusable("Usage", detail))
+        }
+        _ => Ok(()),
     }
-    let detail = format!("the table was encrypted for {job}, which is no job of {kind}");
-    Err(Problem::unusable("Usage", detail))
 }
 
 #[cfg(test)]

@@ -7,7 +7,11 @@
 use crate::job::Kind;
 use serde::{Deserialize, Serialize};
 use std::{path::Path, time::Duration};
-use sudare_roles::{error::Result, files::NewFile};
+use sudare_roles::{
+    checkpoint::StateFile,
+    error::{Error, Result},
+    files::NewFile,
+};
 
 /// What a worker has for a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,6 +54,53 @@ pub struct Assignment {
     pub model: Option<Blob>,
     /// States of a training to go on from.
     pub states: Vec<Blob>,
+}
+
+impl Assignment {
+    /// Refuses what a server does not send: names and paths that would lead elsewhere, here or at the server.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] with what is wrong.
+    pub fn check(&self) -> Result<()> {
+        let wrong = |what: &str, found: &str| {
+            let detail =
+                format!("the server names {what} {found:?}, which none of a service would");
+            Err(Error::Refused { kind: "Http".into(), detail })
+        };
+        if !is_name(&self.job) {
+            return wrong("a job", &self.job);
+        }
+        let blobs = self.tables.iter().chain([&self.keys]).chain(&self.model).chain(&self.states);
+        for Blob { name, digest, path, .. } in blobs {
+            if !is_digest(digest) {
+                return wrong("a digest", digest);
+            }
+            if name != digest && StateFile::of_name(name).is_none() {
+                return wrong("a file", name);
+            }
+            let start = format!("/v1/work/{}/{}/files/", self.job, self.fence);
+            let rest = path.strip_prefix(&start).and_then(|rest| {
+                let (expires, rest) = rest.split_once('/')?;
+                let (signature, last) = rest.split_once('/')?;
+                let digits = !expires.is_empty() && expires.bytes().all(|b| b.is_ascii_digit());
+                (digits && is_digest(signature)).then_some(last)
+            });
+            if rest != Some(name) {
+                return wrong("a path", path);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether `text` is a digest, in hexadecimal.
+fn is_digest(text: &str) -> bool {
+    text.len() == 64 && is_name(text)
+}
+
+/// Returns whether `text` is the name of a job: hexadecimal digits.
+fn is_name(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
 /// A file that a worker may read.
@@ -146,4 +197,58 @@ pub trait Desk: Send + Sync + 'static {
     /// # Errors
     /// As all.
     fn leave(&self, hold: &Hold, why: &Leaving) -> Result<()>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::addresses::{Address, Addresses};
+    use sudare_roles::receipt::SigningKey;
+
+    /// Takes what a server sends, and refuses what would lead elsewhere.
+    #[test]
+    fn files_are_those_of_the_job() {
+        let addresses = Addresses::of(&SigningKey::random().unwrap());
+        let digest = "0f".repeat(32);
+        let blob = |name: &str| {
+            let address = Address { job: "0123abcd", fence: 7, expires: 1000, name };
+            let path = addresses.path(&address);
+            Blob { name: name.into(), digest: digest.clone(), bytes: 1, path }
+        };
+        let good = Assignment {
+            job: "0123abcd".into(),
+            fence: 7,
+            lease_seconds: 30,
+            done: 0,
+            total: 0,
+            kind: Kind::Train,
+            iterations: None,
+            history: false,
+            most_cpu_seconds: 1,
+            keys: blob(&digest),
+            tables: vec![blob(&digest)],
+            model: None,
+            states: vec![blob(&StateFile::State(2).name())],
+        };
+        good.check().unwrap();
+        let path = &good.keys.path;
+        for bad in [
+            format!("@127.0.0.2:80{path}"),
+            format!("//other{path}"),
+            format!("http://127.0.0.2{path}"),
+            path.replace("/7/", "/8/"),
+            path.replace("0123abcd", "0123abce"),
+            path.replace("/1000/", "/../"),
+            format!("{path}?x"),
+            "/v1/usage".into(),
+        ] {
+            let keys = Blob { path: bad.clone(), ..good.keys.clone() };
+            assert!(Assignment { keys, ..good.clone() }.check().is_err(), "{bad}");
+        }
+        let elsewhere = Blob { digest: "../".repeat(21) + "x", ..good.keys.clone() };
+        assert!(Assignment { model: Some(elsewhere), ..good.clone() }.check().is_err());
+        let named = Blob { name: "../x".into(), ..good.keys.clone() };
+        assert!(Assignment { states: vec![named], ..good.clone() }.check().is_err());
+        assert!(Assignment { job: "../x".into(), ..good }.check().is_err());
+    }
 }

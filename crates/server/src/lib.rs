@@ -5,9 +5,10 @@
 //! | `net`, `tls`, `api` | connections, also by TLS; what may be asked for, in one table |
 //! | `page` | apart from all that, the files of a page for the owner's own browser |
 //! | `token`, `origin`, `rates` | who may ask, from which pages, and how often |
+//! | `gate`, `look` | how many files of tenants are looked at at a time and in how much memory, and the process that plans |
 //! | `uploads`, `receive`, `inspect` | bytes that come: who sends them, on their way to the disk, and what they are by their header |
 //! | `audit` | what happened that matters for security, chained by digests |
-//! | `store`, `bucket`, `records` | files, here and where other servers find them, and all else that outlives the process |
+//! | `store`, `bucket`, `records`, `disk` | files, here and where other servers find them, all else that outlives the process, and room for it |
 //! | `queue`, `turns`, `child`, `events` | which job is next, its process, and who waits for it |
 //! | `lease`, `addresses`, `worker`, `cache` | jobs on other machines: what is said, which files are read, who works there, and what it keeps |
 //! | `work` | what that process does: the same as the command of its name |
@@ -27,10 +28,13 @@ mod bucket;
 mod cache;
 mod child;
 mod clock;
+mod disk;
 mod events;
+mod gate;
 mod inspect;
 mod job;
 mod lease;
+mod look;
 mod net;
 mod origin;
 mod page;
@@ -90,6 +94,10 @@ use tokio::{
 /// Between two looks for uploads of which nothing comes any more.
 const SWEEPS: Duration = Duration::from_secs(60);
 
+/// Threads that wait for disks, records and turns: each has a stack of two mebibytes, and what comes beyond
+/// waits for one of them.
+const MOST_WAITING_THREADS: usize = 128;
+
 /// What a server is to be.
 #[derive(Debug, Clone)]
 pub struct Config {
@@ -139,6 +147,7 @@ impl Config {
 /// [`Error::InUse`] if another server has the folder; [`Error::Io`]; [`Error::Usage`].
 pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
     config.check()?;
+    hide();
     let _telemetry = Telemetry::begin("sudare-server", config.collector.as_ref())?;
     let runtime = runtime(&config.folder)?;
     let records = Records::of(&config.folder, config.database.as_ref())?;
@@ -154,6 +163,7 @@ pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
     app.records.note(&Event::ServerStarted { program, server_key: &server_key })?;
     app.records.settle_log()?;
     app.recover()?;
+    app.restore_ballast();
     runtime.block_on(run(&app, &config, listening))?;
     app.note_repeats()
 }
@@ -166,6 +176,7 @@ pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
 /// [`Error::InUse`] if another worker has the folder; [`Error::Refused`] by the server, as for a token
 /// that is none of a worker; [`Error::Io`].
 pub fn work_for(desk: impl Desk, config: WorkerConfig) -> Result<()> {
+    hide();
     let _telemetry = Telemetry::begin("sudare-worker", config.collector.as_ref())?;
     let runtime = runtime(&config.folder)?;
     let ended = runtime.block_on(worker::run(config, desk));
@@ -174,9 +185,20 @@ pub fn work_for(desk: impl Desk, config: WorkerConfig) -> Result<()> {
     ended
 }
 
+/// Has the system keep memory and environment of this process from others of the same user: processes of jobs
+/// read files of tenants, and must not find secrets there if one of these takes hold of them.
+fn hide() {
+    #[cfg(target_os = "linux")]
+    {
+        use rustix::process::{DumpableBehavior, set_dumpable_behavior};
+        let _ = set_dumpable_behavior(DumpableBehavior::NotDumpable);
+    }
+}
+
 /// What a server or a worker with this folder runs on.
 fn runtime(folder: &Path) -> Result<tokio::runtime::Runtime> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let mut runtime = tokio::runtime::Builder::new_multi_thread();
+    let runtime = runtime.max_blocking_threads(MOST_WAITING_THREADS).enable_all().build();
     runtime.map_err(|error| Error::io("start", folder, error))
 }
 
@@ -186,14 +208,16 @@ async fn run(app: &App, config: &Config, listening: impl FnOnce(&str)) -> Result
     let tls = config.tls.as_ref().map(Tls::open).transpose()?.map(Arc::new);
     let place = listener.place(if tls.is_some() { "https" } else { "http" });
     let mut tasks = tokio::task::JoinSet::new();
-    let router = api::router(Arc::clone(app));
-    tasks.spawn(net::answer(listener, router, tls.clone(), app.ending.subscribe()));
+    let [all, health] = [api::router, api::health_router].map(|router| router(Arc::clone(app)));
+    let routers = net::Routers { all, health };
+    tasks.spawn(net::answer(listener, routers, tls.clone(), app.ending.subscribe()));
     let reloading = tls.and_then(reload_when_told);
     if let Some(place) = &config.metrics {
         let listener = Listener::bind(place).await?;
         tracing::info!(place = listener.place("http"), "shows figures");
-        let router = api::metrics_router(Arc::clone(app));
-        tasks.spawn(net::answer(listener, router, None, app.ending.subscribe()));
+        let all = api::metrics_router(Arc::clone(app));
+        let routers = net::Routers { health: all.clone(), all };
+        tasks.spawn(net::answer(listener, routers, None, app.ending.subscribe()));
     }
     tasks.spawn(queue::attend(Arc::clone(app)));
     // For as long as others wait for jobs that end.

@@ -11,7 +11,13 @@ use hyper_util::{
     service::TowerToHyperService,
 };
 use impatient::Impatient;
-use std::{io, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
+use std::{
+    io,
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 use sudare_roles::error::{Error, Result};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -26,8 +32,12 @@ const HEADERS: Duration = Duration::from_secs(20);
 const NOTHING_TAKEN: Duration = Duration::from_secs(300);
 /// How long answers under way may take when the server ends.
 const LAST_ANSWERS: Duration = Duration::from_secs(5);
-/// Connections at a time; more wait.
+/// Connections at a time.
 const MOST_CONNECTIONS: usize = 4096;
+/// Further ones when all those are taken, for health alone; more wait.
+const RESERVED_CONNECTIONS: usize = 64;
+/// How long one of them may take in all.
+const RESERVED_TIME: Duration = Duration::from_secs(5);
 /// Files that are open beside connections: records, uploads and pipes.
 #[cfg(unix)]
 const FILES_BESIDE: u64 = 1024;
@@ -66,8 +76,7 @@ impl Listener {
             }
             #[cfg(unix)]
             Place::Unix(path) => {
-                // What a server left that was killed; one that lives has the lock of its folder.
-                let _ = std::fs::remove_file(path);
+                remove_socket(path)?;
                 let bound = tokio::net::UnixListener::bind(path);
                 bound.map(Self::Unix).map_err(|error| Error::io("listen at", path, error))
             }
@@ -94,6 +103,26 @@ impl Listener {
     }
 }
 
+/// Removes the socket that a server left when it was killed; one that lives has the lock of its folder.
+/// Nothing else is removed.
+///
+/// # Errors
+/// [`Error::Usage`] for a file that is no socket.
+#[cfg(unix)]
+fn remove_socket(path: &Path) -> Result<()> {
+    use std::os::unix::fs::FileTypeExt;
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => {
+            std::fs::remove_file(path).map_err(|error| Error::io("remove", path, error))
+        }
+        Ok(_) => Err(Error::Usage(format!(
+            "--socket {}: a file that is no socket has this name; remove it, or name another one",
+            path.display()
+        ))),
+        Err(_) => Ok(()),
+    }
+}
+
 /// Has the system let this process have that many connections, as far as it may: without being asked most
 /// systems let it have fewer than it may.
 pub fn make_room() {
@@ -101,7 +130,7 @@ pub fn make_room() {
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-        let wanted = FILES_BESIDE.saturating_add(MOST_CONNECTIONS as u64);
+        let wanted = (MOST_CONNECTIONS + RESERVED_CONNECTIONS) as u64 + FILES_BESIDE;
         let wanted = maximum.map_or(wanted, |maximum| wanted.min(maximum));
         if current.is_some_and(|current| current < wanted) {
             // Else there is room for fewer, and the others wait.
@@ -110,20 +139,36 @@ pub fn make_room() {
     }
 }
 
-/// Answers requests by `router`, over TLS if there is one, until `ending`; then no connection is
-/// accepted, and those there are have a few seconds.
+/// Routers for connections.
+pub struct Routers {
+    /// Answers while there is room.
+    pub all: Router,
+    /// Answers when there is none.
+    pub health: Router,
+}
+
+/// Answers requests, over TLS if there is one, until `ending`; then no connection is accepted, and those
+/// there are have a few seconds.
 pub async fn answer(
     listener: Listener,
-    router: Router,
+    routers: Routers,
     tls: Option<Arc<Tls>>,
     ending: watch::Receiver<bool>,
 ) {
-    let connections = Connections {
-        router,
-        tls,
-        graceful: GracefulShutdown::new(),
-        room: Arc::new(Semaphore::new(MOST_CONNECTIONS)),
-    };
+    answer_within(listener, routers, tls, ending, [MOST_CONNECTIONS, RESERVED_CONNECTIONS]).await;
+}
+
+/// The same, with the numbers of connections for all and for health.
+async fn answer_within(
+    listener: Listener,
+    routers: Routers,
+    tls: Option<Arc<Tls>>,
+    ending: watch::Receiver<bool>,
+    most: [usize; 2],
+) {
+    let [room, reserve] = most.map(|most| Arc::new(Semaphore::new(most)));
+    let connections =
+        Connections { routers, tls, graceful: GracefulShutdown::new(), room, reserve };
     let mut ended = ending;
     loop {
         let accepted = tokio::select! {
@@ -153,25 +198,47 @@ async fn accept(listener: &Listener, connections: &Connections) -> io::Result<()
 }
 
 struct Connections {
-    router: Router,
+    routers: Routers,
     tls: Option<Arc<Tls>>,
     graceful: GracefulShutdown,
     room: Arc<Semaphore>,
+    reserve: Arc<Semaphore>,
+}
+
+/// The room of a connection, until it is dropped.
+struct Room {
+    router: Router,
+    /// For how long, if not for as long as it likes.
+    limit: Option<Duration>,
+    _permit: OwnedSemaphorePermit,
 }
 
 impl Connections {
+    /// Room for a connection, once there is some.
+    async fn room(&self) -> Option<Room> {
+        let Routers { all, health } = &self.routers;
+        let (router, limit, permit) = tokio::select! {
+            biased;
+            permit = Arc::clone(&self.room).acquire_owned() => (all, None, permit),
+            permit = Arc::clone(&self.reserve).acquire_owned() => {
+                (health, Some(RESERVED_TIME), permit)
+            }
+        };
+        Some(Room { router: router.clone(), limit, _permit: permit.ok()? })
+    }
+
     async fn attend(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
-        let Ok(place) = Arc::clone(&self.room).acquire_owned().await else { return };
+        let Some(room) = self.room().await else { return };
         let stream = Impatient::new(stream, NOTHING_TAKEN);
-        let (router, watcher) = (self.router.clone(), self.graceful.watcher());
+        let watcher = self.graceful.watcher();
         let Some(tls) = &self.tls else {
-            tokio::spawn(serve(stream, router, watcher, place));
+            tokio::spawn(serve(stream, watcher, room));
             return;
         };
         let shaking = tls.acceptor().accept(stream);
         tokio::spawn(async move {
-            match timeout(HEADERS, shaking).await {
-                Ok(Ok(stream)) => serve(stream, router, watcher, place).await,
+            match timeout(room.limit.unwrap_or(HEADERS), shaking).await {
+                Ok(Ok(stream)) => serve(stream, watcher, room).await,
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "a client does not speak TLS as it should")
                 }
@@ -183,16 +250,89 @@ impl Connections {
 
 async fn serve(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-    router: Router,
     watcher: Watcher,
-    place: OwnedSemaphorePermit,
+    room: Room,
 ) {
+    let Room { router, limit, _permit } = room;
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS)
+        .keep_alive(limit.is_none())
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    if let Err(error) = watcher.watch(connection).await {
+    let watched = watcher.watch(connection);
+    let ended = match limit {
+        None => watched.await,
+        Some(limit) => timeout(limit, watched).await.unwrap_or(Ok(())),
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended");
     }
-    drop(place);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use axum::routing::get;
+    use tokio::{
+        io::{AsyncReadExt, AsyncWriteExt},
+        net::TcpStream,
+    };
+
+    /// When strangers hold all connections, health is answered, and others are told to come back.
+    #[tokio::test]
+    async fn connections_are_kept_for_health() {
+        let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
+        let listener = Listener::bind(&Place::Tcp(any)).await.unwrap();
+        let at = listener.place("http").strip_prefix("http://").unwrap().to_owned();
+        let [all, health] = ["all", "health"].map(|name| Router::new().fallback(get(name)));
+        let (ending, ended) = watch::channel(false);
+        let routers = Routers { all, health };
+        let answering = tokio::spawn(answer_within(listener, routers, None, ended, [2, 1]));
+        let ask = async || {
+            let mut stream = TcpStream::connect(&at).await.unwrap();
+            stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
+            let mut text = vec![0; 512];
+            let mut read = 0;
+            while !text[..read].ends_with(b"all") && !text[..read].ends_with(b"health") {
+                let count = stream.read(&mut text[read..]).await.unwrap();
+                assert!(count > 0, "{}", String::from_utf8_lossy(&text[..read]));
+                read += count;
+            }
+            (String::from_utf8_lossy(&text[..read]).lines().last().unwrap().to_owned(), stream)
+        };
+        let (first, held) = ask().await;
+        assert_eq!(first, "all");
+        let silent = TcpStream::connect(&at).await.unwrap();
+        for _ in 0..3 {
+            let (word, mut stream) = ask().await;
+            assert_eq!(word, "health");
+            // It is let go at once.
+            assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
+        }
+        drop((held, silent));
+        while ask().await.0 != "all" {}
+        ending.send_replace(true);
+        answering.await.unwrap();
+    }
+
+    /// A name that something else has stays that thing's; a socket that was left is replaced.
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn sockets_alone_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("notes.txt");
+        std::fs::write(&path, b"important").unwrap();
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        for taken in [&path, &link] {
+            let refused = Listener::bind(&Place::Unix(taken.clone())).await;
+            let refused = refused.map(|_| ()).unwrap_err().to_string();
+            assert!(refused.contains("no socket"), "{refused}");
+        }
+        assert_eq!(std::fs::read(&link).unwrap(), b"important");
+        let socket = Place::Unix(folder.path().join("http"));
+        for _ in 0..2 {
+            drop(Listener::bind(&socket).await.unwrap());
+        }
+    }
 }

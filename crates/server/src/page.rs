@@ -53,7 +53,8 @@ pub fn serve_page(
         let listener = Listener::bind(&Place::Tcp(address)).await?;
         let place = listener.place("http");
         let (end, ending) = watch::channel(false);
-        let answering = tokio::spawn(net::answer(listener, router, None, ending));
+        let routers = net::Routers { health: router.clone(), all: router };
+        let answering = tokio::spawn(net::answer(listener, routers, None, ending));
         listening(&place);
         told_to_end().await;
         end.send_replace(true);

@@ -71,6 +71,12 @@ impl Problem {
         Self { retry_after, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "InUse", detail) }
     }
 
+    /// Returns whether the same request may be answered otherwise in a moment, so that an upload is kept.
+    #[must_use]
+    pub fn may_pass(&self) -> bool {
+        self.retry_after.is_some() || self.status.is_server_error()
+    }
+
     /// What was sent cannot be used.
     pub fn unusable(kind: &str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, kind, detail)

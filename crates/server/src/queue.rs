@@ -17,10 +17,10 @@ use std::{
     fs, io,
     path::Path,
     sync::{
-        Arc,
+        Arc, PoisonError,
         atomic::{AtomicU64, Ordering},
     },
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 use sudare_roles::{
     error::{Error, Result},
@@ -48,6 +48,10 @@ const LONGEST_REMOVAL_PAUSE: Duration = Duration::from_secs(5);
 const RESULT_PATIENCE: Duration = Duration::from_secs(900);
 /// After a fault of what is not this server's, before it is tried again.
 const PAUSE: Duration = Duration::from_secs(5);
+/// How old an object that no record knows is before it is removed: one may be about to be known.
+const ORPHAN_AGE: Duration = Duration::from_secs(86_400);
+/// Between two looks for them; what is removed was found by the one before, too.
+const ORPHAN_TICKS: Duration = Duration::from_secs(3600);
 /// Between two looks for leases that were not renewed.
 const LEASE_TICKS: Duration = Duration::from_secs(1);
 
@@ -98,6 +102,14 @@ pub async fn attend_leases(app: App) {
             Err(error) => tracing::error!(%error, "leases cannot be looked up"),
         }
     }
+}
+
+/// Objects that no record knows.
+#[derive(Default)]
+pub struct Orphans {
+    /// When they were looked for.
+    looked: Option<SystemTime>,
+    found: HashSet<(String, String)>,
 }
 
 impl Server {
@@ -306,6 +318,7 @@ impl Server {
         }
         self.store.tidy_jobs(folders.into_iter().filter(|id| !live.contains(id)))?;
         self.end_removals()?;
+        self.tidy_orphans(SystemTime::now())?;
         if !self.store.is_shared() {
             return Ok(());
         }
@@ -320,6 +333,38 @@ impl Server {
         let mut ended = shared.iter().filter(|job| job.state.is_final());
         ended.try_for_each(|job| self.store.remove_shared_states(&job.id))?;
         self.store.tidy_shared()
+    }
+
+    /// Removes objects that no record knows, as a server leaves them that is killed after it put them there and
+    /// before it took that down: those that are a day old, belong to a tenant that is known, and were found
+    /// an hour ago, too. Each is named in the log when it is found.
+    ///
+    /// # Errors
+    /// Those of [`Records`](crate::records::Records); [`Error::Io`].
+    fn tidy_orphans(&self, now: SystemTime) -> Result<()> {
+        let since = |then: SystemTime| now.duration_since(then).unwrap_or_default();
+        let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
+        if orphans.looked.is_some_and(|looked| since(looked) < ORPHAN_TICKS) {
+            return Ok(());
+        }
+        // First, so that what becomes known meanwhile is.
+        let stored = self.store.objects_stored()?;
+        let (known, tenants) = (self.records.all_objects()?, self.records.tenants()?);
+        let is_orphan = |named: &(String, String), written: SystemTime| {
+            !known.contains(named) && tenants.contains(&named.0) && since(written) >= ORPHAN_AGE
+        };
+        let found = stored.into_iter().filter(|(named, written)| is_orphan(named, *written));
+        let found: HashSet<(String, String)> = found.map(|(named, _)| named).collect();
+        for (tenant, digest) in &found {
+            if !orphans.found.contains(&(tenant.clone(), digest.clone())) {
+                tracing::warn!(tenant, digest, "no record knows this object: it will be removed");
+            } else if self.records.remove_orphan((tenant, digest), self.store.name())? {
+                tracing::warn!(tenant, digest, "an object that no record knows is removed");
+                self.end_removal(tenant, digest)?;
+            }
+        }
+        *orphans = Orphans { looked: Some(now), found };
+        Ok(())
     }
 
     /// Removes the folder of a job that has ended.
@@ -576,6 +621,54 @@ mod tests {
         assert!(!path.exists());
         // It was sent first, for it was not there.
         assert_eq!(fs::read(app.store.bring_object("a", &object.digest).unwrap()).unwrap(), text);
+    }
+
+    /// Removes an object that no record knows after a day, if it was seen twice and its tenant is known; one that
+    /// is being sent again stays.
+    #[test]
+    fn what_no_record_knows_is_removed_after_a_day() {
+        for is_shared in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let app = if is_shared { sharing(folder.path()) } else { server(folder.path(), 1) };
+            let place =
+                folder.path().join(if is_shared { "shared/objects" } else { "store/objects" });
+            let texts = ["known", "lost", "sent"];
+            let digests = texts.map(|text| blake3::hash(text.as_bytes()).to_string());
+            for tenant in ["a", "stranger"] {
+                fs::create_dir_all(place.join(tenant)).unwrap();
+                for (text, digest) in texts.iter().zip(&digests) {
+                    fs::write(place.join(tenant).join(digest), text).unwrap();
+                }
+            }
+            let mut request = new_job("1", "a").request;
+            (request.keys, request.tables) = (digests[0].clone(), Vec::new());
+            crate::records::testing::send_objects(&app.records, "a", &request);
+            let sent = crate::records::Upload {
+                id: "u".into(),
+                tenant: "a".into(),
+                server: app.store.name().into(),
+                collection: Collection::Keys,
+                digest: digests[2].clone(),
+                bytes: 4,
+                received: 0,
+                complete: false,
+                touched: now(),
+            };
+            app.records.begin_upload(&sent, &app.limits.tenant).unwrap();
+            let here = |tenant: &str| {
+                digests.each_ref().map(|digest| place.join(tenant).join(digest).exists())
+            };
+            let now = SystemTime::now();
+            let hours = |hours: u64| now + Duration::from_secs(3600 * hours + 60);
+            // Nothing is old; then it is found; then it is not looked for yet.
+            for time in [0, 23, 24, 24] {
+                app.tidy_orphans(hours(time)).unwrap();
+                assert_eq!(here("a"), [true; 3], "{time}");
+            }
+            app.tidy_orphans(hours(25)).unwrap();
+            assert_eq!((here("a"), here("stranger")), ([true, false, true], [true; 3]));
+            assert!(app.records.removals(app.store.name(), 0).unwrap().is_empty());
+        }
     }
 
     /// What one has left for others of a job that had ended by then goes; that of a job that goes on stays, and

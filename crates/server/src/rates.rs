@@ -1,17 +1,20 @@
-//! How many requests each tenant may make.
+//! How many requests each tenant may make, and have open.
 
 use std::{
     collections::HashMap,
-    sync::{Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
 };
 
 /// Of how many seconds a tenant may make the requests at once.
 const AT_ONCE: f64 = 5.0;
+/// The same of acts that are audited.
+const ACTS_AT_ONCE: f64 = 3600.0;
 
 /// A bucket of requests for each tenant, which fills with time.
 pub struct Rates {
     a_second: f64,
+    most: f64,
     buckets: Mutex<HashMap<String, Bucket>>,
 }
 
@@ -24,7 +27,17 @@ impl Rates {
     /// So many requests a second for each tenant.
     #[must_use]
     pub fn new(a_second: u32) -> Self {
-        Self { a_second: a_second.into(), buckets: Mutex::default() }
+        Self::with(a_second.into(), AT_ONCE)
+    }
+
+    /// Allows each tenant `an_hour` audited acts an hour, which may come at once.
+    #[must_use]
+    pub fn of_acts(an_hour: u32) -> Self {
+        Self::with(f64::from(an_hour) / 3600.0, ACTS_AT_ONCE)
+    }
+
+    fn with(a_second: f64, at_once: f64) -> Self {
+        Self { a_second, most: a_second * at_once, buckets: Mutex::default() }
     }
 
     /// Takes a request of a tenant.
@@ -33,7 +46,7 @@ impl Rates {
     /// How long to wait for the next one, if there is none now.
     pub fn take(&self, tenant: &str, now: Instant) -> Result<(), Duration> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        let most = self.a_second * AT_ONCE;
+        let most = self.most;
         let full = || Bucket { requests: most, at: now };
         let bucket = buckets.entry(tenant.into()).or_insert_with(full);
         let passed = now.saturating_duration_since(bucket.at).as_secs_f64();
@@ -48,9 +61,72 @@ impl Rates {
     }
 }
 
+/// Requests that each tenant or worker has open, up to the last byte of their answers.
+pub struct OpenRequests {
+    most: u32,
+    open: Mutex<HashMap<String, u32>>,
+}
+
+/// A request that counts until it is dropped.
+pub struct OpenRequest {
+    of: Arc<OpenRequests>,
+    name: String,
+}
+
+impl OpenRequests {
+    /// Allows each `most`.
+    #[must_use]
+    pub fn new(most: u32) -> Arc<Self> {
+        Arc::new(Self { most, open: Mutex::default() })
+    }
+
+    /// Counts one more, unless that is too many.
+    #[must_use]
+    pub fn open(self: &Arc<Self>, name: &str) -> Option<OpenRequest> {
+        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = open.entry(name.into()).or_default();
+        if *count >= self.most {
+            return None;
+        }
+        *count += 1;
+        Some(OpenRequest { of: Arc::clone(self), name: name.into() })
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        let mut open = self.of.open.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = open.get_mut(&self.name) {
+            *count -= 1;
+            if *count == 0 {
+                open.remove(&self.name);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_count_until_they_are_dropped() {
+        let all = OpenRequests::new(2);
+        let first = [(); 2].map(|()| all.open("a").unwrap());
+        assert!(all.open("a").is_none() && all.open("b").is_some());
+        drop(first);
+        assert!(all.open("a").is_some() && all.open.lock().unwrap().is_empty());
+    }
+
+    /// An hour's acts may come at once, and come back one by one.
+    #[test]
+    fn acts_come_back_over_an_hour() {
+        let (acts, start) = (Rates::of_acts(60), Instant::now());
+        assert!((0..60).all(|_| acts.take("a", start).is_ok()));
+        assert_eq!(acts.take("a", start), Err(Duration::from_secs(60)));
+        assert!(acts.take("a", start + Duration::from_secs(61)).is_ok());
+        assert!(acts.take("b", start).is_ok());
+    }
 
     /// A limit is reached by one tenant alone, and what was used comes back with time.
     #[test]

@@ -4,7 +4,7 @@ use crate::{
     app::{Counters, Server},
     audit::Event,
     clock::now,
-    inspect,
+    inspect, look,
     problem::{Answer, Problem, REMOVAL_PATIENCE},
     records::{Collection, Object, Removing, Upload},
     uploads::Progress,
@@ -37,9 +37,11 @@ pub fn finish(
     let file = File::open(&path).map_err(failed)?;
     let hasher = progress.hasher(&file, upload.bytes).map_err(failed)?;
     let start = start_of(&file, upload.bytes).map_err(failed)?;
-    Taking { upload, progress, path, file, hasher, start }.finish_or_discard(app)
+    Taking { upload, progress, path, file, hasher, start, unchecked: 0 }.finish_or_discard(app)
 }
 
+/// Bytes of an upload after which room on the disk is looked for again.
+const MOST_UNCHECKED_BYTES: u64 = 8 << 20;
 /// What a secret key is refused with.
 const SECRET_KEY: &str = "SecretKey";
 /// What bytes beyond the end are refused with.
@@ -83,6 +85,8 @@ pub struct Taking {
     hasher: blake3::Hasher,
     /// The first bytes.
     start: Vec<u8>,
+    /// Bytes that came since room for them was looked for.
+    unchecked: u64,
 }
 
 impl Taking {
@@ -95,6 +99,7 @@ impl Taking {
         upload: Upload,
         mut progress: OwnedMutexGuard<Progress>,
     ) -> Answer<Self> {
+        app.disk.expect_room()?;
         let path = app.store.upload(&upload.id);
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
@@ -103,7 +108,7 @@ impl Taking {
         file.set_len(upload.received).map_err(failed)?;
         let hasher = progress.hasher(&file, upload.received).map_err(failed)?;
         let start = start_of(&file, upload.received).map_err(failed)?;
-        Ok(Self { upload, progress, path, file, hasher, start })
+        Ok(Self { upload, progress, path, file, hasher, start, unchecked: 0 })
     }
 
     /// Takes what comes next.
@@ -129,6 +134,11 @@ impl Taking {
                  what was sent",
             ));
         }
+        self.unchecked = self.unchecked.saturating_add(chunk.len() as u64);
+        if self.unchecked > MOST_UNCHECKED_BYTES {
+            app.disk.expect_room()?;
+            self.unchecked = 0;
+        }
         self.file.write_all(&chunk).map_err(failed)?;
         self.hasher.update(&chunk);
         self.upload.received += chunk.len() as u64;
@@ -144,11 +154,12 @@ impl Taking {
     /// is then gone, or as it was before the bytes that were too many.
     pub fn end(mut self, app: &Server, taken: Answer<()>) -> Answer<Upload> {
         if let Err(problem) = taken {
-            if problem.status.is_client_error() && problem.kind != TOO_LONG {
+            if !problem.may_pass() && problem.kind != TOO_LONG {
                 discard(app, &self.upload, problem.kind == SECRET_KEY)?;
-            } else {
+            } else if problem.retry_after.is_none() {
                 self.settle(app)?;
             }
+            // Else the client sends the same part again: it finds the upload as it was.
             return Err(problem);
         }
         self.settle(app)?;
@@ -167,9 +178,17 @@ impl Taking {
         match inspect::header_bytes(&self.start) {
             Some(header) if received >= header.min(bytes) => {
                 let mut file = &self.file;
-                file.rewind().map_err(failed)?;
+                let mut turn = app.gate.enter(&self.upload.tenant, inspect::memory_of(header))?;
                 let allowed = app.limits.insecure_allowed;
-                self.progress.about = Some(inspect::header(file, bytes, collection, allowed)?);
+                let header = inspect::header(file, bytes, collection, allowed)?;
+                if app.planned.get(&header.plan).is_none() {
+                    let memory = header.table_bytes;
+                    turn.reserve(memory)?;
+                    look::plan(&app.program, &self.path, (bytes, collection), memory)?;
+                    app.planned.keep(header.plan, ());
+                }
+                drop(turn);
+                self.progress.about = Some(header.about);
                 file.seek(SeekFrom::Start(received)).map_err(failed)?;
                 Ok(())
             }
@@ -196,7 +215,7 @@ impl Taking {
     /// Makes an object of an upload that is whole; one that cannot be an object is forgotten.
     fn finish_or_discard(mut self, app: &Server) -> Answer<Upload> {
         let finished = self.finish(app);
-        if finished.as_ref().is_err_and(|problem| !problem.status.is_server_error()) {
+        if finished.as_ref().is_err_and(|problem| !problem.may_pass()) {
             discard(app, &self.upload, false)?;
         }
         finished.map(|()| Upload { complete: true, ..self.upload })
@@ -216,6 +235,7 @@ impl Taking {
             Some(about) => about,
             None if *collection == Collection::Models => {
                 let mut file = &self.file;
+                let _turn = app.gate.enter(tenant, inspect::memory_of_model(*bytes))?;
                 file.rewind().map_err(failed)?;
                 inspect::plain_model(file, *bytes)?
             }
@@ -270,7 +290,8 @@ mod tests {
             complete: false,
             touched: now(),
         };
-        assert!(app.records.begin_upload(&upload, 1 << 20).unwrap());
+        let begun = app.records.begin_upload(&upload, &app.limits.tenant).unwrap();
+        assert_eq!(begun, crate::records::Begun::Taken);
         fs::write(app.store.upload(id), content).unwrap();
         upload
     }

@@ -32,10 +32,10 @@ mod usage;
 pub use audit::last_lines;
 pub use jobs::{Added, Change, Job, NewJob, State};
 pub use leases::Claimant;
-pub use objects::{Collection, Object, Removal, Removing, Upload};
+pub use objects::{Begun, Collection, LEAST_BYTES, Object, Removal, Removing, Upload};
 pub use usage::{CpuLimits, CpuPeriod, TenantLimits, Usage};
 
-use crate::audit::Log;
+use crate::{audit::Log, disk::Ballast};
 use database::Database;
 use postgres::Postgres;
 use sqlite::Sqlite;
@@ -182,6 +182,8 @@ pub struct Records {
     place: PathBuf,
     /// Whether other servers may use them at the same time.
     are_shared: bool,
+    /// The file that is removed when a full disk refuses a write.
+    ballast: Ballast,
     log: Log,
     open: Mutex<Open>,
 }
@@ -230,6 +232,7 @@ impl Records {
     /// As [`Records::open`]; [`Error::Usage`] for an address that is none.
     pub fn of(folder: &Path, database: Option<&DatabaseAddress>) -> Result<Self> {
         let path = crate::store::records_path(folder)?;
+        Ballast::of(folder).give_up_to_begin();
         match database {
             Some(database) => {
                 Self::with(Engine::Postgres(Box::new(connect(database)?)), DATABASE.into(), folder)
@@ -263,7 +266,8 @@ impl Records {
         }
         let are_shared = matches!(engine, Engine::Postgres(_));
         let open = Mutex::new(Open { engine, in_log: 0 });
-        let this = Self { place, are_shared, log: Log::of(folder), open };
+        let (log, ballast) = (Log::of(folder), Ballast::of(folder));
+        let this = Self { place, are_shared, ballast, log, open };
         this.settle_log()?;
         Ok(this)
     }
@@ -283,15 +287,44 @@ impl Records {
     }
 
     /// All that `write` does, or nothing of it; what it takes down for the audit log is in its files
-    /// then, or follows when they can be written again.
-    fn write<T>(&self, write: impl FnOnce(&dyn Database) -> io::Result<T>) -> Result<T> {
+    /// then, or follows when they can be written again. On a full disk the ballast is given up for it.
+    fn write<T>(&self, mut write: impl FnMut(&dyn Database) -> io::Result<T>) -> Result<T> {
         let mut open = self.lock();
-        let written = open.engine.write(write).map_err(|error| failed(&self.place, error))?;
-        if let Err(error) = self.bring_forward(&mut open) {
+        let mut written = open.engine.write(&mut write);
+        if is_full(&written) && self.ballast.give_up() {
+            written = open.engine.write(&mut write);
+        }
+        self.written(&mut open, written)
+    }
+
+    /// The same of what can be done once only, as giving files their names: without the ballast.
+    fn write_once<T>(&self, write: impl FnOnce(&dyn Database) -> io::Result<T>) -> Result<T> {
+        let mut open = self.lock();
+        let written = open.engine.write(write);
+        self.written(&mut open, written)
+    }
+
+    fn written<T>(&self, open: &mut Open, written: io::Result<T>) -> Result<T> {
+        let written = written.map_err(|error| failed(&self.place, error))?;
+        let mut appended = self.bring_forward(open);
+        if matches!(&appended, Err(Error::Io { source, .. }) if is_storage_full(source))
+            && self.ballast.give_up()
+        {
+            appended = self.bring_forward(open);
+        }
+        if let Err(error) = appended {
             tracing::error!(%error, "the audit log cannot be written");
         }
         Ok(written)
     }
+}
+
+fn is_storage_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StorageFull
+}
+
+fn is_full<T>(written: &io::Result<T>) -> bool {
+    written.as_ref().is_err_and(is_storage_full)
 }
 
 /// How errors name a database of PostgreSQL.
@@ -434,6 +467,41 @@ mod tests {
             let job = Records::open(&path).unwrap().job("a", "1").unwrap().unwrap();
             assert_eq!((job.result.as_deref(), job.receipt), (Some("d"), None));
         }
+    }
+
+    /// Digests of tokens and names of tenants are for the server's user, also where they were for all before.
+    #[cfg(unix)]
+    #[test]
+    fn records_are_private() {
+        use std::{fs, os::unix::fs::PermissionsExt};
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let path = folder.path().join("records");
+        let records = Records::open(&path).unwrap();
+        let beside = folder.path().join("records-wal");
+        assert_eq!((mode(&path), mode(&beside)), (0o600, 0o600));
+        drop(records);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        drop(Records::open(&path).unwrap());
+        assert_eq!(mode(&path), 0o600);
+    }
+
+    /// Writes again after the ballast is gone, and otherwise only once.
+    #[test]
+    fn writes_are_done_again_without_the_ballast() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&folder.path().join("records")).unwrap();
+        let full = |count: &mut u32| {
+            *count += 1;
+            if *count == 1 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(*count) }
+        };
+        let mut count = 0;
+        let refused = records.write(|_| full(&mut count)).unwrap_err();
+        assert!(matches!(&refused, Error::Io { source, .. } if is_storage_full(source)));
+        std::fs::write(folder.path().join("ballast"), b"room").unwrap();
+        let mut count = 0;
+        assert_eq!(records.write(|_| full(&mut count)).unwrap(), 2);
+        assert!(!folder.path().join("ballast").exists());
     }
 
     #[test]

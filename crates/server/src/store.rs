@@ -101,6 +101,12 @@ impl Store {
         Ok(Self { root, name, bucket, _lock: lock })
     }
 
+    /// The folder.
+    #[must_use]
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
     /// The name of the server, which no other one has.
     #[must_use]
     pub fn name(&self) -> &str {
@@ -258,6 +264,26 @@ impl Store {
             found.extend(objects.map(|(digest, path)| (tenant.clone(), digest, path)));
         }
         Ok(found)
+    }
+
+    /// Objects where all servers find them: tenants, digests, and when they were put there.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn objects_stored(&self) -> Result<Vec<((String, String), SystemTime)>> {
+        let Some(bucket) = &self.bucket else {
+            let here = self.objects_here()?.into_iter().filter_map(|(tenant, digest, path)| {
+                let written = path.metadata().and_then(|found| found.modified());
+                // One that is gone was removed meanwhile.
+                written.ok().map(|written| ((tenant, digest), written))
+            });
+            return Ok(here.collect());
+        };
+        let stored = bucket.list_with_times(OBJECTS)?.into_iter().filter_map(|(name, written)| {
+            let (tenant, digest) = name.split_once('/')?;
+            Some(((tenant.to_owned(), digest.to_owned()), written))
+        });
+        Ok(stored.collect())
     }
 
     /// Removes what came of an upload.
@@ -531,18 +557,28 @@ pub fn without_paths(folder: &Path, text: &str) -> String {
     text.replace(&format!("{}{MAIN_SEPARATOR}", folder.display()), "")
 }
 
-/// Makes a folder for the user alone, and those above it.
+/// Makes a folder for the user alone, and those above it. One that was there before others could look
+/// into is closed to them.
 pub fn make_private(folder: &Path) -> Result<()> {
-    if folder.is_dir() {
-        return Ok(());
+    if !folder.is_dir() {
+        files::make_folder(folder)?;
     }
-    files::make_folder(folder)?;
+    close(folder).map_err(|error| Error::io("protect", folder, error))
+}
+
+/// Takes from a file or a folder what others than its user may do with it.
+pub fn close(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        let private = fs::Permissions::from_mode(0o700);
-        fs::set_permissions(folder, private).map_err(|e| Error::io("protect", folder, e))?;
+        const OTHERS: u32 = 0o077;
+        let mode = fs::metadata(path)?.permissions().mode();
+        if mode & OTHERS != 0 {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode & 0o7777 & !OTHERS))?;
+        }
     }
+    #[cfg(not(unix))]
+    let _ = path;
     Ok(())
 }
 
@@ -616,7 +652,16 @@ mod tests {
         #[cfg(unix)]
         {
             use std::os::unix::fs::PermissionsExt;
-            assert_eq!(fs::metadata(&root).unwrap().permissions().mode() & 0o777, 0o700);
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode(&root), 0o700);
+            // Also where it was another one before.
+            drop(store);
+            let objects = root.join(OBJECTS);
+            for folder in [&root, &objects] {
+                fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).unwrap();
+            }
+            drop(Store::open(&root, None).unwrap());
+            assert_eq!((mode(&root), mode(&objects)), (0o700, 0o700));
         }
     }
 

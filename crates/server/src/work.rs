@@ -1,6 +1,9 @@
 //! What the process of a job does: the same as the command of its name.
 
-use crate::job::{Kind, STOP, Said, Task};
+use crate::{
+    job::{Kind, STOP, Said, Task},
+    look::{self, Look},
+};
 use std::{
     fs,
     io::{self, BufRead, Write},
@@ -13,7 +16,6 @@ use std::{
     thread,
     time::{Duration, Instant},
 };
-#[cfg(target_os = "linux")]
 use sudare_arith::par;
 use sudare_roles::{
     error::{Error, Result},
@@ -36,10 +38,8 @@ const NICENESS: i32 = 10;
 const DYING: Duration = Duration::from_secs(10);
 /// Memory of a process beside what is predicted, a quarter of which may come on top: what its program has
 /// before the job begins.
-#[cfg(target_os = "linux")]
 const MEMORY_BESIDE: u64 = 256 << 20;
 /// And for each thread.
-#[cfg(target_os = "linux")]
 const STACK: u64 = 8 << 20;
 /// Exit status of a process that leaves its job.
 const LEFT: i32 = 3;
@@ -53,13 +53,19 @@ const MOST_TASK_BYTES: u64 = 1 << 20;
 pub fn work() -> u8 {
     // When memory is short, this process goes and not the server, and when processors are, it waits.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
-    #[cfg(unix)]
-    let _ = rustix::process::nice(NICENESS);
-    let task = match read_task() {
-        Ok(task) => task,
+    let task = match read_told() {
+        Ok(Told::Task(task)) => task,
+        Ok(Told::Look(look)) => {
+            limit(Some(look.memory), look.cpu_seconds);
+            let mut out = io::stdout().lock();
+            let said = writeln!(out, "{}", look::answer(&look)).and_then(|()| out.flush());
+            return u8::from(said.is_err());
+        }
         Err(error) => return ended(Err(error)),
     };
-    limit(&task);
+    #[cfg(unix)]
+    let _ = rustix::process::nice(NICENESS);
+    limit(task.memory.map(room_for), task.most_cpu_seconds);
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
     let may_go_on = task.kind == Kind::Train;
@@ -73,19 +79,20 @@ pub fn work() -> u8 {
     ended(run(&task, &stop))
 }
 
-/// Has the system refuse this process memory and time of processors far beyond what it is predicted to take, so
-/// that a wrong prediction costs the job and nothing else; and a copy of its memory on the disk if it crashes.
-/// Files that are mapped do not count.
-fn limit(task: &Task) {
+/// Memory that a job may have which is predicted to take so much: a wrong prediction costs the job and nothing
+/// else.
+fn room_for(predicted: u64) -> u64 {
+    let beside = MEMORY_BESIDE.saturating_add(STACK.saturating_mul(par::threads() as u64));
+    predicted.saturating_add(predicted / 4).saturating_add(beside)
+}
+
+/// Has the system refuse this process more bytes of memory and seconds of processors than these; and a copy of its
+/// memory on the disk if it crashes. Files that are mapped do not count.
+fn limit(memory: Option<u64>, cpu: u64) {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{Resource, Rlimit, setrlimit};
-        let beside = MEMORY_BESIDE.saturating_add(STACK.saturating_mul(par::threads() as u64));
-        let memory = task.memory.map(|predicted| {
-            let most = predicted.saturating_add(predicted / 4).saturating_add(beside);
-            (Resource::Data, most, most)
-        });
-        let cpu = task.most_cpu_seconds;
+        let memory = memory.map(|most| (Resource::Data, most, most));
         // The system says so before it kills.
         let others = [(Resource::Cpu, cpu, cpu.saturating_add(1)), (Resource::Core, 0, 0)];
         for (resource, current, maximum) in memory.into_iter().chain(others) {
@@ -94,10 +101,18 @@ fn limit(task: &Task) {
         }
     }
     #[cfg(not(target_os = "linux"))]
-    let _ = task;
+    let _ = (memory, cpu);
 }
 
-fn read_task() -> Result<Task> {
+/// The first line that a process reads.
+#[derive(serde::Deserialize)]
+#[serde(untagged)]
+enum Told {
+    Task(Task),
+    Look(Look),
+}
+
+fn read_told() -> Result<Told> {
     let mut line = String::new();
     let mut input = io::Read::take(io::stdin().lock(), MOST_TASK_BYTES);
     input.read_line(&mut line).map_err(|e| Error::io("read", Path::new("standard input"), e))?;

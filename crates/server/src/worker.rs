@@ -95,6 +95,7 @@ pub async fn run(config: WorkerConfig, desk: impl Desk) -> Result<()> {
         };
         match aside(&worker, move |worker| worker.desk.claim(&offer)).await {
             Ok(Some(assignment)) => {
+                assignment.check()?;
                 let span = telemetry::job(assignment.kind.name(), &assignment.job);
                 worker.attend(assignment, ending.clone()).instrument(span).await;
             }

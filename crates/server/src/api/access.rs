@@ -5,6 +5,7 @@ use crate::{
     audit::Repeated,
     clock::now,
     problem::Problem,
+    rates::OpenRequest,
     records::{Job, State},
     token::{Owner, Token},
 };
@@ -13,7 +14,45 @@ use axum::{
     http::{StatusCode, header, request::Parts},
 };
 use serde::de::DeserializeOwned;
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+/// Where the one who asks is counted, in the extensions of a request: until its answer has been sent.
+#[derive(Clone, Default)]
+pub struct Held(Arc<Mutex<Option<OpenRequest>>>);
+
+impl Held {
+    fn hold(&self, request: OpenRequest) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
+    }
+
+    /// Takes the counted request, if there is one.
+    pub fn take(&self) -> Option<OpenRequest> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Counts a request of a tenant or a worker as open.
+fn count_open(parts: &Parts, app: &App, owner: &Owner) -> Result<(), Problem> {
+    let role = match owner {
+        Owner::Tenant(_) => "tenant",
+        Owner::Worker(_) => "worker",
+    };
+    let Some(request) = app.open.open(&format!("{role} {}", owner.name())) else {
+        Counters::add(&app.counters.limited_requests, 1);
+        let most = app.limits.tenant_open;
+        let detail =
+            format!("{most} requests of a {role} may be open at a time: wait for answers to end");
+        return Err(Problem::too_many("TooManyRequests", detail, Some(1)));
+    };
+    if let Some(held) = parts.extensions.get::<Held>() {
+        held.hold(request);
+    }
+    Ok(())
+}
 
 /// What varies in the path of a request.
 pub struct Path<T>(pub T);
@@ -41,7 +80,9 @@ impl FromRequestParts<App> for Tenant {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let Owner::Tenant(tenant) = owner(parts, app).await? else {
+        let owner = owner(parts, app).await?;
+        count_open(parts, app, &owner)?;
+        let Owner::Tenant(tenant) = owner else {
             return Err(forbidden("this is the token of a worker, and that of a tenant is needed"));
         };
         if let Err(wait) = app.rates.take(&tenant, Instant::now()) {
@@ -60,7 +101,9 @@ impl FromRequestParts<App> for Worker {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        match owner(parts, app).await? {
+        let owner = owner(parts, app).await?;
+        count_open(parts, app, &owner)?;
+        match owner {
             Owner::Worker(worker) => Ok(Self(worker)),
             Owner::Tenant(_) => {
                 Err(forbidden("this is the token of a tenant, and that of a worker is needed"))

@@ -10,13 +10,20 @@ use axum::{
 };
 use futures_util::future::poll_fn;
 use serde::de::DeserializeOwned;
-use std::{pin::Pin, time::Duration};
+use std::{
+    pin::Pin,
+    time::{Duration, Instant},
+};
 use tokio::{sync::mpsc, time::timeout};
 
 /// Chunks of a request that wait to be written.
 const WAITING_CHUNKS: usize = 16;
 /// How long nothing may come of a request.
 const SILENCE: Duration = Duration::from_secs(60);
+/// Bytes a second that come of a request at least, after a time in which it may begin slowly: what drips in
+/// would hold a connection for as long as its sender likes.
+const LEAST_BYTES_A_SECOND: u64 = 1 << 10;
+const SLOW_START: Duration = Duration::from_secs(30);
 /// Bytes of a refused request that are read nevertheless.
 const MOST_REFUSED_BYTES: usize = 32 << 20;
 /// Most bytes of a request in JSON.
@@ -71,13 +78,25 @@ fn incomplete(how: &str) -> Problem {
 /// Why they ended before; what came was passed on.
 async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
     let mut refused = 0_usize;
+    let mut pace = Pace::default();
     loop {
-        let frame = timeout(SILENCE, poll_fn(|context| Pin::new(&mut body).poll_frame(context)));
-        match frame.await {
+        let Some(patience) = pace.patience() else {
+            let detail = format!(
+                "less than {LEAST_BYTES_A_SECOND} bytes a second came: send it over a faster connection, \
+                 or in smaller parts"
+            );
+            return Err(incomplete(&detail));
+        };
+        let begun = Instant::now();
+        let frame = timeout(patience, poll_fn(|context| Pin::new(&mut body).poll_frame(context)));
+        let frame = frame.await;
+        pace.waited += begun.elapsed();
+        match frame {
             Ok(None) => return Ok(()),
             Ok(Some(Ok(frame))) => {
                 let Ok(data) = frame.into_data() else { continue };
                 let bytes = data.len();
+                pace.bytes = pace.bytes.saturating_add(bytes as u64);
                 // What is refused is not taken, but read for a while: who sends reads no answer
                 // before all is sent.
                 if chunks.send(data).await.is_err() {
@@ -88,7 +107,45 @@ async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
                 }
             }
             Ok(Some(Err(_))) => return Err(incomplete("the connection broke")),
-            Err(_) => return Err(incomplete("nothing came for a minute")),
+            Err(_) if patience == SILENCE => return Err(incomplete("nothing came for a minute")),
+            // It is too slow.
+            Err(_) => {}
         }
+    }
+}
+
+/// How fast a body comes. Time in which the server itself is busy does not count.
+#[derive(Default)]
+struct Pace {
+    bytes: u64,
+    waited: Duration,
+}
+
+impl Pace {
+    /// How long the next bytes are waited for; none if they come too slowly.
+    fn patience(&self) -> Option<Duration> {
+        let seconds = self.bytes as f64 / LEAST_BYTES_A_SECOND as f64;
+        let allowed = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        let left = SLOW_START.saturating_add(allowed).checked_sub(self.waited)?;
+        (!left.is_zero()).then_some(left.min(SILENCE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_come_at_a_least_rate() {
+        let patience =
+            |bytes, seconds| Pace { bytes, waited: Duration::from_secs(seconds) }.patience();
+        assert_eq!(patience(0, 0), Some(SLOW_START));
+        assert_eq!(patience(0, 29), Some(Duration::from_secs(1)));
+        assert_eq!(patience(3, 31), None);
+        // A byte each twelve seconds for an hour, and a kilobyte each second.
+        assert_eq!(patience(300, 3600), None);
+        assert_eq!(patience(3600 << 10, 3600), Some(SLOW_START));
+        assert_eq!(patience(8 << 20, 10), Some(SILENCE));
+        assert_eq!(patience(u64::MAX, 1), Some(SILENCE));
     }
 }

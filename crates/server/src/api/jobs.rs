@@ -8,10 +8,12 @@ use crate::{
     app::{App, Server, aside},
     child::Signal,
     clock::{SECONDS_A_DAY, now},
+    gate::Turn,
     inspect,
     job::{Kind as JobKind, Request},
+    look::{self, Priced, Question},
     problem::{Answer, Problem},
-    records::{Added, Change, Collection, CpuPeriod, Job, NewJob},
+    records::{Added, Change, Collection, CpuPeriod, Job, NewJob, Object},
     token::random_id,
 };
 use axum::{
@@ -27,11 +29,12 @@ use axum::{
 use core::convert::Infallible;
 use futures_util::stream;
 use serde_json::{Value, json};
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{fs::File, io::Read, path::PathBuf, time::Duration};
 use sudare::ckks::serial::Kind;
 use sudare_roles::{
-    error::Result as RolesResult, job::Plan, label::Content, opened::Opened, server::Matched,
-    training::iterations_of,
+    error::{Error, Result as RolesResult},
+    label::Content,
+    opened::Opened,
 };
 use tokio::{sync::watch, time::timeout};
 
@@ -39,6 +42,9 @@ use tokio::{sync::watch, time::timeout};
 pub const MOST_LETTERS: usize = 128;
 /// Most encrypted tables of a job.
 pub const MOST_TABLES: usize = 64;
+/// Bytes of memory of a byte of a ciphertext in a file, at most: residues are packed there, and of a seeded
+/// one half is left out.
+const MOST_UNPACKED: u64 = 8;
 /// Jobs that are listed.
 const LISTED: u32 = 1000;
 /// Within which a cancelled process is gone.
@@ -63,14 +69,6 @@ fn view(job: &Job) -> Value {
     })
 }
 
-/// What a job will take.
-struct Priced {
-    seconds: f64,
-    cpu_seconds: f64,
-    memory_bytes: u64,
-    result_bytes: u64,
-}
-
 /// Asks for a job; by the same name for repetitions there is one.
 pub async fn create(app: App, tenant: String, headers: &HeaderMap, body: Body) -> Answer {
     let idempotency = headers.get("idempotency-key").map(|value| {
@@ -85,11 +83,11 @@ pub async fn create(app: App, tenant: String, headers: &HeaderMap, body: Body) -
     let job = match found.await? {
         Found::Known(job) => *job,
         Found::New(asked, files) => {
-            let place = Arc::clone(&app.pricing).acquire_owned().await;
             let added = aside(&app, move |app| {
-                let priced = asked.price(app, &files)?;
-                drop(place);
-                asked.add(app, priced)
+                let mut turn = app.gate.enter(&asked.tenant, files.header_memory()?)?;
+                let priced = asked.price(app, &mut turn, files);
+                drop(turn);
+                asked.add(app, priced?)
             });
             let (job, is_new) = added.await?;
             if is_new {
@@ -117,9 +115,26 @@ enum Found {
     New(Asked, Files),
 }
 
+#[derive(Clone)]
 struct Files {
     keys: PathBuf,
     tables: Vec<PathBuf>,
+}
+
+impl Files {
+    /// Bytes of memory that reading all their headers takes.
+    fn header_memory(&self) -> RolesResult<u64> {
+        let mut sum = 0_u64;
+        for path in self.tables.iter().chain([&self.keys]) {
+            let io = |error| Error::io("read", path, error);
+            let mut start = Vec::new();
+            let file = File::open(path).map_err(io)?;
+            file.take(inspect::START_BYTES as u64).read_to_end(&mut start).map_err(io)?;
+            let header = inspect::header_bytes(&start).unwrap_or(0);
+            sum = sum.saturating_add(inspect::memory_of(header));
+        }
+        Ok(sum)
+    }
 }
 
 impl Asked {
@@ -150,12 +165,19 @@ impl Asked {
             return Err(Self::too_many(most));
         }
         let files = self.files(app)?;
+        app.disk.expect_room()?;
+        app.act(&self.tenant)?;
         Ok(Found::New(self, files))
     }
 
-    /// The files of what the job takes, which are brought here.
+    /// The files of what the job takes, which are brought here. Whatever is known to be wrong without
+    /// reading them is refused.
     fn files(&self, app: &Server) -> Answer<Files> {
         let Self { tenant, request, .. } = self;
+        if request.kind != JobKind::Train && (request.history || request.iterations.is_some()) {
+            let detail = "only trainings have iterations and a history";
+            return Err(Problem::unusable("Usage", detail));
+        }
         let find = |digest: &str, needed: &[Collection]| {
             let found = app.records.object(tenant, digest)?;
             let found = found.filter(|object| needed.contains(&object.collection));
@@ -165,8 +187,9 @@ impl Asked {
                     format!("there is no {digest:?} among {}: send it first", needed.join(" and "));
                 Problem::new(StatusCode::NOT_FOUND, "NotFound", detail)
             })?;
-            Answer::Ok(app.store.bring_object(tenant, &found.digest)?)
+            Answer::Ok(found)
         };
+        let bring = |object: &Object| Answer::Ok(app.store.bring_object(tenant, &object.digest)?);
         if request.tables.is_empty() || request.tables.len() > MOST_TABLES {
             let detail = format!("a job takes 1 to {MOST_TABLES} encrypted tables");
             return Err(Problem::unusable("Usage", detail));
@@ -174,10 +197,13 @@ impl Asked {
         let keys = find(&request.keys, &[Collection::Keys])?;
         let tables = request.tables.iter().map(|digest| find(digest, &[Collection::Tables]));
         let tables = tables.collect::<Answer<Vec<_>>>()?;
+        for table in &tables {
+            inspect::expect_kind(&table.about, request.kind.name())?;
+        }
         let scores = request.kind == JobKind::Predict;
         match &request.model {
             Some(model) if scores => {
-                find(model, &[Collection::Models, Collection::Results])?;
+                bring(&find(model, &[Collection::Models, Collection::Results])?)?;
             }
             None if !scores => {}
             _ => {
@@ -185,46 +211,52 @@ impl Asked {
                 return Err(Problem::unusable("Usage", detail));
             }
         }
-        Ok(Files { keys, tables })
+        let tables = tables.iter().map(bring).collect::<Answer<_>>()?;
+        Ok(Files { keys: bring(&keys)?, tables })
     }
 
-    /// Refuses what does not go together, and says what the job takes.
-    fn price(&self, app: &Server, files: &Files) -> Answer<Priced> {
-        let request = &self.request;
-        let priced = || -> RolesResult<_> {
+    /// Refuses what does not go together, and says what the job takes. Headers are compared before
+    /// parameters are built.
+    fn price(&self, app: &Server, turn: &mut Turn<'_>, files: Files) -> Answer<Priced> {
+        let threads = app.limits.threads;
+        let Request { iterations, history, .. } = self.request;
+        let mut priced = || -> Answer<_> {
             let keys = Opened::open(&files.keys, Kind::EvaluationKeys)?;
             keys.meta(&[Content::Keys])?;
-            let params = keys.params()?;
-            let tables = files.tables.iter().map(|path| Opened::open(path, Kind::Ciphertexts));
             let info = keys.info();
-            let tables = tables.collect::<RolesResult<_>>()?;
-            let matched = Matched::new(tables, &params, &info.label, info.key_id)?;
-            let (iterations, share) = match &matched.plan {
-                Plan::Train(plan) => {
-                    let iterations = iterations_of(plan, request.iterations)?;
-                    (iterations, f64::from(iterations) / f64::from(plan.job().spec.iterations))
-                }
-                _ => (0, 1.0),
-            };
-            let price = matched.plan.price(app.limits.threads)?;
-            let seconds = share * price.seconds(app.limits.threads);
-            // On one thread, which waits for no other.
-            let cpu_seconds = share * price.seconds(1);
-            let kept = (iterations, request.history);
-            let result_bytes = matched.plan.result_bytes(&params, kept, matched.meta.note)?;
-            let memory_bytes = price.memory_bytes;
-            Ok((matched.meta.job, Priced { seconds, cpu_seconds, memory_bytes, result_bytes }))
+            let mut hasher = blake3::Hasher::new();
+            let table_bytes = keys.table_bytes()?;
+            // Notes are read with the headers of tables. Two residues take half of what tables of their
+            // prime do.
+            let mut memory = table_bytes;
+            for path in &files.tables {
+                let table = Opened::open(path, Kind::Ciphertexts)?;
+                let (_, meta) = table.meta(&[Content::Table])?;
+                table.expect_key(info.params_id, info.key_id)?;
+                let whole = table.info().bytes.saturating_mul(MOST_UNPACKED);
+                let note = (table_bytes / 2).saturating_mul(meta.note.into()).min(whole);
+                memory = memory.saturating_add(note);
+                hasher.update(&inspect::digest_of_header(path)?);
+            }
+            hasher.update(&inspect::digest_of_header(&files.keys)?);
+            let settings = (iterations, history, threads);
+            hasher.update(format!("{settings:?}").as_bytes());
+            let of = *hasher.finalize().as_bytes();
+            if let Some(priced) = app.priced.get(&of) {
+                return Ok(priced);
+            }
+            drop(keys);
+            turn.reserve(memory)?;
+            let Files { keys, tables } = files.clone();
+            let question = Question::Price { keys, tables, iterations, history, threads };
+            let priced = look::price(&app.program, question, memory)?;
+            app.priced.keep(of, priced);
+            Ok(priced)
         };
-        let (job, priced) = priced().map_err(|error| {
-            let problem = Problem::from(error);
-            Problem { detail: app.store.without_paths(&problem.detail), ..problem }
-        })?;
-        inspect::expect_kind(&job, request.kind.name())?;
-        if request.kind != JobKind::Train && (request.history || request.iterations.is_some()) {
-            let detail = "only trainings have iterations and a history";
-            return Err(Problem::unusable("Usage", detail));
-        }
-        Ok(priced)
+        priced().map_err(|problem| Problem {
+            detail: app.store.without_paths(&problem.detail),
+            ..problem
+        })
     }
 
     /// Queues the job, unless that exceeds a limit; whether it is new.
@@ -270,6 +302,14 @@ impl Asked {
                      jobs under way may make, that is more than the {} that a tenant may have; remove \
                      what is not needed any more",
                     limits.bytes
+                );
+                Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail))
+            }
+            Added::TooManyObjects => {
+                let detail = format!(
+                    "{} keys, tables, models and results are what a tenant may have here: remove what is \
+                     not needed any more",
+                    limits.objects
                 );
                 Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail))
             }

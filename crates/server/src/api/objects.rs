@@ -110,6 +110,7 @@ pub async fn remove(
     };
     let object = find(&app, &tenant, collection, &name).await?;
     aside(&app, move |app| {
+        app.act(&tenant)?;
         match app.records.remove_object(&tenant, &object.digest, app.store.name())? {
             Removal::Begun => Ok(app.end_removal(&tenant, &object.digest)?),
             Removal::Absent => Ok(()),

@@ -9,7 +9,13 @@ use crate::{
 };
 use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
 use serde_json::{Value, json};
-use std::sync::atomic::Ordering;
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+/// How long it is known whether the server can be used.
+const READINESS: Duration = Duration::from_secs(5);
 
 pub async fn healthy() -> &'static str {
     "ok\n"
@@ -30,8 +36,13 @@ pub async fn usage(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
     let limits = &app.limits;
     let usage = json!({
         "bytes": { "used": used.bytes, "limit": limits.tenant.bytes },
+        "objects": { "used": used.objects, "limit": limits.tenant.objects },
         "jobs": { "under_way": used.jobs, "limit": limits.tenant.jobs },
-        "requests": { "limit_a_second": limits.tenant_requests },
+        "requests": {
+            "limit_a_second": limits.tenant_requests,
+            "limit_open": limits.tenant_open,
+            "audited_limit_an_hour": limits.tenant_acts,
+        },
         "cpu_seconds": {
             "today": used.cpu_seconds_today,
             "daily_limit": limits.tenant.cpu.daily_seconds,
@@ -48,11 +59,21 @@ pub async fn ready(State(app): State<App>) -> Answer<&'static str> {
     if *app.ending.borrow() {
         return Err(unready("the server ends"));
     }
-    let usable = aside(&app, |app| {
-        app.records.leases()?;
-        Ok::<_, Problem>(app.store.is_usable())
-    });
-    if usable.await? { Ok("ready\n") } else { Err(unready("the folder cannot be written to")) }
+    // One looks for all who ask meanwhile, so that nobody has the disk and the store asked at will.
+    let mut known = app.readiness.lock().await;
+    let is_usable = match *known {
+        Some((looked, is_usable)) if looked.elapsed() < READINESS => is_usable,
+        _ => {
+            let usable = aside(&app, |app| {
+                app.records.leases()?;
+                Ok::<_, Problem>(app.store.is_usable())
+            });
+            let usable = usable.await?;
+            *known = Some((Instant::now(), usable));
+            usable
+        }
+    };
+    if is_usable { Ok("ready\n") } else { Err(unready("the folder cannot be written to")) }
 }
 
 /// What answers on the port of its own for metrics, without tokens.
@@ -98,4 +119,24 @@ fn figures(app: &Server) -> Answer<String> {
     of_tenants("sudare_tenant_jobs", "gauge", &|of| of.jobs as f64);
     of_tenants("sudare_tenant_cpu_seconds_total", "counter", &|of| of.cpu_seconds);
     Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::app::testing::server;
+
+    /// Frequent requests do not touch the disk each time.
+    #[tokio::test]
+    async fn readiness_is_known_for_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let app = server(folder.path(), 1);
+        assert!(ready(State(app.clone())).await.is_ok());
+        // Nothing can be written any more, which is found a while later.
+        std::fs::remove_dir_all(folder.path().join("store")).unwrap();
+        assert!(ready(State(app.clone())).await.is_ok());
+        let long_ago = Instant::now().checked_sub(2 * READINESS).unwrap();
+        *app.readiness.lock().await = Some((long_ago, true));
+        assert_eq!(ready(State(app)).await.unwrap_err().kind, "Unready");
+    }
 }

@@ -11,7 +11,7 @@ use crate::{
     clock::{http_date, now},
     problem::{Answer, Problem, internal},
     receive::{Taking, finish},
-    records::{Collection, Upload},
+    records::{Begun, Collection, LEAST_BYTES, TenantLimits, Upload},
     token::random_id,
     uploads::Progress,
 };
@@ -142,6 +142,16 @@ fn find_or_begin(
         return other();
     }
     let complete = known.is_some();
+    if complete {
+        // One row for what is there, however often it is asked for.
+        if let Some(whole) = app.records.whole_upload_of(&tenant, &digest)? {
+            app.records.received(&whole.id, bytes, now())?;
+            return Ok(Upload { touched: now(), ..whole });
+        }
+    } else {
+        app.disk.expect_room()?;
+        app.act(&tenant)?;
+    }
     let upload = Upload {
         id: random_id()?,
         tenant,
@@ -153,14 +163,14 @@ fn find_or_begin(
         complete,
         touched: now(),
     };
-    let most = if complete { u64::MAX } else { app.limits.tenant.bytes };
-    if app.records.begin_upload(&upload, most)? {
-        return Ok(upload);
-    }
-    let detail = format!(
-        "{} bytes are what a tenant may have here: remove what is not needed any more",
-        app.limits.tenant.bytes
-    );
+    let TenantLimits { bytes, objects, .. } = app.limits.tenant;
+    let most = match app.records.begin_upload(&upload, &app.limits.tenant)? {
+        Begun::Taken => return Ok(upload),
+        Begun::TooLarge => format!("{bytes} bytes, {LEAST_BYTES} or more for each file,"),
+        Begun::TooMany => format!("{objects} keys, tables, models and results"),
+    };
+    let detail =
+        format!("{most} are what a tenant may have here: remove what is not needed any more");
     Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail))
 }
 
@@ -331,6 +341,7 @@ pub async fn sweep(app: &App) {
             }
         }
         app.store.tidy_uploads(&app.records.uploads_at(name)?)?;
+        app.restore_ballast();
         app.note_repeats()?;
         // What others have taken down meanwhile.
         app.records.settle_log()?;

@@ -4,7 +4,10 @@ use super::{
     Records, TenantLimits,
     audit::note,
     database::{Database, Row, Value, unreadable, values},
-    objects::{Collection, Object, Removal, Removing, add_object, bytes_of, has_object, is_kept},
+    objects::{
+        Collection, LEAST_BYTES, Object, Removal, Removing, add_object, bytes_of, has_object,
+        is_kept, objects_of,
+    },
     usage::{CpuPeriod, exceeded, under_way},
 };
 use crate::{
@@ -214,6 +217,8 @@ pub enum Added {
     TooMany,
     /// The tenant would have more bytes than it may, with the result.
     TooLarge,
+    /// The tenant would have more objects than it may, with the result.
+    TooManyObjects,
     /// Its jobs would take more of processors than they may.
     TooLong(CpuPeriod),
 }
@@ -245,7 +250,11 @@ impl Records {
             if under_way(db, tenant)? >= limits.jobs {
                 return Ok(Added::TooMany);
             }
-            if bytes_of(db, tenant)?.saturating_add(new.result_bytes) > limits.bytes {
+            if objects_of(db, tenant)?.saturating_add(under_way(db, tenant)?) >= limits.objects {
+                return Ok(Added::TooManyObjects);
+            }
+            let more = new.result_bytes.max(LEAST_BYTES);
+            if bytes_of(db, tenant)?.saturating_add(more) > limits.bytes {
                 return Ok(Added::TooLarge);
             }
             let now = now();
@@ -370,7 +379,7 @@ impl Records {
         let held = "SELECT EXISTS \
                     (SELECT 1 FROM jobs WHERE id = ?1 AND fence = ?2 AND state = 'running')";
         let mut adopted = Ok(());
-        let finished = self.write(|db| {
+        let finished = self.write_once(|db| {
             if !db.value::<bool>(held, &values![id, fence])? {
                 return Ok(Ok(None));
             }
@@ -447,7 +456,7 @@ mod tests {
         };
         let (id, tenant) = (id.into(), tenant.into());
         let idempotency = idempotency.map(Into::into);
-        let (seconds, cpu_seconds, memory, result_bytes) = (1.5, 3.0, 1 << 40, 5);
+        let (seconds, cpu_seconds, memory, result_bytes) = (1.5, 3.0, 1 << 40, 5000);
         NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory, result_bytes }
     }
 
@@ -458,8 +467,8 @@ mod tests {
             ["a", "b"].iter().for_each(|tenant| {
                 send_objects(&records, tenant, &new("", tenant, None).request);
             });
-            // Of each tenant, two objects of a byte and two results of five.
-            let limits = TenantLimits { jobs: 3, bytes: 12, ..TenantLimits::default() };
+            // Each tenant has two objects, which count as a block each, and two results of 5,000 bytes.
+            let limits = TenantLimits { jobs: 3, bytes: 21_500, ..TenantLimits::default() };
             let add = |new: &NewJob| records.add_job(new, &limits);
             let Added::New(job) = add(&new("1", "a", Some("x"))).unwrap() else {
                 panic!("it is new");
@@ -472,7 +481,10 @@ mod tests {
             assert!(matches!(add(&new("3", "b", Some("x"))).unwrap(), Added::New(_)));
             assert!(matches!(add(&new("4", "a", None)).unwrap(), Added::New(_)));
             assert_eq!(add(&new("5", "a", None)).unwrap(), Added::TooLarge);
-            assert_eq!(records.bytes_of("a").unwrap(), 12);
+            let few = TenantLimits { objects: 4, ..TenantLimits::default() };
+            let fifth = records.add_job(&new("5", "a", None), &few).unwrap();
+            assert_eq!(fifth, Added::TooManyObjects);
+            assert_eq!(records.bytes_of("a").unwrap(), 2 * LEAST_BYTES + 10_000);
             let small = NewJob { result_bytes: 0, ..new("5", "b", None) };
             assert!(matches!(add(&small).unwrap(), Added::New(_)));
             let small = NewJob { id: "7".into(), ..small };

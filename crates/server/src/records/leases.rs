@@ -171,7 +171,7 @@ impl Records {
         until: Seconds,
         act: impl FnOnce() -> Result<T>,
     ) -> Result<Option<T>> {
-        self.write(|db| Ok(prolong(db, id, fence, until)?.then(act)))?.transpose()
+        self.write_once(|db| Ok(prolong(db, id, fence, until)?.then(act)))?.transpose()
     }
 
     /// Queues the jobs again whose leases ended before now, and returns them.

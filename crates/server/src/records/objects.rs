@@ -1,7 +1,7 @@
 //! What tenants have, and what they are sending.
 
 use super::{
-    Records,
+    Records, TenantLimits,
     audit::note,
     database::{Database, Row, values},
 };
@@ -9,12 +9,12 @@ use crate::{
     audit::Event,
     clock::{Seconds, now},
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use std::{collections::HashSet, io};
 use sudare_roles::error::Result;
 
 /// What an object is to jobs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Collection {
     /// Evaluation keys.
@@ -112,14 +112,37 @@ fn upload(row: &Row) -> io::Result<Upload> {
     })
 }
 
-/// Bytes that a tenant has, or has said that it sends, or that results of its jobs under way may have.
+/// Bytes that a file counts for at least: it takes a block of the disk, a name and a row of the records,
+/// however small it is.
+pub const LEAST_BYTES: u64 = 4096;
+
+/// Bytes that a tenant has, or has said that it sends, or that results of its jobs under way may have; of each
+/// file [`LEAST_BYTES`] or more.
 pub(super) fn bytes_of(db: &dyn Database, tenant: &str) -> io::Result<u64> {
-    let sql = "SELECT CAST(coalesce(sum(bytes), 0) AS BIGINT) FROM \
+    let sql = "SELECT CAST(coalesce(sum(CASE WHEN bytes < ?2 THEN ?2 ELSE bytes END), 0) AS BIGINT) FROM \
                (SELECT bytes FROM objects WHERE tenant = ?1 UNION ALL \
                SELECT bytes FROM uploads WHERE tenant = ?1 AND complete = 0 UNION ALL \
                SELECT result_bytes AS bytes FROM jobs \
                WHERE tenant = ?1 AND state IN ('queued', 'running')) AS had";
+    db.value(sql, &values![tenant, LEAST_BYTES])
+}
+
+/// Objects that a tenant has, and uploads that it has begun.
+pub(super) fn objects_of(db: &dyn Database, tenant: &str) -> io::Result<u64> {
+    let sql = "SELECT (SELECT count(*) FROM objects WHERE tenant = ?1) + \
+               (SELECT count(*) FROM uploads WHERE tenant = ?1 AND complete = 0)";
     db.value(sql, &values![tenant])
+}
+
+/// The outcome of beginning an upload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Begun {
+    /// It has begun.
+    Taken,
+    /// The tenant would have too many bytes.
+    TooLarge,
+    /// The tenant would have too many objects.
+    TooMany,
 }
 
 /// A file of the same digest is being removed, or one may have been since this one was sent: it is to be
@@ -197,6 +220,14 @@ impl Records {
         Ok(found.into_iter().collect())
     }
 
+    /// Objects that the tenant has, and uploads that it has begun.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn objects_of(&self, tenant: &str) -> Result<u64> {
+        self.read(|db| objects_of(db, tenant))
+    }
+
     /// Bytes that the tenant has, or has said that it sends, or that results of its jobs under way may
     /// have.
     ///
@@ -206,16 +237,21 @@ impl Records {
         self.read(|db| bytes_of(db, tenant))
     }
 
-    /// Begins an upload, unless the tenant would have more than `most` bytes then. Returns whether
-    /// it was begun.
+    /// Begins an upload, unless the tenant would have more than it may then. One of what is there already
+    /// takes nothing.
     ///
     /// # Errors
     /// As all.
-    pub fn begin_upload(&self, new: &Upload, most: u64) -> Result<bool> {
+    pub fn begin_upload(&self, new: &Upload, limits: &TenantLimits) -> Result<Begun> {
         self.write(|db| {
-            let has = bytes_of(db, &new.tenant)?;
-            if has.saturating_add(new.bytes) > most {
-                return Ok(false);
+            let more = new.bytes.max(LEAST_BYTES);
+            if !new.complete {
+                if bytes_of(db, &new.tenant)?.saturating_add(more) > limits.bytes {
+                    return Ok(Begun::TooLarge);
+                }
+                if objects_of(db, &new.tenant)? >= limits.objects {
+                    return Ok(Begun::TooMany);
+                }
             }
             let sql = "INSERT INTO uploads \
                        (id, tenant, server, collection, digest, bytes, received, complete, touched) \
@@ -224,7 +260,7 @@ impl Records {
             let Upload { bytes, received, complete, touched, .. } = new;
             let mut values = values![id, tenant, server, *collection, digest].to_vec();
             values.extend(values![bytes, received, *complete, touched]);
-            db.execute(sql, &values).map(|_| true)
+            db.execute(sql, &values).map(|_| Begun::Taken)
         })
     }
 
@@ -235,6 +271,16 @@ impl Records {
     pub fn upload(&self, tenant: &str, id: &str) -> Result<Option<Upload>> {
         let sql = "SELECT * FROM uploads WHERE tenant = ?1 AND id = ?2";
         self.read(|db| db.find(sql, &values![tenant, id], upload))
+    }
+
+    /// An upload by which the tenant sent, or found, what it has of this digest.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn whole_upload_of(&self, tenant: &str, digest: &str) -> Result<Option<Upload>> {
+        let sql = "SELECT * FROM uploads WHERE tenant = ?1 AND digest = ?2 AND complete = 1 \
+                   ORDER BY touched DESC LIMIT 1";
+        self.read(|db| db.find(sql, &values![tenant, digest], upload))
     }
 
     /// The upload that a tenant has begun of this digest at a server and has not finished.
@@ -269,7 +315,7 @@ impl Records {
         adopt: impl FnOnce() -> Result<()>,
     ) -> Result<core::result::Result<(), Removing>> {
         let mut adopted = Ok(());
-        let kept = self.write(|db| {
+        let kept = self.write_once(|db| {
             if !is_kept(db, new, done)? {
                 return Ok(Err(Removing));
             }
@@ -347,6 +393,34 @@ impl Records {
         self.read(|db| db.all(sql, &values![server, before], read))
     }
 
+    /// Has a server remove the file of an object that no record knows, unless one does by now or one is being
+    /// sent. Returns whether it is to be removed ([`Records::claim_removal`]).
+    ///
+    /// # Errors
+    /// As all.
+    pub fn remove_orphan(&self, (tenant, digest): (&str, &str), server: &str) -> Result<bool> {
+        let sending = "SELECT count(*) FROM uploads \
+                       WHERE tenant = ?1 AND digest = ?2 AND complete = 0";
+        let sql = "INSERT INTO removals (tenant, digest, server, since) \
+                   VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING";
+        self.write(|db| {
+            let is_sent = db.value::<u64>(sending, &values![tenant, digest])? > 0;
+            if is_sent || has_object(db, tenant, digest)? {
+                return Ok(false);
+            }
+            Ok(db.execute(sql, &values![tenant, digest, server, now()])? > 0)
+        })
+    }
+
+    /// The names of tenants that have tokens or objects.
+    ///
+    /// # Errors
+    /// As all.
+    pub fn tenants(&self) -> Result<HashSet<String>> {
+        let sql = "SELECT owner FROM tokens WHERE role = 'tenant' UNION SELECT tenant FROM objects";
+        Ok(self.read(|db| db.all(sql, &[], Row::first))?.into_iter().collect())
+    }
+
     /// Forgets an upload.
     ///
     /// # Errors
@@ -372,12 +446,12 @@ impl Records {
         self.read(|db| db.all(sql, &values![server, before, long_before], upload))
     }
 
-    /// The names of all uploads at a server.
+    /// The names of all uploads at a server that are under way.
     ///
     /// # Errors
     /// As all.
     pub fn uploads_at(&self, server: &str) -> Result<HashSet<String>> {
-        let sql = "SELECT id FROM uploads WHERE server = ?1";
+        let sql = "SELECT id FROM uploads WHERE server = ?1 AND complete = 0";
         let found = self.read(|db| db.all(sql, &values![server], Row::first))?;
         Ok(found.into_iter().collect())
     }
@@ -408,12 +482,25 @@ mod tests {
     fn bytes_of_a_tenant_are_counted_once() {
         for place in places() {
             let records = place.open();
-            let first = upload("1", "a", 60);
-            assert!(records.begin_upload(&first, 100).unwrap());
-            assert!(!records.begin_upload(&upload("2", "a", 41), 100).unwrap());
-            assert!(records.begin_upload(&upload("3", "b", 41), 100).unwrap());
-            assert!(records.begin_upload(&upload("4", "a", 40), 100).unwrap());
-            assert_eq!(records.bytes_of("a").unwrap(), 100);
+            let first = upload("1", "a", 6000);
+            let limits = TenantLimits { bytes: 10_500, objects: 2, ..TenantLimits::default() };
+            let begin = |new: &Upload| records.begin_upload(new, &limits).unwrap();
+            assert_eq!(begin(&first), Begun::Taken);
+            assert_eq!(begin(&upload("2", "a", 4501)), Begun::TooLarge);
+            assert_eq!(begin(&upload("3", "b", 4501)), Begun::Taken);
+            // However small one is, it takes a block.
+            assert_eq!(begin(&upload("4", "a", 40)), Begun::Taken);
+            assert_eq!(records.bytes_of("a").unwrap(), 6000 + LEAST_BYTES);
+            assert_eq!(begin(&upload("5", "a", 40)), Begun::TooLarge);
+            let wide = TenantLimits { bytes: u64::MAX, ..limits };
+            let fifth = upload("5", "a", 40);
+            assert_eq!(records.begin_upload(&fifth, &wide).unwrap(), Begun::TooMany);
+            // An object that is there already takes nothing more.
+            let found = Upload { complete: true, ..fifth };
+            assert_eq!(begin(&found), Begun::Taken);
+            let whole = records.whole_upload_of("a", &found.digest).unwrap();
+            assert_eq!((whole, records.objects_of("a").unwrap()), (Some(found), 2));
+            records.remove_upload("5").unwrap();
             assert_eq!(records.upload("b", "1").unwrap(), None);
             records.received("1", 33, 20).unwrap();
             let found = records.upload_of("a", &first.digest, "one").unwrap().unwrap();
@@ -422,7 +509,7 @@ mod tests {
                 tenant: "a".into(),
                 digest: first.digest.clone(),
                 collection: Collection::Keys,
-                bytes: 60,
+                bytes: 6000,
                 created: 30,
                 about: serde_json::json!({ "job": "stats:1x1" }),
             };
@@ -430,9 +517,9 @@ mod tests {
             records.complete_upload("1", &object, 0, failing).unwrap_err();
             assert_eq!(records.object("a", &first.digest).unwrap(), None);
             records.complete_upload("1", &object, 0, || Ok(())).unwrap().unwrap();
-            assert_eq!(records.bytes_of("a").unwrap(), 100);
+            assert_eq!(records.bytes_of("a").unwrap(), 6000 + LEAST_BYTES);
             let done = records.upload("a", "1").unwrap().unwrap();
-            assert!(done.complete && done.received == 60);
+            assert!(done.complete && done.received == 6000);
             assert_eq!(records.upload_of("a", &first.digest, "one").unwrap(), None);
             assert_eq!(records.object("a", &first.digest).unwrap().as_ref(), Some(&object));
             assert_eq!(records.object("b", &first.digest).unwrap(), None);
@@ -446,13 +533,13 @@ mod tests {
             assert_eq!(stale("one", 0), ["3", "4"]);
             assert!(stale("two", 10).is_empty());
             assert_eq!(stale("two", 11), ["3", "4"]);
-            assert_eq!(records.uploads_at("one").unwrap().len(), 3);
+            assert_eq!(records.uploads_at("one").unwrap().len(), 2);
             assert!(records.uploads_at("two").unwrap().is_empty());
             let remove = || records.remove_object("a", &first.digest, "one").unwrap();
             assert_eq!([remove(), remove()], [Removal::Begun, Removal::Absent]);
             assert_eq!(
                 (records.bytes_of("a").unwrap(), records.upload("a", "1").unwrap()),
-                (40, None)
+                (LEAST_BYTES, None)
             );
             // Until its file is gone, which somebody else sees to if who should is lost.
             let unused = || panic!("nothing is adopted");

@@ -1,11 +1,12 @@
 //! Records in a file, by SQLite.
 
 use super::database::{Database, Row, Value};
+use crate::store;
 use rusqlite::{
     Connection, OpenFlags, Statement, TransactionBehavior,
     types::{ToSql, ToSqlOutput, ValueRef},
 };
-use std::{io, path::Path, sync::Arc, time::Duration};
+use std::{fs::OpenOptions, io, path::Path, sync::Arc, time::Duration};
 
 /// How long a process waits for another one that writes.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -78,12 +79,34 @@ impl Database for Connection {
     }
 }
 
+/// Makes a file for the user alone, if there is none: SQLite gives the files beside it the same rights.
+fn make_private(path: &Path) -> io::Result<()> {
+    let mut options = OpenOptions::new();
+    options.create(true).append(true);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::OpenOptionsExt;
+        options.mode(0o600);
+    }
+    options.open(path)?;
+    for end in ["", "-wal", "-shm"] {
+        let mut name = path.as_os_str().to_owned();
+        name.push(end);
+        match store::close(Path::new(&name)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 impl Sqlite {
     /// Opens a file, making it if there is none.
     ///
     /// # Errors
     /// Those of SQLite.
     pub fn open(path: &Path) -> io::Result<Self> {
+        make_private(path)?;
         let connection = Connection::open(path).map_err(failed)?;
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         // What is answered is on the disk.

@@ -3,7 +3,7 @@
 use super::{
     Records,
     database::{Database, Row, values},
-    objects::bytes_of,
+    objects::{bytes_of, objects_of},
 };
 use crate::clock::{SECONDS_A_DAY, Seconds};
 use std::io;
@@ -23,6 +23,8 @@ pub struct CpuLimits {
 pub struct TenantLimits {
     /// Bytes of objects, of uploads under way, and of what results of jobs under way may have.
     pub bytes: u64,
+    /// Objects, and uploads under way.
+    pub objects: u64,
     /// Jobs under way.
     pub jobs: u64,
     /// Time of processors of jobs.
@@ -31,7 +33,8 @@ pub struct TenantLimits {
 
 impl Default for TenantLimits {
     fn default() -> Self {
-        Self { bytes: u64::MAX, jobs: u64::MAX, cpu: CpuLimits::default() }
+        let most = u64::MAX;
+        Self { bytes: most, objects: most, jobs: most, cpu: CpuLimits::default() }
     }
 }
 
@@ -51,6 +54,8 @@ pub struct Usage {
     pub tenant: String,
     /// Bytes of objects, of uploads under way, and of what results of jobs under way may have.
     pub bytes: u64,
+    /// Objects, and uploads under way.
+    pub objects: u64,
     /// Jobs under way.
     pub jobs: u64,
     /// Seconds of processors since midnight in UTC.
@@ -80,9 +85,10 @@ pub(super) fn under_way(db: &dyn Database, tenant: &str) -> io::Result<u64> {
 
 fn usage(db: &dyn Database, tenant: String, now: Seconds) -> io::Result<Usage> {
     let bytes = bytes_of(db, &tenant)?;
+    let objects = objects_of(db, &tenant)?;
     let jobs = under_way(db, &tenant)?;
     let [cpu_seconds_today, cpu_seconds] = cpu_seconds(db, &tenant, now)?;
-    Ok(Usage { tenant, bytes, jobs, cpu_seconds_today, cpu_seconds })
+    Ok(Usage { tenant, bytes, objects, jobs, cpu_seconds_today, cpu_seconds })
 }
 
 /// The limit that jobs would exceed which take so much more; what is under way counts as it was predicted,

@@ -242,7 +242,19 @@ fn usage() -> Value {
         ("under_way", "That wait or run", count()),
         ("limit", "What there may be", count()),
     ]);
-    let requests = object([("limit_a_second", "What there may be", count())]);
+    let objects = object([
+        ("used", "Keys, tables, models, results, and uploads under way", count()),
+        ("limit", "What there may be", count()),
+    ]);
+    let requests = object([
+        ("limit_a_second", "What there may be", count()),
+        ("limit_open", "Requests that may be open at a time", count()),
+        (
+            "audited_limit_an_hour",
+            "Uploads, removals, jobs and first downloads of results that there may be",
+            count(),
+        ),
+    ]);
     let cpu_seconds = object([
         ("today", "Since midnight in UTC", seconds()),
         ("daily_limit", "What there may be of that", or_null(seconds())),
@@ -251,6 +263,7 @@ fn usage() -> Value {
     ]);
     object([
         ("bytes", "Bytes at the server", bytes),
+        ("objects", "Files at the server", objects),
         ("jobs", "Jobs", jobs),
         ("requests", "Requests", requests),
         ("cpu_seconds", "Seconds of processors", cpu_seconds),

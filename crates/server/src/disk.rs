@@ -1,0 +1,185 @@
+//! Room on the disk of a server: what stays free, and a ballast that is given up when nothing is.
+//!
+//! A full disk would refuse what frees it again: a removal is written down before it is done, and so
+//! is a start. So uploads and new jobs are refused while less than a reserve is free, and a file of some
+//! megabytes, the ballast, is removed when even records cannot be written.
+
+use crate::problem::{Answer, Problem};
+use axum::http::StatusCode;
+use std::{
+    fs::{self, File},
+    io::{self, Read, Write},
+    path::{Path, PathBuf},
+};
+use sudare_roles::machine;
+
+/// The reserve, if nothing else is said: the smaller of these bytes and this part of the disk.
+const RESERVE_BYTES: u64 = 1 << 30;
+const RESERVE_PART: u64 = 20;
+/// The ballast: the smaller of these bytes and this part of the disk.
+const BALLAST_BYTES: u64 = 16 << 20;
+const BALLAST_PART: u64 = 32;
+/// With less than this a server cannot begin: its records take as much for a moment.
+const TO_BEGIN: u64 = 256 << 10;
+/// Bytes of the ballast that are written at a time.
+const WRITTEN_AT_ONCE: usize = 1 << 16;
+
+/// Bytes of a disk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Space {
+    free: u64,
+    all: u64,
+}
+
+/// The space of the disk that has a folder, where the system tells.
+fn space(folder: &Path) -> Option<Space> {
+    #[cfg(unix)]
+    {
+        let found = rustix::fs::statvfs(folder).ok()?;
+        let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
+        Some(Space { free: bytes(found.f_bavail), all: bytes(found.f_blocks) })
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = folder;
+        None
+    }
+}
+
+/// The disk of a server.
+pub struct Disk {
+    folder: PathBuf,
+    reserve: Option<u64>,
+    ballast: Ballast,
+}
+
+impl Disk {
+    /// The disk that has a folder, with `reserve` bytes that stay free: by default a gibibyte, or a
+    /// twentieth of a smaller disk.
+    #[must_use]
+    pub fn of(folder: &Path, reserve: Option<u64>) -> Self {
+        Self { folder: folder.into(), reserve, ballast: Ballast::of(folder) }
+    }
+
+    fn reserve(&self, space: Space) -> u64 {
+        self.reserve.unwrap_or_else(|| RESERVE_BYTES.min(space.all / RESERVE_PART))
+    }
+
+    /// Refuses to take what is not needed to free the disk while less than the reserve is free.
+    ///
+    /// # Errors
+    /// A [`Problem`] of 507.
+    pub fn expect_room(&self) -> Answer<()> {
+        let Some(space) = space(&self.folder) else { return Ok(()) };
+        let reserve = self.reserve(space);
+        if space.free >= reserve {
+            return Ok(());
+        }
+        let detail = format!(
+            "the server has {} of its disk left and keeps {} free: remove what is not needed any more, \
+             or try again later",
+            machine::bytes(space.free),
+            machine::bytes(reserve)
+        );
+        Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, "StorageFull", detail))
+    }
+
+    /// Writes the ballast again, if it was given up and there is room beside the reserve.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn restore_ballast(&self) -> io::Result<()> {
+        let Some(space) = space(&self.folder) else { return Ok(()) };
+        let bytes = BALLAST_BYTES.min(space.all / BALLAST_PART);
+        let is_there = self.ballast.bytes() >= bytes;
+        if is_there || space.free < self.reserve(space).saturating_add(bytes) {
+            return Ok(());
+        }
+        self.ballast.write(bytes)
+    }
+}
+
+/// A file that takes room until that is needed.
+pub struct Ballast(PathBuf);
+
+impl Ballast {
+    /// The ballast of the server in a folder.
+    #[must_use]
+    pub fn of(folder: &Path) -> Self {
+        Self(folder.join("ballast"))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.0.metadata().map_or(0, |found| found.len())
+    }
+
+    /// Bytes without a pattern, which no file system stores in less room than they take.
+    fn write(&self, bytes: u64) -> io::Result<()> {
+        let mut random = blake3::Hasher::new().finalize_xof();
+        let mut file = File::create(&self.0)?;
+        let (mut left, mut part) = (bytes, vec![0; WRITTEN_AT_ONCE]);
+        while left > 0 {
+            let count = left.min(part.len() as u64);
+            let part = part.get_mut(..count as usize).unwrap_or_default();
+            random.read_exact(part)?;
+            file.write_all(part)?;
+            left = left.saturating_sub(count);
+        }
+        file.sync_all()
+    }
+
+    /// Frees its room; whether it had any.
+    #[must_use]
+    pub fn give_up(&self) -> bool {
+        let bytes = self.bytes();
+        let freed = fs::remove_file(&self.0).is_ok() && bytes > 0;
+        if freed {
+            tracing::warn!(bytes, "the disk is full: the ballast is given up");
+        }
+        freed
+    }
+
+    /// Frees its room if there is too little to begin.
+    pub fn give_up_to_begin(&self) {
+        let folder = self.0.parent().unwrap_or(Path::new("."));
+        if space(folder).is_some_and(|space| space.free < TO_BEGIN) {
+            let _ = self.give_up();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reserve_stays_free() {
+        let folder = tempfile::tempdir().unwrap();
+        Disk::of(folder.path(), Some(0)).expect_room().unwrap();
+        let refused = Disk::of(folder.path(), Some(u64::MAX)).expect_room().unwrap_err();
+        assert_eq!((refused.status.as_u16(), &refused.kind[..]), (507, "StorageFull"));
+        // A part of a small disk, a gibibyte of a large one.
+        let reserve = |all| Disk::of(folder.path(), None).reserve(Space { free: 0, all });
+        assert_eq!((reserve(2000), reserve(1 << 40)), (100, 1 << 30));
+    }
+
+    #[test]
+    fn the_ballast_is_given_up_once_and_comes_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let (disk, full) =
+            (Disk::of(folder.path(), Some(0)), Disk::of(folder.path(), Some(u64::MAX)));
+        let path = folder.path().join("ballast");
+        full.restore_ballast().unwrap();
+        assert!(!path.exists() && !disk.ballast.give_up());
+        disk.restore_ballast().unwrap();
+        let bytes = fs::read(&path).unwrap();
+        assert!(!bytes.is_empty() && bytes.len() as u64 <= BALLAST_BYTES);
+        // As good as random: no byte is much more frequent than the others.
+        let zeros = bytes.iter().filter(|byte| **byte == 0).count();
+        assert!(zeros < bytes.len() / 128, "{zeros} of {}", bytes.len());
+        disk.ballast.give_up_to_begin();
+        assert!(path.exists() && disk.ballast.give_up() && !disk.ballast.give_up());
+        disk.restore_ballast().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), bytes);
+    }
+}
