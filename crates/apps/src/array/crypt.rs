@@ -12,9 +12,8 @@ use super::{Array, ArrayError, Layout, PlainArray, Range, Result, engine::check_
 
 const OP: &str = "encrypt";
 
-/// How far outside of its range a decrypted value may be, relative to magnitudes of at least 1: more
-/// than noise and approximations add, and far less than what overflows or leaves an interval.
-const DECRYPTED_SLACK: f64 = 1.0;
+/// Bits of noise of an operation in the largest rings, a few standard deviations.
+const NOISE_BITS: f64 = 24.0;
 
 /// Encrypts an array in the blocks of `layout`, at `level` and its default scale. Its range is that
 /// of the values, which [`Array::declared`] replaces by public numbers.
@@ -104,6 +103,7 @@ fn encrypt_with<E: ComplexOps>(
         encrypt(block, layout.scatter_block(&values.values, block)).map(std::sync::Arc::new)
     })?;
     let scale = params.scale_at(level);
+    let range = range.with_noise(real::exp2(NOISE_BITS - scale.log2()));
     let (layout, refreshed) = (layout.clone(), std::sync::Arc::default());
     Ok(Array { layout, level, scale, blocks, padding_is_zero: true, range, refreshed })
 }
@@ -145,8 +145,7 @@ pub fn simulate_decryption<E: ComplexOps<Ct = sim::Ciphertext>>(
 fn opened<E: ComplexOps>(array: &Array<E>, slots: &[Vec<f64>]) -> Result<PlainArray> {
     let elements = array.layout.gather(slots);
     let (&low, &high) = (array.range.interval().start(), array.range.interval().end());
-    let slack = DECRYPTED_SLACK * array.range.magnitude().max(1.0);
-    check_elements("decrypt", &elements, low, high, slack)?;
+    check_elements("decrypt", &elements, low, high, array.range.slack())?;
     Ok(PlainArray::new(array.shape(), elements))
 }
 

@@ -84,11 +84,14 @@ impl<E: ComplexOps> Engine<'_, E> {
         let level = Level(pair.level.0 - 1);
         let padding = if zero { 0.0 } else { pair.padding[0] * pair.padding[1] };
         if !self.holds_padding(level, padding) {
-            // One operand without padding is enough.
-            return match a.padding() > 0.0 {
-                true => self.mul(&self.masked(&self.ready(OP, a, 2)?, 1.0)?, b),
-                false => self.mul(a, &self.masked(&self.ready(OP, b, 2)?, 1.0)?),
-            };
+            if a.padding() > 0.0 {
+                return self.mul(&self.masked(&self.ready(OP, a, 2)?, 1.0)?, b);
+            }
+            if b.padding() > 0.0 {
+                return self.mul(a, &self.masked(&self.ready(OP, b, 2)?, 1.0)?);
+            }
+            // It holds elements that are broadcast, which no mask takes away.
+            self.check_room(OP, level, &Range::new(-padding, padding))?;
         }
         let [left, right] = &pair.ranges;
         let range = left.product(right, pair.paired).with_padding(padding);
@@ -413,7 +416,11 @@ impl<E: ComplexOps> Engine<'_, E> {
         let pair = self.pair(op, a, b, 0)?;
         let zero = pair.zero.iter().all(|zero| *zero == [true; 2]);
         let padding = if zero { 0.0 } else { pair.padding[0] + pair.padding[1] };
-        if !self.holds_padding(pair.level, padding) {
+        let fits = self.holds_padding(pair.level, padding);
+        if !fits && a.padding() + b.padding() == 0.0 {
+            // It holds elements that are broadcast, which no mask takes away.
+            self.check_room(op, pair.level, &Range::new(-padding, padding))?;
+        } else if !fits {
             let clean = |x: &Array<E>| match x.padding() > 0.0 {
                 true => self.masked(&self.ready(op, x, 1)?, 1.0),
                 false => Ok(x.clone()),

@@ -315,10 +315,12 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         if found > most && self.needs.is_none() {
             return Err(ArrayError::BeyondBound { op, found, most: bound });
         }
-        match a.range.magnitude() > most {
-            true => Ok(a.range.clamped(-bound, bound)),
-            false => Ok(a.range.clone()),
-        }
+        let range = match a.range.magnitude() > most {
+            true => a.range.clamped(-bound, bound),
+            false => a.range.clone(),
+        };
+        let error = self.bootstrapping_error().unwrap_or(0.0);
+        Ok(range.with_more_noise(error))
     }
 
     fn check_magnitudes(&self, op: &'static str, a: &Array<E>, most: f64) -> Result<()> {
@@ -366,17 +368,19 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         a: &Array<E>,
         interval: &core::ops::Range<f64>,
     ) -> Result<Range> {
+        if let Some(needs) = &self.needs {
+            needs.note_interval(a.range.source(), interval);
+        }
         if a.range.is_within(interval) {
             return Ok(a.range.clone());
         }
         let (&low, &high) = (a.range.interval().start(), a.range.interval().end());
         let &core::ops::Range { start, end } = interval;
-        match &self.needs {
-            Some(needs) => needs.note_interval(a.range.source(), interval),
-            None if a.range.is_tight() => {
+        if self.needs.is_none() {
+            if a.range.is_tight() {
                 return Err(ArrayError::OutsideInterval { op, low, high, start, end });
             }
-            None => self.check_values(op, a, start, end)?,
+            self.check_values(op, a, start, end)?;
         }
         Ok(a.range.clamped(start, end))
     }

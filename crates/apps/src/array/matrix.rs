@@ -313,9 +313,9 @@ impl<E: ComplexOps> Engine<'_, E> {
         let end = Level(level.0 - 1);
         self.check_room(OP, end, &range)?;
         if !self.holds_padding(end, range.padding()) {
-            let clean = |x: &Array<E>| match x.padding() > 0.0 {
-                true => self.masked(&self.ready(OP, x, 2 + masks)?, 1.0),
-                false => Ok(x.clone()),
+            let clean = |x: &Array<E>| match x.padding_is_zero() {
+                true => Ok(x.clone()),
+                false => self.masked(&self.ready(OP, x, 2 + masks)?, 1.0),
             };
             return self.product_by_outer(&clean(&a)?, &clean(&b)?);
         }

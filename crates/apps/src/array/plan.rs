@@ -436,11 +436,15 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
                 (room_bits, assumed) = self.widened(log_n, depth, room_bits, &assumed)?;
             } else if trial.room_bits >= 0.0 {
                 let filled: Vec<Assumed> = assumed.iter().map(Assumed::filled).collect();
-                let filled = match filled == assumed {
-                    true => None,
-                    false => Some(self.trial_with_its_keys(&params, &filled)?),
-                };
-                return trial.with_filled(filled).planned(self.options, None);
+                if filled == assumed {
+                    return trial.planned(self.options, None);
+                }
+                match self.trial_with_its_keys(&params, &filled) {
+                    // Simulation refuses what noise would ruin.
+                    Err(ArrayError::Library(sudare::Error::Circuit(_)))
+                        if self.shrink(&mut assumed) => {}
+                    filled => return trial.with_filled(filled?).planned(self.options, None),
+                }
             } else if !(is_free && self.shrink(&mut assumed)) {
                 room_bits += 0.1 - trial.room_bits;
             }
@@ -769,10 +773,8 @@ impl Trial {
     }
 
     /// The same, with the errors of a trial on inputs that fill their ranges.
-    fn with_filled(mut self, filled: Option<Self>) -> Self {
-        for (output, filled) in
-            self.outputs.iter_mut().zip(filled.into_iter().flat_map(|t| t.outputs))
-        {
+    fn with_filled(mut self, filled: Self) -> Self {
+        for (output, filled) in self.outputs.iter_mut().zip(filled.outputs) {
             output.filled_noise_log2 = filled.noise_log2;
         }
         self

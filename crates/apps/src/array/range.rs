@@ -26,6 +26,9 @@ const MAX_CURVES: usize = 3;
 /// Relative slack for the rounding of `f64` and for noise at the ends of intervals.
 const SLACK: f64 = 1e-6;
 
+/// How far off values of functions may be, relative to their range.
+const FUNCTION_ERROR: f64 = 1.0 / 16.0;
+
 /// Chebyshev points on `[-1, 1]`, both ends included.
 static NODES: LazyLock<Vec<f64>> = LazyLock::new(|| {
     let node = |k| real::cos(core::f64::consts::PI * k as f64 / POINTS as f64);
@@ -43,6 +46,11 @@ pub struct Range {
     high: f64,
     /// The largest magnitude in slots beyond the elements.
     padding: f64,
+    /// How far off elements may be by noise: an estimate on the safe side, to tell noise from values
+    /// that are lost.
+    error: f64,
+    /// What one operation adds to that.
+    unit: f64,
     /// Whether values may well reach both ends, rather than stay far within.
     is_tight: bool,
     /// Whether the ends were read off data that nobody else may learn.
@@ -83,14 +91,17 @@ pub struct PublicRange {
     pub high: f64,
     /// The largest magnitude in slots beyond the elements.
     pub padding: f64,
+    /// How far off elements may be by noise, about.
+    #[serde(default)]
+    pub error: f64,
     /// Whether values may well reach both ends, rather than stay far within.
     pub tight: bool,
 }
 
 impl From<PublicRange> for Range {
     fn from(public: PublicRange) -> Self {
-        let PublicRange { low, high, padding, tight } = public;
-        Self { is_tight: tight, padding, ..Self::new(low, high) }
+        let PublicRange { low, high, padding, error, tight } = public;
+        Self { is_tight: tight, padding, error, unit: error, ..Self::new(low, high) }
     }
 }
 
@@ -99,14 +110,21 @@ impl Range {
     /// numbers below 512 and kept no account of results.
     #[must_use]
     pub fn unknown() -> Self {
-        Self::from(PublicRange { low: -512.0, high: 512.0, padding: 512.0, tight: false })
+        Self::from(PublicRange {
+            low: -512.0,
+            high: 512.0,
+            padding: 512.0,
+            error: 1.0,
+            tight: false,
+        })
     }
 
     /// The range of values that may be anywhere between two public numbers.
     #[must_use]
     pub fn new(low: f64, high: f64) -> Self {
         let curves = vec![Curve::identity()];
-        Self { low, high, padding: 0.0, is_tight: true, is_private: false, curves }
+        let (padding, error, unit) = Default::default();
+        Self { low, high, padding, error, unit, is_tight: true, is_private: false, curves }
     }
 
     /// The range of these values, which only their owner knows.
@@ -144,15 +162,16 @@ impl Range {
     /// otherwise each end is rounded outward to 0, or to a power of two above all magnitudes.
     #[must_use]
     pub fn public(&self) -> PublicRange {
-        let Self { low, high, padding, is_tight: tight, .. } = *self;
+        let Self { low, high, padding, error, is_tight: tight, .. } = *self;
         if !self.is_private {
-            return PublicRange { low, high, padding, tight };
+            return PublicRange { low, high, padding, error, tight };
         }
         let end = power_above(self.magnitude());
         PublicRange {
             low: if low >= 0.0 { 0.0 } else { -end },
             high: if high <= 0.0 { 0.0 } else { end },
             padding: power_above(padding),
+            error: power_above(error),
             tight,
         }
     }
@@ -183,7 +202,8 @@ impl Range {
     /// With other ends, which someone promises.
     #[must_use]
     pub(super) fn promised(&self, low: f64, high: f64) -> Self {
-        Self { padding: self.padding, ..Self::new(low, high) }
+        let Self { padding, error, unit, .. } = *self;
+        Self { padding, error, unit, ..Self::new(low, high) }
     }
 
     /// The part within an interval.
@@ -191,6 +211,25 @@ impl Range {
         let clamp = |x: f64| x.max(low).min(high);
         let (low, high) = (clamp(self.low), clamp(self.high));
         Self { low, high, ..self.moved() }
+    }
+
+    /// How far a decrypted element may be outside of the range.
+    pub(super) fn slack(&self) -> f64 {
+        // More than approximations add, and far less than what overflows.
+        self.magnitude().max(1.0) + self.error
+    }
+
+    /// Elements that are off by noise, as each operation adds it.
+    pub(super) fn with_noise(self, unit: f64) -> Self {
+        Self { error: unit, unit, ..self }
+    }
+
+    pub(super) fn with_more_noise(self, error: f64) -> Self {
+        Self { error: self.error + error, ..self }
+    }
+
+    fn with_error(self, error: f64) -> Self {
+        Self { error: error + self.unit, ..self }
     }
 
     /// Padding of at most this magnitude.
@@ -231,7 +270,8 @@ impl Range {
             curve.with(curve.degree, self.points(curve).into_iter().map(of).collect())
         };
         let (low, high) = ends(&[of(self.low), of(self.high)]);
-        Self { low, high, curves: self.curves.iter().filter_map(map).collect(), ..*self }
+        let curves = self.curves.iter().filter_map(map).collect();
+        Self { low, high, curves, ..*self }.with_error(factor.abs() * self.error)
     }
 
     /// Of `p(x)`, for `x` in the interval of `p`.
@@ -244,7 +284,11 @@ impl Range {
             let values = self.points(curve).into_iter().map(of).collect();
             curve.with(curve.degree * degree, values)
         };
+        // A polynomial of this degree is at most so steep (Markov).
+        let steepness =
+            (degree * degree) as f64 * (all.1 - all.0) / (interval.end - interval.start);
         self.narrowed(grown(all, degree), self.curves.iter().filter_map(map).collect())
+            .with_error(steepness * self.error)
     }
 
     /// A range within an interval, and within what curves tell.
@@ -270,7 +314,9 @@ impl Range {
             &self.points(&Curve::identity()).into_iter().map(|x| f.exact(x)).collect::<Vec<_>>(),
         );
         let error = 2.0 * f.max_error();
-        self.with_ends(low - error, high + error).with_padding(0.0)
+        // Noise that is more than this is refused before.
+        let noise = FUNCTION_ERROR * (high - low).max(1.0);
+        Self { error: noise, ..self.with_ends(low - error, high + error) }.with_padding(0.0)
     }
 
     /// Of sums (`sign` 1) or differences (-1) of elements in the same places of arrays of one shape
@@ -279,6 +325,7 @@ impl Range {
         let (low, high) = ends(&[sign * other.low, sign * other.high]);
         let all = (self.low + low, self.high + high);
         self.joined(other, paired, all, usize::max, |a, b| a + sign * b)
+            .with_error(self.error + other.error)
     }
 
     /// Of products.
@@ -289,7 +336,10 @@ impl Range {
             self.high * other.low,
             self.high * other.high,
         ];
-        self.joined(other, paired, ends(&corners), |a, b| a + b, |a, b| a * b)
+        let error = self.error * other.magnitude()
+            + other.error * self.magnitude()
+            + self.error * other.error;
+        self.joined(other, paired, ends(&corners), |a, b| a + b, |a, b| a * b).with_error(error)
     }
 
     /// Of a function of pairs, which is in `all` whatever they are and has this degree by the degrees
@@ -314,30 +364,34 @@ impl Range {
             false => Vec::new(),
         };
         let is_tight = !curves.is_empty() && self.is_tight && other.is_tight;
-        Self { is_tight, is_private, ..self.narrowed(all, curves) }.with_padding(0.0)
+        let unit = self.unit.max(other.unit);
+        Self { is_tight, is_private, unit, ..self.narrowed(all, curves) }.with_padding(0.0)
     }
 
     /// Of sums of `count` elements.
     pub(super) fn total(&self, count: f64) -> Self {
-        self.with_ends(count * self.low, count * self.high).loose()
+        self.with_ends(count * self.low, count * self.high).loose().with_error(count * self.error)
     }
 
     /// Of weighted sums of elements, for each the sums of its positive and its negative weights.
     pub(super) fn weighted(&self, sums: impl Iterator<Item = [f64; 2]>) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut padding: f64 = 0.0;
+        let mut error: f64 = 0.0;
         for [up, down] in sums {
             low = low.min(up * self.low + down * self.high);
             high = high.max(up * self.high + down * self.low);
             padding = padding.max((up - down) * self.padding);
+            error = error.max((up - down) * self.error);
         }
-        self.with_ends(low, high).loose().with_padding(padding)
+        self.with_ends(low, high).loose().with_padding(padding).with_error(error)
     }
 
     /// Of elements and padding times a number, apart from their source.
     pub(super) fn scaled(&self, c: f64) -> Self {
         let (low, high) = ends(&[c * self.low, c * self.high]);
-        self.with_ends(low, high).with_padding(self.padding * c.abs())
+        let scaled = self.with_ends(low, high).with_padding(self.padding * c.abs());
+        scaled.with_error(self.error * c.abs())
     }
 
     /// The values of a curve: those of the range itself if it has none of its own.
