@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use std::{ops::Range, sync::Arc};
 use sudare_apps::{
     array::PlainArray,
-    functions::{self, Fit, PairFunction},
+    functions::{self, Fit, Noise, PairFunction},
 };
 
 /// A function of one number or two, on an interval.
@@ -80,7 +80,8 @@ impl Function {
         self.0.of_one().max_error()
     }
 
-    fn stated_error(&self, py: Python<'_>, noise: f64) -> Result<f64> {
+    fn stated_error(&self, py: Python<'_>, argument: f64, between: f64) -> Result<f64> {
+        let noise = Noise { argument, between };
         job::detached(py, || Ok(self.0.of_one().stated_error(noise)))
     }
 

@@ -96,18 +96,20 @@ class _Fitted:
         in the clear; `stated_error` adds the errors of encryption."""
         return self._native.max_error
 
-    def stated_error(self, noise: float = 2**-16) -> float:
+    def stated_error(self, noise: float = 2**-20, between: float | None = None) -> float:
         """The largest error of an encrypted result.
 
-        It holds if no argument, and no value between two polynomials, is off by more than `noise`,
-        which the function amplifies where it is steep. With the default scales of contexts values
-        near 1 are off by less than the default. With bootstrapping give eight times its mean error:
-        `2**-10` for the set `n16-boot-fast`.
+        It holds if no argument is off by more than `noise`, which the function amplifies where it
+        is steep, and no value between two polynomials by more than `between`, a quarter of `noise`
+        if you do not give it. The default is six standard deviations of a new array in the largest
+        ring at the default scale. With bootstrapping give eight times its mean error for both:
+        `2**-18` for the set `n16-boot`, `2**-10` for `n16-boot-fast`.
         """
-        noise = _number(noise, "noise")
-        if noise < 0:
-            raise errors.ArgumentError(f"noise is {noise}: give a number that is not negative")
-        return self._native.stated_error(noise)
+        argument = _number(noise, "noise")
+        rest = argument / 4 if between is None else _number(between, "between")
+        if min(argument, rest) < 0:
+            raise errors.ArgumentError(f"noise is {min(argument, rest)}: give a positive number")
+        return self._native.stated_error(argument, rest)
 
     @property
     def depth(self) -> int:

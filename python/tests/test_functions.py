@@ -121,25 +121,38 @@ def test_polynomials_take_coefficients() -> None:
     np.testing.assert_allclose(p.in_the_clear(x), expected, rtol=0, atol=1e-12)
     assert (p.name, p.degrees, p.depth) == ("polynomial", (3,), 2)
     # The slope at 4 is 11.
-    assert 0.9 < p.stated_error(1e-3) / 11e-3 < 1.1
+    assert 0.9 < p.stated_error(1e-3, 0) / 11e-3 < 1.1
     ctx = sudare.Context.for_program(p, [x.shape])
     np.testing.assert_allclose(ctx.decrypt(p(ctx.encrypt(x))), expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize(("name", "noise"), [("n16-boot", 2**-16), ("n16-boot-fast", 2**-10)])
-def test_bootstrapped_functions_are_right_at_the_ends(name: str, noise: float) -> None:
-    ctx = sudare.Context.preset(name, insecure_log_n=8)
+def test_bootstrapped_functions_are_right_at_the_ends() -> None:
+    ctx = sudare.Context.preset("n16-boot", insecure_log_n=8)
     x = np.array([1.0, -1.0, 0.999, -0.999, 1e-5, 0.0, 0.5, -0.25])
     y = ctx.encrypt(x)
+    noise = 2**-16
     for function in (functions.abs((-1, 1)), functions.relu((-1, 1))):
-        error = np.abs(ctx.decrypt(function(y)) - function.exact(x)).max()
-        assert error <= 2 * function.stated_error(noise)
+        stated = function.stated_error(noise, noise)
+        assert stated < 1e-4
+        assert np.abs(ctx.decrypt(function(y)) - function.exact(x)).max() <= stated
     larger = functions.maximum((-1, 1))
     error = np.abs(ctx.decrypt(larger(y, ctx.encrypt(-x))) - np.abs(x)).max()
-    assert error <= 2 * larger.stated_error(noise)
-    if name == "n16-boot-fast":
-        with pytest.raises(errors.Error, match="wider gap"):
-            functions.sign((-1, 1), gap=1e-4)(y)
+    assert error <= larger.stated_error(noise, noise) + noise
+
+
+def test_functions_that_noise_makes_wrong_are_refused() -> None:
+    ctx = sudare.Context.preset("n16-boot-fast", insecure_log_n=8)
+    x = ctx.encrypt([1.0, -1.0])
+    with pytest.raises(errors.Error, match="wider gap"):
+        functions.sign((-1, 1), gap=1e-4)(x)
+    with pytest.raises(errors.Error, match="fewer bits of precision"):
+        functions.maximum((-1, 1))(x, -x)
+    with pytest.raises(errors.Error, match="lower degree"):
+        functions.abs((-1, 1), degree=254)(x)
+    # At a scale of 2^40, noise in the largest ring is near 2^-22.
+    precise = functions.abs((-1, 1), precision_bits=30)
+    with pytest.raises(errors.Error, match="fewer bits of precision"):
+        sudare.Context.for_program(precise, [(1024,)], mode="simulate")
 
 
 @pytest.mark.parametrize(

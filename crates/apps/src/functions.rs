@@ -39,6 +39,7 @@ use sudare::{
         Polynomial,
         minimax::{Approximation, Dd, Domain, MAX_DEGREE, Parity},
     },
+    ckks::Scale,
 };
 use sudare_arith::real;
 
@@ -51,6 +52,34 @@ pub use sign::{abs, relu, sign, step};
 
 /// Points of each piece of an interval at which errors and bounds are taken.
 const SAMPLES: usize = 5_000;
+
+/// The same where each is evaluated several times.
+const FEW_SAMPLES: usize = 500;
+
+/// Errors of encrypted values that go through the polynomials of a function.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Noise {
+    /// The largest error of an argument.
+    pub argument: f64,
+    /// The largest error that evaluating a polynomial, or bootstrapping after it, adds to its value.
+    pub between: f64,
+}
+
+impl Noise {
+    /// Six standard deviations of fresh encryptions in a ring of dimension `2^log_n` at a scale, and
+    /// of a few roundings at this scale.
+    #[must_use]
+    pub fn fresh(log_n: u32, scale: Scale) -> Self {
+        let unit = real::exp2(f64::from(log_n) - scale.log2());
+        Self { argument: 16.0 * unit, between: 4.0 * unit }
+    }
+
+    /// At least as large as bootstrapping leaves it.
+    #[must_use]
+    pub fn bootstrapped(self, error: f64) -> Self {
+        Self { argument: self.argument.max(error), between: self.between.max(error) }
+    }
+}
 
 /// How close a function is to be approximated.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -430,74 +459,103 @@ impl Function {
         stage.off_the_real_line(imaginary) > NOISE / 2.0 * largest
     }
 
-    /// The largest error if arguments, and values between polynomials, are off by up to `noise`.
+    /// The largest error of encrypted results, under noise.
     ///
-    /// This is the error to expect of encrypted slots: it contains that of the approximation
-    /// ([`Function::max_error`]), the slope of the function times the error of its argument, and
-    /// at the ends of the interval how polynomials run away beyond it. It is taken at 1,000
-    /// points, dense at the ends, the gap and 0.
+    /// It contains the error of the approximation ([`Function::max_error`]), the slope of the
+    /// function times the error of its argument, and what polynomials amplify: at the ends of an
+    /// interval they run away beyond it, and between two of a composition values come so close to 0
+    /// that noise can change their sign. It is taken at 1,000 points of each side of 0, dense at the
+    /// ends, the gap and 0.
     #[must_use]
-    pub fn stated_error(&self, noise: f64) -> f64 {
+    pub fn stated_error(&self, noise: Noise) -> f64 {
         let error = |x: f64| {
             let (low, high) = self.values_around(x, noise);
             let exact = self.exact(x);
             let error = (low - exact).abs().max((high - exact).abs());
             if error.is_nan() { f64::INFINITY } else { error }
         };
-        self.points(self.gap, SAMPLES / 10).map(error).fold(self.max_error, f64::max)
+        let points = self.points(self.gap, FEW_SAMPLES).chain(self.dips());
+        points.map(error).fold(self.max_error, f64::max)
+    }
+
+    /// Arguments between its ends, on either side of 0, whose values after the first of several
+    /// polynomials are nearest to 0.
+    fn dips(&self) -> Vec<f64> {
+        let [first, _, ..] = &self.stages[..] else { return Vec::new() };
+        let value = |x: f64| first.evaluate(x).abs();
+        let dip = |window: &[f64]| match *window {
+            [a, b, c] if a < b && b < c && a * c > 0.0 && value(b) <= value(a).min(value(c)) => {
+                let third = |(low, high): (f64, f64)| {
+                    let third = (high - low) / 3.0;
+                    match value(low + third) < value(high - third) {
+                        true => (low, high - third),
+                        false => (low + third, high),
+                    }
+                };
+                let (low, high) = (0..40).fold((a, c), |range, _| third(range));
+                Some(low / 2.0 + high / 2.0)
+            }
+            _ => None,
+        };
+        let points: Vec<f64> = self.points(self.gap, FEW_SAMPLES).collect();
+        points.windows(3).filter_map(dip).collect()
     }
 
     /// The least and the largest value that noise can make of that at `x`.
-    fn values_around(&self, x: f64, noise: f64) -> (f64, f64) {
-        /// Points of what noise leaves open.
+    fn values_around(&self, x: f64, noise: Noise) -> (f64, f64) {
+        /// Points of an interval that noise leaves open.
         const PARTS: u32 = 4;
         let ends = |values: &mut dyn Iterator<Item = f64>| {
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high): (f64, f64), y| {
                 (low.min(y), high.max(y))
             })
         };
-        let (low, high) = self.stages.iter().fold((x, x), |(low, high), stage| {
-            let start = low - noise;
-            let part =
-                |i: u32| start + (high - low + 2.0 * noise) * f64::from(i) / f64::from(PARTS);
-            ends(&mut (0..=PARTS).map(|i| stage.evaluate(part(i))))
+        let around = |value: f64| (value - noise.argument, value + noise.argument);
+        let (low, high) = self.stages.iter().fold(around(x), |(low, high), stage| {
+            let part = |i: u32| low + (high - low) * f64::from(i) / f64::from(PARTS);
+            let (low, high) = ends(&mut (0..=PARTS).map(|i| stage.evaluate(part(i))));
+            (low - noise.between, high + noise.between)
         });
+        let (least, most) = around(x);
         match self.finish {
             Finish::Value => (low, high),
             Finish::TimesArgument => {
-                ends(&mut [low, high].into_iter().flat_map(|y| [y * (x - noise), y * (x + noise)]))
+                ends(&mut [low, high].into_iter().flat_map(|y| [y * least, y * most]))
             }
         }
     }
 
-    /// The function for arguments, and values between its polynomials, that are off by up to
-    /// `noise`: as it is up to `2^-16`, else with so much more room in the intervals of its
-    /// polynomials if it has several.
+    /// The function for such noise: as it is up to `2^-16`, else with so much more room in the
+    /// intervals of its polynomials if it has several.
     ///
     /// # Errors
-    /// [`Error::Circuit`] where so much noise makes results wrong: at the ends of the interval, or
-    /// next to a gap that is not wider.
-    pub fn for_noise(&self, noise: f64) -> Result<Cow<'_, Self>> {
-        if noise <= NOISE {
-            return Ok(Cow::Borrowed(self));
-        }
-        let mut wider = self.clone();
-        if let [first, between @ .., _] = &mut wider.stages[..] {
-            *first = sign::widened(first, noise)?;
-            *first = sign::shrunk(first, noise)?;
-            for stage in between {
-                *stage = sign::shrunk(stage, noise)?;
+    /// [`Error::Circuit`] where noise makes results wrong: between polynomials of a composition that is
+    /// to be more precise than noise, next to a gap that is not wider, or at the ends of an interval.
+    pub fn for_noise(&self, noise: Noise) -> Result<Cow<'_, Self>> {
+        let mut function = Cow::Borrowed(self);
+        if noise.argument.max(noise.between) > NOISE && self.stages.len() > 1 {
+            let mut wider = self.clone();
+            if let [first, between @ .., _] = &mut wider.stages[..] {
+                *first = sign::widened(first, noise.argument)?;
+                *first = sign::shrunk(first, noise.between)?;
+                for stage in between {
+                    *stage = sign::shrunk(stage, noise.between)?;
+                }
             }
+            function = Cow::Owned(wider.measured());
         }
-        let found = wider.stated_error(noise);
+        let found = function.stated_error(noise);
         if found <= self.tolerable_error(noise) {
-            return Ok(Cow::Owned(wider.measured()));
+            return Ok(function);
         }
         Err(Error::Circuit(format!(
-            "{} on {:?}: bootstrapping is off by up to {noise:.1e}, with which results are off by \
-             {found:.1e}: use a set that is more precise, such as n16-boot, {}",
+            "{} on {:?}: arguments are off by up to {:.1e} here, and values between its polynomials \
+             by {:.1e}, with which results are off by {found:.1e}: use larger scales, or a \
+             bootstrapping that is more precise, such as n16-boot, {}",
             self.name,
             self.interval(),
+            noise.argument,
+            noise.between,
             match (self.gap > 0.0, self.stages.len()) {
                 (true, _) => "or a wider gap",
                 (false, 1) => "an interval that is a little wider, or a lower degree",
@@ -507,8 +565,8 @@ impl Function {
     }
 
     /// An error that such noise may cause: a few times its own, by the slope of the function.
-    fn tolerable_error(&self, noise: f64) -> f64 {
-        let points: Vec<f64> = self.points(self.gap, SAMPLES / 10).collect();
+    fn tolerable_error(&self, noise: Noise) -> f64 {
+        let points: Vec<f64> = self.points(self.gap, FEW_SAMPLES).collect();
         let slope = |pair: &[f64]| match pair {
             [a, b] if a < b && (*a > 0.0 || *b < 0.0) => {
                 ((self.exact(*b) - self.exact(*a)) / (b - a)).abs()
@@ -516,7 +574,7 @@ impl Function {
             _ => 0.0,
         };
         let slope = points.windows(2).map(slope).fold(1.0, f64::max);
-        2.0 * self.max_error + 8.0 * slope * noise
+        2.0 * self.max_error + 8.0 * slope * noise.argument.max(noise.between)
     }
 
     /// What is done with the value of the last polynomial.
@@ -742,16 +800,21 @@ mod tests {
             inverse(0.05..1.0, Fit::Degree(63)).unwrap(),
         ] {
             let slope = if f.name() == "inverse" { 400.0 } else { 1.0 };
-            for noise in [-20.0, -16.0, -11.0].map(f64::exp2) {
-                let f = f.for_noise(noise).unwrap();
-                let stated = f.stated_error(noise);
+            for noise in [-20.0, -16.0, -13.0].map(f64::exp2) {
+                let both = Noise { argument: noise, between: noise };
+                // More than polynomials are made for may be too much.
+                let Ok(f) = f.for_noise(both) else {
+                    assert!(noise > NOISE, "{}", f.name());
+                    continue;
+                };
+                let stated = f.stated_error(both);
                 let most = 2.0 * f.max_error() + 8.0 * slope * noise;
                 assert!((f.max_error()..most).contains(&stated), "{}: {stated:e}", f.name());
                 let stages = f.stages().len();
                 for (x, signs) in
                     grid(&f).into_iter().flat_map(|x| (0..2 << stages).map(move |s| (x, s)))
                 {
-                    let off = |k: usize| if signs >> k & 1 == 1 { noise } else { -noise };
+                    let off = |k: usize| if (signs >> k) & 1 == 1 { noise } else { -noise };
                     let mut y = x;
                     for (k, stage) in f.stages().iter().enumerate() {
                         y += off(k);
@@ -767,8 +830,15 @@ mod tests {
                 }
             }
         }
+        // Values between the first two polynomials come as close to 0 as 2^-24.
+        let precise = abs(-1.0..1.0, Fit::PrecisionBits(28.0)).unwrap();
+        for (bits, right) in [(-21.0, false), (-28.0, true)] {
+            let noise = Noise { argument: 1e-9, between: f64::exp2(bits) };
+            assert_eq!(precise.for_noise(noise).is_ok(), right, "{bits}");
+        }
         let narrow = sign(-1.0..1.0, 1e-4, Fit::PrecisionBits(8.0)).unwrap();
-        let refused = narrow.for_noise((-10f64).exp2()).unwrap_err();
+        let noise = (-10f64).exp2();
+        let refused = narrow.for_noise(Noise { argument: noise, between: noise }).unwrap_err();
         assert!(refused.to_string().contains("a wider gap"), "{refused}");
     }
 
@@ -832,7 +902,8 @@ mod tests {
         let params = deep(4);
         check(&f, &params, &f.plan(&params).unwrap());
         // The slope at 5 is 35.5.
-        assert!((f.stated_error(1e-3) / 35.5e-3 - 1.0).abs() < 0.01);
+        let noise = Noise { argument: 1e-3, between: 0.0 };
+        assert!((f.stated_error(noise) / 35.5e-3 - 1.0).abs() < 0.01);
         for (coefficients, interval) in [
             (vec![1.0], -1.0..1.0),
             (vec![], -1.0..1.0),

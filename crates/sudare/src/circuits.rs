@@ -32,5 +32,5 @@ pub use ckks::{
 };
 pub use failure::log2_exceeds;
 pub use lock_step::{Batch, LockStep};
-pub use ops::{ArgumentErrors, Extremes, Ops};
+pub use ops::{ArgumentError, Extremes, Ops};
 pub use trace::{Trace, TracePlan};

@@ -342,6 +342,9 @@ impl<E: ComplexOps> Engine<'_, E> {
             }
             Err(error) => return Err(error),
         };
+        if before + depth > self.highest_level().0 - floor.0 {
+            return exhausted(depth, a);
+        }
         // Its own levels do not suffice.
         let own = a.level().0.saturating_sub(floor.0);
         let a = self.ready(op, a, (before + depth).max(own + 1))?;

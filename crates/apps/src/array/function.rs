@@ -4,7 +4,7 @@ use sudare::circuits::ComplexOps;
 use sudare_arith::par;
 
 use super::{Array, Engine, Result};
-use crate::functions::{Finish, Function, NOISE, PairFunction, real_part};
+use crate::functions::{Finish, Function, NOISE, Noise, PairFunction, real_part};
 
 /// Where real parts are taken of blocks that go through a polynomial.
 #[derive(Debug, Clone, Copy, Default)]
@@ -46,9 +46,8 @@ impl<E: ComplexOps> Engine<'_, E> {
     ///
     /// Between polynomials it takes real parts, which needs the key to conjugate and no level. It
     /// takes those of the argument, too, where the first polynomial needs that
-    /// ([`Function::needs_real_argument`]) and the array is not as it was encrypted. If
-    /// bootstrapping is off by more than polynomials are made for, it evaluates
-    /// [`Function::for_noise`].
+    /// ([`Function::needs_real_argument`]) and the array is not as it was encrypted. It evaluates
+    /// [`Function::for_noise`], for the noise of encryption and of bootstrapping.
     ///
     /// # Errors
     /// [`ArrayError::OutsideInterval`](super::ArrayError::OutsideInterval); as [`Engine::polynomial`],
@@ -58,17 +57,18 @@ impl<E: ComplexOps> Engine<'_, E> {
         let range = argument.image(f);
         let a = &Array { range: argument, ..a.clone() };
         let bootstrapping = self.bootstrapping_error();
-        let noise = bootstrapping.unwrap_or(0.0).max(NOISE);
-        let f = f.for_noise(noise)?;
+        let noise = Noise::fresh(self.evaluator().log_n(), self.scale_at(self.highest_level()));
+        let f = f.for_noise(noise.bootstrapped(bootstrapping.unwrap_or(0.0)))?;
+        let imaginary = bootstrapping.unwrap_or(0.0).max(NOISE);
         let fresh = bootstrapping.is_none() && a.level() == self.highest_level();
         let stages = f.stages().len();
         let mut value = a.clone();
         for (index, stage) in f.stages().iter().enumerate() {
             let before = match index {
                 0 => !fresh,
-                _ => noise > NOISE,
+                _ => imaginary > NOISE,
             };
-            let before = before && f.needs_real_argument(index, noise);
+            let before = before && f.needs_real_argument(index, imaginary);
             let real = RealParts { before, after: index + 1 < stages };
             // Stages are made for what the ones before them give.
             let interval = stage.interval();

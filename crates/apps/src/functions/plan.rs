@@ -9,7 +9,7 @@ use sudare::{
     rlwe::{KeyRequest, Level},
 };
 
-use super::{Finish, Function, NOISE, SAMPLES, inverse::ProductForm};
+use super::{Finish, Function, Noise, SAMPLES, inverse::ProductForm};
 use sudare_arith::real;
 
 /// Bits of scale that a result may lack before it is left at a higher level.
@@ -58,10 +58,10 @@ impl Function {
     /// Fixes how to evaluate it on ciphertexts of `level` that have the default scale
     /// there ([`Params::scale_at`]), with a result of the default scale of its level.
     ///
-    /// They may be results of other steps, whose slots have imaginary parts: where these would
-    /// disturb the first polynomial, it takes real parts first
-    /// ([`Function::needs_real_argument`]), with an interval of half-width near 1 at one level
-    /// more.
+    /// Imaginary parts of their slots must be no larger than fresh encryptions have them: of
+    /// ciphertexts that were computed, take real parts before
+    /// ([`ComplexOps::twice_real_part`]). Where even those would disturb the first polynomial, the
+    /// plan takes real parts first, with an interval of half-width near 1 at one level more.
     ///
     /// # Errors
     /// [`Error::LevelExhausted`] if `level` is below the depth, or at it if the interval
@@ -72,7 +72,8 @@ impl Function {
         self.spare_levels(level)?;
         let scale = params.scale_at(level);
         let entry = Entry { level, scale, rescales: false };
-        let real = self.needs_real_argument(0, NOISE);
+        let fresh = Noise::fresh(params.log_n(), scale);
+        let real = self.needs_real_argument(0, fresh.argument);
         let steps = match &self.product {
             Some(form) => self.product_steps(form, params, level, real)?,
             None => self.steps(params, (level, scale), real, |end| params.scale_at(end))?,
@@ -163,7 +164,8 @@ impl Function {
         Ok(steps)
     }
 
-    /// The plan, run once in the clear: what it would be refused is refused here.
+    /// The plan, run once in the clear: what it would be refused is refused here, and a function
+    /// that noise makes wrong.
     fn checked(
         &self,
         params: &Params,
@@ -171,6 +173,9 @@ impl Function {
         scale: Scale,
         steps: Vec<Step>,
     ) -> Result<FunctionPlan> {
+        let Noise { argument, .. } = Noise::fresh(params.log_n(), entry.scale);
+        let Noise { between, .. } = Noise::fresh(params.log_n(), params.scale_at(entry.level));
+        self.for_noise(Noise { argument: argument + between, between })?;
         let (output, request, products) = ((entry.level, scale), KeyRequest::new(), 0);
         let plan = FunctionPlan { name: self.name, entry, scale, steps, output, request, products };
         let e = sim::Evaluator::new(params.log_n(), params.chain().clone());

@@ -1,7 +1,7 @@
 use super::{
     CoefficientOf, ConstantOf, Ops, ScaleOf, VectorOf,
     linear::LinearPlan,
-    ops::{ArgumentErrors, Extremes},
+    ops::{ArgumentError, Extremes},
 };
 #[cfg(doc)]
 use crate::Error;
@@ -220,14 +220,15 @@ impl<E: Ops> Ops for LockStep<'_, E> {
     fn within(&self, a: Self::Ct, most: f64) -> Self::Ct {
         a.map(|a| self.0.within(a, most))
     }
-    fn argument(&self, a: Self::Ct, p: &Extremes) -> Result<(Self::Ct, ArgumentErrors)> {
+    fn argument(&self, a: Self::Ct, p: &Extremes) -> Result<(Self::Ct, Vec<ArgumentError>)> {
         let arguments = a.0.into_iter().map(|a| self.0.argument(a, p));
         let arguments: Vec<_> = arguments.collect::<Result<_>>()?;
-        let (a, errors): (_, Vec<ArgumentErrors>) = arguments.into_iter().unzip();
-        Ok((Batch(a), errors.into_iter().fold(ArgumentErrors::default(), ArgumentErrors::max)))
+        let (a, errors): (_, Vec<_>) = arguments.into_iter().unzip();
+        Ok((Batch(a), errors.concat()))
     }
-    fn image(&self, y: Self::Ct, errors: ArgumentErrors, p: &Extremes) -> Self::Ct {
-        y.map(|y| self.0.image(y, errors, p))
+    fn image(&self, y: Self::Ct, errors: &[ArgumentError], p: &Extremes) -> Self::Ct {
+        let mut errors = errors.chunks(1);
+        y.map(|y| self.0.image(y, errors.next().unwrap_or_default(), p))
     }
 }
 

@@ -41,23 +41,13 @@ pub(super) fn off_the_real_line(coeffs: &[f64], y: f64) -> f64 {
     coeffs.iter().enumerate().map(|(n, c)| c.abs() * off(n as f64)).sum()
 }
 
-/// Errors that simulation knows of the argument of a polynomial, see [`Ops::argument`].
+/// The error that simulation knows of the argument of a polynomial, see [`Ops::argument`].
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct ArgumentErrors {
+pub struct ArgumentError {
     /// A bound of all errors.
     pub largest: f64,
     /// The standard deviation of the imaginary part of noise, an estimate.
     pub imaginary: f64,
-}
-
-impl ArgumentErrors {
-    /// The larger ones of both.
-    pub(super) fn max(self, other: Self) -> Self {
-        Self {
-            largest: self.largest.max(other.largest),
-            imaginary: self.imaginary.max(other.imaginary),
-        }
-    }
 }
 
 /// What any circuit may ask of an evaluator of any scheme.
@@ -202,18 +192,18 @@ pub trait Ops: Send + Sync {
         a
     }
     /// States that `a` is the argument of a polynomial on `[-1, 1]`, in which it lies for all
-    /// inputs that the circuit is meant for. Returns the errors that it may have, which are left
-    /// out until [`Ops::image`]. Computes nothing, as [`Ops::within`].
+    /// inputs that the circuit is meant for. Returns the error that it may have, one for each
+    /// ciphertext, which is left out until [`Ops::image`]. Computes nothing, as [`Ops::within`].
     ///
     /// # Errors
     /// In simulation [`Error::Circuit`] for imaginary noise with which the polynomial runs away.
-    fn argument(&self, a: Self::Ct, p: &Extremes) -> Result<(Self::Ct, ArgumentErrors)> {
+    fn argument(&self, a: Self::Ct, p: &Extremes) -> Result<(Self::Ct, Vec<ArgumentError>)> {
         let _ = p;
-        Ok((a, ArgumentErrors::default()))
+        Ok((a, Vec::new()))
     }
     /// States that `y` was computed from an [`Ops::argument`] with these errors by this polynomial,
     /// and is no larger than it. Computes nothing, as [`Ops::within`].
-    fn image(&self, y: Self::Ct, errors: ArgumentErrors, p: &Extremes) -> Self::Ct {
+    fn image(&self, y: Self::Ct, errors: &[ArgumentError], p: &Extremes) -> Self::Ct {
         let _ = (errors, p);
         y
     }

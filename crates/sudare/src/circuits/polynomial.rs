@@ -204,7 +204,7 @@ impl<A: Algebra> PolynomialPlan<A> {
             return self.of_powers(e, root, t);
         };
         let (t, errors) = e.argument(t, extremes)?;
-        let image = e.image(self.of_powers(e, root, t)?, errors, extremes);
+        let image = e.image(self.of_powers(e, root, t)?, &errors, extremes);
         Ok(e.within(image, extremes.value))
     }
 

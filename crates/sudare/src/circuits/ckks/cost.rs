@@ -8,7 +8,7 @@ use super::{ComplexOps, ComplexSlots, LinearPlan, ops::match_scale_by_product, s
 pub use crate::rlwe::{Rates, Work};
 use crate::{
     Result,
-    circuits::{ArgumentErrors, Extremes, Ops, meter::Meter},
+    circuits::{ArgumentError, Extremes, Ops, meter::Meter},
     ckks::{self, Chain, Complex, Scale},
     rlwe::{GaloisElement, KeyRequest, Level, Levels, ProductSum},
 };
@@ -191,10 +191,10 @@ impl Ops for Evaluator {
     fn within(&self, a: Self::Ct, most: f64) -> Self::Ct {
         self.slots.within(a, most)
     }
-    fn argument(&self, a: Self::Ct, p: &Extremes) -> Result<(Self::Ct, ArgumentErrors)> {
+    fn argument(&self, a: Self::Ct, p: &Extremes) -> Result<(Self::Ct, Vec<ArgumentError>)> {
         self.slots.argument(a, p)
     }
-    fn image(&self, y: Self::Ct, errors: ArgumentErrors, p: &Extremes) -> Self::Ct {
+    fn image(&self, y: Self::Ct, errors: &[ArgumentError], p: &Extremes) -> Self::Ct {
         self.slots.image(y, errors, p)
     }
 }

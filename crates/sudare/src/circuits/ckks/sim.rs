@@ -9,7 +9,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    circuits::{ArgumentErrors, Extremes, Ops, counts::Counters, input::at},
+    circuits::{ArgumentError, Extremes, Ops, counts::Counters, input::at},
     ckks::{
         self, Chain, Complex, Scale,
         rules::{Form, Rules},
@@ -566,7 +566,7 @@ impl Ops for Evaluator {
         a
     }
 
-    fn argument(&self, a: Ciphertext, p: &Extremes) -> Result<(Ciphertext, ArgumentErrors)> {
+    fn argument(&self, a: Ciphertext, p: &Extremes) -> Result<(Ciphertext, Vec<ArgumentError>)> {
         let imaginary = a.noise().imaginary;
         let off = p.off_the_real_line(PEAK * imaginary);
         let harmless = off <= MAX_OFF * p.value;
@@ -589,11 +589,11 @@ impl Ops for Evaluator {
             exact.slots.iter_mut().for_each(|z| z.re = folded(z.re));
         }
         let largest = core::mem::replace(&mut exact.worst.error, 0.0);
-        Ok((exact, ArgumentErrors { largest, imaginary }))
+        Ok((exact, vec![ArgumentError { largest, imaginary }]))
     }
 
-    fn image(&self, mut y: Ciphertext, errors: ArgumentErrors, p: &Extremes) -> Ciphertext {
-        let ArgumentErrors { largest, imaginary } = errors;
+    fn image(&self, mut y: Ciphertext, errors: &[ArgumentError], p: &Extremes) -> Ciphertext {
+        let ArgumentError { largest, imaginary } = errors.first().copied().unwrap_or_default();
         // Values, slopes and powers that errors meet are larger by so much beyond the interval.
         let beyond = worst_case::chebyshev_beyond(p.degree(), largest);
         let own = y.worst.error * real::powi(beyond, p.degree().max(1).ilog2() as i32 + 1);
