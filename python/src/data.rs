@@ -71,12 +71,14 @@ impl Data {
 impl Data {
     /// What is encrypted; column `by` tells groups of rows apart, and bins have these edges.
     pub(crate) fn subject(&self, by: Option<&str>, edges: Vec<Edges>) -> Result<Subject> {
-        let (mut table, encoding) = ((*self.table).clone(), self.encoding.clone());
+        let mut table = (*self.table).clone();
         let mut key = None;
         if let Some(by) = by {
             let (rest, values) = table.without(by).map_err(Engine::from)?;
-            (table, key) = (rest, Some(KeyColumn::new(by, &values)?));
+            table = rest;
+            key = Some(KeyColumn::new(by, &values)?);
         }
+        let encoding = self.encoding.clone();
         Ok(Subject { encoding, key, edges, ..Subject::from(table) })
     }
 }

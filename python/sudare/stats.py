@@ -128,15 +128,15 @@ class _Named:
             )
         return self.columns.index(column)
 
-    def _warn(self, open_: Sequence[bool] | np.ndarray[Any, Any], what: str) -> None:
+    def _warn(self, untold: Sequence[bool] | np.ndarray[Any, Any], what: str, level: int = 5) -> None:
         """Names the columns for which the errors of encryption leave something open."""
-        names = [name for name, found in zip(self.columns, open_, strict=True) if found]
+        names = [name for name, found in zip(self.columns, untold, strict=True) if found]
         if names:
             warnings.warn(
-                f"{what} of {', '.join(map(repr, names))} cannot be told from the errors of "
-                "encryption and are NaN: leave out outliers, or split the table",
+                f"{what} of {', '.join(map(repr, names))} are not told, since the errors of the "
+                "result leave them open: leave out outliers, or split the table",
                 errors.PrecisionWarning,
-                stacklevel=5,
+                stacklevel=level,
             )
 
 
@@ -258,6 +258,10 @@ class Groups(_Named):
             places.append(int(found[0]))
         tests = self._decrypted.t_test(*places)
         made = [None if test is None else TTest(**test) for test in tests]
+        pairs = self.variance[places]
+        # Without a test, though there is a variance.
+        known = ~np.isnan(pairs).any(axis=0) & (pairs > 0).any(axis=0)
+        self._warn(known & np.array([test is None for test in made]), "tests", 3)
         return dict(zip(self.columns, made, strict=True))
 
     def to_frame(self) -> Any:

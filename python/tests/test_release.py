@@ -215,12 +215,13 @@ def test_statistics_are_released_to_the_bits_planned_for(tmp_path: Path) -> None
     assert isinstance(own, stats.Summary) and isinstance(shown, stats.Summary)
 
     def check(mean: Any) -> None:
-        """Whether means are multiples of 2^-10 of half of the range, that near to the true ones."""
+        """Whether means are multiples of 2^-10 of the largest distance from the true ones, that near
+        to them."""
         for name, found, exact in zip(table, mean, own.mean, strict=True):
-            low, high = table[name].min(), table[name].max()
-            unit = (high - low) / 2 / 1024
+            centre = table[name].mean()
+            unit = np.abs(table[name] - centre).max() / 1024
             assert abs(found - exact) <= 1.000_001 * unit
-            steps = (found - (low + high) / 2) / unit
+            steps = (found - centre) / unit
             assert abs(steps - round(steps)) < 1e-5
 
     check(shown.mean)

@@ -399,7 +399,7 @@ def test_statistics_are_told_within_their_errors(seed: int) -> None:
     unit = 10.0 ** rng.integers(-6, 10, 5)
     table = unit * (rng.normal(size=(n, 5)) + rng.normal(size=5) * 100)
     table[0, 1] += unit[1] * 10.0 ** rng.integers(3, 7)
-    table[:, 3] = 7 * unit[3]
+    table[:, 3] = 7
     table[:, 4] += table[:, 0] * unit[4] / unit[0]
     found = stats.run(table)
     frame = pd.DataFrame(table)

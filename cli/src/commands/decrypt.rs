@@ -501,9 +501,11 @@ fn groups(named: &NamedGroups) -> String {
         let test = test.as_ref().map_or_else(|| "no test\n".into(), t_test);
         text += &format!("{}: {test}", printable(column));
     }
-    let below = s.count.iter().zip(&s.variance).any(|(count, variances)| {
-        *count > 1 && variances.iter().any(|x| x.is_nan())
-    });
+    let below = s
+        .count
+        .iter()
+        .zip(&s.variance)
+        .any(|(count, variances)| *count > 1 && variances.iter().any(|x| x.is_nan()));
     if below {
         text += BELOW_ERROR;
     }
@@ -524,8 +526,11 @@ fn histograms(named: &NamedHistograms) -> String {
             .map(|(e, (count, error))| {
                 let exact = *error == 0.0;
                 let error = if error.is_nan() { "-".into() } else { format!("{error:.1}") };
-                let [count, error] =
-                    if exact { [format!("{count}"), "0".into()] } else { [format!("{count:.1}"), error] };
+                let [count, error] = if exact {
+                    [format!("{count}"), "0".into()]
+                } else {
+                    [format!("{count:.1}"), error]
+                };
                 vec![number(&e[0]), number(&e[1]), count, error]
             })
             .collect();

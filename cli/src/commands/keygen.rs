@@ -465,7 +465,7 @@ struct Planned {
 /// The name of the parameters, the parameters named or the smallest for the job, and its keys.
 fn planned(args: &Args, job: &Job) -> Result<Planned> {
     let auto = args.params == "auto";
-    let (share, exact) = (args.training.share, args.training.exact);
+    let Training { share, exact, .. } = args.training;
     if exact && !auto {
         return Err(Error::Usage(
             "--exact makes parameters of its own: pass --params auto, or leave it out".into(),

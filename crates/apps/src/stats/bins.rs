@@ -43,9 +43,8 @@ impl Bins {
     /// [`StatsError::Edges`] for given edges of another number or order, and for logarithmic ones
     /// of a column with a value that is not positive.
     pub fn of(column: &str, values: &[f64], bins: usize, edges: &Edges) -> Result<Self> {
-        let refused = |problem: String| {
-            Err(StatsError::Edges { column: column.to_owned(), problem })
-        };
+        let refused =
+            |problem: String| Err(StatsError::Edges { column: column.to_owned(), problem });
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
         let (Some(&low), Some(&high)) = (sorted.first(), sorted.last()) else {
@@ -84,7 +83,8 @@ impl Bins {
             }
         };
         if let [first, .., last] = &mut edges[..] {
-            (*first, *last) = (low, high);
+            *first = low;
+            *last = high;
         }
         if whole {
             let halves = edges.iter().map(|edge| edge.floor() + 0.5);
@@ -96,7 +96,8 @@ impl Bins {
 
     /// With values in ascending order.
     fn between(edges: Vec<f64>, sorted: &[f64]) -> Self {
-        let (low, high) = (edges[0], edges[edges.len() - 1]);
+        let low = edges[0];
+        let high = edges[edges.len() - 1];
         let below = sorted.partition_point(|&x| x < low) as u64;
         let above = (sorted.len() - sorted.partition_point(|&x| x <= high)) as u64;
         Self { edges, below, above, centred: true }
@@ -105,7 +106,8 @@ impl Bins {
     /// Bins of equal width about a centre, of a table that was encrypted as it is: its values may be
     /// near an edge.
     pub(super) fn about((centre, half_range): (f64, f64), bins: usize) -> Self {
-        let (low, high) = (centre - half_range, centre + half_range);
+        let low = centre - half_range;
+        let high = centre + half_range;
         let edges = (0..=bins).map(|k| part(low, high, k, bins)).collect();
         Self { edges, below: 0, above: 0, centred: false }
     }
@@ -160,8 +162,10 @@ fn quantiles(sorted: &[f64], parts: usize) -> Vec<f64> {
     let last = sorted.len() - 1;
     let quantile = |k: usize| {
         let place = (k * last) as f64 / parts as f64;
-        let (floor, rest) = (place.floor() as usize, place.fract());
-        let (a, b) = (sorted[floor], sorted[(floor + 1).min(last)]);
+        let floor = place.floor() as usize;
+        let rest = place.fract();
+        let a = sorted[floor];
+        let b = sorted[(floor + 1).min(last)];
         // Neither overflows, and equal values give themselves.
         if rest == 0.0 || a == b { a } else { a * (1.0 - rest) + b * rest }
     };

@@ -71,8 +71,9 @@ impl Mul for Bounded {
     type Output = Self;
 
     fn mul(self, other: Self) -> Self {
-        let (a, b) = (self.value.abs(), other.value.abs());
-        let error = a * other.error + b * self.error + self.error * other.error;
+        let of_other = self.value.abs() * other.error;
+        let of_self = other.value.abs() * self.error;
+        let error = of_other + of_self + self.error * other.error;
         Self::rounded(self.value * other.value, error)
     }
 }
@@ -104,7 +105,8 @@ mod tests {
             (error_a, error_b) in (0.0_f64..1.0, 0.0_f64..1.0),
             (place_a, place_b) in (-1.0_f64..1.0, -1.0_f64..1.0),
         ) {
-            let (x, y) = (Bounded::new(a, error_a), Bounded::new(b, error_b));
+            let x = Bounded::new(a, error_a);
+            let y = Bounded::new(b, error_b);
             let a: f64 = a + place_a * error_a;
             let b: f64 = b + place_b * error_b;
             let pairs: [(Bounded, f64); 5] =

@@ -662,7 +662,10 @@ mod tests {
             Err(StatsError::OutOfRange { output: 3, .. })
         ));
         slots[3][0] = f64::NAN;
-        assert!(matches!(plan.decode(&slots, &scaling, 4, None), Err(StatsError::OutOfRange { .. })));
+        assert!(matches!(
+            plan.decode(&slots, &scaling, 4, None),
+            Err(StatsError::OutOfRange { .. })
+        ));
         slots[3].pop();
         assert!(matches!(plan.decode(&slots, &scaling, 4, None), Err(StatsError::Shape { .. })));
         let other = ColumnScaling::new(vec![(0.0, 1.0)]).unwrap();

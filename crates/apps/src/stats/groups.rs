@@ -675,6 +675,32 @@ mod tests {
         }
     }
 
+    /// What is told of a group does not depend on the size of others, and what a scaling of all rows
+    /// leaves of its digits is not told.
+    #[test]
+    fn no_group_takes_digits_from_another() {
+        let params = small_params(5);
+        let plan = GroupPlan::new(&GroupJob { rows: 8, features: 1, groups: 2 }, &params).unwrap();
+        let grouping = Grouping::of(&[0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]).unwrap();
+        let far = table(8, 1, &[1.0, 1.1, 0.9, 1.05, 2e7, -1e7, 3e6, 4e6]);
+        let found = simulate(&plan, &far, &grouping);
+        let expected = (0.0125_f64.powi(2) + 0.0875_f64.powi(2) + 0.1125_f64.powi(2)
+            + 0.0375_f64.powi(2)) / 3.0;
+        assert!((found.variance[0][0] / expected - 1.0).abs() < 1e-9, "{found:?}");
+        assert!(found.variance_error[0][0] < 1e-3 * expected);
+        // As tables were encrypted before, by one scaling.
+        let scaling = ColumnScaling::of(&far);
+        let scaled = |x: f64| scaling.scaled(0, x);
+        let mut slots: Vec<_> = [8, 16, 16, 8, 16, 16].map(|count| vec![0.0; count]).into();
+        slots[0][0] = 4.0;
+        slots[1][0] = [1.0, 1.1, 0.9, 1.05].map(scaled).iter().sum();
+        slots[2][0] = [1.0, 1.1, 0.9, 1.05].map(scaled).iter().map(|x| x * x).sum();
+        let found = plan.decode(&slots, &vec![scaling; 2], 2, None).unwrap();
+        assert!(found.variance[0][0].is_nan() && found.variance_error[0][0] > expected);
+        let sample = found.sample(0, 0).unwrap();
+        assert!(crate::stats::TTest::welch(&sample, &sample).is_err());
+    }
+
     #[test]
     fn groups_are_the_values_of_the_key() {
         let grouping = Grouping::of(&[3.0, -1.0, 3.0, 0.5]).unwrap();

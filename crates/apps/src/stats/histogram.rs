@@ -15,7 +15,7 @@ use super::{
     Bins, ColumnScaling, Cost, Edges, Job, ROOM_BITS, Result, StatsError,
     cost::Inputs,
     packing::{
-        self, Learnt, Packing, check_ciphertexts, check_count, check_rows, check_shape,
+        self, Learnt, PRIME_BITS, Packing, check_ciphertexts, check_count, check_rows, check_shape,
         smallest_params, total,
     },
     summary::undefined_as_null,
@@ -188,13 +188,22 @@ impl HistogramPlan {
         })
     }
 
-    /// The smallest ring and shortest chain for the job at 128 bits of security.
+    /// The smallest ring and shortest chain for the job at 128 bits of security, with primes as large
+    /// as exact counts take if that makes them exact.
     ///
     /// # Errors
     /// As [`HistogramPlan::new`]; [`StatsError::Library`] if no ring is large enough.
     pub fn auto_params(job: &HistogramJob) -> Result<Params> {
         job.check()?;
-        propose(job, step(job)?.depth(), LOG2_SCALE)
+        let depth = step(job)?.depth();
+        let usual = propose(job, depth, LOG2_SCALE)?;
+        if Self::new(job, &usual)?.is_exact() {
+            return Ok(usual);
+        }
+        // As many primes, so that this costs little.
+        let precise = propose(job, depth, PRIME_BITS)?;
+        let exact = precise.log_n() == usual.log_n() && Self::new(job, &precise)?.is_exact();
+        Ok(if exact { precise } else { usual })
     }
 
     /// Parameters as [`HistogramPlan::auto_params`] makes them, with as much more precision as
@@ -228,7 +237,9 @@ impl HistogramPlan {
             let found = Self::new(job, params)?.learnt.errors(job.rows, None);
             Ok((found.iter().copied().fold(0.0, f64::max), needed))
         };
-        precise_params(LOG2_SCALE, 0, |scale| propose(job, depth, scale), errors)
+        // Above the size of one prime, two that are not too small: rings have few small ones.
+        let whole = |scale| if scale > PRIME_BITS { f64::max(scale, 2.0 * 29.0) } else { scale };
+        precise_params(LOG2_SCALE, 0, |scale| propose(job, depth, whole(scale)), errors)
     }
 
     /// Whether counts are exact.
@@ -490,7 +501,8 @@ impl HistogramPlan {
                 let output = group * inner + edge;
                 let found = slots[output][place * block];
                 // An eighth more, for what is far from what any values lead to.
-                let (off, most) = ((found - found.round()).abs(), 1.125 * error.max(1.0));
+                let off = (found - found.round()).abs();
+                let most = 1.125 * error.max(1.0);
                 if !(-most..=rows as f64 + most).contains(&found) || exact && off > error {
                     return Err(StatsError::OutOfRange { output, rows, found });
                 }
@@ -509,8 +521,13 @@ impl HistogramPlan {
                 (false, false) => f64::NAN,
             };
             let errors = (0..=inner).map(of_count).collect();
-            let (below, above) = (bins.below(), bins.above());
-            Ok(Histogram { edges: bins.edges().to_vec(), counts, errors, below, above })
+            Ok(Histogram {
+                edges: bins.edges().to_vec(),
+                counts,
+                errors,
+                below: bins.below(),
+                above: bins.above(),
+            })
         };
         bins.iter().enumerate().map(histogram).collect()
     }
@@ -574,7 +591,8 @@ mod tests {
     fn counted(values: &[f64], edges: &[f64]) -> Vec<f64> {
         let last = edges.len() - 2;
         let count = |(k, ends): (usize, &[f64])| {
-            let within = |x: &&f64| ends[0] <= **x && (**x < ends[1] || k == last && **x == ends[1]);
+            let within =
+                |x: &&f64| ends[0] <= **x && (**x < ends[1] || k == last && **x == ends[1]);
             values.iter().filter(within).count() as f64
         };
         edges.windows(2).enumerate().map(count).collect()
@@ -672,8 +690,13 @@ mod tests {
             assert!(matches!(histogram.quantile(p), Err(StatsError::Quantile { .. })));
             assert!(matches!(histogram.quantile_bounds(p), Err(StatsError::Quantile { .. })));
         }
-        let (edges, counts) = (vec![0.0, 1.0, 2.0, 3.0], vec![0.0, 4.0, 0.0]);
-        let empty_ends = Histogram { edges, counts, errors: vec![0.0; 3], below: 0, above: 0 };
+        let empty_ends = Histogram {
+            edges: vec![0.0, 1.0, 2.0, 3.0],
+            counts: vec![0.0, 4.0, 0.0],
+            errors: vec![0.0; 3],
+            below: 0,
+            above: 0,
+        };
         let quartiles = [0.0, 0.25, 0.5, 1.0].map(|p| empty_ends.quantile(p).unwrap());
         assert_eq!(quartiles, [1.0, 1.25, 1.5, 2.0]);
         let bounds = [0.0, 0.5, 1.0].map(|p| empty_ends.quantile_bounds(p).unwrap());

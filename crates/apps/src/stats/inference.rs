@@ -74,8 +74,13 @@ impl TTest {
         };
         let degrees_of_freedom = 1.0 / (freedom(a) + freedom(b));
         let p_value = two_sided(t, degrees_of_freedom);
-        let (difference, standard_error) = (difference.value, standard_error.value);
-        Ok(Self { difference, standard_error, t, degrees_of_freedom, p_value })
+        Ok(Self {
+            difference: difference.value,
+            standard_error: standard_error.value,
+            t,
+            degrees_of_freedom,
+            p_value,
+        })
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) const LOG2_SCALE: f64 = 38.0;
 
 /// Most bits of a prime of a level; special primes have 50, as digits of so many primes have as
 /// many special ones.
-const PRIME_BITS: f64 = 46.0;
+pub(super) const PRIME_BITS: f64 = 46.0;
 
 /// Most rows of a job.
 const MAX_ROWS: u128 = 1 << 24;

@@ -74,7 +74,8 @@ impl Statistics {
             let columns = (0..self.mean.len()).filter(|&j| spread(self.variance[j]));
             columns.map(|j| j.to_string()).collect::<Vec<_>>().join(", ")
         };
-        let (constant, unknown) = (without(|v| v <= 0.0), without(f64::is_nan));
+        let constant = without(|v| v <= 0.0);
+        let unknown = without(f64::is_nan);
         if !constant.is_empty() {
             return refused(format!("column {constant} is constant; leave it out"));
         }
@@ -123,7 +124,8 @@ impl Statistics {
         let residual = (Bounded::exact(1.0) - r_squared).times((rows - 1.0) / freedom);
         let residual_known = residual.positive();
         let (mut coefficients, mut standard_errors) = (Vec::new(), Vec::new());
-        let (mut p_values, mut explained) = (Vec::new(), Bounded::exact(0.0));
+        let mut p_values = Vec::new();
+        let mut explained = Bounded::exact(0.0);
         for (k, &j) in predictors.iter().enumerate() {
             let unit = of_target.sqrt() / self.covariance_of(j, j).sqrt();
             let coefficient = standardised[k] * unit;
@@ -154,7 +156,11 @@ impl Statistics {
     /// The inverse of `A + E` is `B - B E B + B E B E B - ...`, where `B` is the inverse of `A`. If
     /// `r`, the largest sum of a row of `|B| |E|`, is below 1, an entry of the terms from the second
     /// on is at most `r^2 / (1 - r)` times the largest entry of its column of `|B|`.
-    fn bounded_inverse(&self, columns: &[usize], inverse: &[Vec<f64>]) -> Option<Vec<Vec<Bounded>>> {
+    fn bounded_inverse(
+        &self,
+        columns: &[usize],
+        inverse: &[Vec<f64>],
+    ) -> Option<Vec<Vec<Bounded>>> {
         let error = |i: usize, j: usize| self.correlation_of(columns[i], columns[j]).error;
         let n = columns.len();
         let product: Vec<Vec<f64>> = (0..n)

@@ -49,9 +49,8 @@ impl ColumnScaling {
         for (column, map) in maps.iter_mut().enumerate().filter(|(_, map)| map.1.is_infinite()) {
             // From the middle no distance is.
             let ends = (f64::INFINITY, f64::NEG_INFINITY);
-            let (low, high) = rows().fold(ends, |(low, high), row| {
-                (low.min(row[column]), high.max(row[column]))
-            });
+            let (low, high) =
+                rows().fold(ends, |(low, high), row| (low.min(row[column]), high.max(row[column])));
             *map = (high / 2.0 + low / 2.0, high / 2.0 - low / 2.0);
         }
         Self { maps }
@@ -244,7 +243,8 @@ impl PowerSums {
         let of_each = |f: &dyn Fn(&Column) -> f64| columns.iter().map(f).collect::<Vec<f64>>();
         let moment = |i: usize, j: usize| {
             let (low, high) = (i.min(j), i.max(j));
-            let (a, b) = (&columns[low], &columns[high]);
+            let a = &columns[low];
+            let b = &columns[high];
             if low == high {
                 a.m2
             } else if a.is_constant() || b.is_constant() {
@@ -263,8 +263,8 @@ impl PowerSums {
             }),
         };
         let covariance = |i: usize, j: usize| {
-            let (found, constant) =
-                (moment(i, j), columns[i].is_constant() || columns[j].is_constant());
+            let found = moment(i, j);
+            let constant = columns[i].is_constant() || columns[j].is_constant();
             let below = found.value.abs() <= found.error;
             let known = constant || !below || i != j && !correlation(i, j).is_nan();
             if known { found.value } else { f64::NAN }

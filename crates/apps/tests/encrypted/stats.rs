@@ -7,8 +7,8 @@ use sudare::{
 };
 use sudare_apps::{
     stats::{
-        ColumnScaling, Edges, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job, SlotPlan,
-        Statistics, StatsPlan, TTest,
+        ColumnScaling, Edges, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job,
+        SlotPlan, Statistics, StatsPlan, TTest,
     },
     table::Table,
 };

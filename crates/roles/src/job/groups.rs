@@ -79,8 +79,11 @@ impl TableStatistics for GroupPlan {
 
     fn about(&self, table: &Table, key: Option<&KeyColumn>, _edges: &[Edges]) -> Result<About> {
         let KeyColumn { name: key, grouping } = key.ok_or_else(super::incomplete)?;
-        let (key, labels) = (key.clone(), grouping.labels().to_vec());
-        Ok(About::ScaledGroups { scalings: self.scalings(table, grouping), key, labels })
+        Ok(About::ScaledGroups {
+            scalings: self.scalings(table, grouping),
+            key: key.clone(),
+            labels: grouping.labels().to_vec(),
+        })
     }
 
     fn pack<'a>(

@@ -107,10 +107,12 @@ fn base64(text: &str) -> Option<Vec<u8>> {
     };
     let mut bytes = Vec::new();
     for letters in text.trim_end_matches('=').as_bytes().chunks(4) {
-        let bits = letters.iter().try_fold(0, |bits: u32, &letter| Some(bits << 6 | value(letter)?));
-        let missing = 4_usize.checked_sub(letters.len())?;
-        let bits = bits? << missing.checked_mul(6)?;
-        bytes.extend(bits.to_be_bytes().get(1..4_usize.checked_sub(missing)?)?);
+        let bits = (0..4).try_fold(0, |bits: u32, place| {
+            let value = letters.get(place).map_or(Some(0), |&letter| value(letter));
+            Some(bits << 6 | value?)
+        });
+        // As many bytes as letters, but for one: the first of the four bytes of `bits` is 0.
+        bytes.extend(bits?.to_be_bytes().get(1..letters.len())?);
     }
     Some(bytes)
 }
