@@ -11,7 +11,7 @@ use pyo3::{prelude::*, types::PyBytes};
 use std::{
     io::{Cursor, Read},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 use sudare::{
     ckks::{
@@ -53,7 +53,7 @@ pub struct SecretKey {
     pub(crate) set: Parameters,
     pub(crate) decryptor: Arc<Decryptor>,
     /// Of its releases: beside the file that it is in, or in memory.
-    ledger: Mutex<Arc<Ledger>>,
+    ledger: Arc<Ledger>,
 }
 
 /// Refuses a file of anything else, and reads its parameters.
@@ -372,34 +372,28 @@ impl SecretKey {
     ) -> Result<()> {
         let (set, decryptor) = (self.set.clone(), Arc::clone(&self.decryptor));
         let ledger = self.ledger();
-        let in_memory = ledger.path().is_none();
-        let copy = job::run(py, None, move |progress| {
+        job::run(py, None, move |progress| {
             save_secret(
                 (&path, overwrite),
                 (&set.params, &set.label, decryptor.key().as_ref()),
                 passphrase,
                 progress,
             )?;
-            Ok(ledger.copied(&path)?)
-        })?;
-        if in_memory {
-            *self.own_ledger() = Arc::new(copy);
-        }
-        Ok(())
+            Ok(ledger.copy_beside(&path)?)
+        })
     }
 
     /// Results that others have seen: releases that were counted, and the most that there may be.
     #[getter]
     fn releases(&self, py: Python<'_>) -> Result<(u64, u64)> {
-        let ledger = self.ledger();
-        let entries = job::detached(py, || Ok(ledger.entries()?))?;
+        let entries = job::detached(py, || Ok(self.ledger.entries()?))?;
         Ok((entries.counted(), entries.limit))
     }
 
     /// The file that releases are counted in; None if the key, and so their number, is in memory only.
     #[getter]
     fn ledger_path(&self) -> Option<PathBuf> {
-        self.ledger().path().map(Path::to_owned)
+        self.ledger.path()
     }
 
     /// The key pair, in hexadecimal. Says nothing about the key.
@@ -529,20 +523,16 @@ impl EvaluationKeys {
 
 impl SecretKey {
     fn new(set: Parameters, decryptor: Decryptor, ledger: Ledger) -> Self {
-        Self { set, decryptor: Arc::new(decryptor), ledger: Mutex::new(Arc::new(ledger)) }
+        Self { set, decryptor: Arc::new(decryptor), ledger: Arc::new(ledger) }
     }
 
     pub(crate) fn ledger(&self) -> Arc<Ledger> {
-        Arc::clone(&self.own_ledger())
-    }
-
-    fn own_ledger(&self) -> MutexGuard<'_, Arc<Ledger>> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+        Arc::clone(&self.ledger)
     }
 
     /// Warns before the first release of a key that is in a file.
     pub(crate) fn warn_of_new_ledger(&self, py: Python<'_>) -> Result<()> {
-        let Some(notice) = self.ledger().notice() else { return Ok(()) };
+        let Some(notice) = self.ledger.notice() else { return Ok(()) };
         Ok(security_warning(py, notice, 2)?)
     }
 }

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,10 @@ from sudare import EncryptedArray, errors, stats
 
 def mean(x: EncryptedArray) -> EncryptedArray:
     return (x * x).mean(axis=0)
+
+
+def half(x: EncryptedArray) -> EncryptedArray:
+    return x * 0.5
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +92,31 @@ def test_the_same_release_is_the_same_and_counts_once(tmp_path: Path) -> None:
         )
     # The noise is of the key: losing the ledger makes nothing fresh.
     assert (found == shown).all()
+
+
+def test_releases_are_counted_while_the_key_is_saved(tmp_path: Path) -> None:
+    context = sudare.Context.for_program(half, [(2,)], share_bits=4)
+    secret = context.keys.secret
+    results = [half(context.encrypt(np.array([0.1, 0.2]))) for _ in range(60)]
+    begun = threading.Event()
+
+    def release(part: list[EncryptedArray]) -> None:
+        for result in part:
+            context.release(result, bits=4)
+            begun.set()
+
+    threads = [threading.Thread(target=release, args=(results[i::4],)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    begun.wait()
+    for number in range(5):
+        secret.save(tmp_path / str(number) / "secret.key" if number else tmp_path / "secret.key")
+        (tmp_path / str(number + 1)).mkdir()
+    for thread in threads:
+        thread.join()
+    assert secret.releases == (60, 1024)
+    assert secret.ledger_path == tmp_path / f"{secret.key_id}.ledger"
+    assert sudare.SecretKey.open(tmp_path / "secret.key").releases == (60, 1024)
 
 
 def test_results_are_known_by_their_operations(context: sudare.Context) -> None:

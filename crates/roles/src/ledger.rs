@@ -151,16 +151,22 @@ impl Entries {
 
 /// The ledger of a key: in a file, or in memory as long as the key is only there.
 pub struct Ledger {
+    state: Mutex<State>,
+}
+
+/// Where releases are counted, and how many were: one lock for both, so that no release is counted in
+/// memory while the ledger moves to a file.
+struct State {
     file: Option<PathBuf>,
-    /// Of a file, what this process has seen of it.
-    entries: Mutex<Entries>,
+    /// What this process has seen of the file.
+    known: Entries,
 }
 
 impl Ledger {
     /// The ledger of a key that is nowhere but in memory.
     #[must_use]
     pub fn in_memory(params: ParamsId, key: KeyId) -> Self {
-        Self { file: None, entries: Mutex::new(Entries::none(params, key)) }
+        Self::new(None, Entries::none(params, key))
     }
 
     /// The ledger of the key in the file `secret`: `KEY.ledger` in the folder of that file, with the key's
@@ -170,22 +176,24 @@ impl Ledger {
     /// # Errors
     /// [`Error::Io`] if the folder cannot be found.
     pub fn beside(secret: &Path, params: ParamsId, key: KeyId) -> Result<Self> {
-        let secret = fs::canonicalize(secret).map_err(|error| Error::io("find", secret, error))?;
-        let file = secret.with_file_name(format!("{key}.ledger"));
-        Ok(Self { file: Some(file), ..Self::in_memory(params, key) })
+        Ok(Self::new(Some(file_beside(secret, key)?), Entries::none(params, key)))
+    }
+
+    fn new(file: Option<PathBuf>, known: Entries) -> Self {
+        Self { state: Mutex::new(State { file, known }) }
     }
 
     /// The file of the ledger, if it has one.
     #[must_use]
-    pub fn path(&self) -> Option<&Path> {
-        self.file.as_deref()
+    pub fn path(&self) -> Option<PathBuf> {
+        self.state().file.clone()
     }
 
     /// What to say before the first release: no file has counted others, but if there were any, by
     /// a copy of the key elsewhere or with a ledger that was lost, they count as well.
     #[must_use]
     pub fn notice(&self) -> Option<String> {
-        let path = self.file.as_deref().filter(|path| !path.exists())?;
+        let path = self.path().filter(|path| !path.exists())?;
         Some(format!(
             "there is no ledger of releases {}: counting begins at 0; if results of this key were \
              released before, put the ledger that counted them there",
@@ -198,11 +206,7 @@ impl Ledger {
     /// # Errors
     /// [`Error::Ledger`] for a file that is not the ledger of this key; [`Error::Io`].
     pub fn entries(&self) -> Result<Entries> {
-        let known = self.known();
-        match &self.file {
-            Some(path) => Self::current(path, &known),
-            None => Ok(known.clone()),
-        }
+        self.state().entries()
     }
 
     /// Counts releases; those that were counted before count no more. When this returns, the file
@@ -212,41 +216,59 @@ impl Ledger {
     /// [`Error::ReleasesSpent`] if so many are not left; [`Error::NotCounted`] if the file cannot
     /// be read or written, or is not the ledger of this key, which is then as it was.
     pub fn count(&self, ids: &[ReleaseId]) -> Result<()> {
-        let mut known = self.known();
+        self.state().count(ids)
+    }
+
+    /// Counts all releases beside a copy of the key, which is in the file `secret` now. The ledger of a
+    /// key that was nowhere but in memory is the file there from then on: no release that is made
+    /// meanwhile is counted anywhere else.
+    ///
+    /// # Errors
+    /// As [`Ledger::count`].
+    pub fn copy_beside(&self, secret: &Path) -> Result<()> {
+        let mut state = self.state();
+        let known = state.entries()?;
+        let file = Some(file_beside(secret, known.key)?);
+        let mut copy = State { file, known: Entries::none(known.params, known.key) };
+        if known.counted() > 0 {
+            copy.count(&known.releases)?;
+        }
+        if state.file.is_none() {
+            *state = copy;
+        }
+        Ok(())
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn entries(&self) -> Result<Entries> {
+        match &self.file {
+            Some(path) => Self::current(path, &self.known),
+            None => Ok(self.known.clone()),
+        }
+    }
+
+    fn count(&mut self, ids: &[ReleaseId]) -> Result<()> {
         let Some(path) = &self.file else {
-            return known.add(ids, Path::new("the ledger in memory")).map(|_| ());
+            return self.known.add(ids, Path::new("the ledger in memory")).map(|_| ());
         };
         let count = || {
             let _lock = lock(path)?;
-            let mut entries = Self::current(path, &known)?;
+            let mut entries = Self::current(path, &self.known)?;
             if entries.add(ids, path)? {
                 entries.write(path)?;
             }
             Ok(entries)
         };
-        *known = count().map_err(|error| match error {
+        self.known = count().map_err(|error| match error {
             Error::ReleasesSpent { .. } => error,
             _ => Error::NotCounted { source: Box::new(error) },
         })?;
         Ok(())
-    }
-
-    /// The ledger of a copy of the key that is in the file `secret` now: what was counted here is
-    /// counted there.
-    ///
-    /// # Errors
-    /// As [`Ledger::count`].
-    pub fn copied(&self, secret: &Path) -> Result<Self> {
-        let entries = self.entries()?;
-        let copy = Self::beside(secret, entries.params, entries.key)?;
-        if entries.counted() > 0 {
-            copy.count(&entries.releases)?;
-        }
-        Ok(copy)
-    }
-
-    fn known(&self) -> MutexGuard<'_, Entries> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What the file has, none if there is none, and what is `known` of it at least.
@@ -269,6 +291,12 @@ impl Ledger {
         }
         Ok(entries)
     }
+}
+
+/// The ledger of a key in the folder of the file `secret`, whichever link leads to that.
+fn file_beside(secret: &Path, key: KeyId) -> Result<PathBuf> {
+    let secret = fs::canonicalize(secret).map_err(|error| Error::io("find", secret, error))?;
+    Ok(secret.with_file_name(format!("{key}.ledger")))
 }
 
 /// Waits until no other process counts in a ledger.

@@ -115,11 +115,40 @@ fn copies_go_on_from_what_was_counted() {
     let (_first, secret) = folder();
     let (_second, copy) = folder();
     let memory = Ledger::in_memory(PARAMS, KEY);
-    assert!(memory.copied(&copy).unwrap().notice().is_some());
     memory.count(&[id(1), id(2)]).unwrap();
+    assert_eq!(memory.path(), None);
     ledger(&secret).count(&[id(2), id(3)]).unwrap();
-    assert_eq!(memory.copied(&secret).unwrap().entries().unwrap().counted(), 3);
-    assert_eq!(ledger(&secret).copied(&copy).unwrap().entries().unwrap().counted(), 3);
+    memory.copy_beside(&secret).unwrap();
+    assert_eq!((counted(&secret), memory.entries().unwrap().counted()), (3, 3));
+    // The file has its releases from then on, and a further copy leaves it there.
+    memory.copy_beside(&copy).unwrap();
+    memory.count(&[id(4)]).unwrap();
+    assert_eq!((counted(&secret), counted(&copy)), (4, 3));
+    assert_eq!(memory.path(), ledger(&secret).path());
+    let unused = Ledger::in_memory(PARAMS, KEY);
+    let (_third, other) = folder();
+    unused.copy_beside(&other).unwrap();
+    assert!(unused.notice().is_some());
+}
+
+/// Threads release while the key is written to a file: the file counts all of their releases.
+#[test]
+fn releases_are_counted_while_the_key_is_written() {
+    for round in 0..20 {
+        let (_folder, secret) = folder();
+        let ledger = Ledger::in_memory(PARAMS, KEY);
+        thread::scope(|scope| {
+            for thread in 0..4 {
+                let ledger = &ledger;
+                scope.spawn(move || {
+                    (0..10).for_each(|i| ledger.count(&[id(100 * thread + i)]).unwrap());
+                });
+            }
+            thread::sleep(Duration::from_micros(20 * round));
+            ledger.copy_beside(&secret).unwrap();
+        });
+        assert_eq!((counted(&secret), ledger.entries().unwrap().counted()), (40, 40));
+    }
 }
 
 /// What is wrong with a ledger.
@@ -133,7 +162,7 @@ fn problem(refused: Error) -> LedgerError {
 fn ledgers_that_are_none_are_refused_and_left_as_they_are() {
     let (_folder, secret) = folder();
     ledger(&secret).count(&[id(1), id(2)]).unwrap();
-    let path = ledger(&secret).path().unwrap().to_owned();
+    let path = ledger(&secret).path().unwrap();
     let good = fs::read(&path).unwrap();
     let refused = |bytes: &[u8]| {
         fs::write(&path, bytes).unwrap();
@@ -165,7 +194,7 @@ fn ledgers_of_other_keys_and_older_ones_are_refused() {
     let other = KeyId(7);
     Ledger::beside(&secret, PARAMS, other).unwrap().count(&[id(1)]).unwrap();
     let own = ledger(&secret);
-    let path = own.path().unwrap();
+    let path = &own.path().unwrap();
     fs::rename(path.with_file_name("0000000000000007.ledger"), path).unwrap();
     let found = problem(own.count(&[id(2)]).unwrap_err());
     assert!(matches!(found, LedgerError::OtherKey { found, .. } if found == other), "{found}");
