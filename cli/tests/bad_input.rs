@@ -95,6 +95,28 @@ const TRAIN: &str = "train --evaluation-key a/evaluation.key -i a.ct -o out.ct";
 const ENCRYPT: &str = "encrypt --public a/public.key --data bad.csv --target y -o out.ct";
 const DECRYPT: &str = "decrypt --secret a/secret.key -i model.ct -o out.json";
 
+/// A terabyte without a line end, most of it a hole, is refused before memory or time run out.
+#[test]
+fn tables_without_line_ends() {
+    let folder = folder();
+    let at = folder.path();
+    let sparse = fs::File::create(at.join("sparse.csv")).unwrap();
+    sparse.set_len(1 << 40).unwrap();
+    fs::write(at.join("begun.csv"), "u,v,y\n1,2,0\n").unwrap();
+    let begun = fs::File::options().append(true).open(at.join("begun.csv")).unwrap();
+    begun.set_len(1 << 40).unwrap();
+    for (line, row) in [
+        ("encrypt --public s/public.key --data sparse.csv -o never.ct", 1),
+        ("encrypt --public s/public.key --data begun.csv --target y -o never.ct", 3),
+        ("evaluate --model model.json --data begun.csv", 3),
+        ("schema --data begun.csv --target y --owners a,b -o never.json", 3),
+    ] {
+        let said = format!("the row on line {row}: it has more than 64 MiB");
+        sudare_at(at, line).mistake(&[&said, "end each row"]);
+    }
+    assert!(names(at).iter().all(|name| !name.contains("never")));
+}
+
 #[test]
 fn keys_of_another_pair_or_other_parameters() {
     let folder = folder();

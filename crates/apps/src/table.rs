@@ -35,6 +35,7 @@ mod error;
 mod frame;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod record_limit;
 
 use std::{
     collections::HashSet,
@@ -48,6 +49,7 @@ use sudare_arith::prng::{Seed, Stream};
 pub use encoding::{Categorical, Encoding, EncodingOptions, Missing, Unseen};
 pub use error::{Cell, Place, TableError};
 pub use frame::{Frame, ReadOptions, TextColumn};
+pub use record_limit::{MAX_RECORD_BYTES, RecordLimit};
 
 pub(crate) use encoding::Code;
 pub(crate) use error::{excerpt, list};

@@ -10,6 +10,7 @@ use super::{
     Cell, Place, TableError, check_names,
     error::{excerpt, read_error},
     frame::{CellKind, Frame, Places, ReadOptions, Rules, TextBuilder, TextMemory, is_exact},
+    record_limit::RecordLimit,
 };
 use lines::UnixLines;
 
@@ -361,7 +362,7 @@ impl Column {
 
 /// The records of a file, with the lines on which they begin.
 struct Records<'a, R> {
-    reader: csv::Reader<UnixLines<R>>,
+    reader: csv::Reader<RecordLimit<UnixLines<R>>>,
     /// The record that was read last.
     record: csv::ByteRecord,
     /// The line that follows it.
@@ -377,12 +378,13 @@ impl<'a, R: Read> Records<'a, R> {
             .has_headers(false)
             .flexible(true)
             .delimiter(delimiter)
-            .from_reader(UnixLines::new(source));
+            .from_reader(RecordLimit::new(UnixLines::new(source)));
         Self { reader, record: csv::ByteRecord::new(), next_line: 1, open_line: None, name }
     }
 
     /// Reads the next record; returns its line, and the line of an empty one before it.
     fn next(&mut self) -> Result<Option<(u64, Option<u64>)>> {
+        self.reader.get_mut().begin();
         match self.reader.read_byte_record(&mut self.record) {
             Ok(false) => Ok(None),
             Ok(true) => {
@@ -396,6 +398,10 @@ impl<'a, R: Read> Records<'a, R> {
                 Ok(Some((line, blank)))
             }
             Err(error) => Err(match error.into_kind() {
+                csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                    let problem = format!("the row on line {}: {error}", self.next_line);
+                    read_error(self.name, &io::Error::new(error.kind(), problem))
+                }
                 csv::ErrorKind::Io(error) => read_error(self.name, &error),
                 other => read_error(self.name, &io::Error::other(format!("{other:?}"))),
             }),

@@ -13,6 +13,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
 };
+use sudare_apps::table::RecordLimit;
 
 /// Longest line of a text file of payloads.
 const MOST_LINE: u64 = 1 << 16;
@@ -137,7 +138,7 @@ fn open_npy(path: &Path) -> Result<Option<(Npy<BufReader<File>>, u64)>> {
 /// Vectors.
 enum VectorFile {
     Npy { path: PathBuf, array: Npy<BufReader<File>>, left: usize },
-    Csv { path: PathBuf, reader: Box<csv::Reader<BufReader<File>>>, begun: bool },
+    Csv { path: PathBuf, reader: Box<csv::Reader<RecordLimit<BufReader<File>>>>, begun: bool },
 }
 
 impl VectorFile {
@@ -155,7 +156,7 @@ impl VectorFile {
             .has_headers(false)
             .flexible(true)
             .trim(csv::Trim::All)
-            .from_reader(file);
+            .from_reader(RecordLimit::new(file));
         Ok(Self::Csv { path: path.into(), reader: Box::new(reader), begun: false })
     }
 
@@ -172,6 +173,7 @@ impl VectorFile {
                 let mut record = csv::StringRecord::new();
                 while vectors.len() < most * dimension {
                     let refused = |error: csv::Error| parse(path, VECTORS)(error.to_string());
+                    reader.get_mut().begin();
                     if !reader.read_record(&mut record).map_err(refused)? {
                         break;
                     }

@@ -7,7 +7,10 @@ use std::{
 
 use proptest::prelude::*;
 
-use super::super::{Categorical, Cell, Frame, Place, ReadOptions, Table, TableError, TextColumn};
+use super::super::{
+    Categorical, Cell, Frame, MAX_RECORD_BYTES, Place, ReadOptions, RecordLimit, Table, TableError,
+    TextColumn,
+};
 
 fn csv(text: &str) -> Result<Table, TableError> {
     Table::from_csv(text.as_bytes(), None, 1000)
@@ -163,6 +166,49 @@ impl Read for Endless {
         }
         Ok(4 * rows)
     }
+}
+
+/// A source without line ends, or with an open quote, is not held in memory whole.
+#[test]
+fn refuses_rows_without_an_end() {
+    for (start, line, rest) in [
+        ("", 1, &b"0"[..]),
+        ("a,b\n1,2\n", 3, b"0"),
+        ("a,b\n1,2\n", 3, b"\0"),
+        ("a,b\n\"", 2, b"x\n"),
+    ] {
+        let source = start.as_bytes().chain(Repeated(rest));
+        let Err(TableError::Read { kind, message, .. }) = Table::from_csv(source, None, 1 << 30)
+        else {
+            panic!("{start:?} is read to its end")
+        };
+        assert_eq!(kind, io::ErrorKind::FileTooLarge, "{message}");
+        let said = format!("the row on line {line}: it has more than 64 MiB");
+        assert!(message.contains(&said), "{message}");
+    }
+}
+
+/// The same bytes for ever.
+struct Repeated(&'static [u8]);
+
+impl Read for Repeated {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let parts = buffer.chunks_exact_mut(self.0.len());
+        Ok(parts.map(|part| part.copy_from_slice(self.0)).count() * self.0.len())
+    }
+}
+
+/// Many rows may have more together than one may have.
+#[test]
+fn rows_are_limited_one_by_one() {
+    let mut rows = RecordLimit::new(io::repeat(b'0'));
+    let mut part = vec![0; MAX_RECORD_BYTES as usize / 2];
+    for _ in 0..3 {
+        rows.begin();
+        rows.read_exact(&mut part).unwrap();
+        rows.read_exact(&mut part).unwrap();
+    }
+    assert_eq!(rows.read(&mut part).unwrap_err().kind(), io::ErrorKind::FileTooLarge);
 }
 
 #[test]
