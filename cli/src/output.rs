@@ -4,9 +4,9 @@ use crate::error::{Error, Result};
 use serde::Serialize;
 use std::{
     borrow::Cow,
-    fmt::Write as _,
     io::{self, IsTerminal, Write},
 };
+use sudare_roles::escape::{acts_on_terminal, escaped};
 
 /// Where results go and in which form.
 #[derive(Debug, Clone, Copy)]
@@ -65,31 +65,6 @@ pub fn printable(text: &str) -> Cow<'_, str> {
 /// The same of text of several lines.
 fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, acts_on_terminal)
-}
-
-/// Whether a character but the line end does something to a terminal, or to the order of others.
-fn acts_on_terminal(c: char) -> bool {
-    let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    (c.is_control() && c != '\n') || turns || matches!(c, '\u{2028}' | '\u{2029}')
-}
-
-fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.contains(&acts) {
-        return Cow::Borrowed(text);
-    }
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            c if !acts(c) => escaped.push(c),
-            '\n' => escaped += "\\n",
-            '\r' => escaped += "\\r",
-            '\t' => escaped += "\\t",
-            c => {
-                let _ = write!(escaped, "\\u{:04x}", u32::from(c));
-            }
-        }
-    }
-    Cow::Owned(escaped)
 }
 
 /// A clause about bootstrappings, if there are any.

@@ -116,7 +116,7 @@ fn names_in_results_do_nothing_to_a_terminal() {
     let mut items = result.ciphertexts(&params).unwrap();
     let public = Arc::new(open("keys/public.key").public_key(&params).unwrap());
     let encryptor = Encryptor::new(&params, public).unwrap();
-    let evil = ["\x1b]0;owned\x07\x1b[2J", "\u{9b}31m\u{202e}gnp\nerror: none\r\x7f"];
+    let evil = ["\x1b]0;owned\x07\x1b[2J", "=1+\u{9b}31m\u{202e}gnp\nerror: none\r\x7f"];
     let table =
         sudare_apps::table::Table::from_csv("u,v\n0,1\n2,3\n".as_bytes(), None, 100).unwrap();
     let about = About::Columns(ColumnScaling::of(&table));
@@ -142,6 +142,21 @@ fn names_in_results_do_nothing_to_a_terminal() {
     }
     let shown = sudare_at(at, &format!("{line} --json")).json();
     assert_eq!(shown["values"]["columns"][1], evil[1]);
+
+    // In a file of CSV names are no formulas either, and numbers stay as they are.
+    sudare_at(at, &format!("{line} -o r.csv")).ok();
+    let text = fs::read_to_string(at.join("r.csv")).unwrap();
+    assert!(!acts(&text), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert_eq!(lines.len(), 3, "{text}");
+    assert!(lines[1].starts_with(r"\u001b]0;owned\u0007\u001b[2J,"), "{text}");
+    assert!(lines[2].starts_with(r"'=1+\u009b31m\u202egnp\nerror: none\r\u007f,"), "{text}");
+    let cells = lines[1..].iter().flat_map(|line| line.split(',').skip(1));
+    assert!(cells.clone().any(|cell| cell.starts_with('-')), "{text}");
+    assert!(
+        cells.filter(|cell| !cell.is_empty()).all(|cell| cell.parse::<f64>().is_ok()),
+        "{text}"
+    );
 }
 
 #[cfg(unix)]

@@ -18,7 +18,7 @@
 //! | [`reading`], [`features`], [`model`] | tables as they come; rows for a model; results in the clear |
 //! | [`report`] | pages about models |
 //! | [`machine`], [`memory`] | what the operating system says; memory that it can give |
-//! | [`hex`] | bytes as hexadecimal digits |
+//! | [`hex`], [`escape`] | bytes as hexadecimal digits; text that does nothing to a terminal or a spreadsheet |
 //! | [`sets`] | parameter sets by name |
 //! | [`error`] | everything that ends the work early |
 //!
@@ -32,6 +32,7 @@ pub mod decrypted;
 pub mod decryption;
 pub mod encryption;
 pub mod error;
+pub mod escape;
 pub mod features;
 pub mod files;
 pub mod hex;

@@ -3,6 +3,7 @@
 
 use crate::{
     error::{Error, Result},
+    escape,
     features::{Inputs, not_a_model, text_of},
     note::HeldOut,
     reading,
@@ -661,17 +662,42 @@ impl NamedStatistics {
     }
 }
 
-/// Comma-separated text.
+/// Comma-separated text, which can be opened in a spreadsheet whatever names are in it.
 ///
 /// # Errors
 /// [`Error::Bug`] if it cannot be made.
 pub fn csv_text(head: &[String], rows: impl IntoIterator<Item = Vec<String>>) -> Result<String> {
     let bug = |error: String| Error::Bug(error);
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(head).map_err(|error| bug(error.to_string()))?;
-    for row in rows {
-        writer.write_record(row).map_err(|error| bug(error.to_string()))?;
+    for row in iter::once(head.to_vec()).chain(rows) {
+        let cells = row.iter().map(|cell| escape::cell(cell).into_owned());
+        writer.write_record(cells).map_err(|error| bug(error.to_string()))?;
     }
     let bytes = writer.into_inner().map_err(|error| bug(error.to_string()))?;
     String::from_utf8(bytes).map_err(|error| bug(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every text that a file of results has comes out harmless, and is read back as it was written.
+    #[test]
+    fn csv_has_no_formulas_whatever_is_named() {
+        let evil = ["=1+1", "@x", "-a", "+a", "\t=1", "\x1b[2J", "a\nb", "\"=1\"", "'=1"];
+        let rows = || evil.iter().map(|name| vec![(*name).to_owned(), "-2.5".into()]);
+        for name in evil {
+            let text = csv_text(&[name.into(), format!("mean {name}")], rows()).unwrap();
+            assert!(text.chars().all(|c| !c.is_control() || c == '\n'), "{text:?}");
+            assert_eq!(text.lines().count(), evil.len() + 1, "{text:?}");
+            let mut reader =
+                csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
+            let records: Vec<_> = reader.records().map(|record| record.unwrap()).collect();
+            assert_eq!(records.len(), evil.len() + 1);
+            for record in &records {
+                assert!(!record[0].starts_with(['=', '+', '-', '@', '\t', '\r']), "{record:?}");
+            }
+            assert!(records[1..].iter().all(|record| &record[1] == "-2.5"));
+        }
+    }
 }
