@@ -82,7 +82,7 @@ CHROMIUM := /usr/bin/chromium
 test-web: web $(TEST_WEB)/node_modules
 	cargo build --locked --profile $(PROFILE) --package sudare-cli
 	SUDARE=$(abspath target/$(patsubst dev,debug,$(PROFILE))/sudare) PAGE=$(PAGE) MODULES=$(TEST_WEB) \
-	  CHROMIUM=$(CHROMIUM) node --test crates/web/tests/journey.mjs
+	  CHROMIUM=$(CHROMIUM) node --test crates/web/tests/requests.mjs crates/web/tests/journey.mjs
 
 $(TEST_WEB)/node_modules: crates/web/tests/package-lock.json
 	mkdir -p $(TEST_WEB)

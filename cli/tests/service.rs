@@ -119,7 +119,8 @@ fn results_are_those_of_the_command() {
     same("predict", &line, &format!("predict {rows} local-model.ct"), "scores.ct");
     sudare_at(at, "decrypt --secret train/secret.key -i local-model.ct -o model.json").ok();
     let line = format!("{rows} model.json");
-    same("predict", &line, &format!("predict {line}"), "plain.ct");
+    let plain = format!("{line} --plain-model");
+    same("predict", &plain, &format!("predict {line}"), "plain.ct");
     // The same again is the same job, and is there at once.
     let line = format!("stats {stats} -o again.ct --json");
     let again = remote(&service, &token, &line).json();

@@ -10,6 +10,7 @@ mod keys;
 mod lineage;
 mod nn;
 mod op;
+mod outgoing;
 mod plan;
 mod pool;
 mod receipt;
@@ -46,6 +47,7 @@ mod _native {
             NetworkWeights,
         },
         op::PyOp,
+        outgoing::Outgoing,
         plan::{Parameters, Plan},
         pool::{Schema, Sums, Transform},
         receipt::{read_receipt, read_server_key},

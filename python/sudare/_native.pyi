@@ -27,6 +27,7 @@ __all__ = [
     "NetworkSecret",
     "NetworkWeights",
     "Op",
+    "Outgoing",
     "Parameters",
     "Part",
     "Plan",
@@ -774,6 +775,27 @@ def encode(
     texts: Sequence[tuple[int, Sequence[str | None]]],
 ) -> tuple[list[str], tuple[list[int], bytes]]: ...
 def read_model(path: _Path) -> dict[str, Any]: ...
+@final
+class Outgoing:
+    """An open file that may be sent to a collection of a service; any other is refused."""
+
+    def __new__(cls, path: _Path, collection: str, plain_model: bool) -> Outgoing:
+        """Opens the file at `path`."""
+
+    @property
+    def collection(self) -> str:
+        """The collection."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of the file."""
+
+    def digest(self) -> str:
+        """BLAKE3 of all bytes, in hexadecimal."""
+
+    def part(self, offset: int, most: int) -> bytes:
+        """At most `most` bytes from `offset` on."""
+
 def read_receipt(text: str, server_key: str | None) -> dict[str, Any]: ...
 def read_server_key(text: str) -> str: ...
 def write_model(path: _Path, model: str, overwrite: bool) -> None: ...

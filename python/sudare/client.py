@@ -12,6 +12,8 @@ with sudare.Client("https://server.example", token, server_key=key) as client:
 
 Files are those of the command and of the classes of this package. What the service has already is not
 sent again, and whatever was interrupted goes on when it is called again: an upload, a job, a download.
+Every file is checked before a connection is opened: only evaluation keys, encrypted tables and models
+are sent.
 A result comes with a receipt, which the server has signed and which is kept beside it: what was computed,
 from which keys and tables.
 Needs `httpx` and `blake3`: `pip install sudare[client]`.
@@ -21,8 +23,10 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import ipaddress
 import json
 import os
+import re
 import tempfile
 import time
 import warnings
@@ -35,7 +39,7 @@ import blake3
 import httpx
 
 from sudare import errors
-from sudare._native import read_receipt, read_server_key
+from sudare._native import Outgoing, read_receipt, read_server_key
 
 __all__ = ["Client", "Job"]
 
@@ -49,6 +53,18 @@ _PATIENCE = 120.0
 
 _LONGEST_PAUSE = 10.0
 """Seconds between two attempts, at most."""
+
+_MOST_ANSWER_BYTES = 16 << 20
+"""Bytes of an answer in JSON, at most."""
+
+_MOST_EVENT_BYTES = 1 << 20
+"""Bytes of a line of an event, at most."""
+
+_UPLOAD = re.compile("/v1/uploads/[0-9A-Za-z]+")
+"""The path of an upload, which must be on the server that was asked."""
+
+_NAME = re.compile("[0-9A-Za-z]+")
+"""The name of a job, or a digest."""
 
 _PASSING = {502, 503, 504}
 """Answers that pass by themselves."""
@@ -87,7 +103,7 @@ class Job:
 
     def refresh(self) -> Job:
         """Asks the service how far it is; the same job."""
-        self._state = self._client._json("GET", f"/v1/jobs/{self.id}")
+        self._state = self._client._job("GET", self.id)
         return self
 
     def wait(self, progress: Callable[[int, int], object] | None = None) -> Job:
@@ -126,7 +142,7 @@ class Job:
 
     def cancel(self) -> Job:
         """Ends it, unless it has ended; the same job."""
-        self._state = self._client._json("DELETE", f"/v1/jobs/{self.id}")
+        self._state = self._client._job("DELETE", self.id)
         return self
 
     def result(self, path: _File) -> Path:
@@ -178,7 +194,7 @@ class Job:
         """The text of its receipt, which was checked, if the server has one."""
         pinned = self._client._server_key
         answer = self._client._answer("GET", f"/v1/jobs/{self.id}/receipt")
-        if answer.status_code == 404:
+        if answer.status == 404:
             if pinned is not None:
                 raise errors.ReceiptMissingError(f"the server has no receipt of job {self.id}")
             return None
@@ -237,6 +253,12 @@ class Client:
         self, url: str, token: str, *, server_key: str | None = None, verify: bool | str = True
     ) -> None:
         address = httpx.URL(url)
+        if address.userinfo:
+            # The password is not repeated.
+            raise ValueError(
+                f"{address.scheme}://…@{address.host}: leave out the name and the password: a service takes "
+                "tokens alone"
+            )
         if address.scheme == "http" and address.host not in {"127.0.0.1", "localhost", "::1"}:
             raise ValueError(
                 f"{url}: the token would travel in clear: use https, or a tunnel to this machine"
@@ -244,12 +266,18 @@ class Client:
         if address.scheme not in {"http", "https"}:
             raise ValueError(f"{url!r} is no address such as https://server.example")
         self._server_key = None if server_key is None else read_server_key(server_key)
+        # A proxy of the environment would see a token that is sent to this machine in clear.
+        transport = httpx.HTTPTransport(verify=verify) if _is_loopback(address.host) else None
         self._http = httpx.Client(
             base_url=url.rstrip("/"),
-            headers={"authorization": f"Bearer {token.strip()}"},
+            headers={"authorization": f"Bearer {_checked_token(token)}", "accept-encoding": "identity"},
             timeout=httpx.Timeout(90.0, connect=20.0),
             verify=verify,
+            transport=transport,
         )
+
+    def __repr__(self) -> str:
+        return f"Client({str(self._http.base_url)!r}, …)"
 
     def __enter__(self) -> Client:
         return self
@@ -267,45 +295,60 @@ class Client:
         self._http.close()
 
     def upload(
-        self, path: _File, collection: str, progress: Callable[[int, int], object] | None = None
+        self,
+        path: _File,
+        collection: str,
+        progress: Callable[[int, int], object] | None = None,
+        *,
+        plain_model: bool = False,
     ) -> str:
         """Sends a file, unless the service has it.
 
         Parameters
         ----------
         path
-            Evaluation keys, an encrypted table or a model; never a secret key.
+            Evaluation keys, an encrypted table or a model. Any other file is refused before a connection is
+            opened.
         collection
             `keys`, `tables` or `models`: what it is.
         progress
             Called with the bytes that are there and all of them.
+        plain_model
+            Whether a model that is not encrypted may be sent: the server sees its weights.
 
         Returns
         -------
         str
             Its digest, by which the service names it.
+
+        Raises
+        ------
+        sudare.errors.UsageError
+            If the file is not of the collection, and for a secret key whatever the collection.
         """
-        with open(path, "rb") as file:
-            if file.read(16).startswith((b"\x89sealed\n", b"\x89sudare\n\x01\x00\x00\x00\x01\x00\x01\x00")):
-                raise ValueError(f"{os.fspath(path)} is a secret key, which is sent to nobody")
-            file.seek(0)
-            hasher = blake3.blake3()
-            while block := file.read(1 << 20):
-                hasher.update(block)
-            digest, size = hasher.hexdigest(), file.tell()
-            offset, patience = size, _Patience()
-            if self._answer("GET", f"/v1/{collection}/{digest}").status_code == 404:
+        return self._send(Outgoing(path, collection, plain_model), progress)
+
+    def _send(self, file: Outgoing, progress: Callable[[int, int], object] | None = None) -> str:
+        """Sends a file that was checked, unless the service has it."""
+        collection, size, digest = file.collection, file.size, file.digest()
+        offset, patience = size, _Patience()
+        known = self._answer("GET", f"/v1/{collection}/{digest}")
+        if known.status == 404:
+            place, offset = self._begin(collection, digest, size)
+        else:
+            _expect_success(known)
+        while offset < size:
+            if progress is not None:
+                progress(offset, size)
+            sent = self._append(place, offset, file.part(offset, _CHUNK_BYTES))
+            if isinstance(sent, int) and sent > offset:
+                offset, patience = sent, _Patience()
+            elif isinstance(sent, int):
+                # A server that takes nothing would be sent the same for ever.
+                patience.wait(errors.RefusedError("the server has taken nothing of an upload", "Http"))
+            else:
+                patience.wait(sent)
                 place, offset = self._begin(collection, digest, size)
-            while offset < size:
-                if progress is not None:
-                    progress(offset, size)
-                file.seek(offset)
-                sent = self._append(place, offset, file.read(_CHUNK_BYTES))
-                if isinstance(sent, int):
-                    offset, patience = sent, _Patience()
-                else:
-                    patience.wait(sent)
-                    place, offset = self._begin(collection, digest, size)
         if progress is not None:
             progress(size, size)
         return digest
@@ -346,13 +389,25 @@ class Client:
         tables = [table] if isinstance(table, str | os.PathLike) else list(table)
         return self._compute("train", keys, tables, iterations=iterations, history=history)
 
-    def predict(self, keys: _File, rows: _File, model: _File | Job) -> Job:
-        """Scores of encrypted rows by a model: a file, or what a training of the service left."""
+    def predict(
+        self, keys: _File, rows: _File, model: _File | Job, *, plain_model: bool = False
+    ) -> Job:
+        """Scores of encrypted rows by a model.
+
+        Parameters
+        ----------
+        keys
+            File of evaluation keys.
+        rows
+            File of encrypted rows.
+        model
+            File of a model, or the job of a training that left one at the service.
+        plain_model
+            Whether a model that is not encrypted may be sent: the server sees its weights.
+        """
         if isinstance(model, Job):
-            digest = str(model.wait()._state["result"])
-        else:
-            digest = self.upload(model, "models")
-        return self._compute("predict", keys, [rows], model=digest)
+            return self._compute("predict", keys, [rows], model=str(model.wait()._state["result"]))
+        return self._compute("predict", keys, [rows], model=Outgoing(model, "models", plain_model))
 
     def usage(self) -> dict[str, Any]:
         """What was used of the service, and what may be: `bytes`, `jobs`, `requests`, `cpu_seconds`."""
@@ -361,24 +416,34 @@ class Client:
 
     def job(self, id: str) -> Job:
         """The job with this name."""
-        return Job(self, self._json("GET", f"/v1/jobs/{id}"))
+        return Job(self, self._job("GET", id))
 
     def jobs(self) -> list[Job]:
         """All jobs, the newest first."""
-        return [Job(self, state) for state in self._json("GET", "/v1/jobs")]
+        states = self._json("GET", "/v1/jobs")
+        if not isinstance(states, list):
+            raise errors.RefusedError("the server's answer is not a list of jobs", "Http")
+        return [Job(self, _checked_job(state)) for state in states]
+
+    def _job(self, method: str, id: str) -> dict[str, Any]:
+        """A job as the service tells of it."""
+        if not _NAME.fullmatch(id):
+            raise ValueError(f"{id!r} is not the name of a job")
+        return _checked_job(self._json(method, f"/v1/jobs/{id}"))
 
     def _compute(self, kind: str, keys: _File, tables: Sequence[_File], **more: Any) -> Job:
-        request = {
-            "kind": kind,
-            "keys": self.upload(keys, "keys"),
-            "tables": [self.upload(table, "tables") for table in tables],
-            **{name: value for name, value in more.items() if value is not None},
-        }
+        # All files are checked before the first one is sent.
+        files = [Outgoing(keys, "keys", False), *(Outgoing(table, "tables", False) for table in tables)]
+        digests = [self._send(file) for file in files]
+        request = {"kind": kind, "keys": digests[0], "tables": digests[1:]}
+        for name, value in more.items():
+            if value is not None:
+                request[name] = self._send(value) if isinstance(value, Outgoing) else value
         name = blake3.blake3(json.dumps(request, sort_keys=True).encode()).hexdigest()
         attempt = 0
         while True:
             headers = {"idempotency-key": f"{name}-{attempt}"}
-            state = self._json("POST", "/v1/jobs", headers=headers, json=request)
+            state = _checked_job(self._json("POST", "/v1/jobs", headers=headers, json=request))
             # The same request as before is the same job, unless that was of no use.
             result = state["result"]
             if result is not None:
@@ -398,7 +463,14 @@ class Client:
             "upload-metadata": f"digest {metadata}",
         }
         answer = _expect_success(self._answer("POST", f"/v1/{collection}", headers=headers))
-        return answer.headers["location"], int(answer.headers["upload-offset"])
+        place, offset = answer.headers.get("location", ""), _offset(answer)
+        if not _UPLOAD.fullmatch(place) or offset > size:
+            raise errors.RefusedError(
+                f"the server asks to send the file to {place!r} from byte {offset} on, not to an upload of its "
+                "own",
+                "Http",
+            )
+        return place, offset
 
     def _append(self, place: str, offset: int, part: bytes) -> int | Exception:
         headers = {
@@ -407,12 +479,12 @@ class Client:
             "content-type": "application/offset+octet-stream",
         }
         try:
-            answer = self._http.patch(place, headers=headers, content=part)
+            answer = self._ask("PATCH", place, headers=headers, content=part)
         except httpx.TransportError as error:
             return error
-        if answer.status_code in _UNSETTLED or _is_passing(answer):
+        if answer.status in _UNSETTLED or answer.is_passing:
             return _refusal(answer)
-        return int(_expect_success(answer).headers["upload-offset"])
+        return _offset(_expect_success(answer))
 
     def _download(self, digest: str, path: Path) -> Path:
         hasher, patience = blake3.blake3(), _Patience()
@@ -421,18 +493,25 @@ class Client:
             while total is None or file.tell() < total:
                 headers = {"range": f"bytes={file.tell()}-"}
                 try:
-                    with self._http.stream("GET", f"/v1/results/{digest}", headers=headers) as answer:
-                        if answer.status_code != 206:
-                            answer.read()
-                            if not _is_passing(answer):
+                    with self._http.stream("GET", f"/v1/results/{digest}", headers=headers) as got:
+                        if got.status_code != 206:
+                            answer = _Answer(got)
+                            if not answer.is_passing:
                                 raise _refusal(answer)
                             patience.wait(_refusal(answer))
                             continue
-                        total = int(answer.headers["content-range"].rpartition("/")[2])
-                        for block in answer.iter_raw():
+                        total = _total(got, file.tell(), total)
+                        for block in got.iter_raw():
+                            if file.tell() + len(block) > total:
+                                raise errors.RefusedError(
+                                    f"the result is longer than the {total} bytes that the server announced",
+                                    "Http",
+                                )
                             hasher.update(block)
                             file.write(block)
                             patience = _Patience()
+                    if file.tell() < total:
+                        patience.wait(errors.UnreachableError("the connection breaks"))
                 except httpx.TransportError as error:
                     patience.wait(error)
             if hasher.hexdigest() != digest:
@@ -441,31 +520,70 @@ class Client:
 
     def _events(self, id: str) -> Iterator[dict[str, Any]]:
         """The job after each of its changes, until it ends or the connection does."""
-        with self._http.stream("GET", f"/v1/jobs/{id}/events") as answer:
-            if _is_passing(answer):
-                return
-            if not answer.is_success:
-                answer.read()
+        with self._http.stream("GET", f"/v1/jobs/{id}/events") as got:
+            if not got.is_success:
+                answer = _Answer(got)
+                if answer.is_passing:
+                    return
                 raise _refusal(answer)
-            for line in answer.iter_lines():
-                if line.startswith("data:"):
-                    yield json.loads(line.removeprefix("data:"))
+            for line in _lines(got):
+                if line.startswith(b"data:"):
+                    yield _checked_job(_parsed(line.removeprefix(b"data:")))
 
     def _json(self, method: str, path: str, **more: Any) -> Any:
-        return _expect_success(self._answer(method, path, **more)).json()
+        return _parsed(_expect_success(self._answer(method, path, **more)).body)
 
-    def _answer(self, method: str, path: str, **more: Any) -> httpx.Response:
-        """An answer, once it is none of a failure that passes."""
+    def _answer(self, method: str, path: str, **more: Any) -> _Answer:
+        """The answer to a request, which is repeated after failures that pass."""
         patience = _Patience()
         while True:
             try:
-                answer = self._http.request(method, path, **more)
+                answer = self._ask(method, path, **more)
             except httpx.TransportError as error:
                 patience.wait(error)
                 continue
-            if not _is_passing(answer):
+            if not answer.is_passing:
                 return answer
             patience.wait(_refusal(answer))
+
+    def _ask(self, method: str, path: str, **more: Any) -> _Answer:
+        """The answer to one request."""
+        with self._http.stream(method, path, **more) as got:
+            return _Answer(got)
+
+
+class _Answer:
+    """An answer that was read whole, if it is not too long."""
+
+    def __init__(self, got: httpx.Response) -> None:
+        self.url = got.url
+        self.status = got.status_code
+        self.is_success = got.is_success
+        self.headers = got.headers
+        body = bytearray()
+        for block in got.iter_raw():
+            body += block
+            if len(body) > _MOST_ANSWER_BYTES:
+                raise errors.RefusedError(
+                    f"{self.url} answers with more than {_MOST_ANSWER_BYTES} bytes", "Http"
+                )
+        self.body = bytes(body)
+
+    @property
+    def text(self) -> str:
+        """The body, which must be text."""
+        try:
+            return self.body.decode()
+        except UnicodeDecodeError as error:
+            raise errors.RefusedError(f"{self.url} answers with bytes that are not text", "Http") from error
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether it tells of a failure that passes soon."""
+        if self.status == 429:
+            seconds = self.headers.get("retry-after", "")
+            return re.fullmatch("[0-9]{1,9}", seconds) is not None and int(seconds) <= _LONGEST_PAUSE
+        return self.status in _PASSING
 
 
 class _Patience:
@@ -499,24 +617,95 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
         os.unlink(temporary)
 
 
-def _is_passing(answer: httpx.Response) -> bool:
-    """Whether an answer is that of a failure that passes soon."""
-    if answer.status_code == 429:
-        seconds = answer.headers.get("retry-after", "")
-        return seconds.isascii() and seconds.isdigit() and int(seconds) <= _LONGEST_PAUSE
-    return answer.status_code in _PASSING
-
-
-def _refusal(answer: httpx.Response) -> errors.RefusedError:
+def _refusal(answer: _Answer) -> errors.RefusedError:
     try:
-        problem = answer.json()
+        problem = json.loads(answer.body)
         return errors.RefusedError(str(problem["detail"]), str(problem["kind"]))
-    except (ValueError, KeyError, TypeError):
-        detail = f"{answer.url} answers {answer.status_code} without saying why"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        detail = f"{answer.url} answers {answer.status} without saying why"
         return errors.RefusedError(detail, "Http")
 
 
-def _expect_success(answer: httpx.Response) -> httpx.Response:
+def _expect_success(answer: _Answer) -> _Answer:
     if answer.is_success:
         return answer
     raise _refusal(answer)
+
+
+def _parsed(text: bytes) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise errors.RefusedError(f"the server's answer is not JSON: {error}", "Http") from error
+
+
+def _checked_job(state: Any) -> dict[str, Any]:
+    """A job as the service tells of it, with all that is needed."""
+    try:
+        good = isinstance(state["state"], str) and _NAME.fullmatch(state["id"]) is not None
+        good = good and (state["result"] is None or _NAME.fullmatch(state["result"]) is not None)
+        if good and state["error"] is not None:
+            good = isinstance(state["error"]["detail"], str) and isinstance(state["error"]["kind"], str)
+        steps = state["progress"]
+        good = good and isinstance(steps["done"], int) and isinstance(steps["total"], int)
+        good = good and isinstance(state["predicted"]["seconds"], int | float)
+    except (KeyError, TypeError):
+        good = False
+    if not good:
+        raise errors.RefusedError("the server's answer is not a job", "Http")
+    checked: dict[str, Any] = state
+    return checked
+
+
+def _offset(answer: _Answer) -> int:
+    """The bytes of an upload that the service has."""
+    text = answer.headers.get("upload-offset", "")
+    if not re.fullmatch("[0-9]{1,19}", text):
+        raise errors.RefusedError("the server does not say how much of an upload it has", "Http")
+    return int(text)
+
+
+def _total(got: httpx.Response, first: int, before: int | None) -> int:
+    """The bytes of a result, in an answer with the part from `first` on."""
+    found = re.fullmatch("bytes ([0-9]{1,19})-[0-9]{1,19}/([0-9]{1,19})", got.headers.get("content-range", ""))
+    if found is None or int(found[1]) != first or before not in {None, int(found[2])}:
+        raise errors.RefusedError(
+            "the server, or a proxy on the way, does not send the part of the result that was asked for", "Http"
+        )
+    return int(found[2])
+
+
+def _lines(got: httpx.Response) -> Iterator[bytes]:
+    """The lines of a stream of events."""
+    rest = b""
+    for block in got.iter_raw():
+        *lines, rest = (rest + block).split(b"\n")
+        yield from lines
+        if len(rest) > _MOST_EVENT_BYTES:
+            raise errors.RefusedError(
+                f"the server sends an event of more than {_MOST_EVENT_BYTES} bytes", "Http"
+            )
+
+
+def _checked_token(text: str) -> str:
+    """The token, if a header can carry it. Messages never repeat it."""
+    token = text.strip()
+    if not re.fullmatch("[!-~]+", token):
+        raise ValueError(
+            "the token is empty, or has blanks or other characters that no token has: use the line that "
+            "`sudare serve token add` has printed"
+        )
+    return token
+
+
+def _is_loopback(host: str) -> bool:
+    """Whether a host is this machine, whose addresses no proxy is asked for."""
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback

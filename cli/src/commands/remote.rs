@@ -8,21 +8,19 @@ use std::{
     path::{Path, PathBuf},
     slice,
 };
-use sudare::ckks::serial::Kind;
 use sudare_roles::{
-    error::{Error, ReceiptError, Result},
+    error::{ReceiptError, Result},
     files::{self, Access, NewFile},
-    label::{Content, Meta},
     machine,
-    opened::Opened,
+    outgoing::{Destination, Outgoing},
     receipt::{Expected, Receipt, ServerKey},
 };
 
 /// Let a service compute (`sudare serve`): upload keys and tables, follow jobs, download results
 ///
 /// `remote stats`, `groups`, `histogram`, `train` and `predict` do all of it: what the service has
-/// already is not sent again, and a command that was stopped goes on when it is run again. Secret keys
-/// are never sent.
+/// already is not sent again, and a command that was stopped goes on when it is run again. Every file is
+/// checked before a connection is opened: only evaluation keys, encrypted tables and models are sent.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare remote train --evaluation-key keys/evaluation.key -i births.ct -o model.ct \
@@ -74,10 +72,12 @@ enum Step {
     Predict {
         #[command(flatten)]
         computation: Computation,
-        /// Model, as `sudare decrypt` writes it, or an encrypted one; or the digest of a result that
-        /// the service has
+        /// Encrypted model, or one in clear with --plain-model; or the digest of a model that the
+        /// service has
         #[arg(long, value_name = "FILE|DIGEST")]
         model: String,
+        #[command(flatten)]
+        plain: Plain,
     },
     /// Send a file, and print its digest
     Upload {
@@ -86,6 +86,8 @@ enum Step {
         /// Files of evaluation keys, encrypted tables or models
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
+        #[command(flatten)]
+        plain: Plain,
     },
     /// How far a job is, or all of them
     Status {
@@ -145,6 +147,15 @@ enum Step {
 }
 
 const COLLECTIONS: [&str; 4] = ["keys", "tables", "models", "results"];
+
+/// Whether a model may be sent in clear.
+#[derive(Debug, clap::Args)]
+struct Plain {
+    /// Send a model that is not encrypted, such as `sudare decrypt` writes it: the server sees its
+    /// weights
+    #[arg(long)]
+    plain_model: bool,
+}
 
 /// Where a result is written.
 #[derive(Debug, clap::Args)]
@@ -226,16 +237,20 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             let extra = Extra { iterations: *iterations, history: *history, model: None };
             compute(computation, "train", &extra, output)
         }
-        Step::Predict { computation, model } => {
-            let extra = Extra { model: Some(model), ..Extra::default() };
+        Step::Predict { computation, model, plain: Plain { plain_model } } => {
+            let extra =
+                Extra { model: Some(Model::named(model, *plain_model)?), ..Extra::default() };
             compute(computation, "predict", &extra, output)
         }
-        Step::Upload { service, files } => {
+        Step::Upload { service, files, plain: Plain { plain_model } } => {
+            let open =
+                |path: &PathBuf| Outgoing::open(path, &Destination::COLLECTIONS, *plain_model);
+            let files = files.iter().map(open).collect::<Result<Vec<_>>>()?;
             let client = service.client()?;
-            for path in files {
-                let collection = collection_of(path)?;
-                let digest = upload(&client, collection, path)?;
-                let uploaded = Uploaded { collection, digest, path: path.clone() };
+            for file in &files {
+                let digest = upload(&client, file)?;
+                let (collection, path) = (file.destination().name(), file.path().to_owned());
+                let uploaded = Uploaded { collection, digest, path };
                 output.write(&uploaded, |of| {
                     format!("{}  {} ({})\n", of.digest, of.path.display(), of.collection)
                 })?;
@@ -301,29 +316,49 @@ impl ResultFile {
 
 /// What some jobs take beside keys and tables.
 #[derive(Default)]
-struct Extra<'a> {
+struct Extra {
     iterations: Option<u32>,
     history: bool,
-    model: Option<&'a str>,
+    model: Option<Model>,
 }
 
-fn compute(args: &Computation, kind: &str, extra: &Extra<'_>, output: Output) -> Result<()> {
+/// A model that rows are scored by.
+enum Model {
+    /// The service has it, under this digest.
+    There(String),
+    Here(Outgoing),
+}
+
+impl Model {
+    fn named(name: &str, plain_model: bool) -> Result<Self> {
+        let is_digest = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if is_digest {
+            return Ok(Self::There(name.into()));
+        }
+        Outgoing::open(name.as_ref(), &[Destination::Models], plain_model).map(Self::Here)
+    }
+
+    /// The digest of the model, which the service has then.
+    fn digest(&self, client: &Client) -> Result<String> {
+        match self {
+            Self::There(digest) => Ok(digest.clone()),
+            Self::Here(file) => upload(client, file),
+        }
+    }
+}
+
+fn compute(args: &Computation, kind: &str, extra: &Extra, output: Output) -> Result<()> {
     let files = args.output.as_ref();
     let files = files.map(|path| NewFiles::create(path, args.force)).transpose()?;
-    // Nothing is sent of which this machine knows that it is something else.
-    Opened::open(&args.evaluation_key, Kind::EvaluationKeys)?.meta(&[Content::Keys])?;
-    for path in &args.input {
-        Opened::open(path, Kind::Ciphertexts)?.meta(&[Content::Table])?;
-    }
+    // All files are checked before the first one is sent.
+    let keys = Outgoing::open(&args.evaluation_key, &[Destination::Keys], false)?;
+    let open = |path: &PathBuf| Outgoing::open(path, &[Destination::Tables], false);
+    let tables = args.input.iter().map(open).collect::<Result<Vec<_>>>()?;
     let client = args.service.client()?;
-    let keys = upload(&client, "keys", &args.evaluation_key)?;
-    let tables = args.input.iter().map(|path| upload(&client, "tables", path));
+    let keys = upload(&client, &keys)?;
+    let tables = tables.iter().map(|table| upload(&client, table));
     let tables = tables.collect::<Result<Vec<_>>>()?;
-    let model = extra.model.map(|model| {
-        let is_digest = model.len() == 64 && model.bytes().all(|byte| byte.is_ascii_hexdigit());
-        if is_digest { Ok(model.into()) } else { upload(&client, "models", model.as_ref()) }
-    });
-    let model = model.transpose()?;
+    let model = extra.model.as_ref().map(|model| model.digest(&client)).transpose()?;
     let (iterations, history) = (extra.iterations, extra.history);
     let (tables, model) = (&tables[..], model.as_deref());
     let job = client.submit(&Request { kind, keys: &keys, tables, model, iterations, history })?;
@@ -349,28 +384,10 @@ fn compute(args: &Computation, kind: &str, extra: &Extra<'_>, output: Output) ->
     fetch(&Download { service, client, job: Some(&job), digest, known }, files, output)
 }
 
-/// What a file is to a service, by its header.
-fn collection_of(path: &Path) -> Result<&'static str> {
-    let Ok(opened) = Opened::any(path, Access::Shared) else {
-        // A model in the clear; the service says so if it is none.
-        return Ok("models");
-    };
-    let content = Meta::read(&opened.info().label).map(|(content, _)| content);
-    match (opened.info().kind, content) {
-        (Kind::EvaluationKeys, _) => Ok("keys"),
-        (Kind::Ciphertexts, Some(Content::Table)) => Ok("tables"),
-        (Kind::Ciphertexts, Some(Content::Model)) => Ok("models"),
-        (found, _) => Err(Error::Usage(format!(
-            "{} holds {found}, which are not sent: send evaluation keys, tables and models",
-            path.display()
-        ))),
-    }
-}
-
-fn upload(client: &Client, collection: &str, path: &Path) -> Result<String> {
-    let bytes = std::fs::metadata(path).map_or(0, |found| found.len());
-    let progress = Progress::new(format!("Sending {}", path.display()), bytes as usize);
-    client.upload(collection, path, |sent, _| progress.set(sent as usize))
+fn upload(client: &Client, file: &Outgoing) -> Result<String> {
+    let sending = format!("Sending {}", file.path().display());
+    let progress = Progress::new(sending, file.bytes() as usize);
+    client.upload(file, |sent, _| progress.set(sent as usize))
 }
 
 fn wait(client: &Client, id: &str) -> Result<Job> {

@@ -1,8 +1,10 @@
 //! Requests, and jobs.
 
+use crate::output::say;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read},
+    net::IpAddr,
     path::Path,
     thread,
     time::{Duration, Instant},
@@ -32,6 +34,8 @@ const TOKEN: &str = "SUDARE_TOKEN";
 const MOST_TOKEN_BYTES: u64 = 4096;
 /// Most bytes of an answer in JSON.
 const MOST_JSON_BYTES: u64 = 16 << 20;
+/// A line of an event, which holds a job, is never longer.
+const MAX_EVENT_BYTES: u64 = 1 << 20;
 
 /// A service and the token by which it knows this client.
 pub struct Client {
@@ -152,7 +156,8 @@ impl Client {
     /// certificates that the service's are signed by, if not by public ones.
     pub fn new(url: &str, token: &str, authority: Option<&Path>) -> Result<Self> {
         let base = url.trim_end_matches('/').to_owned();
-        check_url(&base)?;
+        let is_local = check_url(&base)?;
+        let token = checked_token(token)?;
         let mut tls = TlsConfig::builder();
         if let Some(path) = authority {
             tls = tls.root_certs(RootCerts::new_with_certs(&certificates(path)?));
@@ -164,7 +169,9 @@ impl Client {
             .timeout_connect(Some(CONNECT))
             .timeout_per_read(Some(SILENCE))
             .timeout_per_write(Some(SILENCE));
-        let authorization = format!("Bearer {}", token.trim());
+        // A proxy of the environment would see a token that is sent to this machine in clear.
+        let config = if is_local { config.proxy(None) } else { config };
+        let authorization = format!("Bearer {token}");
         Ok(Self { agent: config.build().into(), base, authorization })
     }
 
@@ -279,7 +286,8 @@ impl Client {
             })?;
             let is_of_use = match &job.result {
                 Some(result) => {
-                    matches!(self.look_for(&format!("/v1/results/{result}"))?, Seen::There)
+                    let path = format!("/v1/results/{}", checked(result)?);
+                    matches!(self.look_for(&path)?, Seen::There)
                 }
                 None => !job.is_final(),
             };
@@ -340,8 +348,8 @@ impl Client {
                 get.header("last-event-id", &last).call()
             })?;
             let mut seen = None;
-            let events = BufReader::new(expect_success(answer)?.into_body().into_reader());
-            for line in events.lines().map_while(core::result::Result::ok) {
+            let mut events = BufReader::new(expect_success(answer)?.into_body().into_reader());
+            while let Some(line) = next_line(&mut events)? {
                 if let Some(id) = line.strip_prefix("id:") {
                     last = id.trim().into();
                 } else if let Some(data) = line.strip_prefix("data:")
@@ -367,10 +375,32 @@ impl Client {
     }
 }
 
-/// The token in a file, or else in the environment.
+/// The next line of a stream of events; none once the stream ends or breaks.
+fn next_line(events: &mut impl BufRead) -> Result<Option<String>> {
+    let mut line = Vec::new();
+    let read = events.take(MAX_EVENT_BYTES).read_until(b'\n', &mut line);
+    if line.len() as u64 == MAX_EVENT_BYTES {
+        let problem = format!("a line of events of more than {MAX_EVENT_BYTES} bytes");
+        return Err(no_answer(&problem));
+    }
+    let is_whole = read.is_ok() && line.ends_with(b"\n");
+    Ok(String::from_utf8(line).ok().filter(|_| is_whole))
+}
+
+/// The token in a file, or else in the environment. Says so if other users can read the file.
 pub fn read_token(file: Option<&Path>) -> Result<String> {
     match file {
-        Some(path) => files::read_text(path, MOST_TOKEN_BYTES),
+        Some(path) => {
+            let token = files::read_text(path, MOST_TOKEN_BYTES)?;
+            if path.metadata().is_ok_and(|found| files::others_may_read(&found)) {
+                say(format_args!(
+                    "warning: {} can be read by other users of this machine, who can then use the \
+                     service in your place: take the permission away, as with chmod 600",
+                    path.display()
+                ));
+            }
+            Ok(token)
+        }
         None => std::env::var(TOKEN).map_err(|_| {
             Error::Usage(format!(
                 "a token is needed: name its file with --token-file, or set {TOKEN}"
@@ -425,12 +455,12 @@ fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
     serde_json::from_slice(body).map_err(|error| no_answer(&error))
 }
 
-fn no_answer(error: &dyn core::fmt::Display) -> Error {
+pub(super) fn no_answer(error: &dyn core::fmt::Display) -> Error {
     Error::Refused { kind: "Http".into(), detail: format!("its answer is {error}") }
 }
 
 /// A name that may stand in a path.
-fn checked(name: &str) -> Result<&str> {
+pub(super) fn checked(name: &str) -> Result<&str> {
     if !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric()) {
         return Ok(name);
     }
@@ -442,20 +472,55 @@ pub fn host_of(rest: &str) -> &str {
     rest.split('/').next().unwrap_or_default()
 }
 
-/// Refuses addresses to which a token would travel in clear.
-pub fn check_url(url: &str) -> Result<()> {
-    let host = |rest: &str| {
-        let authority = host_of(rest);
-        let without_port = authority.rsplit_once(':').map_or(authority, |(host, _)| host);
-        matches!(without_port, "127.0.0.1" | "localhost" | "[::1]")
-    };
+/// The token in a text, if a header can carry it. Messages never repeat it.
+fn checked_token(text: &str) -> Result<&str> {
+    let token = text.trim();
+    if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) {
+        return Ok(token);
+    }
+    Err(Error::Usage(
+        "the token is empty, or has blanks or other characters that no token has: use the line that \
+         `sudare serve token add` has printed"
+            .into(),
+    ))
+}
+
+/// The host of a host and port.
+fn without_port(authority: &str) -> &str {
+    match authority.rsplit_once(':') {
+        // A colon inside brackets belongs to the address.
+        Some((host, port)) if !port.contains(']') => host,
+        _ => authority,
+    }
+}
+
+/// Whether a host is this machine, whose addresses no proxy is asked for.
+fn is_loopback(host: &str) -> bool {
+    let name = host.trim_end_matches('.').to_ascii_lowercase();
+    let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
+    name == "localhost"
+        || name.ends_with(".localhost")
+        || address.is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+/// Refuses addresses to which a token would travel in clear; returns whether the address is that of
+/// this machine.
+pub fn check_url(url: &str) -> Result<bool> {
+    let host = |rest| without_port(host_of(rest));
     match url.split_once("://") {
-        // What looks like a host before an `@` is a name and a password; the host is behind it.
-        Some((_, rest)) if host_of(rest).contains('@') => Err(Error::Usage(format!(
-            "{url:?}: leave out the name and the password: a service takes tokens alone"
-        ))),
-        Some(("https", rest)) if !rest.is_empty() => Ok(()),
-        Some(("http", rest)) if host(rest) => Ok(()),
+        // What looks like a host before an `@` is a name and a password; the host is behind it. A
+        // password is not repeated.
+        Some((scheme, rest)) if host_of(rest).contains('@') => {
+            let behind = host_of(rest).rsplit('@').next().unwrap_or_default();
+            Err(Error::Usage(format!(
+                "{scheme}://…@{behind}: leave out the name and the password: a service takes tokens \
+                 alone"
+            )))
+        }
+        Some(("https", rest)) if !rest.is_empty() => Ok(is_loopback(host(rest))),
+        Some(("http", rest)) if matches!(host(rest), "127.0.0.1" | "localhost" | "[::1]") => {
+            Ok(true)
+        }
         Some(("http", _)) => Err(Error::Usage(format!(
             "{url}: the token would travel in clear: use https, or a tunnel to this machine and \
              http://127.0.0.1:PORT"
@@ -504,6 +569,59 @@ mod tests {
         ] {
             assert!(check_url(bad).is_err(), "{bad}");
         }
+        let refused = check_url("https://name:hunter2@server.example/x").unwrap_err().to_string();
+        assert!(!refused.contains("hunter2") && refused.contains("server.example"), "{refused}");
+    }
+
+    #[test]
+    fn this_machine_is_known_by_its_addresses() {
+        for (url, is_local) in [
+            ("http://127.0.0.1:8470", true),
+            ("https://127.0.0.1:8470/sudare", true),
+            ("https://127.9.8.7", true),
+            ("https://LocalHost.:443", true),
+            ("https://service.localhost", true),
+            ("https://[::1]", true),
+            ("https://[::1]:8470", true),
+            ("https://[::ffff:127.0.0.1]:8470", true),
+            ("https://[2001:db8::1]:8470", false),
+            ("https://server.example:8470", false),
+            ("https://127.0.0.1.example", false),
+            ("https://localhost.example", false),
+            ("https://10.0.0.1", false),
+        ] {
+            assert_eq!(check_url(url).unwrap(), is_local, "{url}");
+        }
+    }
+
+    #[test]
+    fn tokens_that_no_header_can_carry_are_refused_and_not_repeated() {
+        assert_eq!(checked_token(" sudare_0123\n").unwrap(), "sudare_0123");
+        for bad in ["", " \n", "sudare_01\n23", "sudare_01 23", "sudare_é", "sudare_\0"] {
+            let refused = checked_token(bad).unwrap_err().to_string();
+            assert!(!refused.contains("sudare_"), "{refused}");
+        }
+    }
+
+    #[test]
+    fn lines_of_events_have_an_end() {
+        let lines = |text: &[u8]| {
+            let mut events = text;
+            let mut found = Vec::new();
+            while let Some(line) = next_line(&mut events)? {
+                found.push(line.trim_end().to_owned());
+            }
+            Ok::<_, Error>(found)
+        };
+        assert_eq!(
+            lines(b"id: 1\ndata: {}\r\n\nid: 2\nda").unwrap(),
+            ["id: 1", "data: {}", "", "id: 2"]
+        );
+        let limit = MAX_EVENT_BYTES as usize;
+        let longest = [&vec![b'x'; limit - 2][..], b"\n"].concat();
+        assert_eq!(lines(&longest).unwrap()[0].len(), limit - 2);
+        let refused = lines(&vec![b'x'; limit]).unwrap_err();
+        assert!(refused.to_string().contains("a line of events"), "{refused}");
     }
 
     #[test]

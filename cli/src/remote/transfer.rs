@@ -1,14 +1,14 @@
 //! Files on their way to a service and from it, in parts that are repeated where connections break.
 
-use super::client::{Client, Patience, Seen, expect_success, is_passing, refusal};
-use base64::{Engine, engine::general_purpose::STANDARD};
-use std::{
-    io::{Read, Seek, SeekFrom, Write},
-    path::Path,
+use super::client::{
+    Client, Patience, Seen, checked, expect_success, is_passing, no_answer, refusal,
 };
+use base64::{Engine, engine::general_purpose::STANDARD};
+use std::io::{Read, Write};
 use sudare_roles::{
     error::{Error, Result},
-    files::{self, Access, NewFile},
+    files::NewFile,
+    outgoing::Outgoing,
 };
 use ureq::{
     Body,
@@ -23,29 +23,21 @@ const READ_AT_ONCE: usize = 1 << 20;
 impl Client {
     /// Sends a file, unless the service has it, and returns its digest. `progress` is told the bytes
     /// that are there, of all.
-    pub fn upload(
-        &self,
-        collection: &str,
-        path: &Path,
-        mut progress: impl FnMut(u64, u64),
-    ) -> Result<String> {
-        let (file, bytes) = files::open(path, Access::Shared)?;
-        let mut file = file.into_inner();
-        let io = |error| Error::io("read", path, error);
-        let (digest, _) = files::digest_of(&mut file).map_err(io)?;
+    pub fn upload(&self, file: &Outgoing, mut progress: impl FnMut(u64, u64)) -> Result<String> {
+        let collection = file.destination().name();
+        let (digest, bytes) = (file.digest()?, file.bytes());
         if let Seen::There = self.look_for(&format!("/v1/{collection}/{digest}"))? {
             progress(bytes, bytes);
             return Ok(digest);
         }
         let (mut place, mut sent) = self.begin(collection, &digest, bytes)?;
-        let (mut patience, mut chunk) = (Patience::new(), Vec::new());
+        let mut patience = Patience::new();
         while sent < bytes {
             progress(sent, bytes);
-            chunk.clear();
-            file.seek(SeekFrom::Start(sent)).map_err(io)?;
-            (&file).take(CHUNK_BYTES).read_to_end(&mut chunk).map_err(io)?;
-            match self.append(&place, sent, &chunk)? {
-                Appended::All(now) => (sent, patience) = (now, Patience::new()),
+            match self.append(&place, sent, &file.part(sent, CHUNK_BYTES)?)? {
+                Appended::All(now) if now > sent => (sent, patience) = (now, Patience::new()),
+                // A server that takes nothing would be sent the same for ever.
+                Appended::All(_) => patience.wait(no_answer(&"that it has taken nothing"))?,
                 Appended::Some(error) => {
                     patience.wait(error)?;
                     (place, sent) = self.begin(collection, &digest, bytes)?;
@@ -67,7 +59,7 @@ impl Client {
                 .send_empty()
         })?;
         let answer = expect_success(answer)?;
-        let place = header(&answer, "location").map(str::to_owned);
+        let place = header(&answer, "location").map(upload_path).transpose()?;
         let offset = header(&answer, "upload-offset").and_then(|text| text.parse().ok());
         place.zip(offset).ok_or_else(|| no_tus(answer))
     }
@@ -106,7 +98,7 @@ impl Client {
         file: NewFile,
         progress: impl FnMut(u64, u64),
     ) -> Result<u64> {
-        self.read(&format!("/v1/results/{digest}"), digest, file, progress)
+        self.read(&format!("/v1/results/{}", checked(digest)?), digest, file, progress)
     }
 
     /// Writes what is at a path to a new file, if it has this digest, and returns its bytes.
@@ -121,6 +113,7 @@ impl Client {
         let io = |error| Error::io("write", &path, error);
         let (mut hasher, mut have, mut patience) = (blake3::Hasher::new(), 0, Patience::new());
         let mut buffer = vec![0; READ_AT_ONCE];
+        let mut announced = None;
         loop {
             let url = self.url(place);
             let answer = self.until_answered(|| {
@@ -130,12 +123,22 @@ impl Client {
             let answer = expect_success(answer)?;
             let total = total_of(&answer, have)
                 .ok_or_else(|| self.unreachable("a proxy on the way does not pass on ranges"))?;
+            if *announced.get_or_insert(total) != total {
+                return Err(no_answer(&format!(
+                    "{total} bytes long, where it was of another length before"
+                )));
+            }
             let mut body = answer.into_body().into_reader();
             while let Ok(count @ 1..) = body.read(&mut buffer) {
                 let part = buffer.get(..count).unwrap_or_default();
+                have = have.saturating_add(count as u64);
+                if have > total {
+                    return Err(no_answer(&format!(
+                        "longer than the {total} bytes that it announced"
+                    )));
+                }
                 hasher.update(part);
                 file.write_all(part).map_err(io)?;
-                have = have.saturating_add(count as u64);
                 patience = Patience::new();
                 progress(have, total);
             }
@@ -161,6 +164,16 @@ enum Appended {
     Some(Error),
 }
 
+/// The path of an upload, which must be on the server that was asked.
+fn upload_path(location: &str) -> Result<String> {
+    match location.strip_prefix("/v1/uploads/").map(checked) {
+        Some(Ok(_)) => Ok(location.into()),
+        _ => Err(no_answer(&format!(
+            "to send the file to {location:?}, not to an upload of its own"
+        ))),
+    }
+}
+
 fn header<'a>(answer: &'a Response<Body>, name: &str) -> Option<&'a str> {
     answer.headers().get(name)?.to_str().ok()
 }
@@ -180,4 +193,33 @@ fn total_of(answer: &Response<Body>, first: u64) -> Option<u64> {
 fn no_tus(answer: Response<Body>) -> Error {
     let detail = format!("it answered {} without saying where it was", answer.status());
     Error::Refused { kind: "Http".into(), detail }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn uploads_stay_at_the_server() {
+        assert_eq!(upload_path("/v1/uploads/0af3").unwrap(), "/v1/uploads/0af3");
+        for elsewhere in [
+            "http://127.0.0.2:1/v1/uploads/0",
+            "https://server.example/v1/uploads/0",
+            "//server.example/v1/uploads/0",
+            "@127.0.0.2:1/v1/uploads/0",
+            ".server.example/v1/uploads/0",
+            "/v1/uploads/",
+            "/v1/uploads/../keys",
+            "/v1/uploads/0/1",
+            "/v1/uploads/0?x=1",
+            "/v1/uploads/0#x",
+            "/v1/uploads/%2e%2e",
+            "/v1/uploads/0\r\nx: y",
+            "/v1/keys/0",
+            "v1/uploads/0",
+            "",
+        ] {
+            assert!(upload_path(elsewhere).is_err(), "{elsewhere}");
+        }
+    }
 }

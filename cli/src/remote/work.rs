@@ -1,11 +1,12 @@
 //! A service, as its workers see it.
 
-use super::client::{Client, expect_success, json};
+use super::client::{Client, checked, expect_success, json, no_answer};
 use serde::Serialize;
 use std::{path::Path, time::Duration};
 use sudare_roles::{
     error::{Error, Result},
-    files::{self, Access, NewFile},
+    files::NewFile,
+    outgoing::{Destination, Outgoing},
 };
 use sudare_server::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report};
 use ureq::http::StatusCode;
@@ -21,16 +22,36 @@ impl Client {
     }
 
     /// Sends a file to where its digest is looked for at the end of the address.
-    fn put(&self, hold: &Hold, what: &str, path: &Path) -> Result<()> {
-        let url = self.of(hold, &format!("{what}/{}", files::digest(path)?));
-        let file = files::open(path, Access::Shared)?.0.into_inner();
+    fn put(&self, hold: &Hold, what: &str, file: &Outgoing) -> Result<()> {
+        let url = self.of(hold, &format!("{what}/{}", file.digest()?));
         let answer = self.until_answered(|| {
             // Again from the start, if it was sent in part.
-            std::io::Seek::rewind(&mut &file)?;
-            self.agent.put(&url).header("authorization", self.authorization()).send(&file)
+            let file = file.rewound()?;
+            self.agent.put(&url).header("authorization", self.authorization()).send(file)
         })?;
         expect_success(answer).map(|_| ())
     }
+}
+
+/// Whether all that a job names is at the server.
+fn names_are_plain(assignment: &Assignment) -> bool {
+    let Assignment { job, keys, tables, model, states, .. } = assignment;
+    let mut blobs = tables.iter().chain(states).chain(model).chain([keys]);
+    checked(job).is_ok() && blobs.all(is_plain)
+}
+
+/// Whether a file is at the server, and its names can be those of files here.
+fn is_plain(blob: &Blob) -> bool {
+    let is_name = |name: &str| {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        !name.is_empty() && name.chars().all(is_plain) && !name.starts_with('.')
+    };
+    let mut parts =
+        blob.path.strip_prefix("/v1/work/").into_iter().flat_map(|path| path.split('/'));
+    parts.next().is_some_and(is_name)
+        && parts.all(is_name)
+        && is_name(&blob.name)
+        && checked(&blob.digest).is_ok()
 }
 
 impl Desk for Client {
@@ -41,7 +62,11 @@ impl Desk for Client {
         if answer.status() == StatusCode::NO_CONTENT {
             return Ok(None);
         }
-        json(answer).map(Some)
+        let assignment = json(answer)?;
+        if !names_are_plain(&assignment) {
+            return Err(no_answer(&"a job with names or addresses that are not its own"));
+        }
+        Ok(Some(assignment))
     }
 
     fn renew(&self, hold: &Hold, report: &Report, within: Duration) -> Result<()> {
@@ -52,15 +77,19 @@ impl Desk for Client {
     }
 
     fn fetch(&self, blob: &Blob, file: NewFile) -> Result<()> {
+        if !is_plain(blob) {
+            return Err(no_answer(&format!("to read {:?}, not a file of a job", blob.path)));
+        }
         self.read(&blob.path, &blob.digest, file, |_, _| {}).map(|_| ())
     }
 
     fn keep(&self, hold: &Hold, name: &str, state: &Path) -> Result<()> {
-        self.put(hold, &format!("states/{name}"), state)
+        let state = Outgoing::open(state, &[Destination::States], false)?;
+        self.put(hold, &format!("states/{name}"), &state)
     }
 
     fn finish(&self, hold: &Hold, result: &Path) -> Result<()> {
-        self.put(hold, "result", result)
+        self.put(hold, "result", &Outgoing::open(result, &[Destination::Results], false)?)
     }
 
     fn leave(&self, hold: &Hold, why: &Leaving) -> Result<()> {
@@ -69,5 +98,63 @@ impl Desk for Client {
             self.agent.post(&url).header("authorization", self.authorization()).send(&body[..])
         })?;
         expect_success(answer).map(|_| ())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{fs, net::TcpListener};
+
+    #[test]
+    fn files_of_jobs_are_at_the_server() {
+        let blob = |name: &str, digest: &str, path: &str| Blob {
+            name: name.into(),
+            digest: digest.into(),
+            bytes: 1,
+            path: path.into(),
+        };
+        let path = "/v1/work/0123/7/files/1000/00ff/iteration-000002.ct";
+        assert!(is_plain(&blob("iteration-000002.ct", "00ff", path)));
+        for elsewhere in [
+            "http://127.0.0.2:1/v1/work/0/7/files/1",
+            "@127.0.0.2:1/v1/work/0",
+            "//server.example/v1/work/0",
+            ".server.example/v1/work/0",
+            "/v1/work/",
+            "/v1/work//x",
+            "/v1/work/0/../../keys/1",
+            "/v1/work/0?x=/v1",
+            "/v1/work/0#x",
+            "/v1/keys/0",
+            "",
+        ] {
+            assert!(!is_plain(&blob("keys", "00ff", elsewhere)), "{elsewhere}");
+        }
+        for name in ["../secret.key", "/etc/passwd", "a/b", "..", ".", ""] {
+            assert!(!is_plain(&blob(name, "00ff", path)), "{name}");
+            assert!(!is_plain(&blob("keys", name, path)), "{name}");
+        }
+    }
+
+    /// A worker hands in results and states, whatever its folder holds.
+    #[test]
+    fn workers_send_nothing_else() {
+        let folder = tempfile::tempdir().unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let client = Client::new(&url, "sudare_token", None).unwrap();
+        let hold = Hold { job: "0".into(), fence: 1 };
+        let secret = [&b"\x89sudare\n\x01\0\0\0\x01\0\x01\0"[..], &[0; 500]].concat();
+        for file in [&secret[..], b"\x89sealed\n", b"a,b\n1,2\n", b"{}", b"PAR1", b"\x93NUMPY", b""]
+        {
+            let path = folder.path().join("file");
+            fs::write(&path, file).unwrap();
+            client.finish(&hold, &path).unwrap_err();
+            client.keep(&hold, "iteration-000002.ct", &path).unwrap_err();
+            let none = listener.accept().unwrap_err();
+            assert_eq!(none.kind(), std::io::ErrorKind::WouldBlock);
+        }
     }
 }

@@ -10,6 +10,7 @@
 //! | [`receipt`] | what a server says under its signature of a result |
 //! | [`price`], [`security`] | what a planned job takes of a server; how secure its keys are |
 //! | [`opened`], [`files`] | files that are read; files that are whole or absent |
+//! | [`outgoing`] | files that may leave their owner's machine |
 //! | [`key`] | keys that encrypt: public and secret ones |
 //! | [`secret`], [`sealed`] | files of secret keys; their bytes, sealed by a passphrase |
 //! | [`integers`] | files of arrays of integers and of their keys |
@@ -46,6 +47,7 @@ pub mod memory;
 pub mod model;
 pub mod note;
 pub mod opened;
+pub mod outgoing;
 pub mod pooled;
 pub mod price;
 pub mod reading;

@@ -274,7 +274,7 @@ async function run(token) {
   hide("choose", "plan", "keys", "send", "resume");
   show("work");
   try {
-    await finish(new Service(record.server, token));
+    await finish(new Service(record.server, token, (collection, file) => owner.check({ collection, file })));
   } catch (error) {
     hide("work", "cancel");
     await resume();
@@ -321,6 +321,7 @@ async function upload(service) {
     ["keys", await kept("evaluation.key", record.keys), record.keys.digest],
     ["tables", await kept("table.ct", record.table), record.table.digest],
   ];
+  await service.check(parts.map(([collection, file]) => ({ collection, file })));
   const all = parts.reduce((sum, [, file]) => sum + file.size, 0);
   byId("sent").max = all;
   let before = 0;

@@ -5,6 +5,9 @@
 const CHUNK_BYTES = 8 << 20;
 /** How long a server may be away, in milliseconds. */
 const PATIENCE = 120_000;
+/** Bytes of an answer in JSON, and characters of a line of an event, at most. */
+const MAX_ANSWER_BYTES = 16 << 20;
+const MAX_EVENT = 1 << 20;
 const FIRST_PAUSE = 200;
 const LONGEST_PAUSE = 10_000;
 
@@ -30,8 +33,33 @@ class Patience {
 
 async function refusal(answer) {
   const unknown = { kind: "Http", detail: `the server answered ${answer.status} without saying why` };
-  const { kind, detail } = await answer.json().catch(() => unknown);
-  return new Refused(kind ?? unknown.kind, detail ?? unknown.detail);
+  const { kind, detail } = await json(answer).catch(() => unknown) ?? unknown;
+  return new Refused(String(kind ?? unknown.kind), String(detail ?? unknown.detail));
+}
+
+/** The JSON of an answer, which is not read on if it is too long. */
+async function json(answer) {
+  let bytes = 0;
+  let text = "";
+  const decoder = new TextDecoder();
+  for await (const chunk of chunks(answer.body)) {
+    bytes += chunk.length;
+    if (bytes > MAX_ANSWER_BYTES) throw new Refused("Http", "the server's answer is too long");
+    text += decoder.decode(chunk, { stream: true });
+  }
+  return JSON.parse(text + decoder.decode());
+}
+
+/** A path that the server names, if it is that of an upload at this server. */
+function uploadPath(path) {
+  if (/^\/v1\/uploads\/[0-9A-Za-z]+$/.test(path ?? "")) return path;
+  throw new Refused("Http", `the server asks to send the file to ${path}, not to an upload of its own`);
+}
+
+/** A digest or the name of a job, as it may stand in a path. */
+function checked(name) {
+  if (/^[0-9A-Za-z]+$/.test(name)) return name;
+  throw new Refused("Http", `${name} is neither the name of a job nor a digest`);
 }
 
 async function expectSuccess(answer) {
@@ -44,21 +72,30 @@ const passes = (status) => [502, 503, 504].includes(status);
 export class Service {
   #url;
   #token;
+  #check;
 
-  constructor(url, token) {
+  /** `check` refuses a file that may not be sent to a collection. */
+  constructor(url, token, check) {
     this.#url = url.replace(/\/+$/, "");
     this.#token = token;
+    this.#check = check;
   }
 
   async #ask(method, path, headers = {}, body = undefined) {
     const all = { authorization: `Bearer ${this.#token}`, ...headers };
-    const options = { method, headers: all, body, cache: "no-store", credentials: "omit" };
+    // A token and a file go to the server that was named, and nowhere else.
+    const redirect = "manual";
+    const options = { method, headers: all, body, cache: "no-store", credentials: "omit", redirect };
+    let answer;
     try {
-      return await fetch(this.#url + path, options);
+      answer = await fetch(this.#url + path, options);
     } catch {
       throw new Refused("Unreachable", `${this.#url} does not answer, or does not allow ` +
         `${location.origin}: is the server up, with --allow-origin ${location.origin}?`);
     }
+    const redirects = answer.type === "opaqueredirect" || (answer.status >= 300 && answer.status < 400);
+    if (redirects) throw new Refused("Http", `${this.#url} redirects to another address`);
+    return answer;
   }
 
   /** An answer, whatever it is, once the server is there. */
@@ -76,15 +113,26 @@ export class Service {
     }
   }
 
-  /** Sends a file of a digest, but for what the service has of it; `progress` is told the bytes that
-      are there. */
+  /** Refuses files unless all of them may be sent: objects of `collection` and `file`. */
+  async check(files) {
+    for (const { collection, file } of files) await this.#check(collection, file);
+  }
+
+  /** Sends a file of a digest, or the rest that the service does not have; `progress` is told the bytes
+      that are there. */
   async upload(collection, file, digest, progress) {
+    await this.#check(collection, file);
     let { place, sent } = await this.#begin(collection, file, digest);
     let patience = new Patience();
     while (sent < file.size) {
       progress(sent);
       try {
-        sent = await this.#append(place, sent, file.slice(sent, sent + CHUNK_BYTES));
+        const now = await this.#append(place, sent, file.slice(sent, sent + CHUNK_BYTES));
+        if (!(now > sent)) {
+          const error = new Refused("Http", "the server has taken nothing of an upload");
+          throw Object.assign(error, { passing: true });
+        }
+        sent = now;
         patience = new Patience();
       } catch (error) {
         if (!error.passing) throw error;
@@ -104,7 +152,7 @@ export class Service {
     };
     const answer = await expectSuccess(
       await this.#untilAnswered("POST", `/v1/${collection}`, headers));
-    return { place: answer.headers.get("location"), sent: this.#offset(answer) };
+    return { place: uploadPath(answer.headers.get("location")), sent: this.#offset(answer) };
   }
 
   async #append(place, offset, chunk) {
@@ -117,7 +165,7 @@ export class Service {
     try {
       answer = await this.#ask("PATCH", place, headers, chunk);
     } catch (error) {
-      throw Object.assign(error, { passing: true });
+      throw Object.assign(error, { passing: error.name === "Unreachable" });
     }
     if (answer.ok) return this.#offset(answer);
     const passing = [404, 408, 409, 423, 507].includes(answer.status) || answer.status >= 500;
@@ -138,7 +186,7 @@ export class Service {
     for (let attempt = 0; ; attempt += 1) {
       const headers = { "content-type": "application/json", "idempotency-key": `${name}-${attempt}` };
       const answer = await this.#untilAnswered("POST", "/v1/jobs", headers, body);
-      const job = await (await expectSuccess(answer)).json();
+      const job = await json(await expectSuccess(answer));
       const ofUse = job.result ? await this.#hasResult(job.result) : !isFinal(job);
       if (ofUse) return job;
     }
@@ -146,19 +194,19 @@ export class Service {
 
   async #hasResult(digest) {
     const range = { range: "bytes=0-0" };
-    const answer = await this.#untilAnswered("GET", `/v1/results/${digest}`, range);
+    const answer = await this.#untilAnswered("GET", `/v1/results/${checked(digest)}`, range);
     if (answer.status === 404) return false;
     await (await expectSuccess(answer)).body?.cancel();
     return true;
   }
 
   async job(id) {
-    return (await expectSuccess(await this.#untilAnswered("GET", `/v1/jobs/${id}`))).json();
+    return json(await expectSuccess(await this.#untilAnswered("GET", `/v1/jobs/${checked(id)}`)));
   }
 
   /** Cancels a job. */
   async cancel(id) {
-    return (await expectSuccess(await this.#untilAnswered("DELETE", `/v1/jobs/${id}`))).json();
+    return json(await expectSuccess(await this.#untilAnswered("DELETE", `/v1/jobs/${checked(id)}`)));
   }
 
   /** Waits until a job has ended; `progress` is told how far it is. */
@@ -167,7 +215,7 @@ export class Service {
     let patience = new Patience();
     for (;;) {
       const answer = await expectSuccess(
-        await this.#untilAnswered("GET", `/v1/jobs/${id}/events`, { "last-event-id": last }));
+        await this.#untilAnswered("GET", `/v1/jobs/${checked(id)}/events`, { "last-event-id": last }));
       try {
         for await (const [field, value] of fields(answer.body)) {
           if (field === "id") last = value;
@@ -177,7 +225,8 @@ export class Service {
           patience = new Patience();
           if (isFinal(job)) return job;
         }
-      } catch {
+      } catch (error) {
+        if (error instanceof Refused) throw error;
         // The stream broke, and is asked for again.
       }
       const job = await this.job(id);
@@ -194,15 +243,19 @@ export class Service {
     for (;;) {
       const headers = { range: `bytes=${have}-` };
       const answer = await expectSuccess(
-        await this.#untilAnswered("GET", `/v1/results/${digest}`, headers));
+        await this.#untilAnswered("GET", `/v1/results/${checked(digest)}`, headers));
       const total = totalOf(answer, have);
       try {
         for await (const part of chunks(answer.body)) {
+          if (have + part.length > total) {
+            throw new Refused("Http", `the result is longer than the ${total} bytes that the server announced`);
+          }
           parts.push(part);
           have += part.length;
         }
-      } catch {
-        // What came is kept.
+      } catch (error) {
+        if (error instanceof Refused) throw error;
+        // The parts that came are kept.
       }
       if (have >= total) return new Uint8Array(await new Blob(parts).arrayBuffer());
       await patience.wait(new Refused("Unreachable", "the connection breaks"));
@@ -245,6 +298,7 @@ async function* fields(body) {
     text += decoder.decode(chunk, { stream: true });
     const lines = text.split("\n");
     text = lines.pop();
+    if (text.length > MAX_EVENT) throw new Refused("Http", "the server sends an event without an end");
     for (const line of lines) {
       const at = line.indexOf(":");
       if (at > 0) yield [line.slice(0, at), line.slice(at + 1).trim()];

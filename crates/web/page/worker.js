@@ -1,7 +1,7 @@
 // Owns the keys. This thread makes them, encrypts and decrypts, and connects to nothing: files for
 // the server go to the private file system of the origin, from where the page sends them.
 
-import init, { Csv, Holder } from "./sudare_web.js";
+import init, { Csv, Holder, check } from "./sudare_web.js";
 import { folder } from "./store.js";
 
 let memory, csv, owner, holder, shown;
@@ -94,6 +94,14 @@ const calls = {
 
   holds() {
     return holder !== undefined;
+  },
+
+  /** Refuses a file that may not be sent to a collection of the service. */
+  check({ collection, file }) {
+    const reader = new FileReaderSync();
+    const read = (start, length) =>
+      new Uint8Array(reader.readAsArrayBuffer(file.slice(start, start + length)));
+    check(read, file.size, collection);
   },
 
   async unseal({ sealed, passphrase }) {

@@ -4,12 +4,13 @@
 //! wiped then.
 
 use crate::{owner, shown, table};
-use js_sys::Function;
+use js_sys::{Function, Uint8Array};
 use std::{
     cell::RefCell,
-    io::{self, BufWriter, Write},
+    io::{self, BufWriter, Read, Write},
+    path::Path,
 };
-use sudare_roles::{error::Error, sealed::Passphrase};
+use sudare_roles::{error::Error, outgoing, sealed::Passphrase};
 use wasm_bindgen::{JsError, JsValue, prelude::wasm_bindgen};
 
 /// Bytes that are passed to the page at a time.
@@ -50,6 +51,44 @@ impl Write for Sink {
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
     }
+}
+
+/// Reads a file of the page from its beginning.
+struct Source {
+    /// Returns the bytes from a place on, at most as many as it is asked for.
+    read: Function,
+    at: u64,
+}
+
+impl Read for Source {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        // Places in files of a browser are exact in doubles.
+        let [start, length] = [self.at as f64, buffer.len() as f64].map(JsValue::from);
+        let part = self.read.call2(&JsValue::NULL, &start, &length);
+        let part = part.map_err(|error| {
+            io::Error::other(String::from(js_sys::Error::from(error).message()))
+        })?;
+        let part = Uint8Array::new(&part).to_vec();
+        let count = part.len().min(buffer.len());
+        for (byte, read) in buffer.iter_mut().zip(part) {
+            *byte = read;
+        }
+        self.at = self.at.saturating_add(count as u64);
+        Ok(count)
+    }
+}
+
+/// Refuses a file of so many bytes unless it may be sent to a collection of the service. `read` is
+/// asked for parts of it, by their place and their length.
+///
+/// # Errors
+/// Why it must stay here.
+#[wasm_bindgen]
+pub fn check(read: Function, bytes: f64, collection: &str) -> Result<(), JsValue> {
+    let collection = collection.parse().map_err(|error: Error| refused(error))?;
+    let (source, name) = (Source { read, at: 0 }, Path::new("the file"));
+    let found = outgoing::check(source, bytes as u64, name, &[collection], false);
+    found.map(|_| ()).map_err(refused)
 }
 
 thread_local! {
