@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Runs random programs, tables, files and models by sudare and by libraries that do the same in the clear.
+
+    python scripts/differential.py                       # every generator, for an hour
+    python scripts/differential.py --cases 100000        # so many cases in all
+    python scripts/differential.py arrays --seed 3 --number 17   # one case again, executed, with its program
+
+Each finding is one line with the command that repeats it. Counts come at the end. The exit status is 1
+if there are findings.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "tests"))
+
+from differential import registry  # noqa: E402
+from differential.core import Generator, Report, Verdict, case_of, run_case, shrink  # noqa: E402
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("generators", nargs="*", help="kinds of cases; all if left out")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--number", type=int, help="run this case alone, and print its program")
+    parser.add_argument("--cases", type=int, help="cases of all generators; by time if left out")
+    parser.add_argument("--minutes", type=float, default=60.0)
+    parser.add_argument("--first", type=int, default=0, help="number of the first case")
+    parser.add_argument("--execute", type=int, help="execute one case in so many")
+    parser.add_argument("--log", type=Path, help="append findings to this file, with their programs")
+    parser.add_argument("--no-shrink", action="store_true")
+    return parser.parse_args()
+
+
+def main() -> int:
+    warnings.simplefilter("ignore")
+    options = parse()
+    known = {generator.name: generator for generator in registry.GENERATORS}
+    names = options.generators or list(known)
+    if unknown := [name for name in names if name not in known]:
+        print(f"no generator {', '.join(unknown)}: choose from {', '.join(known)}")
+        return 2
+    chosen = [known[name] for name in names]
+    if options.number is not None:
+        return single(chosen[0], options)
+    reports = {generator.name: Report() for generator in chosen}
+    total = sum(generator.share for generator in chosen)
+    end = time.monotonic() + 60 * options.minutes
+    for generator in chosen:
+        share = generator.share / total
+        count = None if options.cases is None else max(1, round(options.cases * share))
+        until = time.monotonic() + 60 * options.minutes * share
+        run(generator, reports[generator.name], count, min(until, end), options)
+    for name, report in reports.items():
+        print(f"{name}: {report}")
+    return int(any(report.findings for report in reports.values()))
+
+
+def run(
+    generator: Generator, report: Report, count: int | None, until: float, options: argparse.Namespace
+) -> None:
+    every = options.execute or generator.executed_every
+    number = options.first
+    while (count is None or number < options.first + count) and time.monotonic() < until:
+        execute = number % every == 0
+        case = case_of(generator, options.seed, number)
+        verdict = run_case(case, execute=execute)
+        report.add(verdict, execute=execute)
+        if verdict.kind == "finding":
+            if not options.no_shrink:
+                case, verdict = shrink(case, verdict, execute=execute)
+            tell(generator, number, options, verdict, case.describe())
+        number += 1
+
+
+def tell(
+    generator: Generator, number: int, options: argparse.Namespace, verdict: Verdict, program: str
+) -> None:
+    line = (
+        f"{verdict.reason}: {verdict.detail}  # scripts/differential.py {generator.name!r} "
+        f"--seed {options.seed} --number {number}"
+    )
+    print(line, flush=True)
+    if options.log is not None:
+        with options.log.open("a") as log:
+            log.write(f"{line}\n{program}\n\n")
+
+
+def single(generator: Generator, options: argparse.Namespace) -> int:
+    case = case_of(generator, options.seed, options.number)
+    verdict = run_case(case, execute=True)
+    print(case.describe())
+    print(f"{verdict.kind}: {verdict.reason}: {verdict.detail}")
+    if verdict.kind == "finding" and not options.no_shrink:
+        case, verdict = shrink(case, verdict, execute=True)
+        print(f"\nshrunk:\n{case.describe()}\n{verdict.kind}: {verdict.reason}: {verdict.detail}")
+    return int(verdict.kind == "finding")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
