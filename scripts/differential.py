@@ -12,9 +12,11 @@ if there are findings.
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 import warnings
+from collections import Counter
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "tests"))
@@ -33,6 +35,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--execute", type=int, help="execute one case in so many")
     parser.add_argument("--log", type=Path, help="append findings to this file, with their programs")
+    parser.add_argument("--alike", type=int, default=3, help="findings alike that are told")
     parser.add_argument("--no-shrink", action="store_true")
     return parser.parse_args()
 
@@ -65,6 +68,7 @@ def run(
     generator: Generator, report: Report, count: int | None, until: float, options: argparse.Namespace
 ) -> None:
     every = options.execute or generator.executed_every
+    told: Counter[str] = Counter()
     number = options.first
     while (count is None or number < options.first + count) and time.monotonic() < until:
         execute = number % every == 0
@@ -72,10 +76,17 @@ def run(
         verdict = run_case(case, execute=execute)
         report.add(verdict, execute=execute)
         if verdict.kind == "finding":
-            if not options.no_shrink:
+            if not options.no_shrink and told[signature(verdict)] < options.alike:
                 case, verdict = shrink(case, verdict, execute=execute)
-            tell(generator, number, options, verdict, case.describe())
+            told[signature(verdict)] += 1
+            if told[signature(verdict)] <= options.alike:
+                tell(generator, number, options, verdict, case.describe())
         number += 1
+
+
+def signature(verdict: Verdict) -> str:
+    """A finding without its numbers, by which the same one is told once."""
+    return re.sub(r"[-+]?\d[\d.e+-]*|'[^']*'|0x\w+", "#", f"{verdict.reason}: {verdict.detail}")[:110]
 
 
 def tell(
