@@ -182,6 +182,12 @@ test-peers:
 PYTHON := target/python
 TESTS :=
 
+## make differential  compare random programs, tables and models with other libraries, for MINUTES=60
+MINUTES := 60
+.PHONY: differential
+differential:
+	$(PYTHON)/bin/python scripts/differential.py --minutes $(MINUTES)
+
 ## make test-python  install the Python package into target/python and test it
 test-python: $(PYTHON)/bin/maturin
 	PATH="$(abspath $(PYTHON))/bin:$$PATH" MATURIN_PEP517_ARGS="--profile dev" \

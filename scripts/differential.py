@@ -5,28 +5,38 @@
     python scripts/differential.py --cases 100000        # so many cases in all
     python scripts/differential.py arrays --seed 3 --number 17   # one case again, executed, with its program
 
-Each finding is one line with the command that repeats it. Counts come at the end. The exit status is 1
-if there are findings.
+Each finding is a line with the command that repeats it. Counts come at the end. The exit status is 1 if
+there are findings. Cases run in a process of their own: one that dies is a finding, too.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import re
+import subprocess
 import sys
 import time
 import warnings
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "python" / "tests"))
 
 from differential import registry  # noqa: E402
-from differential.core import Generator, Report, Verdict, case_of, run_case, shrink  # noqa: E402
+from differential.core import (  # noqa: E402
+    Generator,
+    Report,
+    Verdict,
+    case_of,
+    run_case,
+    shrink,
+)
 
 
 def parse() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(description=str(__doc__).partition("\n")[0])
     parser.add_argument("generators", nargs="*", help="kinds of cases; all if left out")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--number", type=int, help="run this case alone, and print its program")
@@ -37,6 +47,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--log", type=Path, help="append findings to this file, with their programs")
     parser.add_argument("--alike", type=int, default=3, help="findings alike that are told")
     parser.add_argument("--no-shrink", action="store_true")
+    parser.add_argument("--worker", action="store_true", help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
@@ -51,14 +62,16 @@ def main() -> int:
     chosen = [known[name] for name in names]
     if options.number is not None:
         return single(chosen[0], options)
+    if options.worker:
+        work(chosen[0], options)
+        return 0
     reports = {generator.name: Report() for generator in chosen}
     total = sum(generator.share for generator in chosen)
-    end = time.monotonic() + 60 * options.minutes
     for generator in chosen:
         share = generator.share / total
         count = None if options.cases is None else max(1, round(options.cases * share))
         until = time.monotonic() + 60 * options.minutes * share
-        run(generator, reports[generator.name], count, min(until, end), options)
+        run(generator, reports[generator.name], count, until, options)
     for name, report in reports.items():
         print(f"{name}: {report}")
     return int(any(report.findings for report in reports.values()))
@@ -67,20 +80,58 @@ def main() -> int:
 def run(
     generator: Generator, report: Report, count: int | None, until: float, options: argparse.Namespace
 ) -> None:
+    """Runs cases in workers, and tells what they find."""
     every = options.execute or generator.executed_every
+    last = None if count is None else options.first + count
     told: Counter[str] = Counter()
     number = options.first
-    while (count is None or number < options.first + count) and time.monotonic() < until:
-        execute = number % every == 0
+    while (last is None or number < last) and time.monotonic() < until:
+        start = number
+        command = [
+            sys.executable, __file__, generator.name, "--worker", "--seed", str(options.seed), "--first", str(number),
+            "--execute", str(every), "--minutes", str(max(0.01, (until - time.monotonic()) / 60)),
+        ]  # fmt: skip
+        command += ["--cases", str(last - number)] if last is not None else []
+        command += ["--no-shrink"] if options.no_shrink else []
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as worker:
+            assert worker.stdout is not None
+            for line in worker.stdout:
+                if not line.startswith("{"):
+                    continue
+                found = json.loads(line)
+                number = found["number"] + 1
+                verdict = Verdict(*found["verdict"])
+                report.add(verdict, execute=found["executed"])
+                if verdict.kind == "finding":
+                    tell(generator, found["number"], options, verdict, found["program"], told)
+        if worker.returncode == 0:
+            break
+        verdict = Verdict("finding", "the process died", f"status {worker.returncode}")
+        report.add(verdict, execute=number % every == 0)
+        tell(generator, number, options, verdict, "", told)
+        number += 1
+        if number == start:
+            break
+
+
+def work(generator: Generator, options: argparse.Namespace) -> None:
+    """Runs cases, and prints each verdict as JSON."""
+    until = time.monotonic() + 60 * options.minutes
+    number = options.first
+    seen: Counter[str] = Counter()
+    while (
+        options.cases is None or number < options.first + options.cases
+    ) and time.monotonic() < until:
+        execute = number % options.execute == 0
         case = case_of(generator, options.seed, number)
         verdict = run_case(case, execute=execute)
-        report.add(verdict, execute=execute)
+        said: dict[str, Any] = {"number": number, "executed": execute, "program": ""}
         if verdict.kind == "finding":
-            if not options.no_shrink and told[signature(verdict)] < options.alike:
+            seen[signature(verdict)] += 1
+            if not options.no_shrink and seen[signature(verdict)] <= 3:
                 case, verdict = shrink(case, verdict, execute=execute)
-            told[signature(verdict)] += 1
-            if told[signature(verdict)] <= options.alike:
-                tell(generator, number, options, verdict, case.describe())
+            said["program"] = case.describe()
+        print(json.dumps({**said, "verdict": list(verdict)}), flush=True)
         number += 1
 
 
@@ -90,10 +141,19 @@ def signature(verdict: Verdict) -> str:
 
 
 def tell(
-    generator: Generator, number: int, options: argparse.Namespace, verdict: Verdict, program: str
+    generator: Generator,
+    number: int,
+    options: argparse.Namespace,
+    verdict: Verdict,
+    program: str,
+    told: Counter[str],
 ) -> None:
+    told[signature(verdict)] += 1
+    if told[signature(verdict)] > options.alike:
+        return
+    detail = verdict.detail.replace("\n", " ")
     line = (
-        f"{verdict.reason}: {verdict.detail}  # scripts/differential.py {generator.name!r} "
+        f"{verdict.reason}: {detail}  # scripts/differential.py {generator.name!r} "
         f"--seed {options.seed} --number {number}"
     )
     print(line, flush=True)
@@ -104,8 +164,8 @@ def tell(
 
 def single(generator: Generator, options: argparse.Namespace) -> int:
     case = case_of(generator, options.seed, options.number)
+    print(case.describe(), flush=True)
     verdict = run_case(case, execute=True)
-    print(case.describe())
     print(f"{verdict.kind}: {verdict.reason}: {verdict.detail}")
     if verdict.kind == "finding" and not options.no_shrink:
         case, verdict = shrink(case, verdict, execute=True)

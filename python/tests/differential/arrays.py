@@ -35,6 +35,8 @@ class Where:
 
     kind: str
     """`preset`, `depth`, or `planned`."""
+    told: str = ""
+    """The range of inputs that a planned context is told: `calibration`, `ranges`, or none."""
     name: str = ""
     depth: int = 0
     bits: float | None = None
@@ -53,14 +55,18 @@ class Where:
             return f"sudare.Context.preset({self.name!r}, insecure_log_n={SMALL}, mode=mode)"
         if self.kind == "depth":
             return f"sudare.Context({self.depth}, mode=mode)"
-        return "sudare.Context.for_program(program, shapes, mode=mode)"
+        told = {"calibration": ", calibration=inputs", "ranges": ", ranges=those of inputs"}
+        return f"sudare.Context.for_program(program, shapes{told.get(self.told, '')}, mode=mode)"
 
-    def make(
-        self, mode: Any, program: Callable[..., Any], shapes: list[tuple[int, ...]]
-    ) -> sudare.Context:
+    def make(self, mode: Any, program: Callable[..., Any], inputs: list[Floats]) -> sudare.Context:
         """The context, which is kept for other programs where it serves any."""
         if self.kind == "planned":
-            return sudare.Context.for_program(program, shapes, mode=mode)
+            options: dict[str, Any] = {"mode": mode}
+            if self.told == "calibration":
+                options["calibration"] = inputs if len(inputs) != 1 else inputs[0]
+            elif self.told == "ranges":
+                options["ranges"] = [(float(x.min()), float(x.max())) for x in inputs]
+            return sudare.Context.for_program(program, [x.shape for x in inputs], **options)
         return _shared(self.kind, self.name, self.depth, mode)
 
 
@@ -98,11 +104,14 @@ def _fitted(function: Function) -> Any:
 class Reference:
     """A function in the clear, off by as much as it says in a direction that is drawn."""
 
-    def __init__(self, function: Function, rng: Rng | None, outside: list[bool]) -> None:
+    def __init__(
+        self, function: Function, rng: Rng | None, outside: list[bool], turn: float = 1.0
+    ) -> None:
         self._made = function.make()
         self._function = function
         self._rng = rng
         self._outside = outside
+        self._turn = turn
 
     def __call__(self, *operands: Any) -> Floats:
         x = [np.asarray(operand, dtype=np.float64) for operand in operands]
@@ -118,7 +127,8 @@ class Reference:
         gap = dict(self._function.options).get("gap", 0.0)
         # All alike, or each its own: means and differences amplify one or the other.
         shape = () if self._rng.random() < 0.3 else found.shape
-        direction = np.broadcast_to(self._rng.choice([-1.0, 1.0], shape), found.shape)
+        drawn = self._turn * self._rng.choice([-1.0, 1.0], shape)
+        direction = np.broadcast_to(drawn, found.shape)
         off = found + self._made.max_error * direction
         if gap:
             difference = x[0] - x[1] if len(x) == 2 else x[0]
@@ -137,6 +147,20 @@ class Input:
     plain: Floats
     """The numbers in it."""
     what: str
+    declared: tuple[float, float] | None = None
+    """The range that is declared for it."""
+
+    @property
+    def options(self) -> dict[str, float]:
+        """What else `encrypt` is given."""
+        return {} if self.declared is None else dict(zip(("low", "high"), self.declared, strict=True))
+
+    def impossible(self) -> bool:
+        """Whether numbers are outside of the range that is declared."""
+        if self.declared is None:
+            return False
+        low, high = self.declared
+        return bool((self.plain < low).any() or (self.plain > high).any())
 
 
 @dataclass(frozen=True)
@@ -173,7 +197,8 @@ class ArrayCase(Case):
     def describe(self) -> str:
         lines = []
         for i, item in enumerate(self.inputs):
-            lines.append(f"r{i} = ctx.encrypt({_show(item.given)})  # {item.what}")
+            more = "".join(f", {name}={value!r}" for name, value in item.options.items())
+            lines.append(f"r{i} = ctx.encrypt({_show(item.given)}{more})  # {item.what}")
         for name, constant in self.constants.items():
             lines.append(f"{name} = {_show(constant.given)}  # {constant.what}")
         for name, function in self.functions.items():
@@ -184,22 +209,24 @@ class ArrayCase(Case):
 
     def program(self, *arguments: Any) -> list[Any]:
         """The program on encrypted arrays."""
-        names: dict[str, Any] = {"np": np, "sudare": sudare}
+        names: dict[str, Any] = {"np": np, "within": lambda x, low, high: x.within(low, high)}
         names |= {name: constant.given for name, constant in self.constants.items()}
         names |= {name: function.make() for name, function in self.functions.items()}
         return self._evaluate(names, arguments)
 
     def reference(
-        self, rng: Rng | None, outside: list[bool], peaks: list[float]
+        self, rng: Rng | None, outside: list[bool], peaks: list[float], turn: float = 1.0
     ) -> list[Floats]:
         """The program by NumPy, with functions that are off if there is `rng`."""
-        names: dict[str, Any] = {"np": np}
+        if any(item.impossible() for item in self.inputs):
+            raise ValueError("numbers outside of their range")
+        names: dict[str, Any] = {"np": np, "within": lambda x, low, high: x}
         for name, constant in self.constants.items():
             if constant.plain is None:
                 raise TypeError(f"{constant.what} has no numbers")
             names[name] = constant.plain
         for name, function in self.functions.items():
-            names[name] = Reference(function, rng, outside)
+            names[name] = Reference(function, rng, outside, turn)
         arguments = [item.plain for item in self.inputs]
         with np.errstate(all="ignore"):
             found = self._evaluate(names, arguments, peaks)
@@ -227,8 +254,9 @@ class ArrayCase(Case):
         modes = ["simulate", "execute"] if execute else ["simulate"]
         outcomes: dict[str, Outcome] = {}
         stated: list[float | None] = []
+        ranges: list[tuple[float | None, float | None]] = []
         for mode in modes:
-            outcomes[mode] = attempt(lambda mode=mode: self._in(mode, stated))  # type: ignore[misc]
+            outcomes[mode] = attempt(lambda mode=mode: self._in(mode, stated, ranges))  # type: ignore[misc]
         if clear.error is not None:
             return judge(outcomes, None)
         slack = self._slack(clear.value, stated, max(peaks), outside)
@@ -243,6 +271,8 @@ class ArrayCase(Case):
                 return Verdict("finding", "wrong value outside of an interval", verdict.detail)
             if verdict.kind != "right":
                 return verdict
+            if len(ranges) > k and (wrong := _outside(ranges[k], right, slack[k])):
+                return Verdict("finding", "a range that does not hold", wrong)
             if execute and len(stated) > k and (error := stated[k]) is not None:
                 found = float(np.abs(outcomes["execute"].value[k] - right).max())
                 if _useless(error, found, max(peaks)):
@@ -250,14 +280,19 @@ class ArrayCase(Case):
                     return Verdict("finding", "useless stated error", detail)
         return Verdict("right", "right")
 
-    def _in(self, mode: str, stated: list[float | None]) -> list[Floats]:
-        shapes = [item.plain.shape for item in self.inputs]
-        ctx = self.where.make(mode, self.program, shapes)
-        arguments = [ctx.encrypt(item.given) for item in self.inputs]
+    def _in(
+        self,
+        mode: str,
+        stated: list[float | None],
+        ranges: list[tuple[float | None, float | None]],
+    ) -> list[Floats]:
+        ctx = self.where.make(mode, self.program, [item.plain for item in self.inputs])
+        arguments = [ctx.encrypt(item.given, **item.options) for item in self.inputs]
         results = self.program(*arguments)
         found = [ctx.decrypt(result) for result in results]
         if mode == "simulate":
             stated += [result.log2_error for result in results]
+            ranges += [(result.low, result.high) for result in results]
         return found
 
     def _slack(
@@ -271,7 +306,9 @@ class ArrayCase(Case):
         slack = [1e-9 * np.abs(value) + 2.0**-48 * peak for value in clear]
         for k, error in enumerate(stated):
             if error is not None:
-                slack[k] = slack[k] + FACTOR * 2.0 ** min(error, 1000.0)
+                # It is that of a ciphertext as a whole: one large element among many may be off by more.
+                factor = max(FACTOR, 16 * np.sqrt(min(clear[k].size, 2**SMALL)))
+                slack[k] = slack[k] + factor * 2.0 ** min(error, 1000.0)
         if self.where.bits is not None:
             # What bootstrapping adds is not stated. It is amplified as the program does.
             noise = 2.0 ** -(self.where.bits - 6) * max(peak, 1.0) * 4 ** len(self.steps)
@@ -279,7 +316,9 @@ class ArrayCase(Case):
         if self.functions:
             worst = [np.zeros(value.shape) for value in clear]
             for trial in range(TRIALS):
-                off = attempt(lambda: self.reference(np.random.default_rng(trial), outside, []))
+                # Each direction and its opposite.
+                rng, turn = np.random.default_rng(trial // 2), 1.0 - 2.0 * (trial % 2)
+                off = attempt(lambda rng=rng, turn=turn: self.reference(rng, outside, [], turn))  # type: ignore[misc]
                 if off.error is None:
                     pairs = zip(worst, off.value, clear, strict=True)
                     worst = [np.maximum(part, np.abs(other - value)) for part, other, value in pairs]
@@ -296,10 +335,15 @@ class ArrayCase(Case):
         for step in self.steps:
             if step.target < last:
                 yield replace(self, outputs=(step.target,))._trimmed()
+        # No promises.
+        for i, item in enumerate(self.inputs):
+            if item.declared is not None and not item.impossible():
+                free = replace(item, declared=None)
+                yield replace(self, inputs=(*self.inputs[:i], free, *self.inputs[i + 1 :]))
         # Plain containers.
         for i, item in enumerate(self.inputs):
             if item.what != "array of float64" and item.given is not item.plain:
-                plain = Input(item.plain, item.plain, "array of float64")
+                plain = replace(item, given=item.plain, what="array of float64")
                 yield replace(self, inputs=(*self.inputs[:i], plain, *self.inputs[i + 1 :]))
         for name, constant in self.constants.items():
             if constant.plain is not None and constant.given is not constant.plain:
@@ -312,7 +356,7 @@ class ArrayCase(Case):
                 digits = 1 - int(np.floor(np.log10(size)))
                 rounded = np.round(item.plain, digits)
                 if not np.array_equal(rounded, item.plain):
-                    simpler = Input(rounded, rounded, item.what)
+                    simpler = replace(item, given=rounded, plain=rounded)
                     yield replace(
                         self, inputs=(*self.inputs[:i], simpler, *self.inputs[i + 1 :])
                     )
@@ -335,7 +379,19 @@ class ArrayCase(Case):
 def _useless(log2_error: float, found: float, peak: float) -> bool:
     """Whether a stated error says nothing: it is far above the real one and all numbers."""
     largest = max(log2_error - 16, 0.0)
-    return log2_error > np.log2(max(peak, 1.0)) + 6 and found < 2.0**largest
+    return bool(log2_error > np.log2(max(peak, 1.0)) + 6 and found < 2.0**largest)
+
+
+def _outside(
+    ends: tuple[float | None, float | None], right: Floats, slack: npt.NDArray[Any]
+) -> str | None:
+    """Which element leaves the range that is known of its array."""
+    low, high = ends
+    if low is not None and ((right < low - slack) & (low > -np.inf)).any():
+        return f"an element is {right.min():.6g}, and none is lower than {low:.6g}"
+    if high is not None and ((right > high + slack) & (high < np.inf)).any():
+        return f"an element is {right.max():.6g}, and none is higher than {high:.6g}"
+    return None
 
 
 def _show(value: Any) -> str:
@@ -393,7 +449,7 @@ class Draft:
 
     def add(self, text: str, depth: int) -> bool:
         """A line, unless NumPy refuses it or its numbers are none; `depth` is that of its result."""
-        names: dict[str, Any] = {"np": np}
+        names: dict[str, Any] = {"np": np, "within": lambda x, low, high: x}
         names |= {f"r{i}": value for i, value in enumerate(self.values)}
         names |= {name: constant.plain for name, constant in self.constants.items()}
         names |= {name: Reference(f, None, []) for name, f in self.functions.items()}
@@ -520,7 +576,7 @@ def _product(d: Draft, a: int) -> None:
         b = int(rng.choice(fitting))
         left, right, depth = f"r{a}", f"r{b}", max(d.depths[a], d.depths[b])
     elif rng.random() < 0.5:
-        shape = [(inner,), (inner, int(rng.integers(1, 6)))][rng.integers(2)]
+        shape: tuple[int, ...] = [(inner,), (inner, int(rng.integers(1, 6)))][rng.integers(2)]
         shape = (int(rng.integers(1, 3)), *shape) if stacked and len(shape) == 2 else shape
         left, right, depth = f"r{a}", d.constant(shape), d.depths[a]
     else:
@@ -634,6 +690,13 @@ def _room(d: Draft, a: int, function: Function) -> int | None:
     return levels if levels <= left or d.rng.random() < 0.1 else None
 
 
+def _promised(d: Draft, a: int) -> None:
+    """A promise that holds."""
+    value = d.values[a]
+    low, high = _bound(float(value.min()), False), _bound(float(value.max()), True)
+    d.add(f"within(r{a}, {low!r}, {high!r})", d.depths[a])
+
+
 def _paired(d: Draft, a: int) -> None:
     rng, value = d.rng, d.values[a]
     fitting = [i for i, v in enumerate(d.values) if _broadcast(v.shape, value.shape)]
@@ -665,7 +728,7 @@ STRANGE = [
     "np.sqrt({0})", "np.sort({0})", "np.cumsum({0})", "np.concatenate([{0}, {0}])", "{0} > 0",
     "np.sum({0}, dtype=np.float32)", "np.sum({0}, initial=1.0)", "np.mean({0}, where=True)",
     "abs({0})", "{0} // 2", "{0} % 2", "2 ** {0}", "{0} ** 0", "{0} ** -1", "{0} ** 0.5",
-    "1 / {0}", "{0} / 0", "{0} / {0}", "np.add({0}, 1, out=None)", "{0}.sum(dtype=float)",
+    "1 / {0}", "{0} / 0", "{0} / {0}", "np.add({0}, 1, out=None)",
     "np.outer({0}, {0})", "np.inner({0}, {0})", "np.einsum('...i->...', {0})", "np.std({0})",
     "np.average({0})", "np.vdot({0}, {0})", "np.stack([{0}, {0}])", "np.flip({0})", "{0}.copy()",
     "np.broadcast_to({0}, (2, *np.shape({0})))", "np.clip({0}, -1, 1)", "np.swapaxes({0}, 0, -1)",
@@ -694,6 +757,7 @@ MOVES: list[tuple[Callable[[Draft, int], None], float]] = [
     (_indexed, 1.5),
     (_applied, 1.0),
     (_paired, 0.3),
+    (_promised, 0.5),
     (_strange, 0.3),
 ]
 
@@ -703,13 +767,13 @@ def where_of(rng: Rng) -> Where:
     kind = rng.random()
     if kind < 0.55:
         name = str(rng.choice(list(LEVELED), p=[0.1, 0.2, 0.3, 0.25, 0.15]))
-        return Where("preset", name, LEVELED[name])
+        return Where("preset", name=name, depth=LEVELED[name])
     if kind < 0.65:
         return Where("depth", depth=int(rng.integers(0, 8)))
     if kind < 0.9:
-        return Where("planned")
+        return Where("planned", told=str(rng.choice(["", "calibration", "ranges"])))
     name = str(rng.choice(list(BOOTSTRAPPED)))
-    return Where("preset", name, bits=BOOTSTRAPPED[name])
+    return Where("preset", name=name, bits=BOOTSTRAPPED[name])
 
 
 def _input(rng: Rng, shape: tuple[int, ...], size: float) -> Input:
@@ -717,10 +781,17 @@ def _input(rng: Rng, shape: tuple[int, ...], size: float) -> Input:
         given, plain, what = odd(rng, shape or (3,))
         if plain is not None:
             return Input(given, plain, what)
+    declared = None
     array = ordered(rng, typed(rng, numbers(rng, shape, size)))
     given, what = contained(rng, array)
     plain = np.asarray(array, dtype=np.float64)
-    return Input(plain if given is array and array.dtype == np.float64 else given, plain, f"{what} of {array.dtype}")
+    if rng.random() < 0.15:
+        # Now and then not all numbers are in it.
+        widen = float(rng.choice([1.0, 1.5, 4.0, 0.9], p=[0.4, 0.3, 0.2, 0.1]))
+        middle, half = (plain.max() + plain.min()) / 2, (plain.max() - plain.min()) / 2 + 1e-12 * size
+        declared = (float(middle - widen * half), float(middle + widen * half))
+    shown = plain if given is array and array.dtype == np.float64 else given
+    return Input(shown, plain, f"{what} of {array.dtype}", declared)
 
 
 def _start(rng: Rng, where: Where) -> Draft:
@@ -741,7 +812,7 @@ def _start(rng: Rng, where: Where) -> Draft:
 
 def _finish(draft: Draft, promised: str | None = None) -> ArrayCase:
     last = len(draft.values) - 1
-    outputs = (last,)
+    outputs: tuple[int, ...] = (last,)
     if draft.steps and draft.rng.random() < 0.15:
         outputs = (int(draft.rng.integers(0, last + 1)), last)
     case = ArrayCase(
@@ -787,20 +858,23 @@ def draw_function(rng: Rng) -> Case:
         x = rng.choice([start, end], count)
     if "gap" in (options := dict(function.options)):
         x = np.where(np.abs(x) < options["gap"], end if end >= options["gap"] else start, x)
-    where = Where("planned")
-    if rng.random() < 0.6:
-        where = Where("preset", "n16", LEVELED["n16"])
+    where = Where("planned", told=str(rng.choice(["", "ranges"])))
+    if rng.random() < 0.5:
+        where = Where("preset", name="n16", depth=LEVELED["n16"])
     draft = Draft(rng, where)
     draft.inputs = [Input(x, x, "array of float64")]
     draft.values, draft.depths = [x], [0]
-    draft.add(f"{draft.function(function)}(r0)", int(function.make().depth))
-    return _finish(draft)
+    made = function.make()
+    draft.add(f"{draft.function(function)}(r0)", int(made.depth))
+    largest = max(abs(start), abs(end), float(np.abs(draft.values[-1]).max()))
+    plain = where.kind == "planned" and made.depth <= 12 and largest <= 1e6
+    return _finish(draft, "it is planned for the interval of the function" if plain else None)
 
 
 def draw_large(rng: Rng) -> Case:
     """Numbers that grow where there are levels to hold them."""
     depth = int(rng.integers(1, 12))
-    where = Where("depth", depth=depth) if rng.random() < 0.3 else Where("preset", "n16", 33)
+    where = Where("depth", depth=depth) if rng.random() < 0.3 else Where("preset", name="n16", depth=33)
     draft = Draft(rng, where)
     size = float(rng.choice([2.0, 30.0, 300.0, 500.0, 900.0, 5e3]))
     x = numbers(rng, (int(rng.integers(1, 6)),), size)
@@ -824,6 +898,7 @@ GENERATORS = [
             "numbers outside of the interval of a function",
             "contexts that refuse inputs which they were planned for",
             "stated errors that say nothing",
+            "ranges that do not hold",
             "types, orders and containers of operands",
             "errors of other packages",
         ),

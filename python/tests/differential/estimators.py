@@ -176,7 +176,12 @@ class ClassifierCase(Case):
     def _reopened(self, model: LogisticRegression) -> Verdict | None:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "m.json"
-            saved = attempt(lambda: (model.save(path), LogisticRegression.open(path))[1])
+
+            def save_and_open() -> LogisticRegression:
+                model.save(path)
+                return LogisticRegression.open(path)
+
+            saved = attempt(save_and_open)
             if saved.error is not None:
                 return None if saved.refused else _finding(said(saved.error), "foreign exception")
         scored = attempt(lambda: saved.value.score(self.table(), self.y))

@@ -195,7 +195,7 @@ def _operand(rng: Rng, shape: tuple[int, ...], setting: Setting, *, plain: bool)
     array = np.asarray(found, dtype=np.int64)
     if plain and rng.random() < 0.08:
         # More than a word holds, or nearly.
-        big = int(rng.choice([2**62, 2**63 - 1, -(2**63), 2**63, 2**64, 10**30]))  # type: ignore[arg-type]
+        big = int(rng.choice([2**62, 2**63 - 1, -(2**63), 2**63, 2**64, 10**30]))
         items = np.asarray(array, dtype=object) + big
         return Operand(items, items, "huge integers")
     objects = np.asarray(array, dtype=object)

@@ -254,7 +254,7 @@ class FileCase(Case):
         elif self.how == "csv with row numbers":
             frame.to_csv(folder / data)
         else:
-            frame.columns = {  # type: ignore[assignment]
+            frame.columns = {
                 "csv with numbers for names": list(range(dimension)),
                 "csv with words for names": [f"v{i}" for i in range(dimension)],
                 "csv with decimal names": [f"{i}.0" for i in range(dimension)],

@@ -57,6 +57,10 @@ class Column:
     given: Any
     what: str
 
+    def cut(self, rows: slice) -> Column:
+        """The same for some rows."""
+        return Column(self.name, self.truth[rows], self.given[rows], self.what)
+
 
 @dataclass
 class Close:
@@ -207,9 +211,8 @@ class TableCase(Case):
         rows = len(self.columns[0].truth)
         for part in (slice(0, rows // 2), slice(rows // 2, rows)):
             if rows > 4:
-                cut = lambda c: Column(c.name, c.truth[part], c.given[part], c.what)
-                by = cut(self.by) if self.by else None
-                yield replace(self, columns=tuple(map(cut, self.columns)), by=by)
+                by = self.by.cut(part) if self.by else None
+                yield replace(self, columns=tuple(c.cut(part) for c in self.columns), by=by)
 
     def _all(self) -> list[Column]:
         return [*self.columns, *([self.by] if self.by else [])]
@@ -636,7 +639,7 @@ def draw_text(rng: Rng) -> Case:
     separator = str(rng.choice([",", ";", "\t", "|"]))
     comma = separator != "," and rng.random() < 0.4 or rng.random() < 0.05
     rows = int(rng.integers(1, 6))
-    columns = []
+    columns: list[tuple[str, tuple[str, ...], tuple[float, ...] | None]] = []
     for name in _names(rng, int(rng.integers(1, 4))):
         kind = str(rng.choice(["plain", "whole", "exponent", "zeros", "thousands", "grouped", "words"], p=[0.35, 0.2, 0.1, 0.1, 0.1, 0.05, 0.1]))
         if kind in ("thousands", "grouped") and separator == "," and not comma and kind == "thousands":

@@ -103,7 +103,7 @@ def contained(rng: Rng, values: npt.NDArray[Any]) -> tuple[Any, str]:
         options += [
             ("tuple", lambda v: tuple(v.tolist())),
             ("Series", lambda v: pd.Series(v.astype(v.dtype.newbyteorder("=")))),
-            ("memoryview", lambda v: memoryview(np.array(v, dtype=np.float64))),
+            ("memoryview", lambda v: np.array(v, dtype=np.float64).data),
         ]
     if values.ndim == 2:
         frame: Callable[[Any], Any] = lambda v: pd.DataFrame(v.astype(v.dtype.newbyteorder("=")))
