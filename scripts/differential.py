@@ -86,7 +86,6 @@ def run(
     told: Counter[str] = Counter()
     number = options.first
     while (last is None or number < last) and time.monotonic() < until:
-        start = number
         command = [
             sys.executable, __file__, generator.name, "--worker", "--seed", str(options.seed), "--first", str(number),
             "--execute", str(every), "--minutes", str(max(0.01, (until - time.monotonic()) / 60)),
@@ -104,14 +103,14 @@ def run(
                 report.add(verdict, execute=found["executed"])
                 if verdict.kind == "finding":
                     tell(generator, found["number"], options, verdict, found["program"], told)
+        if worker.returncode > 0:
+            raise SystemExit(f"the worker of {generator.name!r} failed: see above")
         if worker.returncode == 0:
             break
-        verdict = Verdict("finding", "the process died", f"status {worker.returncode}")
+        verdict = Verdict("finding", "the process died", f"signal {-worker.returncode}")
         report.add(verdict, execute=number % every == 0)
         tell(generator, number, options, verdict, "", told)
         number += 1
-        if number == start:
-            break
 
 
 def work(generator: Generator, options: argparse.Namespace) -> None:
@@ -131,7 +130,7 @@ def work(generator: Generator, options: argparse.Namespace) -> None:
             if not options.no_shrink and seen[signature(verdict)] <= 3:
                 case, verdict = shrink(case, verdict, execute=execute)
             said["program"] = case.describe()
-        print(json.dumps({**said, "verdict": list(verdict)}), flush=True)
+        print(json.dumps({**said, "verdict": [verdict.kind, verdict.reason, verdict.detail]}), flush=True)
         number += 1
 
 
