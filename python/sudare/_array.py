@@ -302,7 +302,7 @@ class EncryptedArray:
     def __array__(self, *_args: object, **_kwargs: object) -> np.ndarray[Any, np.dtype[Any]]:
         raise errors.UnsupportedError(
             "an encrypted array has no values to make a NumPy array of: decrypt it with its "
-            "owner's context, ctx.decrypt(x)"
+            "owner's context, ctx.decrypt(x); to multiply with a frame, take frame.to_numpy() @ x"
         )
 
     def __bool__(self) -> NoReturn:

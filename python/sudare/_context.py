@@ -155,6 +155,10 @@ class Context:
         security, for tests. A context that encrypts with less than 128 bits of security warns of
         that: `sudare.errors.SecurityWarning`.
         """
+        if not isinstance(name, str):
+            raise errors.ArgumentError(
+                f"the name of a parameter set is {name!r}: give a string, such as 'n16-boot'"
+            )
         if insecure_log_n is not None:
             insecure_log_n = whole(insecure_log_n, "insecure_log_n")
         plan = _native.Plan.preset(name, insecure_log_n)
@@ -422,7 +426,14 @@ class Context:
             raise errors.SimulationError(
                 "what is encrypted has no values in simulation: encrypt the data there"
             )
-        return EncryptedArray(self, encrypted(array)._value.attached(self._parameters))
+        value = encrypted(array)._value
+        own = self.keys.any.key_id
+        if value.key_id != own:
+            raise errors.KeyMismatchError(
+                f"the array was encrypted under the key {value.key_id}, and this context has {own}: "
+                "attach it to a context of its own key"
+            )
+        return EncryptedArray(self, value.attached(self._parameters))
 
     def load(self, path: str | os.PathLike[str]) -> EncryptedArray:
         """The array that `EncryptedArray.save` wrote."""
@@ -430,7 +441,17 @@ class Context:
 
     def _apply(self, op: Op, operands: list[EncryptedArray | Floats]) -> EncryptedArray:
         native = [x._value if isinstance(x, EncryptedArray) else to_native(x) for x in operands]
-        return EncryptedArray(self, self._engine.apply(op, native, self._callback))
+        try:
+            return EncryptedArray(self, self._engine.apply(op, native, self._callback))
+        except (errors.MissingGaloisKeyError, errors.MissingRelinearizationKeyError) as error:
+            if not self._inputs:
+                raise
+            shapes = ", ".join(str(known.shape) for known in self._inputs)
+            raise type(error)(
+                f"this context has keys for the program that it was planned for, on inputs of the "
+                f"shapes {shapes}, and another operation was asked for: plan it for this program, "
+                "or use Context(depth=...), which has keys for any"
+            ) from None
 
     def explain(
         self,

@@ -221,6 +221,14 @@ def _check_arguments(program: Program, shapes: Shapes) -> None:
 
 def record(program: Program, shapes: Shapes) -> tuple[_native.Trace, list[_native.Array]]:
     """A program as native code has it, and its results, after one call of it."""
+    if not callable(program):
+        raise errors.ArgumentError(
+            f"the program is {program!r}: give a function of encrypted arrays, such as lambda x: x * x"
+        )
+    if not isinstance(shapes, Sequence):
+        raise errors.ArgumentError(
+            f"the shapes are {shapes!r}: give a list with the shape of each argument, such as [(3, 4)]"
+        )
     _check_arguments(program, shapes)
     sizes = [_sizes(shape) for shape in shapes]
     trace = _native.Trace(sizes)

@@ -31,6 +31,14 @@ def floats(values: object) -> Floats:
         raise errors.ShapeError(
             f"values make no array ({error}): give rows of equal length"
         ) from None
+    if array.dtype == object and array.size and all(type(x) is int for x in array.flat):
+        # Integers of more than 64 bits.
+        try:
+            array = array.astype(np.float64)
+        except OverflowError:
+            raise errors.NotFiniteError(
+                "an integer has more than 1024 bits: give numbers that a float can hold"
+            ) from None
     if array.dtype.kind not in "biuf":
         raise errors.DtypeError(
             f"values of type {array.dtype} cannot be encrypted or computed with: real numbers are "

@@ -166,7 +166,8 @@ def test_errors_are_predicted_for_arguments_in_the_interval(function: functions.
     assert program is not None
     x = np.random.default_rng(1).uniform(*function.interval, 256)
     error = ctx.decrypt(function(ctx.encrypt(x))) - function.in_the_clear(x)
-    assert abs(np.log2(error.std()) - program.outputs[0].log2_error) < 3
+    # On the safe side: arguments are taken to fill the interval.
+    assert -1 < program.outputs[0].log2_error - np.log2(error.std()) < 4
 
 
 def test_polynomials_that_a_set_has_no_levels_for_are_named() -> None:

@@ -142,3 +142,43 @@ def test_plans_are_made_for_what_is_declared() -> None:
     for call in wrong:
         with pytest.raises(errors.Error):
             call()
+
+
+def test_misuse_has_a_class_and_a_remedy() -> None:
+    context = sudare.Context(depth=2, mode="simulate")
+    x = context.encrypt([1.0, 2.0, 3.0])
+    assert np.allclose(context.decrypt(x * 2**100), np.array([1.0, 2.0, 3.0]) * 2.0**100)
+    wrong: list[tuple[type[errors.Error], Callable[[], object]]] = [
+        (errors.OutOfRoomError, lambda: x * 1e300),
+        (errors.NotFiniteError, lambda: x * 2**2000),
+        (errors.ArgumentError, lambda: sudare.Context.preset(5)),  # type: ignore[arg-type]
+        (errors.ArgumentError, lambda: sudare.Context.for_program(mean_square, 3)),  # type: ignore[arg-type]
+        (errors.ArgumentError, lambda: sudare.Context.for_program(None, [(3,)])),  # type: ignore[arg-type]
+        (errors.InvalidSpecError, lambda: sudare.Context(depth=2**32 - 1)),
+    ]
+    for kind, call in wrong:
+        with pytest.raises(kind):
+            call()
+
+
+def test_another_program_and_another_key_are_named() -> None:
+    planned = sudare.Context.for_program(lambda x: (x * x).sum(axis=0), [(20, 3)])
+    x = planned.encrypt(np.ones((20, 3)))
+    with pytest.raises(errors.MissingGaloisKeyError, match=r"\(20, 3\).*depth="):
+        x.sum(axis=1)
+    with pytest.raises(errors.KeyMismatchError, match="context of its own key"):
+        sudare.Context(depth=1).attach(x)
+
+
+def test_what_is_broadcast_into_padding_ends() -> None:
+    for program in (lambda a: a - a.mean(), lambda a: a.mean() + a, lambda a: a[:1] * a):
+        context = sudare.Context.for_program(program, [(3,)], mode="simulate")
+        values = np.array([1.0, 2.0, 6.0])
+        assert np.allclose(context.decrypt(program(context.encrypt(values))), program(values))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_noise_that_is_magnified_is_no_broken_range(mode: Mode) -> None:
+    context = sudare.Context(depth=3, mode=mode)
+    for x in (context.encrypt([0.0, 0.0]), context.encrypt([5000.0] * 2) - 5000.0):
+        assert np.abs(context.decrypt(x * 1e10)).max() < 1e5

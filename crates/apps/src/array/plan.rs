@@ -660,12 +660,15 @@ impl PlanOptions {
     /// Parameters of this depth with so much room at the lowest level, if they have 128 bits of
     /// security.
     fn spec(&self, log_n: u32, depth: usize, room_bits: f64) -> Option<Spec> {
+        let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
         let base = self.log2_scale + room_bits + 1.0;
+        if base + self.log2_scale * depth as f64 > limit {
+            return None;
+        }
         // Wider primes have slower kernels.
         let primes = (base / FAST_PRIME_BITS).ceil();
         let mut q_bits = vec![vec![base / primes; primes as usize]];
         q_bits.resize(depth + 1, split(self.log2_scale));
-        let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
         let p_bits = special_primes(&q_bits.concat(), limit)?;
         Some(Spec { q_bits, ..Spec::uniform(log_n, base, 0, self.log2_scale, p_bits) })
     }
