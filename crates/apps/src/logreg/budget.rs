@@ -77,6 +77,10 @@ const AVERAGING_BITS: f64 = 6.0;
 /// `log2` of what errors of the penalty are multiplied with: weights, of which few are larger.
 const PENALISED_WEIGHT_BITS: f64 = 1.0;
 
+/// By how many bits the penalty may be less precise than primes are made for: plans accept that.
+/// Where rows are few, primes would otherwise be too small for its scale, which is one of them.
+const PENALTY_SLACK_BITS: f64 = 3.5;
+
 /// `log2` of the standard deviation of integer errors in a slot.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Errors {
@@ -156,6 +160,8 @@ struct Wanted {
     weights: f64,
     /// Of what is computed for each row.
     row: f64,
+    /// Of the penalty; none without one.
+    penalty: f64,
 }
 
 /// What decides about errors and scales of a job in a ring.
@@ -290,7 +296,13 @@ impl Budget<'_> {
         let errors = Errors::new(self.log_n);
         let largest = self.full().iter().map(|step| step.gamma).fold(0.0, f64::max);
         let data = errors.fresh + self.data_share(1.0) + precision_bits;
+        let step_bits = real::log2(largest.max(f64::MIN_POSITIVE)) - self.unit_bits();
+        let penalty = match self.penalised {
+            true => errors.fresh + PENALISED_WEIGHT_BITS + step_bits - PENALTY_SLACK_BITS,
+            false => f64::NEG_INFINITY,
+        };
         Wanted {
+            penalty: penalty + precision_bits,
             data,
             start: data + self.start_bits(),
             weights: errors.rounding + self.sum_share() + precision_bits,
@@ -305,7 +317,7 @@ impl Budget<'_> {
         let (window, range) = (self.window_bits(), real::log2(self.sigmoid.range));
         // Primes are then close enough to the sizes asked for, and enough of them.
         let least = f64::from(self.log_n) + 10.0;
-        let inner = v + data + range - row - window;
+        let inner = (v + data + range - row - window).max(wanted.penalty);
         let other = match self.order {
             Order::RowsFirst => row,
             Order::SigmoidFirst => data,

@@ -87,7 +87,7 @@ impl TryFrom<Parts> for Transform {
             && penalty.len() == columns
             && centers.iter().chain(&basis).all(|x| x.is_finite())
             && divisors.iter().all(positive)
-            && penalty.iter().all(|h| (0.0..=1.0).contains(h))
+            && penalty.iter().all(|h| *h >= 0.0 && h.is_finite())
             && positive(&size);
         let basis = match basis.len() {
             len if len == columns => Basis::Diagonal(DVector::from_vec(basis)),
@@ -104,18 +104,17 @@ impl TryFrom<Parts> for Transform {
 }
 
 impl Transform {
-    /// For a table with these moments, its rows being trained on as if there were `planned`.
-    /// Without moments that [`Preparation::Scale`] takes no notice of, `largest` are the largest
-    /// magnitudes of the columns, which it divides by.
+    /// For a table with these moments and a penalty of strength `alpha`, its rows being trained on
+    /// as if there were `planned`. [`Preparation::Scale`] divides by `largest`, the largest
+    /// magnitudes of the columns.
     fn new(
         preparation: Preparation,
-        penalty: Penalty,
+        alpha: f64,
         moments: &Moments,
         largest: Option<Vec<f64>>,
         planned: usize,
     ) -> Self {
         let columns = moments.centers.len();
-        let alpha = penalty.alpha(moments.weight);
         let size = (planned as f64 / moments.rows as f64).sqrt();
         let varied = moments.deviations.iter().map(|&d| d > 0.0);
         let own = moments.deviations.iter().map(|&d| if d > 0.0 { d } else { 1.0 }).collect();
@@ -260,11 +259,16 @@ impl Transform {
         Ok(found)
     }
 
-    /// For a table of these moments, which has some of `planned` rows: of a plan that prepares rows
-    /// by what their owners have in common.
+    /// For a table of these moments and a penalty of strength [`alpha`](TrainSpec::alpha), which
+    /// has some of `planned` rows: of a plan that prepares rows by what their owners have in common.
     #[must_use]
-    pub fn of_moments(moments: &Moments, spec: &TrainSpec, planned: usize) -> Self {
-        Self::new(spec.preparation, spec.penalty, moments, None, planned)
+    pub fn of_moments(
+        moments: &Moments,
+        preparation: Preparation,
+        alpha: f64,
+        planned: usize,
+    ) -> Self {
+        Self::new(preparation, alpha, moments, None, planned)
     }
 
     /// Columns of the tables that it is for.
@@ -406,23 +410,24 @@ impl<'a> Prepared<'a> {
         given: Option<&[f64]>,
     ) -> Result<Self> {
         spec.check()?;
-        let row_weights = spec.row_weights(&class_counts(table)?, given)?;
+        let counts = class_counts(table)?;
+        let row_weights = spec.row_weights(&counts, given)?;
+        let alpha = spec.alpha(&counts, given)?;
         let transform = match (spec.preparation, spec.penalty) {
             // Correlations are not needed.
             (Preparation::Scale, Penalty::None) => {
                 let (rows, columns) = (table.rows(), table.features());
                 let zeros = || vec![0.0; columns];
                 let (centers, deviations) = (zeros(), zeros());
-                let moments =
-                    Moments { rows, weight: 1.0, centers, deviations, correlations: Vec::new() };
+                let moments = Moments { rows, centers, deviations, correlations: Vec::new() };
                 let largest = largest(table, &moments.centers);
-                Transform::new(spec.preparation, spec.penalty, &moments, Some(largest), planned)
+                Transform::new(spec.preparation, alpha, &moments, Some(largest), planned)
             }
-            (preparation, penalty) => {
+            (preparation, _) => {
                 let moments = Moments::of(table, &row_weights)?;
                 let scaled = preparation == Preparation::Scale;
                 let largest = scaled.then(|| largest(table, &vec![0.0; table.features()]));
-                Transform::new(preparation, penalty, &moments, largest, planned)
+                Transform::new(preparation, alpha, &moments, largest, planned)
             }
         };
         Self::with(table, spec, planned, row_weights, transform)

@@ -302,7 +302,22 @@ impl PrimeSizes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::logreg::SigmoidApprox;
+    use crate::logreg::{Penalty, SigmoidApprox};
+
+    /// The penalty of few rows takes larger primes than their inner products do.
+    #[test]
+    fn tables_of_few_rows_and_many_columns_are_planned() {
+        for (rows, features) in [(2, 4), (3, 8), (10, 16), (50, 64), (64, 255), (100, 256)] {
+            let spec = TrainSpec::recommended(rows, features, Preparation::Whiten).unwrap();
+            for penalty in [spec.penalty, Penalty::Alpha(0.5), Penalty::None] {
+                let job = Job { rows, features, spec: TrainSpec { penalty, ..spec } };
+                let params = TrainPlan::auto_params(&job).unwrap();
+                assert!(params.rlwe().security_bits() >= SECURITY_BITS);
+                let plan = TrainPlan::new(&job, &params);
+                assert!(plan.is_ok(), "{rows} x {features}, {penalty:?}: {:?}", plan.err());
+            }
+        }
+    }
 
     /// Also where the primes that are found are larger than asked for.
     #[test]

@@ -267,13 +267,13 @@ pub enum Penalty {
     None,
     /// `alpha / 2` times the sum of the squares of the weights is added to the mean loss.
     Alpha(f64),
-    /// As scikit-learn's `C`: `alpha` is 1 over `C` times the sum of the weights of all rows, or
-    /// their number if they have none.
+    /// As scikit-learn's `C`: `alpha` is 1 over `C` times the sum of the weights of all rows, as
+    /// they are given, or the number of rows if none are given.
     C(f64),
 }
 
 impl Penalty {
-    /// `alpha` for rows that weigh so much together.
+    /// `alpha` for rows whose given weights have this sum.
     #[must_use]
     pub fn alpha(self, weight_of_rows: f64) -> f64 {
         match self {
@@ -329,8 +329,10 @@ impl LearningRate {
 
 /// Where the weights come from that the losses of rows are multiplied by, one for each class.
 ///
-/// Only their ratios count: they are divided by their mean over all rows. Who trains under
-/// encryption learns that there are weights and where they come from, but not the weights.
+/// The losses of rows are multiplied by the weights divided by their mean over all rows, so only
+/// ratios count there. The sum of the weights as they are given counts for [`Penalty::C`], as in
+/// scikit-learn. The server learns that there are weights and where they come from, but not the
+/// weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClassWeights {
@@ -483,6 +485,34 @@ impl TrainSpec {
         }
         self.penalty.check()?;
         self.sigmoid.check()
+    }
+
+    /// The strength of the penalty for rows of which there are `counts` of each class. `given` are
+    /// the weights of the classes, for [`ClassWeights::Given`]: the larger their sum over all rows,
+    /// the weaker is [`Penalty::C`]. Balanced weights sum to the number of rows.
+    ///
+    /// # Errors
+    /// As [`TrainSpec::row_weights`]; [`TrainError::Penalty`] where `C` and the weights are so small
+    /// that the strength is not finite, or beyond the bound of errors of a model to be shared.
+    pub fn alpha(&self, counts: &[usize], given: Option<&[f64]>) -> Result<f64, TrainError> {
+        self.row_weights(counts, given)?;
+        let count = |class: usize| counts.get(class).map_or(0.0, |&count| count as f64);
+        let sum = match given {
+            Some(given) => (0..).zip(given).map(|(class, weight)| weight * count(class)).sum(),
+            None => counts.iter().sum::<usize>() as f64,
+        };
+        let alpha = self.penalty.alpha(sum);
+        let Penalty::C(found) = self.penalty else { return Ok(alpha) };
+        let needed = if !alpha.is_finite() {
+            "so large that 1 / (C times the sum of the weights of all rows) is finite"
+        } else if sum < 1.0 && self.preparation == Preparation::Scale && self.shared_bits.is_some()
+        {
+            "given with class weights that sum to 1 or more over all rows, for scaled columns and a \
+             model to be shared: multiply the class weights by a number and divide C by it"
+        } else {
+            return Ok(alpha);
+        };
+        Err(TrainError::Penalty { name: "C", found, needed })
     }
 
     /// The weight of the rows of each class, of mean 1 over rows of which there are `counts` of

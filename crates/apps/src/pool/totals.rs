@@ -83,8 +83,7 @@ impl Totals {
             }
         }
         let deviations = spreads.iter().zip(&self.units).map(|(d, unit)| d * unit).collect();
-        let (rows, weight) = (self.rows(), weighted.weight);
-        Ok(Moments { rows, weight, centers, deviations, correlations })
+        Ok(Moments { rows: self.rows(), centers, deviations, correlations })
     }
 
     /// Statistics of all rows, by the conventions of [`Statistics`].

@@ -301,13 +301,11 @@ fn what_was_not_planned_is_refused() {
     // Rows as of a training that was planned for four times as many: their intercept is 2.
     let moments = Moments {
         rows: 1,
-        weight: 1.0,
         centers: vec![0.0; 3],
         deviations: vec![1.0; 3],
         correlations: vec![1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
     };
-    let spec = TrainSpec { preparation: Preparation::Standardize, ..TrainSpec::default() };
-    let larger = Transform::of_moments(&moments, &spec, 4);
+    let larger = Transform::of_moments(&moments, Preparation::Standardize, 1.0, 4);
     let refused_intercept = plan.pack(&table(5, 3), &larger).err().unwrap();
     assert!(
         matches!(refused_intercept, Error::NotAsPlanned { what: "entry of the intercept", .. }),

@@ -83,6 +83,7 @@ impl PooledTransform {
         }
         let weights = spec.row_weights(&counts, given.as_deref());
         let row_weights = weights.map_err(sudare_apps::Error::from)?;
+        let alpha = spec.alpha(&counts, given.as_deref()).map_err(sudare_apps::Error::from)?;
         let squares = counts.iter().zip(&row_weights).map(|(&n, w)| n as f64 * w * w).sum::<f64>();
         let (found, most) = ((squares / totals.rows() as f64).sqrt(), TrainSpec::MAX_ROW_WEIGHT);
         if found > most {
@@ -96,7 +97,7 @@ impl PooledTransform {
             rows: totals.rows(),
             row_weights,
             class_weights: given,
-            transform: Transform::of_moments(&moments, spec, *planned),
+            transform: Transform::of_moments(&moments, spec.preparation, alpha, *planned),
         })
     }
 

@@ -18,8 +18,6 @@ const PART_VALUES: usize = 1 << 24;
 pub struct Moments {
     /// Rows.
     pub rows: usize,
-    /// What these weigh together.
-    pub weight: f64,
     /// The weighted mean of each column.
     pub centers: Vec<f64>,
     /// The standard deviation of each column, unweighted; 0 where it is constant.
@@ -104,7 +102,7 @@ impl Moments {
         let scaled = |values: &[f64]| values.iter().zip(&units).map(|(x, u)| x * u).collect();
         let (centers, deviations) = (scaled(&weighted), scaled(&in_units));
         let correlations = correlations.collect();
-        Ok(Self { rows, weight, centers, deviations, correlations })
+        Ok(Self { rows, centers, deviations, correlations })
     }
 }
 

@@ -361,6 +361,73 @@ fn penalised_training_converges_to_the_minimum_of_the_users_columns() {
     }
 }
 
+/// The least of scikit-learn's objective, `C sum_i c_i log(1 + exp(-y_i s_i)) + |w|^2 / 2` of
+/// standardised columns, with the weights `c_i` as they are given.
+#[test]
+fn the_penalty_counts_class_weights_as_they_are_given() {
+    let table = Table::bundled("lbw").unwrap();
+    let (labels, n) = (table.labels().unwrap(), table.rows() as f64);
+    let spread: Vec<f64> = (0..table.features())
+        .map(|j| {
+            let mean = table.column(j).sum::<f64>() / n;
+            (table.column(j).map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt()
+        })
+        .collect();
+    for (given, c) in [([1.0, 20.0], 1.0), ([0.05, 0.1], 1.0), ([3.0, 3.0], 0.01)] {
+        for preparation in [Preparation::Whiten, Preparation::Standardize, Preparation::Scale] {
+            let spec = TrainSpec {
+                preparation,
+                penalty: Penalty::C(c),
+                class_weights: Some(ClassWeights::Given),
+                ..TrainSpec::default()
+            };
+            let rows = Prepared::new(&table, &spec, table.rows(), Some(&given)).unwrap();
+            let w = rows.transform.of_columns(&one(rows.optimum(&spec)));
+            let mut slopes = vec![0.0; w.len()];
+            for (x, &label) in table.iter_rows().zip(&labels) {
+                let (y, weight) = if label { (1.0, given[1]) } else { (-1.0, given[0]) };
+                let slope = -c * weight * y / (1.0 + (y * (w[0] + dot(x, &w[1..]))).exp());
+                slopes[0] += slope;
+                for (j, x) in x.iter().enumerate() {
+                    slopes[1 + j] += slope * x / spread[j];
+                }
+            }
+            for (j, slope) in slopes.iter().enumerate().skip(1) {
+                let slope = slope + w[j] * spread[j - 1];
+                assert!(slope.abs() < 1e-6, "{given:?} {preparation:?} {j}: {slope:e}");
+            }
+            assert!(slopes[0].abs() < 1e-6, "{given:?} {preparation:?}: {:e}", slopes[0]);
+        }
+    }
+}
+
+#[test]
+fn penalties_that_overflow_are_refused() {
+    let spec = |c, preparation, shared_bits| TrainSpec {
+        preparation,
+        penalty: Penalty::C(c),
+        class_weights: Some(ClassWeights::Given),
+        shared_bits,
+        ..TrainSpec::default()
+    };
+    let whiten = |c| spec(c, Preparation::Whiten, None);
+    assert_eq!(whiten(1.0).alpha(&[3, 1], Some(&[1.0, 5.0])), Ok(0.125));
+    for (spec, weights) in [
+        (whiten(1e-320), [1.0; 2]),
+        (whiten(1.0), [1e-320; 2]),
+        (spec(1.0, Preparation::Scale, Some(4)), [0.1; 2]),
+    ] {
+        let refused = spec.alpha(&[3, 1], Some(&weights));
+        assert!(matches!(refused, Err(TrainError::Penalty { name: "C", .. })), "{refused:?}");
+    }
+    // No penalty takes no notice, and balanced weights sum to the number of rows.
+    let free = TrainSpec { penalty: Penalty::None, ..whiten(1.0) };
+    assert_eq!(free.alpha(&[3, 1], Some(&[1e-320; 2])), Ok(0.0));
+    let balanced =
+        TrainSpec { class_weights: Some(ClassWeights::Balanced), ..TrainSpec::default() };
+    assert_eq!(balanced.alpha(&[3, 1], None), Ok(0.25));
+}
+
 #[test]
 fn class_weights_have_the_mean_1() {
     let spec = |weights| TrainSpec { class_weights: weights, ..TrainSpec::default() };
