@@ -5,7 +5,7 @@ use sudare_apps::{
     stats::Edges,
     table::{Categorical, EncodingOptions, Missing, Unseen},
 };
-use sudare_roles::reading::Reading;
+use sudare_roles::reading::{Reading, names_between_commas};
 
 /// Reads a whole number, or says which ones there are.
 pub fn whole(
@@ -78,17 +78,31 @@ pub fn share(text: &str) -> Result<f64, &'static str> {
     number.ok_or("a share between 0 and 1 is needed, such as 0.2")
 }
 
+/// Names that are one argument.
+pub type Names = Vec<String>;
+
+/// Reads names between commas. A name with a comma stands in double quotes.
+pub fn names(text: &str) -> Result<Names, &'static str> {
+    names_between_commas(text)
+        .ok_or("names between commas are needed, in double quotes where they have commas")
+}
+
 /// How tables in files are read.
 #[derive(Debug, Clone, clap::Args)]
 pub struct TableFormat {
     /// Columns that hold categories, each of which becomes a column of 0 and 1 for every value; all
-    /// for every column of text
-    #[arg(long, value_name = "COL,COL|all", value_delimiter = ',')]
-    categorical: Vec<String>,
+    /// for every column of text. Quote a name with a comma as in a CSV file: 'a,"b, in km"'
+    #[arg(long, value_name = "COL,COL|all", value_parser = names)]
+    categorical: Vec<Names>,
     /// What becomes of missing values: refuse; mean, of the column, and a category of its own;
     /// drop, their rows; flag, as mean with a column beside that says where
     #[arg(long, value_name = "refuse|mean|drop|flag", default_value = "refuse", value_parser = missing)]
     missing: Missing,
+    /// With --missing, words of a CSV file that stand for a missing value, in any column. Without
+    /// it, NA, N/A, n/a, na, #N/A, <NA>, NaN, nan, NAN, null, NULL, Null, None, ? and - do so in
+    /// columns of numbers, and are categories in columns of text. An empty cell always does
+    #[arg(long, value_name = "WORD,WORD", value_parser = names)]
+    missing_words: Vec<Names>,
     /// What becomes of a category that the table which the model was trained on does not have:
     /// refuse, or zero in all its columns
     #[arg(long, value_name = "refuse|zero", default_value = "refuse", value_parser = unseen)]
@@ -104,16 +118,18 @@ pub struct TableFormat {
 impl TableFormat {
     /// The format of the table in the terms of [`Reading`].
     pub fn reading(&self) -> Reading {
-        let categorical = match &self.categorical[..] {
+        let categorical = match &self.categorical.concat()[..] {
             [] => Categorical::None,
             [all] if all == "all" => Categorical::Every,
             names => Categorical::Columns(names.to_vec()),
         };
+        let missing_words = Some(self.missing_words.concat()).filter(|words| !words.is_empty());
         let (missing, unseen) = (self.missing, self.unseen);
         Reading {
             encoding: EncodingOptions { categorical, missing, unseen },
             delimiter: self.delimiter,
             decimal: self.decimal,
+            missing_words,
         }
     }
 }
@@ -160,6 +176,12 @@ mod tests {
         assert_eq!(class_weights("1,2.5"), Ok(vec![1.0, 2.5]));
         assert_eq!(class_weights("1,2,3"), Ok(vec![1.0, 2.0, 3.0]));
         assert_eq!((share("0.2"), delimiter("\\t"), delimiter(";")), (Ok(0.2), Ok('\t'), Ok(';')));
+        assert_eq!(names("a"), Ok(vec!["a".into()]));
+        let quoted = names("a,\"b, in \"\"km\"\"\",c d");
+        assert_eq!(quoted, Ok(["a", "b, in \"km\"", "c d"].map(String::from).to_vec()));
+        for bad in ["", "a,", ",a"] {
+            assert!(names(bad).is_err(), "{bad}");
+        }
         assert!(share("1").is_err() && delimiter("ab").is_err() && missing("x").is_err());
         for bad in ["1", "1,", "1,0", "-1,1", "inf,1", "nan,1", ""] {
             assert!(class_weights(bad).is_err(), "{bad}");

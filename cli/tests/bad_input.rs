@@ -381,6 +381,8 @@ fn results_that_are_none() {
         class_weights: None,
         encoding: None,
         held_out: None,
+        fingerprints: None,
+        text_labels: false,
     };
     let about = About::Train(Box::new(trained));
     let other = Note { columns: vec!["u".into()], rows: 20, about };

@@ -49,6 +49,7 @@ fn text_and_gaps_are_coded_by_their_owner_and_kept_with_the_model() {
     assert!(held["auc"].as_f64().unwrap() > 0.85, "{held}");
     let report = run("report --model m.json --data t.csv --held-out --test t.csv --json").json();
     assert_eq!((&report["rows"], &report["test"]["rows"]), (&50.into(), &200.into()));
+    other_tables_are_refused(at, &model);
 
     // New rows with other marks, in another order and without labels.
     fs::write(at.join("new.csv"), "purpose,amount\ncar,\nhome,99.5\n").unwrap();
@@ -70,6 +71,46 @@ fn text_and_gaps_are_coded_by_their_owner_and_kept_with_the_model() {
         assert!(values["values"]["auc"].as_f64().unwrap() > 0.85, "{values}");
         assert_eq!(values["values"]["classes"], serde_json::json!(["late", "paid"]));
     }
+}
+
+/// Tables that `m.json` was not trained on, as held-out rows and to calibrate by.
+fn other_tables_are_refused(at: &Path, model: &Value) {
+    let run = |line: &str| sudare_at(at, line);
+    let text = loans(200);
+    let lines: Vec<&str> = text.lines().collect();
+    let (head, rows) = lines.split_first().unwrap();
+    let table = |rows: &[String]| format!("{head}\n{}\n", rows.join("\n"));
+    let owned = |rows: &[&str]| rows.iter().map(|&row| row.to_owned()).collect::<Vec<_>>();
+    let mut reversed = owned(rows);
+    reversed.reverse();
+    let scaled = rows.iter().map(|row| row.replacen(",5;", "7,5;", 1)).collect::<Vec<_>>();
+    let flipped = |row: &&str| {
+        if row.ends_with("late") {
+            row.replace("late", "paid")
+        } else {
+            row.replace("paid", "late")
+        }
+    };
+    let flipped = rows.iter().map(flipped).collect::<Vec<_>>();
+    let evaluate = "evaluate --model m.json --data other.csv --held-out";
+    let calibrate =
+        "decrypt --secret keys/secret.key -i m.ct -o other.json --force --calibrate other.csv";
+    for (rows, problem) in
+        [(reversed.clone(), ""), (scaled, "amount"), (owned(&rows[..150]), "rows"), (flipped, "")]
+    {
+        fs::write(at.join("other.csv"), table(&rows)).unwrap();
+        run(evaluate).mistake(&["--held-out: other.csv", "trained on", problem]);
+        run(&evaluate.replace("evaluate", "report")).mistake(&["trained on", problem]);
+        run(calibrate).mistake(&["trained on", problem]);
+    }
+    // Files of earlier versions have no fingerprints: means and ranges of columns tell.
+    let mut earlier = model.clone();
+    earlier.as_object_mut().unwrap().remove("fingerprints").unwrap();
+    fs::write(at.join("earlier.json"), earlier.to_string()).unwrap();
+    fs::write(at.join("other.csv"), table(&reversed)).unwrap();
+    let evaluate = "evaluate --model earlier.json --held-out --data";
+    run(&format!("{evaluate} t.csv")).ok();
+    run(&format!("{evaluate} other.csv")).mistake(&["trained on"]);
 }
 
 /// One model for each class on the same rows, and the softmax of their scores.

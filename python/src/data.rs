@@ -30,15 +30,17 @@ pub struct Data {
 
 #[pymethods]
 impl Data {
-    /// Rows of `columns`. `encoding` says as JSON how other columns became these.
+    /// Rows of `columns`. `encoding` says as JSON how other columns became these, and `text_labels`
+    /// that the classes are text, also where they look like numbers.
     #[new]
-    #[pyo3(signature = (columns, numbers, *, labels=None, encoding=None))]
+    #[pyo3(signature = (columns, numbers, *, labels=None, encoding=None, text_labels=false))]
     fn new(
         py: Python<'_>,
         columns: Vec<String>,
         numbers: Numbers,
         labels: Option<Labels>,
         encoding: Option<&str>,
+        text_labels: bool,
     ) -> Result<Self> {
         let encoding: Option<Encoding> = encoding.map(from_json).transpose()?;
         job::detached(py, || {
@@ -47,7 +49,11 @@ impl Data {
                 None => Table::new(columns, values, None),
                 Some(labels) => Table::with_classes(columns, values, labels),
             };
-            Ok(Self { table: Arc::new(table.map_err(Engine::from)?), encoding })
+            let mut table = table.map_err(Engine::from)?;
+            if text_labels {
+                table = table.with_text_labels();
+            }
+            Ok(Self { table: Arc::new(table), encoding })
         })
     }
 

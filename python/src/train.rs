@@ -215,7 +215,7 @@ impl Simulation {
         let simulated = plan.simulate(&rows, progress).map_err(Engine::from)?;
         let history = self.history.then(|| reference::history(&rows, &spec)).transpose();
         let encoding = data.encoding.clone().filter(|encoding| !encoding.is_plain());
-        let trained = prepared.trained(self.class_weights, encoding, None);
+        let trained = prepared.trained(self.class_weights, encoding, None)?;
         let trained = TrainedModel::new(
             (Box::new(plan.clone()), spec.iterations),
             (table.columns().to_vec(), table.rows(), trained),

@@ -358,6 +358,7 @@ class Data:
         *,
         labels: tuple[str, Sequence[str], Sequence[int]] | None = None,
         encoding: str | None = None,
+        text_labels: bool = False,
     ) -> Data: ...
     @property
     def rows(self) -> int: ...

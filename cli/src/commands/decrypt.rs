@@ -10,7 +10,7 @@
 use super::secret::Secret;
 use crate::{
     output::{self, Output, printable},
-    values::{TableFormat, whole},
+    values::{Names, TableFormat, names, whole},
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
@@ -77,9 +77,10 @@ struct Finish {
     /// Of statistics: also the linear model of this column on all others
     #[arg(long, value_name = "COL")]
     regress: Option<String>,
-    /// Also Welch's test: of two columns of statistics, or of each column between two groups
-    #[arg(long, value_name = "A,B", allow_hyphen_values = true)]
-    t_test: Option<String>,
+    /// Also Welch's test: of two columns of statistics, or of each column between two groups. Quote
+    /// a name with a comma: 'a,"b, in km"'
+    #[arg(long, value_name = "A,B", allow_hyphen_values = true, value_parser = names)]
+    t_test: Option<Names>,
     /// Of histograms: which quantiles [default: 0.25,0.5,0.75]
     #[arg(long, value_name = "P,P", value_delimiter = ',')]
     quantiles: Vec<f64>,
@@ -136,11 +137,13 @@ impl Finish {
             Decrypted::Histograms { rows, columns, histograms } => {
                 Values::Histograms(self.histograms(columns, rows, histograms)?)
             }
-            Decrypted::Scores { scores: Scores { scores, probabilities }, classes, members } => {
+            Decrypted::Scores { scores, classes, text_labels, members } => {
+                let Scores { scores, probabilities } = scores;
                 let all = ["--weights", "--regress", "--t-test", "--quantiles", "--calibrate"];
                 self.expect_none("scores", &all)?;
                 let members = members.as_deref();
-                Values::Scores(NamedScores::new(scores, probabilities, &classes, members)?)
+                let named = NamedScores::new(scores, probabilities, &classes, members)?;
+                Values::Scores(NamedScores { text_labels, ..named })
             }
         })
     }
@@ -157,11 +160,15 @@ impl Finish {
 
     /// The two names of `--t-test`.
     fn pair(&self) -> Result<Option<(&str, &str)>> {
-        let Some(text) = &self.t_test else { return Ok(None) };
-        let pair = text.split_once(',').filter(|(_, b)| !b.contains(','));
-        pair.map(Some).ok_or_else(|| {
-            Error::Usage(format!("--t-test {text}: two columns or groups are needed, as in A,B"))
-        })
+        match self.t_test.as_deref() {
+            None => Ok(None),
+            Some([a, b]) => Ok(Some((a, b))),
+            Some(names) => Err(Error::Usage(format!(
+                "--t-test {}: two columns or groups are needed, as in A,B, names with commas in \
+                 double quotes",
+                names.join(",")
+            ))),
+        }
     }
 
     fn statistics(&self, columns: Vec<String>, statistics: Statistics) -> Result<NamedStatistics> {

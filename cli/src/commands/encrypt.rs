@@ -63,7 +63,8 @@ pub struct Args {
     #[arg(long, value_name = "[COL=]equal|quantile|log|E,E,E", value_parser = edges, allow_hyphen_values = true, conflicts_with_all = ["model", "like", "transform"])]
     edges: Vec<ColumnEdges>,
     /// For keys of a training with given class weights: what a row of each class weighs, in the
-    /// order of classes, of which only the ratios count. The server does not learn them
+    /// order of classes, as scikit-learn's class_weight. The larger their sum over all rows, the
+    /// weaker is the penalty of --c. The server does not learn them
     #[arg(long, value_name = "W,W", value_parser = class_weights, conflicts_with = "model")]
     class_weight: Option<ClassWeightList>,
     /// Of a table to train on: leave out a share of the rows, such as 0.2, to measure the model on
@@ -281,9 +282,12 @@ fn read_table(args: &Args, data: &Path, job: &Job) -> Result<encryption::Subject
         say(format_args!("{} rows with missing values are left out", table.dropped()));
     }
     let in_table = Error::in_table(data);
-    let held_out = args.hold_out.map(HeldOut::random).transpose()?;
-    if let Some(held_out) = held_out {
-        table = held_out.split(&table).map_err(&in_table)?.0;
+    let mut held_out = None;
+    if let Some(share) = args.hold_out {
+        let random = HeldOut::random(share)?;
+        let (trained, held) = random.split(&table).map_err(&in_table)?;
+        table = trained;
+        held_out = Some((random, held));
     }
     let mut key = None;
     if let Some(name) = &args.by {

@@ -48,24 +48,22 @@ impl Labelled {
     pub fn read(&self) -> Result<(Model, Table)> {
         let model = Model::read(&self.model)?;
         let table = self.table(&model, &self.data)?;
-        match (model.held_out, self.held_out) {
-            (Some(held_out), true) => {
-                let (_, held) = held_out.split(&table).map_err(Error::in_table(&self.data))?;
-                Ok((model, held))
-            }
-            (None, true) => Err(Error::Usage(format!(
-                "{} was trained on all rows of its table: leave out --held-out, or encrypt with \
-                 --hold-out",
-                self.model.display()
-            ))),
-            (held_out, false) => {
-                if held_out.is_some() {
-                    say("note: if this is the table that was encrypted, --held-out measures the \
-                         model on the rows that it was not trained on");
+        if self.held_out {
+            let held = model.rows_held_out(&table).map_err(|error| match error {
+                Error::Usage(problem) => {
+                    Error::Usage(format!("--held-out: {}: {problem}", self.data.display()))
                 }
-                Ok((model, table))
-            }
+                other => other,
+            })?;
+            return Ok((model, held));
         }
+        if model.held_out.is_some() {
+            say(
+                "note: if this is the table that was encrypted, --held-out measures the model on the \
+                 rows that it was not trained on",
+            );
+        }
+        Ok((model, table))
     }
 
     /// Another table, read as the first.

@@ -47,7 +47,7 @@ use std::{
 use sudare_arith::prng::{Seed, Stream};
 
 pub use encoding::{Categorical, Encoding, EncodingOptions, Missing, Unseen};
-pub use error::{Cell, Place, TableError};
+pub use error::{Cell, Place, TableError, lacking};
 pub use frame::{Frame, ReadOptions, TextColumn};
 pub use record_limit::{MAX_RECORD_BYTES, RecordLimit};
 
@@ -75,6 +75,8 @@ struct Target {
     classes: Vec<String>,
     /// The class of each row, by its index.
     members: Vec<u32>,
+    /// Whether the labels are text, also where they look like numbers.
+    is_text: bool,
 }
 
 impl Table {
@@ -172,7 +174,7 @@ impl Table {
     ) -> Result<Self, TableError> {
         let target = target.map(|(name, labels)| {
             let members = labels.into_iter().map(u32::from).collect();
-            Target { name, classes: binary_classes(), members }
+            Target { name, classes: binary_classes(), members, is_text: false }
         });
         Self::checked(columns, values, target)
     }
@@ -197,7 +199,7 @@ impl Table {
             let (class, count) = (members[row], classes.len());
             return Err(bad(format!("row {row} has the index {class}, and there are {count}")));
         }
-        Self::checked(columns, values, Some(Target { name, classes, members }))
+        Self::checked(columns, values, Some(Target { name, classes, members, is_text: false }))
     }
 
     /// A table whose shape, names and numbers are checked.
@@ -327,12 +329,26 @@ impl Table {
     /// [`TableError::NoTarget`] if the table was read without a target,
     /// [`TableError::NotTwoClasses`] if it has more classes.
     pub fn labels(&self) -> Result<Vec<bool>, TableError> {
-        let Target { name, classes, members } = self.labelled()?;
+        let Target { name, classes, members, .. } = self.labelled()?;
         if classes.len() > 2 {
             let (column, count, classes) = (excerpt(name), classes.len(), list(classes));
             return Err(TableError::NotTwoClasses { column, count, classes });
         }
         Ok(members.iter().map(|&class| class == 1).collect())
+    }
+
+    /// The table with labels that are text, also where they look like numbers, such as `"3"`.
+    #[must_use]
+    pub fn with_text_labels(mut self) -> Self {
+        if let Some(target) = &mut self.target {
+            target.is_text = true;
+        }
+        self
+    }
+
+    /// Whether the labels are known to be text, also where they look like numbers.
+    pub fn has_text_labels(&self) -> bool {
+        self.target.as_ref().is_some_and(|target| target.is_text)
     }
 
     fn labelled(&self) -> Result<&Target, TableError> {
@@ -374,11 +390,13 @@ impl Table {
         for &row in rows {
             values.extend_from_slice(&self.values[row * features..][..features]);
         }
-        let target = self.target.as_ref().map(|Target { name, classes, members }| Target {
-            name: name.clone(),
-            classes: classes.clone(),
-            members: rows.iter().map(|&row| members[row]).collect(),
-        });
+        let target =
+            self.target.as_ref().map(|Target { name, classes, members, is_text }| Target {
+                name: name.clone(),
+                classes: classes.clone(),
+                members: rows.iter().map(|&row| members[row]).collect(),
+                is_text: *is_text,
+            });
         Ok(Self { columns: self.columns.clone(), values, target, dropped: 0 })
     }
 
@@ -422,7 +440,7 @@ impl Table {
     /// # Errors
     /// [`TableError::NoTarget`], or [`TableError::ConstantTarget`] if all rows are of one class.
     pub fn check_for_training(&self) -> Result<(), TableError> {
-        let Target { name, classes, members } = self.labelled()?;
+        let Target { name, classes, members, .. } = self.labelled()?;
         let first = members[0];
         if members.iter().all(|&class| class == first) {
             let (column, value) = (excerpt(name), excerpt(&classes[first as usize]));

@@ -152,10 +152,10 @@ impl Reader<'_> {
             (Plan::Train(plan), About::Train(trained)) => {
                 Ok(Decrypted::Model(Box::new(self.model(plan, (columns, rows, *trained))?)))
             }
-            (Plan::Predict(plan), About::Rows { prepared, classes, members }) => {
+            (Plan::Predict(plan), About::Rows { prepared, classes, members, text_labels }) => {
                 self.expect(columns.len() == plan.job().model.features())?;
                 self.expect_prepared(prepared, of_model)?;
-                self.scores(&plan, classes, members, rows)
+                self.scores(&plan, (classes, text_labels), members, rows)
             }
             (Plan::Predict(_), About::Model { .. }) => Err(Error::Usage(format!(
                 "{} is a model that was encrypted to score rows by, not a result: whoever \
@@ -244,7 +244,7 @@ impl Reader<'_> {
     fn scores(
         &mut self,
         plan: &ScorePlan,
-        classes: Vec<String>,
+        (classes, text_labels): (Vec<String>, bool),
         members: Option<Vec<[u8; 2]>>,
         rows: usize,
     ) -> Result<Decrypted> {
@@ -266,7 +266,8 @@ impl Reader<'_> {
         }
         // Those of rows that were planned and are not there are of no row.
         scores.iter_mut().chain(probabilities.iter_mut().flatten()).for_each(|s| s.truncate(rows));
-        Ok(Decrypted::Scores { scores: Scores { scores, probabilities }, classes, members })
+        let scores = Scores { scores, probabilities };
+        Ok(Decrypted::Scores { scores, classes, text_labels, members })
     }
 }
 
@@ -291,6 +292,7 @@ fn without_ranges(model: Model) -> Result<Model> {
         divisors,
         class_weights: None,
         held_out: None,
+        fingerprints: None,
         transform: None,
         ..model
     })

@@ -3,6 +3,7 @@
 use crate::{
     error::{Error, Result},
     features::Inputs,
+    fingerprint::{Fingerprint, Fingerprints},
     job::{Job, KeyColumn, Plan, incomplete},
     key::{FileEncryptor, Key, Messages},
     label::{Content, Meta, Pooled},
@@ -29,8 +30,8 @@ pub struct Subject {
     pub table: Table,
     /// How its columns became numbers, if they were not.
     pub encoding: Option<Encoding>,
-    /// The rows of a larger table that are not among these.
-    pub held_out: Option<HeldOut>,
+    /// The rows of a larger table that are not among these, and which they are.
+    pub held_out: Option<(HeldOut, Table)>,
     /// What tells groups of rows apart, for sums by groups.
     pub key: Option<KeyColumn>,
     /// Edges of bins for histograms, one for all columns or one for each.
@@ -106,8 +107,8 @@ impl Encryption {
         Self { order, ..self }
     }
 
-    /// Takes weights for rows of each class, of which only the ratios count: for a
-    /// training that is planned with given ones, and no other.
+    /// Takes weights for rows of each class, for a training that is planned with given ones, and no
+    /// other. Their sum over all rows counts for a penalty of `C`, else their ratios alone.
     #[must_use]
     pub fn with_class_weights(self, class_weights: Option<Vec<f64>>) -> Self {
         Self { class_weights, ..self }
@@ -154,7 +155,8 @@ impl Encryption {
                     self.order.as_ref(),
                 )?;
                 let weights = self.class_weights.clone();
-                let about = About::Train(Box::new(prepared.trained(weights, encoding, held_out)));
+                let trained = prepared.trained(weights, encoding, held_out)?;
+                let about = About::Train(Box::new(trained));
                 let rows = prepared.rows(plan)?;
                 plan.check(&rows)?;
                 let messages = Messages::new(plan.shapes(), plan.pack(&rows));
@@ -223,6 +225,7 @@ impl Encryption {
             prepared: prepared_digest(&inputs.columns, transform)?,
             classes: inputs.classes.clone(),
             members,
+            text_labels: inputs.text_labels,
         };
         let note = Note { columns: inputs.columns.clone(), rows: table.rows(), about };
         let Shape { level, scale, .. } = plan.shape();
@@ -332,23 +335,32 @@ impl PreparedTable {
         Ok(plan.prepare_with(&self.table, weights, transform)?)
     }
 
-    /// What makes a model of weights that are trained on it.
-    #[must_use]
+    /// What makes a model of weights that are trained on it, with the rows that were held out.
+    ///
+    /// # Errors
+    /// [`Error::Table`] for rows that were held out without classes.
     pub fn trained(
         &self,
         class_weights: Option<Vec<f64>>,
         encoding: Option<Encoding>,
-        held_out: Option<HeldOut>,
-    ) -> Trained {
-        Trained {
+        held_out: Option<(HeldOut, Table)>,
+    ) -> Result<Trained> {
+        let of_held = |(_, held): &(HeldOut, Table)| Fingerprint::of(held, &self.shown);
+        let fingerprints = Fingerprints {
+            trained: Fingerprint::of(&self.table, &self.shown)?,
+            held_out: held_out.as_ref().map(of_held).transpose()?,
+        };
+        Ok(Trained {
             target: self.table.target().unwrap_or_default().to_owned(),
             classes: self.table.classes().map(<[_]>::to_vec).unwrap_or_default(),
             transform: self.transform.clone(),
             shown: self.shown.clone(),
             class_weights,
             encoding,
-            held_out,
-        }
+            held_out: held_out.map(|(held_out, _)| held_out),
+            fingerprints: Some(fingerprints),
+            text_labels: self.table.has_text_labels(),
+        })
     }
 }
 

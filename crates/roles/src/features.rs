@@ -7,7 +7,7 @@ use crate::{
     reading::Reading,
 };
 use serde::{Deserialize, Serialize};
-use std::{io::Read, path::Path};
+use std::{collections::HashSet, io::Read, path::Path};
 use sudare_apps::{
     logreg::{self, Prepared, ScoredModel, Transform},
     table::{Encoding, Table},
@@ -26,6 +26,8 @@ pub struct Inputs {
     pub target: String,
     /// The classes of that.
     pub classes: Vec<String>,
+    /// Whether the classes are text, also where they look like numbers.
+    pub text_labels: bool,
     /// For a model in the clear.
     pub shown: Transform,
     /// For an encrypted one.
@@ -42,6 +44,8 @@ struct Described {
     target: String,
     #[serde(default)]
     classes: Vec<String>,
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    text_labels: bool,
     #[serde(default)]
     centers: Vec<f64>,
     divisors: Vec<f64>,
@@ -55,14 +59,23 @@ impl TryFrom<Described> for Inputs {
     type Error = String;
 
     fn try_from(described: Described) -> core::result::Result<Self, String> {
-        let Described { columns, target, mut classes, mut centers, divisors, transform, encoding } =
-            described;
+        let Described {
+            columns,
+            target,
+            mut classes,
+            text_labels,
+            mut centers,
+            divisors,
+            transform,
+            encoding,
+        } = described;
         if centers.is_empty() {
             centers = vec![0.0; columns.len()];
         }
         if classes.is_empty() {
             classes = ["0", "1"].map(str::to_owned).to_vec();
         }
+        check_classes(&classes)?;
         let of_columns = |found: usize| found == columns.len();
         let others = transform.iter().map(Transform::columns);
         let mut others = others.chain(encoding.iter().map(|encoding| encoding.columns().len()));
@@ -71,15 +84,15 @@ impl TryFrom<Described> for Inputs {
             return Err(format!("it has {columns} columns and {divisors} divisors"));
         }
         let shown = Transform::affine(centers, divisors).map_err(|error| error.to_string())?;
-        Ok(Self { columns, target, classes, shown, transform, encoding })
+        Ok(Self { columns, target, classes, text_labels, shown, transform, encoding })
     }
 }
 
 impl From<Inputs> for Described {
     fn from(inputs: Inputs) -> Self {
-        let Inputs { columns, target, classes, shown, transform, encoding } = inputs;
+        let Inputs { columns, target, classes, text_labels, shown, transform, encoding } = inputs;
         let (centers, divisors) = (shown.centers().to_vec(), shown.divisors().to_vec());
-        Self { columns, target, classes, centers, divisors, transform, encoding }
+        Self { columns, target, classes, text_labels, centers, divisors, transform, encoding }
     }
 }
 
@@ -104,6 +117,7 @@ impl Inputs {
             columns: table.columns().to_vec(),
             target: table.target().unwrap_or_default().into(),
             classes: table.classes().map(<[_]>::to_vec).unwrap_or_default(),
+            text_labels: table.has_text_labels(),
             shown: Transform::spreading(table),
             transform,
             encoding: encoding.filter(|encoding| !encoding.is_plain()),
@@ -175,6 +189,21 @@ impl Inputs {
     }
 }
 
+/// Refuses classes that cannot be told apart.
+pub(crate) fn check_classes(classes: &[String]) -> core::result::Result<(), String> {
+    if classes.len() < 2 {
+        return Err(format!(
+            "it has {} class(es), and a model tells at least 2 apart",
+            classes.len()
+        ));
+    }
+    let mut seen = HashSet::new();
+    match classes.iter().find(|class| !seen.insert(*class)) {
+        Some(class) => Err(format!("two classes are named {class:?}")),
+        None => Ok(()),
+    }
+}
+
 /// A file that is none of a model in the clear, and why.
 pub(crate) fn not_a_model(path: &Path, problem: &str) -> Error {
     Error::Parse {
@@ -220,6 +249,8 @@ mod tests {
             r#"{"columns": ["a"], "divisors": [0]}"#,
             r#"{"columns": ["a"], "divisors": [1], "centers": [1, 2]}"#,
             r#"{"columns": ["a"]}"#,
+            r#"{"columns": ["a"], "divisors": [1], "classes": ["x"]}"#,
+            r#"{"columns": ["a"], "divisors": [1], "classes": ["x", "x"]}"#,
         ] {
             assert!(serde_json::from_str::<Inputs>(bad).is_err(), "{bad}");
         }

@@ -17,6 +17,7 @@
 //! | [`pooled`] | tables of several owners |
 //! | [`search`] | indices of vectors, queries and answers |
 //! | [`reading`], [`features`], [`model`] | tables as they come; rows for a model; results in the clear |
+//! | [`fingerprint`] | whether a table has the rows that a model was trained on |
 //! | [`report`] | pages about models |
 //! | [`machine`], [`memory`] | what the operating system says; memory that it can give |
 //! | [`hex`], [`escape`] | bytes as hexadecimal digits; text that does nothing to a terminal or a spreadsheet |
@@ -36,6 +37,7 @@ pub mod error;
 pub mod escape;
 pub mod features;
 pub mod files;
+pub mod fingerprint;
 pub mod hex;
 pub mod integers;
 pub mod job;

@@ -4,11 +4,13 @@
 use crate::{
     error::{Error, Result},
     escape,
-    features::{Inputs, not_a_model, text_of},
+    features::{Inputs, check_classes, not_a_model, text_of},
+    fingerprint::{Fingerprints, other_columns},
     note::HeldOut,
     reading,
 };
-use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
+use serde_json::Value;
 use std::{collections::HashSet, iter, path::Path};
 use sudare_apps::{
     logreg::{TrainSpec, Transform},
@@ -37,6 +39,9 @@ pub struct Model {
     /// The classes of the target, 0 and 1 if the file names none.
     #[serde(default = "binary")]
     pub classes: Vec<String>,
+    /// Whether the classes are text, also where they look like numbers.
+    #[serde(default, skip_serializing_if = "core::ops::Not::not")]
+    pub text_labels: bool,
     /// What is subtracted from each feature, 0 if the file has none.
     #[serde(default)]
     pub centers: Vec<f64>,
@@ -65,6 +70,9 @@ pub struct Model {
     /// The rows that it was not trained on, of a table of which some were held out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_out: Option<HeldOut>,
+    /// What tells the rows of its table from others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fingerprints: Option<Fingerprints>,
     /// How rows are prepared to be scored by the encrypted model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transform: Option<Transform>,
@@ -82,7 +90,7 @@ pub enum ModelKind {
 }
 
 /// The weights of one model as they are, of several as a list of lists.
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 #[serde(untagged)]
 enum Written {
     One(Vec<f64>),
@@ -98,12 +106,20 @@ impl From<Vec<Vec<f64>>> for Written {
     }
 }
 
-impl From<Written> for Vec<Vec<f64>> {
-    fn from(written: Written) -> Self {
-        match written {
-            Written::One(weights) => vec![weights],
-            Written::Several(weights) => weights,
-        }
+/// The weight vectors that a file has under some name.
+fn weights_of(written: &Value) -> core::result::Result<Vec<Vec<f64>>, String> {
+    let numbers = |list: &Value| -> core::result::Result<Vec<f64>, String> {
+        let Some(list) = list.as_array() else {
+            return Err(format!("found {list} where a list of weights is needed"));
+        };
+        let number = |(at, item): (usize, &Value)| {
+            item.as_f64().ok_or_else(|| format!("weight {at} of a list is {item}, not a number"))
+        };
+        list.iter().enumerate().map(number).collect()
+    };
+    match written.as_array() {
+        Some(lists) if lists.iter().any(Value::is_array) => lists.iter().map(numbers).collect(),
+        _ => Ok(vec![numbers(written)?]),
     }
 }
 
@@ -115,7 +131,7 @@ mod weights {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Vec<f64>>, D::Error> {
-        Ok(Written::deserialize(from)?.into())
+        weights_of(&Value::deserialize(from)?).map_err(D::Error::custom)
     }
 
     use core::result::Result;
@@ -132,8 +148,9 @@ mod history {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<History, D::Error> {
-        let history = Option::<Vec<Written>>::deserialize(from)?;
-        Ok(history.map(|history| history.into_iter().map(Vec::from).collect()))
+        let history = Option::<Vec<Value>>::deserialize(from)?;
+        let of_all = |all: Vec<Value>| all.iter().map(weights_of).collect();
+        history.map(of_all).transpose().map_err(D::Error::custom)
     }
 
     use core::result::Result;
@@ -163,7 +180,7 @@ impl Model {
     /// [`Error::Parse`].
     pub fn from_json(text: &[u8], path: &Path) -> Result<Self> {
         let model = serde_json::from_slice(text);
-        let model = model.map_err(|error| not_a_model(path, &error.to_string()))?;
+        let model = model.map_err(|error| not_a_model(path, &problem_of(text, &error)))?;
         Self::checked(model).map_err(|problem| not_a_model(path, &problem))
     }
 
@@ -176,6 +193,7 @@ impl Model {
         if self.centers.is_empty() {
             self.centers = vec![0.0; features];
         }
+        check_classes(&self.classes)?;
         self.check_sizes()?;
         Transform::affine(self.centers.clone(), self.divisors.clone())
             .map_err(|error| error.to_string())?;
@@ -240,6 +258,7 @@ impl Model {
             columns: self.columns.clone(),
             target: self.target.clone(),
             classes: self.classes.clone(),
+            text_labels: self.text_labels,
             shown: shown.map_err(|error| Error::Bug(error.to_string()))?,
             transform: self.transform.clone(),
             encoding: self.encoding.clone(),
@@ -278,6 +297,51 @@ impl Model {
         Ok(Quality::of(&self.scores(table)?, table.members()?)?)
     }
 
+    /// The rows of its table that it was not trained on.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] for a model that was trained on all rows, and for another table than the
+    /// one that was encrypted, or with its rows in another order.
+    pub fn rows_held_out(&self, table: &Table) -> Result<Table> {
+        let Some(held_out) = self.held_out else {
+            return Err(Error::Usage(
+                "the model was trained on all rows of its table: leave out --held-out, or encrypt with \
+                 --hold-out"
+                    .into(),
+            ));
+        };
+        let table = reading::arranged(table, &self.columns, &self.classes)?;
+        let (trained, held) = held_out.split(&table)?;
+        let shown = self.inputs()?.shown;
+        let columns = other_columns(&trained, &shown, &Transform::spreading(&trained));
+        let of_held = self.fingerprints.and_then(|all| all.held_out);
+        let same_rows = match of_held {
+            Some(print) => print.fits(&held, &shown)?,
+            // A file of an earlier version.
+            None => columns.is_empty(),
+        };
+        if trained.rows() == self.rows && same_rows {
+            return Ok(held);
+        }
+        let found = match (trained.rows(), &columns[..]) {
+            (rows, _) if rows != self.rows => {
+                format!(
+                    "without the rows held out it has {rows} rows, and {} were trained on",
+                    self.rows
+                )
+            }
+            (_, []) => "rows that were held out have other values or classes".into(),
+            (_, columns) => format!(
+                "its rows have another order, or other values in column {}",
+                columns.join(", ")
+            ),
+        };
+        Err(Error::Usage(format!(
+            "this is not the table that the model was trained on: {found}. Give the table as it was \
+             encrypted, with its rows in their order"
+        )))
+    }
+
     /// The intercept and the weight of each column in its own unit: of each weight vector.
     ///
     /// # Errors
@@ -313,6 +377,15 @@ impl Model {
     }
 }
 
+/// Why a text is no model, in words that name what JSON has no numbers for.
+fn problem_of(text: &[u8], error: &serde_json::Error) -> String {
+    let text = String::from_utf8_lossy(text);
+    match error.is_syntax() && ["NaN", "Infinity"].iter().any(|word| text.contains(word)) {
+        true => format!("it holds NaN or Infinity, and weights must be finite numbers ({error})"),
+        false => error.to_string(),
+    }
+}
+
 /// Weight vectors that tell so many classes apart.
 fn models(classes: &[String]) -> usize {
     if classes.len() == 2 { 1 } else { classes.len() }
@@ -337,6 +410,9 @@ pub struct NamedScores {
     pub rows: usize,
     /// The classes that the model tells apart.
     pub classes: Vec<String>,
+    /// Whether the classes are text, also where they look like numbers.
+    #[serde(skip_serializing_if = "core::ops::Not::not")]
+    pub text_labels: bool,
     /// Scores of each row: above 0 where the model says the second class; of more than two classes
     /// a list with the score of each.
     pub scores: OfRows,
@@ -407,6 +483,7 @@ impl NamedScores {
             kind: "scores",
             rows,
             classes: classes.to_vec(),
+            text_labels: false,
             probabilities: OfRows::new(probabilities),
             scores: OfRows::new(scores),
             predicted,
@@ -698,6 +775,46 @@ mod tests {
                 assert!(!record[0].starts_with(['=', '+', '-', '@', '\t', '\r']), "{record:?}");
             }
             assert!(records[1..].iter().all(|record| &record[1] == "-2.5"));
+        }
+    }
+
+    fn read(weights: &str, more: &str) -> Result<Model> {
+        let text = format!(
+            "{{\"kind\": \"logistic regression\", \"weights\": {weights}, \"columns\": [\"a\"], \
+             \"target\": \"y\", \"divisors\": [1], \"iterations\": 1, \"rows\": 1{more}}}"
+        );
+        Model::from_json(text.as_bytes(), Path::new("m.json"))
+    }
+
+    #[test]
+    fn weights_are_a_list_or_a_list_of_lists() {
+        assert_eq!(read("[0.5, 1]", "").unwrap().weights, [[0.5, 1.0]]);
+        let three = r#", "classes": ["r", "g", "b"]"#;
+        let several = read("[[0, 1], [2, 3], [4, 5.5]]", three).unwrap();
+        assert_eq!(several.weights, [[0.0, 1.0], [2.0, 3.0], [4.0, 5.5]]);
+        let again = serde_json::to_vec(&several).unwrap();
+        assert_eq!(Model::from_json(&again, Path::new("m.json")).unwrap(), several);
+        let history = r#", "history": [[0.25, 2]]"#;
+        assert_eq!(read("[0.5, 1]", history).unwrap().history, Some(vec![vec![vec![0.25, 2.0]]]));
+    }
+
+    #[test]
+    fn bad_models_are_told_what_is_wrong() {
+        for (weights, more, problem) in [
+            ("null", "", "found null"),
+            ("\"1\"", "", "found \"1\""),
+            ("[0, null]", "", "weight 1 of a list is null"),
+            ("[0, \"1\"]", "", "weight 1 of a list is \"1\""),
+            ("[[0, 1], null]", r#", "classes": ["r", "g", "b"]"#, "found null"),
+            ("[0, NaN]", "", "NaN or Infinity"),
+            ("[0, -Infinity]", "", "NaN or Infinity"),
+            ("[0, 1]", r#", "history": [[0, true]]"#, "weight 1 of a list is true"),
+            ("[[0, 1]]", r#", "classes": ["x"]"#, "1 class"),
+            ("[]", r#", "classes": []"#, "0 class"),
+            ("[0, 1]", r#", "classes": ["x", "x"]"#, "two classes are named \"x\""),
+        ] {
+            let error = read(weights, more).unwrap_err().to_string();
+            assert!(error.contains(problem), "{weights} {more}: {error}");
         }
     }
 }

@@ -2,7 +2,10 @@
 //! may know.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-use crate::error::{Error, Result};
+use crate::{
+    error::{Error, Result},
+    fingerprint::Fingerprints,
+};
 use serde::{Deserialize, Serialize};
 use sudare::ckks::{Ciphertext, Decryptor, Encryptor, Params};
 use sudare_apps::{
@@ -49,6 +52,9 @@ pub enum About {
         classes: Vec<String>,
         /// The class of each row, little endian, if it is known.
         members: Option<Vec<[u8; 2]>>,
+        /// Whether the classes are text, also where they look like numbers.
+        #[serde(skip)]
+        text_labels: bool,
     },
     /// Of a model that was encrypted to score rows by.
     Model {
@@ -85,6 +91,19 @@ pub struct Trained {
     pub encoding: Option<Encoding>,
     /// The rows that were left out to test on.
     pub held_out: Option<HeldOut>,
+    /// What tells the rows from others, if one owner had all of them.
+    #[serde(skip)]
+    pub fingerprints: Option<Fingerprints>,
+    /// Whether the classes are text, also where they look like numbers.
+    #[serde(skip)]
+    pub text_labels: bool,
+}
+
+/// What notes have since version 2, after what they had before.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+struct More {
+    fingerprints: Option<Fingerprints>,
+    text_labels: bool,
 }
 
 /// Rows of a table that a model is not trained on, to test it.
@@ -107,7 +126,7 @@ impl HeldOut {
         Ok(Self { share, seed: *seed.as_bytes() })
     }
 
-    /// The rows to train on, and those to test on.
+    /// The rows to train on, and the rows to test on: by their places, whatever table it is.
     ///
     /// # Errors
     /// [`TableError::Split`] unless the share lies between 0 and 1 and there are two rows.
@@ -127,7 +146,10 @@ pub fn prepared_digest(columns: &[String], transform: &Transform) -> Result<[u8;
 }
 
 /// Of the encoding of [`Note`].
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+
+/// The version without [`More`].
+const FIRST_VERSION: u8 = 1;
 
 impl Note {
     /// What its ciphertexts hold.
@@ -147,8 +169,44 @@ impl Note {
     }
 
     fn to_bytes(&self) -> Result<Vec<u8>> {
-        let bytes = postcard::to_extend(self, vec![VERSION]);
+        let bytes = postcard::to_extend(&(self, self.more()), vec![VERSION]);
         bytes.map_err(|error| Error::Bug(error.to_string()))
+    }
+
+    /// The note in these bytes; none for another version.
+    fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (version, bytes) = bytes.split_first()?;
+        let (mut note, rest) = postcard::take_from_bytes::<Self>(bytes).ok()?;
+        match *version {
+            FIRST_VERSION => {}
+            VERSION => note.set_more(postcard::from_bytes(rest).ok()?),
+            _ => return None,
+        }
+        Some(note)
+    }
+
+    fn more(&self) -> More {
+        match &self.about {
+            About::Train(trained) => {
+                let Trained { fingerprints, text_labels, .. } = **trained;
+                More { fingerprints, text_labels }
+            }
+            About::Rows { text_labels, .. } => {
+                More { text_labels: *text_labels, ..More::default() }
+            }
+            _ => More::default(),
+        }
+    }
+
+    fn set_more(&mut self, more: More) {
+        match &mut self.about {
+            About::Train(trained) => {
+                trained.fingerprints = more.fingerprints;
+                trained.text_labels = more.text_labels;
+            }
+            About::Rows { text_labels, .. } => *text_labels = more.text_labels,
+            _ => {}
+        }
     }
 
     /// The note in these ciphertexts; none if it is of another program or version.
@@ -161,14 +219,14 @@ impl Note {
         note: &[Ciphertext],
     ) -> Result<Option<Self>> {
         let bytes = note::decrypt(decryptor, params, note)?;
-        let Some((&VERSION, bytes)) = bytes.split_first() else { return Ok(None) };
-        Ok(postcard::from_bytes(bytes).ok())
+        Ok(Self::from_bytes(&bytes))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fingerprint::Fingerprint;
 
     #[test]
     fn what_is_held_out_is_the_same_each_time() {
@@ -178,6 +236,43 @@ mod tests {
         assert_eq!((kept.rows(), held.rows()), (142, 47));
         assert_eq!(held_out.split(&table).unwrap(), (kept, held));
         assert_ne!(HeldOut::random(0.25).unwrap(), held_out);
+    }
+
+    /// Notes of version 1 end where version 2 goes on.
+    #[test]
+    fn notes_of_both_versions_are_read() {
+        let table = Table::bundled("lbw").unwrap();
+        let shown = Transform::spreading(&table);
+        let trained = Fingerprint::of(&table, &shown).unwrap();
+        let of_training = About::Train(Box::new(Trained {
+            target: "y".into(),
+            classes: ["3", "8"].map(String::from).to_vec(),
+            transform: shown.clone(),
+            shown,
+            class_weights: None,
+            encoding: None,
+            held_out: Some(HeldOut { share: 0.5, seed: [7; 32] }),
+            fingerprints: Some(Fingerprints { trained, held_out: Some(trained) }),
+            text_labels: true,
+        }));
+        let of_rows = About::Rows {
+            prepared: [1; 32],
+            classes: ["3", "8"].map(String::from).to_vec(),
+            members: Some(vec![[0, 1]]),
+            text_labels: true,
+        };
+        for about in [of_training, of_rows, About::Model { prepared: [2; 32] }] {
+            let mut note = Note { columns: table.columns().to_vec(), rows: 189, about };
+            let bytes = note.to_bytes().unwrap();
+            assert_eq!(Note::from_bytes(&bytes), Some(note.clone()));
+            let first = postcard::to_extend(&note, vec![FIRST_VERSION]).unwrap();
+            note.set_more(More::default());
+            assert_eq!(Note::from_bytes(&first), Some(note));
+            let other = [&[VERSION + 1], &bytes[1..]].concat();
+            assert_eq!(Note::from_bytes(&other), None);
+            assert_eq!(Note::from_bytes(&first[..first.len() - 1]), None);
+        }
+        assert_eq!(Note::from_bytes(&[]), None);
     }
 
     #[test]

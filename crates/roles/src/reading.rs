@@ -5,7 +5,7 @@ use crate::error::{Error, Result};
 use std::{io::Cursor, path::Path};
 use sudare_apps::{
     pool::{PoolError, Schema},
-    table::{Encoding, EncodingOptions, Frame, ReadOptions, Table},
+    table::{Encoding, EncodingOptions, Frame, ReadOptions, Table, lacking},
 };
 
 /// How a file is read, and how its columns become numbers.
@@ -17,6 +17,9 @@ pub struct Reading {
     pub delimiter: Option<char>,
     /// Decimal mark of a CSV file, if that is not to be found out.
     pub decimal: Option<char>,
+    /// Words of a CSV file that stand for a missing value in any column, in place of
+    /// [`ReadOptions::MISSING`] in columns of numbers.
+    pub missing_words: Option<Vec<String>>,
 }
 
 impl Reading {
@@ -63,12 +66,18 @@ impl Reading {
         })
     }
 
+    fn read_options(&self, options: ReadOptions) -> ReadOptions {
+        let missing_words = self.missing_words.clone();
+        let (delimiter, decimal) = (self.delimiter, self.decimal);
+        ReadOptions { delimiter, decimal, missing_words, ..options }
+    }
+
     /// The file as it is.
     ///
     /// # Errors
     /// As [`Reading::table`].
     pub fn frame(&self, path: &Path, options: ReadOptions) -> Result<Frame> {
-        let options = ReadOptions { delimiter: self.delimiter, decimal: self.decimal, ..options };
+        let options = self.read_options(options);
         Frame::read(path, &options).map_err(Error::in_table(path))
     }
 
@@ -77,7 +86,7 @@ impl Reading {
     /// # Errors
     /// As [`Reading::table`].
     pub fn frame_of_text(&self, text: &[u8], path: &Path, options: ReadOptions) -> Result<Frame> {
-        let options = ReadOptions { delimiter: self.delimiter, decimal: self.decimal, ..options };
+        let options = self.read_options(options);
         Frame::from_csv(Cursor::new(text), &options).map_err(Error::in_table(path))
     }
 
@@ -145,8 +154,13 @@ pub fn arranged(table: &Table, columns: &[String], classes: &[String]) -> Result
     let place = |name: &String| names.iter().position(|other| other == name);
     let places: Option<Vec<usize>> = columns.iter().map(place).collect();
     let places = places.filter(|places| places.len() == names.len()).ok_or_else(|| {
+        let lacks: Vec<&String> = columns.iter().filter(|&name| !names.contains(name)).collect();
+        let lacks = match &lacks[..] {
+            [] => String::new(),
+            lacks => format!(" lack {} and", lacking(lacks, names)),
+        };
         Error::Usage(format!(
-            "the rows have the columns {}, the model has {}: give rows with exactly these",
+            "the rows{lacks} have the columns {}, the model has {}: give rows with exactly these",
             names.join(", "),
             columns.join(", ")
         ))
@@ -160,6 +174,15 @@ pub fn arranged(table: &Table, columns: &[String], classes: &[String]) -> Result
     let members = members(table, target, classes)?;
     let labels = (target.to_owned(), classes.to_vec(), members);
     Ok(Table::with_classes(columns.to_vec(), values, labels)?)
+}
+
+/// The names in a text, between commas; a name with a comma stands in double quotes. None if a
+/// name is empty.
+#[must_use]
+pub fn names_between_commas(text: &str) -> Option<Vec<String>> {
+    let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
+    let record = reader.records().next()?.ok()?;
+    record.iter().map(|name| (!name.is_empty()).then(|| name.to_owned())).collect()
 }
 
 /// The class of each row by its place among `classes`.

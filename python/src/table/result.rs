@@ -195,10 +195,11 @@ impl Decrypted {
                 let named = NamedHistograms::new(columns.clone(), *rows, histograms, quartiles)?;
                 to_python(py, &named)
             }
-            decrypted::Decrypted::Scores { scores, classes, members } => {
+            decrypted::Decrypted::Scores { scores, classes, text_labels, members } => {
                 let Scores { scores, probabilities } = scores.clone();
                 let members = members.as_deref();
-                to_python(py, &NamedScores::new(scores, probabilities, classes, members)?)
+                let named = NamedScores::new(scores, probabilities, classes, members)?;
+                to_python(py, &NamedScores { text_labels: *text_labels, ..named })
             }
         }
     }

@@ -59,14 +59,16 @@ enum Decimal {
 
 /// What cells look like.
 #[derive(Clone, Copy)]
-struct Dialect {
+struct Dialect<'a> {
     delimiter: u8,
     decimal: Decimal,
     missing: bool,
+    /// What stands for a missing value in any column, if that was given.
+    missing_words: Option<&'a [String]>,
 }
 
-impl Dialect {
-    fn of(options: &ReadOptions, head: &[u8]) -> Result<Self> {
+impl<'a> Dialect<'a> {
+    fn of(options: &'a ReadOptions, head: &[u8]) -> Result<Self> {
         let delimiter = match options.delimiter {
             None => delimiter::recognised(head, (head.len() as u64) < HEAD_BYTES),
             Some(given) => {
@@ -90,12 +92,53 @@ impl Dialect {
                 return Err(TableError::ReadOption { option, found, needed });
             }
         };
-        Ok(Self { delimiter, decimal, missing: options.missing })
+        let missing_words = options.missing_words.as_deref();
+        Ok(Self { delimiter, decimal, missing: options.missing, missing_words })
     }
 
-    fn is_missing(self, text: &str) -> bool {
-        self.missing && (text.is_empty() || ReadOptions::MISSING.contains(&text))
+    /// Whether a cell of a column of numbers stands for a missing value.
+    fn is_missing_number(self, text: &str) -> bool {
+        self.missing && (text.is_empty() || self.is_missing_word(text))
     }
+
+    /// Whether a cell of a column of text stands for a missing value. Words such as `NA` may be
+    /// categories there, so only words that were given count.
+    fn is_missing_text(self, text: &str) -> bool {
+        let given = self.missing_words.is_some() && self.is_missing_word(text);
+        self.missing && (text.is_empty() || given)
+    }
+
+    /// Whether a text is one of the words that stand for a missing number.
+    fn is_missing_word(self, text: &str) -> bool {
+        match self.missing_words {
+            Some(words) => words.iter().any(|word| word == text),
+            None => ReadOptions::MISSING.contains(&text),
+        }
+    }
+}
+
+/// What a file is whose first bytes are no text, and what to do with it.
+fn not_text(head: &[u8]) -> Option<&'static str> {
+    const KINDS: [(&[u8], &str); 4] = [
+        (b"PK\x03\x04", "it is a workbook or an archive, not text: save the sheet as CSV"),
+        (b"\xd0\xcf\x11\xe0", "it is a workbook, not text: save the sheet as CSV"),
+        (b"\x1f\x8b", "it is compressed by gzip: decompress it"),
+        (b"PAR1", "it is a Parquet file: give it a name that ends in .parquet"),
+    ];
+    KINDS.iter().find(|(start, _)| head.starts_with(start)).map(|(_, problem)| *problem)
+}
+
+/// Whether the mark in a number may separate thousands, as in `12,500`: one to three digits before
+/// it, of which the first is no 0, and three behind it.
+fn may_separate_thousands(text: &str, mark: char) -> bool {
+    let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
+    let Some((whole, rest)) = unsigned.split_once(mark) else { return false };
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    (1..=3).contains(&whole.len())
+        && !whole.starts_with('0')
+        && rest.len() == 3
+        && digits(whole)
+        && digits(rest)
 }
 
 /// The number that a text is, with one of these decimal marks.
@@ -116,6 +159,8 @@ struct Column {
     /// The first cells with a decimal point and with a decimal comma, where both are possible.
     point: Option<Cell>,
     comma: Option<Cell>,
+    /// Whether a mark was found that cannot separate thousands.
+    has_decimals: bool,
 }
 
 enum Role {
@@ -147,8 +192,8 @@ struct Row {
 }
 
 /// Reading a file once.
-struct Pass {
-    dialect: Dialect,
+struct Pass<'a> {
+    dialect: Dialect<'a>,
     columns: Vec<Column>,
     numbers: Vec<f64>,
     places: Places,
@@ -156,17 +201,20 @@ struct Pass {
     memory: TextMemory,
 }
 
-impl Pass {
+impl<'a> Pass<'a> {
     /// Reads a file whose columns with the indices `text` are text.
     fn run(
         source: &mut impl Read,
         name: &str,
-        rules: Rules<'_>,
+        rules: Rules<'a>,
         text: &[usize],
     ) -> Result<Outcome> {
         let mut head = Vec::new();
         let read = source.by_ref().take(HEAD_BYTES).read_to_end(&mut head);
         read.map_err(|error| read_error(name, &error))?;
+        if let Some(problem) = not_text(&head) {
+            return Err(read_error(name, &io::Error::new(io::ErrorKind::InvalidData, problem)));
+        }
         let dialect = Dialect::of(rules.options, &head)?;
         let mut records = Records::new(Cursor::new(head).chain(source), name, dialect.delimiter);
 
@@ -196,7 +244,12 @@ impl Pass {
         pass.finish()
     }
 
-    fn new(dialect: Dialect, names: Vec<String>, rules: Rules<'_>, text: &[usize]) -> Result<Self> {
+    fn new(
+        dialect: Dialect<'a>,
+        names: Vec<String>,
+        rules: Rules<'_>,
+        text: &[usize],
+    ) -> Result<Self> {
         let target_at = rules.binary_target(&names)?;
         let column = |(index, name): (usize, String)| {
             let role = match rules.kind(&name) {
@@ -210,7 +263,7 @@ impl Pass {
                     Role::Text(TextBuilder::default())
                 }
             };
-            Column { name, role, point: None, comma: None }
+            Column { name, role, point: None, comma: None, has_decimals: false }
         };
         Ok(Self {
             dialect,
@@ -237,7 +290,7 @@ impl Pass {
             let text = utf8(cell, line, index)?;
             let number = match &mut column.role {
                 Role::Text(builder) => {
-                    let missing = self.dialect.is_missing(text);
+                    let missing = self.dialect.is_missing_text(text);
                     if text.is_empty() && !missing {
                         return Err(column.fault(text, None, row));
                     }
@@ -285,24 +338,31 @@ impl Pass {
         Ok(Outcome::Read(Frame { columns, numbers: self.numbers, text, places: self.places }))
     }
 
-    /// Refuses numbers of both decimal marks.
+    /// Refuses numbers of both decimal marks, and marks that may all separate thousands.
     fn check_marks(&self) -> Result<()> {
         let columns = || self.columns.iter();
         let point = columns().filter_map(|column| column.point.as_ref());
         let comma = columns().filter_map(|column| column.comma.as_ref());
-        match (point.min_by_key(|cell| cell.place), comma.min_by_key(|cell| cell.place)) {
-            (Some(point), Some(comma)) => {
-                let (point, comma) = (Box::new(point.clone()), Box::new(comma.clone()));
-                Err(TableError::DecimalMarks { point, comma })
-            }
-            _ => Ok(()),
-        }
+        let first = |cell: Option<&Cell>| cell.cloned().map(Box::new);
+        let point = first(point.min_by_key(|cell| cell.place));
+        let comma = first(comma.min_by_key(|cell| cell.place));
+        let ambiguous = match (&point, &comma) {
+            (None, None) => false,
+            (Some(_), Some(_)) => true,
+            // As likely to be a thousand times as large.
+            _ => !columns().any(|column| column.has_decimals),
+        };
+        if ambiguous { Err(TableError::DecimalMarks { point, comma }) } else { Ok(()) }
     }
 }
 
 impl Column {
     /// The number of a cell; NaN if it is missing or makes the column one of text.
-    fn number(&mut self, text: &str, row: Row, dialect: Dialect) -> Result<f64> {
+    fn number(&mut self, text: &str, row: Row, dialect: Dialect<'_>) -> Result<f64> {
+        // A word that stands for a missing value may look like a number: -9.
+        if dialect.missing_words.is_some() && dialect.is_missing_number(text) {
+            return Ok(f64::NAN);
+        }
         let parsed = parse(text, dialect.decimal);
         if let Some(number) = parsed
             && number.is_finite()
@@ -320,7 +380,7 @@ impl Column {
             return Ok(number);
         }
         let is_text = matches!(self.role, Role::Any(Findings { text: true, .. }));
-        if dialect.is_missing(text) || (is_text && !text.is_empty()) {
+        if dialect.is_missing_number(text) || (is_text && !text.is_empty()) {
             return Ok(f64::NAN);
         }
         let fault = self.fault(text, parsed, row);
@@ -329,7 +389,7 @@ impl Column {
             return Err(fault);
         }
         // What may be a missing or infinite number does not make a column of numbers one of text.
-        if parsed.is_some() || ReadOptions::MISSING.contains(&text) {
+        if parsed.is_some() || dialect.is_missing_word(text) {
             findings.fault.get_or_insert((row.number, fault));
         } else {
             findings.text = true;
@@ -352,7 +412,11 @@ impl Column {
     /// Keeps the first cells with either decimal mark.
     fn mark(&mut self, text: &str, row: Row) {
         for (mark, first) in [('.', &mut self.point), (',', &mut self.comma)] {
-            if first.is_none() && text.contains(mark) {
+            if !text.contains(mark) {
+                continue;
+            }
+            self.has_decimals |= !may_separate_thousands(text, mark);
+            if first.is_none() {
                 let (place, column) = (Place::Line(row.line), excerpt(&self.name));
                 *first = Some(Cell { place, column, found: excerpt(text) });
             }

@@ -125,8 +125,8 @@ pub enum TableError {
     },
     /// A cell is empty.
     #[error(
-        "{place}, column {column:?}: the cell is empty, but every cell needs a number; fill the \
-         gap, or drop the row or the column"
+        "{place}, column {column:?}: the cell is empty, but every cell needs a value here; fill the \
+         gap, drop the row or the column, or say what becomes of gaps: --missing, in Python missing="
     )]
     Gap {
         /// Row of the cell.
@@ -137,8 +137,8 @@ pub enum TableError {
     /// A cell holds text.
     #[error(
         "{place}, column {column:?}: found {found:?}, but a cell must be one number such as -1.5 \
-         or 2e3; replace it, or code the column as \
-         categories: --categorical, in Python text in a data frame"
+         or 2e3; {}",
+        instead(.found)
     )]
     Text {
         /// Row of the cell.
@@ -285,16 +285,14 @@ pub enum TableError {
         /// What is possible.
         needed: &'static str,
     },
-    /// A file has numbers with a decimal point and others with a decimal comma.
-    #[error(
-        "{point} has a decimal point, but {comma} a decimal comma, and a file has one of them; \
-         say which by the option `decimal`, and correct the other cells"
-    )]
+    /// A file has numbers with a decimal point and others with a decimal comma, or marks that may
+    /// all separate thousands.
+    #[error("{}", marks(.point.as_deref(), .comma.as_deref()))]
     DecimalMarks {
         /// The first cell with a point.
-        point: Box<Cell>,
+        point: Option<Box<Cell>>,
         /// The first cell with a comma.
-        comma: Box<Cell>,
+        comma: Option<Box<Cell>>,
     },
     /// The different texts of a table take more memory than they may.
     #[error(
@@ -444,6 +442,81 @@ pub enum TableError {
     },
 }
 
+/// What to do with a cell that is no number.
+fn instead(found: &str) -> &'static str {
+    let with_point = found.replacen(',', ".", 1);
+    if found.contains(',') && with_point.parse::<f64>().is_ok() {
+        return "if its comma is a decimal mark, say so by the option `decimal` (--decimal ,); if it \
+                separates thousands, save the numbers without separators";
+    }
+    "replace it, or code the column as categories: --categorical, in Python text in a data frame"
+}
+
+/// Why the decimal mark of a file is not known.
+fn marks(point: Option<&Cell>, comma: Option<&Cell>) -> String {
+    match (point, comma) {
+        (Some(point), Some(comma)) => format!(
+            "{point} has a decimal point, but {comma} a decimal comma, and a file has one of them; \
+             say which by the option `decimal`, and correct the other cells"
+        ),
+        (point, comma) => {
+            let cell = point.or(comma).map(ToString::to_string).unwrap_or_default();
+            format!(
+                "{cell} and all other numbers with a mark have three digits behind it, so that it \
+                 may separate thousands; if it is a decimal mark, say so by the option `decimal`, or \
+                 save the table with points in numbers and commas between cells; else save the \
+                 numbers without separators"
+            )
+        }
+    }
+}
+
+/// Names that a table with the columns `found` lacks, as messages list them, each with the column
+/// whose name differs only in how accents are written.
+pub fn lacking(missing: &[impl AsRef<str>], found: &[String]) -> String {
+    let written = |name: &str| -> String {
+        let twin = found.iter().find(|other| differ_by_accents(name, other));
+        match twin {
+            None => name.to_owned(),
+            Some(twin) => format!(
+                "{name} (written {} in the table: write accented letters in one Unicode form, such \
+                 as NFC)",
+                twin.chars().flat_map(char::escape_default).collect::<String>()
+            ),
+        }
+    };
+    let names: Vec<String> = missing.iter().map(|name| excerpt(name.as_ref())).collect();
+    let mut shown: Vec<String> = names.iter().take(SHOWN).map(|name| written(name)).collect();
+    if names.len() > SHOWN {
+        shown.push(format!("and {} more", names.len() - SHOWN));
+    }
+    shown.join(", ")
+}
+
+/// Whether two different names are the same letters, in one of them with marks of their own for
+/// accents.
+fn differ_by_accents(a: &str, b: &str) -> bool {
+    let is_mark = |c: &char| ('\u{300}'..='\u{36f}').contains(c);
+    let composed = |composed: &str, apart: &str| {
+        let mut apart = apart.chars().peekable();
+        composed.chars().all(|letter| {
+            let base = apart.next();
+            let mut marks = 0;
+            while apart.next_if(is_mark).is_some() {
+                marks += 1;
+            }
+            match marks {
+                0 => base == Some(letter),
+                _ => !letter.is_ascii() && base.is_some_and(|base| base != letter),
+            }
+        }) && apart.next().is_none()
+    };
+    a != b && (composed(a, b) || composed(b, a))
+}
+
+/// Names that a message lists.
+const SHOWN: usize = 12;
+
 pub(super) fn read_error(name: &str, error: &io::Error) -> TableError {
     TableError::Read { name: name.to_owned(), kind: error.kind(), message: error.to_string() }
 }
@@ -458,7 +531,6 @@ pub(crate) fn excerpt(text: &str) -> String {
 
 /// The first of some names, and how many more there are.
 pub(crate) fn list(names: &[impl AsRef<str>]) -> String {
-    const SHOWN: usize = 12;
     let mut shown: Vec<_> = names.iter().take(SHOWN).map(|name| excerpt(name.as_ref())).collect();
     if names.len() > SHOWN {
         shown.push(format!("and {} more", names.len() - SHOWN));

@@ -35,9 +35,12 @@ pub struct ReadOptions {
     /// The columns that may hold text. [`Categorical::Columns`] are text from the first cell,
     /// whatever they hold: `1` and `1.0` differ there.
     pub categorical: Categorical,
-    /// Whether values may be missing: in a CSV file cells that are empty or hold one of
-    /// [`ReadOptions::MISSING`], in a Parquet file nulls and NaN.
+    /// Whether values may be missing: in a CSV file cells that are empty, and in columns of numbers
+    /// also one of [`ReadOptions::MISSING`]; in a Parquet file nulls and NaN.
     pub missing: bool,
+    /// Words that stand for a missing value in any column of a CSV file, of text also, in place of
+    /// [`ReadOptions::MISSING`].
+    pub missing_words: Option<Vec<String>>,
     /// The column of labels, which may hold text whatever `categorical` says. The file may lack it.
     pub target: Option<String>,
     /// The most cells, the target's included.
@@ -45,7 +48,8 @@ pub struct ReadOptions {
 }
 
 impl ReadOptions {
-    /// What stands for a missing value in a CSV file, besides nothing.
+    /// What stands for a missing number in a CSV file, besides nothing. In a column of text, these
+    /// words are values: `NA` may be Namibia.
     pub const MISSING: [&str; 15] = [
         "NA", "N/A", "n/a", "na", "#N/A", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "Null",
         "None", "?", "-",
@@ -59,6 +63,7 @@ impl Default for ReadOptions {
             decimal: None,
             categorical: Categorical::None,
             missing: false,
+            missing_words: None,
             target: None,
             max_cells: Table::DEFAULT_MAX_CELLS,
         }

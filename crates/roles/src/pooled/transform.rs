@@ -177,6 +177,8 @@ impl PooledTransform {
             class_weights: self.class_weights.clone(),
             encoding: (!encoding.is_plain()).then(|| encoding.clone()),
             held_out: None,
+            fingerprints: None,
+            text_labels: false,
         })
     }
 }

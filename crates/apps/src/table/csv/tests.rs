@@ -280,7 +280,7 @@ fn columns_are_numbers_or_text() {
     // What is declared is text whatever it holds, and kept as it is written.
     let options = ReadOptions { categorical: Categorical::Columns(vec!["b".into()]), ..lenient() };
     let declared = frame("a,b\n1,1\n2,1.0\n3,NA\n", &options).unwrap();
-    assert_eq!(cells(&declared, 1), [Some("1"), Some("1.0"), None]);
+    assert_eq!(cells(&declared, 1), [Some("1"), Some("1.0"), Some("NA")]);
     let (place, column, found) = (at(3), "a".to_owned(), "x".to_owned());
     assert_eq!(
         frame("a,b\n1,1\nx,1.0\n", &options).unwrap_err(),
@@ -360,10 +360,91 @@ fn a_column_is_no_text_for_missing_or_infinite_numbers() {
         let text = frame("a,b\nNA,2\ninf,1\nx,1\n", &strict).unwrap();
         assert_eq!(cells(&text, 0), [Some("NA"), Some("inf"), Some("x")]);
     }
+    // Also where values may be missing: `NA` may be Namibia. An empty cell is none.
     for missing in ReadOptions::MISSING {
-        let frame = frame(&format!("a,b\n1,x\n{missing},{missing}\n"), &lenient()).unwrap();
-        assert!(frame.numbers()[2].is_nan());
-        assert_eq!(cells(&frame, 1), [Some("x"), None]);
+        for cell in [missing.to_owned(), format!("\"{missing}\"")] {
+            let text = format!("a,b\n1,x\n{cell},{cell}\n2,\n");
+            let frame = frame(&text, &lenient()).unwrap();
+            assert!(frame.numbers()[2].is_nan());
+            assert_eq!(cells(&frame, 1), [Some("x"), Some(missing), None]);
+        }
+    }
+}
+
+#[test]
+fn words_that_are_given_stand_for_missing_values_in_any_column() {
+    let words = ["NA", "-9"].map(String::from).to_vec();
+    for categorical in [Categorical::Every, Categorical::Columns(vec!["b".into()])] {
+        let options = ReadOptions { categorical, missing_words: Some(words.clone()), ..lenient() };
+        let frame = frame("a,b\n-9,x\nNA,NA\n2,-9\n,?\n", &options).unwrap();
+        let gaps: Vec<bool> = frame.numbers().iter().step_by(2).map(|x| x.is_nan()).collect();
+        assert_eq!(gaps, [true, true, false, true]);
+        assert_eq!(cells(&frame, 1), [Some("x"), None, None, Some("?")]);
+    }
+    // Only these words, and only where values may be missing.
+    let options = ReadOptions { missing_words: Some(words), ..ReadOptions::default() };
+    let text = |cell: &str| format!("a\n1\n{cell}\n");
+    let lenient = ReadOptions { missing: true, ..options.clone() };
+    assert!(frame(&text("?"), &lenient).is_err());
+    assert_eq!(frame(&text("-9"), &options).unwrap().numbers(), [1.0, -9.0]);
+    assert!(frame(&text("-9"), &lenient).unwrap().numbers()[1].is_nan());
+}
+
+/// `12,500` may be 12,500 or 12.5.
+#[test]
+fn marks_that_may_separate_thousands_are_refused() {
+    let refused = |text: &str, found: &str| match csv(text).unwrap_err() {
+        error @ TableError::DecimalMarks { .. } => {
+            let message = error.to_string();
+            assert!(message.contains(found) && message.contains("`decimal`"), "{message}");
+        }
+        other => panic!("{text:?}: {other}"),
+    };
+    for delimiter in [";", "\t", "|"] {
+        let text = |text: &str| text.replace(';', delimiter);
+        refused(&text("id;income\n1;12,500\n2;825\n3;101,000\n"), "12,500");
+        refused(&text("id;income\n1;-1.234\n2;+8.250\n"), "-1.234");
+        // What thousands cannot be: no digit before the mark but 0, more or fewer behind it.
+        for cell in ["0,125", "1234,567", "12,5", "1,2345", ",250", "12,500e1", "007,125"] {
+            assert!(csv(&text(&format!("id;income\n1;12,500\n2;{cell}\n"))).is_ok(), "{cell}");
+        }
+        for (decimal, expected) in [(',', 12.5), ('.', f64::NAN)] {
+            let options = ReadOptions { decimal: Some(decimal), ..ReadOptions::default() };
+            let read = frame(&text("id;income\n1;12,500\n"), &options);
+            match expected.is_nan() {
+                true => assert!(matches!(read, Err(TableError::Text { .. })), "{read:?}"),
+                false => assert_eq!(read.unwrap().numbers()[1], expected),
+            }
+        }
+    }
+    // Between commas a point is a decimal mark, and categories are no numbers.
+    assert_eq!(csv("id,income\n1,12.500\n").unwrap().values(), [1.0, 12.5]);
+    let options = ReadOptions { categorical: Categorical::Columns(vec!["b".into()]), ..lenient() };
+    assert_eq!(cells(&frame("a;b\n1;2.500\n", &options).unwrap(), 1), [Some("2.500")]);
+}
+
+#[test]
+fn files_that_are_no_text_are_told_by_their_first_bytes() {
+    for (bytes, problem) in [
+        (&b"PK\x03\x04\x14\x00"[..], "save the sheet as CSV"),
+        (b"\xd0\xcf\x11\xe0\xa1", "save the sheet as CSV"),
+        (b"\x1f\x8b\x08", "decompress it"),
+        (b"PAR1\x15", "ends in .parquet"),
+    ] {
+        let error = Table::from_csv(bytes, None, 10).unwrap_err();
+        assert!(matches!(error, TableError::Read { kind: io::ErrorKind::InvalidData, .. }));
+        assert!(error.to_string().contains(problem), "{error}");
+    }
+}
+
+#[test]
+fn decimal_commas_between_commas_are_told_the_option() {
+    let advice = |cell: &str| csv(&format!("a\n\"{cell}\"\n")).unwrap_err().to_string();
+    for cell in ["1,5", "-2,25", "12,500"] {
+        assert!(advice(cell).contains("--decimal ,"), "{}", advice(cell));
+    }
+    for cell in ["x,5", "1,2,3", "1.5,2"] {
+        assert!(advice(cell).contains("--categorical"), "{}", advice(cell));
     }
 }
 
@@ -384,7 +465,7 @@ fn decimal_marks() {
     };
     let (point, comma) = (cell(3, "a", "3.5"), cell(2, "b", "2,5"));
     let error = csv(text).unwrap_err();
-    assert_eq!(error, TableError::DecimalMarks { point, comma });
+    assert_eq!(error, TableError::DecimalMarks { point: Some(point), comma: Some(comma) });
     let message = error.to_string();
     for part in ["line 3, column \"a\": 3.5", "line 2, column \"b\": 2,5", "`decimal`"] {
         assert!(message.contains(part), "{message}");

@@ -4,8 +4,8 @@ use std::{borrow::Cow, collections::HashMap};
 
 use super::{
     super::{
-        Cell, Frame, Table, TableError, Target, TextColumn,
-        error::{excerpt, list},
+        Cell, Frame, ReadOptions, Table, TableError, Target, TextColumn,
+        error::{excerpt, lacking, list},
         frame::{Places, is_exact},
     },
     Code, Encoding, Input, Labels, Missing, Parts, Unseen,
@@ -47,6 +47,7 @@ pub(super) fn table(encoding: &Encoding, mut frame: Frame) -> Result<Table> {
         name: name.clone(),
         classes: classes.clone(),
         members,
+        is_text: false,
     });
     Ok(Table { columns: columns.clone(), values, target, dropped: rows - kept })
 }
@@ -66,7 +67,7 @@ fn matched(parts: &Parts, frame: &Frame) -> Result<(Vec<usize>, Option<usize>)> 
     let target = parts.target.as_ref();
     let target_at = target.and_then(|target| places.remove(target.name.as_str()));
     if !missing.is_empty() {
-        let (missing, columns) = (list(&missing), list(columns));
+        let (missing, columns) = (lacking(&missing, columns), list(columns));
         return Err(TableError::MissingColumns { missing, columns });
     }
     if !places.is_empty() {
@@ -165,11 +166,17 @@ fn cells<'a>(
 impl<'a> Categories<'a> {
     fn new(name: &'a str, known: &'a [String], missing: bool, text: Cow<'a, TextColumn>) -> Self {
         let places: HashMap<&String, usize> = known.iter().zip(0..).collect();
+        let missing_feature = missing.then_some(known.len());
+        // Encodings of earlier versions took such words of CSV files for missing values.
+        let gap = |value: &String| {
+            missing_feature.filter(|_| ReadOptions::MISSING.contains(&value.as_str()))
+        };
+        let feature = |value: &String| places.get(value).copied().or_else(|| gap(value));
         Self {
             name,
             known,
-            features: text.values().iter().map(|value| places.get(value).copied()).collect(),
-            missing: missing.then_some(known.len()),
+            features: text.values().iter().map(feature).collect(),
+            missing: missing_feature,
             count: known.len() + usize::from(missing),
             text,
         }

@@ -79,6 +79,37 @@ fn means_fill_gaps_and_flags_tell_where() {
 }
 
 #[test]
+fn words_for_missing_numbers_are_categories_in_text() {
+    // Namibia is a category of its own, and its rows are kept.
+    let text = "x,k,y\n1,NA,0\n2,DE,1\n,NA,0\n4,,1\n";
+    for missing in [Missing::Drop, Missing::Mean, Missing::Flag] {
+        let encoding = fit(text, &every(missing)).unwrap();
+        assert!(encoding.columns().contains(&"k=NA".into()), "{missing:?}");
+        let table = apply(&encoding, text).unwrap();
+        assert_eq!(table.rows(), if missing == Missing::Drop { 2 } else { 4 });
+    }
+    // An encoding without such a category, of an earlier version, has them as missing.
+    let encoding = fit("k,y\nDE,0\n,1\nZA,1\n", &every(Missing::Mean)).unwrap();
+    assert_eq!(apply(&encoding, "k\nNA\n-\n").unwrap().values(), [0.0, 0.0, 1.0, 0.0, 0.0, 1.0]);
+    let strict = fit("k,y\nDE,0\nZA,1\n", &every(Missing::Mean)).unwrap();
+    assert!(matches!(apply(&strict, "k\nNA\n"), Err(TableError::UnseenCategory { .. })));
+}
+
+#[test]
+fn names_that_differ_by_accents_are_shown_apart() {
+    let encoding = fit("caf\u{e9},x\n1,2\n", &EncodingOptions::default()).unwrap();
+    let error = apply(&encoding, "cafe\u{301},x\n1,2\n").unwrap_err().to_string();
+    assert!(error.contains("cafe\\u{301}") && error.contains("NFC"), "{error}");
+    let encoding = fit("cafe\u{301},x\n1,2\n", &EncodingOptions::default()).unwrap();
+    let error = apply(&encoding, "caf\u{e9},x\n1,2\n").unwrap_err().to_string();
+    assert!(error.contains("caf\\u{e9}") && error.contains("NFC"), "{error}");
+    for other in ["cafe", "caf\u{e9}s", "tee\u{301}"] {
+        let error = apply(&encoding, &format!("{other},x\n1,2\n")).unwrap_err().to_string();
+        assert!(!error.contains("NFC"), "{other}: {error}");
+    }
+}
+
+#[test]
 fn rows_that_lack_anything_are_dropped() {
     let text = "a,b,y\n1,x,0\n,x,1\n2,z,\n3,,1\n4,w,1\n";
     let encoding = fit(text, &every(Missing::Drop)).unwrap();
@@ -282,7 +313,7 @@ fn fits_that_are_refused() {
         assert_eq!(missing("a,b\n1,\n2,NA\n", how), TableError::AllMissing { column });
     }
     let columns = Categorical::Columns(vec!["b".into()]);
-    let all = fit("a,b\n1,\n2,NA\n", &options(columns, Missing::Mean, Unseen::Refuse));
+    let all = fit("a,b\n1,\n2,\n", &options(columns, Missing::Mean, Unseen::Refuse));
     assert_eq!(all, Err(TableError::AllMissing { column: "b".into() }));
     let only = fit("y\n1\n2\n", &every(Missing::Mean)).unwrap_err();
     assert_eq!(only, TableError::Empty { rows: 2, features: 0 });
