@@ -9,17 +9,21 @@ from __future__ import annotations
 import numbers
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sudare import _native, errors
-from sudare._estimator import names_of
-from sudare._frames import narwhals_for
+from sudare._estimator import expect_numbers, is_missing, names_of
+from sudare._frames import narwhals_for, opened
 from sudare._plain import Floats, Native, from_native, to_native
 
 _Text = list[str | None]
+
+_NUMBERS = (numbers.Real, Decimal, np.bool_)
+"""Types of numbers and truth values. The last two are not registered as `Real`."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +55,7 @@ class Cells:
         texts = {at: [text[row] for row in kept] for at, text in self.texts.items()}
         return Cells(self.names, self.numbers[kept], texts), labels[kept]
 
-    def beside(self, name: str, text: Sequence[str]) -> Cells:
+    def beside(self, name: str, text: Sequence[str | None]) -> Cells:
         """The same with a column of text after the others."""
         gaps = np.full((len(self.numbers), 1), np.nan)
         texts = {**self.texts, len(self.names): list[str | None](text)}
@@ -88,8 +92,8 @@ def has_categories(X: object) -> bool:
             return False
         raise
     try:
-        frame = narwhals.from_native(X, eager_only=True)
-    except TypeError:
+        frame = opened(X)
+    except errors.DtypeError:
         return False
     return not all(_is_numeric(narwhals, series) for series in frame.iter_columns())
 
@@ -99,19 +103,67 @@ def read(X: Any) -> Cells:
     if not hasattr(X, "columns"):
         found = _array(X)
         return Cells([f"x{i}" for i in range(found.shape[1])], found, {})
-    narwhals = narwhals_for(X)
+    narwhals, frame = narwhals_for(X), opened(X)
     columns: list[Floats] = []
     texts: dict[int, _Text] = {}
-    for place, series in enumerate(narwhals.from_native(X, eager_only=True).iter_columns()):
+    for place, series in enumerate(frame.iter_columns()):
         if _is_numeric(narwhals, series):
             values = [np.nan if value is None else value for value in _values(series)]
             columns.append(np.array(values, dtype=np.float64))
         else:
             texts[place] = [_text(narwhals, series, value) for value in _values(series)]
             columns.append(np.full(len(texts[place]), np.nan))
-    names = names_of(X)
-    named = [f"x{i}" for i in range(len(columns))] if names is None else list(names)
-    return Cells(named, np.column_stack(columns), texts)
+    if not columns or not len(columns[0]):
+        raise errors.ShapeError(
+            f"X has {len(frame)} rows and {len(columns)} columns: give at least one of each"
+        )
+    return Cells(_names(frame.columns), np.column_stack(columns), texts)
+
+
+def _names(names: Sequence[object]) -> list[str]:
+    """The names of columns, or x0, x1, ... where none of them is text."""
+    texts = [name for name in names if isinstance(name, str)]
+    if not texts:
+        return [f"x{i}" for i in range(len(names))]
+    if len(texts) < len(names):
+        other = next(name for name in names if not isinstance(name, str))
+        raise errors.UnnamedColumnError(
+            f"a column is named {other!r} and others have text for a name: give all columns names "
+            "of text"
+        )
+    return texts
+
+
+def classes_of(
+    labels: npt.NDArray[Any],
+) -> tuple[npt.NDArray[Any], list[str], npt.NDArray[np.intp]]:
+    """The classes in order, what they are called elsewhere, and the place among them of each
+    label."""
+    if labels.dtype.kind not in "biufOUT":
+        raise errors.DtypeError(
+            f"labels are of type {labels.dtype}: give whole numbers, truth values or text"
+        )
+    try:
+        classes, members = np.unique(labels, return_inverse=True)
+    except TypeError as error:
+        raise errors.DtypeError(f"labels of different types ({error}): give one type") from None
+    other = [label for label in classes.tolist() if not isinstance(label, (str, *_NUMBERS))]
+    if other:
+        raise errors.DtypeError(
+            f"label {other[0]!r} is of type {type(other[0]).__name__}: give whole numbers, truth "
+            "values or text"
+        )
+    texts = [text_of(label) for label in classes.tolist()]
+    if len(set(texts)) < len(texts):
+        raise errors.ArgumentError(
+            f"different classes are called the same, among {', '.join(texts)}: rename them"
+        )
+    return classes, texts, members.ravel()
+
+
+def are_text(classes: npt.NDArray[Any]) -> bool:
+    """Whether classes are text, also where they look like numbers."""
+    return all(isinstance(label, str) for label in classes.tolist())
 
 
 def text_of(value: object) -> str:
@@ -121,12 +173,13 @@ def text_of(value: object) -> str:
         return str(int(value))
     if isinstance(value, numbers.Integral):
         return str(int(value))
-    if isinstance(value, (numbers.Real, np.floating)):
+    if isinstance(value, (*_NUMBERS, np.floating)):
         return np.format_float_positional(float(value) + 0.0, trim="-")
     return str(value)
 
 
 def _array(X: object) -> Floats:
+    expect_numbers(X)
     try:
         found = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -143,7 +196,12 @@ def _array(X: object) -> Floats:
 
 def _is_numeric(narwhals: Any, series: Any) -> bool:
     if series.dtype == narwhals.Object:
-        return all(isinstance(value, (numbers.Real, np.bool_)) for value in series.drop_nulls())
+        return all(isinstance(value, _NUMBERS) for value in series.drop_nulls())
+    if series.dtype == narwhals.Unknown:
+        # Half precision, and sparse columns of pandas.
+        native = series.to_native()
+        kind = getattr(getattr(native, "dtype", None), "kind", "")
+        return kind in tuple("biuf") or str(getattr(native, "type", "")) == "halffloat"
     return bool(series.dtype.is_numeric() or series.dtype == narwhals.Boolean)
 
 
@@ -160,4 +218,13 @@ def _text(narwhals: Any, series: Any, value: object) -> str | None:
             f"column {series.name!r} is of type {series.dtype}, but numbers, truth values or "
             "categories are needed: leave it out, or bring its values into such a form"
         )
-    return None if value is None else text_of(value)
+    if value is None or is_missing(value):
+        return None
+    # Categories that were declared as such may be intervals or dates, whose text tells them apart.
+    declared = series.dtype != narwhals.Object and not isinstance(value, (bytes, bytearray))
+    if not (declared or isinstance(value, (str, *_NUMBERS))):
+        raise errors.DtypeError(
+            f"column {series.name!r} holds {value!r} of type {type(value).__name__}, but numbers, "
+            "truth values or text are needed: leave it out, or bring its values into such a form"
+        )
+    return text_of(value)

@@ -109,6 +109,7 @@ class Estimator(_Parameters):
         self, X: object, y: object, *, numeric: bool
     ) -> tuple[Floats, npt.NDArray[Any]]:
         """Rows and their targets, checked. Remembers the features."""
+        expect_numbers(X)
         if _sklearn is None:
             rows, targets = self._own_rows(X, reset=True), column(y)
             expect_one_a_row(len(rows), len(targets))
@@ -123,6 +124,7 @@ class Estimator(_Parameters):
     def _rows(self, X: object) -> Floats:
         """Rows of the features that this estimator was fitted to."""
         self._expect_fitted()
+        expect_numbers(X)
         if _sklearn is None:
             return self._own_rows(X, reset=False)
         with _own_errors():
@@ -133,6 +135,12 @@ class Estimator(_Parameters):
     def _labels(self, y: object) -> npt.NDArray[Any]:
         """Labels of rows that are validated otherwise."""
         labels = column(y)
+        missing = [is_missing(label) for label in labels] if labels.dtype.kind == "O" else []
+        if any(missing):
+            raise errors.MissingValueError(
+                f"y has no class for row {missing.index(True)}: give a class for each row, or leave rows "
+                "without one out"
+            )
         if labels.dtype.kind == "f" and not np.array_equal(labels, np.floor(labels)):
             raise errors.ArgumentError(
                 "labels are real numbers, some of them missing or not whole: give a class for each "
@@ -141,7 +149,8 @@ class Estimator(_Parameters):
         return labels
 
     def _own_rows(self, X: object, *, reset: bool) -> Floats:
-        rows, names = floats(X), names_of(X)
+        rows = floats(X)
+        names = names_of(X)
         if rows.ndim != 2:
             raise errors.ShapeError(
                 f"X has {rows.ndim} axes, two are needed: a row for each sample, a column for each "
@@ -184,7 +193,10 @@ class Estimator(_Parameters):
 
 def names_of(X: object) -> npt.NDArray[np.object_] | None:
     """The names of the columns of a frame, if they are strings."""
-    columns = getattr(X, "columns", None)
+    # The columns of a pyarrow table are arrays, not names.
+    columns = getattr(X, "column_names", None)
+    if columns is None:
+        columns = getattr(X, "columns", None)
     if columns is None or not all(isinstance(name, str) for name in columns):
         return None
     return np.asarray(list(columns), dtype=object)
@@ -206,6 +218,40 @@ def expect_one_a_row(rows: int, targets: int) -> None:
     """Refuses more or fewer targets than rows."""
     if targets != rows:
         raise errors.ShapesError(f"{rows} rows and {targets} targets: give one target a row")
+
+
+def expect_numbers(X: object) -> None:
+    """Refuses arrays that NumPy would turn into numbers by their unit or by what bytes spell."""
+    kind = getattr(getattr(X, "dtype", None), "kind", None)
+    if kind is not None and kind in "mMSV":
+        raise errors.DtypeError(
+            f"X holds values of type {getattr(X, 'dtype', None)}, and numbers are needed: give "
+            "numbers, such as seconds or days since a date"
+        )
+
+
+def is_missing(value: object) -> bool:
+    """Whether a value stands for none: None, NaN, or a missing value of pandas."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def weights_of_rows(weights: object, rows: int) -> Floats:
+    """What each row counts in a score; all the same if no weights are given."""
+    if weights is None:
+        return np.ones(rows)
+    found = floats(weights)
+    if found.shape != (rows,):
+        raise errors.ShapesError(
+            f"sample_weight has the shape {found.shape}, and there are {rows} rows: give one weight a row"
+        )
+    if found.min() < 0.0 or not found.any():
+        raise errors.ArgumentError(
+            "sample_weight has negative weights, or zeros only: give weights of at least 0, one of "
+            "them positive"
+        )
+    return found
 
 
 @contextmanager

@@ -86,11 +86,12 @@ def _column(name: object, values: object) -> Floats:
         raise type(error)(f"column {name!r}: {error}") from None
 
 
-def _frame(table: Any) -> dict[str, Floats]:
+def opened(table: Any) -> Any:
+    """A data frame of any library, as narwhals has it: its columns have different names."""
     narwhals = narwhals_for(table)
     try:
         frame = narwhals.from_native(table, eager_only=True)
-        names = [_named(name) for name in frame.columns]
+        names = list(frame.columns)
     except narwhals.exceptions.DuplicateError as error:
         raise errors.DuplicateColumnError(
             f"names of columns must differ, rename those that do not: {error}"
@@ -101,8 +102,18 @@ def _frame(table: Any) -> dict[str, Floats]:
             "or pyarrow (collect() a lazy one), a dictionary of columns, or an array of rows and "
             "columns"
         ) from None
+    repeated = sorted({str(name) for name in names if names.count(name) > 1})
+    if repeated:
+        raise errors.DuplicateColumnError(
+            f"names of columns must differ, rename those that do not: {', '.join(repeated)}"
+        )
+    return frame
+
+
+def _frame(table: Any) -> dict[str, Floats]:
+    narwhals, frame = narwhals_for(table), opened(table)
     columns = {}
-    for name in names:
+    for name in [_named(name) for name in frame.columns]:
         series = frame[name]
         if not (series.dtype.is_numeric() or series.dtype == narwhals.Boolean):
             raise errors.DtypeError(

@@ -481,7 +481,8 @@ class ReadOptionError(Error, ValueError):
 
 
 class DecimalMarksError(Error, ValueError):
-    """Numbers of a table have points and commas as decimal marks."""
+    """Numbers of a table have points and commas as decimal marks, or marks that may all separate
+    thousands."""
 
 
 class ParquetError(Error, ValueError):

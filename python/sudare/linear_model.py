@@ -35,12 +35,12 @@ import numpy as np
 import numpy.typing as npt
 
 from sudare import _native, _plot, errors
-from sudare._coding import Cells, has_categories, text_of
+from sudare._coding import Cells, are_text, classes_of, has_categories, text_of
 from sudare._coding import read as read_cells
 from sudare._context import expected
-from sudare._estimator import Estimator, expect_one_a_row, names_of
+from sudare._estimator import Estimator, column, expect_one_a_row, names_of, weights_of_rows
 from sudare._native import Data, EvaluationKeys, PublicKey, Result, SecretKey, Table, TablePlan
-from sudare._plain import Floats, to_native, whole
+from sudare._plain import Floats, floats, to_native, whole
 from sudare._plan import as_list
 from sudare._progress import Callback, Progress, callback
 from sudare.stats import Plan
@@ -275,9 +275,10 @@ class LogisticRegression(_Model):
         `1 + t / 2`, which suits batches; or `"decaying"`, by `1 + t`.
     class_weight : what the loss of a row is multiplied by, by its class: `None` for 1, `"balanced"`
         so that all classes count alike, or weights by class, where a class that is left out has
-        1. Weights are divided by their mean over all rows, so that only their ratios count and
-        `learning_rate` and `alpha` mean what they do without. The server sees that there are
-        weights, and whether they are balanced, but not the weights. The encrypted table is twice as
+        1. Losses are multiplied by the weights divided by their mean over all rows, so
+        `learning_rate` and `alpha` mean what they do without. For `C` the sum of the weights counts
+        as well, as in scikit-learn: the larger it is, the weaker is the penalty. The server sees that
+        there are weights, and whether they are balanced, but not the weights. The encrypted table is twice as
         large; weights of rows may be 8 at most in each batch (root mean square).
     sigmoid_degree : degree of the polynomial: 3, 5 or 7.
     sigmoid_range : inner products of a row and the weights that it is for, in magnitude, up to 256.
@@ -310,7 +311,8 @@ class LogisticRegression(_Model):
 
     classes_: npt.NDArray[Any]
     """The classes. Of two, scores are those of the second. If another estimator encrypted the
-    table, they are what it called them: numbers if all of them are, and otherwise text."""
+    table without this one's `load(result, key, X, y)`, they are text if that is known, and otherwise
+    numbers if all of them look so."""
     coef_: Floats
     """Weights of the features `columns_`, of shape `(1, n_columns)` for two classes, otherwise
     `(n_classes, n_columns)`."""
@@ -432,7 +434,9 @@ class LogisticRegression(_Model):
             )
         decrypted = self._decrypt(result, key, share, table, assume_range=assume_range)
         if X is not None:
-            self._set(decrypted.calibrated(self._trained_on(X, y)))
+            data, classes = self._trained_on(X, y)
+            self._set(decrypted.calibrated(data))
+            self.classes_ = classes
         return self
 
     @classmethod
@@ -513,7 +517,8 @@ class LogisticRegression(_Model):
             rows, labels = self._training_data(X, y, numeric=False)
             self.classes_, self._texts, members = _classes(labels)
             named = (self._target(y), self._texts, members)
-            return Data(self._columns, to_native(rows), labels=named)
+            text = are_text(self.classes_)
+            return Data(self._columns, to_native(rows), labels=named, text_labels=text)
         cells, labels = read_cells(X), self._labels(y)
         expect_one_a_row(len(cells.numbers), len(labels))
         self._set_columns(cells.names)
@@ -524,10 +529,13 @@ class LogisticRegression(_Model):
         encoding = cells.fit((target, self._texts), missing=self.missing, unseen=self.unseen)
         columns, rows = cells.encode(encoding)
         named = (target, self._texts, members)
-        return Data(columns, to_native(rows), labels=named, encoding=encoding)
+        text = are_text(self.classes_)
+        return Data(
+            columns, to_native(rows), labels=named, encoding=encoding, text_labels=text
+        )
 
-    def _trained_on(self, X: object, y: object) -> Data:
-        """The table that this model was trained on."""
+    def _trained_on(self, X: object, y: object) -> tuple[Data, npt.NDArray[Any]]:
+        """The table that this model was trained on, and its classes in the order of the model."""
         labels = self._labels(y)
         if self.encoding_ is None:
             rows = self._rows(X)
@@ -538,9 +546,12 @@ class LogisticRegression(_Model):
             if self.encoding_["missing"] == "drop":
                 cells, labels = cells.complete(labels)
             _, rows = cells.encode(json.dumps(self.encoding_))
-        _, texts, members = _classes(labels)
+        classes, texts, members = _classes(labels)
         named = (self._model["target"], texts, members)
-        return Data(self._model["columns"], to_native(rows), labels=named)
+        data = Data(self._model["columns"], to_native(rows), labels=named)
+        if set(texts) != set(self._texts):
+            return data, self.classes_
+        return data, classes[[texts.index(text) for text in self._texts]]
 
     def _coded(self, X: object) -> Cells:
         """The cells of rows that the encoding makes numbers of."""
@@ -590,7 +601,10 @@ class LogisticRegression(_Model):
             raise errors.ArgumentError(
                 f"class_weight has {unknown[0]!r}, which is no class: these are {classes}"
             )
-        return [float(given.get(label, 1.0)) for label in classes]
+        try:
+            return [float(given.get(label, 1.0)) for label in classes]
+        except (TypeError, ValueError) as error:
+            raise errors.ArgumentError(f"class_weight: {error}: give a number by class") from None
 
     def _options(self) -> dict[str, Any]:
         return {"order": self._order(), "class_weights": self._given_weights()}
@@ -615,7 +629,8 @@ class LogisticRegression(_Model):
         if not self.__sklearn_is_fitted__() and hasattr(self, "_inputs"):
             return self._inputs
         self._expect_fitted()
-        names = ("columns", "target", "classes", "centers", "divisors", "transform", "encoding")
+        names = ("columns", "target", "classes", "text_labels", "centers", "divisors")
+        names = (*names, "transform", "encoding")
         return json.dumps({name: self._model[name] for name in names if name in self._model})
 
     def _compute(self, table: Table, keys: EvaluationKeys) -> Result:
@@ -628,7 +643,7 @@ class LogisticRegression(_Model):
         self.columns_ = np.asarray(values["columns"], dtype=object)
         if getattr(self, "_texts", None) != values["classes"]:
             self._texts = values["classes"]
-            self.classes_ = labels_of(self._texts)
+            self.classes_ = labels_of(self._texts, text=values.get("text_labels", False))
         weights = _of_columns(values, np.atleast_2d(values["weights"]))
         self.coef_, self.intercept_ = weights[:, 1:], weights[:, 0]
         self.n_iter_ = values["iterations"]
@@ -668,9 +683,32 @@ class LogisticRegression(_Model):
         """The logarithms of the probabilities of all classes for each row."""
         return _plot.log_probabilities(self.decision_function(X))
 
-    def score(self, X: object, y: object) -> float:
-        """The accuracy: the part of rows whose class is predicted."""
-        return float(np.mean(self.predict(X) == np.asarray(y).ravel()))
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
+        """The accuracy: the part of rows whose class is predicted, each counted as often as
+        `sample_weight` says.
+
+        Classes are compared by what they are called, so `"3"` and 3 are the same. Rows of a class
+        that the model does not know count as wrong. If it knows none of them, they are refused.
+        """
+        scores = self.decision_function(X)
+        found = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
+        members = self._members(y)
+        expect_one_a_row(len(found), len(members))
+        weights = weights_of_rows(sample_weight, len(found))
+        return float(np.average(found == members, weights=weights))
+
+    def _members(self, y: object) -> npt.NDArray[np.intp]:
+        """The place of each label among the classes, and -1 for labels of no class."""
+        labels, texts, members = classes_of(self._labels(y))
+        places = {text: place for place, text in enumerate(self._texts)}
+        found = np.array([places.get(text, -1) for text in texts], dtype=np.intp)
+        if (found < 0).all():
+            raise errors.ArgumentError(
+                f"y has the classes {', '.join(map(repr, labels[:5].tolist()))}, and this "
+                f"{type(self).__name__} knows {', '.join(map(repr, self.classes_[:5].tolist()))}: "
+                "call classes as they were called when it was fitted"
+            )
+        return found[members]
 
     def plot(self, X: object, y: object, *, axes: Any = None) -> list[Any]:
         """Draws the ROC curve for rows whose classes are known, of more than two classes one for
@@ -679,8 +717,8 @@ class LogisticRegression(_Model):
 
         Takes matplotlib. Returns its axes, one or two, which are new unless `axes` are given.
         """
-        rows, labels = self._rows(X), np.asarray(y).ravel()
-        members = labels[:, np.newaxis] == self.classes_
+        rows, labels = self._rows(X), self._members(y)
+        members = labels[:, np.newaxis] == np.arange(len(self.classes_))
         if len(labels) != len(rows) or not (members.any(axis=0).all() and members.any(axis=1).all()):
             raise errors.ArgumentError(
                 f"{len(rows)} rows and {len(labels)} classes: a curve takes a class for each row, "
@@ -717,26 +755,20 @@ def _of_columns(values: dict[str, Any], weights: Floats) -> Floats:
 
 
 def _classes(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], list[str], list[int]]:
-    """The classes, what they are called elsewhere, and the place among them of each label."""
-    try:
-        classes, members = np.unique(labels, return_inverse=True)
-    except TypeError as error:
-        raise errors.DtypeError(f"labels of different types ({error}): give one type") from None
+    """The classes, at least two, what they are called elsewhere, and the place among them of each
+    label."""
+    classes, texts, members = classes_of(labels)
     if len(classes) < 2:
         raise errors.ArgumentError(
             f"all rows are of one class, {classes[0]!r}, but two are needed to tell apart"
         )
-    texts = [text_of(label) for label in classes.tolist()]
-    if len(set(texts)) < len(texts):
-        raise errors.ArgumentError(
-            f"different classes are called the same, among {', '.join(texts)}: rename them"
-        )
     return classes, texts, members.tolist()
 
 
-def labels_of(texts: list[str]) -> npt.NDArray[Any]:
-    """Classes by what they are called: numbers if all are."""
-    for kind in (np.int64, np.float64):
+def labels_of(texts: list[str], *, text: bool = False) -> npt.NDArray[Any]:
+    """Classes by what they are called: numbers if all look so and they are not known to be
+    `text`."""
+    for kind in () if text else (np.int64, np.float64):
         try:
             found = np.array(texts, dtype=kind)
         except (OverflowError, ValueError):
@@ -869,11 +901,15 @@ class _LeastSquares(_Model):
         targets: Floats = rows @ self.coef_ + self.intercept_
         return targets
 
-    def score(self, X: object, y: object) -> float:
-        """R squared: the part of the targets' variance that is predicted."""
-        targets = np.asarray(y, dtype=np.float64).ravel()
-        residual = float(np.sum((targets - self.predict(X)) ** 2))
-        spread = float(np.sum((targets - targets.mean()) ** 2))
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
+        """R squared: the part of the targets' variance that is predicted, each row counted as often
+        as `sample_weight` says."""
+        targets, found = floats(column(y)), self.predict(X)
+        expect_one_a_row(len(found), len(targets))
+        weights = weights_of_rows(sample_weight, len(found))
+        residual = float(np.sum(weights * (targets - found) ** 2))
+        mean = np.average(targets, weights=weights)
+        spread = float(np.sum(weights * (targets - mean) ** 2))
         # Constant targets have no variance; as scikit-learn has it.
         return 1.0 - residual / spread if spread else float(residual == 0.0)
 

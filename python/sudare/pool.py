@@ -26,12 +26,11 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from sudare import _native, errors
-from sudare._coding import Cells, text_of
+from sudare._coding import Cells, classes_of, text_of
 from sudare._coding import read as read_cells
 from sudare._context import expected
+from sudare._estimator import column, is_missing
 from sudare._frames import Frame, Maker
 from sudare._native import Data, PooledTransform, PublicKey, SecretKey, Sums, Table
 from sudare._plain import whole
@@ -90,8 +89,13 @@ class Schema:
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
         """Writes the schema to a file."""
-        with open(path, "w" if overwrite else "x", encoding="utf-8") as file:
-            file.write(self.to_json())
+        try:
+            with open(path, "w" if overwrite else "x", encoding="utf-8") as file:
+                file.write(self.to_json())
+        except FileExistsError:
+            raise errors.ExistsError(f"{path} exists: pass overwrite=True to replace it") from None
+        except OSError as error:
+            raise errors.IoError(f"{path} cannot be written: {error.strerror}") from error
 
     def to_json(self) -> str:
         """The document."""
@@ -225,9 +229,12 @@ def _cells(X: object, y: object, target: str | None) -> Cells:
     cells = read_cells(X)
     if target is None:
         return cells
-    labels = np.asarray(y).ravel().tolist()
+    labels = column(y).tolist()
     if len(labels) != len(cells.numbers):
         raise errors.ShapesError(
             f"{len(cells.numbers)} rows and {len(labels)} classes: give one class a row"
         )
-    return cells.beside(target, [text_of(label) for label in labels])
+    known = [label for label in labels if not is_missing(label)]
+    if known:
+        classes_of(column(known))
+    return cells.beside(target, [None if is_missing(label) else text_of(label) for label in labels])

@@ -33,8 +33,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sudare import _native, errors
+from sudare._coding import classes_of
 from sudare._coding import read as read_cells
-from sudare._coding import text_of
 from sudare._context import expected
 from sudare._estimator import column, expect_one_a_row
 from sudare._frames import Frame, read
@@ -60,7 +60,8 @@ class Scores:
     """Of the second of two classes, or of each of more: those of the server if the plan has
     `probability_bits`, else computed from the scores."""
     classes: npt.NDArray[Any]
-    """What the model tells apart: numbers if all classes are, and otherwise text."""
+    """What the model tells apart: text if that is known, and otherwise numbers if all classes look
+    so."""
     predicted: npt.NDArray[Any]
     """The class that the model says of each row."""
     accuracy: float | None
@@ -255,7 +256,7 @@ def _scores(
         raise errors.OtherJobError(
             f"the result holds {values['kind']}, but scores are needed: give what `score` gave"
         )
-    classes = labels_of(values["classes"])
+    classes = labels_of(values["classes"], text=values.get("text_labels", False))
     places = {name: place for place, name in enumerate(values["classes"])}
     return Scores(
         scores=np.array(values["scores"]),
@@ -280,8 +281,8 @@ def _labels(y: object, columns: list[str], count: int) -> tuple[str, list[str], 
     labels = column(y)
     if len(labels) != count:
         raise errors.ShapesError(f"{count} rows and {len(labels)} classes: give one a row")
-    classes, members = np.unique(labels, return_inverse=True)
+    _, texts, members = classes_of(labels)
     name = "label"
     while name in columns:
         name += "_"
-    return name, [text_of(label) for label in classes.tolist()], members.tolist()
+    return name, texts, members.tolist()
