@@ -629,8 +629,8 @@ class LogisticRegression(_Model):
         if not self.__sklearn_is_fitted__() and hasattr(self, "_inputs"):
             return self._inputs
         self._expect_fitted()
-        names = ("columns", "target", "classes", "text_labels", "centers", "divisors")
-        names = (*names, "transform", "encoding")
+        shown = ("columns", "target", "classes", "text_labels", "centers", "divisors")
+        names = [*shown, "transform", "encoding"]
         return json.dumps({name: self._model[name] for name in names if name in self._model})
 
     def _compute(self, table: Table, keys: EvaluationKeys) -> Result:

@@ -308,7 +308,7 @@ def test_the_penalty_counts_class_weights_as_scikit_learn_does(weight: float) ->
         for found, place in zip(model.coef_, places, strict=True):
             exact = sklearn.linear_model.LogisticRegression(**options)
             expected = exact.fit(values, labels == place, sample_weight=of_rows).coef_[0]
-            np.testing.assert_allclose(found, expected, atol=0.03 * np.abs(expected).max())
+            np.testing.assert_allclose(found, expected, atol=0.05 * np.abs(expected).max())
 
 
 def test_owners_together_have_the_penalty_of_scikit_learn() -> None:

@@ -157,10 +157,10 @@ pub fn arranged(table: &Table, columns: &[String], classes: &[String]) -> Result
         let lacks: Vec<&String> = columns.iter().filter(|&name| !names.contains(name)).collect();
         let lacks = match &lacks[..] {
             [] => String::new(),
-            lacks => format!(" lack {} and", lacking(lacks, names)),
+            lacks => format!("; they lack {}", lacking(lacks, names)),
         };
         Error::Usage(format!(
-            "the rows{lacks} have the columns {}, the model has {}: give rows with exactly these",
+            "the rows have the columns {}, the model has {}: give rows with exactly these{lacks}",
             names.join(", "),
             columns.join(", ")
         ))
