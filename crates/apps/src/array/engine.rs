@@ -57,7 +57,7 @@ const ROOM_MARGIN_BITS: f64 = 0.02;
 /// Bits before the point that decryption reads, less the sign.
 const READABLE_BITS: f64 = Decryptor::VALUE_BITS - 1.0;
 
-/// How far outside of a promised range simulated values may be, relative to its width.
+/// How far outside of a promised range simulated values may be, relative to its magnitude.
 const SIMULATED_SLACK: f64 = 1e-6;
 
 /// What a program turns out to need while it is planned.
@@ -389,7 +389,8 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
     fn check_values(&self, op: &'static str, a: &Array<E>, low: f64, high: f64) -> Result<()> {
         let Some(watch) = self.watch.filter(|_| self.needs.is_none()) else { return Ok(()) };
         let slots: Vec<Vec<f64>> = a.blocks.iter().map(|block| (watch.values)(block)).collect();
-        check_elements(op, &a.layout.gather(&slots), low, high, SIMULATED_SLACK * (high - low))
+        let slack = SIMULATED_SLACK * low.abs().max(high.abs()) + a.range.error();
+        check_elements(op, &a.layout.gather(&slots), low, high, slack)
     }
 
     /// The same array, where elements are known to lie from `low` to `high`. In execution nobody

@@ -213,6 +213,11 @@ impl Range {
         Self { low, high, ..self.moved() }
     }
 
+    /// How far off elements may be by noise, about.
+    pub(super) fn error(&self) -> f64 {
+        self.error
+    }
+
     /// How far a decrypted element may be outside of the range.
     pub(super) fn slack(&self) -> f64 {
         // More than approximations add, and far less than what overflows.

@@ -684,8 +684,9 @@ mod tests {
         let grouping = Grouping::of(&[0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0, 1.0]).unwrap();
         let far = table(8, 1, &[1.0, 1.1, 0.9, 1.05, 2e7, -1e7, 3e6, 4e6]);
         let found = simulate(&plan, &far, &grouping);
-        let expected = (0.0125_f64.powi(2) + 0.0875_f64.powi(2) + 0.1125_f64.powi(2)
-            + 0.0375_f64.powi(2)) / 3.0;
+        let expected =
+            (0.0125_f64.powi(2) + 0.0875_f64.powi(2) + 0.1125_f64.powi(2) + 0.0375_f64.powi(2))
+                / 3.0;
         assert!((found.variance[0][0] / expected - 1.0).abs() < 1e-9, "{found:?}");
         assert!(found.variance_error[0][0] < 1e-3 * expected);
         // As tables were encrypted before, by one scaling.
