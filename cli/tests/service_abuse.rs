@@ -353,6 +353,10 @@ fn a_full_disk_comes_free_again() {
     upload(&service, &token, "stats");
     let id = ask(&service, &token, "stats", "a");
     expect_result(&service, &token, &id, "stats");
+    // Uploads end before the ballast is needed, however large they are beside the disk.
+    let large = service.begin("keys", &token, &"2".repeat(64), 20 << 20);
+    assert_eq!(large.problem(507), "StorageFull");
+    assert!(service.folder.join("ballast").exists());
     let mut fill = fs::File::create(folder.path().join("fill")).unwrap();
     while fill.write(&[0; 4096]).is_ok() {}
     let wrong = format!("{}{}", &token[..23], "0".repeat(token.len() - 23));

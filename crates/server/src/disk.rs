@@ -65,14 +65,14 @@ impl Disk {
         self.reserve.unwrap_or_else(|| RESERVE_BYTES.min(space.all / RESERVE_PART))
     }
 
-    /// Refuses to take what is not needed to free the disk while less than the reserve is free.
+    /// Refuses to take `more` bytes that would leave less than the reserve free.
     ///
     /// # Errors
     /// A [`Problem`] of 507.
-    pub fn expect_room(&self) -> Answer<()> {
+    pub fn expect_room(&self, more: u64) -> Answer<()> {
         let Some(space) = space(&self.folder) else { return Ok(()) };
         let reserve = self.reserve(space);
-        if space.free >= reserve {
+        if space.free >= reserve.saturating_add(more) {
             return Ok(());
         }
         let detail = format!(
@@ -155,8 +155,11 @@ mod tests {
     #[test]
     fn a_reserve_stays_free() {
         let folder = tempfile::tempdir().unwrap();
-        Disk::of(folder.path(), Some(0)).expect_room().unwrap();
-        let refused = Disk::of(folder.path(), Some(u64::MAX)).expect_room().unwrap_err();
+        let (none, all) =
+            (Disk::of(folder.path(), Some(0)), Disk::of(folder.path(), Some(u64::MAX)));
+        none.expect_room(0).unwrap();
+        none.expect_room(u64::MAX).unwrap_err();
+        let refused = all.expect_room(0).unwrap_err();
         assert_eq!((refused.status.as_u16(), &refused.kind[..]), (507, "StorageFull"));
         // A part of a small disk, a gibibyte of a large one.
         let reserve = |all| Disk::of(folder.path(), None).reserve(Space { free: 0, all });

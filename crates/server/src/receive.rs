@@ -42,6 +42,11 @@ pub fn finish(
 
 /// Bytes of an upload after which room on the disk is looked for again.
 const MOST_UNCHECKED_BYTES: u64 = 8 << 20;
+/// Bytes that come of an upload before room is looked for again.
+fn unchecked(upload: &Upload) -> u64 {
+    upload.bytes.saturating_sub(upload.received).min(MOST_UNCHECKED_BYTES)
+}
+
 /// What a secret key is refused with.
 const SECRET_KEY: &str = "SecretKey";
 /// What bytes beyond the end are refused with.
@@ -99,7 +104,7 @@ impl Taking {
         upload: Upload,
         mut progress: OwnedMutexGuard<Progress>,
     ) -> Answer<Self> {
-        app.disk.expect_room()?;
+        app.disk.expect_room(unchecked(&upload))?;
         let path = app.store.upload(&upload.id);
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
@@ -136,8 +141,8 @@ impl Taking {
         }
         self.unchecked = self.unchecked.saturating_add(chunk.len() as u64);
         if self.unchecked > MOST_UNCHECKED_BYTES {
-            app.disk.expect_room()?;
-            self.unchecked = 0;
+            app.disk.expect_room(unchecked(&self.upload))?;
+            self.unchecked = chunk.len() as u64;
         }
         self.file.write_all(&chunk).map_err(failed)?;
         self.hasher.update(&chunk);

@@ -98,6 +98,16 @@ pub struct PublicRange {
     pub tight: bool,
 }
 
+impl PublicRange {
+    /// Whether it is one that an array can have: a file can say anything.
+    #[must_use]
+    pub fn is_valid(self) -> bool {
+        let Self { low, high, padding, error, .. } = self;
+        let finite = [low, high, padding, error].into_iter().all(f64::is_finite);
+        finite && low <= high && padding >= 0.0 && error >= 0.0
+    }
+}
+
 impl From<PublicRange> for Range {
     fn from(public: PublicRange) -> Self {
         let PublicRange { low, high, padding, error, tight } = public;

@@ -42,6 +42,11 @@ impl ArrayMeta {
         if label.content != CONTENT {
             return Err(malformed(format!("the file holds {:?}", label.content)));
         }
-        serde_json::from_slice(&label.meta).map_err(|error| malformed(error.to_string()))
+        let meta: Self =
+            serde_json::from_slice(&label.meta).map_err(|error| malformed(error.to_string()))?;
+        match meta.range.is_none_or(PublicRange::is_valid) {
+            true => Ok(meta),
+            false => Err(malformed("its range has no numbers in order".into())),
+        }
     }
 }

@@ -165,7 +165,7 @@ impl Asked {
             return Err(Self::too_many(most));
         }
         let files = self.files(app)?;
-        app.disk.expect_room()?;
+        app.disk.expect_room(0)?;
         app.act(&self.tenant)?;
         Ok(Found::New(self, files))
     }
@@ -262,6 +262,7 @@ impl Asked {
     /// Queues the job, unless that exceeds a limit; whether it is new.
     fn add(self, app: &Server, priced: Priced) -> Answer<(Job, bool)> {
         let Priced { seconds, cpu_seconds, memory_bytes, result_bytes } = priced;
+        app.disk.expect_room(result_bytes)?;
         if memory_bytes > app.limits.memory_bytes {
             let detail = format!(
                 "the job takes {memory_bytes} bytes of memory, jobs may take {} here",

@@ -149,7 +149,7 @@ fn find_or_begin(
             return Ok(Upload { touched: now(), ..whole });
         }
     } else {
-        app.disk.expect_room()?;
+        app.disk.expect_room(bytes)?;
         app.act(&tenant)?;
     }
     let upload = Upload {

@@ -14,7 +14,7 @@ use crate::{
 };
 use sudare::ckks::{Encoder, Spec, serial::Reader};
 use sudare_apps::{
-    array::{self, Array, Layout},
+    array::{self, Array, Layout, Range},
     note,
 };
 use sudare_roles::{decrypted::Decrypted, note::Note};
@@ -61,7 +61,8 @@ fn ciphertexts(file: &[u8]) -> Reached {
     }
     let slots = items.first().map_or(1, |item| item.slots());
     let layout = Layout::new(&[items.len(), slots], slots.ilog2());
-    let array = layout.and_then(|layout| Array::from_ciphertexts(layout, items, false));
+    let array =
+        layout.and_then(|layout| Array::from_ciphertexts(layout, items, false, Range::unknown()));
     if let Ok(array) = array {
         let _ = array::decrypt(&pair.decryptor, &pair.params, &array);
     }

@@ -15,7 +15,7 @@ use sudare::{
     },
 };
 use sudare_apps::{
-    array::{Array, Layout},
+    array::{Array, Layout, Range},
     nn::Network,
     pool::Schema,
     table::{Categorical, Encoding, EncodingOptions, Frame, ReadOptions, Table},
@@ -144,15 +144,17 @@ fn array(file: &[u8]) -> Reached {
     let params = &Pair::of(reader.info().params_id).params;
     let blocks = reader.ciphertexts(params);
     let reached = Reached::of_read(&blocks);
-    let ArrayMeta { layout, padding_is_zero, .. } = meta;
+    let ArrayMeta { layout, padding_is_zero, range, .. } = meta;
     let Ok(blocks) = blocks else { return reached };
-    Reached::content(Array::from_ciphertexts(layout, blocks, padding_is_zero))
+    let range = range.map_or_else(Range::unknown, Range::from);
+    Reached::content(Array::from_ciphertexts(layout, blocks, padding_is_zero, range))
 }
 
 fn arrays() -> Vec<Vec<u8>> {
     let pair = &PAIRS[0];
     let layout = Layout::new(&[3, 4], pair.params.log_n() - 1).unwrap();
-    let label = ArrayMeta { layout, padding_is_zero: true, lineage: Some([7; 32]) };
+    let range = Some(Range::new(-1.0, 1.0).public());
+    let label = ArrayMeta { layout, padding_is_zero: true, lineage: Some([7; 32]), range };
     let label = label.label("tiny").unwrap();
     let mut parts: Parts = Parts::of(&with_label(&pair.files[3], &label)).unwrap();
     parts.table.truncate(1);
