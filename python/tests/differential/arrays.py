@@ -706,6 +706,8 @@ def _promised(d: Draft, a: int) -> None:
     """A promise that holds."""
     value = d.values[a]
     low, high = _bound(float(value.min()), False), _bound(float(value.max()), True)
+    margin = 1e-3 * max(high - low, abs(low), abs(high))
+    low, high = low - margin, high + margin
     d.add(f"within(r{a}, {low!r}, {high!r})", d.depths[a])
 
 
@@ -742,7 +744,7 @@ STRANGE = [
     "abs({0})", "{0} // 2", "{0} % 2", "2 ** {0}", "{0} ** 0", "{0} ** -1", "{0} ** 0.5",
     "1 / {0}", "{0} / 0", "{0} / {0}", "np.add({0}, 1, out=None)",
     "np.outer({0}, {0})", "np.inner({0}, {0})", "np.einsum('...i->...', {0})", "np.std({0})",
-    "np.average({0})", "np.vdot({0}, {0})", "np.stack([{0}, {0}])", "np.flip({0})", "{0}.copy()",
+    "np.average({0})", "np.vdot({0}, {0})", "np.stack([{0}, {0}])", "np.flip({0})",
     "np.broadcast_to({0}, (2, *np.shape({0})))", "np.clip({0}, -1, 1)", "np.swapaxes({0}, 0, -1)",
     "np.moveaxis({0}, 0, -1)", "np.prod({0})", "np.max({0})", "np.linalg.norm({0})",
     "np.sum({0}, 0, None, None, True)", "np.var({0}, ddof=1.5)", "np.var({0}, axis=0, mean=0)",

@@ -112,7 +112,9 @@ class SearchCase(Case):
                 close.faults.append(f"top_k({self.k}) gives {len(rows)} rows, expected {len(order)}")
             else:
                 close.near("top_k", scores[rows], scores[order], 2 * found.largest_error)
-                close.near("values of top_k", nearest, values[rows], 1e-12)
+                # Of distances, scores are squares.
+                shown = np.sqrt(np.maximum(values, 0)) if self.metric == "euclidean" else values
+                close.near("values of top_k", nearest, shown[rows], 1e-12)
         elif isinstance(found, search.Count):
             sure, possible = int((inside & kept).sum()), int((~outside & kept).sum())
             if found.undecided == 0 and not sure <= found.matches <= possible:

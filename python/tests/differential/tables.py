@@ -253,7 +253,8 @@ class TableCase(Case):
                 "encrypt", "--secret", "k/secret.key", "--data", data, *by, "-o", "t.ct", folder=folder
             )
             command("stats", "--evaluation-key", "k/evaluation.key", "-i", "t.ct", "-o", "r.ct", folder=folder)
-            values = command("decrypt", "--secret", "k/secret.key", "-i", "r.ct", folder=folder)
+            found = command("decrypt", "--secret", "k/secret.key", "-i", "r.ct", folder=folder)
+            values = found["values"]
         return _Values(values)
 
     def _summary(self, found: Any, close: Close) -> None:
@@ -386,11 +387,14 @@ class TableCase(Case):
             expected = scipy.stats.ttest_ind(a, b, equal_var=False)
             square = a.var(ddof=1) / len(a) + b.var(ddof=1) / len(b)
             part = float((off[0] / len(a) + off[1] / len(b)) / square) if square > 0 else np.inf
+        far = abs(item.p_value - expected.pvalue) > 0.02
         if not np.isfinite(part) or part > 0.5:
-            close.faults.append(
-                f"t_test: t {item.t:.4g}, p {item.p_value:.3g} where errors hide the variances; "
-                f"expected t {expected.statistic:.4g}, p {expected.pvalue:.3g}, or none"
-            )
+            # Keys may be more precise than is said, so that the test is right all the same.
+            if far:
+                close.faults.append(
+                    f"t_test: t {item.t:.4g}, p {item.p_value:.3g} where errors hide the variances; "
+                    f"expected t {expected.statistic:.4g}, p {expected.pvalue:.3g}, or none"
+                )
         elif part < 0.02:
             close.near("t", item.t, expected.statistic, part * (1 + 2 * abs(expected.statistic)) + 1e-3 * (1 + abs(expected.statistic)))
             close.near("p", item.p_value, expected.pvalue, 0.02 + 4 * part)
@@ -405,6 +409,12 @@ class TableCase(Case):
                 reach = max(abs(low), abs(high))
             if low == high:
                 continue
+            if (x == np.round(x)).all():
+                # Bins of whole numbers may end between them.
+                wide = low - 1 <= got[0] <= low and high <= got[-1] <= high + self.bins
+                even = np.allclose(np.diff(got), got[1] - got[0])
+                if wide and even:
+                    edges, low = got, float(got[0])
             close.near(f"edges of {c.name!r}", got, edges, 1e-9 * reach)
             width = edges[1] - edges[0]
             if width < 1e-9 * reach:
