@@ -414,7 +414,10 @@ class ModulusCase(IntegerCase):
         ctx = sudare.IntegerContext(
             setting.t, setting.depth, scheme=setting.scheme, signed=setting.signed
         )
-        said = ctx.explain()
+        explained = attempt(ctx.explain)
+        if explained.error is not None:
+            raise AssertionError(f"a context that is made is not explained: {explained.error}")
+        said = explained.value
         if said.levels < setting.depth or str(said.t) not in str(said):
             raise AssertionError(f"explain says {said}")
         x = ctx.encrypt(self.inputs[0].given)
