@@ -40,9 +40,7 @@ const SMALL_MEMORY: u64 = 1 << 30;
 /// The header of evaluation keys for large parameters: a kilobyte whose tables take 100 MB or more. It comes
 /// with the size of the whole file.
 fn large_header() -> (Vec<u8>, usize) {
-    let levels = vec![28.0; 100];
-    let params =
-        Params::new(Spec::uniform(17, 28.0, levels.len(), 28.0, vec![31.0, 31.0])).unwrap();
+    let params = Params::new(Spec::uniform(17, 36.0, 80, 36.0, vec![39.0, 39.0])).unwrap();
     let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
     let secret = keygen.secret_key().unwrap();
     let request = KeyRequest::new().relinearize(Level(0));
@@ -57,13 +55,13 @@ fn large_header() -> (Vec<u8>, usize) {
     (file, bytes)
 }
 
-/// The same parameters in other words: the first prime is the largest of at most 28 bits, however that is said.
+/// The same parameters in other words: the first prime is the largest of at most 36 bits, however that is said.
 fn variant(header: &[u8], number: u64) -> Vec<u8> {
     let mut header = header.to_vec();
     // log2 of N, the number of levels, and that of the primes of the first one are a byte each.
     let place = 67..75;
-    assert_eq!(header[place.clone()], 28.0_f64.to_le_bytes());
-    let size = 28.0 + (number + 1) as f64 * f64::EPSILON * 32.0;
+    assert_eq!(header[place.clone()], 36.0_f64.to_le_bytes());
+    let size = 36.0 + (number + 1) as f64 * f64::EPSILON * 32.0;
     header[place].copy_from_slice(&size.to_le_bytes());
     let checksum = header.len() - 32;
     let sum = blake3::hash(&header[..checksum]);

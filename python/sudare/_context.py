@@ -528,8 +528,9 @@ def _ranges(
     if calibration is not None and ranges is not None:
         raise errors.ArgumentError("calibration and ranges say the same: give one of them")
     if calibration is not None:
-        several = isinstance(calibration, (list, tuple)) and inputs != 1
-        samples = list(calibration) if several else [calibration]
+        samples: list[object] = [calibration]
+        if inputs != 1 and isinstance(calibration, (list, tuple)):
+            samples = list(calibration)
         if len(samples) != inputs:
             raise errors.ArgumentError(
                 f"calibration has {len(samples)} samples, but the program has {inputs} inputs: give "

@@ -313,7 +313,7 @@ class BlocksError(Error, ValueError):
 
 
 class BeyondBoundError(Error, builtins.OverflowError):
-    """In simulation: a value that bootstrapping would lose."""
+    """A value that bootstrapping could lose."""
 
 
 class OverflowError(Error, builtins.OverflowError):

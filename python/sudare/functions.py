@@ -60,8 +60,10 @@ def _number(value: object, what: str) -> float:
 
 def _ends(interval: object) -> Interval:
     """The start and the end of an interval."""
+    ends: tuple[object, ...]
     try:
-        start, end = interval  # type: ignore[misc]
+        ends = tuple(interval)  # type: ignore[arg-type]
+        start, end = ends
     except (TypeError, ValueError):
         raise errors.ArgumentError(
             f"{interval!r} is not an interval: give its start and its end, such as (-8, 8)"

@@ -243,7 +243,8 @@ class Groups(_Named):
         self.mean_error = self._array("mean_error")
         self.variance_error = self._array("variance_error")
         several = (self.count > 1)[:, None]
-        self._warn((several & np.isnan(self.variance)).any(axis=0), "variances by group")
+        open_ones: Any = (several & np.isnan(self.variance)).any(axis=0)
+        self._warn(open_ones, "variances by group")
 
     def t_test(self, a: float, b: float) -> dict[str, TTest | None]:
         """Welch's test of each column between the groups with these labels; none where the column
@@ -260,8 +261,8 @@ class Groups(_Named):
         made = [None if test is None else TTest(**test) for test in tests]
         pairs = self.variance[places]
         # Without a test, though there is a variance.
-        known = ~np.isnan(pairs).any(axis=0) & (pairs > 0).any(axis=0)
-        self._warn(known & np.array([test is None for test in made]), "tests", 3)
+        varied: Any = ~np.isnan(pairs).any(axis=0) & (pairs > 0).any(axis=0)
+        self._warn(varied & np.array([test is None for test in made]), "tests", 3)
         return dict(zip(self.columns, made, strict=True))
 
     def to_frame(self) -> Any:

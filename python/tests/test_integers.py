@@ -614,7 +614,7 @@ def test_depth_covers_what_costs_no_level(
 
 def test_contexts_without_levels_explain_themselves() -> None:
     for scheme in ("bgv", "bfv"):
-        explained = sudare.IntegerContext(65537, 0, scheme=scheme).explain()  # type: ignore[arg-type]
+        explained = sudare.IntegerContext(65537, 0, scheme=scheme).explain()
         assert (explained.levels, explained.product_seconds) == (0, None)
         assert "a product" not in str(explained) and "a rotation" in str(explained)
 
@@ -661,14 +661,15 @@ def test_arrays_of_another_key_are_refused_by_what_computes_nothing(
 
 
 def test_arguments_of_another_kind_are_refused() -> None:
-    for attempt in (
+    attempts: list[Callable[[], object]] = [
         lambda: sudare.IntegerContext.preset(5),  # type: ignore[arg-type]
         lambda: sudare.IntegerContext.preset("toy-n8", scheme=None),  # type: ignore[arg-type]
         lambda: sudare.IntegerContext(65537, 1, scheme=5),  # type: ignore[arg-type]
         lambda: sudare.IntegerContext(65537, "two"),  # type: ignore[arg-type]
         lambda: sudare.IntegerContext(65537, 2**70),
         lambda: sudare.IntegerContext("65537", 1),  # type: ignore[arg-type]
-    ):
+    ]
+    for attempt in attempts:
         with pytest.raises(errors.ArgumentError):
             attempt()
 

@@ -76,7 +76,7 @@ def test_arguments_outside_of_an_interval_are_refused(mode: Mode) -> None:
         sigmoid(context.encrypt([0.5, 6.5]))
     # Of a weighted sum only the worst case is known, which is taken on trust.
     score = context.encrypt(np.full(50, 0.5)) @ np.where(np.arange(50) % 2, 1.0, -1.0)
-    assert score.high > 6
+    assert score.high is not None and score.high > 6
     assert abs(context.decrypt(sigmoid(score)) - 0.5) < 2e-3
     planned = sudare.Context.for_program(sigmoid, [(2,)], mode=mode)
     with pytest.raises(errors.ValueTooLargeError, match="from -6 to 6"):
@@ -171,7 +171,12 @@ def test_another_program_and_another_key_are_named() -> None:
 
 
 def test_what_is_broadcast_into_padding_ends() -> None:
-    for program in (lambda a: a - a.mean(), lambda a: a.mean() + a, lambda a: a[:1] * a):
+    programs: list[Callable[[Any], Any]] = [
+        lambda a: a - a.mean(),
+        lambda a: a.mean() + a,
+        lambda a: a[:1] * a,
+    ]
+    for program in programs:
         context = sudare.Context.for_program(program, [(3,)], mode="simulate")
         values = np.array([1.0, 2.0, 6.0])
         assert np.allclose(context.decrypt(program(context.encrypt(values))), program(values))

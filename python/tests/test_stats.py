@@ -409,7 +409,7 @@ def test_statistics_are_told_within_their_errors(seed: int) -> None:
     told = ~np.isnan(found.correlation)
     assert told[np.ix_([0, 2, 4], [0, 2, 4])].all() and not told[3].any()
     with np.errstate(divide="ignore", invalid="ignore"):
-        correlation = np.corrcoef(table.T)
+        correlation: Any = np.corrcoef(table.T)
     assert np.allclose(found.correlation[told], correlation[told], atol=1e-2)
     for ours, theirs in (
         (found.skewness, scipy.stats.skew(table)),
@@ -437,8 +437,8 @@ def test_what_encryption_leaves_open_is_refused() -> None:
     with pytest.raises(errors.WeightsError, match="certainly positive"):
         found.weighted_mean("w")
     x = np.arange(1, 7)
-    columns = [[-1, 1, -1, 1, -1, 1], x, np.full(6, 2)]
-    expected = np.average(columns, axis=1, weights=x)
+    columns = np.array([[-1, 1, -1, 1, -1, 1], x, np.full(6, 2)])
+    expected: Any = np.average(columns, axis=1, weights=x)
     assert np.allclose(found.weighted_mean("x"), expected, atol=1e-4)
     with pytest.raises(errors.SampleError):
         found.t_test("c", "c")

@@ -204,10 +204,11 @@ pub enum ArrayError {
         /// Levels left.
         left: u32,
     },
-    /// In simulation: a value that bootstrapping would lose.
+    /// A value that bootstrapping could lose.
     #[error(
-        "{op}: a value of magnitude {found:.3} is bootstrapped, but at most {most} can be: scale \
-         the data down"
+        "{op}: values of magnitude up to {} would be bootstrapped, but at most {most} can be: scale the data \
+         down or, if you know a smaller range, promise it with within(low, high)",
+        short(*.found)
     )]
     BeyondBound {
         /// The operation.

@@ -11,10 +11,9 @@ use crate::{
     look::{Known, Priced},
     origin::Origin,
     problem::{Answer, Problem, internal},
-    queue::Orphans,
     rates::{OpenRequests, Rates},
     records::{Change, Job, Records, TenantLimits},
-    store::Store,
+    store::{Orphans, Store},
     turns::Turns,
     uploads::Uploads,
 };

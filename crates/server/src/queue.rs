@@ -7,7 +7,7 @@ use crate::{
     job::{Kind, Request, Said, Task},
     problem::internal,
     records::{Change, Claimant, Collection, Job, Object, Removing, State},
-    store::Store,
+    store::{Orphans, Store},
     telemetry,
     turns::Room,
 };
@@ -102,14 +102,6 @@ pub async fn attend_leases(app: App) {
             Err(error) => tracing::error!(%error, "leases cannot be looked up"),
         }
     }
-}
-
-/// Objects that no record knows.
-#[derive(Default)]
-pub struct Orphans {
-    /// When they were looked for.
-    looked: Option<SystemTime>,
-    found: HashSet<(String, String)>,
 }
 
 impl Server {

@@ -23,6 +23,7 @@ mod database;
 mod jobs;
 mod keys;
 mod leases;
+mod limits;
 mod objects;
 mod postgres;
 mod sqlite;
@@ -32,8 +33,9 @@ mod usage;
 pub use audit::last_lines;
 pub use jobs::{Added, Change, Job, NewJob, State};
 pub use leases::Claimant;
+pub use limits::{CpuLimits, TenantLimits};
 pub use objects::{Begun, Collection, LEAST_BYTES, Object, Removal, Removing, Upload};
-pub use usage::{CpuLimits, CpuPeriod, TenantLimits, Usage};
+pub use usage::{CpuPeriod, Usage};
 
 use crate::{audit::Log, disk::Ballast};
 use database::Database;

@@ -20,6 +20,15 @@ use sudare_roles::{
     files::{self, Access, NewFile},
 };
 
+/// Objects in the store that no record knows, as they were last found.
+#[derive(Default)]
+pub struct Orphans {
+    /// When they were looked for.
+    pub looked: Option<SystemTime>,
+    /// Their tenants and digests.
+    pub found: HashSet<(String, String)>,
+}
+
 /// Bytes that are overwritten at a time.
 const WIPED_AT_ONCE: usize = 1 << 16;
 

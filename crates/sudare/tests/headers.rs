@@ -226,7 +226,7 @@ fn moduli_are_tested_after_sizes() {
     let bytes = 2 * rlwe.basis().packed_bytes(rlwe.limbs(Level(0)));
     let (composite, huge) = (255, (1 << 60) - 1);
     for (sizes, error) in [
-        (vec![bytes, bytes], "not a prime"),
+        (vec![bytes, bytes], "neither a prime"),
         // The size of the second is told before the modulus of the first.
         (vec![bytes, bytes - 64], "bytes instead of"),
     ] {

@@ -381,7 +381,7 @@ fn results_do_not_depend_on_threads() {
 #[test]
 fn a_fused_rescaling_is_the_same_bit_for_bit() {
     // Were it not the same near ties, primes of 8 bits would show it.
-    let tiny = spec(4, &[&[50.0], &[8.0], &[8.0]], &[51.0], 8.0);
+    let tiny = spec(4, &[&[50.0], &[8.0]], &[51.0], 8.0);
     let all = specs().into_iter().map(|(spec, _)| spec).chain(raised_specs());
     for (spec, runs) in all.map(|spec| (spec, 2)).chain([(tiny, 100)]) {
         let params = Params::new(spec.clone()).unwrap();

@@ -304,23 +304,15 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         })
     }
 
-    /// The range after bootstrapping, which takes values up to `bound`. Where values may well be
-    /// larger, that is refused; a bound that is far from what values reach is taken on trust.
+    /// The range after bootstrapping, which takes values up to `bound` and gives others for those
+    /// that are larger, all within the range.
     fn range_to_bootstrap(&self, op: &'static str, a: &Array<E>, bound: f64) -> Result<Range> {
-        let most = bound * BOUND_SLACK;
-        let found = match a.range.is_tight() {
-            true => a.range.magnitude().max(a.padding()),
-            false => a.padding(),
-        };
-        if found > most && self.needs.is_none() {
+        let found = a.range.magnitude().max(a.padding());
+        if found > bound * BOUND_SLACK {
             return Err(ArrayError::BeyondBound { op, found, most: bound });
         }
-        let range = match a.range.magnitude() > most {
-            true => a.range.clamped(-bound, bound),
-            false => a.range.clone(),
-        };
         let error = self.bootstrapping_error().unwrap_or(0.0);
-        Ok(range.with_more_noise(error))
+        Ok(a.range.clone().with_more_noise(error))
     }
 
     fn check_magnitudes(&self, op: &'static str, a: &Array<E>, most: f64) -> Result<()> {

@@ -393,7 +393,7 @@ impl HiddenPlan {
 
     /// What a run computes, and how many ciphertexts it bootstraps.
     fn work(&self) -> Result<(Work, usize)> {
-        let ev = cost::Evaluator::new(&self.params, &self.keys);
+        let ev = cost::Evaluator::new(&self.params, &self.keys).with_trusted_arguments();
         let sample = zero(&ev, self.input, slots_of_sample(&self.outline))?;
         let forms: Vec<_> = self.weight_forms().collect();
         let read = |part: usize| {
@@ -438,7 +438,7 @@ impl HiddenPlan {
     /// As [`HiddenPlan::encrypt_weights`], [`HiddenPlan::check`] and [`HiddenPlan::run`].
     pub fn simulate(&self, network: &Network, sample: &[f64]) -> Result<Vec<f64>> {
         self.check(network, &[sample])?;
-        let costs = cost::Evaluator::new(&self.params, &self.keys);
+        let costs = cost::Evaluator::new(&self.params, &self.keys).with_trusted_arguments();
         let ev = costs.slots();
         let encrypt = |slots: &[f64], (level, scale): (Level, Scale)| {
             let slots: Vec<_> = slots.iter().map(|&x| Complex::new(x, 0.0)).collect();

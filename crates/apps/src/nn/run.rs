@@ -149,7 +149,7 @@ impl Plan {
 
 impl Plan {
     fn cost_evaluator(&self) -> cost::Evaluator {
-        cost::Evaluator::new(self.params(), self.required_keys())
+        cost::Evaluator::new(self.params(), self.required_keys()).with_trusted_arguments()
     }
 
     /// What a run computes, without the encoding of matrices, and how many ciphertexts it

@@ -1,42 +1,13 @@
 //! What jobs of tenants take of processors.
 
 use super::{
-    Records,
+    CpuLimits, Records,
     database::{Database, Row, values},
     objects::{bytes_of, objects_of},
 };
 use crate::clock::{SECONDS_A_DAY, Seconds};
 use std::io;
 use sudare_roles::error::Result;
-
-/// Seconds of processors that the jobs of a tenant may take; any number if there is none.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct CpuLimits {
-    /// Each day, from midnight to midnight in UTC.
-    pub daily_seconds: Option<f64>,
-    /// In all.
-    pub total_seconds: Option<f64>,
-}
-
-/// What a tenant may have under way and keep; anything if nothing else is said.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct TenantLimits {
-    /// Bytes of objects, of uploads under way, and of what results of jobs under way may have.
-    pub bytes: u64,
-    /// Objects, and uploads under way.
-    pub objects: u64,
-    /// Jobs under way.
-    pub jobs: u64,
-    /// Time of processors of jobs.
-    pub cpu: CpuLimits,
-}
-
-impl Default for TenantLimits {
-    fn default() -> Self {
-        let most = u64::MAX;
-        Self { bytes: most, objects: most, jobs: most, cpu: CpuLimits::default() }
-    }
-}
 
 /// Which of the limits a job would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -40,6 +40,12 @@ impl Evaluator {
         Self { slots: self.slots.with_folded_arguments(), ..self }
     }
 
+    /// As [`sim::Evaluator::with_trusted_arguments`].
+    #[must_use]
+    pub fn with_trusted_arguments(self) -> Self {
+        Self { slots: self.slots.with_trusted_arguments(), ..self }
+    }
+
     /// The evaluator on clear slots inside, which makes ciphertexts and knows the keys used.
     #[must_use]
     pub fn slots(&self) -> &sim::Evaluator {
