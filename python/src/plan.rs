@@ -150,15 +150,17 @@ impl Plan {
     /// For programs of `depth` levels, in the smallest ring at 128 bits.
     #[staticmethod]
     fn leveled(py: Python<'_>, depth: u32) -> Result<Self> {
-        let spec = PlanOptions::default().parameters(depth as usize);
-        let spec = spec.ok_or_else(|| sudare::Error::InvalidSpec {
-            field: "depth",
-            problem: format!(
-                "no ring has {depth} levels at 128 bits of security: use a program of less depth, \
-                 or bootstrap=True"
-            ),
-        })?;
-        job::run(py, None, move |_| Self::new(spec, ""))
+        job::run(py, None, move |_| {
+            let spec = PlanOptions::default().parameters(depth as usize);
+            let spec = spec.ok_or_else(|| sudare::Error::InvalidSpec {
+                field: "depth",
+                problem: format!(
+                    "no ring has {depth} levels at 128 bits of security: use a program of less \
+                     depth, or bootstrap=True"
+                ),
+            })?;
+            Self::new(spec, "")
+        })
     }
 
     /// For programs of any length, of steps of at most `depth` levels between bootstrappings.

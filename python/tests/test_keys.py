@@ -162,7 +162,7 @@ def test_damaged_and_wrong_files_are_told_apart(ctx: sudare.Context, tmp_path: P
         sudare.EvaluationKeys.open(tmp_path)
     with pytest.raises(errors.Error):
         sudare.EvaluationKeys.from_bytes(b"")
-    with pytest.raises(TypeError):
+    with pytest.raises(errors.UsageError):
         sudare.EvaluationKeys.from_bytes(7)
 
 

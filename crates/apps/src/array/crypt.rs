@@ -144,8 +144,8 @@ pub fn simulate_decryption<E: ComplexOps<Ct = sim::Ciphertext>>(
 /// The elements in the slots of the blocks, which must lie in the range of the array.
 fn opened<E: ComplexOps>(array: &Array<E>, slots: &[Vec<f64>]) -> Result<PlainArray> {
     let elements = array.layout.gather(slots);
-    let (&low, &high) = (array.range.interval().start(), array.range.interval().end());
-    check_elements("decrypt", &elements, low, high, array.range.slack())?;
+    let range = &array.range;
+    check_elements("decrypt", &elements, range.low(), range.high(), range.slack())?;
     Ok(PlainArray::new(array.shape(), elements))
 }
 

@@ -475,7 +475,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         };
         let padding = [&a, &b].map(|x| broadcast_padding(x, &layout));
         let ranges = [&a, &b].map(|x| x.range().clone());
-        let (level, a, b) = (a.level(), of(&a), of(&b));
+        let level = a.level();
+        let [a, b] = [&a, &b].map(of);
         Ok(Pair { layout, level, a, b, zero, ranges, padding, paired })
     }
 

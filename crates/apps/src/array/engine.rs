@@ -335,7 +335,8 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
 
     /// Refuses a result at `level` whose elements could be too large for it.
     pub(super) fn check_room(&self, op: &'static str, level: Level, range: &Range) -> Result<()> {
-        let (most, found) = (self.room(level), range.magnitude());
+        let most = self.room(level);
+        let found = range.magnitude();
         if let Some(needs) = &self.needs {
             needs.note_room(real::log2(most) - real::log2(found));
             return Ok(());
@@ -343,8 +344,13 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         if found <= most {
             return Ok(());
         }
-        let (&low, &high) = (range.interval().start(), range.interval().end());
-        Err(ArrayError::OutOfRoom { op, low, high, most, level: level.0 })
+        Err(ArrayError::OutOfRoom {
+            op,
+            low: range.low(),
+            high: range.high(),
+            most,
+            level: level.0,
+        })
     }
 
     /// Whether padding of this magnitude fits at `level` beside the elements.
@@ -366,11 +372,16 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         if a.range.is_within(interval) {
             return Ok(a.range.clone());
         }
-        let (&low, &high) = (a.range.interval().start(), a.range.interval().end());
         let &core::ops::Range { start, end } = interval;
         if self.needs.is_none() {
             if a.range.is_tight() {
-                return Err(ArrayError::OutsideInterval { op, low, high, start, end });
+                return Err(ArrayError::OutsideInterval {
+                    op,
+                    low: a.range.low(),
+                    high: a.range.high(),
+                    start,
+                    end,
+                });
             }
             self.check_values(op, a, start, end)?;
         }

@@ -133,8 +133,16 @@ impl Range {
     #[must_use]
     pub fn new(low: f64, high: f64) -> Self {
         let curves = vec![Curve::identity()];
-        let (padding, error, unit) = Default::default();
-        Self { low, high, padding, error, unit, is_tight: true, is_private: false, curves }
+        Self {
+            low,
+            high,
+            padding: 0.0,
+            error: 0.0,
+            unit: 0.0,
+            is_tight: true,
+            is_private: false,
+            curves,
+        }
     }
 
     /// The range of these values, which only their owner knows.
@@ -154,6 +162,18 @@ impl Range {
     #[must_use]
     pub fn interval(&self) -> RangeInclusive<f64> {
         self.low..=self.high
+    }
+
+    /// No element is lower.
+    #[must_use]
+    pub fn low(&self) -> f64 {
+        self.low
+    }
+
+    /// No element is higher.
+    #[must_use]
+    pub fn high(&self) -> f64 {
+        self.high
     }
 
     /// The largest magnitude of an element.
@@ -219,7 +239,8 @@ impl Range {
     /// The part within an interval.
     pub(super) fn clamped(&self, low: f64, high: f64) -> Self {
         let clamp = |x: f64| x.max(low).min(high);
-        let (low, high) = (clamp(self.low), clamp(self.high));
+        let low = clamp(self.low);
+        let high = clamp(self.high);
         Self { low, high, ..self.moved() }
     }
 

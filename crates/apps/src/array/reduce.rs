@@ -189,7 +189,8 @@ impl<E: ComplexOps> Engine<'_, E> {
             }
             sudare::Result::Ok(block)
         })?;
-        let (level, range) = (Level(a.level().0 - 1), a.range().scaled(factor));
+        let level = Level(a.level().0 - 1);
+        let range = a.range().scaled(factor);
         Ok(self.array(a.layout().clone(), level, blocks, a.padding_is_zero(), range))
     }
 }
