@@ -29,7 +29,7 @@ import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -683,6 +683,10 @@ class LogisticRegression(_Model):
         """The logarithms of the probabilities of all classes for each row."""
         return _plot.log_probabilities(self.decision_function(X))
 
+    if TYPE_CHECKING:
+        # scikit-learn makes it of the arguments of `score`.
+        def set_score_request(self: _M, *, sample_weight: bool | str | None = ...) -> _M: ...
+
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """The accuracy: the part of rows whose class is predicted, each counted as often as
         `sample_weight` says.
@@ -900,6 +904,10 @@ class _LeastSquares(_Model):
         rows = self._rows(X)
         targets: Floats = rows @ self.coef_ + self.intercept_
         return targets
+
+    if TYPE_CHECKING:
+        # scikit-learn makes it of the arguments of `score`.
+        def set_score_request(self: _L, *, sample_weight: bool | str | None = ...) -> _L: ...
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """R squared: the part of the targets' variance that is predicted, each row counted as often
