@@ -134,7 +134,7 @@ def odd(rng: Rng, shape: tuple[int, ...]) -> tuple[Any, Floats | None, str]:
         (boxed([Fraction(str(x)) for x in flat]), plain, "Fraction"),
         (boxed(flat), plain, "object floats"),
         (boxed([int(x) for x in flat]), np.trunc(plain), "object integers"),
-        (boxed([2**70 + int(x) for x in flat]), None, "huge integers"),
+        (boxed([2**70 + int(x) for x in flat]), 2.0**70 + np.trunc(plain), "huge integers"),
         (boxed([str(x) for x in flat]), None, "text objects"),
         (boxed([None] + flat[1:]), None, "None"),
         (boxed([bytes(3)] * len(flat)), None, "bytes"),
