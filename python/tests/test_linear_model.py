@@ -136,6 +136,19 @@ def test_class_weights_are_those_of_numpy(
     np.testing.assert_allclose(weights(model), expected, atol=1e-9)
 
 
+@pytest.mark.parametrize("weight", [1, 3, 20])
+def test_heavy_classes_are_those_of_scikit_learn(weight: int) -> None:
+    # With a weight of 20, inner products fit in a sigmoid of 16, whose model is a quarter off.
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(120, 3))
+    x = (x - x.mean(0)) / x.std(0)
+    y = (x @ [1.5, -1, 0.7] + rng.normal(size=120) * 0.7 > 0).astype(int)
+    model = LogisticRegression(mode="simulate", class_weight={1: weight}, max_iter=40).fit(x, y)
+    theirs = sklearn.linear_model.LogisticRegression(class_weight={1: weight}).fit(x, y)
+    np.testing.assert_allclose(model.coef_, theirs.coef_, rtol=0.1)
+    assert np.mean(model.predict(x) != theirs.predict(x)) < 0.01
+
+
 @pytest.mark.parametrize("class_weight", ["balanced", {0: 4.0, 1: 1.0}])
 def test_class_weights_are_those_of_scikit_learn(class_weight: Any) -> None:
     """The same objective, with the same `C` on standardised columns."""

@@ -14,27 +14,77 @@ use sudare_arith::real;
 
 impl TrainSpec {
     /// A specification with the smallest of [`SigmoidApprox::RANGES`] that the inner products of a
-    /// prepared table stay in, as training in the clear finds out. It is the one thing about the
-    /// table that the server learns beside its shape.
+    /// prepared table stay in, as training in the clear finds out. Where the model of that range is
+    /// far from the true sigmoid's and a wider range at least halves the distance, the wider one is
+    /// chosen: heavy class weights push most rows to one side, where a narrow polynomial is at its
+    /// worst. Besides the table's shape, the range is all that the server learns about the table.
     ///
     /// # Errors
-    /// [`Error::InnerProductsTooLarge`] if there is none; [`Error::Train`].
+    /// [`Error::InnerProductsTooLarge`] if no range is wide enough; [`Error::Train`].
     pub fn with_fitting_range(self, rows: &Prepared<'_>) -> Result<Self> {
         let mut refused = None;
-        for range in SigmoidApprox::RANGES {
-            let spec = Self { sigmoid: SigmoidApprox { range, ..self.sigmoid }, ..self };
-            match reference::ranges(rows, &spec).and_then(|ranges| inner_fits(&ranges, &spec)) {
-                Ok(()) => return Ok(spec),
+        let mut ranges = SigmoidApprox::RANGES.into_iter();
+        while let Some(range) = ranges.next() {
+            let spec = self.with_range(range);
+            match reference::ranges(rows, &spec) {
+                Ok(found) => match inner_fits(&found, &spec) {
+                    Ok(()) => return Ok(spec.closer(rows, found.weights, ranges)),
+                    Err(error) => refused = Some(error),
+                },
                 Err(Error::Train(TrainError::Diverged { iteration, largest: found })) => {
-                    let error = Error::InnerProductsTooLarge { found, iteration, range };
-                    refused = Some(error);
+                    refused = Some(Error::InnerProductsTooLarge { found, iteration, range });
                 }
-                Err(error @ Error::InnerProductsTooLarge { .. }) => refused = Some(error),
                 Err(error) => return Err(error),
             }
         }
         Err(refused.unwrap_or(Error::Train(TrainError::Empty)))
     }
+
+    fn with_range(self, range: f64) -> Self {
+        Self { sigmoid: SigmoidApprox { range, ..self.sigmoid }, ..self }
+    }
+
+    /// This specification, whose model in the clear has `weights`, or one with the first of the
+    /// `wider` ranges that is worth its coarser polynomial.
+    fn closer(
+        self,
+        rows: &Prepared<'_>,
+        weights: Vec<Vec<f64>>,
+        wider: impl Iterator<Item = f64>,
+    ) -> Self {
+        let Ok(exact) = reference::train_exact(rows, &self) else { return self };
+        let mut best = self;
+        let mut distance = largest_distance(&weights, &exact);
+        for range in wider {
+            let spec = self.with_range(range);
+            if distance <= FAR_FROM_EXACT {
+                break;
+            }
+            let Ok(weights) = reference::train(rows, &spec) else { break };
+            let found = largest_distance(&weights, &exact);
+            if found > distance / 2.0 {
+                break;
+            }
+            best = spec;
+            distance = found;
+        }
+        best
+    }
+}
+
+/// Distance of a model from the true sigmoid's, relative to the latter, above which a wider range is
+/// tried. Polynomials of degree 7 on a fitting range are within a few hundredths on usual tables.
+const FAR_FROM_EXACT: f64 = 0.1;
+
+/// The largest Euclidean distance of a model from its counterpart, relative to the counterpart's
+/// length.
+fn largest_distance(models: &[Vec<f64>], exact: &[Vec<f64>]) -> f64 {
+    let distances = models.iter().zip(exact).map(|(model, exact)| {
+        let square: f64 = model.iter().zip(exact).map(|(a, b)| (a - b) * (a - b)).sum();
+        let length: f64 = exact.iter().map(|b| b * b).sum();
+        if length > 0.0 { (square / length).sqrt() } else { 0.0 }
+    });
+    distances.fold(0.0, f64::max)
 }
 
 /// Refuses inner products beyond the sigmoid's range. Columns that are not prepared are left to
