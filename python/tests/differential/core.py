@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -45,7 +46,14 @@ class Outcome:
     @property
     def foreign(self) -> bool:
         """Whether it failed with an error that no page promises."""
-        return self.error is not None and not self.refused
+        return self.error is not None and not self.refused and not self._of_an_operand
+
+    @property
+    def _of_an_operand(self) -> bool:
+        """Whether an operand of another library refused before sudare was asked: NumPy asks each in turn."""
+        if self.error is None or not (frames := traceback.extract_tb(self.error.__traceback__)):
+            return False
+        return frames[-1].name == "__array_ufunc__" and "pandas" in Path(frames[-1].filename).parts
 
 
 def attempt(run: Callable[[], Any]) -> Outcome:

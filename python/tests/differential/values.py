@@ -156,7 +156,7 @@ def odd(rng: Rng, shape: tuple[int, ...]) -> tuple[Any, Floats | None, str]:
             (gaps, None, "nullable integers with a gap"),
             (pd.array(flat, dtype="Float64"), plain, "nullable floats"),
             (pd.Categorical([str(x) for x in flat]), None, "categories"),
-            (pd.Series(pd.Categorical([int(x) for x in flat])), None, "categories of numbers"),
+            (pd.Series(pd.Categorical([int(x) for x in flat])), np.trunc(plain), "categories of numbers"),
             (flat + ["x"], None, "a list with a word"),
             ([flat, flat[:-1]], None, "ragged rows"),
         ]
