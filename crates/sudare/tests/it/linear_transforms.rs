@@ -1,9 +1,6 @@
 //! Matrices of slots, against their products in the clear.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod session;
-
-use session::Session;
+use crate::session::Session;
 use std::{collections::BTreeMap, sync::Arc};
 use sudare::{
     Error,

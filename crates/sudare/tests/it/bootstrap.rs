@@ -1,9 +1,6 @@
 //! Bootstrapping on small rings, against the decrypted input.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod session;
-
-use session::Session;
+use crate::session::Session;
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use sudare::{

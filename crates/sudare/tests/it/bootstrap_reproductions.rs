@@ -1,9 +1,6 @@
 //! Bootstrapping with the sets of publications.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod session;
-
-use session::Session;
+use crate::session::Session;
 use sudare::{
     circuits::bootstrap,
     ckks::{Complex, Params, Spec},

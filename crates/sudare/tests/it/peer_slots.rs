@@ -6,11 +6,8 @@
 //! `(1, j)` at `-5^j`, so vectors, rotations and rows are the same. The root of unity is not: ours is the least, and
 //! Lattigo's follows from a generator of the units. Where ours is the `k`-th power of Lattigo's, its
 //! plaintexts are ours with `X^k` for `X`.
-#![allow(dead_code, clippy::print_stdout, reason = "an example is a program")]
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-#[path = "../examples/integer_slots.rs"]
-mod integer_slots;
+use crate::examples::integer_slots;
 
 use integer_slots::{ROTATIONS, run};
 use sudare::{
@@ -21,7 +18,7 @@ use sudare::{
 /// The numbers of `what` was done modulo `t` in the ring of degree `2^log_n`.
 fn fact(t: u64, log_n: u32, what: &str) -> Vec<u128> {
     let start = format!("{t},{log_n},{what},");
-    let mut lines = include_str!("data/lattigo_slots.csv").lines();
+    let mut lines = include_str!("../data/lattigo_slots.csv").lines();
     let numbers = lines.find_map(|line| line.strip_prefix(&start)).unwrap();
     numbers.split(',').map(|number| number.parse().unwrap()).collect()
 }

@@ -3,13 +3,9 @@
 //!
 //! The table below has a row for each operation and a cell for each kind of mistake. A public
 //! method without a row fails the test.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod matrix;
-mod session;
-
-use matrix::{CASES, Draw, Row, rows};
-use session::Session;
+use crate::matrix::{CASES, Draw, Row, rows};
+use crate::session::Session;
 use std::{
     collections::BTreeSet,
     sync::{Arc, LazyLock},
@@ -168,7 +164,7 @@ enum Fault {
     Element,
 }
 
-impl matrix::Operands for Operands {
+impl crate::matrix::Operands for Operands {
     type Fault = Fault;
     type State = ([(Level, String, usize); 3], Vec<Vec<u64>>);
 
@@ -467,19 +463,19 @@ const NOTHING_TO_GET_WRONG: [&str; 3] =
 
 #[test]
 fn every_misuse_of_every_operation_is_a_typed_error() {
-    matrix::check(ROWS, KINDS, CASES);
+    crate::matrix::check(ROWS, KINDS, CASES);
 }
 
 #[test]
 #[ignore = "minutes"]
 fn every_misuse_of_every_operation_is_a_typed_error_ten_thousand_times() {
-    matrix::check(ROWS, KINDS, 100 * CASES);
+    crate::matrix::check(ROWS, KINDS, 100 * CASES);
 }
 
 /// Errors of spoiled operands say nothing if good ones are refused too.
 #[test]
 fn operands_that_are_not_spoiled_are_accepted() {
-    matrix::accept(ROWS, |name, operands: &mut Operands| {
+    crate::matrix::accept(ROWS, |name, operands: &mut Operands| {
         if name.ends_with("transform") || name.ends_with("transform_many") {
             operands.a = OWN.encrypted(32, TOP);
         }
@@ -498,7 +494,7 @@ fn fallible_methods() -> BTreeSet<String> {
     ];
     let types =
         ["Evaluator", "Encryptor", "SymmetricEncryptor", "Decryptor", "Encoder", "KeyGenerator"];
-    matrix::fallible_methods(&files.map(|file| (file, "")), &types)
+    crate::matrix::fallible_methods(&files.map(|file| (file, "")), &types)
 }
 
 #[test]

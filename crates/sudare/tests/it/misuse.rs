@@ -1,9 +1,6 @@
 //! What a caller can get wrong is a typed error that says what to do.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod session;
-
-use session::Session;
+use crate::session::Session;
 use std::sync::{Arc, LazyLock};
 use sudare::{
     Error,
@@ -40,7 +37,14 @@ static BOB: LazyLock<Session> = LazyLock::new(|| session(small(3), &request()));
 static OTHER: LazyLock<Session> =
     LazyLock::new(|| session(small(2), &KeyRequest::new().relinearize(Level(2))));
 
-impl Session {
+/// Steps that these tests share.
+trait Misused {
+    fn encode_at(&self, values: &[f64], level: Level) -> Plaintext;
+    fn encode(&self, values: &[f64]) -> Plaintext;
+    fn encrypt(&self, values: &[f64]) -> Ciphertext;
+}
+
+impl Misused for Session {
     fn encode_at(&self, values: &[f64], level: Level) -> Plaintext {
         self.encoder.encode_real(values, level, self.params.scale_at(level)).unwrap()
     }

@@ -1,9 +1,6 @@
 //! Keys that are whole or small, in memory or in a file: the same bits and the same checks.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod common;
-
-use common::Parts;
+use crate::common::Parts;
 use std::{
     fs::{self, File},
     path::PathBuf,

@@ -1,10 +1,7 @@
 //! Attacks on decrypted values that others see: of Li and Micciancio (ePrint 2020/1533, section 3),
 //! and by repeating a release.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod common;
-
-use common::Parts;
+use crate::common::Parts;
 use std::sync::Arc;
 use sudare::{
     ckks::{

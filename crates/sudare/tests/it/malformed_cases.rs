@@ -2,11 +2,8 @@
 //! of them, so that the check that is meant is the one that refuses.
 //!
 //! Sources: SEAL's changes 4.3.3 to 4.4.3 (2026) and their tests; HElib's issues 526, 527 and 529.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod common;
-
-use common::{Content, Parts, Session, load, load_with, open, session};
+use crate::common::{Content, Parts, Session, load, load_with, open, session};
 use std::io::{self, Read};
 use sudare::{
     Error, Result,

@@ -1,9 +1,6 @@
 //! Prices of keys, by an estimator of its own.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod estimator;
-
-use estimator::Secret;
+use crate::estimator::Secret;
 use std::process::Command;
 use sudare::{
     circuits::{bootstrap, exact::bootstrap as exact_bootstrap},
@@ -22,7 +19,7 @@ fn estimated(log_n: u32, secret: SecretDistribution, log2_q: f64) -> f64 {
         UniformTernary => Secret::Ternary,
         FixedWeight { h } => Secret::Weight(h),
     };
-    estimator::security_bits(log_n, secret, log2_q)
+    crate::estimator::security_bits(log_n, secret, log2_q)
 }
 
 /// The estimator gives the published limits, of sources that did not use it.

@@ -1,11 +1,8 @@
 //! The evaluator, the simulator and the cost model decide alike which level, scale and slots a
 //! result has, and refuse the same operands with the same error.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod session;
-
+use crate::session::Session;
 use proptest::prelude::*;
-use session::Session;
 use std::sync::LazyLock;
 use sudare::{
     Error, Result,

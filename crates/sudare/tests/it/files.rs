@@ -1,9 +1,6 @@
 //! Files: what is written is what is read, and it works.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod common;
-
-use common::{
+use crate::common::{
     Content, Parts, Session, load, open, seed, session, session_with_level_keys,
     session_with_upper_keys, specs, values,
 };

@@ -1,14 +1,10 @@
 //! Raising the modulus against polynomials over the integers: residues are those of the
 //! centred lift, `I` is as small as the ephemeral secret is sparse, and the noise is the
 //! predicted one.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod oracle;
-mod session;
-
+use crate::oracle::{centred, lift_eval, moduli, product, rounded, to_f64};
+use crate::session::Session;
 use num_bigint::BigInt;
-use oracle::{centred, lift_eval, moduli, product, rounded, to_f64};
-use session::Session;
 use sudare::{
     Error,
     ckks::{Ciphertext, Complex, Params, Spec, UpperSpec},
@@ -70,7 +66,14 @@ fn through(weight: u32, level: Level) -> KeyRequest {
     KeyRequest::new().raise(Raise::to(level).with_weight(weight))
 }
 
-impl Session {
+/// Steps that these tests share.
+trait Raising {
+    fn encrypt(&self, salt: u64, level: Level) -> Ciphertext;
+    fn open(&self, a: &Ciphertext) -> Vec<BigInt>;
+    fn raise(&self, a: &Ciphertext, to: Level) -> (Vec<f64>, Vec<f64>);
+}
+
+impl Raising for Session {
     fn encrypt(&self, salt: u64, level: Level) -> Ciphertext {
         let values: Vec<_> = (0..self.params.max_slots() as u64)
             .map(|i| (i * i + 3 * salt * i + salt) as f64)

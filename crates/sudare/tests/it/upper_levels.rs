@@ -1,13 +1,9 @@
 //! Levels above the top of the chain, in slots: what operations make of ciphertexts there, on
 //! the way to the top and below it, against the same in the clear.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod common;
-mod oracle;
-
-use common::{Parts, Session, session_with};
+use crate::common::{Parts, Session, session_with};
+use crate::oracle::{centred, lift_eval, moduli, negacyclic, product};
 use num_bigint::BigInt;
-use oracle::{centred, lift_eval, moduli, negacyclic, product};
 use std::collections::BTreeMap;
 use sudare::{
     circuits::{ComplexOps as _, LinearPlan, LinearTransform, Ops, sim},

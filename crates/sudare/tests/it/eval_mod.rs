@@ -1,9 +1,6 @@
 //! Reduction modulo 1 of encrypted values, against the same in the clear.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod session;
-
-use session::Session;
+use crate::session::Session;
 use sudare::{
     circuits::{EvalModPlan, EvalModSpec, ModMethod},
     ckks::{Ciphertext, Params, Scale, Spec},

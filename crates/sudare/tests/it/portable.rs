@@ -1,9 +1,6 @@
 //! The same bytes on every machine: other kernels and other numbers of threads.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod common;
-
-use common::{artefacts, digests, exact};
+use crate::common::{artefacts, digests, exact};
 use std::process::Command;
 use sudare_arith::{
     Isa,
@@ -35,7 +32,7 @@ fn kernels_do_not_matter() {
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
         // The instruction set is chosen once a process.
         let run = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "digests_are_those_of_the_parent", "--ignored"])
+            .args(["--exact", "portable::digests_are_those_of_the_parent", "--ignored"])
             .env("SUDARE_ISA", isa.name())
             .env(EXPECTED, &expected)
             .output()

@@ -1,9 +1,6 @@
 //! Damaged and dishonest files: always a typed error, and no memory for claims.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod common;
-
-use common::{
+use crate::common::{
     Content, Parts, Session, load, load_with, open, seal, session, session_with_level_keys,
     session_with_upper_keys,
 };

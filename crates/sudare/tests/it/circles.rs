@@ -1,5 +1,4 @@
 //! Modules of a folder do not import each other in a circle.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 use std::{
     collections::{BTreeMap, BTreeSet},

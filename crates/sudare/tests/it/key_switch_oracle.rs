@@ -1,15 +1,11 @@
 //! Key switching against polynomials over the integers, in small rings: what a
 //! product or a rotation decrypts to is the exact result on the decryptions of its
 //! operands, and a noise of the predicted size.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod oracle;
-mod session;
-
+use crate::oracle::{automorphism, centred, lift_eval, moduli, negacyclic, product, to_f64};
+use crate::session::Session;
 use core::cmp::Ordering;
 use num_bigint::BigInt;
-use oracle::{automorphism, centred, lift_eval, moduli, negacyclic, product, to_f64};
-use session::Session;
 use sudare::{
     Error,
     ckks::{Ciphertext, Complex, Params, ProductSum, Spec, UpperSpec},
@@ -127,11 +123,22 @@ fn modulus(params: &Params, level: Level) -> BigInt {
 /// What rescaling from `level` makes of integers modulo its modulus.
 fn rescaled(params: &Params, level: Level, a: &[BigInt]) -> Vec<BigInt> {
     let [before, after] = [level, Level(level.0 - 1)].map(|level| modulus(params, level));
-    let one = |x: &BigInt| oracle::rounded(&(centred(x, &before) * &after), &before);
+    let one = |x: &BigInt| crate::oracle::rounded(&(centred(x, &before) * &after), &before);
     a.iter().map(one).collect()
 }
 
-impl Session {
+/// Steps that these tests share.
+trait Switching {
+    fn at(&self, salt: u64, level: Level) -> Ciphertext;
+    fn encrypt(&self, salt: u64) -> Ciphertext;
+    fn open(&self, a: &Ciphertext) -> (Vec<BigInt>, BigInt);
+    fn open_at(&self, a: &Ciphertext) -> Vec<BigInt>;
+    fn error(&self, a: &Ciphertext, expected: &[BigInt]) -> Vec<f64>;
+    fn bound(&self, level: Level) -> f64;
+    fn bound_with(&self, limbs: LimbSet) -> f64;
+}
+
+impl Switching for Session {
     /// At any level: above the top a message modulo `q_0`, raised.
     fn at(&self, salt: u64, level: Level) -> Ciphertext {
         match self.params.rlwe().is_raised(level) {

@@ -1,10 +1,7 @@
 //! Decryption is a homomorphism: the laws of slots hold for ciphertexts.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod session;
-
+use crate::session::Session;
 use proptest::prelude::*;
-use session::Session;
 use std::sync::LazyLock;
 use sudare::{
     Result,

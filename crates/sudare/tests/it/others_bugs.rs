@@ -1,5 +1,4 @@
 //! What other libraries of BGV and BFV got wrong, each by its number: it is right here, or refused.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 use std::sync::Arc;
 use sudare::{
@@ -22,7 +21,17 @@ struct Session {
     evaluator: bfv::Evaluator,
 }
 
-impl Session {
+/// Steps that these tests share.
+trait Mistaken {
+    fn new(t: u64, q_bits: Vec<Vec<f64>>, request: KeyRequest) -> Self;
+    fn values(&self, salt: u128) -> Vec<u128>;
+    fn plain(&self, values: &[u128]) -> PlainPoly;
+    fn encrypt(&self, values: &[u128]) -> Ciphertext;
+    fn assert_holds(&self, a: &Ciphertext, expected: &[u128]);
+    fn products(&self, a: &[u128], b: &[u128]) -> Vec<u128>;
+}
+
+impl Mistaken for Session {
     /// In the ring of `2^10`, with keys for products and what else is asked for.
     fn new(t: u64, q_bits: Vec<Vec<f64>>, request: KeyRequest) -> Self {
         let t = Modulus::new(t, 1).unwrap();

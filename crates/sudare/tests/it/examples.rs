@@ -1,15 +1,15 @@
 //! The programs in `examples` do what they say.
 #![allow(dead_code, clippy::print_stdout, reason = "examples are programs")]
 
-#[path = "../examples/bootstrapping.rs"]
+#[path = "../../examples/bootstrapping.rs"]
 mod bootstrapping;
-#[path = "../examples/encrypt_compute_decrypt.rs"]
+#[path = "../../examples/encrypt_compute_decrypt.rs"]
 mod encrypt_compute_decrypt;
-#[path = "../examples/integer_slots.rs"]
-mod integer_slots;
-#[path = "../examples/own_circuit.rs"]
+#[path = "../../examples/integer_slots.rs"]
+pub mod integer_slots;
+#[path = "../../examples/own_circuit.rs"]
 mod own_circuit;
-#[path = "../examples/real_slots.rs"]
+#[path = "../../examples/real_slots.rs"]
 mod real_slots;
 
 #[test]

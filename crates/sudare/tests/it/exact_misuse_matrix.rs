@@ -3,11 +3,8 @@
 //!
 //! The table below has a row for each operation and a cell for each kind of mistake. A public
 //! method without a row fails the test.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod matrix;
-
-use matrix::{CASES, Draw, Row, rows};
+use crate::matrix::{CASES, Draw, Row, rows};
 use std::{
     collections::BTreeSet,
     sync::{Arc, LazyLock},
@@ -193,7 +190,7 @@ enum Fault {
     Nothing,
 }
 
-impl matrix::Operands for Operands {
+impl crate::matrix::Operands for Operands {
     type Fault = Fault;
     type State = ([Form; 4], Vec<Vec<u64>>, PlainPoly);
 
@@ -581,19 +578,19 @@ const ROWS: &[Row<Operands, { KINDS.len() }>] = rows![
 
 #[test]
 fn every_misuse_of_every_exact_operation_is_a_typed_error() {
-    matrix::check(ROWS, KINDS, CASES);
+    crate::matrix::check(ROWS, KINDS, CASES);
 }
 
 #[test]
 #[ignore = "minutes"]
 fn every_misuse_of_every_exact_operation_is_a_typed_error_ten_thousand_times() {
-    matrix::check(ROWS, KINDS, 100 * CASES);
+    crate::matrix::check(ROWS, KINDS, 100 * CASES);
 }
 
 /// Errors of spoiled operands say nothing if good ones are refused too.
 #[test]
 fn exact_operands_that_are_not_spoiled_are_accepted() {
-    matrix::accept(ROWS, |_, _| {});
+    crate::matrix::accept(ROWS, |_, _| {});
 }
 
 /// Public methods that can fail, of the types that work with ciphertexts, keys and plaintexts.
@@ -613,6 +610,6 @@ fn every_public_exact_operation_has_a_row() {
     let types =
         ["Evaluator", "Encryptor", "Decryptor", "BatchEncoder", "IntegerEncoder", "PlainPoly"];
     let rows: BTreeSet<String> = ROWS.iter().map(|row| row.name.to_owned()).collect();
-    assert_eq!(rows, matrix::fallible_methods(&files, &types));
+    assert_eq!(rows, crate::matrix::fallible_methods(&files, &types));
     assert!(rows.len() > 60, "{}", rows.len());
 }

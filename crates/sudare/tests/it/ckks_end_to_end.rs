@@ -1,9 +1,6 @@
 //! CKKS as a user calls it, at real ring sizes.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod session;
-
-use session::Session;
+use crate::session::Session;
 use sudare::{
     Error,
     ckks::{Ciphertext, Complex, Encoder, Params, ProductSum, Scale, Spec},
@@ -27,7 +24,13 @@ fn values(slots: usize, salt: f64) -> Vec<Complex<f64>> {
         .collect()
 }
 
-impl Session {
+/// Steps that these tests share.
+trait Slots {
+    fn encrypt(&self, values: &[Complex<f64>]) -> Ciphertext;
+    fn precision(&self, a: &Ciphertext, expected: &[Complex<f64>]) -> f64;
+}
+
+impl Slots for Session {
     fn encrypt(&self, values: &[Complex<f64>]) -> Ciphertext {
         let top = self.params.top();
         let plain = self.encoder.encode(values, top, self.params.scale_at(top)).unwrap();

@@ -1,9 +1,6 @@
 //! Measured noise against its prediction, from both sides.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod session;
-
-use session::Session;
+use crate::session::Session;
 use sudare::{
     ckks::{Ciphertext, Complex, Params, Plaintext, Scale, Spec, UpperSpec},
     ring::{Eval, RnsPoly},
@@ -62,7 +59,17 @@ fn values(slots: usize, salt: u64) -> Vec<Complex<f64>> {
         .collect()
 }
 
-impl Session {
+/// Steps that these tests share.
+trait Noisy {
+    fn encode(&self, values: &[Complex<f64>], scale: Scale) -> Plaintext;
+    fn default_scale(&self) -> Scale;
+    fn encrypt(&self, values: &[Complex<f64>], salt: u64) -> Ciphertext;
+    fn values(&self, salt: u64) -> Vec<Complex<f64>>;
+    fn noise(&self, a: &Ciphertext, expected: &[Complex<f64>]) -> f64;
+    fn log2_rms(&self, scale: Scale) -> f64;
+}
+
+impl Noisy for Session {
     fn encode(&self, values: &[Complex<f64>], scale: Scale) -> Plaintext {
         self.encoder.encode(values, self.params.top(), scale).unwrap()
     }

@@ -1,13 +1,10 @@
 //! Every public operation of `ring` against polynomials over the integers.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod oracle;
-
-use num_bigint::BigInt;
-use oracle::{
+use crate::oracle::{
     automorphism, centred, integers, lift, lift_eval, moduli, modulo, primes, product,
     product_coefficient, reduce, reduce_eval, rounded,
 };
+use num_bigint::BigInt;
 use sudare::ring::{BaseConverter, Coeff, Divider, Eval, LimbSet, RnsBasis, RnsPoly};
 use sudare_arith::{Modulus, NttTable, Permutation, mem::Secrecy};
 
@@ -80,7 +77,7 @@ fn sums_equal_integers() {
             // A factor given by its residues, as an integer below the product.
             let factor = &q / 7 + 5;
             let residues: Vec<u64> =
-                moduli(&basis, limbs).iter().map(|&q| oracle::residue(&factor, q)).collect();
+                moduli(&basis, limbs).iter().map(|&q| crate::oracle::residue(&factor, q)).collect();
             let scaled: Vec<BigInt> = a.iter().map(|a| a * &factor).collect();
             check(&basis.scale(&x, |i| residues[i]), &scaled, "scale");
         }
@@ -198,7 +195,7 @@ fn transforms_evaluate_at_odd_powers_of_one_root() {
             let m = basis.modulus(limbs, i);
             let psi = roots.row(i)[NttTable::place(log_n, 1)];
             assert_eq!(m.pow(psi, n as u64), m.value() - 1, "a primitive 2N-th root");
-            let coeffs: Vec<u64> = a.iter().map(|a| oracle::residue(a, m.value())).collect();
+            let coeffs: Vec<u64> = a.iter().map(|a| crate::oracle::residue(a, m.value())).collect();
             for place in places(n) {
                 let e = NttTable::exponent(log_n, place);
                 let at = m.pow(psi, e as u64);
@@ -241,7 +238,8 @@ fn prepared(converter: &BaseConverter, from: &[Modulus], a: &[BigInt]) -> Vec<Ve
     from.iter()
         .enumerate()
         .map(|(i, m)| {
-            let mut row: Vec<u64> = a.iter().map(|a| oracle::residue(a, m.value())).collect();
+            let mut row: Vec<u64> =
+                a.iter().map(|a| crate::oracle::residue(a, m.value())).collect();
             m.scale_assign(&mut row, converter.inverse(i));
             row
         })
@@ -296,7 +294,12 @@ fn base_conversion_keeps_the_integer_next_to_zero() {
         converter.convert(y.iter().map(Vec::as_slice), rows);
         for (m, out) in to.iter().zip(&out) {
             for (x, a) in out.iter().zip(&a) {
-                assert_eq!(*x, oracle::residue(&centred(a, &q), m.value()), "{}", from.len());
+                assert_eq!(
+                    *x,
+                    crate::oracle::residue(&centred(a, &q), m.value()),
+                    "{}",
+                    from.len()
+                );
             }
         }
     }

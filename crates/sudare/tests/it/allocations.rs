@@ -1,9 +1,6 @@
 //! A steady workload takes nothing new from the pool.
-#![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
-mod session;
-
-use session::Session;
+use crate::session::Session;
 use sudare::{
     ckks::{Ciphertext, Complex, Params, Spec},
     rlwe::{GaloisElement, KeyRequest, Level, Raise},
@@ -22,7 +19,13 @@ fn session() -> Session {
     Session::new(params, &request)
 }
 
-impl Session {
+/// Steps that these tests share.
+trait Steady {
+    fn after_the_first<T>(&self, what: &str, work: impl Fn() -> T);
+    fn encrypt(&self) -> Ciphertext;
+}
+
+impl Steady for Session {
     /// Runs `work` until the pool has what it needs: on one thread, once. On more, how
     /// many buffers are out at a time depends on the schedule; a buffer that does not
     /// come back would be missed in every run.
