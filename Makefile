@@ -10,9 +10,12 @@ SETS := n15 n16-d24 fullrns-5 fullrns-10 fullrns-15
 # Timed runs of each operation.
 RUNS := 10
 
-SUDARE = cargo run --locked --profile $(PROFILE) --package sudare-cli --
+# Of the command: `full` has the service, too, which takes twice as many crates.
+FEATURES := parquet
+SUDARE = cargo run --locked --profile $(PROFILE) --package sudare-cli --features "$(FEATURES)" --
 
 ## make demo         train on encrypted data, all roles in one process
+demo: PROFILE := quick
 demo:
 	$(SUDARE) demo
 
@@ -20,17 +23,17 @@ demo:
 test:
 	cargo test --workspace --locked
 
-# Runs again what one package has among the programs that `make test` built, or some of it.
-chosen = cargo --config 'target."cfg(all())".runner = ["$(CURDIR)/scripts/run_chosen.sh", "$(1)", "$(2)"]' \
-  test --workspace --tests --locked
+# Runs tests of one package again, from the programs that `make test` built: all, or the named ones.
+chosen = cargo --config 'target."cfg(all())".runner = ["$(CURDIR)/scripts/run_chosen.sh", "$(1)"]' \
+  test --workspace --tests --locked -- $(2)
 PACKAGE := sudare
-PROGRAMS :=
+NAMES :=
 ISA := scalar
 
 ## make test-tier    run the tests of PACKAGE=sudare on the kernels of ISA=scalar, avx2 or another;
-##                   PROGRAMS="sudare golden" says which, the first being those beside the code
+##                   NAMES="laws:: rules::" chooses those whose names contain one of these
 test-tier:
-	SUDARE_ISA=$(ISA) $(call chosen,$(PACKAGE),$(PROGRAMS))
+	SUDARE_ISA=$(ISA) $(call chosen,$(PACKAGE),$(NAMES))
 
 # Other platforms, and what runs their programs: WASI by Wasmtime from PyPI, and ARM by QEMU with a
 # cross compiler (gcc-aarch64-linux-gnu and qemu-user of Debian).
@@ -80,7 +83,7 @@ CHROMIUM := /usr/bin/chromium
 
 ## make test-web     an owner's journeys through the page; takes Node.js 20.11, npm and Chromium
 test-web: web $(TEST_WEB)/node_modules
-	cargo build --locked --profile $(PROFILE) --package sudare-cli
+	cargo build --locked --profile $(PROFILE) --package sudare-cli --features full
 	SUDARE=$(abspath target/$(patsubst dev,debug,$(PROFILE))/sudare) PAGE=$(PAGE) MODULES=$(TEST_WEB) \
 	  CHROMIUM=$(CHROMIUM) node --test crates/web/tests/requests.mjs crates/web/tests/journey.mjs
 
@@ -100,8 +103,8 @@ test-full:
 	$(SUDARE) selftest
 	$(MAKE) test-python TESTS="-m 'slow or not slow'"
 
-SERVICE := cargo test --locked --package sudare-cli --test service --test service_accounts --test service_workers
-LOAD := cargo test --locked --package sudare-cli --test service_load --test service_faults -- --ignored --nocapture
+SERVICE := cargo test --locked --package sudare-cli --features full --test service --test service_accounts --test service_workers
+LOAD := cargo test --locked --package sudare-cli --features full --test service_load --test service_faults -- --ignored --nocapture
 
 ## make test-service every test of the service: killed, cut, misused, under load and on disks that fail; with
 ##                   its records in a file, and in a database beside a store of objects; a quarter of an hour,
@@ -119,8 +122,8 @@ test-service-full: test-service
 ## make test-stores  tests of servers that share a database and a store of objects, beside a server of
 ##                   PostgreSQL that it starts (postgresql of Debian)
 test-stores:
-	scripts/with_postgres.sh $(call chosen,sudare-server,sudare_server) -- records
-	scripts/with_postgres.sh $(call chosen,sudare-cli,service_shared) -- --include-ignored
+	scripts/with_postgres.sh $(call chosen,sudare-server,records)
+	scripts/with_postgres.sh $(call chosen,sudare-cli,service_shared:: --include-ignored)
 
 # Where programs of others are that ask the service, and how many requests one of them makes up.
 TEST_PEERS := target/test-peers-service
@@ -129,7 +132,7 @@ REQUESTS := 2000
 ## make test-service-peers  the service asked by clients of tus and by schemathesis, which others wrote; takes
 ##                   Python 3.11, Node.js, npm and PyPI; a minute, or half an hour with REQUESTS=100000
 test-service-peers: $(TEST_PEERS)/python/bin/schemathesis $(TEST_PEERS)/node_modules
-	cargo build --locked --profile $(PROFILE) --package sudare-cli
+	cargo build --locked --profile $(PROFILE) --package sudare-cli --features full
 	SUDARE=$(abspath target/$(patsubst dev,debug,$(PROFILE))/sudare) MODULES=$(abspath $(TEST_PEERS)) \
 	  $(TEST_PEERS)/python/bin/python -m pytest --quiet cli/tests/peers --requests $(REQUESTS)
 
@@ -146,7 +149,7 @@ $(TEST_PEERS)/node_modules: cli/tests/peers/package-lock.json
 
 ## make lint         check format, lints and documentation; warnings are errors
 lint:
-	scripts/same_features.sh
+	scripts/features.sh
 	scripts/pinned.sh
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
@@ -289,7 +292,8 @@ coverage:
 WORDS := crates/arith/src/modulus.rs crates/arith/src/dd.rs
 GUARDS := $(wildcard crates/sudare/src/rlwe/serial/*.rs) crates/sudare/src/ckks/serial.rs \
   crates/sudare/src/exact/serial.rs crates/sudare/src/rlwe/security.rs crates/sudare/src/ckks/release.rs
-GUARDED := golden files headers corrupted_bytes malformed_cases key_storage prices release_attack
+GUARDED := fixed_seeds primes sections labels specifications lists moduli files:: corrupted_bytes:: malformed_cases:: \
+  key_storage:: prices:: release_attack::
 MUTANTS = cargo mutants --profile mutants --gitignore true --no-shuffle --cargo-arg=--locked \
   --output target/mutants/$(1) --package $(1) $(2:%=--file %)
 
@@ -300,7 +304,7 @@ mutants:
 	-$(call MUTANTS,sudare-arith,$(WORDS)) --cargo-arg=--lib -- -- modulus:: dd::
 	-$(call MUTANTS,sudare-arith,$(WORDS)) --iterate --cargo-arg=--lib --cargo-arg=--test=rows
 	-$(call MUTANTS,sudare,$(GUARDS)) --cargo-arg=--lib -- -- serial security release
-	$(call MUTANTS,sudare,$(GUARDS)) --iterate $(GUARDED:%=--cargo-arg=--test=%)
+	$(call MUTANTS,sudare,$(GUARDS)) --iterate --cargo-arg=--tests -- -- $(GUARDED)
 
 help:
 	@sed -n 's/^## //p' Makefile

@@ -1,9 +1,13 @@
 //! The arguments of every command.
 
+#[cfg(not(feature = "serve"))]
+use crate::commands::absent;
+#[cfg(feature = "serve")]
+use crate::commands::{serve, web, work};
 use crate::{
     commands::{
         bench, decrypt, demo, doctor, encrypt, evaluate, info, key, keygen, params, pool, predict,
-        receipt, remote, report, schema, search, selftest, serve, stats, train, web, work,
+        receipt, remote, report, schema, search, selftest, stats, train,
     },
     output::Output,
 };
@@ -48,15 +52,21 @@ pub enum Command {
     Predict(predict::Args),
     Evaluate(evaluate::Args),
     Report(report::Args),
+    #[cfg(feature = "serve")]
     Serve(serve::Args),
+    #[cfg(feature = "serve")]
     Work(work::Args),
     Remote(remote::Args),
     Receipt(receipt::Args),
+    #[cfg(feature = "serve")]
     Web(web::Args),
     Info(info::Args),
     Bench(bench::Args),
     Selftest(selftest::Args),
     Doctor(doctor::Args),
+    #[cfg(not(feature = "serve"))]
+    #[command(flatten)]
+    Absent(absent::Command),
     /// Print a completion script for a shell
     #[command(
         after_help = "Example: sudare completions bash > ~/.local/share/bash-completion/completions/sudare"
@@ -65,6 +75,21 @@ pub enum Command {
         /// The shell
         shell: Shell,
     },
+}
+
+impl Command {
+    /// Whether the command handles Ctrl-C itself, as servers do to finish what they are at.
+    pub fn stops_by_itself(&self) -> bool {
+        match self {
+            #[cfg(feature = "serve")]
+            Self::Serve(args) => serve::minds_interrupts(args),
+            #[cfg(feature = "serve")]
+            Self::Web(args) => args.serves(),
+            #[cfg(feature = "serve")]
+            Self::Work(_) => true,
+            _ => false,
+        }
+    }
 }
 
 /// Does what `command` says; `threads` are those asked for.
@@ -84,15 +109,20 @@ pub fn run(command: &Command, threads: &[usize], output: Output) -> error::Resul
         Command::Predict(args) => predict::run(args, output),
         Command::Evaluate(args) => evaluate::run(args, output),
         Command::Report(args) => report::run(args, output),
+        #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(args, output),
+        #[cfg(feature = "serve")]
         Command::Work(args) => work::run(args, output),
         Command::Remote(args) => remote::run(args, output),
         Command::Receipt(args) => receipt::run(args, output),
+        #[cfg(feature = "serve")]
         Command::Web(args) => web::run(args, output),
         Command::Info(args) => info::run(args, output),
         Command::Bench(args) => bench::run(args, threads, output),
         Command::Selftest(args) => selftest::run(args, output),
         Command::Doctor(args) => doctor::run(args, output),
+        #[cfg(not(feature = "serve"))]
+        Command::Absent(command) => absent::run(command),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(*shell, &mut Args::command(), "sudare", &mut script);

@@ -1,5 +1,7 @@
 //! The commands, one file each: its arguments, its result and what makes it.
 
+#[cfg(not(feature = "serve"))]
+pub mod absent;
 pub mod bench;
 pub mod decrypt;
 pub mod demo;
@@ -8,6 +10,8 @@ pub mod encrypt;
 mod encrypting;
 pub mod evaluate;
 mod exact;
+#[cfg(feature = "serve")]
+mod hosting;
 pub mod info;
 pub mod integers;
 pub mod key;
@@ -23,10 +27,13 @@ pub mod search;
 mod secret;
 mod security;
 pub mod selftest;
+#[cfg(feature = "serve")]
 pub mod serve;
 pub mod server;
 pub mod stats;
 pub mod train;
 mod ways;
+#[cfg(feature = "serve")]
 pub mod web;
+#[cfg(feature = "serve")]
 pub mod work;

@@ -16,7 +16,6 @@ mod values;
 
 use args::{Args, Command, Threads};
 use clap::Parser;
-use commands::serve::minds_interrupts;
 use output::{Output, say};
 use serde_json::json;
 use std::{
@@ -36,13 +35,7 @@ pub fn run(args: Vec<OsString>) -> u8 {
         Ok(args) => args,
         Err(error) => return usage(&error, json),
     };
-    let is_server = match &args.command {
-        Command::Serve(args) => minds_interrupts(args),
-        Command::Web(args) => args.serves(),
-        Command::Work(_) => true,
-        _ => false,
-    };
-    if !is_server {
+    if !args.command.stops_by_itself() {
         interrupt::clean_up();
     }
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| work(&args)));

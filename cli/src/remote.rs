@@ -2,6 +2,9 @@
 
 mod client;
 mod transfer;
+#[cfg(feature = "serve")]
 mod work;
 
-pub use client::{Client, Job, Request, check_url, host_of, read_token};
+pub use client::{Client, Job, Request, read_token};
+#[cfg(feature = "serve")]
+pub use client::{check_url, host_of};

@@ -1,5 +1,5 @@
 use crate::{
-    commands::server::{Telemetry, job_program, memory_for_jobs},
+    commands::hosting::{Telemetry, job_program, memory_for_jobs},
     output::{self, Output, say},
     values::gibibytes,
 };

@@ -1,5 +1,5 @@
 use crate::{
-    commands::server::{Telemetry, job_program, memory_for_jobs},
+    commands::hosting::{Telemetry, job_program, memory_for_jobs},
     output::{Output, say},
     remote::{Client, read_token},
     values::gibibytes,
