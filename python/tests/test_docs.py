@@ -179,6 +179,11 @@ def test_costs_are_those_of_today() -> None:
     assert subprocess.run(script, check=False).returncode == 0, "run scripts/costs.py"
 
 
+def test_diagrams_are_those_of_today() -> None:
+    script = [sys.executable, str(ROOT / "scripts/diagrams.py"), "--check"]
+    assert subprocess.run(script, check=False).returncode == 0, "run scripts/diagrams.py"
+
+
 def test_blocks_say_what_they_are() -> None:
     """No block escapes the tests by its name."""
     for page in [*pages(), "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", *ELSEWHERE]:
