@@ -147,13 +147,24 @@ $(TEST_PEERS)/node_modules: cli/tests/peers/package-lock.json
 	npm ci --prefix $(TEST_PEERS) --no-audit --no-fund
 	touch $@
 
-## make lint         check format, lints and documentation; warnings are errors
-lint:
+# Finds misspelt words.
+TYPOS := target/typos
+
+## make lint         check format, lints, documentation and English; warnings are errors; takes PyPI
+lint: $(TYPOS)/bin/typos
 	scripts/features.sh
 	scripts/pinned.sh
+	$(TYPOS)/bin/typos --format brief
+	scripts/test_prose.py
+	scripts/prose.py
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	RUSTDOCFLAGS="-D warnings" cargo doc --workspace --no-deps --locked
+
+$(TYPOS)/bin/typos: scripts/requirements.txt
+	python3 -m venv --clear $(TYPOS)
+	$(TYPOS)/bin/pip install --quiet --requirement $<
+	touch $@
 
 ## make miri         run tests of memory, random streams and portable words by Miri, which finds
 ##                   undefined behaviour; needs Miri of Rust's nightly release
