@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Fails on actions of workflows that are not named by a commit, and on images of deploy/ without an exact
-# version: whoever can move a tag would run code where packages are published, or beside the data.
+# Fails if a workflow names an action without a commit, or deploy/ an image without an exact version: a
+# person who can move a tag could otherwise run code next to the data, or where packages are published.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 actions=$(grep -rnE '^[[:space:]-]*uses:' .github/workflows | grep -vE '@[0-9a-f]{40} # v[0-9]+\.[0-9.]+$' || true)

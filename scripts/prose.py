@@ -3,8 +3,8 @@
 
 Each group, a crate or a document, may have as many findings of a check as its line in scripts/prose.toml
 allows. A group without a line has only the share that CHECKS allows. `--write` lowers limits to the current
-counts; it never raises one. `--all` prints every finding, in the groups that you name if you name any, and
-`--rates` prints rates per 10,000 words.
+counts; it never raises one. `--all` prints every finding, `--rates` rates per 10,000 words. If you name
+crates or documents, only these are checked.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ WORDS = {
     "chain": r"\bof (?:which|whom)\b|\b(?:those|that) of\b",
     "word": r"\b(?:who(?:m|so)?ever|nobody|but for|likewise|as ever|beside|mended|wished for|is said to be)\b",
     "none": r"\b(?:is|are|was|were) none\b|\bnone of (?:this|these|its)\b",
-    "number": r"\b(?:so|as|how) (?:many|much|large|few|long|small|often)\b",
+    "number": r"\b(?:so|as) (?:many|much|few|large|small)\b",
 }
 # Messages are short, so their share of words says little: only these are looked for in them.
 IN_STRINGS = ("chain", "word", "none")
@@ -213,25 +213,29 @@ def main(arguments: list[str], root: Path = ROOT) -> int:
             found[group(path)] += [(path, *fault) for fault in faults]
             sizes[group(path)] += size
     failed, lowered = False, dict[str, dict[str, int]]()
+    names = {argument for argument in arguments if not argument.startswith("--")} & sizes.keys() or sizes.keys()
     for name, size in sorted(sizes.items()):
         counts = Counter(fault[2] for fault in found[name])
         limit = {key: max(allowed.get(name, {}).get(key, 0), ceil(c.share * size[c.per])) for key, c in CHECKS.items()}
         above = {key for key in CHECKS if counts[key] > limit[key]}
         lowered[name] = {key: min(counts[key], allowed.get(name, {}).get(key, 0)) for key in CHECKS}
+        if name not in names:
+            continue
         failed |= bool(above)
         if "--rates" in arguments:
-            if size["word"] and (name in arguments or len(arguments) == 1):
+            if size["word"]:
                 rates = ", ".join(f"{key} {counts[key] * 1e4 / size['word']:.1f}" for key in PATTERNS)
                 long, opener = counts["long"] / max(size["sentence"], 1), counts["opener"] / size["item"]
                 you = size["you"] * 1e4 / size["word"]
                 print(f"{name}: {size['word']} words: {rates}, you {you:.1f}; long {long:.1%}, opener {opener:.1%}")
-        elif above or ("--all" in arguments and (name in arguments or len(arguments) == 1)):
+        elif above or "--all" in arguments:
             for path, line, key, excerpt in sorted(found[name]):
                 if key in above or "--all" in arguments:
                     print(f"{path}:{line}: rule {CHECKS[key].rule} ({key}): {excerpt!r}: {CHECKS[key].remedy}")
             for key in sorted(above):
                 print(f"{name}: {counts[key]} findings of {key}, {limit[key]} allowed", file=sys.stderr)
-            print(f"{name}: now {row(name, counts)}", file=sys.stderr)
+            if counts:
+                print(f"{name}: now {row(name, counts)}", file=sys.stderr)
     if "--write" in arguments:
         head = "".join(line + "\n" for line in table.read_text().split("\n") if line.startswith("#"))
         table.write_text(head + "".join(row(name, lows) + "\n" for name, lows in lowered.items() if any(lows.values())))
