@@ -241,18 +241,18 @@ class Section:
 EXPLAINED = {
     "bootstrapping": [
         "Precision is `-log2` of the mean distance of a slot from the decrypted input, for parts"
-        " uniform in [-1, 1), and of the worst one.",
-        "Levels left are those that a refreshed ciphertext can use before it must be refreshed again;"
-        " the modulus left is that of these levels and of the lowest prime.",
-        "Throughput is that of Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux (EUROCRYPT 2021, ePrint"
-        " 2020/1203): slots × bits of precision × bits of modulus left, per second. The best published"
-        f" one of Lattigo is 2^{PUBLISHED_LOG2_THROUGHPUT}, on one thread of a Core i7-9700"
+        " uniform in [-1, 1). The worst slot is the same for the largest distance.",
+        "A refreshed ciphertext can use the levels left before it must be refreshed again. The modulus"
+        " left covers these levels and the lowest prime.",
+        "Throughput follows Bossuat, Mouchet, Troncoso-Pastoriza and Hubaux (EUROCRYPT 2021, ePrint"
+        " 2020/1203): slots × bits of precision × bits of modulus left, per second. Lattigo's best published"
+        f" value is 2^{PUBLISHED_LOG2_THROUGHPUT}, on one thread of a Core i7-9700"
         " ([source](https://ckks.org/blog/2026/less-mod-ckks)).",
     ],
-    "leveled": ["Precision is that of the worst slot. Sizes and security are in the last table."],
+    "leveled": ["Precision is the precision of the worst slot. The last table has sizes and security."],
     "exact": [
-        "`mul` is the product, relinearised and not rescaled, `rotate` that of rows by one slot, of random"
-        " integers in all slots. All results are exact. Rotations of both schemes are one operation.",
+        "`mul` is the product, relinearised and not rescaled. `rotate` rotates rows by one slot. All slots"
+        " hold random integers, and all results are exact. Rotations of both schemes are one operation.",
     ],
     "transforms": [],
 }
@@ -296,17 +296,17 @@ def markdown(records: list[dict], machine: list[str], notes: list[str], pricer: 
     lines = [
         "# Benchmarks against other libraries",
         "",
-        "Written by `make bench-peers`; what keeps the comparison fair is in"
-        " [benches/peers/README.md](../benches/peers/README.md).",
+        "`make bench-peers` writes this page. [benches/peers/README.md](../benches/peers/README.md) explains how"
+        " the comparison stays fair.",
         "",
         *(f"- {line}" for line in machine),
-        "- One program after the other in rounds, each of so many runs after a warm-up."
+        "- Programs run one after the other, in rounds of several runs after a warm-up."
         f" {rounds_of(records)}.",
-        "- Times are medians over the rounds. A ratio is the median of the ratios of each round, with"
-        " their range; above 1 sudare is faster.",
-        "- Security is that of the weakest published key in bits, at its own modulus and secret, by"
-        " the tables of `sudare params` for every library.",
-        "- Memory is the most that a program had at once, keys and checks included.",
+        "- Times are medians over the rounds. A ratio is the median of the ratios of each round, followed"
+        " by their range. Above 1, sudare is faster.",
+        "- Security, in bits, is the security of the weakest published key, at its own modulus and secret."
+        " The tables of `sudare params` price every library.",
+        "- Memory is the maximum of a program, including keys and checks.",
         *(f"- {note}" for note in notes),
     ]
     for section in sections(records, pricer):
