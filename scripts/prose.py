@@ -38,7 +38,7 @@ CHECKS = {
     "what": Check(2, "name the thing instead of `what …`", 8e-4),
     "chain": Check(3, "repeat the noun", 3e-4),
     "long": Check(4, "split the sentence: at most 25 words, never above 30", 0.03, "sentence"),
-    "word": Check(7, "use the field's word: except, next to, also, fixed, whoever -> you or the role"),
+    "word": Check(7, "use the common word: except, next to, also, fixed, you or the role", 1e-4),
     "none": Check(8, "state what holds, or say `not a …`"),
     "number": Check(9, "name the number: `count` bytes, the same number of rows", 4e-4),
     "tuple": Check(13, "write two plain lets, or pass a small struct"),
