@@ -63,9 +63,7 @@ RUST = re.compile(
 BINDINGS = r"\((?:mut )?\w+(?:,\s*(?:mut )?\w+)+,?\s*\)"
 TUPLES = re.compile(rf"\blet {BINDINGS}(?:: [^=;]+)? = (?=\()|(?<!let )(?<=[(,\s]){BINDINGS}: (?=\()")
 TESTS = re.compile(r"(?m)^#\[cfg\(test\)\]\n(?:pub(?:\(crate\))? )?mod \w+ \{")
-CODE = re.compile(
-    r"(?ms)^ *(```|~~~).*?^ *\1[ \t]*$|(?<=\n\n)(?:    (?! *(?:[-+*|]|\d+\.) )[^\n]+\n)+|<!--.*?-->"
-)
+CODE = re.compile(r"(?ms)^ *(```|~~~).*?^ *\1[ \t]*$|(?<=\n\n)(?:    (?! *(?:[-+*|]|\d+\.) )[^\n]+\n)+|<!--.*?-->")
 
 
 @dataclass(frozen=True)

@@ -1,11 +1,11 @@
-"""What a search by representations costs that looks for a sparse ternary secret.
+"""Prices a search by representations for a sparse ternary secret.
 
 May, "How to Meet Ternary LWE Keys", Crypto 2021 (ePrint 2021/216), writes a secret with w entries of
-each sign as a sum of two vectors with w/2 + x of each sign, of which x cancel. There are many such
-sums, so that only those need to be looked at whose halves meet a condition on the samples: a tree of
-lists. Here a tree is priced in favour of whoever attacks: memory is unbounded and costs nothing, all
-coordinates of the error that conditions take are guessed at no cost, and so are polynomial factors.
-The cost is the longest list, or the most pairs that are looked at in a merge.
+each sign as a sum of two vectors with w/2 + x of each sign, where x entries cancel. There are many such
+sums, so the search considers only sums whose halves meet a condition on the samples: a tree of lists.
+This program prices a tree in favour of the attacker. Memory is unbounded and free. Guesses of all
+coordinates of the error in conditions are free, and so are polynomial factors. The cost is the longest
+list, or the largest number of pairs in a merge.
 
 Prints a table for docs/notes/sparse-secrets.md. Standard library only.
 """
@@ -20,14 +20,14 @@ DEPTHS = (1, 2, 3, 4)
 
 
 def log2_choose(n: float, k: float) -> float:
-    """log2 of a binomial coefficient, of numbers that need not be whole."""
+    """log2 of a binomial coefficient, for real numbers."""
     if k < 0 or k > n:
         return -inf
     return (lgamma(n + 1) - lgamma(k + 1) - lgamma(n - k + 1)) / log(2)
 
 
 def log2_ternary(n: float, each: float) -> float:
-    """log2 of the number of vectors of length n with so many entries of each sign."""
+    """log2 of the number of vectors of length n with `each` entries of each sign."""
     return log2_choose(n, each) + log2_choose(n - each, each)
 
 
