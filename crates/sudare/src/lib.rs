@@ -62,3 +62,8 @@ pub use error::{Error, Result};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// The program on the first page for Rust compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/start/rust.md")]
+struct Start;
