@@ -173,7 +173,7 @@ def training_rows() -> Iterator[str]:
 def page() -> str:
     return "\n".join(
         [
-            "# What can I do, and what does it cost?",
+            "# Costs",
             "",
             "sudare plans every job before it makes a key. `scripts/costs.py` wrote these tables from such",
             "plans, and you get the same figures for your own job with `explain()`.",
@@ -209,7 +209,7 @@ def page() -> str:
             ),
             *program_rows(),
             "",
-            "## What decides the cost",
+            "## Cost drivers",
             "- **Depth** decides the ring: [levels and scale](explain/levels.md).",
             "- **The number of values** matters in steps of thousands. A ciphertext that is half empty costs as much",
             "  as a full one ([slots](explain/slots.md)).",
