@@ -1,11 +1,9 @@
 //! How values of options are read.
 
 use std::ops::RangeInclusive;
-use sudare_apps::{
-    stats::Edges,
-    table::{Categorical, EncodingOptions, Missing, Unseen},
-};
+use sudare_apps::stats::Edges;
 use sudare_roles::reading::{Reading, names_between_commas};
+use sudare_table::{Categorical, EncodingOptions, Missing, Unseen};
 
 /// Reads a whole number, or says which ones there are.
 pub fn whole(

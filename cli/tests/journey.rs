@@ -6,12 +6,9 @@ mod common;
 use common::{LBW, UIS, assert_fields, names, numbers, reference, scores, sudare, sudare_at};
 use serde_json::Value;
 use std::{fs, path::Path};
-use sudare_apps::{
-    logreg::{ClassWeights, Preparation, Prepared, TrainSpec, Transform},
-    metrics,
-    table::Table,
-};
+use sudare_apps::logreg::{ClassWeights, Preparation, Prepared, TrainSpec, Transform};
 use sudare_roles::ledger::{Entries, Ledger};
+use sudare_table::{Table, metrics};
 
 fn max_abs(values: impl IntoIterator<Item = f64>) -> f64 {
     values.into_iter().fold(0.0, |largest, x| f64::max(largest, x.abs()))

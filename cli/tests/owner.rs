@@ -117,8 +117,7 @@ fn names_in_results_do_nothing_to_a_terminal() {
     let public = Arc::new(open("keys/public.key").public_key(&params).unwrap());
     let encryptor = Encryptor::new(&params, public).unwrap();
     let evil = ["\x1b]0;owned\x07\x1b[2J", "=1+\u{9b}31m\u{202e}gnp\nerror: none\r\x7f"];
-    let table =
-        sudare_apps::table::Table::from_csv("u,v\n0,1\n2,3\n".as_bytes(), None, 100).unwrap();
+    let table = sudare_table::Table::from_csv("u,v\n0,1\n2,3\n".as_bytes(), None, 100).unwrap();
     let about = About::Columns(ColumnScaling::of(&table));
     let note = Note { columns: evil.map(String::from).to_vec(), rows: 20, about };
     let note = note.encrypt(&encryptor, &params).unwrap();

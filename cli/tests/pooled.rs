@@ -266,7 +266,7 @@ fn the_holder_of_the_key_reads_statistics_of_all_rows() {
     let holder = f.at("holder");
     let line = format!("{decrypt} --schema schema.json --regress lwt");
     let values = sudare_at(&holder, &line).json()["values"].take();
-    let table = sudare_apps::table::Table::bundled("lbw").unwrap();
+    let table = sudare_table::Table::bundled("lbw").unwrap();
     assert_eq!(values["rows"], 189);
     for (j, found) in numbers(&values["mean"]).iter().enumerate() {
         let expected = table.column(j).sum::<f64>() / 189.0;

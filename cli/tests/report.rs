@@ -7,11 +7,8 @@ use common::{LBW, assert_fields, reference, scores, sudare_at};
 use roxmltree::{Document, ParsingOptions};
 use serde_json::Value;
 use std::{fs, path::Path};
-use sudare_apps::{
-    logreg::{Preparation, TrainSpec},
-    metrics,
-    table::Table,
-};
+use sudare_apps::logreg::{Preparation, TrainSpec};
+use sudare_table::{Table, metrics};
 
 /// Asserts that a page is well-formed and needs nothing else, and returns its text.
 fn text_of(page: &str) -> String {

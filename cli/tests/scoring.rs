@@ -6,11 +6,8 @@ mod common;
 use common::{LBW, assert_fields, names, numbers, reference, scores, sudare_at};
 use serde_json::Value;
 use std::{fs, path::Path};
-use sudare_apps::{
-    logreg::{TrainSpec, Transform},
-    metrics,
-    table::Table,
-};
+use sudare_apps::logreg::{TrainSpec, Transform};
+use sudare_table::{Table, metrics};
 use tempfile::TempDir;
 
 fn largest(found: &[f64], expected: &[f64]) -> f64 {

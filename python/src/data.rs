@@ -9,12 +9,11 @@ use crate::{
 use pyo3::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{path::Path, sync::Arc};
-use sudare_apps::{
-    array::PlainArray,
-    stats::Edges,
-    table::{Categorical, Encoding, EncodingOptions, Frame, Missing, Table, TextColumn, Unseen},
-};
+use sudare_apps::{array::PlainArray, stats::Edges};
 use sudare_roles::{encryption::Subject, error::Error as Engine, job::KeyColumn};
+use sudare_table::{
+    Categorical, Encoding, EncodingOptions, Frame, Missing, Table, TextColumn, Unseen,
+};
 
 /// Name of the target, its classes, and the place among these of the class of each row.
 type Labels = (String, Vec<String>, Vec<u32>);

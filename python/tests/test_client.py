@@ -14,7 +14,7 @@ import pytest
 from sudare import errors
 from sudare.client import Client
 
-LBW = Path(__file__).parents[2] / "crates/apps/data/lbw.csv"
+LBW = Path(__file__).parents[2] / "crates/table/data/lbw.csv"
 COMMAND = [sys.executable, "-m", "sudare"]
 
 

@@ -33,7 +33,7 @@ Floats = np.ndarray[Any, np.dtype[np.float64]]
 # A ring without security in which a training takes a second.
 SMALL = 11
 
-DATA = Path(__file__).parents[2] / "crates/apps/data"
+DATA = Path(__file__).parents[2] / "crates/table/data"
 
 
 def bundled(name: str) -> tuple[pd.DataFrame, Floats]:

@@ -23,7 +23,7 @@ from sudare.client import Client
 
 TOKEN = "sudare_0123456789abcdef_secret"
 COMMAND = [sys.executable, "-m", "sudare"]
-LBW = Path(__file__).parents[2] / "crates/apps/data/lbw.csv"
+LBW = Path(__file__).parents[2] / "crates/table/data/lbw.csv"
 JOB: dict[str, Any] = {
     "id": "ab",
     "state": "done",

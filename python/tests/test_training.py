@@ -28,7 +28,7 @@ Floats = npt.NDArray[np.float64]
 # A ring without security in which a training takes a second.
 SMALL = 11
 
-DATA = Path(__file__).parents[2] / "crates/apps/data"
+DATA = Path(__file__).parents[2] / "crates/table/data"
 
 
 def bundled(name: str) -> tuple[Floats, npt.NDArray[Any]]:

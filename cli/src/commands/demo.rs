@@ -22,10 +22,8 @@ use sudare::{
     ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, serial},
     rlwe::{self, EvaluationKeys, KeyGenerator, KeyRequest, PublicKey, SecretKey},
 };
-use sudare_apps::{
-    logreg::{self, ClassWeights, Penalty, Preparation, Prepared, TrainPlan, TrainSpec, reference},
-    metrics::Quality,
-    table::Table,
+use sudare_apps::logreg::{
+    self, ClassWeights, Penalty, Preparation, Prepared, TrainPlan, TrainSpec, reference,
 };
 use sudare_roles::{
     encryption::PreparedTable,
@@ -34,6 +32,7 @@ use sudare_roles::{
     label::{Content, Meta},
     machine,
 };
+use sudare_table::{Table, metrics::Quality};
 
 /// Train on encrypted data, all roles in this process
 ///

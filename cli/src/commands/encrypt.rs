@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 use sudare::ckks::Params;
-use sudare_apps::{stats::Edges, table::Table};
+use sudare_apps::stats::Edges;
 use sudare_roles::{
     encryption::{self, Encryption, Written},
     error::{Error, Result},
@@ -27,6 +27,7 @@ use sudare_roles::{
     opened::Opened,
     pooled::transform::PooledTransform,
 };
+use sudare_table::Table;
 
 /// Encrypt a table under a public key, or the owner's secret key
 ///

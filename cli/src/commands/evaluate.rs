@@ -4,12 +4,12 @@ use crate::{
 };
 use serde::Serialize;
 use std::path::{Path, PathBuf};
-use sudare_apps::{metrics::Quality, table::Table};
 use sudare_roles::{
     error::{Error, Result},
     model::Model,
     report,
 };
+use sudare_table::{Table, metrics::Quality};
 
 /// Measure how well a decrypted model tells the classes of a table apart
 ///

@@ -22,7 +22,6 @@ use sudare_apps::{
     },
     pool::Schema,
     stats,
-    table::Table,
 };
 use sudare_roles::{
     error::{Error, Result},
@@ -32,6 +31,7 @@ use sudare_roles::{
     machine, opened, pooled, secret,
     sets::Set,
 };
+use sudare_table::Table;
 
 /// Make the keys that one job needs: a secret, a public and an evaluation key file
 ///

@@ -7,14 +7,12 @@ use std::{
     path::Path,
     process::{Command, Output},
 };
-use sudare_apps::{
-    logreg::{Prepared, TrainSpec, Transform, reference},
-    table::Table,
-};
+use sudare_apps::logreg::{Prepared, TrainSpec, Transform, reference};
+use sudare_table::Table;
 
 /// Bundled tables.
-pub const LBW: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/apps/data/lbw.csv");
-pub const UIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/apps/data/uis.csv");
+pub const LBW: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/table/data/lbw.csv");
+pub const UIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crates/table/data/uis.csv");
 
 /// The weights that training in the clear gives, as a model's file has them, after each iteration.
 pub fn reference(

@@ -10,7 +10,7 @@ from blake3 import blake3
 
 from service import sudare
 
-LBW = Path(__file__).parents[3] / "crates/apps/data/lbw.csv"
+LBW = Path(__file__).parents[3] / "crates/table/data/lbw.csv"
 
 
 @dataclass(frozen=True)

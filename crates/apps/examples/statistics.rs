@@ -10,10 +10,8 @@ use sudare::{
     ckks::{Decryptor, Encoder, Encryptor, Evaluator},
     rlwe::KeyGenerator,
 };
-use sudare_apps::{
-    stats::{ColumnScaling, Job, Statistics, StatsPlan},
-    table::Table,
-};
+use sudare_apps::stats::{ColumnScaling, Job, Statistics, StatsPlan};
+use sudare_table::Table;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let table = Table::bundled("lbw")?;

@@ -1,8 +1,8 @@
 use crate::{
     array::ArrayError,
     logreg::{SigmoidApprox, TrainError},
-    table::TableError,
 };
+use sudare_table::TableError;
 
 /// Why a computation on an encrypted table is impossible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

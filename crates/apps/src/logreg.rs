@@ -15,7 +15,8 @@
 //! ```
 //! use std::sync::Arc;
 //! use sudare::{ckks, rlwe::KeyGenerator};
-//! use sudare_apps::{logreg::{Job, TrainPlan, TrainSpec}, table::Table};
+//! use sudare_apps::logreg::{Job, TrainPlan, TrainSpec};
+//! use sudare_table::Table;
 //!
 //! let table = Table::bundled("lbw")?;
 //! let spec = TrainSpec { iterations: 3, ..TrainSpec::default() };

@@ -22,7 +22,8 @@
 //! ```
 //! use std::{io::Cursor, sync::Arc};
 //! use sudare::{ckks, rlwe::{EvaluationKeys, KeyGenerator}};
-//! use sudare_apps::{pool::{Schema, Sums, SumsPlan}, table::{EncodingOptions, Frame}};
+//! use sudare_apps::pool::{Schema, Sums, SumsPlan};
+//! use sudare_table::{EncodingOptions, Frame};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! // All agree on what one of them drafts.

@@ -244,7 +244,7 @@ pub type Result<T> = core::result::Result<T, StatsError>;
 #[cfg(test)]
 mod testkit {
     use super::Statistics;
-    use crate::table::Table;
+    use sudare_table::Table;
 
     /// Statistics by definition: means first, then moments of the deviations.
     pub fn two_passes(table: &Table) -> Statistics {

@@ -4,7 +4,7 @@
 #[path = "../examples/statistics.rs"]
 mod statistics;
 
-use sudare_apps::table::Table;
+use sudare_table::Table;
 
 #[test]
 fn statistics_are_those_of_the_table() {

@@ -11,8 +11,8 @@ use crate::{
 use sudare_apps::{
     logreg::{Prepared, Scores, TrainPlan, Transform},
     stats::{GroupStatistics, Histogram, Statistics},
-    table::Table,
 };
+use sudare_table::Table;
 
 /// What a result holds, for the owner of the key alone.
 pub enum Decrypted {

@@ -19,9 +19,9 @@ use sudare_apps::{
     Slots,
     logreg::{Prepared, ScorePlan, TrainPlan, Transform},
     stats::Edges,
-    table::{Encoding, Table},
 };
 use sudare_arith::prng::Seed;
+use sudare_table::{Encoding, Table};
 
 /// A table to be encrypted, and what is known of it.
 #[derive(Clone)]

@@ -17,10 +17,8 @@ use std::{
     path::{Path, PathBuf},
 };
 use sudare::rlwe::KeyId;
-use sudare_apps::{
-    logreg::TrainError, metrics::MetricError, pool::PoolError, search::SearchError,
-    stats::StatsError, table::TableError,
-};
+use sudare_apps::{logreg::TrainError, pool::PoolError, search::SearchError, stats::StatsError};
+use sudare_table::{TableError, metrics::MetricError};
 
 /// What went wrong, for people; [`Error::kind`] and [`Error::exit_code`] are for
 /// programs.

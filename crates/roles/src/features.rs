@@ -8,10 +8,8 @@ use crate::{
 };
 use serde::{Deserialize, Serialize};
 use std::{collections::HashSet, io::Read, path::Path};
-use sudare_apps::{
-    logreg::{self, Prepared, ScoredModel, Transform},
-    table::{Encoding, Table},
-};
+use sudare_apps::logreg::{self, Prepared, ScoredModel, Transform};
+use sudare_table::{Encoding, Table};
 
 /// Largest model file.
 const MAX_BYTES: u64 = 256 << 20;

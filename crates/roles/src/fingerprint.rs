@@ -2,14 +2,12 @@
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use serde::{Deserialize, Serialize};
-use sudare_apps::{
-    logreg::Transform,
-    table::{Table, TableError},
-};
+use sudare_apps::logreg::Transform;
 use sudare_arith::{
     prng::{Seed, Stream},
     real,
 };
+use sudare_table::{Table, TableError};
 
 /// Points at which the characteristic function is taken.
 const POINTS: usize = 4;

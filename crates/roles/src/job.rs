@@ -86,9 +86,9 @@ use sudare::{
 use sudare_apps::{
     logreg::{self, LearningRate, ScoreJob, ScorePlan, ScoredModel, TrainPlan, TrainSpec},
     stats::{Cost, Edges, GroupJob, HistogramJob, StatsError},
-    table::Table,
 };
 use sudare_arith::prng::Seed;
+use sudare_table::Table;
 
 type StatsResult<T> = core::result::Result<T, StatsError>;
 

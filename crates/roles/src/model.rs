@@ -14,9 +14,11 @@ use serde_json::Value;
 use std::{collections::HashSet, iter, path::Path};
 use sudare_apps::{
     logreg::{TrainSpec, Transform},
-    metrics::{self, Quality},
     stats::{GroupStatistics, Histogram, LeastSquares, Statistics, TTest},
-    table::{Encoding, Table},
+};
+use sudare_table::{
+    Encoding, Table,
+    metrics::{self, Quality},
 };
 
 /// A decrypted model of logistic regression.

@@ -13,9 +13,9 @@ use sudare_apps::{
     logreg::Transform,
     note,
     stats::{Bins, ColumnScaling},
-    table::{Encoding, Table, TableError},
 };
 use sudare_arith::prng::Seed;
+use sudare_table::{Encoding, Table, TableError};
 
 /// The note of a table, or of a model that rows are to be scored by.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -3,10 +3,8 @@
 
 use crate::error::{Error, Result};
 use std::{io::Cursor, path::Path};
-use sudare_apps::{
-    pool::{PoolError, Schema},
-    table::{Encoding, EncodingOptions, Frame, ReadOptions, Table, lacking},
-};
+use sudare_apps::pool::{PoolError, Schema};
+use sudare_table::{Encoding, EncodingOptions, Frame, ReadOptions, Table, lacking};
 
 /// How a file is read, and how its columns become numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

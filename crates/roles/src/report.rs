@@ -10,12 +10,12 @@ pub use page::{STYLE, fields};
 
 use crate::{error::Result, model::Model};
 use serde::Serialize;
-use sudare_apps::{
-    logreg::{Batches, Prepared, TrainSpec, Transform, reference},
-    metrics::{self, Quality},
-    table::Table,
-};
+use sudare_apps::logreg::{Batches, Prepared, TrainSpec, Transform, reference};
 use sudare_arith::{par, real};
+use sudare_table::{
+    Table,
+    metrics::{self, Quality},
+};
 
 /// What a model is and how well it does on a table, in figures; [`Report::page`] shows them.
 #[derive(Serialize)]

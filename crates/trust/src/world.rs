@@ -20,7 +20,6 @@ use sudare::{
 use sudare_apps::{
     logreg::{self, Probability, ScoreJob, ScoredModel, TrainSpec},
     stats::{self, GroupJob, HistogramJob},
-    table::Table,
 };
 use sudare_arith::prng::Seed;
 use sudare_roles::{
@@ -34,6 +33,7 @@ use sudare_roles::{
     scoring::AnyModel,
     server::Session,
 };
+use sudare_table::Table;
 use tempfile::TempDir;
 
 /// A key pair in the smallest of rings, and its files.

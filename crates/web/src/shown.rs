@@ -2,13 +2,13 @@
 
 use crate::table::{Csv, reading};
 use serde::Serialize;
-use sudare_apps::table::Missing;
 use sudare_roles::{
     decrypted::Decrypted,
     error::{Error, Result},
     model::{Model, NamedGroups, NamedHistograms, NamedStatistics},
     report::{Figures, Report},
 };
+use sudare_table::Missing;
 
 /// A decrypted result.
 #[derive(Serialize)]

@@ -6,7 +6,6 @@ use std::{collections::HashSet, path::Path};
 use sudare_apps::{
     logreg::{self, Preparation, Prepared, TrainSpec},
     stats,
-    table::{Categorical, EncodingOptions, Frame, Missing, Table, TextColumn},
 };
 use sudare_roles::{
     encryption::Subject,
@@ -14,6 +13,7 @@ use sudare_roles::{
     job::{Job, KeyColumn},
     reading::Reading,
 };
+use sudare_table::{Categorical, EncodingOptions, Frame, Missing, Table, TextColumn};
 
 /// Different values of a column that are counted.
 const MOST_COUNTED: usize = 1000;

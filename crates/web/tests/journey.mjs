@@ -18,7 +18,7 @@ const require = createRequire(`${path.resolve(MODULES)}/`);
 const { chromium } = require("playwright-core");
 const AXE = fs.readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
-const LBW = path.resolve(import.meta.dirname, "../../apps/data/lbw.csv");
+const LBW = path.resolve(import.meta.dirname, "../../table/data/lbw.csv");
 const PASSPHRASE = "six random words are a passphrase";
 const TENANT = "clinic";
 const MINUTES = 60_000;

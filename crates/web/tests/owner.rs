@@ -7,10 +7,7 @@ use std::{
     sync::atomic::{AtomicUsize, Ordering},
 };
 use sudare::ckks::Ciphertext;
-use sudare_apps::{
-    logreg::{Prepared, reference},
-    table::{Missing, Table},
-};
+use sudare_apps::logreg::{Prepared, reference};
 use sudare_roles::{
     files::{Access, NewFile},
     label::{Content, Meta},
@@ -18,6 +15,7 @@ use sudare_roles::{
     server::{Inputs, Session},
     training::TrainingServer,
 };
+use sudare_table::{Missing, Table};
 use sudare_web::{
     owner::{Holder, Summary},
     shown::Shown,
@@ -25,7 +23,7 @@ use sudare_web::{
 };
 use tempfile::TempDir;
 
-const LBW: &str = include_str!("../../apps/data/lbw.csv");
+const LBW: &str = include_str!("../../table/data/lbw.csv");
 
 fn passphrase(text: &str) -> Passphrase {
     Passphrase::new(text.into()).unwrap()

@@ -25,7 +25,6 @@ use sudare_apps::{
         ScoredModel, SigmoidApprox, SigmoidDegree, TrainPlan, TrainSpec,
     },
     stats::{self, Cost, Edges, GroupJob, HistogramJob},
-    table::{Categorical, EncodingOptions},
 };
 use sudare_arith::prng::Seed;
 use sudare_roles::{
@@ -36,6 +35,7 @@ use sudare_roles::{
     label::{Content, Meta},
     reading::Reading,
 };
+use sudare_table::{Categorical, EncodingOptions};
 
 /// Ciphertexts of rows that a training computes with at a time, about.
 const CIPHERTEXTS_AT_WORK: u64 = 64;

@@ -13,7 +13,6 @@ use sudare::{
 use sudare_apps::{
     array,
     exact::{self, Condition, CountsPlan, Engine, Scheme, Setting, matrix_bytes},
-    table::Table,
 };
 use sudare_arith::par;
 use sudare_roles::{
@@ -21,6 +20,7 @@ use sudare_roles::{
     integers::key_label,
     machine,
 };
+use sudare_table::Table;
 
 /// Count the rows of an encrypted table by groups and conditions, exactly
 ///

@@ -149,7 +149,7 @@ fn probabilities(scores: &DVector<f64>) -> DVector<f64> {
 mod tests {
     use super::super::{LearningRate, Penalty, TrainSpec, reference};
     use super::*;
-    use crate::table::Table;
+    use sudare_table::Table;
 
     fn loss(rows: &Prepared<'_>, weights: &[Vec<f64>]) -> f64 {
         let models = weights.len();

@@ -7,10 +7,11 @@ use super::{
     reference,
     spec::{Preparation, SigmoidApprox, TrainError, TrainSpec},
 };
-use crate::{Error, Result, Slots, table::Table};
+use crate::{Error, Result, Slots};
 use core::iter::repeat_n;
 use sudare::ckks::{Ciphertext, Encoder, Encryptor, serial::Shape};
 use sudare_arith::real;
+use sudare_table::Table;
 
 impl TrainSpec {
     /// A specification with the smallest of [`SigmoidApprox::RANGES`] that the inner products of a

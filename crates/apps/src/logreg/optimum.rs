@@ -136,8 +136,8 @@ mod tests {
     use crate::{
         Error,
         logreg::{Penalty, Preparation},
-        table::Table,
     };
+    use sudare_table::Table;
 
     fn of(table: &Table, spec: &TrainSpec, planned: usize) -> Result<Vec<f64>> {
         let rows = Prepared::new(table, spec, planned, None)?;

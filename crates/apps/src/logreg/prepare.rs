@@ -3,16 +3,14 @@
 mod moments;
 
 use super::spec::{Batches, Penalty, Preparation, TrainError, TrainSpec};
-use crate::{
-    Error, Result,
-    table::{Table, TableError},
-};
+use crate::{Error, Result};
 use core::ops::Range;
 pub use moments::Moments;
 use moments::{BLOCK, Weights, largest, parts, row, units};
 use nalgebra::{DMatrix, DMatrixView, DVector, SymmetricEigen};
 use serde::{Deserialize, Serialize};
 use sudare_arith::par;
+use sudare_table::{Table, TableError};
 
 /// A column whose standard deviation is less than this part of its largest magnitude is constant
 /// but for rounding.

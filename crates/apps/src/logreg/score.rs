@@ -22,7 +22,7 @@ use super::{
     special_primes::SLACK_BITS,
     work,
 };
-use crate::{Error, Result, release::DECODING_ERROR, table::Table};
+use crate::{Error, Result, release::DECODING_ERROR};
 use sudare::{
     circuits::{
         ComplexOps,
@@ -33,6 +33,7 @@ use sudare::{
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::par;
+use sudare_table::Table;
 
 /// `-log2` of the standard deviation of the error of a score, with the largest weights and features
 /// that there may be, at least.
@@ -90,10 +91,8 @@ pub(super) struct Leaves<'a> {
 /// ```
 /// use std::sync::Arc;
 /// use sudare::{ckks, rlwe::KeyGenerator};
-/// use sudare_apps::{
-///     logreg::{ScoreJob, ScorePlan, ScoredModel, Transform, Weights},
-///     table::Table,
-/// };
+/// use sudare_apps::logreg::{ScoreJob, ScorePlan, ScoredModel, Transform, Weights};
+/// use sudare_table::Table;
 ///
 /// let rows = Table::bundled("lbw")?;
 /// let features = rows.features();

@@ -163,10 +163,10 @@ mod tests {
         logreg::{
             Job, LearningRate, Preparation, SigmoidApprox, SigmoidDegree, TrainSpec, reference,
         },
-        table::Table,
     };
     use sudare::circuits::cost::Rates;
     use sudare_arith::prng::Seed;
+    use sudare_table::Table;
 
     fn planned(table: &Table, spec: TrainSpec) -> TrainPlan {
         let job = Job { rows: table.rows(), features: table.features(), spec };

@@ -1,6 +1,6 @@
 //! Why owners cannot pool their rows.
 
-use crate::table::{Place, TableError};
+use sudare_table::{Place, TableError};
 
 /// Why owners cannot pool their rows.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]

@@ -7,12 +7,12 @@ use sudare::{
     rlwe::{Level, Noise},
 };
 use sudare_arith::{par, prng::Seed, real};
+use sudare_table::excerpt;
 
 use super::{
     PoolError, Schema, Totals,
     sums::{FRACTION_BITS, Shape, Sums, check_rows},
 };
-use crate::table::excerpt;
 
 /// Bits of the mark by which a ciphertext tells what it belongs to, and of that by which those of
 /// one encryption know each other.

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
-
-use super::PoolError;
-use crate::table::{
+use sudare_table::{
     Code, Encoding, EncodingOptions, Frame, Missing, Place, ReadOptions, Table, TableError,
     TextColumn, Unseen, excerpt, list,
 };
+
+use super::PoolError;
 
 /// Version of the document that is written and read.
 const VERSION: u32 = 1;

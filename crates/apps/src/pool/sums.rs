@@ -5,9 +5,9 @@ use core::fmt;
 use nalgebra::{DMatrix, DMatrixView};
 use num_bigint::BigInt;
 use sudare_arith::par;
+use sudare_table::Table;
 
 use super::{PoolError, Schema};
-use crate::table::Table;
 
 /// A value is an integer over `2^47` in the unit of its column.
 pub(super) const FRACTION_BITS: u32 = 47;

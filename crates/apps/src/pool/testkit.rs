@@ -1,9 +1,9 @@
 //! Tables and schemas to test with.
 
 use sudare_arith::prng::{Seed, Stream};
+use sudare_table::{Frame, Table};
 
 use super::Schema;
-use crate::table::{Frame, Table};
 
 /// Numbers in `[0, 1)`.
 pub fn uniform(seed: u8) -> impl FnMut() -> f64 {

@@ -9,6 +9,7 @@ use sudare::{
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::{par, prng::Seed};
+use sudare_table::Table;
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, Statistics, StatsError,
@@ -19,7 +20,7 @@ use super::{
     },
     summary::PowerSums,
 };
-use crate::{Slots, table::Table};
+use crate::Slots;
 
 /// Levels that fourth powers take.
 const DEPTH: u32 = 2;
@@ -64,7 +65,8 @@ impl Task {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::sync::Arc;
 /// use sudare::{ckks::{Decryptor, Encoder, Encryptor, Evaluator}, rlwe::KeyGenerator};
-/// use sudare_apps::{stats::{ColumnScaling, Job, StatsPlan}, table::Table};
+/// use sudare_apps::stats::{ColumnScaling, Job, StatsPlan};
+/// use sudare_table::Table;
 ///
 /// let table = Table::bundled("lbw")?;
 /// let job = Job::of(&table);

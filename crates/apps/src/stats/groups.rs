@@ -10,6 +10,7 @@ use sudare::{
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::{par, prng::Seed};
+use sudare_table::{Table, is_exact};
 
 use super::{
     ColumnScaling, Cost, Job, ROOM_BITS, Result, Sample, StatsError,
@@ -21,10 +22,7 @@ use super::{
     },
     summary::undefined_as_null,
 };
-use crate::{
-    Slots,
-    table::{Table, is_exact},
-};
+use crate::Slots;
 
 /// Most groups of a job.
 const MAX_GROUPS: usize = 1 << 10;

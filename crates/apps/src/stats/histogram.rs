@@ -10,6 +10,7 @@ use sudare::{
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::{par, prng::Seed};
+use sudare_table::Table;
 
 use super::{
     Bins, ColumnScaling, Cost, Edges, Job, ROOM_BITS, Result, StatsError,
@@ -24,7 +25,6 @@ use crate::{
     Slots,
     functions::{self, Fit, Function, FunctionPlan},
     release::precise_params,
-    table::Table,
 };
 
 /// Most bins of a job.

@@ -12,12 +12,12 @@ use sudare::{
     rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
 };
 use sudare_arith::{par, prng::Seed, real};
+use sudare_table::Table;
 
 use super::{ColumnScaling, MAX_SHARED_BITS, ROOM_BITS, Result, StatsError};
 use crate::{
     SECURITY_BITS, Slots,
     release::{DECODING_ERROR, precise_params},
-    table::Table,
 };
 
 /// `log2` of the scale of powers and products of columns. Sums of up to `2^10` rows then fit a

@@ -252,7 +252,8 @@ fn eigenvalues(mut a: Vec<Vec<f64>>) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{stats::testkit::two_passes, table::Table};
+    use crate::stats::testkit::two_passes;
+    use sudare_table::Table;
 
     fn of_columns(columns: &[&[f64]]) -> Statistics {
         let rows = columns[0].len();

@@ -3,9 +3,9 @@
 use core::array::from_fn;
 
 use serde::{Deserialize, Serialize};
+use sudare_table::Table;
 
 use super::{Result, Sample, StatsError, bounded::Bounded};
-use crate::table::Table;
 
 /// The affine map `x -> (x - centre) / half_range` of each column to `[-1, 1]`, from
 /// its mean and the largest distance from that. It stays with the owner: it tells both.

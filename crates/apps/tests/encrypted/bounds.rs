@@ -16,8 +16,8 @@ use sudare_apps::{
         Job, LearningRate, Penalty, Preparation, SigmoidApprox, SigmoidDegree, TrainPlan,
         TrainSpec, reference,
     },
-    table::Table,
 };
+use sudare_table::Table;
 
 /// A program on arrays that runs on any evaluator.
 trait Program {

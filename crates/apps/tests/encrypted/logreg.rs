@@ -15,10 +15,9 @@ use sudare_apps::{
         SigmoidApprox, SigmoidDegree, TrainError, TrainPlan, TrainSpec, Trainer, Training,
         Transform, reference,
     },
-    metrics,
-    table::{Table, TableError},
 };
 use sudare_arith::prng::Seed;
+use sudare_table::{Table, TableError, metrics};
 
 fn job(table: &Table, spec: TrainSpec) -> Job {
     Job { rows: table.rows(), features: table.features(), spec }

@@ -13,8 +13,8 @@ use sudare_apps::{
         Job, Moments, Preparation, Probability, ScoreJob, ScorePlan, ScoredModel, TrainError,
         TrainPlan, TrainSpec, Transform, Weights, reference,
     },
-    table::Table,
 };
+use sudare_table::Table;
 
 fn given(rows: usize, features: usize, probability: Option<Probability>) -> ScoreJob {
     ScoreJob { rows, model: ScoredModel::Given { features, classes: 2, probability } }

@@ -12,9 +12,9 @@ use sudare_apps::{
         ColumnScaling, Edges, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job,
         MAX_SHARED_BITS, Statistics, StatsError, StatsPlan,
     },
-    table::Table,
 };
 use sudare_arith::prng::Seed;
+use sudare_table::Table;
 
 const BITS: u32 = 10;
 

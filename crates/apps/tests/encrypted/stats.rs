@@ -5,13 +5,11 @@ use sudare::{
     ckks::{self, Ciphertext, Params, Spec},
     rlwe::{KeyRequest, Level},
 };
-use sudare_apps::{
-    stats::{
-        ColumnScaling, Edges, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job,
-        SlotPlan, Statistics, StatsPlan, TTest,
-    },
-    table::Table,
+use sudare_apps::stats::{
+    ColumnScaling, Edges, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job,
+    SlotPlan, Statistics, StatsPlan, TTest,
 };
+use sudare_table::Table;
 
 fn session(params: &Params, request: &KeyRequest) -> Session {
     assert!(params.rlwe().security_bits() >= 128.0);

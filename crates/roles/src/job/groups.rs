@@ -10,11 +10,9 @@ use sudare::{
     ckks::{Ciphertext, Evaluator, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
-use sudare_apps::{
-    stats::{Cost, Edges, GroupJob, GroupPlan, Grouping},
-    table::Table,
-};
+use sudare_apps::stats::{Cost, Edges, GroupJob, GroupPlan, Grouping};
 use sudare_arith::prng::Seed;
+use sudare_table::Table;
 
 /// A column by whose values rows are grouped.
 #[derive(Clone)]

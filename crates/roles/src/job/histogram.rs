@@ -12,11 +12,9 @@ use sudare::{
     ckks::{Ciphertext, Evaluator, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
-use sudare_apps::{
-    stats::{Cost, Edges, HistogramJob, HistogramPlan},
-    table::Table,
-};
+use sudare_apps::stats::{Cost, Edges, HistogramJob, HistogramPlan};
 use sudare_arith::prng::Seed;
+use sudare_table::Table;
 
 /// The job that `ROWSxFEATURESxBINS` names.
 pub(super) fn named(counts: &[usize]) -> Option<super::Job> {

@@ -10,11 +10,9 @@ use sudare::{
     ckks::{Ciphertext, Evaluator, Params, Scale},
     rlwe::{KeyRequest, Level},
 };
-use sudare_apps::{
-    stats::{ColumnScaling, Cost, Edges, Job, StatsPlan},
-    table::Table,
-};
+use sudare_apps::stats::{ColumnScaling, Cost, Edges, Job, StatsPlan};
 use sudare_arith::prng::Seed;
+use sudare_table::Table;
 
 /// The job that `ROWSxFEATURES` names.
 pub(super) fn named(counts: &[usize]) -> Option<super::Job> {

@@ -17,10 +17,8 @@ use sudare::{
     ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, Params, serial},
     rlwe::{EvaluationKeys, PublicKey},
 };
-use sudare_apps::{
-    pool::{PoolError, Schema, Sums, SumsPlan, Totals},
-    table::Table,
-};
+use sudare_apps::pool::{PoolError, Schema, Sums, SumsPlan, Totals};
+use sudare_table::Table;
 
 /// Whether a job takes sums of each class: to weigh rows by it.
 #[must_use]

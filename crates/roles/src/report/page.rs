@@ -4,7 +4,7 @@ use super::{
     Histogram, Report, Step, Weight,
     svg::{Axis, Chart, Mark, Series, escape},
 };
-use sudare_apps::metrics::Quality;
+use sudare_table::metrics::Quality;
 
 /// Weights on the page.
 const SHOWN_WEIGHTS: usize = 40;

@@ -13,7 +13,7 @@ use std::{
     io::{BufRead, BufReader, Read},
     path::{Path, PathBuf},
 };
-use sudare_apps::table::RecordLimit;
+use sudare_table::RecordLimit;
 
 /// Longest line of a text file of payloads.
 const MOST_LINE: u64 = 1 << 16;

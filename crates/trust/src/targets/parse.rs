@@ -18,7 +18,6 @@ use sudare_apps::{
     array::{Array, Layout, Range},
     nn::Network,
     pool::Schema,
-    table::{Categorical, Encoding, EncodingOptions, Frame, ReadOptions, Table},
 };
 use sudare_arith::mem::Mapping;
 use sudare_roles::{
@@ -30,6 +29,7 @@ use sudare_roles::{
     sealed::Sealed,
     search::Npy,
 };
+use sudare_table::{Categorical, Encoding, EncodingOptions, Frame, ReadOptions, Table};
 
 /// Most cells of a table that is read here: a Parquet file may say in a few bytes that it has
 /// millions of rows.
@@ -304,7 +304,7 @@ fn parquet(bytes: &[u8]) -> Reached {
 
 /// Files of the kinds that there are, made by other programs.
 fn parquets() -> Vec<Vec<u8>> {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../apps/tests/parquet");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../table/tests/parquet");
     let small = ["encodings", "text-none", "text-v2", "v2", "text-delta", "refused-null"];
     small.map(|name| fs::read(folder.join(format!("{name}.parquet"))).unwrap()).to_vec()
 }

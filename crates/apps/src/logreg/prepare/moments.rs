@@ -1,10 +1,11 @@
 //! Means and covariances of columns.
 
 use super::{CONSTANT, SMALLEST};
-use crate::{Error, Result, table::Table};
+use crate::{Error, Result};
 use core::ops::Range;
 use nalgebra::{DMatrix, DMatrixView};
 use sudare_arith::par;
+use sudare_table::Table;
 
 /// Rows that are brought into other coordinates at a time.
 pub(super) const BLOCK: usize = 512;

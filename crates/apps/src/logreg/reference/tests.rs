@@ -3,9 +3,10 @@ use super::super::{
     Transform,
 };
 use super::*;
-use crate::{Error, metrics, table::Table};
+use crate::Error;
 use proptest::prelude::*;
 use sudare_arith::prng::Seed;
+use sudare_table::{Table, metrics};
 
 const DEGREES: [SigmoidDegree; 3] =
     [SigmoidDegree::Three, SigmoidDegree::Five, SigmoidDegree::Seven];

@@ -5,9 +5,9 @@ use sudare::{
     ckks::{Decryptor, Evaluator, Spec},
     rlwe::{EvaluationKeys, KeyGenerator},
 };
+use sudare_table::Table;
 
 use super::{super::testkit, *};
-use crate::table::Table;
 
 struct Parties {
     params: Params,

@@ -2,9 +2,9 @@ use std::io::Cursor;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use sudare_table::{Categorical, Cell};
 
 use super::{super::testkit, *};
-use crate::table::{Categorical, Cell};
 
 const LOANS: &str =
     "age,purpose,income,y\n30,car,1234,no\n,home,2000,yes\n50,,3000,no\n40.5,car,-4,yes\n";

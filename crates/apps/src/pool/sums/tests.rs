@@ -1,7 +1,7 @@
 use std::time::Instant;
+use sudare_table::Place;
 
 use super::{super::testkit, *};
-use crate::table::Place;
 
 /// Power sums of the integers that values are, one by one.
 fn slow(schema: &Schema, table: &Table, by_class: bool) -> Vec<BigInt> {

@@ -1,5 +1,5 @@
 use super::{super::testkit, *};
-use crate::table::Table;
+use sudare_table::Table;
 
 fn totals(table: &Table, by_class: bool) -> Totals {
     let schema = testkit::schema(3);

@@ -11,7 +11,7 @@ macro_rules! files {
     ($($name:literal),* $(,)?) => {
         [$((
             $name,
-            include_bytes!(concat!("../../../tests/parquet/", $name, ".parquet")) as &[u8],
+            include_bytes!(concat!("../../tests/parquet/", $name, ".parquet")) as &[u8],
         )),*]
     };
 }

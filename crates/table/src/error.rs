@@ -521,16 +521,16 @@ pub(super) fn read_error(name: &str, error: &io::Error) -> TableError {
     TableError::Read { name: name.to_owned(), kind: error.kind(), message: error.to_string() }
 }
 
-/// The beginning of a text, short enough for a message.
-pub(crate) fn excerpt(text: &str) -> String {
+/// Shortens a text for a message.
+pub fn excerpt(text: &str) -> String {
     match text.char_indices().nth(MAX_EXCERPT) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
 }
 
-/// The first of some names, and how many more there are.
-pub(crate) fn list(names: &[impl AsRef<str>]) -> String {
+/// Lists names in a message: the first ones, and a count of the rest.
+pub fn list(names: &[impl AsRef<str>]) -> String {
     let mut shown: Vec<_> = names.iter().take(SHOWN).map(|name| excerpt(name.as_ref())).collect();
     if names.len() > SHOWN {
         shown.push(format!("and {} more", names.len() - SHOWN));

@@ -6,9 +6,9 @@
 //!
 //! ```
 //! use std::io::Cursor;
-//! use sudare_apps::table::{Categorical, Encoding, EncodingOptions, Frame, Missing, Unseen};
+//! use sudare_table::{Categorical, Encoding, EncodingOptions, Frame, Missing, Unseen};
 //!
-//! # fn main() -> Result<(), sudare_apps::table::TableError> {
+//! # fn main() -> Result<(), sudare_table::TableError> {
 //! let options = EncodingOptions {
 //!     categorical: Categorical::Every,
 //!     missing: Missing::Flag,
@@ -29,10 +29,14 @@
 //! # }
 //! ```
 
+#![cfg_attr(not(test), deny(clippy::disallowed_methods))]
+#![forbid(unsafe_code)]
+
 mod csv;
 mod encoding;
 mod error;
 mod frame;
+pub mod metrics;
 #[cfg(feature = "parquet")]
 mod parquet;
 mod record_limit;
@@ -46,15 +50,11 @@ use std::{
 
 use sudare_arith::prng::{Seed, Stream};
 
-pub use encoding::{Categorical, Encoding, EncodingOptions, Missing, Unseen};
-pub use error::{Cell, Place, TableError, lacking};
-pub use frame::{Frame, ReadOptions, TextColumn};
+pub use encoding::{Categorical, Code, Encoding, EncodingOptions, Missing, Unseen};
+pub use error::{Cell, Place, TableError, excerpt, lacking, list};
+pub use frame::{Frame, ReadOptions, TextColumn, is_exact};
 pub use record_limit::{MAX_RECORD_BYTES, RecordLimit};
 
-pub(crate) use encoding::Code;
-pub(crate) use error::{excerpt, list};
-
-pub(crate) use frame::is_exact;
 use frame::{Rules, open};
 
 /// A table of finite numbers with named feature columns and, optionally, a target column of

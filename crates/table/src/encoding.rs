@@ -113,18 +113,24 @@ struct Input {
     code: Code,
 }
 
-/// What features a column gives.
+/// Code of a column: the features that it becomes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Code {
-    /// Its numbers, and whether one is missing.
+pub enum Code {
+    /// The column's numbers.
     Number {
-        /// What fills gaps.
+        /// Fills gaps.
         mean: Option<f64>,
+        /// Adds a feature that is 1 where a number is missing.
         flag: bool,
     },
-    /// One for each value, and for none.
-    Categories { values: Vec<String>, missing: bool },
+    /// One feature for each value.
+    Categories {
+        /// The values in order.
+        values: Vec<String>,
+        /// Adds a feature that is 1 where a value is missing.
+        missing: bool,
+    },
 }
 
 /// The target.
@@ -153,12 +159,12 @@ impl Encoding {
         Self::try_from(fit::parts(frame, target, options)?)
     }
 
-    /// The encoding of columns with these codes, and of a target with its name and classes: agreed
-    /// on instead of fitted.
+    /// Builds an encoding that was agreed on instead of fitted, from the codes of its columns and the
+    /// name and classes of its target.
     ///
     /// # Errors
-    /// [`TableError`] if names or codes contradict each other or what becomes of missing values.
-    pub(crate) fn of_codes(
+    /// [`TableError`] if names or codes contradict each other or the rule for missing values.
+    pub fn of_codes(
         columns: impl IntoIterator<Item = (String, Code)>,
         target: Option<(String, Vec<String>)>,
         missing: Missing,
@@ -218,7 +224,7 @@ impl Encoding {
     }
 
     /// The columns that it codes with their codes, in the order of [`Encoding::inputs`].
-    pub(crate) fn codes(&self) -> impl Iterator<Item = (&str, &Code)> {
+    pub fn codes(&self) -> impl Iterator<Item = (&str, &Code)> {
         self.parts.inputs.iter().map(|input| (input.name.as_str(), &input.code))
     }
 

@@ -215,8 +215,8 @@ impl fmt::Debug for TextColumn {
     }
 }
 
-/// Whether no whole number but this one is read as this one: from `2^53` on, others are rounded to it.
-pub(crate) fn is_exact(number: f64) -> bool {
+/// Tests whether a whole number is below `2^53`, from where on the reader rounds other numbers to it.
+pub fn is_exact(number: f64) -> bool {
     number.abs() < 9_007_199_254_740_992.0
 }
 

@@ -4,7 +4,7 @@ use super::{
     Chunk, MAX_PAGE_BYTES, bad,
     thrift::{self, Bad, Fields, varint, zigzag},
 };
-use crate::table::TableError;
+use crate::TableError;
 use std::io::Read;
 
 /// What the values of a column are.
