@@ -38,6 +38,3 @@ pub use error::{Error, Result};
 
 /// Slots to be encrypted, with their level and scale.
 pub type Slots = (Vec<f64>, sudare::rlwe::Level, sudare::ckks::Scale);
-
-/// Security of the parameters that plans propose, in bits.
-pub(crate) const SECURITY_BITS: f64 = 128.0;

@@ -70,13 +70,11 @@ mod score_job;
 mod sigmoid;
 mod simulate;
 mod spec;
-mod special_primes;
 mod train;
 mod trained;
 mod work;
 mod worst_case;
 
-pub(crate) use budget::split;
 pub use gradient::{Gradient, Gradients, Point};
 pub use job::Job;
 pub use plan::TrainPlan;
@@ -88,5 +86,4 @@ pub use spec::{
     Batches, ClassWeights, LearningRate, Penalty, Preparation, SigmoidApprox, SigmoidDegree,
     SigmoidFit, Step, TrainError, TrainSpec, schedule,
 };
-pub(crate) use special_primes::special_primes;
 pub use train::{Trainer, Training};

@@ -9,6 +9,7 @@ mod encode;
 mod encrypt;
 mod evaluator;
 mod params;
+pub mod planner;
 mod presets;
 mod release;
 pub(crate) mod rules;

@@ -10,19 +10,18 @@ use sudare::{
         bootstrap::{self, BootstrapPlan},
         cost::{self, Rates, Work},
     },
-    ckks::{Params, Release, Spec},
-    rlwe::{KeyRequest, SecretDistribution, max_log2_qp},
+    ckks::{
+        Params, Release, Spec,
+        planner::{self, FAST_BITS, MAX_PRIME_BITS, Room},
+    },
+    rlwe::KeyRequest,
 };
 
 use super::{
     Array, ArrayError, Engine, Layout, PlainArray, Range, Result, check_ends,
     crypt::simulate_encryption_within, engine::Needs,
 };
-use crate::{
-    SECURITY_BITS,
-    logreg::{special_primes, split},
-    release::DECODING_ERROR,
-};
+use crate::release::DECODING_ERROR;
 use sudare_arith::real;
 
 const OP: &str = "plan";
@@ -42,9 +41,6 @@ const BOUNDS_BITS: [f64; 7] = [30.0, USUAL_BOUND_BITS, 16.0, 12.0, 8.0, 4.0, 0.0
 
 /// The most room for values that is considered.
 const MAX_ROOM_BITS: f64 = 200.0;
-
-/// Most bits of a prime with fast kernels.
-const FAST_PRIME_BITS: f64 = 50.0;
 
 /// Bits of room that one prime more may give: squares of numbers up to a million need 31 more than
 /// [`PlanOptions::log2_range`], squares of thousands 16.
@@ -660,17 +656,14 @@ impl PlanOptions {
     /// Parameters of this depth with so much room at the lowest level, if they have 128 bits of
     /// security.
     fn spec(&self, log_n: u32, depth: usize, room_bits: f64) -> Option<Spec> {
-        let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
-        let base = self.log2_scale + room_bits + 1.0;
-        if base + self.log2_scale * depth as f64 > limit {
+        let room = Room::new(log_n);
+        // Before memory is taken for each level.
+        if !room.holds(self.log2_scale * depth as f64) {
             return None;
         }
-        // Wider primes have slower kernels.
-        let primes = (base / FAST_PRIME_BITS).ceil();
-        let mut q_bits = vec![vec![base / primes; primes as usize]];
-        q_bits.resize(depth + 1, split(self.log2_scale));
-        let p_bits = special_primes(&q_bits.concat(), limit)?;
-        Some(Spec { q_bits, ..Spec::uniform(log_n, base, 0, self.log2_scale, p_bits) })
+        let mut q_bits = vec![planner::level(self.log2_scale + room_bits + 1.0, FAST_BITS)];
+        q_bits.resize(depth + 1, planner::level(self.log2_scale, MAX_PRIME_BITS));
+        room.complete(planner::chain(log_n, q_bits, self.log2_scale))
     }
 }
 

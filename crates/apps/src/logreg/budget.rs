@@ -37,12 +37,14 @@ use super::{
     layout::{Layout, Order},
     sigmoid::Sigmoid,
     spec::{Batches, Step},
-    special_primes::SLACK_BITS,
 };
 use core::ops::Range;
-use sudare::ckks::{Chain, Scale};
+use sudare::ckks::{
+    Chain, Scale,
+    planner::{self, Errors, MAX_PRIME_BITS, SLACK_BITS},
+};
 use sudare::rlwe::Level;
-use sudare_arith::{real, sample::CBD21_VARIANCE};
+use sudare_arith::real;
 
 /// Scales of what an iteration computes.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -80,31 +82,6 @@ const PENALISED_WEIGHT_BITS: f64 = 1.0;
 /// By how many bits the penalty may be less precise than primes are made for: plans accept that.
 /// Where rows are few, primes would otherwise be too small for its scale, which is one of them.
 const PENALTY_SLACK_BITS: f64 = 3.5;
-
-/// `log2` of the standard deviation of integer errors in a slot.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Errors {
-    /// `log2` of the error of a fresh encryption under a public key, `v e + e_0 + e_1 s`.
-    pub fresh: f64,
-    /// `log2` of the error of rounding both parts of a ciphertext under a uniform ternary secret:
-    /// `N / 18` in coefficients, `N` times that in slots.
-    pub rounding: f64,
-}
-
-impl Errors {
-    pub fn new(log_n: u32) -> Self {
-        let log_n = f64::from(log_n);
-        Self {
-            fresh: log_n + real::log2(CBD21_VARIANCE * 4.0 / 3.0) / 2.0,
-            rounding: log_n - real::log2(18.0) / 2.0,
-        }
-    }
-}
-
-/// `log2` of the standard deviation that rescaling adds to a slot.
-pub(super) fn rounding_bits(log_n: u32) -> f64 {
-    Errors::new(log_n).rounding
-}
 
 /// An iteration that multiplies ciphertexts: any but those that take sums of labels alone.
 #[derive(Debug, Clone, PartialEq)]
@@ -323,10 +300,10 @@ impl Budget<'_> {
             Order::SigmoidFirst => data,
         };
         let last = row + other + real::log2(read) - weights;
-        let mut levels = vec![split(last.max(least))];
-        levels.extend((3..self.levels()).map(|_| split(row.max(least))));
-        levels.push(split((row + 2.0 * window).max(least)));
-        levels.push(split(inner.max(least)));
+        let mut levels = vec![level_of(last.max(least))];
+        levels.extend((3..self.levels()).map(|_| level_of(row.max(least))));
+        levels.push(level_of((row + 2.0 * window).max(least)));
+        levels.push(level_of(inner.max(least)));
         levels
     }
 
@@ -344,10 +321,10 @@ impl Budget<'_> {
         let wanted = self.wanted(precision_bits);
         let full = self.full();
         let end = if full.is_empty() { wanted.start } else { wanted.weights };
-        let mut levels = vec![split(end + self.headroom_bits())];
+        let mut levels = vec![level_of(end + self.headroom_bits())];
         if self.spare > 0 {
             let rows = row_scale_bits(self.layout.entries, self.largest_weight(), self.log_n);
-            levels.push(split(rows + precision_bits));
+            levels.push(level_of(rows + precision_bits));
         }
         for k in (0..full.len()).rev() {
             let v = if k == 0 { wanted.start } else { wanted.weights };
@@ -587,8 +564,7 @@ pub(super) fn row_scale_bits(entries: usize, largest_weight: f64, log_n: u32) ->
     Errors::new(log_n).fresh + real::log2(largest_weight) + real::log2(entries as f64) / 2.0
 }
 
-/// A level of this many bits, as primes of at most 60, if a modulus can hold them at all.
-pub(crate) fn split(bits: f64) -> Vec<f64> {
-    let primes = (bits / 60.0).ceil().clamp(1.0, 128.0);
-    vec![bits / primes; primes as usize]
+/// The primes of a level of this many bits.
+pub(super) fn level_of(bits: f64) -> Vec<f64> {
+    planner::level(bits, MAX_PRIME_BITS)
 }

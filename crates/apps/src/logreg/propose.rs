@@ -1,19 +1,18 @@
 //! Parameters in which a training is done in the least time.
 
 use super::{
-    budget::{Segments, rounding_bits},
+    budget::Segments,
     inputs::PlanInputs,
     job::{Job, MOST_ITERATIONS},
     layout::{Layout, Order},
     plan::TrainPlan,
     refresh,
     spec::{LearningRate, Preparation, Step, TrainSpec, schedule},
-    special_primes::{further_special_primes, special_primes, switch_cost},
 };
-use crate::{Error, Result, SECURITY_BITS};
-use sudare::{
-    ckks::{Params, Spec},
-    rlwe::{SecretDistribution, max_log2_qp},
+use crate::{Error, Result};
+use sudare::ckks::{
+    Params, Spec,
+    planner::{self, Errors, RINGS, Room},
 };
 use sudare_arith::real;
 
@@ -28,9 +27,6 @@ const WORST_CASE_BITS: f64 = 8.0;
 /// How often parameters are made until the worst case is precise enough.
 const MOST_PROPOSALS: usize = 8;
 
-/// Rings in which parameters are proposed.
-const LOG_N: core::ops::RangeInclusive<u32> = 10..=17;
-
 impl TrainPlan {
     /// Parameters, secure at 128 bits with a uniform ternary secret, in which the job is done in
     /// the least time by an estimate: those of the smallest ring with levels for all iterations,
@@ -41,7 +37,7 @@ impl TrainPlan {
     /// ring of dimension 2^17 is too small, the latter naming the iterations that fit;
     /// [`Error::Library`] if there are too few primes.
     pub fn auto_params(job: &Job) -> Result<Params> {
-        let largest = *LOG_N.end();
+        let largest = *RINGS.end();
         let inputs = PlanInputs::new(job, largest, Order::RowsFirst)?;
         if let Some((_, params)) = secure(job)? {
             return Ok(params);
@@ -154,7 +150,7 @@ fn propose(job: &Job, (spare, further): (f64, f64)) -> Result<Option<Proposal>> 
     let mut best: Option<Proposal> = None;
     // Orders for which a ring has levels for all iterations: larger rings cost more.
     let mut leveled = Vec::new();
-    for log_n in LOG_N {
+    for log_n in RINGS {
         let orders = Order::ALL.map(|order| PlanInputs::new(job, log_n, order));
         let orders: Vec<_> = match orders.into_iter().collect::<Result<_>>() {
             Err(Error::TooManyFeatures { .. }) => continue,
@@ -221,7 +217,7 @@ fn propose_bootstrapping(
     let budget = inputs.budget(schedule, Segments::One);
     let (segment, weights) = budget.segment_bits(rounds, PROPOSED_PRECISION_BITS);
     let largest = budget.largest_weight();
-    let rounding = rounding_bits(log_n);
+    let rounding = Errors::new(log_n).rounding;
     let sizes = refresh::Sizes::new(layout, log_n, rounding, weights, largest);
     let above = sizes.low.len() - 1 + segment.len();
     let q_bits = [sizes.low, segment, sizes.high].concat();
@@ -272,29 +268,17 @@ impl PrimeSizes {
     ) -> Option<Proposal> {
         let leveled = fitted.is_none();
         let Self { log_n, q_bits, log2_scale, spare } = self;
-        let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS) - spare;
-        let p_bits = special_primes(&q_bits.concat(), limit)?;
-        let extra_p_bits = match fitted {
-            Some(level) => further_special_primes(&q_bits[..=level].concat(), &p_bits, limit),
-            None => Vec::new(),
-        };
-        let all = [&p_bits[..], &extra_p_bits].concat();
-        let costs: Vec<f64> = (0..q_bits.len())
-            .map(|level| switch_cost(&q_bits[..=level].concat(), &all, p_bits.len(), limit))
-            .collect();
+        let room = Room::new(log_n).without(spare);
+        let mut chain = room.complete(planner::chain(log_n, q_bits, log2_scale))?;
+        if let Some(level) = fitted {
+            chain.extra_p_bits =
+                room.further_special_primes(&chain.q_bits[..=level], &chain.p_bits);
+        }
+        let all = [&chain.p_bits[..], &chain.extra_p_bits].concat();
+        let cost_at = |level| room.switch_cost(&chain.q_bits[..=level], &all, chain.p_bits.len());
+        let costs: Vec<f64> = (0..chain.q_bits.len()).map(cost_at).collect();
         let transforms: f64 = used.map(|(count, level)| count * costs[level]).sum();
         let cost = transforms * f64::from(log_n) * real::exp2(f64::from(log_n));
-        let secret = SecretDistribution::UniformTernary;
-        let chain = Spec {
-            log_n,
-            log2_scale,
-            q_bits,
-            p_bits,
-            upper: None,
-            extra_p_bits,
-            secret,
-            insecure: false,
-        };
         Some(Proposal { cost, chain, leveled })
     }
 }
@@ -303,6 +287,7 @@ impl PrimeSizes {
 mod tests {
     use super::*;
     use crate::logreg::{Penalty, SigmoidApprox};
+    use sudare::ckks::planner::SECURITY_BITS;
 
     /// The penalty of few rows takes larger primes than their inner products do.
     #[test]

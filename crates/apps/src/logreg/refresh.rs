@@ -4,7 +4,7 @@
 //! second halves are free: side by side they fill one period, and one bootstrapping with as many
 //! slots as a period refreshes them. That also averages errors over all periods.
 
-use super::{budget::split, layout::Layout};
+use super::{budget::level_of, layout::Layout};
 use sudare::{
     circuits::{
         ComplexOps, EvalModSpec, LinearTransform, ModMethod,
@@ -93,10 +93,10 @@ impl Sizes {
         // Encoding is off by the root of the dimension in a slot.
         let matrix = needed + f64::from(log_n) / 2.0 + 2.0;
         let drop = (log2_scale - message) / factors as f64;
-        let mut low = vec![split(message + LOG2_RATIO)];
-        low.extend(vec![split(matrix + drop); factors]);
-        low.push(split(matrix));
-        let high = split(rounding + REDUCTION_LOSS_BITS + LOG2_RATIO + needed);
+        let mut low = vec![level_of(message + LOG2_RATIO)];
+        low.extend(vec![level_of(matrix + drop); factors]);
+        low.push(level_of(matrix));
+        let high = level_of(rounding + REDUCTION_LOSS_BITS + LOG2_RATIO + needed);
         Self { low, high: vec![high; factors + EVAL_MOD_LEVELS as usize], log2_scale }
     }
 }

@@ -19,7 +19,6 @@ use super::{
     prepare::Transform,
     score_job::{LARGEST_FEATURE, ScoreJob, ScoredModel},
     spec::TrainError,
-    special_primes::SLACK_BITS,
     work,
 };
 use crate::{Error, Result, release::DECODING_ERROR};
@@ -29,7 +28,9 @@ use sudare::{
         cost::{self, Work},
         sim,
     },
-    ckks::{Ciphertext, Complex, Encoder, Encryptor, Params, Scale, serial::Shape},
+    ckks::{
+        Ciphertext, Complex, Encoder, Encryptor, Params, Scale, planner::SLACK_BITS, serial::Shape,
+    },
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::par;

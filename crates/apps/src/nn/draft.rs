@@ -2,10 +2,13 @@
 
 use sudare::{
     circuits::{Chain, Polynomial},
-    ckks::{Scale, Spec},
-    rlwe::{Level, SecretDistribution, max_log2_qp},
+    ckks::{
+        Scale, Spec,
+        planner::{self, Errors, PRIME_BITS, RINGS, Room},
+    },
+    rlwe::Level,
 };
-use sudare_arith::{real, sample::CBD21_VARIANCE};
+use sudare_arith::real;
 
 use super::{
     affine::{Function, Stage},
@@ -14,12 +17,7 @@ use super::{
     plan::Packing,
     ranges::Ranges,
 };
-use crate::{SECURITY_BITS, logreg::special_primes};
 
-/// Rings that are tried.
-const LOG_N: core::ops::RangeInclusive<u32> = 11..=17;
-/// Sizes of the primes with fast kernels.
-const PRIME_BITS: f64 = 49.5;
 /// Bits of the smallest primes above those of the degree of the ring: there are many of that size.
 const LEAST_BITS: f64 = 7.0;
 /// Bits between a value and the modulus: the sign, and sizes of primes that are not met exactly.
@@ -40,18 +38,6 @@ pub(super) struct Draft {
     pub(super) weights: Vec<Scale>,
 }
 
-/// `log2` of the standard deviation that rounding both parts of a ciphertext adds to a slot, times
-/// the scale.
-pub(super) fn log2_rounding(log_n: u32) -> f64 {
-    f64::from(log_n) - real::log2(18.0) / 2.0
-}
-
-/// `log2` of the standard deviation of a slot that was encrypted under the secret key, times the
-/// scale.
-pub(super) fn log2_fresh(log_n: u32) -> f64 {
-    (real::log2(CBD21_VARIANCE) + f64::from(log_n)) / 2.0
-}
-
 /// The least ring for a network that has so many slots, by the compact chain if possible.
 pub(super) fn draft(job: &Job<'_>, log2_slots: u32) -> Result<Draft> {
     let stages = &job.stages;
@@ -59,7 +45,7 @@ pub(super) fn draft(job: &Job<'_>, log2_slots: u32) -> Result<Draft> {
     let chained = stages.iter().enumerate().all(|(k, stage)| stage.follows(k));
     let compact = job.options.packing == Packing::Features && chained && stages.iter().all(squares);
     let mut most = (0, 0.0);
-    for log_n in LOG_N.filter(|&log_n| log_n > log2_slots) {
+    for log_n in RINGS.filter(|&log_n| log_n > log2_slots) {
         let drafted = match compact {
             true => compact_chain(job, log_n),
             false => even_chain(job, log_n)?,
@@ -70,7 +56,7 @@ pub(super) fn draft(job: &Job<'_>, log2_slots: u32) -> Result<Draft> {
         }
     }
     let (levels, log2_q) = most;
-    Err(NnError::TooDeep { levels, log2_q, log_n: *LOG_N.end() })
+    Err(NnError::TooDeep { levels, log2_q, log_n: *RINGS.end() })
 }
 
 /// Levels and bits that a ring does not have.
@@ -84,9 +70,8 @@ fn compact_chain(job: &Job<'_>, log_n: u32) -> core::result::Result<Draft, Neede
         let rescales = stages.len().saturating_sub(if rescaled { 1 } else { 2 });
         compact_levels(stages, ranges, options.precision_bits, log_n, rescales)
     });
-    let limit = max_log2_qp(log_n, SecretDistribution::UniformTernary, SECURITY_BITS);
     let fitting = both.iter().filter_map(|levels| {
-        let (primes, special) = cut(&levels.bits, limit, log_n)?;
+        let (primes, special) = cut(&levels.bits, log_n)?;
         Some((primes.iter().map(Vec::len).sum::<usize>(), levels, primes, special))
     });
     let best = fitting.min_by_key(|(count, ..)| *count);
@@ -94,11 +79,8 @@ fn compact_chain(job: &Job<'_>, log_n: u32) -> core::result::Result<Draft, Neede
         let totals = both.iter().map(|levels| levels.bits.iter().sum::<f64>());
         return Err((stages.len() - 1, totals.fold(f64::INFINITY, f64::min) + PRIME_BITS));
     };
-    let spec = Spec {
-        q_bits,
-        log2_scale: levels.log2_input.max(1.0),
-        ..Spec::uniform(log_n, 0.0, 0, 0.0, vec![special])
-    };
+    let chain = planner::chain(log_n, q_bits, levels.log2_input.max(1.0));
+    let spec = Spec { p_bits: vec![special], ..chain };
     let scales = |bits: &[f64]| bits.iter().map(|&bits| Scale::from_log2(bits)).collect();
     Ok(Draft {
         spec,
@@ -122,11 +104,12 @@ fn compact_levels(
     rescales: usize,
 ) -> CompactLevels {
     let size = |k: usize| ranges.of_stage(k);
+    let errors = Errors::new(log_n);
     let least_bits = f64::from(log_n) + LEAST_BITS;
     // The scale of what stage `k` takes, at which its error does not matter.
     let mut inputs: Vec<f64> = (0..stages.len())
         .map(|k| {
-            let error = if k == 0 { log2_fresh(log_n) } else { log2_rounding(log_n) };
+            let error = if k == 0 { errors.secret_fresh } else { errors.rounding };
             error + precision_bits + real::log2(stages[k].affine.norm()) - real::log2(size(k))
         })
         .collect();
@@ -169,18 +152,18 @@ fn log2_weights(stage: &Stage, largest: f64, size: f64, precision_bits: f64) -> 
 
 /// Sizes of primes for levels of so many bits and of the special prime, as few as the modulus has
 /// room for.
-fn cut(levels: &[f64], limit: f64, log_n: u32) -> Option<(Vec<Vec<f64>>, f64)> {
+fn cut(levels: &[f64], log_n: u32) -> Option<(Vec<Vec<f64>>, f64)> {
     let least = f64::from(log_n) + LEAST_BITS;
     let caps = core::iter::successors(Some(PRIME_BITS), |cap| Some(cap - 0.5));
     let cut_to = |cap: f64| {
         let primes = levels.iter().map(|bits| {
-            let count = (bits / cap).ceil().max(1.0);
-            vec![(bits / count).max(least); count as usize]
+            let level = planner::level(*bits, cap).into_iter();
+            level.map(|bits| bits.max(least)).collect()
         });
         let primes: Vec<Vec<f64>> = primes.collect();
         let special = primes.iter().flatten().copied().fold(least, f64::max) + SLACK_BITS;
         let total: f64 = primes.iter().flatten().sum();
-        (total + special + SLACK_BITS <= limit).then_some((primes, special))
+        Room::new(log_n).holds(total + special + SLACK_BITS).then_some((primes, special))
     };
     let cuts = caps.take_while(|&cap| cap > least).filter_map(cut_to);
     cuts.min_by_key(|(primes, _)| primes.iter().map(Vec::len).sum::<usize>())
@@ -189,7 +172,7 @@ fn cut(levels: &[f64], limit: f64, log_n: u32) -> Option<(Vec<Vec<f64>>, f64)> {
 /// Levels of one scale: each affine map takes one, and each function what its polynomial takes.
 fn even_chain(job: &Job<'_>, log_n: u32) -> Result<core::result::Result<Draft, Needed>> {
     let Job { ranges, options, stages, polynomials } = job;
-    let log2_scale = log2_rounding(log_n) + options.precision_bits + SCALE_ROOM_BITS;
+    let log2_scale = Errors::new(log_n).rounding + options.precision_bits + SCALE_ROOM_BITS;
     let scale = Scale::from_log2(log2_scale);
     let mut levels = 0;
     let mut largest = ranges.output.max(ranges.largest_input());
@@ -200,15 +183,13 @@ fn even_chain(job: &Job<'_>, log_n: u32) -> Result<core::result::Result<Draft, N
     }
     levels += stages.len();
     let base = log2_scale + real::log2(largest).max(0.0) + ROOM_BITS;
-    let mut spec = Spec::uniform(log_n, base, levels, log2_scale, Vec::new());
-    let primes = (base / PRIME_BITS).ceil();
-    spec.q_bits[0] = vec![base / primes; primes as usize];
-    let limit = max_log2_qp(log_n, spec.secret, SECURITY_BITS);
-    Ok(match special_primes(&spec.q_bits.concat(), limit) {
-        Some(p_bits) => {
-            Ok(Draft { spec: Spec { p_bits, ..spec }, input: None, weights: Vec::new() })
-        }
-        None => Err((levels, spec.log2_qp() + log2_scale)),
+    let mut q_bits = vec![planner::level(base, PRIME_BITS)];
+    q_bits.resize(levels + 1, vec![log2_scale]);
+    let spec = planner::chain(log_n, q_bits, log2_scale);
+    let log2_q = spec.log2_qp();
+    Ok(match Room::new(log_n).complete(spec) {
+        Some(spec) => Ok(Draft { spec, input: None, weights: Vec::new() }),
+        None => Err((levels, log2_q + log2_scale)),
     })
 }
 

@@ -11,14 +11,13 @@ use sudare::{
         bootstrap::{BootstrapPlan, Bootstrapper},
         cost, sim,
     },
-    ckks::{Complex, Params, Scale},
+    ckks::{Complex, Params, Scale, planner::Errors},
     rlwe::Level,
 };
 use sudare_arith::{par, real};
 
 use super::{
     affine::Stage,
-    draft::log2_fresh,
     error::{NnError, Result, expect},
     plan::{Packing, Plan},
     ranges::BEYOND,
@@ -126,7 +125,7 @@ impl Plan {
         let encrypt = |slots: Vec<f64>| -> Result<sim::Ciphertext> {
             let slots: Vec<_> = slots.into_iter().map(|x| Complex::new(x, 0.0)).collect();
             let x = ev.encrypt(&slots, level, scale)?;
-            let noise_log2 = log2_fresh(self.params().log_n()) - scale.log2();
+            let noise_log2 = Errors::new(self.params().log_n()).secret_fresh - scale.log2();
             Ok(sim::Ciphertext { noise_log2, ..x })
         };
         let messages = self.messages(samples)?.into_iter();

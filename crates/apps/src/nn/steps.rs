@@ -2,14 +2,13 @@
 
 use sudare::{
     circuits::{LinearPlan, LinearTransform, Polynomial, PolynomialPlan, Trace, TracePlan},
-    ckks::{Complex, Params, Scale},
+    ckks::{Complex, Params, Scale, planner::Errors},
     rlwe::{KeyRequest, Level},
 };
 use sudare_arith::real;
 
 use super::{
     affine::{Affine, Function, Stage},
-    draft::{log2_fresh, log2_rounding},
     error::{NnError, Result},
     job::{Job, Setup},
     plan::Packing,
@@ -190,7 +189,7 @@ impl Design<'_> {
     /// ranges.
     pub(super) fn predicted_error(&self, steps: &[Step]) -> f64 {
         let (level, scale) = self.setup.input;
-        let error = real::exp2(log2_fresh(self.setup.params.log_n()) - scale.log2());
+        let error = real::exp2(Errors::new(self.setup.params.log_n()).secret_fresh - scale.log2());
         let largest = self.job.ranges.largest_input();
         let mut values = vec![Foreseen { level, scale, error, largest }];
         for (k, (stage, step)) in self.job.stages.iter().zip(steps).enumerate() {
@@ -212,7 +211,7 @@ impl Design<'_> {
     }
 
     fn rounding(&self, scale: Scale) -> f64 {
-        real::exp2(log2_rounding(self.setup.params.log_n()) - scale.log2())
+        real::exp2(Errors::new(self.setup.params.log_n()).rounding - scale.log2())
     }
 
     fn foresee_map(&self, stage: &Stage, step: &Step, sources: &[Foreseen]) -> Foreseen {

@@ -5,8 +5,9 @@ use sudare::{
     ckks::{
         self, Ciphertext, Complex, Decryptor, Encoder, Encryptor, Params, Plaintext, ProductSum,
         Scale, SymmetricEncryptor,
+        planner::{self, PRIME_BITS, RINGS},
     },
-    rlwe::{KeyRequest, Level, SecretDistribution, Seeded, max_log2_qp},
+    rlwe::{KeyRequest, Level, Seeded},
 };
 use sudare_arith::{par, real};
 
@@ -16,14 +17,6 @@ use super::{
     select::{self, Comparison, CountErrors, Selection},
     spec::{Mode, Spec},
 };
-use crate::{SECURITY_BITS, logreg::special_primes};
-
-/// Rings in which parameters are proposed. In smaller ones the modulus is too short for precise
-/// scores.
-const LOG_N: core::ops::RangeInclusive<u32> = 13..=17;
-
-/// Sizes of the primes at the bottom and at the top: large ones with fast kernels.
-const PRIME_BITS: f64 = 49.5;
 
 /// Bits above the scale of scores: they are complex, twice as large where parts of two records mix,
 /// and signed.
@@ -149,19 +142,10 @@ impl Plan {
     /// As [`Plan::new`]; [`SearchError::Library`] if no ring is large enough.
     pub fn auto_params(spec: &Spec) -> Result<Params> {
         spec.check()?;
-        let mut last = None;
-        for log_n in LOG_N {
-            let Ok(proposed) = propose(spec, log_n) else { continue };
-            let limit = max_log2_qp(log_n, proposed.secret, SECURITY_BITS);
-            let p_bits = special_primes(&proposed.q_bits.concat(), limit);
-            let fits = p_bits.is_some();
-            last = Some(ckks::Spec { p_bits: p_bits.unwrap_or(vec![PRIME_BITS]), ..proposed });
-            if fits {
-                break;
-            }
-        }
-        // The last ring is refused for its security, with the figures.
-        let proposed = last.map_or_else(|| propose(spec, *LOG_N.end()), Ok)?;
+        let proposed = |log_n| Ok::<_, SearchError>(propose(spec, log_n).ok());
+        let found = planner::smallest(RINGS, proposed)?;
+        // Without a proposal, the largest ring tells why.
+        let proposed = found.map_or_else(|| propose(spec, *RINGS.end()), Ok)?;
         Ok(Params::new(proposed)?)
     }
 
@@ -554,12 +538,6 @@ fn top_bits(layout: &Layout, log_n: u32) -> f64 {
     PRIME_BITS + more.max(0.0)
 }
 
-/// Sizes of primes for a level of so many bits.
-fn split(bits: f64) -> Vec<f64> {
-    let primes = (bits / PRIME_BITS).ceil();
-    vec![bits / primes; primes as usize]
-}
-
 /// What stands in the slots of a block, record by record.
 pub(super) struct Content {
     places: Vec<usize>,
@@ -576,18 +554,10 @@ pub(super) fn propose(spec: &Spec, log_n: u32) -> Result<ckks::Spec> {
     let mut log2_scale = PRIME_BITS - SCORE_ROOM_BITS;
     if let Some(comparison) = Comparison::new(spec, &layout)? {
         log2_scale = select::LOG2_SCALE;
-        q_bits[0] = split((comparison.room_bits() + SUM_BITS).max(PRIME_BITS));
+        let room_bits = comparison.room_bits() + SUM_BITS;
+        q_bits[0] = planner::level(room_bits.max(PRIME_BITS), PRIME_BITS);
         q_bits.extend((1..comparison.depth()).map(|_| vec![log2_scale]));
-        q_bits.push(split(top_bits(&layout, log_n)));
+        q_bits.push(planner::level(top_bits(&layout, log_n), PRIME_BITS));
     }
-    Ok(ckks::Spec {
-        log_n,
-        q_bits,
-        p_bits: Vec::new(),
-        upper: None,
-        extra_p_bits: Vec::new(),
-        log2_scale,
-        secret: SecretDistribution::UniformTernary,
-        insecure: false,
-    })
+    Ok(planner::chain(log_n, q_bits, log2_scale))
 }

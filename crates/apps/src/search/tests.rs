@@ -2,13 +2,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use proptest::prelude::*;
 use sudare::{
-    ckks::{self, Ciphertext, Decryptor, Encryptor, Evaluator, Params},
+    ckks::{self, Ciphertext, Decryptor, Encryptor, Evaluator, Params, planner::Room},
     rlwe::KeyGenerator,
 };
 use sudare_arith::prng::{Seed, Stream};
 
 use super::{plan::propose, *};
-use crate::logreg::special_primes;
 
 mod matches;
 
@@ -29,8 +28,8 @@ struct World {
 
 fn params(spec: &Spec, log_n: u32) -> Params {
     let proposed = propose(spec, log_n).unwrap();
-    let p_bits = special_primes(&proposed.q_bits.concat(), f64::INFINITY).unwrap();
-    Params::new(ckks::Spec { insecure: true, p_bits, ..proposed }).unwrap()
+    let spec = Room::UNLIMITED.complete(proposed).unwrap();
+    Params::new(ckks::Spec { insecure: true, ..spec }).unwrap()
 }
 
 impl World {

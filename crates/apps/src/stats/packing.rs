@@ -7,16 +7,18 @@ use serde::{Deserialize, Serialize};
 use sudare::{
     circuits::{ComplexOps, sim},
     ckks::{
-        Ciphertext, Encoder, Encryptor, Params, ProductSum, Release, Scale, Spec, serial::Shape,
+        Ciphertext, Encoder, Encryptor, Params, ProductSum, Release, Scale, Spec,
+        planner::{self, FAST_BITS, RINGS, Room},
+        serial::Shape,
     },
-    rlwe::{KeyRequest, Level, SecretDistribution, max_log2_qp},
+    rlwe::{KeyRequest, Level},
 };
 use sudare_arith::{par, prng::Seed, real};
 use sudare_table::Table;
 
 use super::{ColumnScaling, MAX_SHARED_BITS, ROOM_BITS, Result, StatsError};
 use crate::{
-    SECURITY_BITS, Slots,
+    Slots,
     release::{DECODING_ERROR, precise_params},
 };
 
@@ -377,32 +379,19 @@ pub(super) fn smallest_params(
     special: usize,
 ) -> Result<Params> {
     job.check()?;
-    let secret = SecretDistribution::UniformTernary;
-    let primes = |bits: f64| {
-        let count = (bits / PRIME_BITS).ceil();
-        vec![bits / count; count as usize]
-    };
+    let primes = |bits: f64| planner::level(bits, PRIME_BITS);
     let spec = |log_n: u32| {
         let rows = Packing::new(*job, 1 << (log_n - 1)).padded_rows();
         // Scale, sum, sign, and room for errors and primes below their size.
         let base_bits = log2_scale + real::log2(rows as f64) + 1.0 + 2.0 * ROOM_BITS;
-        let base = if base_bits <= 50.0 { vec![50.0] } else { primes(base_bits) };
+        let base = if base_bits <= FAST_BITS { vec![FAST_BITS] } else { primes(base_bits) };
         let levels = (0..depth).map(|_| primes(log2_scale));
-        Spec {
-            log_n,
-            q_bits: core::iter::once(base).chain(levels).collect(),
-            p_bits: vec![50.0; special * primes(log2_scale).len()],
-            upper: None,
-            extra_p_bits: Vec::new(),
-            log2_scale,
-            secret,
-            insecure: false,
-        }
+        let q_bits = core::iter::once(base).chain(levels).collect();
+        let p_bits = vec![FAST_BITS; special * primes(log2_scale).len()];
+        Spec { p_bits, ..planner::chain(log_n, q_bits, log2_scale) }
     };
-    let fits = |log_n: &u32| {
-        let spec = spec(*log_n);
-        spec.log2_qp() + ROOM_BITS <= max_log2_qp(*log_n, secret, SECURITY_BITS)
-    };
-    let log_n = (10..17).find(fits).unwrap_or(17);
+    let fits = |log_n: &u32| Room::new(*log_n).holds(spec(*log_n).log2_qp() + ROOM_BITS);
+    // The last ring is refused for its security, with the figures.
+    let log_n = RINGS.clone().find(fits).unwrap_or(*RINGS.end());
     Ok(Params::new(spec(log_n))?)
 }

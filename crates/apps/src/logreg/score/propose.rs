@@ -2,18 +2,17 @@
 
 use super::ScorePlan;
 use crate::{
-    Error, Result, SECURITY_BITS,
+    Error, Result,
     logreg::{
         TrainError,
-        budget::{self, Errors, room_bits, row_scale_bits, split},
+        budget::{level_of, room_bits, row_scale_bits},
         layout::Layout,
         score_job::{LARGEST_FEATURE, ScoreJob},
-        special_primes::special_primes,
     },
 };
-use sudare::{
-    ckks::{Params, Spec},
-    rlwe::{SecretDistribution, max_log2_qp},
+use sudare::ckks::{
+    Params,
+    planner::{self, Errors, RINGS},
 };
 use sudare_arith::real;
 
@@ -23,9 +22,6 @@ pub(super) const PRECISION_BITS: f64 = 17.0;
 
 /// `log2` of the scale of the slots of a sigmoid.
 const SIGMOID_LOG2_SCALE: f64 = 34.0;
-
-/// Rings in which parameters are proposed.
-const LOG_N: core::ops::RangeInclusive<u32> = 11..=17;
 
 impl ScorePlan {
     /// The smallest ring and shortest chain for scores by a given model, at 128 bits of security.
@@ -38,34 +34,16 @@ impl ScorePlan {
         job.model.check()?;
         let depth = job.model.probability().map(|p| p.sigmoid()).transpose()?.map(|f| f.depth());
         let largest_weight = job.model.largest_given_weight();
-        let secret = SecretDistribution::UniformTernary;
-        let mut spec = None;
-        for log_n in LOG_N {
+        let propose = |log_n| {
             let layout = match Layout::of_scores(job, log_n) {
-                Err(Error::TooManyFeatures { .. }) if log_n < *LOG_N.end() => continue,
+                Err(Error::TooManyFeatures { .. }) if log_n < *RINGS.end() => return Ok(None),
                 other => other?,
             };
-            let limit = max_log2_qp(log_n, secret, SECURITY_BITS);
             let (q_bits, log2_scale) =
                 proposed(&layout, log_n, (largest_weight, precision_bits), depth);
-            let p_bits = special_primes(&q_bits.concat(), limit);
-            let fits = p_bits.is_some();
-            spec = Some(Spec {
-                log_n,
-                log2_scale,
-                q_bits,
-                p_bits: p_bits.unwrap_or_else(|| vec![50.0]),
-                upper: None,
-                extra_p_bits: Vec::new(),
-                secret,
-                insecure: false,
-            });
-            if fits {
-                break;
-            }
-        }
-        // The last ring is refused for its security, with the figures.
-        let spec = spec.ok_or(TrainError::Empty)?;
+            Ok::<_, Error>(Some(planner::chain(log_n, q_bits, log2_scale)))
+        };
+        let spec = planner::smallest(RINGS, propose)?.ok_or(TrainError::Empty)?;
         Ok(Params::new(spec)?)
     }
 }
@@ -87,12 +65,12 @@ fn proposed(
         Errors::new(log_n).fresh + real::log2(LARGEST_FEATURE * entries.sqrt()) + precision;
     let scores = match depth {
         Some(_) => SIGMOID_LOG2_SCALE,
-        None => budget::rounding_bits(log_n) + real::log2(4.0 * width) / 2.0 + precision,
+        None => Errors::new(log_n).rounding + real::log2(4.0 * width) / 2.0 + precision,
     };
     // Beside those of the polynomial one to bring its range to [-1, 1], and one to clear slots.
     let levels = depth.map_or(0, |depth| depth + 1 + u32::from(layout.width > 1));
-    let mut q_bits = vec![split(scores + room)];
+    let mut q_bits = vec![level_of(scores + room)];
     q_bits.extend((0..levels).map(|_| vec![scores]));
-    q_bits.push(split(rows + weights - scores));
+    q_bits.push(level_of(rows + weights - scores));
     (q_bits, scores)
 }
