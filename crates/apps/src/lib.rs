@@ -22,7 +22,6 @@
 
 pub mod array;
 mod bootstrap;
-mod error;
 pub mod exact;
 pub mod functions;
 pub mod logreg;
@@ -34,7 +33,7 @@ mod release;
 pub mod search;
 pub mod stats;
 
-pub use error::{Error, Result};
+pub use logreg::{Error, Result};
 
 /// Slots to be encrypted, with their level and scale.
 pub type Slots = (Vec<f64>, sudare::rlwe::Level, sudare::ckks::Scale);

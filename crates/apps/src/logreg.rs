@@ -53,6 +53,7 @@
 mod budget;
 mod calibrate;
 mod check;
+mod error;
 mod gradient;
 mod history;
 mod inputs;
@@ -75,6 +76,7 @@ mod trained;
 mod work;
 mod worst_case;
 
+pub use error::{Error, Result};
 pub use gradient::{Gradient, Gradients, Point};
 pub use job::Job;
 pub use plan::TrainPlan;

@@ -55,11 +55,13 @@ mod hidden;
 mod job;
 mod model;
 mod onnx;
+mod options;
 mod outline;
 mod plan;
 mod ranges;
 mod refresh;
 mod run;
+mod setup;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -69,8 +71,9 @@ pub use error::{NnError, Result};
 pub use hidden::{HiddenExplanation, HiddenPlan};
 pub use model::{Activation, Convolution, Layer, Network};
 pub use onnx::Beside;
+pub use options::{Options, Packing};
 pub use outline::Outline;
-pub use plan::{Explanation, Options, Packing, Plan};
+pub use plan::{Explanation, Plan};
 pub use ranges::Ranges;
 pub use run::{Prepared, Simulation};
 

@@ -17,7 +17,9 @@ use std::{
     path::{Path, PathBuf},
 };
 use sudare::rlwe::KeyId;
-use sudare_apps::{logreg::TrainError, pool::PoolError, search::SearchError, stats::StatsError};
+use sudare_apps::{
+    array::ArrayError, logreg::TrainError, pool::PoolError, search::SearchError, stats::StatsError,
+};
 use sudare_table::{TableError, metrics::MetricError};
 
 /// What went wrong, for people; [`Error::kind`] and [`Error::exit_code`] are for
@@ -49,6 +51,9 @@ pub enum Error {
     /// A computation on tables is impossible.
     #[error(transparent)]
     Apps(#[from] sudare_apps::Error),
+    /// An operation on arrays is impossible.
+    #[error(transparent)]
+    Array(#[from] ArrayError),
     /// Statistics are impossible.
     #[error(transparent)]
     Stats(#[from] StatsError),
@@ -381,6 +386,8 @@ impl Error {
             Self::Apps(sudare_apps::Error::Table(error)) => variant(error),
             Self::Apps(sudare_apps::Error::Train(error)) | Self::Train(error) => variant(error),
             Self::Apps(error) => variant(error),
+            Self::Array(ArrayError::Library(error)) => variant(error),
+            Self::Array(error) => variant(error),
             Self::Stats(error) => variant(error),
             Self::Pool(PoolError::Library(error)) => variant(error),
             Self::Pool(PoolError::Table(error)) => variant(error),

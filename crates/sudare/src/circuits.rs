@@ -22,9 +22,7 @@ pub mod polynomial;
 mod trace;
 
 pub use crate::ckks::{Chain, Complex};
-pub use algebra::{
-    Algebra, Coefficient, CoefficientOf, ConstantOf, OwnedVector, ScaleOf, VectorOf,
-};
+pub use algebra::{Algebra, Coefficient, OwnedVector};
 pub use ckks::{
     Basis, ComplexOps, ComplexSlots, EvalModPlan, EvalModSpec, LinearPlan, LinearTransform,
     ModMethod, Polynomial, PolynomialPlan, ScaledCosine, WorstCase, bootstrap, cost, dft, minimax,
@@ -32,5 +30,5 @@ pub use ckks::{
 };
 pub use failure::log2_exceeds;
 pub use lock_step::{Batch, LockStep};
-pub use ops::{ArgumentError, Extremes, Ops};
+pub use ops::{ArgumentError, CoefficientOf, ConstantOf, Extremes, Ops, ScaleOf, VectorOf};
 pub use trace::{Trace, TracePlan};

@@ -6,19 +6,23 @@
 
 mod basis;
 mod convert;
+mod limb_set;
 mod mixed_radix;
 mod packed;
 mod poly;
+mod rows;
 
-pub use basis::{LimbSet, RnsBasis};
+pub use basis::RnsBasis;
 pub use convert::{BaseConverter, Divider, Lifter};
 pub(crate) use convert::{
-    Block, Blocks, Dividend, STRETCH, columns, convert_rows, cut, finish, stretches, to_columns,
+    Block, Blocks, Dividend, STRETCH, convert_rows, cut, stretches, to_columns,
 };
+pub use limb_set::LimbSet;
 pub(crate) use mixed_radix::MixedRadix;
 pub use packed::{PackedPolys, Packer};
 pub(crate) use poly::Half;
 pub use poly::{Coeff, Eval, Repr, RnsPoly};
+pub(crate) use rows::{columns, finish};
 
 /// Words of a row that are worked on at a time where many rows meet, those of a block of
 /// evaluations: a few dozen such pieces fit the second cache.

@@ -7,22 +7,12 @@ use std::collections::{HashMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::{Frame, ReadOptions, Table, TableError, TextColumn, check_names, error::excerpt};
+use super::{
+    Categorical, Frame, ReadOptions, Table, TableError, TextColumn, check_names, error::excerpt,
+};
 
 /// Most values of a column that are coded, as categories or as classes.
 pub(super) const MAX_CATEGORIES: usize = 1000;
-
-/// Which columns hold names of categories.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Categorical {
-    /// None: text is refused, but for labels.
-    #[default]
-    None,
-    /// Every column of text.
-    Every,
-    /// Those with these names, even if they hold numbers; text in others is refused.
-    Columns(Vec<String>),
-}
 
 /// What becomes of missing values. Missing labels are refused, unless their rows are dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]

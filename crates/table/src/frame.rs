@@ -1,18 +1,20 @@
 //! Tables as their files have them, before they are coded as numbers.
 
-use std::{
-    borrow::Cow,
-    collections::HashMap,
-    fmt,
-    fs::{self, File},
-    io::{self, Read, Seek},
-    path::Path,
-};
+use std::{borrow::Cow, collections::HashMap, fmt};
 
-use super::{
-    Categorical, Place, Table, TableError, check_names, csv,
-    error::{excerpt, read_error},
-};
+use super::{Place, Table, TableError, check_names, error::excerpt};
+
+/// Which columns hold names of categories.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum Categorical {
+    /// None: text is refused, but for labels.
+    #[default]
+    None,
+    /// Every column of text.
+    Every,
+    /// Those with these names, even if they hold numbers; text in others is refused.
+    Columns(Vec<String>),
+}
 
 /// How a file is read.
 ///
@@ -306,60 +308,6 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Reads a Parquet file if its name ends so, and otherwise text whose first line names the
-    /// columns, with a delimiter between cells.
-    ///
-    /// Of text, blanks around a cell and a byte order mark are ignored, cells may be quoted, and
-    /// line ends may be LF, CRLF or CR. A column is text if any of its cells is neither a number
-    /// nor missing; it then keeps all cells as they are written. Columns of a Parquet file are
-    /// integers, floating-point numbers, truth values (0 and 1) or UTF-8 text, none of them nested;
-    /// compressed by nothing, Snappy, gzip, Zstandard or LZ4. Integers beyond 2^53 are rounded to
-    /// double precision, but for labels and categories: these stay text in a CSV file, and are
-    /// refused where they are numbers.
-    ///
-    /// # Errors
-    /// [`TableError`] names the line or row and the column of a fault. Among the faults are text
-    /// and missing values that `options` do not allow, and infinite numbers.
-    pub fn read(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self, TableError> {
-        let path = path.as_ref();
-        let (file, name) = open(path)?;
-        let options = Rules { options, binary: false };
-        if path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("parquet")) {
-            #[cfg(feature = "parquet")]
-            return super::parquet::read(file, &name, options);
-            #[cfg(not(feature = "parquet"))]
-            return Err(TableError::Parquet {
-                problem: "this program was built without the feature for it".to_owned(),
-            });
-        }
-        csv::read(file, Seek::rewind, &name, options)
-    }
-
-    /// Reads text as [`Frame::read`] does, from its beginning. It is read more than once if a
-    /// column turns out to be text.
-    ///
-    /// # Errors
-    /// As [`Frame::read`].
-    pub fn from_csv(
-        mut reader: impl Read + Seek,
-        options: &ReadOptions,
-    ) -> Result<Self, TableError> {
-        reader.rewind().map_err(|error| read_error("the table", &error))?;
-        csv::read(reader, Seek::rewind, "the table", Rules { options, binary: false })
-    }
-
-    /// Reads a Parquet file as [`Frame::read`] does, from its beginning.
-    ///
-    /// # Errors
-    /// As [`Frame::read`].
-    #[cfg(feature = "parquet")]
-    pub fn from_parquet(
-        reader: impl Read + Seek,
-        options: &ReadOptions,
-    ) -> Result<Self, TableError> {
-        super::parquet::read(reader, "the table", Rules { options, binary: false })
-    }
-
     /// A frame of `columns`, each a name and its text if it is a column of text, and of `numbers`,
     /// row-major with a place for every column, NaN where a number is missing. What stands in the
     /// places of text columns does not matter.
@@ -529,19 +477,6 @@ impl Rules<'_> {
         let target = self.options.target.as_ref();
         columns.iter().filter(|column| Some(*column) != target).count()
     }
-}
-
-/// The file of a table, and its name for messages.
-pub(super) fn open(path: &Path) -> Result<(File, String), TableError> {
-    let name = path.display().to_string();
-    let failed = |error| read_error(&name, &error);
-    // A pipe may never end, and what it holds is not bounded by a size.
-    if !fs::metadata(path).map_err(failed)?.is_file() {
-        let problem = "it is not a regular file, save the table as one";
-        return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, problem)));
-    }
-    let file = File::open(path).map_err(failed)?;
-    Ok((file, name))
 }
 
 #[cfg(test)]

@@ -39,6 +39,7 @@ mod frame;
 pub mod metrics;
 #[cfg(feature = "parquet")]
 mod parquet;
+mod reading;
 mod record_limit;
 
 use std::{
@@ -50,12 +51,13 @@ use std::{
 
 use sudare_arith::prng::{Seed, Stream};
 
-pub use encoding::{Categorical, Code, Encoding, EncodingOptions, Missing, Unseen};
+pub use encoding::{Code, Encoding, EncodingOptions, Missing, Unseen};
 pub use error::{Cell, Place, TableError, excerpt, lacking, list};
-pub use frame::{Frame, ReadOptions, TextColumn, is_exact};
+pub use frame::{Categorical, Frame, ReadOptions, TextColumn, is_exact};
 pub use record_limit::{MAX_RECORD_BYTES, RecordLimit};
 
-use frame::{Rules, open};
+use frame::Rules;
+use reading::open;
 
 /// A table of finite numbers with named feature columns and, optionally, a target column of
 /// classes.

@@ -17,5 +17,6 @@
 #[cfg(target_family = "wasm")]
 mod bindings;
 pub mod owner;
+mod plan;
 pub mod shown;
 pub mod table;

@@ -1,19 +1,9 @@
 //! The table that was chosen, and what is planned for it.
 
-use crate::owner::Owner;
 use serde::{Deserialize, Serialize};
 use std::{collections::HashSet, path::Path};
-use sudare_apps::{
-    logreg::{self, Preparation, Prepared, TrainSpec},
-    stats,
-};
-use sudare_roles::{
-    encryption::Subject,
-    error::{Error, Result},
-    job::{Job, KeyColumn},
-    reading::Reading,
-};
-use sudare_table::{Categorical, EncodingOptions, Frame, Missing, Table, TextColumn};
+use sudare_roles::{error::Result, reading::Reading};
+use sudare_table::{Categorical, EncodingOptions, Frame, Missing, TextColumn};
 
 /// Different values of a column that are counted.
 const MOST_COUNTED: usize = 1000;
@@ -103,7 +93,7 @@ impl Csv {
     /// What there is to choose from.
     ///
     /// # Errors
-    /// [`Error::TableFile`] names the place of the first fault.
+    /// [`Error::TableFile`](sudare_roles::error::Error::TableFile) names the place of the first fault.
     pub fn contents(&self) -> Result<Contents> {
         let (text, path) = self.parts();
         let options = reading(Missing::Mean).encoding.read_options(None);
@@ -112,56 +102,15 @@ impl Csv {
         let columns = columns.map(|(index, name)| column(&frame, index, name.clone())).collect();
         Ok(Contents { rows: frame.rows(), columns })
     }
-
-    /// Plans what is wanted.
-    ///
-    /// # Errors
-    /// [`Error::TableFile`], [`Error::Table`], [`Error::Stats`] and [`Error::Apps`] for a table with which
-    /// it cannot be done.
-    pub fn plan(&self, choice: &Choice) -> Result<Owner> {
-        let (in_table, target) = (Error::in_table(self.parts().1), choice.job.target());
-        let (mut table, encoding) = reading(choice.missing).table_of_text(self.parts(), target)?;
-        let mut key = None;
-        if let Wanted::Groups { by } = &choice.job {
-            let (rest, values) = table.without(by).map_err(&in_table)?;
-            (table, key) = (rest, Some(KeyColumn::new(by, &values)?));
-        }
-        let (rows, features) = (table.rows(), table.features());
-        let job = match choice.job {
-            Wanted::Train { iterations, .. } => {
-                table.check_for_training().map_err(in_table)?;
-                Job::Train(training(&table, iterations)?)
-            }
-            Wanted::Stats {} => Job::Stats(stats::Job { rows, features }),
-            Wanted::Groups { .. } => {
-                let groups = key.as_ref().map_or(0, |key| key.grouping.labels().len());
-                Job::Groups(stats::GroupJob { rows, features, groups })
-            }
-            Wanted::Histogram { bins } => {
-                Job::Histogram(stats::HistogramJob { rows, features, bins })
-            }
-        };
-        Owner::new(job, Subject { encoding: Some(encoding), key, ..table.into() })
-    }
 }
 
 impl Wanted {
-    fn target(&self) -> Option<&str> {
+    pub(crate) fn target(&self) -> Option<&str> {
         match self {
             Self::Train { target, .. } => Some(target),
             Self::Stats {} | Self::Groups { .. } | Self::Histogram { .. } => None,
         }
     }
-}
-
-/// The training that suits a table.
-fn training(table: &Table, iterations: Option<u32>) -> Result<logreg::Job> {
-    let (rows, features) = (table.rows(), table.features());
-    let mut spec = TrainSpec::recommended(rows, features, Preparation::Whiten)?;
-    spec.iterations = iterations.unwrap_or(spec.iterations);
-    spec.classes = table.classes()?.len() as u32;
-    let spec = spec.with_fitting_range(&Prepared::new(table, &spec, rows, None)?)?;
-    Ok(logreg::Job { rows, features, spec })
 }
 
 /// As the command reads with `--categorical all`.

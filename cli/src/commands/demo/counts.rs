@@ -141,8 +141,7 @@ impl Coded {
             among(6, 0..1),
         ];
         let codes = [3, 2, 2, AGES, WEIGHTS, 2, 2, BINS];
-        let plan =
-            |by: &[usize], accepted| checked(CountsPlan::new(table.rows(), &codes, by, accepted));
+        let plan = |by: &[usize], accepted| CountsPlan::new(table.rows(), &codes, by, accepted);
         let plans = [plan(&[0, 1, 2], accepted)?, plan(&[7], Vec::new())?];
         let conditions = [
             "mother of 20 to 34 years",
@@ -184,16 +183,11 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     output.write(&count(&slim(&args.params)?, args.scheme)?, text)
 }
 
-/// What computing on arrays gave.
-fn checked<T>(result: array::Result<T>) -> Result<T> {
-    Ok(result.map_err(sudare_apps::Error::from)?)
-}
-
 fn count(set: &BootstrapPreset, scheme: Scheme) -> Result<Report> {
     let (name, coded) = (&set.preset.name, Coded::new()?);
     let params = Params::new(set.preset.spec.clone())?;
     let setting = Setting::named(name, params.clone(), scheme, false)?;
-    checked(coded.plans.iter().try_for_each(|plan| plan.fits(&setting)))?;
+    coded.plans.iter().try_for_each(|plan| plan.fits(&setting))?;
     let request = setting.required_keys()?;
     let label = key_label(name, &setting)?;
     let evaluation_key_bytes = serial::evaluation_keys_bytes(&params, &request, &label)?;
@@ -221,23 +215,23 @@ fn count(set: &BootstrapPreset, scheme: Scheme) -> Result<Report> {
         let encrypt = |(column, codes): (usize, &Vec<u32>)| {
             exact::encrypt(&encryptor, &setting, &groups.column(column, codes)?)
         };
-        checked(coded.columns.iter().enumerate().map(encrypt).collect::<array::Result<Vec<_>>>())
+        Ok(coded.columns.iter().enumerate().map(encrypt).collect::<array::Result<Vec<_>>>()?)
     })?;
     let ((counted, bootstraps), count_s) = timed(|| {
-        let engine = checked(Engine::new(&setting, Arc::new(keys)))?;
+        let engine = Engine::new(&setting, Arc::new(keys))?;
         let _progress = Progress::new("Server: counting", 0);
         let counted = coded.plans.iter().map(|plan| plan.run(&engine, &columns));
-        Ok((checked(counted.collect::<array::Result<Vec<_>>>())?, engine.bootstraps()))
+        Ok((counted.collect::<array::Result<Vec<_>>>()?, engine.bootstraps()))
     })?;
     let (found, decrypt_s) = timed(|| {
         let decryptor = Decryptor::new(&params, Arc::new(secret))?;
         let decrypt = |(plan, counts): (&CountsPlan, _)| {
             plan.decode(&exact::decrypt(&decryptor, &setting, counts)?)
         };
-        checked(coded.plans.iter().zip(&counted).map(decrypt).collect::<array::Result<Vec<_>>>())
+        Ok(coded.plans.iter().zip(&counted).map(decrypt).collect::<array::Result<Vec<_>>>()?)
     })?;
     let clear = coded.plans.iter().map(|plan| plan.clear(&coded.columns));
-    let clear = checked(clear.collect::<array::Result<Vec<_>>>())?;
+    let clear = clear.collect::<array::Result<Vec<_>>>()?;
     if found != clear {
         return Err(Error::WrongResult("counts by group or bin of encrypted rows".into()));
     }

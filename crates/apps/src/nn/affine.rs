@@ -7,7 +7,6 @@ use sudare::circuits::Polynomial;
 use super::{
     error::{NnError, Result, expect},
     model::{Activation, Layer, Network, degree, each_window},
-    ranges::Ranges,
 };
 
 /// The most entries of a map.
@@ -406,7 +405,7 @@ impl Function {
     }
 
     /// The polynomial in place of what is not a square, on `[-r, r]`.
-    fn polynomial(&self, r: f64) -> sudare::Result<Option<Polynomial>> {
+    pub(super) fn polynomial(&self, r: f64) -> sudare::Result<Option<Polynomial>> {
         let (activation, range) = match self {
             Self::Square => return Ok(None),
             Self::Of(activation) => (activation, -r..r),
@@ -425,18 +424,6 @@ impl Function {
         };
         polynomial.map(Some)
     }
-}
-
-/// Of each stage [`Function::polynomial`] on its range, none after the last map.
-pub(super) fn polynomials(
-    stages: &[Stage],
-    ranges: &Ranges,
-) -> sudare::Result<Vec<Option<Polynomial>>> {
-    let fitted = |(k, stage): (usize, &Stage)| match &stage.function {
-        Some(function) => function.polynomial(ranges.of_stage(k)),
-        None => Ok(None),
-    };
-    stages.iter().enumerate().map(fitted).collect()
 }
 
 /// Computes the stages of a sample: `apply` gets the number of each and what its affine map gives,

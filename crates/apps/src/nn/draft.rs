@@ -14,7 +14,7 @@ use super::{
     affine::{Function, Stage},
     error::{NnError, Result},
     job::Job,
-    plan::Packing,
+    options::Packing,
     ranges::Ranges,
 };
 

@@ -18,15 +18,16 @@ use sudare::{
 use sudare_arith::{par, real};
 
 use super::{
-    affine::{Affine, Source, polynomials, stages, walk},
+    affine::{Affine, Source, stages, walk},
     error::{NnError, Result, expect},
-    job::{Job, Setup},
+    job::Job,
     model::Network,
+    options::Packing,
     outline::Outline,
-    plan::Packing,
     ranges::check_within,
     refresh::Refresh,
     run::{Counted, Prepared, check_evaluator, check_form, zero},
+    setup::{Setup, planned},
     steps::{After, Design, Value},
     uses::LastUses,
 };
@@ -124,7 +125,7 @@ impl HiddenPlan {
     /// [`NnError::DeepActivation`]; [`NnError::TooDeep`]; [`NnError::Library`].
     pub fn new(outline: &Outline) -> Result<Self> {
         let seconds = |plan: &Self| Ok(plan.seconds_of(plan.work()?.0));
-        outline.job()?.planned(|job, setup| Self::of(&job, setup, outline), seconds)
+        planned(outline.job()?, |job, setup| Self::of(&job, setup, outline), seconds)
     }
 
     /// Plans a network that bootstraps with this set where its levels run out.
@@ -133,7 +134,7 @@ impl HiddenPlan {
     /// As [`HiddenPlan::new`]; [`NnError::Library`] also for layers too wide for the set's ring.
     pub fn with_bootstrapping(outline: &Outline, set: &BootstrapPreset) -> Result<Self> {
         let job = outline.job()?;
-        let setup = job.bootstrapped(set)?;
+        let setup = Setup::bootstrapped(&job, set)?;
         Self::of(&job, setup, outline)
     }
 
@@ -301,7 +302,7 @@ impl HiddenPlan {
     pub fn check(&self, network: &Network, samples: &[&[f64]]) -> Result<()> {
         self.check_network(network)?;
         let (ranges, stages) = (self.outline.ranges(), stages(network)?);
-        let polynomials = polynomials(&stages, ranges)?;
+        let polynomials = ranges.polynomials(&stages)?;
         let walked = |(number, sample): (usize, &&[f64])| -> Result<()> {
             expect("features of a sample", sample.len(), self.outline.features())?;
             ranges.check_input(number, sample)?;

@@ -5,6 +5,7 @@
 //! computed of weights and shapes, and here nodes on samples become layers.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
+mod constant;
 mod constants;
 mod operators;
 #[cfg(test)]
@@ -17,7 +18,7 @@ use super::{
     error::{NnError, Result},
     model::{Activation, Convolution, Layer, MAX_LAYERS, Network},
 };
-use constants::{Constant, Numbers};
+use constant::{Constant, Numbers};
 pub use wire::Beside;
 use wire::{DOUBLE, FLOAT, Graph, Node, Stored, malformed};
 

@@ -9,7 +9,7 @@ use super::{
     error::{NnError, Result},
     job::Job,
     model::{Activation, MAX_FEATURES, MAX_LAYERS, Network},
-    plan::{Options, Packing},
+    options::{Options, Packing},
     ranges::Ranges,
 };
 

@@ -1,6 +1,6 @@
 //! What a network takes on encrypted samples, and what the owner does.
 
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 use sudare::{
     circuits::{
         Polynomial,
@@ -15,70 +15,14 @@ use sudare_arith::par;
 use super::{
     affine::{Stage, keep_used, stages, walk},
     error::{NnError, Result, expect},
-    job::{Job, Setup},
+    job::Job,
     model::Network,
+    options::{Options, Packing},
     ranges::{Ranges, check_within},
     refresh::Refresh,
+    setup::{Setup, planned},
     steps::{Design, Step},
 };
-
-/// The most samples of a plan.
-const MAX_SAMPLES: usize = 1 << 16;
-/// Bits of precision that can be asked for.
-const PRECISION_BITS: core::ops::RangeInclusive<f64> = 2.0..=30.0;
-/// So many samples take less time one by one.
-const FEW_SAMPLES: usize = 2;
-
-/// What slots hold.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Packing {
-    /// A ciphertext holds one feature of many samples. Layers are sums of ciphertexts times numbers,
-    /// without rotations: time and bytes are the same for one sample and for as many as there are
-    /// slots.
-    Features,
-    /// A ciphertext holds one sample. Layers are products of matrices with slots by diagonals.
-    Sample,
-}
-
-/// What to plan for.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Options {
-    /// Samples that are encrypted together, 1 to 2^16; they may take several runs.
-    pub samples: usize,
-    /// What slots hold.
-    pub packing: Packing,
-    /// `-log2` of the tolerable error of each activation by encryption, as a part of its range, 2
-    /// to 30. To classify takes few bits.
-    pub precision_bits: f64,
-}
-
-impl Options {
-    /// The packing of least time for so many samples, at eight bits.
-    #[must_use]
-    pub fn for_samples(samples: usize) -> Self {
-        let few = samples <= FEW_SAMPLES;
-        let packing = if few { Packing::Sample } else { Packing::Features };
-        Self { samples, packing, precision_bits: 8.0 }
-    }
-
-    pub(super) fn check(&self) -> Result<()> {
-        if !(1..=MAX_SAMPLES).contains(&self.samples) {
-            let (what, needed) = ("samples", format!("1 to {MAX_SAMPLES}"));
-            return Err(NnError::Shape { what, found: self.samples, needed });
-        }
-        if !PRECISION_BITS.contains(&self.precision_bits) {
-            let (least, most) = (PRECISION_BITS.start(), PRECISION_BITS.end());
-            let problem = format!(
-                "is to be planned at {} bits of precision: {least} to {most} are possible",
-                self.precision_bits
-            );
-            return Err(NnError::Network { problem });
-        }
-        Ok(())
-    }
-}
 
 /// How to compute a network on encrypted samples: made by owner and server alike from the network,
 /// its ranges and what is planned for, with the smallest ring at 128 bits of security that does.
@@ -190,7 +134,7 @@ impl Plan {
         let mut stages = stages(network)?;
         let used = keep_used(&mut stages);
         let plan = |job: Job<'_>, setup| Self::of(job, setup, network.inputs(), used.clone());
-        Job::new(stages, ranges, options)?.planned(plan, Self::seconds)
+        planned(Job::new(stages, ranges, options)?, plan, Self::seconds)
     }
 
     /// Plans a network that bootstraps with this set where its levels run out, as few ciphertexts as
@@ -207,7 +151,7 @@ impl Plan {
         let mut stages = stages(network)?;
         let used = keep_used(&mut stages);
         let job = Job::new(stages, ranges, options)?;
-        let setup = job.bootstrapped(set)?;
+        let setup = Setup::bootstrapped(&job, set)?;
         Self::of(job, setup, network.inputs(), used)
     }
 

@@ -1,4 +1,5 @@
 use serde::{Deserialize, Serialize};
+use sudare::circuits::Polynomial;
 
 use super::{
     affine::{Stage, stages, walk},
@@ -125,6 +126,16 @@ impl Ranges {
     /// The largest magnitude of what the affine map of a stage gives.
     pub(super) fn of_stage(&self, number: usize) -> f64 {
         self.activations.get(number).copied().unwrap_or(self.output)
+    }
+
+    /// The polynomial of each stage's function on its range. Stages without a function, and squares,
+    /// have none.
+    pub(super) fn polynomials(&self, stages: &[Stage]) -> sudare::Result<Vec<Option<Polynomial>>> {
+        let fitted = |(k, stage): (usize, &Stage)| match &stage.function {
+            Some(function) => function.polynomial(self.of_stage(k)),
+            None => Ok(None),
+        };
+        stages.iter().enumerate().map(fitted).collect()
     }
 
     /// Refuses what the affine map of a stage gives of a sample, if it leaves its range.

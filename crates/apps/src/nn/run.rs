@@ -19,7 +19,8 @@ use sudare_arith::{par, real};
 use super::{
     affine::Stage,
     error::{NnError, Result, expect},
-    plan::{Packing, Plan},
+    options::Packing,
+    plan::Plan,
     ranges::BEYOND,
     refresh::{Refresh, refreshed},
     steps::{After, Applied, Matrix, Step},

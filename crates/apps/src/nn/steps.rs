@@ -10,8 +10,9 @@ use sudare_arith::real;
 use super::{
     affine::{Affine, Function, Stage},
     error::{NnError, Result},
-    job::{Job, Setup},
-    plan::Packing,
+    job::Job,
+    options::Packing,
+    setup::Setup,
 };
 
 /// A stage with levels and scales.

@@ -54,16 +54,22 @@ pub(crate) fn add_multiples<'a>(
     best: Isa,
 ) {
     #[cfg(target_arch = "x86_64")]
-    if best == Isa::Avx512Ifma && best.is_available() {
+    let done = if best == Isa::Avx512Ifma && best.is_available() {
         // SAFETY: the CPU has the set.
-        return unsafe { super::avx512::long::add_multiples(sums, row, weights, rows) };
-    }
-    let _ = best;
-    add_multiples_in_words(sums, row, weights, rows);
+        unsafe { super::avx512::long::add_multiples(sums, &row, weights, rows.clone()) }
+    } else {
+        0
+    };
+    #[cfg(not(target_arch = "x86_64"))]
+    let done = {
+        let _ = best;
+        0
+    };
+    add_multiples_in_words(&mut sums[done..], |k| &row(k)[done..], weights, rows);
 }
 
 /// [`add_multiples`] in portable code, four rows at a time.
-pub(super) fn add_multiples_in_words<'a>(
+fn add_multiples_in_words<'a>(
     sums: &mut [u128],
     row: impl Fn(usize) -> &'a [u64],
     weights: &[u32],

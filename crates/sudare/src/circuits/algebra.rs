@@ -1,4 +1,3 @@
-use super::Ops;
 use crate::{Result, rlwe::Scale};
 use core::{
     fmt::Debug,
@@ -36,13 +35,5 @@ pub trait Coefficient:
     const ONE: Self;
 }
 
-/// The scales of an evaluator.
-pub type ScaleOf<E> = <<E as Ops>::Algebra as Algebra>::Scale;
-/// The constants of an evaluator.
-pub type ConstantOf<E> = <<E as Ops>::Algebra as Algebra>::Constant;
-/// The coefficients of an evaluator.
-pub type CoefficientOf<E> = <<E as Ops>::Algebra as Algebra>::Coefficient;
-/// The plaintexts in the clear of an evaluator.
-pub type VectorOf<E> = <<E as Ops>::Algebra as Algebra>::Vector;
 /// A vector of an algebra that is owned.
 pub type OwnedVector<A> = <<A as Algebra>::Vector as ToOwned>::Owned;

@@ -1,6 +1,6 @@
 //! Products of matrices with encrypted slots, by diagonals.
 
-use super::{Algebra, Ops, algebra::OwnedVector};
+use super::algebra::{Algebra, OwnedVector};
 use crate::{
     Error, Result,
     rlwe::{AutomorphismSum, Chain, GaloisElement, KeyRequest, Level, Raise, Scale},
@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 pub(super) const MAX_LOG_SLOTS: u32 = 16;
 
 /// The name of the operation in errors.
-const OP: &str = "linear transform";
+pub(super) const OP: &str = "linear transform";
 
 /// Which image of the slots a diagonal multiplies. One that only rotates comes from a number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -108,7 +108,7 @@ pub struct LinearPlan<A: Algebra> {
     baby: Vec<Offset>,
     /// Of the baby and giant steps.
     sum: AutomorphismSum,
-    scale: A::Scale,
+    pub(super) scale: A::Scale,
     weight_scale: A::Scale,
     output_scale: A::Scale,
     request: KeyRequest,
@@ -331,17 +331,6 @@ impl<A: Algebra> LinearPlan<A> {
         let offset = Offset { columns: (baby.columns + turned) % slots, ..baby };
         let diagonal = self.transform.diagonals.get(&offset)?;
         Some(A::rotated_right(diagonal.borrow(), turned))
-    }
-
-    /// Applies a matrix that `e` prepared from this plan to a ciphertext of its scale, at its
-    /// level or above.
-    ///
-    /// # Errors
-    /// [`Error::ScaleMismatch`] if `x` has another scale than planned, and what the evaluator
-    /// refuses.
-    pub fn run<E: Ops<Algebra = A>>(&self, e: &E, matrix: &E::Matrix, x: &E::Ct) -> Result<E::Ct> {
-        e.scale(x).check_matches(self.scale, OP)?;
-        e.transform(x, matrix)
     }
 }
 

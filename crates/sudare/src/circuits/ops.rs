@@ -1,9 +1,21 @@
-use super::{Algebra, CoefficientOf, ConstantOf, ScaleOf, VectorOf, linear::LinearPlan};
+use super::{
+    algebra::Algebra,
+    linear::{self, LinearPlan},
+};
 use crate::{
     Error, Result,
-    rlwe::{GaloisElement, Level, Levels, ProductSum},
+    rlwe::{GaloisElement, Level, Levels, ProductSum, Scale},
 };
 use sudare_arith::real;
+
+/// The scales of an evaluator.
+pub type ScaleOf<E> = <<E as Ops>::Algebra as Algebra>::Scale;
+/// The constants of an evaluator.
+pub type ConstantOf<E> = <<E as Ops>::Algebra as Algebra>::Constant;
+/// The coefficients of an evaluator.
+pub type CoefficientOf<E> = <<E as Ops>::Algebra as Algebra>::Coefficient;
+/// The plaintexts in the clear of an evaluator.
+pub type VectorOf<E> = <<E as Ops>::Algebra as Algebra>::Vector;
 
 /// Bounds of a polynomial in the Chebyshev basis on `[-1, 1]`.
 #[derive(Debug, Clone, PartialEq)]
@@ -211,5 +223,18 @@ pub trait Ops: Send + Sync {
     /// Slot `i` of the result is slot `i + k` of `a`, within each row if slots form several.
     fn rotate(&self, a: &Self::Ct, k: i64) -> Result<Self::Ct> {
         self.automorphism(a, GaloisElement::rotation(self.log_n(), k))
+    }
+}
+
+impl<A: Algebra> LinearPlan<A> {
+    /// Applies a matrix that `e` prepared from this plan to a ciphertext of its scale, at its
+    /// level or above.
+    ///
+    /// # Errors
+    /// [`Error::ScaleMismatch`] if `x` has another scale than planned, and what the evaluator
+    /// refuses.
+    pub fn run<E: Ops<Algebra = A>>(&self, e: &E, matrix: &E::Matrix, x: &E::Ct) -> Result<E::Ct> {
+        e.scale(x).check_matches(self.scale, linear::OP)?;
+        e.transform(x, matrix)
     }
 }

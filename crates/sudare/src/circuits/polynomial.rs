@@ -13,9 +13,9 @@ mod search;
 
 use super::{
     Algebra, Coefficient, LockStep, Ops,
-    algebra::{CoefficientOf, ConstantOf},
     input::{Input, at},
     ops::Extremes,
+    ops::{CoefficientOf, ConstantOf},
 };
 #[cfg(doc)]
 use crate::Error;

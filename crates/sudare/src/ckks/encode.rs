@@ -1,4 +1,4 @@
-use super::{Complex, Params, Plaintext, Scale, encrypt::Decryptor};
+use super::{Complex, Params, Plaintext, Scale};
 use crate::{
     Error, Result,
     ring::{Coeff, Eval, LimbSet, MixedRadix, RnsPoly},
@@ -13,6 +13,9 @@ use sudare_arith::{
     par, real,
 };
 use zeroize::Zeroizing;
+
+/// Bits of the largest decoded value, above its scale.
+pub(super) const VALUE_BITS: f64 = 112.0;
 
 /// Coefficients that are encoded have fewer bits than this, the sign included.
 const ENCODED_BITS: f64 = 128.0;
@@ -179,7 +182,7 @@ impl Encoder {
         let basis = rlwe.basis();
         // Coefficients are far below the moduli of high levels, which doubles could not
         // hold: those encoded by their type, those decrypted by the choice of level.
-        let enough_bits = (a.scale.log2() + Decryptor::VALUE_BITS).max(ENCODED_BITS);
+        let enough_bits = (a.scale.log2() + VALUE_BITS).max(ENCODED_BITS);
         let enough = |level: &Level| rlwe.log2_q(*level) >= enough_bits;
         let level = rlwe.levels().below(a.level).find(enough).unwrap_or(a.level);
         let poly = basis.into_coeff(basis.restricted(&a.poly, rlwe.limbs(level)));

@@ -1,4 +1,7 @@
-use super::{Ciphertext, Params, Plaintext, encode::IntegerReader};
+use super::{
+    Ciphertext, Params, Plaintext,
+    encode::{self, IntegerReader},
+};
 use crate::{
     Error, Result,
     rlwe::{self, EncryptionKey, KeyId, Level, PublicKey, SecretKey, Seeded},
@@ -69,7 +72,7 @@ pub struct Decryptor {
 impl Decryptor {
     /// Bits above the scale that decryption reads, for the integer part of values and the sign, where
     /// the modulus of the ciphertext has as many. Values beyond decrypt to others.
-    pub const VALUE_BITS: f64 = 112.0;
+    pub const VALUE_BITS: f64 = encode::VALUE_BITS;
 
     /// A decryptor that holds `key`.
     ///

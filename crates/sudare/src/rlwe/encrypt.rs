@@ -1,6 +1,6 @@
 use super::{
-    Ciphertext, KeyId, Level, Params, PublicKey, SecretKey, Seeded,
-    keygen::{encrypt_zero, small_secret},
+    Ciphertext, KeyId, Level, Params, PublicKey, SecretKey, Seeded, keygen::encrypt_zero,
+    secret::small_secret,
 };
 use crate::{
     Error, Result,

@@ -3,17 +3,17 @@ use super::{
     SecretDistribution, SecretKey, SwitchingKey,
     gadget::Gadget,
     keys::KeySection,
-    secret::{canonical_limit, canonical_norm},
+    secret::{canonical_limit, canonical_norm, small_secret},
 };
 use crate::{
     Error, Result,
-    ring::{Eval, LimbSet, Packer, RnsBasis, RnsPoly},
+    ring::{Eval, LimbSet, Packer, RnsPoly},
 };
 use core::ops::Range;
 use std::collections::BTreeSet;
 use sudare_arith::{
     Modulus, Permutation,
-    mem::{Buf, Secrecy},
+    mem::Secrecy,
     par,
     prng::{KeptSeed, Seed, Stream},
     sample,
@@ -307,11 +307,6 @@ impl KeyGenerator {
         let (first, second) = (first.finish(), second.map(Packer::finish));
         Ok(SwitchingKey { level, seed, first, second })
     }
-}
-
-/// Room for small coefficients that are secret.
-pub(super) fn small_secret(basis: &RnsBasis) -> Buf {
-    basis.pool().take_as(Secrecy::Key, basis.n() / size_of::<u64>())
 }
 
 /// `(-a s + e, a)` modulo the primes of `limbs`, with `a` from the public seed.

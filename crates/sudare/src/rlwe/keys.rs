@@ -3,7 +3,7 @@ mod request;
 pub use request::{KeyRequest, LevelKeys, Raise};
 
 use super::{
-    GaloisElement, KeyId, Level, Params, ParamsId, SecretDistribution, keygen::small_secret,
+    GaloisElement, KeyId, Level, Params, ParamsId, SecretDistribution, secret::small_secret,
 };
 use crate::{
     Error, Result,

@@ -1,6 +1,8 @@
 use super::SecretDistribution;
+use crate::ring::RnsBasis;
 use sudare_arith::{
     fft::{Complex, SpecialFft},
+    mem::{Buf, Secrecy},
     real,
 };
 use zeroize::Zeroize;
@@ -39,6 +41,11 @@ pub(super) fn canonical_norm(coeffs: &[i8]) -> f64 {
         z.im.zeroize();
     }
     largest.sqrt()
+}
+
+/// Room for small coefficients that are secret.
+pub(super) fn small_secret(basis: &RnsBasis) -> Buf {
+    basis.pool().take_as(Secrecy::Key, basis.n() / size_of::<u64>())
 }
 
 #[cfg(test)]

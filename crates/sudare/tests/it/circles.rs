@@ -1,4 +1,4 @@
-//! Modules of a folder do not import each other in a circle.
+//! Modules of a directory do not import each other in a circle, except where noted.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -6,12 +6,30 @@ use std::{
     path::Path,
 };
 
-/// Folders of crates, from that of the workspace, with the module below which all are looked at.
-const LOOKED_AT: &[(&str, &[&str])] = &[
-    ("crates/apps/src", &["logreg"]),
-    ("crates/roles/src", &[]),
-    ("crates/server/src", &[]),
-    ("cli/src", &[]),
+/// Source directories of the crates, from the root of the workspace.
+const CRATES: [&str; 9] = [
+    "crates/arith/src",
+    "crates/sudare/src",
+    "crates/table/src",
+    "crates/apps/src",
+    "crates/roles/src",
+    "crates/server/src",
+    "crates/web/src",
+    "cli/src",
+    "python/src",
+];
+
+/// Circles that are there, with the modules of each.
+///
+/// Kernels take the types that call them. Errors name identifiers of keys and levels. Arrays of the
+/// Python module are made by what they are operands of.
+const KNOWN: [(&str, &[&str]); 3] = [
+    ("crates/arith/src", &["constant_dot", "fraction", "kernel", "modulus", "ntt"]),
+    ("crates/sudare/src", &["error", "ring", "rlwe"]),
+    (
+        "python/src",
+        &["array", "data", "function", "keys", "lineage", "op", "plan", "table", "trace"],
+    ),
 ];
 
 type Module = Vec<String>;
@@ -148,46 +166,46 @@ fn parse(text: &str, before: &mut Vec<String>, found: &mut Vec<Vec<String>>) -> 
     at
 }
 
-/// A way from a module back to itself, if there is one.
-fn circle(uses: &BTreeMap<String, BTreeSet<String>>) -> Option<Vec<String>> {
-    let mut left: BTreeMap<_, _> = uses.clone();
-    // What uses none of the rest is in no circle.
-    loop {
-        let free: Vec<String> = left
-            .iter()
-            .filter(|(_, used)| !used.iter().any(|other| left.contains_key(other)))
-            .map(|(module, _)| module.clone())
-            .collect();
-        if free.is_empty() {
-            break;
+/// The sets of modules each of which uses all others of its set, itself or by others.
+fn circles(uses: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<BTreeSet<String>> {
+    let reached = |from: &String| {
+        let mut seen = BTreeSet::new();
+        let mut queue = vec![from.clone()];
+        while let Some(module) = queue.pop() {
+            let new =
+                uses.get(&module).into_iter().flatten().filter(|used| seen.insert((*used).clone()));
+            queue.extend(new.cloned().collect::<Vec<_>>());
         }
-        left.retain(|module, _| !free.contains(module));
-    }
-    let mut way = vec![left.keys().next()?.clone()];
-    loop {
-        let next = left[way.last()?].iter().find(|other| left.contains_key(*other))?;
-        if let Some(start) = way.iter().position(|module| module == next) {
-            way.push(next.clone());
-            return Some(way.split_off(start));
-        }
-        way.push(next.clone());
-    }
+        seen
+    };
+    let all: BTreeMap<_, _> = uses.keys().map(|module| (module, reached(module))).collect();
+    let circle = |(module, used): (&&String, &BTreeSet<String>)| -> Option<BTreeSet<String>> {
+        let back = |other: &&String| all.get(other).is_some_and(|used| used.contains(*module));
+        used.contains(*module).then(|| used.iter().filter(back).cloned().collect())
+    };
+    all.iter().filter_map(circle).collect()
 }
 
 #[test]
 fn modules_import_each_other_in_no_circle() {
     let workspace = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut looked_at = 0;
-    for (root, below) in LOOKED_AT {
+    let mut found = BTreeSet::new();
+    for root in CRATES {
         for (folder, uses) in Sources::read(&workspace.join(root)).uses() {
-            if !folder.starts_with(&below.iter().map(|&part| part.to_owned()).collect::<Vec<_>>()) {
-                continue;
-            }
-            let place = format!("{root}/{}", folder.join("/"));
+            let place = [&[root.to_owned()][..], &folder].concat().join("/");
             looked_at += uses.len();
-            assert_eq!(circle(&uses), None, "in {place}");
+            found.extend(circles(&uses).into_iter().map(|circle| (place.clone(), circle)));
         }
     }
+    let known = |place: &str, circle: &BTreeSet<String>| {
+        let is_known = |(root, modules): &(&str, &[&str])| {
+            place == *root && circle.iter().all(|module| modules.contains(&module.as_str()))
+        };
+        KNOWN.iter().any(is_known)
+    };
+    found.retain(|(place, circle)| !known(place, circle));
+    assert_eq!(found, BTreeSet::new());
     assert!(looked_at > 60, "{looked_at}");
 }
 
@@ -222,11 +240,12 @@ fn the_check_itself_finds_circles() {
             source("b", b),
             source("b/c", "use super::super::b::Two;"),
         ]));
-        sources.uses().get(&Module::new()).and_then(circle)
+        sources.uses().get(&Module::new()).map(circles).unwrap_or_default()
     };
-    assert_eq!(circle_of("use core::fmt;\npub use c::Three;"), None);
-    assert_eq!(circle_of("#[cfg(test)]\nmod tests {\n    use crate::a;\n}"), None);
+    assert!(circle_of("use core::fmt;\npub use c::Three;").is_empty());
+    assert!(circle_of("#[cfg(test)]\nmod tests {\n    use crate::a;\n}").is_empty());
     for circular in ["use super::a;", "fn f() -> crate::a::A {}", "use crate::{One, a::{A, B}};"] {
-        assert_eq!(circle_of(circular), Some(["a", "b", "a"].map(str::to_owned).to_vec()));
+        let both = BTreeSet::from(["a", "b"].map(str::to_owned));
+        assert_eq!(circle_of(circular), BTreeSet::from([both]));
     }
 }

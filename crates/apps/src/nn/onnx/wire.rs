@@ -6,7 +6,7 @@
 
 use std::path::{Component, Path};
 
-use super::constants::{Constant, Numbers};
+use super::constant::{Constant, Numbers};
 use crate::nn::error::{NnError, Result};
 
 /// The most numbers of a tensor.

@@ -1,7 +1,6 @@
 //! Long integers: windows of products in digits of 52 bits, and sums of rows times short weights.
 
 use super::{LANES, load, splat, store};
-use crate::kernel::long::add_multiples_in_words;
 use core::{arch::x86_64::*, ops::Range};
 
 const DIGIT_BITS: usize = 52;
@@ -185,7 +184,8 @@ unsafe fn lane_sum(v: __m512i) -> u128 {
     lanes.into_iter().map(u128::from).sum()
 }
 
-/// The specification's `add_multiples`, for at most `2^11` rows.
+/// The specification's `add_multiples` on whole vectors, for at most `2^11` rows. Returns the number of
+/// sums that it made.
 ///
 /// # Safety
 /// The CPU has AVX-512 F and IFMA.
@@ -195,7 +195,7 @@ pub(in crate::kernel) unsafe fn add_multiples<'a>(
     row: impl Fn(usize) -> &'a [u64],
     weights: &[u32],
     rows: Range<usize>,
-) {
+) -> usize {
     /// Vectors of a row that are summed together.
     const WIDTH: usize = 4;
     debug_assert!(rows.len() <= VECTORS);
@@ -217,7 +217,7 @@ pub(in crate::kernel) unsafe fn add_multiples<'a>(
         }
         done += width * LANES;
     }
-    add_multiples_in_words(&mut sums[done..], |k| &row(k)[done..], weights, rows);
+    done
 }
 
 /// [`add_multiples`] for `WIDTH` vectors of each row.

@@ -16,6 +16,7 @@
 //! prepared.
 
 mod correction;
+mod preset;
 mod presets;
 mod reproductions;
 mod stage_levels;
@@ -33,7 +34,8 @@ use crate::{
     rlwe::{self, GaloisElement, KeyRequest, Level, Raise},
 };
 use correction::Correction;
-pub use presets::{BootstrapPreset, preset, presets};
+pub use preset::BootstrapPreset;
+pub use presets::{preset, presets};
 use stage_levels::{Rounds, StageLevels};
 use sudare_arith::real;
 

@@ -4,8 +4,9 @@ use super::{
     super::{
         Ciphertext, EvaluationKeys, GaloisElement, KeyId, KeyRequest, Level, Params, PublicKey,
         Raise, SecretKey, Seeded, SwitchingKey,
-        keygen::{expand, small_secret},
+        keygen::expand,
         keys::{GaloisKey, LevelSwitchingKeys, RaisingKeys},
+        secret::small_secret,
     },
     FileReader, FileWriter, malformed,
 };

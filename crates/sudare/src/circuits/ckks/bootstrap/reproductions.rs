@@ -5,7 +5,7 @@
 //! Sizes of slots follow from the plan: a coefficient may be as large as
 //! `q_0 / (scale 2^log2_ratio)`, the integer bits that "Bootstrapping on SEAL" prints.
 
-use super::{BootstrapPreset, BootstrapSpec, Order, Values, presets::full_ring};
+use super::{BootstrapPreset, BootstrapSpec, Order, Values, preset::full_ring};
 use crate::{
     circuits::{EvalModSpec, ModMethod},
     ckks::Spec,

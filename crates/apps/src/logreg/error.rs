@@ -1,7 +1,4 @@
-use crate::{
-    array::ArrayError,
-    logreg::{SigmoidApprox, TrainError},
-};
+use super::spec::{SigmoidApprox, TrainError};
 use sudare_table::TableError;
 
 /// Why a computation on an encrypted table is impossible.
@@ -14,9 +11,6 @@ pub enum Error {
     /// A table cannot be used.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// An operation on arrays is impossible.
-    #[error(transparent)]
-    Array(#[from] ArrayError),
     /// A training specification cannot be used.
     #[error(transparent)]
     Train(#[from] TrainError),
