@@ -20,66 +20,57 @@
 //! their last iteration when it comes back.
 #![forbid(unsafe_code)]
 
-mod addresses;
-mod api;
-mod app;
-mod audit;
-mod bucket;
-mod cache;
-mod child;
+mod accounts;
 mod clock;
-mod disk;
-mod events;
-mod gate;
-mod inspect;
+mod cluster;
+mod http;
 mod job;
-mod lease;
-mod look;
-mod net;
-mod origin;
-mod page;
+mod jobs;
 mod problem;
-mod queue;
-mod rates;
-mod receive;
-mod records;
-mod store;
+mod storage;
 mod telemetry;
 mod tls;
-mod token;
-mod turns;
-mod uploads;
-mod work;
-mod worker;
 
-pub use api::description;
-pub use app::Limits;
-pub use audit::Checked;
-pub use child::Program;
+pub use accounts::{
+    origin::Origin,
+    token::{Owner, Token, TokenRecord},
+};
 pub use clock::{SECONDS_A_DAY, Seconds, now};
+pub use cluster::lease::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report};
+pub use http::{
+    api::description,
+    net::Place,
+    page::{PageFile, serve_page},
+};
 pub use job::Kind;
-pub use lease::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report};
-pub use net::Place;
-pub use origin::Origin;
-pub use page::{PageFile, serve_page};
-pub use records::{CpuLimits, DatabaseAddress, Records, TenantLimits};
-pub use store::key_path;
+pub use jobs::{app::Limits, child::Program, work::work, worker::WorkerConfig};
+pub use storage::{
+    audit::Checked,
+    records::{CpuLimits, DatabaseAddress, Records, TenantLimits},
+    store::key_path,
+};
 pub use telemetry::Collector;
 pub use tls::TlsFiles;
-pub use token::{Owner, Token, TokenRecord};
-pub use work::work;
-pub use worker::WorkerConfig;
 
-use app::{App, Server};
-use audit::{Event, Log};
-use bucket::Bucket;
-use net::Listener;
+use cluster::bucket::Bucket;
+use http::{
+    api,
+    net::{self, Listener},
+};
+use jobs::{
+    app::{App, Server},
+    queue, worker,
+};
 use std::{
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
-use store::Store;
+use storage::{
+    audit::{Event, Log},
+    records,
+    store::{self, Store},
+};
 use sudare_roles::{
     error::{Error, Result},
     receipt::SigningKey,

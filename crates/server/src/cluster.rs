@@ -1,0 +1,5 @@
+//! Several machines: object stores that servers share, and leases of jobs for workers.
+
+pub mod addresses;
+pub mod bucket;
+pub mod lease;

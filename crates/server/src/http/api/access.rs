@@ -1,0 +1,180 @@
+//! Who asks.
+
+use crate::{
+    accounts::{
+        rates::OpenRequest,
+        token::{Owner, Token},
+    },
+    clock::now,
+    jobs::app::{App, Counters, Server, aside},
+    problem::Problem,
+    storage::{
+        audit::Repeated,
+        records::{Job, State},
+    },
+};
+use axum::{
+    extract::{self, FromRequestParts},
+    http::{StatusCode, header, request::Parts},
+};
+use serde::de::DeserializeOwned;
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+/// Where the one who asks is counted, in the extensions of a request: until its answer has been sent.
+#[derive(Clone, Default)]
+pub struct Held(Arc<Mutex<Option<OpenRequest>>>);
+
+impl Held {
+    fn hold(&self, request: OpenRequest) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(request);
+    }
+
+    /// Takes the counted request, if there is one.
+    pub fn take(&self) -> Option<OpenRequest> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+}
+
+/// Counts a request of a tenant or a worker as open.
+fn count_open(parts: &Parts, app: &App, owner: &Owner) -> Result<(), Problem> {
+    let role = match owner {
+        Owner::Tenant(_) => "tenant",
+        Owner::Worker(_) => "worker",
+    };
+    let Some(request) = app.open.open(&format!("{role} {}", owner.name())) else {
+        Counters::add(&app.counters.limited_requests, 1);
+        let most = app.limits.tenant_open;
+        let detail =
+            format!("{most} requests of a {role} may be open at a time: wait for answers to end");
+        return Err(Problem::too_many("TooManyRequests", detail, Some(1)));
+    };
+    if let Some(held) = parts.extensions.get::<Held>() {
+        held.hold(request);
+    }
+    Ok(())
+}
+
+/// What varies in the path of a request.
+pub struct Path<T>(pub T);
+
+/// The tenant whose token came with a request.
+pub struct Tenant(pub String);
+
+/// The worker whose token came with a request.
+pub struct Worker(pub String);
+
+/// The job in the path of a request, which the worker has claimed under the number that is there.
+pub struct Claimed(pub Job);
+
+impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        // Nothing has a name that is no text.
+        let path = extract::Path::from_request_parts(parts, app).await;
+        path.map(|extract::Path(path)| Self(path)).map_err(|_| Problem::not_found())
+    }
+}
+
+impl FromRequestParts<App> for Tenant {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let owner = owner(parts, app).await?;
+        count_open(parts, app, &owner)?;
+        let Owner::Tenant(tenant) = owner else {
+            return Err(forbidden("this is the token of a worker, and that of a tenant is needed"));
+        };
+        if let Err(wait) = app.rates.take(&tenant, Instant::now()) {
+            Counters::add(&app.counters.limited_requests, 1);
+            let most = app.limits.tenant_requests;
+            let detail = format!("{most} requests a second are what a tenant may make here");
+            // Whole seconds, the last one begun.
+            let wait = wait.as_secs().saturating_add(1);
+            return Err(Problem::too_many("TooManyRequests", detail, Some(wait)));
+        }
+        Ok(Tenant(tenant))
+    }
+}
+
+impl FromRequestParts<App> for Worker {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let owner = owner(parts, app).await?;
+        count_open(parts, app, &owner)?;
+        match owner {
+            Owner::Worker(worker) => Ok(Self(worker)),
+            Owner::Tenant(_) => {
+                Err(forbidden("this is the token of a tenant, and that of a worker is needed"))
+            }
+        }
+    }
+}
+
+impl FromRequestParts<App> for Claimed {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Worker(worker) = Worker::from_request_parts(parts, app).await?;
+        let Path(path) = Path::<HashMap<String, String>>::from_request_parts(parts, app).await?;
+        let fence = path.get("fence").and_then(|text| text.parse::<u64>().ok());
+        let (id, fence) = path.get("name").cloned().zip(fence).ok_or_else(Problem::not_found)?;
+        let found = aside(app, move |app| {
+            let held = app.records.leased_job(&id, fence)?;
+            let held = held.filter(|job| job.worker.as_ref() == Some(&worker));
+            held.ok_or_else(|| stale(app, &id))
+        });
+        found.await.map(Self)
+    }
+}
+
+/// What a worker is told of a job that is not its own, or not any more.
+pub fn stale(app: &Server, id: &str) -> Problem {
+    match app.records.state_of(id) {
+        Ok(Some(State::Cancelled)) => {
+            Problem::conflict("Cancelled", "the tenant wants this job no more: leave it")
+        }
+        Ok(_) => {
+            let detail = "the lease of this number has ended: leave the job, and claim another one";
+            Problem::conflict("Stale", detail)
+        }
+        Err(error) => error.into(),
+    }
+}
+
+fn forbidden(detail: &str) -> Problem {
+    Problem::new(StatusCode::FORBIDDEN, "Forbidden", detail)
+}
+
+/// Whose the token is that came with a request.
+async fn owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
+    let found = known_owner(parts, app).await;
+    if matches!(&found, Err(problem) if problem.status == StatusCode::UNAUTHORIZED) {
+        aside(app, |app| app.note(&Repeated::Refused)).await?;
+    }
+    found
+}
+
+async fn known_owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
+    let refused = || {
+        let detail = "a valid token is needed: send Authorization: Bearer TOKEN";
+        Problem::new(StatusCode::UNAUTHORIZED, "Unauthorized", detail)
+    };
+    let value = parts.headers.get(header::AUTHORIZATION).ok_or_else(refused)?;
+    let text = value.to_str().map_err(|_| refused())?;
+    let (scheme, token) = text.split_once(' ').ok_or_else(refused)?;
+    if !scheme.eq_ignore_ascii_case("bearer") {
+        return Err(refused());
+    }
+    let token = Token::parse(token.trim()).ok_or_else(refused)?;
+    let found = aside(app, move |app| {
+        let kept = app.records.token(token.id())?;
+        Ok::<_, Problem>(token.owner(kept.as_ref(), now()))
+    });
+    found.await?.ok_or_else(refused)
+}

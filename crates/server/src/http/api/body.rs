@@ -1,0 +1,151 @@
+//! Bodies of requests.
+
+use crate::{
+    jobs::app::{App, Server, aside},
+    problem::{Answer, Problem},
+};
+use axum::{
+    body::{Body, Bytes, HttpBody, to_bytes},
+    http::StatusCode,
+};
+use futures_util::future::poll_fn;
+use serde::de::DeserializeOwned;
+use std::{
+    pin::Pin,
+    time::{Duration, Instant},
+};
+use tokio::{sync::mpsc, time::timeout};
+
+/// Chunks of a request that wait to be written.
+const WAITING_CHUNKS: usize = 16;
+/// How long nothing may come of a request.
+const SILENCE: Duration = Duration::from_secs(60);
+/// Bytes a second that come of a request at least, after a time in which it may begin slowly: what drips in
+/// would hold a connection for as long as its sender likes.
+const LEAST_BYTES_A_SECOND: u64 = 1 << 10;
+const SLOW_START: Duration = Duration::from_secs(30);
+/// Bytes of a refused request that are read nevertheless.
+const MOST_REFUSED_BYTES: usize = 32 << 20;
+/// Most bytes of a request in JSON.
+const MOST_JSON_BYTES: usize = 64 << 10;
+
+/// What a body says in JSON, which is to be `what`.
+pub async fn json<T: DeserializeOwned>(body: Body, what: &str) -> Answer<T> {
+    let body = timeout(SILENCE, to_bytes(body, MOST_JSON_BYTES)).await;
+    let body = body.map_err(|_| incomplete("not all of it came within a minute"))?;
+    let body = body.map_err(|_| Problem::bad("Usage", "the request has too many bytes"))?;
+    serde_json::from_slice(&body)
+        .map_err(|error| Problem::bad("Usage", format!("this is no {what}: {error}")))
+}
+
+/// Has `taker` take the bytes of a body as they come, on threads that are held for as long as it takes them and
+/// not while it waits for more: a thousand slow clients keep nobody else waiting. Returns the taker, why it took
+/// no more if it refused some, and why they ended before the body did if they have.
+///
+/// # Errors
+/// [`Problem`] if the taker is lost by a fault of the server.
+pub async fn take<T: Send + 'static>(
+    app: &App,
+    body: Body,
+    taker: T,
+    step: fn(&mut T, &Server, Bytes) -> Answer<()>,
+) -> Answer<(T, Answer<()>, Answer<()>)> {
+    let (sender, mut chunks) = mpsc::channel(WAITING_CHUNKS);
+    let taking = async move {
+        let (mut taker, mut taken) = (taker, Ok(()));
+        let mut waiting = Vec::new();
+        while taken.is_ok() && chunks.recv_many(&mut waiting, WAITING_CHUNKS).await > 0 {
+            let all = core::mem::take(&mut waiting);
+            let work = move |app: &Server| {
+                let taken = all.into_iter().try_for_each(|chunk| step(&mut taker, app, chunk));
+                Answer::Ok((taker, taken))
+            };
+            (taker, taken) = aside(app, work).await?;
+        }
+        Answer::Ok((taker, taken))
+    };
+    let (taken, passed_on) = tokio::join!(taking, pass_on(body, sender));
+    taken.map(|(taker, taken)| (taker, taken, passed_on))
+}
+
+fn incomplete(how: &str) -> Problem {
+    Problem::new(StatusCode::REQUEST_TIMEOUT, "Incomplete", how)
+}
+
+/// Passes on the bytes of a body as they come, until its end.
+///
+/// # Errors
+/// Why they ended before; what came was passed on.
+async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
+    let mut refused = 0_usize;
+    let mut pace = Pace::default();
+    loop {
+        let Some(patience) = pace.patience() else {
+            let detail = format!(
+                "less than {LEAST_BYTES_A_SECOND} bytes a second came: send it over a faster connection, \
+                 or in smaller parts"
+            );
+            return Err(incomplete(&detail));
+        };
+        let begun = Instant::now();
+        let frame = timeout(patience, poll_fn(|context| Pin::new(&mut body).poll_frame(context)));
+        let frame = frame.await;
+        pace.waited += begun.elapsed();
+        match frame {
+            Ok(None) => return Ok(()),
+            Ok(Some(Ok(frame))) => {
+                let Ok(data) = frame.into_data() else { continue };
+                let bytes = data.len();
+                pace.bytes = pace.bytes.saturating_add(bytes as u64);
+                // What is refused is not taken, but read for a while: who sends reads no answer
+                // before all is sent.
+                if chunks.send(data).await.is_err() {
+                    refused = refused.saturating_add(bytes);
+                    if refused > MOST_REFUSED_BYTES {
+                        return Ok(());
+                    }
+                }
+            }
+            Ok(Some(Err(_))) => return Err(incomplete("the connection broke")),
+            Err(_) if patience == SILENCE => return Err(incomplete("nothing came for a minute")),
+            // It is too slow.
+            Err(_) => {}
+        }
+    }
+}
+
+/// How fast a body comes. Time in which the server itself is busy does not count.
+#[derive(Default)]
+struct Pace {
+    bytes: u64,
+    waited: Duration,
+}
+
+impl Pace {
+    /// How long the next bytes are waited for; none if they come too slowly.
+    fn patience(&self) -> Option<Duration> {
+        let seconds = self.bytes as f64 / LEAST_BYTES_A_SECOND as f64;
+        let allowed = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+        let left = SLOW_START.saturating_add(allowed).checked_sub(self.waited)?;
+        (!left.is_zero()).then_some(left.min(SILENCE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_come_at_a_least_rate() {
+        let patience =
+            |bytes, seconds| Pace { bytes, waited: Duration::from_secs(seconds) }.patience();
+        assert_eq!(patience(0, 0), Some(SLOW_START));
+        assert_eq!(patience(0, 29), Some(Duration::from_secs(1)));
+        assert_eq!(patience(3, 31), None);
+        // A byte each twelve seconds for an hour, and a kilobyte each second.
+        assert_eq!(patience(300, 3600), None);
+        assert_eq!(patience(3600 << 10, 3600), Some(SLOW_START));
+        assert_eq!(patience(8 << 20, 10), Some(SILENCE));
+        assert_eq!(patience(u64::MAX, 1), Some(SILENCE));
+    }
+}

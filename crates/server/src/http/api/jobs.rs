@@ -1,0 +1,438 @@
+//! Jobs: asked for, looked at, followed and cancelled.
+
+use super::{
+    access::{Path, Tenant},
+    body,
+};
+use crate::{
+    accounts::token::random_id,
+    clock::{SECONDS_A_DAY, now},
+    job::{Kind as JobKind, Request},
+    jobs::{
+        app::{App, Server, aside},
+        child::Signal,
+        gate::Turn,
+        look::{self, Priced, Question},
+    },
+    problem::{Answer, Problem},
+    storage::{
+        inspect,
+        records::{Added, Change, Collection, CpuPeriod, Job, NewJob, Object},
+    },
+};
+use axum::{
+    Json,
+    body::Body,
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
+    response::{
+        IntoResponse,
+        sse::{Event, KeepAlive, Sse},
+    },
+};
+use core::convert::Infallible;
+use futures_util::stream;
+use serde_json::{Value, json};
+use std::{fs::File, io::Read, path::PathBuf, time::Duration};
+use sudare::ckks::serial::Kind;
+use sudare_roles::{
+    error::{Error, Result as RolesResult},
+    label::Content,
+    opened::Opened,
+};
+use tokio::{sync::watch, time::timeout};
+
+/// Most letters of a name for repetitions.
+pub const MOST_LETTERS: usize = 128;
+/// Most encrypted tables of a job.
+pub const MOST_TABLES: usize = 64;
+/// Bytes of memory of a byte of a ciphertext in a file, at most: residues are packed there, and of a seeded
+/// one half is left out.
+const MOST_UNPACKED: u64 = 8;
+/// Jobs that are listed.
+const LISTED: u32 = 1000;
+/// Within which a cancelled process is gone.
+const GONE: Duration = Duration::from_secs(2);
+/// Between two signs of life on streams of events.
+const ALIVE: Duration = Duration::from_secs(15);
+
+/// A job as its tenant sees it.
+fn view(job: &Job) -> Value {
+    let error = job.problem.as_ref();
+    json!({
+        "id": job.id,
+        "state": job.state,
+        "request": job.request,
+        "progress": { "done": job.done, "total": job.total },
+        "predicted": { "seconds": job.seconds, "memory_bytes": job.memory },
+        "created": job.created,
+        "started": job.started,
+        "finished": job.finished,
+        "error": error.map(|(kind, detail)| json!({ "kind": kind, "detail": detail })),
+        "result": job.result,
+    })
+}
+
+/// Asks for a job; by the same name for repetitions there is one.
+pub async fn create(app: App, tenant: String, headers: &HeaderMap, body: Body) -> Answer {
+    let idempotency = headers.get("idempotency-key").map(|value| {
+        let text = value.to_str().ok().filter(|text| text.len() <= MOST_LETTERS);
+        let detail = format!("an Idempotency-Key has at most {MOST_LETTERS} letters of ASCII");
+        text.map(str::to_owned).ok_or_else(|| Problem::bad("Usage", detail))
+    });
+    let idempotency = idempotency.transpose()?;
+    let request: Request = body::json(body, "request for a job").await?;
+    let asked = Asked { tenant, request, idempotency };
+    let found = aside(&app, move |app| asked.find(app));
+    let job = match found.await? {
+        Found::Known(job) => *job,
+        Found::New(asked, files) => {
+            let added = aside(&app, move |app| {
+                let mut turn = app.gate.enter(&asked.tenant, files.header_memory()?)?;
+                let priced = asked.price(app, &mut turn, files);
+                drop(turn);
+                asked.add(app, priced?)
+            });
+            let (job, is_new) = added.await?;
+            if is_new {
+                app.wake.send_replace(());
+            }
+            job
+        }
+    };
+    let location = [(header::LOCATION, format!("/v1/jobs/{}", job.id))];
+    Ok((StatusCode::ACCEPTED, location, Json(view(&job))).into_response())
+}
+
+/// What a tenant asks for.
+struct Asked {
+    tenant: String,
+    request: Request,
+    idempotency: Option<String>,
+}
+
+/// What is there of it.
+enum Found {
+    /// The job, by its name for repetitions.
+    Known(Box<Job>),
+    /// The files that it takes.
+    New(Asked, Files),
+}
+
+#[derive(Clone)]
+struct Files {
+    keys: PathBuf,
+    tables: Vec<PathBuf>,
+}
+
+impl Files {
+    /// Bytes of memory that reading all their headers takes.
+    fn header_memory(&self) -> RolesResult<u64> {
+        let mut sum = 0_u64;
+        for path in self.tables.iter().chain([&self.keys]) {
+            let io = |error| Error::io("read", path, error);
+            let mut start = Vec::new();
+            let file = File::open(path).map_err(io)?;
+            file.take(inspect::START_BYTES as u64).read_to_end(&mut start).map_err(io)?;
+            let header = inspect::header_bytes(&start).unwrap_or(0);
+            sum = sum.saturating_add(inspect::memory_of(header));
+        }
+        Ok(sum)
+    }
+}
+
+impl Asked {
+    /// The job that this is by its name for repetitions.
+    fn same(&self, job: Job) -> Answer<Job> {
+        if job.request == self.request {
+            return Ok(job);
+        }
+        let detail = "this Idempotency-Key was that of another request";
+        Err(Problem::unusable("IdempotencyKey", detail))
+    }
+
+    fn too_many(most: u64) -> Problem {
+        let detail = format!("{most} jobs of a tenant may be under way: wait for one to end");
+        Problem::too_many("TooManyJobs", detail, None)
+    }
+
+    /// What is there already; what the job takes is here then.
+    fn find(self, app: &Server) -> Answer<Found> {
+        if let Some(name) = &self.idempotency
+            && let Some(known) = app.records.repeated_job(&self.tenant, name)?
+        {
+            return self.same(known).map(|job| Found::Known(Box::new(job)));
+        }
+        // Known without the seconds that a price may take.
+        let most = app.limits.tenant.jobs;
+        if app.records.under_way(&self.tenant)? >= most {
+            return Err(Self::too_many(most));
+        }
+        let files = self.files(app)?;
+        app.disk.expect_room(0)?;
+        app.act(&self.tenant)?;
+        Ok(Found::New(self, files))
+    }
+
+    /// The files of what the job takes, which are brought here. Whatever is known to be wrong without
+    /// reading them is refused.
+    fn files(&self, app: &Server) -> Answer<Files> {
+        let Self { tenant, request, .. } = self;
+        if request.kind != JobKind::Train && (request.history || request.iterations.is_some()) {
+            let detail = "only trainings have iterations and a history";
+            return Err(Problem::unusable("Usage", detail));
+        }
+        let find = |digest: &str, needed: &[Collection]| {
+            let found = app.records.object(tenant, digest)?;
+            let found = found.filter(|object| needed.contains(&object.collection));
+            let found = found.ok_or_else(|| {
+                let needed: Vec<&str> = needed.iter().map(|collection| collection.name()).collect();
+                let detail =
+                    format!("there is no {digest:?} among {}: send it first", needed.join(" and "));
+                Problem::new(StatusCode::NOT_FOUND, "NotFound", detail)
+            })?;
+            Answer::Ok(found)
+        };
+        let bring = |object: &Object| Answer::Ok(app.store.bring_object(tenant, &object.digest)?);
+        if request.tables.is_empty() || request.tables.len() > MOST_TABLES {
+            let detail = format!("a job takes 1 to {MOST_TABLES} encrypted tables");
+            return Err(Problem::unusable("Usage", detail));
+        }
+        let keys = find(&request.keys, &[Collection::Keys])?;
+        let tables = request.tables.iter().map(|digest| find(digest, &[Collection::Tables]));
+        let tables = tables.collect::<Answer<Vec<_>>>()?;
+        for table in &tables {
+            inspect::expect_kind(&table.about, request.kind.name())?;
+        }
+        let scores = request.kind == JobKind::Predict;
+        match &request.model {
+            Some(model) if scores => {
+                bring(&find(model, &[Collection::Models, Collection::Results])?)?;
+            }
+            None if !scores => {}
+            _ => {
+                let detail = "predictions take a model, and no other job does";
+                return Err(Problem::unusable("Usage", detail));
+            }
+        }
+        let tables = tables.iter().map(bring).collect::<Answer<_>>()?;
+        Ok(Files { keys: bring(&keys)?, tables })
+    }
+
+    /// Refuses what does not go together, and says what the job takes. Headers are compared before
+    /// parameters are built.
+    fn price(&self, app: &Server, turn: &mut Turn<'_>, files: Files) -> Answer<Priced> {
+        let threads = app.limits.threads;
+        let Request { iterations, history, .. } = self.request;
+        let mut priced = || -> Answer<_> {
+            let keys = Opened::open(&files.keys, Kind::EvaluationKeys)?;
+            keys.meta(&[Content::Keys])?;
+            let info = keys.info();
+            let mut hasher = blake3::Hasher::new();
+            let table_bytes = keys.table_bytes()?;
+            // Notes are read with the headers of tables. Two residues take half of what tables of their
+            // prime do.
+            let mut memory = table_bytes;
+            for path in &files.tables {
+                let table = Opened::open(path, Kind::Ciphertexts)?;
+                let (_, meta) = table.meta(&[Content::Table])?;
+                table.expect_key(info.params_id, info.key_id)?;
+                let whole = table.info().bytes.saturating_mul(MOST_UNPACKED);
+                let note = (table_bytes / 2).saturating_mul(meta.note.into()).min(whole);
+                memory = memory.saturating_add(note);
+                hasher.update(&inspect::digest_of_header(path)?);
+            }
+            hasher.update(&inspect::digest_of_header(&files.keys)?);
+            let settings = (iterations, history, threads);
+            hasher.update(format!("{settings:?}").as_bytes());
+            let of = *hasher.finalize().as_bytes();
+            if let Some(priced) = app.priced.get(&of) {
+                return Ok(priced);
+            }
+            drop(keys);
+            turn.reserve(memory)?;
+            let Files { keys, tables } = files.clone();
+            let question = Question::Price { keys, tables, iterations, history, threads };
+            let priced = look::price(&app.program, question, memory)?;
+            app.priced.keep(of, priced);
+            Ok(priced)
+        };
+        priced().map_err(|problem| Problem {
+            detail: app.store.without_paths(&problem.detail),
+            ..problem
+        })
+    }
+
+    /// Queues the job, unless that exceeds a limit; whether it is new.
+    fn add(self, app: &Server, priced: Priced) -> Answer<(Job, bool)> {
+        let Priced { seconds, cpu_seconds, memory_bytes, result_bytes } = priced;
+        app.disk.expect_room(result_bytes)?;
+        if memory_bytes > app.limits.memory_bytes {
+            let detail = format!(
+                "the job takes {memory_bytes} bytes of memory, jobs may take {} here",
+                app.limits.memory_bytes
+            );
+            return Err(Problem::unusable("Memory", detail));
+        }
+        let limits = &app.limits.tenant;
+        let cpu = limits.cpu.daily_seconds.into_iter().chain(limits.cpu.total_seconds);
+        let most = cpu.fold(f64::INFINITY, f64::min);
+        if cpu_seconds > most {
+            let detail = format!(
+                "the job takes {cpu_seconds:.0} seconds of processors, those of a tenant may take {most}"
+            );
+            return Err(Problem::unusable("CpuSeconds", detail));
+        }
+        let new = NewJob {
+            id: random_id()?,
+            tenant: self.tenant.clone(),
+            request: self.request.clone(),
+            idempotency: self.idempotency.clone(),
+            seconds,
+            cpu_seconds,
+            memory: memory_bytes,
+            result_bytes,
+        };
+        match app.records.add_job(&new, limits)? {
+            Added::New(job) => Ok((job, true)),
+            Added::Known(job) => Ok((self.same(job)?, false)),
+            Added::Missing(digest) => {
+                let detail = format!("{digest:?} was removed: send it again");
+                Err(Problem::new(StatusCode::NOT_FOUND, "NotFound", detail))
+            }
+            Added::TooMany => Err(Self::too_many(limits.jobs)),
+            Added::TooLarge => {
+                let detail = format!(
+                    "the result may have {result_bytes} bytes: together with what is here, is sent, and \
+                     jobs under way may make, that is more than the {} that a tenant may have; remove \
+                     what is not needed any more",
+                    limits.bytes
+                );
+                Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail))
+            }
+            Added::TooManyObjects => {
+                let detail = format!(
+                    "{} keys, tables, models and results are what a tenant may have here: remove what is \
+                     not needed any more",
+                    limits.objects
+                );
+                Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail))
+            }
+            Added::TooLong(period) => {
+                let detail = format!(
+                    "the job takes {cpu_seconds:.0} seconds of processors: together with what was used \
+                     and with jobs under way that is more than a tenant may take; GET /v1/usage says how \
+                     much that is"
+                );
+                let tomorrow = SECONDS_A_DAY - now().rem_euclid(SECONDS_A_DAY);
+                let retry = u64::try_from(tomorrow).ok().filter(|_| period == CpuPeriod::Day);
+                Err(Problem::too_many("CpuSeconds", detail, retry))
+            }
+        }
+    }
+}
+
+/// The jobs of a tenant.
+pub async fn list(app: App, tenant: String) -> Answer {
+    let jobs = aside(&app, move |app| app.records.jobs(&tenant, LISTED)).await?;
+    Ok(Json(jobs.iter().map(view).collect::<Vec<_>>()).into_response())
+}
+
+async fn find(app: &App, tenant: &str, id: &str) -> Answer<Job> {
+    let (tenant, id) = (tenant.to_owned(), id.to_owned());
+    aside(app, move |app| app.records.job(&tenant, &id)).await?.ok_or_else(Problem::not_found)
+}
+
+/// A job.
+pub async fn show(app: App, tenant: String, id: String) -> Answer {
+    Ok(Json(view(&find(&app, &tenant, &id).await?)).into_response())
+}
+
+/// Cancels a job, unless it has ended, and waits until its process is gone.
+pub async fn cancel(app: App, tenant: String, id: String) -> Answer {
+    find(&app, &tenant, &id).await?;
+    let name = id.clone();
+    aside(&app, move |app| app.change(&name, None, &Change::Cancelled)).await?;
+    let signalled = app.running().get(&id).map(|job| job.signal.clone());
+    if let Some(signal) = signalled {
+        signal.send_replace(Signal::Kill);
+        // Its receivers go when the process and the folder of the job are gone.
+        let _ = timeout(GONE, signal.closed()).await;
+    } else {
+        let name = id.clone();
+        aside(&app, move |app| app.store.remove_job(&name)).await?;
+    }
+    app.wake.send_replace(());
+    show(app, tenant, id).await
+}
+
+/// The receipt of a job that is done.
+pub async fn receipt(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+) -> Answer {
+    let receipt = find(&app, &tenant, &id).await?.receipt.ok_or_else(|| {
+        let detail = "the job is not done, or was done before servers gave receipts";
+        Problem::new(StatusCode::NOT_FOUND, "NoReceipt", detail)
+    })?;
+    Ok(([(header::CONTENT_TYPE, "application/json")], receipt).into_response())
+}
+
+/// What happens to a job, as server-sent events: each is the job as it is then, named by how often it
+/// has changed. Who comes back with `Last-Event-ID` is told nothing twice.
+pub async fn events(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer {
+    let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
+    let last = last.and_then(|text| text.parse().ok()).unwrap_or(0);
+    // Of what is not there, nothing is kept.
+    find(&app, &tenant, &id).await?;
+    // Before it is read, so that nothing that happens meanwhile is missed.
+    let news = app.events.follow(&id);
+    let job = find(&app, &tenant, &id).await?;
+    let ending = app.ending.subscribe();
+    let following = Following { last, job: Some(job), news, ending, ended: false };
+    let events = stream::unfold(following, Following::next);
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
+}
+
+struct Following {
+    /// The last event that was sent.
+    last: u64,
+    /// To be sent, if it is new.
+    job: Option<Job>,
+    news: watch::Receiver<Option<Job>>,
+    ending: watch::Receiver<bool>,
+    ended: bool,
+}
+
+impl Following {
+    async fn next(mut self) -> Option<(Result<Event, Infallible>, Self)> {
+        loop {
+            if self.ended {
+                return None;
+            }
+            if let Some(job) = self.job.take() {
+                self.ended = job.state.is_final();
+                if job.seq > self.last {
+                    self.last = job.seq;
+                    let event = Event::default().id(job.seq.to_string()).event("job");
+                    return Some((Ok(event.data(view(&job).to_string())), self));
+                }
+                continue;
+            }
+            tokio::select! {
+                changed = self.news.changed() => match changed {
+                    Ok(()) => self.job = self.news.borrow_and_update().clone(),
+                    // All has been told.
+                    Err(_) => return None,
+                },
+                _ = self.ending.wait_for(|ending| *ending) => return None,
+            }
+        }
+    }
+}

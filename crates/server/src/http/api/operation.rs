@@ -1,0 +1,142 @@
+//! What operators look at.
+
+use super::access::Tenant;
+use crate::{
+    clock::now,
+    jobs::app::{App, Server, aside},
+    problem::{Answer, Problem},
+    storage::records::{State as JobState, Usage},
+};
+use axum::{Json, Router, extract::State, http::StatusCode, response::IntoResponse, routing::get};
+use serde_json::{Value, json};
+use std::{
+    sync::atomic::Ordering,
+    time::{Duration, Instant},
+};
+
+/// How long it is known whether the server can be used.
+const READINESS: Duration = Duration::from_secs(5);
+
+pub async fn healthy() -> &'static str {
+    "ok\n"
+}
+
+/// The key by which receipts are checked. Whoever pins it learns it by another way, too.
+pub async fn server_key(State(app): State<App>) -> Json<Value> {
+    Json(json!({
+        "algorithm": "Ed25519",
+        "key": app.key.public().to_string(),
+        "program": env!("CARGO_PKG_VERSION"),
+    }))
+}
+
+/// What the tenant has taken, and what it may take.
+pub async fn usage(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
+    let used = aside(&app, move |app| app.records.usage(&tenant, now())).await?;
+    let limits = &app.limits;
+    let usage = json!({
+        "bytes": { "used": used.bytes, "limit": limits.tenant.bytes },
+        "objects": { "used": used.objects, "limit": limits.tenant.objects },
+        "jobs": { "under_way": used.jobs, "limit": limits.tenant.jobs },
+        "requests": {
+            "limit_a_second": limits.tenant_requests,
+            "limit_open": limits.tenant_open,
+            "audited_limit_an_hour": limits.tenant_acts,
+        },
+        "cpu_seconds": {
+            "today": used.cpu_seconds_today,
+            "daily_limit": limits.tenant.cpu.daily_seconds,
+            "total": used.cpu_seconds,
+            "total_limit": limits.tenant.cpu.total_seconds,
+        },
+    });
+    Ok(Json(usage).into_response())
+}
+
+/// Whether records and folder can be used, and the server does not end.
+pub async fn ready(State(app): State<App>) -> Answer<&'static str> {
+    let unready = |what: &str| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Unready", what);
+    if *app.ending.borrow() {
+        return Err(unready("the server ends"));
+    }
+    // One looks for all who ask meanwhile, so that nobody has the disk and the store asked at will.
+    let mut known = app.readiness.lock().await;
+    let is_usable = match *known {
+        Some((looked, is_usable)) if looked.elapsed() < READINESS => is_usable,
+        _ => {
+            let usable = aside(&app, |app| {
+                app.records.leases()?;
+                Ok::<_, Problem>(app.store.is_usable())
+            });
+            let usable = usable.await?;
+            *known = Some((Instant::now(), usable));
+            usable
+        }
+    };
+    if is_usable { Ok("ready\n") } else { Err(unready("the folder cannot be written to")) }
+}
+
+/// What answers on the port of its own for metrics, without tokens.
+pub fn metrics_router(app: App) -> Router {
+    Router::new().route("/metrics", get(metrics)).with_state(app)
+}
+
+async fn metrics(State(app): State<App>) -> Answer {
+    let text = aside(&app, figures).await?;
+    Ok(([("content-type", "text/plain; version=0.0.4")], text).into_response())
+}
+
+fn figures(app: &Server) -> Answer<String> {
+    let counters = &app.counters;
+    let read = |counter: &std::sync::atomic::AtomicU64| counter.load(Ordering::Relaxed);
+    let queued = app.records.jobs_in(JobState::Queued)?.len() as u64;
+    let (running, memory) = {
+        let running = app.running();
+        (running.len() as u64, running.values().map(|job| job.memory).sum())
+    };
+    let figures = [
+        ("sudare_requests_total", "counter", read(&counters.requests)),
+        ("sudare_requests_limited_total", "counter", read(&counters.limited_requests)),
+        ("sudare_uploaded_bytes_total", "counter", read(&counters.uploaded_bytes)),
+        ("sudare_downloaded_bytes_total", "counter", read(&counters.downloaded_bytes)),
+        ("sudare_jobs_ended_total", "counter", read(&counters.ended_jobs)),
+        ("sudare_leases_expired_total", "counter", read(&counters.expired_leases)),
+        ("sudare_leases", "gauge", app.records.leases()?),
+        ("sudare_jobs_queued", "gauge", queued),
+        ("sudare_jobs_running", "gauge", running),
+        ("sudare_jobs_memory_bytes", "gauge", memory),
+    ];
+    let line = |(name, kind, value)| format!("# TYPE {name} {kind}\n{name} {value}\n");
+    let mut text: String = figures.into_iter().map(line).collect();
+    let tenants = app.records.usage_of_all(now())?;
+    let mut of_tenants = |name: &str, kind: &str, value: &dyn Fn(&Usage) -> f64| {
+        text += &format!("# TYPE {name} {kind}\n");
+        // Names of tenants are letters, digits and dashes.
+        let line = |of: &Usage| format!("{name}{{tenant=\"{}\"}} {}\n", of.tenant, value(of));
+        text.extend(tenants.iter().map(line));
+    };
+    of_tenants("sudare_tenant_bytes", "gauge", &|of| of.bytes as f64);
+    of_tenants("sudare_tenant_jobs", "gauge", &|of| of.jobs as f64);
+    of_tenants("sudare_tenant_cpu_seconds_total", "counter", &|of| of.cpu_seconds);
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::app::testing::server;
+
+    /// Frequent requests do not touch the disk each time.
+    #[tokio::test]
+    async fn readiness_is_known_for_a_while() {
+        let folder = tempfile::tempdir().unwrap();
+        let app = server(folder.path(), 1);
+        assert!(ready(State(app.clone())).await.is_ok());
+        // Nothing can be written any more, which is found a while later.
+        std::fs::remove_dir_all(folder.path().join("store")).unwrap();
+        assert!(ready(State(app.clone())).await.is_ok());
+        let long_ago = Instant::now().checked_sub(2 * READINESS).unwrap();
+        *app.readiness.lock().await = Some((long_ago, true));
+        assert_eq!(ready(State(app)).await.unwrap_err().kind, "Unready");
+    }
+}

@@ -1,0 +1,391 @@
+//! Uploads by tus 1.0: creation, expiration and termination (<https://tus.io/protocols/resumable-upload>).
+//!
+//! An upload declares its digest, by which it is known: who begins it again goes on where it was.
+
+use super::{
+    access::{Path, Tenant},
+    body,
+};
+use crate::{
+    accounts::token::random_id,
+    clock::{http_date, now},
+    http::receive::{Taking, finish},
+    jobs::app::{App, Server, aside},
+    problem::{Answer, Problem, internal},
+    storage::{
+        records::{Begun, Collection, LEAST_BYTES, TenantLimits, Upload},
+        uploads::Progress,
+    },
+};
+use axum::{
+    body::Body,
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    middleware::Next,
+    response::{IntoResponse, Response},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use sudare_roles::error::Error;
+use tokio::sync::OwnedMutexGuard;
+
+const VERSION: &str = "1.0.0";
+const RESUMABLE: HeaderName = HeaderName::from_static("tus-resumable");
+const VERSIONS: HeaderName = HeaderName::from_static("tus-version");
+const EXTENSIONS: HeaderName = HeaderName::from_static("tus-extension");
+const OFFSET: HeaderName = HeaderName::from_static("upload-offset");
+const LENGTH: HeaderName = HeaderName::from_static("upload-length");
+const METADATA: HeaderName = HeaderName::from_static("upload-metadata");
+const EXPIRES: HeaderName = HeaderName::from_static("upload-expires");
+
+/// Letters of a digest.
+const DIGEST_LETTERS: usize = 64;
+
+/// Adds the headers that all answers on uploads have, whoever refuses a request: with the version that is
+/// spoken where that is it.
+pub async fn speak_tus(request: Request, next: Next) -> Response {
+    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let begins = *request.method() == Method::POST && request.uri().path() != "/v1/jobs";
+    let of_uploads = match route {
+        "/v1/uploads/{name}" => true,
+        "/v1/{collection}" => begins || *request.method() == Method::OPTIONS,
+        _ => false,
+    };
+    let mut response = next.run(request).await;
+    if of_uploads {
+        let is_version = response.status() == StatusCode::PRECONDITION_FAILED;
+        let headers = response.headers_mut();
+        headers.insert(RESUMABLE, HeaderValue::from_static(VERSION));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        if is_version {
+            headers.insert(VERSIONS, HeaderValue::from_static(VERSION));
+        }
+    }
+    response
+}
+
+/// What the server speaks.
+pub async fn options() -> Response {
+    let headers = [(VERSIONS, VERSION), (EXTENSIONS, "creation,expiration,termination")];
+    (StatusCode::NO_CONTENT, headers).into_response()
+}
+
+fn expect_version(headers: &HeaderMap) -> Answer<()> {
+    if headers.get(RESUMABLE).is_some_and(|version| version == VERSION) {
+        return Ok(());
+    }
+    let detail = "uploads are sent by tus 1.0: send Tus-Resumable: 1.0.0";
+    Err(Problem::new(StatusCode::PRECONDITION_FAILED, "TusVersion", detail))
+}
+
+fn number(headers: &HeaderMap, name: &HeaderName) -> Answer<u64> {
+    let text = headers.get(name).and_then(|value| value.to_str().ok());
+    let is_number = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let number = text.filter(is_number).and_then(|text| text.parse().ok());
+    number.ok_or_else(|| Problem::bad("Usage", format!("a number of bytes is needed as {name}")))
+}
+
+/// The digest in the metadata of a new upload.
+fn digest_of(headers: &HeaderMap) -> Answer<String> {
+    let missing = || {
+        let detail = "the BLAKE3 digest of what is sent is needed, as 64 hexadecimal digits in \
+                      base64 after `digest` in Upload-Metadata";
+        Problem::bad("Usage", detail)
+    };
+    let text = headers.get(METADATA).and_then(|value| value.to_str().ok()).ok_or_else(missing)?;
+    let pairs = text.split(',').filter_map(|pair| pair.trim().split_once(' '));
+    let (_, value) = pairs.into_iter().find(|(key, _)| *key == "digest").ok_or_else(missing)?;
+    let bytes = STANDARD.decode(value.trim()).map_err(|_| missing())?;
+    let digest = String::from_utf8(bytes).map_err(|_| missing())?;
+    let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
+    let valid = digest.len() == DIGEST_LETTERS && digest.bytes().all(is_digit);
+    valid.then_some(digest).ok_or_else(missing)
+}
+
+/// Begins an upload, or finds where it was.
+pub async fn begin(app: App, tenant: String, to: Collection, headers: HeaderMap) -> Answer {
+    expect_version(&headers)?;
+    let (bytes, digest) = (number(&headers, &LENGTH)?, digest_of(&headers)?);
+    let upload = aside(&app, move |app| find_or_begin(app, tenant, to, bytes, digest)).await?;
+    let upload = finished(&app, upload).await?;
+    let headers = [
+        (header::LOCATION, format!("/v1/uploads/{}", upload.id)),
+        (OFFSET, upload.received.to_string()),
+        (EXPIRES, expiry(&app, &upload)),
+    ];
+    Ok((StatusCode::CREATED, headers).into_response())
+}
+
+fn find_or_begin(
+    app: &Server,
+    tenant: String,
+    collection: Collection,
+    bytes: u64,
+    digest: String,
+) -> Answer<Upload> {
+    if collection == Collection::Results {
+        return Err(Problem::bad("Usage", "results are made by jobs, and are not sent"));
+    }
+    if bytes == 0 {
+        return Err(Problem::unusable("Usage", "an empty file is none of this program"));
+    }
+    let other = || {
+        let detail = "this digest is that of an upload of another size or kind";
+        Err(Problem::conflict("UploadDiffers", detail))
+    };
+    let server = app.store.name().to_owned();
+    if let Some(known) = app.records.upload_of(&tenant, &digest, &server)? {
+        let same = (known.collection, known.bytes) == (collection, bytes);
+        return if same { Ok(known) } else { other() };
+    }
+    let known = app.records.object(&tenant, &digest)?;
+    if let Some(object) = &known
+        && (object.collection, object.bytes) != (collection, bytes)
+    {
+        return other();
+    }
+    let complete = known.is_some();
+    if complete {
+        // One row for what is there, however often it is asked for.
+        if let Some(whole) = app.records.whole_upload_of(&tenant, &digest)? {
+            app.records.received(&whole.id, bytes, now())?;
+            return Ok(Upload { touched: now(), ..whole });
+        }
+    } else {
+        app.disk.expect_room(bytes)?;
+        app.act(&tenant)?;
+    }
+    let upload = Upload {
+        id: random_id()?,
+        tenant,
+        server,
+        collection,
+        digest,
+        bytes,
+        received: if complete { bytes } else { 0 },
+        complete,
+        touched: now(),
+    };
+    let TenantLimits { bytes, objects, .. } = app.limits.tenant;
+    let most = match app.records.begin_upload(&upload, &app.limits.tenant)? {
+        Begun::Taken => return Ok(upload),
+        Begun::TooLarge => format!("{bytes} bytes, {LEAST_BYTES} or more for each file,"),
+        Begun::TooMany => format!("{objects} keys, tables, models and results"),
+    };
+    let detail =
+        format!("{most} are what a tenant may have here: remove what is not needed any more");
+    Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail))
+}
+
+async fn find(app: &App, tenant: String, id: String) -> Answer<Upload> {
+    let found = aside(app, move |app| {
+        // What another server has of an upload is not here.
+        let is_here = |upload: &Upload| upload.complete || upload.server == app.store.name();
+        Ok::<_, Problem>(app.records.upload(&tenant, &id)?.filter(is_here))
+    });
+    found.await?.ok_or_else(Problem::not_found)
+}
+
+/// An upload as it may be told of: what is here with all its bytes is an object by then.
+async fn finished(app: &App, upload: Upload) -> Answer<Upload> {
+    if upload.complete || upload.received < upload.bytes {
+        return Ok(upload);
+    }
+    // Who sent the last bytes may be about to finish it, or was killed before.
+    let progress = app.uploads.wait(&upload.id).await;
+    let upload = find(app, upload.tenant, upload.id).await?;
+    if upload.complete {
+        app.uploads.forget(&upload.id);
+        return Ok(upload);
+    }
+    aside(app, move |app| finish(app, upload, progress)).await
+}
+
+/// When an upload is forgotten if nothing comes of it.
+fn expiry(app: &App, upload: &Upload) -> String {
+    http_date(upload.touched.saturating_add(app.limits.upload_seconds))
+}
+
+/// Forgets an upload that nobody else writes to.
+fn discard(app: &Server, id: &str) -> Result<(), Error> {
+    app.records.remove_upload(id)?;
+    app.store.remove_upload(id)?;
+    app.uploads.forget(id);
+    Ok(())
+}
+
+fn progress_of(app: &App, upload: &Upload) -> [(HeaderName, String); 4] {
+    [
+        (OFFSET, upload.received.to_string()),
+        (LENGTH, upload.bytes.to_string()),
+        (METADATA, format!("digest {}", STANDARD.encode(&upload.digest))),
+        (EXPIRES, expiry(app, upload)),
+    ]
+}
+
+/// How much of an upload is here.
+pub async fn offset(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer {
+    expect_version(&headers)?;
+    let upload = finished(&app, find(&app, tenant, id).await?).await?;
+    Ok(progress_of(&app, &upload).into_response())
+}
+
+/// Gives an upload up.
+pub async fn give_up(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+) -> Answer {
+    expect_version(&headers)?;
+    let upload = find(&app, tenant, id).await?;
+    let _writing = app.uploads.take(&upload.id).ok_or_else(in_use)?;
+    aside(&app, move |app| discard(app, &upload.id)).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+fn in_use() -> Problem {
+    let detail = "somebody else sends to this upload: wait, and ask where it is";
+    Problem::new(StatusCode::LOCKED, "UploadInUse", detail)
+}
+
+/// Takes what comes next of an upload, and keeps what came of it even if the connection breaks.
+pub async fn append(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    Path(id): Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    // Whoever answers goes away with the connection; what came by then is kept nevertheless.
+    let taking = tokio::spawn(async move {
+        let (mut upload, progress) = ready_for(&app, tenant, id, &headers).await?;
+        if let Some(progress) = progress {
+            let begun = aside(&app, move |app| Taking::begin(app, upload, progress)).await?;
+            let (taking, taken, passed_on) = body::take(&app, body, begun, Taking::take).await?;
+            upload = aside(&app, move |app| taking.end(app, taken)).await?;
+            passed_on?;
+        }
+        Ok((StatusCode::NO_CONTENT, progress_of(&app, &upload)).into_response())
+    });
+    taking.await.unwrap_or_else(|error| Err(internal(error).into()))
+}
+
+/// What `X-HTTP-Method-Override` names, for clients that know no other methods.
+pub async fn overridden(
+    app: State<App>,
+    tenant: Tenant,
+    id: Path<String>,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
+    match headers.get("x-http-method-override").map(HeaderValue::as_bytes) {
+        Some(b"PATCH") => append(app, tenant, id, headers, body).await,
+        Some(b"DELETE") => give_up(app, tenant, id, headers).await,
+        _ => {
+            let detail = "send X-HTTP-Method-Override: PATCH or DELETE, or use these methods";
+            Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Method", detail))
+        }
+    }
+}
+
+/// The upload that a request may write to now, and the right to; without it if nothing is left to be sent,
+/// and nothing is.
+async fn ready_for(
+    app: &App,
+    tenant: String,
+    id: String,
+    headers: &HeaderMap,
+) -> Answer<(Upload, Option<OwnedMutexGuard<Progress>>)> {
+    expect_version(headers)?;
+    let kind = headers.get(header::CONTENT_TYPE);
+    if kind.is_none_or(|kind| kind != "application/offset+octet-stream") {
+        let detail = "bytes are sent as application/offset+octet-stream";
+        return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "ContentType", detail));
+    }
+    let offset = number(headers, &OFFSET)?;
+    let known = finished(app, find(app, tenant.clone(), id.clone()).await?).await?;
+    let is_empty = headers.get(header::CONTENT_LENGTH).is_some_and(|length| length == "0");
+    if known.complete && offset == known.bytes && is_empty {
+        return Ok((known, None));
+    }
+    let progress = app.uploads.take(&known.id).ok_or_else(in_use)?;
+    // Another one may have written before this one had the right to.
+    let upload = find(app, tenant, id).await?;
+    if upload.complete {
+        app.uploads.forget(&upload.id);
+        return Err(Problem::conflict("UploadComplete", "all of this upload is here already"));
+    }
+    if offset != upload.received {
+        let detail = format!("{} bytes are here: go on there, not at {offset}", upload.received);
+        return Err(Problem::conflict("UploadOffset", detail));
+    }
+    Ok((upload, Some(progress)))
+}
+
+/// Forgets uploads of which nothing came for long, takes down what came often, and removes what is not
+/// needed any more.
+pub async fn sweep(app: &App) {
+    let swept = aside(app, |app| {
+        let (name, kept) = (app.store.name(), app.limits.upload_seconds);
+        let before = now().saturating_sub(kept);
+        for upload in app.records.stale_uploads(name, before, before.saturating_sub(kept))? {
+            if let Some(_writing) = app.uploads.take(&upload.id) {
+                // A part may have come before nobody else could write.
+                let found = app.records.upload(&upload.tenant, &upload.id)?;
+                if found.is_some_and(|found| found.touched == upload.touched) {
+                    discard(app, &upload.id)?;
+                }
+            }
+        }
+        app.store.tidy_uploads(&app.records.uploads_at(name)?)?;
+        app.restore_ballast();
+        app.note_repeats()?;
+        // What others have taken down meanwhile.
+        app.records.settle_log()?;
+        app.tidy_folder()
+    });
+    if let Err(error) = swept.await {
+        tracing::error!(%error, "it cannot be tidied up");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digests_are_read_from_metadata() {
+        let digest = "0f".repeat(32);
+        let read = |text: String| {
+            let mut headers = HeaderMap::new();
+            headers.insert(METADATA, text.parse().unwrap());
+            digest_of(&headers).ok()
+        };
+        let encoded = STANDARD.encode(&digest);
+        assert_eq!(read(format!("digest {encoded}")).as_ref(), Some(&digest));
+        assert_eq!(read(format!("name bmFtZQ==,digest {encoded}, empty")).as_ref(), Some(&digest));
+        let upper = STANDARD.encode(digest.to_uppercase());
+        let path = STANDARD.encode("../".repeat(22));
+        for bad in [String::new(), "digest".into(), format!("digest {digest}"), upper, path] {
+            assert_eq!(read(bad.clone()), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_digits_alone() {
+        let read = |text: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(LENGTH, text.parse().unwrap());
+            number(&headers, &LENGTH).ok()
+        };
+        assert_eq!(read("18446744073709551615"), Some(u64::MAX));
+        for bad in ["", "-1", "+1", "1.0", "18446744073709551616", "0x1"] {
+            assert_eq!(read(bad), None, "{bad}");
+        }
+    }
+}

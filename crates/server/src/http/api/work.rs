@@ -1,0 +1,283 @@
+//! Jobs on other machines: claimed by workers, under leases that they renew.
+
+use super::{
+    access::{Claimed, Path, Worker, stale},
+    body,
+    download::download,
+};
+use crate::{
+    clock::{SECONDS_A_DAY, Seconds, now},
+    cluster::{
+        addresses::Address,
+        lease::{Assignment, Blob, Leaving, Offer, Report},
+    },
+    jobs::app::{App, Server, aside},
+    problem::{Answer, Problem, REMOVAL_PATIENCE},
+    storage::{
+        records::{Change, Job, Removing},
+        store::{Store, make_private},
+    },
+};
+use axum::{
+    Json,
+    body::{Body, Bytes},
+    extract::State,
+    http::{HeaderMap, StatusCode},
+    response::IntoResponse,
+};
+use serde_json::json;
+use std::{io::Write, path::PathBuf, time::Duration};
+use sudare_roles::{
+    checkpoint::{StateFile, remove_other_states},
+    error::{Error, Result as RolesResult},
+    files::{self, Access, NewFile},
+};
+use tokio::time::{Instant, sleep_until};
+
+/// Longest time that a worker waits for a job by one request.
+const LONGEST_WAIT_SECONDS: u64 = 30;
+/// How long an address of a file is valid, if the lease is as long.
+const ADDRESS_SECONDS: Seconds = SECONDS_A_DAY;
+/// Most letters of what a worker says of a job that failed.
+const MOST_LETTERS: usize = 4096;
+
+/// Claims a job; waits for one if there is none.
+pub async fn claim(State(app): State<App>, Worker(worker): Worker, body: Body) -> Answer {
+    let Offer { program, memory_bytes, wait_seconds } =
+        body::json(body, "offer of a worker").await?;
+    let own = env!("CARGO_PKG_VERSION");
+    if program != own {
+        let detail = format!(
+            "the worker runs sudare {program}, the server {own}: results are the same, and trainings \
+             go on, under one version alone"
+        );
+        return Err(Problem::conflict("OtherProgram", detail));
+    }
+    let wait = Duration::from_secs(wait_seconds.min(LONGEST_WAIT_SECONDS));
+    let until = Instant::now() + wait;
+    let (mut ending, mut news) = (app.ending.subscribe(), app.wake.subscribe());
+    loop {
+        news.borrow_and_update();
+        if !*ending.borrow() {
+            let worker = worker.clone();
+            let claimed = aside(&app, move |app| {
+                let job = app.next_for(&worker, memory_bytes)?;
+                job.map(|job| assignment(app, &job)).transpose()
+            });
+            if let Some(assignment) = claimed.await? {
+                return Ok(Json(assignment).into_response());
+            }
+        }
+        tokio::select! {
+            _ = news.changed() => {}
+            _ = ending.wait_for(|ending| *ending) => break,
+            () = sleep_until(until) => break,
+        }
+    }
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// What a worker is told of a job that it has claimed.
+fn assignment(app: &Server, job: &Job) -> RolesResult<Assignment> {
+    let expires = now().saturating_add(ADDRESS_SECONDS);
+    let blob = |name: &str, digest: String, bytes: u64| {
+        let address = Address { job: &job.id, fence: job.fence, expires, name };
+        Blob { name: name.into(), digest, bytes, path: app.addresses.path(&address) }
+    };
+    let object = |digest: &String| {
+        let known = app.records.object(&job.tenant, digest)?;
+        // It is fetched only if it is still there.
+        let bytes = known.map_or(0, |object| object.bytes);
+        Ok(blob(digest, digest.clone(), bytes))
+    };
+    app.store.bring_states(&job.id)?;
+    let folder = Store::states_in(&app.store.job(&job.id));
+    let state = |file: StateFile| {
+        let (name, path) = (file.name(), folder.join(file.name()));
+        let bytes = path.metadata().map_err(|error| Error::io("read", &path, error))?.len();
+        Ok(blob(&name, files::digest(&path)?, bytes))
+    };
+    let request = &job.request;
+    Ok(Assignment {
+        job: job.id.clone(),
+        fence: job.fence,
+        lease_seconds: app.limits.lease_seconds.into(),
+        done: job.done,
+        total: job.total,
+        kind: request.kind,
+        iterations: request.iterations,
+        history: request.history,
+        most_cpu_seconds: app.most_cpu_seconds(job),
+        keys: object(&request.keys)?,
+        tables: request.tables.iter().map(object).collect::<RolesResult<_>>()?,
+        model: request.model.as_ref().map(object).transpose()?,
+        states: StateFile::all_in(&folder)?.into_iter().map(state).collect::<RolesResult<_>>()?,
+    })
+}
+
+/// Renews a lease, with how far the worker is.
+pub async fn renew(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Answer {
+    let report: Report = body::json(body, "report of a worker").await?;
+    aside(&app, move |app| {
+        let (until, fence) = (app.lease_end(), job.fence);
+        let renewed = app.records.renew(&job.id, fence, until, &report, now())?;
+        let renewed = renewed.ok_or_else(|| stale(app, &job.id))?;
+        if renewed.seq > job.seq {
+            app.events.tell(&renewed);
+        }
+        Ok::<_, Problem>(())
+    })
+    .await?;
+    let seconds = app.limits.lease_seconds;
+    Ok(Json(json!({ "lease_seconds": seconds })).into_response())
+}
+
+/// A file that a worker needs, by an address that is signed.
+pub async fn file(
+    State(app): State<App>,
+    Path((job, fence, expires, signature, name)): Path<(String, String, String, String, String)>,
+    headers: HeaderMap,
+) -> Answer {
+    let found = aside(&app, move |app| {
+        let forbidden = || {
+            let detail = "this address is none that the server signed, or has expired";
+            Problem::new(StatusCode::FORBIDDEN, "Address", detail)
+        };
+        let numbers = fence.parse::<u64>().ok().zip(expires.parse::<Seconds>().ok());
+        let (fence, expires) = numbers.ok_or_else(forbidden)?;
+        let address = Address { job: &job, fence, expires, name: &name };
+        if !app.addresses.are_valid(&address, &signature, now()) {
+            return Err(forbidden());
+        }
+        let held = app.records.leased_job(&job, fence)?.ok_or_else(|| stale(app, &job))?;
+        let path = match StateFile::of_name(&name) {
+            Some(file) => {
+                let path = Store::states_in(&app.store.job(&held.id)).join(file.name());
+                if !path.exists() {
+                    // Another server had the claim.
+                    app.store.bring_states(&held.id)?;
+                }
+                // A later one may have taken its place.
+                path.exists().then_some(path).ok_or_else(Problem::not_found)?
+            }
+            None => app.store.bring_object(&held.tenant, &name)?,
+        };
+        Ok((path, name))
+    });
+    let (path, name) = found.await?;
+    download(&app, &path, &name, &headers).await
+}
+
+/// Takes a state of a training.
+pub async fn keep_state(
+    State(app): State<App>,
+    Claimed(job): Claimed,
+    Path((_, _, name, digest)): Path<(String, String, String, String)>,
+    body: Body,
+) -> Answer {
+    let state = StateFile::of_name(&name).ok_or_else(|| {
+        Problem::bad("Usage", format!("{name:?} is no name of a state of a training"))
+    })?;
+    let folder = Store::states_in(&app.store.job(&job.id));
+    let file = take(&app, &job, folder.join(state.name()), digest, body).await?;
+    aside(&app, move |app| {
+        let kept = || {
+            file.finish()?;
+            match state {
+                StateFile::State(iterations) => remove_other_states(&folder, iterations),
+                StateFile::Weights(_) => Ok(()),
+            }
+        };
+        let kept = app.records.under_lease(&job.id, job.fence, app.lease_end(), kept)?;
+        kept.ok_or_else(|| stale(app, &job.id))?;
+        Ok::<_, Problem>(app.store.share_state(&job.id, state)?)
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Takes the result of a job, which is done then.
+pub async fn finish(
+    State(app): State<App>,
+    Claimed(job): Claimed,
+    Path((_, _, digest)): Path<(String, String, String)>,
+    body: Body,
+) -> Answer {
+    let path = Store::result_in(&app.store.job(&job.id));
+    let file = take(&app, &job, path.clone(), digest, body).await?;
+    aside(&app, move |app| {
+        let finish = || file.finish();
+        let written = app.records.under_lease(&job.id, job.fence, app.lease_end(), finish)?;
+        written.ok_or_else(|| stale(app, &job.id))?;
+        let kept = app.keep_result(&job, &path, REMOVAL_PATIENCE)?;
+        kept.map_err(|Removing| Problem::removing())?.ok_or_else(|| stale(app, &job.id))
+    })
+    .await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Lets a worker leave a job without a result.
+pub async fn leave(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Answer {
+    let why: Leaving = body::json(body, "reason of a worker").await?;
+    aside(&app, move |app| {
+        let short = |text: String| text.chars().take(MOST_LETTERS).collect();
+        let change = match why {
+            Leaving::Released => Change::Requeued,
+            Leaving::Died => app.death(&job, "at a worker")?,
+            Leaving::Failed { kind, detail } => Change::Failed(short(kind), short(detail)),
+        };
+        app.leave(&job, &change)?.ok_or_else(|| stale(app, &job.id))
+    })
+    .await?;
+    app.wake.send_replace(());
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Takes a file of a job from its worker: it has its name once it is finished.
+async fn take(app: &App, job: &Job, path: PathBuf, digest: String, body: Body) -> Answer<NewFile> {
+    let of = job.clone();
+    let writing = aside(app, move |app| Writing::begin(app, &of, path)).await?;
+    let (mut writing, written, passed_on) = body::take(app, body, writing, Writing::write).await?;
+    passed_on.and(written)?;
+    let found = writing.hasher.finalize().to_string();
+    if found == digest {
+        // Before anything is locked for its name.
+        let synced = aside(app, move |_| writing.file.sync().map(|()| writing.file));
+        return Ok(synced.await?);
+    }
+    let detail = format!("what came has the digest {found}, {digest} was declared: send it again");
+    Err(Problem::unusable("DigestMismatch", detail))
+}
+
+/// A new file of a job, and the digest of what is in it.
+struct Writing {
+    path: PathBuf,
+    file: NewFile,
+    hasher: blake3::Hasher,
+    bytes: u64,
+}
+
+impl Writing {
+    fn begin(app: &Server, job: &Job, path: PathBuf) -> Answer<Self> {
+        let folder = app.store.job(&job.id);
+        // A job that was cancelled has no folder any more.
+        let begin = || {
+            make_private(&Store::states_in(&folder))?;
+            NewFile::create(&path, Access::Shared, true)
+        };
+        let begun = app.records.under_lease(&job.id, job.fence, app.lease_end(), begin)?;
+        let file = begun.ok_or_else(|| stale(app, &job.id))?;
+        Ok(Self { path, file, hasher: blake3::Hasher::new(), bytes: 0 })
+    }
+
+    fn write(&mut self, app: &Server, chunk: Bytes) -> Answer<()> {
+        self.bytes = self.bytes.saturating_add(chunk.len() as u64);
+        if self.bytes > app.limits.tenant.bytes {
+            let detail = format!("{} bytes are what a tenant may have", app.limits.tenant.bytes);
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail));
+        }
+        self.hasher.update(&chunk);
+        let written = self.file.write_all(&chunk);
+        Ok(written.map_err(|error| Error::io("write", &self.path, error))?)
+    }
+}

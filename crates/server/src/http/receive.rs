@@ -1,0 +1,378 @@
+//! The bytes of an upload, on their way to the disk.
+
+use crate::{
+    clock::now,
+    jobs::{
+        app::{Counters, Server},
+        look,
+    },
+    problem::{Answer, Problem, REMOVAL_PATIENCE},
+    storage::{
+        audit::Event,
+        inspect,
+        records::{Collection, Object, Removing, Upload},
+        uploads::Progress,
+    },
+};
+use axum::{body::Bytes, http::StatusCode};
+use std::{
+    fs::{File, OpenOptions},
+    io::{self, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+};
+use sudare_roles::error::Error;
+use tokio::sync::OwnedMutexGuard;
+
+/// Makes an object of an upload of which all is here, where the server was killed before it did, or failed to.
+/// Returns it complete.
+///
+/// # Errors
+/// As [`Taking::end`].
+pub fn finish(
+    app: &Server,
+    upload: Upload,
+    mut progress: OwnedMutexGuard<Progress>,
+) -> Answer<Upload> {
+    let path = app.store.upload(&upload.id);
+    // Or it has the place of an object, of which nothing is known yet.
+    let path = match path.exists() {
+        true => path,
+        false => app.store.bring_object(&upload.tenant, &upload.digest)?,
+    };
+    let file = File::open(&path).map_err(failed)?;
+    let hasher = progress.hasher(&file, upload.bytes).map_err(failed)?;
+    let start = start_of(&file, upload.bytes).map_err(failed)?;
+    Taking { upload, progress, path, file, hasher, start, unchecked: 0 }.finish_or_discard(app)
+}
+
+/// Bytes of an upload after which room on the disk is looked for again.
+const MOST_UNCHECKED_BYTES: u64 = 8 << 20;
+/// Bytes that come of an upload before room is looked for again.
+fn unchecked(upload: &Upload) -> u64 {
+    upload.bytes.saturating_sub(upload.received).min(MOST_UNCHECKED_BYTES)
+}
+
+/// What a secret key is refused with.
+const SECRET_KEY: &str = "SecretKey";
+/// What bytes beyond the end are refused with.
+const TOO_LONG: &str = "UploadTooLong";
+
+/// The system refused to write or to read what comes.
+fn failed(error: io::Error) -> Problem {
+    Error::io("keep", Path::new("an upload"), error).into()
+}
+
+/// The first bytes of an upload of which so many are here, to the end of which its file is set.
+fn start_of(mut file: &File, received: u64) -> io::Result<Vec<u8>> {
+    let mut start = Vec::new();
+    file.rewind()?;
+    file.take(received.min(inspect::START_BYTES as u64)).read_to_end(&mut start)?;
+    file.seek(SeekFrom::Start(received))?;
+    Ok(start)
+}
+
+/// Forgets an upload; what came of a secret key is overwritten.
+fn discard(app: &Server, upload: &Upload, secret: bool) -> Answer<()> {
+    if secret {
+        tracing::warn!(tenant = upload.tenant, "a secret key was sent: refused and wiped");
+        app.store.wipe_upload(&upload.id)?;
+        app.records.note(&Event::SecretKeyRefused { tenant: &upload.tenant })?;
+    } else {
+        app.store.remove_upload(&upload.id)?;
+    }
+    app.records.remove_upload(&upload.id)?;
+    app.uploads.forget(&upload.id);
+    Ok(())
+}
+
+/// An upload to which bytes come.
+pub struct Taking {
+    /// With as many bytes as are here.
+    upload: Upload,
+    progress: OwnedMutexGuard<Progress>,
+    path: PathBuf,
+    file: File,
+    hasher: blake3::Hasher,
+    /// The first bytes.
+    start: Vec<u8>,
+    /// Bytes that came since room for them was looked for.
+    unchecked: u64,
+}
+
+impl Taking {
+    /// Goes on where an upload was.
+    ///
+    /// # Errors
+    /// A [`Problem`] if the system refuses the file.
+    pub fn begin(
+        app: &Server,
+        upload: Upload,
+        mut progress: OwnedMutexGuard<Progress>,
+    ) -> Answer<Self> {
+        app.disk.expect_room(unchecked(&upload))?;
+        let path = app.store.upload(&upload.id);
+        let file =
+            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+        let file = file.map_err(failed)?;
+        // What was not said to be there may be torn.
+        file.set_len(upload.received).map_err(failed)?;
+        let hasher = progress.hasher(&file, upload.received).map_err(failed)?;
+        let start = start_of(&file, upload.received).map_err(failed)?;
+        Ok(Self { upload, progress, path, file, hasher, start, unchecked: 0 })
+    }
+
+    /// Takes what comes next.
+    ///
+    /// # Errors
+    /// A [`Problem`] for what is refused, or if the system refuses to write it.
+    pub fn take(&mut self, app: &Server, chunk: Bytes) -> Answer<()> {
+        let room = self.upload.bytes.saturating_sub(self.upload.received);
+        if chunk.len() as u64 > room {
+            let detail = format!("more than the {} bytes that were declared", self.upload.bytes);
+            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LONG, detail));
+        }
+        let missing = inspect::START_BYTES.saturating_sub(self.start.len());
+        self.start.extend(chunk.iter().take(missing));
+        if inspect::is_secret(&self.start) {
+            if let Ok(mut bytes) = chunk.try_into_mut() {
+                bytes.fill(0);
+            }
+            return Err(Problem::unusable(
+                SECRET_KEY,
+                "this is a secret key, which the server must not have: it was refused and wiped. Send \
+                 evaluation keys (evaluation.key), and make new keys if anybody else could have read \
+                 what was sent",
+            ));
+        }
+        self.unchecked = self.unchecked.saturating_add(chunk.len() as u64);
+        if self.unchecked > MOST_UNCHECKED_BYTES {
+            app.disk.expect_room(unchecked(&self.upload))?;
+            self.unchecked = chunk.len() as u64;
+        }
+        self.file.write_all(&chunk).map_err(failed)?;
+        self.hasher.update(&chunk);
+        self.upload.received += chunk.len() as u64;
+        Counters::add(&app.counters.uploaded_bytes, chunk.len() as u64);
+        self.look(app)
+    }
+
+    /// Keeps what came, unless it was refused, and makes an object of it if all is here. Returns the upload
+    /// as it is then.
+    ///
+    /// # Errors
+    /// Why it took no more if it did not, or a [`Problem`] for what is refused when all is here: the upload
+    /// is then gone, or as it was before the bytes that were too many.
+    pub fn end(mut self, app: &Server, taken: Answer<()>) -> Answer<Upload> {
+        if let Err(problem) = taken {
+            if !problem.may_pass() && problem.kind != TOO_LONG {
+                discard(app, &self.upload, problem.kind == SECRET_KEY)?;
+            } else if problem.retry_after.is_none() {
+                self.settle(app)?;
+            }
+            // Else the client sends the same part again: it finds the upload as it was.
+            return Err(problem);
+        }
+        self.settle(app)?;
+        if self.upload.received < self.upload.bytes {
+            return Ok(self.upload);
+        }
+        self.finish_or_discard(app)
+    }
+
+    /// Reads the header once it is here.
+    fn look(&mut self, app: &Server) -> Answer<()> {
+        if self.progress.about.is_some() || self.start.len() < inspect::START_BYTES {
+            return Ok(());
+        }
+        let Upload { collection, bytes, received, .. } = self.upload;
+        match inspect::header_bytes(&self.start) {
+            Some(header) if received >= header.min(bytes) => {
+                let mut file = &self.file;
+                let mut turn = app.gate.enter(&self.upload.tenant, inspect::memory_of(header))?;
+                let allowed = app.limits.insecure_allowed;
+                let header = inspect::header(file, bytes, collection, allowed)?;
+                if app.planned.get(&header.plan).is_none() {
+                    let memory = header.table_bytes;
+                    turn.reserve(memory)?;
+                    look::plan(&app.program, &self.path, (bytes, collection), memory)?;
+                    app.planned.keep(header.plan, ());
+                }
+                drop(turn);
+                self.progress.about = Some(header.about);
+                file.seek(SeekFrom::Start(received)).map_err(failed)?;
+                Ok(())
+            }
+            Some(_) => Ok(()),
+            None if collection == Collection::Models && bytes <= inspect::MOST_MODEL_BYTES => {
+                Ok(())
+            }
+            None => Err(Problem::unusable(
+                "Malformed",
+                "this is no file of keys or ciphertexts of this program",
+            )),
+        }
+    }
+
+    /// What is here is on the disk, and is known to be.
+    fn settle(&mut self, app: &Server) -> Answer<()> {
+        self.file.sync_data().map_err(failed)?;
+        self.upload.touched = now();
+        app.records.received(&self.upload.id, self.upload.received, self.upload.touched)?;
+        self.progress.keep(self.hasher.clone(), self.upload.received);
+        Ok(())
+    }
+
+    /// Makes an object of an upload that is whole; one that cannot be an object is forgotten.
+    fn finish_or_discard(mut self, app: &Server) -> Answer<Upload> {
+        let finished = self.finish(app);
+        if finished.as_ref().is_err_and(|problem| !problem.may_pass()) {
+            discard(app, &self.upload, false)?;
+        }
+        finished.map(|()| Upload { complete: true, ..self.upload })
+    }
+
+    fn finish(&mut self, app: &Server) -> Answer<()> {
+        self.look(app)?;
+        let Upload { id, tenant, collection, digest, bytes, .. } = &self.upload;
+        let found = self.hasher.finalize().to_string();
+        if found != *digest {
+            return Err(Problem::unusable(
+                "DigestMismatch",
+                format!("what came has the digest {found}, {digest} was declared: send it again"),
+            ));
+        }
+        let about = match self.progress.about.take() {
+            Some(about) => about,
+            None if *collection == Collection::Models => {
+                let mut file = &self.file;
+                let _turn = app.gate.enter(tenant, inspect::memory_of_model(*bytes))?;
+                file.rewind().map_err(failed)?;
+                inspect::plain_model(file, *bytes)?
+            }
+            None => {
+                let detail = "this is no file of keys or ciphertexts of this program";
+                return Err(Problem::unusable("Malformed", detail));
+            }
+        };
+        let object = Object {
+            tenant: tenant.clone(),
+            digest: digest.clone(),
+            collection: *collection,
+            bytes: *bytes,
+            created: now(),
+            about,
+        };
+        let keep =
+            |done, adopt: &dyn Fn() -> _| app.records.complete_upload(id, &object, done, adopt);
+        let kept = app.keep_object(&self.path, (tenant, digest), REMOVAL_PATIENCE, keep)?;
+        kept.map_err(|Removing| Problem::removing())?;
+        app.uploads.forget(id);
+        tracing::info!(tenant, digest, bytes, collection = collection.name(), "received");
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        jobs::app::testing::{server, with_store},
+        storage::{records::Removal, store::testing::sharing},
+    };
+    use std::fs;
+
+    const MODEL: &[u8] = br#"{"kind":"logistic regression","weights":[1.0,2.0],"columns":["a"],
+        "target":"y","divisors":[1.0],"iterations":1,"rows":2}"#;
+
+    /// An upload of a model, of which all is here and known to be, and nothing else.
+    fn whole(app: &Server, content: &[u8]) -> Upload {
+        let digest = blake3::hash(MODEL).to_string();
+        let (id, bytes, tenant, server) = ("u", MODEL.len() as u64, "clinic", "one");
+        let upload = Upload {
+            id: id.into(),
+            tenant: tenant.into(),
+            server: server.into(),
+            collection: Collection::Models,
+            digest,
+            bytes,
+            received: bytes,
+            complete: false,
+            touched: now(),
+        };
+        let begun = app.records.begin_upload(&upload, &app.limits.tenant).unwrap();
+        assert_eq!(begun, crate::storage::records::Begun::Taken);
+        fs::write(app.store.upload(id), content).unwrap();
+        upload
+    }
+
+    fn finished(app: &Server, upload: &Upload) -> Answer<Upload> {
+        finish(app, upload.clone(), app.uploads.take(&upload.id).unwrap())
+    }
+
+    fn is_known(app: &Server, upload: &Upload) -> bool {
+        let found = app.records.object(&upload.tenant, &upload.digest).unwrap();
+        let again = app.records.upload(&upload.tenant, &upload.id).unwrap();
+        assert_eq!(again.is_some_and(|upload| upload.complete), found.is_some());
+        found.is_some()
+    }
+
+    #[test]
+    fn what_was_whole_before_a_kill_becomes_an_object() {
+        for has_its_place in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let app = server(folder.path(), 0);
+            let upload = whole(&app, MODEL);
+            let path = app.store.upload(&upload.id);
+            if has_its_place {
+                app.store.adopt(&path, &upload.tenant, &upload.digest).unwrap();
+            }
+            assert!(!is_known(&app, &upload));
+            assert!(finished(&app, &upload).unwrap().complete);
+            assert!(is_known(&app, &upload) && !path.exists());
+            let object = app.store.bring_object(&upload.tenant, &upload.digest).unwrap();
+            assert_eq!(fs::read(object).unwrap(), MODEL);
+        }
+    }
+
+    /// What is sent again while it is removed has its file in the end, here and where others look for it.
+    #[test]
+    fn what_is_sent_again_while_it_is_removed_is_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let [store, other] = sharing(folder.path());
+        let app = with_store(folder.path(), 0, store);
+        let first = whole(&app, MODEL);
+        finished(&app, &first).unwrap();
+        let begun = app.records.remove_object(&first.tenant, &first.digest, "two").unwrap();
+        assert_eq!(begun, Removal::Begun);
+        let again = whole(&app, MODEL);
+        std::thread::scope(|scope| {
+            let sent = scope.spawn(|| finished(&app, &again).unwrap());
+            // It has been sent to where others look, and waits.
+            let name = folder.path().join("shared/objects/clinic").join(&first.digest);
+            fs::remove_file(&name).unwrap();
+            while !name.exists() {
+                std::thread::yield_now();
+            }
+            assert!(!sent.is_finished());
+            app.end_removal(&first.tenant, &first.digest).unwrap();
+            assert!(sent.join().unwrap().complete);
+        });
+        assert!(is_known(&app, &again));
+        // Who comes late to remove the first removes nothing of the second.
+        app.end_removal(&first.tenant, &first.digest).unwrap();
+        for store in [&app.store, &other] {
+            let path = store.bring_object(&again.tenant, &again.digest).unwrap();
+            assert_eq!(fs::read(path).unwrap(), MODEL);
+        }
+    }
+
+    #[test]
+    fn what_was_whole_and_is_none_of_that_digest_is_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let app = server(folder.path(), 0);
+        let upload = whole(&app, &MODEL.to_ascii_uppercase());
+        let problem = finished(&app, &upload).unwrap_err();
+        assert_eq!(problem.kind, "DigestMismatch");
+        assert!(!is_known(&app, &upload) && !app.store.upload(&upload.id).exists());
+    }
+}

@@ -1,0 +1,11 @@
+//! Jobs: the state that requests and jobs share, the queue, and the processes that compute.
+
+pub mod app;
+pub mod child;
+pub mod events;
+pub mod gate;
+pub mod look;
+pub mod queue;
+pub mod turns;
+pub mod work;
+pub mod worker;

@@ -1,0 +1,359 @@
+//! Processes of jobs, as the server sees them.
+
+use crate::job::{STOP, Said, Task};
+use std::{
+    convert::Infallible,
+    ffi::OsString,
+    future::pending,
+    io::{self, Write},
+    path::PathBuf,
+    pin::pin,
+    process::{self, ExitStatus, Stdio},
+    time::Duration,
+};
+use tokio::{
+    io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader},
+    process::{Child, ChildStdin, Command},
+    sync::watch,
+    time::sleep,
+};
+
+/// Most bytes that are kept of what a process says on standard error.
+const MOST_STDERR_BYTES: u64 = 8 << 10;
+
+/// The program that does jobs: it calls [`work`](crate::jobs::work).
+#[derive(Debug, Clone)]
+pub struct Program {
+    /// The file of the program.
+    pub file: PathBuf,
+    /// The arguments with which it does a job.
+    pub args: Vec<OsString>,
+}
+
+/// What a process says on standard error that the system refused memory, before it ends.
+const NO_MEMORY: &str = "memory allocation of ";
+
+/// What the server wants of a process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Its result.
+    Go,
+    /// That it keeps what it has done and ends, within this time.
+    Stop(Duration),
+    /// That it is gone.
+    Kill,
+}
+
+impl Signal {
+    /// Asks for an end within `grace`, where nothing else was asked for before.
+    pub fn stop(sender: &watch::Sender<Self>, grace: Duration) {
+        sender.send_if_modified(|signal| {
+            let goes = *signal == Self::Go;
+            if goes {
+                *signal = Self::Stop(grace);
+            }
+            goes
+        });
+    }
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Ended {
+    /// Its result is written.
+    Done,
+    /// The job cannot be done.
+    Failed { kind: String, detail: String },
+    /// It ended as it was told.
+    AsTold,
+    /// It is gone, nobody told it to; with what it left on standard error.
+    Died(String),
+}
+
+/// Runs a process until it is gone. `told` gets what it says on its way: progress, and the time that it
+/// used.
+pub async fn run<F: Future<Output = ()>>(
+    program: &Program,
+    task: &Task,
+    signal: watch::Receiver<Signal>,
+    told: impl Fn(Said) -> F,
+) -> io::Result<Ended> {
+    let mut child = start(program)?;
+    let mut input = child.stdin.take().ok_or_else(unpiped)?;
+    let output = child.stdout.take().ok_or_else(unpiped)?;
+    let errors = child.stderr.take().ok_or_else(unpiped)?;
+    let errors = tokio::spawn(async move {
+        let mut text = Vec::new();
+        let _ = errors.take(MOST_STDERR_BYTES).read_to_end(&mut text).await;
+        String::from_utf8_lossy(&text).into_owned()
+    });
+    let mut line = serde_json::to_vec(task)?;
+    line.push(b'\n');
+    // If it cannot be told, it has died, as its output says.
+    let _ = input.write_all(&line).await;
+
+    let (mut lines, mut last) = (BufReader::new(output).lines(), None);
+    let wanted = signal.clone();
+    {
+        let mut obeying = pin!(obey(&mut child, &mut input, signal));
+        loop {
+            tokio::select! {
+                line = lines.next_line() => match line {
+                    Ok(Some(line)) => match serde_json::from_str(&line) {
+                        // Which may take a while, in which it obeys.
+                        Ok(said @ (Said::Progress(..) | Said::Cpu(_))) => tokio::select! {
+                            () = told(said) => {}
+                            never = &mut obeying => match never {},
+                        },
+                        Ok(said) => last = Some(said),
+                        Err(_) => {}
+                    },
+                    _ => break,
+                },
+                never = &mut obeying => match never {},
+            }
+        }
+    }
+    let status = child.wait().await?;
+    Ok(match last {
+        Some(Said::Done) if status.success() => Ended::Done,
+        Some(Said::Failed { kind, detail }) => Ended::Failed { kind, detail },
+        Some(Said::Stopped) => Ended::AsTold,
+        _ if *wanted.borrow() != Signal::Go => Ended::AsTold,
+        _ => {
+            let errors = errors.await.unwrap_or_default();
+            if errors.contains(NO_MEMORY) {
+                // It would come there again.
+                let detail = "the job took far more memory than it was predicted to";
+                return Ok(Ended::Failed { kind: "Memory".into(), detail: detail.into() });
+            }
+            if is_out_of_time(status) {
+                let detail = "the job took far more time of processors than it was predicted to";
+                return Ok(Ended::Failed { kind: "CpuSeconds".into(), detail: detail.into() });
+            }
+            Ended::Died(format!("{status}: {}", errors.trim()))
+        }
+    })
+}
+
+/// Variables that a process of a job keeps. It reads files of tenants, so it has none of the server's others:
+/// those hold passwords of databases, keys of stores and headers for collectors.
+const KEPT_VARIABLES: &[&str] = &[
+    "PATH",
+    "HOME",
+    "LANG",
+    "TZ",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "RAYON_NUM_THREADS",
+    "RUST_BACKTRACE",
+    "SUDARE_ISA",
+    // For the Python that the program may run in.
+    "SUDARE_PYTHON",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+    // Without which nothing starts on Windows.
+    "SYSTEMROOT",
+    "TEMP",
+    "TMP",
+];
+
+/// Starts a program, without the secrets of this process.
+fn command(program: &Program) -> process::Command {
+    let mut command = process::Command::new(&program.file);
+    command.args(&program.args).env_clear().envs(
+        KEPT_VARIABLES.iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value))),
+    );
+    // What a terminal sends is for the server, which then tells its processes.
+    #[cfg(unix)]
+    {
+        use std::os::unix::process::CommandExt;
+        command.process_group(0);
+    }
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+fn start(program: &Program) -> io::Result<Child> {
+    Command::from(command(program)).kill_on_drop(true).spawn()
+}
+
+/// How a process ended that was to say one line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answered {
+    /// As it should.
+    Said(String),
+    /// The system refused it memory.
+    OutOfMemory,
+    /// It used up its time of processors.
+    OutOfTime,
+    /// For another reason.
+    Died(String),
+}
+
+/// Has a process read a line, and waits until it has ended.
+///
+/// # Errors
+/// Those of the system.
+pub fn ask(program: &Program, line: &[u8]) -> io::Result<Answered> {
+    let mut child = command(program).spawn()?;
+    let mut input = child.stdin.take().ok_or_else(unpiped)?;
+    // If it cannot be told, it has died, as its output says.
+    let _ = input.write_all(line).and_then(|()| input.write_all(b"\n"));
+    drop(input);
+    let output = child.wait_with_output()?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    Ok(match output.status {
+        status if status.success() => {
+            Answered::Said(String::from_utf8_lossy(&output.stdout).into_owned())
+        }
+        _ if errors.contains(NO_MEMORY) => Answered::OutOfMemory,
+        status if is_out_of_time(status) => Answered::OutOfTime,
+        status => Answered::Died(format!("{status}: {}", errors.trim())),
+    })
+}
+
+/// Whether the system ended a process that had used up its time of processors.
+fn is_out_of_time(status: ExitStatus) -> bool {
+    #[cfg(unix)]
+    {
+        use std::os::unix::process::ExitStatusExt;
+        status.signal() == Some(rustix::process::Signal::XCPU.as_raw())
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = status;
+        false
+    }
+}
+
+fn unpiped() -> io::Error {
+    io::Error::other("the process of a job has no pipes")
+}
+
+/// Waits for a signal and does what it says, for as long as it is asked to.
+async fn obey(
+    child: &mut Child,
+    input: &mut ChildStdin,
+    mut signal: watch::Receiver<Signal>,
+) -> Infallible {
+    loop {
+        let wanted = *signal.borrow_and_update();
+        match wanted {
+            Signal::Go => {}
+            Signal::Kill => {
+                let _ = child.start_kill();
+            }
+            Signal::Stop(patience) => {
+                let _ = input.write_all(format!("{STOP}\n").as_bytes()).await;
+                let killed = async {
+                    if signal.wait_for(|signal| *signal == Signal::Kill).await.is_err() {
+                        pending().await
+                    }
+                };
+                tokio::select! {
+                    () = sleep(patience) => {}
+                    () = killed => {}
+                }
+                let _ = child.start_kill();
+            }
+        }
+        if signal.changed().await.is_err() {
+            return pending().await;
+        }
+    }
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::job::Kind;
+    use std::{sync::Mutex, time::Instant};
+
+    fn task() -> Task {
+        Task {
+            kind: Kind::Stats,
+            keys: "keys".into(),
+            tables: vec!["table".into()],
+            model: None,
+            iterations: None,
+            history: false,
+            memory: None,
+            most_cpu_seconds: 1,
+            states: "states".into(),
+            output: "result".into(),
+        }
+    }
+
+    /// A process gets the variables that it needs and no others: Cargo sets some for tests.
+    #[tokio::test]
+    async fn processes_have_few_variables() {
+        assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
+        let script = "[ -z \"$CARGO_MANIFEST_DIR\" ] && [ -n \"$PATH\" ] && echo '\"done\"'";
+        assert_eq!(run_script(script, &[]).await.0, Ended::Done);
+    }
+
+    /// How a shell script ends that is a job, and the steps that it tells; with each it gets one of the
+    /// signals.
+    async fn run_script(script: &str, signals: &[Signal]) -> (Ended, Vec<(u64, u64)>) {
+        let args = vec!["-c".into(), format!("read task\n{script}").into()];
+        let program = Program { file: "/bin/sh".into(), args };
+        let (sender, receiver) = watch::channel(Signal::Go);
+        let steps = Mutex::new(Vec::new());
+        let told = |said| {
+            let mut steps = steps.lock().unwrap();
+            if let Said::Progress(done, total) = said {
+                sender.send_replace(signals[steps.len()]);
+                steps.push((done, total));
+            }
+            std::future::ready(())
+        };
+        let ended = run(&program, &task(), receiver, told).await.unwrap();
+        drop(sender);
+        (ended, steps.into_inner().unwrap())
+    }
+
+    const PROGRESS: &str = r#"echo '{"progress":[1,2]}'"#;
+
+    #[tokio::test]
+    async fn processes_end_in_every_way() {
+        let (ended, steps) =
+            run_script(&format!("{PROGRESS}\necho '\"done\"'"), &[Signal::Go]).await;
+        assert_eq!((ended, steps), (Ended::Done, vec![(1, 2)]));
+        let failed = r#"echo '{"failed":{"kind":"Memory","detail":"why"}}'; exit 2"#;
+        let (ended, _) = run_script(failed, &[Signal::Go]).await;
+        assert_eq!(ended, Ended::Failed { kind: "Memory".into(), detail: "why".into() });
+        // One that says that it is done and then fails is not.
+        for script in ["kill -9 $$", "echo '\"done\"'; exit 1", "echo nonsense; exit 0"] {
+            let (ended, _) = run_script(script, &[Signal::Go]).await;
+            assert!(matches!(ended, Ended::Died(_)), "{script}");
+        }
+        let (ended, _) = run_script("echo broken >&2; exit 1", &[Signal::Go]).await;
+        assert!(matches!(&ended, Ended::Died(how) if how.contains("broken")), "{ended:?}");
+        let refused = "echo 'memory allocation of 7 bytes failed' >&2; kill -ABRT $$";
+        let (ended, _) = run_script(refused, &[Signal::Go]).await;
+        assert!(matches!(&ended, Ended::Failed { kind, .. } if kind == "Memory"), "{ended:?}");
+        let (ended, _) = run_script("ulimit -S -t 1; while :; do :; done", &[Signal::Go]).await;
+        assert!(matches!(&ended, Ended::Failed { kind, .. } if kind == "CpuSeconds"), "{ended:?}");
+    }
+
+    #[tokio::test]
+    async fn processes_obey() {
+        let begun = Instant::now();
+        let (ended, _) = run_script(&format!("{PROGRESS}\nexec sleep 60"), &[Signal::Kill]).await;
+        assert_eq!(ended, Ended::AsTold);
+        let stop = Signal::Stop(Duration::from_secs(60));
+        let script = format!("{PROGRESS}\nread told; [ $told = stop ] && echo '\"stopped\"'");
+        assert_eq!(run_script(&script, &[stop]).await.0, Ended::AsTold);
+        // One that does not listen has its time, and no more of it than until it is to be gone.
+        let short = Signal::Stop(Duration::from_millis(50));
+        let (ended, _) = run_script(&format!("{PROGRESS}\nexec sleep 60"), &[short]).await;
+        assert_eq!(ended, Ended::AsTold);
+        let script = format!("{PROGRESS}\nsleep 1\n{PROGRESS}\nexec sleep 60");
+        assert_eq!(run_script(&script, &[stop, Signal::Kill]).await.0, Ended::AsTold);
+        assert!(begun.elapsed() < Duration::from_secs(30));
+    }
+}

@@ -1,0 +1,50 @@
+//! What happens to jobs, for those who wait for it.
+
+use crate::storage::records::Job;
+use std::{
+    collections::HashMap,
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use tokio::sync::watch;
+
+/// Who waits for which job.
+#[derive(Default)]
+pub struct Events {
+    jobs: Mutex<HashMap<String, watch::Sender<Option<Job>>>>,
+}
+
+impl Events {
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, watch::Sender<Option<Job>>>> {
+        self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What happens to a job from now on: the last of it, whoever is how late.
+    pub fn follow(&self, id: &str) -> watch::Receiver<Option<Job>> {
+        let mut jobs = self.lock();
+        jobs.entry(id.into()).or_insert_with(|| watch::Sender::new(None)).subscribe()
+    }
+
+    /// The jobs that somebody waits for; the others are forgotten.
+    pub fn followed(&self) -> Vec<String> {
+        let mut jobs = self.lock();
+        jobs.retain(|_, sender| sender.receiver_count() > 0);
+        jobs.keys().cloned().collect()
+    }
+
+    /// Tells what has happened to a job, unless that was told already.
+    pub fn tell(&self, job: &Job) {
+        let mut jobs = self.lock();
+        if let Some(sender) = jobs.get(&job.id) {
+            sender.send_if_modified(|last| {
+                let is_new = last.as_ref().is_none_or(|last| last.seq < job.seq);
+                if is_new {
+                    *last = Some(job.clone());
+                }
+                is_new
+            });
+            if job.state.is_final() || sender.receiver_count() == 0 {
+                jobs.remove(&job.id);
+            }
+        }
+    }
+}

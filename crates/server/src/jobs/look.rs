@@ -1,0 +1,258 @@
+//! A process that builds parameters and plans jobs for the server, and ends.
+//!
+//! Files of strangers say how large parameters and plans are. In a process of its own that costs what the
+//! system lets it have and no more: the server lives whatever it takes, and all of its memory is free when it
+//! has ended.
+
+use crate::{
+    jobs::child::{self, Answered, Program},
+    problem::{Answer, Problem, internal},
+    storage::{inspect, records::Collection},
+};
+use axum::http::StatusCode;
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::{HashMap, VecDeque},
+    fs::File,
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+use sudare::ckks::serial::Kind;
+use sudare_arith::par;
+use sudare_roles::{
+    error::{Error, Result as RolesResult},
+    job::Plan,
+    opened::Opened,
+    server::Matched,
+    training::iterations_of,
+};
+
+/// Bytes of memory beside tables: of the program, and of a plan's steps.
+const MEMORY_BESIDE: u64 = 512 << 20;
+/// Seconds of processors that it may take.
+const MOST_CPU_SECONDS: u64 = 60;
+
+/// A question about files of a tenant.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub enum Question {
+    /// Asks whether a file, of which at least the header is here, fits its parameters and has a plan.
+    Header { path: PathBuf, bytes: u64, collection: Collection },
+    /// Asks for the price of a job.
+    Price {
+        keys: PathBuf,
+        tables: Vec<PathBuf>,
+        iterations: Option<u32>,
+        history: bool,
+        threads: usize,
+    },
+}
+
+/// A question, with bounds of the process that answers it: one line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Look {
+    pub question: Question,
+    /// Bytes of memory.
+    pub memory: u64,
+    /// Seconds of processors.
+    pub cpu_seconds: u64,
+}
+
+/// The price of a job.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Priced {
+    pub seconds: f64,
+    pub cpu_seconds: f64,
+    pub memory_bytes: u64,
+    pub result_bytes: u64,
+}
+
+/// An answer: one line.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+enum Found {
+    Good,
+    Priced(Priced),
+    Refused { status: u16, kind: String, detail: String },
+}
+
+/// Has a process answer, in as much memory as tables take and some more.
+fn ask(program: &Program, question: Question, table_bytes: u64) -> Answer<Found> {
+    let memory = table_bytes.saturating_add(MEMORY_BESIDE);
+    let look = Look { question, memory, cpu_seconds: MOST_CPU_SECONDS };
+    let line = serde_json::to_vec(&look).map_err(internal)?;
+    let too_much = |what: &str| {
+        let detail = format!("planning this takes {what} than a server spends on it");
+        Problem::unusable("Memory", detail)
+    };
+    let answered = child::ask(program, &line);
+    let text = match answered.map_err(|error| Error::io("start", &program.file, error))? {
+        Answered::Said(text) => text,
+        Answered::OutOfMemory => return Err(too_much("more memory")),
+        Answered::OutOfTime => return Err(too_much("longer")),
+        Answered::Died(how) => return Err(internal(format!("a look ended: {how}")).into()),
+    };
+    match serde_json::from_str(&text).map_err(internal)? {
+        Found::Refused { status, kind, detail } => {
+            let status = StatusCode::from_u16(status).map_err(internal)?;
+            Err(Problem::new(status, &kind, detail))
+        }
+        found => Ok(found),
+    }
+}
+
+/// Refuses a file that does not fit its parameters or has no plan.
+///
+/// # Errors
+/// A [`Problem`].
+pub fn plan(
+    program: &Program,
+    path: &Path,
+    (bytes, collection): (u64, Collection),
+    table_bytes: u64,
+) -> Answer<()> {
+    let question = Question::Header { path: path.into(), bytes, collection };
+    ask(program, question, table_bytes).map(|_| ())
+}
+
+/// Refuses what does not go together, and says what the job takes.
+///
+/// # Errors
+/// A [`Problem`].
+pub fn price(program: &Program, question: Question, table_bytes: u64) -> Answer<Priced> {
+    match ask(program, question, table_bytes)? {
+        Found::Priced(priced) => Ok(priced),
+        found => Err(internal(format!("a price was asked for, and {found:?} said")).into()),
+    }
+}
+
+/// Answers in this process: what is to be said.
+pub fn answer(look: &Look) -> String {
+    // On one thread, so that nobody is kept from processors by many of them.
+    let found = par::with_threads(1, || find(&look.question));
+    let found = found.unwrap_or_else(|error| Err(internal(error).into()));
+    let found = found.unwrap_or_else(|Problem { status, kind, detail, .. }| Found::Refused {
+        status: status.as_u16(),
+        kind,
+        detail,
+    });
+    serde_json::to_string(&found).unwrap_or_default()
+}
+
+fn find(question: &Question) -> Answer<Found> {
+    match question {
+        Question::Header { path, bytes, collection } => {
+            let file = File::open(path).map_err(|error| Error::io("read", path, error))?;
+            inspect::plan(&file, *bytes, *collection)?;
+            Ok(Found::Good)
+        }
+        Question::Price { keys, tables, iterations, history, threads } => {
+            Ok(Found::Priced(priced(keys, tables, (*iterations, *history), *threads)?))
+        }
+    }
+}
+
+fn priced(
+    keys: &Path,
+    tables: &[PathBuf],
+    (iterations, history): (Option<u32>, bool),
+    threads: usize,
+) -> RolesResult<Priced> {
+    let keys = Opened::open(keys, Kind::EvaluationKeys)?;
+    let params = keys.params()?;
+    let tables = tables.iter().map(|path| Opened::open(path, Kind::Ciphertexts));
+    let info = keys.info();
+    let tables = tables.collect::<RolesResult<_>>()?;
+    let matched = Matched::new(tables, &params, &info.label, info.key_id)?;
+    let (iterations, share) = match &matched.plan {
+        Plan::Train(plan) => {
+            let iterations = iterations_of(plan, iterations)?;
+            (iterations, f64::from(iterations) / f64::from(plan.job().spec.iterations))
+        }
+        _ => (0, 1.0),
+    };
+    let price = matched.plan.price(threads)?;
+    let result_bytes =
+        matched.plan.result_bytes(&params, (iterations, history), matched.meta.note)?;
+    Ok(Priced {
+        seconds: share * price.seconds(threads),
+        // On one thread, which waits for no other.
+        cpu_seconds: share * price.seconds(1),
+        memory_bytes: price.memory_bytes,
+        result_bytes,
+    })
+}
+
+/// Remembers the newest answers, by digests of what they follow from.
+pub struct Known<T> {
+    most: usize,
+    state: Mutex<Newest<T>>,
+}
+
+/// Answers, and the order in which they came.
+struct Newest<T> {
+    all: HashMap<[u8; 32], T>,
+    order: VecDeque<[u8; 32]>,
+}
+
+impl<T: Copy> Known<T> {
+    /// Remembers `most` answers.
+    #[must_use]
+    pub fn new(most: usize) -> Self {
+        let newest = Newest { all: HashMap::new(), order: VecDeque::new() };
+        Self { most, state: Mutex::new(newest) }
+    }
+
+    /// The answer, if it is remembered.
+    #[must_use]
+    pub fn get(&self, of: &[u8; 32]) -> Option<T> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).all.get(of).copied()
+    }
+
+    /// Remembers an answer.
+    pub fn keep(&self, of: [u8; 32], found: T) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let Newest { all, order } = &mut *state;
+        if all.insert(of, found).is_none() {
+            order.push_back(of);
+        }
+        while order.len() > self.most
+            && let Some(oldest) = order.pop_front()
+        {
+            all.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_newest_is_known() {
+        let known = Known::new(2);
+        for number in [1_u8, 2, 1, 3] {
+            known.keep([number; 32], number);
+        }
+        assert_eq!([1, 2, 3].map(|number| known.get(&[number; 32])), [None, Some(2), Some(3)]);
+    }
+
+    /// Whatever the process says or does, the server has an answer.
+    #[cfg(unix)]
+    #[test]
+    fn processes_that_fail_are_answers() {
+        let asked = |script: &str| {
+            let args = vec!["-c".into(), format!("read look\n{script}").into()];
+            let program = Program { file: "/bin/sh".into(), args };
+            plan(&program, Path::new("file"), (7, Collection::Keys), 1)
+                .map_err(|problem| (problem.status.as_u16(), problem.kind))
+        };
+        assert_eq!(asked("echo '\"Good\"'"), Ok(()));
+        let refused = r#"echo '{"Refused":{"status":422,"kind":"Usage","detail":"x"}}'"#;
+        assert_eq!(asked(refused), Err((422, "Usage".into())));
+        let aborted = "echo 'memory allocation of 5 bytes failed' >&2; kill -ABRT $$";
+        assert_eq!(asked(aborted), Err((422, "Memory".into())));
+        assert_eq!(asked("kill -XCPU $$"), Err((422, "Memory".into())));
+        for strange in ["exit 0", "echo x", "kill -KILL $$", "exit 3"] {
+            assert_eq!(asked(strange), Err((500, "Bug".into())), "{strange}");
+        }
+    }
+}

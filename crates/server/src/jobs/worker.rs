@@ -1,0 +1,553 @@
+//! A worker on a machine of its own: it claims jobs of a server and does them, one at a time.
+
+mod cache;
+
+use crate::{
+    cluster::lease::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report},
+    job::{Kind, Said, Task},
+    jobs::child::{self, Ended, Program, Signal},
+    problem::internal,
+    storage::store::{Store, make_private, without_paths},
+    telemetry::{self, Collector},
+    told_to_end,
+};
+use cache::Cache;
+use std::{
+    collections::BTreeSet,
+    fs::{self, File},
+    io,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+use sudare_roles::{
+    checkpoint::StateFile,
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+};
+use tokio::{
+    sync::watch,
+    time::{Instant, sleep, sleep_until, timeout_at},
+};
+use tracing::{Instrument, Span};
+
+/// How long a worker waits for a job by one request: as long as it may take to end.
+const WAIT_SECONDS: u64 = 10;
+/// After a request that failed, and after a job that could not be begun.
+const PAUSE: Duration = Duration::from_secs(1);
+/// Before a result is handed in again.
+const HAND_IN_PAUSES: [Duration; 4] = [
+    Duration::from_secs(1),
+    Duration::from_secs(4),
+    Duration::from_secs(16),
+    Duration::from_secs(64),
+];
+/// A lease is renewed so often while it would last,
+const RENEWALS: u32 = 3;
+/// and at least after this time, since jobs may be cancelled; how far they are is told at once.
+const LONGEST_SILENCE: Duration = Duration::from_secs(10);
+
+/// What a worker is to be.
+#[derive(Debug, Clone)]
+pub struct WorkerConfig {
+    /// The folder of the worker, made if it does not exist.
+    pub folder: PathBuf,
+    /// Bytes of memory that a job may take.
+    pub memory_bytes: u64,
+    /// Bytes of keys and tables that are kept for further jobs.
+    pub cache_bytes: u64,
+    /// How long a training has to finish its iteration when the worker is told to end.
+    pub grace: Duration,
+    /// Who gets spans of its jobs, if anybody.
+    pub collector: Option<Collector>,
+    /// The program that does jobs.
+    pub program: Program,
+}
+
+/// A worker.
+struct Worker<D> {
+    config: WorkerConfig,
+    desk: D,
+    cache: Cache,
+    /// Locked until the process ends, however it does.
+    _lock: File,
+}
+
+/// Does jobs until the process is told to end (SIGTERM, Ctrl-C); that under way is left at the server
+/// where others go on.
+///
+/// # Errors
+/// [`Error::InUse`] if another worker has the folder; [`Error::Io`]; [`Error::Refused`] by the server,
+/// as for a token that is none of a worker.
+pub async fn run(config: WorkerConfig, desk: impl Desk) -> Result<()> {
+    make_private(&config.folder)?;
+    let lock = files::lock_folder(&config.folder)?;
+    let cache = Cache::open(config.folder.join("objects"), config.cache_bytes)?;
+    let worker = Arc::new(Worker { config, desk, cache, _lock: lock });
+    let (sender, ending) = watch::channel(false);
+    tokio::spawn(async move {
+        told_to_end().await;
+        sender.send_replace(true);
+    });
+    while !*ending.borrow() {
+        let offer = Offer {
+            program: env!("CARGO_PKG_VERSION").into(),
+            memory_bytes: worker.config.memory_bytes,
+            wait_seconds: WAIT_SECONDS,
+        };
+        match aside(&worker, move |worker| worker.desk.claim(&offer)).await {
+            Ok(Some(assignment)) => {
+                assignment.check()?;
+                let span = telemetry::job(assignment.kind.name(), &assignment.job);
+                worker.attend(assignment, ending.clone()).instrument(span).await;
+            }
+            Ok(None) => {}
+            Err(error @ Error::Unreachable { .. }) => {
+                tracing::warn!(%error, "no job can be claimed");
+                pause(ending.clone()).await;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Waits for a moment, or for the end.
+async fn pause(mut ending: watch::Receiver<bool>) {
+    tokio::select! {
+        () = sleep(PAUSE) => {}
+        _ = ending.wait_for(|ending| *ending) => {}
+    }
+}
+
+/// Does what waits for the network or for disks.
+async fn aside<D: Desk, T: Send + 'static>(
+    worker: &Arc<Worker<D>>,
+    work: impl FnOnce(&Worker<D>) -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let (worker, span) = (Arc::clone(worker), Span::current());
+    let done = tokio::task::spawn_blocking(move || span.in_scope(|| work(&worker))).await;
+    done.unwrap_or_else(|error| Err(internal(error)))
+}
+
+/// Whether the server says that a job is not the worker's any more.
+fn is_lost(error: &Error) -> bool {
+    matches!(error, Error::Refused { kind, .. } if kind == "Stale" || kind == "Cancelled")
+}
+
+/// A job that a worker has claimed.
+struct Claim {
+    hold: Hold,
+    lease: Duration,
+    /// How far it is, as the server may know.
+    report: watch::Sender<Report>,
+    /// What is wanted of its process; that it is gone when the lease is lost.
+    signal: watch::Sender<Signal>,
+}
+
+impl Claim {
+    /// So many milliseconds of processors were used.
+    fn used(&self, milliseconds: u64) {
+        // That is not worth a request by itself.
+        self.report.send_if_modified(|report| {
+            report.cpu_milliseconds = milliseconds;
+            false
+        });
+    }
+
+    fn is_lost(&self) -> bool {
+        *self.signal.borrow() == Signal::Kill
+    }
+
+    /// Nothing is done for the job any more.
+    fn lose(&self, why: &str) {
+        tracing::warn!(job = self.hold.job, why, "the job is lost");
+        self.signal.send_replace(Signal::Kill);
+    }
+}
+
+impl<D: Desk> Worker<D> {
+    fn folder(&self) -> PathBuf {
+        self.config.folder.join("job")
+    }
+
+    /// Does a job, or leaves it.
+    async fn attend(self: &Arc<Self>, assignment: Assignment, mut ending: watch::Receiver<bool>) {
+        let Assignment { job, fence, lease_seconds, kind, done, total, .. } = &assignment;
+        tracing::info!(job, fence, kind = kind.name(), "is claimed");
+        let claim = Arc::new(Claim {
+            hold: Hold { job: job.clone(), fence: *fence },
+            lease: Duration::from_secs(*lease_seconds),
+            report: watch::Sender::new(Report { done: *done, total: *total, cpu_milliseconds: 0 }),
+            signal: watch::Sender::new(Signal::Go),
+        });
+        let renewing = tokio::spawn(Arc::clone(self).renew(Arc::clone(&claim)));
+        let (ends, grace) = (ending.clone(), self.config.grace);
+        let stopped = Arc::clone(&claim);
+        let stopping = tokio::spawn(async move {
+            let _ = ending.wait_for(|ending| *ending).await;
+            Signal::stop(&stopped.signal, grace);
+        });
+        let done = self.work_on(&claim, assignment).await;
+        let left = match done {
+            Ok(None) => Ok(()),
+            _ if claim.is_lost() => Ok(()),
+            Ok(Some(why)) => self.leave(&claim, why).await,
+            Err(error) => {
+                tracing::error!(job = claim.hold.job, %error, "the job cannot be done here");
+                // What a server answers to one it may answer to all, time and again.
+                let may_stay = match &error {
+                    Error::Refused { kind, .. } => kind != "Http",
+                    error => matches!(error, Error::OtherFile { .. }),
+                };
+                let why = if may_stay { Leaving::Died } else { Leaving::Released };
+                let left = self.leave(&claim, why).await;
+                // Others may have it first.
+                pause(ends).await;
+                left
+            }
+        };
+        renewing.abort();
+        stopping.abort();
+        if let Err(error) = left.and_then(|()| self.clear()) {
+            tracing::warn!(job = claim.hold.job, %error, "the job cannot be left as it should");
+        }
+    }
+
+    async fn leave(self: &Arc<Self>, claim: &Claim, why: Leaving) -> Result<()> {
+        tracing::info!(job = claim.hold.job, ?why, "is left");
+        let hold = claim.hold.clone();
+        aside(self, move |worker| worker.desk.leave(&hold, &why)).await
+    }
+
+    /// Removes what is left of the last job.
+    fn clear(&self) -> Result<()> {
+        let folder = self.folder();
+        match fs::remove_dir_all(&folder) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                Err(Error::io("remove", &folder, error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Renews a lease until it is lost. It is, too, when the server was not reached for as long as it
+    /// lasts, so that of two workers never both have it.
+    async fn renew(self: Arc<Self>, claim: Arc<Claim>) {
+        let mut news = claim.report.subscribe();
+        let mut until = Instant::now() + claim.lease;
+        loop {
+            let sent = Instant::now();
+            let (hold, report) = (claim.hold.clone(), *news.borrow_and_update());
+            let within = until.saturating_duration_since(sent);
+            let renewed = aside(&self, move |worker| worker.desk.renew(&hold, &report, within));
+            let next = match timeout_at(until, renewed).await {
+                Ok(Ok(())) => {
+                    until = sent + claim.lease;
+                    sent + (claim.lease / RENEWALS).min(LONGEST_SILENCE)
+                }
+                Ok(Err(error)) if is_lost(&error) => return claim.lose(&error.to_string()),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "a lease cannot be renewed");
+                    Instant::now() + PAUSE
+                }
+                Err(_) => until,
+            };
+            tokio::select! {
+                () = sleep_until(next.min(until)) => {}
+                _ = news.changed() => {}
+            }
+            if Instant::now() >= until {
+                return claim.lose("the lease has run out");
+            }
+        }
+    }
+
+    /// Does a job; says why it is left if its result is not handed in.
+    async fn work_on(
+        self: &Arc<Self>,
+        claim: &Arc<Claim>,
+        assignment: Assignment,
+    ) -> Result<Option<Leaving>> {
+        let mut wanted = claim.signal.subscribe();
+        let (of, stops) = (assignment.clone(), claim.signal.subscribe());
+        let task = tokio::select! {
+            task = aside(self, move |worker| worker.prepare(&of, &stops)) => task?,
+            _ = wanted.wait_for(|signal| *signal != Signal::Go) => {
+                return Ok(Some(Leaving::Released));
+            }
+        };
+        let (progress, steps) = watch::channel((0, 0));
+        let sent = assignment.states.iter().filter_map(|state| StateFile::of_name(&state.name));
+        let keeping = tokio::spawn(Arc::clone(self).keep(
+            Arc::clone(claim),
+            task.clone(),
+            steps,
+            sent.collect(),
+        ));
+        let told = |said| {
+            match said {
+                Said::Progress(done, total) => _ = progress.send_replace((done, total)),
+                Said::Cpu(milliseconds) => claim.used(milliseconds),
+                _ => {}
+            }
+            core::future::ready(())
+        };
+        let ended = child::run(&self.config.program, &task, claim.signal.subscribe(), told).await;
+        drop(progress);
+        // What is done, and what it took, is at the server before it is told how the job ended.
+        let _ = keeping.await;
+        let (hold, report, within) = (claim.hold.clone(), *claim.report.borrow(), claim.lease);
+        let renewed = aside(self, move |worker| worker.desk.renew(&hold, &report, within)).await;
+        match renewed {
+            Err(error) if is_lost(&error) => return Err(error),
+            // What is done is handed in all the same.
+            Err(error) => tracing::warn!(%error, "a lease cannot be renewed"),
+            Ok(()) => {}
+        }
+        Ok(match ended.map_err(internal)? {
+            Ended::Done => {
+                let left = self.hand_in(claim, &task.output).await?;
+                if left.is_none() {
+                    tracing::info!(job = claim.hold.job, "is done");
+                }
+                left
+            }
+            // What one machine refuses another may give.
+            Ended::Failed { kind, detail } if kind == "Io" || kind == "Checkpoint" => {
+                tracing::warn!(job = claim.hold.job, kind, detail, "the machine refused something");
+                Some(Leaving::Died)
+            }
+            Ended::Failed { kind, detail } => {
+                let detail = without_paths(&self.config.folder, &detail);
+                Some(Leaving::Failed { kind, detail })
+            }
+            Ended::AsTold => Some(Leaving::Released),
+            Ended::Died(how) => {
+                tracing::warn!(job = claim.hold.job, how, "a process died");
+                Some(Leaving::Died)
+            }
+        })
+    }
+
+    /// Hands in a result: again and again, if the server has no room for it or fails, as long as the lease
+    /// holds and nothing else is wanted; says why the job is left if it is.
+    async fn hand_in(self: &Arc<Self>, claim: &Claim, result: &Path) -> Result<Option<Leaving>> {
+        let mut wanted = claim.signal.subscribe();
+        let mut pauses = HAND_IN_PAUSES.into_iter();
+        loop {
+            let (hold, result) = (claim.hold.clone(), result.to_owned());
+            let handed_in = aside(self, move |worker| worker.desk.finish(&hold, &result)).await;
+            match (handed_in, pauses.next()) {
+                (Err(error), Some(pause)) if !is_lost(&error) => {
+                    tracing::warn!(job = claim.hold.job, %error, "a result cannot be handed in");
+                    tokio::select! {
+                        () = sleep(pause) => {}
+                        _ = wanted.wait_for(|signal| *signal != Signal::Go) => {
+                            return Ok(Some(Leaving::Released));
+                        }
+                    }
+                }
+                (handed_in, _) => return handed_in.map(|()| None),
+            }
+        }
+    }
+
+    /// Fetches what a job takes, unless something else than the job is wanted meanwhile, and says what
+    /// its process is to do.
+    fn prepare(&self, of: &Assignment, wanted: &watch::Receiver<Signal>) -> Result<Task> {
+        self.clear()?;
+        let fetch = |blob: &Blob, file: NewFile| {
+            if *wanted.borrow() != Signal::Go {
+                return Err(Error::Usage("the job is left".into()));
+            }
+            self.desk.fetch(blob, file)
+        };
+        let tables = of.tables.iter().chain([&of.keys]).chain(&of.model).cloned();
+        let mut places = self.cache.bring(&tables.collect::<Vec<_>>(), fetch)?.into_iter();
+        let tables = places.by_ref().take(of.tables.len()).collect();
+        let keys = places.next().ok_or_else(|| internal("keys without a place"))?;
+        let folder = self.folder();
+        let states = Store::states_in(&folder);
+        make_private(&states)?;
+        for blob in &of.states {
+            let state = StateFile::of_name(&blob.name)
+                .ok_or_else(|| internal(format!("{:?} is no name of a state", blob.name)))?;
+            fetch(blob, NewFile::create(&states.join(state.name()), Access::Shared, true)?)?;
+        }
+        Ok(Task {
+            kind: of.kind,
+            keys,
+            tables,
+            model: places.next(),
+            iterations: of.iterations,
+            history: of.history,
+            // It was predicted for the threads of the server.
+            memory: None,
+            most_cpu_seconds: of.most_cpu_seconds,
+            states,
+            output: Store::result_in(&folder),
+        })
+    }
+
+    /// Leaves states of a training at the server, as its process writes them, and reports steps whose
+    /// states are there.
+    async fn keep(
+        self: Arc<Self>,
+        claim: Arc<Claim>,
+        task: Task,
+        mut steps: watch::Receiver<(u64, u64)>,
+        mut sent: BTreeSet<StateFile>,
+    ) {
+        while steps.changed().await.is_ok() {
+            let (done, total) = *steps.borrow_and_update();
+            if task.kind == Kind::Train && done < total {
+                let (hold, folder) = (claim.hold.clone(), task.states.clone());
+                let before = sent.clone();
+                let kept = aside(&self, move |worker| {
+                    let files = StateFile::all_in(&folder)?;
+                    for file in unsent(&files, &before) {
+                        let name = file.name();
+                        worker.desk.keep(&hold, &name, &folder.join(&name))?;
+                    }
+                    Ok(files)
+                });
+                match kept.await {
+                    Ok(files) => sent.extend(files),
+                    Err(error) if is_lost(&error) => return claim.lose(&error.to_string()),
+                    Err(error) => {
+                        tracing::warn!(%error, "a state cannot be left at the server");
+                        continue;
+                    }
+                }
+            }
+            claim.report.send_modify(|report| (report.done, report.total) = (done, total));
+        }
+    }
+}
+
+/// What is to be sent of files in order: weights, and then the last state.
+fn unsent<'a>(
+    files: &'a [StateFile],
+    sent: &BTreeSet<StateFile>,
+) -> impl Iterator<Item = &'a StateFile> {
+    let last = files.last();
+    let is_needed =
+        move |file: &&StateFile| matches!(file, StateFile::Weights(_)) || Some(*file) == last;
+    files.iter().filter(is_needed).filter(|file| !sent.contains(file))
+}
+
+#[cfg(unix)]
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use StateFile::{State, Weights};
+    use std::sync::Mutex;
+
+    /// A server that answers no renewal, has files or says why not, and notes what becomes of a job.
+    struct Notes {
+        files: fn() -> Result<()>,
+        ends: Mutex<Vec<Option<Leaving>>>,
+        /// How often results are refused.
+        refusals: Mutex<u32>,
+    }
+
+    impl Desk for Notes {
+        fn claim(&self, _: &Offer) -> Result<Option<Assignment>> {
+            Ok(None)
+        }
+        fn renew(&self, _: &Hold, _: &Report, _: Duration) -> Result<()> {
+            unreachable()
+        }
+        fn fetch(&self, _: &Blob, mut file: NewFile) -> Result<()> {
+            (self.files)()?;
+            file.write_text("a file")?;
+            file.finish()
+        }
+        fn keep(&self, _: &Hold, _: &str, _: &Path) -> Result<()> {
+            Ok(())
+        }
+        fn finish(&self, _: &Hold, _: &Path) -> Result<()> {
+            let mut left = self.refusals.lock().unwrap();
+            if *left > 0 {
+                *left -= 1;
+                return refused();
+            }
+            self.ends.lock().unwrap().push(None);
+            Ok(())
+        }
+        fn leave(&self, _: &Hold, why: &Leaving) -> Result<()> {
+            self.ends.lock().unwrap().push(Some(why.clone()));
+            Ok(())
+        }
+    }
+
+    fn unreachable() -> Result<()> {
+        Err(Error::Unreachable { url: "a server".into(), problem: "it is far".into() })
+    }
+
+    fn refused() -> Result<()> {
+        Err(Error::Refused { kind: "Io".into(), detail: "a disk".into() })
+    }
+
+    /// A result is handed in though the last renewal fails, and again if it is refused; what a server cannot give is not asked for
+    /// for ever, and one that is out of reach may be back soon.
+    #[tokio::test]
+    async fn jobs_are_left_for_what_happened() {
+        for (files, refusals, end) in [
+            ((|| Ok(())) as fn() -> _, 1, None),
+            (refused, 0, Some(Leaving::Died)),
+            (unreachable, 0, Some(Leaving::Released)),
+        ] {
+            let folder = tempfile::tempdir().unwrap();
+            let args = vec!["-c".into(), "read task; echo '\"done\"'".into()];
+            let config = WorkerConfig {
+                folder: folder.path().into(),
+                memory_bytes: 1,
+                cache_bytes: 1 << 20,
+                grace: Duration::ZERO,
+                collector: None,
+                program: Program { file: "/bin/sh".into(), args },
+            };
+            let worker = Arc::new(Worker {
+                _lock: files::lock_folder(folder.path()).unwrap(),
+                cache: Cache::open(folder.path().join("objects"), 1 << 20).unwrap(),
+                desk: Notes { files, ends: Mutex::default(), refusals: Mutex::new(refusals) },
+                config,
+            });
+            let blob = |name: &str| {
+                let digest = blake3::hash(b"a file").to_string();
+                Blob { name: name.into(), digest, bytes: 6, path: String::new() }
+            };
+            let assignment = Assignment {
+                job: "1".into(),
+                fence: 1,
+                lease_seconds: 60,
+                done: 0,
+                total: 0,
+                kind: Kind::Stats,
+                iterations: None,
+                history: false,
+                most_cpu_seconds: 10,
+                keys: blob("keys"),
+                tables: vec![blob("table")],
+                model: None,
+                states: vec![],
+            };
+            let (_ending, ends) = watch::channel(false);
+            worker.attend(assignment, ends).await;
+            assert_eq!(*worker.desk.ends.lock().unwrap(), [end]);
+        }
+    }
+
+    #[test]
+    fn the_last_state_is_sent_after_all_weights() {
+        let files = [Weights(1), Weights(2), Weights(3), State(2), State(3)];
+        let sent = |sent: &[StateFile]| -> Vec<StateFile> {
+            unsent(&files, &sent.iter().copied().collect()).copied().collect()
+        };
+        assert_eq!(sent(&[]), [Weights(1), Weights(2), Weights(3), State(3)]);
+        assert_eq!(sent(&[Weights(1), Weights(2), State(2)]), [Weights(3), State(3)]);
+        assert_eq!(sent(&files), []);
+    }
+}

@@ -1,0 +1,114 @@
+//! What a worker has fetched: files by their digests, within so many bytes.
+
+use crate::{
+    cluster::lease::Blob,
+    storage::store::{entries, last_used, make_private, touch},
+};
+use std::{fs, path::PathBuf};
+use sudare_roles::{
+    error::{Error, Result},
+    files::{Access, NewFile},
+};
+
+/// A folder of files that are fetched once.
+pub struct Cache {
+    folder: PathBuf,
+    most_bytes: u64,
+}
+
+impl Cache {
+    /// The files in a folder, which is made if it does not exist, and is to have so many bytes at most.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn open(folder: PathBuf, most_bytes: u64) -> Result<Self> {
+        make_private(&folder)?;
+        Ok(Self { folder, most_bytes })
+    }
+
+    /// Has these files, and returns where they are, in order. Those that are missing are fetched; for
+    /// them the least lately used of the others go. They may take more than the most bytes together.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; those of `fetch`.
+    pub fn bring(
+        &self,
+        blobs: &[Blob],
+        mut fetch: impl FnMut(&Blob, NewFile) -> Result<()>,
+    ) -> Result<Vec<PathBuf>> {
+        let places: Vec<PathBuf> =
+            blobs.iter().map(|blob| self.folder.join(&blob.digest)).collect();
+        for (blob, path) in blobs.iter().zip(&places) {
+            if !path.exists() {
+                self.make_room(blob.bytes, &places)?;
+                fetch(blob, NewFile::create(path, Access::Shared, true)?)?;
+            }
+            touch(path)?;
+        }
+        Ok(places)
+    }
+
+    /// Removes files, but for those that are `needed`, until so many bytes more have room.
+    fn make_room(&self, more: u64, needed: &[PathBuf]) -> Result<()> {
+        let mut files = Vec::new();
+        for (_, path) in entries(&self.folder)? {
+            let io = |error| Error::io("read", &path, error);
+            let metadata = path.metadata().map_err(io)?;
+            files.push((last_used(&metadata).map_err(io)?, metadata.len(), path));
+        }
+        files.sort_unstable();
+        let mut bytes =
+            files.iter().map(|(_, bytes, _)| bytes).fold(more, |sum, &one| sum.saturating_add(one));
+        for (_, size, path) in files.iter().filter(|(_, _, path)| !needed.contains(path)) {
+            if bytes <= self.most_bytes {
+                break;
+            }
+            fs::remove_file(path).map_err(|error| Error::io("remove", path, error))?;
+            bytes = bytes.saturating_sub(*size);
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeSet, io::Write, thread, time::Duration};
+
+    fn blob(digest: &str, bytes: u64) -> Blob {
+        Blob { name: digest.into(), digest: digest.into(), bytes, path: String::new() }
+    }
+
+    /// What is here is not fetched again, and what was used least lately goes first.
+    #[test]
+    fn files_are_fetched_once_and_the_oldest_go() {
+        let folder = tempfile::tempdir().unwrap();
+        let cache = Cache::open(folder.path().join("objects"), 100).unwrap();
+        let bring = |blobs: &[Blob]| {
+            let mut fetched = Vec::new();
+            let places = cache.bring(blobs, |blob, mut file| {
+                fetched.push(blob.digest.clone());
+                file.write_all(&vec![7; blob.bytes as usize]).unwrap();
+                file.finish()
+            });
+            assert!(places.unwrap().iter().all(|path| path.exists()));
+            thread::sleep(Duration::from_millis(20));
+            fetched.concat()
+        };
+        let here = || -> BTreeSet<String> {
+            let entries = fs::read_dir(folder.path().join("objects")).unwrap();
+            entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+        };
+        assert_eq!(bring(&[blob("a", 40), blob("b", 40)]), "ab");
+        assert_eq!(bring(&[blob("a", 40)]), "");
+        assert_eq!(bring(&[blob("c", 20)]), "c");
+        assert_eq!(bring(&[blob("d", 10)]), "d");
+        assert_eq!(here(), ["a", "c", "d"].map(String::from).into());
+        // What a job needs stays, whatever it takes.
+        assert_eq!(bring(&[blob("a", 40), blob("e", 90)]), "e");
+        assert_eq!(here(), ["a", "e"].map(String::from).into());
+        // What is not fetched to its end is not there.
+        let failed = cache.bring(&[blob("f", 1)], |_, _| Err(Error::Usage("x".into())));
+        assert!(failed.is_err() && !here().iter().any(|name| name.contains('f')));
+    }
+}

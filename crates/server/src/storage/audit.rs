@@ -1,0 +1,694 @@
+//! The audit log: what happened that matters for security, as lines of JSON chained by digests.
+//!
+//! Each line ends with the BLAKE3 digest of all of it before that, and has the digest of the line
+//! before, so that no line can be altered, left out or put in without altering all that follow. Lines
+//! are numbered; a file of them is named by the number of its first.
+//!
+//! A line is made in the transaction of what it tells of ([`Records`](crate::storage::records::Records)), and
+//! appended to the files right after, from where it was left off: what a killed process left of a line
+//! is cut off and written again.
+
+use crate::{
+    accounts::token::Owner,
+    clock::Seconds,
+    storage::store::{make_private, sync},
+};
+use serde::{Deserialize, Serialize};
+use std::{
+    collections::HashMap,
+    fs::{self, File, OpenOptions},
+    io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write},
+    path::{Path, PathBuf},
+    sync::{Mutex, PoisonError},
+};
+use sudare_roles::error::{Error, Result};
+
+/// After which a file is ended and another one begun.
+const MOST_FILE_BYTES: u64 = 64 << 20;
+/// Most bytes of a line: a job names 64 tables at most.
+const MOST_LINE_BYTES: u64 = 64 << 10;
+/// The digest before the first line.
+const NONE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
+/// What the name of a file begins and ends with, around the number of its first line.
+const NAME: (&str, &str) = ("audit-", ".jsonl");
+
+/// Something that is taken down. Objects are named by their digests.
+#[derive(Debug, Clone, Copy, Serialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event<'a> {
+    /// The server began.
+    ServerStarted { program: &'a str, server_key: &'a str },
+    /// Somebody may ask.
+    TokenAdded {
+        #[serde(flatten)]
+        owner: &'a Owner,
+        token: &'a str,
+        expires: Option<Seconds>,
+    },
+    /// Somebody may not any more.
+    TokenRevoked {
+        #[serde(flatten)]
+        owner: &'a Owner,
+        token: &'a str,
+    },
+    /// Somebody without a valid token asked, so often.
+    AuthenticationRefused { times: u64 },
+    /// A secret key was sent.
+    SecretKeyRefused { tenant: &'a str },
+    /// An upload is whole.
+    UploadCompleted { tenant: &'a str, collection: &'a str, object: &'a str, bytes: u64 },
+    /// Keys, a table, a model or a result is gone.
+    ObjectDeleted { tenant: &'a str, collection: &'a str, object: &'a str },
+    /// A job was asked for.
+    JobSubmitted {
+        tenant: &'a str,
+        job: &'a str,
+        kind: &'a str,
+        keys: &'a str,
+        tables: &'a [String],
+        model: Option<&'a str>,
+    },
+    /// A process works on a job, of a worker if one has claimed it.
+    JobStarted {
+        tenant: &'a str,
+        job: &'a str,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        worker: Option<&'a str>,
+    },
+    /// A worker has not renewed its lease, and the job waits for others.
+    LeaseExpired { tenant: &'a str, job: &'a str, worker: &'a str },
+    /// A job is done, has failed or was cancelled.
+    JobEnded {
+        tenant: &'a str,
+        job: &'a str,
+        state: &'a str,
+        result: Option<&'a str>,
+        problem: Option<&'a str>,
+    },
+    /// A result was asked for, so often.
+    ResultFetched { tenant: &'a str, result: &'a str, times: u64 },
+}
+
+/// A line and its number.
+pub type Line = (u64, String);
+
+/// What all lines have.
+#[derive(Serialize)]
+struct Written<'a> {
+    number: u64,
+    time: Seconds,
+    previous: &'a str,
+    #[serde(flatten)]
+    event: &'a Event<'a>,
+}
+
+/// What is read of a line.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+struct Link {
+    number: u64,
+    previous: String,
+    digest: String,
+}
+
+/// What stands before the digest of a line, and after it.
+const DIGEST: (&str, &str) = (",\"digest\":\"", "\"}");
+
+/// The line that follows `last`, the first one if there is none.
+///
+/// # Errors
+/// What is wrong with `last`.
+pub fn next_line(last: Option<&str>, time: Seconds, event: &Event<'_>) -> Result<Line> {
+    let last = last.map(link).transpose().map_err(|problem| {
+        Error::Bug(format!("the last line of the audit log in the records is none: {problem}"))
+    })?;
+    let number = last.as_ref().map_or(1, |last| last.number.saturating_add(1));
+    let previous = last.as_ref().map_or(NONE, |last| &last.digest);
+    let line = serde_json::to_string(&Written { number, time, previous, event });
+    let mut line = line.map_err(|error| Error::Bug(error.to_string()))?;
+    line.pop();
+    let digest = blake3::hash(line.as_bytes());
+    Ok((number, format!("{line}{}{digest}{}", DIGEST.0, DIGEST.1)))
+}
+
+/// The number and the digests of a line that is what was written, byte by byte.
+fn link(line: &str) -> core::result::Result<Link, String> {
+    let content = line.strip_suffix(DIGEST.1);
+    let parts = content.and_then(|content| content.rsplit_once(DIGEST.0));
+    let (content, digest) = parts.ok_or("it does not end with a digest")?;
+    if blake3::hash(content.as_bytes()).to_hex().as_str() != digest {
+        return Err("its digest is not that of its bytes".into());
+    }
+    serde_json::from_str(line).map_err(|error| format!("it is no JSON of the log: {error}"))
+}
+
+/// The files of a log.
+pub struct Log {
+    folder: PathBuf,
+    most_file_bytes: u64,
+}
+
+/// What was found of a log that is whole.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Checked {
+    /// Files.
+    pub files: usize,
+    /// The number of the first line; those before may have been put elsewhere.
+    pub first: u64,
+    /// The number of the last line; 0 if there is none.
+    pub last: u64,
+    /// Number and digest of the last line, to be noted elsewhere.
+    pub head: String,
+    /// Lines after the last that the records have: they are appended when the server goes on.
+    pub pending: u64,
+}
+
+impl Log {
+    /// The log of the server in a folder.
+    #[must_use]
+    pub fn of(root: &Path) -> Self {
+        Self::at(root.join("audit"))
+    }
+
+    /// The log of which these are the files.
+    #[must_use]
+    pub fn at(folder: PathBuf) -> Self {
+        Self { folder, most_file_bytes: MOST_FILE_BYTES }
+    }
+
+    fn io(&self, action: &'static str) -> impl Fn(io::Error) -> Error {
+        let folder = self.folder.clone();
+        move |error| Error::io(action, &folder, error)
+    }
+
+    fn file(&self, first: u64) -> PathBuf {
+        self.folder.join(format!("{}{first:016}{}", NAME.0, NAME.1))
+    }
+
+    /// The numbers of the first lines of all files, in order.
+    fn files(&self) -> Result<Vec<u64>> {
+        let entries = match fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(self.io("read"))?,
+        };
+        let mut files = Vec::new();
+        for entry in entries {
+            let name = entry.map_err(self.io("read"))?.file_name();
+            let digits = name.to_str().and_then(|name| name.strip_prefix(NAME.0));
+            let digits = digits.and_then(|rest| rest.strip_suffix(NAME.1));
+            files.extend(digits.and_then(|digits| digits.parse::<u64>().ok()));
+        }
+        files.sort_unstable();
+        Ok(files)
+    }
+
+    /// Waits for the right to append, which also other processes have at times.
+    fn lock(&self) -> Result<File> {
+        let path = self.folder.join("lock");
+        let lock = OpenOptions::new().create(true).append(true).open(path);
+        let lock = lock.map_err(self.io("lock"))?;
+        lock.lock().map_err(self.io("lock"))?;
+        Ok(lock)
+    }
+
+    /// A file to append to, and how large it is.
+    fn open(&self, first: u64) -> Result<(File, u64)> {
+        let file = OpenOptions::new().create(true).append(true).open(self.file(first));
+        let file = file.map_err(self.io("append to"))?;
+        let bytes = file.metadata().map_err(self.io("append to"))?.len();
+        if bytes == 0 {
+            sync(&self.folder).map_err(self.io("append to"))?;
+        }
+        Ok((file, bytes))
+    }
+
+    /// Appends those of `lines` that the files do not have, and returns the number of the last that they
+    /// have then; all are on the disk. What the lines are, from a number on and in order, is asked while no
+    /// other process appends.
+    ///
+    /// # Errors
+    /// [`Error::Parse`] if the files do not end with a line that these follow; [`Error::Io`]; those of
+    /// `lines`.
+    pub fn append(&self, lines: impl FnOnce(u64) -> Result<Vec<Line>>) -> Result<u64> {
+        make_private(&self.folder)?;
+        let _lock = self.lock()?;
+        let file = self.files()?.last().copied();
+        let ends = file.map(|file| self.mend(file)).transpose()?;
+        let (lines, begins, last) = match (file, ends) {
+            (Some(file), Some((last, line))) => {
+                let lines = lines(last)?;
+                self.expect_to_follow(file, last, line.as_deref(), &lines)?;
+                (lines, file, last)
+            }
+            _ => {
+                let lines = lines(0)?;
+                let first = lines.first().map_or(1, |(first, _)| *first);
+                (lines, first, first.saturating_sub(1))
+            }
+        };
+        let Some((newest, _)) = lines.last() else { return Ok(last) };
+        let (mut file, mut bytes) = self.open(begins)?;
+        for (number, line) in lines.iter().filter(|(number, _)| *number > last) {
+            if bytes >= self.most_file_bytes {
+                file.sync_data().map_err(self.io("append to"))?;
+                (file, bytes) = self.open(*number)?;
+            }
+            let line = format!("{line}\n");
+            file.write_all(line.as_bytes()).map_err(self.io("append to"))?;
+            bytes = bytes.saturating_add(line.len() as u64);
+        }
+        file.sync_data().map_err(self.io("append to"))?;
+        Ok(*newest)
+    }
+
+    /// Cuts off what a killed process left of a line at the end of a file, and returns the last line and
+    /// its number; if the file has none, the number before its first.
+    fn mend(&self, first: u64) -> Result<(u64, Option<String>)> {
+        let path = self.file(first);
+        let file = OpenOptions::new().read(true).write(true).open(&path);
+        let mut file = file.map_err(self.io("append to"))?;
+        let bytes = file.metadata().map_err(self.io("append to"))?.len();
+        let from = bytes.saturating_sub(2 * MOST_LINE_BYTES);
+        let mut tail = Vec::new();
+        file.seek(SeekFrom::Start(from)).map_err(self.io("read"))?;
+        file.read_to_end(&mut tail).map_err(self.io("read"))?;
+        let end = tail.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+        if end < tail.len() {
+            tracing::warn!(bytes = tail.len() - end, "what was left of a line is cut off");
+            file.set_len(from + end as u64).map_err(self.io("append to"))?;
+            file.sync_data().map_err(self.io("append to"))?;
+        }
+        let Some((_, tail)) = tail.get(..end).and_then(<[u8]>::split_last) else {
+            return Ok((first.saturating_sub(1), None));
+        };
+        let line = tail.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
+        let line = core::str::from_utf8(line);
+        let line = line.map_err(|_| unfit(&path, "its last line is no text"))?;
+        let last =
+            link(line).map_err(|problem| unfit(&path, &format!("of its last line {problem}")))?;
+        Ok((last.number, Some(line.into())))
+    }
+
+    /// Refuses a file that ends with line `last` unless `lines`, which are those in the records from there
+    /// on, go on with it.
+    fn expect_to_follow(
+        &self,
+        file: u64,
+        last: u64,
+        line: Option<&str>,
+        lines: &[Line],
+    ) -> Result<()> {
+        let path = self.file(file);
+        match (line, lines.first()) {
+            (Some(line), Some((first, known))) if *first == last && known != line => {
+                Err(unfit(&path, "its last line is another one than in the records"))
+            }
+            (Some(_), None) => {
+                Err(unfit(&path, &format!("it has {last} lines, the records know fewer")))
+            }
+            (_, Some((first, _))) if *first > last.saturating_add(1) => {
+                Err(unfit(&path, &format!("lines after {last} are missing")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Checks that every line is what was written and follows the one before, up to the end. `lines`
+    /// are the last ones in the records, if these are there; `noted` are numbers and digests that were
+    /// noted elsewhere.
+    ///
+    /// # Errors
+    /// [`Error::Parse`], which names the first line that is broken; [`Error::Io`].
+    pub fn check(&self, lines: &[Line], noted: &[(u64, String)]) -> Result<Checked> {
+        let mut known: HashMap<u64, String> = noted.iter().cloned().collect();
+        for (number, line) in lines {
+            let link = link(line).map_err(|problem| {
+                broken(&self.folder, format!("of line {number} in the records {problem}"))
+            })?;
+            known.insert(*number, link.digest);
+        }
+        let (files, bytes) = self.extent()?;
+        let mut chain = Chain { known, first: 0, last: 0, digest: NONE.into() };
+        let mut unfinished = Vec::new();
+        for (at, &first) in files.iter().enumerate() {
+            let is_last = at + 1 == files.len();
+            let most = if is_last { bytes } else { u64::MAX };
+            unfinished = chain.follow(&self.file(first), first, most)?;
+            if !unfinished.is_empty() && !is_last {
+                return Err(broken(
+                    &self.file(first),
+                    format!("line {} has no end", chain.last + 1),
+                ));
+            }
+        }
+        let next = lines.iter().find(|(number, _)| *number == chain.last + 1);
+        if !unfinished.is_empty()
+            && !next.is_some_and(|(_, line)| line.as_bytes().starts_with(&unfinished))
+        {
+            return Err(broken(&self.folder, format!("line {} has no end", chain.last + 1)));
+        }
+        let newest = lines.last().map_or(0, |(number, _)| *number);
+        if newest > chain.last && next.is_none() {
+            let problem = format!("it ends with line {}, the records know {newest}", chain.last);
+            return Err(broken(&self.folder, problem));
+        }
+        for (number, _) in noted {
+            if *number < chain.first || *number > chain.last {
+                let problem = format!(
+                    "line {number} was noted, and it has lines {} to {}",
+                    chain.first, chain.last
+                );
+                return Err(broken(&self.folder, problem));
+            }
+        }
+        Ok(Checked {
+            files: files.len(),
+            first: chain.first,
+            last: chain.last,
+            head: format!("{}:{}", chain.last, chain.digest),
+            pending: newest.saturating_sub(chain.last),
+        })
+    }
+
+    /// All files, and how large the last one is while nobody appends to it.
+    fn extent(&self) -> Result<(Vec<u64>, u64)> {
+        // A copy of a log may be one that nobody can write to.
+        let _lock = self.lock().ok();
+        let files = self.files()?;
+        let bytes = files.last().map(|&first| fs::metadata(self.file(first)));
+        let bytes = bytes.transpose().map_err(self.io("read"))?.map_or(0, |found| found.len());
+        Ok((files, bytes))
+    }
+}
+
+/// Lines that were followed so far.
+struct Chain {
+    /// Digests of lines that are known from elsewhere.
+    known: HashMap<u64, String>,
+    /// The number of the first.
+    first: u64,
+    /// That of the last.
+    last: u64,
+    /// And its digest.
+    digest: String,
+}
+
+impl Chain {
+    /// Follows the lines in the first `most` bytes of a file, the first one of which has this number.
+    /// Returns what stands there without a line end.
+    fn follow(&mut self, path: &Path, first: u64, most: u64) -> Result<Vec<u8>> {
+        let io = |error| Error::io("read", path, error);
+        let file = File::open(path).map_err(io)?;
+        let mut reader = BufReader::new(file.take(most));
+        if self.last == 0 {
+            (self.first, self.last) = (first, first.saturating_sub(1));
+        }
+        let mut line = Vec::new();
+        let mut at_line = 0_u64;
+        loop {
+            line.clear();
+            let mut limited = reader.by_ref().take(MOST_LINE_BYTES);
+            limited.read_until(b'\n', &mut line).map_err(io)?;
+            at_line += 1;
+            let whole = match line.strip_suffix(b"\n") {
+                Some(whole) => whole,
+                None if (line.len() as u64) < MOST_LINE_BYTES => return Ok(line),
+                None => return Err(broken(path, format!("line {at_line} of it has no end"))),
+            };
+            let followed = self.step(whole, (at_line == 1).then_some(first));
+            followed.map_err(|problem| broken(path, format!("of line {at_line} {problem}")))?;
+        }
+    }
+
+    fn step(&mut self, line: &[u8], first: Option<u64>) -> core::result::Result<(), String> {
+        let line = core::str::from_utf8(line).map_err(|_| "not all is text")?;
+        let link = link(line)?;
+        let expected = self.last.saturating_add(1);
+        if link.number != expected || first.is_some_and(|first| first != expected) {
+            return Err(format!("the number is {}, {expected} was expected", link.number));
+        }
+        // Of the very first file that is here, the line before may be elsewhere.
+        let begins = link.number == self.first && self.first > 1;
+        if link.previous != self.digest && !begins {
+            return Err("the line before is another one than it was".into());
+        }
+        if self.known.get(&link.number).is_some_and(|known| *known != link.digest) {
+            return Err("the digest is another one than was noted".into());
+        }
+        (self.last, self.digest) = (link.number, link.digest);
+        Ok(())
+    }
+}
+
+/// A file that does not go with the records.
+fn unfit(path: &Path, problem: &str) -> Error {
+    let advice =
+        "move the folder of the log away for whoever examines it, and a new one begins there";
+    broken(path, format!("{problem}; {advice}"))
+}
+
+fn broken(path: &Path, problem: String) -> Error {
+    Error::Parse { path: path.into(), what: "unbroken audit log", problem }
+}
+
+/// Events that may come by the thousand: the first is taken down at once, those that follow are added
+/// up until the next sweep.
+#[derive(Default)]
+pub struct Repeats(Mutex<HashMap<Repeated, u64>>);
+
+/// Such an event.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum Repeated {
+    /// As [`Event::AuthenticationRefused`].
+    Refused,
+    /// As [`Event::ResultFetched`].
+    Fetched { tenant: String, result: String },
+}
+
+impl Repeated {
+    /// What is taken down of so many.
+    #[must_use]
+    pub fn event(&self, times: u64) -> Event<'_> {
+        match self {
+            Self::Refused => Event::AuthenticationRefused { times },
+            Self::Fetched { tenant, result } => Event::ResultFetched { tenant, result, times },
+        }
+    }
+}
+
+impl Repeats {
+    /// Whether this is the first since the last sweep; else it is counted.
+    pub fn is_first(&self, what: &Repeated) -> bool {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match all.get_mut(what) {
+            Some(times) => {
+                *times = times.saturating_add(1);
+                false
+            }
+            None => all.insert(what.clone(), 0).is_none(),
+        }
+    }
+
+    /// Forgets what was not taken down: the next one is the first.
+    pub fn forget(&self, what: &Repeated) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
+    }
+
+    /// What was counted since the last sweep.
+    pub fn sweep(&self) -> Vec<(Repeated, u64)> {
+        let all = core::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        all.into_iter().filter(|(_, times)| *times > 0).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(count: u64) -> Vec<Line> {
+        let mut lines: Vec<Line> = Vec::new();
+        let owner = Owner::Tenant("clinic".into());
+        for number in 0..count {
+            let (tenant, job) = ("clinic", &format!("{number:016x}")[..]);
+            let event = match number % 3 {
+                0 => Event::JobStarted { tenant, job, worker: Some("w") },
+                1 => Event::AuthenticationRefused { times: number },
+                _ => Event::TokenAdded { owner: &owner, token: job, expires: None },
+            };
+            let last = lines.last().map(|(_, line)| &line[..]);
+            lines.push(next_line(last, 1_700_000_000, &event).unwrap());
+        }
+        lines
+    }
+
+    /// A log with files of some lines each.
+    fn log(folder: &Path) -> Log {
+        Log { folder: folder.join("audit"), most_file_bytes: 1000 }
+    }
+
+    fn append(log: &Log, lines: &[Line]) -> Result<u64> {
+        log.append(|from| Ok(lines.iter().filter(|(number, _)| *number >= from).cloned().collect()))
+    }
+
+    fn bytes(log: &Log) -> Vec<(PathBuf, Vec<u8>)> {
+        let files = log.files().unwrap().into_iter().map(|first| log.file(first));
+        files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
+    }
+
+    /// The chain as somebody else would check it: by JSON and digests alone.
+    fn follow(text: &str) -> u64 {
+        let (mut previous, mut count) = ("0".repeat(64), 0);
+        for line in text.lines() {
+            let value: serde_json::Value = serde_json::from_str(line).unwrap();
+            count += 1;
+            assert_eq!((&value["number"], &value["previous"]), (&count.into(), &previous.into()));
+            let content = &line[..line.len() - 77];
+            previous = value["digest"].as_str().unwrap().to_owned();
+            assert_eq!(blake3::hash(content.as_bytes()).to_string(), previous);
+        }
+        count
+    }
+
+    #[test]
+    fn lines_are_appended_once_over_all_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, lines) = (log(folder.path()), lines(40));
+        for end in [1, 1, 2, 9, 9, 30, 40] {
+            append(&log, &lines[..end]).unwrap();
+            let found = log.check(&lines[..end], &[]).unwrap();
+            assert_eq!((found.first, found.last), (1, end as u64));
+        }
+        let files = bytes(&log);
+        assert!(files.len() >= 5 && files.iter().all(|(_, text)| text.len() < 1500));
+        let all: Vec<u8> = files.into_iter().flat_map(|(_, text)| text).collect();
+        assert_eq!(follow(core::str::from_utf8(&all).unwrap()), 40);
+        // The oldest files may be put elsewhere, and are a log by themselves, as is the rest.
+        let first = log.files().unwrap()[0];
+        let elsewhere = Log::at(folder.path().join("old"));
+        fs::create_dir(&elsewhere.folder).unwrap();
+        fs::rename(log.file(first), elsewhere.file(first)).unwrap();
+        let (old, rest) = (elsewhere.check(&[], &[]).unwrap(), log.check(&lines, &[]).unwrap());
+        assert_eq!((old.first, old.last + 1, rest.last), (1, rest.first, 40));
+        // A head that was noted is found again, and another one is not.
+        let (number, digest) = rest.head.split_once(':').unwrap();
+        let noted = |number: u64, digest: &str| log.check(&[], &[(number, digest.into())]).is_ok();
+        assert_eq!(number, "40");
+        assert!(noted(40, digest));
+        assert!(!noted(39, digest) && !noted(41, digest) && !noted(1, &lines[0].1));
+    }
+
+    /// Any bit of any byte that is changed, any byte that is left out or put in, and any line.
+    #[test]
+    fn no_byte_of_a_log_can_be_changed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, lines) = (log(folder.path()), lines(11));
+        append(&log, &lines).unwrap();
+        let head = log.check(&lines, &[]).unwrap().head;
+        let noted = [(11, head.strip_prefix("11:").unwrap().to_owned())];
+        let files = bytes(&log);
+        assert_eq!(files.len(), 3);
+        for (path, text) in &files {
+            let name = path.file_name().unwrap().to_str().unwrap();
+            let refused = |altered: &[u8], at: usize| {
+                fs::write(path, altered).unwrap();
+                let text = log.check(&[], &noted).unwrap_err().to_string();
+                assert!(text.contains(name) || text.contains("line"), "byte {at}: {text}");
+            };
+            for at in 0..text.len() {
+                let mut altered = text.clone();
+                altered[at] ^= 1 << (at % 8);
+                refused(&altered, at);
+                refused(&[&text[..at], &text[at + 1..]].concat(), at);
+                refused(&[&text[..at], b"0", &text[at..]].concat(), at);
+            }
+            let rows: Vec<&[u8]> = text.split_inclusive(|&byte| byte == b'\n').collect();
+            for at in 0..rows.len() {
+                refused(&[&rows[..at], &rows[at + 1..]].concat().concat(), at);
+                refused(&[&rows[..=at], &rows[at..]].concat().concat(), at);
+            }
+            fs::write(path, text).unwrap();
+        }
+        // A line with a digest of its own does not go with the one that follows.
+        let event = Event::AuthenticationRefused { times: 7 };
+        let (_, forged) = next_line(Some(&lines[0].1), 1_700_000_000, &event).unwrap();
+        let text = String::from_utf8(files[0].1.clone()).unwrap();
+        fs::write(&files[0].0, text.replace(&lines[1].1, &forged)).unwrap();
+        let refused = log.check(&[], &[]).unwrap_err().to_string();
+        assert!(refused.contains("of line 3 the line before is another one"), "{refused}");
+        fs::write(&files[0].0, text).unwrap();
+        // The first line that is broken is named, by its file and its place there.
+        let (path, text) = &files[1];
+        let end = text.iter().position(|&byte| byte == b'\n').unwrap();
+        let mut altered = text.clone();
+        altered[end + 30] ^= 1;
+        fs::write(path, altered).unwrap();
+        let text = log.check(&lines, &[]).unwrap_err().to_string();
+        assert!(text.contains("of line 2 its digest is not"), "{text}");
+        assert!(text.contains(path.to_str().unwrap()), "{text}");
+        // Cut at a line end, it is a log of fewer lines, but not for who knows of the others.
+        fs::write(path, &files[1].1).unwrap();
+        fs::remove_file(&files[2].0).unwrap();
+        let head = log.check(&[], &[]).unwrap();
+        let pending = log.check(&lines, &[]).unwrap().pending;
+        assert_eq!(pending, 11 - head.last);
+        assert!(pending > 1 && log.check(&lines[head.last as usize + 1..], &[]).is_err());
+        assert!(log.check(&[], &noted).is_err());
+    }
+
+    /// Wherever a killed process left off, the rest is written, and the same log is there.
+    #[test]
+    fn what_is_torn_is_written_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, lines) = (log(folder.path()), lines(11));
+        append(&log, &lines).unwrap();
+        let whole = bytes(&log);
+        let (path, text) = &whole[2];
+        let before = log.files().unwrap()[2];
+        for at in 0..text.len() {
+            fs::write(path, &text[..at]).unwrap();
+            let found = log.check(&lines, &[]).unwrap();
+            let done = text[..at].iter().filter(|&&byte| byte == b'\n').count() as u64;
+            assert_eq!(found.last, before - 1 + done, "byte {at}");
+            append(&log, &lines[before as usize - 2..]).unwrap();
+            assert_eq!(bytes(&log), whole, "byte {at}");
+        }
+        // A line that the records do not have is no torn one.
+        fs::write(path, [&text[..], b"{\"number\":12"].concat()).unwrap();
+        assert!(log.check(&lines, &[]).is_err());
+    }
+
+    /// Nothing is appended to files that do not end where the records are.
+    #[test]
+    fn logs_of_other_records_are_left_as_they_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let (log, lines) = (log(folder.path()), lines(12));
+        append(&log, &lines[..6]).unwrap();
+        let whole = bytes(&log);
+        let refused = |lines: &[Line], why: &str| {
+            let text = append(&log, lines).unwrap_err().to_string();
+            assert!(text.contains(why), "{text}");
+            assert_eq!(bytes(&log), whole);
+        };
+        refused(&lines[..4], "it has 6 lines, the records know fewer");
+        refused(&lines[8..], "lines after 6 are missing");
+        let mut others = lines.clone();
+        others[5].1 = others[5].1.replace("clinic", "clinik");
+        refused(&others, "another one than in the records");
+        let (path, text) = whole.last().unwrap();
+        let mut altered = text.clone();
+        altered[text.len() - 100] ^= 1;
+        fs::write(path, &altered).unwrap();
+        assert!(append(&log, &lines).unwrap_err().to_string().contains("its digest is not"));
+    }
+
+    #[test]
+    fn floods_are_added_up() {
+        let repeats = Repeats::default();
+        let fetched = Repeated::Fetched { tenant: "a".into(), result: "r".into() };
+        for _ in 0..2 {
+            assert!(repeats.is_first(&Repeated::Refused) && repeats.is_first(&fetched));
+            assert!((0..1000).all(|_| !repeats.is_first(&Repeated::Refused)));
+            assert_eq!(repeats.sweep(), [(Repeated::Refused, 1000)]);
+            assert!(repeats.sweep().is_empty());
+        }
+    }
+}

@@ -1,0 +1,522 @@
+//! What a server remembers: tokens, what tenants have, uploads under way, and jobs. All SQL is here.
+
+/// Has the variants of an enum stored by its `name`; `ALL` are those that there are.
+macro_rules! stored_by_name {
+    ($kind:ty) => {
+        impl From<$kind> for super::database::Value {
+            fn from(kind: $kind) -> Self {
+                kind.name().into()
+            }
+        }
+
+        impl super::database::Column for $kind {
+            fn read(value: &super::database::Value) -> Option<Self> {
+                let name = String::read(value)?;
+                Self::ALL.into_iter().find(|kind| kind.name() == name)
+            }
+        }
+    };
+}
+
+mod audit;
+mod database;
+mod jobs;
+mod keys;
+mod leases;
+mod limits;
+mod objects;
+mod postgres;
+mod sqlite;
+mod tokens;
+mod usage;
+
+pub use audit::last_lines;
+pub use jobs::{Added, Change, Job, NewJob, State};
+pub use leases::Claimant;
+pub use limits::{CpuLimits, TenantLimits};
+pub use objects::{Begun, Collection, LEAST_BYTES, Object, Removal, Removing, Upload};
+pub use usage::{CpuPeriod, Usage};
+
+use crate::storage::{audit::Log, disk::Ballast};
+use database::Database;
+use postgres::Postgres;
+use sqlite::Sqlite;
+use std::{
+    fmt, io,
+    path::{Path, PathBuf},
+    sync::{Mutex, MutexGuard, PoisonError},
+};
+use sudare_roles::error::{Error, Result};
+
+/// What makes the tables of each version of those of the one before.
+const STEPS: [&str; 10] =
+    [TABLES, RECEIPTS, AUDIT, USAGE, WORKERS, FURTHEST, SERVERS, SERVER_KEY, FORESEEN, REMOVALS];
+/// Of the last.
+const VERSION: i64 = STEPS.len() as i64;
+
+const TABLES: &str = "
+CREATE TABLE tokens (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  digest BLOB NOT NULL,
+  created INTEGER NOT NULL,
+  expires INTEGER
+) STRICT;
+CREATE TABLE objects (
+  tenant TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  collection TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  about TEXT NOT NULL,
+  PRIMARY KEY (tenant, digest)
+) STRICT;
+CREATE TABLE uploads (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  collection TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  bytes INTEGER NOT NULL,
+  received INTEGER NOT NULL,
+  complete INTEGER NOT NULL,
+  touched INTEGER NOT NULL
+) STRICT;
+CREATE INDEX uploads_of_tenant ON uploads (tenant, digest);
+CREATE TABLE jobs (
+  id TEXT PRIMARY KEY,
+  tenant TEXT NOT NULL,
+  request TEXT NOT NULL,
+  idempotency TEXT,
+  state TEXT NOT NULL,
+  seq INTEGER NOT NULL,
+  done INTEGER NOT NULL,
+  total INTEGER NOT NULL,
+  seconds REAL NOT NULL,
+  memory INTEGER NOT NULL,
+  created INTEGER NOT NULL,
+  started INTEGER,
+  finished INTEGER,
+  deaths INTEGER NOT NULL,
+  problem_kind TEXT,
+  problem_detail TEXT,
+  result TEXT,
+  UNIQUE (tenant, idempotency)
+) STRICT;
+CREATE INDEX jobs_by_state ON jobs (state, created);
+";
+
+const RECEIPTS: &str = "ALTER TABLE jobs ADD COLUMN receipt TEXT;";
+
+/// The last lines of the audit log, as its files have them, and those that they do not have yet.
+const AUDIT: &str = "CREATE TABLE audit (number INTEGER PRIMARY KEY, line TEXT NOT NULL) STRICT;";
+
+/// Milliseconds of processors that jobs took, and what each was predicted to take.
+const USAGE: &str = "
+CREATE TABLE usage (
+  tenant TEXT NOT NULL,
+  day INTEGER NOT NULL,
+  cpu_ms INTEGER NOT NULL,
+  PRIMARY KEY (tenant, day)
+) STRICT;
+ALTER TABLE jobs ADD COLUMN cpu_seconds REAL NOT NULL DEFAULT 0;
+";
+
+/// Tokens of workers, and their leases of jobs: `fence` counts claims.
+const WORKERS: &str = "
+ALTER TABLE tokens RENAME COLUMN tenant TO owner;
+ALTER TABLE tokens ADD COLUMN role TEXT NOT NULL DEFAULT 'tenant';
+ALTER TABLE jobs ADD COLUMN fence INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN worker TEXT;
+ALTER TABLE jobs ADD COLUMN lease_until INTEGER;
+ALTER TABLE jobs ADD COLUMN lease_cpu_ms INTEGER NOT NULL DEFAULT 0;
+";
+
+/// The most steps that were done of a job, by whichever process.
+const FURTHEST: &str = "ALTER TABLE jobs ADD COLUMN furthest INTEGER NOT NULL DEFAULT 0;";
+
+/// Which of several servers has an upload, or works on a job; and the order of jobs.
+const SERVERS: &str = "
+ALTER TABLE jobs ADD COLUMN server TEXT;
+ALTER TABLE jobs ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE uploads ADD COLUMN server TEXT;
+CREATE INDEX jobs_by_number ON jobs (number);
+";
+
+/// The public key by which all servers sign that share the records: one row, once there is one.
+const SERVER_KEY: &str = "CREATE TABLE server_key (public TEXT NOT NULL) STRICT;";
+
+/// Bytes that the result of a job may have.
+const FORESEEN: &str = "ALTER TABLE jobs ADD COLUMN result_bytes INTEGER NOT NULL DEFAULT 0;";
+
+/// Objects whose files are being removed, and by which server; and how many of each tenant were.
+const REMOVALS: &str = "
+CREATE TABLE removals (
+  tenant TEXT NOT NULL,
+  digest TEXT NOT NULL,
+  server TEXT NOT NULL,
+  since INTEGER NOT NULL,
+  PRIMARY KEY (tenant, digest)
+) STRICT;
+CREATE TABLE removals_done (tenant TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT;
+";
+
+/// Where a database of PostgreSQL is, with the password that it takes: never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct DatabaseAddress(String);
+
+impl From<String> for DatabaseAddress {
+    /// From an address as `postgresql://user:password@host/name`.
+    fn from(text: String) -> Self {
+        Self(text)
+    }
+}
+
+impl fmt::Debug for DatabaseAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("DatabaseAddress(..)")
+    }
+}
+
+/// The records of a server, in a file of SQLite; or of several that share them, in a database of
+/// PostgreSQL.
+pub struct Records {
+    /// What errors name.
+    place: PathBuf,
+    /// Whether other servers may use them at the same time.
+    are_shared: bool,
+    /// The file that is removed when a full disk refuses a write.
+    ballast: Ballast,
+    log: Log,
+    open: Mutex<Open>,
+}
+
+/// Records that are open.
+struct Open {
+    engine: Engine,
+    /// The last line that the files of the log have, as far as this process knows.
+    in_log: u64,
+}
+
+/// What keeps them.
+enum Engine {
+    Sqlite(Sqlite),
+    Postgres(Box<Postgres>),
+}
+
+impl Engine {
+    fn bring_forward(&mut self, steps: &[&str]) -> io::Result<i64> {
+        match self {
+            Self::Sqlite(file) => file.bring_forward(steps),
+            Self::Postgres(database) => database.bring_forward(steps),
+        }
+    }
+
+    fn read<T>(&mut self, read: impl FnOnce(&dyn Database) -> io::Result<T>) -> io::Result<T> {
+        match self {
+            Self::Sqlite(file) => file.read(read),
+            Self::Postgres(database) => database.read(read),
+        }
+    }
+
+    fn write<T>(&mut self, write: impl FnOnce(&dyn Database) -> io::Result<T>) -> io::Result<T> {
+        match self {
+            Self::Sqlite(file) => file.write(write),
+            Self::Postgres(database) => database.write(write),
+        }
+    }
+}
+
+impl Records {
+    /// Opens the records of the server in a folder: those in a database if one is named, else those in a
+    /// file of the folder. Both are made if there are none.
+    ///
+    /// # Errors
+    /// As [`Records::open`]; [`Error::Usage`] for an address that is none.
+    pub fn of(folder: &Path, database: Option<&DatabaseAddress>) -> Result<Self> {
+        let path = crate::storage::store::records_path(folder)?;
+        Ballast::of(folder).give_up_to_begin();
+        match database {
+            Some(database) => {
+                Self::with(Engine::Postgres(Box::new(connect(database)?)), DATABASE.into(), folder)
+            }
+            None => Self::open(&path),
+        }
+    }
+
+    /// Opens the records in a file, making them if there are none. The audit log is beside them, and is
+    /// brought to where they are.
+    ///
+    /// # Errors
+    /// [`Error::Io`]; [`Error::Usage`] for records of another version; [`Error::Parse`] for a log that
+    /// does not go with them.
+    pub fn open(path: &Path) -> Result<Self> {
+        let engine = Engine::Sqlite(Sqlite::open(path).map_err(|error| failed(path, error))?);
+        Self::with(engine, path.into(), path.parent().unwrap_or(Path::new(".")))
+    }
+
+    /// With the tables of this version, and the audit log in a folder.
+    fn with(mut engine: Engine, place: PathBuf, folder: &Path) -> Result<Self> {
+        match engine.bring_forward(&STEPS).map_err(|error| failed(&place, error))? {
+            VERSION => {}
+            found => {
+                return Err(Error::Usage(format!(
+                    "{} has records of version {found}, this program has {VERSION}: use the program \
+                     that wrote them last",
+                    place.display()
+                )));
+            }
+        }
+        let are_shared = matches!(engine, Engine::Postgres(_));
+        let open = Mutex::new(Open { engine, in_log: 0 });
+        let (log, ballast) = (Log::of(folder), Ballast::of(folder));
+        let this = Self { place, are_shared, ballast, log, open };
+        this.settle_log()?;
+        Ok(this)
+    }
+
+    /// Whether other servers may use them at the same time.
+    #[must_use]
+    pub fn are_shared(&self) -> bool {
+        self.are_shared
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read<T>(&self, read: impl FnOnce(&dyn Database) -> io::Result<T>) -> Result<T> {
+        self.lock().engine.read(read).map_err(|error| failed(&self.place, error))
+    }
+
+    /// All that `write` does, or nothing of it; what it takes down for the audit log is in its files
+    /// then, or follows when they can be written again. On a full disk the ballast is given up for it.
+    fn write<T>(&self, mut write: impl FnMut(&dyn Database) -> io::Result<T>) -> Result<T> {
+        let mut open = self.lock();
+        let mut written = open.engine.write(&mut write);
+        if is_full(&written) && self.ballast.give_up() {
+            written = open.engine.write(&mut write);
+        }
+        self.written(&mut open, written)
+    }
+
+    /// The same of what can be done once only, as giving files their names: without the ballast.
+    fn write_once<T>(&self, write: impl FnOnce(&dyn Database) -> io::Result<T>) -> Result<T> {
+        let mut open = self.lock();
+        let written = open.engine.write(write);
+        self.written(&mut open, written)
+    }
+
+    fn written<T>(&self, open: &mut Open, written: io::Result<T>) -> Result<T> {
+        let written = written.map_err(|error| failed(&self.place, error))?;
+        let mut appended = self.bring_forward(open);
+        if matches!(&appended, Err(Error::Io { source, .. }) if is_storage_full(source))
+            && self.ballast.give_up()
+        {
+            appended = self.bring_forward(open);
+        }
+        if let Err(error) = appended {
+            tracing::error!(%error, "the audit log cannot be written");
+        }
+        Ok(written)
+    }
+}
+
+fn is_storage_full(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::StorageFull
+}
+
+fn is_full<T>(written: &io::Result<T>) -> bool {
+    written.as_ref().is_err_and(is_storage_full)
+}
+
+/// How errors name a database of PostgreSQL.
+const DATABASE: &str = "the database";
+
+fn connect(DatabaseAddress(address): &DatabaseAddress) -> Result<Postgres> {
+    Postgres::open(address).map_err(|error| match error.kind() {
+        io::ErrorKind::InvalidInput => Error::Usage(error.to_string()),
+        _ => failed(Path::new(DATABASE), error),
+    })
+}
+
+fn failed(place: &Path, error: io::Error) -> Error {
+    Error::io("use the records in", place, error)
+}
+
+/// Places for the records of tests.
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::{objects::add_object, *};
+    use crate::job::{Kind, Request};
+    use ::postgres::{Client, NoTls};
+    use tempfile::TempDir;
+
+    /// Where tests of PostgreSQL find a server, if anywhere: `make test-stores` starts one.
+    const SERVER: &str = "SUDARE_TEST_POSTGRES";
+
+    /// A folder, and a database that has the records in place of a file there.
+    pub struct Place {
+        folder: TempDir,
+        database: Option<DatabaseAddress>,
+    }
+
+    /// A job of statistics, which takes next to nothing.
+    pub fn new_job(id: &str, tenant: &str) -> NewJob {
+        let request = Request {
+            kind: Kind::Stats,
+            keys: "k".into(),
+            tables: vec!["t".into()],
+            model: None,
+            iterations: None,
+            history: false,
+        };
+        NewJob {
+            id: id.into(),
+            tenant: tenant.into(),
+            request,
+            idempotency: None,
+            seconds: 1.0,
+            cpu_seconds: 1.0,
+            memory: 1,
+            result_bytes: 1,
+        }
+    }
+
+    /// Queues a job of a tenant, who has what it takes.
+    pub fn queue(records: &Records, new: &NewJob) {
+        send_objects(records, &new.tenant, &new.request);
+        let added = records.add_job(new, &TenantLimits::default());
+        assert!(matches!(added.unwrap(), Added::New(_)));
+    }
+
+    /// Has a tenant have what a job takes.
+    pub fn send_objects(records: &Records, tenant: &str, request: &Request) {
+        let (collection, about) = (Collection::Keys, serde_json::Value::Null);
+        for digest in request.objects() {
+            let (tenant, digest, about) = (tenant.into(), digest.into(), about.clone());
+            let object = Object { tenant, digest, collection, bytes: 1, created: 0, about };
+            records.write(|db| add_object(db, &object)).unwrap();
+        }
+    }
+
+    /// One empty place of each kind of database.
+    pub fn places() -> Vec<Place> {
+        let file = Place { folder: tempfile::tempdir().unwrap(), database: None };
+        let database = std::env::var(SERVER).ok().map(|server| {
+            let schema = format!("t{}", crate::accounts::token::random_id().unwrap());
+            administer(&server, &format!("CREATE SCHEMA {schema}"));
+            let mark = if server.contains('?') { '&' } else { '?' };
+            format!("{server}{mark}options=-csearch_path%3D{schema}").into()
+        });
+        let database = database.map(|database| Place {
+            folder: tempfile::tempdir().unwrap(),
+            database: Some(database),
+        });
+        [file].into_iter().chain(database).collect()
+    }
+
+    fn administer(server: &str, sql: &str) {
+        Client::connect(server, NoTls).unwrap().batch_execute(sql).unwrap();
+    }
+
+    impl Place {
+        pub fn folder(&self) -> &Path {
+            self.folder.path()
+        }
+
+        pub fn database(&self) -> Option<&DatabaseAddress> {
+            self.database.as_ref()
+        }
+
+        /// The place of another server with the same database.
+        pub fn beside(&self) -> Self {
+            Self { folder: tempfile::tempdir().unwrap(), database: self.database.clone() }
+        }
+
+        /// Has the server of PostgreSQL do something.
+        pub fn administer(&self, sql: &str) {
+            administer(&std::env::var(SERVER).unwrap(), sql);
+        }
+
+        pub fn try_open(&self) -> Result<Records> {
+            Records::of(self.folder(), self.database())
+        }
+
+        pub fn open(&self) -> Records {
+            self.try_open().unwrap()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rusqlite::Connection;
+
+    /// Records of the first version, with what stands in them, become those of this one.
+    #[test]
+    fn old_records_are_brought_forward() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records");
+        let old = Connection::open(&path).unwrap();
+        old.execute_batch(TABLES).unwrap();
+        let job = "INSERT INTO jobs VALUES ('1', 'a', '{\"kind\":\"stats\",\"keys\":\"k\",\"tables\":[]}', \
+                   'x', 'done', 4, 2, 2, 1.5, 7, 10, 11, 12, 0, NULL, NULL, 'd')";
+        old.execute(job, ()).unwrap();
+        old.pragma_update(None, "user_version", 1).unwrap();
+        drop(old);
+        for _ in 0..2 {
+            let job = Records::open(&path).unwrap().job("a", "1").unwrap().unwrap();
+            assert_eq!((job.result.as_deref(), job.receipt), (Some("d"), None));
+        }
+    }
+
+    /// Digests of tokens and names of tenants are for the server's user, also where they were for all before.
+    #[cfg(unix)]
+    #[test]
+    fn records_are_private() {
+        use std::{fs, os::unix::fs::PermissionsExt};
+        let folder = tempfile::tempdir().unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        let path = folder.path().join("records");
+        let records = Records::open(&path).unwrap();
+        let beside = folder.path().join("records-wal");
+        assert_eq!((mode(&path), mode(&beside)), (0o600, 0o600));
+        drop(records);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        drop(Records::open(&path).unwrap());
+        assert_eq!(mode(&path), 0o600);
+    }
+
+    /// Writes again after the ballast is gone, and otherwise only once.
+    #[test]
+    fn writes_are_done_again_without_the_ballast() {
+        let folder = tempfile::tempdir().unwrap();
+        let records = Records::open(&folder.path().join("records")).unwrap();
+        let full = |count: &mut u32| {
+            *count += 1;
+            if *count == 1 { Err(io::ErrorKind::StorageFull.into()) } else { Ok(*count) }
+        };
+        let mut count = 0;
+        let refused = records.write(|_| full(&mut count)).unwrap_err();
+        assert!(matches!(&refused, Error::Io { source, .. } if is_storage_full(source)));
+        std::fs::write(folder.path().join("ballast"), b"room").unwrap();
+        let mut count = 0;
+        assert_eq!(records.write(|_| full(&mut count)).unwrap(), 2);
+        assert!(!folder.path().join("ballast").exists());
+    }
+
+    #[test]
+    fn records_stay_and_know_their_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("records");
+        drop(Records::open(&path).unwrap());
+        drop(Records::open(&path).unwrap());
+        let next = VERSION + 1;
+        Connection::open(&path).unwrap().pragma_update(None, "user_version", next).unwrap();
+        let refused = Records::open(&path).map(|_| ()).unwrap_err();
+        assert!(refused.to_string().contains(&format!("version {next}")), "{refused}");
+        std::fs::write(folder.path().join("other"), [7; 5000]).unwrap();
+        assert!(Records::open(&folder.path().join("other")).is_err());
+    }
+}

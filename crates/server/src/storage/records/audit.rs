@@ -1,0 +1,199 @@
+//! What is taken down for the audit log, in the transaction of what it tells of.
+
+use super::{
+    DatabaseAddress, Open, Records,
+    database::{Database, Row, values},
+    sqlite::Sqlite,
+};
+use crate::{
+    clock::now,
+    storage::audit::{self, Event, Line},
+};
+use std::{io, path::Path};
+use sudare_roles::error::Result;
+
+/// Lines that are in the files are forgotten when there are about so many; but not where several servers
+/// share the records, of which each has all of them in files of its own.
+const KEPT: u64 = 256;
+/// Lines that are read at a time.
+const READ_AT_ONCE: u32 = 1024;
+
+fn line(row: &Row) -> io::Result<Line> {
+    Ok((row.get("number")?, row.get("line")?))
+}
+
+/// Takes down an event.
+pub fn note(db: &dyn Database, event: &Event<'_>) -> io::Result<()> {
+    let sql = "SELECT line FROM audit ORDER BY number DESC LIMIT 1";
+    let last: Option<String> = db.find(sql, &[], Row::first)?;
+    let line = audit::next_line(last.as_deref(), now(), event);
+    let (number, line) = line.map_err(|error| io::Error::other(error.to_string()))?;
+    let sql = "INSERT INTO audit (number, line) VALUES (?1, ?2)";
+    db.execute(sql, &values![number, line]).map(|_| ())
+}
+
+fn lines(db: &dyn Database, from: u64) -> io::Result<Vec<Line>> {
+    let sql = "SELECT number, line FROM audit WHERE number >= ?1 ORDER BY number LIMIT ?2";
+    db.all(sql, &values![from, READ_AT_ONCE], line)
+}
+
+/// The last lines in the records of a server, also while it runs, without touching its log.
+///
+/// # Errors
+/// [`Error::Io`](sudare_roles::error::Error::Io); as [`Records::of`].
+pub fn last_lines(path: &Path, database: Option<&DatabaseAddress>) -> Result<Vec<Line>> {
+    let sql = "SELECT number, line FROM audit ORDER BY number DESC LIMIT ?1";
+    let read = |db: &dyn Database| db.all(sql, &values![READ_AT_ONCE], line);
+    let mut lines = match database {
+        Some(database) => super::connect(database)?.read(read),
+        None => Sqlite::open_to_read(path).and_then(|file| file.read(read)),
+    }
+    .map_err(|error| super::failed(path, error))?;
+    lines.reverse();
+    Ok(lines)
+}
+
+impl Records {
+    /// Takes down an event by itself; it is on the disk then.
+    ///
+    /// # Errors
+    /// As all of [`Records`].
+    pub fn note(&self, event: &Event<'_>) -> Result<()> {
+        self.write(|db| note(db, event))
+    }
+
+    /// Brings the files of the log to where the records are.
+    ///
+    /// # Errors
+    /// [`Error::Parse`](sudare_roles::error::Error::Parse) for files that do not go with the records;
+    /// as all.
+    pub fn settle_log(&self) -> Result<()> {
+        self.bring_forward(&mut self.lock())
+    }
+
+    /// As [`Records::settle_log`]; nothing is done if there are no new lines.
+    pub(super) fn bring_forward(&self, open: &mut Open) -> Result<()> {
+        let failed = |error| super::failed(&self.place, error);
+        let newest = "SELECT coalesce(max(number), 0) FROM audit";
+        let newest: u64 = open.engine.read(|db| db.value(newest, &[])).map_err(failed)?;
+        while open.in_log < newest {
+            let before = open.in_log;
+            let engine = &mut open.engine;
+            let last = self.log.append(|from| engine.read(|db| lines(db, from)).map_err(failed))?;
+            if last / KEPT != before / KEPT && !self.are_shared {
+                // The last is kept, and the one before, after which the last is written if it is torn.
+                let sql = "DELETE FROM audit WHERE number + 1 < ?1";
+                let forget = |db: &dyn Database| db.execute(sql, &values![last]);
+                open.engine.write(forget).map_err(failed)?;
+            }
+            open.in_log = last;
+            if last == before {
+                break;
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        accounts::token::{Owner, Token},
+        storage::{
+            audit::Log,
+            records::testing::{Place, places},
+            store::RECORDS,
+        },
+    };
+    use std::fs;
+
+    fn lines_of(place: &Place) -> Vec<Line> {
+        last_lines(&place.folder().join(RECORDS), place.database()).unwrap()
+    }
+
+    fn check(place: &Place) -> crate::storage::audit::Checked {
+        Log::of(place.folder()).check(&lines_of(place), &[]).unwrap()
+    }
+
+    /// Lines of several processes follow each other, none is lost, and the records keep few.
+    #[test]
+    fn what_is_taken_down_is_in_the_files() {
+        for place in places() {
+            let folder = place.folder();
+            let (first, second) = (place.open(), place.open());
+            let token = Token::random().unwrap();
+            let tenant = Owner::Tenant("a".into());
+            first.add_token(&token.kept(tenant.clone(), 1, None)).unwrap();
+            std::thread::scope(|scope| {
+                for (records, start) in [(&first, 0), (&second, 150)] {
+                    scope.spawn(move || {
+                        for times in start..start + 150 {
+                            records.note(&Event::AuthenticationRefused { times }).unwrap();
+                        }
+                    });
+                }
+            });
+            assert_eq!(second.revoke(&tenant, None).unwrap(), 1);
+            let found = check(&place);
+            assert_eq!((found.last, found.pending), (302, 0));
+            let file = folder.join("audit/audit-0000000000000001.jsonl");
+            let text = fs::read_to_string(&file).unwrap();
+            let events: Vec<serde_json::Value> =
+                text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+            assert_eq!(
+                (&events[0]["event"], &events[301]["event"]),
+                (&"token-added".into(), &"token-revoked".into())
+            );
+            assert_eq!(events[0]["token"], token.id());
+            let times = events.iter().filter_map(|event| event["times"].as_u64());
+            let mut times: Vec<u64> = times.collect();
+            times.sort_unstable();
+            assert!(times.into_iter().eq(0..300));
+            assert!(!text.contains(&token.text()[23..]));
+            let most = if place.database().is_some() { 302 } else { KEPT as usize };
+            assert!(lines_of(&place).len() <= most);
+
+            // Killed in the middle of a line, it goes on.
+            drop((first, second));
+            fs::write(&file, &text[..text.len() - 100]).unwrap();
+            assert_eq!((check(&place).last, check(&place).pending), (301, 1));
+            drop(place.open());
+            assert_eq!(fs::read_to_string(&file).unwrap(), text);
+            // A log that is another one is not gone on with.
+            fs::write(&file, text.replace("token-revoked", "token-removed")).unwrap();
+            let refused = place.try_open().map(|_| ()).unwrap_err().to_string();
+            assert!(refused.contains("move the folder"), "{refused}");
+        }
+    }
+
+    /// Each of several servers has all of the log in files of its own, also what came while it was away.
+    #[test]
+    fn each_server_has_the_whole_log() {
+        for place in places().iter().filter(|place| place.database().is_some()) {
+            let note = |records: &Records, from| {
+                for times in from..from + 800 {
+                    records.note(&Event::AuthenticationRefused { times }).unwrap();
+                }
+            };
+            let first = place.open();
+            note(&first, 0);
+            let other = place.beside();
+            let second = other.open();
+            let text = |place: &Place| {
+                fs::read_to_string(place.folder().join("audit/audit-0000000000000001.jsonl"))
+                    .unwrap()
+            };
+            assert_eq!(text(place), text(&other));
+            drop(second);
+            note(&first, 800);
+            assert_ne!(text(place), text(&other));
+            let second = other.open();
+            assert_eq!(text(place), text(&other));
+            second.note(&Event::AuthenticationRefused { times: 7 }).unwrap();
+            first.settle_log().unwrap();
+            assert_eq!(text(place), text(&other));
+            assert_eq!(check(&other).last, 1601);
+        }
+    }
+}
