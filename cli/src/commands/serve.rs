@@ -15,7 +15,7 @@ use sudare_roles::{
     receipt::SigningKey,
 };
 use sudare_server::{
-    Config, CpuLimits, DatabaseAddress, Limits, Origin, Owner, Place, Records, SECONDS_A_DAY,
+    Config, CpuLimits, DatabaseAddress, Endpoint, Limits, Origin, Owner, Records, SECONDS_A_DAY,
     Seconds, TenantLimits, TlsFiles, Token, TokenRecord,
 };
 
@@ -328,12 +328,12 @@ fn serve(args: &Args, output: Output) -> Result<()> {
     let collector = args.telemetry.collector()?;
     let config = Config {
         key: key_path(&folder, args.key.as_deref())?,
-        replaces_key: args.replace_key,
+        replace_key: args.replace_key,
         folder,
         database: args.database.database.clone(),
         objects: args.objects.clone(),
-        place: args.socket.clone().map_or(Place::Tcp(args.listen), Place::Unix),
-        metrics: args.metrics.map(Place::Tcp),
+        place: args.socket.clone().map_or(Endpoint::Tcp(args.listen), Endpoint::Unix),
+        metrics: args.metrics.map(Endpoint::Tcp),
         collector,
         tls: args
             .tls_cert
@@ -403,7 +403,7 @@ fn token(step: &TokenStep, output: Output) -> Result<()> {
             let (token, now) = (Token::random()?, sudare_server::now());
             let expires = days
                 .map(|days| now.saturating_add(Seconds::from(days).saturating_mul(SECONDS_A_DAY)));
-            at.records()?.add_token(&token.kept(owner.clone(), now, expires))?;
+            at.records()?.add_token(&token.record(owner.clone(), now, expires))?;
             let text = token.text();
             let added = Added { name: token.id(), owner: &owner, token: &text, expires };
             if !output.json {

@@ -97,7 +97,7 @@ pub struct Task {
 /// What a process says, one on a line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Said {
+pub enum Message {
     /// So many steps are done, of so many.
     Progress(u64, u64),
     /// So many milliseconds of processors were used.

@@ -4,7 +4,7 @@ pub mod app;
 pub mod child;
 pub mod events;
 pub mod gate;
-pub mod look;
+pub mod planning;
 pub mod queue;
 pub mod turns;
 pub mod work;

@@ -39,7 +39,7 @@ pub use clock::{SECONDS_A_DAY, Seconds, now};
 pub use cluster::lease::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report};
 pub use http::{
     api::description,
-    net::Place,
+    net::Endpoint,
     page::{PageFile, serve_page},
 };
 pub use job::Kind;
@@ -83,11 +83,11 @@ use tokio::{
 };
 
 /// Between two looks for uploads of which nothing comes any more.
-const SWEEPS: Duration = Duration::from_secs(60);
+const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Threads that wait for disks, records and turns: each has a stack of two mebibytes, and what comes beyond
 /// waits for one of them.
-const MOST_WAITING_THREADS: usize = 128;
+const MAX_WAITING_THREADS: usize = 128;
 
 /// What a server is to be.
 #[derive(Debug, Clone)]
@@ -103,13 +103,13 @@ pub struct Config {
     /// File of the key that it signs with, made if it does not exist.
     pub key: PathBuf,
     /// Whether it is to be the key of all servers that share the records, in the place of another.
-    pub replaces_key: bool,
+    pub replace_key: bool,
     /// Where it is reached.
-    pub place: Place,
+    pub place: Endpoint,
     /// Certificates, if it speaks TLS by itself.
     pub tls: Option<TlsFiles>,
     /// Where its figures are read, if anywhere: nobody needs a token there.
-    pub metrics: Option<Place>,
+    pub metrics: Option<Endpoint>,
     /// Who gets spans of its requests and jobs, if anybody.
     pub collector: Option<Collector>,
     /// What it may take.
@@ -138,7 +138,7 @@ impl Config {
 /// [`Error::InUse`] if another server has the folder; [`Error::Io`]; [`Error::Usage`].
 pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
     config.check()?;
-    hide();
+    protect_memory();
     let _telemetry = Telemetry::begin("sudare-server", config.collector.as_ref())?;
     let runtime = runtime(&config.folder)?;
     let records = Records::of(&config.folder, config.database.as_ref())?;
@@ -149,10 +149,10 @@ pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
     let app = Server::new(config.limits.clone(), config.program.clone(), records, store, key);
     let (program, server_key) = (env!("CARGO_PKG_VERSION"), app.key.public().to_string());
     if app.records.are_shared() {
-        app.records.agree_on_key(&server_key, config.replaces_key)?;
+        app.records.agree_on_key(&server_key, config.replace_key)?;
     }
     app.records.note(&Event::ServerStarted { program, server_key: &server_key })?;
-    app.records.settle_log()?;
+    app.records.sync_log()?;
     app.recover()?;
     app.restore_ballast();
     runtime.block_on(run(&app, &config, listening))?;
@@ -167,7 +167,7 @@ pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
 /// [`Error::InUse`] if another worker has the folder; [`Error::Refused`] by the server, as for a token
 /// that is none of a worker; [`Error::Io`].
 pub fn work_for(desk: impl Desk, config: WorkerConfig) -> Result<()> {
-    hide();
+    protect_memory();
     let _telemetry = Telemetry::begin("sudare-worker", config.collector.as_ref())?;
     let runtime = runtime(&config.folder)?;
     let ended = runtime.block_on(worker::run(config, desk));
@@ -178,7 +178,7 @@ pub fn work_for(desk: impl Desk, config: WorkerConfig) -> Result<()> {
 
 /// Has the system keep memory and environment of this process from others of the same user: processes of jobs
 /// read files of tenants, and must not find secrets there if one of these takes hold of them.
-fn hide() {
+fn protect_memory() {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{DumpableBehavior, set_dumpable_behavior};
@@ -189,34 +189,34 @@ fn hide() {
 /// What a server or a worker with this folder runs on.
 fn runtime(folder: &Path) -> Result<tokio::runtime::Runtime> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
-    let runtime = runtime.max_blocking_threads(MOST_WAITING_THREADS).enable_all().build();
+    let runtime = runtime.max_blocking_threads(MAX_WAITING_THREADS).enable_all().build();
     runtime.map_err(|error| Error::io("start", folder, error))
 }
 
 async fn run(app: &App, config: &Config, listening: impl FnOnce(&str)) -> Result<()> {
-    net::make_room();
+    net::raise_file_limit();
     let listener = Listener::bind(&config.place).await?;
     let tls = config.tls.as_ref().map(Tls::open).transpose()?.map(Arc::new);
-    let place = listener.place(if tls.is_some() { "https" } else { "http" });
+    let place = listener.url(if tls.is_some() { "https" } else { "http" });
     let mut tasks = tokio::task::JoinSet::new();
     let [all, health] = [api::router, api::health_router].map(|router| router(Arc::clone(app)));
     let routers = net::Routers { all, health };
-    tasks.spawn(net::answer(listener, routers, tls.clone(), app.ending.subscribe()));
-    let reloading = tls.and_then(reload_when_told);
+    tasks.spawn(net::serve(listener, routers, tls.clone(), app.ending.subscribe()));
+    let reloading = tls.and_then(reload_on_hangup);
     if let Some(place) = &config.metrics {
         let listener = Listener::bind(place).await?;
-        tracing::info!(place = listener.place("http"), "shows figures");
+        tracing::info!(place = listener.url("http"), "shows figures");
         let all = api::metrics_router(Arc::clone(app));
         let routers = net::Routers { health: all.clone(), all };
-        tasks.spawn(net::answer(listener, routers, None, app.ending.subscribe()));
+        tasks.spawn(net::serve(listener, routers, None, app.ending.subscribe()));
     }
-    tasks.spawn(queue::attend(Arc::clone(app)));
+    tasks.spawn(queue::run(Arc::clone(app)));
     // For as long as others wait for jobs that end.
-    let leases = tokio::spawn(queue::attend_leases(Arc::clone(app)));
+    let leases = tokio::spawn(queue::watch_leases(Arc::clone(app)));
     let sweeping = tokio::spawn(sweep(Arc::clone(app)));
     tracing::info!(place, "serves");
     listening(&place);
-    told_to_end().await;
+    wait_for_shutdown().await;
     tracing::info!("ends");
     app.ending.send_replace(true);
     while tasks.join_next().await.is_some() {}
@@ -230,7 +230,7 @@ async fn run(app: &App, config: &Config, listening: impl FnOnce(&str)) -> Result
 
 /// Has certificates read again whenever the process is told to, by SIGHUP; from now on that does not
 /// end it.
-fn reload_when_told(tls: Arc<Tls>) -> Option<JoinHandle<()>> {
+fn reload_on_hangup(tls: Arc<Tls>) -> Option<JoinHandle<()>> {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};
@@ -252,7 +252,7 @@ fn reload_when_told(tls: Arc<Tls>) -> Option<JoinHandle<()>> {
 }
 
 async fn sweep(app: App) {
-    let mut ticks = interval(SWEEPS);
+    let mut ticks = interval(SWEEP_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
@@ -283,7 +283,7 @@ pub fn check_audit_files(folder: &Path, noted: &[(u64, String)]) -> Result<Check
 }
 
 /// Waits until the process is told to end.
-async fn told_to_end() {
+async fn wait_for_shutdown() {
     #[cfg(unix)]
     {
         use tokio::signal::unix::{SignalKind, signal};

@@ -91,7 +91,7 @@ fn provider(service: &'static str, collector: &Collector) -> Result<SdkTracerPro
 }
 
 /// The span of a request by this method for what has this path, with names where it varies: a path itself
-/// may say more than a collector should know. [`answered`] ends it.
+/// may say more than a collector should know. [`responded`] ends it.
 pub fn request(method: &str, route: &str) -> Span {
     tracing::info_span!(
         "request",
@@ -105,7 +105,7 @@ pub fn request(method: &str, route: &str) -> Span {
 }
 
 /// Has the span of a request say what was answered.
-pub fn answered(span: &Span, status: u16) {
+pub fn responded(span: &Span, status: u16) {
     span.record("http.response.status_code", status);
     if status >= 500 {
         span.record("otel.status_code", "ERROR");

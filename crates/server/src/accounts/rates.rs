@@ -7,14 +7,14 @@ use std::{
 };
 
 /// Of how many seconds a tenant may make the requests at once.
-const AT_ONCE: f64 = 5.0;
+const BURST_SECONDS: f64 = 5.0;
 /// The same of acts that are audited.
-const ACTS_AT_ONCE: f64 = 3600.0;
+const ACT_BURST_SECONDS: f64 = 3600.0;
 
 /// A bucket of requests for each tenant, which fills with time.
 pub struct Rates {
-    a_second: f64,
-    most: f64,
+    per_second: f64,
+    capacity: f64,
     buckets: Mutex<HashMap<String, Bucket>>,
 }
 
@@ -26,18 +26,18 @@ struct Bucket {
 impl Rates {
     /// So many requests a second for each tenant.
     #[must_use]
-    pub fn new(a_second: u32) -> Self {
-        Self::with(a_second.into(), AT_ONCE)
+    pub fn new(per_second: u32) -> Self {
+        Self::with(per_second.into(), BURST_SECONDS)
     }
 
-    /// Allows each tenant `an_hour` audited acts an hour, which may come at once.
+    /// Allows each tenant `per_hour` audited acts an hour, which may come at once.
     #[must_use]
-    pub fn of_acts(an_hour: u32) -> Self {
-        Self::with(f64::from(an_hour) / 3600.0, ACTS_AT_ONCE)
+    pub fn per_hour(per_hour: u32) -> Self {
+        Self::with(f64::from(per_hour) / 3600.0, ACT_BURST_SECONDS)
     }
 
-    fn with(a_second: f64, at_once: f64) -> Self {
-        Self { a_second, most: a_second * at_once, buckets: Mutex::default() }
+    fn with(per_second: f64, at_once: f64) -> Self {
+        Self { per_second, capacity: per_second * at_once, buckets: Mutex::default() }
     }
 
     /// Takes a request of a tenant.
@@ -46,14 +46,14 @@ impl Rates {
     /// How long to wait for the next one, if there is none now.
     pub fn take(&self, tenant: &str, now: Instant) -> Result<(), Duration> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
-        let most = self.most;
+        let most = self.capacity;
         let full = || Bucket { requests: most, at: now };
         let bucket = buckets.entry(tenant.into()).or_insert_with(full);
         let passed = now.saturating_duration_since(bucket.at).as_secs_f64();
-        bucket.requests = most.min(bucket.requests + passed * self.a_second);
+        bucket.requests = most.min(bucket.requests + passed * self.per_second);
         bucket.at = bucket.at.max(now);
         if bucket.requests < 1.0 {
-            let wait = (1.0 - bucket.requests) / self.a_second;
+            let wait = (1.0 - bucket.requests) / self.per_second;
             return Err(Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX));
         }
         bucket.requests -= 1.0;
@@ -63,7 +63,7 @@ impl Rates {
 
 /// Requests that each tenant or worker has open, up to the last byte of their answers.
 pub struct OpenRequests {
-    most: u32,
+    max: u32,
     open: Mutex<HashMap<String, u32>>,
 }
 
@@ -76,8 +76,8 @@ pub struct OpenRequest {
 impl OpenRequests {
     /// Allows each `most`.
     #[must_use]
-    pub fn new(most: u32) -> Arc<Self> {
-        Arc::new(Self { most, open: Mutex::default() })
+    pub fn new(max: u32) -> Arc<Self> {
+        Arc::new(Self { max, open: Mutex::default() })
     }
 
     /// Counts one more, unless that is too many.
@@ -85,7 +85,7 @@ impl OpenRequests {
     pub fn open(self: &Arc<Self>, name: &str) -> Option<OpenRequest> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(name.into()).or_default();
-        if *count >= self.most {
+        if *count >= self.max {
             return None;
         }
         *count += 1;
@@ -121,7 +121,7 @@ mod tests {
     /// An hour's acts may come at once, and come back one by one.
     #[test]
     fn acts_come_back_over_an_hour() {
-        let (acts, start) = (Rates::of_acts(60), Instant::now());
+        let (acts, start) = (Rates::per_hour(60), Instant::now());
         assert!((0..60).all(|_| acts.take("a", start).is_ok()));
         assert_eq!(acts.take("a", start), Err(Duration::from_secs(60)));
         assert!(acts.take("a", start + Duration::from_secs(61)).is_ok());

@@ -18,7 +18,7 @@ const SECRET_BYTES: usize = 32;
 /// What the digest of a secret is for.
 const CONTEXT: &str = "sudare v1 token of a service";
 /// Most letters of a name.
-const MOST_LETTERS: usize = 64;
+const MAX_NAME_CHARS: usize = 64;
 
 /// A token as its holder has it: `sudare_`, 16 digits that name it and 64 that are secret.
 pub struct Token {
@@ -55,11 +55,11 @@ impl Owner {
             Self::Worker(name) => (name, "worker"),
         };
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        if (1..=MOST_LETTERS).contains(&name.len()) && name.chars().all(fits) {
+        if (1..=MAX_NAME_CHARS).contains(&name.len()) && name.chars().all(fits) {
             return Ok(());
         }
         Err(Error::Usage(format!(
-            "{name:?} is no name of a {what}: take 1 to {MOST_LETTERS} letters from a to z, digits and -"
+            "{name:?} is no name of a {what}: take 1 to {MAX_NAME_CHARS} letters from a to z, digits and -"
         )))
     }
 }
@@ -122,7 +122,7 @@ impl Token {
 
     /// What a server keeps of it.
     #[must_use]
-    pub fn kept(&self, owner: Owner, created: Seconds, expires: Option<Seconds>) -> TokenRecord {
+    pub fn record(&self, owner: Owner, created: Seconds, expires: Option<Seconds>) -> TokenRecord {
         TokenRecord { id: self.id.clone(), owner, digest: self.digest().into(), created, expires }
     }
 
@@ -164,7 +164,7 @@ mod tests {
         let text = token.text();
         assert_eq!(text.len(), 7 + 16 + 64);
         let clinic = Owner::Tenant("clinic".into());
-        let kept = token.kept(clinic.clone(), 100, Some(200));
+        let kept = token.record(clinic.clone(), 100, Some(200));
         let read = Token::parse(&text).unwrap();
         assert_eq!(read.owner(Some(&kept), 199), Some(clinic));
         assert_eq!(read.owner(Some(&kept), 200), None);

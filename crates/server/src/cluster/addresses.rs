@@ -47,7 +47,7 @@ impl Addresses {
 
     /// Whether this is the signature of an address that is valid now.
     #[must_use]
-    pub fn are_valid(&self, address: &Address<'_>, signature: &str, now: Seconds) -> bool {
+    pub fn is_valid(&self, address: &Address<'_>, signature: &str, now: Seconds) -> bool {
         let plain = !address.job.contains('\n') && !address.name.contains('\n');
         // In constant time.
         let signed = blake3::Hash::from_hex(signature)
@@ -69,25 +69,25 @@ mod tests {
         let parts: Vec<&str> = path.split('/').collect();
         let (signature, name) = (parts[7], parts[8]);
         assert_eq!((&parts[1..7].join("/")[..], name), ("v1/work/0123/7/files/1000", address.name));
-        assert!(addresses.are_valid(&address, signature, 999));
-        assert!(!addresses.are_valid(&address, signature, 1000));
+        assert!(addresses.is_valid(&address, signature, 999));
+        assert!(!addresses.is_valid(&address, signature, 1000));
         for other in [
             Address { job: "0124", ..address },
             Address { fence: 8, ..address },
             Address { expires: 1001, ..address },
             Address { name: "iteration-000001.ct", ..address },
         ] {
-            assert!(!addresses.are_valid(&other, signature, 0), "{other:?}");
+            assert!(!addresses.is_valid(&other, signature, 0), "{other:?}");
         }
         let split = Address { job: "0123\n7", fence: 1000, expires: 5, name: "x" };
-        assert!(!addresses.are_valid(&split, &addresses.signature(&split).to_string(), 0));
+        assert!(!addresses.is_valid(&split, &addresses.signature(&split).to_string(), 0));
         for at in 0..signature.len() {
             let mut altered = signature.as_bytes().to_vec();
             altered[at] = if altered[at] == b'0' { b'1' } else { b'0' };
             let altered = String::from_utf8(altered).unwrap();
-            assert!(!addresses.are_valid(&address, &altered, 0), "{at}");
+            assert!(!addresses.is_valid(&address, &altered, 0), "{at}");
         }
         let stranger = Addresses::of(&SigningKey::random().unwrap());
-        assert!(!stranger.are_valid(&address, signature, 0));
+        assert!(!stranger.is_valid(&address, signature, 0));
     }
 }

@@ -1,6 +1,6 @@
 //! Connections: accepted until the server ends, and then let go.
 
-mod impatient;
+mod write_timeout;
 
 use crate::tls::Tls;
 use axum::Router;
@@ -10,7 +10,6 @@ use hyper_util::{
     server::graceful::{GracefulShutdown, Watcher},
     service::TowerToHyperService,
 };
-use impatient::Impatient;
 use std::{
     io,
     net::SocketAddr,
@@ -25,28 +24,29 @@ use tokio::{
     sync::{OwnedSemaphorePermit, Semaphore, watch},
     time::{sleep, timeout},
 };
+use write_timeout::WriteTimeout;
 
 /// How long headers may take, and hands to be shaken.
-const HEADERS: Duration = Duration::from_secs(20);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(20);
 /// How long a client may take nothing of an answer.
-const NOTHING_TAKEN: Duration = Duration::from_secs(300);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
 /// How long answers under way may take when the server ends.
-const LAST_ANSWERS: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Connections at a time.
-const MOST_CONNECTIONS: usize = 4096;
+const MAX_CONNECTIONS: usize = 4096;
 /// Further ones when all those are taken, for health alone; more wait.
 const RESERVED_CONNECTIONS: usize = 64;
 /// How long one of them may take in all.
 const RESERVED_TIME: Duration = Duration::from_secs(5);
 /// Files that are open beside connections: records, uploads and pipes.
 #[cfg(unix)]
-const FILES_BESIDE: u64 = 1024;
+const OTHER_FILES: u64 = 1024;
 /// After a connection could not be accepted.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Where a server is reached.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum Endpoint {
     /// By TCP.
     Tcp(SocketAddr),
     /// By a socket in a file, of Unix.
@@ -67,27 +67,29 @@ impl Listener {
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Usage`] for sockets in files where there are none.
-    pub async fn bind(place: &Place) -> Result<Self> {
+    pub async fn bind(place: &Endpoint) -> Result<Self> {
         match place {
-            Place::Tcp(address) => {
+            Endpoint::Tcp(address) => {
                 let bound = TcpListener::bind(address).await;
                 let name = PathBuf::from(address.to_string());
                 bound.map(Self::Tcp).map_err(|error| Error::io("listen at", &name, error))
             }
             #[cfg(unix)]
-            Place::Unix(path) => {
+            Endpoint::Unix(path) => {
                 remove_socket(path)?;
                 let bound = tokio::net::UnixListener::bind(path);
                 bound.map(Self::Unix).map_err(|error| Error::io("listen at", path, error))
             }
             #[cfg(not(unix))]
-            Place::Unix(_) => Err(Error::Usage("there are no Unix sockets here: use TCP".into())),
+            Endpoint::Unix(_) => {
+                Err(Error::Usage("there are no Unix sockets here: use TCP".into()))
+            }
         }
     }
 
     /// Where it listens, by `scheme`, with the port that the system chose.
     #[must_use]
-    pub fn place(&self, scheme: &str) -> String {
+    pub fn url(&self, scheme: &str) -> String {
         match self {
             Self::Tcp(listener) => {
                 listener.local_addr().map_or_else(|_| "?".into(), |at| format!("{scheme}://{at}"))
@@ -125,12 +127,12 @@ fn remove_socket(path: &Path) -> Result<()> {
 
 /// Has the system let this process have that many connections, as far as it may: without being asked most
 /// systems let it have fewer than it may.
-pub fn make_room() {
+pub fn raise_file_limit() {
     #[cfg(unix)]
     {
         use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
         let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-        let wanted = (MOST_CONNECTIONS + RESERVED_CONNECTIONS) as u64 + FILES_BESIDE;
+        let wanted = (MAX_CONNECTIONS + RESERVED_CONNECTIONS) as u64 + OTHER_FILES;
         let wanted = maximum.map_or(wanted, |maximum| wanted.min(maximum));
         if current.is_some_and(|current| current < wanted) {
             // Else there is room for fewer, and the others wait.
@@ -149,17 +151,17 @@ pub struct Routers {
 
 /// Answers requests, over TLS if there is one, until `ending`; then no connection is accepted, and those
 /// there are have a few seconds.
-pub async fn answer(
+pub async fn serve(
     listener: Listener,
     routers: Routers,
     tls: Option<Arc<Tls>>,
     ending: watch::Receiver<bool>,
 ) {
-    answer_within(listener, routers, tls, ending, [MOST_CONNECTIONS, RESERVED_CONNECTIONS]).await;
+    serve_within(listener, routers, tls, ending, [MAX_CONNECTIONS, RESERVED_CONNECTIONS]).await;
 }
 
 /// The same, with the numbers of connections for all and for health.
-async fn answer_within(
+async fn serve_within(
     listener: Listener,
     routers: Routers,
     tls: Option<Arc<Tls>>,
@@ -181,7 +183,7 @@ async fn answer_within(
         }
     }
     drop(listener);
-    let _ = timeout(LAST_ANSWERS, connections.graceful.shutdown()).await;
+    let _ = timeout(SHUTDOWN_TIMEOUT, connections.graceful.shutdown()).await;
 }
 
 async fn accept(listener: &Listener, connections: &Connections) -> io::Result<()> {
@@ -189,10 +191,10 @@ async fn accept(listener: &Listener, connections: &Connections) -> io::Result<()
         Listener::Tcp(listener) => {
             let (stream, _) = listener.accept().await?;
             stream.set_nodelay(true)?;
-            connections.attend(stream).await;
+            connections.handle(stream).await;
         }
         #[cfg(unix)]
-        Listener::Unix(listener) => connections.attend(listener.accept().await?.0).await,
+        Listener::Unix(listener) => connections.handle(listener.accept().await?.0).await,
     }
     Ok(())
 }
@@ -227,18 +229,18 @@ impl Connections {
         Some(Room { router: router.clone(), limit, _permit: permit.ok()? })
     }
 
-    async fn attend(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+    async fn handle(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
         let Some(room) = self.room().await else { return };
-        let stream = Impatient::new(stream, NOTHING_TAKEN);
+        let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
         let watcher = self.graceful.watcher();
         let Some(tls) = &self.tls else {
-            tokio::spawn(serve(stream, watcher, room));
+            tokio::spawn(serve_connection(stream, watcher, room));
             return;
         };
         let shaking = tls.acceptor().accept(stream);
         tokio::spawn(async move {
-            match timeout(room.limit.unwrap_or(HEADERS), shaking).await {
-                Ok(Ok(stream)) => serve(stream, watcher, room).await,
+            match timeout(room.limit.unwrap_or(HEADER_TIMEOUT), shaking).await {
+                Ok(Ok(stream)) => serve_connection(stream, watcher, room).await,
                 Ok(Err(error)) => {
                     tracing::debug!(%error, "a client does not speak TLS as it should")
                 }
@@ -248,7 +250,7 @@ impl Connections {
     }
 }
 
-async fn serve(
+async fn serve_connection(
     stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
     watcher: Watcher,
     room: Room,
@@ -256,7 +258,7 @@ async fn serve(
     let Room { router, limit, _permit } = room;
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADERS)
+        .header_read_timeout(HEADER_TIMEOUT)
         .keep_alive(limit.is_none())
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let watched = watcher.watch(connection);
@@ -282,12 +284,12 @@ mod tests {
     #[tokio::test]
     async fn connections_are_kept_for_health() {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
-        let listener = Listener::bind(&Place::Tcp(any)).await.unwrap();
-        let at = listener.place("http").strip_prefix("http://").unwrap().to_owned();
+        let listener = Listener::bind(&Endpoint::Tcp(any)).await.unwrap();
+        let at = listener.url("http").strip_prefix("http://").unwrap().to_owned();
         let [all, health] = ["all", "health"].map(|name| Router::new().fallback(get(name)));
         let (ending, ended) = watch::channel(false);
         let routers = Routers { all, health };
-        let answering = tokio::spawn(answer_within(listener, routers, None, ended, [2, 1]));
+        let answering = tokio::spawn(serve_within(listener, routers, None, ended, [2, 1]));
         let ask = async || {
             let mut stream = TcpStream::connect(&at).await.unwrap();
             stream.write_all(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n").await.unwrap();
@@ -325,12 +327,12 @@ mod tests {
         let link = folder.path().join("link");
         std::os::unix::fs::symlink(&path, &link).unwrap();
         for taken in [&path, &link] {
-            let refused = Listener::bind(&Place::Unix(taken.clone())).await;
+            let refused = Listener::bind(&Endpoint::Unix(taken.clone())).await;
             let refused = refused.map(|_| ()).unwrap_err().to_string();
             assert!(refused.contains("no socket"), "{refused}");
         }
         assert_eq!(std::fs::read(&link).unwrap(), b"important");
-        let socket = Place::Unix(folder.path().join("http"));
+        let socket = Endpoint::Unix(folder.path().join("http"));
         for _ in 0..2 {
             drop(Listener::bind(&socket).await.unwrap());
         }

@@ -1,8 +1,8 @@
 //! A page and its files, for the browser of whoever runs this program.
 
 use crate::{
-    http::net::{self, Listener, Place},
-    told_to_end,
+    http::net::{self, Endpoint, Listener},
+    wait_for_shutdown,
 };
 use axum::{
     Router,
@@ -50,13 +50,13 @@ pub fn serve_page(
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let failed = |error| Error::io("start", Path::new("the server of the page"), error);
     runtime.map_err(failed)?.block_on(async {
-        let listener = Listener::bind(&Place::Tcp(address)).await?;
-        let place = listener.place("http");
+        let listener = Listener::bind(&Endpoint::Tcp(address)).await?;
+        let place = listener.url("http");
         let (end, ending) = watch::channel(false);
         let routers = net::Routers { health: router.clone(), all: router };
-        let answering = tokio::spawn(net::answer(listener, routers, None, ending));
+        let answering = tokio::spawn(net::serve(listener, routers, None, ending));
         listening(&place);
-        told_to_end().await;
+        wait_for_shutdown().await;
         end.send_replace(true);
         let _ = answering.await;
         Ok(())

@@ -4,7 +4,7 @@ use crate::{
     clock::now,
     jobs::{
         app::{Counters, Server},
-        look,
+        planning,
     },
     problem::{Answer, Problem, REMOVAL_PATIENCE},
     storage::{
@@ -27,7 +27,7 @@ use tokio::sync::OwnedMutexGuard;
 /// Returns it complete.
 ///
 /// # Errors
-/// As [`Taking::end`].
+/// As [`Receiving::end`].
 pub fn finish(
     app: &Server,
     upload: Upload,
@@ -37,19 +37,19 @@ pub fn finish(
     // Or it has the place of an object, of which nothing is known yet.
     let path = match path.exists() {
         true => path,
-        false => app.store.bring_object(&upload.tenant, &upload.digest)?,
+        false => app.store.fetch_object(&upload.tenant, &upload.digest)?,
     };
     let file = File::open(&path).map_err(failed)?;
     let hasher = progress.hasher(&file, upload.bytes).map_err(failed)?;
     let start = start_of(&file, upload.bytes).map_err(failed)?;
-    Taking { upload, progress, path, file, hasher, start, unchecked: 0 }.finish_or_discard(app)
+    Receiving { upload, progress, path, file, hasher, start, unchecked: 0 }.finish_or_discard(app)
 }
 
 /// Bytes of an upload after which room on the disk is looked for again.
-const MOST_UNCHECKED_BYTES: u64 = 8 << 20;
+const MAX_UNCHECKED_BYTES: u64 = 8 << 20;
 /// Bytes that come of an upload before room is looked for again.
 fn unchecked(upload: &Upload) -> u64 {
-    upload.bytes.saturating_sub(upload.received).min(MOST_UNCHECKED_BYTES)
+    upload.bytes.saturating_sub(upload.received).min(MAX_UNCHECKED_BYTES)
 }
 
 /// What a secret key is refused with.
@@ -86,7 +86,7 @@ fn discard(app: &Server, upload: &Upload, secret: bool) -> Answer<()> {
 }
 
 /// An upload to which bytes come.
-pub struct Taking {
+pub struct Receiving {
     /// With as many bytes as are here.
     upload: Upload,
     progress: OwnedMutexGuard<Progress>,
@@ -99,7 +99,7 @@ pub struct Taking {
     unchecked: u64,
 }
 
-impl Taking {
+impl Receiving {
     /// Goes on where an upload was.
     ///
     /// # Errors
@@ -125,7 +125,7 @@ impl Taking {
     ///
     /// # Errors
     /// A [`Problem`] for what is refused, or if the system refuses to write it.
-    pub fn take(&mut self, app: &Server, chunk: Bytes) -> Answer<()> {
+    pub fn write(&mut self, app: &Server, chunk: Bytes) -> Answer<()> {
         let room = self.upload.bytes.saturating_sub(self.upload.received);
         if chunk.len() as u64 > room {
             let detail = format!("more than the {} bytes that were declared", self.upload.bytes);
@@ -145,7 +145,7 @@ impl Taking {
             ));
         }
         self.unchecked = self.unchecked.saturating_add(chunk.len() as u64);
-        if self.unchecked > MOST_UNCHECKED_BYTES {
+        if self.unchecked > MAX_UNCHECKED_BYTES {
             app.disk.expect_room(unchecked(&self.upload))?;
             self.unchecked = chunk.len() as u64;
         }
@@ -153,7 +153,7 @@ impl Taking {
         self.hasher.update(&chunk);
         self.upload.received += chunk.len() as u64;
         Counters::add(&app.counters.uploaded_bytes, chunk.len() as u64);
-        self.look(app)
+        self.read_header(app)
     }
 
     /// Keeps what came, unless it was refused, and makes an object of it if all is here. Returns the upload
@@ -167,12 +167,12 @@ impl Taking {
             if !problem.may_pass() && problem.kind != TOO_LONG {
                 discard(app, &self.upload, problem.kind == SECRET_KEY)?;
             } else if problem.retry_after.is_none() {
-                self.settle(app)?;
+                self.persist(app)?;
             }
             // Else the client sends the same part again: it finds the upload as it was.
             return Err(problem);
         }
-        self.settle(app)?;
+        self.persist(app)?;
         if self.upload.received < self.upload.bytes {
             return Ok(self.upload);
         }
@@ -180,7 +180,7 @@ impl Taking {
     }
 
     /// Reads the header once it is here.
-    fn look(&mut self, app: &Server) -> Answer<()> {
+    fn read_header(&mut self, app: &Server) -> Answer<()> {
         if self.progress.about.is_some() || self.start.len() < inspect::START_BYTES {
             return Ok(());
         }
@@ -194,7 +194,7 @@ impl Taking {
                 if app.planned.get(&header.plan).is_none() {
                     let memory = header.table_bytes;
                     turn.reserve(memory)?;
-                    look::plan(&app.program, &self.path, (bytes, collection), memory)?;
+                    planning::plan(&app.program, &self.path, (bytes, collection), memory)?;
                     app.planned.keep(header.plan, ());
                 }
                 drop(turn);
@@ -203,9 +203,7 @@ impl Taking {
                 Ok(())
             }
             Some(_) => Ok(()),
-            None if collection == Collection::Models && bytes <= inspect::MOST_MODEL_BYTES => {
-                Ok(())
-            }
+            None if collection == Collection::Models && bytes <= inspect::MAX_MODEL_BYTES => Ok(()),
             None => Err(Problem::unusable(
                 "Malformed",
                 "this is no file of keys or ciphertexts of this program",
@@ -214,7 +212,7 @@ impl Taking {
     }
 
     /// What is here is on the disk, and is known to be.
-    fn settle(&mut self, app: &Server) -> Answer<()> {
+    fn persist(&mut self, app: &Server) -> Answer<()> {
         self.file.sync_data().map_err(failed)?;
         self.upload.touched = now();
         app.records.received(&self.upload.id, self.upload.received, self.upload.touched)?;
@@ -232,7 +230,7 @@ impl Taking {
     }
 
     fn finish(&mut self, app: &Server) -> Answer<()> {
-        self.look(app)?;
+        self.read_header(app)?;
         let Upload { id, tenant, collection, digest, bytes, .. } = &self.upload;
         let found = self.hasher.finalize().to_string();
         if found != *digest {
@@ -329,7 +327,7 @@ mod tests {
             assert!(!is_known(&app, &upload));
             assert!(finished(&app, &upload).unwrap().complete);
             assert!(is_known(&app, &upload) && !path.exists());
-            let object = app.store.bring_object(&upload.tenant, &upload.digest).unwrap();
+            let object = app.store.fetch_object(&upload.tenant, &upload.digest).unwrap();
             assert_eq!(fs::read(object).unwrap(), MODEL);
         }
     }
@@ -354,14 +352,14 @@ mod tests {
                 std::thread::yield_now();
             }
             assert!(!sent.is_finished());
-            app.end_removal(&first.tenant, &first.digest).unwrap();
+            app.finish_removal(&first.tenant, &first.digest).unwrap();
             assert!(sent.join().unwrap().complete);
         });
         assert!(is_known(&app, &again));
         // Who comes late to remove the first removes nothing of the second.
-        app.end_removal(&first.tenant, &first.digest).unwrap();
+        app.finish_removal(&first.tenant, &first.digest).unwrap();
         for store in [&app.store, &other] {
-            let path = store.bring_object(&again.tenant, &again.digest).unwrap();
+            let path = store.fetch_object(&again.tenant, &again.digest).unwrap();
             assert_eq!(fs::read(path).unwrap(), MODEL);
         }
     }

@@ -11,7 +11,7 @@ use crate::{
         child::{Program, Signal},
         events::Events,
         gate::{Bounds, Gate},
-        look::{Known, Priced},
+        planning::{Known, Priced},
         turns::Turns,
     },
     problem::{Answer, Problem, internal},
@@ -72,7 +72,7 @@ pub struct Limits {
 }
 
 /// Number of headers and of jobs whose outcome is remembered.
-const MOST_KNOWN: usize = 1024;
+const MAX_KNOWN: usize = 1024;
 
 /// What has been counted since the server began.
 #[derive(Default)]
@@ -110,19 +110,19 @@ pub struct Running {
 
 /// What somebody is at, each by a tenant and a digest.
 #[derive(Default)]
-pub struct Places(Mutex<HashSet<(String, String)>>);
+pub struct ObjectLocks(Mutex<HashSet<(String, String)>>);
 
 /// That nobody else is at something, until it is dropped.
-pub struct Place<'a> {
-    places: &'a Places,
+pub struct ObjectLock<'a> {
+    locks: &'a ObjectLocks,
     named: (String, String),
 }
 
-impl Places {
+impl ObjectLocks {
     /// Nothing if somebody is at it.
-    pub fn take(&self, (tenant, digest): (&str, &str)) -> Option<Place<'_>> {
+    pub fn try_lock(&self, (tenant, digest): (&str, &str)) -> Option<ObjectLock<'_>> {
         let named = (tenant.to_owned(), digest.to_owned());
-        self.lock().insert(named.clone()).then_some(Place { places: self, named })
+        self.lock().insert(named.clone()).then_some(ObjectLock { locks: self, named })
     }
 
     fn lock(&self) -> MutexGuard<'_, HashSet<(String, String)>> {
@@ -130,9 +130,9 @@ impl Places {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for ObjectLock<'_> {
     fn drop(&mut self) {
-        self.places.lock().remove(&self.named);
+        self.locks.lock().remove(&self.named);
     }
 }
 
@@ -170,7 +170,7 @@ pub struct Server {
     pub events: Events,
     /// What was counted.
     pub counters: Counters,
-    /// Told when a job may begin.
+    /// Input when a job may begin.
     pub wake: watch::Sender<()>,
     /// Whether the server ends.
     pub ending: watch::Sender<bool>,
@@ -182,7 +182,7 @@ pub struct Server {
     pub priced: Known<Priced>,
     running: Mutex<HashMap<String, Running>>,
     /// Tenants and digests of files that somebody here removes.
-    pub removing: Places,
+    pub removing: ObjectLocks,
     turns: Mutex<Turns>,
 }
 
@@ -200,7 +200,7 @@ impl Server {
     ) -> App {
         Arc::new(Self {
             rates: Rates::new(limits.tenant_requests),
-            acts: Rates::of_acts(limits.tenant_acts),
+            acts: Rates::per_hour(limits.tenant_acts),
             open: OpenRequests::new(limits.tenant_open),
             disk: Disk::of(store.root(), limits.disk_reserve),
             orphans: Mutex::default(),
@@ -218,10 +218,10 @@ impl Server {
             wake: watch::Sender::new(()),
             ending: watch::Sender::new(false),
             gate: Gate::new(Bounds::default()),
-            planned: Known::new(MOST_KNOWN),
-            priced: Known::new(MOST_KNOWN),
+            planned: Known::new(MAX_KNOWN),
+            priced: Known::new(MAX_KNOWN),
             running: Mutex::default(),
-            removing: Places::default(),
+            removing: ObjectLocks::default(),
             turns: Mutex::default(),
         })
     }
@@ -240,7 +240,7 @@ impl Server {
     ///
     /// # Errors
     /// A [`Problem`] of 429 if there were too many.
-    pub fn act(&self, tenant: &str) -> Answer<()> {
+    pub fn count_act(&self, tenant: &str) -> Answer<()> {
         self.acts.take(tenant, Instant::now()).map_err(|wait| {
             let most = self.limits.tenant_acts;
             let detail = format!(
@@ -254,13 +254,13 @@ impl Server {
     /// Takes down what may come often: the first of its kind at once.
     ///
     /// # Errors
-    /// Those of [`Records`]; as [`Server::act`].
+    /// Those of [`Records`]; as [`Server::count_act`].
     pub fn note(&self, what: &Repeated) -> Answer<()> {
         if !self.repeats.is_first(what) {
             return Ok(());
         }
         let noted = match what {
-            Repeated::Fetched { tenant, .. } => self.act(tenant),
+            Repeated::Fetched { tenant, .. } => self.count_act(tenant),
             Repeated::Refused => Ok(()),
         };
         let noted = noted.and_then(|()| Ok(self.records.note(&what.event(1))?));
@@ -302,14 +302,14 @@ impl Server {
     pub fn change(&self, id: &str, fence: Option<u64>, change: &Change) -> Result<Option<Job>> {
         let job = self.records.change(id, fence, change)?;
         if let Some(job) = &job {
-            self.tell(job);
+            self.publish(job);
         }
         Ok(job)
     }
 
     /// Tells those who wait for a job what it is now.
-    pub fn tell(&self, job: &Job) {
-        self.events.tell(job);
+    pub fn publish(&self, job: &Job) {
+        self.events.publish(job);
         if job.state.is_final() {
             Counters::add(&self.counters.ended_jobs, 1);
         }
@@ -320,7 +320,7 @@ impl Server {
 ///
 /// # Errors
 /// Those of `work`.
-pub async fn aside<T, E>(
+pub async fn blocking<T, E>(
     app: &App,
     work: impl FnOnce(&Server) -> core::result::Result<T, E> + Send + 'static,
 ) -> core::result::Result<T, E>

@@ -1,6 +1,6 @@
 //! Processes of jobs, as the server sees them.
 
-use crate::job::{STOP, Said, Task};
+use crate::job::{Message, STOP, Task};
 use std::{
     convert::Infallible,
     ffi::OsString,
@@ -19,7 +19,7 @@ use tokio::{
 };
 
 /// Most bytes that are kept of what a process says on standard error.
-const MOST_STDERR_BYTES: u64 = 8 << 10;
+const MAX_STDERR_BYTES: u64 = 8 << 10;
 
 /// The program that does jobs: it calls [`work`](crate::jobs::work).
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ pub async fn run<F: Future<Output = ()>>(
     program: &Program,
     task: &Task,
     signal: watch::Receiver<Signal>,
-    told: impl Fn(Said) -> F,
+    told: impl Fn(Message) -> F,
 ) -> io::Result<Ended> {
     let mut child = start(program)?;
     let mut input = child.stdin.take().ok_or_else(unpiped)?;
@@ -84,7 +84,7 @@ pub async fn run<F: Future<Output = ()>>(
     let errors = child.stderr.take().ok_or_else(unpiped)?;
     let errors = tokio::spawn(async move {
         let mut text = Vec::new();
-        let _ = errors.take(MOST_STDERR_BYTES).read_to_end(&mut text).await;
+        let _ = errors.take(MAX_STDERR_BYTES).read_to_end(&mut text).await;
         String::from_utf8_lossy(&text).into_owned()
     });
     let mut line = serde_json::to_vec(task)?;
@@ -101,7 +101,7 @@ pub async fn run<F: Future<Output = ()>>(
                 line = lines.next_line() => match line {
                     Ok(Some(line)) => match serde_json::from_str(&line) {
                         // Which may take a while, in which it obeys.
-                        Ok(said @ (Said::Progress(..) | Said::Cpu(_))) => tokio::select! {
+                        Ok(said @ (Message::Progress(..) | Message::Cpu(_))) => tokio::select! {
                             () = told(said) => {}
                             never = &mut obeying => match never {},
                         },
@@ -116,9 +116,9 @@ pub async fn run<F: Future<Output = ()>>(
     }
     let status = child.wait().await?;
     Ok(match last {
-        Some(Said::Done) if status.success() => Ended::Done,
-        Some(Said::Failed { kind, detail }) => Ended::Failed { kind, detail },
-        Some(Said::Stopped) => Ended::AsTold,
+        Some(Message::Done) if status.success() => Ended::Done,
+        Some(Message::Failed { kind, detail }) => Ended::Failed { kind, detail },
+        Some(Message::Stopped) => Ended::AsTold,
         _ if *wanted.borrow() != Signal::Go => Ended::AsTold,
         _ => {
             let errors = errors.await.unwrap_or_default();
@@ -182,9 +182,9 @@ fn start(program: &Program) -> io::Result<Child> {
 
 /// How a process ended that was to say one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answered {
+pub enum Outcome {
     /// As it should.
-    Said(String),
+    Message(String),
     /// The system refused it memory.
     OutOfMemory,
     /// It used up its time of processors.
@@ -197,7 +197,7 @@ pub enum Answered {
 ///
 /// # Errors
 /// Those of the system.
-pub fn ask(program: &Program, line: &[u8]) -> io::Result<Answered> {
+pub fn ask(program: &Program, line: &[u8]) -> io::Result<Outcome> {
     let mut child = command(program).spawn()?;
     let mut input = child.stdin.take().ok_or_else(unpiped)?;
     // If it cannot be told, it has died, as its output says.
@@ -207,11 +207,11 @@ pub fn ask(program: &Program, line: &[u8]) -> io::Result<Answered> {
     let errors = String::from_utf8_lossy(&output.stderr);
     Ok(match output.status {
         status if status.success() => {
-            Answered::Said(String::from_utf8_lossy(&output.stdout).into_owned())
+            Outcome::Message(String::from_utf8_lossy(&output.stdout).into_owned())
         }
-        _ if errors.contains(NO_MEMORY) => Answered::OutOfMemory,
-        status if is_out_of_time(status) => Answered::OutOfTime,
-        status => Answered::Died(format!("{status}: {}", errors.trim())),
+        _ if errors.contains(NO_MEMORY) => Outcome::OutOfMemory,
+        status if is_out_of_time(status) => Outcome::OutOfTime,
+        status => Outcome::Died(format!("{status}: {}", errors.trim())),
     })
 }
 
@@ -305,7 +305,7 @@ mod tests {
         let steps = Mutex::new(Vec::new());
         let told = |said| {
             let mut steps = steps.lock().unwrap();
-            if let Said::Progress(done, total) = said {
+            if let Message::Progress(done, total) = said {
                 sender.send_replace(signals[steps.len()]);
                 steps.push((done, total));
             }

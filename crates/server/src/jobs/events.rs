@@ -32,7 +32,7 @@ impl Events {
     }
 
     /// Tells what has happened to a job, unless that was told already.
-    pub fn tell(&self, job: &Job) {
+    pub fn publish(&self, job: &Job) {
         let mut jobs = self.lock();
         if let Some(sender) = jobs.get(&job.id) {
             sender.send_if_modified(|last| {

@@ -3,7 +3,7 @@
 //! A header of one kilobyte can name parameters whose tables take half a gibibyte and seconds to
 //! build. So everything that reads a header or plans a job holds a [`Turn`]. Each tenant has one turn at
 //! a time, a few of its requests wait, and more are refused. Memory is reserved before it is taken. What
-//! takes more than reading is done by a [process of its own](crate::jobs::look).
+//! takes more than reading is done by a [process of its own](crate::jobs::planning).
 
 use crate::problem::{Answer, Problem};
 use axum::http::StatusCode;

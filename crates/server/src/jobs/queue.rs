@@ -2,9 +2,9 @@
 
 use crate::{
     clock::{Seconds, now},
-    job::{Kind, Request, Said, Task},
+    job::{Kind, Message, Request, Task},
     jobs::{
-        app::{App, Counters, Running, Server, aside},
+        app::{App, Counters, Running, Server, blocking},
         child::{self, Ended, Signal},
         turns::Room,
     },
@@ -38,16 +38,16 @@ use tokio::{
 use tracing::Instrument;
 
 /// Processes that may die on a job without a step forward.
-const MOST_DEATHS: u32 = 3;
+const MAX_DEATHS: u32 = 3;
 
 /// Seconds of processors that a process may take beside those of its job.
-const CPU_SECONDS_BESIDE: u64 = 10;
+const EXTRA_CPU_SECONDS: u64 = 10;
 
 /// After how long the file of an object that was forgotten is removed if who should have done so did not.
 const REMOVAL_SECONDS: Seconds = 600;
 /// Before it is looked again whether the file of an object is removed: twice as long each time, up to the other.
-const REMOVAL_PAUSE: Duration = Duration::from_millis(100);
-const LONGEST_REMOVAL_PAUSE: Duration = Duration::from_secs(5);
+const MIN_REMOVAL_PAUSE: Duration = Duration::from_millis(100);
+const MAX_REMOVAL_PAUSE: Duration = Duration::from_secs(5);
 /// How long a result waits for that: longer than until others see to it.
 const RESULT_PATIENCE: Duration = Duration::from_secs(900);
 /// After a fault of what is not this server's, before it is tried again.
@@ -55,25 +55,25 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// How old an object that no record knows is before it is removed: one may be about to be known.
 const ORPHAN_AGE: Duration = Duration::from_secs(86_400);
 /// Between two looks for them; what is removed was found by the one before, too.
-const ORPHAN_TICKS: Duration = Duration::from_secs(3600);
+const ORPHAN_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
 /// Between two looks for leases that were not renewed.
-const LEASE_TICKS: Duration = Duration::from_secs(1);
+const LEASE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Begins jobs as there is room for them, until the server ends; then tells those under way to keep
 /// what they have done, and waits for them.
-pub async fn attend(app: App) {
+pub async fn run(app: App) {
     let (mut ending, mut news) = (app.ending.subscribe(), app.wake.subscribe());
     let mut tasks = tokio::task::JoinSet::new();
     while !*ending.borrow_and_update() {
         news.borrow_and_update();
-        match aside(&app, Server::waiting).await {
+        match blocking(&app, Server::waiting).await {
             Ok(waiting) => {
-                while let Some(job) = app.next_here(&waiting) {
+                while let Some(job) = app.next_local(&waiting) {
                     let (signal, receiver) = watch::channel(Signal::Go);
                     let running = Running { signal, memory: job.memory, fence: None };
                     app.running().insert(job.id.clone(), running);
                     let span = telemetry::job(job.request.kind.name(), &job.id);
-                    tasks.spawn(attend_job(Arc::clone(&app), job, receiver).instrument(span));
+                    tasks.spawn(run_job(Arc::clone(&app), job, receiver).instrument(span));
                 }
             }
             Err(error) => tracing::error!(%error, "jobs cannot be looked up"),
@@ -92,15 +92,15 @@ pub async fn attend(app: App) {
 
 /// Looks after leases, for as long as it is let: jobs are queued again whose leases were not renewed,
 /// and where servers share the records, those of this one are renewed, and what others did is minded.
-pub async fn attend_leases(app: App) {
-    let mut ticks = interval(LEASE_TICKS);
+pub async fn watch_leases(app: App) {
+    let mut ticks = interval(LEASE_CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     // Three times while a lease is valid.
     let renewals = u64::from(app.limits.lease_seconds / 3).max(1);
     for count in 0_u64.. {
         ticks.tick().await;
         let renew = count.is_multiple_of(renewals);
-        match aside(&app, move |app| app.mind_leases(renew)).await {
+        match blocking(&app, move |app| app.check_leases(renew)).await {
             Ok(true) => app.wake.send_replace(()),
             Ok(false) => {}
             Err(error) => tracing::error!(%error, "leases cannot be looked up"),
@@ -110,27 +110,27 @@ pub async fn attend_leases(app: App) {
 
 impl Server {
     /// Minds what became of leases; returns whether there may be jobs that wait now.
-    fn mind_leases(&self, renew: bool) -> Result<bool> {
+    fn check_leases(&self, renew: bool) -> Result<bool> {
         // Those that nobody follows any more are forgotten by that, shared or not.
         let followed = self.events.followed();
         if self.records.are_shared() {
-            self.mind_own_leases(renew)?;
+            self.check_own_leases(renew)?;
             let followed = self.records.jobs_named(&followed)?;
-            followed.iter().for_each(|job| self.events.tell(job));
+            followed.iter().for_each(|job| self.events.publish(job));
         }
         let expired = self.records.expire_leases(now())?;
         for job in &expired {
             let by = job.worker.as_ref().or(job.server.as_ref());
             tracing::warn!(job = job.id, by, "a lease was not renewed");
             Counters::add(&self.counters.expired_leases, 1);
-            self.events.tell(job);
+            self.events.publish(job);
         }
         Ok(self.records.are_shared() || !expired.is_empty())
     }
 
     /// Kills processes whose jobs another server has cancelled or has taken, and renews the leases of the
     /// others. What is this server's by the records alone ends with its lease.
-    fn mind_own_leases(&self, renew: bool) -> Result<()> {
+    fn check_own_leases(&self, renew: bool) -> Result<()> {
         let claimed = |(id, running): (&String, &Running)| Some((id.clone(), running.fence?));
         // First, so that what is claimed meanwhile is not missed among what is held.
         let mut own: Vec<(String, u64)> = self.running().iter().filter_map(claimed).collect();
@@ -154,7 +154,7 @@ impl Server {
     }
 
     /// The next job for a process of this server.
-    fn next_here(&self, waiting: &[Job]) -> Option<Job> {
+    fn next_local(&self, waiting: &[Job]) -> Option<Job> {
         let running = self.running();
         if running.len() >= self.limits.running_jobs {
             return None;
@@ -170,7 +170,7 @@ impl Server {
     ///
     /// # Errors
     /// Those of [`Records`](crate::storage::records::Records).
-    pub fn next_for(&self, worker: &str, memory_bytes: u64) -> Result<Option<Job>> {
+    pub fn claim_for(&self, worker: &str, memory_bytes: u64) -> Result<Option<Job>> {
         let waiting = self.waiting()?;
         let room = Room { all: memory_bytes, free: memory_bytes };
         let job = {
@@ -183,7 +183,7 @@ impl Server {
         let claimed = self.records.claim(&job.id, by, now())?;
         if let Some(job) = &claimed {
             tracing::info!(job = job.id, worker, fence = job.fence, "is claimed");
-            self.events.tell(job);
+            self.events.publish(job);
         }
         Ok(claimed)
     }
@@ -213,11 +213,11 @@ impl Server {
     ///
     /// # Errors
     /// Those of [`Records`](crate::storage::records::Records).
-    pub fn death(&self, job: &Job, how: &str) -> Result<Change> {
+    pub fn change_after_death(&self, job: &Job, how: &str) -> Result<Change> {
         tracing::warn!(job = job.id, how, "a process died");
         let found = self.records.job(&job.tenant, &job.id)?;
         let before = found.map_or(0, |job| job.deaths);
-        if before.saturating_add(1) < MOST_DEATHS {
+        if before.saturating_add(1) < MAX_DEATHS {
             return Ok(Change::Died);
         }
         let detail = "its process died again and again, without a step forward, or what it takes could \
@@ -253,7 +253,7 @@ impl Server {
         keep: impl Fn(u64, &dyn Fn() -> Result<()>) -> Result<core::result::Result<T, Removing>>,
     ) -> Result<core::result::Result<T, Removing>> {
         let adopt = || self.store.adopt(file, tenant, digest);
-        let (mut until, mut pause) = (None, REMOVAL_PAUSE);
+        let (mut until, mut pause) = (None, MIN_REMOVAL_PAUSE);
         loop {
             let done = self.records.removals_done(tenant)?;
             self.store.share_object(file, tenant, digest, until.is_none())?;
@@ -263,8 +263,8 @@ impl Server {
                 return Ok(kept);
             }
             std::thread::sleep(pause);
-            pause = LONGEST_REMOVAL_PAUSE.min(2 * pause);
-            self.end_removals()?;
+            pause = MAX_REMOVAL_PAUSE.min(2 * pause);
+            self.finish_removals()?;
         }
     }
 
@@ -272,9 +272,9 @@ impl Server {
     ///
     /// # Errors
     /// Those of [`Records`](crate::storage::records::Records); [`Error::Io`].
-    pub fn end_removal(&self, tenant: &str, digest: &str) -> Result<()> {
+    pub fn finish_removal(&self, tenant: &str, digest: &str) -> Result<()> {
         let (named, server) = ((tenant, digest), self.store.name());
-        let Some(_place) = self.removing.take(named) else { return Ok(()) };
+        let Some(_place) = self.removing.try_lock(named) else { return Ok(()) };
         let claimed = self.records.claim_removal(named, server, self.long_ago())?;
         let Some(since) = claimed else { return Ok(()) };
         self.store.remove_object(tenant, digest)?;
@@ -283,9 +283,9 @@ impl Server {
 
     /// Removes the files of objects that are not gone though this server was to remove them, or another one
     /// long ago.
-    fn end_removals(&self) -> Result<()> {
+    fn finish_removals(&self) -> Result<()> {
         for (tenant, digest) in self.records.removals(self.store.name(), self.long_ago())? {
-            if let Err(error) = self.end_removal(&tenant, &digest) {
+            if let Err(error) = self.finish_removal(&tenant, &digest) {
                 tracing::error!(%error, tenant, digest, "what is being removed cannot be, yet");
             }
         }
@@ -313,7 +313,7 @@ impl Server {
             live.extend((!job.state.is_final()).then_some(job.id));
         }
         self.store.tidy_jobs(folders.into_iter().filter(|id| !live.contains(id)))?;
-        self.end_removals()?;
+        self.finish_removals()?;
         self.tidy_orphans(SystemTime::now())?;
         if !self.store.is_shared() {
             return Ok(());
@@ -340,7 +340,7 @@ impl Server {
     fn tidy_orphans(&self, now: SystemTime) -> Result<()> {
         let since = |then: SystemTime| now.duration_since(then).unwrap_or_default();
         let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
-        if orphans.looked.is_some_and(|looked| since(looked) < ORPHAN_TICKS) {
+        if orphans.looked.is_some_and(|looked| since(looked) < ORPHAN_CHECK_INTERVAL) {
             return Ok(());
         }
         // First, so that what becomes known meanwhile is.
@@ -356,7 +356,7 @@ impl Server {
                 tracing::warn!(tenant, digest, "no record knows this object: it will be removed");
             } else if self.records.remove_orphan((tenant, digest), self.store.name())? {
                 tracing::warn!(tenant, digest, "an object that no record knows is removed");
-                self.end_removal(tenant, digest)?;
+                self.finish_removal(tenant, digest)?;
             }
         }
         *orphans = Orphans { looked: Some(now), found };
@@ -375,14 +375,14 @@ impl Server {
     /// Seconds of processors after which a process of a job is ended.
     pub fn most_cpu_seconds(&self, job: &Job) -> u64 {
         let most = (self.limits.overtime * job.cpu_seconds).ceil() as u64;
-        most.saturating_add(CPU_SECONDS_BESIDE)
+        most.saturating_add(EXTRA_CPU_SECONDS)
     }
 
     /// What a process is told of a job.
     fn task(&self, job: &Job) -> Result<Task> {
         let folder = self.store.make_job(&job.id)?;
-        self.store.bring_states(&job.id)?;
-        let object = |digest: &String| self.store.bring_object(&job.tenant, digest);
+        self.store.fetch_states(&job.id)?;
+        let object = |digest: &String| self.store.fetch_object(&job.tenant, digest);
         let request = &job.request;
         Ok(Task {
             kind: request.kind,
@@ -444,7 +444,7 @@ impl Server {
         let named = (&job.tenant[..], &object.digest[..]);
         let done = self.keep_object(output, named, patience, keep)?;
         if let Ok(Some(done)) = &done {
-            self.tell(done);
+            self.publish(done);
             self.tidy(done)?;
         }
         Ok(done)
@@ -462,18 +462,18 @@ impl Server {
                 Change::Failed(kind, self.store.without_paths(&detail))
             }
             Ended::AsTold => Change::Requeued,
-            Ended::Died(how) => self.death(job, &how)?,
+            Ended::Died(how) => self.change_after_death(job, &how)?,
         };
         self.leave(job, &change)
     }
 }
 
-async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
+async fn run_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
     let id = job.id.clone();
     // Who cancels waits for as long as somebody has it.
     let held = signal.clone();
     let name = id.clone();
-    let claimed = aside(&app, move |app| {
+    let claimed = blocking(&app, move |app| {
         let until = app.records.are_shared().then(|| app.lease_end());
         let by = Claimant::Server { name: app.store.name(), until };
         let claimed = app.records.claim(&name, by, now())?;
@@ -485,7 +485,7 @@ async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
     let claimed = claimed.await;
     match claimed {
         Ok(Some(job)) => {
-            app.events.tell(&job);
+            app.events.publish(&job);
             let fence = job.fence;
             if let Err(error) = work_on(&app, job, signal).await {
                 tracing::error!(job = id, %error, "a job failed for a fault of the server");
@@ -501,7 +501,7 @@ async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
                     Change::Failed(error.kind(), "the server failed".into())
                 };
                 let name = id.clone();
-                let told = aside(&app, move |app| app.change(&name, Some(fence), &change)).await;
+                let told = blocking(&app, move |app| app.change(&name, Some(fence), &change)).await;
                 if let Err(error) = told {
                     tracing::error!(job = id, %error, "it cannot be taken down");
                 }
@@ -521,7 +521,7 @@ async fn attend_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
 
 async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result<()> {
     let of = job.clone();
-    let task = aside(app, move |app| app.task(&of)).await?;
+    let task = blocking(app, move |app| app.task(&of)).await?;
     tracing::info!(job = job.id, tenant = job.tenant, kind = job.request.kind.name(), "begins");
     let counted = AtomicU64::new(0);
     let is_training = job.request.kind == Kind::Train;
@@ -531,9 +531,9 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
         let before = &counted;
         async move {
             let told = match said {
-                Said::Progress(done, total) => {
+                Message::Progress(done, total) => {
                     let change = Change::Progress(done, total);
-                    aside(&app, move |app| {
+                    blocking(&app, move |app| {
                         // Who goes on after a kill begins no earlier than was told.
                         if is_training {
                             app.store.share_states(&id)?;
@@ -542,9 +542,9 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
                     })
                     .await
                 }
-                Said::Cpu(all) => {
+                Message::Cpu(all) => {
                     let new = all.saturating_sub(before.swap(all, Ordering::Relaxed));
-                    aside(&app, move |app| app.records.use_cpu(&tenant, now(), new)).await
+                    blocking(&app, move |app| app.records.use_cpu(&tenant, now(), new)).await
                 }
                 _ => Ok(()),
             };
@@ -554,7 +554,7 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
         }
     };
     let ended = child::run(&app.program, &task, signal, told).await.map_err(internal)?;
-    aside(app, move |app| {
+    blocking(app, move |app| {
         if app.after(&job, &task, ended)?.is_none()
             && let Some(now) = app.records.job(&job.tenant, &job.id)?
         {
@@ -609,7 +609,7 @@ mod tests {
         fs::write(&upload, text).unwrap();
         let adopt = || app.store.adopt(&upload, "a", &object.digest);
         app.records.complete_upload("1", &object, 0, adopt).unwrap().unwrap();
-        let path = app.store.bring_object("a", &object.digest).unwrap();
+        let path = app.store.fetch_object("a", &object.digest).unwrap();
         app.tidy_folder().unwrap();
         assert!(path.exists());
         let long_ago = std::time::SystemTime::UNIX_EPOCH;
@@ -618,7 +618,7 @@ mod tests {
         app.tidy_folder().unwrap();
         assert!(!path.exists());
         // It was sent first, for it was not there.
-        assert_eq!(fs::read(app.store.bring_object("a", &object.digest).unwrap()).unwrap(), text);
+        assert_eq!(fs::read(app.store.fetch_object("a", &object.digest).unwrap()).unwrap(), text);
     }
 
     /// Removes an object that no record knows after a day, if it was seen twice and its tenant is known; one that
@@ -691,7 +691,7 @@ mod tests {
 
     /// Begins a job, and says which.
     fn begin(app: &Server) -> Option<String> {
-        let job = app.next_here(&app.waiting().unwrap())?;
+        let job = app.next_local(&app.waiting().unwrap())?;
         let running =
             Running { signal: watch::Sender::new(Signal::Go), memory: job.memory, fence: None };
         app.running().insert(job.id.clone(), running);

@@ -1,8 +1,8 @@
 //! What the process of a job does: the same as the command of its name.
 
 use crate::{
-    job::{Kind, STOP, Said, Task},
-    jobs::look::{self, Look},
+    job::{Kind, Message, STOP, Task},
+    jobs::planning::{self, PlanTask},
 };
 use std::{
     fs,
@@ -28,23 +28,23 @@ use sudare_roles::{
 };
 
 /// Between two reports of progress, but for iterations.
-const BETWEEN_REPORTS: Duration = Duration::from_millis(250);
+const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 /// Between two reports of the time of processors that was used.
-const BETWEEN_CPU_REPORTS: Duration = Duration::from_secs(5);
+const CPU_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// How much jobs give way to others.
 #[cfg(unix)]
 const NICENESS: i32 = 10;
 /// How long a folder of states may be in use by a process that is dying.
-const DYING: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Memory of a process beside what is predicted, a quarter of which may come on top: what its program has
 /// before the job begins.
-const MEMORY_BESIDE: u64 = 256 << 20;
+const BASE_MEMORY: u64 = 256 << 20;
 /// And for each thread.
 const STACK: u64 = 8 << 20;
 /// Exit status of a process that leaves its job.
-const LEFT: i32 = 3;
+const EXIT_LEFT: i32 = 3;
 /// Most bytes of a task.
-const MOST_TASK_BYTES: u64 = 1 << 20;
+const MAX_TASK_BYTES: u64 = 1 << 20;
 
 /// Does the task that standard input has on its first line, and says on standard output how far it
 /// is and how it ended. The line `stop` ends it where it can be gone on from; the end of input
@@ -53,12 +53,12 @@ const MOST_TASK_BYTES: u64 = 1 << 20;
 pub fn work() -> u8 {
     // When memory is short, this process goes and not the server, and when processors are, it waits.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
-    let task = match read_told() {
-        Ok(Told::Task(task)) => task,
-        Ok(Told::Look(look)) => {
+    let task = match read_input() {
+        Ok(Input::Task(task)) => task,
+        Ok(Input::PlanTask(look)) => {
             limit(Some(look.memory), look.cpu_seconds);
             let mut out = io::stdout().lock();
-            let said = writeln!(out, "{}", look::answer(&look)).and_then(|()| out.flush());
+            let said = writeln!(out, "{}", planning::answer(&look)).and_then(|()| out.flush());
             return u8::from(said.is_err());
         }
         Err(error) => return ended(Err(error)),
@@ -72,8 +72,8 @@ pub fn work() -> u8 {
     thread::spawn(move || listen(&told, may_go_on));
     thread::spawn(|| {
         loop {
-            thread::sleep(BETWEEN_CPU_REPORTS);
-            say_cpu();
+            thread::sleep(CPU_REPORT_INTERVAL);
+            report_cpu();
         }
     });
     ended(run(&task, &stop))
@@ -82,7 +82,7 @@ pub fn work() -> u8 {
 /// Memory that a job may have which is predicted to take so much: a wrong prediction costs the job and nothing
 /// else.
 fn room_for(predicted: u64) -> u64 {
-    let beside = MEMORY_BESIDE.saturating_add(STACK.saturating_mul(par::threads() as u64));
+    let beside = BASE_MEMORY.saturating_add(STACK.saturating_mul(par::threads() as u64));
     predicted.saturating_add(predicted / 4).saturating_add(beside)
 }
 
@@ -107,14 +107,14 @@ fn limit(memory: Option<u64>, cpu: u64) {
 /// The first line that a process reads.
 #[derive(serde::Deserialize)]
 #[serde(untagged)]
-enum Told {
+enum Input {
     Task(Task),
-    Look(Look),
+    PlanTask(PlanTask),
 }
 
-fn read_told() -> Result<Told> {
+fn read_input() -> Result<Input> {
     let mut line = String::new();
-    let mut input = io::Read::take(io::stdin().lock(), MOST_TASK_BYTES);
+    let mut input = io::Read::take(io::stdin().lock(), MAX_TASK_BYTES);
     input.read_line(&mut line).map_err(|e| Error::io("read", Path::new("standard input"), e))?;
     serde_json::from_str(&line)
         .map_err(|error| Error::Usage(format!("a task of a server is needed on input: {error}")))
@@ -128,10 +128,10 @@ fn listen(stop: &AtomicBool, may_go_on: bool) {
         }
         stop.fetch_or(line == STOP, Ordering::Relaxed);
     }
-    files::remove_unfinished(|| process::exit(LEFT));
+    files::remove_unfinished(|| process::exit(EXIT_LEFT));
 }
 
-fn say(said: &Said) {
+fn send(said: &Message) {
     let Ok(mut line) = serde_json::to_vec(said) else { return };
     line.push(b'\n');
     let mut out = io::stdout().lock();
@@ -140,31 +140,31 @@ fn say(said: &Said) {
 }
 
 /// Says how much time of processors was used, where the system tells.
-fn say_cpu() {
+fn report_cpu() {
     #[cfg(unix)]
     {
         use rustix::time::{ClockId, clock_gettime};
         let used = clock_gettime(ClockId::ProcessCPUTime);
         let milliseconds =
             used.tv_sec.saturating_mul(1000).saturating_add(used.tv_nsec / 1_000_000);
-        say(&Said::Cpu(u64::try_from(milliseconds).unwrap_or(0)));
+        send(&Message::Cpu(u64::try_from(milliseconds).unwrap_or(0)));
     }
 }
 
-fn ended(outcome: Result<Said>) -> u8 {
+fn ended(outcome: Result<Message>) -> u8 {
     let (said, status) = match outcome {
         Ok(said) => (said, 0),
         Err(error) => {
             let (kind, detail) = (error.kind(), error.to_string());
-            (Said::Failed { kind, detail }, error.exit_code())
+            (Message::Failed { kind, detail }, error.exit_code())
         }
     };
-    say_cpu();
-    say(&said);
+    report_cpu();
+    send(&said);
     status
 }
 
-fn run(task: &Task, stop: &AtomicBool) -> Result<Said> {
+fn run(task: &Task, stop: &AtomicBool) -> Result<Message> {
     let file = NewFile::create(&task.output, Access::Shared, true)?;
     let session = Session::open(&Inputs {
         evaluation_key: task.keys.clone(),
@@ -177,7 +177,7 @@ fn run(task: &Task, stop: &AtomicBool) -> Result<Said> {
         Kind::Predict => predict(task, &session, file)?,
         Kind::Stats | Kind::Groups | Kind::Histogram => statistics(&session, file)?,
     }
-    Ok(Said::Done)
+    Ok(Message::Done)
 }
 
 fn statistics(session: &Session, file: NewFile) -> Result<()> {
@@ -201,7 +201,7 @@ fn predict(task: &Task, session: &Session, file: NewFile) -> Result<()> {
     Ok(())
 }
 
-fn train(task: &Task, session: Session, file: NewFile, stop: &AtomicBool) -> Result<Said> {
+fn train(task: &Task, session: Session, file: NewFile, stop: &AtomicBool) -> Result<Message> {
     let Plan::Train(plan) = &session.plan else {
         return Err(Error::Usage("a table that was encrypted to train on is needed".into()));
     };
@@ -211,18 +211,18 @@ fn train(task: &Task, session: Session, file: NewFile, stop: &AtomicBool) -> Res
     let mut server = TrainingServer::open(session, Some(kept), task.history, |damaged| {
         tracing::warn!(damaged, "a state of a training is passed over");
     })?;
-    let told = |done: u32| say(&Said::Progress(done.into(), iterations.into()));
+    let told = |done: u32| send(&Message::Progress(done.into(), iterations.into()));
     told(server.training().iteration);
     while server.training().iteration < iterations {
         if stop.load(Ordering::Relaxed) {
-            return Ok(Said::Stopped);
+            return Ok(Message::Stopped);
         }
         server.step()?;
         told(server.training().iteration);
     }
     let (model, meta) = server.model()?;
     server.session().write_result(file, model, &meta, Content::Model)?;
-    Ok(Said::Done)
+    Ok(Message::Done)
 }
 
 /// Waits until no process has the states, since the one before may be dying still.
@@ -231,8 +231,8 @@ fn wait_for(states: &Path) -> Result<()> {
     let begun = Instant::now();
     loop {
         match files::lock_folder(states) {
-            Err(Error::InUse { .. }) if begun.elapsed() < DYING => {
-                thread::sleep(BETWEEN_REPORTS);
+            Err(Error::InUse { .. }) if begun.elapsed() < EXIT_TIMEOUT => {
+                thread::sleep(REPORT_INTERVAL);
             }
             found => return found.map(|_| ()),
         }
@@ -248,7 +248,7 @@ struct Reports {
 impl Reports {
     fn new(total: usize) -> Self {
         let total = total as u64;
-        say(&Said::Progress(0, total));
+        send(&Message::Progress(0, total));
         Self { total, last: Mutex::new((0, Instant::now())) }
     }
 
@@ -257,9 +257,9 @@ impl Reports {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let (most, told) = &mut *last;
         *most = (*most).max(done as u64);
-        if *most == self.total || told.elapsed() >= BETWEEN_REPORTS {
+        if *most == self.total || told.elapsed() >= REPORT_INTERVAL {
             *told = Instant::now();
-            say(&Said::Progress(*most, self.total));
+            send(&Message::Progress(*most, self.total));
         }
     }
 }

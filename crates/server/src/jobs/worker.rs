@@ -4,12 +4,12 @@ mod cache;
 
 use crate::{
     cluster::lease::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report},
-    job::{Kind, Said, Task},
+    job::{Kind, Message, Task},
     jobs::child::{self, Ended, Program, Signal},
     problem::internal,
     storage::store::{Store, make_private, without_paths},
     telemetry::{self, Collector},
-    told_to_end,
+    wait_for_shutdown,
 };
 use cache::Cache;
 use std::{
@@ -36,7 +36,7 @@ const WAIT_SECONDS: u64 = 10;
 /// After a request that failed, and after a job that could not be begun.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Before a result is handed in again.
-const HAND_IN_PAUSES: [Duration; 4] = [
+const SUBMIT_PAUSES: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(4),
     Duration::from_secs(16),
@@ -45,7 +45,7 @@ const HAND_IN_PAUSES: [Duration; 4] = [
 /// A lease is renewed so often while it would last,
 const RENEWALS: u32 = 3;
 /// and at least after this time, since jobs may be cancelled; how far they are is told at once.
-const LONGEST_SILENCE: Duration = Duration::from_secs(10);
+const MAX_RENEWAL_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What a worker is to be.
 #[derive(Debug, Clone)]
@@ -86,7 +86,7 @@ pub async fn run(config: WorkerConfig, desk: impl Desk) -> Result<()> {
     let worker = Arc::new(Worker { config, desk, cache, _lock: lock });
     let (sender, ending) = watch::channel(false);
     tokio::spawn(async move {
-        told_to_end().await;
+        wait_for_shutdown().await;
         sender.send_replace(true);
     });
     while !*ending.borrow() {
@@ -95,11 +95,11 @@ pub async fn run(config: WorkerConfig, desk: impl Desk) -> Result<()> {
             memory_bytes: worker.config.memory_bytes,
             wait_seconds: WAIT_SECONDS,
         };
-        match aside(&worker, move |worker| worker.desk.claim(&offer)).await {
+        match blocking(&worker, move |worker| worker.desk.claim(&offer)).await {
             Ok(Some(assignment)) => {
                 assignment.check()?;
                 let span = telemetry::job(assignment.kind.name(), &assignment.job);
-                worker.attend(assignment, ending.clone()).instrument(span).await;
+                worker.run_job(assignment, ending.clone()).instrument(span).await;
             }
             Ok(None) => {}
             Err(error @ Error::Unreachable { .. }) => {
@@ -121,7 +121,7 @@ async fn pause(mut ending: watch::Receiver<bool>) {
 }
 
 /// Does what waits for the network or for disks.
-async fn aside<D: Desk, T: Send + 'static>(
+async fn blocking<D: Desk, T: Send + 'static>(
     worker: &Arc<Worker<D>>,
     work: impl FnOnce(&Worker<D>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
@@ -172,7 +172,7 @@ impl<D: Desk> Worker<D> {
     }
 
     /// Does a job, or leaves it.
-    async fn attend(self: &Arc<Self>, assignment: Assignment, mut ending: watch::Receiver<bool>) {
+    async fn run_job(self: &Arc<Self>, assignment: Assignment, mut ending: watch::Receiver<bool>) {
         let Assignment { job, fence, lease_seconds, kind, done, total, .. } = &assignment;
         tracing::info!(job, fence, kind = kind.name(), "is claimed");
         let claim = Arc::new(Claim {
@@ -217,7 +217,7 @@ impl<D: Desk> Worker<D> {
     async fn leave(self: &Arc<Self>, claim: &Claim, why: Leaving) -> Result<()> {
         tracing::info!(job = claim.hold.job, ?why, "is left");
         let hold = claim.hold.clone();
-        aside(self, move |worker| worker.desk.leave(&hold, &why)).await
+        blocking(self, move |worker| worker.desk.leave(&hold, &why)).await
     }
 
     /// Removes what is left of the last job.
@@ -240,11 +240,11 @@ impl<D: Desk> Worker<D> {
             let sent = Instant::now();
             let (hold, report) = (claim.hold.clone(), *news.borrow_and_update());
             let within = until.saturating_duration_since(sent);
-            let renewed = aside(&self, move |worker| worker.desk.renew(&hold, &report, within));
+            let renewed = blocking(&self, move |worker| worker.desk.renew(&hold, &report, within));
             let next = match timeout_at(until, renewed).await {
                 Ok(Ok(())) => {
                     until = sent + claim.lease;
-                    sent + (claim.lease / RENEWALS).min(LONGEST_SILENCE)
+                    sent + (claim.lease / RENEWALS).min(MAX_RENEWAL_INTERVAL)
                 }
                 Ok(Err(error)) if is_lost(&error) => return claim.lose(&error.to_string()),
                 Ok(Err(error)) => {
@@ -272,7 +272,7 @@ impl<D: Desk> Worker<D> {
         let mut wanted = claim.signal.subscribe();
         let (of, stops) = (assignment.clone(), claim.signal.subscribe());
         let task = tokio::select! {
-            task = aside(self, move |worker| worker.prepare(&of, &stops)) => task?,
+            task = blocking(self, move |worker| worker.prepare(&of, &stops)) => task?,
             _ = wanted.wait_for(|signal| *signal != Signal::Go) => {
                 return Ok(Some(Leaving::Released));
             }
@@ -287,8 +287,8 @@ impl<D: Desk> Worker<D> {
         ));
         let told = |said| {
             match said {
-                Said::Progress(done, total) => _ = progress.send_replace((done, total)),
-                Said::Cpu(milliseconds) => claim.used(milliseconds),
+                Message::Progress(done, total) => _ = progress.send_replace((done, total)),
+                Message::Cpu(milliseconds) => claim.used(milliseconds),
                 _ => {}
             }
             core::future::ready(())
@@ -298,7 +298,7 @@ impl<D: Desk> Worker<D> {
         // What is done, and what it took, is at the server before it is told how the job ended.
         let _ = keeping.await;
         let (hold, report, within) = (claim.hold.clone(), *claim.report.borrow(), claim.lease);
-        let renewed = aside(self, move |worker| worker.desk.renew(&hold, &report, within)).await;
+        let renewed = blocking(self, move |worker| worker.desk.renew(&hold, &report, within)).await;
         match renewed {
             Err(error) if is_lost(&error) => return Err(error),
             // What is done is handed in all the same.
@@ -307,7 +307,7 @@ impl<D: Desk> Worker<D> {
         }
         Ok(match ended.map_err(internal)? {
             Ended::Done => {
-                let left = self.hand_in(claim, &task.output).await?;
+                let left = self.submit(claim, &task.output).await?;
                 if left.is_none() {
                     tracing::info!(job = claim.hold.job, "is done");
                 }
@@ -332,12 +332,12 @@ impl<D: Desk> Worker<D> {
 
     /// Hands in a result: again and again, if the server has no room for it or fails, as long as the lease
     /// holds and nothing else is wanted; says why the job is left if it is.
-    async fn hand_in(self: &Arc<Self>, claim: &Claim, result: &Path) -> Result<Option<Leaving>> {
+    async fn submit(self: &Arc<Self>, claim: &Claim, result: &Path) -> Result<Option<Leaving>> {
         let mut wanted = claim.signal.subscribe();
-        let mut pauses = HAND_IN_PAUSES.into_iter();
+        let mut pauses = SUBMIT_PAUSES.into_iter();
         loop {
             let (hold, result) = (claim.hold.clone(), result.to_owned());
-            let handed_in = aside(self, move |worker| worker.desk.finish(&hold, &result)).await;
+            let handed_in = blocking(self, move |worker| worker.desk.finish(&hold, &result)).await;
             match (handed_in, pauses.next()) {
                 (Err(error), Some(pause)) if !is_lost(&error) => {
                     tracing::warn!(job = claim.hold.job, %error, "a result cannot be handed in");
@@ -364,7 +364,7 @@ impl<D: Desk> Worker<D> {
             self.desk.fetch(blob, file)
         };
         let tables = of.tables.iter().chain([&of.keys]).chain(&of.model).cloned();
-        let mut places = self.cache.bring(&tables.collect::<Vec<_>>(), fetch)?.into_iter();
+        let mut places = self.cache.ensure(&tables.collect::<Vec<_>>(), fetch)?.into_iter();
         let tables = places.by_ref().take(of.tables.len()).collect();
         let keys = places.next().ok_or_else(|| internal("keys without a place"))?;
         let folder = self.folder();
@@ -404,7 +404,7 @@ impl<D: Desk> Worker<D> {
             if task.kind == Kind::Train && done < total {
                 let (hold, folder) = (claim.hold.clone(), task.states.clone());
                 let before = sent.clone();
-                let kept = aside(&self, move |worker| {
+                let kept = blocking(&self, move |worker| {
                     let files = StateFile::all_in(&folder)?;
                     for file in unsent(&files, &before) {
                         let name = file.name();
@@ -535,7 +535,7 @@ mod tests {
                 states: vec![],
             };
             let (_ending, ends) = watch::channel(false);
-            worker.attend(assignment, ends).await;
+            worker.run_job(assignment, ends).await;
             assert_eq!(*worker.desk.ends.lock().unwrap(), [end]);
         }
     }

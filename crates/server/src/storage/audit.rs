@@ -24,9 +24,9 @@ use std::{
 use sudare_roles::error::{Error, Result};
 
 /// After which a file is ended and another one begun.
-const MOST_FILE_BYTES: u64 = 64 << 20;
+const MAX_FILE_BYTES: u64 = 64 << 20;
 /// Most bytes of a line: a job names 64 tables at most.
-const MOST_LINE_BYTES: u64 = 64 << 10;
+const MAX_LINE_BYTES: u64 = 64 << 10;
 /// The digest before the first line.
 const NONE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
 /// What the name of a file begins and ends with, around the number of its first line.
@@ -144,7 +144,7 @@ fn link(line: &str) -> core::result::Result<Link, String> {
 /// The files of a log.
 pub struct Log {
     folder: PathBuf,
-    most_file_bytes: u64,
+    max_file_bytes: u64,
 }
 
 /// What was found of a log that is whole.
@@ -172,7 +172,7 @@ impl Log {
     /// The log of which these are the files.
     #[must_use]
     pub fn at(folder: PathBuf) -> Self {
-        Self { folder, most_file_bytes: MOST_FILE_BYTES }
+        Self { folder, max_file_bytes: MAX_FILE_BYTES }
     }
 
     fn io(&self, action: &'static str) -> impl Fn(io::Error) -> Error {
@@ -232,7 +232,7 @@ impl Log {
         make_private(&self.folder)?;
         let _lock = self.lock()?;
         let file = self.files()?.last().copied();
-        let ends = file.map(|file| self.mend(file)).transpose()?;
+        let ends = file.map(|file| self.repair(file)).transpose()?;
         let (lines, begins, last) = match (file, ends) {
             (Some(file), Some((last, line))) => {
                 let lines = lines(last)?;
@@ -248,7 +248,7 @@ impl Log {
         let Some((newest, _)) = lines.last() else { return Ok(last) };
         let (mut file, mut bytes) = self.open(begins)?;
         for (number, line) in lines.iter().filter(|(number, _)| *number > last) {
-            if bytes >= self.most_file_bytes {
+            if bytes >= self.max_file_bytes {
                 file.sync_data().map_err(self.io("append to"))?;
                 (file, bytes) = self.open(*number)?;
             }
@@ -262,12 +262,12 @@ impl Log {
 
     /// Cuts off what a killed process left of a line at the end of a file, and returns the last line and
     /// its number; if the file has none, the number before its first.
-    fn mend(&self, first: u64) -> Result<(u64, Option<String>)> {
+    fn repair(&self, first: u64) -> Result<(u64, Option<String>)> {
         let path = self.file(first);
         let file = OpenOptions::new().read(true).write(true).open(&path);
         let mut file = file.map_err(self.io("append to"))?;
         let bytes = file.metadata().map_err(self.io("append to"))?.len();
-        let from = bytes.saturating_sub(2 * MOST_LINE_BYTES);
+        let from = bytes.saturating_sub(2 * MAX_LINE_BYTES);
         let mut tail = Vec::new();
         file.seek(SeekFrom::Start(from)).map_err(self.io("read"))?;
         file.read_to_end(&mut tail).map_err(self.io("read"))?;
@@ -406,12 +406,12 @@ impl Chain {
         let mut at_line = 0_u64;
         loop {
             line.clear();
-            let mut limited = reader.by_ref().take(MOST_LINE_BYTES);
+            let mut limited = reader.by_ref().take(MAX_LINE_BYTES);
             limited.read_until(b'\n', &mut line).map_err(io)?;
             at_line += 1;
             let whole = match line.strip_suffix(b"\n") {
                 Some(whole) => whole,
-                None if (line.len() as u64) < MOST_LINE_BYTES => return Ok(line),
+                None if (line.len() as u64) < MAX_LINE_BYTES => return Ok(line),
                 None => return Err(broken(path, format!("line {at_line} of it has no end"))),
             };
             let followed = self.step(whole, (at_line == 1).then_some(first));
@@ -522,7 +522,7 @@ mod tests {
 
     /// A log with files of some lines each.
     fn log(folder: &Path) -> Log {
-        Log { folder: folder.join("audit"), most_file_bytes: 1000 }
+        Log { folder: folder.join("audit"), max_file_bytes: 1000 }
     }
 
     fn append(log: &Log, lines: &[Line]) -> Result<u64> {

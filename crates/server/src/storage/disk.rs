@@ -20,7 +20,7 @@ const RESERVE_PART: u64 = 20;
 const BALLAST_BYTES: u64 = 16 << 20;
 const BALLAST_PART: u64 = 32;
 /// With less than this a server cannot begin: its records take as much for a moment.
-const TO_BEGIN: u64 = 256 << 10;
+const START_BYTES_FREE: u64 = 256 << 10;
 /// Bytes of the ballast that are written at a time.
 const WRITTEN_AT_ONCE: usize = 1 << 16;
 
@@ -140,9 +140,9 @@ impl Ballast {
     }
 
     /// Frees its room if there is too little to begin.
-    pub fn give_up_to_begin(&self) {
+    pub fn release_to_start(&self) {
         let folder = self.0.parent().unwrap_or(Path::new("."));
-        if space(folder).is_some_and(|space| space.free < TO_BEGIN) {
+        if space(folder).is_some_and(|space| space.free < START_BYTES_FREE) {
             let _ = self.give_up();
         }
     }
@@ -180,7 +180,7 @@ mod tests {
         // As good as random: no byte is much more frequent than the others.
         let zeros = bytes.iter().filter(|byte| **byte == 0).count();
         assert!(zeros < bytes.len() / 128, "{zeros} of {}", bytes.len());
-        disk.ballast.give_up_to_begin();
+        disk.ballast.release_to_start();
         assert!(path.exists() && disk.ballast.give_up() && !disk.ballast.give_up());
         disk.restore_ballast().unwrap();
         assert_eq!(fs::read(&path).unwrap(), bytes);

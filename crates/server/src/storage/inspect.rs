@@ -33,9 +33,9 @@ const KEY: Range<usize> = 24..32;
 /// Of a header before its encoded part, and the checksum after it.
 const AROUND_BYTES: u64 = START_BYTES as u64 + 32;
 /// Most bytes of the encoded part.
-const MOST_ENCODED_BYTES: u64 = 64 << 20;
+const MAX_ENCODED_BYTES: u64 = 64 << 20;
 /// A model in the clear is read whole, and is never larger.
-pub const MOST_MODEL_BYTES: u64 = 16 << 20;
+pub const MAX_MODEL_BYTES: u64 = 16 << 20;
 
 /// What messages call an upload.
 const NAME: &str = "the upload";
@@ -53,7 +53,7 @@ pub fn header_bytes(start: &[u8]) -> Option<u64> {
     let start = start.strip_prefix(MAGIC)?;
     let encoded = u64::from_le_bytes(*start.get(40..48)?.first_chunk()?);
     let end = encoded.checked_add(AROUND_BYTES)?;
-    (encoded <= MOST_ENCODED_BYTES).then(|| end.next_multiple_of(64))
+    (encoded <= MAX_ENCODED_BYTES).then(|| end.next_multiple_of(64))
 }
 
 /// Bytes of memory that reading a header of this size takes: its own, and what is read of it.
@@ -65,7 +65,7 @@ pub fn memory_of(header: u64) -> u64 {
 /// Bytes of memory that reading a model of this size takes: its text, and values and strings of it.
 #[must_use]
 pub fn memory_of_model(bytes: u64) -> u64 {
-    bytes.min(MOST_MODEL_BYTES).saturating_mul(8)
+    bytes.min(MAX_MODEL_BYTES).saturating_mul(8)
 }
 
 /// Facts about an upload, from its header.
@@ -196,7 +196,7 @@ pub fn about(meta: &Meta, params: &str, params_id: String, key_id: String) -> Va
 /// A [`Problem`] for anything else.
 pub fn plain_model(mut file: &File, bytes: u64) -> Answer<Value> {
     let mut text = Vec::new();
-    let read = file.by_ref().take(bytes.min(MOST_MODEL_BYTES)).read_to_end(&mut text);
+    let read = file.by_ref().take(bytes.min(MAX_MODEL_BYTES)).read_to_end(&mut text);
     read.map_err(|error| Error::io("read", Path::new(NAME), error))?;
     let model = Model::from_json(&text, Path::new(NAME))?;
     Ok(json!({ "plain": true, "features": model.columns.len(), "classes": model.classes.len() }))

@@ -34,7 +34,7 @@ pub use audit::last_lines;
 pub use jobs::{Added, Change, Job, NewJob, State};
 pub use leases::Claimant;
 pub use limits::{CpuLimits, TenantLimits};
-pub use objects::{Begun, Collection, LEAST_BYTES, Object, Removal, Removing, Upload};
+pub use objects::{Begun, Collection, MIN_BYTES, Object, Removal, Removing, Upload};
 pub use usage::{CpuPeriod, Usage};
 
 use crate::storage::{audit::Log, disk::Ballast};
@@ -49,10 +49,10 @@ use std::{
 use sudare_roles::error::{Error, Result};
 
 /// What makes the tables of each version of those of the one before.
-const STEPS: [&str; 10] =
+const MIGRATIONS: [&str; 10] =
     [TABLES, RECEIPTS, AUDIT, USAGE, WORKERS, FURTHEST, SERVERS, SERVER_KEY, FORESEEN, REMOVALS];
 /// Of the last.
-const VERSION: i64 = STEPS.len() as i64;
+const VERSION: i64 = MIGRATIONS.len() as i64;
 
 const TABLES: &str = "
 CREATE TABLE tokens (
@@ -204,10 +204,10 @@ enum Engine {
 }
 
 impl Engine {
-    fn bring_forward(&mut self, steps: &[&str]) -> io::Result<i64> {
+    fn migrate(&mut self, steps: &[&str]) -> io::Result<i64> {
         match self {
-            Self::Sqlite(file) => file.bring_forward(steps),
-            Self::Postgres(database) => database.bring_forward(steps),
+            Self::Sqlite(file) => file.migrate(steps),
+            Self::Postgres(database) => database.migrate(steps),
         }
     }
 
@@ -234,7 +234,7 @@ impl Records {
     /// As [`Records::open`]; [`Error::Usage`] for an address that is none.
     pub fn of(folder: &Path, database: Option<&DatabaseAddress>) -> Result<Self> {
         let path = crate::storage::store::records_path(folder)?;
-        Ballast::of(folder).give_up_to_begin();
+        Ballast::of(folder).release_to_start();
         match database {
             Some(database) => {
                 Self::with(Engine::Postgres(Box::new(connect(database)?)), DATABASE.into(), folder)
@@ -256,7 +256,7 @@ impl Records {
 
     /// With the tables of this version, and the audit log in a folder.
     fn with(mut engine: Engine, place: PathBuf, folder: &Path) -> Result<Self> {
-        match engine.bring_forward(&STEPS).map_err(|error| failed(&place, error))? {
+        match engine.migrate(&MIGRATIONS).map_err(|error| failed(&place, error))? {
             VERSION => {}
             found => {
                 return Err(Error::Usage(format!(
@@ -270,7 +270,7 @@ impl Records {
         let open = Mutex::new(Open { engine, in_log: 0 });
         let (log, ballast) = (Log::of(folder), Ballast::of(folder));
         let this = Self { place, are_shared, ballast, log, open };
-        this.settle_log()?;
+        this.sync_log()?;
         Ok(this)
     }
 
@@ -308,11 +308,11 @@ impl Records {
 
     fn written<T>(&self, open: &mut Open, written: io::Result<T>) -> Result<T> {
         let written = written.map_err(|error| failed(&self.place, error))?;
-        let mut appended = self.bring_forward(open);
+        let mut appended = self.append_to_log(open);
         if matches!(&appended, Err(Error::Io { source, .. }) if is_storage_full(source))
             && self.ballast.give_up()
         {
-            appended = self.bring_forward(open);
+            appended = self.append_to_log(open);
         }
         if let Err(error) = appended {
             tracing::error!(%error, "the audit log cannot be written");
@@ -343,7 +343,7 @@ fn failed(place: &Path, error: io::Error) -> Error {
     Error::io("use the records in", place, error)
 }
 
-/// Places for the records of tests.
+/// ObjectLocks for the records of tests.
 #[cfg(test)]
 pub(crate) mod testing {
     use super::{objects::add_object, *};

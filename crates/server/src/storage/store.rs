@@ -132,7 +132,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Io`], also for one that was altered where others have it.
-    pub fn bring_object(&self, tenant: &str, digest: &str) -> Result<PathBuf> {
+    pub fn fetch_object(&self, tenant: &str, digest: &str) -> Result<PathBuf> {
         let path = self.object(tenant, digest);
         let Some(bucket) = &self.bucket else { return Ok(path) };
         if path.exists() {
@@ -351,7 +351,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn bring_states(&self, id: &str) -> Result<()> {
+    pub fn fetch_states(&self, id: &str) -> Result<()> {
         let Some(bucket) = &self.bucket else { return Ok(()) };
         let (folder, shared) = (Self::states_in(&self.job(id)), states_name(id));
         make_private(&folder)?;
@@ -572,11 +572,11 @@ pub fn make_private(folder: &Path) -> Result<()> {
     if !folder.is_dir() {
         files::make_folder(folder)?;
     }
-    close(folder).map_err(|error| Error::io("protect", folder, error))
+    restrict(folder).map_err(|error| Error::io("protect", folder, error))
 }
 
 /// Takes from a file or a folder what others than its user may do with it.
-pub fn close(path: &Path) -> io::Result<()> {
+pub fn restrict(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -703,16 +703,16 @@ mod tests {
             one.adopt(&upload, "clinic", digest).unwrap();
         }
         let read = |store: &Store, at: usize| {
-            fs::read_to_string(store.bring_object("clinic", &digests[at]).unwrap()).unwrap()
+            fs::read_to_string(store.fetch_object("clinic", &digests[at]).unwrap()).unwrap()
         };
         for (at, text) in texts.iter().enumerate() {
             assert_eq!((&read(&one, at)[..], &read(&two, at)[..]), (*text, *text));
         }
         // Whoever has one mapped is not disturbed where another one asks for it.
-        let path = one.bring_object("clinic", &digests[0]).unwrap();
+        let path = one.fetch_object("clinic", &digests[0]).unwrap();
         age(&path);
         let watched = Watch::new(&path, &File::open(&path).unwrap()).unwrap();
-        one.bring_object("clinic", &digests[0]).unwrap();
+        one.fetch_object("clinic", &digests[0]).unwrap();
         watched.check().unwrap();
         assert!(is_new(&path).unwrap());
         let named = |all: &[usize]| -> HashSet<(String, String)> {
@@ -732,7 +732,7 @@ mod tests {
         assert_eq!(read(&two, 0), texts[0]);
         // What is removed is gone where the others look for it.
         one.remove_object("clinic", &digests[2]).unwrap();
-        assert!(two.bring_object("clinic", &digests[2]).is_err());
+        assert!(two.fetch_object("clinic", &digests[2]).is_err());
         // What others do not have yet is not removed before they do.
         let shared = folder.path().join("shared/objects/clinic");
         fs::remove_file(shared.join(&digests[0])).unwrap();
@@ -756,7 +756,7 @@ mod tests {
         };
         for store in [&one, &two] {
             store.make_job("7").unwrap();
-            store.bring_states("7").unwrap();
+            store.fetch_states("7").unwrap();
         }
         let left = |store: &Store, state: StateFile| {
             fs::write(Store::states_in(&store.job("7")).join(state.name()), b"state").unwrap();
@@ -765,7 +765,7 @@ mod tests {
             left(&one, state);
         }
         one.share_states("7").unwrap();
-        two.bring_states("7").unwrap();
+        two.fetch_states("7").unwrap();
         assert_eq!(names(&two), names(&one));
         // Another server is sent what follows, which has nothing of that.
         fs::remove_dir_all(Store::states_in(&one.job("7"))).unwrap();
@@ -774,7 +774,7 @@ mod tests {
             left(&one, state);
             one.share_state("7", state).unwrap();
         }
-        two.bring_states("7").unwrap();
+        two.fetch_states("7").unwrap();
         let wanted = [StateFile::State(2), StateFile::Weights(1), StateFile::Weights(2)];
         let mut wanted = wanted.map(StateFile::name);
         wanted.sort();
@@ -782,12 +782,12 @@ mod tests {
         // Who is late removes nothing of that.
         left(&one, StateFile::State(1));
         one.share_state("7", StateFile::State(1)).unwrap();
-        two.bring_states("7").unwrap();
+        two.fetch_states("7").unwrap();
         assert!(names(&two).contains(&StateFile::State(2).name()));
         two.tidy_jobs(two.jobs_here().unwrap().into_iter()).unwrap();
         assert!(two.job("7").exists());
         two.remove_job("7").unwrap();
-        one.bring_states("7").unwrap();
+        one.fetch_states("7").unwrap();
         assert!(names(&one).is_empty());
     }
 

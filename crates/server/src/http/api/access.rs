@@ -6,7 +6,7 @@ use crate::{
         token::{Owner, Token},
     },
     clock::now,
-    jobs::app::{App, Counters, Server, aside},
+    jobs::app::{App, Counters, Server, blocking},
     problem::Problem,
     storage::{
         audit::Repeated,
@@ -124,7 +124,7 @@ impl FromRequestParts<App> for Claimed {
         let Path(path) = Path::<HashMap<String, String>>::from_request_parts(parts, app).await?;
         let fence = path.get("fence").and_then(|text| text.parse::<u64>().ok());
         let (id, fence) = path.get("name").cloned().zip(fence).ok_or_else(Problem::not_found)?;
-        let found = aside(app, move |app| {
+        let found = blocking(app, move |app| {
             let held = app.records.leased_job(&id, fence)?;
             let held = held.filter(|job| job.worker.as_ref() == Some(&worker));
             held.ok_or_else(|| stale(app, &id))
@@ -155,7 +155,7 @@ fn forbidden(detail: &str) -> Problem {
 async fn owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
     let found = known_owner(parts, app).await;
     if matches!(&found, Err(problem) if problem.status == StatusCode::UNAUTHORIZED) {
-        aside(app, |app| app.note(&Repeated::Refused)).await?;
+        blocking(app, |app| app.note(&Repeated::Refused)).await?;
     }
     found
 }
@@ -172,7 +172,7 @@ async fn known_owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
         return Err(refused());
     }
     let token = Token::parse(token.trim()).ok_or_else(refused)?;
-    let found = aside(app, move |app| {
+    let found = blocking(app, move |app| {
         let kept = app.records.token(token.id())?;
         Ok::<_, Problem>(token.owner(kept.as_ref(), now()))
     });

@@ -1,7 +1,7 @@
 //! Bodies of requests.
 
 use crate::{
-    jobs::app::{App, Server, aside},
+    jobs::app::{App, Server, blocking},
     problem::{Answer, Problem},
 };
 use axum::{
@@ -17,21 +17,21 @@ use std::{
 use tokio::{sync::mpsc, time::timeout};
 
 /// Chunks of a request that wait to be written.
-const WAITING_CHUNKS: usize = 16;
+const QUEUED_CHUNKS: usize = 16;
 /// How long nothing may come of a request.
-const SILENCE: Duration = Duration::from_secs(60);
+const MAX_SILENCE: Duration = Duration::from_secs(60);
 /// Bytes a second that come of a request at least, after a time in which it may begin slowly: what drips in
 /// would hold a connection for as long as its sender likes.
-const LEAST_BYTES_A_SECOND: u64 = 1 << 10;
+const MIN_BYTES_A_SECOND: u64 = 1 << 10;
 const SLOW_START: Duration = Duration::from_secs(30);
 /// Bytes of a refused request that are read nevertheless.
-const MOST_REFUSED_BYTES: usize = 32 << 20;
+const MAX_REFUSED_BYTES: usize = 32 << 20;
 /// Most bytes of a request in JSON.
-const MOST_JSON_BYTES: usize = 64 << 10;
+const MAX_JSON_BYTES: usize = 64 << 10;
 
 /// What a body says in JSON, which is to be `what`.
 pub async fn json<T: DeserializeOwned>(body: Body, what: &str) -> Answer<T> {
-    let body = timeout(SILENCE, to_bytes(body, MOST_JSON_BYTES)).await;
+    let body = timeout(MAX_SILENCE, to_bytes(body, MAX_JSON_BYTES)).await;
     let body = body.map_err(|_| incomplete("not all of it came within a minute"))?;
     let body = body.map_err(|_| Problem::bad("Usage", "the request has too many bytes"))?;
     serde_json::from_slice(&body)
@@ -44,23 +44,23 @@ pub async fn json<T: DeserializeOwned>(body: Body, what: &str) -> Answer<T> {
 ///
 /// # Errors
 /// [`Problem`] if the taker is lost by a fault of the server.
-pub async fn take<T: Send + 'static>(
+pub async fn consume<T: Send + 'static>(
     app: &App,
     body: Body,
     taker: T,
     step: fn(&mut T, &Server, Bytes) -> Answer<()>,
 ) -> Answer<(T, Answer<()>, Answer<()>)> {
-    let (sender, mut chunks) = mpsc::channel(WAITING_CHUNKS);
+    let (sender, mut chunks) = mpsc::channel(QUEUED_CHUNKS);
     let taking = async move {
         let (mut taker, mut taken) = (taker, Ok(()));
         let mut waiting = Vec::new();
-        while taken.is_ok() && chunks.recv_many(&mut waiting, WAITING_CHUNKS).await > 0 {
+        while taken.is_ok() && chunks.recv_many(&mut waiting, QUEUED_CHUNKS).await > 0 {
             let all = core::mem::take(&mut waiting);
             let work = move |app: &Server| {
                 let taken = all.into_iter().try_for_each(|chunk| step(&mut taker, app, chunk));
                 Answer::Ok((taker, taken))
             };
-            (taker, taken) = aside(app, work).await?;
+            (taker, taken) = blocking(app, work).await?;
         }
         Answer::Ok((taker, taken))
     };
@@ -82,7 +82,7 @@ async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
     loop {
         let Some(patience) = pace.patience() else {
             let detail = format!(
-                "less than {LEAST_BYTES_A_SECOND} bytes a second came: send it over a faster connection, \
+                "less than {MIN_BYTES_A_SECOND} bytes a second came: send it over a faster connection, \
                  or in smaller parts"
             );
             return Err(incomplete(&detail));
@@ -101,13 +101,15 @@ async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
                 // before all is sent.
                 if chunks.send(data).await.is_err() {
                     refused = refused.saturating_add(bytes);
-                    if refused > MOST_REFUSED_BYTES {
+                    if refused > MAX_REFUSED_BYTES {
                         return Ok(());
                     }
                 }
             }
             Ok(Some(Err(_))) => return Err(incomplete("the connection broke")),
-            Err(_) if patience == SILENCE => return Err(incomplete("nothing came for a minute")),
+            Err(_) if patience == MAX_SILENCE => {
+                return Err(incomplete("nothing came for a minute"));
+            }
             // It is too slow.
             Err(_) => {}
         }
@@ -124,10 +126,10 @@ struct Pace {
 impl Pace {
     /// How long the next bytes are waited for; none if they come too slowly.
     fn patience(&self) -> Option<Duration> {
-        let seconds = self.bytes as f64 / LEAST_BYTES_A_SECOND as f64;
+        let seconds = self.bytes as f64 / MIN_BYTES_A_SECOND as f64;
         let allowed = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
         let left = SLOW_START.saturating_add(allowed).checked_sub(self.waited)?;
-        (!left.is_zero()).then_some(left.min(SILENCE))
+        (!left.is_zero()).then_some(left.min(MAX_SILENCE))
     }
 }
 
@@ -145,7 +147,7 @@ mod tests {
         // A byte each twelve seconds for an hour, and a kilobyte each second.
         assert_eq!(patience(300, 3600), None);
         assert_eq!(patience(3600 << 10, 3600), Some(SLOW_START));
-        assert_eq!(patience(8 << 20, 10), Some(SILENCE));
-        assert_eq!(patience(u64::MAX, 1), Some(SILENCE));
+        assert_eq!(patience(8 << 20, 10), Some(MAX_SILENCE));
+        assert_eq!(patience(u64::MAX, 1), Some(MAX_SILENCE));
     }
 }

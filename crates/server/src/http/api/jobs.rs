@@ -3,16 +3,18 @@
 use super::{
     access::{Path, Tenant},
     body,
+    description::{requests, responses},
+    route::{Route, route},
 };
 use crate::{
     accounts::token::random_id,
     clock::{SECONDS_A_DAY, now},
     job::{Kind as JobKind, Request},
     jobs::{
-        app::{App, Server, aside},
+        app::{App, Server, blocking},
         child::Signal,
         gate::Turn,
-        look::{self, Priced, Question},
+        planning::{self, Priced, Question},
     },
     problem::{Answer, Problem},
     storage::{
@@ -43,20 +45,49 @@ use sudare_roles::{
 use tokio::{sync::watch, time::timeout};
 
 /// Most letters of a name for repetitions.
-pub const MOST_LETTERS: usize = 128;
+pub const MAX_NAME_CHARS: usize = 128;
 /// Most encrypted tables of a job.
-pub const MOST_TABLES: usize = 64;
+pub const MAX_TABLES: usize = 64;
 /// Bytes of memory of a byte of a ciphertext in a file, at most: residues are packed there, and of a seeded
 /// one half is left out.
-const MOST_UNPACKED: u64 = 8;
+const MAX_UNPACKED: u64 = 8;
 /// Jobs that are listed.
-const LISTED: u32 = 1000;
+const MAX_LISTED: u32 = 1000;
 /// Within which a cancelled process is gone.
-const GONE: Duration = Duration::from_secs(2);
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Between two signs of life on streams of events.
-const ALIVE: Duration = Duration::from_secs(15);
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
-/// A job as its tenant sees it.
+/// Lists the routes of jobs.
+pub fn routes() -> Vec<Route> {
+    const ALL: &str = "/v1/jobs";
+    const ONE: &str = "/v1/jobs/{name}";
+    vec![
+        route!(post ALL, create, "Submit a job").with_request(&requests::JOB).with_response(
+            202,
+            "The job is queued",
+            &responses::JOB_CREATED,
+        ),
+        route!(get ALL, list, "List the jobs of the tenant").with_response(
+            200,
+            "The jobs, newest first",
+            &responses::JOB_LIST,
+        ),
+        route!(get ONE, show, "Describe a job").with_response(200, "The job", &responses::JOB),
+        route!(delete ONE, cancel, "Cancel a job").with_response(
+            200,
+            "The job after the cancellation",
+            &responses::JOB,
+        ),
+        route!(get "/v1/jobs/{name}/events", events, "Follow a job, from Last-Event-ID on")
+            .with_request(&requests::LAST_EVENT)
+            .with_response(200, "Server-sent events", &responses::EVENTS),
+        route!(get "/v1/jobs/{name}/receipt", receipt, "Show the receipt of a job that is done")
+            .with_response(200, "A signed statement of the server", &responses::RECEIPT),
+    ]
+}
+
+/// Describes a job to its tenant.
 fn view(job: &Job) -> Value {
     let error = job.problem.as_ref();
     json!({
@@ -73,21 +104,26 @@ fn view(job: &Job) -> Value {
     })
 }
 
-/// Asks for a job; by the same name for repetitions there is one.
-pub async fn create(app: App, tenant: String, headers: &HeaderMap, body: Body) -> Answer {
+/// Queues a job. Requests with the same `Idempotency-Key` make one job.
+async fn create(
+    State(app): State<App>,
+    Tenant(tenant): Tenant,
+    headers: HeaderMap,
+    body: Body,
+) -> Answer {
     let idempotency = headers.get("idempotency-key").map(|value| {
-        let text = value.to_str().ok().filter(|text| text.len() <= MOST_LETTERS);
-        let detail = format!("an Idempotency-Key has at most {MOST_LETTERS} letters of ASCII");
+        let text = value.to_str().ok().filter(|text| text.len() <= MAX_NAME_CHARS);
+        let detail = format!("an Idempotency-Key has at most {MAX_NAME_CHARS} letters of ASCII");
         text.map(str::to_owned).ok_or_else(|| Problem::bad("Usage", detail))
     });
     let idempotency = idempotency.transpose()?;
     let request: Request = body::json(body, "request for a job").await?;
     let asked = Asked { tenant, request, idempotency };
-    let found = aside(&app, move |app| asked.find(app));
+    let found = blocking(&app, move |app| asked.find(app));
     let job = match found.await? {
         Found::Known(job) => *job,
         Found::New(asked, files) => {
-            let added = aside(&app, move |app| {
+            let added = blocking(&app, move |app| {
                 let mut turn = app.gate.enter(&asked.tenant, files.header_memory()?)?;
                 let priced = asked.price(app, &mut turn, files);
                 drop(turn);
@@ -170,7 +206,7 @@ impl Asked {
         }
         let files = self.files(app)?;
         app.disk.expect_room(0)?;
-        app.act(&self.tenant)?;
+        app.count_act(&self.tenant)?;
         Ok(Found::New(self, files))
     }
 
@@ -193,9 +229,9 @@ impl Asked {
             })?;
             Answer::Ok(found)
         };
-        let bring = |object: &Object| Answer::Ok(app.store.bring_object(tenant, &object.digest)?);
-        if request.tables.is_empty() || request.tables.len() > MOST_TABLES {
-            let detail = format!("a job takes 1 to {MOST_TABLES} encrypted tables");
+        let bring = |object: &Object| Answer::Ok(app.store.fetch_object(tenant, &object.digest)?);
+        if request.tables.is_empty() || request.tables.len() > MAX_TABLES {
+            let detail = format!("a job takes 1 to {MAX_TABLES} encrypted tables");
             return Err(Problem::unusable("Usage", detail));
         }
         let keys = find(&request.keys, &[Collection::Keys])?;
@@ -237,7 +273,7 @@ impl Asked {
                 let table = Opened::open(path, Kind::Ciphertexts)?;
                 let (_, meta) = table.meta(&[Content::Table])?;
                 table.expect_key(info.params_id, info.key_id)?;
-                let whole = table.info().bytes.saturating_mul(MOST_UNPACKED);
+                let whole = table.info().bytes.saturating_mul(MAX_UNPACKED);
                 let note = (table_bytes / 2).saturating_mul(meta.note.into()).min(whole);
                 memory = memory.saturating_add(note);
                 hasher.update(&inspect::digest_of_header(path)?);
@@ -253,7 +289,7 @@ impl Asked {
             turn.reserve(memory)?;
             let Files { keys, tables } = files.clone();
             let question = Question::Price { keys, tables, iterations, history, threads };
-            let priced = look::price(&app.program, question, memory)?;
+            let priced = planning::price(&app.program, question, memory)?;
             app.priced.keep(of, priced);
             Ok(priced)
         };
@@ -332,46 +368,40 @@ impl Asked {
     }
 }
 
-/// The jobs of a tenant.
-pub async fn list(app: App, tenant: String) -> Answer {
-    let jobs = aside(&app, move |app| app.records.jobs(&tenant, LISTED)).await?;
+async fn list(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
+    let jobs = blocking(&app, move |app| app.records.jobs(&tenant, MAX_LISTED)).await?;
     Ok(Json(jobs.iter().map(view).collect::<Vec<_>>()).into_response())
 }
 
 async fn find(app: &App, tenant: &str, id: &str) -> Answer<Job> {
     let (tenant, id) = (tenant.to_owned(), id.to_owned());
-    aside(app, move |app| app.records.job(&tenant, &id)).await?.ok_or_else(Problem::not_found)
+    blocking(app, move |app| app.records.job(&tenant, &id)).await?.ok_or_else(Problem::not_found)
 }
 
-/// A job.
-pub async fn show(app: App, tenant: String, id: String) -> Answer {
+async fn show(State(app): State<App>, Tenant(tenant): Tenant, Path(id): Path<String>) -> Answer {
     Ok(Json(view(&find(&app, &tenant, &id).await?)).into_response())
 }
 
-/// Cancels a job, unless it has ended, and waits until its process is gone.
-pub async fn cancel(app: App, tenant: String, id: String) -> Answer {
+/// Cancels a job, unless it has ended, and waits for the end of its process.
+async fn cancel(State(app): State<App>, Tenant(tenant): Tenant, Path(id): Path<String>) -> Answer {
     find(&app, &tenant, &id).await?;
     let name = id.clone();
-    aside(&app, move |app| app.change(&name, None, &Change::Cancelled)).await?;
+    blocking(&app, move |app| app.change(&name, None, &Change::Cancelled)).await?;
     let signalled = app.running().get(&id).map(|job| job.signal.clone());
     if let Some(signal) = signalled {
         signal.send_replace(Signal::Kill);
         // Its receivers go when the process and the folder of the job are gone.
-        let _ = timeout(GONE, signal.closed()).await;
+        let _ = timeout(CANCEL_TIMEOUT, signal.closed()).await;
     } else {
         let name = id.clone();
-        aside(&app, move |app| app.store.remove_job(&name)).await?;
+        blocking(&app, move |app| app.store.remove_job(&name)).await?;
     }
     app.wake.send_replace(());
-    show(app, tenant, id).await
+    Ok(Json(view(&find(&app, &tenant, &id).await?)).into_response())
 }
 
 /// The receipt of a job that is done.
-pub async fn receipt(
-    State(app): State<App>,
-    Tenant(tenant): Tenant,
-    Path(id): Path<String>,
-) -> Answer {
+async fn receipt(State(app): State<App>, Tenant(tenant): Tenant, Path(id): Path<String>) -> Answer {
     let receipt = find(&app, &tenant, &id).await?.receipt.ok_or_else(|| {
         let detail = "the job is not done, or was done before servers gave receipts";
         Problem::new(StatusCode::NOT_FOUND, "NoReceipt", detail)
@@ -381,7 +411,7 @@ pub async fn receipt(
 
 /// What happens to a job, as server-sent events: each is the job as it is then, named by how often it
 /// has changed. Who comes back with `Last-Event-ID` is told nothing twice.
-pub async fn events(
+async fn events(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
@@ -397,7 +427,7 @@ pub async fn events(
     let ending = app.ending.subscribe();
     let following = Following { last, job: Some(job), news, ending, ended: false };
     let events = stream::unfold(following, Following::next);
-    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(ALIVE)).into_response())
+    Ok(Sse::new(events).keep_alive(KeepAlive::new().interval(KEEP_ALIVE_INTERVAL)).into_response())
 }
 
 struct Following {

@@ -1,123 +1,98 @@
-//! What tenants have: objects by their digests, and jobs by their names.
+//! `/v1/keys`, `/v1/tables` and `/v1/models`: the files that tenants upload, named by their digests.
 
 use super::{
     access::{Path, Tenant},
-    download::download,
-    jobs, uploads,
+    description::{requests, responses},
+    route::{Route, route},
+    uploads,
 };
 use crate::{
-    jobs::app::{App, Server, aside},
+    jobs::app::{App, blocking},
     problem::{Answer, Problem},
-    storage::{
-        audit::Repeated,
-        records::{Collection, Object, Removal},
-    },
+    storage::records::{Collection, Object, Removal},
 };
 use axum::{
     Json,
-    body::Body,
     extract::State,
-    http::{HeaderMap, Method, StatusCode},
+    http::{HeaderMap, StatusCode},
     response::IntoResponse,
 };
 
-/// What a path names.
-enum Named {
-    Objects(Collection),
-    Jobs,
-}
-
-fn named(name: &str) -> Answer<Named> {
-    Ok(match name {
-        "keys" => Named::Objects(Collection::Keys),
-        "tables" => Named::Objects(Collection::Tables),
-        "models" => Named::Objects(Collection::Models),
-        "results" => Named::Objects(Collection::Results),
-        "jobs" => Named::Jobs,
-        _ => return Err(Problem::not_found()),
-    })
-}
-
-/// Begins an upload, or asks for a job.
-pub async fn create(
-    State(app): State<App>,
-    Tenant(tenant): Tenant,
-    Path(collection): Path<String>,
-    headers: HeaderMap,
-    body: Body,
-) -> Answer {
-    match named(&collection)? {
-        Named::Objects(collection) => uploads::begin(app, tenant, collection, headers).await,
-        Named::Jobs => jobs::create(app, tenant, &headers, body).await,
-    }
-}
-
-/// All of a collection.
-pub async fn list(
-    State(app): State<App>,
-    Tenant(tenant): Tenant,
-    Path(collection): Path<String>,
-) -> Answer {
-    match named(&collection)? {
-        Named::Objects(collection) => {
-            let found = aside(&app, move |app| app.records.objects(&tenant, collection));
-            Ok(Json(found.await?).into_response())
-        }
-        Named::Jobs => jobs::list(app, tenant).await,
-    }
-}
-
-async fn find(app: &App, tenant: &str, collection: Collection, digest: &str) -> Answer<Object> {
-    let (tenant, digest) = (tenant.to_owned(), digest.to_owned());
-    let found = aside(app, move |app| app.records.object(&tenant, &digest)).await?;
-    found.filter(|object| object.collection == collection).ok_or_else(Problem::not_found)
-}
-
-/// One of a collection: of results their bytes, of others what is known of them.
-pub async fn show(
-    State(app): State<App>,
-    Tenant(tenant): Tenant,
-    Path((collection, name)): Path<(String, String)>,
-    method: Method,
-    headers: HeaderMap,
-) -> Answer {
-    match named(&collection)? {
-        Named::Objects(Collection::Results) => {
-            let object = find(&app, &tenant, Collection::Results, &name).await?;
-            if method == Method::GET {
-                let fetched = Repeated::Fetched { tenant: tenant.clone(), result: name };
-                aside(&app, move |app| app.note(&fetched)).await?;
-            }
-            let digest = object.digest.clone();
-            let bring = move |app: &Server| app.store.bring_object(&tenant, &digest);
-            let file = aside(&app, bring).await?;
-            download(&app, &file, &object.digest, &headers).await
-        }
-        Named::Objects(collection) => {
-            Ok(Json(find(&app, &tenant, collection, &name).await?).into_response())
-        }
-        Named::Jobs => jobs::show(app, tenant, name).await,
-    }
-}
-
-/// Removes an object, or cancels a job.
-pub async fn remove(
-    State(app): State<App>,
-    Tenant(tenant): Tenant,
-    Path((collection, name)): Path<(String, String)>,
-) -> Answer {
-    let collection = match named(&collection)? {
-        Named::Objects(collection) => collection,
-        Named::Jobs => return jobs::cancel(app, tenant, name).await,
+/// Lists the routes of a collection that tenants upload to.
+pub fn routes(of: Collection) -> Vec<Route> {
+    let name = of.name();
+    let all = format!("/v1/{name}");
+    let one = format!("/v1/{name}/{{digest}}");
+    let begin = async move |State(app): State<App>, Tenant(tenant): Tenant, headers: HeaderMap| {
+        uploads::begin(app, tenant, of, headers).await
     };
-    let object = find(&app, &tenant, collection, &name).await?;
-    aside(&app, move |app| {
-        app.act(&tenant)?;
+    vec![
+        route!(options all.clone(), uploads::options, "Show how files are uploaded")
+            .with_response(204, "Version and extensions of tus", &responses::TUS)
+            .public()
+            .with_tus_headers(),
+        route!(post all, begin, format!("Begin an upload to {name}, by tus 1.0"))
+            .with_request(&requests::UPLOAD)
+            .with_response(201, "The address to send the file to", &responses::UPLOAD_CREATED)
+            .with_tus_headers(),
+        list_route(of),
+        route!(
+            get one,
+            async move |State(app): State<App>, Tenant(tenant): Tenant, Path(digest): Path<String>| {
+                Answer::Ok(Json(find(&app, &tenant, of, &digest).await?).into_response())
+            },
+            format!("Describe one of the {name}")
+        )
+        .with_response(200, "The description, without the file", &responses::OBJECT),
+        remove_route(of),
+    ]
+}
+
+/// Makes the route that lists a collection.
+pub fn list_route(of: Collection) -> Route {
+    let list = async move |State(app): State<App>, Tenant(tenant): Tenant| {
+        let found = blocking(&app, move |app| app.records.objects(&tenant, of));
+        Answer::Ok(Json(found.await?).into_response())
+    };
+    let name = of.name();
+    route!(get format!("/v1/{name}"), list, format!("List the {name} of the tenant")).with_response(
+        200,
+        "The descriptions, oldest first",
+        &responses::OBJECT_LIST,
+    )
+}
+
+/// Makes the route that removes an object of a collection.
+pub fn remove_route(of: Collection) -> Route {
+    let remove =
+        async move |State(app): State<App>, Tenant(tenant): Tenant, Path(digest): Path<String>| {
+            remove(app, tenant, of, digest).await
+        };
+    let name = of.name();
+    route!(delete format!("/v1/{name}/{{digest}}"), remove, format!("Remove one of the {name}"))
+        .with_response(204, "The object is removed", &responses::EMPTY)
+}
+
+/// Finds an object of a tenant in a collection.
+///
+/// # Errors
+/// A [`Problem`] of 404 if the tenant does not have it there.
+pub async fn find(app: &App, tenant: &str, of: Collection, digest: &str) -> Answer<Object> {
+    let tenant = tenant.to_owned();
+    let digest = digest.to_owned();
+    let found = blocking(app, move |app| app.records.object(&tenant, &digest)).await?;
+    found.filter(|object| object.collection == of).ok_or_else(Problem::not_found)
+}
+
+async fn remove(app: App, tenant: String, of: Collection, digest: String) -> Answer {
+    let object = find(&app, &tenant, of, &digest).await?;
+    blocking(&app, move |app| {
+        app.count_act(&tenant)?;
         match app.records.remove_object(&tenant, &object.digest, app.store.name())? {
-            Removal::Begun => Ok(app.end_removal(&tenant, &object.digest)?),
+            Removal::Begun => Ok(app.finish_removal(&tenant, &object.digest)?),
             Removal::Absent => Ok(()),
             Removal::InUse => {
-                let detail = "a job under way takes it: wait until it ends, or cancel it";
+                let detail = "a job under way uses this object: wait for its end, or cancel it";
                 Err(Problem::conflict("InUse", detail))
             }
         }

@@ -1,9 +1,13 @@
 //! What operators look at.
 
-use super::access::Tenant;
+use super::{
+    access::Tenant,
+    description::{self, responses},
+    route::{Route, route},
+};
 use crate::{
     clock::now,
-    jobs::app::{App, Server, aside},
+    jobs::app::{App, Server, blocking},
     problem::{Answer, Problem},
     storage::records::{State as JobState, Usage},
 };
@@ -15,14 +19,34 @@ use std::{
 };
 
 /// How long it is known whether the server can be used.
-const READINESS: Duration = Duration::from_secs(5);
+const READINESS_TTL: Duration = Duration::from_secs(5);
+
+/// Lists the routes for operators, and those about the server and its tenants.
+pub fn routes() -> Vec<Route> {
+    vec![
+        route!(get "/healthz", healthy, "Check that the server is running")
+            .with_response(200, "The server is running", &responses::TEXT)
+            .public(),
+        route!(get "/readyz", ready, "Check that the server can process jobs")
+            .with_response(200, "Ready for jobs", &responses::TEXT)
+            .public(),
+        route!(get "/v1/openapi.json", description::show, "Describe the API")
+            .with_response(200, "This document", &responses::DOCUMENT)
+            .public(),
+        route!(get "/v1/server-key", server_key, "Show the key that signs receipts")
+            .with_response(200, "The Ed25519 public key of the server", &responses::SERVER_KEY)
+            .public(),
+        route!(get "/v1/usage", usage, "Show what the tenant has used, and its limits")
+            .with_response(200, "Storage, jobs, requests and CPU time", &responses::USAGE),
+    ]
+}
 
 pub async fn healthy() -> &'static str {
     "ok\n"
 }
 
 /// The key by which receipts are checked. Whoever pins it learns it by another way, too.
-pub async fn server_key(State(app): State<App>) -> Json<Value> {
+async fn server_key(State(app): State<App>) -> Json<Value> {
     Json(json!({
         "algorithm": "Ed25519",
         "key": app.key.public().to_string(),
@@ -31,8 +55,8 @@ pub async fn server_key(State(app): State<App>) -> Json<Value> {
 }
 
 /// What the tenant has taken, and what it may take.
-pub async fn usage(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
-    let used = aside(&app, move |app| app.records.usage(&tenant, now())).await?;
+async fn usage(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
+    let used = blocking(&app, move |app| app.records.usage(&tenant, now())).await?;
     let limits = &app.limits;
     let usage = json!({
         "bytes": { "used": used.bytes, "limit": limits.tenant.bytes },
@@ -62,9 +86,9 @@ pub async fn ready(State(app): State<App>) -> Answer<&'static str> {
     // One looks for all who ask meanwhile, so that nobody has the disk and the store asked at will.
     let mut known = app.readiness.lock().await;
     let is_usable = match *known {
-        Some((looked, is_usable)) if looked.elapsed() < READINESS => is_usable,
+        Some((looked, is_usable)) if looked.elapsed() < READINESS_TTL => is_usable,
         _ => {
-            let usable = aside(&app, |app| {
+            let usable = blocking(&app, |app| {
                 app.records.leases()?;
                 Ok::<_, Problem>(app.store.is_usable())
             });
@@ -82,7 +106,7 @@ pub fn metrics_router(app: App) -> Router {
 }
 
 async fn metrics(State(app): State<App>) -> Answer {
-    let text = aside(&app, figures).await?;
+    let text = blocking(&app, figures).await?;
     Ok(([("content-type", "text/plain; version=0.0.4")], text).into_response())
 }
 
@@ -135,7 +159,7 @@ mod tests {
         // Nothing can be written any more, which is found a while later.
         std::fs::remove_dir_all(folder.path().join("store")).unwrap();
         assert!(ready(State(app.clone())).await.is_ok());
-        let long_ago = Instant::now().checked_sub(2 * READINESS).unwrap();
+        let long_ago = Instant::now().checked_sub(2 * READINESS_TTL).unwrap();
         *app.readiness.lock().await = Some((long_ago, true));
         assert_eq!(ready(State(app)).await.unwrap_err().kind, "Unready");
     }

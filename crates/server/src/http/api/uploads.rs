@@ -5,22 +5,24 @@
 use super::{
     access::{Path, Tenant},
     body,
+    description::{requests, responses},
+    route::{Route, route},
 };
 use crate::{
     accounts::token::random_id,
     clock::{http_date, now},
-    http::receive::{Taking, finish},
-    jobs::app::{App, Server, aside},
+    http::receive::{Receiving, finish},
+    jobs::app::{App, Server, blocking},
     problem::{Answer, Problem, internal},
     storage::{
-        records::{Begun, Collection, LEAST_BYTES, TenantLimits, Upload},
+        records::{Begun, Collection, MIN_BYTES, TenantLimits, Upload},
         uploads::Progress,
     },
 };
 use axum::{
     body::Body,
-    extract::{MatchedPath, Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
+    extract::{Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -38,27 +40,40 @@ const METADATA: HeaderName = HeaderName::from_static("upload-metadata");
 const EXPIRES: HeaderName = HeaderName::from_static("upload-expires");
 
 /// Letters of a digest.
-const DIGEST_LETTERS: usize = 64;
+const DIGEST_HEX_LEN: usize = 64;
 
-/// Adds the headers that all answers on uploads have, whoever refuses a request: with the version that is
-/// spoken where that is it.
-pub async fn speak_tus(request: Request, next: Next) -> Response {
-    let route = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
-    let begins = *request.method() == Method::POST && request.uri().path() != "/v1/jobs";
-    let of_uploads = match route {
-        "/v1/uploads/{name}" => true,
-        "/v1/{collection}" => begins || *request.method() == Method::OPTIONS,
-        _ => false,
-    };
+/// Lists the routes of uploads under way.
+pub fn routes() -> Vec<Route> {
+    const PATH: &str = "/v1/uploads/{name}";
+    let routes = [
+        route!(options PATH, options, "Show how files are uploaded")
+            .with_response(204, "Version and extensions of tus", &responses::TUS)
+            .public(),
+        route!(head PATH, show, "Show the progress of an upload")
+            .with_request(&requests::TUS)
+            .with_response(200, "The progress is in the headers", &responses::PROGRESS),
+        route!(patch PATH, append, "Append bytes to an upload")
+            .with_request(&requests::PART)
+            .with_response(204, "The bytes are stored", &responses::PROGRESS),
+        route!(post PATH, override_method, "Append to an upload or cancel it, without PATCH and DELETE")
+            .with_request(&requests::OVERRIDE)
+            .with_response(204, "As for the method in X-HTTP-Method-Override", &responses::OVERRIDE),
+        route!(delete PATH, cancel, "Cancel an upload")
+            .with_request(&requests::TUS)
+            .with_response(204, "The upload is deleted", &responses::CANCELLED),
+    ];
+    routes.into_iter().map(Route::with_tus_headers).collect()
+}
+
+/// Adds the headers that tus requires in every response, and the supported version to a 412.
+pub async fn add_tus_headers(request: Request, next: Next) -> Response {
     let mut response = next.run(request).await;
-    if of_uploads {
-        let is_version = response.status() == StatusCode::PRECONDITION_FAILED;
-        let headers = response.headers_mut();
-        headers.insert(RESUMABLE, HeaderValue::from_static(VERSION));
-        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-        if is_version {
-            headers.insert(VERSIONS, HeaderValue::from_static(VERSION));
-        }
+    let is_version = response.status() == StatusCode::PRECONDITION_FAILED;
+    let headers = response.headers_mut();
+    headers.insert(RESUMABLE, HeaderValue::from_static(VERSION));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    if is_version {
+        headers.insert(VERSIONS, HeaderValue::from_static(VERSION));
     }
     response
 }
@@ -97,7 +112,7 @@ fn digest_of(headers: &HeaderMap) -> Answer<String> {
     let bytes = STANDARD.decode(value.trim()).map_err(|_| missing())?;
     let digest = String::from_utf8(bytes).map_err(|_| missing())?;
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
-    let valid = digest.len() == DIGEST_LETTERS && digest.bytes().all(is_digit);
+    let valid = digest.len() == DIGEST_HEX_LEN && digest.bytes().all(is_digit);
     valid.then_some(digest).ok_or_else(missing)
 }
 
@@ -105,7 +120,7 @@ fn digest_of(headers: &HeaderMap) -> Answer<String> {
 pub async fn begin(app: App, tenant: String, to: Collection, headers: HeaderMap) -> Answer {
     expect_version(&headers)?;
     let (bytes, digest) = (number(&headers, &LENGTH)?, digest_of(&headers)?);
-    let upload = aside(&app, move |app| find_or_begin(app, tenant, to, bytes, digest)).await?;
+    let upload = blocking(&app, move |app| find_or_begin(app, tenant, to, bytes, digest)).await?;
     let upload = finished(&app, upload).await?;
     let headers = [
         (header::LOCATION, format!("/v1/uploads/{}", upload.id)),
@@ -122,9 +137,6 @@ fn find_or_begin(
     bytes: u64,
     digest: String,
 ) -> Answer<Upload> {
-    if collection == Collection::Results {
-        return Err(Problem::bad("Usage", "results are made by jobs, and are not sent"));
-    }
     if bytes == 0 {
         return Err(Problem::unusable("Usage", "an empty file is none of this program"));
     }
@@ -152,7 +164,7 @@ fn find_or_begin(
         }
     } else {
         app.disk.expect_room(bytes)?;
-        app.act(&tenant)?;
+        app.count_act(&tenant)?;
     }
     let upload = Upload {
         id: random_id()?,
@@ -168,7 +180,7 @@ fn find_or_begin(
     let TenantLimits { bytes, objects, .. } = app.limits.tenant;
     let most = match app.records.begin_upload(&upload, &app.limits.tenant)? {
         Begun::Taken => return Ok(upload),
-        Begun::TooLarge => format!("{bytes} bytes, {LEAST_BYTES} or more for each file,"),
+        Begun::TooLarge => format!("{bytes} bytes, {MIN_BYTES} or more for each file,"),
         Begun::TooMany => format!("{objects} keys, tables, models and results"),
     };
     let detail =
@@ -177,7 +189,7 @@ fn find_or_begin(
 }
 
 async fn find(app: &App, tenant: String, id: String) -> Answer<Upload> {
-    let found = aside(app, move |app| {
+    let found = blocking(app, move |app| {
         // What another server has of an upload is not here.
         let is_here = |upload: &Upload| upload.complete || upload.server == app.store.name();
         Ok::<_, Problem>(app.records.upload(&tenant, &id)?.filter(is_here))
@@ -197,7 +209,7 @@ async fn finished(app: &App, upload: Upload) -> Answer<Upload> {
         app.uploads.forget(&upload.id);
         return Ok(upload);
     }
-    aside(app, move |app| finish(app, upload, progress)).await
+    blocking(app, move |app| finish(app, upload, progress)).await
 }
 
 /// When an upload is forgotten if nothing comes of it.
@@ -223,7 +235,7 @@ fn progress_of(app: &App, upload: &Upload) -> [(HeaderName, String); 4] {
 }
 
 /// How much of an upload is here.
-pub async fn offset(
+async fn show(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
@@ -235,7 +247,7 @@ pub async fn offset(
 }
 
 /// Gives an upload up.
-pub async fn give_up(
+async fn cancel(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
@@ -244,7 +256,7 @@ pub async fn give_up(
     expect_version(&headers)?;
     let upload = find(&app, tenant, id).await?;
     let _writing = app.uploads.take(&upload.id).ok_or_else(in_use)?;
-    aside(&app, move |app| discard(app, &upload.id)).await?;
+    blocking(&app, move |app| discard(app, &upload.id)).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -254,7 +266,7 @@ fn in_use() -> Problem {
 }
 
 /// Takes what comes next of an upload, and keeps what came of it even if the connection breaks.
-pub async fn append(
+async fn append(
     State(app): State<App>,
     Tenant(tenant): Tenant,
     Path(id): Path<String>,
@@ -265,9 +277,10 @@ pub async fn append(
     let taking = tokio::spawn(async move {
         let (mut upload, progress) = ready_for(&app, tenant, id, &headers).await?;
         if let Some(progress) = progress {
-            let begun = aside(&app, move |app| Taking::begin(app, upload, progress)).await?;
-            let (taking, taken, passed_on) = body::take(&app, body, begun, Taking::take).await?;
-            upload = aside(&app, move |app| taking.end(app, taken)).await?;
+            let begun = blocking(&app, move |app| Receiving::begin(app, upload, progress)).await?;
+            let (taking, taken, passed_on) =
+                body::consume(&app, body, begun, Receiving::write).await?;
+            upload = blocking(&app, move |app| taking.end(app, taken)).await?;
             passed_on?;
         }
         Ok((StatusCode::NO_CONTENT, progress_of(&app, &upload)).into_response())
@@ -276,7 +289,7 @@ pub async fn append(
 }
 
 /// What `X-HTTP-Method-Override` names, for clients that know no other methods.
-pub async fn overridden(
+async fn override_method(
     app: State<App>,
     tenant: Tenant,
     id: Path<String>,
@@ -285,7 +298,7 @@ pub async fn overridden(
 ) -> Answer {
     match headers.get("x-http-method-override").map(HeaderValue::as_bytes) {
         Some(b"PATCH") => append(app, tenant, id, headers, body).await,
-        Some(b"DELETE") => give_up(app, tenant, id, headers).await,
+        Some(b"DELETE") => cancel(app, tenant, id, headers).await,
         _ => {
             let detail = "send X-HTTP-Method-Override: PATCH or DELETE, or use these methods";
             Err(Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Method", detail))
@@ -330,7 +343,7 @@ async fn ready_for(
 /// Forgets uploads of which nothing came for long, takes down what came often, and removes what is not
 /// needed any more.
 pub async fn sweep(app: &App) {
-    let swept = aside(app, |app| {
+    let swept = blocking(app, |app| {
         let (name, kept) = (app.store.name(), app.limits.upload_seconds);
         let before = now().saturating_sub(kept);
         for upload in app.records.stale_uploads(name, before, before.saturating_sub(kept))? {
@@ -346,7 +359,7 @@ pub async fn sweep(app: &App) {
         app.restore_ballast();
         app.note_repeats()?;
         // What others have taken down meanwhile.
-        app.records.settle_log()?;
+        app.records.sync_log()?;
         app.tidy_folder()
     });
     if let Err(error) = swept.await {

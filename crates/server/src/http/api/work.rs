@@ -3,7 +3,9 @@
 use super::{
     access::{Claimed, Path, Worker, stale},
     body,
+    description::{requests, responses},
     download::download,
+    route::{Route, route},
 };
 use crate::{
     clock::{SECONDS_A_DAY, Seconds, now},
@@ -11,7 +13,7 @@ use crate::{
         addresses::Address,
         lease::{Assignment, Blob, Leaving, Offer, Report},
     },
-    jobs::app::{App, Server, aside},
+    jobs::app::{App, Server, blocking},
     problem::{Answer, Problem, REMOVAL_PATIENCE},
     storage::{
         records::{Change, Job, Removing},
@@ -35,14 +37,47 @@ use sudare_roles::{
 use tokio::time::{Instant, sleep_until};
 
 /// Longest time that a worker waits for a job by one request.
-const LONGEST_WAIT_SECONDS: u64 = 30;
+const MAX_WAIT_SECONDS: u64 = 30;
 /// How long an address of a file is valid, if the lease is as long.
 const ADDRESS_SECONDS: Seconds = SECONDS_A_DAY;
 /// Most letters of what a worker says of a job that failed.
-const MOST_LETTERS: usize = 4096;
+const MAX_NAME_CHARS: usize = 4096;
 
-/// Claims a job; waits for one if there is none.
-pub async fn claim(State(app): State<App>, Worker(worker): Worker, body: Body) -> Answer {
+/// Lists the routes for workers.
+pub fn routes() -> Vec<Route> {
+    const JOB: &str = "/v1/work/{name}/{fence}";
+    let of_job = |rest: &str| format!("{JOB}/{rest}");
+    vec![
+        route!(post "/v1/work/claim", claim, "Claim a job")
+            .with_request(&requests::OFFER)
+            .with_response(200, "A job under a lease", &responses::ASSIGNMENT)
+            .with_response(204, "No job is waiting", &responses::EMPTY),
+        route!(post of_job("renew"), renew, "Renew the lease of a job, and report its progress")
+            .with_request(&requests::REPORT)
+            .with_response(200, "Seconds until the lease ends", &responses::LEASE),
+        route!(post of_job("leave"), leave, "Return a job without a result")
+            .with_request(&requests::LEAVING)
+            .with_response(204, "The worker no longer has the job", &responses::EMPTY),
+        route!(put of_job("result/{digest}"), put_result, "Submit the result of a job")
+            .with_request(&requests::FILE)
+            .with_response(204, "The job is done", &responses::EMPTY),
+        route!(put of_job("states/{file}/{digest}"), put_state, "Store a state of a training")
+            .with_request(&requests::FILE)
+            .with_response(204, "The state is stored", &responses::EMPTY),
+        route!(
+            get of_job("files/{expires}/{signature}/{file}"),
+            file,
+            "Download a file of a job by a signed URL"
+        )
+        .with_request(&requests::RANGE)
+        .with_response(200, "The whole file", &responses::FILE)
+        .with_response(206, "The requested range of the file", &responses::FILE_RANGE)
+        .public(),
+    ]
+}
+
+/// Claims a job. Waits for one if there is none.
+async fn claim(State(app): State<App>, Worker(worker): Worker, body: Body) -> Answer {
     let Offer { program, memory_bytes, wait_seconds } =
         body::json(body, "offer of a worker").await?;
     let own = env!("CARGO_PKG_VERSION");
@@ -53,15 +88,15 @@ pub async fn claim(State(app): State<App>, Worker(worker): Worker, body: Body) -
         );
         return Err(Problem::conflict("OtherProgram", detail));
     }
-    let wait = Duration::from_secs(wait_seconds.min(LONGEST_WAIT_SECONDS));
+    let wait = Duration::from_secs(wait_seconds.min(MAX_WAIT_SECONDS));
     let until = Instant::now() + wait;
     let (mut ending, mut news) = (app.ending.subscribe(), app.wake.subscribe());
     loop {
         news.borrow_and_update();
         if !*ending.borrow() {
             let worker = worker.clone();
-            let claimed = aside(&app, move |app| {
-                let job = app.next_for(&worker, memory_bytes)?;
+            let claimed = blocking(&app, move |app| {
+                let job = app.claim_for(&worker, memory_bytes)?;
                 job.map(|job| assignment(app, &job)).transpose()
             });
             if let Some(assignment) = claimed.await? {
@@ -90,7 +125,7 @@ fn assignment(app: &Server, job: &Job) -> RolesResult<Assignment> {
         let bytes = known.map_or(0, |object| object.bytes);
         Ok(blob(digest, digest.clone(), bytes))
     };
-    app.store.bring_states(&job.id)?;
+    app.store.fetch_states(&job.id)?;
     let folder = Store::states_in(&app.store.job(&job.id));
     let state = |file: StateFile| {
         let (name, path) = (file.name(), folder.join(file.name()));
@@ -116,14 +151,14 @@ fn assignment(app: &Server, job: &Job) -> RolesResult<Assignment> {
 }
 
 /// Renews a lease, with how far the worker is.
-pub async fn renew(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Answer {
+async fn renew(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Answer {
     let report: Report = body::json(body, "report of a worker").await?;
-    aside(&app, move |app| {
+    blocking(&app, move |app| {
         let (until, fence) = (app.lease_end(), job.fence);
         let renewed = app.records.renew(&job.id, fence, until, &report, now())?;
         let renewed = renewed.ok_or_else(|| stale(app, &job.id))?;
         if renewed.seq > job.seq {
-            app.events.tell(&renewed);
+            app.events.publish(&renewed);
         }
         Ok::<_, Problem>(())
     })
@@ -133,12 +168,12 @@ pub async fn renew(State(app): State<App>, Claimed(job): Claimed, body: Body) ->
 }
 
 /// A file that a worker needs, by an address that is signed.
-pub async fn file(
+async fn file(
     State(app): State<App>,
     Path((job, fence, expires, signature, name)): Path<(String, String, String, String, String)>,
     headers: HeaderMap,
 ) -> Answer {
-    let found = aside(&app, move |app| {
+    let found = blocking(&app, move |app| {
         let forbidden = || {
             let detail = "this address is none that the server signed, or has expired";
             Problem::new(StatusCode::FORBIDDEN, "Address", detail)
@@ -146,7 +181,7 @@ pub async fn file(
         let numbers = fence.parse::<u64>().ok().zip(expires.parse::<Seconds>().ok());
         let (fence, expires) = numbers.ok_or_else(forbidden)?;
         let address = Address { job: &job, fence, expires, name: &name };
-        if !app.addresses.are_valid(&address, &signature, now()) {
+        if !app.addresses.is_valid(&address, &signature, now()) {
             return Err(forbidden());
         }
         let held = app.records.leased_job(&job, fence)?.ok_or_else(|| stale(app, &job))?;
@@ -155,12 +190,12 @@ pub async fn file(
                 let path = Store::states_in(&app.store.job(&held.id)).join(file.name());
                 if !path.exists() {
                     // Another server had the claim.
-                    app.store.bring_states(&held.id)?;
+                    app.store.fetch_states(&held.id)?;
                 }
                 // A later one may have taken its place.
                 path.exists().then_some(path).ok_or_else(Problem::not_found)?
             }
-            None => app.store.bring_object(&held.tenant, &name)?,
+            None => app.store.fetch_object(&held.tenant, &name)?,
         };
         Ok((path, name))
     });
@@ -169,7 +204,7 @@ pub async fn file(
 }
 
 /// Takes a state of a training.
-pub async fn keep_state(
+async fn put_state(
     State(app): State<App>,
     Claimed(job): Claimed,
     Path((_, _, name, digest)): Path<(String, String, String, String)>,
@@ -179,8 +214,8 @@ pub async fn keep_state(
         Problem::bad("Usage", format!("{name:?} is no name of a state of a training"))
     })?;
     let folder = Store::states_in(&app.store.job(&job.id));
-    let file = take(&app, &job, folder.join(state.name()), digest, body).await?;
-    aside(&app, move |app| {
+    let file = receive(&app, &job, folder.join(state.name()), digest, body).await?;
+    blocking(&app, move |app| {
         let kept = || {
             file.finish()?;
             match state {
@@ -197,15 +232,15 @@ pub async fn keep_state(
 }
 
 /// Takes the result of a job, which is done then.
-pub async fn finish(
+async fn put_result(
     State(app): State<App>,
     Claimed(job): Claimed,
     Path((_, _, digest)): Path<(String, String, String)>,
     body: Body,
 ) -> Answer {
     let path = Store::result_in(&app.store.job(&job.id));
-    let file = take(&app, &job, path.clone(), digest, body).await?;
-    aside(&app, move |app| {
+    let file = receive(&app, &job, path.clone(), digest, body).await?;
+    blocking(&app, move |app| {
         let finish = || file.finish();
         let written = app.records.under_lease(&job.id, job.fence, app.lease_end(), finish)?;
         written.ok_or_else(|| stale(app, &job.id))?;
@@ -217,13 +252,13 @@ pub async fn finish(
 }
 
 /// Lets a worker leave a job without a result.
-pub async fn leave(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Answer {
+async fn leave(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Answer {
     let why: Leaving = body::json(body, "reason of a worker").await?;
-    aside(&app, move |app| {
-        let short = |text: String| text.chars().take(MOST_LETTERS).collect();
+    blocking(&app, move |app| {
+        let short = |text: String| text.chars().take(MAX_NAME_CHARS).collect();
         let change = match why {
             Leaving::Released => Change::Requeued,
-            Leaving::Died => app.death(&job, "at a worker")?,
+            Leaving::Died => app.change_after_death(&job, "at a worker")?,
             Leaving::Failed { kind, detail } => Change::Failed(short(kind), short(detail)),
         };
         app.leave(&job, &change)?.ok_or_else(|| stale(app, &job.id))
@@ -234,15 +269,22 @@ pub async fn leave(State(app): State<App>, Claimed(job): Claimed, body: Body) ->
 }
 
 /// Takes a file of a job from its worker: it has its name once it is finished.
-async fn take(app: &App, job: &Job, path: PathBuf, digest: String, body: Body) -> Answer<NewFile> {
+async fn receive(
+    app: &App,
+    job: &Job,
+    path: PathBuf,
+    digest: String,
+    body: Body,
+) -> Answer<NewFile> {
     let of = job.clone();
-    let writing = aside(app, move |app| Writing::begin(app, &of, path)).await?;
-    let (mut writing, written, passed_on) = body::take(app, body, writing, Writing::write).await?;
+    let writing = blocking(app, move |app| Writing::begin(app, &of, path)).await?;
+    let (mut writing, written, passed_on) =
+        body::consume(app, body, writing, Writing::write).await?;
     passed_on.and(written)?;
     let found = writing.hasher.finalize().to_string();
     if found == digest {
         // Before anything is locked for its name.
-        let synced = aside(app, move |_| writing.file.sync().map(|()| writing.file));
+        let synced = blocking(app, move |_| writing.file.sync().map(|()| writing.file));
         return Ok(synced.await?);
     }
     let detail = format!("what came has the digest {found}, {digest} was declared: send it again");

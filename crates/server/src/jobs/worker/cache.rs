@@ -13,7 +13,7 @@ use sudare_roles::{
 /// A folder of files that are fetched once.
 pub struct Cache {
     folder: PathBuf,
-    most_bytes: u64,
+    max_bytes: u64,
 }
 
 impl Cache {
@@ -21,9 +21,9 @@ impl Cache {
     ///
     /// # Errors
     /// [`Error::Io`].
-    pub fn open(folder: PathBuf, most_bytes: u64) -> Result<Self> {
+    pub fn open(folder: PathBuf, max_bytes: u64) -> Result<Self> {
         make_private(&folder)?;
-        Ok(Self { folder, most_bytes })
+        Ok(Self { folder, max_bytes })
     }
 
     /// Has these files, and returns where they are, in order. Those that are missing are fetched; for
@@ -31,7 +31,7 @@ impl Cache {
     ///
     /// # Errors
     /// [`Error::Io`]; those of `fetch`.
-    pub fn bring(
+    pub fn ensure(
         &self,
         blobs: &[Blob],
         mut fetch: impl FnMut(&Blob, NewFile) -> Result<()>,
@@ -40,7 +40,7 @@ impl Cache {
             blobs.iter().map(|blob| self.folder.join(&blob.digest)).collect();
         for (blob, path) in blobs.iter().zip(&places) {
             if !path.exists() {
-                self.make_room(blob.bytes, &places)?;
+                self.evict(blob.bytes, &places)?;
                 fetch(blob, NewFile::create(path, Access::Shared, true)?)?;
             }
             touch(path)?;
@@ -49,7 +49,7 @@ impl Cache {
     }
 
     /// Removes files, but for those that are `needed`, until so many bytes more have room.
-    fn make_room(&self, more: u64, needed: &[PathBuf]) -> Result<()> {
+    fn evict(&self, more: u64, needed: &[PathBuf]) -> Result<()> {
         let mut files = Vec::new();
         for (_, path) in entries(&self.folder)? {
             let io = |error| Error::io("read", &path, error);
@@ -60,7 +60,7 @@ impl Cache {
         let mut bytes =
             files.iter().map(|(_, bytes, _)| bytes).fold(more, |sum, &one| sum.saturating_add(one));
         for (_, size, path) in files.iter().filter(|(_, _, path)| !needed.contains(path)) {
-            if bytes <= self.most_bytes {
+            if bytes <= self.max_bytes {
                 break;
             }
             fs::remove_file(path).map_err(|error| Error::io("remove", path, error))?;
@@ -86,7 +86,7 @@ mod tests {
         let cache = Cache::open(folder.path().join("objects"), 100).unwrap();
         let bring = |blobs: &[Blob]| {
             let mut fetched = Vec::new();
-            let places = cache.bring(blobs, |blob, mut file| {
+            let places = cache.ensure(blobs, |blob, mut file| {
                 fetched.push(blob.digest.clone());
                 file.write_all(&vec![7; blob.bytes as usize]).unwrap();
                 file.finish()
@@ -108,7 +108,7 @@ mod tests {
         assert_eq!(bring(&[blob("a", 40), blob("e", 90)]), "e");
         assert_eq!(here(), ["a", "e"].map(String::from).into());
         // What is not fetched to its end is not there.
-        let failed = cache.bring(&[blob("f", 1)], |_, _| Err(Error::Usage("x".into())));
+        let failed = cache.ensure(&[blob("f", 1)], |_, _| Err(Error::Usage("x".into())));
         assert!(failed.is_err() && !here().iter().any(|name| name.contains('f')));
     }
 }

@@ -14,7 +14,7 @@ use sudare_roles::error::Result;
 
 /// Lines that are in the files are forgotten when there are about so many; but not where several servers
 /// share the records, of which each has all of them in files of its own.
-const KEPT: u64 = 256;
+const KEPT_LINES: u64 = 256;
 /// Lines that are read at a time.
 const READ_AT_ONCE: u32 = 1024;
 
@@ -67,12 +67,12 @@ impl Records {
     /// # Errors
     /// [`Error::Parse`](sudare_roles::error::Error::Parse) for files that do not go with the records;
     /// as all.
-    pub fn settle_log(&self) -> Result<()> {
-        self.bring_forward(&mut self.lock())
+    pub fn sync_log(&self) -> Result<()> {
+        self.append_to_log(&mut self.lock())
     }
 
-    /// As [`Records::settle_log`]; nothing is done if there are no new lines.
-    pub(super) fn bring_forward(&self, open: &mut Open) -> Result<()> {
+    /// As [`Records::sync_log`]; nothing is done if there are no new lines.
+    pub(super) fn append_to_log(&self, open: &mut Open) -> Result<()> {
         let failed = |error| super::failed(&self.place, error);
         let newest = "SELECT coalesce(max(number), 0) FROM audit";
         let newest: u64 = open.engine.read(|db| db.value(newest, &[])).map_err(failed)?;
@@ -80,7 +80,7 @@ impl Records {
             let before = open.in_log;
             let engine = &mut open.engine;
             let last = self.log.append(|from| engine.read(|db| lines(db, from)).map_err(failed))?;
-            if last / KEPT != before / KEPT && !self.are_shared {
+            if last / KEPT_LINES != before / KEPT_LINES && !self.are_shared {
                 // The last is kept, and the one before, after which the last is written if it is torn.
                 let sql = "DELETE FROM audit WHERE number + 1 < ?1";
                 let forget = |db: &dyn Database| db.execute(sql, &values![last]);
@@ -124,7 +124,7 @@ mod tests {
             let (first, second) = (place.open(), place.open());
             let token = Token::random().unwrap();
             let tenant = Owner::Tenant("a".into());
-            first.add_token(&token.kept(tenant.clone(), 1, None)).unwrap();
+            first.add_token(&token.record(tenant.clone(), 1, None)).unwrap();
             std::thread::scope(|scope| {
                 for (records, start) in [(&first, 0), (&second, 150)] {
                     scope.spawn(move || {
@@ -151,7 +151,7 @@ mod tests {
             times.sort_unstable();
             assert!(times.into_iter().eq(0..300));
             assert!(!text.contains(&token.text()[23..]));
-            let most = if place.database().is_some() { 302 } else { KEPT as usize };
+            let most = if place.database().is_some() { 302 } else { KEPT_LINES as usize };
             assert!(lines_of(&place).len() <= most);
 
             // Killed in the middle of a line, it goes on.
@@ -191,7 +191,7 @@ mod tests {
             let second = other.open();
             assert_eq!(text(place), text(&other));
             second.note(&Event::AuthenticationRefused { times: 7 }).unwrap();
-            first.settle_log().unwrap();
+            first.sync_log().unwrap();
             assert_eq!(text(place), text(&other));
             assert_eq!(check(&other).last, 1601);
         }

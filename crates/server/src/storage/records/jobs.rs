@@ -5,7 +5,7 @@ use super::{
     audit::note,
     database::{Database, Row, Value, unreadable, values},
     objects::{
-        Collection, LEAST_BYTES, Object, Removal, Removing, add_object, bytes_of, has_object,
+        Collection, MIN_BYTES, Object, Removal, Removing, add_object, bytes_of, has_object,
         is_kept, objects_of,
     },
     usage::{CpuPeriod, exceeded, under_way},
@@ -253,7 +253,7 @@ impl Records {
             if objects_of(db, tenant)?.saturating_add(under_way(db, tenant)?) >= limits.objects {
                 return Ok(Added::TooManyObjects);
             }
-            let more = new.result_bytes.max(LEAST_BYTES);
+            let more = new.result_bytes.max(MIN_BYTES);
             if bytes_of(db, tenant)?.saturating_add(more) > limits.bytes {
                 return Ok(Added::TooLarge);
             }
@@ -484,7 +484,7 @@ mod tests {
             let few = TenantLimits { objects: 4, ..TenantLimits::default() };
             let fifth = records.add_job(&new("5", "a", None), &few).unwrap();
             assert_eq!(fifth, Added::TooManyObjects);
-            assert_eq!(records.bytes_of("a").unwrap(), 2 * LEAST_BYTES + 10_000);
+            assert_eq!(records.bytes_of("a").unwrap(), 2 * MIN_BYTES + 10_000);
             let small = NewJob { result_bytes: 0, ..new("5", "b", None) };
             assert!(matches!(add(&small).unwrap(), Added::New(_)));
             let small = NewJob { id: "7".into(), ..small };

@@ -12,7 +12,7 @@ use std::io;
 use sudare_roles::error::Result;
 
 /// Most milliseconds of processors that a claim may take: what workers say beyond that is not counted.
-const MOST_CPU_MILLISECONDS: u64 = 1 << 40;
+const MAX_CPU_MILLISECONDS: u64 = 1 << 40;
 
 /// Who claims a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -96,7 +96,7 @@ impl Records {
         report: &Report,
         now: Seconds,
     ) -> Result<Option<Job>> {
-        let cpu = report.cpu_milliseconds.min(MOST_CPU_MILLISECONDS);
+        let cpu = report.cpu_milliseconds.min(MAX_CPU_MILLISECONDS);
         let sql = format!(
             "UPDATE jobs SET seq = seq + 1, {STEP_FORWARD} \
              WHERE id = ?1 AND fence = ?2 AND (done <> ?3 OR total <> ?4)"

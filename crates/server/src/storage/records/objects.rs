@@ -114,17 +114,17 @@ fn upload(row: &Row) -> io::Result<Upload> {
 
 /// Bytes that a file counts for at least: it takes a block of the disk, a name and a row of the records,
 /// however small it is.
-pub const LEAST_BYTES: u64 = 4096;
+pub const MIN_BYTES: u64 = 4096;
 
 /// Bytes that a tenant has, or has said that it sends, or that results of its jobs under way may have; of each
-/// file [`LEAST_BYTES`] or more.
+/// file [`MIN_BYTES`] or more.
 pub(super) fn bytes_of(db: &dyn Database, tenant: &str) -> io::Result<u64> {
     let sql = "SELECT CAST(coalesce(sum(CASE WHEN bytes < ?2 THEN ?2 ELSE bytes END), 0) AS BIGINT) FROM \
                (SELECT bytes FROM objects WHERE tenant = ?1 UNION ALL \
                SELECT bytes FROM uploads WHERE tenant = ?1 AND complete = 0 UNION ALL \
                SELECT result_bytes AS bytes FROM jobs \
                WHERE tenant = ?1 AND state IN ('queued', 'running')) AS had";
-    db.value(sql, &values![tenant, LEAST_BYTES])
+    db.value(sql, &values![tenant, MIN_BYTES])
 }
 
 /// Objects that a tenant has, and uploads that it has begun.
@@ -244,7 +244,7 @@ impl Records {
     /// As all.
     pub fn begin_upload(&self, new: &Upload, limits: &TenantLimits) -> Result<Begun> {
         self.write(|db| {
-            let more = new.bytes.max(LEAST_BYTES);
+            let more = new.bytes.max(MIN_BYTES);
             if !new.complete {
                 if bytes_of(db, &new.tenant)?.saturating_add(more) > limits.bytes {
                     return Ok(Begun::TooLarge);
@@ -490,7 +490,7 @@ mod tests {
             assert_eq!(begin(&upload("3", "b", 4501)), Begun::Taken);
             // However small one is, it takes a block.
             assert_eq!(begin(&upload("4", "a", 40)), Begun::Taken);
-            assert_eq!(records.bytes_of("a").unwrap(), 6000 + LEAST_BYTES);
+            assert_eq!(records.bytes_of("a").unwrap(), 6000 + MIN_BYTES);
             assert_eq!(begin(&upload("5", "a", 40)), Begun::TooLarge);
             let wide = TenantLimits { bytes: u64::MAX, ..limits };
             let fifth = upload("5", "a", 40);
@@ -517,7 +517,7 @@ mod tests {
             records.complete_upload("1", &object, 0, failing).unwrap_err();
             assert_eq!(records.object("a", &first.digest).unwrap(), None);
             records.complete_upload("1", &object, 0, || Ok(())).unwrap().unwrap();
-            assert_eq!(records.bytes_of("a").unwrap(), 6000 + LEAST_BYTES);
+            assert_eq!(records.bytes_of("a").unwrap(), 6000 + MIN_BYTES);
             let done = records.upload("a", "1").unwrap().unwrap();
             assert!(done.complete && done.received == 6000);
             assert_eq!(records.upload_of("a", &first.digest, "one").unwrap(), None);
@@ -539,7 +539,7 @@ mod tests {
             assert_eq!([remove(), remove()], [Removal::Begun, Removal::Absent]);
             assert_eq!(
                 (records.bytes_of("a").unwrap(), records.upload("a", "1").unwrap()),
-                (LEAST_BYTES, None)
+                (MIN_BYTES, None)
             );
             // Until its file is gone, which somebody else sees to if who should is lost.
             let unused = || panic!("nothing is adopted");

@@ -19,7 +19,7 @@ use tokio_rustls::rustls::{
 /// How long a connection may take to be made.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Within which a machine that is gone is noticed.
-const SILENCE: Duration = Duration::from_secs(30);
+const MAX_SILENCE: Duration = Duration::from_secs(30);
 /// A server that is lost or stands still keeps others waiting no longer than this.
 const SETTINGS: &str =
     "SET idle_in_transaction_session_timeout = '30s'; SET statement_timeout = '60s'";
@@ -145,7 +145,7 @@ fn authorities(file: Option<&str>) -> io::Result<RootCertStore> {
 
 /// An address as the driver takes it, and the file of authorities that it names. Certificates are checked
 /// whenever there is TLS, so that the words of other programs for that mean that it is required.
-fn parted(address: &str) -> (String, Option<String>) {
+fn split_address(address: &str) -> (String, Option<String>) {
     let Some((place, settings)) = address.split_once('?') else { return (address.into(), None) };
     let mut file = None;
     let mut others = Vec::new();
@@ -178,7 +178,7 @@ impl Postgres {
     /// Those of the connection; [`io::ErrorKind::InvalidInput`] for what is no address, or none to which a password
     /// may be sent.
     pub fn open(address: &str) -> io::Result<Self> {
-        let (address, file) = parted(address);
+        let (address, file) = split_address(address);
         let mut config =
             // What is wrong is told without the address, which has a password.
             Config::from_str(&address).map_err(|error| usage(format!("the address of the database: {error}")))?;
@@ -188,9 +188,9 @@ impl Postgres {
         }
         config.application_name("sudare");
         config
-            .tcp_user_timeout(SILENCE)
-            .keepalives_idle(SILENCE / 3)
-            .keepalives_interval(SILENCE / 3);
+            .tcp_user_timeout(MAX_SILENCE)
+            .keepalives_idle(MAX_SILENCE / 3)
+            .keepalives_interval(MAX_SILENCE / 3);
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(PATIENCE);
         }
@@ -250,11 +250,11 @@ impl Postgres {
         done.and_then(|value| ended.map(|()| value))
     }
 
-    /// As [`Sqlite::bring_forward`](super::sqlite::Sqlite::bring_forward).
+    /// As [`Sqlite::migrate`](super::sqlite::Sqlite::migrate).
     ///
     /// # Errors
     /// Those of the database.
-    pub fn bring_forward(&mut self, steps: &[&str]) -> io::Result<i64> {
+    pub fn migrate(&mut self, steps: &[&str]) -> io::Result<i64> {
         self.within(&writing(), |session| {
             let db: &dyn Database = session;
             session.batch("CREATE TABLE IF NOT EXISTS version (steps BIGINT NOT NULL)")?;
@@ -314,13 +314,13 @@ mod tests {
     #[test]
     fn addresses_are_parted_from_files_of_authorities() {
         let plain = "postgresql://a@b/c?sslmode=require";
-        assert_eq!(parted(plain), (plain.into(), None));
+        assert_eq!(split_address(plain), (plain.into(), None));
         let both = "postgresql://a@b/c?sslrootcert=/x.pem&sslmode=require";
-        assert_eq!(parted(both), (plain.into(), Some("/x.pem".into())));
+        assert_eq!(split_address(both), (plain.into(), Some("/x.pem".into())));
         let alone = "postgresql://a@b/c?sslrootcert=/x.pem";
-        assert_eq!(parted(alone), ("postgresql://a@b/c".into(), Some("/x.pem".into())));
+        assert_eq!(split_address(alone), ("postgresql://a@b/c".into(), Some("/x.pem".into())));
         let full = "postgresql://a@b/c?sslmode=verify-full";
-        assert_eq!(parted(full), (plain.into(), None));
+        assert_eq!(split_address(full), (plain.into(), None));
         let is_here = |address: &str| is_here(&Config::from_str(address).unwrap());
         for here in ["postgresql://a@localhost/c", "postgresql://a@[::1]:7/c", "host=/run user=a"] {
             assert!(is_here(here), "{here}");

@@ -92,7 +92,7 @@ fn make_private(path: &Path) -> io::Result<()> {
     for end in ["", "-wal", "-shm"] {
         let mut name = path.as_os_str().to_owned();
         name.push(end);
-        match store::close(Path::new(&name)) {
+        match store::restrict(Path::new(&name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
@@ -129,7 +129,7 @@ impl Sqlite {
     ///
     /// # Errors
     /// Those of SQLite.
-    pub fn bring_forward(&mut self, steps: &[&str]) -> io::Result<i64> {
+    pub fn migrate(&mut self, steps: &[&str]) -> io::Result<i64> {
         let transaction =
             self.0.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         let version = |db: &Connection| db.query_row("PRAGMA user_version", (), |row| row.get(0));

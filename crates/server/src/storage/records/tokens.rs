@@ -107,7 +107,7 @@ mod tests {
             let worker = Owner::Worker("a".into());
             let all: Vec<TokenRecord> = [(&a, None), (&b, Some(9)), (&a, Some(7)), (&worker, None)]
                 .into_iter()
-                .map(|(owner, expires)| Token::random().unwrap().kept(owner.clone(), 1, expires))
+                .map(|(owner, expires)| Token::random().unwrap().record(owner.clone(), 1, expires))
                 .collect();
             all.iter().for_each(|token| records.add_token(token).unwrap());
             assert_eq!(records.token(&all[1].id).unwrap().as_ref(), Some(&all[1]));

@@ -14,21 +14,21 @@ use tokio::{
 
 /// A stream whose writing fails once nothing could be written for a time: else whoever reads nothing of an
 /// answer would keep its connection for ever.
-pub struct Impatient<S> {
+pub struct WriteTimeout<S> {
     stream: S,
     patience: Duration,
     /// Until when the write that waits may wait.
     until: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> Impatient<S> {
+impl<S> WriteTimeout<S> {
     /// A stream that waits for so long.
     pub fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, until: None }
     }
 }
 
-impl<S: Unpin> Impatient<S> {
+impl<S: Unpin> WriteTimeout<S> {
     fn poll<T>(
         &mut self,
         context: &mut Context<'_>,
@@ -44,7 +44,7 @@ impl<S: Unpin> Impatient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -54,7 +54,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -94,7 +94,7 @@ mod tests {
     #[tokio::test]
     async fn who_reads_nothing_is_left() {
         let (ours, _theirs) = duplex(4);
-        let mut ours = Impatient::new(ours, PATIENCE);
+        let mut ours = WriteTimeout::new(ours, PATIENCE);
         ours.write_all(b"fits").await.unwrap();
         let refused = ours.write_all(b"not").await.unwrap_err();
         assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
@@ -105,7 +105,7 @@ mod tests {
     async fn who_reads_slowly_is_not() {
         let (ours, mut theirs) = duplex(4);
         let writing = tokio::spawn(async move {
-            let mut ours = Impatient::new(ours, PATIENCE);
+            let mut ours = WriteTimeout::new(ours, PATIENCE);
             ours.write_all(&[7; 32]).await.unwrap();
             sleep(2 * PATIENCE).await;
             ours.write_all(&[7; 4]).await.unwrap();

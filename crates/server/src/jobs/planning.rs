@@ -5,7 +5,7 @@
 //! has ended.
 
 use crate::{
-    jobs::child::{self, Answered, Program},
+    jobs::child::{self, Outcome, Program},
     problem::{Answer, Problem, internal},
     storage::{inspect, records::Collection},
 };
@@ -28,9 +28,9 @@ use sudare_roles::{
 };
 
 /// Bytes of memory beside tables: of the program, and of a plan's steps.
-const MEMORY_BESIDE: u64 = 512 << 20;
+const BASE_MEMORY: u64 = 512 << 20;
 /// Seconds of processors that it may take.
-const MOST_CPU_SECONDS: u64 = 60;
+const MAX_CPU_SECONDS: u64 = 60;
 
 /// A question about files of a tenant.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -49,7 +49,7 @@ pub enum Question {
 
 /// A question, with bounds of the process that answers it: one line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Look {
+pub struct PlanTask {
     pub question: Question,
     /// Bytes of memory.
     pub memory: u64,
@@ -76,8 +76,8 @@ enum Found {
 
 /// Has a process answer, in as much memory as tables take and some more.
 fn ask(program: &Program, question: Question, table_bytes: u64) -> Answer<Found> {
-    let memory = table_bytes.saturating_add(MEMORY_BESIDE);
-    let look = Look { question, memory, cpu_seconds: MOST_CPU_SECONDS };
+    let memory = table_bytes.saturating_add(BASE_MEMORY);
+    let look = PlanTask { question, memory, cpu_seconds: MAX_CPU_SECONDS };
     let line = serde_json::to_vec(&look).map_err(internal)?;
     let too_much = |what: &str| {
         let detail = format!("planning this takes {what} than a server spends on it");
@@ -85,10 +85,10 @@ fn ask(program: &Program, question: Question, table_bytes: u64) -> Answer<Found>
     };
     let answered = child::ask(program, &line);
     let text = match answered.map_err(|error| Error::io("start", &program.file, error))? {
-        Answered::Said(text) => text,
-        Answered::OutOfMemory => return Err(too_much("more memory")),
-        Answered::OutOfTime => return Err(too_much("longer")),
-        Answered::Died(how) => return Err(internal(format!("a look ended: {how}")).into()),
+        Outcome::Message(text) => text,
+        Outcome::OutOfMemory => return Err(too_much("more memory")),
+        Outcome::OutOfTime => return Err(too_much("longer")),
+        Outcome::Died(how) => return Err(internal(format!("a look ended: {how}")).into()),
     };
     match serde_json::from_str(&text).map_err(internal)? {
         Found::Refused { status, kind, detail } => {
@@ -125,7 +125,7 @@ pub fn price(program: &Program, question: Question, table_bytes: u64) -> Answer<
 }
 
 /// Answers in this process: what is to be said.
-pub fn answer(look: &Look) -> String {
+pub fn answer(look: &PlanTask) -> String {
     // On one thread, so that nobody is kept from processors by many of them.
     let found = par::with_threads(1, || find(&look.question));
     let found = found.unwrap_or_else(|error| Err(internal(error).into()));
