@@ -1,36 +1,15 @@
-//! Bytes as lower-case hexadecimal digits, as keys, tokens and signatures are written.
-#![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
+//! Lower-case hexadecimal digits, as keys, tokens and signatures are written.
 
-/// Appends two digits for each byte.
-pub fn push(text: &mut String, bytes: &[u8]) {
-    let digits = bytes.iter().flat_map(|&byte| [byte >> 4, byte & 15]);
-    text.extend(digits.filter_map(|digit| char::from_digit(digit.into(), 16)));
-}
+use data_encoding::HEXLOWER;
 
-/// Two digits for each byte.
-#[must_use]
-pub fn text(bytes: &[u8]) -> String {
-    let mut text = String::new();
-    push(&mut text, bytes);
-    text
-}
-
-/// Reads digits, exactly as many as `bytes` has room for; capital letters are none.
+/// Decodes exactly the digits that `bytes` has room for. Upper-case digits are invalid.
 #[must_use]
 pub fn read(text: &str, bytes: &mut [u8]) -> Option<()> {
-    if text.len().checked_div(2) != Some(bytes.len()) || !text.len().is_multiple_of(2) {
+    // `decode_mut` panics for any other length.
+    if HEXLOWER.decode_len(text.len()) != Ok(bytes.len()) {
         return None;
     }
-    let digit = |c: u8| match c {
-        b'0'..=b'9' => c.checked_sub(b'0'),
-        b'a'..=b'f' => c.checked_sub(b'a' - 10),
-        _ => None,
-    };
-    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks_exact(2)) {
-        let &[high, low] = pair else { return None };
-        *byte = digit(high)? << 4 | digit(low)?;
-    }
-    Some(())
+    HEXLOWER.decode_mut(text.as_bytes(), bytes).ok().map(|_| ())
 }
 
 #[cfg(test)]
@@ -40,7 +19,7 @@ mod tests {
     #[test]
     fn digits_are_read_as_they_are_written() {
         let bytes: Vec<u8> = (0..=255).collect();
-        let written = text(&bytes);
+        let written = HEXLOWER.encode(&bytes);
         assert_eq!((&written[..6], &written[506..]), ("000102", "fdfeff"));
         let mut read_back = [0; 256];
         read(&written, &mut read_back).unwrap();

@@ -14,6 +14,7 @@ use crate::{
     files, hex,
 };
 use core::{fmt, str::FromStr};
+use data_encoding::HEXLOWER;
 use ed25519_dalek::{SECRET_KEY_LENGTH, SIGNATURE_LENGTH, Signature, Signer, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -79,7 +80,7 @@ impl SigningKey {
     fn write(&self, path: &Path) -> Result<()> {
         let mut text = Zeroizing::new(String::with_capacity(128));
         text.push_str(PREFIX);
-        hex::push(&mut text, self.0.as_bytes());
+        HEXLOWER.encode_append(self.0.as_bytes(), &mut text);
         text.push('\n');
         files::write_text(path, &text, false)
     }
@@ -106,7 +107,7 @@ impl SigningKey {
         let statement = Statement { version: VERSION, server_key, ..statement };
         let signed = json(&statement)?;
         let signature = self.0.sign(&[CONTEXT.as_bytes(), signed.as_bytes()].concat());
-        Ok(Receipt { statement, signature: hex::text(&signature.to_bytes()) })
+        Ok(Receipt { statement, signature: HEXLOWER.encode(&signature.to_bytes()) })
     }
 }
 
@@ -122,7 +123,7 @@ pub struct ServerKey(VerifyingKey);
 
 impl fmt::Display for ServerKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&hex::text(self.0.as_bytes()))
+        f.write_str(&HEXLOWER.encode(self.0.as_bytes()))
     }
 }
 
@@ -445,7 +446,7 @@ mod tests {
         let path = folder.path().join("server.key");
         let key = SigningKey::open(&path).unwrap();
         assert_eq!(SigningKey::open(&path).unwrap().public(), key.public());
-        assert!(!format!("{key:?}").contains(&hex::text(key.0.as_bytes())));
+        assert!(!format!("{key:?}").contains(&HEXLOWER.encode(key.0.as_bytes())));
         let text = std::fs::read_to_string(&path).unwrap();
         assert_eq!(text.len(), PREFIX.len() + 65);
         for bad in ["", "sudare_server_key_", &text[1..], &text[..text.len() - 2], "\u{e9}"] {

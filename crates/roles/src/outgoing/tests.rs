@@ -256,3 +256,14 @@ fn files_are_sent_as_they_are() {
     assert!(all.starts_with(&text));
     Outgoing::open(folder.path(), &Destination::COLLECTIONS, true).map(|_| ()).unwrap_err();
 }
+
+#[test]
+fn secrets_are_known_by_their_first_bytes() {
+    let mut start = [0; 64];
+    start[..8].copy_from_slice(MAGIC);
+    for (kind, is) in [(1_u8, true), (2, false), (3, false), (4, false)] {
+        start[14] = kind;
+        assert_eq!(is_secret(&start), is, "{kind}");
+    }
+    assert!(is_secret(&sealed::MAGIC) && !is_secret(b"") && !is_secret(&start[..15]));
+}

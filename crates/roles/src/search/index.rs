@@ -8,9 +8,9 @@ use super::{
 use crate::{
     error::{Error, IndexError, Result},
     files::{self, Access, NewFile},
-    hex,
     opened::{self, Opened},
 };
+use data_encoding::HEXLOWER;
 use serde::{Deserialize, Serialize};
 use std::{
     collections::BTreeSet,
@@ -208,7 +208,7 @@ impl Index {
         if meta != (BlockMeta { setup: session.setup, block }) {
             return Err(foreign(format!("it says that it is block {}", meta.block)).into());
         }
-        if self.manifest.blocks.get(block) != Some(&hex::text(&digest)) {
+        if self.manifest.blocks.get(block) != Some(&HEXLOWER.encode(&digest)) {
             return Err(altered("its digest is not that of the manifest".into()).into());
         }
         let reader = file.into_reader(session.plan.params())?;
@@ -382,7 +382,7 @@ impl Builder {
         let path = block_path(&self.folder, block);
         let known = self.catalogue.0.contents.get(block) == Some(&content);
         if known
-            && opened::digest(&path).ok().map(|digest| hex::text(&digest)).as_ref()
+            && opened::digest(&path).ok().map(|digest| HEXLOWER.encode(&digest)).as_ref()
                 == self.manifest.blocks.get(block)
         {
             return Ok(None);
@@ -390,7 +390,7 @@ impl Builder {
         self.manifest.complete = false;
         write_json(&self.folder.join(MANIFEST), Access::Shared, &self.manifest)?;
         let bytes = self.encrypt(block, &records, &path)?;
-        set(&mut self.manifest.blocks, block, hex::text(&opened::digest(&path)?));
+        set(&mut self.manifest.blocks, block, HEXLOWER.encode(&opened::digest(&path)?));
         set(&mut self.catalogue.0.contents, block, content);
         write_json(&self.folder.join(MANIFEST), Access::Shared, &self.manifest)?;
         write_json(&self.catalogue.1, Access::Owner, &self.catalogue.0)?;

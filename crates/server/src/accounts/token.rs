@@ -1,6 +1,7 @@
 //! Tokens, by which tenants and workers are known.
 
 use crate::{clock::Seconds, problem::internal};
+use data_encoding::HEXLOWER;
 use serde::Serialize;
 use std::fmt;
 use sudare_roles::{
@@ -106,7 +107,7 @@ impl Token {
         let mut text = Zeroizing::new(String::with_capacity(128));
         text.push_str(PREFIX);
         text.push_str(&self.id);
-        hex::push(&mut text, &self.secret[..]);
+        HEXLOWER.encode_append(&self.secret[..], &mut text);
         text
     }
 
@@ -151,7 +152,7 @@ impl fmt::Debug for Token {
 pub fn random_id() -> Result<String> {
     let mut bytes = [0; ID_BYTES];
     getrandom::fill(&mut bytes).map_err(internal)?;
-    Ok(hex::text(&bytes))
+    Ok(HEXLOWER.encode(&bytes))
 }
 
 #[cfg(test)]

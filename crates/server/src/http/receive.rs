@@ -20,7 +20,7 @@ use std::{
     io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
-use sudare_roles::error::Error;
+use sudare_roles::{error::Error, outgoing::is_secret};
 use tokio::sync::OwnedMutexGuard;
 
 /// Makes an object of an upload of which all is here, where the server was killed before it did, or failed to.
@@ -133,7 +133,7 @@ impl Receiving {
         }
         let missing = inspect::START_BYTES.saturating_sub(self.start.len());
         self.start.extend(chunk.iter().take(missing));
-        if inspect::is_secret(&self.start) {
+        if is_secret(&self.start) {
             if let Ok(mut bytes) = chunk.try_into_mut() {
                 bytes.fill(0);
             }

@@ -18,7 +18,6 @@ use sudare_roles::{
     label::{Content, Meta},
     model::Model,
     opened::Opened,
-    sealed,
 };
 
 /// Bytes by which every file is known.
@@ -26,8 +25,6 @@ pub const START_BYTES: usize = 64;
 
 /// What files of keys and ciphertexts begin with.
 const MAGIC: &[u8; 8] = b"\x89sudare\n";
-/// The number of secret keys among kinds of files.
-const SECRET_KEY: [u8; 2] = 1_u16.to_le_bytes();
 /// Where the name of the key pair is.
 const KEY: Range<usize> = 24..32;
 /// Of a header before its encoded part, and the checksum after it.
@@ -39,13 +36,6 @@ pub const MAX_MODEL_BYTES: u64 = 16 << 20;
 
 /// What messages call an upload.
 const NAME: &str = "the upload";
-
-/// Whether these are the first bytes of a secret key, sealed or not.
-#[must_use]
-pub fn is_secret(start: &[u8]) -> bool {
-    start.starts_with(&sealed::MAGIC)
-        || (start.starts_with(MAGIC) && start.get(14..16) == Some(&SECRET_KEY[..]))
-}
 
 /// How many bytes the header of a file with this start has, if it is a file of this program.
 #[must_use]
@@ -219,17 +209,6 @@ pub fn expect_kind(about: &Value, kind: &str) -> Answer<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn secrets_are_known_by_their_first_bytes() {
-        let mut start = [0; 64];
-        start[..8].copy_from_slice(MAGIC);
-        for (kind, is) in [(1_u8, true), (2, false), (3, false), (4, false)] {
-            start[14] = kind;
-            assert_eq!(is_secret(&start), is, "{kind}");
-        }
-        assert!(is_secret(&sealed::MAGIC) && !is_secret(b"") && !is_secret(&start[..15]));
-    }
 
     #[test]
     fn headers_end_where_they_say() {
