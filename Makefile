@@ -1,7 +1,7 @@
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-tier portable test-full test-peers test-python lint wheel wheels test-wheels \
   docs bench bench-peers trust trust-full fuzz fuzz-smoke deny advisories coverage mutants miri constant-time wasm \
-  test-service test-service-full test-service-peers test-stores web test-web
+  test-research test-service test-service-full test-service-peers test-stores web test-web
 
 # Of the programs that are run; `test` takes what `make test` built.
 PROFILE := release
@@ -13,15 +13,20 @@ RUNS := 10
 # Of the command: `full` has the service, too, which takes twice as many crates.
 FEATURES := parquet
 SUDARE = cargo run --locked --profile $(PROFILE) --package sudare-cli --features "$(FEATURES)" --
+BENCH = cargo run --locked --profile $(PROFILE) --package sudare-bench --
 
 ## make demo         train on encrypted data, all roles in one process
 demo: PROFILE := quick
 demo:
 	$(SUDARE) demo
 
-## make test         run every test but most of those at full ring size; 10 GiB of memory
+## make test         run every test except most at full ring size and those of research; 10 GiB of memory
 test:
-	cargo test --workspace --locked
+	cargo test --workspace --exclude sudare-research-clt --locked
+
+## make test-research run the tests of schemes that are for research only
+test-research:
+	cargo test --locked --package sudare-research-clt
 
 # Runs tests of one package again, from the programs that `make test` built: all, or the named ones.
 chosen = cargo --config 'target."cfg(all())".runner = ["$(CURDIR)/scripts/run_chosen.sh", "$(1)"]' \
@@ -103,17 +108,17 @@ test-full:
 	$(SUDARE) selftest
 	$(MAKE) test-python TESTS="-m 'slow or not slow'"
 
-SERVICE := cargo test --locked --package sudare-cli --features full --test service --test service_accounts --test service_workers
-LOAD := cargo test --locked --package sudare-cli --features full --test service_load --test service_faults -- --ignored --nocapture
+SERVICE := cargo test --locked --package sudare-cli --features full --test it -- service:: service_accounts:: service_workers::
+LOAD := cargo test --locked --package sudare-cli --features full --test it -- service_load:: service_faults:: --ignored --nocapture
 
 ## make test-service every test of the service: killed, cut, misused, under load and on disks that fail; with
 ##                   its records in a file, and in a database beside a store of objects; a quarter of an hour,
 ##                   on a machine that does nothing else; takes PostgreSQL and strace (Debian has both)
 test-service:
 	cargo test --locked --package sudare-server
-	$(SERVICE) -- --include-ignored
+	$(SERVICE) --include-ignored
 	$(LOAD)
-	scripts/with_postgres.sh $(SERVICE) --test service_shared -- --include-ignored
+	scripts/with_postgres.sh $(SERVICE) service_shared:: --include-ignored
 
 ## make test-service-full  the same, for hours: 500 kills, ten minutes of load, ten thousand damaged files
 test-service-full: export SUDARE_TEST_FULL = 1
@@ -181,7 +186,7 @@ constant-time:
 
 ## make bench        time operations; choose with SETS="n13 n14" RUNS=3
 bench:
-	set -e; for set in $(SETS); do $(SUDARE) bench --params $$set --runs $(RUNS); done
+	set -e; for set in $(SETS); do $(BENCH) --params $$set --runs $(RUNS); done
 
 ## make bench-peers  compare with other libraries and write docs/benchmarks.md; 40 minutes and
 ##                   16 GiB of memory; PEERS=--plan says what is run, PEERS=--help how to choose

@@ -8,7 +8,7 @@
     scripts/reproductions.py --tables               # the tables again, from what was measured
 
 Results are kept as JSON lines, one file for each number of threads; a line measured again
-replaces the older one. Needs a release build of the program and up to 16 GB of memory.
+replaces the older one. Needs a release build of `sudare-bench` and up to 16 GB of memory.
 """
 
 import argparse
@@ -48,7 +48,7 @@ def arguments():
     parser.add_argument("--threads", type=int, default=1, help="threads (default 1)")
     parser.add_argument("--tables", action="store_true", help="measure nothing, write the tables")
     parser.add_argument(
-        "--sudare", type=pathlib.Path, default=ROOT / "target" / "release" / "sudare"
+        "--bench", type=pathlib.Path, default=ROOT / "target" / "release" / "sudare-bench"
     )
     parser.add_argument(
         "--results", type=pathlib.Path, help="default: target/reproductions-THREADS.jsonl"
@@ -74,7 +74,7 @@ def measure(args, name, log_slots):
     op = EXACT.get(name, "dft" if name == "dft" else "bootstrap")
     what = [op, "--radix", "4"] if name == "dft" else [op, "--params", name]
     slots = [] if name in EXACT else ["--log-slots", log_slots]
-    command = [args.sudare, "bench", *what, *slots, "--runs", args.runs]
+    command = [args.bench, *what, *slots, "--runs", args.runs]
     command += ["--threads", args.threads, "--json"]
     case = name if name in EXACT else f"{name}, 2^{log_slots} slots"
     print(case, file=sys.stderr, flush=True)

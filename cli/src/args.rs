@@ -10,10 +10,10 @@ use crate::{
         receipt, remote, report, schema, search, selftest, stats, train,
     },
     output::Output,
+    program::{Common, Program},
 };
 use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
-use std::num::NonZeroU16;
 use sudare_roles::error;
 
 /// Computing on encrypted tables: statistics and logistic regression on data that
@@ -24,15 +24,10 @@ use sudare_roles::error;
 #[derive(Debug, Parser)]
 #[command(name = "sudare", version, after_help = "Start with: sudare demo")]
 pub struct Args {
-    /// Print one JSON object, or JSON lines, on standard output
-    #[arg(long, global = true)]
-    pub json: bool,
-    /// Threads to work on, as many as there are processors if left out; several numbers, such as
-    /// 1,2, for bench strategies
-    #[arg(long, global = true, value_name = "N")]
-    pub threads: Option<Threads>,
+    #[command(flatten)]
+    common: Common,
     #[command(subcommand)]
-    pub command: Command,
+    command: Command,
 }
 
 /// What to do.
@@ -77,80 +72,58 @@ pub enum Command {
     },
 }
 
-impl Command {
-    /// Whether the command handles Ctrl-C itself, as servers do to finish what they are at.
-    pub fn stops_by_itself(&self) -> bool {
-        match self {
+impl Program for Args {
+    fn common(&self) -> &Common {
+        &self.common
+    }
+
+    fn handles_interrupts(&self) -> bool {
+        match &self.command {
             #[cfg(feature = "serve")]
-            Self::Serve(args) => serve::minds_interrupts(args),
+            Command::Serve(args) => serve::minds_interrupts(args),
             #[cfg(feature = "serve")]
-            Self::Web(args) => args.serves(),
+            Command::Web(args) => args.serves(),
             #[cfg(feature = "serve")]
-            Self::Work(_) => true,
+            Command::Work(_) => true,
             _ => false,
         }
     }
-}
 
-/// Does what `command` says; `threads` are those asked for.
-pub fn run(command: &Command, threads: &[usize], output: Output) -> error::Result<()> {
-    match command {
-        Command::Demo(args) => demo::run(args, output),
-        Command::Params(args) => params::run(args, output),
-        Command::Keygen(args) => keygen::run(args, output),
-        Command::Key(args) => key::run(args, output),
-        Command::Encrypt(args) => encrypt::run(args, output),
-        Command::Schema(args) => schema::run(args, output),
-        Command::Pool(args) => pool::run(args, output),
-        Command::Search(args) => search::run(args, output),
-        Command::Stats(args) => stats::run(args, output),
-        Command::Train(args) => train::run(args, output),
-        Command::Decrypt(args) => decrypt::run(args, output),
-        Command::Predict(args) => predict::run(args, output),
-        Command::Evaluate(args) => evaluate::run(args, output),
-        Command::Report(args) => report::run(args, output),
-        #[cfg(feature = "serve")]
-        Command::Serve(args) => serve::run(args, output),
-        #[cfg(feature = "serve")]
-        Command::Work(args) => work::run(args, output),
-        Command::Remote(args) => remote::run(args, output),
-        Command::Receipt(args) => receipt::run(args, output),
-        #[cfg(feature = "serve")]
-        Command::Web(args) => web::run(args, output),
-        Command::Info(args) => info::run(args, output),
-        Command::Bench(args) => bench::run(args, threads, output),
-        Command::Selftest(args) => selftest::run(args, output),
-        Command::Doctor(args) => doctor::run(args, output),
-        #[cfg(not(feature = "serve"))]
-        Command::Absent(command) => absent::run(command),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(*shell, &mut Args::command(), "sudare", &mut script);
-            output.write_data(&String::from_utf8_lossy(&script))
+    fn run(&self, _threads: &[usize], output: Output) -> error::Result<()> {
+        match &self.command {
+            Command::Demo(args) => demo::run(args, output),
+            Command::Params(args) => params::run(args, output),
+            Command::Keygen(args) => keygen::run(args, output),
+            Command::Key(args) => key::run(args, output),
+            Command::Encrypt(args) => encrypt::run(args, output),
+            Command::Schema(args) => schema::run(args, output),
+            Command::Pool(args) => pool::run(args, output),
+            Command::Search(args) => search::run(args, output),
+            Command::Stats(args) => stats::run(args, output),
+            Command::Train(args) => train::run(args, output),
+            Command::Decrypt(args) => decrypt::run(args, output),
+            Command::Predict(args) => predict::run(args, output),
+            Command::Evaluate(args) => evaluate::run(args, output),
+            Command::Report(args) => report::run(args, output),
+            #[cfg(feature = "serve")]
+            Command::Serve(args) => serve::run(args, output),
+            #[cfg(feature = "serve")]
+            Command::Work(args) => work::run(args, output),
+            Command::Remote(args) => remote::run(args, output),
+            Command::Receipt(args) => receipt::run(args, output),
+            #[cfg(feature = "serve")]
+            Command::Web(args) => web::run(args, output),
+            Command::Info(args) => info::run(args, output),
+            Command::Bench(args) => bench::run(args, output),
+            Command::Selftest(args) => selftest::run(args, output),
+            Command::Doctor(args) => doctor::run(args, output),
+            #[cfg(not(feature = "serve"))]
+            Command::Absent(command) => absent::run(command),
+            Command::Completions { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(*shell, &mut Args::command(), "sudare", &mut script);
+                output.write_data(&String::from_utf8_lossy(&script))
+            }
         }
-    }
-}
-
-/// Numbers of threads, 1 to 1024 each.
-#[derive(Debug, Clone)]
-pub struct Threads(Vec<NonZeroU16>);
-
-impl core::str::FromStr for Threads {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let number =
-            |text: &str| text.parse::<NonZeroU16>().ok().filter(|count| count.get() <= 1024);
-        let all = text.split(',').map(number).collect::<Option<_>>();
-        all.map(Self).ok_or(
-            "a whole number from 1 to 1024 is needed, or for bench strategies several such as 1,2",
-        )
-    }
-}
-
-impl Threads {
-    /// All of them.
-    pub fn counts(&self) -> Vec<usize> {
-        self.0.iter().map(|&count| count.get().into()).collect()
     }
 }

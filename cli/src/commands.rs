@@ -13,7 +13,6 @@ mod exact;
 #[cfg(feature = "serve")]
 mod hosting;
 pub mod info;
-pub mod integers;
 pub mod key;
 pub mod keygen;
 pub mod params;
@@ -32,7 +31,6 @@ pub mod serve;
 pub mod server;
 pub mod stats;
 pub mod train;
-mod ways;
 #[cfg(feature = "serve")]
 pub mod web;
 #[cfg(feature = "serve")]

@@ -1,12 +1,14 @@
 //! Results on standard output, messages on standard error.
 
-use crate::error::{Error, Result};
 use serde::Serialize;
 use std::{
     borrow::Cow,
     io::{self, IsTerminal, Write},
 };
-use sudare_roles::escape::{acts_on_terminal, escaped};
+use sudare_roles::{
+    error::{Error, Result},
+    escape::{acts_on_terminal, escaped},
+};
 
 /// Where results go and in which form.
 #[derive(Debug, Clone, Copy)]

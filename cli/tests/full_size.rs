@@ -1,6 +1,7 @@
 //! Every parameter set at its full size.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
+#[path = "it/common/mod.rs"]
 mod common;
 
 use common::{BENCH_FIELDS, assert_fields, sudare, sudare_at};

@@ -1,112 +1,110 @@
-#![cfg_attr(
-    not(test),
-    allow(
-        clippy::indexing_slicing,
-        clippy::arithmetic_side_effects,
-        reason = "computes with what it made itself"
-    )
-)]
-
-mod bootstrap;
-mod circuit;
-mod digits;
-mod exact;
-mod fma;
-mod integers;
-mod line;
-mod matrices;
-mod op;
-mod options;
-mod parties;
-mod published;
-mod rates;
-mod refresh;
-mod scheme;
-mod strategies;
-mod thesis;
-mod timing;
-mod trace;
-mod values;
-
-pub use options::Args;
-pub use values::{horner, precision};
-
-use crate::{commands::ways::Way, output::Output};
-use op::{Family, Op};
-use options::Numbers;
+use crate::{
+    bench::{
+        self, Publications,
+        op::{Family, Op},
+        options::{Options, check},
+    },
+    output::Output,
+};
+use clap::{ValueEnum, builder::PossibleValue};
 use std::collections::BTreeSet;
-use sudare_roles::{error::Result, sets::Set};
+use sudare_roles::error::Result;
 
-/// Runs on the ambient threads; `threads` are those asked for.
-pub fn run(args: &Args, threads: &[usize], output: Output) -> Result<()> {
+/// Time single operations and bootstrapping on fresh inputs, and check every result
+///
+/// Bootstrapping, BGV and BFV run only if you name them. The program `sudare-bench` also times circuits, transforms of
+/// the slots and reproductions of published measurements.
+///
+/// Each run repeats its operation until it takes two milliseconds; times are per operation. A
+/// wrong result ends the command with status 1.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sudare bench mul_rescale rotate --params n15 --threads 1 --json\n  \
+    sudare bench bootstrap --params n16-boot --log-slots 5..15 --runs 3\n  \
+    sudare bench bfv_mul bfv_rotate --params n14-t65537\n  \
+    sudare bench bfv_bootstrap --params bfv-full-257 --runs 1")]
+pub struct Args {
+    /// Operations; default: the single ones of CKKS
+    #[arg(value_name = "OP", value_parser = Operations)]
+    ops: Vec<Op>,
+    /// Level of the operands; default: the highest
+    #[arg(long, value_name = "L")]
+    level: Option<u32>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Operations that only the program `sudare-bench` times.
+const ELSEWHERE: [&str; 14] = [
+    "inverse",
+    "exp",
+    "sigmoid",
+    "mean",
+    "variance",
+    "linear_transform",
+    "dft",
+    "trace",
+    "fma",
+    "strategies",
+    "digit_removal",
+    "clt_mul",
+    "clt_bootstrap",
+    "aes128_block",
+];
+
+/// Reads names of operations.
+#[derive(Debug, Clone)]
+struct Operations;
+
+impl clap::builder::TypedValueParser for Operations {
+    type Value = Op;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        arg: Option<&clap::Arg>,
+        value: &std::ffi::OsStr,
+    ) -> core::result::Result<Op, clap::Error> {
+        let name = value.to_string_lossy();
+        if ELSEWHERE.contains(&&*name) {
+            let problem = format!(
+                "{name} is not an operation of this command: run the program `sudare-bench {name}` with the same \
+                 options\n"
+            );
+            return Err(command.clone().error(clap::error::ErrorKind::InvalidValue, problem));
+        }
+        clap::builder::EnumValueParser::<Op>::new().parse_ref(command, arg, value)
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(Op::value_variants().iter().filter_map(ValueEnum::to_possible_value)))
+    }
+}
+
+impl Args {
+    /// Returns the operations named, or the single ones of CKKS.
+    fn operations(&self) -> Vec<Op> {
+        match &self.ops[..] {
+            [] => {
+                let all = Op::value_variants().iter().copied();
+                all.filter(|op| op.family() == Family::Scheme).collect()
+            }
+            ops => ops.to_vec(),
+        }
+    }
+}
+
+/// Times the operations on the ambient threads.
+pub fn run(args: &Args, output: Output) -> Result<()> {
     let ops = args.operations();
-    args.check(&ops)?;
-    let params = args.params.as_deref().unwrap_or_default();
-    let list = |numbers: &Option<Numbers>| {
-        numbers.as_ref().map_or_else(Vec::new, |Numbers(all)| all.clone())
-    };
+    let mut given = args.options.given();
+    given.push(("--level", args.level.is_some()));
+    check(&ops, &given)?;
     // In the order of families: what takes longest comes last.
     let families: BTreeSet<Family> = ops.iter().map(|op| op.family()).collect();
     for family in families {
         let ops: Vec<Op> = ops.iter().copied().filter(|op| op.family() == family).collect();
-        match family {
-            Family::Scheme => scheme::run(args, &ops, output)?,
-            Family::Trace => {
-                let options = trace::Options {
-                    m: list(&args.m),
-                    levels: list(&args.level),
-                    special: list(&args.special),
-                    h: list(&args.h),
-                    runs: args.runs,
-                };
-                trace::run(&options, output)?;
-            }
-            Family::Fma => fma::run(args.runs, output)?,
-            Family::Strategies => {
-                let options = strategies::Options {
-                    params: args.params.as_deref(),
-                    ops: args.op.clone(),
-                    levels: list(&args.level),
-                    threads: threads.to_vec(),
-                    runs: args.runs,
-                };
-                strategies::run(&options, output)?;
-            }
-            Family::Bootstrap => {
-                let options = bootstrap::Options {
-                    log_slots: &list(&args.log_slots),
-                    ciphertexts: args.ciphertexts.unwrap_or(1) as usize,
-                    small_keys: args.small_keys,
-                    profile: args.profile,
-                    runs: args.runs,
-                    force: args.force,
-                };
-                let set = Set::bootstrapping(params)?;
-                bootstrap::run(&set, &options, output)?;
-            }
-            Family::Exact => {
-                let level = args.single_level();
-                let options = exact::Options { params, level, ops: &ops, runs: args.runs };
-                exact::run(&options, output)?;
-            }
-            Family::SlimBootstrap | Family::FullBootstrap => {
-                let options = refresh::Options {
-                    ciphertexts: args.ciphertexts.unwrap_or(1) as usize,
-                    runs: args.runs,
-                    small_keys: args.small_keys,
-                    force: args.force,
-                };
-                let full = family == Family::FullBootstrap;
-                let way = if full { Way::full(params) } else { Way::slim(params) }?;
-                refresh::run(&way, &options, output)?;
-            }
-            Family::Digits => digits::run(args.params.as_deref(), args.runs, output)?,
-            Family::Integers => {
-                let rounds = args.rounds.unwrap_or(sudare_integers::aes::ROUNDS);
-                let options = integers::Options { params, ops: &ops, runs: args.runs, rounds };
-                integers::run(&options, output)?;
-            }
-        }
+        bench::run(family, &ops, args.level, &args.options, &Publications::NONE, output)?;
     }
     Ok(())
 }

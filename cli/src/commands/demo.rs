@@ -7,7 +7,6 @@
     )
 )]
 
-mod aes;
 mod counts;
 
 use super::keygen::Training;
@@ -43,7 +42,7 @@ use sudare_table::{Table, metrics::Quality};
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
-    after_help = "Examples:\n  sudare demo\n  sudare demo --paper\n  sudare demo --data births.csv --target low --iterations 3\n  sudare demo counts\n  sudare demo aes"
+    after_help = "Examples:\n  sudare demo\n  sudare demo --paper\n  sudare demo --data births.csv --target low --iterations 3\n  sudare demo counts"
 )]
 pub struct Args {
     /// CSV file whose first line names the columns, or Parquet file (T.parquet)
@@ -67,7 +66,6 @@ pub struct Args {
 /// What else is shown.
 #[derive(Debug, clap::Subcommand)]
 enum Other {
-    Aes(aes::Args),
     Counts(counts::Args),
 }
 
@@ -109,7 +107,6 @@ const TOLERANCE: f64 = 1.0 / 1024.0;
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
     match &args.other {
-        Some(Other::Aes(args)) => aes::run(args, output),
         Some(Other::Counts(args)) => counts::run(args, output),
         None => train(args, output),
     }

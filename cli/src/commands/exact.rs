@@ -1,9 +1,7 @@
 //! Parameter sets of BGV and BFV.
 
-use super::{
-    security::{least_security, secret_name, security_of_keys, sizes},
-    ways::Way,
-};
+use super::security::{least_security, secret_name, security_of_keys, sizes};
+use crate::bench::ways::Way;
 use crate::output;
 use serde::Serialize;
 use sudare::{

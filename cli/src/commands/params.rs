@@ -1,5 +1,5 @@
 use super::{
-    exact, integers,
+    exact,
     security::{key_security, least_security, secret_name, security_of_keys, sizes},
 };
 use crate::{
@@ -130,8 +130,6 @@ struct List {
     presets: Vec<Listed>,
     /// Of BGV and BFV.
     exact: Vec<exact::Listed>,
-    /// Names of sets over the integers, which are insecure.
-    integers: Vec<&'static str>,
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
@@ -139,17 +137,10 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         return output.write(&estimate(log_n, log_qp, args.weight)?, estimate_text);
     }
     match &args.name {
-        Some(name) if integers::is_set(name) => {
-            output.write(&integers::explain(name)?, integers::text)
-        }
         Some(name) if exact::is_set(name) => output.write(&exact::explain(name)?, exact::text),
         Some(name) => output.write(&explain(named(name)?)?, text),
         None => {
-            let list = List {
-                presets: Set::all().map(list).collect(),
-                exact: exact::list(),
-                integers: sudare_integers::preset_names(),
-            };
+            let list = List { presets: Set::all().map(list).collect(), exact: exact::list() };
             output.write(&list, list_text)
         }
     }
@@ -159,9 +150,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 fn named(name: &str) -> Result<Set> {
     Set::named(name).map_err(|error| match error {
         Error::Library(sudare::Error::UnknownPreset { name, known }) => {
-            let others = exact::names().into_iter();
-            let others = others.chain(sudare_integers::preset_names().into_iter().map(Into::into));
-            let known = [known].into_iter().chain(others).collect::<Vec<_>>().join(", ");
+            let known = [known].into_iter().chain(exact::names()).collect::<Vec<_>>().join(", ");
             sudare::Error::UnknownPreset { name, known }.into()
         }
         error => error,
@@ -233,11 +222,9 @@ fn list_text(list: &List) -> String {
         })
         .collect();
     let head = ["name", "log N", "levels", "log scale", "log QP", "security", "bootstrapping"];
-    let integers = list.integers.join(", ");
     output::table(&head, &rows)
         + "\nOf exact integers, for BGV and BFV:\n"
         + &exact::list_text(&list.exact)
-        + &format!("\nOver the integers, insecure, for research: {integers}.\n")
         + "\nsudare params NAME explains one.\n"
 }
 

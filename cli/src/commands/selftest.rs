@@ -7,11 +7,11 @@
     )
 )]
 
-use super::{
-    bench::{horner, precision},
-    doctor::PRIME_BITS,
+use super::doctor::PRIME_BITS;
+use crate::{
+    bench::values::{horner, precision},
+    output::Output,
 };
-use crate::output::Output;
 use serde::Serialize;
 use std::sync::Arc;
 use sudare::{

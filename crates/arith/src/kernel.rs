@@ -14,7 +14,6 @@ mod avx2;
 mod avx512;
 #[cfg(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))]
 mod chacha;
-pub(crate) mod long;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod scalar;

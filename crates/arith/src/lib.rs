@@ -5,7 +5,6 @@
 //! |---|---|
 //! | [`Modulus`], [`NttTable`] | arithmetic on rows of `u64` residues and negacyclic transforms, on the kernels that the CPU offers ([`Isa`]) |
 //! | [`ConstantDot`] | sums of products with constants, also straight into transforms |
-//! | [`long`] | windows of long products and sums of long integers |
 //! | [`Fractions`], [`dd`], [`fft`] | rounding of sums of fractions, double-double arithmetic, the transform of CKKS encoding |
 //! | [`prng`], [`sample`] | seeds and counter-mode streams, samplers |
 //! | [`mem`], [`par`], [`stop`] | pooled aligned buffers, threads, ending what they do |
@@ -25,7 +24,6 @@ mod error;
 pub mod fft;
 mod fraction;
 mod kernel;
-pub mod long;
 pub mod mem;
 mod modulus;
 mod ntt;

@@ -1,6 +1,6 @@
 use super::{make_keys, timed};
 use crate::{
-    commands::ways::slim,
+    bench::ways::slim,
     output::{self, Output, say},
     progress::Progress,
 };

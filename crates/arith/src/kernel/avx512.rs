@@ -3,7 +3,6 @@
 //! [`narrow`] is the arithmetic below `2^50` with the 52-bit multiply-add, [`wide`] that
 //! above with 64-bit products.
 
-pub(super) mod long;
 mod narrow;
 pub(super) mod rows;
 pub(super) mod stream;

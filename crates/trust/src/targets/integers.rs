@@ -4,7 +4,7 @@ use super::{Harness, Reached, Target};
 use crate::mutate::{self, Rng};
 use std::sync::{Arc, LazyLock};
 use sudare_arith::prng::Seed;
-use sudare_integers::{
+use sudare_research_clt::{
     Ciphertext, EvaluationKey, Evaluator, KeyGenerator, Params, SecretKey, Spec, insecure_research,
 };
 
@@ -43,7 +43,7 @@ fn digested(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn read(bytes: &[u8]) -> (Reached, Option<Ciphertext>) {
-    use sudare_integers::Error::Damaged;
+    use sudare_research_clt::Error::Damaged;
     match Ciphertext::from_bytes(bytes, &WORLD.key) {
         Ok(read) => (Reached::Accepted, Some(read)),
         // What is told of size, beginning and digest.
