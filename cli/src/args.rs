@@ -3,11 +3,17 @@
 #[cfg(not(feature = "serve"))]
 use crate::commands::absent;
 #[cfg(feature = "serve")]
-use crate::commands::{serve, web, work};
+use crate::commands::{
+    owner::web,
+    server::{serve, work},
+};
 use crate::{
     commands::{
-        bench, decrypt, demo, doctor, encrypt, evaluate, info, key, keygen, params, pool, predict,
-        receipt, remote, report, schema, search, selftest, stats, train,
+        owner::{
+            decrypt, encrypt, evaluate, key, keygen, pool, receipt, remote, report, schema, search,
+        },
+        server::{predict, stats, train},
+        tools::{bench, demo, doctor, info, params, selftest},
     },
     output::Output,
     program::{Common, Program},

@@ -11,6 +11,7 @@
 
 pub mod bootstrap;
 pub mod exact;
+pub(crate) mod exact_bootstrapping;
 pub mod line;
 pub mod op;
 pub mod options;
@@ -20,9 +21,9 @@ pub mod refresh;
 pub mod scheme;
 pub mod timing;
 pub mod values;
-pub(crate) mod ways;
 
 use crate::output::Output;
+use exact_bootstrapping::Way;
 use op::{Family, Op};
 use options::Options;
 use sudare::ckks::Params;
@@ -75,10 +76,10 @@ pub fn run(
             bootstrap::run(&set, options, publications.bootstrap, output)
         }
         Family::SlimBootstrap => {
-            refresh::run(&ways::Way::slim(set)?, options, publications.refresh, output)
+            refresh::run(&Way::slim(set)?, options, publications.refresh, output)
         }
         Family::FullBootstrap => {
-            refresh::run(&ways::Way::full(set)?, options, publications.refresh, output)
+            refresh::run(&Way::full(set)?, options, publications.refresh, output)
         }
     }
 }

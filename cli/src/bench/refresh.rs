@@ -1,10 +1,10 @@
 //! Bootstrapping of exact ciphertexts: slots of integers, or all coefficients.
 
 use super::{
+    exact_bootstrapping::{Plan, Refresher, Way},
     line::Line as OfAll,
     options::Options,
     timing::{Time, summary},
-    ways::{Plan, Refresher, Way},
 };
 use crate::{
     output::{self, Output, say},

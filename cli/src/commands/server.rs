@@ -1,52 +1,12 @@
-//! The files that the commands of the server read and write.
+//! Commands of the server, which has evaluation keys and ciphertexts alone.
 
-use std::path::{Path, PathBuf};
-use sudare_roles::{
-    error::Result,
-    files::{Access, NewFile},
-    server::{Inputs, Session},
-};
-
-/// Files that a computation reads and writes.
-#[derive(Debug, clap::Args)]
-pub struct Files {
-    /// Evaluation key
-    #[arg(long, value_name = "FILE")]
-    pub evaluation_key: PathBuf,
-    /// Encrypted table; to train on those of several owners, one -i for each
-    #[arg(short, long, value_name = "FILE", required = true)]
-    pub input: Vec<PathBuf>,
-    /// Encrypted result
-    #[arg(short, long, value_name = "FILE")]
-    pub output: PathBuf,
-    /// Leave the evaluation key in its file, which must not change meanwhile, and read it there
-    #[arg(long)]
-    pub map_keys: bool,
-    /// Keep half of the evaluation key and compute the other when it is needed: half the memory
-    /// for a fifth more time
-    #[arg(long)]
-    pub small_keys: bool,
-    /// Replace an existing file
-    #[arg(long)]
-    pub force: bool,
-}
-
-impl Files {
-    /// The first encrypted table, of which there is one at least.
-    pub fn first(&self) -> &Path {
-        self.input.first().map_or(Path::new(""), PathBuf::as_path)
-    }
-
-    /// Reads keys and table, which must belong together, and begins the file of the result, so
-    /// that no work is done that cannot be written.
-    pub fn open(&self) -> Result<(Session, NewFile)> {
-        let output = NewFile::create(&self.output, Access::Shared, self.force)?;
-        let inputs = Inputs {
-            evaluation_key: self.evaluation_key.clone(),
-            tables: self.input.clone(),
-            map_keys: self.map_keys,
-            small_keys: self.small_keys,
-        };
-        Ok((Session::open(&inputs)?, output))
-    }
-}
+mod inputs;
+#[cfg(feature = "serve")]
+mod jobs;
+pub mod predict;
+#[cfg(feature = "serve")]
+pub mod serve;
+pub mod stats;
+pub mod train;
+#[cfg(feature = "serve")]
+pub mod work;

@@ -1,4 +1,4 @@
-//! What the commands of the owner share: the file of the secret key.
+//! The file of the secret key.
 
 use crate::{output::say, passphrase};
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use sudare_roles::{error::Result, ledger::Ledger, secret::SecretFile};
 
 /// The file of a secret key, and where its passphrase comes from.
 #[derive(Debug, clap::Args)]
-pub struct Secret {
+pub struct SecretKeyFile {
     /// Secret key
     #[arg(long, value_name = "FILE")]
     secret: PathBuf,
@@ -18,7 +18,7 @@ pub struct Secret {
     passphrase: passphrase::Source,
 }
 
-impl Secret {
+impl SecretKeyFile {
     /// Opens the file, and warns if others may read it.
     pub fn open(&self) -> Result<SecretFile> {
         open(&self.secret)

@@ -1,5 +1,5 @@
-use super::{encrypting::Public, secret::Secret};
 use crate::{
+    commands::shared::{encryption_key::PublicKeyFile, secret_key::SecretKeyFile},
     output::{Output, say},
     progress::Progress,
     values::{TableFormat, class_weights},
@@ -46,7 +46,7 @@ enum Step {
 )]
 struct SumsArgs {
     #[command(flatten)]
-    public: Public,
+    public: PublicKeyFile,
     /// What the owners agreed on
     #[arg(long, value_name = "S.json")]
     schema: PathBuf,
@@ -96,7 +96,7 @@ struct AddArgs {
 )]
 struct TransformArgs {
     #[command(flatten)]
-    secret: Secret,
+    secret: SecretKeyFile,
     /// What the owners agreed on
     #[arg(long, value_name = "S.json")]
     schema: PathBuf,

@@ -1,8 +1,10 @@
 //! Parameter sets of BGV and BFV.
 
-use super::security::{least_security, secret_name, security_of_keys, sizes};
-use crate::bench::ways::Way;
-use crate::output;
+use crate::{
+    bench::exact_bootstrapping::Way,
+    commands::shared::security::{least_security, secret_name, security_of_keys, sizes},
+    output,
+};
 use serde::Serialize;
 use sudare::{
     circuits::exact::digits::ResiduePolynomial,

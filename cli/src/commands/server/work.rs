@@ -1,5 +1,5 @@
+use super::jobs::{Telemetry, job_program, memory_for_jobs};
 use crate::{
-    commands::hosting::{Telemetry, job_program, memory_for_jobs},
     output::{Output, say},
     remote::{Client, read_token},
     values::gibibytes,

@@ -7,8 +7,8 @@
     )
 )]
 
-use super::secret::Secret;
 use crate::{
+    commands::shared::secret_key::SecretKeyFile,
     output::{self, Output, printable},
     values::{Names, TableFormat, names, whole},
 };
@@ -46,7 +46,7 @@ use sudare_roles::{
     sudare decrypt --secret keys/secret.key -i scores.ct -o scores.csv")]
 pub struct Args {
     #[command(flatten)]
-    secret: Secret,
+    secret: SecretKeyFile,
     /// Encrypted result of `sudare train`, `sudare stats`, `sudare predict` or `sudare pool add`
     #[arg(short, long, value_name = "FILE")]
     input: PathBuf,

@@ -1,6 +1,6 @@
 use super::{make_keys, timed};
 use crate::{
-    bench::ways::slim,
+    bench::exact_bootstrapping::slim,
     output::{self, Output, say},
     progress::Progress,
 };
@@ -19,6 +19,7 @@ use sudare_roles::{
     error::{Error, Result},
     integers::key_label,
     machine,
+    security::least_security,
 };
 use sudare_table::Table;
 
@@ -194,7 +195,7 @@ fn count(set: &BootstrapPreset, scheme: Scheme) -> Result<Report> {
     let plan = setting.bootstrapping();
     let matrices = plan.map_or(0, |plan| matrix_bytes(&params, plan));
     let keys = [params.rlwe().key_security(), request.key_security(params.rlwe())?].concat();
-    let security_bits = crate::commands::security::least_security(&keys);
+    let security_bits = least_security(&keys);
     let [groups, histogram] = &coded.plans;
     say(format_args!(
         "lbw: {} rows by {} groups and {} bins; N = 2^{}, {} levels, {security_bits:.0} bits of \

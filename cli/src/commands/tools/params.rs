@@ -1,8 +1,9 @@
-use super::{
-    exact,
-    security::{key_security, least_security, secret_name, security_of_keys, sizes},
-};
+mod exact;
+
 use crate::{
+    commands::shared::security::{
+        key_security, least_security, secret_name, security_of_keys, sizes,
+    },
     output::{self, Output},
     values::{finite, whole},
 };

@@ -9,8 +9,8 @@
 
 mod counts;
 
-use super::keygen::Training;
 use crate::{
+    commands::shared::training::Training,
     output::{self, Output, say},
     progress::{self, Progress},
     values::TableFormat,

@@ -1,5 +1,4 @@
-//! Settings that `sudare serve` and `sudare work` share: the memory for jobs, the collector of spans and
-//! the program that runs a job.
+//! Options and program of jobs, which services and workers share.
 
 use std::{
     ffi::OsString,

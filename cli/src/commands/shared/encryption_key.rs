@@ -1,6 +1,6 @@
-//! What the commands share that encrypt: the file of the key.
+//! The file of the key that encrypts.
 
-use super::secret;
+use super::secret_key;
 use crate::passphrase;
 use clap::ArgGroup;
 use std::{path::PathBuf, sync::Arc};
@@ -22,7 +22,7 @@ struct Expected {
 
 /// The file of a public key, and which one is meant.
 #[derive(Debug, clap::Args)]
-pub struct Public {
+pub struct PublicKeyFile {
     /// Public key
     #[arg(long, value_name = "FILE")]
     public: PathBuf,
@@ -33,7 +33,7 @@ pub struct Public {
 /// The file of the key that encrypts, be it the public or the secret one.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("key").args(["public", "secret"]).required(true)))]
-pub struct EncryptingKey {
+pub struct EncryptionKey {
     /// Public key
     #[arg(long, value_name = "FILE")]
     public: Option<PathBuf>,
@@ -47,26 +47,26 @@ pub struct EncryptingKey {
 }
 
 /// An open file of a key that encrypts.
-pub enum KeyFile {
+pub enum OpenKey {
     Public(Opened),
     Secret(SecretFile),
 }
 
-impl Public {
+impl PublicKeyFile {
     /// Opens the file.
     pub fn open(&self) -> Result<Opened> {
         Opened::public_key_file(&self.public, self.expected.digest)
     }
 }
 
-impl EncryptingKey {
+impl EncryptionKey {
     /// Opens the file.
-    pub fn open(&self) -> Result<KeyFile> {
+    pub fn open(&self) -> Result<OpenKey> {
         match (&self.public, &self.secret) {
             (Some(path), _) => {
-                Ok(KeyFile::Public(Opened::public_key_file(path, self.expected.digest)?))
+                Ok(OpenKey::Public(Opened::public_key_file(path, self.expected.digest)?))
             }
-            (None, Some(path)) => Ok(KeyFile::Secret(secret::open(path)?)),
+            (None, Some(path)) => Ok(OpenKey::Secret(secret_key::open(path)?)),
             (None, None) => Err(Error::Usage("name a key with --public or --secret".into())),
         }
     }

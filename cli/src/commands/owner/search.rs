@@ -1,9 +1,13 @@
-use super::{
-    encrypting::{EncryptingKey, KeyFile},
-    keygen,
-    secret::Secret,
+use crate::{
+    commands::shared::{
+        encryption_key::{EncryptionKey, OpenKey},
+        key_files::{KeyFiles, NewKeys},
+        secret_key::SecretKeyFile,
+    },
+    output::Output,
+    progress::Progress,
+    values::finite,
 };
-use crate::{output::Output, progress::Progress, values::finite};
 use serde::Serialize;
 use std::{collections::BTreeSet, path::PathBuf, sync::Arc, time::Instant};
 use sudare::ckks::{Decryptor, serial::Kind};
@@ -200,14 +204,14 @@ struct KeygenArgs {
     #[command(flatten)]
     job: Job,
     #[command(flatten)]
-    files: keygen::Files,
+    files: KeyFiles,
 }
 
 /// Of the key that encrypts.
-fn writer(key: &EncryptingKey) -> Result<Writer> {
+fn writer(key: &EncryptionKey) -> Result<Writer> {
     match key.open()? {
-        KeyFile::Public(file) => Writer::public(file),
-        KeyFile::Secret(file) => {
+        OpenKey::Public(file) => Writer::public(file),
+        OpenKey::Secret(file) => {
             let session = Session::of(file.opened())?;
             let key = key.secret_key(file, session.plan.params())?;
             Writer::secret(session, key)
@@ -225,7 +229,7 @@ fn writer(key: &EncryptingKey) -> Result<Writer> {
 )]
 struct IndexArgs {
     #[command(flatten)]
-    key: EncryptingKey,
+    key: EncryptionKey,
     #[command(flatten)]
     records: RecordFiles,
     /// Folder for the encrypted index, which goes to the server
@@ -265,7 +269,7 @@ impl RecordFiles {
 )]
 struct QueryArgs {
     #[command(flatten)]
-    key: EncryptingKey,
+    key: EncryptionKey,
     /// The vector: an array of NumPy or a line of a CSV file
     #[arg(long, value_name = "Q.npy")]
     data: PathBuf,
@@ -323,7 +327,7 @@ struct RunArgs {
 #[command(after_help = "Example: sudare search open --secret keys/secret.key -i answer.ct --json")]
 struct OpenArgs {
     #[command(flatten)]
-    secret: Secret,
+    secret: SecretKeyFile,
     /// Encrypted answer
     #[arg(short, long, value_name = "FILE")]
     input: PathBuf,
@@ -358,8 +362,14 @@ fn keygen(args: &KeygenArgs, output: Output) -> Result<()> {
     let setup = args.job.setup()?;
     let params = Plan::auto_params(&setup.spec)?;
     let plan = Plan::new(&setup.spec, &params)?;
-    let label = search::key_label("auto", &setup)?;
-    args.files.make((&params, plan.required_keys()), (&Job::name(&setup), ""), &label, output)
+    let keys = NewKeys {
+        params: &params,
+        request: plan.required_keys(),
+        job: Job::name(&setup),
+        remark: String::new(),
+        label: search::key_label("auto", &setup)?,
+    };
+    args.files.make(&keys, output)
 }
 
 #[derive(Serialize)]

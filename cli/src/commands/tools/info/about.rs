@@ -1,7 +1,7 @@
 //! What is known of every file of keys or ciphertexts, whatever its scheme.
 
 use crate::{
-    commands::security::{least_security, secret_name, security_of_keys},
+    commands::shared::security::{least_security, secret_name, security_of_keys},
     output,
 };
 use serde::Serialize;

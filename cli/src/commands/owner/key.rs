@@ -1,11 +1,10 @@
-use super::secret;
-use crate::{output::Output, passphrase};
+use crate::{commands::shared::secret_key, output::Output, passphrase};
 use serde::Serialize;
 use std::path::PathBuf;
 use sudare_roles::{
     error::{Error, Result},
     files::{self, Access, NewFile},
-    machine, secret as secrets,
+    machine, secret,
 };
 
 /// Seal the file of a secret key by a passphrase, or unseal it
@@ -61,7 +60,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let path = files.output.as_ref().unwrap_or(&files.file);
     let overwrite = files.force || files.output.is_none();
     files::check_free(path, overwrite)?;
-    let file = secret::open(&files.file)?;
+    let file = secret_key::open(&files.file)?;
     if seal == file.sealed().is_some() {
         let (state, command) = if seal { ("sealed", "unseal") } else { ("in clear", "seal") };
         return Err(Error::Usage(format!(
@@ -69,12 +68,12 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             files.file.display()
         )));
     }
-    let (params, label) = (file.opened().params()?, file.opened().info().label.clone());
+    let params = file.opened().params()?;
+    let label = file.opened().info().label.clone();
     let mut new = NewFile::create(path, Access::Owner, overwrite)?;
     let key = file.key(&params, || files.passphrase.of(&files.file))?;
     let passphrase = seal.then(|| files.passphrase.to_seal(&files.file)).transpose()?;
-    let keys = (&params, &key);
-    let bytes = secrets::write((&mut new, path), keys, &label, passphrase.as_ref())?;
+    let bytes = secret::write((&mut new, path), (&params, &key), &label, passphrase.as_ref())?;
     new.finish()?;
     let report = Report { sealed: seal, key_id: key.id().to_string(), bytes, path: path.clone() };
     output.write(&report, |report| {

@@ -1,4 +1,4 @@
-use super::server;
+use super::inputs::ComputationFiles;
 use crate::{output::Output, progress::Progress};
 use serde::Serialize;
 use std::{path::PathBuf, time::Instant};
@@ -15,7 +15,7 @@ use sudare_roles::{error::Result, label::Content, machine};
 )]
 pub struct Args {
     #[command(flatten)]
-    files: server::Files,
+    files: ComputationFiles,
 }
 
 #[derive(Serialize)]

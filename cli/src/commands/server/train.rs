@@ -1,4 +1,4 @@
-use super::server::Files;
+use super::inputs::ComputationFiles;
 use crate::{
     output::{self, Output, say},
     progress::Progress,
@@ -30,7 +30,7 @@ use sudare_roles::{
 )]
 pub struct Args {
     #[command(flatten)]
-    files: Files,
+    files: ComputationFiles,
     /// Iterations, at most as many as the keys were made for
     #[arg(long, value_name = "K", allow_negative_numbers = true, value_parser = whole(1..=u32::MAX))]
     iterations: Option<u32>,

@@ -1,5 +1,5 @@
-use super::encrypting::{EncryptingKey, KeyFile};
 use crate::{
+    commands::shared::encryption_key::{EncryptionKey, OpenKey},
     output::{Output, say},
     progress::Progress,
     values::{ColumnEdges, TableFormat, class_weights, edges, share},
@@ -47,7 +47,7 @@ use sudare_table::Table;
     sudare encrypt --public keys/public.key --model model.json -o secret-model.ct")]
 pub struct Args {
     #[command(flatten)]
-    key: EncryptingKey,
+    key: EncryptionKey,
     /// CSV file whose first line names the columns, or Parquet file (T.parquet)
     #[arg(long, value_name = "T.csv", required_unless_present = "model")]
     data: Option<PathBuf>,
@@ -113,8 +113,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     files::check_free(&args.output, args.force)?;
     let file = args.key.open()?;
     let (job, params, name) = match &file {
-        KeyFile::Public(file) => made_for(file)?,
-        KeyFile::Secret(file) => made_for(file.opened())?,
+        OpenKey::Public(file) => made_for(file)?,
+        OpenKey::Secret(file) => made_for(file.opened())?,
     };
     let (subject, job) = Subject::read(args, &job)?;
     let bits = params.rlwe().security_bits();
@@ -122,8 +122,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         say(format_args!("warning: this key has {bits:.1} bits of security only"));
     }
     let key = match file {
-        KeyFile::Public(file) => Key::Public(Arc::new(file.public_key(&params)?)),
-        KeyFile::Secret(file) => Key::Secret(args.key.secret_key(file, &params)?),
+        OpenKey::Public(file) => Key::Public(Arc::new(file.public_key(&params)?)),
+        OpenKey::Secret(file) => Key::Secret(args.key.secret_key(file, &params)?),
     };
     let encryption = Encryption::new(job, &params, &name, key)?;
     let encryption = encryption.with_class_weights(args.class_weight.clone());

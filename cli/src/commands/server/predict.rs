@@ -1,4 +1,4 @@
-use super::server;
+use super::inputs::ComputationFiles;
 use crate::{output::Output, progress::Progress, values::TableFormat};
 use serde::Serialize;
 use std::{
@@ -97,7 +97,7 @@ struct EncryptedReport {
 pub fn run(args: &Args, output: Output) -> Result<()> {
     match (&args.evaluation_key, &args.input, &args.output, &args.data) {
         (Some(evaluation_key), Some(input), Some(result), None) => {
-            let files = server::Files {
+            let files = ComputationFiles {
                 evaluation_key: evaluation_key.clone(),
                 input: vec![input.clone()],
                 output: result.clone(),
@@ -116,7 +116,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
 }
 
-fn encrypted(files: &server::Files, model: &Path, output: Output) -> Result<()> {
+fn encrypted(files: &ComputationFiles, model: &Path, output: Output) -> Result<()> {
     let (server, file) = files.open()?;
     let Plan::Predict(plan) = &server.plan else {
         return Err(Error::Usage(format!(

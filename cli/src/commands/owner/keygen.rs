@@ -1,0 +1,217 @@
+use crate::{
+    commands::shared::{
+        key_files::{KeyFiles, NewKeys},
+        training::Training,
+    },
+    output::{self, Output},
+    values::TableFormat,
+};
+use std::path::PathBuf;
+use sudare::{
+    circuits::bootstrap::BootstrapPreset,
+    ckks::{Params, Preset},
+    rlwe::KeyRequest,
+};
+use sudare_apps::{logreg, stats};
+use sudare_roles::{
+    error::{Error, Result},
+    job::{Extent, Job, Purpose},
+    label::{Content, Meta},
+    pooled,
+    sets::Set,
+};
+
+/// Make the keys that one job needs: a secret, a public and an evaluation key file
+///
+/// The secret key stays with the owner of the data, the evaluation key goes to the
+/// server. What the job is stands in the files, so that the later steps know.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:\n  \
+    sudare keygen --params auto --for train:189x9 --out keys\n  \
+    sudare keygen --params auto --for train:189x9 --passphrase --out keys\n  \
+    sudare keygen --params auto --for train:births.csv --target low --out keys\n  \
+    sudare keygen --params auto --for train:11982x196 --iterations 32 --batch 1024 --out keys\n  \
+    sudare keygen --params auto --for train:189x9 --class-weight balanced --out keys\n  \
+    sudare keygen --params n14 --for stats:1000x12 --out keys\n  \
+    sudare keygen --params auto --for histogram:100000x5x10 --exact --out keys\n  \
+    sudare keygen --params auto --for predict:1000x9 --out keys\n  \
+    sudare keygen --params auto --for predict:1000x9 --share 8 --score-range 16 --out keys\n  \
+    sudare keygen --params n16-boot --for bootstrap --out keys")]
+pub struct Args {
+    /// Parameter set, or auto for the smallest secure ring for the job
+    #[arg(long, value_name = "NAME|auto")]
+    params: String,
+    /// The job: train:ROWSxFEATURES or stats:ROWSxFEATURES, where the target does not count, or
+    /// the table itself in place of the numbers; groups:ROWSxFEATURESxGROUPS,
+    /// histogram:ROWSxFEATURESxBINS, predict:ROWSxFEATURES, or bootstrap. Keys serve tables of as
+    /// many columns and at most as many rows
+    #[arg(long = "for", value_name = "JOB")]
+    purpose: Purpose,
+    /// To train on the rows of several owners: what they agreed on. --for has the rows of all
+    #[arg(long, value_name = "S.json", conflicts_with = "target")]
+    schema: Option<PathBuf>,
+    /// Of a table that --for names: the column to learn
+    #[arg(long, value_name = "COL")]
+    target: Option<String>,
+    #[command(flatten)]
+    training: Training,
+    #[command(flatten)]
+    format: TableFormat,
+    #[command(flatten)]
+    files: KeyFiles,
+    /// Accept a parameter set of less than 128 bits of security
+    #[arg(long)]
+    insecure: bool,
+}
+
+impl Args {
+    /// Refuses options about tables that the job does not take.
+    fn check_sources(&self) -> Result<()> {
+        let of_file =
+            matches!(&self.purpose, Purpose::Train(Extent::File(_)) | Purpose::StatsOf(_));
+        if self.target.is_some() && !of_file {
+            return Err(Error::Usage(
+                "--target is a column of the table that --for names, which names none: leave it \
+                 out here, and give it to `sudare encrypt`"
+                    .into(),
+            ));
+        }
+        if self.schema.is_some() && !matches!(&self.purpose, Purpose::Train(_)) {
+            return Err(Error::Usage(
+                "--schema is for trainings on the rows of several owners: leave it out, keys for \
+                 statistics of theirs are for as many rows and columns"
+                    .into(),
+            ));
+        }
+        Ok(())
+    }
+}
+
+/// The job that the arguments name, its specification not yet checked.
+fn job(args: &Args) -> Result<Job> {
+    let purpose = &args.purpose;
+    let training = &args.training;
+    training.check(purpose)?;
+    args.check_sources()?;
+    Ok(match purpose {
+        Purpose::Job(job) => *job,
+        &Purpose::Predict { rows, features } => {
+            let model = training.scored(features);
+            Job::Predict(logreg::ScoreJob { rows, model })
+        }
+        &Purpose::Train(Extent::Shape { rows, features }) => {
+            let mut spec = training.spec(rows, features)?;
+            if let Some(path) = &args.schema {
+                spec = training.pooled(spec, features, &pooled::read_schema(path)?)?;
+            }
+            Job::Train(logreg::Job { rows, features, spec })
+        }
+        Purpose::Train(Extent::File(path)) => {
+            if args.schema.is_some() {
+                return Err(Error::Usage(
+                    "with --schema, --for has the rows of all owners together, which no file has: \
+                     write train:ROWSxFEATURES"
+                        .into(),
+                ));
+            }
+            let Some(target) = args.target.as_deref() else {
+                return Err(Error::Usage(format!(
+                    "which column of {} is to be learnt is not said: name it with --target",
+                    path.display()
+                )));
+            };
+            let (table, _) = args.format.reading().table(path, Some(target))?;
+            let spec = training.spec_for(&table)?;
+            Job::Train(logreg::Job { rows: table.rows(), features: table.features(), spec })
+        }
+        Purpose::StatsOf(path) => {
+            let (table, _) = args.format.reading().table(path, args.target.as_deref())?;
+            Job::Stats(stats::Job { rows: table.rows(), features: table.features() })
+        }
+    })
+}
+
+/// What keys are made for.
+struct Planned {
+    name: String,
+    params: Params,
+    request: KeyRequest,
+    /// Bootstrappings in a training.
+    bootstraps: u32,
+}
+
+/// The name of the parameters, the parameters named or the smallest for the job, and its keys.
+fn planned(args: &Args, job: &Job) -> Result<Planned> {
+    let auto = args.params == "auto";
+    let share = args.training.share;
+    let exact = args.training.exact;
+    if exact && !auto {
+        return Err(Error::Usage(
+            "--exact makes parameters of its own: pass --params auto, or leave it out".into(),
+        ));
+    }
+    if *job == Job::Bootstrap {
+        if exact {
+            // Refused.
+            job.exact_params()?;
+        }
+        if let Some(bits) = share {
+            // Refused.
+            job.shared_params(bits)?;
+        }
+        let set = if auto { smallest()? } else { Set::bootstrapping(&args.params)? };
+        let params = accepted(args, &set.preset)?;
+        let plan = set.bootstrap.plan(&params, params.upper_top())?;
+        let request = plan.required_keys().clone();
+        return Ok(Planned { name: set.preset.name, params, request, bootstraps: 0 });
+    }
+    let params = match (auto, share) {
+        (true, None) if exact => job.exact_params()?,
+        (true, None) => job.auto_params()?,
+        (true, Some(bits)) => job.shared_params(bits)?,
+        (false, _) => accepted(args, Set::named(&args.params)?.preset())?,
+    };
+    let plan = job.plan(&params)?;
+    share.map_or(Ok(()), |bits| plan.expect_shared(bits))?;
+    let request = plan.required_keys().clone();
+    let bootstraps = plan.bootstraps();
+    Ok(Planned { name: args.params.clone(), params, request, bootstraps })
+}
+
+/// The first secure set with bootstrapping in the smallest ring.
+fn smallest() -> Result<Box<BootstrapPreset>> {
+    let sets = Set::all().filter_map(|set| match set {
+        Set::Bootstrapping(set) if !set.preset.spec.insecure => Some(set),
+        _ => None,
+    });
+    sets.min_by_key(|set| set.preset.spec.log_n)
+        .ok_or_else(|| Error::Bug("there is no secure set with bootstrapping".into()))
+}
+
+/// The parameters of a set, if the user accepts its security.
+fn accepted(args: &Args, preset: &Preset) -> Result<Params> {
+    let params = Params::new(preset.spec.clone())?;
+    let bits = params.rlwe().security_bits();
+    if preset.spec.insecure && !args.insecure {
+        return Err(Error::Usage(format!(
+            "{} has {bits:.1} bits of security, 128 are needed: choose another set, or write \
+             --insecure for a reproduction with data that anyone may read",
+            preset.name
+        )));
+    }
+    Ok(params)
+}
+
+pub fn run(args: &Args, output: Output) -> Result<()> {
+    args.files.check_free()?;
+    let job = job(args)?;
+    let Planned { name, params, request, bootstraps } = planned(args, &job)?;
+    let keys = NewKeys {
+        params: &params,
+        request: &request,
+        job: job.to_string(),
+        remark: output::bootstraps(bootstraps),
+        label: Meta::of(job).label(&name, Content::Keys)?,
+    };
+    args.files.make(&keys, output)
+}

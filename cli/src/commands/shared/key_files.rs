@@ -1,0 +1,176 @@
+//! The files of a key: a secret, a public and an evaluation key in one directory.
+
+use super::security::{key_security, least_security};
+use crate::{
+    output::{self, Output, say},
+    passphrase,
+    progress::Progress,
+};
+use serde::Serialize;
+use std::{
+    path::{Path, PathBuf},
+    time::Instant,
+};
+use sudare::{
+    ckks::{Params, serial},
+    rlwe::{KeyGenerator, KeyRequest},
+};
+use sudare_roles::{
+    error::{Error, Result},
+    files::{self, Access, NewFile},
+    machine, opened, secret,
+};
+
+/// Where keys are written.
+#[derive(Debug, clap::Args)]
+pub struct KeyFiles {
+    /// Folder for the files, made if it does not exist
+    #[arg(long, value_name = "DIR")]
+    out: PathBuf,
+    /// Seal the secret key by a passphrase, which the terminal asks for unless --passphrase-fd does
+    #[arg(long)]
+    passphrase: bool,
+    #[command(flatten)]
+    source: passphrase::Source,
+    /// Replace existing files; what an old secret key encrypted is then lost
+    #[arg(long)]
+    force: bool,
+}
+
+/// The files of a folder of keys.
+const FILES: [&str; 3] = ["secret.key", "public.key", "evaluation.key"];
+
+/// Keys to make for a job.
+pub struct NewKeys<'a> {
+    /// Parameters of all keys.
+    pub params: &'a Params,
+    /// The evaluation keys.
+    pub request: &'a KeyRequest,
+    /// The job, in words.
+    pub job: String,
+    /// A clause for the message about sizes, empty if there is nothing to add.
+    pub remark: String,
+    /// Label of all files.
+    pub label: serial::Label,
+}
+
+#[derive(Serialize)]
+struct Report {
+    params: String,
+    log_n: u32,
+    security_bits: f64,
+    job: String,
+    key_id: String,
+    keys: usize,
+    secret_key_bytes: u64,
+    public_key_bytes: u64,
+    evaluation_key_bytes: u64,
+    public_key_digest: String,
+    evaluation_key_digest: String,
+    seconds: f64,
+    out: PathBuf,
+}
+
+impl KeyFiles {
+    fn paths(&self) -> [PathBuf; 3] {
+        FILES.map(|name| self.out.join(name))
+    }
+
+    /// Refuses names that are taken, before anything is planned.
+    pub fn check_free(&self) -> Result<()> {
+        if self.out.exists() {
+            for path in self.paths() {
+                files::check_free(&path, self.force)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Prints the sizes of the keys, makes them, writes their files and reports them.
+    pub fn make(&self, keys: &NewKeys<'_>, output: Output) -> Result<()> {
+        let NewKeys { request, job, remark, label, .. } = keys;
+        let params = keys.params;
+        let request = *request;
+        let [secret_path, public_path, evaluation_path] = self.paths();
+        let name = &label.name;
+        let evaluation_bytes = serial::evaluation_keys_bytes(params, request, label)?;
+        let memory_bytes = request.bytes(params.rlwe())?;
+        let security_bits = least_security(&key_security(params, request)?);
+        say(format_args!(
+            "{job}: {name}, N = 2^{}, {} levels, {security_bits:.0} bits of security{remark}; {} keys, {} \
+             in memory, {} in {}",
+            params.log_n(),
+            params.top(),
+            request.count(),
+            machine::bytes(memory_bytes),
+            machine::bytes(evaluation_bytes),
+            evaluation_path.display(),
+        ));
+        let seal = self.passphrase || self.source.is_named();
+        let passphrase = seal.then(|| self.source.to_seal(&secret_path)).transpose()?;
+        files::make_folder(&self.out)?;
+        let mut secret_file = NewFile::create(&secret_path, Access::Owner, self.force)?;
+        let mut public_file = NewFile::create(&public_path, Access::Shared, self.force)?;
+        let mut evaluation_file = NewFile::create(&evaluation_path, Access::Shared, self.force)?;
+        let start = Instant::now();
+        let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
+        let secret = generator.secret_key()?;
+        let public = generator.public_key(&secret)?;
+        let evaluation_key_bytes = {
+            let progress = Progress::new("Making keys", request.count());
+            let made = |keys| progress.set(keys);
+            let owner = (&mut generator, &secret);
+            let file = &mut evaluation_file;
+            serial::generate_evaluation_keys(file, params, owner, request, label, made)
+                .map_err(Error::in_file(&evaluation_path))?
+        };
+
+        // All files are complete before the first one gets its name.
+        let out = (&mut secret_file, &*secret_path);
+        let owner = (params, &secret);
+        let secret_key_bytes = secret::write(out, owner, label, passphrase.as_ref())?;
+        let public_key_bytes = serial::write_public_key(&mut public_file, params, &public, label)
+            .map_err(Error::in_file(&public_path))?;
+        for file in [secret_file, public_file, evaluation_file] {
+            file.finish()?;
+        }
+
+        let report = Report {
+            params: name.clone(),
+            log_n: params.log_n(),
+            security_bits,
+            job: job.clone(),
+            key_id: secret.id().to_string(),
+            keys: request.count(),
+            secret_key_bytes,
+            public_key_bytes,
+            evaluation_key_bytes,
+            public_key_digest: digest(&public_path)?,
+            evaluation_key_digest: digest(&evaluation_path)?,
+            seconds: start.elapsed().as_secs_f64(),
+            out: self.out.clone(),
+        };
+        output.write(&report, text)
+    }
+}
+
+/// The digest of a file, in hexadecimal.
+fn digest(path: &Path) -> Result<String> {
+    Ok(blake3::Hash::from(opened::digest(path)?).to_string())
+}
+
+fn text(report: &Report) -> String {
+    let file = |name: &str, bytes| {
+        format!("{} ({})", report.out.join(name).display(), machine::bytes(bytes))
+    };
+    let [secret, public, evaluation] = FILES;
+    output::fields(&[
+        ("for you alone", file(secret, report.secret_key_bytes)),
+        ("to encrypt", file(public, report.public_key_bytes)),
+        ("  its digest", report.public_key_digest.clone()),
+        ("for the server", file(evaluation, report.evaluation_key_bytes)),
+        ("  its digest", report.evaluation_key_digest.clone()),
+        ("key", report.key_id.clone()),
+        ("time", format!("{:.1} s", report.seconds)),
+    ])
+}
