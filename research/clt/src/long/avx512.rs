@@ -186,8 +186,7 @@ unsafe fn lane_sum(v: __m512i) -> u128 {
     lanes.into_iter().map(u128::from).sum()
 }
 
-/// The specification's `add_multiples` on whole vectors, for at most `2^11` rows. Returns the number of
-/// sums that it made.
+/// The specification's `add_multiples`, for at most `2^11` rows.
 ///
 /// # Safety
 /// The CPU has AVX-512 F and IFMA.
@@ -197,7 +196,7 @@ pub(super) unsafe fn add_multiples<'a>(
     row: impl Fn(usize) -> &'a [u64],
     weights: &[u32],
     rows: Range<usize>,
-) -> usize {
+) {
     /// Vectors of a row that are summed together.
     const WIDTH: usize = 4;
     debug_assert!(rows.len() <= VECTORS);
@@ -219,7 +218,7 @@ pub(super) unsafe fn add_multiples<'a>(
         }
         done += width * LANES;
     }
-    done
+    add_multiples_in_words(&mut sums[done..], |k| &row(k)[done..], weights, rows);
 }
 
 /// [`add_multiples`] for `WIDTH` vectors of each row.

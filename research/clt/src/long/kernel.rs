@@ -54,7 +54,7 @@ pub(super) fn add_multiples<'a>(
     best: Isa,
 ) {
     #[cfg(target_arch = "x86_64")]
-    let done = if best == Isa::Avx512Ifma && best.is_available() {
+    if best == Isa::Avx512Ifma && best.is_available() {
         // SAFETY: the CPU has the set.
         return unsafe { super::avx512::add_multiples(sums, row, weights, rows) };
     }
@@ -63,7 +63,7 @@ pub(super) fn add_multiples<'a>(
 }
 
 /// [`add_multiples`] in portable code, four rows at a time.
-fn add_multiples_in_words<'a>(
+pub(super) fn add_multiples_in_words<'a>(
     sums: &mut [u128],
     row: impl Fn(usize) -> &'a [u64],
     weights: &[u32],
