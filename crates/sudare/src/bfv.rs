@@ -18,6 +18,10 @@
 mod evaluator;
 mod tensor;
 
+pub use crate::exact::{
+    BatchEncoder, Ciphertext, Decryptor, Encryptor, IntegerEncoder, Params, PlainPoly, Slots, Spec,
+    SymmetricEncryptor, choose, preset,
+};
 pub use evaluator::Evaluator;
 pub(crate) use tensor::AuxiliaryPrimes;
 

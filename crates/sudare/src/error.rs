@@ -427,16 +427,40 @@ pub enum Error {
     /// Reading or writing failed.
     #[error("reading or writing failed: {message}")]
     Io {
-        /// How.
+        /// The kind of the failure.
         kind: std::io::ErrorKind,
         /// The system's words.
         message: String,
+        /// The system's error.
+        source: IoSource,
     },
+}
+
+/// An error of the system, shared so that errors can be cloned. Two are equal if their kinds and words are.
+#[derive(Debug, Clone)]
+pub struct IoSource(std::sync::Arc<std::io::Error>);
+
+impl PartialEq for IoSource {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.kind() == other.0.kind() && self.0.to_string() == other.0.to_string()
+    }
+}
+
+impl core::fmt::Display for IoSource {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for IoSource {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
 }
 
 impl From<std::io::Error> for Error {
     fn from(e: std::io::Error) -> Self {
-        Self::Io { kind: e.kind(), message: e.to_string() }
+        Self::Io { kind: e.kind(), message: e.to_string(), source: IoSource(e.into()) }
     }
 }
 

@@ -49,6 +49,7 @@
 #![forbid(unsafe_code)]
 
 pub mod bfv;
+pub mod bgv;
 pub mod circuits;
 pub mod ckks;
 mod error;
@@ -56,7 +57,7 @@ pub mod exact;
 pub mod ring;
 pub mod rlwe;
 
-pub use error::{Error, Result};
+pub use error::{Error, IoSource, Result};
 
 /// The program in the README compiles and runs.
 #[cfg(doctest)]

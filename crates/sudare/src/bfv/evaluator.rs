@@ -24,7 +24,7 @@ impl Evaluator {
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::InvalidSpec`] for more primes than the ring has room
     /// for.
-    pub fn new(params: &Params, keys: Arc<EvaluationKeys>) -> Result<Self> {
+    pub fn new(params: &Params, keys: impl Into<Arc<EvaluationKeys>>) -> Result<Self> {
         let exact = exact::Evaluator::new(params, keys)?;
         Ok(Self { exact, auxiliary: Arc::new(Auxiliary::new(params)?) })
     }

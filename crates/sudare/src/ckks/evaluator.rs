@@ -35,7 +35,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`].
-    pub fn new(params: &Params, keys: Arc<EvaluationKeys>) -> Result<Self> {
+    pub fn new(params: &Params, keys: impl Into<Arc<EvaluationKeys>>) -> Result<Self> {
         Ok(Self {
             params: params.clone(),
             encoder: Encoder::new(params),

@@ -155,7 +155,8 @@ impl Decryptor {
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::Forked`].
-    pub fn new(params: &Params, key: Arc<SecretKey>) -> Result<Self> {
+    pub fn new(params: &Params, key: impl Into<Arc<SecretKey>>) -> Result<Self> {
+        let key = key.into();
         key.check(params.rlwe())?;
         Ok(Self { params: params.clone(), key })
     }

@@ -37,7 +37,7 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`].
-    pub fn new(params: &Params, keys: Arc<EvaluationKeys>) -> Result<Self> {
+    pub fn new(params: &Params, keys: impl Into<Arc<EvaluationKeys>>) -> Result<Self> {
         let inner = rlwe::Evaluator::new(params.rlwe(), keys)?;
         Ok(Self { params: params.clone(), inner })
     }

@@ -54,7 +54,8 @@ impl<P: AsRef<Params> + Clone, K: EncryptionKey> Encryptor<P, K> {
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::Forked`] for a secret key.
-    pub fn new(params: &P, key: Arc<K>) -> Result<Self> {
+    pub fn new(params: &P, key: impl Into<Arc<K>>) -> Result<Self> {
+        let key = key.into();
         key.check_encrypts(params.as_ref())?;
         Ok(Self { params: params.clone(), key })
     }

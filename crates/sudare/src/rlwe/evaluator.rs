@@ -59,8 +59,8 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`].
-    pub fn new(params: &Params, keys: Arc<EvaluationKeys>) -> Result<Self> {
-        Ok(Self { switcher: KeySwitcher::new(params, keys)? })
+    pub fn new(params: &Params, keys: impl Into<Arc<EvaluationKeys>>) -> Result<Self> {
+        Ok(Self { switcher: KeySwitcher::new(params, keys.into())? })
     }
 
     /// The parameters.
