@@ -1,5 +1,6 @@
-//! States of a training, in a folder: the last two, each whole, so that one is there whatever
-//! happens while the next is written. Beside them, if asked for, the weights after every iteration.
+//! Stores the states of a training in a directory. It keeps the last two, each whole, so one is
+//! intact even if a crash interrupts the next write. On request it also keeps the weights after
+//! every iteration.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -18,27 +19,27 @@ use std::{
 use sudare::ckks::{Ciphertext, serial::Kind};
 use sudare_apps::logreg::{TrainPlan, Training};
 
-/// States that are kept.
+/// Number of states to keep.
 const KEPT: usize = 2;
 
-/// A state is named `iteration-` and how many are done.
+/// Prefix of a state's file name, before the number of iterations done.
 const PREFIX: &str = "iteration-";
 const SUFFIX: &str = ".ct";
 
-/// The weights after an iteration are named so, and how many are done.
+/// Prefix of the file name of the weights, before the number of iterations done.
 const WEIGHTS_PREFIX: &str = "weights-";
 
-/// A file in a folder of states, by its name.
+/// The name of a file in a directory of states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum StateFile {
-    /// The weights after so many iterations.
+    /// The weights after this number of iterations.
     Weights(u32),
-    /// The state after so many iterations.
+    /// The state after this number of iterations.
     State(u32),
 }
 
 impl StateFile {
-    /// How it is named in its folder.
+    /// Returns the name of the file in its directory.
     #[must_use]
     pub fn name(self) -> String {
         let (prefix, iterations) = match self {
@@ -48,7 +49,7 @@ impl StateFile {
         format!("{prefix}{iterations:06}{SUFFIX}")
     }
 
-    /// The file of this name, if there can be one.
+    /// Returns the file with this name, if the name is valid.
     #[must_use]
     pub fn of_name(name: &str) -> Option<Self> {
         let iterations = |prefix| name.strip_prefix(prefix)?.strip_suffix(SUFFIX)?.parse().ok();
@@ -57,7 +58,8 @@ impl StateFile {
         found.filter(|file| file.name() == name)
     }
 
-    /// State files in a folder, the weights and then the states, each in order; none if there is no folder.
+    /// Lists the state files in a directory: the weights and then the states, each in order. The
+    /// list is empty if the directory does not exist.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -72,7 +74,7 @@ impl StateFile {
     }
 }
 
-/// What is in a folder; nothing if there is none.
+/// Lists the entries of a directory. The list is empty if the directory does not exist.
 fn paths(folder: &Path) -> Result<Vec<PathBuf>> {
     let io = |error| Error::io("read", folder, error);
     let entries = match fs::read_dir(folder) {
@@ -82,8 +84,8 @@ fn paths(folder: &Path) -> Result<Vec<PathBuf>> {
     entries.map(|entry| Ok(entry.map_err(io)?.path())).collect()
 }
 
-/// Keeps in a folder the state after so many iterations and the one before; what another training or a
-/// run that was killed left goes. Weights stay.
+/// Keeps the state after `iterations` iterations and the one before it. Removes all other states,
+/// such as leftovers of another training or of a killed run. Weights stay.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -108,17 +110,18 @@ pub fn remove_other_states(folder: &Path, iterations: u32) -> Result<()> {
     Ok(())
 }
 
-/// The states of a training in a folder that is this process's own.
+/// The states of a training, in a directory that this process has locked.
 pub struct Checkpoints {
     folder: PathBuf,
     origin: Origin,
-    /// Locked until the process ends, however it does.
+    /// Holds the lock until the process ends, even if it is killed.
     _lock: File,
 }
 
 impl Checkpoints {
-    /// Opens a folder for the states of a training, making it if it does not exist. It may have
-    /// states already if these are to be gone on from, or to `replace`.
+    /// Opens a directory for the states of a training, and creates it if it does not exist. With
+    /// `replace` the directory may already hold states, for a training that resumes or overwrites
+    /// them.
     ///
     /// # Errors
     /// [`Error::InUse`] if another process trains there; [`Error::Exists`]; [`Error::Io`].
@@ -134,12 +137,14 @@ impl Checkpoints {
         Ok(this)
     }
 
-    /// The state after the most iterations, or, if that is damaged, the one before; none if there
-    /// is none at all. `notice` is told of damaged ones, which stay. If there are none, what a run that
-    /// was killed left goes: nothing is written any more if that was its last state.
+    /// Returns the latest state, or the one before it if the latest is damaged. Returns `None` if
+    /// there is no state. Reports damaged states to `notice` and keeps them. If no state is
+    /// damaged, also removes the leftovers of a killed run: nothing may be written after the last
+    /// state.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a state of another training; that of the last state if all are damaged;
+    /// [`Error::Usage`] for a state of another training; the error of the last state if all are
+    /// damaged;
     /// [`Error::Io`].
     pub fn last<R: Read + Seek>(
         &self,
@@ -176,7 +181,7 @@ impl Checkpoints {
         Ok(plan.resume(iterations, state)?)
     }
 
-    /// The iterations and the ciphertexts of a file of this training.
+    /// Returns the iterations and the ciphertexts of a file of this training.
     fn items<R: Read + Seek>(
         &self,
         path: &Path,
@@ -202,8 +207,8 @@ impl Checkpoints {
         Ok((meta.iterations, file.ciphertexts(&server.params, 0)?.content))
     }
 
-    /// The weights after each iteration up to this one, as [`Checkpoints::write_weights`] kept
-    /// them.
+    /// Returns the weights after each iteration up to the current one, as
+    /// [`Checkpoints::write_weights`] stored them.
     ///
     /// # Errors
     /// [`Error::Usage`] if some are missing, damaged or of another training.
@@ -232,10 +237,10 @@ impl Checkpoints {
         Ok(all.into_iter().flatten().collect())
     }
 
-    /// Writes a state, and then removes those that are too many.
+    /// Writes a state, then removes the oldest surplus states.
     ///
     /// # Errors
-    /// [`Error::Checkpoint`] with what the system said, and earlier states as they were.
+    /// [`Error::Checkpoint`] with the system's message. Earlier states are unchanged.
     pub fn write<R: Read + Seek>(&self, training: &Training, server: &Session<R>) -> Result<()> {
         self.keep(&training.state, Content::Checkpoint, training.iteration, server)?;
         remove_other_states(&self.folder, training.iteration)
@@ -282,7 +287,7 @@ impl Checkpoints {
         self.folder.join(file.name())
     }
 
-    /// The states by the iterations in their names, in order.
+    /// Returns the states and the iterations in their names, in order.
     fn states(&self) -> Result<Vec<(u32, PathBuf)>> {
         let state = |file| match file {
             StateFile::State(iterations) => Some((iterations, self.path(file))),

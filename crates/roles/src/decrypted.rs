@@ -1,4 +1,4 @@
-//! What results hold, once the owner of a table has decrypted them.
+//! Decrypted results of the owner of a table.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -14,46 +14,46 @@ use sudare_apps::{
 };
 use sudare_table::Table;
 
-/// What a result holds, for the owner of the key alone.
+/// A decrypted result, for the owner of the key alone.
 pub enum Decrypted {
-    /// Of a training.
+    /// The result of a training.
     Model(Box<TrainedModel>),
-    /// Of the columns of a table.
+    /// Statistics of the columns of a table.
     Statistics {
-        /// Their names.
+        /// Names of the columns.
         columns: Vec<String>,
-        /// In their order.
+        /// The statistics, in the order of the columns.
         statistics: Statistics,
     },
-    /// Of columns by groups of rows.
+    /// Statistics of columns by groups of rows.
     Groups {
-        /// Name of the column whose values tell groups apart.
+        /// Name of the column whose values define the groups.
         key: String,
-        /// Its values, ascending.
+        /// The values of the key column, ascending.
         labels: Vec<f64>,
         /// Names of the other columns.
         columns: Vec<String>,
-        /// In the order of both.
+        /// The statistics, in the order of labels and columns.
         statistics: GroupStatistics,
     },
-    /// Of the values of columns.
+    /// Histograms of columns.
     Histograms {
-        /// Rows of the table.
+        /// Number of rows of the table.
         rows: usize,
         /// Names of the columns.
         columns: Vec<String>,
-        /// In their order.
+        /// The histograms, in the order of the columns.
         histograms: Vec<Histogram>,
     },
-    /// Of rows by a model.
+    /// Scores of rows by a model.
     Scores {
-        /// And their probabilities, if the server computed them.
+        /// The scores, and the probabilities if the server computed them.
         scores: Scores,
-        /// The classes that the model tells apart.
+        /// The classes of the model.
         classes: Vec<String>,
-        /// Whether the classes are text, also where they look like numbers.
+        /// Whether the classes are text even where they look like numbers.
         text_labels: bool,
-        /// Those of the rows, if they are known.
+        /// The class of each row, if it is known.
         members: Option<Vec<u32>>,
     },
 }
@@ -61,11 +61,11 @@ pub enum Decrypted {
 /// The weights of each model after each iteration.
 type History = Vec<Vec<Vec<f64>>>;
 
-/// A model as it was trained, and what else its owner can make of it.
+/// A trained model, and the values that its owner needs to calibrate it.
 pub struct TrainedModel {
-    /// The model of the table's own columns.
+    /// The model in the coordinates of the table's own columns.
     pub model: Model,
-    /// How it was trained, which also says whether it can be shared.
+    /// The plan of the training, which also says whether the model can be shared.
     pub plan: Box<TrainPlan>,
     /// The weights in the coordinates of the training.
     weights: Vec<Vec<f64>>,
@@ -73,9 +73,9 @@ pub struct TrainedModel {
 }
 
 impl TrainedModel {
-    /// A model of the weights that so many iterations on some rows gave, as [`TrainPlan::decode`] gives
-    /// them, and of those after each of them, where they were kept. Also of a training in the
-    /// clear.
+    /// Creates a model from the weights after `iterations` iterations, as [`TrainPlan::decode`]
+    /// returns them. `history` has the weights after each iteration, where they were kept. A
+    /// training in the clear uses this function too.
     ///
     /// # Errors
     /// [`Error::Apps`] for a note of other columns.
@@ -114,13 +114,13 @@ impl TrainedModel {
         Ok(Self { model, plan, weights, trained })
     }
 
-    /// The model whose probabilities are right on the rows that it was trained on: weights are
-    /// fitted to them along the scores that they give, which changes the order of scores of two
-    /// classes nowhere. See [`Prepared::calibrated`].
+    /// Returns the model, calibrated on the rows that it was trained on. The weights are fitted to
+    /// the rows along their scores. With two classes this never changes the order of the scores.
+    /// See [`Prepared::calibrated`].
     ///
     /// # Errors
-    /// [`Error::Usage`] and [`Error::Apps`] for a table that it was not trained on, and for scores
-    /// that would have to be negated to suit the classes.
+    /// [`Error::Usage`] and [`Error::Apps`] for a table other than the training table, and for
+    /// scores that fit the classes only when negated.
     pub fn calibrated(&self, table: &Table) -> Result<Model> {
         let (model, job) = (&self.model, self.plan.job());
         let table = arranged(table, &model.columns, &model.classes)?;
@@ -136,7 +136,7 @@ impl TrainedModel {
         self.expect_trained_on(&table)?;
         let mut counts = vec![0; model.classes.len()];
         for &class in table.members()? {
-            // A table has no class beyond those that it names.
+            // The members of a table are always within its classes.
             if let Some(count) = counts.get_mut(class as usize) {
                 *count = usize::saturating_add(*count, 1);
             }
@@ -159,13 +159,13 @@ impl TrainedModel {
         Ok(Model { weights, calibrated: true, ..model.clone() })
     }
 
-    /// Refuses other rows than the model was trained on, as far as its note tells.
+    /// Refuses rows other than the training rows, as far as the note tells.
     fn expect_trained_on(&self, table: &Table) -> Result<()> {
         let Trained { transform, shown, fingerprints, class_weights, .. } = &self.trained;
         let columns = match fingerprints {
             Some(Fingerprints { trained, .. }) if trained.fits(table, shown)? => return Ok(()),
             Some(_) => other_columns(table, shown, &Transform::spreading(table)),
-            // Nobody had all rows when they were encrypted, or it was an earlier version.
+            // Several owners encrypted the rows, or an earlier version did.
             None => {
                 let (spec, planned) = (&self.plan.job().spec, self.plan.job().rows);
                 let found = Prepared::new(table, spec, planned, class_weights.as_deref())?;
@@ -190,7 +190,7 @@ fn other_table(found: &str) -> Error {
     ))
 }
 
-/// Whether scores by some weights go up where scores by others go down.
+/// Returns whether scores by `weights` rise where scores by `others` fall.
 fn opposed(weights: &[Vec<f64>], others: &[Vec<f64>]) -> bool {
     let several = weights.len() > 1;
     let mean = |of: &[Vec<f64>], at: usize| {
@@ -198,7 +198,7 @@ fn opposed(weights: &[Vec<f64>], others: &[Vec<f64>]) -> bool {
         if several { sum / of.len() as f64 } else { 0.0 }
     };
     let entries = weights.first().map_or(0, Vec::len);
-    // Only differences of scores count among several classes, and the intercept orders no rows.
+    // Among several classes only differences of scores count. The intercept does not order rows.
     let product = (1..entries).map(|at| {
         let (center, other) = (mean(weights, at), mean(others, at));
         let pairs = weights.iter().zip(others);

@@ -1,4 +1,4 @@
-//! What the owner of a table does last: reading results with the secret key.
+//! Reads results with the secret key: the last step of a table's owner.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -29,29 +29,30 @@ struct Reader<'a> {
     slots: Vec<Vec<f64>>,
 }
 
-/// Who may see a result, if not the owner of the key alone: everybody.
+/// Parameters of a release: a result that anyone may see.
 #[derive(Clone, Copy)]
 pub struct Share<'a> {
-    /// Bits after the point.
+    /// Fractional bits of the released values.
     pub bits: u32,
-    /// That rows of several owners, which nobody can check together, lead to nothing larger than the
-    /// bound of errors of a model is for: see [`TrainPlan::share`].
+    /// Whether to assume that no row of the owners exceeds the bound for which the model's error is
+    /// computed. No owner can check the rows of all. See [`TrainPlan::share`].
     pub assume_range: bool,
-    /// Where it is counted before it is returned.
+    /// The ledger that counts the release before the result is returned.
     pub ledger: &'a Ledger,
 }
 
 impl Decrypted {
-    /// Reads a result with the key of its job; with `share` as others than the owner of the key may
-    /// see it. That is one of the 1024 releases of a key, of a model one for each vector of
-    /// weights; the same result, to the same bits, is the same release and has the same values.
+    /// Reads a result with the key of its job. With `share` the result is released, so that others
+    /// than the owner of the key may see it. A release counts as one of the key's 1024 releases; a
+    /// model counts one for each vector of weights. Releasing the same result to the same bits
+    /// again returns the same values and does not count again.
     ///
     /// # Errors
-    /// [`Error::ReleasesSpent`] and [`Error::NotCounted`] for a release that cannot be;
-    /// [`Error::Usage`] for a file of anything else, and for results that were not computed to be
-    /// shared, or not to so many bits; [`Error::File`] for a result of another key, or a damaged
-    /// one; [`Error::Parse`], [`Error::Apps`] or [`Error::Stats`] for ciphertexts that are not
-    /// those of its job.
+    /// [`Error::ReleasesSpent`] and [`Error::NotCounted`] for a release that cannot be counted;
+    /// [`Error::Usage`] for any other file, and for results that were not computed to be shared, or
+    /// only to fewer bits; [`Error::File`] for a result of another key, or a damaged one;
+    /// [`Error::Parse`], [`Error::Apps`] or [`Error::Stats`] for ciphertexts that do not fit the
+    /// job.
     pub fn read<R: Read>(
         result: Opened<R>,
         params: &Params,
@@ -65,7 +66,7 @@ impl Decrypted {
         let mut reader = Reader { path, meta, params, decryptor, share: None, slots: Vec::new() };
         let (read, of_model) = reader.notes(note.clone())?;
         let plan = reader.meta.job.plan(params)?;
-        // A model to score rows by has other shapes, and is refused as such below.
+        // An encrypted model for scoring has other shapes. The match in `decoded` refuses it.
         if !matches!(read.about, About::Model { .. }) {
             reader.expect_shapes(&plan, &content)?;
         }
@@ -104,7 +105,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The note of a table, and that of the encrypted model that its rows were scored by.
+    /// Returns the note of a table, and the note of the encrypted model that scored its rows.
     fn notes(&self, mut all: Vec<Ciphertext>) -> Result<(Note, Option<Note>)> {
         let read = |note: &[Ciphertext]| -> Result<Note> {
             let note = Note::decrypt(self.decryptor, self.params, note)?;
@@ -121,8 +122,8 @@ impl Reader<'_> {
         Ok((read(&all)?, of_model))
     }
 
-    /// Refuses ciphertexts of another level or scale than the job gives, whose values and errors
-    /// would be others than planned.
+    /// Refuses ciphertexts whose level or scale differs from the job's plan, since their values and
+    /// errors would differ too.
     fn expect_shapes(&self, plan: &Plan, content: &[Ciphertext]) -> Result<()> {
         let shapes = plan.result_shapes(self.meta.iterations)?;
         for (index, (item, (level, scale))) in content.iter().zip(shapes).enumerate() {
@@ -205,7 +206,7 @@ impl Reader<'_> {
         Ok(trained)
     }
 
-    /// The slots as they may be seen.
+    /// Returns the slots, with noise added if they are shared.
     fn shared(
         &mut self,
         share: impl Fn(&[Vec<f64>], u32, &Seed) -> core::result::Result<Vec<Vec<f64>>, StatsError>,
@@ -220,7 +221,7 @@ impl Reader<'_> {
         })
     }
 
-    /// Refuses scores by a model that rows were not prepared for.
+    /// Refuses scores by a model that the rows were not prepared for.
     fn expect_prepared(&self, prepared: [u8; 32], of_model: Option<Note>) -> Result<()> {
         let needed = match (self.meta.scored_by, of_model) {
             (Some(ScoredBy::Plain(digest)), _) => digest,
@@ -255,7 +256,7 @@ impl Reader<'_> {
         self.expect(members.as_ref().is_none_or(|members| members.len() == rows))?;
         let Scores { mut scores, mut probabilities } = plan.decode(&self.slots)?;
         if let Some((Share { bits, .. }, draft)) = &mut self.share {
-            // Who may see scores computes probabilities from these.
+            // Probabilities follow from released scores.
             probabilities = None;
             scores = plan.share(&scores, *bits, &draft.noise()).map_err(|error| match error {
                 sudare_apps::Error::Library(sudare::Error::TooLittlePrecision { .. }) => {
@@ -264,7 +265,7 @@ impl Reader<'_> {
                 other => other.into(),
             })?;
         }
-        // Those of rows that were planned and are not there are of no row.
+        // The padding rows of the plan have no scores.
         scores.iter_mut().chain(probabilities.iter_mut().flatten()).for_each(|s| s.truncate(rows));
         let scores = Scores { scores, probabilities };
         Ok(Decrypted::Scores { scores, classes, text_labels, members })
@@ -278,8 +279,8 @@ fn too_imprecise(bits: u32) -> Error {
     ))
 }
 
-/// A model that says no more of the table than the weights do: its columns count from 0, in powers
-/// of two.
+/// Returns a model that reveals no more of the table than the weights do: its columns are centered
+/// at 0, and its divisors are powers of two.
 fn without_ranges(model: Model) -> Result<Model> {
     let shown = model.inputs()?.shown;
     let spans = model.centers.iter().zip(&model.divisors).map(|(c, d)| c.abs() + d);

@@ -1,4 +1,4 @@
-//! What the owner of a table does first: encrypting it for the job that the keys were made for.
+//! Encrypts a table for the job that the keys were made for: the first step of a table's owner.
 
 use crate::{
     error::{Error, Result},
@@ -23,20 +23,20 @@ use sudare_apps::{
 use sudare_arith::prng::Seed;
 use sudare_table::{Encoding, Table};
 
-/// A table to be encrypted, and what is known of it.
+/// A table to be encrypted, and its metadata.
 #[derive(Clone)]
 pub struct Subject {
     /// The rows to compute with.
     pub table: Table,
-    /// How its columns became numbers, if they were not.
+    /// The encoding of the columns, if they were not numbers.
     pub encoding: Option<Encoding>,
-    /// The rows of a larger table that are not among these, and which they are.
+    /// The held-out rows of a larger table, and how they were chosen.
     pub held_out: Option<(HeldOut, Table)>,
-    /// What tells groups of rows apart, for sums by groups.
+    /// The column that defines groups of rows, for sums by groups.
     pub key: Option<KeyColumn>,
-    /// Edges of bins for histograms, one for all columns or one for each.
+    /// Edges of histogram bins: one entry for all columns, or one for each.
     pub edges: Vec<Edges>,
-    /// The owner, of several that train together, and what they have in common.
+    /// The name of this owner and the common transform, when several owners train together.
     pub pooled: Option<(String, PooledTransform)>,
 }
 
@@ -52,38 +52,38 @@ pub struct Encryption {
     job: Job,
     plan: Arc<Plan>,
     params: Params,
-    /// Name of the parameters.
+    /// Name of the parameter set.
     name: String,
     encryptor: FileEncryptor,
-    /// Decides the order of rows, if that is to be known.
+    /// Seed for the order of rows; random if `None`.
     order: Option<Seed>,
-    /// Of the classes of rows, for a training that is planned with given ones.
+    /// Weights of the classes, for a training that is planned with given weights.
     class_weights: Option<Vec<f64>>,
 }
 
-/// What was written.
+/// Size of an encrypted file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Written {
-    /// Ciphertexts, those of the note included.
+    /// Number of ciphertexts, including the note.
     pub ciphertexts: usize,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
 }
 
 impl Encryption {
-    /// For `job`, under a key and parameters of this name.
+    /// Plans `job` and encrypts for it under `key`. `name` is the name of the parameter set.
     ///
     /// # Errors
-    /// Those of the job's plan; [`Error::Library`] for a key of other parameters, and for a secret
-    /// one from before a fork.
+    /// Errors from planning the job; [`Error::Library`] for a key of other parameters, and for a
+    /// secret key from before a fork.
     pub fn new(job: Job, params: &Params, name: &str, key: impl Into<Key>) -> Result<Self> {
         Self::planned((job, Arc::new(job.plan(params)?)), params, name, key)
     }
 
-    /// As [`Encryption::new`], for a job whose plan under these parameters is there already.
+    /// Same as [`Encryption::new`], for a job that is already planned under these parameters.
     ///
     /// # Errors
-    /// As [`Encryption::new`], but for those of the plan.
+    /// The errors of [`Encryption::new`], except the errors of planning.
     pub fn planned(
         (job, plan): (Job, Arc<Plan>),
         params: &Params,
@@ -101,32 +101,33 @@ impl Encryption {
         })
     }
 
-    /// Brings the rows of batches into the order of a seed: for who knows it.
+    /// Shuffles the rows of batches by a seed. Anyone who knows the seed knows the order.
     #[must_use]
     pub fn with_order(self, order: Option<Seed>) -> Self {
         Self { order, ..self }
     }
 
-    /// Takes weights for rows of each class, for a training that is planned with given ones, and no
-    /// other. Their sum over all rows counts for a penalty of `C`, else their ratios alone.
+    /// Sets the weights of the classes, for a training that is planned with given weights and for
+    /// no other. With a penalty of `C` their sum over all rows counts; otherwise only their ratios
+    /// do.
     #[must_use]
     pub fn with_class_weights(self, class_weights: Option<Vec<f64>>) -> Self {
         Self { class_weights, ..self }
     }
 
-    /// The job as it is planned.
+    /// Returns the plan of the job.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
     }
 
-    /// Encrypts a table and writes its file, which messages call `path`. Rows that are trained on
-    /// in batches, whose order is public, are brought into an order that nobody knows. `progress`
-    /// learns the number of ciphertexts of the table that are written, after each.
+    /// Encrypts a table and writes its file. Messages call the file `path`. A training in batches
+    /// has a public row order, so its rows are first shuffled into an order that nobody knows.
+    /// Calls `progress` with the number of written ciphertexts of the table, after each.
     ///
     /// # Errors
-    /// [`Error::Table`], [`Error::Stats`] and [`Error::Apps`] if the table is not one that was
-    /// planned for; [`Error::File`].
+    /// [`Error::Table`], [`Error::Stats`] and [`Error::Apps`] if the table does not fit the plan;
+    /// [`Error::File`].
     pub fn write(
         &self,
         out: &mut (impl Write + ?Sized),
@@ -172,7 +173,7 @@ impl Encryption {
         }
     }
 
-    /// Encrypts the table of one of several owners, with as many groups of rows as it has.
+    /// Encrypts the table of one owner of several. The number of row groups follows from its rows.
     fn write_pooled(
         &self,
         file: (&mut (impl Write + ?Sized), &Path),
@@ -201,13 +202,12 @@ impl Encryption {
         self.write_messages(file, messages, (&note, Some(pooled)), Content::Table, progress)
     }
 
-    /// Encrypts rows to be scored, prepared as those that the model was trained on, and their
-    /// classes, if these are known. Otherwise as [`Encryption::write`].
+    /// Encrypts rows for scoring. They are prepared in the same way as the model's training rows.
+    /// Includes their classes if these are known. See [`Encryption::write`] for the arguments.
     ///
     /// # Errors
-    /// [`Error::Usage`] for keys of another job, for other columns than the model has, and where it
-    /// is not known how rows are prepared; [`Error::Apps`] for more rows than planned;
-    /// [`Error::File`].
+    /// [`Error::Usage`] for keys of another job, for columns that are not the model's, and if the
+    /// preparation of rows is unknown; [`Error::Apps`] for more rows than planned; [`Error::File`].
     pub fn write_rows(
         &self,
         out: &mut (impl Write + ?Sized),
@@ -234,12 +234,12 @@ impl Encryption {
         self.write_messages((out, path), messages, (&note, None), Content::Table, progress)
     }
 
-    /// Encrypts a model to score by. Otherwise as [`Encryption::write`].
+    /// Encrypts a model for scoring. See [`Encryption::write`] for the arguments.
     ///
     /// # Errors
-    /// [`Error::Usage`] for keys of another job, and for a model that does not say how rows are
-    /// prepared for it; [`Error::Apps`] for a model of another size, or with larger weights than
-    /// planned; [`Error::File`].
+    /// [`Error::Usage`] for keys of another job, and for a model without the preparation of its
+    /// rows; [`Error::Apps`] for a model of another size, or with larger weights than planned;
+    /// [`Error::File`].
     pub fn write_model(
         &self,
         out: &mut (impl Write + ?Sized),
@@ -295,7 +295,7 @@ impl Encryption {
     }
 }
 
-/// A table in the order in which it is trained on, and how it is prepared.
+/// A table in its training order, and its preparation.
 pub struct PreparedTable {
     table: Table,
     row_weights: Vec<f64>,
@@ -304,13 +304,13 @@ pub struct PreparedTable {
 }
 
 impl PreparedTable {
-    /// Prepares a table for a plan, by what it says itself before rows change places: if they are
-    /// trained on in batches, whose order is public, they are brought into the order of a seed, or
-    /// one that nobody knows.
+    /// Prepares a table for a plan, then shuffles its rows. The preparation uses the rows in their
+    /// original order. A training in batches has a public row order, so its rows are shuffled by
+    /// the seed `order`, or by a random one.
     ///
     /// # Errors
-    /// [`Error::Table`] and [`Error::Apps`] for a table that cannot be trained on so;
-    /// [`Error::Library`] if the machine has no randomness to give.
+    /// [`Error::Table`] and [`Error::Apps`] for a table that does not fit the training;
+    /// [`Error::Library`] if the machine has no randomness.
     pub fn new(
         plan: &TrainPlan,
         mut table: Table,
@@ -326,7 +326,7 @@ impl PreparedTable {
         Ok(Self { table, row_weights, transform, shown })
     }
 
-    /// The rows as they are trained on.
+    /// Returns the prepared rows in training order.
     ///
     /// # Errors
     /// [`Error::Apps`] for another plan.
@@ -335,10 +335,10 @@ impl PreparedTable {
         Ok(plan.prepare_with(&self.table, weights, transform)?)
     }
 
-    /// What makes a model of weights that are trained on it, with the rows that were held out.
+    /// Returns the metadata that turns trained weights into a model, including the held-out rows.
     ///
     /// # Errors
-    /// [`Error::Table`] for rows that were held out without classes.
+    /// [`Error::Table`] for held-out rows without classes.
     pub fn trained(
         &self,
         class_weights: Option<Vec<f64>>,
@@ -364,8 +364,8 @@ impl PreparedTable {
     }
 }
 
-/// Brings rows that are trained on in batches, whose order is public, into the order of a seed, or
-/// one that nobody knows.
+/// Shuffles the rows of a training in batches by a seed, or by a random one. The order of rows in
+/// batches is public.
 fn shuffle(plan: &TrainPlan, table: &mut Table, order: Option<&Seed>) -> Result<()> {
     if plan.batches().count() > 1 {
         match order {
@@ -376,7 +376,7 @@ fn shuffle(plan: &TrainPlan, table: &mut Table, order: Option<&Seed>) -> Result<
     Ok(())
 }
 
-/// What to do with keys for scoring rows and rows that are not said to be prepared as any model's.
+/// Returns the error for keys that score rows if no model is given to prepare the rows for.
 #[must_use]
 pub fn unprepared() -> Error {
     Error::Usage(

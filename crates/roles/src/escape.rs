@@ -1,22 +1,23 @@
-//! Text in which nothing acts on the program that shows it: terminals and spreadsheets.
+//! Makes text harmless for the programs that show it: terminals and spreadsheets.
 //!
-//! Names in a result are written by the maker of its file, which anybody with the public key can be.
+//! The names in a result come from the author of its file, who can be anyone with the public key.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::{borrow::Cow, fmt::Write};
 
-/// Spreadsheets take text that starts so for a formula, the wide forms in some languages.
+/// Spreadsheets read text with one of these first characters as a formula. Some locales also accept
+/// the wide forms.
 const FORMULA_STARTS: [char; 10] =
     ['=', '+', '-', '@', '\t', '\r', '\u{ff1d}', '\u{ff0b}', '\u{ff0d}', '\u{ff20}'];
 
-/// Whether a character except the line end acts on a terminal, or changes the order of others.
+/// Returns whether a character, other than the line end, controls a terminal or reorders text.
 #[must_use]
 pub fn acts_on_terminal(c: char) -> bool {
     let turns = matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     (c.is_control() && c != '\n') || turns || matches!(c, '\u{2028}' | '\u{2029}')
 }
 
-/// Writes the characters for which `acts` is true as JSON has them, such as `\u001b`.
+/// Writes the characters for which `acts` is true as JSON escapes, such as `\u001b`.
 pub fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     if !text.contains(&acts) {
         return Cow::Borrowed(text);
@@ -36,8 +37,8 @@ pub fn escaped(text: &str, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     Cow::Owned(escaped)
 }
 
-/// A cell of CSV that does nothing where it is opened: an apostrophe stands before text that a
-/// spreadsheet takes for a formula, and control characters are escaped. Numbers stay as they are.
+/// Returns a CSV cell that is harmless in a spreadsheet. Text that looks like a formula gets an
+/// apostrophe in front, and control characters are escaped. Numbers stay unchanged.
 #[must_use]
 pub fn cell(text: &str) -> Cow<'_, str> {
     let escaped = escaped(text, |c| acts_on_terminal(c) || c == '\n');

@@ -1,4 +1,4 @@
-//! The features of a model, and how rows of them are prepared.
+//! The features of a model, and the preparation of its rows.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -11,10 +11,10 @@ use std::{collections::HashSet, io::Read, path::Path};
 use sudare_apps::logreg::{self, Prepared, ScoredModel, Transform};
 use sudare_table::{Encoding, Table};
 
-/// Largest model file.
+/// Maximum size of a model file, in bytes.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// The features of a model: their columns, in its order, and how rows of them are prepared.
+/// The features of a model: its columns in order, and the preparation of rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Described", into = "Described")]
 pub struct Inputs {
@@ -22,19 +22,19 @@ pub struct Inputs {
     pub columns: Vec<String>,
     /// The column that the model predicts.
     pub target: String,
-    /// The classes of that.
+    /// The classes of the target.
     pub classes: Vec<String>,
-    /// Whether the classes are text, also where they look like numbers.
+    /// Whether the classes are text even where they look like numbers.
     pub text_labels: bool,
-    /// For a model in the clear.
+    /// Preparation of rows for a model in the clear.
     pub shown: Transform,
-    /// For an encrypted one.
+    /// Preparation of rows for an encrypted model.
     pub transform: Option<Transform>,
-    /// How columns become numbers, if they are not.
+    /// The encoding of the columns, if they are not numbers.
     pub encoding: Option<Encoding>,
 }
 
-/// What files say of features.
+/// The JSON form of [`Inputs`].
 #[derive(Serialize, Deserialize)]
 struct Described {
     columns: Vec<String>,
@@ -95,11 +95,12 @@ impl From<Inputs> for Described {
 }
 
 impl Inputs {
-    /// Features of a table that a model was trained on, for rows that it is to score; with the training
-    /// if that leaves it encrypted, and with the weights of its classes, if they were given.
+    /// Returns the features of a table that a model was trained on, for rows to score. Pass
+    /// `training` if the training leaves the model encrypted, and `class_weights` if they were
+    /// given.
     ///
     /// # Errors
-    /// [`Error::Table`] and [`Error::Apps`] for a table that cannot have been trained on so.
+    /// [`Error::Table`] and [`Error::Apps`] for a table that does not fit the training.
     pub fn of(
         table: &Table,
         encoding: Option<Encoding>,
@@ -122,11 +123,12 @@ impl Inputs {
         })
     }
 
-    /// From a model in the clear, or any JSON file with its `columns` and `divisors`; or, of
-    /// another name, from the table that a model was trained on, as [`Inputs::of`] it.
+    /// Reads features from a JSON file, which is a model in the clear or any object with `columns`
+    /// and `divisors`. Any other file must be the table that the model was trained on; see
+    /// [`Inputs::of`].
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Table`]; [`Error::Parse`]; as [`Inputs::of`].
+    /// [`Error::Io`]; [`Error::Table`]; [`Error::Parse`]; the errors of [`Inputs::of`].
     pub fn read(
         path: &Path,
         training: Option<&logreg::Job>,
@@ -153,10 +155,11 @@ impl Inputs {
         })
     }
 
-    /// Reads a table, with labels if `target`, or else the model's own, is among its columns.
+    /// Reads a table. Includes labels if the table has the column `target`, which defaults to the
+    /// model's own target.
     ///
     /// # Errors
-    /// As [`Reading::rows`].
+    /// The errors of [`Reading::rows`].
     pub fn read_table(
         &self,
         path: &Path,
@@ -167,11 +170,11 @@ impl Inputs {
         reading.rows(path, &self.columns, labels, self.encoding.as_ref())
     }
 
-    /// How rows are prepared for the model of a job.
+    /// Returns the preparation of rows for the model of a job.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a model that a training leaves, if only the features of a plain one are
-    /// known.
+    /// [`Error::Usage`] if the job scores by the model of a training and only the features of a
+    /// plain model are known.
     pub fn prepares_for(&self, model: &ScoredModel) -> Result<&Transform> {
         match model {
             ScoredModel::Given { .. } | ScoredModel::Shared { .. } => Ok(&self.shown),
@@ -187,7 +190,7 @@ impl Inputs {
     }
 }
 
-/// Refuses classes that cannot be told apart.
+/// Refuses fewer than two classes, and duplicates.
 pub(crate) fn check_classes(classes: &[String]) -> core::result::Result<(), String> {
     if classes.len() < 2 {
         return Err(format!(
@@ -202,7 +205,7 @@ pub(crate) fn check_classes(classes: &[String]) -> core::result::Result<(), Stri
     }
 }
 
-/// A file that is none of a model in the clear, and why.
+/// Creates the error for a file that is not a model in the clear.
 pub(crate) fn not_a_model(path: &Path, problem: &str) -> Error {
     Error::Parse {
         path: path.into(),
@@ -211,7 +214,7 @@ pub(crate) fn not_a_model(path: &Path, problem: &str) -> Error {
     }
 }
 
-/// The text of a file that may be a model in the clear.
+/// Reads the text of a file that may be a model in the clear.
 pub(crate) fn text_of(path: &Path) -> Result<Vec<u8>> {
     let (file, bytes) = files::open(path, Access::Shared)?;
     if bytes > MAX_BYTES {

@@ -14,15 +14,15 @@ use sudare_arith::{
     prng::{Seed, Stream},
 };
 
-/// Files being written, removed when the user interrupts.
+/// Files being written, which are removed if the user interrupts.
 static UNFINISHED: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn unfinished() -> MutexGuard<'static, Vec<PathBuf>> {
     UNFINISHED.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Removes files that are being written, for a process that ends: until `end` returns, none is
-/// finished or begun.
+/// Removes files that are being written, before the process ends. No file is finished or started
+/// until `end` returns.
 pub fn remove_unfinished(end: impl FnOnce()) {
     let mut files = unfinished();
     for path in files.drain(..) {
@@ -31,27 +31,28 @@ pub fn remove_unfinished(end: impl FnOnce()) {
     end();
 }
 
-/// Who may read a new file.
+/// Read access to a new file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Access {
-    /// Whoever the folder and the mask of the user let.
+    /// Everybody whom the directory and the user's mask permit.
     Shared,
     /// The user alone.
     Owner,
 }
 
 impl Access {
-    /// Nothing secret stays in a buffer.
+    /// Returns the buffer size. Secrets are not buffered.
     fn buffer_bytes(self) -> usize {
         if self == Self::Owner { 0 } else { 1 << 20 }
     }
 }
 
-/// A file under a temporary name in its folder, which gets its own name when it is
-/// complete and is removed otherwise.
+/// A new file. It is written under a temporary name in its directory, gets its own name when it is
+/// complete, and is removed otherwise.
 ///
-/// The temporary file is locked while it is written, so that what a process left that was killed
-/// can be told from what another one is writing. The next file of the same name removes the former.
+/// The temporary file is locked while it is written. The lock tells leftovers of a killed process
+/// from a file that another process is writing. The next file of the same name removes the
+/// leftovers.
 pub struct NewFile {
     writer: BufWriter<File>,
     temporary: PathBuf,
@@ -59,14 +60,14 @@ pub struct NewFile {
     overwrite: bool,
 }
 
-/// A name that was free is found within as many attempts, unless somebody plays tricks.
+/// A free name is found within this many attempts, unless another process interferes on purpose.
 const ATTEMPTS: usize = 16;
-/// Digits, drawn at random, in the name of a temporary file.
+/// Number of random digits in the name of a temporary file.
 const RANDOM_DIGITS: usize = 16;
-/// What the name of a temporary file ends with.
+/// Suffix of the name of a temporary file.
 const PART: &str = ".part";
 
-/// What the names of temporary files of `path` begin with.
+/// Returns the prefix of the names of temporary files of `path`.
 fn part_prefix(path: &Path) -> Result<OsString> {
     let name = path.file_name().ok_or_else(|| Error::NotAFile { path: path.into() })?;
     let mut prefix = OsString::from(".");
@@ -75,7 +76,7 @@ fn part_prefix(path: &Path) -> Result<OsString> {
     Ok(prefix)
 }
 
-/// A temporary file of `path`, locked, that no other process has.
+/// Creates and locks a new temporary file of `path`.
 fn create_part(path: &Path, access: Access) -> Result<(File, PathBuf)> {
     let prefix = part_prefix(path)?;
     let io = |error| Error::io("create", path, error);
@@ -98,10 +99,10 @@ fn create_part(path: &Path, access: Access) -> Result<(File, PathBuf)> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             opened => opened.map_err(io)?,
         };
-        // Whoever takes it for a stale one has it locked for a moment. Where the file system has no
-        // locks, what is left by others stays.
+        // Another process that takes this file for a stale one may hold its lock for a moment. On
+        // file systems without locks, leftovers stay.
         let _ = file.lock();
-        // It may have been removed before it was locked.
+        // Another process may have removed the file before the lock was taken.
         if temporary.exists() {
             return Ok((file, temporary));
         }
@@ -109,8 +110,8 @@ fn create_part(path: &Path, access: Access) -> Result<(File, PathBuf)> {
     Err(io(io::Error::other("temporary files in its folder are removed as soon as they are made")))
 }
 
-/// Removes temporary files of `path` that nobody writes any more. What cannot be removed harms
-/// nothing.
+/// Removes temporary files of `path` that no process writes any more. Files that cannot be removed
+/// are harmless.
 fn remove_stale_parts(path: &Path) -> Result<()> {
     let prefix = part_prefix(path)?;
     let folder = path.parent().filter(|folder| *folder != Path::new(""));
@@ -129,7 +130,7 @@ fn remove_stale_parts(path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Whether a name is that of a temporary file, by what these begin with.
+/// Returns whether `name` is the name of a temporary file with this prefix.
 fn is_part(name: &OsStr, prefix: &OsStr) -> bool {
     let digits = name.as_encoded_bytes().strip_prefix(prefix.as_encoded_bytes());
     let digits = digits.and_then(|rest| rest.strip_suffix(PART.as_bytes()));
@@ -139,7 +140,7 @@ fn is_part(name: &OsStr, prefix: &OsStr) -> bool {
 }
 
 impl NewFile {
-    /// Begins a file.
+    /// Starts a file.
     ///
     /// # Errors
     /// [`Error::Exists`] unless `overwrite`; [`Error::Io`].
@@ -153,7 +154,7 @@ impl NewFile {
         Ok(Self { writer, temporary, path: path.into(), overwrite })
     }
 
-    /// Waits until all that was written is on the disk, so that [`NewFile::finish`] takes no time.
+    /// Waits until all written bytes are on the disk, so that [`NewFile::finish`] takes no time.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -163,8 +164,8 @@ impl NewFile {
         self.writer.get_ref().sync_all().map_err(io)
     }
 
-    /// Gives the file its name. After a crash of the machine it has it too, or has never been
-    /// there.
+    /// Renames the file to its own name. After a crash of the machine the complete file has its
+    /// name or does not exist.
     ///
     /// # Errors
     /// [`Error::Exists`] if another file has taken the name; [`Error::Io`].
@@ -195,13 +196,13 @@ impl NewFile {
         written.map_err(|error| Error::io("write", &self.path, error))
     }
 
-    /// The name that it will get.
+    /// Returns the final path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// Removes a file, if it is there.
+/// Removes a file if it exists.
 ///
 /// # Errors
 /// [`Error::Io`].
@@ -226,8 +227,8 @@ fn sync_folder(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Renames a file unless the name is taken, whatever other processes do meanwhile; where the file
-/// system has no links, without that guarantee.
+/// Renames a file unless the new name is taken, atomically. File systems without hard links do not
+/// guarantee this.
 fn rename_if_free(from: &Path, to: &Path) -> io::Result<()> {
     match fs::hard_link(from, to) {
         Ok(()) => {
@@ -259,7 +260,7 @@ impl Drop for NewFile {
     }
 }
 
-/// A file that is mapped and must stay as it is.
+/// A mapped file that must not change.
 pub struct Watch {
     path: PathBuf,
     file: File,
@@ -269,28 +270,28 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Maps a file as it is now.
+    /// Maps a file in its current state.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn new(path: &Path, file: &File) -> Result<Self> {
         let io = |error| Error::io("read", path, error);
         let file = file.try_clone().map_err(io)?;
-        // Before it is mapped: a change in between is found.
+        // The state is read before mapping, so that a change in between is detected.
         let (bytes, written) = state(&file).map_err(io)?;
         let mapping = Mapping::new(&file).map_err(io)?;
         Ok(Self { path: path.into(), file, bytes, written, mapping })
     }
 
-    /// The bytes of the file.
+    /// Returns the bytes of the file.
     #[must_use]
     pub fn mapping(&self) -> &Mapping {
         &self.mapping
     }
 
-    /// Refuses a file that was written to or cut since, or that could not be read: what was
-    /// computed from it may be wrong. A file that took its name is no change. What sets the time
-    /// of the last change back after a change hides it.
+    /// Refuses a file that was written to or truncated since it was mapped, or that could not be
+    /// read. Values computed from such a file may be wrong. A new file under the same name does not
+    /// count as a change. A writer that resets the modification time goes unnoticed.
     ///
     /// # Errors
     /// [`Error::FileChanged`]; [`Error::Io`].
@@ -309,23 +310,23 @@ impl Watch {
     }
 }
 
-/// The size of a file, and when it was last written to.
+/// Returns the size of a file and its modification time.
 fn state(file: &File) -> io::Result<(u64, SystemTime)> {
     let metadata = file.metadata()?;
     Ok((metadata.len(), metadata.modified()?))
 }
 
-/// Writes a whole text file for the user alone.
+/// Writes a whole text file that only the user can read.
 ///
 /// # Errors
-/// As [`NewFile::create`] and [`NewFile::finish`].
+/// The errors of [`NewFile::create`] and [`NewFile::finish`].
 pub fn write_text(path: &Path, text: &str, overwrite: bool) -> Result<()> {
     let mut file = NewFile::create(path, Access::Owner, overwrite)?;
     file.write_text(text)?;
     file.finish()
 }
 
-/// Refuses a name that is taken, before work is done for it. Folders and devices are never
+/// Refuses a path that is taken, before work is done for it. Directories and devices are never
 /// replaced.
 ///
 /// # Errors
@@ -349,7 +350,7 @@ pub fn check_free(path: &Path, overwrite: bool) -> Result<()> {
     }
 }
 
-/// Makes a folder and those above it, where they do not exist.
+/// Creates a directory and its missing parents.
 ///
 /// # Errors
 /// [`Error::NotAFolder`]; [`Error::Io`].
@@ -362,8 +363,8 @@ pub fn make_folder(folder: &Path) -> Result<()> {
     })
 }
 
-/// Takes a folder for this process alone, until the file is dropped or the process ends, however it
-/// does.
+/// Locks a directory for this process, until the file is dropped or the process ends, even if it is
+/// killed.
 ///
 /// # Errors
 /// [`Error::InUse`] if another process has it; [`Error::Io`].
@@ -378,8 +379,7 @@ pub fn lock_folder(folder: &Path) -> Result<File> {
     }
 }
 
-/// Opens a file for reading, without a buffer if its content is the user's alone;
-/// returns its size as well.
+/// Opens a file for reading and returns its size. Secret content is not buffered.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::NotAFile`] for anything but a regular file.
@@ -394,7 +394,7 @@ pub fn open(path: &Path, access: Access) -> Result<(BufReader<File>, u64)> {
     Ok((BufReader::with_capacity(access.buffer_bytes(), file), metadata.len()))
 }
 
-/// Whether other users than the owner of a file may read it, as far as the system says.
+/// Returns whether users other than the owner may read a file, as far as the system reports it.
 #[must_use]
 pub fn others_may_read(metadata: &fs::Metadata) -> bool {
     #[cfg(unix)]
@@ -409,10 +409,10 @@ pub fn others_may_read(metadata: &fs::Metadata) -> bool {
     }
 }
 
-/// Reads a text file of at most so many bytes.
+/// Reads a text file of at most `most` bytes.
 ///
 /// # Errors
-/// As [`open`]; [`Error::Io`] for one that is larger, or that is not UTF-8.
+/// The errors of [`open`]; [`Error::Io`] for a larger file, or one that is not UTF-8.
 pub fn read_text(path: &Path, most: u64) -> Result<String> {
     let io = |error| Error::io("read", path, error);
     let (file, bytes) = open(path, Access::Shared)?;
@@ -425,10 +425,10 @@ pub fn read_text(path: &Path, most: u64) -> Result<String> {
     Ok(text)
 }
 
-/// BLAKE3 of all bytes of a file, in hexadecimal: by which services name it.
+/// Returns the BLAKE3 digest of a file in hexadecimal. Services name the file by it.
 ///
 /// # Errors
-/// As [`open`].
+/// The errors of [`open`].
 pub fn digest(path: &Path) -> Result<String> {
     let (file, _) = open(path, Access::Shared)?;
     let (digest, _) =
@@ -436,10 +436,10 @@ pub fn digest(path: &Path) -> Result<String> {
     Ok(digest)
 }
 
-/// BLAKE3 of all that is read, in hexadecimal, and how many bytes these are.
+/// Returns the BLAKE3 digest of all bytes read, in hexadecimal, and their number.
 ///
 /// # Errors
-/// Those of reading.
+/// Errors from reading.
 pub fn digest_of(file: &mut impl Read) -> io::Result<(String, u64)> {
     let mut hasher = blake3::Hasher::new();
     let bytes = io::copy(file, &mut hasher)?;
@@ -508,8 +508,8 @@ mod tests {
         assert_eq!(names(folder.path()), ["free", "taken"]);
     }
 
-    /// What a killed process left is removed, and nothing that another one writes, or that has
-    /// another name.
+    /// Leftovers of a killed process are removed. Files that another process writes, and files with
+    /// other names, stay.
     #[test]
     fn stale_parts_are_removed() {
         let folder = tempfile::tempdir().unwrap();
@@ -558,7 +558,7 @@ mod tests {
         assert_eq!(changed.kind(), "FileChanged");
         assert!(changed.to_string().contains("1 bytes instead of 4"), "{changed}");
 
-        // Bytes that were not there for a while, as if nothing had happened.
+        // Bytes that were missing for a while, with the modification time restored.
         fs::write(&path, vec![1; 1 << 16]).unwrap();
         let file = File::options().read(true).write(true).open(&path).unwrap();
         let watch = Watch::new(&path, &file).unwrap();

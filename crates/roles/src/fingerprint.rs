@@ -1,4 +1,4 @@
-//! Whether a table has the rows that another had.
+//! Recognizes a table by its rows.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use serde::{Deserialize, Serialize};
@@ -9,23 +9,23 @@ use sudare_arith::{
 };
 use sudare_table::{Table, TableError};
 
-/// Points at which the characteristic function is taken.
+/// Points at which the characteristic function is sampled.
 const POINTS: usize = 4;
 
-/// Rows that are prepared at a time.
+/// Rows prepared at a time.
 const BLOCK: usize = 512;
 
-/// Roundings of a value that make no difference: those of a program that reads decimals another
-/// way, and of the sums here.
+/// Tolerated roundings of a value. They cover programs that parse decimals differently, and the
+/// sums in this module.
 const ROUNDINGS: f64 = 16.0;
 
-/// What sums may be off by beside what roundings explain.
+/// Tolerance of sums beyond the effect of roundings.
 const SLACK: f64 = 1e-9;
 
-/// Tells the rows of a table, with their classes, from other rows: sums of the cosines of random
-/// linear functions of each row, shifted by its class.
+/// A fingerprint of the rows of a table and their classes: sums of the cosines of random linear
+/// functions of each row, shifted by its class.
 ///
-/// It does not depend on the order of rows, and hardly on the last digits of values. Another row,
+/// It does not depend on the order of rows, and hardly on the last digits of values. Any other row,
 /// value or class changes it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -35,14 +35,14 @@ pub struct Fingerprint([f64; POINTS]);
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fingerprints {
-    /// Of the rows that were trained on.
+    /// Fingerprint of the training rows.
     pub trained: Fingerprint,
-    /// Of the rows that were held out, if any were.
+    /// Fingerprint of the held-out rows, if there are any.
     pub held_out: Option<Fingerprint>,
 }
 
 impl Fingerprint {
-    /// The fingerprint of a table with classes, whose values `shown` brings to a size of about 1.
+    /// Returns the fingerprint of a table with classes. `shown` scales the values to about 1.
     ///
     /// # Errors
     /// [`TableError::NoTarget`] for a table without classes.
@@ -63,7 +63,8 @@ impl Fingerprint {
         Ok(Self(sums))
     }
 
-    /// Whether a table has the rows of this fingerprint, which was taken with `shown`.
+    /// Returns whether a table has the rows of this fingerprint. `shown` must be the transform that
+    /// the fingerprint was made with.
     ///
     /// # Errors
     /// [`TableError::NoTarget`] for a table without classes.
@@ -99,7 +100,7 @@ impl Point {
         Self { factors, shifts }
     }
 
-    /// For a row, whose first entry is 1.
+    /// Returns the value for a row, whose first entry is 1.
     fn value(&self, row: &[f64], class: usize) -> f64 {
         let shift = self.shifts.get(class).copied().unwrap_or_default();
         let products = row.iter().skip(1).zip(&self.factors).map(|(x, factor)| x * factor);
@@ -107,8 +108,8 @@ impl Point {
     }
 }
 
-/// How the values of a table differ from the values that a transform was made of: the names of the
-/// columns whose centers or divisors are others. Empty if none are.
+/// Returns the names of the columns whose centers or divisors differ between two transforms.
+/// `found` is the transform of `table`, and `shown` is the known one.
 #[must_use]
 pub fn other_columns(table: &Table, shown: &Transform, found: &Transform) -> Vec<String> {
     const NEAR: f64 = 1e-6;
@@ -166,7 +167,7 @@ mod tests {
         let flipped = members.iter().map(|class| 1 - class).collect();
         let mut value = table.values().to_vec();
         value[20] += 1e-3 * shown.divisors()[20 % table.features()];
-        // The values of a column in another order, within each class.
+        // Swaps two values of a column within one class.
         let mut column = table.values().to_vec();
         let (a, b) = (3, (4..575).find(|&row| members[row] == members[3]).unwrap());
         column.swap(a * table.features(), b * table.features());

@@ -1,7 +1,7 @@
 //! Files of arrays of integers and of their keys.
 //!
-//! Files of keys say the scheme and whether elements may be negative, so that owner and server
-//! agree on it; those of arrays say the shape.
+//! Key files name the scheme and whether elements may be negative, so owner and server agree on
+//! both. Array files name the shape.
 
 use crate::{
     error::{Error, Result},
@@ -27,11 +27,11 @@ use sudare_apps::{
     exact::{IntegerArray, Layout, Scheme, Setting},
 };
 
-/// What labels of keys and of arrays say of their content.
+/// Content of the labels of keys and of arrays.
 const KEYS: &str = "keys of integers";
 const ARRAY: &str = "integers";
 
-/// What the label of a key carries.
+/// Metadata in the label of a key.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct KeyMeta {
@@ -39,7 +39,7 @@ struct KeyMeta {
     signed: bool,
 }
 
-/// What the label of an array carries.
+/// Metadata in the label of an array.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ArrayMeta {
@@ -60,20 +60,20 @@ fn read_meta<M: DeserializeOwned>(info: &Info, content: &str) -> sudare::Result<
     })
 }
 
-/// The label of keys for arrays of this setting, under parameters of this name.
+/// Creates the label of keys for arrays of this setting. `name` is the name of the parameter set.
 ///
 /// # Errors
-/// [`sudare::Error::Io`] if it cannot be encoded.
+/// [`sudare::Error::Io`] if the metadata cannot be encoded.
 pub fn key_label(name: &str, setting: &Setting) -> sudare::Result<Label> {
     let meta = KeyMeta { scheme: setting.scheme(), signed: setting.is_signed() };
     label(name, KEYS, &meta)
 }
 
-/// What arrays under the key of a file are computed with, whose kind must be `needed`. They are
-/// bootstrapped if the name of the parameters is that of a set for it.
+/// Reads the setting of arrays under a key. The file must hold a key of kind `needed`. Arrays are
+/// bootstrapped if the name of the parameter set has bootstrapping.
 ///
 /// # Errors
-/// [`sudare::Error::WrongKind`]; [`sudare::Error::Malformed`]; as [`Reader::params`] and
+/// [`sudare::Error::WrongKind`]; [`sudare::Error::Malformed`]; the errors of [`Reader::params`] and
 /// [`Setting::named`].
 pub fn read_setting<R: Read>(reader: &Reader<R>, needed: Kind) -> sudare::Result<Setting> {
     let info = reader.info();
@@ -84,10 +84,10 @@ pub fn read_setting<R: Read>(reader: &Reader<R>, needed: Kind) -> sudare::Result
     Setting::named(&info.label.name, reader.params()?, scheme, signed)
 }
 
-/// Writes an array and returns the bytes written.
+/// Writes an array and returns the number of bytes written.
 ///
 /// # Errors
-/// As [`serial::write_ciphertexts`].
+/// The errors of [`serial::write_ciphertexts`].
 pub fn write_array(
     out: &mut (impl Write + ?Sized),
     name: &str,
@@ -99,7 +99,7 @@ pub fn write_array(
     serial::write_ciphertexts(out, setting.params(), array.blocks(), &label)
 }
 
-/// What a file says of its array: the shape and the key pair.
+/// Reads the public facts of an array's file: the shape and the key pair.
 ///
 /// # Errors
 /// [`sudare::Error::WrongKind`]; [`sudare::Error::Malformed`].
@@ -111,10 +111,10 @@ pub fn array_facts(info: &Info) -> sudare::Result<(Vec<usize>, KeyId)> {
     Ok((read_meta::<ArrayMeta>(info, ARRAY)?.shape, info.key_id))
 }
 
-/// The array in a file.
+/// Reads the array in a file.
 ///
 /// # Errors
-/// As [`array_facts`], [`Reader::ciphertexts`] and [`IntegerArray::from_blocks`].
+/// The errors of [`array_facts`], [`Reader::ciphertexts`] and [`IntegerArray::from_blocks`].
 pub fn read_array<R: Read>(reader: Reader<R>, setting: &Setting) -> array::Result<IntegerArray> {
     let (shape, _) = array_facts(reader.info())?;
     let padding_is_zero = read_meta::<ArrayMeta>(reader.info(), ARRAY)?.padding_is_zero;
@@ -123,31 +123,31 @@ pub fn read_array<R: Read>(reader: Reader<R>, setting: &Setting) -> array::Resul
     IntegerArray::from_blocks(setting, layout, blocks, padding_is_zero)
 }
 
-/// What a file of keys or arrays of integers says of itself.
+/// Public facts of a file of keys or arrays of integers.
 pub struct Facts {
-    /// What files of all schemes say.
+    /// The header that files of all schemes have.
     pub info: Info,
-    /// Whether it is a secret key sealed by a passphrase.
+    /// Whether the file is a secret key, sealed by a passphrase.
     pub sealed: bool,
-    /// The parameters, made for this.
+    /// The parameters, built from the header.
     pub params: Params,
-    /// What arrays under a key are computed with.
+    /// The setting of arrays under a key.
     pub setting: Option<Setting>,
     /// Shape of an array.
     pub shape: Option<Vec<usize>>,
-    /// What is public about each ciphertext.
+    /// The public form of each ciphertext.
     pub forms: Vec<Form>,
-    /// What evaluation keys can do.
+    /// The operations that evaluation keys permit.
     pub request: Option<KeyRequest>,
-    /// Digest of the file, by the checksums in it; none of a sealed one.
+    /// Digest of the file, from the checksums in it. `None` for a sealed file.
     pub digest: Option<[u8; 32]>,
 }
 
-/// What a file of integers says of itself, for which no secret is needed; none for the file of
+/// Reads the public facts of a file of integers, without any secret. Returns `None` for a file of
 /// another scheme.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::NotAFile`]; [`Error::File`]; [`Error::Seal`] for what is sealed at
+/// [`Error::Io`]; [`Error::NotAFile`]; [`Error::File`]; [`Error::Seal`] for a file sealed at
 /// impossible costs.
 pub fn facts(path: &Path) -> Result<Option<Facts>> {
     let (mut file, bytes) = files::open(path, Access::Owner)?;
@@ -158,11 +158,11 @@ pub fn facts(path: &Path) -> Result<Option<Facts>> {
         let facts = read_facts(Cursor::new(sealed.file), sealed.file.len() as u64, path)?;
         return Ok(facts.map(|facts| Facts { sealed: true, digest: None, ..facts }));
     }
-    // Unbuffered, as secret keys are read.
+    // Unbuffered, since the file may be a secret key.
     read_facts(file.into_inner(), bytes, path)
 }
 
-/// The bytes of a file up to its scheme.
+/// Bytes of a file up to the end of its scheme field.
 const SCHEME_BYTES: u64 = 14;
 
 fn read_facts(mut file: impl Read + Seek, bytes: u64, path: &Path) -> Result<Option<Facts>> {
@@ -170,7 +170,8 @@ fn read_facts(mut file: impl Read + Seek, bytes: u64, path: &Path) -> Result<Opt
     let (mut start, in_file) = (Vec::new(), Error::in_file(path));
     file.by_ref().take(SCHEME_BYTES).read_to_end(&mut start).map_err(io)?;
     file.rewind().map_err(io)?;
-    // What ends there is cut, if it is of this scheme.
+    // A reader that runs out of bytes here has accepted the scheme. Otherwise the scheme is another
+    // one.
     if matches!(Reader::new(&start[..], SCHEME_BYTES), Err(sudare::Error::Malformed { .. })) {
         return Ok(None);
     }
@@ -200,23 +201,22 @@ fn read_opened(
     Ok(Facts { info, sealed: false, params, setting, shape, forms, request, digest })
 }
 
-/// A secret key with what its file says.
+/// A secret key and the metadata of its file.
 pub struct Secret {
-    /// What arrays under it are computed with.
+    /// The setting of arrays under the key.
     pub setting: Setting,
-    /// What the file says beside.
+    /// The label of the file.
     pub label: Label,
     /// The key.
     pub key: SecretKey,
-    /// What its owner should be warned of: that others may read the file, too.
+    /// A warning for the owner if other users may read the file.
     pub warning: Option<String>,
 }
 
-/// Reads the file of a secret key; `passphrase` is asked for one if it is sealed.
+/// Reads the file of a secret key. Calls `passphrase` if the file is sealed.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::File`] for a file of anything else; [`Error::Seal`]; what `passphrase`
-/// refuses.
+/// [`Error::Io`]; [`Error::File`] for any other file; [`Error::Seal`]; errors from `passphrase`.
 pub fn read_secret(path: &Path, passphrase: impl FnOnce() -> Result<Passphrase>) -> Result<Secret> {
     let (mut file, bytes) = files::open(path, Access::Owner)?;
     let io = |error| Error::io("read", path, error);
@@ -242,8 +242,8 @@ fn secret_key(file: impl Read, bytes: u64) -> sudare::Result<(Setting, Label, Se
     Ok((setting, label, key))
 }
 
-/// Writes the file of a secret key, which messages call `path`, sealed if there is a passphrase;
-/// returns its bytes.
+/// Writes the file of a secret key, sealed if there is a passphrase, and returns its bytes.
+/// Messages call the file `path`.
 ///
 /// # Errors
 /// [`Error::File`]; [`Error::Seal`]; [`Error::Io`].
@@ -256,17 +256,16 @@ pub fn write_secret(
     secret::write_with(to, passphrase, |out| serial::write_secret_key(out, params, key, label))
 }
 
-/// Refuses a public key that says it belongs to a secret one and does not: what it encrypts, the
-/// secret key does not decrypt.
+/// Refuses a public key that claims to belong to a secret key but encrypts under another one.
 ///
 /// # Errors
-/// [`Error::ForgedKey`]; [`Error::Library`] for one that does not even say so.
+/// [`Error::ForgedKey`]; [`Error::Library`] for a public key of another pair.
 pub fn expect_pair(setting: &Setting, secret: &Decryptor, public: Arc<PublicKey>) -> Result<()> {
     let params = setting.params();
     let encoder = BatchEncoder::with_slots(setting.modulus(), params.log_n(), 1)?;
     let zero = encoder.encode(&[0, 0])?;
     let encrypted = Encryptor::new(params, public)?.encrypt(&zero)?;
-    // Under another key it would be anything.
+    // Under another key the result would be random.
     match secret.decrypt(&encrypted)? == zero {
         true => Ok(()),
         false => Err(Error::ForgedKey { key: secret.key_id() }),

@@ -1,4 +1,4 @@
-//! The keys that encrypt, and files of what they encrypt.
+//! Encrypts with public and secret keys, and writes files of the ciphertexts.
 
 use crate::error::{Error, Result};
 use std::{io::Write, path::Path, sync::Arc};
@@ -12,16 +12,18 @@ use sudare::{
 use sudare_apps::Slots;
 use sudare_arith::par;
 
-/// Ciphertexts that are made at once, at most, by as many threads: the rest of a file is not in memory.
+/// Maximum number of ciphertexts that are computed at once, each on its own thread. Bounds the
+/// memory for a large file.
 const AT_ONCE: usize = 8;
 
-/// A key that encrypts: the public one, or the owner's secret one. What that encrypts takes half the
-/// work and half the bytes in files, has smaller errors, and serves as well.
+/// A key that encrypts: the public key, or the owner's secret key. Secret-key encryption takes half
+/// the work and half the bytes in files, and its errors are smaller. Its ciphertexts are otherwise
+/// equivalent.
 #[derive(Clone)]
 pub enum Key {
-    /// Of whoever has data for the owner.
+    /// The public key, for anyone with data for the owner.
     Public(Arc<PublicKey>),
-    /// Of the owner alone.
+    /// The secret key, for the owner alone.
     Secret(Arc<SecretKey>),
 }
 
@@ -37,13 +39,13 @@ impl From<Arc<SecretKey>> for Key {
     }
 }
 
-/// Encrypts for files, by either key.
+/// Encrypts for files, with either key.
 pub(crate) enum FileEncryptor {
     Public(Encryptor),
     Secret(SymmetricEncryptor),
 }
 
-/// A fresh encryption, as it stands in a file.
+/// A fresh ciphertext in the form that its file stores.
 pub(crate) enum Fresh {
     Whole(Ciphertext),
     Seeded(Seeded<Ciphertext>),
@@ -73,8 +75,8 @@ impl FileEncryptor {
         })
     }
 
-    /// Encrypts messages and writes their file, which others call `path`; returns its bytes. `progress`
-    /// learns the number that are written, after each.
+    /// Encrypts messages, writes their file and returns its bytes. Messages to people call the file
+    /// `path`. Calls `progress` with the number of written ciphertexts, after each.
     ///
     /// # Errors
     /// [`Error::Library`]; [`Error::File`].
@@ -110,7 +112,7 @@ impl FileEncryptor {
         }
     }
 
-    /// What writes a file of its encryptions.
+    /// Creates a writer for a file of ciphertexts under this key.
     pub fn writer<'a, W: Write + ?Sized>(
         &self,
         out: &'a mut W,
@@ -126,15 +128,15 @@ impl FileEncryptor {
     }
 }
 
-/// What ciphertexts of a file are to hold, one after the other, and their shapes, which the file
-/// begins with.
+/// Messages to encrypt into a file, in order, and the shapes of their ciphertexts. The file begins
+/// with the shapes.
 pub(crate) struct Messages<'a> {
     shapes: Vec<Shape>,
     slots: Box<dyn Iterator<Item = Slots> + 'a>,
 }
 
 impl<'a> Messages<'a> {
-    /// As many shapes as messages.
+    /// Pairs messages with their shapes, one for each.
     pub fn new(
         shapes: impl IntoIterator<Item = Shape>,
         slots: impl IntoIterator<Item = Slots, IntoIter: 'a>,
@@ -142,7 +144,7 @@ impl<'a> Messages<'a> {
         Self { shapes: shapes.into_iter().collect(), slots: Box::new(slots.into_iter()) }
     }
 
-    /// Those that there are already.
+    /// Creates messages from slots that are already in memory.
     pub fn of(all: Vec<Slots>) -> Self {
         let shape = |(slots, level, scale): &Slots| Shape {
             level: *level,
@@ -152,7 +154,7 @@ impl<'a> Messages<'a> {
         Self::new(all.iter().map(shape).collect::<Vec<_>>(), all)
     }
 
-    /// These, and then more.
+    /// Appends more messages.
     pub fn and(self, more: Vec<Slots>) -> Self {
         let more = Messages::of(more);
         let shapes = [self.shapes, more.shapes].concat();

@@ -1,4 +1,4 @@
-//! What the labels of files say, which everybody can read.
+//! Public metadata in the labels of files.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod array;
@@ -14,24 +14,24 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use sudare::ckks::serial::Label;
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// Of a key pair.
+    /// A key of a key pair.
     Keys,
     /// An encrypted table and its note.
     Table,
-    /// Sums of the table of one of several owners, or of all of them.
+    /// Sums of the table of one owner of several, or of all owners.
     Sums,
-    /// The weights of a training and the note of its table.
+    /// The weights of a trained model, and the note of its table.
     Model,
-    /// Sums or counts and the note of their table.
+    /// Sums or counts, and the note of their table.
     Statistics,
     /// The state of a training.
     Checkpoint,
-    /// Weights of a training under way.
+    /// Weights of an unfinished training.
     Weights,
-    /// Scores, the note of their rows and that of an encrypted model.
+    /// Scores, the note of their rows, and the note of the model if it is encrypted.
     Scores,
 }
 
@@ -47,10 +47,10 @@ impl Content {
         Self::Scores,
     ];
 
-    /// What an owner decrypts.
+    /// The results that an owner decrypts.
     pub const RESULTS: [Self; 3] = [Self::Model, Self::Statistics, Self::Scores];
 
-    /// The name of the kind of content in labels.
+    /// Returns the name of the content in labels.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -66,50 +66,52 @@ impl Content {
     }
 }
 
-/// What the label of a file carries.
+/// Metadata in the label of a file.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Meta {
-    /// What the keys were made for.
+    /// The job that the keys were made for.
     pub job: Job,
-    /// Ciphertexts of the note, the last ones of the file.
+    /// Number of ciphertexts of the note, which are the last ones of the file.
     pub note: u32,
-    /// Iterations done, for models and checkpoints.
+    /// Number of iterations done, for models and checkpoints.
     pub iterations: u32,
-    /// For results, checkpoints and weights.
+    /// Origin of results, checkpoints and weights.
     pub origin: Option<Origin>,
-    /// For scores.
+    /// The model of scores.
     pub scored_by: Option<ScoredBy>,
-    /// For tables of several owners, and what becomes of them.
+    /// Owners of a table of several owners, and of results computed from it.
     pub pooled: Option<Pooled>,
 }
 
-/// What the owner of scores compares the preparation of the rows with.
+/// The model that scored rows. The owner compares its preparation with the preparation of the rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScoredBy {
-    /// A plain model, with the digest of its columns and of how rows are prepared for it.
+    /// A plain model, with the digest of its columns and of their preparation.
     Plain([u8; 32]),
-    /// An encrypted model, with the number of ciphertexts of its note, the last ones of all.
+    /// An encrypted model, with the number of ciphertexts of its note, which are the last ones of
+    /// the file.
     Encrypted(u32),
 }
 
-/// Which of several owners a table is of, and what they have in common.
+/// The owner of a table among several, and the data that all owners share.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pooled {
     /// Digest of the schema.
     pub schema: [u8; 32],
-    /// Identifies the transform by which rows were prepared; none for sums, which come before it.
+    /// Identifier of the transform that prepared the rows. `None` for sums, which precede the
+    /// transform.
     pub transform: Option<[u8; 32]>,
-    /// All owners that the schema names.
+    /// Names of all owners in the schema.
     pub of: Vec<String>,
-    /// Owners whose rows these are, by their places among all, ascending.
+    /// Owners of these rows, by their positions among all owners, ascending.
     pub owners: Vec<u32>,
 }
 
-/// What a server computed something from, as it says: with all of it the same, a training goes on
-/// as if it had never stopped.
+/// The inputs of a computation, as the server states them. A training resumes with identical
+/// results if its origin is the same.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// Version of this program.
+    /// Version of the program.
     pub program: String,
     /// Digest of the evaluation keys.
     pub keys: [u8; 32],
@@ -118,8 +120,8 @@ pub struct Origin {
 }
 
 impl Origin {
-    /// The origin of a result of this version of the program, with evaluation keys and encrypted
-    /// tables of these digests, whose order does not matter.
+    /// Creates the origin of a result of this version of the program. The order of the tables'
+    /// digests does not matter.
     #[must_use]
     pub fn new(keys: [u8; 32], mut tables: Vec<[u8; 32]>) -> Self {
         tables.sort_unstable();
@@ -130,34 +132,34 @@ impl Origin {
         Self { program: env!("CARGO_PKG_VERSION").into(), keys, table }
     }
 
-    /// Whether it is of encrypted tables with these digests, in any order.
+    /// Returns whether the origin names encrypted tables with these digests, in any order.
     #[must_use]
     pub fn is_of(&self, tables: Vec<[u8; 32]>) -> bool {
         Self::new(self.keys, tables).table == self.table
     }
 }
 
-/// Of the encoding of [`Meta`].
+/// Version of the encoding of [`Meta`].
 const META_VERSION: u8 = 5;
 
 impl Meta {
-    /// What is said of a file without note or iterations.
+    /// Returns the metadata of a file without note or iterations.
     #[must_use]
     pub fn of(job: Job) -> Self {
         Self { job, note: 0, iterations: 0, origin: None, scored_by: None, pooled: None }
     }
 
-    /// A label with this, under parameters of this name.
+    /// Creates a label with this metadata. `params` is the name of the parameter set.
     ///
     /// # Errors
-    /// [`Error::Bug`] if it cannot be encoded.
+    /// [`Error::Bug`] if the metadata cannot be encoded.
     pub fn label(&self, params: &str, content: Content) -> Result<Label> {
         let meta = postcard::to_extend(self, vec![META_VERSION])
             .map_err(|error| Error::Bug(error.to_string()))?;
         Ok(Label { name: params.into(), content: content.name().into(), meta })
     }
 
-    /// What `label` carries, if it is of this program.
+    /// Reads the metadata of a label. Returns `None` for a label of another program or version.
     #[must_use]
     pub fn read(label: &Label) -> Option<(Content, Self)> {
         let content = Content::ALL.into_iter().find(|content| content.name() == label.content)?;
@@ -166,7 +168,7 @@ impl Meta {
         Some((content, meta))
     }
 
-    /// Whether `label` is of another version of this program.
+    /// Returns whether `label` comes from another version of this program.
     #[must_use]
     pub fn is_of_another_version(label: &Label) -> bool {
         let known = Content::ALL.into_iter().any(|content| content.name() == label.content);

@@ -1,5 +1,5 @@
-//! How many results of a key others have seen: a file beside the secret key, which is counted in
-//! before a value is shown.
+//! Counts the released results of a key, in a file next to the secret key. A release is counted
+//! before any of its values is shown.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -18,30 +18,30 @@ use sudare::{
 };
 use sudare_arith::prng::Seed;
 
-/// A byte that is no text, and a name.
+/// Magic bytes. The first one is not valid text.
 const MAGIC: [u8; 8] = *b"\x89sudareL";
 const VERSION: u32 = 1;
-/// Before the releases.
+/// Bytes before the releases.
 const HEAD_BYTES: usize = 48;
 const ID_BYTES: usize = 32;
 const CHECKSUM_BYTES: usize = 32;
-/// No ledger that this program writes has more.
+/// Maximum releases in a ledger that this program writes.
 const MOST_RELEASES: u64 = 1 << 20;
 const MOST_BYTES: u64 = (HEAD_BYTES + CHECKSUM_BYTES) as u64 + MOST_RELEASES * ID_BYTES as u64;
 
-/// What tells a release from all others of a key, and nothing about it without the key.
+/// Identifies a release of a key. It reveals nothing about the release without the key.
 pub type ReleaseId = [u8; ID_BYTES];
 
-/// What a ledger says.
+/// The content of a ledger.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entries {
     /// The parameters of the key.
     pub params: ParamsId,
     /// The key.
     pub key: KeyId,
-    /// Releases that its noise hides.
+    /// Number of releases that the key's noise hides.
     pub limit: u64,
-    /// In the order in which they were counted.
+    /// The counted releases, in order.
     releases: Vec<ReleaseId>,
 }
 
@@ -50,19 +50,19 @@ impl Entries {
         Self { params, key, limit: Release::default().releases, releases: Vec::new() }
     }
 
-    /// Releases that were counted.
+    /// Returns the number of counted releases.
     #[must_use]
     pub fn counted(&self) -> u64 {
         self.releases.len() as u64
     }
 
-    /// Whether a file that begins so is a ledger, or was meant to be one.
+    /// Returns whether a file with these first bytes is a ledger, possibly a damaged one.
     #[must_use]
     pub fn begin(bytes: &[u8]) -> bool {
         bytes.starts_with(&MAGIC)
     }
 
-    /// The ledger in a file.
+    /// Reads the ledger in a file.
     ///
     /// # Errors
     /// [`Error::Ledger`]; [`Error::Io`].
@@ -125,7 +125,7 @@ impl Entries {
         bytes
     }
 
-    /// Adds those of `ids` that are not there; whether there are any.
+    /// Adds the new ones among `ids` and returns whether there were any.
     fn add(&mut self, ids: &[ReleaseId], place: &Path) -> Result<bool> {
         let before = self.releases.len();
         for id in ids {
@@ -149,32 +149,32 @@ impl Entries {
     }
 }
 
-/// The ledger of a key: in a file, or in memory as long as the key is only there.
+/// The ledger of a key. It is a file, or it is in memory while the key exists only in memory.
 pub struct Ledger {
     state: Mutex<State>,
 }
 
-/// Where releases are counted, and how many were: one lock for both, so that no release is counted in
-/// memory while the ledger moves to a file.
+/// The state of a ledger. One lock guards both fields, so that no release is counted in memory
+/// while the ledger moves to a file.
 struct State {
     file: Option<PathBuf>,
-    /// What this process has seen of the file.
+    /// Content of the file as this process last saw it.
     known: Entries,
 }
 
 impl Ledger {
-    /// The ledger of a key that is nowhere but in memory.
+    /// Creates the ledger of a key that exists only in memory.
     #[must_use]
     pub fn in_memory(params: ParamsId, key: KeyId) -> Self {
         Self::new(None, Entries::none(params, key))
     }
 
-    /// The ledger of the key in the file `secret`: `KEY.ledger` in the folder of that file, with the key's
-    /// fingerprint for its name, so that copies of the key in one folder count together. It need
-    /// not exist; the first release makes it.
+    /// Returns the ledger of the key in the file `secret`: `KEY.ledger` in the directory of that
+    /// file, where `KEY` is the key's fingerprint. Copies of the key in one directory therefore
+    /// share a ledger. The file need not exist; the first release creates it.
     ///
     /// # Errors
-    /// [`Error::Io`] if the folder cannot be found.
+    /// [`Error::Io`] if the directory cannot be found.
     pub fn beside(secret: &Path, params: ParamsId, key: KeyId) -> Result<Self> {
         Ok(Self::new(Some(file_beside(secret, key)?), Entries::none(params, key)))
     }
@@ -183,14 +183,14 @@ impl Ledger {
         Self { state: Mutex::new(State { file, known }) }
     }
 
-    /// The file of the ledger, if it has one.
+    /// Returns the path of the ledger, if it has a file.
     #[must_use]
     pub fn path(&self) -> Option<PathBuf> {
         self.state().file.clone()
     }
 
-    /// What to say before the first release: no file has counted others, but if there were any, by
-    /// a copy of the key elsewhere or with a ledger that was lost, they count as well.
+    /// Returns a notice for the first release, while the ledger has no file. Earlier releases, by a
+    /// copy of the key elsewhere or with a lost ledger, count too.
     #[must_use]
     pub fn notice(&self) -> Option<String> {
         let path = self.path().filter(|path| !path.exists())?;
@@ -201,7 +201,7 @@ impl Ledger {
         ))
     }
 
-    /// What it says now.
+    /// Returns the current content.
     ///
     /// # Errors
     /// [`Error::Ledger`] for a file that is not the ledger of this key; [`Error::Io`].
@@ -209,22 +209,22 @@ impl Ledger {
         self.state().entries()
     }
 
-    /// Counts releases; those that were counted before count no more. When this returns, the file
-    /// has them, whatever happens to the machine.
+    /// Counts releases. A release that was counted before does not count again. When this returns,
+    /// the counts are on the disk and survive a crash.
     ///
     /// # Errors
-    /// [`Error::ReleasesSpent`] if so many are not left; [`Error::NotCounted`] if the file cannot
-    /// be read or written, or is not the ledger of this key, which is then as it was.
+    /// [`Error::ReleasesSpent`] if too few releases are left; [`Error::NotCounted`] if the file
+    /// cannot be read or written, or is not the ledger of this key. The file is then unchanged.
     pub fn count(&self, ids: &[ReleaseId]) -> Result<()> {
         self.state().count(ids)
     }
 
-    /// Counts all releases beside a copy of the key, which is in the file `secret` now. The ledger of a
-    /// key that was nowhere but in memory is the file there from then on: no release that is made
-    /// meanwhile is counted anywhere else.
+    /// Counts all releases in the directory of a copy of the key, which is in the file `secret`
+    /// now. If the key existed only in memory, its ledger moves to that file. No concurrent release
+    /// is counted anywhere else.
     ///
     /// # Errors
-    /// As [`Ledger::count`].
+    /// The errors of [`Ledger::count`].
     pub fn copy_beside(&self, secret: &Path) -> Result<()> {
         let mut state = self.state();
         let known = state.entries()?;
@@ -271,7 +271,8 @@ impl State {
         Ok(())
     }
 
-    /// What the file has, none if there is none, and what is `known` of it at least.
+    /// Reads the file; a missing file is empty. Refuses a file that lacks any of the `known`
+    /// releases.
     fn current(path: &Path, known: &Entries) -> Result<Entries> {
         let entries = match Entries::read(path) {
             Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
@@ -293,13 +294,13 @@ impl State {
     }
 }
 
-/// The ledger of a key in the folder of the file `secret`, whichever link leads to that.
+/// Returns the path of a key's ledger in the directory of the file `secret`, after following links.
 fn file_beside(secret: &Path, key: KeyId) -> Result<PathBuf> {
     let secret = fs::canonicalize(secret).map_err(|error| Error::io("find", secret, error))?;
     Ok(secret.with_file_name(format!("{key}.ledger")))
 }
 
-/// Waits until no other process counts in a ledger.
+/// Waits until no other process counts in the ledger.
 fn lock(ledger: &Path) -> Result<File> {
     let path = ledger.with_extension("ledger.lock");
     let io = |error| Error::io("lock", &path, error);
@@ -308,18 +309,18 @@ fn lock(ledger: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// A release that is being made: gives its noise, and is counted before it is shown.
+/// A release in preparation. It supplies noise, and is counted before it is shown.
 pub struct Draft {
     seed: Seed,
     drawn: u64,
 }
 
 impl Draft {
-    /// A release of `values` to so many bits after the point, which are decrypted from what `write` writes:
-    /// the same has the same noise whenever it is released.
+    /// Prepares a release of `values` to `bits` fractional bits. `write` writes the ciphertexts of
+    /// the values, so that the same result always gets the same noise.
     ///
     /// # Errors
-    /// What `write` fails with.
+    /// Errors from `write`.
     pub fn new(
         decryptor: &Decryptor,
         bits: u32,
@@ -339,16 +340,16 @@ impl Draft {
         Ok(Self { seed: decryptor.release_seed(hasher.finalize().as_bytes())?, drawn: 0 })
     }
 
-    /// The noise of the next vector of values, each of which is one of the releases of a key.
+    /// Returns the noise of the next vector of values. Each vector is one release of the key.
     pub fn noise(&mut self) -> Seed {
         self.drawn = self.drawn.saturating_add(1);
         self.seed.derive("noise", self.drawn)
     }
 
-    /// Counts the vectors for which noise was drawn. Nothing may be shown before.
+    /// Counts the vectors that noise was drawn for. Values may only be shown after this returns.
     ///
     /// # Errors
-    /// As [`Ledger::count`].
+    /// The errors of [`Ledger::count`].
     pub fn count(self, ledger: &Ledger) -> Result<()> {
         let id = |number| *self.seed.derive("ledger", number).as_bytes();
         ledger.count(&(1..=self.drawn).map(id).collect::<Vec<ReleaseId>>())

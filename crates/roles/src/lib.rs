@@ -1,31 +1,31 @@
-//! What the owner of a table and a server do, and the files that they exchange.
+//! Operations of a table's owner and of a server, and the files that they exchange.
 //!
-//! | module | what it is for |
+//! | module | content |
 //! |---|---|
-//! | [`encryption`], [`decryption`], [`decrypted`] | the owner's part: tables to be encrypted, results to be read, what these hold |
+//! | [`encryption`], [`decryption`], [`decrypted`] | the owner's part: encrypts tables, reads results, and represents their content |
 //! | [`server`], [`training`], [`checkpoint`], [`scoring`] | the server's part, with evaluation keys and ciphertexts only |
-//! | [`job`] | what keys are made for |
-//! | [`label`], [`note`] | what files say beside keys and ciphertexts: to everybody, and to who has the secret key |
-//! | [`ledger`] | how many results of a key others have seen |
-//! | [`receipt`] | what a server says under its signature of a result |
-//! | [`price`], [`security`] | what a planned job takes of a server; how secure its keys are |
-//! | [`opened`], [`files`] | files that are read; files that are whole or absent |
+//! | [`job`] | jobs that keys are made for |
+//! | [`label`], [`note`] | metadata of files: public labels, and notes that only the secret key decrypts |
+//! | [`ledger`] | the number of released results of a key |
+//! | [`receipt`] | signed statements of a server about its results |
+//! | [`price`], [`security`] | the cost of a planned job on a server, and the security of its keys |
+//! | [`opened`], [`files`] | files that are read, and files that are whole or absent |
 //! | [`outgoing`] | files that may leave their owner's machine |
-//! | [`key`] | keys that encrypt: public and secret ones |
-//! | [`secret`], [`sealed`] | files of secret keys; their bytes, sealed by a passphrase |
+//! | [`key`] | public and secret keys that encrypt |
+//! | [`secret`], [`sealed`] | files of secret keys, and their bytes, sealed by a passphrase |
 //! | [`integers`] | files of arrays of integers and of their keys |
 //! | [`pooled`] | tables of several owners |
 //! | [`search`] | indices of vectors, queries and answers |
-//! | [`reading`], [`features`], [`model`] | tables as they come; rows for a model; results in the clear |
-//! | [`fingerprint`] | whether a table has the rows that a model was trained on |
+//! | [`reading`], [`features`], [`model`] | tables as they arrive, rows for a model, and results in the clear |
+//! | [`fingerprint`] | a check that a table has the rows that a model was trained on |
 //! | [`report`] | pages about models |
-//! | [`machine`], [`memory`] | what the operating system says; memory that it can give |
-//! | [`hex`], [`escape`] | bytes as hexadecimal digits; text that does nothing to a terminal or a spreadsheet |
+//! | [`machine`], [`memory`] | facts from the operating system, and limits of memory |
+//! | [`hex`], [`escape`] | bytes as hexadecimal digits, and text that is harmless in a terminal or a spreadsheet |
 //! | [`sets`] | parameter sets by name |
-//! | [`error`] | everything that ends the work early |
+//! | [`error`] | all errors of this crate |
 //!
-//! The command line and the Python package stand side by side on this crate, so that each can do
-//! any step of the other.
+//! The command line and the Python package both build on this crate, so each can do any step of the
+//! other.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 

@@ -1,36 +1,36 @@
-//! What the operating system says about this machine and process.
+//! Facts about this machine and process from the operating system.
 
 use std::fs;
 
-/// Threads that the system offers this process.
+/// Returns the number of threads that the system offers this process.
 pub fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// Memory that can be taken without swapping, in bytes, where `/proc` tells.
+/// Returns the memory in bytes that is available without swapping, where `/proc` reports it.
 pub fn available_bytes() -> Option<u64> {
     kib_field(&fs::read_to_string("/proc/meminfo").ok()?, "MemAvailable:")
 }
 
-/// Memory of the machine in bytes, where `/proc` tells.
+/// Returns the memory of the machine in bytes, where `/proc` reports it.
 pub fn memory_bytes() -> Option<u64> {
     kib_field(&fs::read_to_string("/proc/meminfo").ok()?, "MemTotal:")
 }
 
-/// The most memory that this process has had, in bytes, where `/proc` tells.
+/// Returns the peak memory of this process in bytes, where `/proc` reports it.
 pub fn peak_rss_bytes() -> Option<u64> {
     kib_field(&fs::read_to_string("/proc/self/status").ok()?, "VmHWM:")
 }
 
-/// When the system backs large buffers by huge pages: `always`, `madvise` or
-/// `never`, where `/sys` tells.
+/// Returns the system's policy on huge pages for large buffers, where `/sys` reports it: `always`,
+/// `madvise` or `never`.
 pub fn huge_pages() -> Option<String> {
     let text = fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled").ok()?;
     let (_, rest) = text.split_once('[')?;
     Some(rest.split_once(']')?.0.to_owned())
 }
 
-/// A number of bytes for people.
+/// Formats a number of bytes for people.
 pub fn bytes(count: u64) -> String {
     const UNITS: [&str; 5] = ["bytes", "KiB", "MiB", "GiB", "TiB"];
     let mut value = count as f64;

@@ -1,12 +1,12 @@
-//! Memory that is asked for only where the machine has it.
+//! Checks that the machine has enough memory before it is allocated.
 
 use crate::{
     error::{Error, Result},
     machine::available_bytes,
 };
 
-/// Refuses to take `needed` bytes of memory for `what` if the system cannot give them, where
-/// `/proc` tells.
+/// Refuses to allocate `needed` bytes for `what` if the system has less memory available, where
+/// `/proc` reports it.
 ///
 /// # Errors
 /// [`Error::Memory`] with `advice`.

@@ -1,4 +1,4 @@
-//! Decrypted results, as files for their owner.
+//! Decrypted results in files for their owner.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -23,67 +23,68 @@ use sudare_table::{
 
 /// A decrypted model of logistic regression.
 ///
-/// The score of a row `x` is `weights . (1, (x - centers) / divisors)`. Of two classes its sigmoid
-/// is the probability of the second; of more, each has weights of its own, and the softmax of
-/// their scores is the probability of each.
+/// The score of a row `x` is `weights . (1, (x - centers) / divisors)`. With two classes its
+/// sigmoid is the probability of the second class. With more classes each class has its own
+/// weights, and the softmax of the scores is the probability of each.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Model {
-    /// Says what the file is.
+    /// Identifies the type of the file.
     pub kind: ModelKind,
-    /// The intercept, then one for each column; of more than two classes for each class.
+    /// The intercept, then one weight for each column. With more than two classes, one such vector
+    /// for each class.
     #[serde(with = "weights")]
     pub weights: Vec<Vec<f64>>,
     /// Names of the features.
     pub columns: Vec<String>,
-    /// Name of what is predicted.
+    /// Name of the predicted column.
     pub target: String,
-    /// The classes of the target, 0 and 1 if the file names none.
+    /// The classes of the target. Default: `0` and `1`.
     #[serde(default = "binary")]
     pub classes: Vec<String>,
-    /// Whether the classes are text, also where they look like numbers.
+    /// Whether the classes are text even where they look like numbers.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub text_labels: bool,
-    /// What is subtracted from each feature, 0 if the file has none.
+    /// The value that is subtracted from each feature. Default: 0.
     #[serde(default)]
     pub centers: Vec<f64>,
-    /// What each is then divided by.
+    /// The divisor of each feature, applied after the subtraction.
     pub divisors: Vec<f64>,
-    /// Iterations that were done.
+    /// Number of iterations done.
     pub iterations: u32,
-    /// Rows that it was trained on.
+    /// Number of training rows.
     pub rows: usize,
-    /// How, if that is known.
+    /// The settings of the training, if they are known.
     #[serde(default, deserialize_with = "known", skip_serializing_if = "Option::is_none")]
     pub training: Option<TrainSpec>,
-    /// What rows of each class weighed, if that was given: any multiples.
+    /// Class weights that the user gave, up to a common factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_weights: Option<Vec<f64>>,
-    /// Whether weights were fitted to the probabilities of classes after training.
+    /// Whether the weights were calibrated after training.
     #[serde(default)]
     pub calibrated: bool,
-    /// Bits after the point to which the weights were released, in the coordinates of the training,
-    /// so that others may see them; without, they are for the owner of the key alone.
+    /// Fractional bits of the released weights, in the coordinates of the training. Without it the
+    /// weights are for the owner of the key alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared_bits: Option<u32>,
-    /// How columns become numbers, where they are text or have gaps.
+    /// The encoding of columns with text or gaps.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub encoding: Option<Encoding>,
-    /// The rows that it was not trained on, of a table of which some were held out.
+    /// The held-out rows of the table, if there are any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held_out: Option<HeldOut>,
-    /// What tells the rows of its table from others.
+    /// Fingerprints of the rows of the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprints: Option<Fingerprints>,
-    /// How rows are prepared to be scored by the encrypted model.
+    /// Preparation of rows for scoring by the encrypted model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub transform: Option<Transform>,
-    /// The weights after each iteration, where they were kept.
+    /// The weights after each iteration, if they were kept.
     #[serde(default, with = "history", skip_serializing_if = "Option::is_none")]
     pub history: Option<Vec<Vec<Vec<f64>>>>,
 }
 
-/// Says what the file is.
+/// Type of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModelKind {
     /// The only one.
@@ -91,7 +92,7 @@ pub enum ModelKind {
     LogisticRegression,
 }
 
-/// The weights of one model as they are, of several as a list of lists.
+/// The JSON form of weights: one vector as a list, several as a list of lists.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Written {
@@ -108,7 +109,7 @@ impl From<Vec<Vec<f64>>> for Written {
     }
 }
 
-/// The weight vectors that a file has under some name.
+/// Reads weight vectors from JSON.
 fn weights_of(written: &Value) -> core::result::Result<Vec<Vec<f64>>, String> {
     let numbers = |list: &Value| -> core::result::Result<Vec<f64>, String> {
         let Some(list) = list.as_array() else {
@@ -162,21 +163,21 @@ fn binary() -> Vec<String> {
     ["0", "1"].map(str::to_owned).to_vec()
 }
 
-/// What other versions of this program say of a training is passed over.
+/// Ignores training settings of another version of the program.
 fn known<'de, D: Deserializer<'de>>(from: D) -> core::result::Result<Option<TrainSpec>, D::Error> {
     Ok(serde_json::from_value(serde_json::Value::deserialize(from)?).ok())
 }
 
 impl Model {
-    /// Reads the file that `sudare decrypt` wrote.
+    /// Reads a file that `sudare decrypt` wrote.
     ///
     /// # Errors
-    /// [`Error::Parse`] for any other; [`Error::Io`]; [`Error::NotAFile`].
+    /// [`Error::Parse`] for any other file; [`Error::Io`]; [`Error::NotAFile`].
     pub fn read(path: &Path) -> Result<Self> {
         Self::from_json(&text_of(path)?, path)
     }
 
-    /// Reads the text of that file, which messages call `path`.
+    /// Reads the text of such a file. Messages call it `path`.
     ///
     /// # Errors
     /// [`Error::Parse`].
@@ -186,10 +187,10 @@ impl Model {
         Self::checked(model).map_err(|problem| not_a_model(path, &problem))
     }
 
-    /// The model, if its parts are of one size.
+    /// Returns the model if its parts have matching sizes.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// A description of the problem.
     pub fn checked(mut self) -> core::result::Result<Self, String> {
         let features = self.columns.len();
         if self.centers.is_empty() {
@@ -250,10 +251,10 @@ impl Model {
         }
     }
 
-    /// What its columns are, and how rows are prepared for it.
+    /// Returns the model's features and the preparation of its rows.
     ///
     /// # Errors
-    /// [`Error::Bug`] for a model that is not [checked](Model::checked).
+    /// [`Error::Bug`] for a model that was not [checked](Model::checked).
     pub fn inputs(&self) -> Result<Inputs> {
         let shown = Transform::affine(self.centers.clone(), self.divisors.clone());
         Ok(Inputs {
@@ -267,16 +268,16 @@ impl Model {
         })
     }
 
-    /// The scores of every row, for each weight vector: of two classes above 0 where the model says
-    /// the second.
+    /// Returns the scores of every row for each weight vector. With two classes a positive score
+    /// means the second class.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a table of other columns, or a score that is not finite.
+    /// [`Error::Usage`] for a table with other columns, or a score that is not finite.
     pub fn scores(&self, table: &Table) -> Result<Vec<Vec<f64>>> {
         self.scores_with(&self.weights, table)
     }
 
-    /// [`Model::scores`] with the weights after an iteration.
+    /// Same as [`Model::scores`], with other weights, such as the weights after an iteration.
     pub fn scores_with(&self, weights: &[Vec<f64>], table: &Table) -> Result<Vec<Vec<f64>>> {
         if table.columns() != self.columns {
             let table = reading::arranged(table, &self.columns, &self.classes)?;
@@ -291,19 +292,19 @@ impl Model {
         weights.iter().map(score).collect()
     }
 
-    /// How good its scores of a table's rows are.
+    /// Measures the quality of the scores on a table.
     ///
     /// # Errors
-    /// As [`Model::scores`]; [`Error::Table`] without labels.
+    /// The errors of [`Model::scores`]; [`Error::Table`] without labels.
     pub fn quality(&self, table: &Table) -> Result<Quality> {
         Ok(Quality::of(&self.scores(table)?, table.members()?)?)
     }
 
-    /// The rows of its table that it was not trained on.
+    /// Returns the held-out rows of the model's table.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a model that was trained on all rows, and for another table than the
-    /// one that was encrypted, or with its rows in another order.
+    /// [`Error::Usage`] for a model that was trained on all rows, and for a table other than the
+    /// encrypted one, or with its rows in another order.
     pub fn rows_held_out(&self, table: &Table) -> Result<Table> {
         let Some(held_out) = self.held_out else {
             return Err(Error::Usage(
@@ -344,19 +345,19 @@ impl Model {
         )))
     }
 
-    /// The intercept and the weight of each column in its own unit: of each weight vector.
+    /// Returns the intercept and the weight of each column in its own unit, for each weight vector.
     ///
     /// # Errors
-    /// As [`Model::inputs`].
+    /// The errors of [`Model::inputs`].
     pub fn coefficients(&self) -> Result<Vec<Vec<f64>>> {
         let shown = self.inputs()?.shown;
         Ok(self.weights.iter().map(|weights| shown.of_columns(weights)).collect())
     }
 
-    /// One line per weight.
+    /// Formats the model as CSV, one line per weight.
     ///
     /// # Errors
-    /// [`Error::Bug`] if the text cannot be made.
+    /// [`Error::Bug`] if the CSV cannot be written.
     pub fn to_csv(&self) -> Result<String> {
         let several = self.weights.len() > 1;
         let coefficients = self.coefficients()?;
@@ -379,7 +380,7 @@ impl Model {
     }
 }
 
-/// Why a text is no model, in words that name what JSON has no numbers for.
+/// Explains why a text is not a model. JSON has no NaN or infinity, so the message names these.
 fn problem_of(text: &[u8], error: &serde_json::Error) -> String {
     let text = String::from_utf8_lossy(text);
     match error.is_syntax() && ["NaN", "Infinity"].iter().any(|word| text.contains(word)) {
@@ -388,7 +389,7 @@ fn problem_of(text: &[u8], error: &serde_json::Error) -> String {
     }
 }
 
-/// Weight vectors that tell so many classes apart.
+/// Returns the number of weight vectors for these classes.
 fn models(classes: &[String]) -> usize {
     if classes.len() == 2 { 1 } else { classes.len() }
 }
@@ -406,45 +407,45 @@ fn finite(scores: Vec<f64>) -> Result<Vec<f64>> {
 /// Decrypted scores of rows.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NamedScores {
-    /// `scores`.
+    /// The constant `scores`.
     pub kind: &'static str,
     /// Number of rows.
     pub rows: usize,
-    /// The classes that the model tells apart.
+    /// The classes of the model.
     pub classes: Vec<String>,
-    /// Whether the classes are text, also where they look like numbers.
+    /// Whether the classes are text even where they look like numbers.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub text_labels: bool,
-    /// Scores of each row: above 0 where the model says the second class; of more than two classes
-    /// a list with the score of each.
+    /// Score of each row, positive for the second class. With more than two classes, a list with
+    /// the score of each.
     pub scores: OfRows,
-    /// Probability of the second class, or a list with that of each: as the server computed it if the keys were
-    /// made for that, else from the scores.
+    /// Probability of the second class, or a list with one for each class. The server computed them
+    /// if the keys were made for that; otherwise they follow from the scores.
     pub probabilities: OfRows,
-    /// The class that the model names for each row.
+    /// The predicted class of each row.
     pub predicted: Vec<String>,
-    /// Where the classes of rows are known.
+    /// Accuracy, if the classes of the rows are known.
     pub accuracy: Option<f64>,
-    /// Where there are rows of all classes.
+    /// AUC, if there are rows of all classes.
     pub auc: Option<f64>,
-    /// Where the classes of rows are known: the share of the largest of them.
+    /// Share of the largest class, if the classes of the rows are known.
     pub largest_class: Option<f64>,
-    /// Where the classes of rows are known: see [`Quality::calibration_error`].
+    /// Calibration error, if the classes of the rows are known. See [`Quality::calibration_error`].
     pub calibration_error: Option<f64>,
 }
 
-/// Numbers of rows.
+/// Numbers for each row.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum OfRows {
-    /// One of each row.
+    /// One number for each row.
     One(Vec<f64>),
-    /// Several of each row.
+    /// Several numbers for each row.
     Several(Vec<Vec<f64>>),
 }
 
 impl OfRows {
-    /// From the numbers of all rows of each class, of which only the last of two counts.
+    /// Converts numbers by class into numbers by row. With two classes only the second one is kept.
     fn new(mut of_classes: Vec<Vec<f64>>) -> Self {
         if let 1..=2 = of_classes.len() {
             return Self::One(of_classes.pop().unwrap_or_default());
@@ -465,11 +466,11 @@ impl OfRows {
 }
 
 impl NamedScores {
-    /// Scores of rows that are of these members of `classes`, if that is known; probabilities are those of
-    /// scores if they are not given.
+    /// Creates scores with classes. `members` are the classes of the rows, if they are known.
+    /// Probabilities that are not given are computed from the scores.
     ///
     /// # Errors
-    /// [`Error::Metric`] for members of other rows, and scores that are not finite.
+    /// [`Error::Metric`] for a wrong number of members, and for scores that are not finite.
     pub fn new(
         scores: Vec<Vec<f64>>,
         probabilities: Option<Vec<Vec<f64>>>,
@@ -496,10 +497,10 @@ impl NamedScores {
         })
     }
 
-    /// One line per row.
+    /// Formats the scores as CSV, one line per row.
     ///
     /// # Errors
-    /// [`Error::Bug`] if the text cannot be made.
+    /// [`Error::Bug`] if the CSV cannot be written.
     pub fn to_csv(&self) -> Result<String> {
         let of_classes = |what: &str| -> Vec<String> {
             match self.scores {
@@ -523,20 +524,20 @@ impl NamedScores {
 /// Decrypted statistics with the names of their columns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NamedStatistics {
-    /// `statistics`.
+    /// The constant `statistics`.
     pub kind: &'static str,
     /// Names of the columns.
     pub columns: Vec<String>,
-    /// In their order.
+    /// The statistics, in the order of the columns.
     #[serde(flatten)]
     pub statistics: Statistics,
-    /// Weighted mean of each column, by the column of weights that was asked for.
+    /// Weighted mean of each column, by the requested column of weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weighted_mean: Option<Vec<f64>>,
-    /// The model that was asked for.
+    /// The requested model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub least_squares: Option<NamedLeastSquares>,
-    /// The test that was asked for.
+    /// The requested test.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub t_test: Option<TTest>,
 }
@@ -557,7 +558,7 @@ pub struct NamedLeastSquares {
 }
 
 impl NamedLeastSquares {
-    /// A report of a table with these columns.
+    /// Names the columns of a model.
     #[must_use]
     pub fn new(fit: LeastSquares, columns: &[String]) -> Self {
         let name = |place: usize| columns.get(place).cloned().unwrap_or_default();
@@ -578,25 +579,25 @@ impl NamedLeastSquares {
 /// Decrypted sums by groups, with the names of columns and the values of the key.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NamedGroups {
-    /// `groups`.
+    /// The constant `groups`.
     pub kind: &'static str,
-    /// Name of the column whose values tell groups apart.
+    /// Name of the column whose values define the groups.
     pub key: String,
     /// Values of the key column, ascending.
     pub labels: Vec<f64>,
     /// Names of the other columns.
     pub columns: Vec<String>,
-    /// In the order of both.
+    /// The statistics, in the order of labels and columns.
     #[serde(flatten)]
     pub statistics: GroupStatistics,
-    /// Test of each column between the two groups that were asked for; nothing where it is
-    /// constant in both or a group has fewer than two rows.
+    /// Test of each column between the two requested groups. An entry is `None` where the column is
+    /// constant in both groups or a group has fewer than two rows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub t_test: Option<Vec<Option<TTest>>>,
 }
 
 impl NamedGroups {
-    /// Of columns of these names, by the values of a column, without tests between groups.
+    /// Names the columns of statistics by groups, without tests between groups.
     #[must_use]
     pub fn new(
         columns: Vec<String>,
@@ -606,10 +607,10 @@ impl NamedGroups {
         Self { kind: "groups", key, labels, columns, statistics, t_test: None }
     }
 
-    /// One line per group and column.
+    /// Formats the statistics as CSV, one line per group and column.
     ///
     /// # Errors
-    /// [`Error::Bug`] if the text cannot be made.
+    /// [`Error::Bug`] if the CSV cannot be written.
     #[expect(clippy::indexing_slicing, reason = "statistics are of these groups and columns")]
     pub fn to_csv(&self) -> Result<String> {
         let head = [&self.key, "column", "count", "sum", "mean", "variance"].map(str::to_owned);
@@ -630,30 +631,31 @@ impl NamedGroups {
 /// Decrypted histograms with the names of their columns.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NamedHistograms {
-    /// `histograms`.
+    /// The constant `histograms`.
     pub kind: &'static str,
-    /// Rows of the table.
+    /// Number of rows of the table.
     pub rows: usize,
     /// Names of the columns.
     pub columns: Vec<String>,
     /// Histogram of each column.
     pub histograms: Vec<Histogram>,
-    /// Parts of the values.
+    /// Probabilities of the quantiles.
     pub probabilities: Vec<f64>,
-    /// Quantiles of each column, below which these parts lie.
+    /// Quantiles of each column at these probabilities.
     pub quantiles: Vec<Vec<f64>>,
-    /// Edges between which each of these quantiles lies.
+    /// Edges of the bin of each quantile.
     pub quantile_bounds: Vec<Vec<(f64, f64)>>,
 }
 
 impl NamedHistograms {
-    /// The parts of which there are quantiles unless others are asked for.
+    /// Default probabilities of quantiles.
     pub const QUARTILES: [f64; 3] = [0.25, 0.5, 0.75];
 
-    /// Of columns of these names in so many rows, with quantiles of these parts.
+    /// Names the columns of histograms of `rows` rows, and computes quantiles at these
+    /// probabilities.
     ///
     /// # Errors
-    /// [`Error::Stats`] for parts outside of `[0, 1]`.
+    /// [`Error::Stats`] for probabilities outside of `[0, 1]`.
     pub fn new(
         columns: Vec<String>,
         rows: usize,
@@ -672,10 +674,10 @@ impl NamedHistograms {
         Ok(Self { kind, rows, columns, histograms, probabilities, quantiles, quantile_bounds })
     }
 
-    /// One line per column and bin.
+    /// Formats the histograms as CSV, one line per column and bin.
     ///
     /// # Errors
-    /// [`Error::Bug`] if the text cannot be made.
+    /// [`Error::Bug`] if the CSV cannot be written.
     pub fn to_csv(&self) -> Result<String> {
         let head = ["column", "low", "high", "count", "error"].map(str::to_owned);
         let rows = self.columns.iter().zip(&self.histograms).flat_map(|(column, histogram)| {
@@ -693,7 +695,7 @@ impl NamedHistograms {
 }
 
 impl NamedStatistics {
-    /// Of columns of these names, without what may be asked for besides.
+    /// Names the columns of statistics, without the optional results.
     #[must_use]
     pub fn new(columns: Vec<String>, statistics: Statistics) -> Self {
         Self {
@@ -706,10 +708,10 @@ impl NamedStatistics {
         }
     }
 
-    /// One line per column, the matrices to the right.
+    /// Formats the statistics as CSV, one line per column, with the matrices to the right.
     ///
     /// # Errors
-    /// [`Error::Bug`] if the text cannot be made.
+    /// [`Error::Bug`] if the CSV cannot be written.
     pub fn to_csv(&self) -> Result<String> {
         let Statistics {
             mean, variance, std_dev, skewness, kurtosis, covariance, correlation, ..
@@ -741,10 +743,11 @@ impl NamedStatistics {
     }
 }
 
-/// Comma-separated text, which can be opened in a spreadsheet whatever names are in it.
+/// Formats comma-separated text that is safe to open in a spreadsheet, regardless of the names in
+/// it.
 ///
 /// # Errors
-/// [`Error::Bug`] if it cannot be made.
+/// [`Error::Bug`] if the CSV cannot be written.
 pub fn csv_text(head: &[String], rows: impl IntoIterator<Item = Vec<String>>) -> Result<String> {
     let bug = |error: String| Error::Bug(error);
     let mut writer = csv::Writer::from_writer(Vec::new());
@@ -760,7 +763,7 @@ pub fn csv_text(head: &[String], rows: impl IntoIterator<Item = Vec<String>>) ->
 mod tests {
     use super::*;
 
-    /// Every text that a file of results has comes out harmless, and is read back as it was written.
+    /// Every text in a file of results is harmless, and reads back unchanged.
     #[test]
     fn csv_has_no_formulas_whatever_is_named() {
         let evil = ["=1+1", "@x", "-a", "+a", "\t=1", "\x1b[2J", "a\nb", "\"=1\"", "'=1"];

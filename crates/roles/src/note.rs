@@ -1,5 +1,5 @@
-//! What travels encrypted with a table: what its owner wants back with a result, and nobody else
-//! may know.
+//! Notes: encrypted metadata of a table. The owner gets the note back with a result, and nobody
+//! else can read it.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -17,116 +17,117 @@ use sudare_apps::{
 use sudare_arith::prng::Seed;
 use sudare_table::{Encoding, Table, TableError};
 
-/// The note of a table, or of a model that rows are to be scored by.
+/// The note of a table, or of a model for scoring rows.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Note {
     /// Names of the features.
     pub columns: Vec<String>,
-    /// Rows that were encrypted, at most as many as the keys were made for.
+    /// Number of encrypted rows, at most the number that the keys were made for.
     pub rows: usize,
-    /// What depends on the job.
+    /// Data that depends on the job.
     pub about: About,
 }
 
-/// What brings decrypted values back to those of the table.
+/// The data that converts decrypted values into values of the table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub enum About {
-    /// Of a training.
+    /// A table to train on.
     Train(Box<Trained>),
-    /// Of statistics, and of histograms whose values were encrypted as they are.
+    /// A table for statistics, or for histograms of unscaled values.
     Columns(ColumnScaling),
-    /// Of sums by groups whose columns were scaled as wholes.
+    /// A table for sums by groups, with one scaling per column.
     Groups {
-        /// Of the features.
+        /// Scaling of the features.
         scaling: ColumnScaling,
         /// Name of the key column.
         key: String,
-        /// Its values.
+        /// Values of the key column.
         labels: Vec<f64>,
     },
-    /// Of rows to be scored.
+    /// Rows to score.
     Rows {
-        /// Digest of how they were prepared.
+        /// Digest of the preparation of the rows.
         prepared: [u8; 32],
-        /// The classes that the model tells apart.
+        /// The classes of the model.
         classes: Vec<String>,
         /// The class of each row, little endian, if it is known.
         members: Option<Vec<[u8; 2]>>,
-        /// Whether the classes are text, also where they look like numbers.
+        /// Whether the classes are text even where they look like numbers.
         #[serde(skip)]
         text_labels: bool,
     },
-    /// Of a model that was encrypted to score rows by.
+    /// A model that was encrypted to score rows.
     Model {
-        /// Digest of how rows are prepared for it.
+        /// Digest of the preparation of rows for the model.
         prepared: [u8; 32],
     },
-    /// Of sums by groups.
+    /// A table for sums by groups.
     ScaledGroups {
-        /// Of the features in each group that there may be.
+        /// Scaling of the features in each group, up to the maximum number of groups.
         scalings: Vec<ColumnScaling>,
         /// Name of the key column.
         key: String,
-        /// Its values.
+        /// Values of the key column.
         labels: Vec<f64>,
     },
-    /// Of a histogram, those of each column.
+    /// A table for a histogram: the bins of each column.
     Bins(Vec<Bins>),
 }
 
-/// What makes a model of trained weights.
+/// Metadata that turns trained weights into a model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Trained {
     /// Name of the target.
     pub target: String,
     /// Classes of the target.
     pub classes: Vec<String>,
-    /// How rows were prepared.
+    /// Preparation of the rows.
     pub transform: Transform,
-    /// From where, and in which unit, the model's file counts the values of each column.
+    /// Center and unit of each column in the model's file.
     pub shown: Transform,
-    /// Weights of the rows of each class, if they were given.
+    /// Weights of the classes, if they were given.
     pub class_weights: Option<Vec<f64>>,
-    /// How columns became numbers, if they were not.
+    /// The encoding of the columns, if they were not numbers.
     pub encoding: Option<Encoding>,
-    /// The rows that were left out to test on.
+    /// The held-out test rows.
     pub held_out: Option<HeldOut>,
-    /// What tells the rows from others, if one owner had all of them.
+    /// Fingerprints of the rows, if one owner had all of them.
     #[serde(skip)]
     pub fingerprints: Option<Fingerprints>,
-    /// Whether the classes are text, also where they look like numbers.
+    /// Whether the classes are text even where they look like numbers.
     #[serde(skip)]
     pub text_labels: bool,
 }
 
-/// What notes have since version 2, after what they had before.
+/// Fields that version 2 of the notes appends.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 struct More {
     fingerprints: Option<Fingerprints>,
     text_labels: bool,
 }
 
-/// Rows of a table that a model is not trained on, to test it.
+/// Test rows of a table, which the model is not trained on.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HeldOut {
-    /// The share of all rows that is held out.
+    /// The fraction of all rows that is held out.
     pub share: f64,
-    /// Decides which they are.
+    /// Seed that selects the rows.
     pub seed: [u8; 32],
 }
 
 impl HeldOut {
-    /// A share of the rows of a table, which nobody can guess.
+    /// Selects a random fraction of the rows of a table.
     ///
     /// # Errors
-    /// [`Error::Library`] if the machine has no randomness to give.
+    /// [`Error::Library`] if the machine has no randomness.
     pub fn random(share: f64) -> Result<Self> {
         let seed = Seed::random().map_err(sudare::Error::from)?;
         Ok(Self { share, seed: *seed.as_bytes() })
     }
 
-    /// The rows to train on, and the rows to test on: by their places, whatever table it is.
+    /// Splits a table into training rows and test rows. The split depends on the positions of the
+    /// rows alone.
     ///
     /// # Errors
     /// [`TableError::Split`] unless the share lies between 0 and 1 and there are two rows.
@@ -135,7 +136,7 @@ impl HeldOut {
     }
 }
 
-/// Tells columns, and how rows of them are prepared, from others.
+/// Returns a digest that identifies columns and their preparation.
 ///
 /// # Errors
 /// [`Error::Bug`] if they cannot be encoded.
@@ -145,14 +146,14 @@ pub fn prepared_digest(columns: &[String], transform: &Transform) -> Result<[u8;
     Ok(blake3::hash(&bytes).into())
 }
 
-/// Of the encoding of [`Note`].
+/// Version of the encoding of [`Note`].
 const VERSION: u8 = 2;
 
 /// The version without [`More`].
 const FIRST_VERSION: u8 = 1;
 
 impl Note {
-    /// What its ciphertexts hold.
+    /// Packs the note into slots.
     ///
     /// # Errors
     /// [`Error::Apps`] with `NoteTooLong`, or for parameters that cannot hold a note.
@@ -163,7 +164,7 @@ impl Note {
     /// Encrypts the note.
     ///
     /// # Errors
-    /// As [`Note::pack`]; [`Error::Apps`] if the encryptor has other parameters.
+    /// The errors of [`Note::pack`]; [`Error::Apps`] if the encryptor has other parameters.
     pub fn encrypt(&self, encryptor: &Encryptor, params: &Params) -> Result<Vec<Ciphertext>> {
         Ok(note::encrypt(encryptor, params, &self.to_bytes()?)?)
     }
@@ -173,7 +174,7 @@ impl Note {
         bytes.map_err(|error| Error::Bug(error.to_string()))
     }
 
-    /// The note in these bytes; none for another version.
+    /// Reads a note. Returns `None` for another version.
     fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (version, bytes) = bytes.split_first()?;
         let (mut note, rest) = postcard::take_from_bytes::<Self>(bytes).ok()?;
@@ -209,10 +210,10 @@ impl Note {
         }
     }
 
-    /// The note in these ciphertexts; none if it is of another program or version.
+    /// Decrypts a note. Returns `None` for a note of another program or version.
     ///
     /// # Errors
-    /// [`Error::Apps`] for damaged ciphertexts and those of another key.
+    /// [`Error::Apps`] for damaged ciphertexts, or ciphertexts of another key.
     pub fn decrypt(
         decryptor: &Decryptor,
         params: &Params,
@@ -238,7 +239,7 @@ mod tests {
         assert_ne!(HeldOut::random(0.25).unwrap(), held_out);
     }
 
-    /// Notes of version 1 end where version 2 goes on.
+    /// Notes of version 1 are a prefix of notes of version 2.
     #[test]
     fn notes_of_both_versions_are_read() {
         let table = Table::bundled("lbw").unwrap();

@@ -1,4 +1,4 @@
-//! Files of keys and ciphertexts, as their readers see them.
+//! Reads files of keys and ciphertexts.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -23,20 +23,20 @@ use sudare::{
 };
 use sudare_arith::mem::Mapping;
 
-/// An open file of keys or ciphertexts, its header read.
+/// An open file of keys or ciphertexts, after its header.
 pub struct Opened<R: Read = BufReader<File>> {
     path: PathBuf,
     reader: Reader<R>,
-    /// Of a file that is mapped.
+    /// Watches the file if it is mapped.
     watch: Option<Arc<Watch>>,
 }
 
 impl Opened<Cursor<Mapping>> {
-    /// Opens a file of evaluation keys that stay in it, and watches it.
+    /// Maps a file of evaluation keys, and watches it for changes.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::File`]; [`Error::FileChanged`] if it is changed meanwhile, as
-    /// whatever is read from it then.
+    /// [`Error::Io`]; [`Error::File`]; [`Error::FileChanged`] if the file changes while it is read.
+    /// Later reads return [`Error::FileChanged`] too.
     pub fn mapped(path: &Path) -> Result<(Self, Arc<Watch>)> {
         let (file, _) = files::open(path, Access::Shared)?;
         let watch = Arc::new(Watch::new(path, file.get_ref())?);
@@ -48,31 +48,31 @@ impl Opened<Cursor<Mapping>> {
 }
 
 impl Opened {
-    /// Opens a file that must hold `kind`; for secret keys there is
+    /// Opens a file that must hold `kind`. Open secret keys with
     /// [`SecretFile`](crate::secret::SecretFile).
     ///
     /// # Errors
-    /// As [`Opened::any`].
+    /// The errors of [`Opened::any`].
     pub fn open(path: &Path, kind: Kind) -> Result<Self> {
         Self::any(path, Access::Shared)?.expect(kind)
     }
 
-    /// Opens a file that must hold `kind`, and digests it as [`digest`].
+    /// Opens a file that must hold `kind`, and returns its [`digest`].
     ///
     /// # Errors
-    /// As [`Opened::open`].
+    /// The errors of [`Opened::open`].
     pub fn digested(path: &Path, kind: Kind) -> Result<(Self, [u8; 32])> {
         let (mut file, bytes) = files::open(path, Access::Shared)?;
-        // Few bytes are read at many places, without the buffer.
+        // The digest reads few bytes at many positions, which a buffer would slow down.
         let digest = serial::digest(file.get_ref(), bytes).map_err(Error::in_file(path))?;
         file.rewind().map_err(|error| Error::io("read", path, error))?;
         Ok((Self::new(file, bytes, path)?.expect(kind)?, digest))
     }
 
-    /// Opens the file of a public key, which must have this digest, if one is expected.
+    /// Opens the file of a public key. It must have the `expected` digest, if there is one.
     ///
     /// # Errors
-    /// As [`Opened::open`]; [`Error::OtherFile`].
+    /// The errors of [`Opened::open`]; [`Error::OtherFile`].
     pub fn public_key_file(path: &Path, expected: Option<[u8; 32]>) -> Result<Self> {
         let (opened, found) = Self::digested(path, Kind::PublicKey)?;
         match expected {
@@ -96,7 +96,7 @@ impl Opened {
 }
 
 impl<R: Read> Opened<R> {
-    /// A file of so many bytes, wherever they are; messages call it `path`.
+    /// Reads the header of a file of `bytes` bytes. Messages call the file `path`.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -105,7 +105,7 @@ impl<R: Read> Opened<R> {
         Ok(Self { path: path.into(), reader, watch: None })
     }
 
-    /// This file, which must hold `needed`.
+    /// Returns this file, if it holds `needed`.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -118,17 +118,17 @@ impl<R: Read> Opened<R> {
         }
     }
 
-    /// What the header says.
+    /// Returns the header.
     pub fn info(&self) -> &Info {
         self.reader.info()
     }
 
-    /// What messages call the file.
+    /// Returns the path that messages show.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What the label carries; its content must be one of `contents`.
+    /// Reads the metadata of the label. The content must be one of `contents`.
     ///
     /// # Errors
     /// [`Error::Usage`].
@@ -158,15 +158,15 @@ impl<R: Read> Opened<R> {
         }
     }
 
-    /// Bytes of the tables that [`Opened::params`] builds, at most.
+    /// Returns an upper bound of the bytes of the tables that [`Opened::params`] builds.
     ///
     /// # Errors
-    /// [`Error::File`] for sizes that no parameters have.
+    /// [`Error::File`] for sizes that no valid parameters have.
     pub fn table_bytes(&self) -> Result<u64> {
         self.reader.table_bytes().map_err(in_file(&self.path, self.watch.as_deref()))
     }
 
-    /// The parameters.
+    /// Builds the parameters.
     ///
     /// # Errors
     /// [`Error::File`]; [`Error::Memory`] if the machine has no room for their tables.
@@ -179,7 +179,7 @@ impl<R: Read> Opened<R> {
         self.reader.params().map_err(in_file(&self.path, self.watch.as_deref()))
     }
 
-    /// Refuses this file unless it belongs to these parameters and this key.
+    /// Refuses a file of other parameters or another key.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -198,7 +198,7 @@ impl<R: Read> Opened<R> {
         Ok(())
     }
 
-    /// The keys that evaluation keys are.
+    /// Returns the set of evaluation keys in the file.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -206,7 +206,7 @@ impl<R: Read> Opened<R> {
         self.reader.key_request(params).map_err(Error::in_file(&self.path))
     }
 
-    /// The secret key.
+    /// Reads the secret key.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -214,7 +214,7 @@ impl<R: Read> Opened<R> {
         self.reader.secret_key(params).map_err(Error::in_file(&self.path))
     }
 
-    /// The public key.
+    /// Reads the public key.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -222,7 +222,7 @@ impl<R: Read> Opened<R> {
         self.reader.public_key(params).map_err(Error::in_file(&self.path))
     }
 
-    /// The evaluation keys; `small` ones compute their uniform halves when these are used.
+    /// Reads the evaluation keys. With `small`, keys compute their uniform halves at each use.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -231,7 +231,7 @@ impl<R: Read> Opened<R> {
         keys.map_err(in_file(&self.path, self.watch.as_deref()))
     }
 
-    /// The ciphertexts, of which the last `note` are apart.
+    /// Reads the ciphertexts, and splits off the last `note` ones.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -241,7 +241,7 @@ impl<R: Read> Opened<R> {
         Ok(SplitCiphertexts { content, note })
     }
 
-    /// The ciphertexts of the file, each read when it is asked for.
+    /// Returns a reader that reads each ciphertext on request.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -252,7 +252,7 @@ impl<R: Read> Opened<R> {
         self.reader.into_ciphertexts(params).map_err(Error::in_file(&self.path))
     }
 
-    /// This file, of which only the note is read now.
+    /// Reads the note now, and leaves the other ciphertexts in the file.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -269,7 +269,7 @@ impl<R: Read> Opened<R> {
     }
 }
 
-/// `source` is about the file at `path`, unless that was changed while it was mapped.
+/// Attributes an error to the file at `path`, or to a change of the file while it was mapped.
 pub fn in_file(path: &Path, watch: Option<&Watch>) -> impl Fn(sudare::Error) -> Error {
     move |source| {
         let changed = watch.and_then(|watch| watch.check().err());
@@ -277,7 +277,7 @@ pub fn in_file(path: &Path, watch: Option<&Watch>) -> impl Fn(sudare::Error) -> 
     }
 }
 
-/// How many of `all` ciphertexts are before the `note` last ones.
+/// Returns the number of ciphertexts before the last `note` ones.
 fn before_note(path: &Path, all: usize, note: u32) -> Result<usize> {
     all.checked_sub(note as usize).ok_or_else(|| Error::File {
         path: path.into(),
@@ -288,17 +288,18 @@ fn before_note(path: &Path, all: usize, note: u32) -> Result<usize> {
     })
 }
 
-/// Refuses a result unless it says that it comes from the encrypted tables in these files.
+/// Refuses a result unless its origin names the encrypted tables in these files.
 ///
 /// # Errors
-/// [`Error::OtherTable`]; as [`digest`].
+/// [`Error::OtherTable`]; the errors of [`digest`].
 pub fn expect_tables(result: &Path, origin: Option<&Origin>, tables: &[PathBuf]) -> Result<()> {
     let digests = tables.iter().map(|path| digest(path)).collect::<Result<Vec<_>>>()?;
     let names: Vec<String> = tables.iter().map(|path| path.display().to_string()).collect();
     expect_origin(result, origin, digests, &names)
 }
 
-/// As [`expect_tables`], of encrypted tables with these digests; messages call them `names`.
+/// Same as [`expect_tables`], for encrypted tables with these digests. Messages call the tables
+/// `names`.
 ///
 /// # Errors
 /// [`Error::OtherTable`].
@@ -318,46 +319,46 @@ pub fn expect_origin(
     Err(Error::OtherTable { path: result.into(), tables: names.join(" and "), found })
 }
 
-/// The digest of a file of keys or ciphertexts, by the checksums in it.
+/// Returns the digest of a file of keys or ciphertexts, from the checksums in it.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::File`].
 pub fn digest(path: &Path) -> Result<[u8; 32]> {
     let (file, bytes) = files::open(path, Access::Shared)?;
-    // Few bytes are read at many places.
+    // Few bytes are read at many positions, so no buffer.
     serial::digest(file.into_inner(), bytes).map_err(Error::in_file(path))
 }
 
 /// The ciphertexts of a file.
 pub struct SplitCiphertexts {
-    /// But those of the note.
+    /// Ciphertexts before the note.
     pub content: Vec<Ciphertext>,
     /// Ciphertexts of the note.
     pub note: Vec<Ciphertext>,
 }
 
-/// The ciphertexts of a table, left in their file until they are needed.
+/// The ciphertexts of a table. They stay in their file until they are needed.
 pub struct Stored<R = BufReader<File>> {
     path: PathBuf,
     reader: Mutex<CiphertextReader<R>>,
     count: usize,
-    /// Ciphertexts of the note, which are read.
+    /// Ciphertexts of the note, already read.
     pub note: Vec<Ciphertext>,
 }
 
 impl<R: Read + Seek> Stored<R> {
-    /// Without those of the note.
+    /// Returns the number of ciphertexts without the note.
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// What is wrong with the file.
+    /// Creates the error for a malformed file.
     #[must_use]
     pub fn malformed(&self, problem: String) -> Error {
         Error::in_file(&self.path)(sudare::Error::Malformed { what: "file", problem })
     }
 
-    /// The ciphertexts with these numbers.
+    /// Reads the ciphertexts with these numbers.
     ///
     /// # Errors
     /// [`Error::File`].

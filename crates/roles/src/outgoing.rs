@@ -1,7 +1,7 @@
 //! Files that may leave their owner's machine.
 //!
-//! Clients open every file as [`Outgoing`] before they connect to a service, and send nothing else. The
-//! page, whose files are the browser's, asks [`check`].
+//! Clients open every file as [`Outgoing`] before they connect to a service, and send nothing else.
+//! The browser page, whose files belong to the browser, calls [`check`].
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -20,15 +20,15 @@ use std::{
 };
 use sudare::ckks::serial::Kind;
 
-/// Bytes at the start of a file that tell secret keys from everything else.
+/// Bytes at the start of a file that identify secret keys.
 const START_BYTES: u64 = 64;
-/// Starts files of keys and ciphertexts.
+/// Magic bytes of files of keys and ciphertexts.
 const MAGIC: &[u8; 8] = b"\x89sudare\n";
-/// The scheme of all files that a service takes.
+/// The scheme of all files that a service accepts.
 const CKKS: [u8; 2] = 1_u16.to_le_bytes();
 /// The number of secret keys among kinds of files, the same in all schemes.
 const SECRET_KEY: [u8; 2] = 1_u16.to_le_bytes();
-/// A service takes no larger model in clear.
+/// Maximum size of a model in clear that a service accepts, in bytes.
 const MAX_MODEL_BYTES: u64 = 16 << 20;
 
 /// The part of a service that a file is sent to.
@@ -40,7 +40,7 @@ pub enum Destination {
     Tables,
     /// The collection of models.
     Models,
-    /// States of a training, which a worker leaves at its server.
+    /// States of a training, which a worker sends to its server.
     States,
     /// The result of a job, from a worker to its server.
     Results,
@@ -50,7 +50,7 @@ impl Destination {
     /// The collections that owners send files to.
     pub const COLLECTIONS: [Self; 3] = [Self::Keys, Self::Tables, Self::Models];
 
-    /// The name in addresses of a service.
+    /// Returns the name in addresses of a service.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -93,7 +93,7 @@ impl Destination {
 impl FromStr for Destination {
     type Err = Error;
 
-    /// A collection by its name.
+    /// Parses the name of a collection.
     fn from_str(name: &str) -> Result<Self> {
         let found = Self::COLLECTIONS.into_iter().find(|collection| collection.name() == name);
         found.ok_or_else(|| {
@@ -103,19 +103,19 @@ impl FromStr for Destination {
     }
 }
 
-/// Whether a file that starts with these bytes is a secret key, of any scheme, sealed or not.
+/// Returns whether a file with these first bytes is a secret key, of any scheme, sealed or not.
 #[must_use]
 pub fn is_secret(start: &[u8]) -> bool {
     start.starts_with(&sealed::MAGIC)
         || (start.starts_with(MAGIC) && start.get(14..16) == Some(&SECRET_KEY[..]))
 }
 
-/// Decides whether a file of `bytes` may be sent to one of `allowed`, and to which. Reads no more than
-/// its header, except for a model in clear, which may go where `plain_model` says so. Messages call the
-/// file `path`.
+/// Decides whether a file of `bytes` bytes may be sent to one of `allowed`, and to which. Reads
+/// only the header, except for a model in clear, which may be sent if `plain_model` is set.
+/// Messages call the file `path`.
 ///
 /// # Errors
-/// [`Error::Usage`] for every file that must stay here: secret keys, and all that is not one of the
+/// [`Error::Usage`] for every file that must stay here: secret keys, and all files except the
 /// `allowed` kinds; [`Error::File`] for a damaged header; [`Error::Io`].
 pub fn check(
     mut file: impl Read,
@@ -171,7 +171,7 @@ fn named(kind: Kind) -> String {
     }
 }
 
-/// The model in a file in clear, or why the file is not one.
+/// Reads a model in clear, or explains why the file is not one.
 fn plain(file: impl Read, bytes: u64, path: &Path) -> core::result::Result<Model, String> {
     if bytes > MAX_MODEL_BYTES {
         return Err(format!("is neither encrypted nor a model, with {bytes} bytes"));
@@ -206,37 +206,37 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
-    /// Opens a file that is to be sent to one of `allowed`.
+    /// Opens a file to send to one of `allowed`.
     ///
     /// # Errors
-    /// As [`check`]; [`Error::NotAFile`].
+    /// The errors of [`check`]; [`Error::NotAFile`].
     pub fn open(path: &Path, allowed: &[Destination], plain_model: bool) -> Result<Self> {
-        // Nothing of a secret key that was named by mistake stays in a buffer.
+        // No buffer, in case the user named a secret key by mistake.
         let (file, bytes) = files::open(path, Access::Owner)?;
         let file = file.into_inner();
         let destination = check(&file, bytes, path, allowed, plain_model)?;
         Ok(Self { file, path: path.into(), bytes, destination })
     }
 
-    /// The name of the file.
+    /// Returns the path of the file.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The size of the file.
+    /// Returns the size of the file in bytes.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The part of a service that the file is for.
+    /// Returns the part of a service that accepts the file.
     #[must_use]
     pub fn destination(&self) -> Destination {
         self.destination
     }
 
-    /// BLAKE3 of all bytes, in hexadecimal: services name the file by it.
+    /// Returns the BLAKE3 digest of the file in hexadecimal. Services name the file by it.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -245,7 +245,7 @@ impl Outgoing {
         digest.map(|(digest, _)| digest).map_err(|error| Error::io("read", &self.path, error))
     }
 
-    /// At most `max` bytes from `offset` on.
+    /// Reads at most `max` bytes from `offset` on.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -259,7 +259,7 @@ impl Outgoing {
         read.map(|_| part).map_err(|error| Error::io("read", &self.path, error))
     }
 
-    /// The file, to be read from its start.
+    /// Rewinds the file for reading from its start.
     ///
     /// # Errors
     /// Errors of the operating system.

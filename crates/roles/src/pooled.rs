@@ -1,7 +1,7 @@
-//! Tables of several owners that are computed with together.
+//! Joint computations on tables of several owners.
 //!
-//! First each owner encrypts [sums] of its own rows, and the server adds them. Of the total the
-//! holder of the key makes a [transform], by which each owner prepares and encrypts its rows.
+//! Each owner first encrypts [sums] of its own rows, and the server adds them. From the total the
+//! holder of the key makes a [transform], and each owner prepares and encrypts its rows with it.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 pub mod sums;
@@ -20,12 +20,12 @@ use std::{
 };
 use sudare_apps::pool::Schema;
 
-/// What several files of one job say together, which are brought into the order of their owners; of
-/// one file, what it says.
+/// Returns the joint metadata of several files of one job, and sorts the files by their owners. For
+/// a single file, returns its metadata.
 ///
 /// # Errors
 /// [`Error::Pooled`] unless there is one file, or one of every owner; [`Error::Usage`] for files of
-/// different jobs, or none.
+/// different jobs, or for no file.
 pub fn together<R: Read>(files: &mut [(Opened<R>, Meta)]) -> Result<Meta> {
     files.sort_by_key(|(_, meta)| meta.pooled.as_ref().map(|pooled| pooled.owners.clone()));
     let Some(((first, meta), others)) = files.split_first() else {
@@ -48,12 +48,12 @@ pub fn together<R: Read>(files: &mut [(Opened<R>, Meta)]) -> Result<Meta> {
     Ok(meta)
 }
 
-/// Tables of one computation.
+/// Returns the number of tables of a job.
 fn tables(job: &Job) -> usize {
     job.training().map_or(1, |spec| spec.tables)
 }
 
-/// Adds what another file says.
+/// Adds the metadata of another file.
 fn add(all: &mut Meta, first: &Path, (path, other): (&Path, &Meta)) -> Result<()> {
     if all.job != other.job {
         return Err(Error::Usage(format!(
@@ -83,17 +83,17 @@ fn add(all: &mut Meta, first: &Path, (path, other): (&Path, &Meta)) -> Result<()
     Ok(())
 }
 
-/// Refuses to leave out an owner.
+/// Refuses metadata that lacks an owner.
 fn expect_all(pooled: &Pooled) -> Result<()> {
     let missing = (0..pooled.of.len() as u32).filter(|owner| !pooled.owners.contains(owner));
     let owners: Vec<String> = missing.map(|owner| name(pooled, owner)).collect();
     if owners.is_empty() { Ok(()) } else { Err(PooledError::Missing { owners }.into()) }
 }
 
-/// What the label of an owner's file says, of sums or of a table that was prepared by a transform.
+/// Returns the metadata of an owner's file: of its sums, or of a table that `transform` prepared.
 ///
 /// # Errors
-/// [`Error::Pool`] if there is no such owner.
+/// [`Error::Pool`] if the schema has no such owner.
 pub fn of_owner(schema: &Schema, owner: &str, transform: Option<[u8; 32]>) -> Result<Pooled> {
     Ok(Pooled {
         schema: schema.digest(),
@@ -106,13 +106,13 @@ pub fn of_owner(schema: &Schema, owner: &str, transform: Option<[u8; 32]>) -> Re
 /// Reads a schema.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Pool`] for another file.
+/// [`Error::Io`]; [`Error::Pool`] for any other file.
 pub fn read_schema(path: &Path) -> Result<Schema> {
     let text = files::read_text(path, SCHEMA_BYTES)?;
     Ok(Schema::from_json(&text)?)
 }
 
-/// Largest schema.
+/// Maximum size of a schema, in bytes.
 const SCHEMA_BYTES: u64 = 16 << 20;
 
 fn name(pooled: &Pooled, owner: u32) -> String {

@@ -1,4 +1,4 @@
-//! What a planned job takes of a server, before any key is read.
+//! Predicts the cost of a planned job on a server, before any key is read.
 
 use crate::error::Result;
 use sudare::{
@@ -8,28 +8,29 @@ use sudare::{
 };
 use sudare_apps::stats::Cost;
 
-/// What a process takes beside keys and ciphertexts: its code, tables of primes, buffers.
+/// Memory of a process besides keys and ciphertexts: code, tables of primes and buffers.
 const OWN_BYTES: u64 = 48 << 20;
-/// Ciphertexts of the top level that operations under way have room for on each thread.
+/// Number of top-level ciphertexts in flight on each thread.
 const UNDER_WAY: u64 = 6;
-/// Most bytes of rows that a training computes with at a time. As many more are read meanwhile: with
-/// more, computing begins later, and memory is not used again.
+/// Maximum bytes of rows in one share of a training. The next share, of the same size, is read
+/// during the computation. Larger shares would delay the start and use the memory only once.
 pub(crate) const MOST_SHARE_BYTES: u64 = 1 << 30;
-/// Groups of rows that are in memory at once to be scored.
+/// Number of row groups in memory at once for scoring.
 pub(crate) const GROUPS_AT_ONCE: usize = 8;
 
-/// What a job takes of a server.
+/// The cost of a job on a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Price {
-    /// What it computes.
+    /// Operations of the computation.
     pub work: Work,
-    /// Bytes of memory: keys, the ciphertexts that are held at a time, and those under way.
+    /// Bytes of memory: keys, the ciphertexts held at a time, and ciphertexts in flight.
     pub memory_bytes: u64,
     log_n: u32,
 }
 
 impl Price {
-    /// Of `work` with these keys, which holds so many bytes of tables and results at a time.
+    /// Prices `work` with these keys. `held_bytes` is the size of the tables and results held at a
+    /// time.
     ///
     /// # Errors
     /// [`Error::Library`](crate::error::Error::Library) for keys that the parameters do not have.
@@ -51,10 +52,10 @@ impl Price {
         Ok(Self { work, memory_bytes, log_n: params.log_n() })
     }
 
-    /// Of statistics, whose table is read at once.
+    /// Prices statistics, which hold the whole table in memory.
     ///
     /// # Errors
-    /// As [`Price::new`].
+    /// The errors of [`Price::new`].
     pub(crate) fn of_statistics(
         params: &Params,
         keys: &KeyRequest,
@@ -65,15 +66,15 @@ impl Price {
         Self::new(params, keys, cost.work, held, threads)
     }
 
-    /// About the seconds that it takes on so many threads of the machine that
-    /// [`Rates::reference`] knows.
+    /// Estimates the run time in seconds on `threads` threads of the machine in
+    /// [`Rates::reference`].
     #[must_use]
     pub fn seconds(&self, threads: usize) -> f64 {
         self.work.seconds(&Rates::reference(self.log_n)) / threads.max(1) as f64
     }
 }
 
-/// Bytes in memory of a ciphertext.
+/// Returns the bytes of a ciphertext in memory.
 pub(crate) fn ciphertext_bytes(params: &Params, level: Level) -> u64 {
     16 * ((params.rlwe().limbs(level).q() as u64) << params.log_n())
 }

@@ -1,4 +1,4 @@
-//! Tables in files as they come: with text, gaps, and marks of any country.
+//! Reads tables with text, gaps, and the number formats of any country.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::error::{Error, Result};
@@ -6,33 +6,34 @@ use std::{io::Cursor, path::Path};
 use sudare_apps::pool::{PoolError, Schema};
 use sudare_table::{Encoding, EncodingOptions, Frame, ReadOptions, Table, lacking};
 
-/// How a file is read, and how its columns become numbers.
+/// Options for reading a file and encoding its columns as numbers.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// What becomes of text and of gaps.
+    /// The encoding of text and of gaps.
     pub encoding: EncodingOptions,
-    /// What stands between the cells of a CSV file, if that is not to be found out.
+    /// Delimiter of a CSV file, detected if `None`.
     pub delimiter: Option<char>,
-    /// Decimal mark of a CSV file, if that is not to be found out.
+    /// Decimal mark of a CSV file, detected if `None`.
     pub decimal: Option<char>,
-    /// Words of a CSV file that stand for a missing value in any column, in place of
-    /// [`ReadOptions::MISSING`] in columns of numbers.
+    /// Words of a CSV file that mean a missing value in any column. The default is
+    /// [`ReadOptions::MISSING`], in columns of numbers only.
     pub missing_words: Option<Vec<String>>,
 }
 
 impl Reading {
-    /// The table in a file, with labels of column `target`, and how its columns became numbers.
+    /// Reads the table in a file, with labels from the column `target`, and returns the encoding of
+    /// its columns.
     ///
     /// # Errors
-    /// [`Error::Table`] and [`Error::TableFile`] name the place of the first fault.
+    /// [`Error::Table`] and [`Error::TableFile`], which locate the first fault.
     pub fn table(&self, path: &Path, target: Option<&str>) -> Result<(Table, Encoding)> {
         self.fitted(self.frame(path, self.encoding.read_options(target))?, path, target)
     }
 
-    /// As [`Reading::table`], of the text of a CSV file; messages call it `path`.
+    /// Same as [`Reading::table`], for the text of a CSV file. Messages call it `path`.
     ///
     /// # Errors
-    /// As [`Reading::table`].
+    /// The errors of [`Reading::table`].
     pub fn table_of_text(
         &self,
         (text, path): (&[u8], &Path),
@@ -52,10 +53,11 @@ impl Reading {
         Ok((table, encoding))
     }
 
-    /// The table of one of several owners, coded by what they agreed on.
+    /// Reads the table of one owner of several, and encodes it by the common schema.
     ///
     /// # Errors
-    /// As [`Reading::table`]; [`Error::Pool`] for a table that the schema does not have.
+    /// The errors of [`Reading::table`]; [`Error::Pool`] for a table that does not match the
+    /// schema.
     pub fn pooled(&self, path: &Path, schema: &Schema) -> Result<Table> {
         let frame = self.frame(path, schema.read_options())?;
         schema.apply(&frame).map_err(|error| match error {
@@ -70,29 +72,29 @@ impl Reading {
         ReadOptions { delimiter, decimal, missing_words, ..options }
     }
 
-    /// The file as it is.
+    /// Reads the file without encoding its columns.
     ///
     /// # Errors
-    /// As [`Reading::table`].
+    /// The errors of [`Reading::table`].
     pub fn frame(&self, path: &Path, options: ReadOptions) -> Result<Frame> {
         let options = self.read_options(options);
         Frame::read(path, &options).map_err(Error::in_table(path))
     }
 
-    /// The text of a CSV file as it is; messages call it `path`.
+    /// Reads the text of a CSV file without encoding its columns. Messages call it `path`.
     ///
     /// # Errors
-    /// As [`Reading::table`].
+    /// The errors of [`Reading::table`].
     pub fn frame_of_text(&self, text: &[u8], path: &Path, options: ReadOptions) -> Result<Frame> {
         let options = self.read_options(options);
         Frame::from_csv(Cursor::new(text), &options).map_err(Error::in_table(path))
     }
 
-    /// Rows in a file that have `columns` in any order and, if it has column `target`, labels of
-    /// `classes`. They become numbers by `encoding`, if there is one.
+    /// Reads rows with `columns` in any order and, if the file has the column `target`, labels of
+    /// `classes`. Uses `encoding` if there is one.
     ///
     /// # Errors
-    /// As [`Reading::table`]; as [`arranged`].
+    /// The errors of [`Reading::table`] and [`arranged`].
     pub fn rows(
         &self,
         path: &Path,
@@ -104,10 +106,10 @@ impl Reading {
         self.rows_as((path, &read), columns, (target, classes), encoding)
     }
 
-    /// As [`Reading::rows`], of the text of a CSV file; messages call it `path`.
+    /// Same as [`Reading::rows`], for the text of a CSV file. Messages call it `path`.
     ///
     /// # Errors
-    /// As [`Reading::rows`].
+    /// The errors of [`Reading::rows`].
     pub fn rows_of_text(
         &self,
         (text, path): (&[u8], &Path),
@@ -143,7 +145,7 @@ impl Reading {
     }
 }
 
-/// The table with its columns in this order, and labels by their places among `classes`.
+/// Returns the table with its columns in this order, and labels numbered by `classes`.
 ///
 /// # Errors
 /// [`Error::Usage`] unless the table has exactly these columns, and labels of these classes only.
@@ -174,8 +176,8 @@ pub fn arranged(table: &Table, columns: &[String], classes: &[String]) -> Result
     Ok(Table::with_classes(columns.to_vec(), values, labels)?)
 }
 
-/// The names in a text, between commas; a name with a comma stands in double quotes. None if a
-/// name is empty.
+/// Splits a text of names at commas. A name that contains a comma stands in double quotes. Returns
+/// `None` if a name is empty.
 #[must_use]
 pub fn names_between_commas(text: &str) -> Option<Vec<String>> {
     let mut reader = csv::ReaderBuilder::new().has_headers(false).from_reader(text.as_bytes());
@@ -183,7 +185,7 @@ pub fn names_between_commas(text: &str) -> Option<Vec<String>> {
     record.iter().map(|name| (!name.is_empty()).then(|| name.to_owned())).collect()
 }
 
-/// The class of each row by its place among `classes`.
+/// Returns the class of each row as a position in `classes`.
 fn members(table: &Table, target: &str, classes: &[String]) -> Result<Vec<u32>> {
     let place = |found: &String| classes.iter().position(|class| class == found);
     let places: Vec<Option<usize>> = table.classes()?.iter().map(place).collect();
@@ -227,7 +229,7 @@ mod tests {
             let refused = arranged(&table, &names(columns), &names(classes)).unwrap_err();
             assert!(refused.to_string().contains(problem), "{refused}");
         }
-        // A class that no row has need not be known.
+        // A class that no row has may be unknown.
         let no_rows = table.take(&[1]).unwrap();
         assert!(arranged(&no_rows, &names(&["a", "b"]), &names(&["no"])).is_ok());
     }

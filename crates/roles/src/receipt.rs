@@ -1,12 +1,12 @@
-//! Receipts: what a server says, under its signature, that it computed from what.
+//! Receipts: signed statements of a server about the inputs of a result.
 //!
-//! A receipt makes a server accountable: it cannot deny later that it gave this result for these
-//! keys and this table. It proves nothing about the computation itself, since a server can sign a
-//! wrong result too.
+//! A receipt makes a server accountable: the server cannot deny later that it returned this result
+//! for these keys and this table. It does not prove that the computation is right, since a server
+//! can sign a wrong result too.
 //!
 //! The file is one line of JSON, `{"statement":{…},"signature":"…"}`, and has one form only: other
-//! spaces, orders or digits are refused. The signature is that of Ed25519 (RFC 8032) on
-//! [`CONTEXT`] and the bytes of the statement as they stand in the file.
+//! spaces, orders or digits are refused. The signature is Ed25519 (RFC 8032) over [`CONTEXT`] and
+//! the bytes of the statement in the file.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -21,38 +21,39 @@ use std::path::{Path, PathBuf};
 use sudare_arith::prng::Seed;
 use zeroize::Zeroizing;
 
-/// What stands before a statement when it is signed, so that the signature is one of nothing else.
+/// Prefix of a signed statement. It prevents the use of the signature for anything else.
 pub const CONTEXT: &str = "sudare v1 receipt of a result\n";
-/// Most bytes of a receipt.
+/// Maximum size of a receipt, in bytes.
 pub const MOST_BYTES: u64 = 64 << 10;
-/// Of the form of statements.
+/// Version of the form of statements.
 const VERSION: u32 = 1;
-/// What the file of a signing key begins with, so that scanners of secrets find it.
+/// Prefix of the file of a signing key, by which secret scanners find it.
 const PREFIX: &str = "sudare_server_key_";
-/// Most bytes of that file.
+/// Maximum size of the file of a signing key, in bytes.
 const MOST_KEY_BYTES: u64 = 1024;
 
-/// The secret key of a server, wiped when it is dropped.
+/// The secret key of a server. It is wiped when it is dropped.
 pub struct SigningKey(ed25519_dalek::SigningKey);
 
 impl SigningKey {
-    /// A new one.
+    /// Creates a random key.
     ///
     /// # Errors
-    /// [`Error::Library`] if the machine has no randomness to give.
+    /// [`Error::Library`] if the machine has no randomness.
     pub fn random() -> Result<Self> {
         let seed = Seed::random().map_err(sudare::Error::from)?;
         Ok(Self(ed25519_dalek::SigningKey::from_bytes(seed.as_bytes())))
     }
 
-    /// Reads the key in a file, which is made, for the user alone, if there is none.
+    /// Reads the key in a file. If the file does not exist, creates one that only the user can
+    /// read.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a file of something else, or that other users may read; [`Error::Io`].
+    /// [`Error::Usage`] for any other file, or one that other users may read; [`Error::Io`].
     pub fn open(path: &Path) -> Result<Self> {
         if !path.exists() {
             let made = Self::random()?.write(path);
-            // Another process may make it at the same time.
+            // Another process may create the file at the same time.
             if !matches!(made, Err(Error::Exists { .. })) {
                 made?;
             }
@@ -85,23 +86,23 @@ impl SigningKey {
         files::write_text(path, &text, false)
     }
 
-    /// The key by which its signatures are checked.
+    /// Returns the public key that verifies the signatures.
     #[must_use]
     pub fn public(&self) -> ServerKey {
         ServerKey(self.0.verifying_key())
     }
 
-    /// A key for something else that the server does, which says nothing of this one; `purpose` is a
-    /// text of that alone.
+    /// Derives an independent key for another use by the server. `purpose` must be unique to that
+    /// use.
     #[must_use]
     pub fn derive(&self, purpose: &str) -> Zeroizing<[u8; 32]> {
         Zeroizing::new(blake3::derive_key(purpose, self.0.as_bytes()))
     }
 
-    /// Signs a statement, in which it names itself.
+    /// Signs a statement, and writes its own public key into it.
     ///
     /// # Errors
-    /// [`Error::Bug`] if the statement has no JSON.
+    /// [`Error::Bug`] if the statement cannot be encoded as JSON.
     pub fn sign(&self, statement: Statement) -> Result<Receipt> {
         let server_key = self.public().to_string();
         let statement = Statement { version: VERSION, server_key, ..statement };
@@ -117,7 +118,7 @@ impl fmt::Debug for SigningKey {
     }
 }
 
-/// The public key of a server, of 64 hexadecimal digits, which clients are told by its operator.
+/// The public key of a server, as 64 hexadecimal digits. Its operator publishes it to clients.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ServerKey(VerifyingKey);
 
@@ -146,63 +147,63 @@ impl FromStr for ServerKey {
     }
 }
 
-/// What a server says about a result. Objects are named by their BLAKE3 digests, times are seconds
-/// since 1970.
+/// A server's statement about a result. Objects are named by their BLAKE3 digests. Times are
+/// seconds since 1970.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Statement {
-    /// The version of this form.
+    /// Version of the form.
     pub version: u32,
-    /// The key that signs it.
+    /// The key that signs the statement.
     pub server_key: String,
-    /// The version of the program that computed.
+    /// Version of the program that computed the result.
     pub program: String,
-    /// The job's name at the server.
+    /// Name of the job at the server.
     pub job: String,
-    /// What was computed: `stats`, `groups`, `histogram`, `train` or `predict`.
+    /// Kind of the job: `stats`, `groups`, `histogram`, `train` or `predict`.
     pub kind: String,
-    /// Evaluation keys.
+    /// The evaluation keys.
     pub keys: String,
-    /// Encrypted tables.
+    /// The encrypted tables.
     pub tables: Vec<String>,
-    /// The model that rows were scored by.
+    /// The model that scored the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Iterations of a training, if fewer than the keys are for were asked for.
+    /// Iterations of a training, if the request was for fewer than the keys allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u32>,
     /// Whether the weights after each iteration were kept.
     pub history: bool,
     /// The result.
     pub result: String,
-    /// Bytes of the result.
+    /// Size of the result in bytes.
     pub bytes: u64,
-    /// When it was asked for.
+    /// Time of the request.
     pub created: i64,
-    /// When it was done.
+    /// Time of completion.
     pub finished: i64,
 }
 
-/// What somebody knows of a job, to be compared with its receipt.
+/// Facts about a job that a client compares with its receipt.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Expected<'a> {
-    /// The job's name.
+    /// Name of the job.
     pub job: Option<&'a str>,
-    /// What was to be computed.
+    /// Kind of the job.
     pub kind: Option<&'a str>,
-    /// Digest of evaluation keys.
+    /// Digest of the evaluation keys.
     pub keys: Option<&'a str>,
-    /// Digests of encrypted tables, in their order.
+    /// Digests of the encrypted tables, in order.
     pub tables: Option<&'a [String]>,
-    /// Digest of a model, or that there was none.
+    /// Digest of the model, or `Some(None)` for a job without one.
     pub model: Option<Option<&'a str>>,
-    /// Iterations, if a number was asked for, and whether there was to be a history.
+    /// The requested number of iterations, and whether a history was requested.
     pub training: Option<(Option<u32>, bool)>,
     /// Digest of the result.
     pub result: Option<&'a str>,
 }
 
-/// A statement with its signature, which was checked.
+/// A statement with a verified signature.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Receipt {
@@ -219,7 +220,7 @@ fn malformed(problem: impl fmt::Display) -> ReceiptError {
 }
 
 impl Receipt {
-    /// Where the receipt of a result is kept: beside it.
+    /// Returns the path of a result's receipt, in the same directory.
     #[must_use]
     pub fn beside(result: &Path) -> PathBuf {
         let mut name = result.as_os_str().to_owned();
@@ -227,15 +228,15 @@ impl Receipt {
         name.into()
     }
 
-    /// The receipt in JSON as it is kept, on one line.
+    /// Returns the receipt as one line of JSON.
     ///
     /// # Errors
-    /// [`Error::Bug`] if it has no JSON.
+    /// [`Error::Bug`] if the receipt cannot be encoded as JSON.
     pub fn text(&self) -> Result<String> {
         Ok(json(self)? + "\n")
     }
 
-    /// Reads a receipt and checks its signature by the key that it names, which is any key: see
+    /// Reads a receipt and verifies its signature with the key that it names. Any key passes; see
     /// [`Receipt::expect_server`].
     ///
     /// # Errors
@@ -266,7 +267,7 @@ impl Receipt {
         Ok(receipt)
     }
 
-    /// Reads the receipt in a file, as [`Receipt::read`].
+    /// Reads the receipt in a file. See [`Receipt::read`].
     ///
     /// # Errors
     /// [`Error::ReceiptFile`]; [`Error::Io`].
@@ -275,13 +276,13 @@ impl Receipt {
         Self::read(&text).map_err(Error::in_receipt(path))
     }
 
-    /// What it says.
+    /// Returns the statement.
     #[must_use]
     pub fn statement(&self) -> &Statement {
         &self.statement
     }
 
-    /// Refuses a receipt of another server.
+    /// Refuses a receipt that another server signed.
     ///
     /// # Errors
     /// [`ReceiptError::OtherServer`].
@@ -293,7 +294,7 @@ impl Receipt {
         }
     }
 
-    /// Refuses a receipt for something else than is known.
+    /// Refuses a receipt that differs from the known facts.
     ///
     /// # Errors
     /// [`ReceiptError::Differs`].
@@ -351,7 +352,7 @@ mod tests {
         }
     }
 
-    /// The same key and statement, signed by Python's `cryptography`.
+    /// Python's `cryptography` signed the same statement with the same key.
     #[test]
     fn signatures_are_those_of_ed25519() {
         let key = SigningKey(ed25519_dalek::SigningKey::from_bytes(&[7; 32]));
@@ -377,7 +378,7 @@ mod tests {
         assert!(matches!(refused, ReceiptError::OtherServer { .. }), "{refused}");
     }
 
-    /// Whatever byte is changed, in whatever way, left out or put in.
+    /// Changes, removes and inserts a byte at every position.
     #[test]
     fn no_byte_of_a_receipt_can_be_changed() {
         let text = SigningKey::random().unwrap().sign(statement()).unwrap().text().unwrap();
@@ -406,7 +407,7 @@ mod tests {
         assert!(refused.to_string().contains("version 2"), "{refused}");
     }
 
-    /// What somebody knows is compared, and nothing else.
+    /// Only known facts are compared.
     #[test]
     fn receipts_of_something_else_are_refused() {
         let receipt = SigningKey::random().unwrap().sign(statement()).unwrap();

@@ -1,5 +1,5 @@
-//! Pages about decrypted results, for the owner's eyes: quality, charts and weights of models, and
-//! figures of columns.
+//! Pages about decrypted results, for the owner: quality, charts and weights of models, and figures
+//! of columns.
 
 mod figures;
 mod page;
@@ -17,7 +17,7 @@ use sudare_table::{
     metrics::{self, Quality},
 };
 
-/// What a model is and how well it does on a table, in figures; [`Report::page`] shows them.
+/// A model and its quality on a table, in figures. [`Report::page`] shows them.
 #[derive(Serialize)]
 pub struct Report {
     target: String,
@@ -25,20 +25,19 @@ pub struct Report {
     features: usize,
     iterations: u32,
     trained_rows: usize,
-    /// Bits to which weights were released; none if they are for the owner of the key alone.
+    /// Fractional bits of the released weights; `None` if they are for the owner of the key alone.
     shared_bits: Option<u32>,
     #[serde(flatten)]
     quality: Quality,
-    /// On the other table.
+    /// Quality on the other table.
     #[serde(skip_serializing_if = "Option::is_none")]
     test: Option<Quality>,
-    /// Share of rows of the second of two classes.
+    /// Share of rows in the second of two classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     base_rate: Option<f64>,
-    /// By iteration; empty without a history.
+    /// Quality after each iteration; empty without a history.
     curve: Vec<Step>,
-    /// Of two classes: shares of rows of the first and of the second that score above falling
-    /// thresholds.
+    /// With two classes: false and true positive rates at falling thresholds.
     #[serde(skip_serializing_if = "Option::is_none")]
     roc: Option<Vec<[f64; 2]>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -47,13 +46,13 @@ pub struct Report {
     calibration: Vec<Calibration>,
     /// Rows of each class by the class that the model names.
     confusion: Vec<Vec<usize>>,
-    /// Of each weight vector.
+    /// Intercept of each weight vector.
     intercepts: Vec<f64>,
-    /// The largest first.
+    /// Weights of all classes, the largest first.
     weights: Vec<Weight>,
 }
 
-/// How good the weights after an iteration are, and those of the same training in the clear.
+/// Quality of the weights after an iteration, and of the same training in the clear.
 #[derive(Serialize)]
 struct Step {
     iteration: u32,
@@ -63,7 +62,7 @@ struct Step {
     clear_auc: Option<f64>,
 }
 
-/// Rows by their probability of the second class, in bins of equal width, of either class.
+/// Row counts of either class by their probability of the second class, in bins of equal width.
 #[derive(Serialize)]
 struct Histogram {
     edges: Vec<f64>,
@@ -74,15 +73,15 @@ struct Histogram {
 #[derive(Serialize)]
 struct Calibration {
     rows: usize,
-    /// Mean probability of the second class, or of the class that the model names among several.
+    /// Mean probability of the second class. With more than two classes, of the predicted class.
     predicted: f64,
-    /// Share of rows that are of that class.
+    /// Share of rows in that class.
     observed: f64,
 }
 
 #[derive(Serialize)]
 struct Weight {
-    /// The class that it tells from others, of more than two.
+    /// The class of the weight vector, if there are more than two classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     class: Option<String>,
     column: String,
@@ -90,22 +89,22 @@ struct Weight {
     divisor: f64,
 }
 
-/// Products of a row and weights that are done in about a second, and as many for the curve.
+/// Maximum number of products of entries and weights, about a second of work. The curve and the
+/// training in the clear have this budget each.
 const MOST_PRODUCTS: usize = 1 << 30;
-/// Corners of a ROC curve, about.
+/// Approximate number of corners of a ROC curve.
 const ROC_POINTS: f64 = 400.0;
 const BINS: usize = 20;
-/// Groups of rows of a calibration, at most, and rows of each, at least.
+/// Maximum number of calibration groups, and minimum number of rows in each.
 const GROUPS: usize = 10;
 const GROUP_ROWS: usize = 10;
 
 impl Report {
-    /// The report of a model, measured on a table whose classes are known; `test` is another such table, to
-    /// measure it on as well.
+    /// Measures a model on a table with known classes, and on `test` too if it is given.
     ///
     /// # Errors
-    /// [`Error::Usage`](crate::error::Error::Usage) for a table of other columns;
-    /// [`Error::Table`](crate::error::Error::Table) for one without classes;
+    /// [`Error::Usage`](crate::error::Error::Usage) for a table with other columns;
+    /// [`Error::Table`](crate::error::Error::Table) for a table without classes;
     /// [`Error::Metric`](crate::error::Error::Metric).
     pub fn new(model: &Model, table: &Table, test: Option<&Table>) -> Result<Self> {
         let scores = model.scores(table)?;
@@ -138,14 +137,14 @@ impl Report {
         })
     }
 
-    /// On the first table.
+    /// Returns the quality on the first table.
     #[must_use]
     pub fn quality(&self) -> &Quality {
         &self.quality
     }
 }
 
-/// The weights of all classes, the largest first.
+/// Returns the weights of all classes, the largest first.
 fn weights(model: &Model) -> Vec<Weight> {
     let several = model.weights.len() > 1;
     let of_model = |(class, of_class): (usize, &Vec<f64>)| -> Vec<Weight> {
@@ -163,7 +162,7 @@ fn weights(model: &Model) -> Vec<Weight> {
     weights
 }
 
-/// Rows of each class by the class that the model names.
+/// Counts rows by class and predicted class.
 fn confusion(scores: &[Vec<f64>], members: &[u32], classes: usize) -> Vec<Vec<usize>> {
     let mut counts = vec![vec![0; classes]; classes];
     for (row, &class) in members.iter().enumerate() {
@@ -172,8 +171,8 @@ fn confusion(scores: &[Vec<f64>], members: &[u32], classes: usize) -> Vec<Vec<us
     counts
 }
 
-/// The quality of the weights after each iteration, or of some iterations of a long training on a
-/// large table.
+/// Measures the weights after each iteration. A long training on a large table is sampled at some
+/// iterations.
 fn curve(model: &Model, table: &Table) -> Result<Vec<Step>> {
     let Some(history) = &model.history else { return Ok(Vec::new()) };
     let members = table.members()?;
@@ -199,8 +198,9 @@ fn curve(model: &Model, table: &Table) -> Result<Vec<Step>> {
     })
 }
 
-/// The weights of the same training in the clear, if the table is the one that was trained on, as
-/// far as rows, means and ranges tell, and it takes about a second.
+/// Repeats the training in the clear, and returns its weights after each iteration. Returns `None`
+/// if the table does not look like the training table (by rows, means and ranges), or if the
+/// training would take longer than about a second.
 fn clear_history(model: &Model, table: &Table) -> Result<Option<Vec<Vec<Vec<f64>>>>> {
     let Some(spec) = model.training else { return Ok(None) };
     let spec = TrainSpec { iterations: model.iterations, ..spec };
@@ -212,7 +212,7 @@ fn clear_history(model: &Model, table: &Table) -> Result<Option<Vec<Vec<Vec<f64>
         return Ok(None);
     }
     let (shown, found) = (model.inputs()?.shown, Transform::spreading(table));
-    // Decimals are read to the last bit but one.
+    // Programs that parse decimals differently agree except for the last bits.
     let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * (a.abs() + b.abs());
     let as_trained = shown.divisors().iter().zip(found.divisors()).all(near)
         && shown.centers().iter().zip(found.centers()).all(near);
@@ -221,14 +221,14 @@ fn clear_history(model: &Model, table: &Table) -> Result<Option<Vec<Vec<Vec<f64>
     }
     let given = model.class_weights.as_deref();
     let Ok(rows) = Prepared::new(table, &spec, table.rows(), given) else { return Ok(None) };
-    // What cannot be trained in the clear is not compared.
+    // A training that fails in the clear is left out of the comparison.
     let Ok(history) = reference::history(&rows, &spec) else { return Ok(None) };
     let under = |weights: &Vec<f64>| Ok(rows.transform().weights_under(weights, &shown)?);
     let of_iteration = |models: &Vec<Vec<f64>>| models.iter().map(under).collect();
     history.iter().map(of_iteration).collect::<Result<_>>().map(Some)
 }
 
-/// Corners of a curve that are apart.
+/// Drops corners of a curve that are too close to the one before.
 fn thinned(corners: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
     let last = corners.len() - 1;
     let mut kept: Vec<[f64; 2]> = Vec::new();
@@ -253,7 +253,7 @@ impl Histogram {
     }
 }
 
-/// Groups of as many rows each, as evenly as can be.
+/// Splits rows, sorted by probability, into groups of nearly equal size.
 fn calibration(scores: &[Vec<f64>], members: &[u32]) -> Vec<Calibration> {
     let probabilities = metrics::probabilities(scores);
     let stated = |row: usize| {

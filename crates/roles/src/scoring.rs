@@ -1,4 +1,4 @@
-//! The models that encrypted rows are scored by.
+//! Models that score encrypted rows.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -18,30 +18,30 @@ use std::{
 use sudare::ckks::{Ciphertext, serial::Kind};
 use sudare_apps::logreg::{ScorePlan, ScoredModel, Weights};
 
-/// A model that rows are scored by.
+/// A model that scores rows.
 pub enum AnyModel {
-    /// In the clear.
+    /// A model in the clear.
     Plain {
-        /// For rows that are prepared as those of the plan.
+        /// Weights for rows with the plan's preparation.
         weights: Vec<Vec<f64>>,
-        /// Digest of that preparation.
+        /// Digest of the preparation.
         prepared: [u8; 32],
     },
-    /// With the note of the table that it was trained on, or of whoever encrypted it.
+    /// An encrypted model, with the note of its training table or of the owner who encrypted it.
     Encrypted {
-        /// The weights of each class, or of the second of two.
+        /// Weights of each class. With two classes, weights of the second one.
         weights: Vec<Ciphertext>,
-        /// What it says of its columns, encrypted.
+        /// The encrypted note about the model's columns.
         note: Vec<Ciphertext>,
     },
 }
 
 impl AnyModel {
-    /// Reads a model of either kind, which must suit the rows of `session` and their plan.
+    /// Reads a model of either kind. It must match the rows of `session` and their plan.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a model of another job; [`Error::File`] for one of another key, or a
-    /// damaged one; [`Error::Parse`] for another file.
+    /// [`Error::Usage`] for a model of another job; [`Error::File`] for a model of another key, or
+    /// a damaged one; [`Error::Parse`] for any other file.
     pub fn read<R: Read + Seek>(
         path: &Path,
         session: &Session<R>,
@@ -56,11 +56,11 @@ impl AnyModel {
         Self::encrypted(Opened::open(path, Kind::Ciphertexts)?, session, plan)
     }
 
-    /// A model in the clear, for the rows of a plan.
+    /// Prepares a model in the clear for the rows of a plan.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a model that does not say how rows are prepared for it; [`Error::Apps`]
-    /// for one of other columns.
+    /// [`Error::Usage`] for a model without the preparation of its rows; [`Error::Apps`] for a
+    /// model with other columns.
     pub fn plain(model: &Model, plan: &ScorePlan) -> Result<Self> {
         let inputs = model.inputs()?;
         let prepares = inputs.prepares_for(&plan.job().model)?;
@@ -69,10 +69,10 @@ impl AnyModel {
         Ok(Self::Plain { weights, prepared: prepared_digest(&inputs.columns, prepares)? })
     }
 
-    /// Reads an encrypted model, which must suit the rows of `session` and their plan.
+    /// Reads an encrypted model. It must match the rows of `session` and their plan.
     ///
     /// # Errors
-    /// As [`AnyModel::read`].
+    /// The errors of [`AnyModel::read`].
     pub fn encrypted<F: Read, R: Read + Seek>(
         file: Opened<F>,
         session: &Session<R>,
@@ -108,12 +108,12 @@ impl AnyModel {
             let problem = format!("a model has {needed} ciphertexts of weights, it has {found}");
             return Err(Error::in_file(&path)(sudare::Error::Malformed { what: "file", problem }));
         }
-        // Those of a history come after.
+        // Weights of a history follow.
         parts.content.truncate(needed);
         Ok(Self::Encrypted { weights: parts.content, note: parts.note })
     }
 
-    /// The weights, as scoring takes them.
+    /// Returns the weights in the form that scoring takes.
     #[must_use]
     pub fn weights(&self) -> Weights<'_, Ciphertext> {
         match self {
@@ -122,7 +122,7 @@ impl AnyModel {
         }
     }
 
-    /// The ciphertexts of a file of scores by this model, and what it says of itself.
+    /// Returns the ciphertexts of a file of scores by this model, and the file's metadata.
     #[must_use]
     pub fn results<R: Read + Seek>(
         self,
@@ -145,8 +145,8 @@ impl AnyModel {
 
 #[cfg(test)]
 mod tests {
-    /// Rows and a model that were prepared alike have the same digest, though their numbers were
-    /// written and read any number of times.
+    /// Rows and a model with the same preparation have the same digest, even after any number of
+    /// round trips through JSON.
     #[test]
     fn numbers_in_json_are_read_to_the_last_bit() {
         let numbers = (1..20_000).map(|i| f64::from(i).sqrt() * 1e3 / 7.0).collect::<Vec<_>>();

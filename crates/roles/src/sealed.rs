@@ -1,8 +1,8 @@
-//! Secret keys sealed by a passphrase, as bytes: without files and without terminals.
+//! Seals the bytes of secret keys by a passphrase, without files and terminals.
 //!
-//! A sealed file is a file of a secret key whose header stays in clear, so that everybody sees to
-//! which keys it belongs, and whose content is encrypted by XChaCha20-Poly1305 under a key that
-//! Argon2id (RFC 9106) makes of the passphrase. `docs/file-format.md` has its bytes.
+//! The header of a sealed key stays in clear, so that everyone can see which keys it belongs to.
+//! XChaCha20-Poly1305 encrypts the content, under a key that Argon2id (RFC 9106) derives from the
+//! passphrase. `docs/file-format.md` describes the bytes.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use argon2::{Algorithm, Argon2, Block, Version};
@@ -12,68 +12,68 @@ use sudare::{ckks, exact, exact::serial::Kind};
 use sudare_arith::prng::Seed;
 use zeroize::Zeroizing;
 
-/// What a sealed file begins with.
+/// Magic bytes of a sealed file.
 pub const MAGIC: [u8; 8] = *b"\x89sealed\n";
 const VERSION: u32 = 1;
 const SALT_BYTES: usize = 16;
 const NONCE_BYTES: usize = 24;
 const TAG_BYTES: usize = 16;
 const KEY_BYTES: usize = 32;
-/// What stands before the file of the key.
+/// Bytes before the file of the key.
 const ENVELOPE_BYTES: usize = 64;
 
-/// Why a secret key cannot be sealed, or unsealed.
+/// A secret key that cannot be sealed or unsealed.
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
-    /// No passphrase at all.
+    /// An empty passphrase.
     #[error("the passphrase is empty: give one that nobody guesses, such as six random words")]
     EmptyPassphrase,
-    /// A passphrase that is none.
+    /// A passphrase that is too long.
     #[error("the passphrase has more than {most} bytes: give a shorter one", most = Passphrase::MAX_BYTES)]
     LongPassphrase,
-    /// Another passphrase than the one that the key was sealed by, or altered bytes.
+    /// A wrong passphrase, or altered bytes.
     #[error(
         "the passphrase is not the one that it was sealed by, or somebody changed the file: try \
          again, or take an unchanged copy of the file"
     )]
     WrongPassphrase,
-    /// Costs that nobody means.
+    /// Costs outside of the permitted range.
     #[error(
         "unsealing would take {memory_kib} KiB of memory, {passes} passes and {lanes} lanes, which \
          this program never asks for: take an unchanged copy of the file"
     )]
     SealCosts {
-        /// Memory, in 1024 bytes.
+        /// Memory in KiB.
         memory_kib: u32,
-        /// Passes over it.
+        /// Passes over the memory.
         passes: u32,
-        /// Lanes of it.
+        /// Lanes of the memory.
         lanes: u32,
     },
-    /// The system does not give the memory.
+    /// The system has too little memory.
     #[error(
         "{memory_kib} KiB of memory are needed, and the system does not give them: end other programs"
     )]
     SealMemory {
-        /// Memory, in 1024 bytes.
+        /// Memory in KiB.
         memory_kib: u32,
     },
-    /// What is sealed is not the file of a secret key.
+    /// A file other than a secret key.
     #[error(transparent)]
     Library(#[from] sudare::Error),
 }
 
 type Result<T> = core::result::Result<T, SealError>;
 
-/// What a secret key is sealed by, wiped when dropped.
+/// A passphrase that seals a secret key. It is wiped when it is dropped.
 #[derive(PartialEq, Eq)]
 pub struct Passphrase(Zeroizing<Vec<u8>>);
 
 impl Passphrase {
-    /// Most bytes of one.
+    /// Maximum length of a passphrase in bytes.
     pub const MAX_BYTES: usize = 1024;
 
-    /// Takes a passphrase as it was typed, in UTF-8 where it was typed as text.
+    /// Creates a passphrase from its bytes, which are UTF-8 if it was typed as text.
     ///
     /// # Errors
     /// [`SealError::EmptyPassphrase`]; [`SealError::LongPassphrase`].
@@ -93,31 +93,31 @@ impl fmt::Debug for Passphrase {
     }
 }
 
-/// What it takes to try a passphrase.
+/// The costs of one attempt at a passphrase.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Costs {
-    /// Memory, in 1024 bytes.
+    /// Memory in KiB.
     pub memory_kib: u32,
-    /// Passes over it.
+    /// Passes over the memory.
     pub passes: u32,
-    /// Parts of it that could be worked on at once.
+    /// Lanes of the memory, which could run in parallel.
     pub lanes: u32,
 }
 
 impl Costs {
-    /// What keys are sealed with: 0.3 to 1 s on one core. A browser gives less memory, which is
-    /// passed over more often.
+    /// Costs of new files: 0.3 to 1 s on one core. A browser has less memory, so it makes more
+    /// passes.
     pub const USUAL: Self = match cfg!(target_family = "wasm") {
         true => Self { memory_kib: 64 << 10, passes: 8, lanes: 1 },
         false => Self { memory_kib: 128 << 10, passes: 4, lanes: 1 },
     };
-    /// Less is for tests alone.
+    /// The minimum outside of tests.
     const LEAST_MEMORY_KIB: u32 = if cfg!(test) { 8 } else { 8 << 10 };
     const MOST_MEMORY_KIB: u32 = 1 << 20;
-    /// Most memory times passes: some seconds.
+    /// Maximum of memory times passes, a few seconds of work.
     const MOST_WORK_KIB: u64 = 4 << 20;
 
-    /// Refuses, before memory is taken, what only a hostile file asks for.
+    /// Refuses costs that only a hostile file asks for, before memory is allocated.
     fn check(self) -> Result<()> {
         let Self { memory_kib, passes, lanes } = self;
         let memory = Self::LEAST_MEMORY_KIB..=Self::MOST_MEMORY_KIB;
@@ -130,25 +130,25 @@ impl Costs {
     }
 }
 
-/// A sealed file, taken apart.
+/// The parts of a sealed file.
 pub struct Sealed<'a> {
-    /// What it takes to unseal it.
+    /// The costs of unsealing.
     pub costs: Costs,
-    /// The header of the secret key's file, and what follows it, encrypted.
+    /// The header of the secret key's file, and its encrypted content.
     pub file: &'a [u8],
     salt: &'a [u8],
     nonce: [u8; NONCE_BYTES],
-    /// Everything that is in clear: what stands before the file, and its header.
+    /// Everything in clear: the envelope, and the header of the file.
     clear: &'a [u8],
     content: &'a [u8],
     tag: [u8; TAG_BYTES],
 }
 
 impl<'a> Sealed<'a> {
-    /// Reads what is in clear, and checks it.
+    /// Reads and checks the parts in clear.
     ///
     /// # Errors
-    /// [`SealError::SealCosts`]; [`SealError::Library`] for what is no sealed key.
+    /// [`SealError::SealCosts`]; [`SealError::Library`] for any other file.
     pub fn new(bytes: &'a [u8]) -> Result<Self> {
         let truncated = || {
             let (found, needed) = (bytes.len() as u64, (ENVELOPE_BYTES + TAG_BYTES) as u64);
@@ -172,7 +172,7 @@ impl<'a> Sealed<'a> {
         Ok(Self { costs, file, salt, nonce, clear, content, tag })
     }
 
-    /// The file of the secret key.
+    /// Decrypts the file of the secret key.
     ///
     /// # Errors
     /// [`SealError::WrongPassphrase`]; [`SealError::SealMemory`].
@@ -189,7 +189,7 @@ impl<'a> Sealed<'a> {
     }
 }
 
-/// What stands before the file of a key, and what follows it.
+/// The parts before the file of a key, and the rest.
 struct Envelope<'a> {
     magic: &'a [u8; MAGIC.len()],
     version: u32,
@@ -217,12 +217,12 @@ impl<'a> Envelope<'a> {
     }
 }
 
-/// What follows the header in the file of a secret key.
+/// Returns the part after the header in the file of a secret key.
 fn content(file: &[u8]) -> Result<&[u8]> {
     let (bytes, mut rest) = (file.len() as u64, file);
     let kind = match ckks::serial::Reader::new(&mut rest, bytes).map(|reader| reader.info().kind) {
         Ok(kind) => kind,
-        // Of another scheme, or of none.
+        // The file may belong to the exact scheme.
         Err(error) => {
             rest = file;
             let reader = exact::serial::Reader::new(&mut rest, bytes).map_err(|_| error)?;
@@ -238,7 +238,7 @@ fn content(file: &[u8]) -> Result<&[u8]> {
 /// Seals the file of a secret key.
 ///
 /// # Errors
-/// [`SealError::Library`] for a file of anything else, or if the machine has no randomness to give;
+/// [`SealError::Library`] for any other file, or if the machine has no randomness;
 /// [`SealError::SealMemory`].
 pub fn seal(file: &[u8], passphrase: &Passphrase) -> Result<Vec<u8>> {
     let random = || -> Result<Seed> { Ok(Seed::random().map_err(sudare::Error::from)?) };
@@ -260,7 +260,7 @@ fn seal_with(
     let mut sealed = [&MAGIC[..], numbers.as_flattened(), salt, nonce].concat();
     let header = file.len().saturating_sub(content.len());
     let clear = sealed.len().saturating_add(header);
-    // Nothing of the key may be left where a growing vector was.
+    // A growing vector would leave copies of the key in memory.
     sealed.reserve_exact(file.len().saturating_add(TAG_BYTES));
     sealed.extend(file);
     let (clear, content) = sealed.split_at_mut(clear);
@@ -273,7 +273,7 @@ fn seal_with(
     Ok(sealed)
 }
 
-/// The cipher under the key that is made of a passphrase.
+/// Returns the cipher under the key that is derived from a passphrase.
 fn cipher(passphrase: &Passphrase, salt: &[u8], costs: Costs) -> Result<XChaCha20Poly1305> {
     let Costs { memory_kib, passes, lanes } = costs;
     let refused = |_| SealError::SealCosts { memory_kib, passes, lanes };
@@ -346,14 +346,14 @@ mod tests {
         assert!(!format!("{:?}", passphrase("six random words")).contains("six"));
     }
 
-    /// A file that libsodium sealed after the description of the format: see `tests/data/seal.py`.
+    /// libsodium sealed this file according to the format's description. See `tests/data/seal.py`.
     #[test]
     fn what_others_seal_is_opened() {
         let sealed = include_bytes!("../tests/data/sealed.bin");
         assert!(**open(sealed, "six random words").unwrap() == **FILE);
     }
 
-    /// The header is in clear, and no part of the content.
+    /// The header is in clear. The content is not.
     #[test]
     fn what_is_secret_is_not_in_the_file() {
         let sealed = cheaply_sealed();
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(sealed.len(), ENVELOPE_BYTES + FILE.len() + TAG_BYTES);
         let secret = |part: &[u8]| content.windows(16).any(|known| known == part);
         assert!(!sealed[ENVELOPE_BYTES + header.len()..].windows(16).any(secret));
-        // Nothing is the same twice.
+        // Salt and nonce differ each time.
         let usual = [(); 2].map(|()| seal(&FILE, &passphrase("p")).unwrap());
         assert_eq!(Sealed::new(&usual[0]).unwrap().costs, Costs::USUAL);
         let differs = usual[0].iter().zip(&usual[1]).filter(|(a, b)| a != b).count();
@@ -371,7 +371,7 @@ mod tests {
         assert!(**open(&usual[0], "p").unwrap() == **FILE);
     }
 
-    /// Every byte counts, whoever makes checksums right again.
+    /// Every byte counts, even if checksums are corrected.
     #[test]
     fn altered_files_are_refused() {
         let sealed = cheaply_sealed();
@@ -402,7 +402,7 @@ mod tests {
         }
     }
 
-    /// A header of another key, whose checksum is right, does not pass for that of this one.
+    /// A header of another key with a valid checksum is refused.
     #[test]
     fn a_header_of_another_key_is_refused() {
         let other = key_file(2);
@@ -415,7 +415,7 @@ mod tests {
         assert!(matches!(refused, SealError::WrongPassphrase), "{refused}");
     }
 
-    /// Refused before any memory is taken for them.
+    /// Costs are refused before memory is allocated.
     #[test]
     fn absurd_costs_are_refused() {
         let sealed = cheaply_sealed();

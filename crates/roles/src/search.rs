@@ -1,15 +1,15 @@
 //! Private search: files and messages between the owner of an index, who asks, and a server.
 //!
-//! | who | does |
+//! | role | operation |
 //! |---|---|
-//! | owner | makes keys for a [`Setup`], which the label of each says ([`key_label`]) |
-//! | owner | encrypts an index block by block, and brings it up to date ([`Builder`]) |
+//! | owner | makes keys for a [`Setup`], which the label of each key carries ([`key_label`]) |
+//! | owner | encrypts an index block by block, and updates it ([`Builder`]) |
 //! | owner | encrypts a query ([`Writer::write_query`]) |
-//! | server | finds what is near the query ([`Server`]), in an [`Index`] or in [`Records`] in the clear |
+//! | server | searches an [`Index`], or [`Records`] in the clear ([`Server`]) |
 //! | owner | reads the answer ([`open_answer`]) |
 //!
-//! The server needs the file of evaluation keys beside index and query, and nothing else: the setup
-//! stands in it. What is found is defined by [`sudare_apps::search`].
+//! Besides index and query, the server needs only the file of evaluation keys. That file contains
+//! the setup. [`sudare_apps::search`] defines the results.
 
 mod answer;
 mod explained;

@@ -21,13 +21,13 @@ use sudare::{
 };
 use zeroize::Zeroizing;
 
-/// A sealed file is read whole, and is never larger.
+/// Maximum size of a sealed file, which is read as a whole.
 const MOST_SEALED_BYTES: u64 = 80 << 20;
 
-/// An open file of a secret key, its header read.
+/// An open file of a secret key, after its header.
 pub struct SecretFile {
     opened: Opened<Box<dyn Read + Send>>,
-    /// The whole file, and what it takes to unseal it.
+    /// The whole file and the costs of unsealing it, if it is sealed.
     sealed: Option<(Vec<u8>, Costs)>,
     exposed: bool,
 }
@@ -36,8 +36,8 @@ impl SecretFile {
     /// Opens the file of a secret key.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::File`] for a file of anything else; [`Error::Seal`] for what is
-    /// sealed at impossible costs.
+    /// [`Error::Io`]; [`Error::File`] for any other file; [`Error::Seal`] for a file sealed at
+    /// impossible costs.
     pub fn open(path: &Path) -> Result<Self> {
         let (mut file, bytes) = files::open(path, Access::Owner)?;
         let io = |error| Error::io("read", path, error);
@@ -50,11 +50,11 @@ impl SecretFile {
         Ok(Self { exposed, ..Self::from_sealed(sealed_file(file, bytes, path)?, path)? })
     }
 
-    /// A whole sealed file, wherever it is; messages call it `path`.
+    /// Reads a sealed file from memory. Messages call it `path`.
     ///
     /// # Errors
-    /// [`Error::File`] for a file of anything else; [`Error::Seal`] for what is not sealed, or at
-    /// impossible costs.
+    /// [`Error::File`] for any other file; [`Error::Seal`] for a file that is not sealed, or sealed
+    /// at impossible costs.
     pub fn from_sealed(all: Vec<u8>, path: &Path) -> Result<Self> {
         let Sealed { costs, file, .. } = Sealed::new(&all).map_err(Error::in_sealed(path))?;
         let (bytes, file) = (file.len() as u64, Cursor::new(file.to_vec()));
@@ -63,28 +63,28 @@ impl SecretFile {
         Ok(Self { opened, sealed: Some((all, costs)), exposed: false })
     }
 
-    /// What its header says.
+    /// Returns the file after its header.
     #[must_use]
     pub fn opened(&self) -> &Opened<Box<dyn Read + Send>> {
         &self.opened
     }
 
-    /// What it takes to unseal it, if it is sealed.
+    /// Returns the costs of unsealing, if the file is sealed.
     #[must_use]
     pub fn sealed(&self) -> Option<Costs> {
         self.sealed.as_ref().map(|(_, costs)| *costs)
     }
 
-    /// What its owner should be warned of: that others may read it, too.
+    /// Returns a warning for the owner if other users may read the file.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
         self.exposed.then(|| exposed(self.opened.path(), self.sealed.is_some()))
     }
 
-    /// The key; `passphrase` is asked for one if the file is sealed.
+    /// Reads the key. Calls `passphrase` if the file is sealed.
     ///
     /// # Errors
-    /// [`Error::File`]; [`Error::Seal`]; what `passphrase` refuses.
+    /// [`Error::File`]; [`Error::Seal`]; errors from `passphrase`.
     pub fn key(
         self,
         params: &Params,
@@ -98,7 +98,7 @@ impl SecretFile {
     }
 }
 
-/// Says that others may read a file.
+/// Formats the warning that other users may read a file.
 pub(crate) fn exposed(path: &Path, sealed: bool) -> String {
     let danger = match sealed {
         true => "and then try passphrases",
@@ -111,7 +111,7 @@ pub(crate) fn exposed(path: &Path, sealed: bool) -> String {
     )
 }
 
-/// The whole file of a sealed key.
+/// Reads the whole file of a sealed key.
 pub(crate) fn sealed_file(file: impl Read, bytes: u64, path: &Path) -> Result<Vec<u8>> {
     let io = |error| Error::io("read", path, error);
     if bytes > MOST_SEALED_BYTES {
@@ -122,7 +122,7 @@ pub(crate) fn sealed_file(file: impl Read, bytes: u64, path: &Path) -> Result<Ve
     Ok(all)
 }
 
-/// Whether a file is that of a sealed secret key.
+/// Returns whether a file holds a sealed secret key.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::NotAFile`].
@@ -131,7 +131,7 @@ pub fn is_sealed(path: &Path) -> Result<bool> {
     starts_sealed(&mut file).map_err(|error| Error::io("read", path, error))
 }
 
-/// Whether a file begins as a sealed one, of which nothing is read then.
+/// Returns whether a file begins like a sealed one, and rewinds it.
 pub(crate) fn starts_sealed(file: &mut (impl Read + Seek)) -> io::Result<bool> {
     let mut start = Vec::new();
     file.by_ref().take(sealed::MAGIC.len() as u64).read_to_end(&mut start)?;
@@ -139,25 +139,24 @@ pub(crate) fn starts_sealed(file: &mut (impl Read + Seek)) -> io::Result<bool> {
     Ok(start == sealed::MAGIC)
 }
 
-/// Refuses a public key that says it belongs to a secret one and does not: what it encrypts, the
-/// secret key does not decrypt.
+/// Refuses a public key that claims to belong to a secret key but encrypts under another one.
 ///
 /// # Errors
-/// [`Error::ForgedKey`]; [`Error::Library`] for one that does not even say so.
+/// [`Error::ForgedKey`]; [`Error::Library`] for a public key of another pair.
 pub fn expect_pair(params: &Params, secret: &Decryptor, public: Arc<PublicKey>) -> Result<()> {
     let lowest = Level(0);
     let log2_modulus = params.chain().log2_q(lowest);
     let zero = Encoder::new(params).encode_real(&[0.0], lowest, Scale::from_log2(0.0))?;
     let encrypted = Encryptor::new(params, public)?.encrypt(&zero)?;
-    // Under another key it would be spread over the whole modulus.
+    // Under another key the noise would fill the whole modulus.
     if secret.measure_noise(&encrypted, &zero)? < log2_modulus - 4.0 {
         return Ok(());
     }
     Err(Error::ForgedKey { key: secret.key_id() })
 }
 
-/// Writes the file of a secret key, which messages call `path`, sealed if there is a passphrase;
-/// returns its bytes.
+/// Writes the file of a secret key, sealed if there is a passphrase, and returns its bytes.
+/// Messages call the file `path`.
 ///
 /// # Errors
 /// [`Error::File`]; [`Error::Seal`]; [`Error::Io`].
@@ -170,7 +169,7 @@ pub fn write(
     write_with(to, passphrase, |out| serial::write_secret_key(out, params, key, label))
 }
 
-/// As [`write`](fn@write), of what `content` writes.
+/// Same as [`write`](fn@write), for any `content`.
 pub(crate) fn write_with(
     (mut out, path): (&mut (impl Write + ?Sized), &Path),
     passphrase: Option<&Passphrase>,
@@ -181,7 +180,7 @@ pub(crate) fn write_with(
         return content(&mut out).map_err(in_file);
     };
     let bytes = content(&mut io::sink()).map_err(&in_file)?;
-    // It never grows, which would leave a copy behind.
+    // The full capacity is reserved, since a growing vector would leave copies behind.
     let mut file = Zeroizing::new(Vec::with_capacity(bytes as usize));
     content(&mut *file).map_err(&in_file)?;
     let sealed = sealed::seal(&file, passphrase).map_err(Error::in_sealed(path))?;
@@ -247,7 +246,7 @@ mod tests {
         assert_eq!(empty.unwrap_err().kind(), "EmptyPassphrase");
     }
 
-    /// A public key of another pair, in whose file the fingerprint is exchanged.
+    /// A public key of another pair, with the fingerprint in its file replaced.
     #[test]
     fn public_keys_that_only_say_that_they_belong_are_refused() {
         let (params, own) = key();

@@ -1,4 +1,4 @@
-//! How secure the keys of a job are.
+//! The security of the keys of a job.
 
 use crate::error::Result;
 use sudare::{
@@ -6,15 +6,15 @@ use sudare::{
     rlwe::{KeyRequest, KeySecurity},
 };
 
-/// The estimated security of every kind of key that is published under the parameters, those of a
-/// request included.
+/// Estimates the security of every kind of published key under the parameters, including the keys
+/// of `request`.
 ///
 /// # Errors
 /// [`Error::Library`](crate::error::Error::Library) for keys that the parameters do not have.
 pub fn key_security(params: &Params, request: &KeyRequest) -> Result<Vec<KeySecurity>> {
     let mut keys = params.rlwe().key_security();
     for key in request.key_security(params.rlwe())? {
-        // Switching keys at the highest level are there already.
+        // The list already has switching keys at the highest level.
         if !keys.contains(&key) {
             keys.push(key);
         }
@@ -22,7 +22,7 @@ pub fn key_security(params: &Params, request: &KeyRequest) -> Result<Vec<KeySecu
     Ok(keys)
 }
 
-/// The security of the weakest key, in bits.
+/// Returns the security of the weakest key in bits.
 #[must_use]
 pub fn least_security(keys: &[KeySecurity]) -> f64 {
     keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min)

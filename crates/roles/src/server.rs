@@ -1,4 +1,4 @@
-//! What a server does: it holds evaluation keys and encrypted tables.
+//! The server's side: evaluation keys and encrypted tables.
 
 use crate::{
     error::{Error, Result},
@@ -26,43 +26,43 @@ use sudare::{
 };
 use sudare_apps::logreg::{ScorePlan, TrainPlan, Weights};
 
-/// A server ready to compute with tables in files.
+/// A server that is ready to compute on tables in files.
 pub struct Session<R = BufReader<File>> {
     /// Parameters of keys and tables.
     pub params: Params,
-    /// What to do with the tables.
+    /// The plan for the tables.
     pub plan: Plan,
-    /// Has the keys.
+    /// The evaluator with the keys.
     pub evaluator: Arc<Evaluator>,
-    /// What a table says of itself; of several, what all say.
+    /// Metadata of the table, or joint metadata of several tables.
     pub meta: Meta,
-    /// One, or to train on several.
+    /// One table, or several tables of one training.
     pub tables: Tables<R>,
     /// The key pair of keys and tables.
     pub key: KeyId,
-    /// What results come from.
+    /// Origin of the results.
     pub origin: Origin,
-    /// The file that the keys are mapped from, if they are.
+    /// Watches the file of mapped keys.
     watch: Option<Arc<Watch>>,
-    /// Name of the parameters.
+    /// Name of the parameter set.
     name: String,
 }
 
-/// Tables, and what to do with them under keys of which only the header is known.
+/// Tables that match evaluation keys, and their plan. Only the header of the keys is known.
 pub struct Matched<R = BufReader<File>> {
-    /// What to do with the tables.
+    /// The plan for the tables.
     pub plan: Plan,
-    /// What a table says of itself; of several, what all say.
+    /// Metadata of the table, or joint metadata of several tables.
     pub meta: Meta,
     tables: Tables<R>,
 }
 
 impl<R: Read + Seek> Matched<R> {
-    /// Tables and keys, given by their parameters, label and key pair, that must belong together.
+    /// Matches tables with evaluation keys, given by their parameters, label and key pair.
     ///
     /// # Errors
-    /// [`Error::Usage`] for what is no table, or keys for another job; [`Error::Pooled`] for tables
-    /// that do not go together; [`Error::File`] for a table of another key, or a damaged one.
+    /// [`Error::Usage`] for other files, or keys for another job; [`Error::Pooled`] for tables that
+    /// do not fit together; [`Error::File`] for a table of another key, or a damaged one.
     pub fn new(tables: Vec<Opened<R>>, params: &Params, label: &Label, key: KeyId) -> Result<Self> {
         let mut all = Vec::with_capacity(tables.len());
         for table in tables {
@@ -79,25 +79,25 @@ impl<R: Read + Seek> Matched<R> {
     }
 }
 
-/// Files that a computation reads.
+/// Input files of a computation.
 #[derive(Debug, Clone, Default)]
 pub struct Inputs {
     /// Evaluation keys.
     pub evaluation_key: PathBuf,
     /// Encrypted tables.
     pub tables: Vec<PathBuf>,
-    /// Whether keys stay in their file.
+    /// Whether to map the keys instead of reading them into memory.
     pub map_keys: bool,
-    /// Whether half of each key is computed when it is used.
+    /// Whether to compute half of each key at each use.
     pub small_keys: bool,
 }
 
 impl Session {
-    /// With keys and tables in files, which must belong together.
+    /// Opens the files of keys and tables, which must belong together.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::FileChanged`] for keys that change while they are mapped; as
-    /// [`Session::new`].
+    /// [`Error::Io`]; [`Error::FileChanged`] for keys that change while they are mapped; the errors
+    /// of [`Session::new`].
     pub fn open(inputs: &Inputs) -> Result<Self> {
         let path = &inputs.evaluation_key;
         if inputs.map_keys {
@@ -124,12 +124,12 @@ impl Session {
 }
 
 impl<R: Read + Seek> Session<R> {
-    /// With tables and keys, given by their parameters, label and key pair, that must belong to
-    /// them; `origin` has the digests of all. `read` brings the keys themselves, after that is
-    /// known, and the file that they are mapped from, if they are.
+    /// Matches tables with evaluation keys, given by their parameters, label and key pair, then
+    /// reads the keys. `origin` has the digests of all files. `read` returns the keys, and a watch
+    /// of their file if they are mapped. It is called only for matching tables.
     ///
     /// # Errors
-    /// As [`Matched::new`]; what `read` refuses.
+    /// The errors of [`Matched::new`] and of `read`.
     pub fn new(
         tables: Vec<Opened<R>>,
         params: &Params,
@@ -145,21 +145,21 @@ impl<R: Read + Seek> Session<R> {
         Ok(Self { params, plan, evaluator, meta, tables, key, origin, watch, name })
     }
 
-    /// Refuses to trust keys whose file was changed while it was mapped: before and after they
+    /// Refuses keys whose file was changed while it was mapped. Call this before and after the keys
     /// are used.
     ///
     /// # Errors
-    /// As [`Watch::check`].
+    /// The errors of [`Watch::check`].
     pub fn check_keys(&self) -> Result<()> {
         self.watch.as_ref().map_or(Ok(()), |watch| watch.check())
     }
 
-    /// The statistics that the table was encrypted for. `progress` learns the number of
-    /// ciphertexts of the result that are done, of [`Plan::outputs`], from any thread.
+    /// Computes the statistics that the table was encrypted for. Calls `progress` with the number
+    /// of finished ciphertexts of the result, out of [`Plan::outputs`], from any thread.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a table to train on; [`Error::Stats`] for what the evaluator refuses;
-    /// as [`Session::check_keys`].
+    /// [`Error::Usage`] for a table to train on; [`Error::Stats`] from the evaluator; the errors of
+    /// [`Session::check_keys`].
     pub fn statistics(&self, progress: impl Fn(usize) + Send + Sync) -> Result<Vec<Ciphertext>> {
         let Plan::Statistics(plan) = &self.plan else {
             return Err(Error::Usage(format!(
@@ -175,11 +175,12 @@ impl<R: Read + Seek> Session<R> {
         Ok(result)
     }
 
-    /// The scores of all rows by a model. `progress` learns the number of groups of rows done.
+    /// Computes the scores of all rows by a model. Calls `progress` with the number of finished row
+    /// groups.
     ///
     /// # Errors
-    /// [`Error::Apps`] for a model that was not planned for and for what the evaluator refuses;
-    /// [`Error::File`] for damaged rows; as [`Session::check_keys`].
+    /// [`Error::Apps`] for an unplanned model and from the evaluator; [`Error::File`] for damaged
+    /// rows; the errors of [`Session::check_keys`].
     pub fn scores(
         &self,
         plan: &ScorePlan,
@@ -199,15 +200,15 @@ impl<R: Read + Seek> Session<R> {
         Ok(results)
     }
 
-    /// What a result says of itself.
+    /// Returns the metadata of a result.
     pub fn meta_of_result(&self) -> Meta {
         Meta { origin: Some(self.origin.clone()), ..self.meta.clone() }
     }
 
-    /// Writes a result with the note of the table; returns its bytes.
+    /// Writes a result with the note of the table, and returns its bytes.
     ///
     /// # Errors
-    /// As [`Session::write`].
+    /// The errors of [`Session::write`].
     pub fn write_result(
         &self,
         file: NewFile,
@@ -218,7 +219,7 @@ impl<R: Read + Seek> Session<R> {
         self.write(file, &self.with_note(result), meta, content)
     }
 
-    /// Writes ciphertexts as they are; returns the bytes.
+    /// Writes ciphertexts without a note, and returns the bytes written.
     ///
     /// # Errors
     /// [`Error::File`]; [`Error::Io`]; [`Error::Exists`].
@@ -235,11 +236,12 @@ impl<R: Read + Seek> Session<R> {
         Ok(bytes)
     }
 
-    /// Writes ciphertexts as they are where messages call `path`; returns the bytes.
+    /// Writes ciphertexts without a note to `out`, and returns the bytes written. Messages call the
+    /// file `path`.
     ///
     /// # Errors
-    /// [`Error::File`]; as [`Session::check_keys`], since nothing is written that changed keys
-    /// may have spoilt.
+    /// [`Error::File`]; the errors of [`Session::check_keys`], since changed keys may have spoilt
+    /// the ciphertexts.
     pub fn write_to(
         &self,
         out: &mut impl Write,
@@ -253,14 +255,14 @@ impl<R: Read + Seek> Session<R> {
         serial::write_ciphertexts(out, &self.params, items, &label).map_err(Error::in_file(path))
     }
 
-    /// A result and the note of the first table.
+    /// Appends the note of the first table to a result.
     pub fn with_note(&self, mut result: Vec<Ciphertext>) -> Vec<Ciphertext> {
         result.extend(self.tables.note().iter().cloned());
         result
     }
 }
 
-/// Refuses a table that was encrypted for another job than keys with this label are for.
+/// Refuses a table that was encrypted for a job other than the job of the keys.
 fn expect_made_for(path: &Path, table: &Meta, keys: &Label) -> Result<()> {
     let made_for = Meta::read(keys).map(|(_, meta)| meta.job);
     if made_for.is_some_and(|made_for| made_for.serves(&table.job)) {
@@ -274,24 +276,24 @@ fn expect_made_for(path: &Path, table: &Meta, keys: &Label) -> Result<()> {
     )))
 }
 
-/// The ciphertexts of encrypted tables, which lie in their files.
+/// The ciphertexts of encrypted tables, in their files.
 ///
-/// Those of rows are numbered through: batch after batch and, within a batch, table after table.
+/// The ciphertexts of rows are numbered batch after batch and, within a batch, table after table.
 pub struct Tables<R = BufReader<File>> {
     all: Vec<OfTable<R>>,
-    /// Ciphertexts of rows.
+    /// Number of ciphertexts of rows.
     rows: usize,
 }
 
 struct OfTable<R> {
     stored: Stored<R>,
-    /// Ciphertexts of rows of a batch.
+    /// Number of ciphertexts of rows in a batch.
     of_batch: usize,
 }
 
 impl<R: Read + Seek> Tables<R> {
-    /// Tables with as many ciphertexts as a plan has, and the plan for so many groups of rows as
-    /// they have together.
+    /// Checks the number of ciphertexts in each table against the plan. Returns the tables, and the
+    /// plan for their total number of row groups.
     fn new(stored: Vec<Stored<R>>, plan: Plan) -> Result<(Self, Plan)> {
         let Plan::Train(plan) = plan else {
             let mut all = Vec::with_capacity(stored.len());
@@ -320,19 +322,19 @@ impl<R: Read + Seek> Tables<R> {
         Ok((Self { all, rows }, Plan::Train(Box::new(plan))))
     }
 
-    /// How many ciphertexts of rows there are.
+    /// Returns the number of ciphertexts of rows.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// The note of the first table.
+    /// Returns the note of the first table.
     #[must_use]
     pub fn note(&self) -> &[Ciphertext] {
         self.all.first().map_or(&[], |table| &table.stored.note)
     }
 
-    /// The ciphertexts of rows with these numbers.
+    /// Reads the ciphertexts of rows with these numbers.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -348,7 +350,7 @@ impl<R: Read + Seek> Tables<R> {
         Ok(items)
     }
 
-    /// The sums of the rows of each table, of a training.
+    /// Reads the sums of the rows of each table of a training.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -361,8 +363,8 @@ impl<R: Read + Seek> Tables<R> {
     }
 }
 
-/// Where the ciphertexts of rows with these numbers lie, in which table and there, of tables with
-/// so many in each batch.
+/// Locates the ciphertexts of rows with these numbers: returns pairs of a table and a range within
+/// it. `of_batch` has the number of ciphertexts of each table in a batch.
 fn parts(of_batch: &[usize], numbers: Range<usize>) -> Vec<(usize, Range<usize>)> {
     let all: usize = of_batch.iter().sum();
     let mut parts = Vec::new();
@@ -380,7 +382,7 @@ fn parts(of_batch: &[usize], numbers: Range<usize>) -> Vec<(usize, Range<usize>)
     parts
 }
 
-/// The ciphertexts of some rows, of all that tables have.
+/// The ciphertexts of some rows, held in memory.
 #[derive(Default)]
 pub struct Share {
     numbers: Range<usize>,
@@ -388,7 +390,7 @@ pub struct Share {
 }
 
 impl Share {
-    /// Holds these and no others.
+    /// Holds the ciphertexts with these numbers and no others.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -398,7 +400,7 @@ impl Share {
         numbers: Range<usize>,
     ) -> Result<()> {
         if self.numbers != numbers {
-            // What is held goes before others are read.
+            // Frees the held ciphertexts before it reads others.
             *self = Self::default();
             self.held = tables.read(numbers.clone())?;
             self.numbers = numbers;
@@ -406,10 +408,10 @@ impl Share {
         Ok(())
     }
 
-    /// Computes with what is held while the next ones are read, and holds those then.
+    /// Computes with the held ciphertexts while it reads the next ones, then holds these.
     ///
     /// # Errors
-    /// Those of `compute`; [`Error::File`].
+    /// Errors from `compute`; [`Error::File`].
     pub fn with_next<T, R: Read + Seek + Send>(
         &mut self,
         tables: &Tables<R>,
@@ -434,7 +436,7 @@ impl Share {
 mod tests {
     use super::*;
 
-    /// Batch after batch and, within a batch, table after table: each ciphertext once.
+    /// Batch after batch and, within a batch, table after table, each ciphertext once.
     #[test]
     fn rows_of_several_tables_are_numbered_through() {
         assert_eq!(parts(&[2, 3], 0..5), [(0, 0..2), (1, 0..3)]);

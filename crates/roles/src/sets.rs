@@ -1,4 +1,4 @@
-//! Parameter sets by name, those with bootstrapping among them.
+//! Parameter sets by name, with and without bootstrapping.
 
 use crate::error::{Error, Result};
 use std::iter;
@@ -7,26 +7,26 @@ use sudare::{
     ckks::{self, Preset},
 };
 
-/// What `--params` names.
+/// A parameter set that `--params` names.
 pub enum Set {
-    /// Parameters alone.
+    /// A set without bootstrapping.
     Leveled(Box<Preset>),
-    /// Parameters with a way to bootstrap in them.
+    /// A set with bootstrapping.
     Bootstrapping(Box<BootstrapPreset>),
 }
 
 impl Set {
-    /// Every set, those with bootstrapping last, which take longer to make.
+    /// Returns every set. The sets with bootstrapping come last, since they take longer to build.
     pub fn all() -> impl Iterator<Item = Self> {
         let bootstrapping = iter::once_with(bootstrap::presets).flatten();
         let leveled = ckks::presets().into_iter().map(Box::new).map(Self::Leveled);
         leveled.chain(bootstrapping.map(Box::new).map(Self::Bootstrapping))
     }
 
-    /// The set of this name.
+    /// Returns the set with this name.
     ///
     /// # Errors
-    /// [`sudare::Error::UnknownPreset`], which lists the names there are.
+    /// [`sudare::Error::UnknownPreset`], which lists the known names.
     pub fn named(name: &str) -> Result<Self> {
         Self::all().find(|set| set.preset().name == name).ok_or_else(|| {
             let known: Vec<String> = Self::all().map(|set| set.into_preset().name).collect();
@@ -35,10 +35,10 @@ impl Set {
         })
     }
 
-    /// The set of this name, with its way to bootstrap.
+    /// Returns the set with this name, if it has bootstrapping.
     ///
     /// # Errors
-    /// As [`Set::named`]; [`Error::NoBootstrapping`].
+    /// The errors of [`Set::named`]; [`Error::NoBootstrapping`].
     pub fn bootstrapping(name: &str) -> Result<Box<BootstrapPreset>> {
         match Self::named(name)? {
             Self::Bootstrapping(set) => Ok(set),
@@ -50,7 +50,7 @@ impl Set {
         }
     }
 
-    /// Name, source and parameters.
+    /// Returns name, source and parameters.
     pub fn preset(&self) -> &Preset {
         match self {
             Self::Leveled(preset) => preset,
@@ -58,7 +58,7 @@ impl Set {
         }
     }
 
-    /// Name, source and parameters, taken out of the set.
+    /// Converts the set into its name, source and parameters.
     pub fn into_preset(self) -> Preset {
         match self {
             Self::Leveled(preset) => *preset,

@@ -1,4 +1,4 @@
-//! A training under way on a server, which can be stopped and gone on with.
+//! A training in progress on a server, which can stop and resume.
 
 use crate::{
     checkpoint::Checkpoints,
@@ -18,16 +18,16 @@ use std::{
 use sudare::ckks::{Ciphertext, Evaluator};
 use sudare_apps::logreg::{Gradient, Point, TrainPlan, Trainer, Training};
 
-/// Of the memory that is free, the part that the rows of a share may take.
+/// The rows of a share may take this fraction of the free memory: one part in 8.
 const SHARE_OF_MEMORY: u64 = 8;
 
-/// Where the states of a training are kept.
+/// Options for keeping the states of a training.
 pub struct CheckpointFolder {
     /// The folder.
     pub folder: PathBuf,
-    /// Whether to go on from the last state there, if there is one.
+    /// Whether to resume from the last state in the directory, if there is one.
     pub resume: bool,
-    /// Whether to begin though there are states.
+    /// Whether to start over and replace existing states.
     pub replace: bool,
 }
 
@@ -37,24 +37,24 @@ pub struct TrainingServer<R> {
     plan: Arc<TrainPlan>,
     trainer: Trainer<'static, Evaluator>,
     checkpoints: Option<Checkpoints>,
-    /// Whether the weights after each iteration are kept.
+    /// Whether to keep the weights after each iteration.
     keeps_history: bool,
     training: Training,
     resumed: bool,
     history: Vec<Ciphertext>,
     rows: Share,
-    /// Most bytes of the rows that are computed with at a time.
+    /// Maximum bytes of rows to compute with at a time.
     share_bytes: u64,
 }
 
 impl<R: Read + Seek + Send> TrainingServer<R> {
-    /// Begins to train, or goes on. The iterations that take no rows are then done. `notice` is
-    /// told of damaged states.
+    /// Starts a training, or resumes one. Then runs the iterations that need no rows. Reports
+    /// damaged states to `notice`.
     ///
     /// # Errors
     /// [`Error::Usage`] for tables of another job, and for states of another training;
-    /// [`Error::Exists`] for states that are neither to be gone on from nor to be replaced;
-    /// [`Error::File`] for damaged tables; [`Error::InUse`]; [`Error::Checkpoint`].
+    /// [`Error::Exists`] for states that may neither be resumed nor replaced; [`Error::File`] for
+    /// damaged tables; [`Error::InUse`]; [`Error::Checkpoint`].
     pub fn open(
         session: Session<R>,
         kept: Option<CheckpointFolder>,
@@ -112,35 +112,35 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
         Ok(this)
     }
 
-    /// How it is planned.
+    /// Returns the plan of the training.
     #[must_use]
     pub fn plan(&self) -> &Arc<TrainPlan> {
         &self.plan
     }
 
-    /// What it computes with.
+    /// Returns the session of the training.
     #[must_use]
     pub fn session(&self) -> &Session<R> {
         &self.session
     }
 
-    /// Whether it went on from a state that was kept.
+    /// Returns whether the training resumed from a stored state.
     #[must_use]
     pub fn resumed(&self) -> bool {
         self.resumed
     }
 
-    /// How far it is.
+    /// Returns the current state.
     #[must_use]
     pub fn training(&self) -> &Training {
         &self.training
     }
 
-    /// Does the next iteration, on so many rows at a time as memory allows, and keeps its state.
+    /// Runs the next iteration, with as many rows at a time as fit in memory, and stores its state.
     ///
     /// # Errors
-    /// [`Error::Apps`] if none is left; [`Error::File`]; [`Error::Checkpoint`]. The iterations done
-    /// are then as before.
+    /// [`Error::Apps`] if no iteration is left; [`Error::File`]; [`Error::Checkpoint`]. The state
+    /// is then unchanged.
     pub fn step(&mut self) -> Result<()> {
         self.session.check_keys()?;
         let point = self.point()?;
@@ -164,7 +164,7 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
         self.update(gradient)
     }
 
-    /// The rows of an iteration, in parts that memory has room for.
+    /// Splits the rows of an iteration into shares that fit in memory.
     fn shares(&self, iteration: u32) -> Vec<Range<usize>> {
         let (level, _) = self.plan.input(self.plan.batches().of(iteration));
         let params = &self.session.params;
@@ -173,28 +173,28 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
         self.plan.shares(iteration, batch.div_ceil(self.share_bytes) as usize)
     }
 
-    /// Where the gradient of the next iteration is taken. Weights are bootstrapped before if they
-    /// have to be.
+    /// Returns the weights at which the next iteration computes its gradient. Bootstraps them first
+    /// if necessary.
     ///
     /// # Errors
-    /// As [`TrainingServer::step`].
+    /// The errors of [`TrainingServer::step`].
     pub fn point(&mut self) -> Result<Point> {
         self.session.check_keys()?;
         self.trainer.refresh(&mut self.training)?;
         Ok(self.trainer.point(&self.training))
     }
 
-    /// Does the next iteration with a gradient over all its rows, and keeps the state.
+    /// Runs the next iteration with a gradient over all its rows, and stores its state.
     ///
     /// # Errors
-    /// As [`TrainingServer::step`].
+    /// The errors of [`TrainingServer::step`].
     pub fn update(&mut self, gradient: Gradient) -> Result<()> {
         let mut next = self.training.clone();
         self.trainer.update(gradient, &mut next)?;
         self.keep(next)
     }
 
-    /// Takes the state after an iteration, once it is written where states are kept.
+    /// Adopts the state after an iteration, once it is stored.
     fn keep(&mut self, next: Training) -> Result<()> {
         self.session.check_keys()?;
         let weights = match self.keeps_history {
@@ -212,8 +212,8 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
         Ok(())
     }
 
-    /// The encrypted weights after the iterations that are done, then those after each where they
-    /// were kept, and what their file says of itself.
+    /// Returns the encrypted weights and the metadata of their file. The weights of the finished
+    /// iterations come first, then the weights after each iteration, if they were kept.
     ///
     /// # Errors
     /// [`Error::Apps`].
@@ -225,10 +225,10 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
     }
 }
 
-/// Iterations to do of a planned training: all, or as many as are asked for.
+/// Returns the number of iterations to run: `asked`, or by default all planned ones.
 ///
 /// # Errors
-/// [`Error::Usage`] for more than the keys are for, and for a part of the first step.
+/// [`Error::Usage`] for more iterations than planned, and for a part of the first step.
 pub fn iterations_of(plan: &TrainPlan, asked: Option<u32>) -> Result<u32> {
     let spec = &plan.job().spec;
     let (planned, least) = (spec.iterations, spec.label_iterations());
@@ -248,7 +248,7 @@ pub fn iterations_of(plan: &TrainPlan, asked: Option<u32>) -> Result<u32> {
     Ok(iterations)
 }
 
-/// Bytes of rows to compute with at a time. What is computed does not depend on it.
+/// Returns the bytes of rows to compute with at a time. The result does not depend on it.
 fn share_bytes() -> u64 {
     let free = machine::available_bytes().map(|bytes| bytes / SHARE_OF_MEMORY);
     free.unwrap_or(MOST_SHARE_BYTES).clamp(1, MOST_SHARE_BYTES)

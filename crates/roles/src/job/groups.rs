@@ -14,27 +14,27 @@ use sudare_apps::stats::{Cost, Edges, GroupJob, GroupPlan, Grouping};
 use sudare_arith::prng::Seed;
 use sudare_table::Table;
 
-/// A column by whose values rows are grouped.
+/// A column whose values define groups of rows.
 #[derive(Clone)]
 pub struct KeyColumn {
     /// The name of the column.
     pub name: String,
-    /// The values of the column, by which rows are grouped.
+    /// The groups of rows.
     pub grouping: Grouping,
 }
 
 impl KeyColumn {
-    /// A column with these values, one per row.
+    /// Creates a column from its values, one per row.
     ///
     /// # Errors
-    /// [`Error::Stats`](crate::error::Error::Stats) for values that stand for others, too, as
-    /// [`Grouping::of`] has them.
+    /// [`Error::Stats`](crate::error::Error::Stats) for values that [`Grouping::of`] refuses as
+    /// ambiguous.
     pub fn new(name: &str, values: &[f64]) -> Result<Self> {
         Ok(Self { name: name.into(), grouping: Grouping::of(values)? })
     }
 }
 
-/// The job that `ROWSxFEATURESxGROUPS` names.
+/// Creates the job that `ROWSxFEATURESxGROUPS` names.
 pub(super) fn named(counts: &[usize]) -> Option<super::Job> {
     let &[rows, features, groups] = counts else { return None };
     Some(super::Job::Groups(GroupJob { rows, features, groups }))

@@ -16,7 +16,7 @@ use sudare_apps::stats::{Cost, Edges, HistogramJob, HistogramPlan};
 use sudare_arith::prng::Seed;
 use sudare_table::Table;
 
-/// The job that `ROWSxFEATURESxBINS` names.
+/// Creates the job that `ROWSxFEATURESxBINS` names.
 pub(super) fn named(counts: &[usize]) -> Option<super::Job> {
     let &[rows, features, bins] = counts else { return None };
     Some(super::Job::Histogram(HistogramJob { rows, features, bins }))

@@ -75,7 +75,7 @@ impl TableJob for ScoreJob {
     }
 }
 
-/// Writes how many classes there are, of more than two.
+/// Writes the number of classes if there are more than two.
 fn several(classes: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     match classes {
         2 => Ok(()),
@@ -119,7 +119,7 @@ impl TablePlan for ScorePlan {
         }
     }
 
-    /// By an encrypted model, which is more work than a plain one.
+    /// Prices an encrypted model, which is more work than a plain one.
     fn price(&self, threads: usize) -> Result<Price> {
         let params = self.params();
         let rows = self.group_len().saturating_mul(self.groups().min(GROUPS_AT_ONCE));

@@ -14,7 +14,7 @@ use sudare_apps::stats::{ColumnScaling, Cost, Edges, Job, StatsPlan};
 use sudare_arith::prng::Seed;
 use sudare_table::Table;
 
-/// The job that `ROWSxFEATURES` names.
+/// Creates the job that `ROWSxFEATURES` names.
 pub(super) fn named(counts: &[usize]) -> Option<super::Job> {
     let &[rows, features] = counts else { return None };
     Some(super::Job::Stats(Job { rows, features }))

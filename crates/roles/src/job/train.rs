@@ -33,7 +33,7 @@ impl TableJob for Job {
         Ok(TrainPlan::auto_params(self)?)
     }
 
-    /// Those of the job, which says itself whether its weights are shared.
+    /// Returns the parameters of the job, whose settings say whether its weights are released.
     fn shared_params(&self, _bits: u32) -> Result<Params> {
         self.auto_params()
     }
@@ -105,12 +105,12 @@ impl TablePlan for TrainPlan {
         Ok(all.flat_map(|shape| repeat_n(shape, self.job().spec.models())).collect())
     }
 
-    /// Planned for, or refused, by itself.
+    /// Accepts every plan: the job's own plan covers releases.
     fn expect_shared(&self, _bits: u32) -> Result<()> {
         Ok(())
     }
 
-    /// With the rows of a share and of the next, and what bootstrapping multiplies with.
+    /// Holds the rows of a share and of the next one, and the matrices of bootstrapping.
     fn price(&self, threads: usize) -> Result<Price> {
         let params = self.params();
         let iterations = 0..self.job().spec.iterations;
@@ -121,7 +121,7 @@ impl TablePlan for TrainPlan {
         });
         let share = batches.max().unwrap_or(0).min(MOST_SHARE_BYTES);
         let work = self.work()?;
-        // All matrices are read at least once.
+        // Bootstrapping reads all matrices at least once.
         let bootstraps = self.bootstraps(self.job().spec.iterations);
         let matrices =
             work.matrix_bytes.checked_div(bootstraps.into()).unwrap_or(work.matrix_bytes);

@@ -1,42 +1,42 @@
-//! What the label of the file of an encrypted array says.
+//! The label of the file of an encrypted array.
 
 use serde::{Deserialize, Serialize};
 use sudare::{Error, Result, ckks::serial::Label};
 use sudare_apps::array::{Layout, PublicRange};
 
-/// What stands beside the ciphertexts of an array.
+/// Metadata of an array's ciphertexts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ArrayMeta {
-    /// How it lies in them.
+    /// The layout of the elements in the slots.
     pub layout: Layout,
-    /// Whether slots beyond its end hold 0.
+    /// Whether slots beyond the end of the array hold 0.
     pub padding_is_zero: bool,
-    /// A digest of the program that it was computed by, if that is known.
+    /// A digest of the program that computed the array, if it is known.
     #[serde(default)]
     pub lineage: Option<[u8; 32]>,
-    /// Where its elements lie, if that is known.
+    /// Bounds of the elements, if they are known.
     #[serde(default)]
     pub range: Option<PublicRange>,
 }
 
-/// What such a label calls its content.
+/// Content of the label of an array.
 const CONTENT: &str = "array";
 
 impl ArrayMeta {
-    /// A label with this, under parameters of this name.
+    /// Creates a label with this metadata. `params` is the name of the parameter set.
     ///
     /// # Errors
-    /// [`Error::Io`] if it cannot be encoded.
+    /// [`Error::Io`] if the metadata cannot be encoded.
     pub fn label(&self, params: &str) -> Result<Label> {
         let meta = serde_json::to_vec(self).map_err(std::io::Error::other)?;
         Ok(Label { name: params.into(), content: CONTENT.into(), meta })
     }
 
-    /// What `label` says.
+    /// Reads the metadata of a label.
     ///
     /// # Errors
-    /// [`Error::Malformed`] unless it is that of an array.
+    /// [`Error::Malformed`] unless the label belongs to an array.
     pub fn read(label: &Label) -> Result<Self> {
         let malformed = |problem: String| Error::Malformed { what: "array", problem };
         if label.content != CONTENT {

@@ -1,38 +1,38 @@
-//! What the labels of files say that travel between the processes of one training.
+//! Labels of the files that the processes of one training exchange.
 
 use crate::job::Job;
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 use sudare::{Error, Result, ckks::serial::Label};
 
-/// What stands beside the ciphertexts of a part of a training.
+/// Metadata of the ciphertexts of a part of a training.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PartMeta {
-    /// The training.
+    /// The job of the training.
     pub job: Job,
-    /// What the ciphertexts are.
+    /// The content of the ciphertexts.
     pub holds: Holds,
-    /// Groups of rows of a batch, which are fewer for tables with fewer rows than planned.
+    /// Number of row groups of a batch. Tables with fewer rows than planned have fewer groups.
     pub groups: usize,
-    /// Iterations done before.
+    /// Number of iterations done before.
     pub iteration: u32,
-    /// Which ciphertexts of the table these are, or are computed from.
+    /// Ranges of the table's ciphertexts that the part holds or is computed from.
     pub shares: Vec<Range<usize>>,
 }
 
-/// What ciphertexts are.
+/// The content of the ciphertexts of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Holds {
     /// Rows on their way to a worker.
     Rows,
-    /// Where a gradient is taken.
+    /// The weights at which a gradient is computed.
     Point,
     /// A part of a gradient.
     Gradient,
 }
 
 impl Holds {
-    /// In words.
+    /// Returns the name of the content.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -44,20 +44,20 @@ impl Holds {
 }
 
 impl PartMeta {
-    /// What such a label calls its content. Processes of one training are of one version.
+    /// Content of the label of a part. All processes of one training must run the same version.
     pub const CONTENT: &'static str =
         concat!("a part of a training by sudare ", env!("CARGO_PKG_VERSION"));
 
-    /// A label with this, under parameters of this name.
+    /// Creates a label with this metadata. `params` is the name of the parameter set.
     ///
     /// # Errors
-    /// [`Error::Malformed`] if it cannot be encoded.
+    /// [`Error::Malformed`] if the metadata cannot be encoded.
     pub fn label(&self, params: &str) -> Result<Label> {
         let meta = postcard::to_extend(self, Vec::new()).map_err(malformed)?;
         Ok(Label { name: params.into(), content: Self::CONTENT.into(), meta })
     }
 
-    /// What `label` says; none if it is that of another file.
+    /// Reads the metadata of a label. Returns `None` for the label of another file.
     ///
     /// # Errors
     /// [`Error::Malformed`].

@@ -24,7 +24,7 @@ const ALL: [Destination; 5] = [
     Destination::Results,
 ];
 
-/// A file, and all that it may be sent to: without and with a model in clear.
+/// A file, and the destinations that accept it: without and with a model in clear.
 struct Sample {
     name: String,
     file: Vec<u8>,
@@ -248,7 +248,7 @@ fn files_are_sent_as_they_are() {
     assert_eq!(file.part(0, u64::MAX).unwrap(), text);
     assert_eq!(file.part(5, 7).unwrap(), text[5..12]);
     assert_eq!(file.part(text.len() as u64, 7).unwrap(), b"");
-    // Bytes that were appended since are not part of it.
+    // Bytes that were appended later are not sent.
     fs::write(&path, [&text[..], b"more"].concat()).unwrap();
     assert_eq!(file.part(5, u64::MAX).unwrap(), text[5..]);
     let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Encrypted sums of the rows of each owner, and of all.
+//! Encrypted sums of the rows of each owner, and of all owners.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::{of_owner, together};
@@ -20,17 +20,17 @@ use sudare::{
 use sudare_apps::pool::{PoolError, Schema, Sums, SumsPlan, Totals};
 use sudare_table::Table;
 
-/// Whether a job takes sums of each class: to weigh rows by it.
+/// Returns whether a job needs sums of each class, to weigh rows by class.
 #[must_use]
 pub fn by_class(job: &Job) -> bool {
     job.training().is_some_and(|spec| spec.class_weights.is_some())
 }
 
-/// How the sums of tables for a job are encrypted.
+/// Plans the encryption of the sums of tables for a job.
 ///
 /// # Errors
-/// [`Error::Usage`] for a job without a table, or of other columns or owners than the schema;
-/// [`Error::Pool`].
+/// [`Error::Usage`] for a job without a table, or with other numbers of columns or owners than the
+/// schema; [`Error::Pool`].
 pub fn plan(job: &Job, schema: &Schema, params: &Params) -> Result<SumsPlan> {
     let (rows, features) = job.shape()?;
     let (columns, owners) = (schema.columns().len(), schema.owners().len());
@@ -45,11 +45,11 @@ pub fn plan(job: &Job, schema: &Schema, params: &Params) -> Result<SumsPlan> {
     Ok(SumsPlan::new(schema, by_class(job), rows, params)?)
 }
 
-/// Encrypts the sums of an owner's table for keys of `job`, under parameters of this name, and
-/// writes their file, which messages call `path`; returns its bytes.
+/// Encrypts the sums of an owner's table, writes their file and returns its bytes. `name` is the
+/// name of the parameter set, and messages call the file `path`.
 ///
 /// # Errors
-/// As [`plan`]; [`Error::File`].
+/// The errors of [`plan`]; [`Error::File`].
 pub fn write(
     (out, path): (&mut (impl Write + ?Sized), &Path),
     (job, params, name): (Job, &Params, &str),
@@ -66,23 +66,23 @@ pub fn write(
     serial::write_ciphertexts(out, params, &items, &label).map_err(Error::in_file(path))
 }
 
-/// What adding gives: the ciphertexts of the total, and what their file says.
+/// The encrypted total of all owners, and the metadata of its file.
 pub struct Total {
     /// The ciphertexts.
     pub items: Vec<Ciphertext>,
     /// The parameters of the sums.
     pub params: Params,
-    /// Name of these.
+    /// Name of the parameter set.
     pub name: String,
-    /// What the file says.
+    /// Metadata of the file.
     pub meta: Meta,
 }
 
-/// Adds the sums of all owners of a schema: takes no key. `progress` learns the number of files
-/// done.
+/// Adds the sums of all owners of a schema. No key is needed. Calls `progress` with the number of
+/// files done.
 ///
 /// # Errors
-/// [`Error::Usage`] for files of anything else; [`Error::Pooled`] if one is missing or there twice;
+/// [`Error::Usage`] for other files; [`Error::Pooled`] if a file is missing or given twice;
 /// [`Error::File`] for files of different keys, or damaged ones; [`Error::Pool`].
 pub fn add<R: Read>(
     files: Vec<Opened<R>>,
@@ -111,7 +111,7 @@ pub fn add<R: Read>(
 }
 
 impl Total {
-    /// Writes the file of the total, which messages call `path`; returns its bytes.
+    /// Writes the file of the total and returns its bytes. Messages call the file `path`.
     ///
     /// # Errors
     /// [`Error::File`].
@@ -122,11 +122,11 @@ impl Total {
     }
 }
 
-/// Reads the total of all owners with the secret key, and the job that it is for.
+/// Reads the total of all owners with the secret key, and the job of the total.
 ///
 /// # Errors
-/// [`Error::Usage`] for another file; [`Error::Pooled`] unless it is the total of all owners;
-/// [`Error::File`] for one of another key, or a damaged one; [`Error::Pool`].
+/// [`Error::Usage`] for another file; [`Error::Pooled`] unless the file is the total of all owners;
+/// [`Error::File`] for a total of another key, or a damaged one; [`Error::Pool`].
 pub fn read<R: Read>(
     file: Opened<R>,
     schema: &Schema,

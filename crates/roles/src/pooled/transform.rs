@@ -1,4 +1,4 @@
-//! How all owners prepare their rows, by what they have in common.
+//! The common transform by which all owners prepare their rows.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::of_owner;
@@ -17,24 +17,25 @@ use sudare_apps::{
 };
 use sudare_arith::prng::Seed;
 
-/// What the holder of the key makes of the total of all owners, and gives to each of them: it tells
-/// means, spreads and correlations of all rows together, so that it stays among them.
+/// A transform that the holder of the key makes from the total of all owners, and gives to each of
+/// them. It reveals means, spreads and correlations of all rows together, so it must stay among the
+/// owners.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PooledTransform {
-    /// Says what the file is.
+    /// Identifies the type of the file.
     kind: Kind,
-    /// Tells it from others; the server learns this, and nothing else of it.
+    /// Identifies the transform. The server learns this number, and nothing else of the transform.
     id: [u8; 32],
-    /// What the owners agreed on.
+    /// The schema that the owners agreed on.
     schema: Schema,
-    /// Rows of all owners.
+    /// Number of rows of all owners.
     rows: usize,
-    /// What rows of each class weigh.
+    /// Weights of the classes.
     row_weights: Vec<f64>,
-    /// What was given for that, if it was.
+    /// Class weights that the user gave, if any.
     class_weights: Option<Vec<f64>>,
-    /// How rows are prepared.
+    /// Preparation of the rows.
     transform: Transform,
 }
 
@@ -44,17 +45,17 @@ enum Kind {
     Transform,
 }
 
-/// Largest file of a transform.
+/// Maximum size of a transform's file, in bytes.
 const MAX_BYTES: u64 = 512 << 20;
 
 impl PooledTransform {
-    /// A transform from the total of all owners, for a training. `given` are class weights, for a
-    /// training that is planned with given ones.
+    /// Makes the transform of a training from the total of all owners. `given` are class weights,
+    /// for a training that is planned with given weights.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a job that trains nothing; [`Error::Apps`] and [`Error::Pool`] for
-    /// totals that cannot be trained on so, such as of one class only; [`Error::Library`] if the
-    /// machine has no randomness to give.
+    /// [`Error::Usage`] for a job without training; [`Error::Apps`] and [`Error::Pool`] for totals
+    /// that do not permit training, such as totals of one class only; [`Error::Library`] if the
+    /// machine has no randomness.
     pub fn new(
         schema: &Schema,
         totals: &Totals,
@@ -101,7 +102,7 @@ impl PooledTransform {
         })
     }
 
-    /// Reads the file that the holder of the key made.
+    /// Reads a file that the holder of the key made.
     ///
     /// # Errors
     /// [`Error::Io`]; [`Error::Parse`].
@@ -109,7 +110,7 @@ impl PooledTransform {
         Self::from_json(&files::read_text(path, MAX_BYTES)?, path)
     }
 
-    /// Reads the text of that file, which messages call `path`.
+    /// Reads the text of such a file. Messages call it `path`.
     ///
     /// # Errors
     /// [`Error::Parse`].
@@ -121,51 +122,51 @@ impl PooledTransform {
         }
     }
 
-    /// The text of its file.
+    /// Formats the transform as the text of its file.
     ///
     /// # Errors
-    /// [`Error::Bug`] if it cannot be made.
+    /// [`Error::Bug`] if the transform cannot be encoded.
     pub fn to_json(&self) -> Result<String> {
         let text = serde_json::to_string(self);
         text.map(|text| text + "\n").map_err(|error| Error::Bug(error.to_string()))
     }
 
-    /// What the owners agreed on.
+    /// Returns the schema that the owners agreed on.
     #[must_use]
     pub fn schema(&self) -> &Schema {
         &self.schema
     }
 
-    /// Rows of all owners.
+    /// Returns the number of rows of all owners.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.rows
     }
 
-    /// What rows of each class weigh.
+    /// Returns the weights of the classes.
     #[must_use]
     pub fn row_weights(&self) -> &[f64] {
         &self.row_weights
     }
 
-    /// How rows are prepared.
+    /// Returns the preparation of the rows.
     #[must_use]
     pub fn transform(&self) -> &Transform {
         &self.transform
     }
 
-    /// What the label of an owner's table says.
+    /// Returns the metadata for the label of an owner's table.
     ///
     /// # Errors
-    /// [`Error::Pool`] if there is no such owner.
+    /// [`Error::Pool`] if the schema has no such owner.
     pub fn of_owner(&self, owner: &str) -> Result<Pooled> {
         of_owner(&self.schema, owner, Some(self.id))
     }
 
-    /// What makes a model of weights that are trained on the tables of all owners.
+    /// Returns the metadata that turns weights, trained on the tables of all owners, into a model.
     ///
     /// # Errors
-    /// [`Error::Apps`] for bounds of columns that are none.
+    /// [`Error::Apps`] for invalid bounds of columns.
     pub fn trained(&self) -> Result<Trained> {
         let schema = &self.schema;
         let encoding = schema.encoding();

@@ -8,25 +8,25 @@ use super::{
 use crate::model::{NamedGroups, NamedHistograms, NamedStatistics};
 use sudare_apps::stats::Histogram;
 
-/// Columns on a page.
+/// Maximum number of columns on a page.
 const SHOWN_COLUMNS: usize = 40;
-/// Columns of a table of pairs of columns.
+/// Maximum number of columns in a table of pairs.
 const SHOWN_PAIRS: usize = 20;
-/// Rows of a table by groups.
+/// Maximum number of rows in a table of groups.
 const SHOWN_ROWS: usize = 400;
 
 const FOR_THE_OWNER: &str =
     "For the owner of the secret key alone: figures carry errors that tell about the key.";
 
-/// Figures of the columns of a table, which were not made to be shared.
+/// Figures of the columns of a table, for the owner of the key alone.
 pub struct Figures {
-    /// What they are, up to the name of the table.
+    /// Title before the name of the table.
     title: &'static str,
     body: String,
 }
 
 impl Figures {
-    /// Of columns, each on its own and in pairs.
+    /// Shows columns, each on its own and in pairs.
     #[must_use]
     pub fn of_statistics(named: &NamedStatistics) -> Self {
         let s = &named.statistics;
@@ -48,7 +48,7 @@ impl Figures {
         Self { title: "Statistics of", body }
     }
 
-    /// Of groups of rows.
+    /// Shows groups of rows.
     #[must_use]
     pub fn of_groups(named: &NamedGroups) -> Self {
         let s = &named.statistics;
@@ -70,7 +70,7 @@ impl Figures {
         Self { title: "Groups of rows of", body: body + &table(&head, rows, lines, SHOWN_ROWS) }
     }
 
-    /// Of the values of columns.
+    /// Shows the distribution of each column.
     #[must_use]
     pub fn of_histograms(named: &NamedHistograms) -> Self {
         let each = named.columns.iter().zip(&named.histograms).zip(&named.quantiles);
@@ -94,21 +94,21 @@ impl Figures {
         Self { title: "Histograms of", body }
     }
 
-    /// A page about them with the name of the table: one file of HTML, well-formed as XML too, that
-    /// needs no other.
+    /// Returns a page with these figures under the name of the table. The page is one
+    /// self-contained HTML file that is also well-formed XML.
     #[must_use]
     pub fn page(&self, data: &str) -> String {
         document(self.title, data, &self.body)
     }
 
-    /// What stands below the heading of [`Figures::page`], for pages that show more.
+    /// Returns the content of [`Figures::page`] below its heading, to embed in a larger page.
     #[must_use]
     pub fn body(&self) -> &str {
         &self.body
     }
 }
 
-/// A chart of one column.
+/// Draws the chart of one column.
 fn chart(at: usize, column: &str, histogram: &Histogram, quantiles: &str) -> String {
     let Histogram { edges, counts, .. } = histogram;
     let (low, high) = (edges.first().copied().unwrap_or(0.0), edges.last().copied().unwrap_or(0.0));
@@ -136,7 +136,7 @@ fn chart(at: usize, column: &str, histogram: &Histogram, quantiles: &str) -> Str
     })
 }
 
-/// A number, or nothing where it is undefined.
+/// Formats a number. NaN gives an empty text.
 fn known(x: f64) -> String {
     if x.is_nan() { String::new() } else { short(x) }
 }
@@ -146,7 +146,7 @@ fn row(name: &str, cells: impl Iterator<Item = String>) -> String {
     format!("<tr><td><bdi>{}</bdi></td>{cells}</tr>\n", escape(name))
 }
 
-/// The first rows of a table of so many, at most `most`.
+/// Formats the first `most` rows of a table with `all` rows.
 fn table(head: &[&str], rows: impl Iterator<Item = String>, all: usize, most: usize) -> String {
     let head: String =
         head.iter().map(|name| format!("<th scope=\"col\">{}</th>", escape(name))).collect();
@@ -156,7 +156,7 @@ fn table(head: &[&str], rows: impl Iterator<Item = String>, all: usize, most: us
     format!("<table>\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n{more}")
 }
 
-/// What is to be said where not all are shown.
+/// Returns a sentence about the columns or rows that are not shown.
 fn rest(all: usize, most: usize) -> String {
     match all.saturating_sub(most) {
         0 => String::new(),
@@ -171,7 +171,7 @@ mod tests {
 
     const MEAN: &str = "a <b> & \"c\"";
 
-    /// Refuses pages that a parser of XML would, or that names broke out into.
+    /// Refuses pages that an XML parser would refuse, and names that break out of their element.
     fn check(page: &str) {
         assert!(page.starts_with("<!DOCTYPE html>\n") && page.ends_with("</html>\n"));
         assert!(!page.contains("<b>") && page.contains("a &lt;b&gt; &amp; &quot;c&quot;"));

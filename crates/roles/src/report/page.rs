@@ -1,4 +1,4 @@
-//! The page in HTML.
+//! The HTML page.
 
 use super::{
     Histogram, Report, Step, Weight,
@@ -6,23 +6,23 @@ use super::{
 };
 use sudare_table::metrics::Quality;
 
-/// Weights on the page.
+/// Maximum number of weights on the page.
 const SHOWN_WEIGHTS: usize = 40;
-/// Classes on the page.
+/// Maximum number of classes on the page.
 const SHOWN_CLASSES: usize = 20;
 
-/// Style sheet of [`Report::page`], and of what shows [`Report::body`].
+/// Style sheet for [`Report::page`], and for pages that embed [`Report::body`].
 pub const STYLE: &str = include_str!("report.css");
 
 impl Report {
-    /// A page about the model as measured on a table of this name: one file of HTML, well-formed as
-    /// XML too, that needs no other.
+    /// Returns a page about the model, measured on a table with the name `data`. The page is one
+    /// self-contained HTML file that is also well-formed XML.
     #[must_use]
     pub fn page(&self, data: &str) -> String {
         document("Logistic regression of", &self.target, &self.body(data))
     }
 
-    /// What stands below the heading of [`Report::page`], for pages that show more.
+    /// Returns the content of [`Report::page`] below its heading, to embed in a larger page.
     #[must_use]
     pub fn body(&self, data: &str) -> String {
         let Self { quality, iterations, trained_rows, .. } = self;
@@ -63,7 +63,7 @@ impl Report {
         )
     }
 
-    /// Loss and AUC by iteration.
+    /// Draws loss and AUC by iteration.
     fn training(&self) -> Option<String> {
         let (first, last) = (self.curve.first()?, self.curve.last()?);
         let iterations = || {
@@ -100,7 +100,8 @@ impl Report {
         Some(loss.into_iter().chain(auc).collect())
     }
 
-    /// The second of two classes, of which probabilities are; nothing of more.
+    /// Returns the second of two classes, which probabilities refer to. Returns `None` for more
+    /// classes.
     fn second(&self) -> Option<&str> {
         if self.classes.len() == 2 { Some(&self.classes[1]) } else { None }
     }
@@ -177,7 +178,7 @@ impl Report {
         })
     }
 
-    /// Rows of each class by the class that the model names.
+    /// Formats the confusion matrix: rows by class and predicted class.
     fn confusion_table(&self) -> String {
         let names = self.classes.iter().take(SHOWN_CLASSES);
         let head: String =
@@ -231,7 +232,7 @@ impl Report {
     }
 }
 
-/// A page whose title ends with what somebody else has named.
+/// Formats a page. `name` is untrusted and ends the title.
 pub(super) fn document(title: &str, name: &str, body: &str) -> String {
     let name = escape(name);
     format!(
@@ -247,17 +248,17 @@ pub(super) fn document(title: &str, name: &str, body: &str) -> String {
     )
 }
 
-/// Figures with their names above them.
+/// Formats figures below their names.
 fn tiles(figures: impl Iterator<Item = (&'static str, String)>) -> String {
     figures.map(|(name, value)| format!("<div><dt>{name}</dt><dd>{value}</dd></div>\n")).collect()
 }
 
-/// A number with four digits or decimals.
+/// Formats a number with four decimals, or in scientific notation.
 pub(super) fn short(x: f64) -> String {
     if x == 0.0 || (1e-2..1e6).contains(&x.abs()) { format!("{x:.4}") } else { format!("{x:.3e}") }
 }
 
-/// A chart with its title above and what it says below.
+/// Formats a chart with its title above and its description below.
 pub(super) fn figure(chart: &Chart<'_>) -> String {
     format!(
         "<figure><h3>{}</h3>\n{}<figcaption>{}</figcaption></figure>\n",
@@ -267,7 +268,7 @@ pub(super) fn figure(chart: &Chart<'_>) -> String {
     )
 }
 
-/// What there is to say of how well a model does, each with its name.
+/// Returns the quality figures of a model with their names.
 #[must_use]
 pub fn fields(quality: &Quality) -> Vec<(&'static str, String)> {
     let number = |x: f64| format!("{x:.4}");

@@ -1,11 +1,10 @@
-//! Charts as SVG inside a page, whose style sheet colours them: they follow it into the dark and onto
-//! paper.
+//! Charts as inline SVG. The page's style sheet colours them, also in dark mode and in print.
 
 use core::fmt::Write;
 use std::f64::consts::LOG10_2;
 use sudare_arith::real;
 
-/// Sizes, in units of about a pixel.
+/// Sizes in SVG user units, about one pixel each.
 const WIDTH: f64 = 400.0;
 const HEIGHT: f64 = 270.0;
 const LEFT: f64 = 48.0;
@@ -15,30 +14,30 @@ const BOTTOM: f64 = 226.0;
 
 /// A chart with one horizontal and one vertical axis.
 pub struct Chart<'a> {
-    /// Differs from those of other charts of a page; a name in XML.
+    /// Identifier, unique in the page; a valid XML name.
     pub id: &'a str,
     pub title: &'a str,
-    /// What it shows, in words, for those who do not see it.
+    /// Text description for readers who cannot see the chart.
     pub description: &'a str,
     pub x: Axis<'a>,
     pub y: Axis<'a>,
-    /// At most three.
+    /// Up to three series.
     pub series: Vec<Series<'a>>,
 }
 
-/// An axis from `low` to `high`, which is greater.
+/// An axis from `low` to `high`, with `low < high`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Axis<'a> {
     pub label: &'a str,
     pub low: f64,
     pub high: f64,
-    /// Whether only whole numbers have a meaning; then it is 1 long at least.
+    /// Whether only whole numbers make sense. Such an axis is at least 1 long.
     pub whole: bool,
 }
 
 /// Points within the axes.
 pub struct Series<'a> {
-    /// For the legend.
+    /// Name in the legend.
     pub name: &'a str,
     pub mark: Mark,
     pub points: Vec<[f64; 2]>,
@@ -48,7 +47,7 @@ pub struct Series<'a> {
 pub enum Mark {
     Line,
     Dashed,
-    /// What others are compared with, in the third colour.
+    /// A reference for comparison, in the third colour.
     Reference,
     Dots,
     /// A bar from each point to the next, and from the last to the end of the axis.
@@ -56,7 +55,7 @@ pub enum Mark {
 }
 
 impl<'a> Axis<'a> {
-    /// With room for finite values, and some more.
+    /// Creates an axis that covers finite values with some margin.
     pub fn around(label: &'a str, values: impl IntoIterator<Item = f64>) -> Self {
         let none = (f64::INFINITY, f64::NEG_INFINITY);
         let least_and_most = |(low, high), x: f64| (x.min(low), x.max(high));
@@ -68,20 +67,20 @@ impl<'a> Axis<'a> {
         Self { label, low: low - room, high: high + room, whole: false }
     }
 
-    /// Where to write numbers, about `most`, with so many decimals.
+    /// Returns about `most` positions of numbers on the axis, and the number of decimals to show.
     fn ticks(&self, most: u32) -> (Vec<f64>, usize) {
         let length = (self.high - self.low).min(f64::from(most)) as u32;
         ticks(self.low, self.high, if self.whole { length.max(1) } else { most })
     }
 
-    /// The part of the axis below `x`.
+    /// Returns the fraction of the axis below `x`.
     fn part(&self, x: f64) -> f64 {
         (x - self.low) / (self.high - self.low)
     }
 }
 
-/// Up to `most + 1` round numbers from `low` to `high`, evenly apart, and how many decimals tell them
-/// apart.
+/// Returns up to `most + 1` evenly spaced round numbers from `low` to `high`, and the number of
+/// decimals that distinguishes them.
 fn ticks(low: f64, high: f64, most: u32) -> (Vec<f64>, usize) {
     let least = (high - low) / f64::from(most);
     let power = log10(least).floor() as i32;
@@ -96,7 +95,7 @@ fn log10(x: f64) -> f64 {
     real::log2(x) * LOG10_2
 }
 
-/// Text that cannot be taken for markup; control characters are replaced.
+/// Escapes text for XML and replaces control characters.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {
@@ -114,7 +113,7 @@ pub fn escape(text: &str) -> String {
 }
 
 impl Chart<'_> {
-    /// The element `svg`, with title and description.
+    /// Returns the `svg` element, with title and description.
     pub fn svg(&self) -> String {
         let Self { id, title, description, .. } = self;
         let mut out = format!(

@@ -1,4 +1,4 @@
-//! What an owner reads in answers.
+//! Decrypted answers.
 
 use super::{
     payload::Value,
@@ -14,36 +14,38 @@ use std::{collections::BTreeSet, io::Read};
 use sudare::ckks::Decryptor;
 use sudare_apps::search::Metric;
 
-/// A record that matches.
+/// A matching record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Found {
     /// The number of the record in the index, from 0.
     pub row: usize,
-    /// What it carries.
+    /// The payload of the record.
     pub payload: Value,
 }
 
 /// An answer in the clear.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Answered {
-    /// The similarity of each record: a cosine, an inner product, or the square of a distance. It is
-    /// not a number for records that the server knows to be deleted, and means nothing for those
-    /// that were deleted from an encrypted index.
+    /// The similarity of each record: a cosine, an inner product, or the square of a distance. NaN
+    /// for records that the server knows to be deleted. Meaningless for records that were deleted
+    /// from an encrypted index.
     Scores(Vec<f64>),
-    /// How many records match.
+    /// The number of matching records.
     Count {
-        /// Those that match.
+        /// Number of matching records.
         matches: usize,
-        /// Sums that were left out, each with a record within the margin of the threshold.
+        /// Number of sums that were left out, each with a record within the margin of the
+        /// threshold.
         undecided: usize,
     },
-    /// Which records match.
+    /// The matching records.
     Matches {
-        /// Those that are told, by their numbers.
+        /// The matching records with their payloads.
         found: Vec<Found>,
-        /// Further ones, too many in one bucket to be told apart.
+        /// Number of further matches, in buckets with too many matches to separate.
         crowded: usize,
-        /// Buckets that were left out, each with a record within the margin of the threshold.
+        /// Number of buckets that were left out, each with a record within the margin of the
+        /// threshold.
         undecided: usize,
         /// Whether more records match than were planned for.
         more_than_planned: bool,
@@ -53,8 +55,8 @@ pub enum Answered {
 /// Decrypts the answer in a file and reads it.
 ///
 /// # Errors
-/// [`Error::File`] for an answer under another key pair; [`Error::Usage`] for one of another search;
-/// [`Error::Search`].
+/// [`Error::File`] for an answer under another key pair; [`Error::Usage`] for an answer of another
+/// search; [`Error::Search`].
 pub fn open_answer<R: Read>(
     session: &Session,
     decryptor: &Decryptor,
@@ -113,8 +115,9 @@ pub fn open_answer<R: Read>(
 }
 
 impl Answered {
-    /// The `most` nearest records with their similarities, the nearest first, without deleted ones: a
-    /// cosine, an inner product or a distance, which is the root of a score. None of other answers.
+    /// Returns the `most` nearest records with their similarities, nearest first, without the
+    /// deleted ones. The similarity is a cosine, an inner product, or a distance (the root of a
+    /// score). Returns `None` for other kinds of answers.
     #[must_use]
     pub fn nearest(
         &self,
@@ -127,7 +130,7 @@ impl Answered {
         let kept = scores.filter(|(row, score)| !score.is_nan() && !deleted.contains(row));
         let mut nearest = session.plan.nearest(kept, most);
         if matches!(session.setup.spec.metric, Metric::Euclidean { .. }) {
-            // Noise takes squares of small distances below 0.
+            // Noise can make squares of small distances negative.
             nearest.iter_mut().for_each(|(_, score)| *score = score.max(0.0).sqrt());
         }
         Some(nearest)

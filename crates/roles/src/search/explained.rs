@@ -1,4 +1,4 @@
-//! What a search takes and tells, as commands and programs say it.
+//! Costs and leakage of a search, for commands and programs.
 
 use serde::Serialize;
 use sudare::circuits::cost::Rates;
@@ -6,25 +6,26 @@ use sudare_apps::search::Plan;
 
 use crate::error::Result;
 
-/// What a search takes and tells, before any key exists. Bytes are those of files, but for headers;
-/// those of an index and a query are by the public key, half by the secret one, and 0 in the clear.
+/// Costs and leakage of a search, before any key exists. Sizes are those of files without headers.
+/// Sizes of index and query hold for the public key; the secret key halves them, and they are 0 in
+/// the clear.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explained {
     /// `log2(N)` of the ring.
     pub log_n: u32,
     /// Security of the parameters, in bits.
     pub security_bits: f64,
-    /// Levels from vectors to the answer.
+    /// Levels from the vectors to the answer.
     pub levels: u32,
-    /// Blocks of the index.
+    /// Number of blocks of the index.
     pub blocks: usize,
-    /// Records of a block.
+    /// Number of records in a block.
     pub block_rows: usize,
-    /// Ciphertexts of a block; 0 if the index is in the clear.
+    /// Number of ciphertexts in a block; 0 if the index is in the clear.
     pub block_ciphertexts: usize,
-    /// Keys of the server.
+    /// Number of keys of the server.
     pub keys: usize,
-    /// Bytes of these keys in the memory of the server; files are half.
+    /// Bytes of these keys in the memory of the server. Their files have half the size.
     pub key_memory_bytes: u64,
     /// Bytes of the index.
     pub index_bytes: u64,
@@ -34,25 +35,26 @@ pub struct Explained {
     pub answer_bytes: u64,
     /// Automorphisms of a whole search.
     pub automorphisms: u64,
-    /// Products of a whole search that are relinearised.
+    /// Relinearised products of a whole search.
     pub products: u64,
-    /// Time of one thread of a reference machine ([`Rates::reference`]), without reading files.
+    /// Predicted time in seconds on one thread of a reference machine ([`Rates::reference`]),
+    /// without reading files.
     pub seconds: f64,
-    /// The largest error of the similarity that scores say.
+    /// Largest error of the similarity in an answer of scores.
     pub largest_error: f64,
-    /// `log2` of the probability that some of as many matches as planned are not told.
+    /// `log2` of the probability that an answer omits some of the planned number of matches.
     pub log2_incomplete: Option<f64>,
-    /// `log2` of a bound of the probability that noise makes a count or a match wrong.
+    /// `log2` of a bound on the probability that noise makes a count or a match wrong.
     pub log2_wrong: Option<f64>,
-    /// Who learns what, in sentences.
+    /// Sentences about the information that each party learns.
     pub leakage: Vec<String>,
 }
 
 impl Explained {
-    /// Explains the plan for an index of as many records as planned.
+    /// Explains a plan for an index of the planned size.
     ///
     /// # Errors
-    /// [`Error::Search`](crate::error::Error::Search) if it cannot be simulated.
+    /// [`Error::Search`](crate::error::Error::Search) if the plan cannot be simulated.
     pub fn of(plan: &Plan) -> Result<Self> {
         let e = plan.explain()?;
         let blocks = e.blocks as u64;

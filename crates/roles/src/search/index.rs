@@ -1,4 +1,4 @@
-//! An encrypted index on disk: a folder with a manifest and a file for each block.
+//! An encrypted index on disk: a directory with a manifest and a file for each block.
 
 use super::{
     records::{Batch, Records},
@@ -27,33 +27,33 @@ use sudare_apps::search::Record;
 
 const MANIFEST: &str = "index.json";
 const VERSION: u32 = 1;
-/// Longest manifest or catalogue: some million blocks, or deleted records.
+/// Maximum size of a manifest or catalogue in bytes: some million blocks, or deleted records.
 const MOST_JSON: u64 = 64 << 20;
 
-/// What everybody may know of an index.
+/// The public part of an index.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Manifest {
     of: Of,
-    /// Records, deleted ones included.
+    /// Number of records, including deleted ones.
     rows: usize,
-    /// Whether all blocks are as the owner wants them.
+    /// Whether all blocks are up to date.
     complete: bool,
-    /// Digests of the files of blocks, in hexadecimal.
+    /// Digests of the blocks' files, in hexadecimal.
     blocks: Vec<String>,
 }
 
-/// What only the owner of an index keeps: which contents blocks have.
+/// The part of an index that only the owner keeps: digests of the blocks' contents.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Catalogue {
     of: Of,
     deleted: BTreeSet<usize>,
-    /// Digests of the contents of blocks, in hexadecimal.
+    /// Digests of the blocks' contents, in hexadecimal.
     contents: Vec<String>,
 }
 
-/// Which keys and plan an index, or its catalogue, is of.
+/// The keys and the plan of an index, or of its catalogue.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct Of {
     version: u32,
@@ -83,7 +83,7 @@ impl Of {
     }
 }
 
-/// What the label of a block carries.
+/// Metadata in the label of a block.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct BlockMeta {
@@ -102,7 +102,7 @@ fn write_json(path: &Path, access: Access, value: &impl Serialize) -> Result<()>
     file.finish()
 }
 
-/// The file of what the owner of the index in `folder` keeps, if no other is named.
+/// Returns the default path of the owner's catalogue of the index in `folder`.
 #[must_use]
 pub fn catalogue_path(folder: &Path) -> PathBuf {
     let mut path = folder.as_os_str().to_owned();
@@ -110,7 +110,7 @@ pub fn catalogue_path(folder: &Path) -> PathBuf {
     path.into()
 }
 
-/// Rows that were deleted, as the owner's catalogue says.
+/// Reads the deleted rows from the owner's catalogue.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Parse`]; [`Error::Index`] for the catalogue of another index.
@@ -128,7 +128,7 @@ fn read_catalogue(path: &Path, session: &Session) -> Result<Catalogue> {
     Ok(catalogue)
 }
 
-/// An index as its server has it.
+/// An index as its server sees it.
 #[derive(Debug)]
 pub struct Index {
     folder: PathBuf,
@@ -136,18 +136,18 @@ pub struct Index {
 }
 
 impl Index {
-    /// Opens the index in a folder.
+    /// Opens the index in a directory.
     ///
     /// # Errors
-    /// [`Error::Index`] if it is none, unfinished, or of other keys.
+    /// [`Error::Index`] if the index is invalid, unfinished, or of other keys.
     pub fn open(folder: &Path, session: &Session) -> Result<Self> {
         Self::of(read_manifest(folder, session)?, folder, session)
     }
 
-    /// As [`Index::open`], from the text of the manifest in the folder.
+    /// Same as [`Index::open`], from the text of the directory's manifest.
     ///
     /// # Errors
-    /// As [`Index::open`].
+    /// The errors of [`Index::open`].
     pub fn parse(manifest: &str, folder: &Path, session: &Session) -> Result<Self> {
         Self::of(parse_manifest(manifest, folder, session)?, folder, session)
     }
@@ -165,22 +165,22 @@ impl Index {
         Ok(Self { folder: folder.into(), manifest })
     }
 
-    /// Records, deleted ones included.
+    /// Returns the number of records, including deleted ones.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.manifest.rows
     }
 
-    /// Blocks.
+    /// Returns the number of blocks.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.manifest.blocks.len()
     }
 
-    /// Bytes of all files of blocks.
+    /// Returns the total size of the blocks' files in bytes.
     ///
     /// # Errors
-    /// [`Error::Index`] for a block that is missing.
+    /// [`Error::Index`] for a missing block.
     pub fn bytes(&self) -> Result<u64> {
         let bytes = (0..self.blocks()).map(|block| {
             let path = block_path(&self.folder, block);
@@ -190,7 +190,7 @@ impl Index {
         bytes.sum()
     }
 
-    /// The ciphertexts of a block, each read when it is asked for.
+    /// Opens a block, whose ciphertexts are read on request.
     pub(super) fn block(&self, block: usize, session: &Session) -> Result<BlockFile> {
         let path = block_path(&self.folder, block);
         fs::metadata(&path).map_err(missing(block, &path))?;
@@ -240,7 +240,7 @@ fn no_index(folder: &Path, problem: String) -> IndexError {
     IndexError::NoIndex { folder: folder.into(), problem }
 }
 
-/// The file of a block.
+/// An open file of a block.
 pub(super) struct BlockFile {
     reader: CiphertextReader<BufReader<File>>,
     block: usize,
@@ -248,7 +248,7 @@ pub(super) struct BlockFile {
 }
 
 impl BlockFile {
-    /// The ciphertext of this number.
+    /// Reads the ciphertext with this number.
     pub fn read(&mut self, part: usize) -> Result<Ciphertext> {
         let altered = |problem: String| {
             let (block, path) = (self.block, self.path.clone());
@@ -260,33 +260,33 @@ impl BlockFile {
     }
 }
 
-/// What bringing an index up to date did.
+/// The result of an update of an index.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Update {
-    /// Records, deleted ones included.
+    /// Number of records, including deleted ones.
     pub rows: usize,
-    /// Blocks of the index.
+    /// Number of blocks of the index.
     pub blocks: usize,
-    /// Blocks that were encrypted, by their numbers.
+    /// Numbers of the blocks that were encrypted.
     pub encrypted: Vec<usize>,
-    /// Bytes of their files.
+    /// Bytes of the files of the encrypted blocks.
     pub bytes: u64,
 }
 
-/// The owner's hand on an index that this process alone writes.
+/// Updates an index that is locked by this process.
 pub struct Builder {
     writer: Arc<Writer>,
     folder: PathBuf,
     manifest: Manifest,
-    /// What the owner keeps, and in which file.
+    /// The owner's catalogue, and its file.
     catalogue: (Catalogue, PathBuf),
-    /// Locked until the process ends, however it does.
+    /// Holds the lock until the process ends, even if it is killed.
     _lock: File,
 }
 
 impl Builder {
-    /// Opens the index in a folder, which is made if it does not exist; `writer` encrypts its
-    /// blocks. `catalogue` is the file of what the owner keeps: which contents blocks have.
+    /// Opens the index in a directory, and creates it if it does not exist. `writer` encrypts its
+    /// blocks. `catalogue` is the owner's file with digests of the blocks' contents.
     ///
     /// # Errors
     /// [`Error::Index`] for an index or a catalogue of other keys; [`Error::InUse`]; [`Error::Io`].
@@ -307,26 +307,25 @@ impl Builder {
         Ok(Self { writer, folder: folder.into(), manifest, catalogue, _lock: lock })
     }
 
-    /// What is public of the search.
+    /// Returns the public facts of the search.
     #[must_use]
     pub fn session(&self) -> &Session {
         self.writer.session()
     }
 
-    /// Rows that were deleted, as far as the owner's catalogue knows.
+    /// Returns the deleted rows in the owner's catalogue.
     #[must_use]
     pub fn deleted(&self) -> &BTreeSet<usize> {
         &self.catalogue.0.deleted
     }
 
-    /// Makes the index one of these records, but for deleted rows: encrypts blocks whose contents
-    /// are other ones than before, or whose files are not there. Whatever ends it, the same call
-    /// goes on where it was. A block is in memory at a time. `progress` is told of records that
-    /// are done.
+    /// Updates the index to these records without the deleted rows. Encrypts the blocks whose
+    /// contents changed or whose files are missing. After an interruption, the same call continues.
+    /// Memory holds one block at a time. Calls `progress` with the number of finished records.
     ///
     /// # Errors
     /// [`Error::Search`] for vectors that cannot be searched; [`Error::Usage`] for deleted rows
-    /// that are none; those of `records`; [`Error::Io`].
+    /// that do not exist; errors from `records`; [`Error::Io`].
     pub fn update(
         &mut self,
         records: &mut dyn Records,
@@ -362,7 +361,7 @@ impl Builder {
         Ok(update)
     }
 
-    /// The bytes of a block's file, if it had to be encrypted.
+    /// Encrypts a block if necessary, and returns the bytes of its file.
     fn update_block(
         &mut self,
         block: usize,
@@ -405,7 +404,7 @@ impl Builder {
         Ok(bytes)
     }
 
-    /// Forgets blocks that are beyond the last record, and calls the index complete.
+    /// Removes blocks beyond the last record, and marks the index complete.
     fn finish(&mut self, update: &Update, deleted: &BTreeSet<usize>) -> Result<()> {
         let before = self.manifest.blocks.len();
         self.manifest.blocks.truncate(update.blocks);
@@ -421,7 +420,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Digest of what a block says, which tells its owner alone whether it has changed.
+    /// Returns the digest of a block's content, by which its owner detects changes.
     fn content_digest(&self, block: usize, records: &[Option<Record<'_>>]) -> Result<String> {
         let of = serde_json::to_vec(&self.manifest.of);
         let mut hasher = blake3::Hasher::new();
@@ -439,7 +438,7 @@ impl Builder {
     }
 }
 
-/// Sets an entry that is in the list, or the next one.
+/// Replaces an entry of the list, or appends the next one.
 fn set(list: &mut Vec<String>, at: usize, value: String) {
     match list.get_mut(at) {
         Some(entry) => *entry = value,

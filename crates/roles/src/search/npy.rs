@@ -1,55 +1,55 @@
-//! Arrays of NumPy in files, read row by row.
+//! Reads NumPy arrays from files, row by row.
 //!
 //! Format: [NEP 1](https://numpy.org/neps/nep-0001-npy-format.html), versions 1 to 3.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use std::io::{self, Cursor, Read};
 
-/// Longest header that is read.
+/// Maximum length of a header in bytes.
 const MOST_HEADER: usize = 1 << 16;
-/// Elements that are read at once.
+/// Number of elements to read at once.
 const CHUNK: usize = 1 << 13;
 
-/// What an element of an array is.
+/// Type of the elements of an array.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Element {
-    /// A number with a point, of 2, 4 or 8 bytes.
+    /// A floating-point number of 2, 4 or 8 bytes.
     Float(usize),
-    /// A whole number of 1, 2, 4 or 8 bytes; signed or not.
+    /// An integer of 1, 2, 4 or 8 bytes, and whether it is signed.
     Integer(usize, bool),
-    /// So many bytes.
+    /// A text of this many bytes.
     Bytes(usize),
-    /// So many characters, of 4 bytes each.
+    /// A text of this many characters, of 4 bytes each.
     Text(usize),
 }
 
-/// An array in one or two dimensions, of which the elements are still to be read.
+/// An array with one or two dimensions, whose elements are still unread.
 #[derive(Debug)]
 pub struct Npy<R> {
     input: Input<R>,
     element: Element,
-    /// Where bytes of an element are the most significant first.
+    /// Whether elements start with their most significant byte.
     big_endian: bool,
     rows: usize,
     columns: usize,
 }
 
-/// Where elements are read, row after row.
+/// The source of elements, in row order.
 #[derive(Debug)]
 enum Input<R> {
     File(R),
-    /// Of an array that its file has by columns.
+    /// The transposed elements of an array in column order.
     Memory(Cursor<Vec<u8>>),
 }
 
-/// Results with what is wrong, for people.
+/// A result whose error is a message for people.
 type Result<T> = core::result::Result<T, String>;
 
 impl<R: Read> Npy<R> {
-    /// Reads the header of a file of so many bytes, which must have all elements.
+    /// Reads the header of a file of `file_bytes` bytes, which must contain all elements.
     ///
     /// # Errors
-    /// What is wrong with the file, for people; so all methods.
+    /// A description of the problem with the file. All methods return such errors.
     pub fn new(mut input: R, file_bytes: u64) -> Result<Self> {
         let (header, before) = header(&mut input)?;
         let (element, big_endian) = element(&quoted(&header, "descr")?)?;
@@ -81,7 +81,7 @@ impl<R: Read> Npy<R> {
         Ok(this)
     }
 
-    /// Reads all elements, which are in the order of columns, and puts them into that of rows.
+    /// Reads all elements in column order, and transposes them into row order.
     fn transpose(&mut self) -> Result<()> {
         let Input::File(file) = &mut self.input else { return Ok(()) };
         let mut bytes = Vec::new();
@@ -104,7 +104,7 @@ impl<R: Read> Npy<R> {
         Ok(())
     }
 
-    /// Rows, and elements of each.
+    /// Returns the numbers of rows and columns.
     #[must_use]
     pub fn shape(&self) -> (usize, usize) {
         (self.rows, self.columns)
@@ -117,10 +117,10 @@ impl<R: Read> Npy<R> {
         }
     }
 
-    /// The next `count` elements as numbers with a point.
+    /// Reads the next `count` elements as floating-point numbers.
     ///
     /// # Errors
-    /// If there are fewer, or others.
+    /// If fewer elements are left, or they are not numbers.
     pub fn floats(&mut self, count: usize) -> Result<Vec<f64>> {
         let number: fn(u64) -> f64 = match self.element {
             Element::Float(2) => |bits| half(bits as u16),
@@ -143,10 +143,10 @@ impl<R: Read> Npy<R> {
         Ok(numbers)
     }
 
-    /// The next `count` elements as whole numbers that are not negative.
+    /// Reads the next `count` elements as nonnegative integers.
     ///
     /// # Errors
-    /// If there are fewer, or others.
+    /// If fewer elements are left, or they are not nonnegative integers.
     pub fn integers(&mut self, count: usize) -> Result<Vec<u64>> {
         let Element::Integer(width, signed) = self.element else {
             return Err("its elements are not whole numbers".into());
@@ -163,10 +163,11 @@ impl<R: Read> Npy<R> {
         Ok(numbers)
     }
 
-    /// The next `count` elements as bytes, without those of 0 at the end; text in UTF-8.
+    /// Reads the next `count` elements as bytes, without trailing zeros. Text is converted to
+    /// UTF-8.
     ///
     /// # Errors
-    /// If there are fewer, or others.
+    /// If fewer elements are left, or they are neither bytes nor text.
     pub fn bytes(&mut self, count: usize) -> Result<Vec<Vec<u8>>> {
         let mut all = Vec::new();
         if let Element::Text(_) = self.element {
@@ -195,7 +196,8 @@ impl<R: Read> Npy<R> {
         Ok(all)
     }
 
-    /// Calls `f` with the bits, as far as they are a number, and bytes of each of the next elements.
+    /// Calls `f` with each of the next elements: its bits as a number if it has up to 8 bytes, and
+    /// its bytes.
     fn each(&mut self, count: usize, mut f: impl FnMut(u64, &[u8]) -> Result<()>) -> Result<()> {
         let width = self.width();
         if width == 0 {
@@ -228,7 +230,7 @@ fn said(error: io::Error) -> String {
     error.to_string()
 }
 
-/// The text of the header, and the bytes before the elements.
+/// Reads the text of the header, and returns it with the number of bytes before the elements.
 fn header(input: &mut impl Read) -> Result<(String, usize)> {
     let mut start = [0; 8];
     input.read_exact(&mut start).map_err(said)?;
@@ -258,7 +260,7 @@ fn header(input: &mut impl Read) -> Result<(String, usize)> {
     Ok((text, size.saturating_add(8).saturating_add(length)))
 }
 
-/// What follows a key of the header.
+/// Returns the text after a key of the header.
 fn field<'a>(header: &'a str, key: &str) -> Result<&'a str> {
     let after = header.split_once(&format!("'{key}'")).map(|(_, rest)| rest.trim_start());
     let value = after.and_then(|rest| rest.strip_prefix(':'));
@@ -270,7 +272,8 @@ fn quoted(header: &str, key: &str) -> Result<String> {
     value.map(|(text, _)| text.to_owned()).ok_or_else(|| "its elements are records".into())
 }
 
-/// A number of 16 bits: a sign, 5 bits of the exponent and 10 of the fraction (IEEE 754, binary16).
+/// Converts a half-precision number (IEEE 754, binary16): a sign, 5 exponent bits and 10 fraction
+/// bits.
 fn half(bits: u16) -> f64 {
     let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
     let size = match exponent {
@@ -282,10 +285,10 @@ fn half(bits: u16) -> f64 {
     if bits >> 15 == 1 { -size } else { size }
 }
 
-/// The least positive number of 16 bits, 2^-24.
+/// The smallest positive half-precision number, 2^-24.
 const SMALLEST_HALF: f64 = 1.0 / (1u32 << 24) as f64;
 
-/// What elements are, and whether their first byte is the most significant.
+/// Parses a type, and returns whether its elements start with the most significant byte.
 fn element(text: &str) -> Result<(Element, bool)> {
     let refused =
         || format!("its elements are of type {text:?}: floats, integers, bytes and text are read");
@@ -307,7 +310,7 @@ fn element(text: &str) -> Result<(Element, bool)> {
     }
 }
 
-/// Numbers in brackets.
+/// Parses numbers in parentheses.
 fn shape(text: &str) -> Result<Vec<usize>> {
     let inside = text.strip_prefix('(').and_then(|rest| rest.split_once(')'));
     let (inside, _) = inside.ok_or("its header says no shape")?;
@@ -373,7 +376,7 @@ mod tests {
         assert!(read(&file("|S1", "False", "(1,)", b"7")).unwrap().floats(1).is_err());
     }
 
-    /// Columns after one another, as NumPy saves a transposed array.
+    /// Column after column, as NumPy saves a transposed array.
     #[test]
     fn arrays_by_columns_come_by_rows() {
         let data: Vec<u8> = [1.0_f64, 4.0, 2.0, 5.0, 3.0, 6.0].map(f64::to_le_bytes).concat();

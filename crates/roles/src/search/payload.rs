@@ -1,48 +1,48 @@
-//! What a record carries beside its vector, as the bytes that a search sums up.
+//! Payloads of records, as bytes that a search adds up.
 
 use crate::error::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::{fmt, str::FromStr};
 
-/// Most bits of a whole number.
+/// Maximum bits of an integer.
 const MOST_BITS: u32 = 63;
-/// Most numbers, or bytes, of a record: as many bytes as a plan takes.
+/// Maximum numbers, or bytes, in a record. A plan has the same limit.
 const MOST: usize = 1 << 10;
 
-/// What each record carries beside its vector.
+/// The kind of payload of each record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "lowercase")]
 pub enum Payload {
-    /// Nothing: answers say which rows match.
+    /// No payload. Answers name the rows that match.
     Rows,
-    /// So many whole numbers from 0, each of so many bits.
+    /// Nonnegative integers.
     Integers {
-        /// Numbers of a record, 1 to 1024.
+        /// Number of integers in a record, 1 to 1024.
         columns: usize,
-        /// Bits of each, 1 to 63.
+        /// Bits of each integer, 1 to 63.
         bits: u32,
     },
-    /// Bytes, none of them 0 at the end, as NumPy has them in arrays of type `S`.
+    /// Bytes that do not end with 0, as in NumPy arrays of type `S`.
     Bytes {
-        /// Most bytes of a record, 1 to 1024.
+        /// Maximum bytes of a record, 1 to 1024.
         most: usize,
     },
 }
 
-/// What one record carries.
+/// The payload of one record.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Value {
-    /// Of [`Payload::Rows`].
+    /// A record of [`Payload::Rows`].
     Nothing,
-    /// Of [`Payload::Integers`].
+    /// A record of [`Payload::Integers`].
     Integers(Vec<u64>),
-    /// Of [`Payload::Bytes`].
+    /// A record of [`Payload::Bytes`].
     Bytes(Vec<u8>),
 }
 
 impl Payload {
-    /// The payload, if it can be.
+    /// Returns the payload if it is within the limits.
     ///
     /// # Errors
     /// [`Error::Usage`].
@@ -65,7 +65,7 @@ impl Payload {
         }
     }
 
-    /// Bytes of a record.
+    /// Returns the bytes of a record.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -75,10 +75,10 @@ impl Payload {
         }
     }
 
-    /// The bytes of what row `row` carries.
+    /// Packs the payload of row `row` into bytes.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a value of another kind, or too large a one.
+    /// [`Error::Usage`] for a value of another kind, or one that is too large.
     pub fn pack(self, row: usize, value: &Value) -> Result<Vec<u8>> {
         let refused = |found: String| {
             Err(Error::Usage(format!("row {row} carries {found}, but the plan is for {self}")))
@@ -116,7 +116,7 @@ impl Payload {
         Ok(bytes)
     }
 
-    /// What these bytes say, as [`Payload::pack`] made them; missing ones are 0.
+    /// Unpacks bytes from [`Payload::pack`]. Missing bytes count as 0.
     #[must_use]
     pub fn unpack(self, bytes: &[u8]) -> Value {
         let bit = |at: usize| u64::from(bytes.get(at / 8).is_some_and(|b| b >> (at % 8) & 1 == 1));
@@ -148,7 +148,7 @@ impl fmt::Display for Payload {
 impl FromStr for Payload {
     type Err = String;
 
-    /// As it is displayed.
+    /// Parses the form that `Display` writes.
     fn from_str(text: &str) -> core::result::Result<Self, String> {
         let help = "write rows, integers:COLUMNSxBITS such as integers:1x32, or bytes:MOST";
         let payload = match text.split_once(':') {
@@ -175,7 +175,7 @@ mod tests {
             let value = Value::Integers(value.to_vec());
             assert_eq!(numbers.unpack(&numbers.pack(0, &value).unwrap()), value);
         }
-        // The first number is the lowest bits.
+        // The first number is in the lowest bits.
         let value = Value::Integers(vec![3, 0, 0, 0, 0, 0, 1]);
         assert_eq!(numbers.pack(0, &value).unwrap(), (3_u64 + (1 << 54)).to_le_bytes());
         let wide = Payload::Integers { columns: 1, bits: 63 };

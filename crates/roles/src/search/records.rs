@@ -1,4 +1,4 @@
-//! Where records come from: block by block, in their order.
+//! Sources of records, block by block and in order.
 
 use super::{
     npy::Npy,
@@ -15,43 +15,43 @@ use std::{
 };
 use sudare_table::RecordLimit;
 
-/// Longest line of a text file of payloads.
+/// Maximum length of a line in a text file of payloads, in bytes.
 const MOST_LINE: u64 = 1 << 16;
 
-/// Some records that follow each other.
+/// Consecutive records.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
-    /// Vectors, one after the other.
+    /// The vectors, one after the other.
     pub vectors: Vec<f64>,
-    /// The payload of each, as [`Payload::pack`] makes it.
+    /// The payload of each record, from [`Payload::pack`].
     pub payloads: Vec<Vec<u8>>,
 }
 
-/// Records, in their order.
+/// A source of records, in order.
 pub trait Records {
-    /// The next `most` records, fewer only at the end.
+    /// Reads the next `most` records. Returns fewer only at the end.
     ///
     /// # Errors
-    /// Whatever keeps them from being read.
+    /// Any error from reading.
     fn next(&mut self, most: usize) -> Result<Batch>;
 }
 
-/// Records of files: vectors of an array of NumPy or of a CSV file, and what they carry.
+/// Records from files: vectors from a NumPy array or a CSV file, and payloads.
 pub struct FileRecords {
     vectors: VectorFile,
     payloads: Option<PayloadFile>,
     dimension: usize,
     payload: Payload,
-    /// Records that were read.
+    /// Number of records read.
     row: usize,
 }
 
 impl FileRecords {
-    /// Opens the files of vectors with so many coordinates and of what they carry.
+    /// Opens the files of vectors with `dimension` coordinates and of their payloads.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Parse`] for files of anything else; [`Error::Usage`] if payloads are
-    /// missing, or not asked for.
+    /// [`Error::Io`]; [`Error::Parse`] for any other file; [`Error::Usage`] if payloads are
+    /// missing, or given but not planned.
     pub fn open(
         vectors: &Path,
         dimension: usize,
@@ -96,14 +96,14 @@ impl Records for FileRecords {
     }
 }
 
-/// The only vector of a file, with as many coordinates as planned.
+/// Reads the only vector of a file. It must have `dimension` coordinates.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Parse`].
 pub fn read_vector(path: &Path, dimension: usize) -> Result<Vec<f64>> {
     if let Some((npy, _)) = open_npy(path)? {
         let mut npy = npy;
-        // One row, or an array of one dimension.
+        // One row, or a one-dimensional array.
         if npy.shape() == (dimension, 1) {
             return npy.floats(dimension).map_err(parse(path, NPY));
         }
@@ -125,7 +125,7 @@ fn parse<'a>(path: &'a Path, what: &'static str) -> impl Fn(String) -> Error + '
     move |problem| Error::Parse { path: path.into(), what, problem }
 }
 
-/// A file that begins as an array of NumPy; and its bytes.
+/// Opens a file if it is a NumPy array, and returns its size too.
 fn open_npy(path: &Path) -> Result<Option<(Npy<BufReader<File>>, u64)>> {
     let (mut file, bytes) = files::open(path, Access::Shared)?;
     let start = file.fill_buf().map_err(|error| Error::io("read", path, error))?;
@@ -135,7 +135,7 @@ fn open_npy(path: &Path) -> Result<Option<(Npy<BufReader<File>>, u64)>> {
     Ok(Some((Npy::new(file, bytes).map_err(parse(path, NPY))?, bytes)))
 }
 
-/// Vectors.
+/// A file of vectors.
 enum VectorFile {
     Npy { path: PathBuf, array: Npy<BufReader<File>>, left: usize },
     Csv { path: PathBuf, reader: Box<csv::Reader<RecordLimit<BufReader<File>>>>, begun: bool },
@@ -160,7 +160,7 @@ impl VectorFile {
         Ok(Self::Csv { path: path.into(), reader: Box::new(reader), begun: false })
     }
 
-    /// The next `most` vectors, fewer at the end.
+    /// Reads the next `most` vectors. Returns fewer at the end.
     fn next(&mut self, most: usize, dimension: usize) -> Result<Vec<f64>> {
         match self {
             Self::Npy { path, array, left } => {
@@ -180,7 +180,7 @@ impl VectorFile {
                     let line = record.position().map_or(0, csv::Position::line);
                     let numbers: Vec<Option<f64>> =
                         record.iter().map(|cell| cell.parse().ok()).collect();
-                    // Names of columns.
+                    // Skip column names.
                     let head = !core::mem::replace(begun, true);
                     if head && numbers.iter().all(Option::is_none) {
                         continue;
@@ -212,12 +212,12 @@ impl VectorFile {
     }
 }
 
-/// Whether the cells of a line are 0, 1, 2 and so on.
+/// Returns whether the cells of a line are 0, 1, 2 and so on.
 fn counts_columns(record: &csv::StringRecord) -> bool {
     record.iter().enumerate().all(|(number, cell)| cell == number.to_string())
 }
 
-/// What records carry.
+/// A file of payloads.
 enum PayloadFile {
     Npy {
         path: PathBuf,
@@ -225,7 +225,7 @@ enum PayloadFile {
         payload: Payload,
         left: usize,
     },
-    /// A line for each record: its text, or its whole numbers with commas between them.
+    /// A line for each record: its text, or its integers between commas.
     Lines {
         path: PathBuf,
         lines: BufReader<File>,
@@ -248,7 +248,7 @@ impl PayloadFile {
         Ok(Self::Npy { path: path.into(), array, payload, left: rows })
     }
 
-    /// Those of the next `count` records, which may be the last ones.
+    /// Reads the payloads of the next `count` records. `last` means that no records follow.
     fn next(&mut self, count: usize, last: bool) -> Result<Vec<Value>> {
         match self {
             Self::Npy { path, array, payload, left } => {
@@ -292,7 +292,7 @@ impl PayloadFile {
     }
 }
 
-/// The next line without its end, or none.
+/// Reads the next line without its line end. Returns `None` at the end of the file.
 fn next_line(lines: &mut BufReader<File>) -> core::result::Result<Option<Vec<u8>>, String> {
     let mut line = Vec::new();
     let read = lines.take(MOST_LINE).read_until(b'\n', &mut line);

@@ -1,4 +1,4 @@
-//! What a server does with a query.
+//! The server's side of a search.
 
 use super::{
     index::Index,
@@ -22,20 +22,20 @@ use sudare::{
 };
 use sudare_apps::search::{Answer, Block, Query, Record, Search, SearchError};
 
-/// What a server is asked to find.
+/// The kind of answer that a server computes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchKind {
     /// The similarity of each record.
     Scores,
-    /// How many records match.
+    /// The number of matching records.
     Count,
-    /// Which ones match, and what they carry.
+    /// The matching records with their payloads.
     Matches,
 }
 
 impl SearchKind {
-    /// What a setup is for.
+    /// Returns the kind of answer of a setup.
     #[must_use]
     pub fn of(setup: &Setup) -> Self {
         match setup.spec.answer {
@@ -45,7 +45,7 @@ impl SearchKind {
         }
     }
 
-    /// The name of the kind of question.
+    /// Returns the name of the kind of answer.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -66,36 +66,36 @@ impl FromStr for SearchKind {
     }
 }
 
-/// A query as the server gets it.
+/// A query as the server receives it.
 pub enum Asked<R: Read> {
-    /// The file of an encrypted one.
+    /// The file of an encrypted query.
     Encrypted(Box<Opened<R>>),
-    /// In the clear.
+    /// A query in the clear.
     Plain(Vec<f64>),
 }
 
-/// Where the server searches.
+/// The data that the server searches.
 pub enum Searched<'a> {
     /// An encrypted index.
     Index(&'a Index),
-    /// Records in the clear, but for those that were deleted, by their numbers.
+    /// Records in the clear, and the numbers of the deleted ones.
     Records(&'a mut dyn Records, &'a BTreeSet<usize>),
 }
 
-/// What the label of an answer carries.
+/// Metadata in the label of an answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AnswerMeta {
     pub setup: Setup,
     pub wanted: SearchKind,
-    /// Records that were searched, deleted ones included.
+    /// Number of searched records, including deleted ones.
     pub rows: usize,
-    /// Records that were deleted, as far as the server knows.
+    /// Numbers of the deleted records that the server knows.
     #[serde(default, skip_serializing_if = "BTreeSet::is_empty")]
     pub deleted: BTreeSet<usize>,
 }
 
-/// What a server found, encrypted.
+/// An encrypted answer.
 pub struct Outcome {
     session: Session,
     meta: AnswerMeta,
@@ -103,16 +103,16 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Records that were searched, deleted ones included.
+    /// Returns the number of searched records, including deleted ones.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.meta.rows
     }
 
-    /// Writes the answer and returns the bytes written.
+    /// Writes the answer and returns the number of bytes written.
     ///
     /// # Errors
-    /// As [`serial::write_ciphertexts`].
+    /// The errors of [`serial::write_ciphertexts`].
     pub fn write(&self, out: &mut (impl Write + ?Sized)) -> Result<u64> {
         let label = self.session.label(Content::Answer, &self.meta)?;
         let params = self.session.plan.params();
@@ -127,10 +127,11 @@ pub struct Server {
 }
 
 impl Server {
-    /// A server with a file of evaluation keys; `small` ones keep half of them in memory.
+    /// Creates a server from a file of evaluation keys. With `small`, it keeps only half of each
+    /// key in memory.
     ///
     /// # Errors
-    /// As [`Session::of`]; [`Error::File`].
+    /// The errors of [`Session::of`]; [`Error::File`].
     pub fn new<R: Read>(keys: Opened<R>, small: bool) -> Result<Self> {
         let session = Session::of(&keys)?;
         let keys: EvaluationKeys = keys.evaluation_keys(session.plan.params(), small)?;
@@ -138,17 +139,17 @@ impl Server {
         Ok(Self { session, evaluator })
     }
 
-    /// What is public of the search.
+    /// Returns the public facts of the search.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Finds what is asked for. `progress` is told of blocks that are done.
+    /// Runs a search. Calls `progress` with the number of finished blocks.
     ///
     /// # Errors
-    /// [`Error::Index`] for a block that cannot be used, which names it; [`Error::Search`] for what
-    /// was not planned; [`Error::File`] and [`Error::Usage`] for a query of other keys; those of
+    /// [`Error::Index`] for an unusable block, which it names; [`Error::Search`] for an unplanned
+    /// search; [`Error::File`] and [`Error::Usage`] for a query of other keys; errors from the
     /// records.
     pub fn run<R: Read>(
         &self,
@@ -187,7 +188,7 @@ impl Server {
         Ok(Outcome { session: session.clone(), meta, ciphertexts })
     }
 
-    /// The ciphertext of a query's file.
+    /// Reads the ciphertext in a query's file.
     fn query<R: Read>(&self, file: Opened<R>) -> Result<Ciphertext> {
         self.session.expect(&file)?;
         let setup: Setup = setup::read(&file, Content::Query)?;
@@ -209,7 +210,7 @@ impl Server {
     }
 }
 
-/// A search under way.
+/// A search in progress.
 struct Finding<'a, P> {
     search: Search<'a, Evaluator>,
     wanted: SearchKind,
@@ -233,7 +234,7 @@ impl<P: FnMut(usize)> Finding<'_, P> {
 
     fn encrypted(&mut self, block: usize, index: &Index, session: &Session) -> Result<()> {
         let mut file = index.block(block, session)?;
-        // What reading refuses says more than what a search can say of it.
+        // The error from reading says more than the error from the search.
         let mut refused = None;
         let mut read = |part: usize| {
             file.read(part).map_err(|error| {
@@ -246,7 +247,7 @@ impl<P: FnMut(usize)> Finding<'_, P> {
         added.map_err(|error| refused.unwrap_or(error.into()))
     }
 
-    /// Searches records in the clear, and returns how many there are.
+    /// Searches records in the clear, and returns their number.
     fn plain(
         &mut self,
         records: &mut dyn Records,

@@ -1,4 +1,4 @@
-//! What is public about a search, as labels of files carry it.
+//! The public part of a search, which labels of files carry.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use super::payload::Payload;
@@ -11,24 +11,24 @@ use std::io::Read;
 use sudare::{ckks::serial::Label, rlwe::KeyId};
 use sudare_apps::search::{Answer, Plan, Spec};
 
-/// Of the encoding of what labels carry.
+/// Version of the metadata in labels.
 const VERSION: u32 = 1;
 
-/// What is public: owner and server make the same plan of it.
+/// The public part of a search. Owner and server derive the same plan from it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Setup {
-    /// What is searched, and how.
+    /// Kind and size of the search.
     pub spec: Spec,
-    /// What records carry; [`Payload::Rows`] unless matches are answered.
+    /// The payload of the records. It is [`Payload::Rows`] unless answers contain matches.
     pub payload: Payload,
 }
 
 impl Setup {
-    /// The setup of a search whose answers carry `payload`, which `spec` leaves open.
+    /// Creates the setup of a search with `payload`, which overrides the payload of `spec`.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a payload that cannot be, or that the answer does not have.
+    /// [`Error::Usage`] for a payload that is too large, or that the answer does not carry.
     pub fn new(mut spec: Spec, payload: Payload) -> Result<Self> {
         let payload = payload.checked()?;
         match &mut spec.answer {
@@ -45,21 +45,21 @@ impl Setup {
     }
 }
 
-/// A search under a key pair, as the file of any of its keys says it.
+/// A search under a key pair, as the file of any of its keys describes it.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// What is public.
+    /// The public part.
     pub setup: Setup,
-    /// Made of it.
+    /// The plan derived from the setup.
     pub plan: Plan,
     /// The key pair.
     pub key: KeyId,
-    /// Name of the parameters.
+    /// Name of the parameter set.
     pub name: String,
 }
 
 impl Session {
-    /// The session that the file of a key is for.
+    /// Returns the session that the file of a key is for.
     ///
     /// # Errors
     /// [`Error::Usage`] for keys of another job; [`Error::File`]; [`Error::Search`].
@@ -80,16 +80,16 @@ impl Session {
     }
 }
 
-/// What files of a search hold.
+/// Content of the files of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// Of a key pair.
+    /// A key of a key pair.
     Keys,
     /// Records of an index.
     Block,
     /// A query.
     Query,
-    /// What a server found.
+    /// An encrypted answer.
     Answer,
 }
 
@@ -111,10 +111,10 @@ struct Versioned<M> {
     meta: M,
 }
 
-/// The label of keys for a search, under parameters of this name.
+/// Creates the label of keys for a search. `name` is the name of the parameter set.
 ///
 /// # Errors
-/// [`Error::Bug`] if it cannot be encoded.
+/// [`Error::Bug`] if the setup cannot be encoded.
 pub fn key_label(name: &str, setup: &Setup) -> Result<Label> {
     label(name, Content::Keys, setup)
 }
@@ -125,7 +125,7 @@ fn label(name: &str, content: Content, meta: &impl Serialize) -> Result<Label> {
     Ok(Label { name: name.into(), content: content.name().into(), meta })
 }
 
-/// What a file's label carries, which must be `content`.
+/// Reads the metadata of a file's label, which must have the given content.
 pub(super) fn read<R: Read, M: DeserializeOwned>(file: &Opened<R>, content: Content) -> Result<M> {
     let label = &file.info().label;
     let needed = content.name();

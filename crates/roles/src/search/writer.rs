@@ -1,4 +1,4 @@
-//! What encrypts an index and queries.
+//! Encrypts an index and queries.
 
 use super::setup::{Content, Session};
 use crate::{
@@ -18,17 +18,17 @@ use sudare::{
 };
 use sudare_apps::search::Record;
 
-/// Encrypts what belongs to a search, by its public key or by the owner's secret key.
+/// Encrypts the files of a search, with its public key or with the owner's secret key.
 pub struct Writer {
     session: Session,
     key: FileEncryptor,
 }
 
 impl Writer {
-    /// By the public key in a file.
+    /// Creates a writer with the public key in a file.
     ///
     /// # Errors
-    /// As [`Session::of`].
+    /// The errors of [`Session::of`].
     pub fn public<R: Read>(file: Opened<R>) -> Result<Self> {
         let session = Session::of(&file)?;
         let params = session.plan.params();
@@ -36,11 +36,11 @@ impl Writer {
         Ok(Self { session, key })
     }
 
-    /// By the secret key of a session.
+    /// Creates a writer with the secret key of a session.
     ///
     /// # Errors
-    /// [`Error::Library`] for a key of other parameters or from before a fork;
-    /// [`Error::Usage`] for that of another session.
+    /// [`Error::Library`] for a key of other parameters or from before a fork; [`Error::Usage`] for
+    /// the key of another session.
     pub fn secret(session: Session, key: Arc<SecretKey>) -> Result<Self> {
         if key.id() != session.key {
             let (found, needed) = (key.id(), session.key);
@@ -52,17 +52,17 @@ impl Writer {
         Ok(Self { session, key })
     }
 
-    /// What is public of the search.
+    /// Returns the public facts of the search.
     #[must_use]
     pub fn session(&self) -> &Session {
         &self.session
     }
 
-    /// Encrypts a query and writes its file; returns the bytes written.
+    /// Encrypts a query, writes its file and returns the number of bytes written.
     ///
     /// # Errors
     /// [`Error::Search`] for a vector that cannot be compared, or if queries are plain;
-    /// [`Error::Library`] if it cannot be written.
+    /// [`Error::Library`] if the file cannot be written.
     pub fn write_query(&self, out: &mut (impl Write + ?Sized), vector: &[f64]) -> Result<u64> {
         let Session { plan, setup, .. } = &self.session;
         let label = self.session.label(Content::Query, setup)?;
@@ -79,7 +79,8 @@ impl Writer {
         })
     }
 
-    /// Encrypts a block and writes its file, which messages call `path`; returns the bytes written.
+    /// Encrypts a block, writes its file and returns the number of bytes written. Messages call the
+    /// file `path`.
     pub(super) fn write_block(
         &self,
         (out, path): (&mut (impl Write + ?Sized), &Path),
