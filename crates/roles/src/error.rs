@@ -1,4 +1,4 @@
-//! Everything that ends a command early.
+//! Errors of this crate.
 
 mod index;
 mod ledger;
@@ -22,8 +22,7 @@ use sudare_apps::{
 };
 use sudare_table::{TableError, metrics::MetricError};
 
-/// What went wrong, for people; [`Error::kind`] and [`Error::exit_code`] are for
-/// programs.
+/// An error with a message for people. [`Error::kind`] and [`Error::exit_code`] are for programs.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The library refused something.
@@ -34,7 +33,7 @@ pub enum Error {
     File {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: sudare::Error,
     },
     /// A table cannot be used.
@@ -45,7 +44,7 @@ pub enum Error {
     TableFile {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: TableError,
     },
     /// A computation on tables is impossible.
@@ -68,10 +67,10 @@ pub enum Error {
     PoolFile {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: PoolError,
     },
-    /// Tables of several owners do not go together.
+    /// Tables of several owners do not fit together.
     #[error(transparent)]
     Pooled(#[from] PooledError),
     /// A search is impossible.
@@ -83,46 +82,46 @@ pub enum Error {
     /// A secret key cannot be sealed or unsealed.
     #[error("{}: {source}", .path.display())]
     Seal {
-        /// Its file.
+        /// The file of the key.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: SealError,
     },
     /// A passphrase cannot be used.
     #[error(transparent)]
     Passphrase(#[from] SealError),
-    /// A sealed secret key, and nobody to ask for its passphrase.
+    /// A sealed secret key without a passphrase.
     #[error(
         "{} is sealed by a passphrase, which is not given: run the command on a terminal, which \
          asks for it, or name a file descriptor with --passphrase-fd, in Python passphrase=…",
         .path.display()
     )]
     Sealed {
-        /// Its file.
+        /// The file of the key.
         path: PathBuf,
     },
-    /// A file of results that this program did not write.
+    /// A file that this program did not write.
     #[error("{} is no {what}: {problem}", .path.display())]
     Parse {
         /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// The expected content.
         what: &'static str,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// A metric is undefined.
     #[error(transparent)]
     Metric(#[from] MetricError),
-    /// Arguments that do not go together, or with the files.
+    /// Arguments that conflict with each other or with the files.
     #[error("{0}")]
     Usage(String),
-    /// A parameter set without a way to bootstrap, where one is needed.
+    /// A parameter set without bootstrapping, where bootstrapping is needed.
     #[error("{name} has no bootstrapping: choose one of {known}")]
     NoBootstrapping {
-        /// The set.
+        /// Name of the parameter set.
         name: String,
-        /// The sets that have it.
+        /// Names of the sets with bootstrapping.
         known: String,
     },
     /// More memory is needed than is free.
@@ -132,21 +131,21 @@ pub enum Error {
         machine::bytes(*.available)
     )]
     Memory {
-        /// What would be made, in the plural.
+        /// The objects that need the memory, in the plural.
         what: &'static str,
-        /// Bytes of it.
+        /// Bytes needed.
         needed: u64,
-        /// Bytes that the system can give.
+        /// Bytes available.
         available: u64,
-        /// What to do.
+        /// The remedy.
         advice: &'static str,
     },
     /// The operating system refused something.
     #[error("cannot {action} {}: {source}", .path.display())]
     Io {
-        /// What was tried.
+        /// The attempted operation.
         action: &'static str,
-        /// With which file.
+        /// The file.
         path: PathBuf,
         /// The system's answer.
         source: io::Error,
@@ -161,21 +160,21 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// The folder of a new file does not exist.
+    /// The directory of a new file does not exist.
     #[error("cannot write {}: there is no folder {}, make it first", .path.display(), .folder.display())]
     NoFolder {
         /// The file.
         path: PathBuf,
-        /// Its folder.
+        /// The missing directory.
         folder: PathBuf,
     },
-    /// A file where a folder is needed.
+    /// A file where a directory is needed.
     #[error("{} is not a folder, but one is needed here: name a folder", .path.display())]
     NotAFolder {
-        /// What was named.
+        /// The path.
         path: PathBuf,
     },
-    /// A file is another one than before.
+    /// A file changed while it was in use.
     #[error(
         "{} has changed: {problem}; give this process the file that was opened first, or open \
          the new one and use it everywhere",
@@ -184,10 +183,10 @@ pub enum Error {
     FileChanged {
         /// The file.
         path: PathBuf,
-        /// How.
+        /// The change.
         problem: String,
     },
-    /// A file is another one than was expected.
+    /// A file with an unexpected digest.
     #[error(
         "{} has the digest {found}, {expected} was expected: do not use it, and ask its owner for \
          the right file",
@@ -196,12 +195,12 @@ pub enum Error {
     OtherFile {
         /// The file.
         path: PathBuf,
-        /// Its digest, in hexadecimal.
+        /// The digest of the file, in hexadecimal.
         found: String,
-        /// That of the file that was meant.
+        /// The expected digest.
         expected: String,
     },
-    /// A public key that says it belongs to a secret key, and does not.
+    /// A public key that claims to belong to a secret key and does not.
     #[error(
         "the public key says that it belongs to key {key}, but the secret key does not decrypt what \
          it encrypts: somebody made it; encrypt nothing under it, and take the one that was made with the \
@@ -211,7 +210,7 @@ pub enum Error {
         /// The key pair.
         key: KeyId,
     },
-    /// A result was computed from other tables than those that were named.
+    /// A result of other tables than the named ones.
     #[error(
         "{} is no result of {tables}, it says that it comes from {found}: compute it again from \
          the table that is meant, or decrypt it without naming a table",
@@ -222,25 +221,25 @@ pub enum Error {
         path: PathBuf,
         /// The tables that were named.
         tables: String,
-        /// What it says that it comes from.
+        /// The tables that the result names.
         found: String,
     },
-    /// A folder or a device where a file is needed.
+    /// A directory or a device where a file is needed.
     #[error("{} is not a regular file, but one is needed here: name a file", .path.display())]
     NotAFile {
-        /// What was named.
+        /// The path.
         path: PathBuf,
     },
-    /// Another process writes to a folder of states of a training, or to an index.
+    /// Another process writes to a directory of training states or to an index.
     #[error(
         "{} is in use by another process: wait until it ends, or name another folder",
         .folder.display()
     )]
     InUse {
-        /// The folder.
+        /// The directory.
         folder: PathBuf,
     },
-    /// The state of a training cannot be kept.
+    /// The state of a training cannot be written.
     #[error(
         "the state after iteration {iterations} cannot be kept: {source}; what {} had is still there: make room and go on with --resume, in Python resume=True",
         .folder.display()
@@ -248,17 +247,17 @@ pub enum Error {
     Checkpoint {
         /// Iterations done.
         iterations: u32,
-        /// The folder of states.
+        /// The directory of states.
         folder: PathBuf,
-        /// Why.
+        /// The reason.
         source: Box<Error>,
     },
     /// A ledger of releases cannot be used.
     #[error("{}: {source}", .path.display())]
     Ledger {
-        /// Its file.
+        /// The file of the ledger.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: LedgerError,
     },
     /// A release cannot be counted.
@@ -267,7 +266,7 @@ pub enum Error {
          the secret key that this user can write to, with room for 64 KiB"
     )]
     NotCounted {
-        /// Why.
+        /// The reason.
         source: Box<Error>,
     },
     /// A key has no releases left.
@@ -280,47 +279,47 @@ pub enum Error {
     ReleasesSpent {
         /// The ledger.
         ledger: PathBuf,
-        /// Releases so far.
+        /// Releases counted so far.
         counted: u64,
-        /// Releases asked for.
+        /// Releases requested.
         needed: u64,
-        /// Releases that there may be.
+        /// Maximum releases of the key.
         limit: u64,
     },
-    /// A receipt is not what it should be.
+    /// A receipt is invalid.
     #[error("the receipt of the result cannot be used: {0}")]
     Receipt(#[from] ReceiptError),
-    /// A receipt in a file is not what it should be.
+    /// A receipt in a file is invalid.
     #[error("{}: {source}", .path.display())]
     ReceiptFile {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         source: ReceiptError,
     },
     /// A service refused a request, or could not do a job.
     #[error("the server says: {detail}")]
     Refused {
-        /// Its word for that, as [`Error::kind`].
+        /// The server's name for the error, as in [`Error::kind`].
         kind: String,
-        /// What it says.
+        /// The server's message.
         detail: String,
     },
     /// A service cannot be reached.
     #[error("cannot reach {url}: {problem}; run the command again, it goes on where it was")]
     Unreachable {
-        /// Where it should be.
+        /// The address of the service.
         url: String,
-        /// What was found.
+        /// The problem.
         problem: String,
     },
     /// A measured or tested operation gave a wrong result.
     #[error("wrong result: {0}; please report this with the output of `sudare doctor`")]
     WrongResult(String),
-    /// Something that cannot happen did.
+    /// An internal invariant does not hold.
     #[error("{0}; this is a bug, please report it with the output of `sudare doctor`")]
     Bug(String),
-    /// Nobody reads the result.
+    /// The result cannot be written to the standard output.
     #[error("cannot write the result: {0}")]
     Stdout(io::Error),
 }
@@ -328,23 +327,23 @@ pub enum Error {
 /// Results of commands.
 pub type Result<T> = core::result::Result<T, Error>;
 
-/// A bug, or a wrong result.
+/// Exit status for a bug or a wrong result.
 pub const BUG: u8 = 1;
-/// The user's mistake.
+/// Exit status for a mistake of the user.
 pub const MISTAKE: u8 = 2;
 
 impl Error {
-    /// The operating system refused to `action` the file at `path`.
+    /// Creates the error for a file at `path` on which the operating system refused `action`.
     pub fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         Self::Io { action, path: path.into(), source }
     }
 
-    /// `source` is about the file at `path`.
+    /// Attributes an error to the file at `path`.
     pub fn in_file(path: &Path) -> impl Fn(sudare::Error) -> Self {
         move |source| Self::File { path: path.into(), source }
     }
 
-    /// `source` is about the secret key in the file at `path`.
+    /// Attributes an error to the secret key in the file at `path`.
     pub fn in_sealed(path: &Path) -> impl Fn(SealError) -> Self {
         move |source| match source {
             SealError::Library(source) => Self::File { path: path.into(), source },
@@ -352,21 +351,21 @@ impl Error {
         }
     }
 
-    /// `source` is about the table in the file at `path`.
+    /// Attributes an error to the table in the file at `path`.
     pub fn in_table(path: &Path) -> impl Fn(TableError) -> Self {
         move |source| match source {
-            // It names the file itself.
+            // This error already names the file.
             TableError::Read { .. } => Self::Table(source),
             _ => Self::TableFile { path: path.into(), source },
         }
     }
 
-    /// `source` is about the receipt in the file at `path`.
+    /// Attributes an error to the receipt in the file at `path`.
     pub fn in_receipt(path: &Path) -> impl Fn(ReceiptError) -> Self {
         move |source| Self::ReceiptFile { path: path.into(), source }
     }
 
-    /// Exit status of the process.
+    /// Returns the exit status of the process.
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::WrongResult(_) | Self::Bug(_) => BUG,
@@ -375,7 +374,7 @@ impl Error {
         }
     }
 
-    /// A stable word for the error: the name of its variant.
+    /// Returns a stable identifier of the error: the name of its variant.
     pub fn kind(&self) -> String {
         match self {
             Self::Library(error) => variant(error),
@@ -412,7 +411,7 @@ impl Error {
     }
 }
 
-/// The leading word of the debug form.
+/// Returns the leading word of the debug form.
 fn variant(error: &impl Debug) -> String {
     let text = format!("{error:?}");
     text.chars().take_while(char::is_ascii_alphanumeric).collect()

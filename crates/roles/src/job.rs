@@ -1,7 +1,7 @@
-//! What keys are made for, and what is to be done with tables under them.
+//! Jobs that keys are made for, and their plans.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-/// What a plan of statistics is to those who plan for any job, in terms of what all of them have.
+/// Implements [`TablePlan`] for a plan of statistics by the methods that all of these plans share.
 macro_rules! plan_of_statistics {
     ($plan:ty) => {
         impl TablePlan for $plan {
@@ -40,7 +40,8 @@ macro_rules! plan_of_statistics {
     };
 }
 
-/// The methods of [`TableStatistics`] that all plans of statistics have under these names.
+/// Implements the methods of [`TableStatistics`] that all plans of statistics have under the same
+/// names.
 macro_rules! computed_statistics {
     () => {
         fn cost(&self) -> StatsResult<Cost> {
@@ -92,14 +93,14 @@ use sudare_table::Table;
 
 type StatsResult<T> = core::result::Result<T, StatsError>;
 
-/// What keys are made for: the public part of a computation.
+/// The purpose of keys: the public part of a computation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Job {
     /// Logistic regression.
     Train(logreg::Job),
     /// Statistics of columns.
     Stats(sudare_apps::stats::Job),
-    /// Refreshing ciphertexts, as the parameter set that the label names has it.
+    /// Bootstrapping, with the parameter set that the label names.
     Bootstrap,
     /// Sums of columns by groups of rows.
     Groups(GroupJob),
@@ -113,39 +114,40 @@ pub enum Job {
 #[derive(Debug, Clone, PartialEq)]
 #[expect(missing_docs, reason = "fields are those of the jobs")]
 pub enum Purpose {
-    /// One that its name says in full.
+    /// A job that its name describes completely.
     Job(Job),
-    /// [`Job::Train`], however it is trained.
+    /// [`Job::Train`], with settings that the name omits.
     Train(Extent),
-    /// [`Job::Stats`] for a table as large as the one in this file.
+    /// [`Job::Stats`] for a table of the size of the table in this file.
     StatsOf(PathBuf),
-    /// [`Job::Predict`], by a model that is given.
+    /// [`Job::Predict`], by a given model.
     Predict { rows: usize, features: usize },
 }
 
-/// How large a table is.
+/// The size of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[expect(missing_docs, reason = "said by the names")]
 pub enum Extent {
-    /// So many rows at most, and columns without the target.
+    /// The maximum number of rows, and the number of columns without the target.
     Shape { rows: usize, features: usize },
-    /// As large as the table in this file.
+    /// The size of the table in this file.
     File(PathBuf),
 }
 
-/// The job for the counts in its name, if they are as many as it takes.
+/// Creates the job for the counts in its name, if their number fits.
 type OfCounts = fn(&[usize]) -> Option<Job>;
 
-/// How names of jobs begin that say them in full.
+/// Prefixes of the names that describe a job completely.
 const NAMED: [(&str, OfCounts); 3] =
     [("stats", stats::named), ("groups", groups::named), ("histogram", histogram::named)];
 
-/// Positive numbers with an `x` between them.
+/// Parses positive numbers with an `x` between them.
 fn counts(text: &str) -> Option<Vec<usize>> {
     text.split('x').map(|text| text.parse().ok().filter(|&count| count > 0)).collect()
 }
 
-/// The name of a file: not of digits and `x` only, which are meant as counts.
+/// Parses the name of a file. Names of digits and `x` only are refused, since they look like
+/// counts.
 fn file(text: &str) -> Option<PathBuf> {
     let of_counts = |c: char| c.is_ascii_digit() || c == 'x';
     (!text.chars().all(of_counts)).then(|| text.into())
@@ -189,43 +191,43 @@ impl fmt::Display for Job {
     }
 }
 
-/// What each job on a table is to those who make keys for it; one file a job.
+/// A job on a table, for making keys. Each job has its own file.
 trait TableJob {
-    /// How the command line begins its name.
+    /// Returns the prefix of the job's name on the command line.
     fn kind(&self) -> &'static str;
 
-    /// Rows and features of the table.
+    /// Returns the numbers of rows and features of the table.
     fn shape(&self) -> (usize, usize);
 
-    /// How the command line names it with keys for a table of another shape.
+    /// Returns the job's name on the command line, for a table of another shape.
     fn named(&self, rows: usize, features: usize) -> String {
         format!("{}:{rows}x{features}", self.kind())
     }
 
-    /// What of a table it takes beside the features.
+    /// Returns the inputs that the job requires besides the features.
     fn takes(&self) -> Takes {
         Takes::default()
     }
 
-    /// How the model is trained that the job makes, or scores by.
+    /// Returns the settings of the training that made, or will make, the model.
     fn training(&self) -> Option<&TrainSpec> {
         None
     }
 
-    /// The training whose model rows are scored by as it leaves it.
+    /// Returns the training whose encrypted model scores the rows, if there is one.
     fn trained(&self) -> Option<&logreg::Job> {
         None
     }
 
-    /// The smallest secure parameters.
+    /// Returns the smallest secure parameters.
     fn auto_params(&self) -> Result<Params>;
 
-    /// The smallest secure parameters for results that are shared to `bits` bits.
+    /// Returns the smallest secure parameters for releases to `bits` bits.
     fn shared_params(&self, _bits: u32) -> Result<Params> {
         Err(not_shared())
     }
 
-    /// The smallest secure parameters for exact results.
+    /// Returns the smallest secure parameters for exact results.
     fn exact_params(&self) -> Result<Params> {
         Err(Error::Usage(
             "exact counts are those of histograms: leave out --exact, or make keys with --for \
@@ -234,7 +236,7 @@ trait TableJob {
         ))
     }
 
-    /// What to do with the table under `params`.
+    /// Plans the job under `params`.
     fn plan(&self, params: &Params) -> Result<Plan>;
 
     /// Writes the job as messages name it.
@@ -244,22 +246,22 @@ trait TableJob {
     }
 }
 
-/// What of a table a job takes beside the features.
+/// The inputs that a job requires besides the features.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Takes {
     /// A column of labels to learn.
     pub labels: bool,
-    /// What rows of each class weigh.
+    /// Weights of the classes.
     pub class_weights: bool,
-    /// A column that tells groups of rows apart, of which there are at most so many.
+    /// A column that defines groups of rows, and the maximum number of groups.
     pub groups: Option<usize>,
-    /// Edges of bins, of which there are so many.
+    /// Edges of this number of bins.
     pub bins: Option<usize>,
-    /// The model that rows are scored by, for which they are prepared.
+    /// The model that scores the rows and determines their preparation.
     pub model: bool,
 }
 
-/// What each planned job is to those who encrypt, compute and decrypt; see [`Plan`].
+/// A planned job, for those who encrypt, compute and decrypt. See [`Plan`].
 pub(crate) trait TablePlan {
     fn command(&self) -> &'static str;
 
@@ -282,15 +284,15 @@ pub(crate) trait TablePlan {
     fn price(&self, threads: usize) -> Result<Price>;
 }
 
-/// What planned statistics are besides: a table is encrypted, computed with and decoded as a whole.
+/// Planned statistics. Their tables are encrypted, processed and decoded as a whole.
 pub(crate) trait TableStatistics: TablePlan + Send + Sync {
     fn cost(&self) -> StatsResult<Cost>;
 
-    /// How values are encrypted, as the note of the table's owner says it. Groups are told apart by
-    /// `key`, and bins have these edges, of all columns or of each.
+    /// Returns the owner's note about the encryption. `key` defines the groups. `edges` are the
+    /// edges of bins: one entry for all columns, or one for each.
     fn about(&self, table: &Table, key: Option<&KeyColumn>, edges: &[Edges]) -> Result<About>;
 
-    /// What the ciphertexts of a table hold, by what [`TableStatistics::about`] says.
+    /// Packs a table into ciphertexts, as [`TableStatistics::about`] describes it.
     fn pack<'a>(
         &'a self,
         table: &'a Table,
@@ -305,11 +307,11 @@ pub(crate) trait TableStatistics: TablePlan + Send + Sync {
         progress: &(dyn Fn(usize) + Send + Sync),
     ) -> StatsResult<Vec<Ciphertext>>;
 
-    /// The decrypted slots as others may see them to `bits` bits.
+    /// Adds the noise of a release to `bits` bits to the decrypted slots.
     fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> StatsResult<Vec<Vec<f64>>>;
 
-    /// The statistics, of slots as they were shared to some bits if they were; none for the note of
-    /// another job.
+    /// Decodes statistics from slots, which were released if `shared_bits` is given. Returns `None`
+    /// for the note of another job.
     fn decode(
         &self,
         slots: &[Vec<f64>],
@@ -318,7 +320,7 @@ pub(crate) trait TableStatistics: TablePlan + Send + Sync {
     ) -> Result<Option<Decrypted>>;
 }
 
-/// What the command line calls how step sizes change.
+/// Returns the command line's name of a learning rate schedule.
 #[must_use]
 pub fn rate_name(rate: LearningRate) -> &'static str {
     match rate {
@@ -329,10 +331,10 @@ pub fn rate_name(rate: LearningRate) -> &'static str {
 }
 
 impl Job {
-    /// The job on a table.
+    /// Returns the job on a table.
     ///
     /// # Errors
-    /// [`Error::Usage`] if it has none.
+    /// [`Error::Usage`] if the job has no table.
     fn table(&self) -> Result<&dyn TableJob> {
         match self {
             Self::Train(job) => Ok(job),
@@ -344,39 +346,40 @@ impl Job {
         }
     }
 
-    /// Rows and features of the table.
+    /// Returns the numbers of rows and features of the table.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the job has none.
+    /// [`Error::Usage`] if the job has no table.
     pub fn shape(&self) -> Result<(usize, usize)> {
         Ok(self.table()?.shape())
     }
 
-    /// `train`, `stats`, `groups`, `histogram`, `predict` or `bootstrap`.
+    /// Returns `train`, `stats`, `groups`, `histogram`, `predict` or `bootstrap`.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         self.table().map_or("bootstrap", TableJob::kind)
     }
 
-    /// How the model is trained that the job makes, or scores by.
+    /// Returns the settings of the training that made, or will make, the model.
     #[must_use]
     pub fn training(&self) -> Option<&TrainSpec> {
         self.table().ok()?.training()
     }
 
-    /// The training whose model rows are scored by as it leaves it, encrypted, if they are.
+    /// Returns the training whose encrypted model scores the rows, if there is one.
     #[must_use]
     pub fn trained(&self) -> Option<&logreg::Job> {
         self.table().ok()?.trained()
     }
 
-    /// What of a table it takes beside the features; nothing without a table.
+    /// Returns the inputs that the job requires besides the features. Without a table there are
+    /// none.
     #[must_use]
     pub fn takes(&self) -> Takes {
         self.table().map_or_else(|_| Takes::default(), TableJob::takes)
     }
 
-    /// How the command line names it with keys for a table of another shape, such as
+    /// Returns the job's name on the command line, for a table of another shape. Example:
     /// `histogram:189x9x8`.
     ///
     /// # Errors
@@ -385,37 +388,36 @@ impl Job {
         Ok(self.table()?.named(rows, features))
     }
 
-    /// The smallest secure parameters for the table.
+    /// Returns the smallest secure parameters for the table.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the job has none; those of the job's plan.
+    /// [`Error::Usage`] if the job has no table; errors from planning the job.
     pub fn auto_params(&self) -> Result<Params> {
         self.table()?.auto_params()
     }
 
-    /// The smallest secure parameters with as much more precision as sharing the results to `bits`
-    /// bits takes; trainings say themselves if they are shared.
+    /// Returns the smallest secure parameters with enough precision for releases to `bits` bits. A
+    /// training states in its own settings whether its results are released.
     ///
     /// # Errors
-    /// As [`Job::auto_params`]; [`Error::Usage`] for results that cannot be shared.
+    /// The errors of [`Job::auto_params`]; [`Error::Usage`] for results that cannot be shared.
     pub fn shared_params(&self, bits: u32) -> Result<Params> {
         self.table().map_err(|_| not_shared())?.shared_params(bits)
     }
 
-    /// The smallest secure parameters with as much more precision as exact results take.
+    /// Returns the smallest secure parameters with enough precision for exact results.
     ///
     /// # Errors
-    /// As [`Job::auto_params`]; [`Error::Usage`] for jobs whose results are not exact.
+    /// The errors of [`Job::auto_params`]; [`Error::Usage`] for jobs without exact results.
     pub fn exact_params(&self) -> Result<Params> {
         self.table()?.exact_params()
     }
 
-    /// The job of scoring rows with keys for this one: by a model that is given, or by the one that
-    /// is trained, so many rows as one likes.
+    /// Returns the job of scoring `rows` rows under keys of this job: by a given model, or by the
+    /// trained one.
     ///
     /// # Errors
-    /// [`Error::Usage`] for keys of other jobs, and of a training that leaves a model without a
-    /// level.
+    /// [`Error::Usage`] for keys of other jobs, and of a training that leaves its model no level.
     pub fn scoring(&self, rows: usize) -> Result<Self> {
         match self {
             Self::Predict(_) => Ok(*self),
@@ -430,8 +432,8 @@ impl Job {
         }
     }
 
-    /// Whether keys for this job serve a table that was encrypted for `other`: for the same, or for
-    /// rows that are scored by the model that the keys were made to train.
+    /// Returns whether keys for this job serve a table that was encrypted for `other`. They serve
+    /// the same job. Keys of a training also serve rows that its model scores.
     #[must_use]
     pub fn serves(&self, other: &Self) -> bool {
         match (self, other) {
@@ -442,10 +444,10 @@ impl Job {
         }
     }
 
-    /// What to do with the table under `params`.
+    /// Plans the job under `params`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the job has no table or too large a one; those of the job's plan.
+    /// [`Error::Usage`] if the job has no table, or too large a one; errors from planning the job.
     pub fn plan(&self, params: &Params) -> Result<Plan> {
         let (rows, features) = self.shape()?;
         if rows.checked_mul(features).is_none_or(|cells| cells > Table::DEFAULT_MAX_CELLS) {
@@ -475,24 +477,24 @@ fn not_shared() -> Error {
     )
 }
 
-/// A job on a table, planned for parameters.
+/// A job on a table, planned under parameters.
 pub enum Plan {
-    /// Of [`Job::Train`].
+    /// Plan of a [`Job::Train`].
     Train(Box<TrainPlan>),
-    /// Of [`Job::Predict`].
+    /// Plan of a [`Job::Predict`].
     Predict(Box<ScorePlan>),
-    /// Of all other jobs on tables.
+    /// Plan of any other job on a table.
     Statistics(StatisticsPlan),
 }
 
-/// Statistics, sums by groups or histograms, planned for parameters.
+/// Statistics, sums by groups or histograms, planned under parameters.
 pub struct StatisticsPlan(pub(crate) Box<dyn TableStatistics>);
 
 impl StatisticsPlan {
-    /// Counts, bytes and work of the server.
+    /// Returns counts, bytes and operations of the server.
     ///
     /// # Errors
-    /// [`Error::Stats`] if it cannot be simulated.
+    /// [`Error::Stats`] if the job cannot be simulated.
     pub fn cost(&self) -> Result<Cost> {
         Ok(self.0.cost()?)
     }
@@ -511,31 +513,31 @@ impl Plan {
         }
     }
 
-    /// The command that does it.
+    /// Returns the command that runs the job.
     #[must_use]
     pub fn command(&self) -> &'static str {
         self.table().command()
     }
 
-    /// Keys that the server needs.
+    /// Returns the keys that the server needs.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         self.table().required_keys()
     }
 
-    /// Bootstrappings of the whole computation.
+    /// Returns the number of bootstrappings of the whole computation.
     #[must_use]
     pub fn bootstraps(&self) -> u32 {
         self.table().bootstraps()
     }
 
-    /// Ciphertexts of the encrypted table.
+    /// Returns the number of ciphertexts of the encrypted table.
     #[must_use]
     pub fn ciphertexts(&self) -> usize {
         self.table().ciphertexts()
     }
 
-    /// Bytes of the encrypted table in memory, without its note; its file packs them.
+    /// Returns the bytes of the encrypted table in memory, without its note. Its file is smaller.
     ///
     /// # Errors
     /// [`Error::Stats`] if the job cannot be simulated.
@@ -543,26 +545,27 @@ impl Plan {
         self.table().table_bytes()
     }
 
-    /// Ciphertexts of the result.
+    /// Returns the number of ciphertexts of the result.
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.table().outputs()
     }
 
-    /// Level and scale of each ciphertext of the result, after so many iterations of a training: of
-    /// its weights, then of those after each iteration, where they were kept.
+    /// Returns level and scale of each ciphertext of the result after `iterations` iterations of a
+    /// training: the weights first, then the weights after each iteration, if they were kept.
     ///
     /// # Errors
-    /// [`Error::Stats`] if it cannot be simulated.
+    /// [`Error::Stats`] if the job cannot be simulated.
     pub fn result_shapes(&self, iterations: u32) -> Result<Vec<(Level, Scale)>> {
         self.table().result_shapes(iterations)
     }
 
-    /// Bytes of the result after so many iterations of a training, with the weights after each of them or
-    /// without, and with a note of so many ciphertexts: as in memory, its file packs them.
+    /// Returns the bytes of the result in memory after `iterations` iterations of a training, with
+    /// a note of `note` ciphertexts. `with_history` includes the weights after each iteration. The
+    /// file is smaller.
     ///
     /// # Errors
-    /// As [`Plan::result_shapes`].
+    /// The errors of [`Plan::result_shapes`].
     pub fn result_bytes(
         &self,
         params: &Params,
@@ -577,7 +580,7 @@ impl Plan {
         Ok(values.saturating_add(note))
     }
 
-    /// Refuses a plan whose results are not precise enough to be shared to `bits` bits.
+    /// Refuses a plan whose results are not precise enough for releases to `bits` bits.
     ///
     /// # Errors
     /// [`Error::Library`] with `TooLittlePrecision`; [`Error::Usage`] for results that cannot be
@@ -586,10 +589,10 @@ impl Plan {
         self.table().expect_shared(bits)
     }
 
-    /// What it takes of a server that works on so many threads.
+    /// Returns the cost for a server with `threads` threads.
     ///
     /// # Errors
-    /// [`Error::Stats`] and [`Error::Apps`] if it cannot be simulated.
+    /// [`Error::Stats`] and [`Error::Apps`] if the job cannot be simulated.
     pub fn price(&self, threads: usize) -> Result<Price> {
         self.table().price(threads)
     }
@@ -602,7 +605,7 @@ fn expect_precise(bits: u32, found: f64, needed: f64) -> Result<()> {
     }
 }
 
-/// What a caller left out that the job takes.
+/// Creates the error for a missing input of the job, which is a bug of the caller.
 pub(crate) fn incomplete() -> Error {
     Error::Bug("a table without what its job takes".into())
 }

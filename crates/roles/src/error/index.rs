@@ -1,33 +1,33 @@
 use std::path::PathBuf;
 
-/// What is wrong with an index on disk. Blocks are counted from 0.
+/// An invalid index on disk. Blocks are counted from 0.
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
-    /// A folder that holds no index of this version.
+    /// A directory without an index of this version.
     #[error("{} holds no index: {problem}; name the folder that `sudare search index` made", .folder.display())]
     NoIndex {
-        /// The folder.
+        /// The directory.
         folder: PathBuf,
-        /// What was found.
+        /// The problem.
         problem: String,
     },
-    /// An index, or the catalogue of one, of another key pair or another plan.
+    /// An index, or its catalogue, of another key pair or plan.
     #[error("{} is of {found}, but the keys are of {needed}: use what was made with one key pair", .path.display())]
     ForeignIndex {
-        /// The folder of the index, or the catalogue.
+        /// The directory of the index, or the catalogue.
         path: PathBuf,
-        /// What it is of.
+        /// The key or plan of the index.
         found: String,
-        /// What the keys are of.
+        /// The key or plan of the search.
         needed: String,
     },
-    /// An index that was not encrypted to its end.
+    /// An index whose encryption did not finish.
     #[error("the index in {} is unfinished: its owner completes it by running the same `sudare search index` again", .folder.display())]
     UnfinishedIndex {
-        /// The folder.
+        /// The directory.
         folder: PathBuf,
     },
-    /// A block has no file.
+    /// The file of a block is missing.
     #[error("block {block} of the index is missing: there is no file {}; copy it from its owner, who makes it by running the same `sudare search index` again", .path.display())]
     MissingBlock {
         /// The block.
@@ -35,24 +35,24 @@ pub enum IndexError {
         /// Its file.
         path: PathBuf,
     },
-    /// The file of a block is not as it was written.
+    /// The file of a block was changed.
     #[error("block {block} of the index was altered: {}: {problem}; copy it again from its owner, who makes it anew by removing the file and running the same `sudare search index` again", .path.display())]
     AlteredBlock {
         /// The block.
         block: usize,
         /// Its file.
         path: PathBuf,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// The file of a block is of another key pair, another plan or another place.
+    /// The file of a block belongs to another key pair, plan or position.
     #[error("block {block} of the index is another one: {}: {problem}; copy it again from the owner of the index", .path.display())]
     ForeignBlock {
         /// The block.
         block: usize,
         /// Its file.
         path: PathBuf,
-        /// What it is.
+        /// The problem.
         problem: String,
     },
 }

@@ -1,9 +1,9 @@
 use std::path::PathBuf;
 
-/// Why the tables of several owners, or their sums, do not go together.
+/// Tables of several owners, or their sums, that do not fit together.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PooledError {
-    /// A table of one owner among those of several.
+    /// A table that was encrypted on its own, among tables of several owners.
     #[error(
         "{} was encrypted by itself, the others by what their owners have in common: encrypt each \
          with --transform",
@@ -13,24 +13,24 @@ pub enum PooledError {
         /// The file.
         path: PathBuf,
     },
-    /// Several tables that are for themselves.
+    /// Several tables for a job on one table.
     #[error(
         "{found} tables are given, but they are of jobs for one table: make keys for several owners \
          with --schema, or give one table"
     )]
     Single {
-        /// Tables given.
+        /// Number of given tables.
         found: usize,
     },
-    /// A table of other columns, units or owners.
+    /// A table of another schema.
     #[error("{} is of another schema than {}: all owners need the same one", .path.display(), .other.display())]
     Schema {
         /// The file.
         path: PathBuf,
-        /// Another.
+        /// A file of the other schema.
         other: PathBuf,
     },
-    /// A table whose rows were prepared otherwise.
+    /// A table that was prepared by another transform.
     #[error(
         "{} was prepared by another transform than {}: encrypt all tables by the one that the \
          holder of the key made last",
@@ -40,10 +40,10 @@ pub enum PooledError {
     Transform {
         /// The file.
         path: PathBuf,
-        /// Another.
+        /// A file of the other transform.
         other: PathBuf,
     },
-    /// The same owner twice.
+    /// Two files of the same owner.
     #[error("{} is of {owner:?}, of whom another file is given: give one file of each owner", .path.display())]
     Twice {
         /// The file.
@@ -51,7 +51,7 @@ pub enum PooledError {
         /// The owner.
         owner: String,
     },
-    /// Somebody whom the others count on.
+    /// An owner without a file.
     #[error(
         "nothing is given of {}: name the files of all owners, or begin with a schema without them",
         .owners.join(", ")
