@@ -1,7 +1,7 @@
-//! Running a target on altered inputs, with limits of time and memory.
+//! Runs targets on altered inputs, within limits of time and memory.
 //!
-//! This drives targets without a look at what they cover, on any toolchain; `fuzz/` drives the same
-//! functions with libFuzzer, which does look.
+//! This driver does not measure coverage and works on any toolchain. `fuzz/` drives the same
+//! functions with libFuzzer, which does.
 
 use crate::{
     mutate::Rng,
@@ -16,28 +16,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Counts the heap of whatever is linked with this.
+/// Counts the heap of every program that links this crate.
 #[global_allocator]
 pub static HEAP: PeakAlloc = PeakAlloc;
 
-/// A target takes no longer for an input.
+/// Maximum time of a target for one input.
 pub const LONGEST: Duration = Duration::from_secs(1);
 
-/// What became of one input.
+/// The outcome of one input.
 #[derive(Debug)]
 pub struct Run {
-    /// How far it came, or why the target failed.
+    /// The stage that the input reached, or the failure of the target.
     pub reached: Result<Reached, String>,
-    /// How long it took.
+    /// Run time of the target.
     pub time: Duration,
-    /// Bytes of the prepared input.
+    /// Size of the prepared input in bytes.
     pub bytes: usize,
-    /// Bytes of heap beside that.
+    /// Heap besides the input, in bytes.
     pub heap: usize,
 }
 
 impl Run {
-    /// Runs a target on an input that is prepared first.
+    /// Prepares an input and runs a target on it.
     #[must_use]
     pub fn of(target: &Target, input: &[u8]) -> Self {
         let file = (target.prepare)(input);
@@ -46,13 +46,13 @@ impl Run {
         let reached = panic::catch_unwind(AssertUnwindSafe(|| (target.run)(&file)));
         let (mut time, heap) = (start.elapsed(), HEAP.peak_usage().saturating_sub(before));
         if time > LONGEST && reached.is_ok() {
-            // Perhaps it waited for the processor.
+            // The first run may have waited for the processor.
             time = time.min(processor_time(|| (target.run)(&file)).unwrap_or(time));
         }
         Self { reached: reached.map_err(message), time, bytes: file.len(), heap }
     }
 
-    /// What is wrong with it.
+    /// Returns a description of the fault, if there is one.
     #[must_use]
     pub fn fault(&self, target: &Target) -> Option<String> {
         let most = targets::heap_limit(self.bytes);
@@ -67,7 +67,7 @@ impl Run {
     }
 }
 
-/// Prepares an input and runs the target of this name on it: what a fuzzer calls.
+/// Prepares an input and runs the named target on it. Fuzzers call this.
 ///
 /// # Panics
 /// If there is no such target, or the run has a [fault](Run::fault).
@@ -77,7 +77,7 @@ pub fn check(name: &str, input: &[u8]) {
     assert!(fault.is_none(), "{}", fault.unwrap_or_default());
 }
 
-/// How long all threads of this process have computed, where the system tells.
+/// Returns the processor time of all threads of this process, where the system reports it.
 #[must_use]
 pub fn processor_clock() -> Option<Duration> {
     // User and system time, in hundredths of a second, after the name of the program.
@@ -87,7 +87,7 @@ pub fn processor_clock() -> Option<Duration> {
     Some(Duration::from_millis(10 * (ticks(11)? + ticks(12)?)))
 }
 
-/// How long something computes.
+/// Returns the processor time of `what`.
 fn processor_time<T>(what: impl FnOnce() -> T) -> Option<Duration> {
     let before = processor_clock()?;
     let _done = what();
@@ -99,25 +99,25 @@ fn message(panic: Box<dyn Any + Send>) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message").into()
 }
 
-/// What became of many inputs.
+/// The outcomes of many inputs.
 #[derive(Debug, Default, Clone)]
 pub struct Tally {
-    /// Inputs.
+    /// Number of inputs.
     pub executions: u64,
-    /// Inputs that got past every checksum and size.
+    /// Number of inputs that passed every checksum and size.
     pub past_frame: u64,
-    /// Inputs that were accepted.
+    /// Number of accepted inputs.
     pub accepted: u64,
-    /// The longest time.
+    /// Maximum time of an input.
     pub slowest: Duration,
-    /// The most heap beyond twice the input.
+    /// Maximum heap beyond twice the size of the input.
     pub heap_beyond: usize,
-    /// Faults with the inputs that show them, the first of each kind.
+    /// The first fault of each kind, with its input.
     pub faults: Vec<(String, Vec<u8>)>,
 }
 
 impl Tally {
-    /// The part of inputs past every checksum and size.
+    /// Returns the fraction of inputs that passed every checksum and size.
     #[must_use]
     pub fn share_past_frame(&self) -> f64 {
         self.past_frame as f64 / self.executions.max(1) as f64
@@ -157,7 +157,7 @@ impl fmt::Display for Tally {
     }
 }
 
-/// The committed inputs of a target.
+/// Reads the committed inputs of a target.
 #[must_use]
 pub fn corpus(target: &Target) -> Vec<Vec<u8>> {
     let Ok(entries) = fs::read_dir(targets::corpus(target)) else { return Vec::new() };
@@ -166,12 +166,13 @@ pub fn corpus(target: &Target) -> Vec<Vec<u8>> {
     paths.iter().map(|path| fs::read(path).unwrap()).collect()
 }
 
-/// Runs a target on altered inputs of its corpus, from a seed, for so long or so often.
+/// Runs a target on altered inputs of its corpus, derived from a seed, for `longest` or `most`
+/// times.
 #[must_use]
 pub fn run(target: &Target, seed: u64, longest: Duration, most: u64) -> Tally {
     let corpus = corpus(target);
     let (mut rng, mut tally, start) = (Rng::new(seed), Tally::default(), Instant::now());
-    // What is made once does not count.
+    // Warm up, so that one-time initialization does not count.
     corpus.iter().for_each(|input| drop(Run::of(target, input)));
     while tally.executions < most && start.elapsed() < longest {
         let mut input = corpus[rng.below(corpus.len())].clone();

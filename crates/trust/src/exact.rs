@@ -1,4 +1,4 @@
-//! Keys and ciphertexts of BGV and BFV to try bytes on: the same in every run.
+//! Keys and ciphertexts of BGV and BFV for the targets, identical in every run.
 
 use std::sync::{Arc, LazyLock};
 use sudare::{
@@ -14,18 +14,18 @@ use sudare_arith::prng::Seed;
 pub struct Pair {
     /// The parameters of keys and ciphertexts.
     pub params: Params,
-    /// Has keys of every kind.
+    /// An evaluator with keys of every kind.
     pub evaluator: Evaluator,
     /// Ciphertexts of both levels, and of several plaintext moduli.
     pub items: Vec<Ciphertext>,
-    /// Has the secret key.
+    /// A decryptor with the secret key.
     pub decryptor: Decryptor,
     /// Files of the secret key, the public key, evaluation keys and ciphertexts.
     pub files: [Vec<u8>; 4],
 }
 
-/// Pairs with a prime and with a power of a prime as the plaintext modulus, the second with level
-/// keys and a sparse secret.
+/// Two pairs. The plaintext modulus is a prime in the first, and a power of a prime in the second,
+/// which also has level keys and a sparse secret.
 pub static PAIRS: LazyLock<[Pair; 2]> = LazyLock::new(|| {
     let modulus = |p, k| Modulus::new(p, k).unwrap();
     let spec = |t, p_bits| Spec { insecure: true, ..Spec::uniform(5, t, 45.0, 1, 32.0, p_bits) };
@@ -77,7 +77,7 @@ impl Pair {
         Self { params, evaluator, items, decryptor, files }
     }
 
-    /// The pair whose parameters a file says it is of, else the first.
+    /// Returns the pair with these parameters, or the first pair.
     #[must_use]
     pub fn of(id: ParamsId) -> &'static Self {
         PAIRS.iter().find(|pair| pair.params.rlwe().id() == id).unwrap_or(&PAIRS[0])

@@ -1,5 +1,5 @@
-//! Files whose checksums are made anew after they were altered, so that readers get to what is
-//! behind them. Written after `docs/file-format.md`, apart from the library's own writers.
+//! Updates the checksums of altered files, so that readers get past them. This module follows
+//! `docs/file-format.md` and does not use the library's writers.
 
 use crate::mutate::{self, Rng};
 use core::fmt::Debug;
@@ -13,43 +13,43 @@ use sudare::{
 
 const MAGIC: &[u8; 8] = b"\x89sudare\n";
 const PREAMBLE_BYTES: usize = 64;
-/// Bytes beyond those that there are, at most, that a section is given, whatever a header claims.
+/// Maximum bytes by which a section is extended, whatever its header claims.
 const MOST_ADDED: usize = 1 << 12;
 
-/// The specification of a scheme as it stands in files.
+/// The specification of a scheme in the form that files store.
 pub trait Written: Clone + Debug + PartialEq + Serialize + DeserializeOwned {
-    /// What stands in files about a ciphertext beside its level.
+    /// Metadata of a ciphertext in files, besides its level.
     type Meta: Copy + Debug + PartialEq + Serialize + DeserializeOwned;
 
-    /// Alters sizes of primes, levels and secrets to those that there are, or are not.
+    /// Alters sizes of primes, levels and secrets to valid or invalid ones.
     fn mutate(&mut self, rng: &mut Rng);
 
-    /// Alters what is said of a ciphertext.
+    /// Alters the metadata of a ciphertext.
     fn mutate_meta(meta: &mut Self::Meta, rng: &mut Rng);
 
-    /// The fingerprint of parameters that are small and exist.
+    /// Returns the fingerprint of the parameters, if they are small and valid.
     fn id(&self) -> Option<ParamsId>;
 }
 
 /// A file in parts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parts<S: Written = Spec> {
-    /// The first 64 bytes, of which sizes and counts follow from the rest.
+    /// The first 64 bytes. Sizes and counts in them follow from the other parts.
     pub preamble: [u8; PREAMBLE_BYTES],
     /// The parameters.
     pub spec: S,
-    /// What the application says.
+    /// Label of the application.
     pub label: Label,
-    /// What each section is, and its bytes.
+    /// Content and size of each section.
     pub table: Vec<Entry<S>>,
     /// The sections.
     pub sections: Vec<Vec<u8>>,
 }
 
-/// What a section is, and its bytes.
+/// Content and size of a section.
 pub type Entry<S> = (Content<<S as Written>::Meta>, u64);
 
-/// What a section is.
+/// The content of a section.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "said by the names")]
 pub enum Content<M = Slots> {
@@ -66,7 +66,7 @@ pub enum Content<M = Slots> {
     SeededCiphertext(u32, M),
 }
 
-/// What a file says of a ciphertext of CKKS.
+/// Metadata of a CKKS ciphertext in files.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "said by the names")]
 pub struct Slots {
@@ -74,7 +74,7 @@ pub struct Slots {
     pub log_slots: u32,
 }
 
-/// What a file says of a ciphertext of BGV and BFV.
+/// Metadata of a BGV or BFV ciphertext in files.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "said by the names")]
 pub struct Residues {
@@ -83,7 +83,7 @@ pub struct Residues {
     pub noise: (f64, f64, f64),
 }
 
-/// The specification of BGV and BFV, with a plaintext modulus that may be none.
+/// The specification of BGV and BFV, with a plaintext modulus that may be invalid.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "said by the names")]
 pub struct ExactSpec {
@@ -98,8 +98,8 @@ pub struct ExactSpec {
 }
 
 impl<S: Written> Parts<S> {
-    /// Parts of bytes that may be altered or cut: sections take what there is. None if the header
-    /// cannot be told.
+    /// Splits bytes, which may be altered or cut, into parts. Sections get the bytes that exist.
+    /// Returns `None` if the header cannot be read.
     #[must_use]
     pub fn of(bytes: &[u8]) -> Option<Self> {
         let (&preamble, rest) = bytes.split_first_chunk::<PREAMBLE_BYTES>()?;
@@ -119,7 +119,7 @@ impl<S: Written> Parts<S> {
         Some(Self { preamble, spec, label, table, sections })
     }
 
-    /// The file, with sizes, counts and checksums that fit.
+    /// Returns the file with matching sizes, counts and checksums.
     #[must_use]
     pub fn seal(&self) -> Vec<u8> {
         let header = postcard::to_allocvec(&(&self.spec, &self.label, &self.table)).unwrap();
@@ -141,14 +141,14 @@ impl<S: Written> Parts<S> {
         file
     }
 
-    /// Keeps the fingerprint true where there are parameters.
+    /// Updates the fingerprint if the parameters are valid.
     pub fn set_params(&mut self) {
         if let Some(id) = self.spec.id() {
             self.preamble[16..24].copy_from_slice(&id.0.to_le_bytes());
         }
     }
 
-    /// Alters one of the things that a header says.
+    /// Alters one fact in the header.
     pub fn mutate(&mut self, rng: &mut Rng) {
         let section = rng.below(self.table.len());
         match rng.below(16) {
@@ -250,12 +250,12 @@ impl Written for ExactSpec {
     }
 }
 
-/// What is known of inputs, by their bytes.
+/// Cached results by the bytes of their inputs.
 type Known<T> = RefCell<HashMap<Vec<u8>, T>>;
-/// Inputs of which something is known.
+/// Maximum number of cached results.
 const MOST_KNOWN: usize = 1 << 12;
 
-/// What follows from an input alone, and takes long: most inputs of a campaign have the parameters of
+/// Caches a slow function of an input. Most inputs of a campaign share their parameters with
 /// others.
 fn once<T: Copy>(
     known: &'static LocalKey<Known<T>>,
@@ -276,8 +276,8 @@ fn once<T: Copy>(
     made
 }
 
-/// Builds the parameters that a file says it has, as everybody may, if they have so small a ring and
-/// so few primes that it takes no time.
+/// Builds the parameters that a file states, as anyone can, if ring and number of primes are small
+/// enough to take no time.
 pub fn build_small(
     (spec, id): (&impl Serialize, ParamsId),
     (log_n, primes): (u32, usize),
@@ -289,7 +289,7 @@ pub fn build_small(
     }
 }
 
-/// Whether parameters of these sizes are made in no time.
+/// Returns whether parameters of these sizes are built in no time.
 fn are_small(log_n: u32, q_bits: &[Vec<f64>]) -> bool {
     log_n <= 8 && q_bits.iter().flatten().count() < 12
 }
@@ -327,7 +327,7 @@ fn some_secret(rng: &mut Rng) -> SecretDistribution {
     }
 }
 
-/// A power of a prime, or none.
+/// Returns a power of a prime, or an invalid modulus.
 fn some_modulus(rng: &mut Rng) -> (u64, u32) {
     let prime = rng.one_of(&[2, 3, 127, 257, 65_537, (1 << 60) - 93]);
     match rng.below(3) {
@@ -372,8 +372,8 @@ impl<M> Content<M> {
     }
 }
 
-/// Bytes with checksums that fit, as far as their header can be told. One in sixteen stays as it
-/// is, so that damage is met too.
+/// Updates the checksums of a file as far as its header can be read. Leaves one in sixteen files
+/// unchanged, so that damage is tested too.
 #[must_use]
 pub fn resealed<S: Written>(bytes: &[u8]) -> Vec<u8> {
     let digest = blake3::hash(bytes);
@@ -383,7 +383,7 @@ pub fn resealed<S: Written>(bytes: &[u8]) -> Vec<u8> {
     Parts::<S>::of(bytes).map_or_else(|| with_sealed_header(bytes), |parts| parts.seal())
 }
 
-/// With a checksum for a header that cannot be told.
+/// Updates the checksum of a header that cannot be read.
 fn with_sealed_header(bytes: &[u8]) -> Vec<u8> {
     let mut file = bytes.to_vec();
     let header = bytes.get(48..56).and_then(|word| word.try_into().ok()).map(u64::from_le_bytes);
@@ -397,7 +397,7 @@ fn with_sealed_header(bytes: &[u8]) -> Vec<u8> {
     file
 }
 
-/// Pads the section from `start` and appends its checksum, which is of what comes before, too.
+/// Pads the section from `start` and appends its checksum, which also covers `before`.
 fn seal(file: &mut Vec<u8>, start: usize, before: &[&[u8]]) -> [u8; 32] {
     file.resize((file.len() + 32).next_multiple_of(64) - 32, 0);
     let mut hasher = blake3::Hasher::new();

@@ -1,15 +1,15 @@
-//! What the project promises, as programs and tests that could fail.
+//! Programs and tests that check the project's promises.
 //!
-//! | module | what it is for |
+//! | module | content |
 //! |---|---|
-//! | [`targets`] | plain functions that take any bytes and must not fail: the targets of fuzzing |
-//! | [`mod@file`] | files whose checksums are made anew after they were altered |
-//! | [`mutate`] | altering bytes, with a seed |
-//! | [`world`], [`exact`] | keys, tables and results to try them on |
-//! | [`campaign`] | running a target on altered inputs, with limits of time and memory |
+//! | [`targets`] | fuzz targets: plain functions that take any bytes and must not fail |
+//! | [`mod@file`] | files whose checksums are updated after an alteration |
+//! | [`mutate`] | alterations of bytes, derived from a seed |
+//! | [`world`], [`exact`] | keys, tables and results for the targets |
+//! | [`campaign`] | runs of a target on altered inputs, within limits of time and memory |
 //! | [`promises`] | the table of promises in SECURITY.md, and its tests |
 #![forbid(unsafe_code)]
-#![expect(clippy::unwrap_used, reason = "what is made here has to work, or a test fails")]
+#![expect(clippy::unwrap_used, reason = "a failure here must fail the test")]
 
 pub mod campaign;
 pub mod exact;

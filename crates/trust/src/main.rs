@@ -1,5 +1,5 @@
-//! Runs the targets of fuzzing, and the promises of SECURITY.md.
-#![expect(clippy::print_stdout, reason = "a report for who asked for it")]
+//! Runs the fuzz targets, and the promises of SECURITY.md.
+#![expect(clippy::print_stdout, reason = "the output is a report")]
 
 use std::{env, error::Error, fs, path::Path, process::ExitCode, time::Duration};
 use sudare_trust::{
@@ -24,7 +24,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
 }
 
-/// Writes the seeds that are not there under their digests.
+/// Writes missing seeds under their digests.
 fn seeds() -> Result<ExitCode, Box<dyn Error>> {
     for target in TARGETS {
         for seed in (target.seeds)() {
@@ -41,13 +41,15 @@ fn write(target: &Target, input: &[u8]) -> Result<(), Box<dyn Error>> {
     Ok(fs::write(folder.join(&name[..16]), input)?)
 }
 
-/// Says how each target did; inputs with faults are written into `target/fuzz`.
+/// Reports the result of each target. Writes inputs with faults into `target/fuzz`.
 fn fuzz(name: &str, longest: Duration) -> Result<ExitCode, Box<dyn Error>> {
     let chosen: Vec<&Target> =
         TARGETS.iter().filter(|target| [target.name, "all"].contains(&name)).collect();
     if chosen.is_empty() {
         let names: Vec<&str> = TARGETS.iter().map(|target| target.name).collect();
-        return Err(format!("there is no target {name:?}: choose of {}", names.join(", ")).into());
+        return Err(
+            format!("there is no target {name:?}: choose one of {}", names.join(", ")).into()
+        );
     }
     let mut all = Vec::new();
     for target in chosen {
@@ -66,7 +68,7 @@ fn fuzz(name: &str, longest: Duration) -> Result<ExitCode, Box<dyn Error>> {
     Ok(if faults == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Another number each time.
+/// Returns a different number each time.
 fn now() -> u64 {
     let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
     now.map_or(0, |now| now.as_nanos() as u64)

@@ -1,17 +1,17 @@
-//! Altering bytes, with a seed.
+//! Alters bytes, derived from a seed.
 
-/// Numbers that are the same for the same seed (`SplitMix64`, Steele, Lea and Flood 2014). They only
-/// choose test cases.
+/// A pseudorandom generator that repeats for the same seed (`SplitMix64`, Steele, Lea and Flood
+/// 2014). It only selects test cases.
 pub struct Rng(u64);
 
 impl Rng {
-    /// From a seed.
+    /// Creates a generator from a seed.
     #[must_use]
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// Any word.
+    /// Returns a random word.
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -20,24 +20,24 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `n`, or 0.
+    /// Returns a number below `n`, or 0.
     pub fn below(&mut self, n: usize) -> usize {
         (self.word() % n.max(1) as u64) as usize
     }
 
-    /// One of several.
+    /// Returns a random element.
     pub fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
         all[self.below(all.len())]
     }
 
-    /// A word that readers may stumble over.
+    /// Returns a word that is likely to break readers.
     pub fn edge(&mut self) -> u64 {
         let bit = self.word() % 64;
         let any = self.word();
         self.one_of(&[0, 1, u64::MAX, 1 << 63, 1 << bit, (1 << bit) - 1, any, any % 100, any >> 32])
     }
 
-    /// A number that readers may stumble over.
+    /// Returns a number that is likely to break readers.
     pub fn number(&mut self) -> f64 {
         let (any, power) = (f64::from_bits(self.word()), (self.below(2000) as f64 - 1000.0).exp2());
         let size = 8.0 + self.below(600) as f64 / 10.0;
@@ -51,7 +51,7 @@ impl Rng {
     }
 }
 
-/// Alters a few bytes, or copies, removes and inserts some.
+/// Alters, copies, removes or inserts a few bytes.
 pub fn bytes(data: &mut Vec<u8>, words: &[&[u8]], rng: &mut Rng) {
     for _ in 0..1 + rng.below(4) {
         let at = rng.below(data.len());

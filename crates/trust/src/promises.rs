@@ -1,4 +1,4 @@
-//! The table of promises in SECURITY.md: each row names the test that fails when the promise is
+//! Reads the table of promises in SECURITY.md. Each row names the test that fails if the promise is
 //! broken, and the command that runs it.
 
 use std::{
@@ -12,33 +12,33 @@ use std::{
 /// A row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Promise {
-    /// What is promised.
+    /// The promise.
     pub promise: String,
-    /// The number that is reached.
+    /// The achieved number.
     pub number: String,
     /// Names of its tests: functions, as `function` or `file::function`.
     pub tests: Vec<String>,
     /// Names of the tests that fail when the defence is switched off.
     pub controls: Vec<String>,
-    /// What runs them.
+    /// The command that runs the tests.
     pub command: String,
 }
 
 impl Promise {
-    /// Whether its command runs for long.
+    /// Returns whether the command runs for long.
     #[must_use]
     pub fn is_long(&self) -> bool {
         self.command.contains("ignored") || self.command.contains("-full")
     }
 }
 
-/// The folder of the project.
+/// Returns the root directory of the project.
 #[must_use]
 pub fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The rows of the table of a document: those below the heading `## Promises and their tests`.
+/// Returns the rows of a document's table under the heading `## Promises and their tests`.
 #[must_use]
 pub fn table(document: &str) -> Vec<Promise> {
     let section = document.split("\n## Promises and their tests\n").nth(1).unwrap_or_default();
@@ -58,7 +58,7 @@ pub fn table(document: &str) -> Vec<Promise> {
     .collect()
 }
 
-/// What stands between backticks.
+/// Returns the texts between backticks.
 fn code(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
@@ -67,7 +67,7 @@ fn code(cell: &str) -> Vec<String> {
 ///
 /// # Errors
 /// If a command cannot be started, or the report cannot be written.
-#[expect(clippy::print_stdout, reason = "a report for who asked for it")]
+#[expect(clippy::print_stdout, reason = "the output is a report")]
 pub fn run(full: bool) -> Result<ExitCode, Box<dyn Error>> {
     let promises = table(&fs::read_to_string(root().join("SECURITY.md"))?);
     let mut done: Vec<(String, bool, f64)> = Vec::new();

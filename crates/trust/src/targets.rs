@@ -1,8 +1,8 @@
-//! Plain functions that take any bytes and must not fail: the targets of fuzzing.
+//! Fuzz targets: plain functions that take any bytes and must not fail.
 //!
-//! There are three harnesses. The first one parses; the second also evaluates what was accepted;
-//! the third one decrypts it. A target is right if it returns for any bytes: a panic, more than a
-//! second or, for what only parses, more memory than [`heap_limit`] is a fault.
+//! There are three harnesses. The first one parses. The second one also evaluates accepted input,
+//! and the third one decrypts it. A target must return for any bytes. A panic or more than a second
+//! is a fault. For targets that only parse, so is more memory than [`heap_limit`].
 
 mod decrypt;
 mod evaluate;
@@ -15,25 +15,25 @@ mod search;
 use crate::mutate::{self, Rng};
 use std::path::Path;
 
-/// What a target does with bytes that are accepted.
+/// The treatment of accepted input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Harness {
     /// Nothing.
     Parse,
-    /// Computes with them.
+    /// Computes with the input.
     Evaluate,
-    /// Decrypts them.
+    /// Decrypts the input.
     Decrypt,
 }
 
-/// How far bytes came.
+/// The stage that an input reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reached {
-    /// They were refused by their frame: a checksum, a size, or a header that cannot be told.
+    /// Refused at the frame: a checksum, a size, or a header that cannot be read.
     Frame,
-    /// They were refused behind it.
+    /// Refused after the frame.
     Content,
-    /// They were accepted.
+    /// Accepted.
     Accepted,
 }
 
@@ -42,7 +42,7 @@ impl Reached {
         if result.is_ok() { Self::Accepted } else { Self::Content }
     }
 
-    /// Of what the library read, whose checksums may be wrong after the header's.
+    /// Classifies a result of the library. Checksums after the header may be wrong too.
     fn of_read<T>(result: &sudare::Result<T>) -> Self {
         use sudare::Error::{Checksum, Truncated};
         match result {
@@ -53,23 +53,23 @@ impl Reached {
     }
 }
 
-/// A target.
+/// A fuzz target.
 pub struct Target {
-    /// The name of the target, and of the folder of its corpus.
+    /// The name of the target, and of the directory of its corpus.
     pub name: &'static str,
-    /// What it does with bytes that are accepted.
+    /// The treatment of accepted input.
     pub harness: Harness,
-    /// Makes checksums anew.
+    /// Updates checksums.
     pub prepare: fn(&[u8]) -> Vec<u8>,
-    /// Takes what was prepared.
+    /// Runs the target on a prepared input.
     pub run: fn(&[u8]) -> Reached,
     /// Alters an input before it is prepared.
     pub mutate: fn(&mut Vec<u8>, &mut Rng),
-    /// Inputs to begin with.
+    /// Initial inputs.
     pub seeds: fn() -> Vec<Vec<u8>>,
 }
 
-/// All of them.
+/// All targets.
 pub const TARGETS: &[Target] = &[
     parse::SECRET_KEY,
     parse::PUBLIC_KEY,
@@ -104,19 +104,19 @@ pub const TARGETS: &[Target] = &[
     exact::DECRYPTED,
 ];
 
-/// The target of a name.
+/// Returns the target with this name.
 #[must_use]
 pub fn target(name: &str) -> Option<&'static Target> {
     TARGETS.iter().find(|target| target.name == name)
 }
 
-/// Bytes that parsing an input may take at most.
+/// Returns the maximum heap for parsing an input, in bytes.
 #[must_use]
 pub fn heap_limit(input: usize) -> usize {
     2 * input + (1 << 20)
 }
 
-/// Alters an input of the target of this name, at most to so many bytes: what a fuzzer calls.
+/// Alters an input of the named target, to at most `most` bytes. Fuzzers call this.
 ///
 /// # Panics
 /// If there is no such target.
@@ -127,7 +127,7 @@ pub fn mutate(name: &str, input: &[u8], most: usize, seed: u32) -> Vec<u8> {
     altered
 }
 
-/// The corpus of a target, which is committed.
+/// Returns the directory of a target's committed corpus.
 #[must_use]
 pub fn corpus(target: &Target) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus").join(target.name)
@@ -141,7 +141,7 @@ fn mutate_bytes(input: &mut Vec<u8>, rng: &mut Rng) {
     mutate::bytes(input, &[], rng);
 }
 
-/// Text in which tokens come and go.
+/// Inserts and removes tokens of a text.
 fn mutate_text(input: &mut Vec<u8>, rng: &mut Rng) {
     const WORDS: &[&[u8]] = &[
         b"1e308",

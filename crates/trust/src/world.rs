@@ -1,4 +1,4 @@
-//! Keys, tables and results to try bytes on: the same in every run but for fresh encryptions.
+//! Keys, tables and results for the targets, identical in every run except for fresh encryptions.
 
 use std::{
     fs,
@@ -40,14 +40,14 @@ use tempfile::TempDir;
 pub struct Pair {
     /// The parameters of keys and ciphertexts.
     pub params: Params,
-    /// Has keys of every kind.
+    /// An evaluator with keys of every kind.
     pub evaluator: Evaluator,
     /// Ciphertexts of every level.
     pub items: Vec<Ciphertext>,
-    /// Has the secret key.
+    /// A decryptor with the secret key.
     pub decryptor: Decryptor,
-    /// Files of the secret key, the public key, evaluation keys, ciphertexts, and ciphertexts with seeds in
-    /// place of uniform halves.
+    /// Files of the secret key, the public key, evaluation keys, ciphertexts, and ciphertexts with
+    /// seeds in place of uniform halves.
     pub files: [Vec<u8>; 5],
 }
 
@@ -114,7 +114,7 @@ impl Pair {
         Self { params, evaluator, items, decryptor, files }
     }
 
-    /// The pair whose parameters a file says it is of, else the first.
+    /// Returns the pair with these parameters, or the first pair.
     #[must_use]
     pub fn of(id: sudare::rlwe::ParamsId) -> &'static Self {
         PAIRS.iter().find(|pair| pair.params.rlwe().id() == id).unwrap_or(&PAIRS[0])
@@ -125,11 +125,11 @@ impl Pair {
 pub struct Case {
     /// The job.
     pub job: Job,
-    /// The parameters of keys and files, of a ring that is too small to be secure.
+    /// The parameters of keys and files, in a ring that is too small to be secure.
     pub params: Params,
-    /// Has the secret key.
+    /// A decryptor with the secret key.
     pub decryptor: Decryptor,
-    /// Has the public key.
+    /// An encryptor with the public key.
     pub encryptor: Encryptor,
     /// The label of the keys.
     pub label: Label,
@@ -142,7 +142,7 @@ pub struct Case {
     keys: Arc<EvaluationKeys>,
 }
 
-/// Every kind of job.
+/// One case for every kind of job.
 pub static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
     let (rows, features) = (16, 2);
     let given = |probability| ScoredModel::Given { features, classes: 2, probability };
@@ -158,10 +158,10 @@ pub static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
     ]
 });
 
-/// What messages call files.
+/// The path of files in messages.
 pub const PATH: &str = "file";
 
-/// Rows of numbers with labels.
+/// Returns rows of numbers with labels.
 fn rows(job: &Job) -> Table {
     let (rows, features) = job.shape().unwrap();
     let values = (0..rows * features).map(|i| ((i * 37 % 101) as f64) / 10.0 - 3.0).collect();
@@ -170,7 +170,7 @@ fn rows(job: &Job) -> Table {
     Table::new(columns, values, Some(("y".into(), labels))).unwrap()
 }
 
-/// A model of the columns of such rows, as its file has it.
+/// A model of the columns of these rows, in the form of its file.
 pub const MODEL: &str = r#"{
   "kind": "logistic regression",
   "weights": [0.5, -0.25, 0.125],
@@ -229,10 +229,10 @@ impl Case {
         Session::new(vec![open(table)?], &self.params, &self.label, self.key, origin, keys)
     }
 
-    /// What a server computes with a file that may be a table.
+    /// Computes as a server with a file that may be a table.
     ///
     /// # Errors
-    /// What the server refuses.
+    /// Errors from the server.
     pub fn compute(&self, table: &[u8]) -> Result<Vec<u8>> {
         let session = self.session(table)?;
         let (items, meta, content) = match &session.plan {
@@ -268,15 +268,15 @@ impl Case {
     }
 }
 
-/// A file in memory, its header read.
+/// Opens a file in memory and reads its header.
 ///
 /// # Errors
-/// What its reader refuses.
+/// Errors from the reader.
 pub fn open(file: &[u8]) -> Result<Opened<Cursor<Vec<u8>>>> {
     Opened::new(Cursor::new(file.to_vec()), file.len() as u64, Path::new(PATH))
 }
 
-/// A training that can be gone on with from a state of anyone's making.
+/// A training that can resume from an untrusted state.
 pub struct Resumable {
     /// The training.
     pub case: &'static Case,
@@ -285,12 +285,12 @@ pub struct Resumable {
     session: Session<Cursor<Vec<u8>>>,
     checkpoints: Checkpoints,
     path: PathBuf,
-    /// Removed when the process ends.
+    /// A temporary directory, removed when the process ends.
     _folder: TempDir,
 }
 
 impl Resumable {
-    /// The training that can be resumed, the same each time.
+    /// Returns the training, the same one each time.
     #[must_use]
     pub fn get() -> &'static Self {
         static ONE: LazyLock<Resumable> = LazyLock::new(Resumable::new);
@@ -314,10 +314,10 @@ impl Resumable {
         Self { case, state, session, checkpoints, path, _folder: folder }
     }
 
-    /// Goes on from a file that may be a state.
+    /// Resumes from a file that may be a state.
     ///
     /// # Errors
-    /// What is refused.
+    /// Errors from the training.
     pub fn resume(&self, state: &[u8]) -> Result<()> {
         fs::write(&self.path, state).unwrap();
         let Plan::Train(plan) = &self.session.plan else { unreachable!("the case is a training") };

@@ -1,4 +1,4 @@
-//! The committed inputs of fuzzing: each target takes them, and altered ones, without a fault.
+//! Runs each fuzz target on its committed inputs, and on altered ones, without a fault.
 
 use std::{
     collections::HashSet,
@@ -17,12 +17,12 @@ use sudare_trust::{
     targets::{self, Harness, Reached, TARGETS, Target},
 };
 
-/// Altered inputs of each target.
+/// Returns the number of altered inputs of a target.
 fn cases(target: &Target) -> u64 {
     if target.harness == Harness::Parse { 1500 } else { 60 }
 }
 
-/// Memory is counted for the whole process, so that tests run one after the other.
+/// The heap is counted for the whole process, so tests run one after the other.
 static ALONE: Mutex<()> = Mutex::new(());
 
 fn alone() -> MutexGuard<'static, ()> {
@@ -37,7 +37,7 @@ fn every_target_takes_its_corpus_and_altered_inputs() {
         let corpus = campaign::corpus(target);
         assert!(!corpus.is_empty(), "{} has no corpus: run `sudare-trust seeds`", target.name);
         total += corpus.iter().map(Vec::len).sum::<usize>();
-        // What is made once does not count.
+        // Warm up, so that one-time initialization does not count.
         drop(Run::of(target, &corpus[0]));
         let mut accepted = 0;
         for input in &corpus {
@@ -56,7 +56,7 @@ fn every_target_takes_its_corpus_and_altered_inputs() {
     assert!(total <= 500 << 10, "the corpora have {total} bytes");
 }
 
-/// Without new checksums hardly any altered input gets to what is behind them.
+/// Checksums stop almost all altered inputs unless they are updated.
 #[test]
 fn checksums_that_are_not_made_anew_stop_altered_inputs() {
     let _alone = alone();
@@ -68,7 +68,7 @@ fn checksums_that_are_not_made_anew_stop_altered_inputs() {
     assert!(tally.share_past_frame() < 0.05, "{tally}");
 }
 
-/// Limits that nothing could exceed would be none.
+/// The limits must be able to fail.
 #[test]
 fn faults_are_found() {
     let _alone = alone();
@@ -83,7 +83,7 @@ fn faults_are_found() {
     };
     let hangs = Target { run: busy, ..*none };
     assert!(Run::of(&hangs, b"").fault(&hangs).unwrap().starts_with("took"));
-    // Waiting for the processor is no fault.
+    // Time spent waiting for the processor is not a fault.
     static FIRST: AtomicBool = AtomicBool::new(true);
     let waits = |_: &[u8]| {
         if FIRST.swap(false, Ordering::Relaxed) {
@@ -101,7 +101,7 @@ fn faults_are_found() {
     assert!(Run::of(&hoards, b"").fault(&hoards).unwrap().contains("of heap"));
 }
 
-/// Each target has a program for the fuzzer, and no other has.
+/// Each target has exactly one program for the fuzzer.
 #[test]
 fn every_target_has_a_program() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/fuzz_targets");

@@ -1,4 +1,4 @@
-//! The table of promises in SECURITY.md: what it names is there.
+//! Checks that the table of promises in SECURITY.md names existing tests and commands.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 use std::{
@@ -12,7 +12,7 @@ fn security() -> Vec<Promise> {
     table(&fs::read_to_string(root().join("SECURITY.md")).unwrap())
 }
 
-/// Names of all functions that are tests, in Rust and in Python.
+/// Returns the names of all test functions in Rust and in Python.
 fn tests() -> HashSet<String> {
     let mut folders: Vec<PathBuf> =
         ["crates", "cli", "python"].map(|part| root().join(part)).to_vec();
@@ -27,7 +27,8 @@ fn tests() -> HashSet<String> {
     found
 }
 
-/// In Rust, functions after an attribute `#[test]`, or that of Tokio; in Python, those whose name says so.
+/// Finds test functions: in Rust by the attribute `#[test]` or Tokio's, and in Python by their
+/// names.
 fn tests_of(code: &str) -> Vec<String> {
     let name = |rest: &str| rest.split(['(', '<']).next().unwrap_or_default().trim().to_owned();
     let rust = code.replace("#[tokio::test]", "#[test]");
@@ -45,14 +46,14 @@ fn every_named_test_exists() {
         for name in row.tests.iter().chain(&row.controls) {
             assert!(
                 known.contains(name),
-                "{:?} names {name}, and there is no such test",
+                "{:?} names {name}, but there is no such test",
                 row.promise
             );
         }
     }
 }
 
-/// Commands name packages and files of tests that there are.
+/// Commands must name existing packages and test files.
 #[test]
 fn every_command_can_be_run() {
     for Promise { promise, command, .. } in security() {
@@ -76,7 +77,7 @@ fn every_command_can_be_run() {
                     ];
                     let is_there =
                         |at: &&str| files.iter().any(|file| root().join(at).join(file).is_file());
-                    assert!(folders.iter().any(is_there), "{promise}: there is none of {files:?}");
+                    assert!(folders.iter().any(is_there), "{promise}: none of {files:?} exists");
                 }
                 "make" => {
                     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
@@ -90,7 +91,7 @@ fn every_command_can_be_run() {
     }
 }
 
-/// A test that is named and missing is found out.
+/// A missing test is detected.
 #[test]
 fn a_test_that_does_not_exist_is_missed() {
     let document = "# A\n\n## Promises and their tests\nText.\n\n| promise | number | tests | \

@@ -1,4 +1,4 @@
-//! Targets that decrypt what was accepted.
+//! Targets that decrypt accepted input.
 
 use super::{
     Harness, Reached, Target,
@@ -46,7 +46,7 @@ pub const NOTE: Target = Target {
     seeds: notes,
 };
 
-/// Ciphertexts, also as an array.
+/// Decrypts ciphertexts, also as an array.
 fn ciphertexts(file: &[u8]) -> Reached {
     let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
     let pair = Pair::of(reader.info().params_id);
@@ -69,7 +69,7 @@ fn ciphertexts(file: &[u8]) -> Reached {
     Reached::Accepted
 }
 
-/// A result of anyone, which its owner reads: the first byte chooses the case.
+/// Decrypts an untrusted result as its owner. The first byte selects the case.
 fn result(bytes: &[u8]) -> Reached {
     let mut input = Input::new(bytes);
     let case = chosen(&mut input);
@@ -78,7 +78,7 @@ fn result(bytes: &[u8]) -> Reached {
     Reached::content(Decrypted::read(opened, &case.params, &case.decryptor, None))
 }
 
-/// A note of anyone with the public key: the bytes that are encrypted.
+/// Decrypts an untrusted note: encrypts the bytes and reads them back.
 fn a_note(bytes: &[u8]) -> Reached {
     let case = &CASES[0];
     let bytes = &bytes[..bytes.len().min(1 << 12)];
@@ -87,7 +87,7 @@ fn a_note(bytes: &[u8]) -> Reached {
     Reached::content(read.map_err(drop).and_then(|note| note.ok_or(())))
 }
 
-/// Those of the cases.
+/// Returns the notes of the cases.
 fn notes() -> Vec<Vec<u8>> {
     let of = |case: &crate::world::Case| {
         let items = open(&case.table).unwrap().ciphertexts(&case.params, 1).unwrap();

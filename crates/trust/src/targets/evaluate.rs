@@ -1,4 +1,4 @@
-//! Targets that compute with what was accepted.
+//! Targets that compute with accepted input.
 
 use super::{
     Harness, Reached, Target, mutate_bytes,
@@ -46,7 +46,7 @@ pub const JOB: Target = of_scripts("job", job, jobs);
 pub const TABLE: Target = of_scripts("table", table, || script::seeds(CASES.len()));
 pub const CHECKPOINT: Target = of_scripts("checkpoint", checkpoint, || script::seeds(1));
 
-/// Keys of anyone, with ciphertexts of one's own.
+/// Uses untrusted keys with trusted ciphertexts.
 fn keys_used(file: &[u8]) -> Reached {
     let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
     if reader.info().kind != Kind::EvaluationKeys {
@@ -61,7 +61,7 @@ fn keys_used(file: &[u8]) -> Reached {
     reached
 }
 
-/// Ciphertexts of anyone, with keys and ciphertexts of one's own.
+/// Uses untrusted ciphertexts with trusted keys and ciphertexts.
 fn ciphertexts_used(file: &[u8]) -> Reached {
     let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
     let pair = Pair::of(reader.info().params_id);
@@ -75,7 +75,7 @@ fn ciphertexts_used(file: &[u8]) -> Reached {
     reached
 }
 
-/// Every operation on every pair, whose errors do not matter.
+/// Runs every operation on every pair, and ignores the errors.
 fn exercise(ev: &Evaluator, items: &[Ciphertext], params: &Params) {
     let c = Complex { re: 0.3, im: 0.0 };
     for a in items {
@@ -93,7 +93,7 @@ fn exercise(ev: &Evaluator, items: &[Ciphertext], params: &Params) {
     }
 }
 
-/// The job of a label, planned for the parameters of a case: the first byte chooses these.
+/// Plans the job of a label for the parameters of a case. The first byte selects the case.
 fn job(bytes: &[u8]) -> Reached {
     let Some((&first, meta)) = bytes.split_first() else { return Reached::Content };
     let case = &CASES[usize::from(first) % CASES.len()];
@@ -110,7 +110,7 @@ fn jobs() -> Vec<Vec<u8>> {
     (0u8..).zip(CASES.iter()).map(|(i, case)| [&[i], &case.label.meta[..]].concat()).collect()
 }
 
-/// A table of anyone, which a server computes with: the first byte chooses the case.
+/// Computes with an untrusted table as a server. The first byte selects the case.
 fn table(bytes: &[u8]) -> Reached {
     let mut input = Input::new(bytes);
     let case = chosen(&mut input);
@@ -125,7 +125,7 @@ pub fn chosen(input: &mut Input<'_>) -> &'static Case {
     &CASES[input.below(CASES.len())]
 }
 
-/// The state of a training, which is gone on with.
+/// Resumes a training from an untrusted state.
 fn checkpoint(bytes: &[u8]) -> Reached {
     let mut input = Input::new(bytes);
     let _ = input.byte();

@@ -32,13 +32,13 @@ pub const USED: Target = of_files("exact_used", Harness::Evaluate, used, || of_p
 pub const DECRYPTED: Target =
     of_files("exact_decrypted", Harness::Decrypt, decrypted, || of_pairs(&[3]));
 
-/// The files of these numbers of all pairs.
+/// Returns the files of these numbers from all pairs.
 fn of_pairs(numbers: &[usize]) -> Vec<Vec<u8>> {
     let files = PAIRS.iter().flat_map(|pair| numbers.iter().map(|&k| pair.files[k].clone()));
     files.collect()
 }
 
-/// Reads the whole of a file under the parameters of the pair that it says it is of.
+/// Reads a whole file under the parameters of the pair that it names.
 fn whole(file: &[u8]) -> Reached {
     let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
     let (spec, id) = (&reader.info().spec, reader.info().params_id);
@@ -54,7 +54,7 @@ fn whole(file: &[u8]) -> Reached {
     Reached::of_read(&read)
 }
 
-/// Evaluation keys that stay in their file too.
+/// Reads evaluation keys, also as a shared file.
 fn keys(file: &[u8]) -> Reached {
     if let Ok(reader) = Reader::shared(Mapping::shared(file.to_vec())) {
         let params = &Pair::of(reader.info().params_id).params;
@@ -63,7 +63,7 @@ fn keys(file: &[u8]) -> Reached {
     whole(file)
 }
 
-/// Ciphertexts one by one too.
+/// Reads ciphertexts, also one by one.
 fn ciphertexts(file: &[u8]) -> Reached {
     let bytes = file.len() as u64;
     let _ = serial::digest(Cursor::new(file), bytes);
@@ -77,7 +77,7 @@ fn ciphertexts(file: &[u8]) -> Reached {
     whole(file)
 }
 
-/// Keys or ciphertexts of anyone, with what is missing of one's own.
+/// Uses untrusted keys or ciphertexts with trusted counterparts.
 fn used(file: &[u8]) -> Reached {
     let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
     let pair = Pair::of(reader.info().params_id);
@@ -105,7 +105,7 @@ fn used(file: &[u8]) -> Reached {
     }
 }
 
-/// Every operation on every pair, whose errors do not matter.
+/// Runs every operation on every pair, and ignores the errors.
 fn exercise(ev: &Evaluator, items: &[Ciphertext]) {
     let bfv = sudare::bfv::Evaluator::new(ev.params(), Arc::clone(ev.keys()));
     for a in items {
@@ -119,7 +119,7 @@ fn exercise(ev: &Evaluator, items: &[Ciphertext]) {
     }
 }
 
-/// Ciphertexts, and what is known of their errors.
+/// Decrypts ciphertexts and measures their noise.
 fn decrypted(file: &[u8]) -> Reached {
     let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
     let pair = Pair::of(reader.info().params_id);

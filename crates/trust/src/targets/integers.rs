@@ -31,7 +31,7 @@ static WORLD: LazyLock<World> = LazyLock::new(|| {
     World { secret, key: Arc::new(key), items }
 });
 
-/// With the digest of what comes before it. One in sixteen stays as it is.
+/// Updates the digest at the end. Leaves one in sixteen files unchanged.
 fn digested(bytes: &[u8]) -> Vec<u8> {
     let digest = blake3::hash(bytes);
     let content = bytes.len().saturating_sub(DIGEST_BYTES);
@@ -46,7 +46,7 @@ fn read(bytes: &[u8]) -> (Reached, Option<Ciphertext>) {
     use sudare_research_clt::Error::Damaged;
     match Ciphertext::from_bytes(bytes, &WORLD.key) {
         Ok(read) => (Reached::Accepted, Some(read)),
-        // What is told of size, beginning and digest.
+        // Problems with size, magic bytes and digest.
         Err(Damaged { problem }) if is_of_frame(problem) => (Reached::Frame, None),
         Err(_) => (Reached::Content, None),
     }
@@ -60,7 +60,7 @@ fn run(bytes: &[u8]) -> Reached {
     read(bytes).0
 }
 
-/// A ciphertext of anyone, with others and keys of one's own.
+/// Uses an untrusted ciphertext with trusted ciphertexts and keys.
 fn used(bytes: &[u8]) -> Reached {
     let (reached, read) = read(bytes);
     let Some(a) = read else { return reached };
@@ -77,13 +77,13 @@ fn used(bytes: &[u8]) -> Reached {
     reached
 }
 
-/// Mostly changes that leave the size as it is.
+/// Alters an input, mostly without a change of its size.
 fn mutate(input: &mut Vec<u8>, rng: &mut Rng) {
     if rng.below(4) == 0 || input.is_empty() {
         return mutate::bytes(input, &[], rng);
     }
     for _ in 0..1 + rng.below(3) {
-        // Magic, key, exponent and noise, or anything.
+        // Magic bytes, key, exponent and noise, or any byte.
         let most = if rng.below(2) == 0 { 44 } else { usize::MAX };
         let at = rng.below(input.len().min(most));
         let number = rng.number().to_bits();

@@ -31,11 +31,10 @@ use sudare_roles::{
 };
 use sudare_table::{Categorical, Encoding, EncodingOptions, Frame, ReadOptions, Table};
 
-/// Most cells of a table that is read here: a Parquet file may say in a few bytes that it has
-/// millions of rows.
+/// Maximum number of cells of a table. A Parquet file of a few bytes can claim millions of rows.
 const MAX_CELLS: usize = 1 << 14;
 
-/// A target whose bytes are a file with checksums, of the smallest of rings.
+/// Creates a target for files with checksums, in the smallest rings.
 const fn of_files(
     name: &'static str,
     run: fn(&[u8]) -> Reached,
@@ -53,7 +52,7 @@ pub const CIPHERTEXTS: Target =
 pub const ARRAY: Target = of_files("array", array, arrays);
 pub const PART: Target = of_files("part", part, parts);
 
-/// A target whose bytes have no checksums.
+/// Creates a target for bytes without checksums.
 const fn of_text(
     name: &'static str,
     run: fn(&[u8]) -> Reached,
@@ -74,12 +73,13 @@ pub const ONNX: Target = Target { mutate: mutate_bytes, ..of_text("onnx", onnx, 
 pub const SCHEMA: Target = of_text("schema", schema, || vec![SCHEMA_JSON.into()]);
 pub const TRANSFORM: Target = of_text("transform", transform, transforms);
 
-/// The files of this number of all pairs.
+/// Returns the file of this number from all pairs.
 pub fn of_pairs(number: usize) -> Vec<Vec<u8>> {
     PAIRS.iter().map(|pair| pair.files[number].clone()).collect()
 }
 
-/// Alters what a file says or its bytes, and often keeps the fingerprint of parameters true.
+/// Alters the facts in a file or its bytes, and often keeps the fingerprint of the parameters
+/// valid.
 pub fn mutate_file<S: Written>(input: &mut Vec<u8>, rng: &mut Rng) {
     if rng.below(3) == 0 {
         return mutate::bytes(input, &[], rng);
@@ -92,7 +92,7 @@ pub fn mutate_file<S: Written>(input: &mut Vec<u8>, rng: &mut Rng) {
     *input = parts.seal();
 }
 
-/// A file whose header is read.
+/// Opens a file and reads its header.
 fn opened(file: &[u8]) -> Result<Reader<&[u8]>> {
     let reader = Reader::new(file, file.len() as u64)?;
     let (spec, id) = (&reader.info().spec, reader.info().params_id);
@@ -101,7 +101,7 @@ fn opened(file: &[u8]) -> Result<Reader<&[u8]>> {
     Ok(reader)
 }
 
-/// Reads the whole of a file under the parameters of the pair that it says it is of.
+/// Reads a whole file under the parameters of the pair that it names.
 fn whole(file: &[u8]) -> Reached {
     let Ok(reader) = opened(file) else { return Reached::Frame };
     let params = &Pair::of(reader.info().params_id).params;
@@ -114,7 +114,7 @@ fn whole(file: &[u8]) -> Reached {
     Reached::of_read(&read)
 }
 
-/// Evaluation keys that stay in their file too.
+/// Reads evaluation keys, also as a shared file.
 fn keys(file: &[u8]) -> Reached {
     if let Ok(reader) = Reader::shared(Mapping::shared(file.to_vec())) {
         let params = &Pair::of(reader.info().params_id).params;
@@ -123,7 +123,7 @@ fn keys(file: &[u8]) -> Reached {
     whole(file)
 }
 
-/// Ciphertexts one by one too.
+/// Reads ciphertexts, also one by one.
 fn ciphertexts(file: &[u8]) -> Reached {
     let bytes = file.len() as u64;
     let _ = serial::digest(Cursor::new(file), bytes);
@@ -137,7 +137,7 @@ fn ciphertexts(file: &[u8]) -> Reached {
     whole(file)
 }
 
-/// What `from_bytes` of arrays does in Python.
+/// Repeats `from_bytes` of arrays in Python.
 fn array(file: &[u8]) -> Reached {
     let Ok(reader) = opened(file) else { return Reached::Frame };
     let Ok(meta) = ArrayMeta::read(&reader.info().label) else { return Reached::Content };
@@ -162,7 +162,7 @@ fn arrays() -> Vec<Vec<u8>> {
     vec![parts.seal()]
 }
 
-/// What `from_bytes` of parts of a training does in Python, and what a worker does next.
+/// Repeats `from_bytes` of parts of a training in Python, and the next step of a worker.
 fn part(file: &[u8]) -> Reached {
     let Ok(reader) = opened(file) else { return Reached::Frame };
     let Ok(Some(meta)) = PartMeta::read(&reader.info().label) else { return Reached::Content };
@@ -182,7 +182,7 @@ fn with_label(file: &[u8], label: &Label) -> Vec<u8> {
     Parts { label: label.clone(), ..parts }.seal()
 }
 
-/// What the label of a file says of the job: the first byte chooses the content.
+/// Reads the job in a file's label. The first byte selects the content.
 fn label(bytes: &[u8]) -> Reached {
     let Some((&first, meta)) = bytes.split_first() else { return Reached::Content };
     let content = CONTENTS[usize::from(first) % CONTENTS.len()].name().to_owned();
@@ -205,7 +205,7 @@ fn labels() -> Vec<Vec<u8>> {
     some_jobs().iter().map(of).collect()
 }
 
-/// Jobs as they stand in labels.
+/// Returns jobs in the form that labels store.
 pub fn some_jobs() -> [Job; 4] {
     use sudare_apps::{
         logreg::{self, ScoreJob, ScoredModel, TrainSpec},
@@ -221,12 +221,12 @@ pub fn some_jobs() -> [Job; 4] {
     ]
 }
 
-/// What is in clear of a sealed secret key.
+/// Reads the clear part of a sealed secret key.
 fn sealed(bytes: &[u8]) -> Reached {
     Reached::content(Sealed::new(bytes))
 }
 
-/// One that another program sealed, with the least memory that is accepted.
+/// Returns a file that another program sealed, with the minimum of accepted memory.
 fn seals() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../roles/tests/data");
     let mut sealed = fs::read(folder.join("sealed.bin")).unwrap();
@@ -234,13 +234,13 @@ fn seals() -> Vec<Vec<u8>> {
     vec![sealed]
 }
 
-/// Every way in which a table is read.
+/// Reads a table in every supported way.
 fn csv(bytes: &[u8]) -> Reached {
     let _ = Table::from_csv(bytes, Some("y"), MAX_CELLS);
     coded(|options| Frame::from_csv(Cursor::new(bytes), options))
 }
 
-/// The rows of a file with text, gaps and a target, and then as numbers.
+/// Reads rows with text, gaps and a target, then encodes them as numbers.
 fn coded<E>(read: impl Fn(&ReadOptions) -> core::result::Result<Frame, E>) -> Reached {
     let target = Some("y".to_owned());
     let mut reached = Reached::Content;
@@ -270,12 +270,12 @@ fn csvs() -> Vec<Vec<u8>> {
     .to_vec()
 }
 
-/// Elements of an array of NumPy, of whichever kind they are.
+/// Reads the elements of a NumPy array of any type.
 fn npy(bytes: &[u8]) -> Reached {
     let open = || Npy::new(bytes, bytes.len() as u64);
     let Ok(array) = open() else { return Reached::Content };
     let (rows, columns) = array.shape();
-    // Elements of no bytes may be any number.
+    // Elements of zero bytes can occur any number of times.
     let count = rows.saturating_mul(columns).min(MAX_CELLS);
     let floats = open().and_then(|mut array| array.floats(count)).is_ok();
     let integers = open().and_then(|mut array| array.integers(count)).is_ok();
@@ -302,14 +302,14 @@ fn parquet(bytes: &[u8]) -> Reached {
     coded(|options| Frame::from_parquet(Cursor::new(bytes), options))
 }
 
-/// Files of the kinds that there are, made by other programs.
+/// Returns files of all supported kinds that other programs wrote.
 fn parquets() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../table/tests/parquet");
     let small = ["encodings", "text-none", "text-v2", "v2", "text-delta", "refused-null"];
     small.map(|name| fs::read(folder.join(format!("{name}.parquet"))).unwrap()).to_vec()
 }
 
-/// What a footer says stands at the end.
+/// Alters bytes near the end, which the footer describes.
 fn mutate_parquet(input: &mut Vec<u8>, rng: &mut Rng) {
     if rng.below(2) == 0 {
         return mutate::bytes(input, &[], rng);
@@ -333,7 +333,7 @@ fn onnx(bytes: &[u8]) -> Reached {
     Reached::content(Network::from_onnx(bytes, 7))
 }
 
-/// Models of dense layers and of images, made by other programs.
+/// Returns models of dense layers and of images that other programs wrote.
 fn onnxs() -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../apps/tests/onnx");
     ["dense", "image"].map(|name| fs::read(folder.join(format!("{name}.onnx"))).unwrap()).to_vec()

@@ -1,5 +1,5 @@
-//! Altered files that are too large for a corpus: an input says what is altered in the file of a
-//! [`Case`], byte by byte.
+//! Alterations of files that are too large for a corpus. An input describes, byte by byte, the
+//! alterations of a [`Case`]'s file.
 
 use crate::{
     file::{Content, Parts, Slots},
@@ -8,7 +8,7 @@ use crate::{
 use sudare::ckks::serial::{self, Label};
 use sudare_apps::note;
 
-/// Bytes that are taken from the front; zeros follow.
+/// Reads bytes from the front of an input, then zeros.
 pub struct Input<'a>(&'a [u8]);
 
 impl<'a> Input<'a> {
@@ -42,7 +42,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The file of a case with what the rest of an input alters; `other` lends sections.
+/// Returns the file of a case with the alterations of the remaining input. `other` provides foreign
+/// sections.
 pub fn altered(case: &Case, file: &[u8], other: &[u8], input: &mut Input<'_>) -> Vec<u8> {
     let (mut parts, other) = (Parts::of(file).unwrap(), Parts::of(other).unwrap());
     for _ in 0..4 {
@@ -123,7 +124,7 @@ fn alter(parts: &mut Parts, other: &Parts, case: &Case, input: &mut Input<'_>) {
     }
 }
 
-/// One of each alteration, and none, for each of so many cases.
+/// Returns one input for each alteration, and an empty one, for each of `cases` cases.
 pub fn seeds(cases: usize) -> Vec<Vec<u8>> {
     let mut seeds: Vec<Vec<u8>> = (0..cases).map(|case| vec![case as u8]).collect();
     let some = [3, 5, 7, 9, 11, 13, 15, 17, 19];

@@ -1,4 +1,4 @@
-//! Targets of searches: what labels of keys and manifests of indices say.
+//! Targets of searches: labels of keys, and manifests of indices.
 
 use super::{Harness, Reached, Target, mutate_text, unchanged};
 use crate::{file::Parts, world::PATH};
@@ -18,7 +18,7 @@ use sudare_roles::{
     search::{Index, Payload, Session, Setup, key_label},
 };
 
-/// Labels are planned by, too.
+/// Reads a label and plans its search.
 pub const LABEL: Target = Target {
     name: "search_label",
     harness: Harness::Evaluate,
@@ -57,7 +57,7 @@ fn setups() -> [Setup; 3] {
     })
 }
 
-/// The file of a public key in a small ring, with levels for the last of [`setups`].
+/// The file of a public key in a small ring, with the levels of the last of [`setups`].
 static KEY: LazyLock<Parts> = LazyLock::new(|| {
     let spec = Plan::auto_params(&setups()[2].spec).unwrap().spec().clone();
     let params = Params::new(ckks::Spec { log_n: 6, insecure: true, ..spec }).unwrap();
@@ -69,7 +69,7 @@ static KEY: LazyLock<Parts> = LazyLock::new(|| {
     Parts::of(&file).unwrap()
 });
 
-/// The session that a public key with this label is of.
+/// Returns the session of a public key with this label.
 fn session(meta: &[u8]) -> Result<Session> {
     let label = Label { meta: meta.to_vec(), ..key_label("test", &setups()[0])? };
     let file = Parts { label, ..KEY.clone() }.seal();
@@ -88,7 +88,8 @@ fn index(text: &[u8]) -> Reached {
     Reached::content(Index::parse(&text, Path::new(PATH), &SESSION))
 }
 
-/// Of an index of as many records as fill its blocks, and of one that is not finished.
+/// Returns the manifests of a complete index, whose records fill its blocks, and of an unfinished
+/// one.
 fn manifests() -> Vec<Vec<u8>> {
     let (params, setup) = (SESSION.plan.params().rlwe().id().to_string(), SESSION.setup);
     let of = serde_json::json!({
