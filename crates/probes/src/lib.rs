@@ -1,5 +1,5 @@
-//! What tests need to look at a process from outside: forks, the memory that it has, and
-//! Valgrind's view of what depends on secrets. Nothing that is shipped uses it.
+//! Tools for tests that observe a process from outside: forks, its memory, and Valgrind's analysis
+//! of secrets. Shipped code does not use this crate.
 #![cfg(target_os = "linux")]
 
 pub mod memory;
@@ -7,16 +7,16 @@ pub mod valgrind;
 
 use std::{fs::File, io::Read, os::fd::FromRawFd};
 
-/// What `f` finds in a process that is forked from this one, as text. It must not wait for other
-/// threads, which are not there.
+/// Runs `f` in a fork of this process and returns its text. `f` must not wait for other threads,
+/// which the fork does not have.
 ///
 /// # Panics
 /// If the system refuses a process.
 #[must_use]
 pub fn in_child(f: impl FnOnce() -> String) -> String {
     let mut ends = [0; 2];
-    // SAFETY: two descriptors are written, each owned once, in either process. The child ends
-    // here, without the handlers of this process.
+    // SAFETY: `pipe` writes two descriptors, and either process owns each of them once. The child
+    // ends here, without the handlers of this process.
     unsafe {
         assert_eq!(libc::pipe(ends.as_mut_ptr()), 0);
         match libc::fork() {

@@ -1,4 +1,4 @@
-//! The memory of this process, as the system shows it.
+//! Searches the memory of this process through the system.
 
 use crate::valgrind;
 use std::{
@@ -6,14 +6,14 @@ use std::{
     os::unix::fs::FileExt,
 };
 
-/// Part of the memory that is read at a time.
+/// Bytes of memory to read at a time.
 const PART: usize = 1 << 20;
 
-/// Where `pattern` is in the memory of this process. The pattern itself is found, and so is what
-/// the caller holds of it.
+/// Returns the addresses of `pattern` in the memory of this process. They include the pattern
+/// itself and the caller's copies.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors from the system.
 pub fn find(pattern: &[u8]) -> std::io::Result<Vec<u64>> {
     let memory = File::open("/proc/self/mem")?;
     let maps = fs::read_to_string("/proc/self/maps")?;
@@ -24,25 +24,25 @@ pub fn find(pattern: &[u8]) -> std::io::Result<Vec<u64>> {
         let mut at = start;
         while at < end {
             let length = part.len().min((end - at) as usize);
-            // What cannot be read is not memory.
+            // Regions that cannot be read are skipped.
             let read = memory.read_at(&mut part[..length], at).unwrap_or(0);
             let places = matches(&part[..read], pattern).map(|place| at + place as u64);
             found.extend(places.filter(|place| !own.contains(place)));
             at += PART as u64;
         }
     }
-    // Copies of what was read stay nowhere.
+    // Leaves no copies of the memory behind.
     part.fill(0);
     std::hint::black_box(&part);
     Ok(found)
 }
 
-/// Tells Valgrind that so many bytes at a place that [`find`] gave are secret.
+/// Marks `bytes` bytes at an address from [`find`] as secret for Valgrind.
 pub fn hide_at(place: u64, bytes: usize) {
     valgrind::hide_range(place as usize, bytes);
 }
 
-/// Addresses of memory that is read and written.
+/// Returns the addresses of a readable and writable region.
 fn bounds(line: &str) -> Option<(u64, u64)> {
     let (range, rest) = line.split_once(' ')?;
     let (start, end) = range.split_once('-')?;
@@ -50,7 +50,7 @@ fn bounds(line: &str) -> Option<(u64, u64)> {
     rest.starts_with("rw").then_some((address(start)?, address(end)?))
 }
 
-/// Where `pattern` begins in the first `PART` bytes.
+/// Returns the offsets of `pattern` that start in the first `PART` bytes.
 fn matches<'a>(bytes: &'a [u8], pattern: &'a [u8]) -> impl Iterator<Item = usize> + 'a {
     let first = pattern.first().copied().unwrap_or(0);
     let candidates = bytes.iter().take(PART).enumerate().filter(move |(_, byte)| **byte == first);

@@ -1,23 +1,23 @@
-//! Requests to Valgrind's memcheck, which tell it that bytes are undefined or defined: it reports
-//! branches and addresses that depend on undefined bytes. Elsewhere they do nothing.
+//! Requests to Valgrind's memcheck that mark bytes as undefined or defined. Memcheck reports
+//! branches and addresses that depend on undefined bytes. Without Valgrind the requests do nothing.
 //!
-//! A request is a sequence of rotations that leaves the registers as they are, which Valgrind
+//! A request is a sequence of rotations that leaves the registers unchanged and that Valgrind
 //! recognises (its manual, section 3.1, and `valgrind.h`).
 
-/// `MC_` of Valgrind's tools, and its requests on ranges.
+/// Code of memcheck's requests on ranges (`MC_`).
 const MEMCHECK: usize = (b'M' as usize) << 24 | (b'C' as usize) << 16;
 const MAKE_UNDEFINED: usize = MEMCHECK + 1;
 const MAKE_DEFINED: usize = MEMCHECK + 2;
 /// Asks whether Valgrind runs this process.
 const RUNNING: usize = 0x1001;
 
-/// Whether Valgrind runs this process.
+/// Returns whether Valgrind runs this process.
 #[must_use]
 pub fn is_running() -> bool {
     request(RUNNING, 0, 0) != 0
 }
 
-/// What the program does must not depend on these numbers from now on.
+/// Marks numbers as secret: the program must not depend on them from now on.
 pub fn hide<T>(secret: &[T]) {
     hide_range(secret.as_ptr() as usize, size_of_val(secret));
 }
@@ -26,7 +26,7 @@ pub(crate) fn hide_range(address: usize, bytes: usize) {
     request(MAKE_UNDEFINED, address, bytes);
 }
 
-/// It may: they are published.
+/// Marks bytes as public: the program may depend on them.
 pub fn publish(bytes: &[u8]) {
     request(MAKE_DEFINED, bytes.as_ptr() as usize, bytes.len());
 }
@@ -35,8 +35,8 @@ pub fn publish(bytes: &[u8]) {
 fn request(request: usize, address: usize, bytes: usize) -> usize {
     let arguments = [request, address, bytes, 0, 0, 0];
     let mut answer = 0;
-    // SAFETY: four rotations by 128 bits together leave `rdi` as it is, and exchanging `rbx` with
-    // itself does nothing; under Valgrind `rdx` gets the answer. The arguments are read.
+    // SAFETY: four rotations by 128 bits in total leave `rdi` unchanged, and exchanging `rbx` with
+    // itself does nothing. Under Valgrind `rdx` receives the answer. The arguments are only read.
     unsafe {
         core::arch::asm!(
             "rol rdi, 3",

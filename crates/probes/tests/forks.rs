@@ -16,7 +16,7 @@ fn params() -> ckks::Params {
     ckks::Params::new(ckks::Spec { log_n: 8, insecure: true, ..spec }).unwrap()
 }
 
-/// What a result is, in a word.
+/// Returns a one-word summary of a result.
 fn kind<T>(result: Result<T, Error>) -> String {
     match result {
         Ok(_) => "done".into(),
@@ -70,7 +70,7 @@ fn keys_of_the_parent_are_refused_and_everything_else_works() {
              forked secret key, forked secret key, forked secret key, forked secret key, done, true, \
              done"
         );
-        // Here all goes on.
+        // The parent process goes on as before.
         assert_eq!(kind(generator.secret_key()), "done");
         let decrypted = encoder.decode_real(&decryptor.decrypt(&ciphertext).unwrap()).unwrap();
         assert!((decrypted[0] - 0.5).abs() < 1e-6 && (decrypted[1] + 0.25).abs() < 1e-6);

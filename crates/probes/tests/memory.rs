@@ -1,4 +1,4 @@
-//! What is left of secrets in the memory of a process.
+//! Searches the memory of a process for leftovers of secrets.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
@@ -10,11 +10,12 @@ use sudare::{
 use sudare_arith::prng::{Seed, Stream};
 use sudare_probes::memory;
 
-/// Bytes of a secret that are looked for.
+/// Bytes of a secret to search for.
 const WINDOW: usize = 64;
 
-/// A key pair made, used and dropped, over and over: no piece of the secret, as coefficients or as
-/// residues, and no seed is left. Patterns are held masked, so that they are not found themselves.
+/// Makes, uses and drops a key pair repeatedly, then searches for pieces of the secret (as
+/// coefficients and residues) and for seeds. Patterns are stored masked, so that the search does
+/// not find the patterns themselves.
 fn nothing_is_left(cycles: u64) {
     const MASK: u8 = 0x5a;
     let masked = |bytes: &[u8]| bytes.iter().map(|byte| byte ^ MASK).collect::<Vec<u8>>();
@@ -44,7 +45,7 @@ fn nothing_is_left(cycles: u64) {
             let seed = seed.derive("symmetric encryption, secret", 0);
             patterns.push(masked(seed.as_bytes()));
 
-            // The secret, once more, by the documented construction.
+            // Derive the secret again by the documented construction.
             let seed = root.derive("key generator, secret", 0);
             patterns.push(masked(seed.as_bytes()));
             let seed = seed.derive("object", 1);
@@ -63,7 +64,7 @@ fn nothing_is_left(cycles: u64) {
         for masked in &patterns {
             let mut pattern = masked.clone();
             pattern.iter_mut().for_each(|byte| *byte ^= MASK);
-            // The pattern itself.
+            // The only match is the pattern itself.
             assert_eq!(memory::find(&pattern).unwrap().len(), 1, "cycle {cycle}");
             pattern.fill(0);
         }
@@ -81,7 +82,7 @@ fn no_secret_is_left_after_a_thousand_cycles() {
     nothing_is_left(1000);
 }
 
-/// The control: what is not wiped is found.
+/// Control: the search finds a secret that is not wiped.
 #[test]
 fn a_secret_that_is_kept_is_found() {
     let kept: Vec<u8> = (0..WINDOW as u8).map(|k| k.wrapping_mul(37) ^ 0x91).collect();

@@ -1,7 +1,7 @@
-//! Runs what must not depend on secrets, for Valgrind: `scripts/constant_time.py` says how.
+//! Runs code that must not depend on secrets under Valgrind. See `scripts/constant_time.py`.
 //!
-//! `constant-time PART` hides secrets from memcheck and does one part; `constant-time count`
-//! encrypts and decrypts under 64 keys, whose instructions are counted apart.
+//! `constant-time PART` hides secrets from memcheck and runs one part. `constant-time count`
+//! encrypts and decrypts under 64 keys, and Valgrind counts the instructions of each.
 #![expect(
     clippy::unwrap_used,
     clippy::panic,
@@ -40,12 +40,12 @@ mod linux {
         valgrind::{hide, is_running, publish},
     };
 
-    /// Keys whose instructions are counted.
+    /// Number of keys whose instructions are counted.
     const KEYS: u8 = 64;
 
     pub fn run(part: &str) {
         assert!(is_running() || part == "count", "run this under Valgrind");
-        // Threads wait for each other for as long as they like.
+        // One thread only: threads wait for each other for varying times.
         par::with_threads(1, || match part {
             "samplers" => samplers(),
             "keygen" => drop(keygen(params().rlwe(), 1)),
@@ -66,7 +66,7 @@ mod linux {
         println!("done");
     }
 
-    /// The shape of a set for use, in a small ring.
+    /// Returns the shape of a production set, in a small ring.
     fn params() -> Params {
         let spec = preset("n13").unwrap().spec;
         Params::new(Spec { log_n: 9, insecure: true, ..spec }).unwrap()
@@ -91,14 +91,14 @@ mod linux {
         drop(black_box(basis.into_coeff(small)));
     }
 
-    /// A generator whose secret seed is hidden, and a key of it. Public seeds are not: what is
-    /// drawn from them takes the time that it takes.
+    /// Returns a generator with a hidden secret seed, and a key from it. Public seeds stay visible,
+    /// since sampling from them may take any time.
     fn keygen(params: &rlwe::Params, number: u8) -> (KeyGenerator, SecretKey) {
         let root = seed(number);
         let mut generator = KeyGenerator::from_seed(params, &root);
         let secret = root.derive("key generator, secret", 0);
         let places = memory::find(secret.as_bytes()).unwrap();
-        // Here and in the generator.
+        // One copy here and one in the generator.
         assert!(places.len() >= 2);
         places.into_iter().for_each(|place| memory::hide_at(place, secret.as_bytes().len()));
         let key = generator.secret_key().unwrap();
@@ -136,8 +136,8 @@ mod linux {
         (params, ciphertext)
     }
 
-    /// By the secret key, of both schemes. Its errors are of a sampler that key generation has, too: the
-    /// seed is not hidden, as a public one follows from it.
+    /// Encrypts by the secret key in both schemes. The seed stays visible, since a public seed
+    /// follows from it. Key generation tests the same sampler of errors.
     fn owner_encryption() {
         let params = params();
         let (_, secret) = keygen(params.rlwe(), 1);
@@ -159,7 +159,7 @@ mod linux {
         drop(black_box(Decryptor::new(&params, secret).unwrap().decrypt(&ciphertext).unwrap()));
     }
 
-    /// As [`params`], of exact arithmetic.
+    /// Same as [`params`], for exact arithmetic.
     fn exact_params() -> exact::Params {
         let spec = exact::preset("n13-t65537").unwrap().spec;
         exact::Params::new(exact::Spec { log_n: 9, insecure: true, ..spec }).unwrap()
@@ -188,7 +188,7 @@ mod linux {
         encryptor.encrypt_with(plain, top, factor, seed).unwrap()
     }
 
-    /// Of a message that is secret, too.
+    /// Encrypts a message, which may be hidden too.
     fn exact_encryption(hidden: bool) -> (exact::Params, exact::Ciphertext) {
         let params = exact_params();
         let (encryptor, _) = exact_encryptor(&params, 1);
@@ -211,7 +211,7 @@ mod linux {
         drop(black_box(decryptor.decrypt(&ciphertext).unwrap()));
     }
 
-    /// Values that are shown, whose noise is secret until it is added.
+    /// Releases values. The noise is secret until it is added.
     fn release() {
         let params = params();
         let (_, secret) = keygen(params.rlwe(), 1);
@@ -227,7 +227,7 @@ mod linux {
         Release::default().values(&values, (-50f64).exp2(), 12, seed).unwrap()
     }
 
-    /// The control: a branch on a secret.
+    /// Control: a branch on a secret.
     fn leak() {
         let seed = seed(1);
         hide(seed.as_bytes());
@@ -237,7 +237,7 @@ mod linux {
         }
     }
 
-    /// Both schemes under one key.
+    /// Objects of both schemes under one key.
     struct Counted {
         plain: Plaintext,
         encryptor: Encryptor,
@@ -269,7 +269,7 @@ mod linux {
         fn encrypt_and_decrypt(&self, seed: &Seed) {
             let ciphertext = self.encryptor.encrypt_with(&self.plain, seed).unwrap();
             drop(black_box(self.decryptor.decrypt(&ciphertext).unwrap()));
-            // Always the same uniform half, which is public, and takes the time that it takes.
+            // A fixed uniform half, since it is public and sampling may take any time.
             let uniform = Seed::from_bytes([0; 32]);
             let owned = self.owner_encryptor.encrypt_seeded_with(&self.plain, &uniform);
             drop(black_box(owned.unwrap()));
@@ -290,13 +290,13 @@ mod linux {
         under.encrypt_and_decrypt(seed);
     }
 
-    /// What is counted.
+    /// The counted code.
     #[inline(never)]
     fn counted(under: &Counted, seed: &Seed) {
         work(under, seed);
     }
 
-    /// Keys are made before: the allocator takes as long as what is free has it search.
+    /// Makes all keys first: the allocator's time depends on its free list.
     fn count() {
         let (params, exact_params) = (params(), exact_params());
         let all: Vec<_> =
