@@ -1,6 +1,7 @@
-//! What every target has in common under libFuzzer.
+//! Common code of all targets under libFuzzer.
 
-/// Runs the target of this name, and alters inputs as it does or as libFuzzer does, in turn.
+/// Runs the named target. Alters inputs alternately with the target's own mutator and with
+/// libFuzzer's.
 #[macro_export]
 macro_rules! target {
     ($name:literal) => {

@@ -1,4 +1,4 @@
-//! Fetch by similarity: payloads, or the number, of the records near a query, all encrypted.
+//! Fetch by similarity: the payloads or the number of the records near a query, all encrypted.
 //!
 //! | step | leaves |
 //! |---|---|
@@ -45,16 +45,16 @@ use sudare_roles::{
 /// Names of the sizes.
 pub const SIZES: [&str; 4] = ["toy", "small", "medium", "large"];
 
-/// Whole numbers that a record carries, of so many bits.
+/// Number of integers in a payload. Each has `PAYLOAD_BITS` bits.
 const PAYLOAD: usize = 7;
 const PAYLOAD_BITS: u32 = 9;
-/// Matches lie above 0.9 by the promise, and above 0.87 by how the data are made; all other records
-/// below 0.7.
+/// The suite promises matches above 0.9. By their construction they lie above 0.87, and all other
+/// records below 0.7.
 const THRESHOLD: Threshold = Threshold { at: 0.785, margin: 0.085 };
 /// Matches of a query, at most.
 const MOST: usize = 32;
 
-/// Records and coordinates of a size.
+/// Returns the number of records and of coordinates of a size.
 const fn shape(size: usize) -> (usize, usize) {
     match size {
         0 => (1_000, 128),
@@ -64,11 +64,11 @@ const fn shape(size: usize) -> (usize, usize) {
     }
 }
 
-/// Does a step.
+/// Runs a step.
 ///
 /// # Errors
-/// [`Error::Usage`] if there is no such step; [`Error::Io`]; [`Error::Parse`] for data of another
-/// size; those of [`sudare_roles::search`].
+/// [`Error::Usage`] for an unknown step; [`Error::Io`]; [`Error::Parse`] for data of another size;
+/// errors from [`sudare_roles::search`].
 pub fn run(step: &str, instance: &Instance) -> Result<()> {
     let (rows, dimension) = shape(instance.size);
     match step {
@@ -142,7 +142,7 @@ fn generate_keys(instance: &Instance) -> Result<()> {
     })
 }
 
-/// Writes a whole file, in place of an older one.
+/// Writes a whole file, and replaces an older one.
 fn write(
     path: &Path,
     access: Access,
@@ -164,7 +164,7 @@ fn encrypt_db(instance: &Instance) -> Result<()> {
     builder.update(&mut records, &BTreeSet::new(), progress).map(drop)
 }
 
-/// Tells the terminal how far a step is. Whether anybody reads it does not matter.
+/// Reports progress on the terminal. Write errors are ignored.
 fn say(text: fmt::Arguments<'_>) {
     let _ = writeln!(io::stderr(), "  {text}");
 }
@@ -177,7 +177,7 @@ fn encrypt_query(instance: &Instance) -> Result<()> {
     write(&out, Access::Shared, |file, _| writer.write_query(file, &vector))
 }
 
-/// The client's session, and its key.
+/// Returns the client's session and its secret key.
 fn secret_key(instance: &Instance) -> Result<(Session, Arc<SecretKey>)> {
     let path = instance.io("secret/secret.key");
     let file = SecretFile::open(&path)?;
@@ -186,7 +186,7 @@ fn secret_key(instance: &Instance) -> Result<(Session, Arc<SecretKey>)> {
     Ok((session, Arc::new(key)))
 }
 
-/// The client encrypts by its secret key, which halves the bytes.
+/// Returns a writer with the secret key, which halves the bytes.
 fn writer(instance: &Instance) -> Result<Writer> {
     let (session, key) = secret_key(instance)?;
     Writer::secret(session, key)
@@ -211,7 +211,7 @@ fn compute(instance: &Instance) -> Result<()> {
     steps.write(instance)
 }
 
-/// The count, or the payloads of matches, as far as the answer tells them.
+/// Writes the count, or the payloads of matches that the answer contains.
 fn decrypt(instance: &Instance) -> Result<()> {
     let (session, key) = secret_key(instance)?;
     let params = session.plan.params();
@@ -232,7 +232,7 @@ fn decrypt(instance: &Instance) -> Result<()> {
     files::write_text(&instance.io("secret/answer.json"), &text, true)
 }
 
-/// Puts payloads in their order, and both kinds of result into the form of the harness.
+/// Sorts payloads, and converts either kind of result to the format of the harness.
 fn postprocess(instance: &Instance) -> Result<()> {
     let path = instance.io("secret/answer.json");
     let text = files::read_text(&path, 1 << 20)?;
@@ -244,14 +244,14 @@ fn postprocess(instance: &Instance) -> Result<()> {
     let numbers = decoded.into_iter().flatten();
     let bytes: Vec<u8> = match instance.has("--count_only") {
         true => numbers.flat_map(u64::to_le_bytes).collect(),
-        // Of 9 bits each.
+        // Numbers of 9 bits.
         false => numbers.flat_map(|number| (number as u16).to_le_bytes()).collect(),
     };
     let path = instance.io("results.bin");
     fs::write(&path, bytes).map_err(|error| Error::io("write", &path, error))
 }
 
-/// A file of numbers one after the other.
+/// A file of consecutive numbers.
 struct Raw {
     path: PathBuf,
     file: BufReader<File>,
@@ -285,7 +285,7 @@ struct RawRecords {
     vectors: Raw,
     payloads: Option<Raw>,
     setup: Setup,
-    /// Of records that are still to be read, the first.
+    /// Number of the next record to read.
     row: usize,
 }
 

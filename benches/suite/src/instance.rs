@@ -1,4 +1,4 @@
-//! What all workloads have in common: sizes, folders, and times that the server reports.
+//! Common parts of all workloads: sizes, directories, and times that the server reports.
 
 use std::{
     fs,
@@ -10,21 +10,22 @@ use sudare_roles::{
     files,
 };
 
-/// One size of a workload, and where its files are.
+/// One size of a workload, and the location of its files.
 #[derive(Debug, Clone)]
 pub struct Instance {
     /// The number of the size in the suite, 0 to 3.
     pub size: usize,
-    /// What follows the size in the arguments.
+    /// The arguments after the size.
     options: Vec<String>,
-    /// What client and server exchange, and what they leave for later steps: `io/NAME`.
+    /// Files that client and server exchange or keep for later steps: `io/NAME`.
     io: PathBuf,
     /// The data in the clear: `datasets/NAME`.
     datasets: PathBuf,
 }
 
 impl Instance {
-    /// The size of this number, of those with these names, below the folder of the harness.
+    /// Returns the instance of size `size` in the harness's directory `root`. `names` are the names
+    /// of the sizes.
     ///
     /// # Errors
     /// [`Error::Usage`] for another number.
@@ -37,19 +38,19 @@ impl Instance {
         Ok(Self { size, options: options.to_vec(), io, datasets })
     }
 
-    /// Whether an option was given, such as `--count_only`.
+    /// Returns whether an option such as `--count_only` was given.
     #[must_use]
     pub fn has(&self, option: &str) -> bool {
         self.options.iter().any(|given| given == option)
     }
 
-    /// A file or folder that steps exchange.
+    /// Returns the path of a file or directory that steps exchange.
     #[must_use]
     pub fn io(&self, name: &str) -> PathBuf {
         self.io.join(name)
     }
 
-    /// A folder that steps exchange, made if it does not exist.
+    /// Returns a directory that steps exchange, and creates it if it does not exist.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -59,22 +60,22 @@ impl Instance {
         Ok(folder)
     }
 
-    /// A file of the data in the clear.
+    /// Returns the path of a file of the data in the clear.
     #[must_use]
     pub fn dataset(&self, name: &str) -> PathBuf {
         self.datasets.join(name)
     }
 }
 
-/// The steps of a server, with their times, which the harness shows beside its own.
+/// Run times of a server's steps. The harness shows them next to its own times.
 #[derive(Debug, Default)]
 pub struct Steps(serde_json::Map<String, serde_json::Value>);
 
 impl Steps {
-    /// Does a step and notes its seconds.
+    /// Runs a step and records its seconds.
     ///
     /// # Errors
-    /// Those of `work`.
+    /// Errors from `work`.
     pub fn time<T>(&mut self, name: &str, work: impl FnOnce() -> Result<T>) -> Result<T> {
         let start = Instant::now();
         let result = work()?;
@@ -83,7 +84,7 @@ impl Steps {
         Ok(result)
     }
 
-    /// Leaves the times where the harness looks for them.
+    /// Writes the times to the file that the harness reads.
     ///
     /// # Errors
     /// [`Error::Io`].

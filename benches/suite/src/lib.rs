@@ -1,8 +1,8 @@
 //! Workloads of the public benchmarking suite of homomorphic encryption, step by step.
 //!
 //! A harness makes the data, runs one process for each step, measures time and bytes, and checks
-//! the result. `docs/suite.md` says how. A workload is a module with a function `run`, which takes
-//! the name of a step and an [`Instance`].
+//! the result. See `docs/suite.md`. A workload is a module with a function `run`, which takes the
+//! name of a step and an [`Instance`].
 #![forbid(unsafe_code)]
 
 pub mod fetch_by_similarity;
@@ -14,11 +14,11 @@ pub use instance::{Instance, Steps};
 use std::path::Path;
 use sudare_roles::error::{Error, Result};
 
-/// Does what `WORKLOAD STEP SIZE [OPTION…]` says, in the current folder, which is that of the
+/// Runs `WORKLOAD STEP SIZE [OPTION…]` in the current directory, which must be the directory of the
 /// harness.
 ///
 /// # Errors
-/// [`Error::Usage`] for anything else; those of the step.
+/// [`Error::Usage`] for other arguments; errors from the step.
 pub fn run(args: &[String]) -> Result<()> {
     let [workload, step, size, options @ ..] = args else {
         return Err(usage("a workload, a step and a size are needed"));
@@ -37,7 +37,7 @@ pub fn run(args: &[String]) -> Result<()> {
     }
 }
 
-/// What is wrong with the arguments, and how they should be.
+/// Creates the error for wrong arguments.
 fn usage(problem: &str) -> Error {
     Error::Usage(format!(
         "{problem}: write sudare-suite WORKLOAD STEP SIZE [OPTION…], such as sudare-suite \
@@ -45,7 +45,7 @@ fn usage(problem: &str) -> Error {
     ))
 }
 
-/// There is no such step.
+/// Creates the error for an unknown step.
 fn no_step(step: &str) -> Error {
     usage(&format!("there is no step {step:?}"))
 }

@@ -1,9 +1,9 @@
-//! Inference of handwritten digits: a network of three layers in the clear, images encrypted.
+//! Inference of handwritten digits: a network of three layers in the clear, on encrypted images.
 //!
-//! The network is [`nn::digits`], with squares in place of the reference's `relu`. One image is packed
-//! in a ciphertext; more by features, 2,048 images in a run. Images are encrypted under the secret
-//! key. The harness calls `server_preprocess_model` without a size: any will do.
-//! `run_ml_inference.py` beside this package runs all sizes.
+//! The network is [`nn::digits`], with squares in place of the reference's `relu`. A single image
+//! is packed into one ciphertext. Several images are packed by features, 2,048 images in a run.
+//! Images are encrypted under the secret key. The harness calls `server_preprocess_model` without a
+//! size; any size works. `run_ml_inference.py` in the directory of this package runs all sizes.
 
 use crate::{
     instance::{Instance, Steps},
@@ -27,24 +27,24 @@ use sudare_roles::{
 /// Names of the sizes.
 pub const SIZES: [&str; 4] = ["single", "small", "medium", "large"];
 
-/// Pixels of an image.
+/// Number of pixels of an image.
 const PIXELS: usize = 784;
 
 /// Bits of precision of the activations of many images.
 const PRECISION_BITS: f64 = 7.0;
 
-/// The images of a run are planned as so many, one by one or as many as there are slots.
+/// Number of images that a run is planned for, one by one or packed.
 const MANY: usize = 1 << 16;
 
-/// Does a step.
+/// Runs a step.
 ///
 /// # Errors
-/// [`Error::Usage`] if there is no such step; [`Error::Io`]; [`Error::Parse`] for other data than
-/// images; what the library refuses.
+/// [`Error::Usage`] for an unknown step; [`Error::Io`]; [`Error::Parse`] for data that are not
+/// images; errors from the library.
 pub fn run(step: &str, instance: &Instance) -> Result<()> {
     match step {
         "client_key_generation" => generate_keys(instance),
-        // Matrices are encoded where they are used: the server has all of the network.
+        // Matrices are encoded where they are used, since the server has the whole network.
         "server_preprocess_model" => plan(instance).map(drop),
         "client_preprocess_input" => preprocess(instance),
         "client_encode_encrypt_input" => encrypt(instance),
@@ -55,7 +55,7 @@ pub fn run(step: &str, instance: &Instance) -> Result<()> {
     }
 }
 
-/// What both sides plan from public facts.
+/// Derives the plan of both sides from public facts.
 fn plan(instance: &Instance) -> Result<Plan> {
     let (network, ranges) = nn::digits().map_err(refused)?;
     let options = match instance.size {
@@ -80,12 +80,12 @@ fn keys_path(instance: &Instance) -> PathBuf {
     instance.io("public_keys").join("evaluation.key")
 }
 
-/// Images after one another, a byte a pixel.
+/// Returns the path of the images: consecutive, one byte a pixel.
 fn pixels_path(instance: &Instance) -> PathBuf {
     instance.io("intermediate").join("pixels.u8")
 }
 
-/// Logits of the images, a line each.
+/// Returns the path of the images' logits, one line each.
 fn logits_path(instance: &Instance) -> PathBuf {
     instance.io("intermediate").join("logits.txt")
 }
@@ -94,7 +94,7 @@ fn batch_path(instance: &Instance, folder: &str, batch: usize) -> PathBuf {
     instance.io(folder).join(format!("{batch}.ct"))
 }
 
-/// Writes a file by `write`, whole or not at all.
+/// Writes a file with `write`, whole or not at all.
 fn write_file(
     path: &Path,
     access: Access,
@@ -152,7 +152,7 @@ fn preprocess(instance: &Instance) -> Result<()> {
     fs::write(&path, bytes).map_err(|error| Error::io("write", &path, error))
 }
 
-/// The images, numbers from 0 to 1.
+/// Reads the images as numbers from 0 to 1.
 fn images(instance: &Instance) -> Result<Vec<Vec<f64>>> {
     let path = pixels_path(instance);
     let bytes = fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
@@ -177,7 +177,7 @@ fn encrypt(instance: &Instance) -> Result<()> {
     Ok(())
 }
 
-/// The ciphertexts of a batch, none after the last.
+/// Reads the ciphertexts of a batch. Returns `None` after the last batch.
 fn read_batch(
     instance: &Instance,
     folder: &str,
@@ -244,7 +244,7 @@ fn decrypt(instance: &Instance) -> Result<()> {
     fs::write(&path, lines).map_err(|error| Error::io("write", &path, error))
 }
 
-/// The digit of the largest logit of each image.
+/// Writes the digit with the largest logit of each image.
 fn postprocess(instance: &Instance) -> Result<()> {
     let path = logits_path(instance);
     let text = files::read_text(&path, 1 << 26)?;

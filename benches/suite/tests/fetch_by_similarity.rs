@@ -1,5 +1,5 @@
-//! The toy size through the executable that a harness runs, on data of our own, with a verifier of
-//! our own.
+//! Runs the toy size through the executable that a harness runs, on generated data, and verifies
+//! the result.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 use std::{fs, path::Path, process::Command};
@@ -15,7 +15,7 @@ fn step(root: &Path, name: &str, options: &[&str]) {
     assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// A direction at random: sums of uniform numbers are normal enough.
+/// Returns a random direction. Sums of uniform numbers are close enough to normal.
 fn direction(stream: &mut Stream) -> Vec<f64> {
     let mut uniform = || stream.next_u64() as f64 / u64::MAX as f64 - 0.5;
     let vector: Vec<f64> = (0..DIMENSION).map(|_| (0..6).map(|_| uniform()).sum::<f64>()).collect();
@@ -27,7 +27,7 @@ fn unit(vector: &[f64]) -> Vec<f64> {
     vector.iter().map(|x| x / norm).collect()
 }
 
-/// A vector around a center.
+/// Returns a vector near a center.
 fn near(center: &[f64], stream: &mut Stream) -> Vec<f64> {
     let noise = direction(stream);
     unit(&center.iter().zip(noise).map(|(c, x)| c + 0.3 * x).collect::<Vec<_>>())
@@ -37,7 +37,7 @@ fn floats(vectors: &[Vec<f64>]) -> Vec<u8> {
     vectors.iter().flatten().flat_map(|&x| (x as f32).to_le_bytes()).collect()
 }
 
-/// The payloads, sorted, of the records that match.
+/// Returns the sorted payloads of the matching records.
 fn expected(vectors: &[Vec<f64>], payloads: &[[u16; 7]], query: &[f64]) -> Vec<[u16; 7]> {
     let similarity = |v: &[f64]| v.iter().zip(query).map(|(a, b)| a * b).sum::<f64>();
     let pairs = vectors.iter().zip(payloads);

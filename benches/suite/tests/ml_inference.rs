@@ -1,4 +1,5 @@
-//! One and some images through the executable that a harness runs, against the network in the clear.
+//! Runs one image and several images through the executable that a harness runs, and compares with
+//! the network in the clear.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 use std::{fs, path::Path, process::Command};
@@ -11,7 +12,7 @@ fn step(root: &Path, name: &str, size: &str) {
     assert!(output.status.success(), "{name}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Images of strokes.
+/// Returns an image of strokes.
 fn image(number: usize) -> Vec<f64> {
     let inside = |i: usize| {
         let (row, column) = (i / 28, i % 28);
@@ -48,7 +49,7 @@ fn steps_agree_with_the_network((size, name): (&str, &str), count: usize) {
     let digits = fs::read_to_string(io.join("encrypted_model_predictions.txt")).unwrap();
     assert_eq!((logits.lines().count(), digits.lines().count()), (count, count));
     let plan = Plan::new(&network, &ranges, Options::for_samples(count)).unwrap();
-    // Of many images activations are as little as seven bits precise, of one more than eight.
+    // Activations have seven bits of precision for many images, and more than eight for one.
     let bound = 10.0 * plan.error();
     for ((image, line), digit) in images.iter().zip(logits.lines()).zip(digits.lines()) {
         let expected = network.forward(image).unwrap();
