@@ -308,9 +308,9 @@ def test_a_result_of_another_table_is_refused(tmp_path: Path) -> None:
     found = stats.decrypt(result, keys.secret, table=table)
     assert isinstance(found, stats.Summary)
     np.testing.assert_allclose(found.mean, rows.mean(0), atol=1e-4)
-    with pytest.raises(errors.OtherTableError, match="is no result of .*other.ct"):
+    with pytest.raises(errors.OtherTableError, match="is not a result of .*other.ct"):
         stats.decrypt(result, keys.secret, table=other)
-    with pytest.raises(errors.OtherTableError, match="is no result of .*other.ct"):
+    with pytest.raises(errors.OtherTableError, match="is not a result of .*other.ct"):
         stats.release(result, keys.secret, 4, table=other)
     line = LinearRegression(insecure_log_n=11)
     with warnings.catch_warnings():

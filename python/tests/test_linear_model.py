@@ -403,7 +403,7 @@ def test_trainings_go_on_from_their_states(training: Training, tmp_path: Path) -
     (states / "iteration-000005.ct").write_bytes(b"damaged")
     keys = sudare.EvaluationKeys.open(training.folder / "evaluation.key")
     steps: list[int] = []
-    with pytest.warns(UserWarning, match="looking for the state before"):
+    with pytest.warns(UserWarning, match="trying the state before it"):
         result = train(
             training.table,
             keys,

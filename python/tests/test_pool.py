@@ -87,7 +87,7 @@ def test_owners_train_the_model_of_all_their_rows(
         train([*tables, tables[1]], keys.evaluation)
     other = pool.make_transform(schema, total, keys.secret)
     tables[2] = pool.encrypt(other, *thirds(table)[2], "west", keys.public)
-    with pytest.raises(errors.PooledTransformError, match="made last"):
+    with pytest.raises(errors.PooledTransformError, match="the latest transform"):
         train(tables, keys.evaluation)
     with pytest.raises(errors.PoolUnknownOwnerError, match="east"):
         pool.encrypt(other, *thirds(table)[2], "east", keys.public)

@@ -86,7 +86,7 @@ def test_the_same_release_is_the_same_and_counts_once(tmp_path: Path) -> None:
             refused.release(result, bits=10, largest_error=error)
     ledger.unlink()
     alone = sudare.SecretKey.open(tmp_path / "secret.key")
-    with pytest.warns(errors.SecurityWarning, match="counting begins at 0"):
+    with pytest.warns(errors.SecurityWarning, match="counting starts at 0"):
         found = sudare.Context.from_keys(secret=alone).release(
             result, bits=10, largest_error=error
         )
@@ -294,7 +294,7 @@ def test_statistics_that_were_not_planned_for_it_are_not_released() -> None:
     plan = stats.plan(table)
     keys = plan.make_keys()
     result = stats.compute(plan.encrypt(table, keys.public), keys.evaluation)
-    with pytest.raises(errors.UsageError, match="not computed with the precision"):
+    with pytest.raises(errors.UsageError, match="not precise enough"):
         stats.release(result, keys.secret, 12)
     # A server could call the result that of another job, whose errors are smaller.
     other = stats.plan((60, 2)).make_keys()

@@ -230,7 +230,7 @@ def test_what_cannot_be_scored_is_refused(owner: Owner, model: LogisticRegressio
     other = plan.encrypt(x, keys.public, like=2 * x)
     for by in (model, plan.encrypt_model(model, keys.public)):
         scores = scoring.score(other, by, keys.evaluation)
-        with pytest.raises(errors.UsageError, match="prepared for other columns"):
+        with pytest.raises(errors.UsageError, match="not prepared for"):
             scoring.decrypt(scores, keys.secret)
     with pytest.raises(errors.OtherJobError, match="statistics, groups"):
         rows.compute(keys.evaluation)
@@ -271,7 +271,7 @@ def test_scores_are_released_to_the_bits_planned_for(model: LogisticRegression) 
     assert 0 < abs(own.scores - shown.scores).max() <= 2.0**-8
     assert (shown.scores * 256 % 1 == 0).all()
     np.testing.assert_allclose(shown.probabilities, 1 / (1 + np.exp(-shown.scores)))
-    with pytest.raises(errors.UsageError, match="not computed with the precision"):
+    with pytest.raises(errors.UsageError, match="not precise enough"):
         scoring.release(result, keys.secret, 12)
 
 
@@ -280,7 +280,7 @@ def test_scores_that_were_not_planned_for_it_are_not_released(
 ) -> None:
     rows = owner.plan.encrypt(table(5)[0], owner.keys.public, like=model)
     result = scoring.score(rows, model, owner.keys.evaluation)
-    with pytest.raises(errors.UsageError, match="not computed with the precision"):
+    with pytest.raises(errors.UsageError, match="not precise enough"):
         scoring.release(result, owner.keys.secret, 1)
     assert owner.keys.secret.releases == (0, 1024)
     for options in ({"share_bits": 4}, {"score_range": 4.0}):

@@ -182,7 +182,7 @@ def test_a_model_is_read(tmp_path: Path) -> None:
     assert values["weights"][1] > abs(values["weights"][2])
     calibrated = result.decrypt(secret).calibrated(data)
     assert calibrated["calibrated"] and calibrated["weights"] != values["weights"]
-    with pytest.raises(errors.UsageError, match="39 rows, and the model was trained on 40"):
+    with pytest.raises(errors.UsageError, match="39 rows, but the model was trained on 40"):
         labels = ("y", ["no", "yes"], members[1:])
         result.decrypt(secret).calibrated(Data(["a", "b"], to_native(x[1:]), labels=labels))
     with pytest.raises(errors.ClassesError, match="row 3 has the index 2"):

@@ -101,7 +101,7 @@ fn expect_bytes(path: &Path, needed: usize) -> Result<()> {
         return Ok(());
     }
     let problem = format!("it has {found} bytes, {needed} are needed");
-    Err(Error::Parse { path: path.into(), what: "data of this size", problem })
+    Err(Error::Parse { path: path.into(), what: "file of this size", problem })
 }
 
 fn open(path: &Path, kind: Kind) -> Result<Opened> {

@@ -131,7 +131,8 @@ fn read_secret(instance: &Instance, params: &Params) -> Result<SecretKey> {
 fn preprocess(instance: &Instance) -> Result<()> {
     let path = instance.dataset("intermediate/test_pixels.txt");
     let text = files::read_text(&path, 1 << 30)?;
-    let parse = |problem: String| Error::Parse { path: path.clone(), what: "images", problem };
+    let parse =
+        |problem: String| Error::Parse { path: path.clone(), what: "file of images", problem };
     let mut bytes = Vec::new();
     for (i, line) in text.lines().enumerate() {
         let before = bytes.len();

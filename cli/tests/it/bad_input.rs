@@ -288,7 +288,7 @@ fn false_labels() {
     refused(at, line, &["stats:21x2", "stats:20x2", "one job"]);
     for meta in [vec![], vec![5, 9], claim(20, 2, 1)[..5].to_vec()] {
         relabel(&key_label, &with(&table_label, meta));
-        refused(at, line, &["s.ct does not say what it is for"]);
+        refused(at, line, &["s.ct has no label of this program"]);
     }
     let earlier = with(&table_label, [&[4], &table_label.meta[1..]].concat());
     relabel(&key_label, &earlier);
@@ -395,12 +395,12 @@ fn results_that_are_none() {
         ([&[scaled], &items[1..]].concat(), "its ciphertext 0 has level 0 and scale"),
         ([&[high], &items[1..]].concat(), "its ciphertext 0 has level 1 and scale"),
         ([&[short], &items[1..]].concat(), "fewer slots than a model"),
-        ([&items[..1], &other[..]].concat(), "note is of another table"),
+        ([&items[..1], &other[..]].concat(), "note belongs to another table"),
     ] {
         let mut file = Vec::new();
         serial::write_ciphertexts(&mut file, &params, &items, &label).unwrap();
         fs::write(at.join("model.ct"), file).unwrap();
-        refused(at, DECRYPT, &["model.ct is no result", part, "compute it again"]);
+        refused(at, DECRYPT, &["model.ct is not a valid result", part, "compute it again"]);
     }
 }
 
@@ -429,7 +429,7 @@ fn existing_files_are_kept() {
     let line = "predict --model model.json --data t.csv -o t.csv";
     refused(at, line, &["t.csv exists", "--force"]);
     let line = "stats --evaluation-key s/evaluation.key -i s.ct -o none/out.ct";
-    refused(at, line, &["no folder none"]);
+    refused(at, line, &["no directory none"]);
     let line = "stats --evaluation-key s/evaluation.key -i s.ct -o a --force";
     refused(at, line, &["a is not a regular file"]);
 }
@@ -476,7 +476,7 @@ fn keys_that_cannot_be_made() {
     fs::write(at.join("file"), "").unwrap();
     for out in ["file", "file/keys"] {
         let line = keygen("auto", "train:20x2").replace("--out keys", &format!("--out {out}"));
-        refused(at, &line, &["file is not a folder", "name a folder"]);
+        refused(at, &line, &["file is not a directory", "name a directory"]);
     }
 }
 
@@ -492,7 +492,7 @@ fn trainings_that_were_not_planned() {
     }
     refused(at, &with("--learning-rate nan"), &["--learning-rate", "a number such as"]);
     refused(at, &with("--batch x"), &["--batch", "a whole number from 1"]);
-    refused(at, &with("--checkpoint t.csv"), &["t.csv is not a folder", "name a folder"]);
+    refused(at, &with("--checkpoint t.csv"), &["t.csv is not a directory", "name a directory"]);
     refused(at, &with("--learning-rate 3"), &["rate of 3", "for 4"]);
     refused(at, &with("--batch 10"), &["batches of 10 rows", "for 20", "--batch 10"]);
     refused(at, &with("--resume"), &["--checkpoint"]);
@@ -525,12 +525,12 @@ fn models_that_cannot_be_read() {
     ] {
         assert_ne!(bad, good);
         fs::write(at.join("m.json"), bad).unwrap();
-        refused(at, line, &["m.json is no model", part]);
+        refused(at, line, &["m.json is not a valid model", part]);
     }
     let twice = good.replace("    \"u\",\n    \"v\"\n", "    \"u\",\n    \"u\"\n");
     fs::write(at.join("m.json"), &twice).unwrap();
     assert_ne!(twice, good);
-    refused(at, line, &["m.json is no model", "two columns are named \"u\""]);
+    refused(at, line, &["m.json is not a valid model", "two columns are named \"u\""]);
     let mut model: serde_json::Value = serde_json::from_str(&good).unwrap();
     model["weights"] = serde_json::json!([1e308, 1e308, 1e308]);
     fs::write(at.join("m.json"), model.to_string()).unwrap();
@@ -592,7 +592,7 @@ fn results_that_cannot_be_written() {
     let stats = "stats --evaluation-key s/evaluation.key -i s.ct -o";
     refused(at, &format!("{stats} {long}"), &["cannot create", "name too long"]);
     let line = "keygen --params auto --for stats:20x2 --out t.csv";
-    refused(at, line, &["t.csv is not a folder"]);
+    refused(at, line, &["t.csv is not a directory"]);
 }
 
 #[cfg(unix)]

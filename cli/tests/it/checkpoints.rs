@@ -190,7 +190,7 @@ fn damaged_states_give_way_to_those_before() {
     damage("iteration-000002.ct");
     let resumed = sudare_at(at, &format!("{line} --resume --force"));
     assert!(resumed.stderr.contains("iteration-000002.ct"), "{}", resumed.stderr);
-    assert!(resumed.stderr.contains("looking for the state before"), "{}", resumed.stderr);
+    assert!(resumed.stderr.contains("trying the state before it"), "{}", resumed.stderr);
     assert_eq!(resumed.json()["resumed_after"], 1);
     assert!(model(at) == uninterrupted());
 
@@ -211,7 +211,7 @@ fn a_history_is_whole_or_refused() {
     let line = format!("{TRAIN} --checkpoint state --force");
     let resume = format!("{line} --resume --history");
     sudare_at(at, &format!("{line} --iterations 1")).ok();
-    sudare_at(at, &resume).mistake(&["weights after iteration 1", "leave --history out"]);
+    sudare_at(at, &resume).mistake(&["weights after iteration 1", "leave out --history"]);
     sudare_at(at, &format!("{line} --iterations 2 --history")).ok();
     let weights = at.join("state/weights-000001.ct");
     let whole = fs::read(&weights).unwrap();
@@ -220,7 +220,7 @@ fn a_history_is_whole_or_refused() {
     fs::write(&weights, &damaged).unwrap();
     sudare_at(at, &resume).mistake(&["weights-000001.ct", "without --resume"]);
     fs::copy(at.join("state/weights-000002.ct"), &weights).unwrap();
-    sudare_at(at, &resume).mistake(&["weights after iteration 1", "holds others"]);
+    sudare_at(at, &resume).mistake(&["weights after iteration 1", "holds other weights"]);
     fs::write(&weights, &whole).unwrap();
     assert_eq!(sudare_at(at, &resume).json()["resumed_after"], 2);
 
@@ -275,7 +275,7 @@ fn states_belong_to_keys_table_and_program() {
     fs::remove_dir_all(at.join("keys")).unwrap();
     fs::remove_file(at.join("t.ct")).unwrap();
     prepare(at, "--iterations 3 --batch 50");
-    sudare_at(at, &resume).mistake(&["other evaluation keys", "name another folder"]);
+    sudare_at(at, &resume).mistake(&["other evaluation keys", "choose another directory"]);
 
     // Without --resume, and without --force.
     let fresh = line.replace(" --force", "").replace("m.ct", "n.ct");
@@ -319,7 +319,8 @@ fn a_folder_is_for_one_training_at_a_time() {
     let lock = File::create(at.join("state/lock")).unwrap();
     lock.lock().unwrap();
     let line = format!("{TRAIN} --checkpoint state --force");
-    sudare_at(at, &line).mistake(&["state is in use by another process", "name another folder"]);
+    sudare_at(at, &line)
+        .mistake(&["state is in use by another process", "choose another directory"]);
     drop(lock);
     sudare_at(at, &format!("{line} --iterations 2")).ok();
 }

@@ -42,7 +42,7 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
     let key = names(&at.join("keys"))
         .into_iter()
         .find_map(|name| Some(name.strip_suffix(".ledger")?.to_owned()));
-    let (key, notice) = (key.unwrap(), "counting begins at 0");
+    let (key, notice) = (key.unwrap(), "counting starts at 0");
     assert!(begun.stderr.contains(notice) && begun.stderr.contains(&key), "{}", begun.stderr);
     // The same again is the same, and counts once; other bits are another release.
     assert_eq!(share(10).stdout, begun.stdout);
@@ -90,7 +90,7 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
     assert_eq!(share(10).stdout, begun.stdout);
     // A ledger that is damaged counts nothing, so nothing is shown.
     fs::write(ledger.path().unwrap(), "nonsense").unwrap();
-    share(10).mistake(&["it is no ledger of releases", "nothing is released"]);
+    share(10).mistake(&["it is not a ledger of releases", "nothing is released"]);
 
     share(11).mistake(&["to be shared to 10 bits", "make keys with --share 11"]);
     share(13).mistake(&["1 to 12"]);

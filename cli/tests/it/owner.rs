@@ -219,7 +219,7 @@ fn sealed_keys_do_what_clear_ones_do() {
     with_passphrase(at, other, "right").mistake(&["t.ct holds table"]);
 
     let unsealed = "key unseal keys/secret.key -o clear.key";
-    with_passphrase(at, unsealed, "wrong").mistake(&["passphrase is not the one"]);
+    with_passphrase(at, unsealed, "wrong").mistake(&["passphrase is wrong"]);
     assert!(!at.join("clear.key").exists());
     with_passphrase(at, unsealed, "right").ok();
     assert!(fs::read(at.join("clear.key")).unwrap() == clear);
@@ -356,7 +356,7 @@ fn a_result_of_another_table_is_refused() {
     let at = folder.path();
     sudare_at(at, "encrypt --public keys/public.key --data t.csv -o other.ct").ok();
     let line = "decrypt --secret keys/secret.key -i r.ct -o r.json --table";
-    sudare_at(at, &format!("{line} other.ct")).mistake(&["r.ct is no result of other.ct"]);
+    sudare_at(at, &format!("{line} other.ct")).mistake(&["r.ct is not a result of other.ct"]);
     sudare_at(at, &format!("{line} t.ct --table other.ct")).mistake(&["t.ct and other.ct"]);
     assert!(!at.join("r.json").exists());
     sudare_at(at, &format!("{line} t.ct")).ok();

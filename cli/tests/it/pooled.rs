@@ -201,15 +201,15 @@ fn owners_train_the_model_of_all_their_rows() {
         let line = format!("train --evaluation-key evaluation.key -o x.ct {inputs}");
         sudare_at(&server, &line).mistake(parts);
     };
-    train("-i north.ct -i south.ct", &["nothing is given of west", "all owners"]);
-    train("-i north.ct -i south.ct -i south.ct", &["south.ct is of \"south\"", "each owner"]);
+    train("-i north.ct -i south.ct", &["there is no file of west", "all owners"]);
+    train("-i north.ct -i south.ct -i south.ct", &["south.ct belongs to \"south\"", "each owner"]);
     sudare_at(&holder, &format!("{TRANSFORM} -o other.json")).ok();
     f.send("other.json", "holder", "west");
     let encrypt = "encrypt --public public.key --data t.csv -o west.ct --force";
     let west = f.at("west");
     sudare_at(&west, &format!("{encrypt} --transform other.json --owner west")).ok();
     f.send("west.ct", "west", "server");
-    train(&Folders::inputs("ct"), &["another transform", "made last"]);
+    train(&Folders::inputs("ct"), &["another transform", "the latest transform"]);
     sudare_at(&west, &format!("{encrypt} --transform other.json --owner east"))
         .mistake(&["no owner \"east\"", "north, south, west"]);
     sudare_at(&west, &format!("{encrypt} --target y")).mistake(&["3 tables", "--transform"]);
@@ -282,7 +282,7 @@ fn the_holder_of_the_key_reads_statistics_of_all_rows() {
         let line = format!("pool add --schema schema.json -o x.sums {inputs}");
         sudare_at(&server, &line).mistake(parts);
     };
-    add("-i north.sums -i west.sums", &["nothing is given of south"]);
+    add("-i north.sums -i west.sums", &["there is no file of south"]);
     add("-i north.sums -i north.sums -i west.sums", &["of \"north\"", "one file of each owner"]);
     // Values, columns and categories that the schema does not have.
     let north = f.at("north");

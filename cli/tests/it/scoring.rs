@@ -149,7 +149,7 @@ fn other_models_and_rows_are_refused(f: &Folders) {
     );
     assert!(!names(server).contains(&"x.ct".to_owned()));
     sudare_at(owner, "decrypt --secret keys/secret.key -i scores.ct --share 4")
-        .mistake(&["not computed with the precision", "--score-range"]);
+        .mistake(&["not precise enough", "--score-range"]);
     sudare_at(owner, "decrypt --secret keys/secret.key -i scores.ct --quantiles 0.5")
         .mistake(&["--quantiles cannot be had from scores"]);
 }
@@ -171,7 +171,7 @@ fn rows_of_other_preparations_are_noticed(f: &Folders, text: &str) {
         sudare_at(server, &line).ok();
         fs::copy(server.join("x.ct"), owner.join("x.ct")).unwrap();
         sudare_at(owner, "decrypt --secret keys/secret.key -i x.ct")
-            .mistake(&["prepared for other columns", "--like"]);
+            .mistake(&["its rows were not prepared for", "--like"]);
     }
 }
 
@@ -219,7 +219,7 @@ fn rows_are_scored_by_a_model_that_is_given_plain_or_encrypted() {
         assert!(values["auc"].is_number());
     }
     sudare_at(owner, "decrypt --secret keys/secret.key -i model.ct")
-        .mistake(&["encrypted to score rows by", "in the clear"]);
+        .mistake(&["an encrypted model for scoring rows", "in the clear"]);
 
     let large: Vec<f64> = weights.iter().map(|w| 20.0 * w).collect();
     fs::write(owner.join("large.json"), model(&large).to_string()).unwrap();
@@ -238,7 +238,7 @@ fn rows_are_scored_by_a_model_that_is_given_plain_or_encrypted() {
         .mistake(&["row 0, column \"age\"", "times as far from the mean", "at most 4 times"]);
     fs::write(owner.join("bad.json"), r#"{"columns":["a"],"divisors":[1.0,2.0]}"#).unwrap();
     sudare_at(owner, &format!("{encrypt} --data lbw.csv --like bad.json"))
-        .mistake(&["bad.json is no description of features", "1 columns and 2 divisors"]);
+        .mistake(&["bad.json is not a valid description of features", "1 columns and 2 divisors"]);
     assert!(!names(owner).contains(&"x.ct".to_owned()));
 }
 
@@ -250,7 +250,7 @@ fn what_cannot_be_scored_is_refused() {
     for (job, part) in [
         ("stats:189x9 --predict", "--predict is for the model of a training"),
         ("train:189x9 --probability 8", "make keys with --for predict:"),
-        ("predict:189x9 --share 4", "--score-range says how large they are"),
+        ("predict:189x9 --share 4", "whose range --score-range states"),
         ("predict:189x9 --score-range 8", "--score-range is for scores that are shared"),
         ("stats:189x9 --share 4 --score-range 8", "--score-range is for scores that are shared"),
         ("predict:189x9 --share 4 --score-range 8 --probability 4", "--probability is not for"),
@@ -312,7 +312,7 @@ fn scores_are_shared_to_the_bits_that_their_keys_were_made_for() {
     assert_eq!(numbers(&decrypt("--share 8 --json").json()["values"]["scores"]), shared);
     let ledger = format!("info keys/{}.ledger --json", keygen["key_id"].as_str().unwrap());
     assert_eq!(sudare_at(owner, &ledger).json()["releases"], 1);
-    decrypt("--share 12").mistake(&["--share 12", "not computed with the precision"]);
+    decrypt("--share 12").mistake(&["--share 12", "not precise enough"]);
     assert_eq!(sudare_at(owner, &ledger).json()["releases"], 1);
 
     let large: Vec<f64> = weights.iter().map(|w| 10.0 * w).collect();

@@ -222,7 +222,7 @@ fn what_cannot_be_searched_is_refused() {
     index("v.npy --delete 40").mistake(&["row 40"]);
     let query = "search query --public keys/public.key -o q.ct --data";
     f.run(&format!("{query} q.csv")).mistake(&["the query", "norm"]);
-    f.run(&format!("{query} v.npy")).mistake(&["one query is one vector"]);
+    f.run(&format!("{query} v.npy")).mistake(&["a query is one vector"]);
 
     // Keys of another search.
     let data = "1,0,0,0\n";
@@ -231,9 +231,9 @@ fn what_cannot_be_searched_is_refused() {
     f.query();
     f.run("search keygen --for 5000x4 --out other").ok();
     let run = "search run -i q.ct --index index -o a.ct --evaluation-key";
-    f.run(&format!("{run} other/evaluation.key")).mistake(&["index is of key"]);
+    f.run(&format!("{run} other/evaluation.key")).mistake(&["index belongs to key"]);
     f.run("search index --public other/public.key --data v.npy -o index")
-        .mistake(&["index is of key"]);
+        .mistake(&["index belongs to key"]);
     f.run(&format!("{run} keys/public.key")).mistake(&["public key"]);
     f.search("-i keys/public.key --index index").mistake_of("WrongKind");
     f.search("-i q.ct --index .").mistake_of("NoIndex");

@@ -162,7 +162,7 @@ impl Checkpoints {
                     return Ok(Some(training));
                 }
                 Err(error @ Error::File { .. }) => {
-                    notice(&format!("{error}: looking for the state before"));
+                    notice(&format!("{error}; trying the state before it"));
                     damaged = damaged.or(Some(error));
                 }
                 Err(error) => return Err(error),
@@ -199,8 +199,8 @@ impl Checkpoints {
         };
         if !differs.is_empty() {
             return Err(Error::Usage(format!(
-                "{} belongs to a training with {differs}: use what it began with, name another \
-                 folder, or begin anew: without --resume, in Python without resume=True",
+                "{} belongs to a training with {differs}: use the original files, choose another \
+                 directory, or start over without --resume (Python: without resume=True)",
                 path.display()
             )));
         }
@@ -223,14 +223,14 @@ impl Checkpoints {
             let path = self.path(StateFile::Weights(iterations));
             let refuse = |problem: String| {
                 Error::Usage(format!(
-                    "the weights after iteration {iterations} cannot be had: {problem}; leave \
-                     --history out, or train from the start, without --resume"
+                    "cannot read the weights after iteration {iterations}: {problem}; leave out \
+                     --history, or train from the start without --resume"
                 ))
             };
             let items = self.items(&path, Content::Weights, server);
             match items.map_err(|error| refuse(error.to_string()))? {
                 (found, items) if found == iterations && items.len() == models => Ok(items),
-                _ => Err(refuse(format!("{} holds others", path.display()))),
+                _ => Err(refuse(format!("{} holds other weights", path.display()))),
             }
         };
         let all: Vec<_> = (first..=training.iteration).map(read).collect::<Result<_>>()?;

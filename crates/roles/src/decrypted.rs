@@ -126,7 +126,7 @@ impl TrainedModel {
         let table = arranged(table, &model.columns, &model.classes)?;
         if table.rows() != model.rows {
             return Err(other_table(&format!(
-                "it has {} rows, and the model was trained on {}",
+                "it has {} rows, but the model was trained on {}",
                 table.rows(),
                 model.rows
             )));
@@ -147,9 +147,9 @@ impl TrainedModel {
         let fitted = prepared.calibrated(&self.weights);
         if opposed(&self.weights, &fitted) {
             return Err(Error::Usage(
-                "the model cannot be calibrated: its scores suit the classes of these rows only when \
-                 they are negated. Give the classes that were encrypted; if they are, train with a \
-                 lower learning rate or more iterations, or leave the model uncalibrated"
+                "the model cannot be calibrated: its scores fit the classes of these rows only \
+                 when they are negated. Pass the classes that were encrypted. If you did, train \
+                 with a lower learning rate or more iterations, or leave the model uncalibrated"
                     .into(),
             ));
         }

@@ -87,7 +87,7 @@ impl Decrypted {
     }
 }
 
-const OTHER_COMPUTATION: &str = "its note is of another computation";
+const OTHER_COMPUTATION: &str = "its note belongs to another computation";
 
 impl Reader<'_> {
     fn malformed(&self, problem: &str) -> Error {
@@ -101,7 +101,7 @@ impl Reader<'_> {
     fn expect(&self, same: bool) -> Result<()> {
         match same {
             true => Ok(()),
-            false => Err(self.malformed("its note is of another table")),
+            false => Err(self.malformed("its note belongs to another table")),
         }
     }
 
@@ -109,12 +109,12 @@ impl Reader<'_> {
     fn notes(&self, mut all: Vec<Ciphertext>) -> Result<(Note, Option<Note>)> {
         let read = |note: &[Ciphertext]| -> Result<Note> {
             let note = Note::decrypt(self.decryptor, self.params, note)?;
-            note.ok_or_else(|| self.malformed("its note is not of this version of the program"))
+            note.ok_or_else(|| self.malformed("its note comes from another version of the program"))
         };
         let of_model = match self.meta.scored_by {
             Some(ScoredBy::Encrypted(count)) => {
                 let rows = all.len().checked_sub(count as usize);
-                let lacks = || self.malformed("it has not the notes that it lists");
+                let lacks = || self.malformed("it lacks notes that it lists");
                 Some(read(&all.split_off(rows.ok_or_else(lacks)?))?)
             }
             Some(ScoredBy::Plain(_)) | None => None,
@@ -159,8 +159,8 @@ impl Reader<'_> {
                 self.scores(&plan, (classes, text_labels), members, rows)
             }
             (Plan::Predict(_), About::Model { .. }) => Err(Error::Usage(format!(
-                "{} is a model that was encrypted to score rows by, not a result: whoever \
-                 encrypted it has it in the clear",
+                "{} is an encrypted model for scoring rows, not a result: ask the owner who \
+                 encrypted it for the model in the clear",
                 self.path.display()
             ))),
             _ => Err(self.malformed(OTHER_COMPUTATION)),
@@ -189,7 +189,7 @@ impl Reader<'_> {
         let mut history = (!earlier.is_empty()).then(|| plan.history(earlier)).transpose()?;
         let iterations = self.meta.iterations as usize;
         if history.as_ref().is_some_and(|history| history.len() != iterations) {
-            return Err(self.malformed("its history is of other iterations"));
+            return Err(self.malformed("its history has another number of iterations"));
         }
         if let Some((share, draft)) = &mut self.share {
             let mut share = |weights| shared_weights(&plan, weights, *share, &draft.noise());
@@ -229,14 +229,14 @@ impl Reader<'_> {
                 prepared_digest(&columns, &trained.transform)?
             }
             (_, Some(Note { about: About::Model { prepared }, .. })) => prepared,
-            _ => return Err(self.malformed("it does not say what scored it")),
+            _ => return Err(self.malformed("it does not name the model that scored it")),
         };
         match needed == prepared {
             true => Ok(()),
             false => Err(Error::Usage(format!(
-                "{} has scores of rows that were prepared for other columns, or another model, \
-                 than scored them: encrypt the rows again with --like and that model, or the \
-                 table that it was trained on",
+                "{} has scores by a model that its rows were not prepared for: encrypt the rows \
+                 again with --like and that model, or with --like and the table that it was \
+                 trained on",
                 self.path.display()
             ))),
         }
@@ -274,8 +274,8 @@ impl Reader<'_> {
 
 fn too_imprecise(bits: u32) -> Error {
     Error::Usage(format!(
-        "--share {bits}: the results were not computed with the precision for that: make keys with \
-         --share {bits}, for scores also with --score-range, and compute again, or share fewer bits"
+        "--share {bits}: the results are not precise enough: make keys with --share {bits} (for \
+         scores also with --score-range) and compute again, or share fewer bits"
     ))
 }
 

@@ -144,7 +144,7 @@ impl Encryption {
         let note = |about| Note { columns, rows, about };
         match &*self.plan {
             Plan::Train(plan) if plan.job().spec.tables > 1 => Err(Error::Usage(format!(
-                "the keys are for {}: prepare the table as its owners do, with --transform",
+                "the keys are for {}: encrypt the table with --transform, as all owners must",
                 self.job
             ))),
             Plan::Train(plan) => {
@@ -186,7 +186,7 @@ impl Encryption {
         let pooled = common.of_owner(&owner)?;
         if pooled.of.len() != plan.job().spec.tables {
             return Err(Error::Usage(format!(
-                "the transform is of {} owners, the keys are for {}: use what was made with one \
+                "the transform is for {} owners, but the keys are for {}: use files made with one \
                  schema",
                 pooled.of.len(),
                 self.job
@@ -265,7 +265,7 @@ impl Encryption {
             Plan::Predict(plan) => Ok(plan),
             _ => Err(Error::Usage(format!(
                 "the keys are for {}: make keys for scoring with --for predict:ROWSxFEATURES, or \
-                 for a training with --predict",
+                 keys for a training with --predict",
                 self.job
             ))),
         }
@@ -380,8 +380,8 @@ fn shuffle(plan: &TrainPlan, table: &mut Table, order: Option<&Seed>) -> Result<
 #[must_use]
 pub fn unprepared() -> Error {
     Error::Usage(
-        "these keys are for scoring rows, which are prepared as those that the model was trained \
-         on: name the model, or the table that it was trained on, with --like"
+        "these keys are for scoring rows, which must be prepared like the model's training rows: \
+         pass the model, or the table that it was trained on, with --like"
             .into(),
     )
 }

@@ -92,8 +92,8 @@ pub enum Error {
     Passphrase(#[from] SealError),
     /// A sealed secret key without a passphrase.
     #[error(
-        "{} is sealed by a passphrase, which is not given: run the command on a terminal, which \
-         asks for it, or name a file descriptor with --passphrase-fd, in Python passphrase=…",
+        "{} is sealed by a passphrase, and none is given: run the command on a terminal to enter \
+         it, or pass a file descriptor with --passphrase-fd (Python: passphrase=…)",
         .path.display()
     )]
     Sealed {
@@ -101,7 +101,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// A file that this program did not write.
-    #[error("{} is no {what}: {problem}", .path.display())]
+    #[error("{} is not a valid {what}: {problem}", .path.display())]
     Parse {
         /// The file.
         path: PathBuf,
@@ -126,7 +126,7 @@ pub enum Error {
     },
     /// More memory is needed than is free.
     #[error(
-        "{what} need {} of memory, {} are available: {advice}",
+        "{what} need {} of memory, but {} are available: {advice}",
         machine::bytes(*.needed),
         machine::bytes(*.available)
     )]
@@ -152,8 +152,8 @@ pub enum Error {
     },
     /// A file would be overwritten.
     #[error(
-        "{} exists: choose another name, or replace it for good with --force, in Python \
-         overwrite=True",
+        "{} exists: choose another name, or replace it permanently with --force (Python: \
+         overwrite=True)",
         .path.display()
     )]
     Exists {
@@ -161,7 +161,7 @@ pub enum Error {
         path: PathBuf,
     },
     /// The directory of a new file does not exist.
-    #[error("cannot write {}: there is no folder {}, make it first", .path.display(), .folder.display())]
+    #[error("cannot write {}: there is no directory {}; create it first", .path.display(), .folder.display())]
     NoFolder {
         /// The file.
         path: PathBuf,
@@ -169,15 +169,15 @@ pub enum Error {
         folder: PathBuf,
     },
     /// A file where a directory is needed.
-    #[error("{} is not a folder, but one is needed here: name a folder", .path.display())]
+    #[error("{} is not a directory: name a directory", .path.display())]
     NotAFolder {
         /// The path.
         path: PathBuf,
     },
     /// A file changed while it was in use.
     #[error(
-        "{} has changed: {problem}; give this process the file that was opened first, or open \
-         the new one and use it everywhere",
+        "{} has changed: {problem}; pass the file that this process opened first, or open the new \
+         one and use it everywhere",
         .path.display()
     )]
     FileChanged {
@@ -188,8 +188,8 @@ pub enum Error {
     },
     /// A file with an unexpected digest.
     #[error(
-        "{} has the digest {found}, {expected} was expected: do not use it, and ask its owner for \
-         the right file",
+        "{} has the digest {found}, but {expected} was expected: do not use it, and ask its owner \
+         for the right file",
         .path.display()
     )]
     OtherFile {
@@ -202,9 +202,9 @@ pub enum Error {
     },
     /// A public key that claims to belong to a secret key and does not.
     #[error(
-        "the public key says that it belongs to key {key}, but the secret key does not decrypt what \
-         it encrypts: somebody made it; encrypt nothing under it, and take the one that was made with the \
-         secret key"
+        "the public key claims to belong to key {key}, but the secret key does not decrypt what it \
+         encrypts: it is forged; encrypt nothing under it, and use the public key that was made \
+         with the secret key"
     )]
     ForgedKey {
         /// The key pair.
@@ -212,8 +212,8 @@ pub enum Error {
     },
     /// A result of other tables than the named ones.
     #[error(
-        "{} is no result of {tables}, it says that it comes from {found}: compute it again from \
-         the table that is meant, or decrypt it without naming a table",
+        "{} is not a result of {tables}; it says that it comes from {found}: compute it again from \
+         the right table, or decrypt it without naming a table",
         .path.display()
     )]
     OtherTable {
@@ -225,14 +225,14 @@ pub enum Error {
         found: String,
     },
     /// A directory or a device where a file is needed.
-    #[error("{} is not a regular file, but one is needed here: name a file", .path.display())]
+    #[error("{} is not a regular file: name a file", .path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
     },
     /// Another process writes to a directory of training states or to an index.
     #[error(
-        "{} is in use by another process: wait until it ends, or name another folder",
+        "{} is in use by another process: wait until it ends, or choose another directory",
         .folder.display()
     )]
     InUse {
@@ -241,7 +241,8 @@ pub enum Error {
     },
     /// The state of a training cannot be written.
     #[error(
-        "the state after iteration {iterations} cannot be kept: {source}; what {} had is still there: make room and go on with --resume, in Python resume=True",
+        "cannot store the state after iteration {iterations}: {source}; the earlier states in {} \
+         are intact: free some space and continue with --resume (Python: resume=True)",
         .folder.display()
     )]
     Checkpoint {
@@ -262,8 +263,8 @@ pub enum Error {
     },
     /// A release cannot be counted.
     #[error(
-        "nothing is released, because it cannot be counted: {source}; counting takes a folder of \
-         the secret key that this user can write to, with room for 64 KiB"
+        "nothing is released, because the release cannot be counted: {source}; you need write \
+         access to the directory of the secret key, with 64 KiB of free space"
     )]
     NotCounted {
         /// The reason.
@@ -271,9 +272,9 @@ pub enum Error {
     },
     /// A key has no releases left.
     #[error(
-        "{} has counted {counted} releases of this key and {needed} more are asked for, but its \
-         noise hides {limit}: make new keys, encrypt and compute again; what was released before can \
-         be released again",
+        "{} has counted {counted} releases of this key; {needed} more are requested, but its noise \
+         hides only {limit}: make new keys, encrypt and compute again; you can repeat earlier \
+         releases",
         .ledger.display()
     )]
     ReleasesSpent {
@@ -306,7 +307,7 @@ pub enum Error {
         detail: String,
     },
     /// A service cannot be reached.
-    #[error("cannot reach {url}: {problem}; run the command again, it goes on where it was")]
+    #[error("cannot reach {url}: {problem}; run the command again: it continues where it stopped")]
     Unreachable {
         /// The address of the service.
         url: String,

@@ -138,8 +138,8 @@ impl Inputs {
         if !path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("json")) {
             if training.is_some() && target.is_none() {
                 return Err(Error::Usage(format!(
-                    "which column of {} the model was trained to predict is not said: name it with \
-                     --target",
+                    "no target column for {}: pass the column that the model was trained to \
+                     predict with --target",
                     path.display()
                 )));
             }
@@ -150,7 +150,7 @@ impl Inputs {
             path: path.into(),
             what: "description of features",
             problem: format!(
-                "{error}; name a decrypted model, or the table that one was trained on"
+                "{error}; name a decrypted model, or the table that a model was trained on"
             ),
         })
     }
@@ -180,8 +180,8 @@ impl Inputs {
             ScoredModel::Given { .. } | ScoredModel::Shared { .. } => Ok(&self.shown),
             ScoredModel::Trained(_) => self.transform.as_ref().ok_or_else(|| {
                 Error::Usage(
-                    "the keys are for scoring rows by the model of a training, which takes the \
-                     preparation of its rows: name the table that it was trained on, or its \
+                    "the keys are for scoring rows by the model of a training, which requires the \
+                     preparation of its rows: pass the table that it was trained on, or its \
                      decrypted model"
                         .into(),
                 )
@@ -193,10 +193,7 @@ impl Inputs {
 /// Refuses fewer than two classes, and duplicates.
 pub(crate) fn check_classes(classes: &[String]) -> core::result::Result<(), String> {
     if classes.len() < 2 {
-        return Err(format!(
-            "it has {} class(es), and a model tells at least 2 apart",
-            classes.len()
-        ));
+        return Err(format!("it has {} class(es), but a model needs at least 2", classes.len()));
     }
     let mut seen = HashSet::new();
     match classes.iter().find(|class| !seen.insert(*class)) {
@@ -210,7 +207,7 @@ pub(crate) fn not_a_model(path: &Path, problem: &str) -> Error {
     Error::Parse {
         path: path.into(),
         what: "model",
-        problem: format!("{problem}; name the JSON file that `sudare decrypt` made of a model"),
+        problem: format!("{problem}; name the JSON file of a model that `sudare decrypt` made"),
     }
 }
 
@@ -218,13 +215,13 @@ pub(crate) fn not_a_model(path: &Path, problem: &str) -> Error {
 pub(crate) fn text_of(path: &Path) -> Result<Vec<u8>> {
     let (file, bytes) = files::open(path, Access::Shared)?;
     if bytes > MAX_BYTES {
-        let problem = format!("it has {bytes} bytes, a model at most {MAX_BYTES}");
+        let problem = format!("it has {bytes} bytes, but a model has at most {MAX_BYTES}");
         return Err(not_a_model(path, &problem));
     }
     let mut text = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut text).map_err(|e| Error::io("read", path, e))?;
     if text.starts_with(b"\x89sudare") {
-        return Err(not_a_model(path, "it is encrypted, decrypt it first"));
+        return Err(not_a_model(path, "it is encrypted: decrypt it first"));
     }
     Ok(text)
 }

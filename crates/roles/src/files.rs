@@ -107,7 +107,10 @@ fn create_part(path: &Path, access: Access) -> Result<(File, PathBuf)> {
             return Ok((file, temporary));
         }
     }
-    Err(io(io::Error::other("temporary files in its folder are removed as soon as they are made")))
+    Err(io(io::Error::other(
+        "another program removes temporary files in this directory as soon as \
+                             they are created",
+    )))
 }
 
 /// Removes temporary files of `path` that no process writes any more. Files that cannot be removed
@@ -302,7 +305,7 @@ impl Watch {
         } else if now.1 != self.written {
             "it was written to while it was mapped".into()
         } else if !self.mapping.is_intact() {
-            "bytes of it were gone when they were read".into()
+            "some of its bytes were missing when they were read".into()
         } else {
             return Ok(());
         };
@@ -358,7 +361,7 @@ pub fn make_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| {
         match folder.ancestors().find(|part| part.exists() && !part.is_dir()) {
             Some(part) => Error::NotAFolder { path: part.into() },
-            None => Error::io("make the folder", folder, error),
+            None => Error::io("create the directory", folder, error),
         }
     })
 }
@@ -417,7 +420,7 @@ pub fn read_text(path: &Path, most: u64) -> Result<String> {
     let io = |error| Error::io("read", path, error);
     let (file, bytes) = open(path, Access::Shared)?;
     if bytes > most {
-        let problem = format!("it has {bytes} bytes, at most {most} are possible");
+        let problem = format!("it has {bytes} bytes, but the maximum is {most}");
         return Err(io(io::Error::new(io::ErrorKind::FileTooLarge, problem)));
     }
     let mut text = String::new();

@@ -56,7 +56,7 @@ fn read_meta<M: DeserializeOwned>(info: &Info, content: &str) -> sudare::Result<
     let meta = serde_json::from_slice(&info.label.meta).ok();
     meta.filter(|_| info.label.content == content).ok_or_else(|| sudare::Error::Malformed {
         what: "file",
-        problem: format!("its label is not that of {content}"),
+        problem: format!("its label is not for {content}"),
     })
 }
 

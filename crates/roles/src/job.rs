@@ -230,7 +230,7 @@ trait TableJob {
     /// Returns the smallest secure parameters for exact results.
     fn exact_params(&self) -> Result<Params> {
         Err(Error::Usage(
-            "exact counts are those of histograms: leave out --exact, or make keys with --for \
+            "only histograms have exact counts: leave out --exact, or make keys with --for \
              histogram:ROWSxFEATURESxBINS"
                 .into(),
         ))
@@ -452,7 +452,8 @@ impl Job {
         let (rows, features) = self.shape()?;
         if rows.checked_mul(features).is_none_or(|cells| cells > Table::DEFAULT_MAX_CELLS) {
             return Err(Error::Usage(format!(
-                "a table of {rows} rows and {features} features is too large: at most {} cells",
+                "a table of {rows} rows and {features} features is too large: the maximum is {} \
+                 cells",
                 Table::DEFAULT_MAX_CELLS
             )));
         }
@@ -462,17 +463,17 @@ impl Job {
 
 fn no_table() -> Error {
     Error::Usage(
-        "these keys are for bootstrapping, a table is needed here: make keys with \
-         --for train:ROWSxFEATURES or --for stats:ROWSxFEATURES"
+        "these keys are for bootstrapping, but a table is needed here: make keys with --for \
+         train:ROWSxFEATURES or --for stats:ROWSxFEATURES"
             .into(),
     )
 }
 
 fn not_shared() -> Error {
     Error::Usage(
-        "--share is for trained models, statistics, and scores by a model that is given, of which \
-         --score-range says how large they are; not for this job: leave it out, and give its \
-         results to nobody else"
+        "--share is for trained models, statistics, and scores by a given model whose range \
+         --score-range states; it is not for this job: leave it out, and do not give its results \
+         to anyone else"
             .into(),
     )
 }
@@ -607,7 +608,7 @@ fn expect_precise(bits: u32, found: f64, needed: f64) -> Result<()> {
 
 /// Creates the error for a missing input of the job, which is a bug of the caller.
 pub(crate) fn incomplete() -> Error {
-    Error::Bug("a table without what its job takes".into())
+    Error::Bug("a table lacks an input of its job".into())
 }
 
 #[cfg(test)]

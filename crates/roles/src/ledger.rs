@@ -73,7 +73,7 @@ impl Entries {
             Error::Ledger { path: path.into(), source }
         };
         if bytes > MOST_BYTES {
-            return Err(refuse(format!("it has {bytes} bytes, at most {MOST_BYTES} are possible")));
+            return Err(refuse(format!("it has {bytes} bytes, but the maximum is {MOST_BYTES}")));
         }
         let mut content = Vec::new();
         let read = file.take(MOST_BYTES).read_to_end(&mut content);
@@ -94,18 +94,18 @@ impl Entries {
             return Err(malformed("it is too short"));
         };
         if *magic != MAGIC {
-            return Err(malformed("it begins otherwise"));
+            return Err(malformed("it does not start like a ledger"));
         }
         if number(version) != u64::from(VERSION) {
             let found = u32::try_from(number(version)).unwrap_or(u32::MAX);
             return Err(LedgerError::Version { found, supported: VERSION });
         }
         if *blake3::hash(content).as_bytes() != *checksum {
-            return Err(malformed("its checksum is another"));
+            return Err(malformed("its checksum does not match"));
         }
         let (releases, rest) = releases.as_chunks::<ID_BYTES>();
         if !rest.is_empty() || releases.len() as u64 != number(count) {
-            return Err(malformed("it has not as many releases as it says"));
+            return Err(malformed("it does not have the number of releases that it states"));
         }
         Ok(Self {
             params: ParamsId(number(params)),
@@ -195,8 +195,8 @@ impl Ledger {
     pub fn notice(&self) -> Option<String> {
         let path = self.path().filter(|path| !path.exists())?;
         Some(format!(
-            "there is no ledger of releases {}: counting begins at 0; if results of this key were \
-             released before, put the ledger that counted them there",
+            "there is no ledger of releases {}: counting starts at 0; if you released results of \
+             this key before, put the ledger that counted them there",
             path.display()
         ))
     }

@@ -203,7 +203,7 @@ impl Model {
         if let Some(encoding) = &self.encoding
             && (encoding.columns() != self.columns || encoding.classes() != self.classes)
         {
-            return Err("its encoding is of other columns or classes".into());
+            return Err("its encoding has other columns or classes".into());
         }
         let mut seen = HashSet::new();
         match self.columns.iter().find(|name| !seen.insert(*name)) {
@@ -231,7 +231,7 @@ impl Model {
         let (centers, divisors) = (self.centers.len(), self.divisors.len());
         if centers != features || divisors != features {
             return Err(format!(
-                "{features} columns need as many centers and divisors, found {centers} and \
+                "{features} columns need {features} centers and divisors, found {centers} and \
                  {divisors}"
             ));
         }
@@ -242,7 +242,8 @@ impl Model {
                     || !history.iter().all(sizes) =>
             {
                 Err(format!(
-                    "a history of {} iterations with {} weights each is needed, and it has another",
+                    "a history of {} iterations with {} weights each is needed, but the model has \
+                     another one",
                     self.iterations,
                     models.saturating_mul(needed)
                 ))
@@ -329,19 +330,19 @@ impl Model {
         let found = match (trained.rows(), &columns[..]) {
             (rows, _) if rows != self.rows => {
                 format!(
-                    "without the rows held out it has {rows} rows, and {} were trained on",
+                    "without the held-out rows it has {rows} rows, but the model was trained on {}",
                     self.rows
                 )
             }
-            (_, []) => "rows that were held out have other values or classes".into(),
+            (_, []) => "its held-out rows have other values or classes".into(),
             (_, columns) => format!(
                 "its rows have another order, or other values in column {}",
                 columns.join(", ")
             ),
         };
         Err(Error::Usage(format!(
-            "this is not the table that the model was trained on: {found}. Give the table as it was \
-             encrypted, with its rows in their order"
+            "this is not the table that the model was trained on: {found}. Pass the table as it \
+             was encrypted, with its rows in the same order"
         )))
     }
 

@@ -147,12 +147,12 @@ impl<R: Read> Opened<R> {
                 needed()
             ))),
             None if Meta::is_of_another_version(label) => Err(Error::Usage(format!(
-                "{path} was made by another version of this program: make it again by this one, \
-                 from keys on"
+                "{path} was made by another version of this program: make it again with this \
+                 version, starting from the keys"
             ))),
             None => Err(Error::Usage(format!(
-                "{path} does not say what it is for, but {} of this program is needed here: make \
-                 it with `sudare keygen` and `sudare encrypt` of this version",
+                "{path} has no label of this program, but {} is needed here: make it with `sudare \
+                 keygen` and `sudare encrypt` of this version",
                 needed()
             ))),
         }
@@ -174,7 +174,7 @@ impl<R: Read> Opened<R> {
         memory::check(
             "the tables of the parameters",
             self.table_bytes()?,
-            "end other programs, or use a machine with more memory",
+            "close other programs, or use a machine with more memory",
         )?;
         self.reader.params().map_err(in_file(&self.path, self.watch.as_deref()))
     }
@@ -283,7 +283,7 @@ fn before_note(path: &Path, all: usize, note: u32) -> Result<usize> {
         path: path.into(),
         source: sudare::Error::Malformed {
             what: "file",
-            problem: format!("it lists {note} ciphertexts of a note and has {all}"),
+            problem: format!("it lists {note} ciphertexts of a note, but has {all} in total"),
         },
     })
 }
@@ -313,8 +313,8 @@ pub fn expect_origin(
         return Ok(());
     }
     let found = origin.map_or_else(
-        || "nothing that it names".into(),
-        |origin| format!("a table of digest {}", blake3::Hash::from(origin.table)),
+        || "no table that it names".into(),
+        |origin| format!("a table with the digest {}", blake3::Hash::from(origin.table)),
     );
     Err(Error::OtherTable { path: result.into(), tables: names.join(" and "), found })
 }

@@ -130,7 +130,7 @@ pub fn check(
     let needed = allowed.iter().map(|destination| destination.files());
     let needed = needed.collect::<Vec<_>>().join(", ");
     let refused = |found: &str| {
-        Error::Usage(format!("{} {found}, which is not sent: only {needed} are", path.display()))
+        Error::Usage(format!("{} {found}, so it is not sent: only {needed} are", path.display()))
     };
     if is_secret(&start) {
         return Err(Error::Usage(format!(
@@ -186,13 +186,14 @@ fn unencrypted(path: &Path, model: &Model) -> Error {
     let danger = match model.shared_bits {
         Some(_) => "",
         None => {
-            "; weights that were decrypted without --share also tell about the secret key, so share \
-             those with --share first"
+            "; weights that were decrypted without --share also reveal information about the \
+             secret key, so decrypt them with --share first"
         }
     };
     Error::Usage(format!(
-        "{} is a model in clear, whose weights the server would see: encrypt it with `sudare encrypt \
-         --model`, or send it as it is with --plain-model, in Python plain_model=True{danger}",
+        "{} is a model in clear, and the server would see its weights: encrypt it with `sudare \
+         encrypt --model`, or send it as it is with --plain-model (Python: \
+         plain_model=True){danger}",
         path.display()
     ))
 }

@@ -57,7 +57,7 @@ fn tables(job: &Job) -> usize {
 fn add(all: &mut Meta, first: &Path, (path, other): (&Path, &Meta)) -> Result<()> {
     if all.job != other.job {
         return Err(Error::Usage(format!(
-            "{} was encrypted for {}, {} for {}: use files of one job",
+            "{} was encrypted for {}, but {} for {}: use files of one job",
             path.display(),
             other.job,
             first.display(),

@@ -160,7 +160,8 @@ pub fn arranged(table: &Table, columns: &[String], classes: &[String]) -> Result
             lacks => format!("; they lack {}", lacking(lacks, names)),
         };
         Error::Usage(format!(
-            "the rows have the columns {}, the model has {}: give rows with exactly these{lacks}",
+            "the rows have the columns {}, but the model has {}: pass rows with exactly these \
+             columns{lacks}",
             names.join(", "),
             columns.join(", ")
         ))
@@ -195,8 +196,8 @@ fn members(table: &Table, target: &str, classes: &[String]) -> Result<Vec<u32>> 
             let own = table.classes().unwrap_or_default();
             let found = own.get(class).map_or("", String::as_str);
             Error::Usage(format!(
-                "column {target:?} has the class {found:?}, the model tells {} apart: leave out \
-                 rows of other classes",
+                "column {target:?} has the class {found:?}, but the model has {}: leave out rows \
+                 of other classes",
                 classes.join(", ")
             ))
         })

@@ -62,8 +62,8 @@ impl SigningKey {
         let metadata = path.metadata().map_err(|error| Error::io("read", path, error))?;
         if files::others_may_read(&metadata) {
             return Err(Error::Usage(format!(
-                "{} can be read by other users of this machine, who can then sign as this server: take \
-                 the permission away, as with chmod 600",
+                "{} can be read by other users of this machine, who can then sign as this server: \
+                 remove the permission, for example with chmod 600",
                 path.display()
             )));
         }
@@ -72,7 +72,8 @@ impl SigningKey {
         let read = digits.and_then(|digits| hex::read(digits, &mut bytes[..]));
         read.map(|()| Self(ed25519_dalek::SigningKey::from_bytes(&bytes))).ok_or_else(|| {
             Error::Usage(format!(
-                "{} is no key of a server: name its file, or move this one away for a new key",
+                "{} does not hold the key of a server: name the key's file, or move this one away \
+                 to create a new key",
                 path.display()
             ))
         })
@@ -243,24 +244,28 @@ impl Receipt {
     /// [`ReceiptError::Malformed`]; [`ReceiptError::Forged`].
     pub fn read(text: &str) -> core::result::Result<Self, ReceiptError> {
         if text.len() as u64 > MOST_BYTES {
-            return Err(malformed(format!("it has {} bytes", text.len())));
+            return Err(malformed(format!(
+                "it has {} bytes, but the maximum is {MOST_BYTES}",
+                text.len()
+            )));
         }
         let receipt: Self = serde_json::from_str(text).map_err(malformed)?;
         let Self { statement, signature } = &receipt;
         if statement.version != VERSION {
             return Err(malformed(format!(
-                "it has the version {}, this program reads {VERSION}",
+                "it has version {}, but this program reads {VERSION}",
                 statement.version
             )));
         }
         let (form, signed) = (receipt.text(), json(statement));
         let (form, signed) = form.and_then(|form| Ok((form, signed?))).map_err(malformed)?;
         if form != text {
-            return Err(malformed("it was written in another form"));
+            return Err(malformed("it is not in the form that servers write"));
         }
         let key: ServerKey = statement.server_key.parse().map_err(malformed)?;
         let mut bytes = [0; SIGNATURE_LENGTH];
-        hex::read(signature, &mut bytes).ok_or_else(|| malformed("its signature is none"))?;
+        hex::read(signature, &mut bytes)
+            .ok_or_else(|| malformed("its signature is not hexadecimal"))?;
         let message = [CONTEXT.as_bytes(), signed.as_bytes()].concat();
         let valid = key.0.verify_strict(&message, &Signature::from_bytes(&bytes));
         valid.map_err(|_| ReceiptError::Forged)?;

@@ -95,8 +95,8 @@ impl AnyModel {
                 done => format!(" after {done} iterations"),
             };
             return Err(Error::Usage(format!(
-                "{} is a model of {}{done}, the rows were encrypted for {}: encrypt them for this \
-                 model, with the keys of a finished training or with those of the model",
+                "{} is a model of {}{done}, but the rows were encrypted for {}: encrypt them for \
+                 this model, with the keys of the finished training or with the model's keys",
                 path.display(),
                 meta.job,
                 session.meta.job
@@ -105,7 +105,10 @@ impl AnyModel {
         let mut parts = file.ciphertexts(&session.params, meta.note)?;
         let (found, needed) = (parts.content.len(), model.models());
         if found < needed {
-            let problem = format!("a model has {needed} ciphertexts of weights, it has {found}");
+            let problem = format!(
+                "a model has {needed} ciphertexts of weights, but this file has \
+                                   {found}"
+            );
             return Err(Error::in_file(&path)(sudare::Error::Malformed { what: "file", problem }));
         }
         // Weights of a history follow.

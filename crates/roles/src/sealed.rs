@@ -26,21 +26,21 @@ const ENVELOPE_BYTES: usize = 64;
 #[derive(Debug, thiserror::Error)]
 pub enum SealError {
     /// An empty passphrase.
-    #[error("the passphrase is empty: give one that nobody guesses, such as six random words")]
+    #[error("the passphrase is empty: choose one that nobody can guess, such as six random words")]
     EmptyPassphrase,
     /// A passphrase that is too long.
-    #[error("the passphrase has more than {most} bytes: give a shorter one", most = Passphrase::MAX_BYTES)]
+    #[error("the passphrase has more than {most} bytes: choose a shorter one", most = Passphrase::MAX_BYTES)]
     LongPassphrase,
     /// A wrong passphrase, or altered bytes.
     #[error(
-        "the passphrase is not the one that it was sealed by, or somebody changed the file: try \
-         again, or take an unchanged copy of the file"
+        "the passphrase is wrong, or somebody changed the file: try again, or use an unchanged \
+         copy of the file"
     )]
     WrongPassphrase,
     /// Costs outside of the permitted range.
     #[error(
         "unsealing would take {memory_kib} KiB of memory, {passes} passes and {lanes} lanes, which \
-         this program never asks for: take an unchanged copy of the file"
+         this program never asks for: use an unchanged copy of the file"
     )]
     SealCosts {
         /// Memory in KiB.
@@ -52,7 +52,8 @@ pub enum SealError {
     },
     /// The system has too little memory.
     #[error(
-        "{memory_kib} KiB of memory are needed, and the system does not give them: end other programs"
+        "{memory_kib} KiB of memory are needed, but the system does not have them: close other \
+         programs"
     )]
     SealMemory {
         /// Memory in KiB.

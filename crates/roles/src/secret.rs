@@ -101,12 +101,12 @@ impl SecretFile {
 /// Formats the warning that other users may read a file.
 pub(crate) fn exposed(path: &Path, sealed: bool) -> String {
     let danger = match sealed {
-        true => "and then try passphrases",
+        true => "who can then try passphrases",
         false => "who can then decrypt all that was encrypted for it",
     };
     format!(
-        "{} can be read by other users of this machine, {danger}: take the permission away, as \
-         with chmod 600",
+        "{} can be read by other users of this machine, {danger}: remove the permission, for \
+         example with chmod 600",
         path.display()
     )
 }

@@ -269,7 +269,7 @@ fn expect_made_for(path: &Path, table: &Meta, keys: &Label) -> Result<()> {
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "{} was encrypted for {}, the keys are for {}: use files of one job",
+        "{} was encrypted for {}, but the keys are for {}: use files of one job",
         path.display(),
         table.job,
         made_for.map_or("programs on arrays".into(), |job| job.to_string())
@@ -301,7 +301,7 @@ impl<R: Read + Seek> Tables<R> {
                 let (found, needed) = (stored.count(), plan.ciphertexts());
                 if found != needed {
                     let problem =
-                        format!("it has {found} ciphertexts of a table, its job has {needed}");
+                        format!("it has {found} ciphertexts of a table, but its job has {needed}");
                     return Err(stored.malformed(problem));
                 }
                 all.push(OfTable { stored, of_batch: needed });

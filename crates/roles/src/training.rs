@@ -235,14 +235,14 @@ pub fn iterations_of(plan: &TrainPlan, asked: Option<u32>) -> Result<u32> {
     let iterations = asked.unwrap_or(planned);
     if iterations > planned {
         return Err(Error::Usage(format!(
-            "{iterations} iterations asked for, the keys are for {planned}: ask for at most as \
-             many, or make keys with --iterations {iterations}"
+            "{iterations} iterations were requested, but the keys are for {planned}: request at \
+             most {planned}, or make keys with --iterations {iterations}"
         )));
     }
     if iterations < least {
         return Err(Error::Usage(format!(
-            "{iterations} iteration(s) asked for, but the first {least} are one step: ask for at \
-             least {least}, or make keys with --iterations {iterations}"
+            "{iterations} iteration(s) were requested, but the first {least} form one step: \
+             request at least {least}, or make keys with --iterations {iterations}"
         )));
     }
     Ok(iterations)

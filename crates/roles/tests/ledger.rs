@@ -220,7 +220,7 @@ fn what_cannot_be_written_is_not_counted() {
     let refused = |ledger: &Ledger| {
         let refused = ledger.count(&[id(1)]).unwrap_err();
         assert_eq!(refused.kind(), "NotCounted");
-        assert!(refused.to_string().contains("that this user can write to"), "{refused}");
+        assert!(refused.to_string().contains("write access"), "{refused}");
     };
     let (folder, secret) = folder();
     let gone = ledger(&secret);

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum IndexError {
     /// A directory without an index of this version.
-    #[error("{} holds no index: {problem}; name the folder that `sudare search index` made", .folder.display())]
+    #[error("{} holds no index: {problem}; name the directory that `sudare search index` made", .folder.display())]
     NoIndex {
         /// The directory.
         folder: PathBuf,
@@ -12,7 +12,7 @@ pub enum IndexError {
         problem: String,
     },
     /// An index, or its catalogue, of another key pair or plan.
-    #[error("{} is of {found}, but the keys are of {needed}: use what was made with one key pair", .path.display())]
+    #[error("{} belongs to {found}, but the keys belong to {needed}: use files of one key pair", .path.display())]
     ForeignIndex {
         /// The directory of the index, or the catalogue.
         path: PathBuf,
@@ -22,13 +22,13 @@ pub enum IndexError {
         needed: String,
     },
     /// An index whose encryption did not finish.
-    #[error("the index in {} is unfinished: its owner completes it by running the same `sudare search index` again", .folder.display())]
+    #[error("the index in {} is unfinished: its owner must run the same `sudare search index` again", .folder.display())]
     UnfinishedIndex {
         /// The directory.
         folder: PathBuf,
     },
     /// The file of a block is missing.
-    #[error("block {block} of the index is missing: there is no file {}; copy it from its owner, who makes it by running the same `sudare search index` again", .path.display())]
+    #[error("block {block} of the index is missing: there is no file {}; copy it from its owner, who can recreate it by running the same `sudare search index` again", .path.display())]
     MissingBlock {
         /// The block.
         block: usize,
@@ -36,7 +36,7 @@ pub enum IndexError {
         path: PathBuf,
     },
     /// The file of a block was changed.
-    #[error("block {block} of the index was altered: {}: {problem}; copy it again from its owner, who makes it anew by removing the file and running the same `sudare search index` again", .path.display())]
+    #[error("block {block} of the index was altered: {}: {problem}; copy it again from its owner, who can recreate it by removing the file and running the same `sudare search index` again", .path.display())]
     AlteredBlock {
         /// The block.
         block: usize,
@@ -46,7 +46,7 @@ pub enum IndexError {
         problem: String,
     },
     /// The file of a block belongs to another key pair, plan or position.
-    #[error("block {block} of the index is another one: {}: {problem}; copy it again from the owner of the index", .path.display())]
+    #[error("block {block} of the index is the wrong file: {}: {problem}; copy it again from the owner of the index", .path.display())]
     ForeignBlock {
         /// The block.
         block: usize,

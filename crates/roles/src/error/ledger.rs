@@ -5,8 +5,8 @@ use sudare::rlwe::KeyId;
 pub enum LedgerError {
     /// A damaged ledger, or another file.
     #[error(
-        "it is no ledger of releases, or a damaged one: {problem}; restore the last copy of it, or \
-         make new keys, since how many results of this key others have seen is not known"
+        "it is not a ledger of releases, or it is damaged: {problem}; restore its last copy, or \
+         make new keys, since the number of results of this key that others have seen is unknown"
     )]
     Malformed {
         /// The problem.
@@ -14,8 +14,8 @@ pub enum LedgerError {
     },
     /// A ledger in another version of the format.
     #[error(
-        "it is a ledger of releases of version {found}, this program reads {supported}: release \
-         with the program that wrote it"
+        "it is a ledger of releases of version {found}, but this program reads version \
+         {supported}: release with the program that wrote it"
     )]
     Version {
         /// The version of the file.
@@ -36,8 +36,8 @@ pub enum LedgerError {
     },
     /// An earlier copy of the ledger.
     #[error(
-        "it is older than it was: it has {found} releases of the {known} that this process has \
-         seen counted; put the last one in its place"
+        "it is out of date: it has {found} of the {known} releases that this process has seen \
+         counted; restore the latest copy"
     )]
     Older {
         /// Known releases that the file has.

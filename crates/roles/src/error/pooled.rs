@@ -5,8 +5,8 @@ use std::path::PathBuf;
 pub enum PooledError {
     /// A table that was encrypted on its own, among tables of several owners.
     #[error(
-        "{} was encrypted by itself, the others by what their owners have in common: encrypt each \
-         with --transform",
+        "{} was encrypted on its own, but the other tables with a common transform: encrypt each \
+         table with --transform",
         .path.display()
     )]
     Alone {
@@ -15,8 +15,8 @@ pub enum PooledError {
     },
     /// Several tables for a job on one table.
     #[error(
-        "{found} tables are given, but they are of jobs for one table: make keys for several owners \
-         with --schema, or give one table"
+        "{found} tables are given, but their jobs are for one table: make keys for several owners \
+         with --schema, or pass one table"
     )]
     Single {
         /// Number of given tables.
@@ -32,8 +32,8 @@ pub enum PooledError {
     },
     /// A table that was prepared by another transform.
     #[error(
-        "{} was prepared by another transform than {}: encrypt all tables by the one that the \
-         holder of the key made last",
+        "{} was prepared by another transform than {}: encrypt all tables with the latest \
+         transform from the holder of the key",
         .path.display(),
         .other.display()
     )]
@@ -44,7 +44,7 @@ pub enum PooledError {
         other: PathBuf,
     },
     /// Two files of the same owner.
-    #[error("{} is of {owner:?}, of whom another file is given: give one file of each owner", .path.display())]
+    #[error("{} belongs to {owner:?}, and so does another file: pass one file of each owner", .path.display())]
     Twice {
         /// The file.
         path: PathBuf,
@@ -53,7 +53,8 @@ pub enum PooledError {
     },
     /// An owner without a file.
     #[error(
-        "nothing is given of {}: name the files of all owners, or begin with a schema without them",
+        "there is no file of {}: pass the files of all owners, or start over with a schema without \
+         them",
         .owners.join(", ")
     )]
     Missing {

@@ -46,7 +46,7 @@ impl ArrayMeta {
             serde_json::from_slice(&label.meta).map_err(|error| malformed(error.to_string()))?;
         match meta.range.is_none_or(PublicRange::is_valid) {
             true => Ok(meta),
-            false => Err(malformed("its range has no numbers in order".into())),
+            false => Err(malformed("the bounds of its range are not numbers in order".into())),
         }
     }
 }

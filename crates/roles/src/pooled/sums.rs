@@ -37,8 +37,8 @@ pub fn plan(job: &Job, schema: &Schema, params: &Params) -> Result<SumsPlan> {
     let tables = job.training().map_or(owners, |spec| spec.tables);
     if columns != features || owners != tables {
         return Err(Error::Usage(format!(
-            "the schema has {columns} columns and {owners} owners, the keys are for {job}: make \
-             keys with --schema and --for {}:{rows}x{columns}",
+            "the schema has {columns} columns and {owners} owners, but the keys are for {job}: \
+             make keys with --schema and --for {}:{rows}x{columns}",
             job.kind()
         )));
     }
@@ -97,7 +97,7 @@ pub fn add<R: Read>(
     let meta = together(&mut all)?;
     expect_schema(&meta, schema)?;
     let info = all.first().map(|(file, _)| file.info().clone());
-    let info = info.ok_or_else(|| Error::Bug("sums of no owner".into()))?;
+    let info = info.ok_or_else(|| Error::Bug("there are no sums".into()))?;
     let params = Params::new(info.spec)?;
     let keys = EvaluationKeys::none(params.rlwe(), info.key_id);
     let (plan, ops) = (plan(&meta.job, schema, &params)?, Evaluator::new(&params, Arc::new(keys))?);

@@ -70,15 +70,15 @@ impl PooledTransform {
         let counts = totals.class_counts();
         if counts.iter().filter(|&&count| count > 0).count() < 2 {
             return Err(Error::Usage(
-                "all rows of all owners are of one class, and training needs two: check the \
-                 column of labels of each"
+                "all rows of all owners are in one class, but training needs two: check each \
+                 owner's column of labels"
                     .into(),
             ));
         }
         if totals.rows() > *planned {
             return Err(Error::Usage(format!(
-                "the owners have {} rows together, the keys are for {planned}: make keys for as \
-                 many, and begin again",
+                "the owners have {} rows together, but the keys are for {planned}: make keys for \
+                 that many rows, and start over",
                 totals.rows()
             )));
         }
@@ -118,7 +118,7 @@ impl PooledTransform {
         let this: Self = serde_json::from_str(text).map_err(|error| bad(path, &error))?;
         match this.transform.columns() == this.schema.columns().len() {
             true => Ok(this),
-            false => Err(bad(path, &"it is of other columns than its schema")),
+            false => Err(bad(path, &"its columns differ from the columns of its schema")),
         }
     }
 

@@ -67,7 +67,7 @@ pub fn open_answer<R: Read>(
     let path = answer.path().to_owned();
     if setup != session.setup {
         return Err(Error::Usage(format!(
-            "{} is of another search: read it with the keys of that one",
+            "{} belongs to another search: read it with the keys of that search",
             path.display()
         )));
     }
@@ -77,7 +77,10 @@ pub fn open_answer<R: Read>(
     match wanted {
         SearchKind::Scores => {
             if slots.len() != blocks {
-                let problem = format!("{blocks} blocks have as many scores, not {}", slots.len());
+                let problem = format!(
+                    "{blocks} blocks have {blocks} ciphertexts of scores, not {}",
+                    slots.len()
+                );
                 let malformed = sudare::Error::Malformed { what: "file", problem };
                 return Err(Error::in_file(&path)(malformed));
             }

@@ -159,7 +159,7 @@ impl Index {
         let (found, needed) = (manifest.blocks.len(), session.plan.blocks(manifest.rows)?);
         if found != needed {
             let rows = manifest.rows;
-            let problem = format!("{rows} rows are {needed} blocks, it lists {found}");
+            let problem = format!("{rows} rows need {needed} blocks, but it lists {found}");
             return Err(IndexError::NoIndex { folder: folder.into(), problem }.into());
         }
         Ok(Self { folder: folder.into(), manifest })
@@ -354,7 +354,7 @@ impl Builder {
         if let Some(&row) = deleted.range(update.rows..).next() {
             let rows = update.rows;
             return Err(Error::Usage(format!(
-                "row {row} is to be deleted, but there are {rows} rows, counted from 0"
+                "row {row} cannot be deleted: there are {rows} rows, counted from 0"
             )));
         }
         self.finish(&update, deleted)?;

@@ -56,13 +56,16 @@ impl<R: Read> Npy<R> {
         let by_columns = match field(&header, "fortran_order")? {
             rest if rest.starts_with("False") => false,
             rest if rest.starts_with("True") => true,
-            _ => return Err("its header says no order".into()),
+            _ => return Err("its header has no fortran_order".into()),
         };
         let (rows, columns) = match shape(field(&header, "shape")?)?[..] {
             [rows] => (rows, 1),
             [rows, columns] => (rows, columns),
             ref shape => {
-                return Err(format!("it has {} dimensions, 1 or 2 are possible", shape.len()));
+                return Err(format!(
+                    "it has {} dimensions, but only 1 or 2 are supported",
+                    shape.len()
+                ));
             }
         };
         let input = Input::File(input);
@@ -72,7 +75,7 @@ impl<R: Read> Npy<R> {
         let needed = needed.and_then(|bytes| bytes.checked_add(before as u64));
         if needed != Some(file_bytes) {
             return Err(format!(
-                "it has {file_bytes} bytes, which are not those of {rows} rows of {columns}"
+                "it has {file_bytes} bytes, which do not match {rows} rows of {columns}"
             ));
         }
         if by_columns && rows > 1 && columns > 1 {
@@ -132,7 +135,7 @@ impl<R: Read> Npy<R> {
             Element::Integer(_, true) => |bits| bits.cast_signed() as f64,
             Element::Integer(_, false) => |bits| bits as f64,
             Element::Bytes(_) | Element::Text(_) => {
-                return Err("its elements are no numbers: save floats or integers".into());
+                return Err("its elements are not numbers: save floats or integers".into());
             }
         };
         let mut numbers = Vec::new();
@@ -178,14 +181,14 @@ impl<R: Read> Npy<R> {
                     false => u32::from_le_bytes(code),
                 });
                 let text: Option<String> = codes.map(char::from_u32).collect();
-                let text = text.ok_or("its elements are no text")?;
+                let text = text.ok_or("its elements are not valid text")?;
                 all.push(text.trim_end_matches('\0').into());
                 Ok(())
             })?;
             return Ok(all);
         }
         let Element::Bytes(_) = self.element else {
-            return Err("its elements are not bytes or text, as of the types S and U".into());
+            return Err("its elements are neither bytes nor text (types S and U)".into());
         };
         self.each(count, |_, bytes| {
             let end = bytes.iter().rposition(|&byte| byte != 0);
@@ -236,7 +239,7 @@ fn header(input: &mut impl Read) -> Result<(String, usize)> {
     input.read_exact(&mut start).map_err(said)?;
     let [magic @ .., major, _] = start;
     if magic != *b"\x93NUMPY" {
-        return Err("it is no array of NumPy: write one with numpy.save".into());
+        return Err("it is not a NumPy array: write one with numpy.save".into());
     }
     let (length, size) = match major {
         1 => {
@@ -249,14 +252,19 @@ fn header(input: &mut impl Read) -> Result<(String, usize)> {
             input.read_exact(&mut length).map_err(said)?;
             (u32::from_le_bytes(length) as usize, 4)
         }
-        _ => return Err(format!("its format has version {major}, 1 to 3 are known")),
+        _ => {
+            return Err(format!(
+                "its format has version {major}, but only versions 1 to 3 are \
+                                 supported"
+            ));
+        }
     };
     if length > MOST_HEADER {
-        return Err(format!("its header has {length} bytes, at most {MOST_HEADER} are possible"));
+        return Err(format!("its header has {length} bytes, but the maximum is {MOST_HEADER}"));
     }
     let mut text = vec![0; length];
     input.read_exact(&mut text).map_err(said)?;
-    let text = String::from_utf8(text).map_err(|_| "its header is no text".to_owned())?;
+    let text = String::from_utf8(text).map_err(|_| "its header is not text".to_owned())?;
     Ok((text, size.saturating_add(8).saturating_add(length)))
 }
 
@@ -264,7 +272,7 @@ fn header(input: &mut impl Read) -> Result<(String, usize)> {
 fn field<'a>(header: &'a str, key: &str) -> Result<&'a str> {
     let after = header.split_once(&format!("'{key}'")).map(|(_, rest)| rest.trim_start());
     let value = after.and_then(|rest| rest.strip_prefix(':'));
-    value.map(str::trim_start).ok_or_else(|| format!("its header says no {key}"))
+    value.map(str::trim_start).ok_or_else(|| format!("its header has no {key}"))
 }
 
 fn quoted(header: &str, key: &str) -> Result<String> {
@@ -290,8 +298,12 @@ const SMALLEST_HALF: f64 = 1.0 / (1u32 << 24) as f64;
 
 /// Parses a type, and returns whether its elements start with the most significant byte.
 fn element(text: &str) -> Result<(Element, bool)> {
-    let refused =
-        || format!("its elements are of type {text:?}: floats, integers, bytes and text are read");
+    let refused = || {
+        format!(
+            "its elements have the type {text:?}, but only floats, integers, bytes and text \
+                    are supported"
+        )
+    };
     let (order, kind) = text.split_at_checked(1).ok_or_else(refused)?;
     let (kind, width) = kind.split_at_checked(1).ok_or_else(refused)?;
     let width: usize = width.parse().map_err(|_| refused())?;
@@ -313,10 +325,10 @@ fn element(text: &str) -> Result<(Element, bool)> {
 /// Parses numbers in parentheses.
 fn shape(text: &str) -> Result<Vec<usize>> {
     let inside = text.strip_prefix('(').and_then(|rest| rest.split_once(')'));
-    let (inside, _) = inside.ok_or("its header says no shape")?;
+    let (inside, _) = inside.ok_or("its header has no shape")?;
     let numbers = inside.split(',').map(str::trim).filter(|text| !text.is_empty());
     let numbers: Option<Vec<usize>> = numbers.map(|text| text.parse().ok()).collect();
-    numbers.ok_or_else(|| "its shape is no list of whole numbers".into())
+    numbers.ok_or_else(|| "its shape is not a list of whole numbers".into())
 }
 
 #[cfg(test)]
@@ -401,14 +413,14 @@ mod tests {
             assert_eq!(found, ["mß".as_bytes(), "€".as_bytes()]);
         }
         let bytes = file("<U1", "False", "(1,)", &[0, 0, 255, 0]);
-        assert!(read(&bytes).unwrap().bytes(1).unwrap_err().contains("no text"));
+        assert!(read(&bytes).unwrap().bytes(1).unwrap_err().contains("not valid text"));
     }
 
     #[test]
     fn other_files_are_refused() {
         let good = file("<f8", "False", "(1, 1)", &[0; 8]);
         for (bad, part) in [
-            (file("<f8", "None", "(1, 1)", &[0; 8]), "no order"),
+            (file("<f8", "None", "(1, 1)", &[0; 8]), "no fortran_order"),
             (file("<f8", "True", "(2, 2)", &[0; 8]), "2 rows of 2"),
             (file("<c16", "False", "(1, 1)", &[0; 16]), "<c16"),
             (file("|O", "False", "(1, 1)", &[0; 16]), "|O"),
@@ -418,7 +430,7 @@ mod tests {
             (file("<f8", "False", "(x,)", &[0; 8]), "shape"),
             (b"\x93NUMPY\x09\x00".to_vec(), "version 9"),
             (b"1,2,3,4,5\n".to_vec(), "numpy.save"),
-            (b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec(), "at most"),
+            (b"\x93NUMPY\x02\x00\xff\xff\xff\xff".to_vec(), "maximum"),
         ] {
             let refused = read(&bad).unwrap_err();
             assert!(refused.contains(part), "{part}: {refused}");

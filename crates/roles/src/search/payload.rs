@@ -59,8 +59,8 @@ impl Payload {
         match possible {
             true => Ok(self),
             false => Err(Error::Usage(format!(
-                "no record can carry {self}: at most {MOST} bytes, whole numbers of 1 to \
-                 {MOST_BITS} bits"
+                "no record can carry {self}: the maximum is {MOST} bytes, and whole numbers have 1 \
+                 to {MOST_BITS} bits"
             ))),
         }
     }

@@ -65,12 +65,12 @@ impl FileRecords {
             }
             (None, _) => {
                 return Err(Error::Usage(format!(
-                    "the plan is for payloads of {payload}, and none are given: name their file"
+                    "the plan is for payloads of {payload}, but none are given: name their file"
                 )));
             }
             (Some(path), Payload::Rows) => {
                 return Err(Error::Usage(format!(
-                    "the plan is for no payloads, but {} is given: leave it out, or plan for them",
+                    "the plan has no payloads, but {} is given: leave it out, or plan for payloads",
                     path.display()
                 )));
             }
@@ -111,13 +111,13 @@ pub fn read_vector(path: &Path, dimension: usize) -> Result<Vec<f64>> {
     let vectors = VectorFile::open(path, dimension)?.next(2, dimension)?;
     if vectors.len() != dimension {
         let found = vectors.len() / dimension;
-        let problem = format!("it has {found} rows or more, one query is one vector");
+        let problem = format!("it has {found} rows or more, but a query is one vector");
         return Err(parse(path, VECTORS)(problem));
     }
     Ok(vectors)
 }
 
-const NPY: &str = "array of NumPy that is needed here";
+const NPY: &str = "NumPy array, which is needed here";
 const VECTORS: &str = "file of vectors of this plan";
 const PAYLOADS: &str = "file of payloads of this plan";
 
@@ -146,7 +146,10 @@ impl VectorFile {
         if let Some((array, _)) = open_npy(path)? {
             let (rows, columns) = array.shape();
             if columns != dimension {
-                let problem = format!("it has {columns} coordinates, the plan is for {dimension}");
+                let problem = format!(
+                    "it has {columns} coordinates, but the plan is for \
+                                       {dimension}"
+                );
                 return Err(parse(path, VECTORS)(problem));
             }
             return Ok(Self::Npy { path: path.into(), array, left: rows });
@@ -186,22 +189,25 @@ impl VectorFile {
                         continue;
                     }
                     if head && counts_columns(&record) {
-                        let problem = "its first line counts columns from 0, as pandas does above those \
-                                       without names: write it without a header, or, if it is a \
-                                       vector, with decimal points";
+                        let problem = "its first line counts columns from 0, as pandas does for \
+                                       columns without names: write it without a header, or, if it \
+                                       is a vector, with decimal points";
                         return Err(parse(path, VECTORS)(problem.into()));
                     }
                     if numbers.len() != dimension {
                         let found = numbers.len();
                         let problem = format!(
-                            "line {line} has {found} coordinates, the plan is for {dimension}"
+                            "line {line} has {found} coordinates, but the plan is for {dimension}"
                         );
                         return Err(parse(path, VECTORS)(problem));
                     }
                     for (number, cell) in numbers.into_iter().zip(&record) {
                         let no_number = || {
                             let cell: String = cell.chars().take(40).collect();
-                            parse(path, VECTORS)(format!("line {line} has {cell:?}, no number"))
+                            parse(path, VECTORS)(format!(
+                                "line {line} has {cell:?}, which is not a \
+                                                          number"
+                            ))
                         };
                         vectors.push(number.ok_or_else(no_number)?);
                     }
@@ -242,7 +248,7 @@ impl PayloadFile {
         let (rows, found) = array.shape();
         let needed = if let Payload::Integers { columns, .. } = payload { columns } else { 1 };
         if found != needed {
-            let problem = format!("it has {found} columns, the plan is for {payload}");
+            let problem = format!("it has {found} columns, but the plan is for {payload}");
             return Err(parse(path, PAYLOADS)(problem));
         }
         Ok(Self::Npy { path: path.into(), array, payload, left: rows })
@@ -254,7 +260,9 @@ impl PayloadFile {
             Self::Npy { path, array, payload, left } => {
                 let refused = parse(path, PAYLOADS);
                 if *left < count || (last && *left > count) {
-                    return Err(refused("it has not as many rows as there are vectors".into()));
+                    return Err(refused(
+                        "its number of rows differs from the number of vectors".into(),
+                    ));
                 }
                 *left -= count;
                 Ok(match *payload {
@@ -279,7 +287,7 @@ impl PayloadFile {
                     let numbers = text.split(',').map(|cell| cell.trim().parse().ok());
                     let numbers: Option<Vec<u64>> = numbers.collect();
                     let cell: String = text.chars().take(40).collect();
-                    let none = || refused(format!("{cell:?} is no list of whole numbers"));
+                    let none = || refused(format!("{cell:?} is not a list of whole numbers"));
                     numbers.map(Value::Integers).ok_or_else(none)
                 });
                 let values = values.collect::<Result<_>>()?;

@@ -62,7 +62,7 @@ impl FromStr for SearchKind {
     fn from_str(text: &str) -> core::result::Result<Self, Self::Err> {
         let all = [Self::Scores, Self::Count, Self::Matches];
         let named = all.into_iter().find(|wanted| wanted.name() == text);
-        named.ok_or("scores, count or matches is needed")
+        named.ok_or("write scores, count or matches")
     }
 }
 
@@ -195,7 +195,7 @@ impl Server {
         let path = file.path().to_owned();
         if setup != self.session.setup {
             return Err(Error::Usage(format!(
-                "{} is for another search: encrypt the query with the keys of this one",
+                "{} belongs to another search: encrypt the query with the keys of this one",
                 path.display()
             )));
         }

@@ -36,8 +36,7 @@ impl Setup {
             _ if payload == Payload::Rows => {}
             _ => {
                 return Err(Error::Usage(format!(
-                    "payloads of {payload} are for answers of matches: ask for matches, or for no \
-                     payloads"
+                    "only matches carry payloads of {payload}: ask for matches, or for no payloads"
                 )));
             }
         }
@@ -139,7 +138,7 @@ pub(super) fn read<R: Read, M: DeserializeOwned>(file: &Opened<R>, content: Cont
     let meta = serde_json::from_slice::<Versioned<M>>(&label.meta).ok();
     let meta = meta.filter(|meta| meta.version == VERSION).map(|versioned| versioned.meta);
     meta.ok_or_else(|| {
-        let problem = format!("its label is not that of the {needed} in this version");
+        let problem = format!("its label does not fit the {needed} in this version");
         Error::in_file(file.path())(sudare::Error::Malformed { what: "file", problem })
     })
 }

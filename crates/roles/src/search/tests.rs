@@ -247,7 +247,7 @@ fn the_secret_key_halves_files() {
     let other = World::new(&scores_setup(20_000), 10);
     let key = KeyGenerator::new(world.session.plan.params().rlwe()).unwrap().secret_key().unwrap();
     let refused = Writer::secret(other.session, Arc::new(key)).err().unwrap();
-    assert!(refused.to_string().contains("this search has"), "{refused}");
+    assert!(refused.to_string().contains("this search uses"), "{refused}");
 }
 
 /// A block that cannot be used is named.

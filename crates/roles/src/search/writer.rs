@@ -45,7 +45,8 @@ impl Writer {
         if key.id() != session.key {
             let (found, needed) = (key.id(), session.key);
             return Err(Error::Usage(format!(
-                "the secret key is {found}, this search has {needed}"
+                "the secret key is {found}, but this search uses {needed}: use the secret key of \
+                 the search"
             )));
         }
         let key = FileEncryptor::new(session.plan.params(), Key::Secret(key))?;
