@@ -15,8 +15,8 @@ const SHOWN_PAIRS: usize = 20;
 /// Maximum number of rows in a table of groups.
 const SHOWN_ROWS: usize = 400;
 
-const FOR_THE_OWNER: &str =
-    "For the owner of the secret key alone: figures carry errors that tell about the key.";
+const FOR_THE_OWNER: &str = "For the owner of the secret key alone: the figures contain errors that reveal information \
+     about the key.";
 
 /// Figures of the columns of a table, for the owner of the key alone.
 pub struct Figures {
@@ -36,7 +36,7 @@ impl Figures {
             row(column, cells.map(|&x| known(x)))
         });
         let head = ["column", "mean", "standard deviation", "skewness", "excess kurtosis"];
-        let mut body = format!("<p>Of {} encrypted rows. {FOR_THE_OWNER}</p>\n", s.rows);
+        let mut body = format!("<p>Based on {} encrypted rows. {FOR_THE_OWNER}</p>\n", s.rows);
         body += &table(&head, rows, named.columns.len(), SHOWN_COLUMNS);
         let names = named.columns.iter().take(SHOWN_PAIRS);
         let head: Vec<&str> = core::iter::once("column").chain(names.map(String::as_str)).collect();
@@ -66,8 +66,8 @@ impl Figures {
         let head = [&named.key[..], "column", "rows", "sum", "mean", "standard deviation"];
         let all: usize = s.count.iter().sum();
         let lines = named.labels.len().saturating_mul(named.columns.len());
-        let body = format!("<p>Of {all} encrypted rows. {FOR_THE_OWNER}</p>\n");
-        Self { title: "Groups of rows of", body: body + &table(&head, rows, lines, SHOWN_ROWS) }
+        let body = format!("<p>Based on {all} encrypted rows. {FOR_THE_OWNER}</p>\n");
+        Self { title: "Groups of rows in", body: body + &table(&head, rows, lines, SHOWN_ROWS) }
     }
 
     /// Shows the distribution of each column.
@@ -87,7 +87,7 @@ impl Figures {
             });
         let charts: String = charts.collect();
         let body = format!(
-            "<p>Of {} encrypted rows; quantiles lie between the numbers in brackets. {FOR_THE_OWNER}{}</p>\n<div class=\"charts\">\n{charts}</div>\n",
+            "<p>Based on {} encrypted rows. Each quantile lies between the numbers in parentheses. {FOR_THE_OWNER}{}</p>\n<div class=\"charts\">\n{charts}</div>\n",
             named.rows,
             rest(named.columns.len(), SHOWN_COLUMNS)
         );
@@ -160,7 +160,7 @@ fn table(head: &[&str], rows: impl Iterator<Item = String>, all: usize, most: us
 fn rest(all: usize, most: usize) -> String {
     match all.saturating_sub(most) {
         0 => String::new(),
-        more => format!(" {more} more are in the files."),
+        more => format!(" The files contain {more} more."),
     }
 }
 
@@ -215,7 +215,7 @@ mod tests {
         let line = "<td>1.5000</td><td>2.0000</td><td></td><td>-0.2500</td></tr>";
         assert_eq!(page.matches(line).count(), SHOWN_COLUMNS);
         assert_eq!(page.matches("<td>0.1250</td>").count(), SHOWN_PAIRS * SHOWN_PAIRS);
-        assert!(page.contains("17 encrypted rows") && page.contains("2 more are in the files"));
+        assert!(page.contains("17 encrypted rows") && page.contains("The files contain 2 more"));
     }
 
     #[test]
@@ -235,7 +235,7 @@ mod tests {
         check(&page);
         let second = "<td><bdi>2.5</bdi></td><td><bdi>x1</bdi></td><td>1</td><td>1.0000</td><td>1.0000\
                       </td><td></td></tr>";
-        assert!(page.contains(second) && page.contains("Of 4 encrypted rows"), "{page}");
+        assert!(page.contains(second) && page.contains("Based on 4 encrypted rows"), "{page}");
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Report {
         let mut figures = tiles(shape.into_iter().chain(fields(quality)));
         if let Some(test) = &self.test {
             figures += &format!(
-                "</dl>\n<h2>On the other table</h2>\n<dl>\n{}",
+                "</dl>\n<h2>Quality on the other table</h2>\n<dl>\n{}",
                 tiles(fields(test).into_iter())
             );
         }
@@ -45,19 +45,19 @@ impl Report {
         let weights = self.weights_table();
         let readers = match self.shared_bits {
             Some(bits) => format!(
-                "Weights were released to {bits} bits, with noise that hides the secret key; figures \
-                 tell about the rows that they were measured on."
+                "The weights were released to {bits} bits, with noise that hides the secret key. \
+                 The figures reveal information about the rows that they were measured on."
             ),
             None => {
-                "For the owner of the secret key alone: weights carry errors that tell about the \
-                     key."
+                "For the owner of the secret key alone: the weights contain errors that reveal \
+                 information about the key."
                     .into()
             }
         };
         format!(
             "<p>Trained on {trained_rows} encrypted rows, {iterations} iterations. Measured on the {} \
              rows of <bdi>{}</bdi>. {readers}</p>\n<dl>\n{figures}</dl>\n{training}<h2>Quality</h2>\n\
-             <div class=\"charts\">\n{quality_charts}</div>\n{confusion}<h2>Weights</h2>\n{weights}",
+             <div class=\"charts\">\n{quality_charts}</div>\n{confusion}<h2>Coefficients</h2>\n{weights}",
             quality.rows,
             escape(data)
         )
@@ -109,19 +109,23 @@ impl Report {
     fn roc_figure(&self) -> Option<String> {
         let (roc, auc, second) = (self.roc.as_ref()?, self.quality.auc?, self.second()?);
         let description = format!(
-            "Area under the curve {auc:.4}. Share of rows of {second} against share of the others \
-             that score above a threshold; a guess is on the diagonal.",
+            "Area under the curve: {auc:.4}. Share of rows of {second} above a threshold, against \
+             the share of other rows above it. A random guess lies on the diagonal.",
         );
         let share = |label| Axis { label, low: 0.0, high: 1.0, whole: false };
         Some(figure(&Chart {
             id: "roc",
             title: "ROC curve",
             description: &description,
-            x: share("share of other rows above the threshold"),
-            y: share(&format!("share of rows of {second}")),
+            x: share("false positive rate"),
+            y: share("true positive rate"),
             series: vec![
                 Series { name: "model", mark: Mark::Line, points: roc.clone() },
-                Series { name: "guess", mark: Mark::Reference, points: vec![[0.0; 2], [1.0; 2]] },
+                Series {
+                    name: "random guess",
+                    mark: Mark::Reference,
+                    points: vec![[0.0; 2], [1.0; 2]],
+                },
             ],
         }))
     }
@@ -141,10 +145,10 @@ impl Report {
         let probability = format!("probability of {second}");
         Some(figure(&Chart {
             id: "histogram",
-            title: "Probabilities of either class",
+            title: "Predicted probabilities by class",
             description: &format!(
-                "Share of the rows of {first}, and of those of {second}, by the probability that the \
-                 model gives to {second}."
+                "Share of the rows of {first}, and share of the rows of {second}, by the predicted \
+                 probability of {second}."
             ),
             x: Axis { label: &probability, low: 0.0, high: 1.0, whole: false },
             y: Axis { label: "share of the class", low: 0.0, high: 1.05 * highest, whole: false },
@@ -158,22 +162,25 @@ impl Report {
     fn calibration_figure(&self) -> String {
         let points = self.calibration.iter().map(|group| [group.predicted, group.observed]);
         let share = |label| Axis { label, low: 0.0, high: 1.0, whole: false };
-        let class = self.second().unwrap_or("the class that the model names");
+        let class = self.second().unwrap_or("the predicted class");
         let description = format!(
-            "Share of rows of {class} against the mean probability that the model gives to it, in {} \
-             groups of rows with probabilities next to each other; right probabilities are on the \
-             diagonal.",
+            "Observed share of {class} against its mean predicted probability, in {} groups of \
+             rows with similar probabilities. A calibrated model lies on the diagonal.",
             self.calibration.len()
         );
         figure(&Chart {
             id: "calibration",
             title: "Calibration",
             description: &description,
-            x: share("mean probability"),
-            y: share("share of rows"),
+            x: share("mean predicted probability"),
+            y: share("observed share"),
             series: vec![
                 Series { name: "groups of rows", mark: Mark::Dots, points: points.collect() },
-                Series { name: "right", mark: Mark::Reference, points: vec![[0.0; 2], [1.0; 2]] },
+                Series {
+                    name: "calibrated",
+                    mark: Mark::Reference,
+                    points: vec![[0.0; 2], [1.0; 2]],
+                },
             ],
         })
     }
@@ -193,7 +200,7 @@ impl Report {
         let rest =
             if more > 0 { format!(" {more} more classes are not shown.") } else { String::new() };
         format!(
-            "<p>Rows of each class, by the class that the model names.{rest}</p>\n<table>\n<thead>\
+            "<p>Confusion matrix: rows of each class, by predicted class.{rest}</p>\n<table>\n<thead>\
              <tr><th>class</th>{head}</tr></thead>\n<tbody>\n{rows}</tbody>\n</table>\n"
         )
     }
@@ -218,14 +225,15 @@ impl Report {
         let rows: String = self.weights.iter().take(SHOWN_WEIGHTS).map(row).collect();
         let rest = match self.weights.len().saturating_sub(SHOWN_WEIGHTS) {
             0 => String::new(),
-            more => format!(" {more} smaller ones are not shown."),
+            more => format!(" {more} smaller coefficients are not shown."),
         };
         let intercepts: Vec<String> = self.intercepts.iter().map(|&x| short(x)).collect();
         format!(
-            "<p>Of columns in their largest distances from their means, so that sizes compare; and \
-             per unit of the column. Intercept, where all columns have their means: {}.{rest}</p>\n\
+            "<p>A standardised coefficient is the weight of a column that is centred at its mean and \
+             divided by its largest distance from the mean, so you can compare sizes. Intercept, \
+             where all columns have their means: {}.{rest}</p>\n\
              <table>\n<thead><tr>\
-             <th>column</th><th>weight</th><th>per unit</th><td></td></tr></thead>\n\
+             <th>column</th><th>standardised</th><th>per unit</th><td></td></tr></thead>\n\
              <tbody>\n{rows}</tbody>\n</table>\n",
             intercepts.join(", ")
         )
