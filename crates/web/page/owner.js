@@ -1,6 +1,6 @@
-// The Worker that owns the keys, as functions that answer later.
+// Asynchronous functions of the Worker that holds the keys.
 
-/** Starts it; each of its calls is a function of the arguments and of one that is told progress. */
+/** Starts the Worker. Each of its calls takes the arguments and a function for progress. */
 export async function startOwner() {
   const integrity = document.querySelector("meta[name=module]").content;
   const fetched = await fetch("sudare_web_bg.wasm", { integrity });
@@ -16,7 +16,7 @@ export async function startOwner() {
     else reject(Object.assign(new Error(error.message), { name: error.kind }));
   });
   worker.addEventListener("error", (event) => {
-    for (const { reject } of waiting.values()) reject(new Error(event.message || "it cannot start"));
+    for (const { reject } of waiting.values()) reject(new Error(event.message || "the Worker cannot start"));
     waiting.clear();
   });
   const call = (name) => (args = {}, told = () => {}) =>

@@ -1,21 +1,21 @@
-// The steps of the owner, from a table to a result. Keys are the Worker's; this thread shows, asks,
+// The owner's steps, from a table to a result. The Worker holds the keys. This thread shows the page,
 // and sends files.
 
 import { startOwner } from "./owner.js";
 import { Service } from "./service.js";
 import { folder, forget, readRecord, stored } from "./store.js";
 
-/** Bytes of keys and table beyond which commands do better. */
+/** Maximum bytes of keys and table in the page. For larger ones it shows commands. */
 const MOST_BYTES = 1 << 30;
-/** The job of what a browser keeps from before there were others. */
+/** The kind of jobs in stored records from before there were other kinds. */
 const FIRST_KIND = "train";
-/** Milliseconds that another page may take to go. */
+/** Milliseconds to wait for another page to close. */
 const MOMENT = 2000;
 
 const server = document.querySelector("meta[name=server]").content;
 const byId = (id) => document.getElementById(id);
 
-/** How far the job is; kept, so that it goes on after the page was closed. */
+/** Progress of the job. It is stored, so that the job continues after the page was closed. */
 let record;
 let owner, csvName, summary, planned;
 
@@ -25,7 +25,7 @@ function say(text) {
   byId("status").textContent = text;
 }
 
-/** Shows a step, and moves there. */
+/** Shows a step and moves the focus there. */
 function show(id) {
   byId(id).hidden = false;
   byId(`${id}-head`).focus();
@@ -35,7 +35,7 @@ function hide(...ids) {
   for (const id of ids) byId(id).hidden = true;
 }
 
-/** An element with text that cannot be taken for markup. */
+/** Creates an element with plain text, never markup. */
 function element(name, text = "", attributes = {}) {
   const made = document.createElement(name);
   made.textContent = text;
@@ -53,7 +53,7 @@ function bytes(count) {
 const duration = (seconds) =>
   seconds < 90 ? `${seconds.toFixed(1)} s` : `${(seconds / 60).toFixed(0)} minutes`;
 
-/** Does the work of a step; what goes wrong is shown, and buttons rest meanwhile. */
+/** Runs a step with the buttons disabled, and shows its error. */
 async function step(work) {
   byId("problem").replaceChildren();
   const buttons = [...document.querySelectorAll("button:not(:disabled):not(#cancel)")];
@@ -76,7 +76,7 @@ function on(id, event, work) {
   });
 }
 
-/** A passphrase or token that was typed, which the page keeps no longer. */
+/** Returns a typed passphrase or token, and clears its field. */
 function taken(id) {
   const text = byId(id).value;
   byId(id).value = "";
@@ -112,17 +112,17 @@ on("file", "change", async () => {
   }));
   const option = ({ name }) => element("option", name, { value: name });
   const choices = (id, columns) =>
-    byId(id).replaceChildren(element("option", "choose one", { value: "" }), ...columns.map(option));
+    byId(id).replaceChildren(element("option", "Choose a column", { value: "" }), ...columns.map(option));
   choices("target", columns);
   choices("by", columns.filter(({ text }) => !text));
   byId("missing").value = columns.some((column) => column.missing > 0) ? "mean" : "refuse";
-  // Browsers may remember what was chosen before the page was loaded again.
+  // Browsers may restore the selection after a reload.
   fitForm();
   byId("choice").hidden = false;
   say("Choose what to compute.");
 });
 
-/** Shows what the job takes, and no more. */
+/** Shows only the fields of the selected job. */
 function fitForm() {
   for (const { value } of byId("job").options) {
     const fields = byId(`of-${value}`);
@@ -132,7 +132,7 @@ function fitForm() {
 
 byId("job").addEventListener("change", fitForm);
 
-/** What each kind of job takes of the form. */
+/** Reads the fields of each kind of job. */
 const taking = {
   train() {
     const iterations = byId("iterations").value;
@@ -169,22 +169,22 @@ on("choice", "submit", async () => {
 
 function showPlan() {
   const { job, rows, dropped, features, groups, training } = summary;
-  const left = dropped > 0 ? ` (${dropped} rows are left out here)` : "";
+  const left = dropped > 0 ? ` (${dropped} rows with missing values are left out)` : "";
   const shape = `at most ${rows} rows${left}, ${features} columns of numbers`;
-  const learns = [`what it computes: ${job}`];
+  const learns = [`the job: ${job}`];
   if (training !== null) {
     const { classes, iterations, sigmoid_range } = training;
-    learns.push(`${shape}, ${classes} classes`, `${iterations} iterations, their step sizes, and that ` +
-      `inner products of rows and weights stay below ${sigmoid_range}`);
+    learns.push(`${shape}, ${classes} classes`, `${iterations} iterations, their step sizes, and ` +
+      `an upper bound of inner products of rows and weights: ${sigmoid_range}`);
   } else {
     learns.push(groups === null ? shape : `${shape}, at most ${groups} groups`);
   }
-  learns.push("your token, your address, when you send, and sizes of what you send");
+  learns.push("your token, your address, and the times and sizes of your uploads");
   byId("learns").replaceChildren(...learns.map((text) => element("li", text)));
   const { log_n, security_bits, keys, key_bytes, table_bytes, seconds } = summary;
   const sizes = {
     security: `${security_bits.toFixed(0)} bits`,
-    ring: `2^${log_n}`,
+    "ring dimension": `2^${log_n}`,
     [`${keys} keys`]: bytes(key_bytes),
     table: `at most ${bytes(table_bytes)}`,
     time: `about ${duration(seconds)} on one core`,
@@ -197,7 +197,7 @@ function showPlan() {
   show("plan");
 }
 
-/** A word as shells read it. */
+/** Quotes a word for a shell. */
 const quoted = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 function showCommands(needed, room) {
@@ -210,8 +210,8 @@ function showCommands(needed, room) {
   const groups = by === undefined ? "" : ` --by ${quoted(by)}`;
   const result = trains ? "model" : kind;
   byId("large-text").textContent =
-    `Keys and table take ${bytes(needed)}; this page does ${bytes(Math.min(MOST_BYTES, room))} at most. ` +
-    "The same by commands, which make the same files:";
+    `Keys and table need ${bytes(needed)}; this page can store at most ${bytes(Math.min(MOST_BYTES, room))}. ` +
+    "Run these commands instead. They make the same files:";
   byId("commands").textContent = [
     `sudare keygen --params auto --for ${keys} --passphrase --out keys`,
     `sudare encrypt --secret keys/secret.key --data ${file} ${table}${groups} -o table.ct`,
@@ -227,7 +227,7 @@ function showCommands(needed, room) {
 
 on("keys-form", "submit", async () => {
   if (byId("passphrase").value !== byId("again").value) {
-    throw new Error("the passphrases differ: type the same one twice");
+    throw new Error("the passphrases differ: enter the same one twice");
   }
   await navigator.storage.persist?.();
   say("Sealing the secret key…");
@@ -269,7 +269,7 @@ on("send-form", "submit", () => run(taken("token").trim()));
 
 // ---- 5. The job
 
-/** All that is left of the job; what goes wrong can be tried again. */
+/** Runs the rest of the job. After an error it can be tried again. */
 async function run(token) {
   hide("choose", "plan", "keys", "send", "resume");
   show("work");
@@ -284,7 +284,7 @@ async function run(token) {
 
 async function finish(service) {
   await upload(service);
-  say("Asking for the job…");
+  say("Submitting the job…");
   const { kind = FIRST_KIND, keys, table } = record;
   const request = { kind, keys: keys.digest, tables: [table.digest], history: kind === "train" };
   const { id, predicted } = await service.submit(request);
@@ -300,20 +300,20 @@ async function finish(service) {
   });
   cancel.hidden = true;
   if (job.state !== "done") {
-    throw new Error(`the job is ${job.state}${job.error ? `: ${job.error.detail}` : ""}`);
+    throw new Error(`the job ended in the state ${job.state}${job.error ? `: ${job.error.detail}` : ""}`);
   }
-  say("Fetching the result…");
+  say("Downloading the result…");
   record = { ...record, result: job.result };
   await owner.keep({ record });
   encrypted = await service.result(job.result);
   if (await owner.holds()) await decrypt();
   else {
-    say("The result is here, encrypted.");
+    say("The encrypted result has arrived.");
     show("unseal");
   }
 }
 
-/** The result as the server made it. */
+/** The encrypted result. */
 let encrypted;
 
 async function upload(service) {
@@ -335,17 +335,17 @@ async function upload(service) {
   byId("sent").value = all;
 }
 
-/** A file of the job, as it was written. */
+/** Returns a file of the job, complete. */
 async function kept(name, { bytes: size }) {
   const file = await stored(name);
   if (file?.size === size) return file;
-  throw new Error(`the browser has removed ${name} of this job: forget the job, and begin anew`);
+  throw new Error(`the browser has deleted ${name} of this job: delete the job, and start over`);
 }
 
 // ---- 6. The result
 
 on("unseal-form", "submit", async () => {
-  say("Opening the key…");
+  say("Unlocking the key…");
   const sealed = new Uint8Array(await (await stored("secret.key")).arrayBuffer());
   await owner.unseal({ sealed, passphrase: passphrase("unseal-passphrase") });
   hide("unseal");
@@ -366,7 +366,7 @@ async function decrypt() {
   say("The result is decrypted.");
 }
 
-/** Shows what there is to see of a result, and gives it away as a page of its own. */
+/** Shows the report of a result, and offers it as a page for download. */
 function showPage({ body, page }) {
   const parsed = new DOMParser().parseFromString(body, "text/html");
   byId("report").replaceChildren(...parsed.body.childNodes);
@@ -381,7 +381,7 @@ function addDownload(name, content, type) {
   byId("downloads").append(item);
 }
 
-/** How good the model is, or its weights alone while there is no table to tell. */
+/** Shows the model's quality, or its weights alone without a table. */
 async function showReport(model) {
   const report = await owner.report();
   byId("retable").hidden = report !== undefined;
@@ -396,9 +396,9 @@ async function showReport(model) {
 function weights({ columns, weights: found, classes }) {
   const models = Array.isArray(found[0]) ? found : [found];
   const table = element("table");
-  table.append(element("caption", "Weights of columns in their largest distances from their means"));
+  table.append(element("caption", "Standardised coefficients"));
   const head = table.createTHead().insertRow();
-  const names = models.length > 1 ? classes : ["weight"];
+  const names = models.length > 1 ? classes : ["coefficient"];
   for (const name of ["column", ...names]) head.append(element("th", name, { scope: "col" }));
   const body = table.createTBody();
   for (const [at, column] of ["(intercept)", ...columns].entries()) {
@@ -428,21 +428,21 @@ async function beginAnew() {
 on("resume-form", "submit", () => run(taken("resume-token").trim()));
 
 async function resume() {
-  const done = record.result ? "is done" : record.id ? "was asked for" : "is encrypted, and was being sent";
+  const done = record.result ? "is done" : record.id ? "was submitted" : "is encrypted, but not yet sent";
   byId("resume-text").textContent =
     `${record.job}, made on ${new Date(record.made).toLocaleString()} for ${record.server}: it ${done}.`;
   show("resume");
   const sealed = await stored("secret.key");
-  if (sealed === undefined) throw new Error("the browser has removed the key of this job: begin anew");
+  if (sealed === undefined) throw new Error("the browser has deleted the key of this job: start over");
   download(byId("resume-key"), await sealed.arrayBuffer());
   if (record.saved) allowSending();
   say("");
 }
 
-/** Whether no other tab has the job, until this one is closed. */
+/** Returns whether no other tab has the job, and locks it until this tab is closed. */
 function alone() {
   return new Promise((resolve) => {
-    // A page that is loaded again has it from itself, a moment later.
+    // After a reload, the page waits a moment for its own old lock.
     const signal = AbortSignal.timeout(MOMENT);
     const held = navigator.locks.request("sudare", { signal }, () => {
       resolve(true);
@@ -454,8 +454,8 @@ function alone() {
 
 step(async () => {
   if (!isSecureContext || navigator.storage?.getDirectory === undefined) {
-    throw new Error("this browser, or this address, gives pages no storage of their own: take https " +
-      "or http://127.0.0.1, and no private window");
+    throw new Error("this page has no storage of its own: open it by https or at " +
+      "http://127.0.0.1, and not in a private window");
   }
   if (!(await alone())) {
     throw new Error("the page is open in another tab: close one of them, and reload the other");

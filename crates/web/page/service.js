@@ -1,17 +1,16 @@
-// The service, as the page sees it: uploads by tus 1.0, jobs, results. Requests are repeated where
-// connections break.
+// Client of the service: uploads by tus 1.0, jobs, results. Repeats requests after broken connections.
 
-/** Bytes that are sent by one request. */
+/** Maximum bytes of one request. */
 const CHUNK_BYTES = 8 << 20;
-/** How long a server may be away, in milliseconds. */
+/** Milliseconds to wait for an unreachable server. */
 const PATIENCE = 120_000;
-/** Bytes of an answer in JSON, and characters of a line of an event, at most. */
+/** Maximum bytes of an answer in JSON, and maximum characters of a line of an event. */
 const MAX_ANSWER_BYTES = 16 << 20;
 const MAX_EVENT = 1 << 20;
 const FIRST_PAUSE = 200;
 const LONGEST_PAUSE = 10_000;
 
-/** What the service refused, in its words. */
+/** An error from the service, with its own name and message. */
 export class Refused extends Error {
   constructor(kind, detail) {
     super(detail);
@@ -19,7 +18,7 @@ export class Refused extends Error {
   }
 }
 
-/** Pauses that grow, until it was waited for too long. */
+/** Growing pauses, up to a total time. */
 class Patience {
   begun = performance.now();
   pause = FIRST_PAUSE;
@@ -32,12 +31,12 @@ class Patience {
 }
 
 async function refusal(answer) {
-  const unknown = { kind: "Http", detail: `the server answered ${answer.status} without saying why` };
+  const unknown = { kind: "Http", detail: `the server answered ${answer.status} without a reason` };
   const { kind, detail } = await json(answer).catch(() => unknown) ?? unknown;
   return new Refused(String(kind ?? unknown.kind), String(detail ?? unknown.detail));
 }
 
-/** The JSON of an answer, which is not read on if it is too long. */
+/** Parses the JSON of an answer. Stops reading if the answer is too long. */
 async function json(answer) {
   let bytes = 0;
   let text = "";
@@ -50,13 +49,13 @@ async function json(answer) {
   return JSON.parse(text + decoder.decode());
 }
 
-/** A path that the server names, if it is that of an upload at this server. */
+/** Returns a path from the server, if it is an upload at this server. */
 function uploadPath(path) {
   if (/^\/v1\/uploads\/[0-9A-Za-z]+$/.test(path ?? "")) return path;
   throw new Refused("Http", `the server asks to send the file to ${path}, not to an upload of its own`);
 }
 
-/** A digest or the name of a job, as it may stand in a path. */
+/** Returns a digest or the name of a job, if it is safe in a path. */
 function checked(name) {
   if (/^[0-9A-Za-z]+$/.test(name)) return name;
   throw new Refused("Http", `${name} is neither the name of a job nor a digest`);
@@ -74,7 +73,7 @@ export class Service {
   #token;
   #check;
 
-  /** `check` refuses a file that may not be sent to a collection. */
+  /** Creates a client. `check` refuses a file that may not be sent to a collection. */
   constructor(url, token, check) {
     this.#url = url.replace(/\/+$/, "");
     this.#token = token;
@@ -83,7 +82,7 @@ export class Service {
 
   async #ask(method, path, headers = {}, body = undefined) {
     const all = { authorization: `Bearer ${this.#token}`, ...headers };
-    // A token and a file go to the server that was named, and nowhere else.
+    // Redirects are not followed: tokens and files go to the named server only.
     const redirect = "manual";
     const options = { method, headers: all, body, cache: "no-store", credentials: "omit", redirect };
     let answer;
@@ -91,14 +90,14 @@ export class Service {
       answer = await fetch(this.#url + path, options);
     } catch {
       throw new Refused("Unreachable", `${this.#url} does not answer, or does not allow ` +
-        `${location.origin}: is the server up, with --allow-origin ${location.origin}?`);
+        `${location.origin}: check that it runs with --allow-origin ${location.origin}`);
     }
     const redirects = answer.type === "opaqueredirect" || (answer.status >= 300 && answer.status < 400);
     if (redirects) throw new Refused("Http", `${this.#url} redirects to another address`);
     return answer;
   }
 
-  /** An answer, whatever it is, once the server is there. */
+  /** Repeats a request until the server answers, and returns any answer. */
   async #untilAnswered(...request) {
     const patience = new Patience();
     for (;;) {
@@ -113,13 +112,13 @@ export class Service {
     }
   }
 
-  /** Refuses files unless all of them may be sent: objects of `collection` and `file`. */
+  /** Refuses files unless all of them may be sent. Each is an object of `collection` and `file`. */
   async check(files) {
     for (const { collection, file } of files) await this.#check(collection, file);
   }
 
-  /** Sends a file of a digest, or the rest that the service does not have; `progress` is told the bytes
-      that are there. */
+  /** Sends a file, or the part that the service lacks. Calls `progress` with the bytes that the service
+      has. */
   async upload(collection, file, digest, progress) {
     await this.#check(collection, file);
     let { place, sent } = await this.#begin(collection, file, digest);
@@ -129,7 +128,7 @@ export class Service {
       try {
         const now = await this.#append(place, sent, file.slice(sent, sent + CHUNK_BYTES));
         if (!(now > sent)) {
-          const error = new Refused("Http", "the server has taken nothing of an upload");
+          const error = new Refused("Http", "the server accepted no bytes of an upload");
           throw Object.assign(error, { passing: true });
         }
         sent = now;
@@ -143,7 +142,7 @@ export class Service {
     progress(sent);
   }
 
-  /** Begins an upload, or finds where it was: at its end, if the service has the file. */
+  /** Starts or resumes an upload. The offset is the file size if the service already has the file. */
   async #begin(collection, file, digest) {
     const headers = {
       "tus-resumable": "1.0.0",
@@ -174,11 +173,11 @@ export class Service {
 
   #offset(answer) {
     const text = answer.headers.get("upload-offset");
-    if (text === null) throw new Refused("Http", "the server does not say how much it has");
+    if (text === null) throw new Refused("Http", "the server does not state the offset of the upload");
     return Number(text);
   }
 
-  /** Asks for a job. What was asked for before, and did not fail since, is not begun again. */
+  /** Submits a job. A repeated request returns the earlier job, unless that failed. */
   async submit(request) {
     const body = JSON.stringify(request);
     const hash = await crypto.subtle.digest("SHA-256", new TextEncoder().encode(body));
@@ -209,7 +208,7 @@ export class Service {
     return json(await expectSuccess(await this.#untilAnswered("DELETE", `/v1/jobs/${checked(id)}`)));
   }
 
-  /** Waits until a job has ended; `progress` is told how far it is. */
+  /** Waits until a job has ended. Calls `progress` with its state. */
   async wait(id, progress) {
     let last = "0";
     let patience = new Patience();
@@ -227,15 +226,15 @@ export class Service {
         }
       } catch (error) {
         if (error instanceof Refused) throw error;
-        // The stream broke, and is asked for again.
+        // The stream broke. The loop requests it again.
       }
       const job = await this.job(id);
       if (isFinal(job)) return job;
-      await patience.wait(new Refused("Unreachable", "the stream of events ends"));
+      await patience.wait(new Refused("Unreachable", "the stream of events ended"));
     }
   }
 
-  /** The bytes of a result. */
+  /** Downloads a result. */
   async result(digest) {
     const parts = [];
     let have = 0;
@@ -255,26 +254,26 @@ export class Service {
         }
       } catch (error) {
         if (error instanceof Refused) throw error;
-        // The parts that came are kept.
+        // The received parts are kept.
       }
       if (have >= total) return new Uint8Array(await new Blob(parts).arrayBuffer());
-      await patience.wait(new Refused("Unreachable", "the connection breaks"));
+      await patience.wait(new Refused("Unreachable", "the connection broke"));
     }
   }
 }
 
-/** Whether nothing happens to a job any more. */
+/** Returns whether a job has ended. */
 export function isFinal(job) {
   return !["queued", "running"].includes(job.state);
 }
 
-/** Bytes of the whole, of an answer with those from `first` on. */
+/** Returns the total size, from an answer with the bytes from `first` on. */
 function totalOf(answer, first) {
   const range = /^bytes (\d+)-\d+\/(\d+)$/.exec(answer.headers.get("content-range") ?? "");
   if (answer.status === 206 && range !== null && Number(range[1]) === first) return Number(range[2]);
   const length = answer.headers.get("content-length");
   if (answer.status === 200 && first === 0 && length !== null) return Number(length);
-  throw new Refused("Http", "the server, or a proxy on the way, does not pass on ranges");
+  throw new Refused("Http", "the server, or a proxy on the way, does not support range requests");
 }
 
 async function* chunks(body) {
@@ -290,7 +289,7 @@ async function* chunks(body) {
   }
 }
 
-/** Fields of server-sent events. */
+/** Yields the fields of server-sent events. */
 async function* fields(body) {
   let text = "";
   const decoder = new TextDecoder();

@@ -1,15 +1,15 @@
-// The files of the job in the private file system of the origin, which the browser may evict: the
-// files for the server, the sealed key, and a record of how far the job is.
+// The files of the job in the origin's private file system: the files for the server, the sealed key,
+// and a record of the job's progress. The browser may evict them.
 
 const FOLDER = "job";
 
-/** Their folder. */
+/** Returns the directory of the files. */
 export async function folder() {
   const root = await navigator.storage.getDirectory();
   return root.getDirectoryHandle(FOLDER, { create: true });
 }
 
-/** One of them, or nothing. */
+/** Returns a file, or `undefined` if it does not exist. */
 export async function stored(name) {
   try {
     return await (await (await folder()).getFileHandle(name)).getFile();
@@ -19,7 +19,7 @@ export async function stored(name) {
   }
 }
 
-/** How far the job is, if there is one. */
+/** Returns the record of the job, if there is one. */
 export async function readRecord() {
   const file = await stored("record.json");
   try {
@@ -29,7 +29,7 @@ export async function readRecord() {
   }
 }
 
-/** Removes all of them. */
+/** Removes all files. */
 export async function forget() {
   const root = await navigator.storage.getDirectory();
   await root.removeEntry(FOLDER, { recursive: true });

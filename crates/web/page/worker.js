@@ -1,12 +1,12 @@
-// Owns the keys. This thread makes them, encrypts and decrypts, and connects to nothing: files for
-// the server go to the private file system of the origin, from where the page sends them.
+// This thread holds the keys. It makes them, encrypts and decrypts, and opens no connections. It writes
+// files for the server to the origin's private file system, and the page sends them from there.
 
 import init, { Csv, Holder, check } from "./sudare_web.js";
 import { folder } from "./store.js";
 
 let memory, csv, owner, holder, shown;
 
-/** A file of the job, opened to be written anew. */
+/** Opens a file of the job for writing, and empties it. */
 async function newFile(name) {
   const file = await (await folder()).getFileHandle(name, { create: true });
   const access = await file.createSyncAccessHandle();
@@ -14,12 +14,12 @@ async function newFile(name) {
   return access;
 }
 
-/** What `make` writes by the function that it gets, which takes bytes, as a file of the job. */
+/** Writes a file of the job. `make` gets a function that writes bytes. */
 async function written(name, make) {
   const access = await newFile(name);
   try {
     return make((bytes) => {
-      if (access.write(bytes) !== bytes.length) throw new Error("the browser has no room left");
+      if (access.write(bytes) !== bytes.length) throw new Error("the browser has no space left");
     });
   } finally {
     access.flush();
@@ -27,11 +27,11 @@ async function written(name, make) {
   }
 }
 
-/** The same, for what the module writes from its memory. */
+/** Same as `written`, for bytes in the module's memory. */
 const writtenFrom = (name, make) => written(name, (write) =>
   make((start, length) => write(new Uint8Array(memory.buffer, start, length))));
 
-/** The text of a page, if there is one. */
+/** Returns the text of a page, if there is one. */
 function seen(page) {
   if (page === undefined) return undefined;
   const text = { body: page.body(), page: page.page() };
@@ -39,7 +39,7 @@ function seen(page) {
   return text;
 }
 
-/** The result of `work`, and the seconds that it takes. */
+/** Returns the result of `work`, and its run time in seconds. */
 async function timed(work) {
   const begun = performance.now();
   const result = await work();
@@ -65,7 +65,7 @@ const calls = {
     return JSON.parse(owner.summary());
   },
 
-  /** Draws the secret key, and seals it first: that takes the most memory. */
+  /** Draws the secret key and seals it first, since sealing takes the most memory. */
   async draw({ passphrase }) {
     holder?.free();
     holder = owner.draw();
@@ -134,9 +134,9 @@ addEventListener("message", async ({ data: { id, call, args } }) => {
   try {
     postMessage({ id, result: await calls[call](args, progress) });
   } catch (error) {
-    // A trap leaves the module in no state to go on with.
+    // After a trap the module cannot be used any more.
     const fatal = error instanceof WebAssembly.RuntimeError;
-    const message = fatal ? "the program stopped in the middle of its work: reload the page" : error.message;
+    const message = fatal ? "the program crashed: reload the page" : error.message;
     postMessage({ id, error: { kind: error.name, message } });
   }
 });

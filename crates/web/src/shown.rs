@@ -40,8 +40,7 @@ impl Shown {
             }
             Decrypted::Scores { .. } => {
                 return Err(Error::Usage(
-                    "scores of rows are not shown here: decrypt them with the \
-                                         command"
+                    "this page does not show scores of rows: decrypt them with `sudare decrypt`"
                         .into(),
                 ));
             }
@@ -88,7 +87,7 @@ impl Shown {
     /// and classes of the model; [`Error::Usage`] for other results.
     pub fn report(&self, csv: &Csv) -> Result<Report> {
         let Self::Model(model) = self else {
-            return Err(Error::Usage("only models are measured on a table".into()));
+            return Err(Error::Usage("only a model can be measured on a table".into()));
         };
         let Model { columns, target, classes, encoding, .. } = &**model;
         // What becomes of gaps stands in the encoding, if there were any.

@@ -1,7 +1,7 @@
 // Journeys of an owner through the page, in Chromium, with a service: `make test-web`.
 //
-// The environment says which program (SUDARE), page (PAGE), packages of npm (MODULES) and browser
-// (CHROMIUM) are used.
+// The environment names the program (SUDARE), the page (PAGE), the packages of npm (MODULES) and the
+// browser (CHROMIUM).
 
 import assert from "node:assert/strict";
 import crypto from "node:crypto";
@@ -39,7 +39,7 @@ before(async () => {
 });
 
 after(async () => {
-  // Those of journeys that failed are still there.
+  // Browsers of failed journeys are still open.
   await Promise.all(browsers.map((context) => context.close()));
   proxy?.close();
   await page?.end();
@@ -48,8 +48,8 @@ after(async () => {
 });
 
 /**
- * A browser of somebody else, at the page. It keeps files where browsers do that are not private:
- * those hand each part of a file to another process.
+ * Opens the page in a new browser with a profile. Private browsers would pass each part of a file to
+ * another process.
  */
 async function visit(address = page.address) {
   const options = { acceptDownloads: true, executablePath: CHROMIUM, args: ["--no-sandbox"] };
@@ -60,7 +60,7 @@ async function visit(address = page.address) {
   const visited = { context, tab, problems: [], urls: [] };
   tab.on("pageerror", (error) => visited.problems.push(String(error)));
   tab.on("console", (message) => {
-    // Requests that the proxy breaks are reported, too.
+    // The browser also reports requests that the proxy breaks.
     const expected = message.text().includes("net::ERR_") || message.location().url.includes("favicon");
     if (message.type() === "error" && !expected) visited.problems.push(message.text());
   });
@@ -69,7 +69,7 @@ async function visit(address = page.address) {
   return visited;
 }
 
-/** Goes to an element by the keyboard alone. */
+/** Moves the focus to an element by the keyboard alone. */
 async function tabTo(tab, id) {
   for (let presses = 0; presses < 100; presses += 1) {
     if (await tab.evaluate(() => document.activeElement?.id) === id) return;
@@ -110,7 +110,7 @@ const refusal = async (tab) => {
   return tab.locator("#problem").innerText();
 };
 
-/** Refuses what people with tools for reading would stumble over. */
+/** Refuses pages with problems for users of assistive technology. */
 async function expectAccessible(tab, where) {
   await tab.evaluate(AXE);
   const { violations } = await tab.evaluate(() => globalThis.axe.run());
@@ -118,7 +118,7 @@ async function expectAccessible(tab, where) {
   assert.deepEqual(found, [], where);
 }
 
-/** Bytes of the memory that the keys are in. */
+/** Returns the bytes of the memory that holds the keys. */
 async function heap(tab) {
   return tab.workers()[0].evaluate(() => new Promise((resolve) => {
     const { postMessage } = self;
@@ -130,30 +130,30 @@ async function heap(tab) {
   }));
 }
 
-/** Chooses what begins with a text, by the keyboard. */
+/** Selects the option with this prefix by the keyboard. */
 async function pick(tab, id, text, value = text) {
   await tabTo(tab, id);
   await tab.keyboard.type(text);
   assert.equal(await tab.locator(`#${id}`).inputValue(), value);
 }
 
-/** Chooses what the job is. */
+/** Select each kind of job. */
 const JOBS = {
   train: (tab) => pick(tab, "target", "y"),
-  stats: (tab) => pick(tab, "job", "figures", "stats"),
+  stats: (tab) => pick(tab, "job", "Statistics", "stats"),
   async groups(tab) {
-    await pick(tab, "job", "the same", "groups");
+    await pick(tab, "job", "Group", "groups");
     await pick(tab, "by", "smoke");
   },
   async histogram(tab) {
-    await pick(tab, "job", "histograms", "histogram");
+    await pick(tab, "job", "Histograms", "histogram");
     await tabTo(tab, "bins");
     await tab.keyboard.press("Control+A");
     await tab.keyboard.type("4");
   },
 };
 
-/** From a table to keys that are saved; returns the file of the secret one. */
+/** Goes from a table to saved keys, and returns the file of the secret key. */
 async function prepare(tab, job = "train") {
   await said(tab, "Choose a table.");
   await chooseFile(tab, "file", LBW);
@@ -206,7 +206,7 @@ test("a table becomes a model that is that of the command", async (t) => {
   const report = await given(tab, "report.html");
   assert.ok(report.startsWith("<!DOCTYPE html>") && report.includes("ROC curve"));
 
-  // By the command, from the files that the server has and the key that was saved.
+  // The command must give the same files, from the server's files and the saved key.
   const objects = path.join(folder, "store");
   const of = async (kind) => found(objects, (await ask(`/v1/${kind}`))[0].digest);
   const at = fs.mkdtempSync(path.join(folder, "command-"));
@@ -217,7 +217,7 @@ test("a table becomes a model that is that of the command", async (t) => {
   run(`report --model model.json --data ${LBW} -o report.html`);
   assert.equal(report, fs.readFileSync(path.join(at, "report.html"), "utf8"));
 
-  // To nobody else, and nothing that is secret.
+  // No request goes anywhere else, and none contains a secret.
   const origins = new Set(urls.map((url) => new URL(url).origin));
   origins.delete("null");
   assert.deepEqual([...origins].sort(), [page.address, proxy.address].sort());
@@ -225,7 +225,7 @@ test("a table becomes a model that is that of the command", async (t) => {
   const bodies = proxy.bodies();
   const clear = fs.readFileSync(path.join(at, "clear.key"));
   expectAbsent(bodies, secrets(clear, fs.readFileSync(key), JSON.parse(trained)));
-  // What is sent is found by the same search.
+  // Control: the same search finds data that was sent.
   const table = fs.readFileSync(await of("tables"));
   assert.throws(() => expectAbsent(bodies, [["part of the table", table.subarray(5000, 5016)]]));
 
@@ -263,7 +263,7 @@ for (const [kind, learns, charts] of [
   });
 }
 
-/** What must not be sent, each with its name. */
+/** Returns byte strings that must not be sent, with their names. */
 function secrets(key, sealed, { weights }) {
   const needles = [["the passphrase", Buffer.from(PASSPHRASE)]];
   const header = Math.ceil((64 + Number(key.readBigUInt64LE(48)) + 32) / 64) * 64;
@@ -309,7 +309,7 @@ test("what was interrupted goes on after the page was closed", async () => {
   await seen(tab, "resume");
   await expectAccessible(tab, "on coming back");
   proxy.passing = Infinity;
-  // A second tab has nothing to do meanwhile.
+  // A second tab is refused meanwhile.
   const other = await context.newPage();
   await other.goto(page.address);
   assert.match(await refusal(other), /another tab/);
@@ -322,7 +322,7 @@ test("what was interrupted goes on after the page was closed", async () => {
     const size = async (name) => (await (await job.getFileHandle(name)).getFile()).size;
     return await size("evaluation.key") + await size("table.ct");
   });
-  // And again, when the job was asked for.
+  // Interrupt once more, after the job was submitted.
   await said(tab, "Computing");
   const sent = proxy.uploaded() - before;
   assert.ok(sent >= total && sent <= total + (8 << 20), `${sent} of ${total} bytes were sent`);
@@ -386,7 +386,7 @@ test("tables are refused in words, and large ones get commands", async () => {
   const commands = await tab.locator("#commands").innerText();
   assert.match(commands, /^sudare keygen .*--for train:'t\.csv' --target 'y' --categorical all /);
   assert.equal(await tab.locator("#keys").isVisible(), false);
-  // The same table by groups, of which there are numbers alone.
+  // The same table by groups. Only numeric columns can define them.
   await tab.locator("#job").selectOption("groups");
   await tab.locator("#by").selectOption("x0");
   await tab.locator("#choice button").click();
@@ -418,7 +418,7 @@ test("an exported page is the same, to the last bit", async () => {
     assert.ok(Buffer.from(served).equals(written), name);
     assert.equal(files[name].bytes, written.length);
   }
-  // A host that sends no headers of its own; then one of its files is another.
+  // A host without headers of its own. Then one of its files is altered.
   const host = await hosting(out);
   const { context, tab, problems } = await visit(host.address);
   await said(tab, "Choose a table.");

@@ -1,4 +1,4 @@
-//! What the page's Worker does, without a browser: from a table to a result.
+//! Runs the page's Worker without a browser, from a table to a result.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 use std::{
@@ -34,7 +34,7 @@ fn training(iterations: u32) -> Choice {
     Choice { job, missing: Missing::Refuse }
 }
 
-/// What a server has of an owner.
+/// The files that a server has of an owner.
 struct Files {
     folder: TempDir,
     inputs: Inputs,
@@ -58,7 +58,7 @@ impl Files {
         Session::open(&self.inputs).unwrap()
     }
 
-    /// The bytes of a result.
+    /// Returns the bytes of a result.
     fn result(
         &self,
         session: &Session,
@@ -73,8 +73,7 @@ impl Files {
     }
 }
 
-/// The model of a table as a server trains it, and all that the owner saw on the way is as it was
-/// said.
+/// Trains a model as a server, and compares it with the summary that the owner saw.
 #[test]
 fn a_table_becomes_a_model() {
     let csv = Csv::new("lbw.csv".into(), LBW.into());
@@ -120,7 +119,7 @@ fn a_table_becomes_a_model() {
     assert_eq!(other.kind(), "OtherFile");
     let shown = holder.decrypt(&result, &digest).unwrap();
 
-    // As training in the clear has it.
+    // Compare with a training in the clear.
     let table = Table::bundled("lbw").unwrap();
     let Shown::Model(model) = &shown else { panic!("no model") };
     let spec = model.training.unwrap();
@@ -138,7 +137,7 @@ fn a_table_becomes_a_model() {
     assert_eq!(shown.report(&other).map(|_| ()).unwrap_err().kind(), "Usage");
 }
 
-/// What a server computes of the columns of a table, decrypted.
+/// Computes statistics of columns as a server, and decrypts them.
 fn computed(csv: &Csv, job: Wanted) -> (Summary, Shown) {
     let choice = Choice { job, missing: Missing::Refuse };
     let mut owner = csv.plan(&choice).unwrap();
@@ -167,7 +166,7 @@ fn a_table_becomes_figures_of_its_columns() {
     let mean = ages.iter().sum::<f64>() / ages.len() as f64;
 
     let (summary, shown) = computed(&csv, Wanted::Stats {});
-    // All columns, for nothing is learned.
+    // All columns, since there is no target.
     assert_eq!((&summary.named[..], summary.features), ("stats:189x10", 10));
     assert!(summary.training.is_none() && summary.groups.is_none());
     let Shown::Statistics(named) = &shown else { panic!("no statistics") };
@@ -201,7 +200,7 @@ fn a_table_becomes_figures_of_its_columns() {
     assert_eq!(shown.figures().unwrap().body().matches("<svg ").count(), 10);
 }
 
-/// Writers of a browser that has no room left.
+/// Writers of a browser without free space.
 struct Full;
 
 impl Write for Full {

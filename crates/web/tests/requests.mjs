@@ -1,4 +1,5 @@
-// Requests of the page, without a browser: files that must not leave, and answers of a hostile server.
+// Requests of the page without a browser: files that must not leave, and answers of a hostile
+// server.
 
 import assert from "node:assert";
 import fs from "node:fs";
@@ -10,7 +11,7 @@ import { Service } from "../page/service.js";
 const TOKEN = "sudare_0123456789abcdef_secret";
 globalThis.location = { origin: "http://127.0.0.1:1" };
 
-/** A server that keeps all that it gets. */
+/** A server that records all requests. */
 async function listening(answer) {
   const requests = [];
   const server = http.createServer(async (request, response) => {

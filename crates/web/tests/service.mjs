@@ -1,5 +1,4 @@
-// A service with a proxy in front of it that takes down what passes and breaks connections, and the
-// server of the page.
+// A service behind a proxy that records traffic and breaks connections, and the server of the page.
 
 import { spawn, spawnSync } from "node:child_process";
 import fs from "node:fs";
@@ -7,7 +6,7 @@ import http from "node:http";
 import path from "node:path";
 import readline from "node:readline";
 
-/** Runs the command; `passphrase` is given by a descriptor of its own. */
+/** Runs the command. Passes `passphrase` through a file descriptor of its own. */
 export function sudare(program, cwd, args, passphrase) {
   const stdio = ["ignore", "pipe", "pipe"];
   if (passphrase !== undefined) {
@@ -21,7 +20,7 @@ export function sudare(program, cwd, args, passphrase) {
   return stdout;
 }
 
-/** A server of the command, once it listens; its address is that. */
+/** Starts a server of the command, and waits until it listens. */
 export async function serving(program, cwd, args) {
   const child = spawn(program, [...args, "--json"], { cwd, stdio: ["ignore", "pipe", "pipe"] });
   let said = "";
@@ -37,16 +36,16 @@ export async function serving(program, cwd, args) {
   return { address: JSON.parse(line).listening, end };
 }
 
-/** What is between the browser and a service. */
+/** A proxy between the browser and a service. */
 export class Proxy {
-  /** What was asked: method, path and body of each request, and whether it got an answer. */
+  /** The requests: method, path, body, and whether the request got an answer. */
   requests = [];
-  /** Of parts of uploads, how many are passed on before the connection breaks for good, and bytes of
-      the next that are. */
+  /** Number of upload parts to pass before the connection breaks permanently. A fraction passes bytes
+      of the next part. */
   passing = Infinity;
 
-  /** The address of the service, once there is one: it has to know the origin of the page, and the
-      page this proxy. */
+  /** The address of the service. It is set late, since the service needs the page's origin, and the page
+      needs this proxy. */
   target;
 
   static async listening() {
@@ -78,12 +77,12 @@ export class Proxy {
     request.pipe(onward);
   }
 
-  /** All that came in bodies. */
+  /** Returns all request bodies. */
   bodies() {
     return this.requests.map(({ chunks }) => Buffer.concat(chunks));
   }
 
-  /** Bytes of parts of uploads. */
+  /** Returns the bytes of all parts of uploads. */
   uploaded() {
     const parts = this.requests.filter(({ method }) => method === "PATCH");
     return parts.reduce((sum, { chunks }) => sum + chunks.reduce((s, c) => s + c.length, 0), 0);
@@ -95,7 +94,7 @@ export class Proxy {
   }
 }
 
-/** A file of a name in a folder, or below it. */
+/** Finds a file by its name in a directory, or below it. */
 export function found(folder, name) {
   for (const entry of fs.readdirSync(folder, { recursive: true, withFileTypes: true })) {
     if (entry.name === name) return path.join(entry.parentPath, entry.name);
@@ -121,7 +120,7 @@ export async function hosting(folder) {
   return { address: `http://127.0.0.1:${server.address().port}`, close };
 }
 
-/** What an address answers, by a connection of its own: others may be closed while a command runs. */
+/** Downloads JSON over a new connection, since others may be closed while a command runs. */
 export function json(address, headers) {
   return new Promise((resolve, reject) => {
     http.get(address, { agent: false, headers }, async (answer) => {
