@@ -249,7 +249,7 @@ impl Checkpoints {
     /// Writes the weights after an iteration, before the state that it leads to.
     ///
     /// # Errors
-    /// As [`Checkpoints::write`].
+    /// The errors of [`Checkpoints::write`].
     pub fn write_weights<R: Read + Seek>(
         &self,
         weights: &[Ciphertext],

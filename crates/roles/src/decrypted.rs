@@ -51,7 +51,7 @@ pub enum Decrypted {
         scores: Scores,
         /// The classes of the model.
         classes: Vec<String>,
-        /// Whether the classes are text even where they look like numbers.
+        /// True if the classes are text even where they look like numbers.
         text_labels: bool,
         /// The class of each row, if it is known.
         members: Option<Vec<u32>>,

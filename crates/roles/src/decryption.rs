@@ -34,8 +34,8 @@ struct Reader<'a> {
 pub struct Share<'a> {
     /// Fractional bits of the released values.
     pub bits: u32,
-    /// Whether to assume that no row of the owners exceeds the bound for which the model's error is
-    /// computed. No owner can check the rows of all. See [`TrainPlan::share`].
+    /// Assumes that no row of the owners exceeds the bound for which the model's error is computed.
+    /// No owner can check the rows of all. See [`TrainPlan::share`].
     pub assume_range: bool,
     /// The ledger that counts the release before the result is returned.
     pub ledger: &'a Ledger,

@@ -24,7 +24,7 @@ pub struct Inputs {
     pub target: String,
     /// The classes of the target.
     pub classes: Vec<String>,
-    /// Whether the classes are text even where they look like numbers.
+    /// True if the classes are text even where they look like numbers.
     pub text_labels: bool,
     /// Preparation of rows for a model in the clear.
     pub shown: Transform,

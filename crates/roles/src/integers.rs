@@ -127,7 +127,7 @@ pub fn read_array<R: Read>(reader: Reader<R>, setting: &Setting) -> array::Resul
 pub struct Facts {
     /// The header that files of all schemes have.
     pub info: Info,
-    /// Whether the file is a secret key, sealed by a passphrase.
+    /// True if the file is a secret key, sealed by a passphrase.
     pub sealed: bool,
     /// The parameters, built from the header.
     pub params: Params,

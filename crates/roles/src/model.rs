@@ -42,7 +42,7 @@ pub struct Model {
     /// The classes of the target. Default: `0` and `1`.
     #[serde(default = "binary")]
     pub classes: Vec<String>,
-    /// Whether the classes are text even where they look like numbers.
+    /// True if the classes are text even where they look like numbers.
     #[serde(default, skip_serializing_if = "core::ops::Not::not")]
     pub text_labels: bool,
     /// The value that is subtracted from each feature. Default: 0.
@@ -60,7 +60,7 @@ pub struct Model {
     /// Class weights that the user gave, up to a common factor.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class_weights: Option<Vec<f64>>,
-    /// Whether the weights were calibrated after training.
+    /// True if the weights were calibrated after training.
     #[serde(default)]
     pub calibrated: bool,
     /// Fractional bits of the released weights, in the coordinates of the training. Without it the
@@ -414,7 +414,7 @@ pub struct NamedScores {
     pub rows: usize,
     /// The classes of the model.
     pub classes: Vec<String>,
-    /// Whether the classes are text even where they look like numbers.
+    /// True if the classes are text even where they look like numbers.
     #[serde(skip_serializing_if = "core::ops::Not::not")]
     pub text_labels: bool,
     /// Score of each row, positive for the second class. With more than two classes, a list with

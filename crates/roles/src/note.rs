@@ -1,5 +1,5 @@
-//! Notes: encrypted metadata of a table. The owner gets the note back with a result, and nobody
-//! else can read it.
+//! Notes: encrypted metadata of a table. Its owner gets the note back with a result, and no other
+//! party can read it.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -52,7 +52,7 @@ pub enum About {
         classes: Vec<String>,
         /// The class of each row, little endian, if it is known.
         members: Option<Vec<[u8; 2]>>,
-        /// Whether the classes are text even where they look like numbers.
+        /// True if the classes are text even where they look like numbers.
         #[serde(skip)]
         text_labels: bool,
     },
@@ -94,7 +94,7 @@ pub struct Trained {
     /// Fingerprints of the rows, if one owner had all of them.
     #[serde(skip)]
     pub fingerprints: Option<Fingerprints>,
-    /// Whether the classes are text even where they look like numbers.
+    /// True if the classes are text even where they look like numbers.
     #[serde(skip)]
     pub text_labels: bool,
 }

@@ -173,7 +173,7 @@ pub struct Statement {
     /// Iterations of a training, if the request was for fewer than the keys allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u32>,
-    /// Whether the weights after each iteration were kept.
+    /// True if the weights after each iteration were kept.
     pub history: bool,
     /// The result.
     pub result: String,

@@ -37,7 +37,7 @@ pub struct Report {
     base_rate: Option<f64>,
     /// Quality after each iteration; empty without a history.
     curve: Vec<Step>,
-    /// With two classes: false and true positive rates at falling thresholds.
+    /// False and true positive rates at falling thresholds, for two classes.
     #[serde(skip_serializing_if = "Option::is_none")]
     roc: Option<Vec<[f64; 2]>>,
     #[serde(skip_serializing_if = "Option::is_none")]

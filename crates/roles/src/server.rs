@@ -86,9 +86,9 @@ pub struct Inputs {
     pub evaluation_key: PathBuf,
     /// Encrypted tables.
     pub tables: Vec<PathBuf>,
-    /// Whether to map the keys instead of reading them into memory.
+    /// Maps the keys instead of reading them into memory.
     pub map_keys: bool,
-    /// Whether to compute half of each key at each use.
+    /// Computes half of each key at each use.
     pub small_keys: bool,
 }
 

@@ -23,11 +23,11 @@ const SHARE_OF_MEMORY: u64 = 8;
 
 /// Options for keeping the states of a training.
 pub struct CheckpointFolder {
-    /// The folder.
+    /// The directory of states.
     pub folder: PathBuf,
-    /// Whether to resume from the last state in the directory, if there is one.
+    /// Resumes from the last state in the directory, if there is one.
     pub resume: bool,
-    /// Whether to start over and replace existing states.
+    /// Starts over and replaces existing states.
     pub replace: bool,
 }
 
@@ -37,7 +37,7 @@ pub struct TrainingServer<R> {
     plan: Arc<TrainPlan>,
     trainer: Trainer<'static, Evaluator>,
     checkpoints: Option<Checkpoints>,
-    /// Whether to keep the weights after each iteration.
+    /// Keeps the weights after each iteration.
     keeps_history: bool,
     training: Training,
     resumed: bool,

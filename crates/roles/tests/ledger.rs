@@ -1,4 +1,4 @@
-//! Ledgers of releases: each counted once, and before it is shown, whatever happens.
+//! Ledgers of releases: each release is counted once, and before it is shown.
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test may fail this way")]
 
 use std::{
@@ -23,7 +23,7 @@ fn id(number: u64) -> ReleaseId {
     *blake3::hash(&number.to_le_bytes()).as_bytes()
 }
 
-/// A folder with a file in the place of a secret key.
+/// A directory with a file in the place of a secret key.
 fn folder() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let secret = folder.path().join("secret.key");
@@ -56,7 +56,7 @@ fn releases_count_once() {
     first.count(&[id(1), id(2), id(1)]).unwrap();
     first.count(&[id(2)]).unwrap();
     assert_eq!((counted(&secret), first.notice()), (2, None));
-    // Another process, by another name of the key.
+    // Another process, with another name for the key's file.
     let link = folder.path().join("other.key");
     #[cfg(unix)]
     std::os::unix::fs::symlink(&secret, &link).unwrap();
@@ -104,7 +104,7 @@ fn there_are_as_many_as_noise_hides() {
         let refused = ledger.count(&[id(2001)]).unwrap_err();
         assert_eq!((refused.kind().as_str(), refused.exit_code()), ("ReleasesSpent", 2));
         assert!(refused.to_string().contains("make new keys"), "{refused}");
-        // What was released can be again.
+        // Earlier releases can be repeated.
         ledger.count(&all).unwrap();
         assert_eq!(ledger.entries().unwrap().counted(), 1024);
     }
@@ -120,7 +120,7 @@ fn copies_go_on_from_what_was_counted() {
     ledger(&secret).count(&[id(2), id(3)]).unwrap();
     memory.copy_beside(&secret).unwrap();
     assert_eq!((counted(&secret), memory.entries().unwrap().counted()), (3, 3));
-    // The file has its releases from then on, and a further copy leaves it there.
+    // The file now has the releases, and a further copy does not move the ledger.
     memory.copy_beside(&copy).unwrap();
     memory.count(&[id(4)]).unwrap();
     assert_eq!((counted(&secret), counted(&copy)), (4, 3));
@@ -131,7 +131,7 @@ fn copies_go_on_from_what_was_counted() {
     assert!(unused.notice().is_some());
 }
 
-/// Threads release while the key is written to a file: the file counts all of their releases.
+/// Threads release while the key is written to a file. The file counts all of their releases.
 #[test]
 fn releases_are_counted_while_the_key_is_written() {
     for round in 0..20 {
@@ -151,7 +151,7 @@ fn releases_are_counted_while_the_key_is_written() {
     }
 }
 
-/// What is wrong with a ledger.
+/// Problems of damaged or foreign ledgers.
 fn problem(refused: Error) -> LedgerError {
     let Error::NotCounted { source } = refused else { panic!("{refused}") };
     let Error::Ledger { source, .. } = *source else { panic!("{source}") };
@@ -228,12 +228,12 @@ fn what_cannot_be_written_is_not_counted() {
     refused(&gone);
     fs::remove_dir_all(folder.path()).unwrap();
     refused(&gone);
-    // A file system in which nobody makes files.
+    // A file system that refuses new files.
     #[cfg(target_os = "linux")]
     refused(&ledger(Path::new("/proc/self/status")));
 }
 
-/// This program again, as a process that counts, after commands of the shell.
+/// Runs this program again, as a process that counts, after shell commands.
 fn child(secret: &Path, first: u64, shell: &str) -> Child {
     Command::new("sh")
         .args(["-c", &format!("{shell} exec \"$0\" \"$@\"")])
@@ -247,7 +247,7 @@ fn child(secret: &Path, first: u64, shell: &str) -> Child {
         .unwrap()
 }
 
-/// Counts a release and shows it, and so on, until it is killed.
+/// Counts and shows releases until the process is killed.
 #[test]
 #[ignore = "is run by others"]
 #[expect(clippy::print_stdout, reason = "what it shows is what the others look at")]
@@ -265,13 +265,13 @@ fn counting_child() {
     }
 }
 
-/// Processes that release are killed; whatever they had shown is counted.
+/// Kills processes that release. Every release that they showed is counted.
 fn killed(kills: u64) {
     let (mut current, mut secret) = folder();
     let (mut shown, mut total) = (HashSet::new(), 0);
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     for kill in 0..kills {
-        // Before the limit is reached.
+        // Stop before the limit is reached.
         if shown.len() > 500 {
             (current, secret) = folder();
             shown.clear();
@@ -289,7 +289,7 @@ fn killed(kills: u64) {
         total += shown.len() - before;
         let counted = counted(&secret);
         assert!(counted >= shown.len() as u64, "{kill}: {counted} of {}", shown.len());
-        // Each of them, so that counting them again adds nothing.
+        // Counting all of them again adds nothing.
         let again: Vec<ReleaseId> = shown.iter().map(|&number| id(number)).collect();
         ledger(&secret).count(&again).unwrap();
         assert_eq!(self::counted(&secret), counted, "{kill}");
@@ -316,7 +316,7 @@ fn killed_processes_have_counted_what_they_showed_500_times() {
 fn a_full_disk_leaves_the_ledger_as_it_was() {
     let (folder, secret) = folder();
     ledger(&secret).count(&[id(1)]).unwrap();
-    // No file may grow, as if the disk were full.
+    // No file may grow, as on a full disk.
     let full = child(&secret, 10, "trap '' XFSZ; ulimit -f 0;");
     let said = String::from_utf8(full.wait_with_output().unwrap().stdout).unwrap();
     assert!(said.contains("refused") && !said.contains("shown"), "{said}");

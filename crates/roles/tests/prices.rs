@@ -1,4 +1,4 @@
-//! Prices of the keys of jobs, by an estimator of its own.
+//! Checks the security of the keys of jobs with an independent estimator.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 #[path = "../../sudare/tests/estimator/mod.rs"]
@@ -13,10 +13,10 @@ use sudare_apps::{
 use sudare_arith::prng::{Seed, Stream};
 use sudare_roles::job::Job;
 
-/// Bits by which the table and the estimator may differ.
+/// Maximum difference in bits between the table and the estimator.
 const TOLERANCE: f64 = 0.8;
 
-/// Jobs of every kind, of shapes that follow from a number.
+/// Returns jobs of every kind, with shapes that follow from a number.
 fn job(number: u64) -> Job {
     let mut stream = Stream::new(&Seed::from_bytes([9; 32]), "jobs", number);
     let mut below = |end: u64| (stream.next_u64() % end) as usize;
@@ -39,7 +39,7 @@ fn job(number: u64) -> Job {
     }
 }
 
-/// Bits of a key by the estimator: of the ephemeral secret that it is under, if it is.
+/// Returns the bits of a key by the estimator, for its ephemeral secret if it has one.
 fn estimated(log_n: u32, request: &KeyRequest, key: &KeySecurity) -> f64 {
     let ephemeral = request.raise.filter(|_| key.what.starts_with("key to an ephemeral"));
     let secret = ephemeral.map_or(Secret::Ternary, |raise| Secret::Weight(raise.weight));

@@ -32,7 +32,7 @@ pub enum IndexError {
     MissingBlock {
         /// The block.
         block: usize,
-        /// Its file.
+        /// The file of the block.
         path: PathBuf,
     },
     /// The file of a block was changed.
@@ -40,7 +40,7 @@ pub enum IndexError {
     AlteredBlock {
         /// The block.
         block: usize,
-        /// Its file.
+        /// The file of the block.
         path: PathBuf,
         /// The problem.
         problem: String,
@@ -50,7 +50,7 @@ pub enum IndexError {
     ForeignBlock {
         /// The block.
         block: usize,
-        /// Its file.
+        /// The file of the block.
         path: PathBuf,
         /// The problem.
         problem: String,

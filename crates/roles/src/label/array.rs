@@ -10,7 +10,7 @@ use sudare_apps::array::{Layout, PublicRange};
 pub struct ArrayMeta {
     /// The layout of the elements in the slots.
     pub layout: Layout,
-    /// Whether slots beyond the end of the array hold 0.
+    /// True if slots beyond the end of the array hold 0.
     pub padding_is_zero: bool,
     /// A digest of the program that computed the array, if it is known.
     #[serde(default)]

@@ -31,7 +31,7 @@ pub struct Axis<'a> {
     pub label: &'a str,
     pub low: f64,
     pub high: f64,
-    /// Whether only whole numbers make sense. Such an axis is at least 1 long.
+    /// True if only whole numbers make sense. Such an axis is at least 1 long.
     pub whole: bool,
 }
 

@@ -47,7 +47,7 @@ pub enum Answered {
         /// Number of buckets that were left out, each with a record within the margin of the
         /// threshold.
         undecided: usize,
-        /// Whether more records match than were planned for.
+        /// True if more records match than planned.
         more_than_planned: bool,
     },
 }

@@ -6,9 +6,9 @@ use sudare_apps::search::Plan;
 
 use crate::error::Result;
 
-/// Costs and leakage of a search, before any key exists. Sizes are those of files without headers.
-/// Sizes of index and query hold for the public key; the secret key halves them, and they are 0 in
-/// the clear.
+/// Costs and leakage of a search, before any key exists. Sizes are sizes of files without headers.
+/// The sizes of index and query hold for the public key. The secret key halves them, and they are 0
+/// in the clear.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explained {
     /// `log2(N)` of the ring.

@@ -37,7 +37,7 @@ struct Manifest {
     of: Of,
     /// Number of records, including deleted ones.
     rows: usize,
-    /// Whether all blocks are up to date.
+    /// True if all blocks are up to date.
     complete: bool,
     /// Digests of the blocks' files, in hexadecimal.
     blocks: Vec<String>,

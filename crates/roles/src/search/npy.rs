@@ -28,7 +28,7 @@ enum Element {
 pub struct Npy<R> {
     input: Input<R>,
     element: Element,
-    /// Whether elements start with their most significant byte.
+    /// True if elements start with their most significant byte.
     big_endian: bool,
     rows: usize,
     columns: usize,

@@ -8,7 +8,7 @@ use sudare::{
 use sudare_apps::search::{Answer, Metric, Mode, Plan, Spec, Threshold};
 use tempfile::TempDir;
 
-/// Records in memory, and a line of what was read.
+/// Records in memory, and a log of the reads.
 #[derive(Clone)]
 struct Table {
     vectors: Vec<Vec<f64>>,
@@ -39,7 +39,7 @@ struct World {
     folder: TempDir,
     session: Session,
     decryptor: Decryptor,
-    /// By the public and by the secret key.
+    /// Writers with the public and with the secret key.
     writers: [Arc<Writer>; 2],
 }
 
@@ -96,7 +96,7 @@ impl World {
         Builder::open(&index, &catalogue_path(&index), Arc::clone(&self.writers[writer]))
     }
 
-    /// The blocks that were encrypted.
+    /// Updates the index, and returns the blocks that were encrypted.
     fn update(&self, table: &Table, deleted: &[usize]) -> Vec<usize> {
         self.update_by(0, table, deleted)
     }
@@ -120,7 +120,7 @@ impl World {
         Server::new(Opened::open(&keys, serial::Kind::EvaluationKeys).unwrap(), false).unwrap()
     }
 
-    /// Asks the index.
+    /// Searches the index.
     fn ask(&self, vector: &[f64], wanted: SearchKind) -> crate::error::Result<Answered> {
         let server = self.server();
         let index = Index::open(&self.folder.path().join("index"), server.session())?;
@@ -156,7 +156,7 @@ fn scores_setup(rows: usize) -> Setup {
     Setup::new(spec, Payload::Rows).unwrap()
 }
 
-/// Only blocks that changed are encrypted anew, whatever ended the work before.
+/// Only changed blocks are encrypted again, also after an interruption.
 #[test]
 fn an_index_follows_its_records() {
     let world = World::new(&scores_setup(20_000), 10);
@@ -193,7 +193,8 @@ fn an_index_follows_its_records() {
     });
     assert_eq!(nearest[0].0, expected[0]);
 
-    // What is beyond the last record is gone, and what ends in the middle is unfinished.
+    // Blocks beyond the last record are removed, and an interrupted update leaves the index
+    // unfinished.
     table.vectors.truncate(length);
     assert!(world.update(&table, &[3]).is_empty());
     assert!(!world.block(1).exists() && !world.block(2).exists());
@@ -210,7 +211,7 @@ fn an_index_follows_its_records() {
     assert!(refused.unwrap_err().to_string().contains("row 9999"));
 }
 
-/// Blocks and queries by the secret key take half the bytes and say the same.
+/// Secret-key blocks and queries have half the bytes and the same content.
 #[test]
 fn the_secret_key_halves_files() {
     let world = World::new(&scores_setup(20_000), 10);
@@ -219,7 +220,7 @@ fn the_secret_key_halves_files() {
     assert_eq!(world.update(&table, &[]), [0, 1]);
     let bytes = |block| fs::metadata(world.block(block)).unwrap().len() as f64;
     let whole = bytes(1);
-    // What is not changed stays as it is.
+    // An unchanged block keeps its file.
     assert_eq!(world.update_by(1, &table, &[table.vectors.len() - 1]), [1]);
     assert!((0.5..0.55).contains(&(bytes(1) / bytes(0))), "{} of {whole}", bytes(1));
     let server = world.server();
@@ -250,7 +251,7 @@ fn the_secret_key_halves_files() {
     assert!(refused.to_string().contains("this search uses"), "{refused}");
 }
 
-/// A block that cannot be used is named.
+/// An error names the unusable block.
 #[test]
 fn blocks_that_are_wrong_are_named() {
     let world = World::new(&scores_setup(20_000), 10);
@@ -268,7 +269,7 @@ fn blocks_that_are_wrong_are_named() {
     fs::copy(world.block(0), world.block(1)).unwrap();
     assert_eq!(refused("block 1 "), "ForeignBlock");
     let mut bad = good.clone();
-    // Within the last ciphertext.
+    // Damage within the last ciphertext.
     let at = bad.len() - 1000;
     bad[at] ^= 1;
     fs::write(world.block(1), &bad).unwrap();
