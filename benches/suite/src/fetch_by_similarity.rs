@@ -51,7 +51,7 @@ const PAYLOAD_BITS: u32 = 9;
 /// The suite promises matches above 0.9. By their construction they lie above 0.87, and all other
 /// records below 0.7.
 const THRESHOLD: Threshold = Threshold { at: 0.785, margin: 0.085 };
-/// Matches of a query, at most.
+/// Maximum number of matches of a query.
 const MOST: usize = 32;
 
 /// Returns the number of records and of coordinates of a size.
@@ -280,7 +280,7 @@ impl Raw {
     }
 }
 
-/// The records of the harness.
+/// Reads the records of the harness.
 struct RawRecords {
     vectors: Raw,
     payloads: Option<Raw>,

@@ -19,7 +19,7 @@ use sudare_apps::{
 };
 use sudare_arith::{prng::Seed, real};
 
-/// A result whose ciphertexts are decrypted.
+/// A result after the decryption of its ciphertexts.
 struct Reader<'a> {
     path: PathBuf,
     meta: Meta,

@@ -124,7 +124,7 @@ pub enum Error {
         /// Names of the sets with bootstrapping.
         known: String,
     },
-    /// More memory is needed than is free.
+    /// The system has too little free memory.
     #[error(
         "{what} need {} of memory, but {} are available: {advice}",
         machine::bytes(*.needed),
@@ -219,7 +219,7 @@ pub enum Error {
     OtherTable {
         /// The file of the result.
         path: PathBuf,
-        /// The tables that were named.
+        /// The named tables.
         tables: String,
         /// The tables that the result names.
         found: String,
@@ -325,7 +325,7 @@ pub enum Error {
     Stdout(io::Error),
 }
 
-/// Results of commands.
+/// A result with the error of this crate.
 pub type Result<T> = core::result::Result<T, Error>;
 
 /// Exit status for a bug or a wrong result.

@@ -496,7 +496,7 @@ mod tests {
         assert_eq!(names(folder.path()), ["secret.key"]);
     }
 
-    /// Another process may take the name after the last look.
+    /// Another process may take the name after the last check.
     #[test]
     fn a_name_taken_at_the_last_moment_is_kept() {
         let folder = tempfile::tempdir().unwrap();

@@ -239,7 +239,7 @@ trait TableJob {
     /// Plans the job under `params`.
     fn plan(&self, params: &Params) -> Result<Plan>;
 
-    /// Writes the job as messages name it.
+    /// Writes the job's description for messages.
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (rows, features) = self.shape();
         write!(f, "{}", self.named(rows, features))

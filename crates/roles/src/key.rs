@@ -53,7 +53,7 @@ pub(crate) enum Fresh {
 
 impl FileEncryptor {
     /// # Errors
-    /// [`Error::Library`] for a key of other parameters, and for a secret one from before a fork.
+    /// [`Error::Library`] for a key of other parameters, and for a secret key from before a fork.
     pub fn new(params: &Params, key: Key) -> Result<Self> {
         Ok(match key {
             Key::Public(key) => Self::Public(Encryptor::new(params, key)?),

@@ -207,7 +207,7 @@ mod tests {
         }
     }
 
-    /// Tables may be named in any order; one is known by its own digest.
+    /// The order of tables does not matter. A single table keeps its own digest.
     #[test]
     fn origins_have_all_tables() {
         let of = |tables: &[u8]| Origin::new([0; 32], tables.iter().map(|&t| [t; 32]).collect());

@@ -87,7 +87,7 @@ pub struct Model {
 /// Type of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ModelKind {
-    /// The only one.
+    /// Logistic regression.
     #[serde(rename = "logistic regression")]
     LogisticRegression,
 }

@@ -44,7 +44,7 @@ pub struct Report {
     histogram: Option<Histogram>,
     /// Groups of rows, in the order of their probabilities.
     calibration: Vec<Calibration>,
-    /// Rows of each class by the class that the model names.
+    /// Row counts by class and predicted class.
     confusion: Vec<Vec<usize>>,
     /// Intercept of each weight vector.
     intercepts: Vec<f64>,

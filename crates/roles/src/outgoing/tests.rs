@@ -100,7 +100,7 @@ fn ckks() -> Vec<Sample> {
     samples
 }
 
-/// Files for exact integers, all of which stay.
+/// Files for exact integers. None of them may be sent.
 fn integers_of(scheme: Scheme) -> Vec<Sample> {
     const NAME: &str = "toy-n5";
     let spec = exact::preset(NAME).unwrap().spec;

@@ -368,7 +368,8 @@ mod tests {
 
     #[test]
     fn numbers_of_all_types_are_read() {
-        // 1.5, -2, the least positive one, the largest one, and no number, by numpy.float16.
+        // By numpy.float16: 1.5, -2, the smallest positive and the largest number, infinity, and
+        // NaN.
         let halves = [0x3e00_u16, 0xc000, 1, 0x7bff, 0x7c00, 0x7e00].map(u16::to_le_bytes).concat();
         let bytes = file("<f2", "False", "(6,)", &halves);
         let found = read(&bytes).unwrap().floats(6).unwrap();

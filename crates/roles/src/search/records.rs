@@ -367,7 +367,7 @@ mod tests {
             let payloads = written(&folder, "p.txt", lines);
             assert!(refused(&vectors, 2, Some(&payloads), text).contains(part), "{part}");
         }
-        // Of pandas, whose columns had no names; a vector is told by its points.
+        // pandas numbers columns without names. Decimal points identify a vector.
         let counted = written(&folder, "c.csv", "0,1\n3.5,4.5\n");
         assert!(refused(&counted, 2, None, Payload::Rows).contains("counts columns"));
         assert!(read_vector(&counted, 2).unwrap_err().to_string().contains("counts columns"));
