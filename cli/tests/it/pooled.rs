@@ -307,5 +307,5 @@ fn the_holder_of_the_key_reads_statistics_of_all_rows() {
                 -o north.sums --force";
     sudare_at(&north, line).ok();
     f.send("north.sums", "north", "server");
-    add(&Folders::inputs("sums"), &["of another schema", "the same one"]);
+    add(&Folders::inputs("sums"), &["has another schema", "the same schema"]);
 }

@@ -23,7 +23,7 @@ pub enum PooledError {
         found: usize,
     },
     /// A table of another schema.
-    #[error("{} is of another schema than {}: all owners need the same one", .path.display(), .other.display())]
+    #[error("{} has another schema than {}: all owners need the same schema", .path.display(), .other.display())]
     Schema {
         /// The file.
         path: PathBuf,
