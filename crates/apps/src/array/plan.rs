@@ -382,6 +382,12 @@ impl Assumed {
     }
 }
 
+/// Whether a constant of a program is too large for its level.
+fn lacks_room(error: &ArrayError) -> bool {
+    matches!(error, ArrayError::Library(sudare::Error::ValueTooLarge { needed_bits, .. })
+        if needed_bits.is_finite())
+}
+
 /// The search for parameters of a program.
 struct Search<'a, P> {
     shapes: &'a [&'a [usize]],
@@ -403,7 +409,11 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
         let deepest = deepest.ok_or_else(too_small)?;
         let params = Params::new(spec(deepest, own_bits).ok_or_else(too_small)?)?;
         let mut assumed = self.assumed(&params, None)?;
-        let mut depth = self.trial(&params, &assumed)?.depth() as usize;
+        let mut depth = match self.trial(&params, &assumed) {
+            // At the end of all levels, for a constant of the program: below it is given room.
+            Err(error) if lacks_room(&error) => deepest,
+            trial => trial?.depth() as usize,
+        };
         // Fewer levels leave room for more special primes, and less of it for padding, which may
         // have to be masked.
         let mut room_bits = own_bits;
@@ -474,6 +484,7 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
             match self.trial(&Params::new(spec)?, &with_bound(bits)) {
                 // Padding may have to be masked, at the cost of a level.
                 Err(ArrayError::LevelExhausted { .. }) => Ok(false),
+                Err(error) if lacks_room(&error) => Ok(false),
                 trial => Ok(trial?.room_bits >= 0.0),
             }
         };

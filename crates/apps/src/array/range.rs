@@ -346,9 +346,11 @@ impl Range {
     /// Of `f(x)`, for `x` in the interval of `f`: between the smallest and the largest value of the
     /// function itself, give or take its approximation.
     pub(super) fn image(&self, f: &Function) -> Self {
-        let (low, high) = ends(
-            &self.points(&Curve::identity()).into_iter().map(|x| f.exact(x)).collect::<Vec<_>>(),
-        );
+        let points = self.points(&Curve::identity());
+        let values: Vec<f64> = points.iter().map(|&x| f.exact(x)).collect();
+        // Absolute values, rectifiers and steps have their corner at 0.
+        let corner = (self.low < 0.0 && 0.0 < self.high).then(|| f.exact(0.0));
+        let (low, high) = between(&values, corner);
         let error = 2.0 * f.max_error();
         // Noise that is more than this is refused before.
         let noise = FUNCTION_ERROR * (high - low).max(1.0);
@@ -453,6 +455,20 @@ fn grown((low, high): (f64, f64), degree: usize) -> (f64, f64) {
 /// The smallest power of two that is not below `x`; 0 for 0.
 fn power_above(x: f64) -> f64 {
     if x > 0.0 { real::exp2(real::log2(x).ceil()).max(x) } else { 0.0 }
+}
+
+/// The interval of a function from its values at the points, and at its corner if it has one. Another extreme
+/// inside of the interval may lie between two points: it exceeds the value at the nearer one by at most half of
+/// the bend there.
+fn between(values: &[f64], corner: Option<f64>) -> (f64, f64) {
+    let bend = |extreme: f64| {
+        let near = values.windows(3).filter(|window| window[1] == extreme);
+        near.map(|window| (window[0] - 2.0 * window[1] + window[2]).abs() / 2.0).fold(0.0, f64::max)
+    };
+    let (low, high) = ends(values);
+    let lower = corner.filter(|&value| value <= low).unwrap_or(low - bend(low));
+    let higher = corner.filter(|&value| value >= high).unwrap_or(high + bend(high));
+    (lower, higher)
 }
 
 fn ends(values: &[f64]) -> (f64, f64) {
