@@ -7,14 +7,14 @@ use core::ptr;
 
 /// Constants `c_i` of sums `sum_i a[i][x] c_i` modulo a prime, prepared once for many sums.
 pub struct ConstantDot {
-    /// With kernels that take the words.
+    /// The modulus, with kernels that accept the words of the rows.
     modulus: Modulus,
-    /// As the kernels take them.
+    /// The constants in the form that the kernels read.
     factors: Vec<u64>,
     width: u64,
 }
 
-/// A row of sums that becomes evaluations; see [`ConstantDot::columns`].
+/// One row of sums and the table that transforms it; see [`ConstantDot::columns`].
 pub struct Column<'a> {
     /// Constants of the sums.
     pub weights: &'a ConstantDot,
@@ -24,13 +24,13 @@ pub struct Column<'a> {
     pub out: &'a mut [u64],
 }
 
-/// Columns of which a group each stays in the first cache.
+/// Columns handled together: one group of each stays in the first-level cache.
 const TOGETHER: usize = 4;
 
 impl ConstantDot {
-    /// The constants `c`, in `[0, q)`, for rows whose words are at most `largest`, by row, below
-    /// `2^62`. They need not be residues of `q`; where `q < 2^50` has `b` bits, words of more than
-    /// 52 bits or `100 - b` cost more.
+    /// Prepares the constants `c`, in `[0, q)`. `largest` bounds the words of each row, below
+    /// `2^62`. Words need not be residues of `q`. For `q < 2^50` of `b` bits, words of more than 52
+    /// bits or of more than `100 - b` bits are slower.
     #[must_use]
     pub fn new(m: &Modulus, c: &[u64], largest: &[u64]) -> Self {
         assert_eq!(c.len(), largest.len());
@@ -51,8 +51,8 @@ impl ConstantDot {
         &self.factors
     }
 
-    /// The least integer that 1 and the sum of the words at one place, over `2^52`, do not exceed:
-    /// up to 15 of them, whose products are reduced together.
+    /// Returns `max(1, s / 2^52)` rounded up, where `s` is the largest possible sum of the words at
+    /// one place over up to 15 rows. The products of these rows are reduced together.
     pub(crate) fn width(&self) -> u64 {
         self.width
     }
@@ -61,7 +61,7 @@ impl ConstantDot {
         self.modulus.kernels()
     }
 
-    /// `out[x] = sum_i a[i][x] c_i`, canonical.
+    /// Writes `out[x] = sum_i a[i][x] c_i`, canonical.
     pub fn dot(&self, out: &mut [u64], a: &[&[u64]]) {
         assert_eq!(a.len(), self.factors.len());
         let a = pointers(a, out.len());
@@ -70,8 +70,8 @@ impl ConstantDot {
         unsafe { (self.kernels().dot)(&[self], &[out.as_mut_ptr()], &a, false, out.len()) }
     }
 
-    /// [`ConstantDot::dot`] of the same words for each of several weights of one modulus, for rows that
-    /// are alike: a group of sums reads them once.
+    /// Computes [`ConstantDot::dot`] of the same words with each of several weights of one modulus.
+    /// The weights must use the same kernels; a group of sums then reads the words once.
     pub fn dots(weights: &[&Self], out: &mut [&mut [u64]], a: &[&[u64]]) {
         assert_eq!(weights.len(), out.len());
         let len = out.first().map_or(0, |out| out.len());
@@ -86,8 +86,8 @@ impl ConstantDot {
         unsafe { (kernels.dot)(weights, &out, &words, false, len) }
     }
 
-    /// As [`ConstantDot::dot`] of the same words for all `columns`, followed by
-    /// [`NttTable::forward_columns`] of each while it is in the first cache.
+    /// Computes [`ConstantDot::dot`] of the same words for all `columns`, and then
+    /// [`NttTable::forward_columns`] of each while it is in the first-level cache.
     pub fn columns(columns: &mut [Column<'_>], a: &[&[u64]]) {
         let len = columns.first().map_or(0, |column| column.out.len());
         let words = pointers(a, len);
@@ -105,7 +105,7 @@ impl ConstantDot {
                     assert!(out.len() == len && weights.factors.len() == a.len());
                     debug_assert_eq!(table.modulus(), weights.modulus());
                 }
-                // The transform takes what the sums of its own kernels leave.
+                // A lazy sum is in `[0, 2q)`, which only the transform of the same kernels accepts.
                 let (sums, transforms) = takes(&same[0]);
                 let lazy = ptr::eq(sums, transforms);
                 // SAFETY: as in `dot`; the outputs have as many words.

@@ -94,8 +94,8 @@ fn mul_word(x: (f64, f64), y: f64) -> (f64, f64) {
     fast_two_sum(th, tl + pl)
 }
 
-/// The integer part of `x`, modulo `2^128`, and what it leaves, for
-/// `|x| <= 2^127`. Faster than [`f64::trunc`], a library call on baseline x86-64.
+/// The integer part of `x`, modulo `2^128`, and the fraction, for `|x| <= 2^127`. Faster than
+/// [`f64::trunc`], a library call on baseline x86-64.
 fn truncate(x: f64) -> (u128, f64) {
     const TWO_63: f64 = (1u64 << 63) as f64;
     if x.abs() < TWO_63 {
@@ -119,7 +119,7 @@ impl Dd {
     pub const ZERO: Self = Self { hi: 0.0, lo: 0.0 };
     /// 1.
     pub const ONE: Self = Self { hi: 1.0, lo: 0.0 };
-    /// π, within `2^-107` of it relatively.
+    /// π, with a relative error below `2^-107`.
     pub const PI: Self = Self { hi: std::f64::consts::PI, lo: 1.2246467991473532e-16 };
     /// `2 / ln 2`.
     const TWO_LOG2_E: Self =
@@ -135,19 +135,19 @@ impl Dd {
         (self.hi, self.lo)
     }
 
-    /// The exact sum `a + b`. `Dd::from_sum(x.hi(), x.lo())` is `x`.
+    /// Returns the exact sum `a + b`. `Dd::from_sum(x.hi(), x.lo())` is `x`.
     #[must_use]
     pub fn from_sum(a: f64, b: f64) -> Self {
         Self::from_parts(two_sum(a, b))
     }
 
-    /// The exact product `a * b`.
+    /// Returns the exact product `a * b`.
     #[must_use]
     pub fn from_product(a: f64, b: f64) -> Self {
         Self::from_parts(two_prod(a, b))
     }
 
-    /// `x` with a relative error of at most `2^-106`; exact for `|x| <= 2^106`.
+    /// Converts `x` with a relative error of at most `2^-106`; exact for `|x| <= 2^106`.
     #[must_use]
     pub fn from_i128(x: i128) -> Self {
         let magnitude = x.unsigned_abs();
@@ -164,7 +164,7 @@ impl Dd {
         self.hi
     }
 
-    /// What [`hi`](Self::hi) leaves, at most half an ulp of it.
+    /// The trailing word, `self - hi`: at most half an ulp of [`hi`](Self::hi).
     #[inline]
     #[must_use]
     pub const fn lo(self) -> f64 {
@@ -178,14 +178,14 @@ impl Dd {
         self.hi
     }
 
-    /// Whether the number is neither infinite nor NaN.
+    /// Returns `true` if the number is neither infinite nor NaN.
     #[must_use]
     pub fn is_finite(self) -> bool {
         self.hi.is_finite() && self.lo.is_finite()
     }
 
-    /// The nearest integer, a half away from zero; nothing else is rounded.
-    /// `None` if it does not fit or the number is not finite.
+    /// Rounds to the nearest integer, a half away from zero. Returns `None` if the integer does not
+    /// fit or the number is not finite.
     #[must_use]
     pub fn round_i128(self) -> Option<i128> {
         const LIMIT: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0; // 2^127
@@ -194,7 +194,7 @@ impl Dd {
             return None;
         }
         // |self| = whole + fraction. Where `hi` has a fraction, `lo` is at most half of its last
-        // digit, and elsewhere the fraction is that of `lo`: it is in (-1, 1).
+        // digit. Elsewhere the fraction is the fraction of `lo`, in (-1, 1).
         let (whole_hi, fraction_hi) = truncate(hi);
         let (whole_lo, fraction_lo) = truncate(lo);
         let whole = whole_hi.wrapping_add(whole_lo);
@@ -234,9 +234,9 @@ impl Dd {
         y
     }
 
-    /// `self^exp` by squaring: at most `2 log2 |exp|` products, each of which
-    /// adds its error and doubles or keeps the one before, so the relative error
-    /// is at most about `5 |exp| u^2`. `0^0` is 1.
+    /// `self^exp` by squaring: at most `2 log2 |exp|` products, each of which adds its own error
+    /// and at most doubles the previous one. The relative error is at most about `5 |exp| u^2`.
+    /// `0^0` is 1.
     #[must_use]
     pub fn powi(self, exp: i32) -> Self {
         let mut rest = exp.unsigned_abs();
@@ -254,9 +254,9 @@ impl Dd {
         if exp < 0 { Self::ONE / product } else { product }
     }
 
-    /// Square root; NaN below zero. Lefèvre, Louvet, Muller, Picot, Rideau,
-    /// "Accurate calculation of Euclidean norms using double-word arithmetic",
-    /// ACM TOMS 49(1), 2023, algorithm `SQRTDWtoDW`.
+    /// Square root; NaN below zero. Reference: Lefèvre, Louvet, Muller, Picot, Rideau, "Accurate
+    /// calculation of Euclidean norms using double-word arithmetic", ACM TOMS 49(1), 2023,
+    /// algorithm `SQRTDWtoDW`.
     #[must_use]
     pub fn sqrt(self) -> Self {
         if self.hi == 0.0 {
@@ -269,11 +269,11 @@ impl Dd {
         Self::from_parts(fast_two_sum(root, (remainder + self.lo) / (2.0 * root)))
     }
 
-    /// Logarithm to base 2, with a relative error below `2^-99`, exact for powers
-    /// of two; minus infinity at zero, NaN below.
+    /// Logarithm to base 2, with a relative error below `2^-99`, exact for powers of two; minus
+    /// infinity at zero, NaN below.
     ///
-    /// Unlike [`f64::log2`], which a platform may define as it likes, the bits
-    /// are the same everywhere.
+    /// Unlike [`f64::log2`], whose last bits depend on the platform, the result has the same bits
+    /// everywhere.
     #[must_use]
     pub fn log2(self) -> Self {
         if self.hi == 0.0 {
@@ -301,17 +301,17 @@ impl Dd {
         Self::from(exp) + z * series * Self::TWO_LOG2_E
     }
 
-    /// `(sin 2πx, cos 2πx)` for `x` the number itself, in turns, with absolute
-    /// errors below `2^-102`; exact at quarter turns.
+    /// Returns `(sin 2πx, cos 2πx)`, where `x` is the number itself, in turns, with absolute errors
+    /// below `2^-102`; exact at quarter turns.
     #[must_use]
     pub fn sin_cos_turns(self) -> (Self, Self) {
-        // Whole turns of either word, then quarter turns: |rest| <= 1/8.
+        // Remove whole turns of either word, then quarter turns: |rest| <= 1/8.
         let rest = self - Self::from(self.hi.round());
         let rest = rest - Self::from(rest.hi.round());
         let quarters = (4.0 * rest.hi).round();
         let angle = (rest - Self::from(0.25 * quarters)) * Self::PI.mul_pow2(1);
         let angle2 = angle * angle;
-        // 1 - a^2/(2*3) (1 - a^2/(4*5) (1 - ...)), cut below 2^-118.
+        // 1 - a^2/(2*3) (1 - a^2/(4*5) (1 - ...)), truncated below 2^-118.
         let nested = |first: i32| {
             (0..14)
                 .rev()

@@ -1,17 +1,16 @@
-//! The special FFT of CKKS encoding: the canonical embedding of
-//! `R[X]/(X^{2n} + 1)` restricted to the orbit of 5.
+//! The special FFT of CKKS encoding: the canonical embedding of `R[X]/(X^{2n} + 1)` restricted to
+//! the orbit of 5.
 //!
-//! Cheon, Kim, Kim, Song, "Homomorphic encryption for arithmetic of approximate
-//! numbers", ASIACRYPT 2017, with slots in the order of Cheon, Han, Kim, Kim, Song,
-//! "Bootstrapping for approximate homomorphic encryption", EUROCRYPT 2018.
+//! Cheon, Kim, Kim, Song, "Homomorphic encryption for arithmetic of approximate numbers", ASIACRYPT
+//! 2017, with slots in the order of Cheon, Han, Kim, Kim, Song, "Bootstrapping for approximate
+//! homomorphic encryption", EUROCRYPT 2018.
 //!
-//! Evaluating `u(X)` of degree below `n` at `zeta^(5^j)`, `zeta = exp(2 pi i / 4n)`,
-//! is reducing it modulo `X^n - i = prod_j (X - zeta^(5^j))`, down a tree of
-//! factors. The node at depth `d` with residue `r < 2^d` is that of the
-//! `j = r mod 2^d`, `X^(n/2^d) - w^2` for `w = exp(2 pi i 5^r / 2^(d+3))`. Its left
-//! child `X^(n/2^(d+1)) - w` has residue `r`, its right child `X^(n/2^(d+1)) + w`
-//! residue `r + 2^d`. As `w` depends on `d` and `r` only, the tables for one size
-//! serve all smaller ones.
+//! To evaluate `u(X)` of degree below `n` at `zeta^(5^j)`, `zeta = exp(2 pi i / 4n)`, reduce it
+//! modulo `X^n - i = prod_j (X - zeta^(5^j))`, down a tree of factors. The node at depth `d` with
+//! residue `r < 2^d` belongs to the `j = r mod 2^d` and is `X^(n/2^d) - w^2` for
+//! `w = exp(2 pi i 5^r / 2^(d+3))`. Its left child `X^(n/2^(d+1)) - w` has residue `r`, its right
+//! child `X^(n/2^(d+1)) + w` residue `r + 2^d`. As `w` depends on `d` and `r` only, the tables for
+//! one size serve all smaller ones.
 
 mod butterflies;
 mod complex;
@@ -29,7 +28,7 @@ use lanes::{DdX8, F64x8};
 use roots::Roots;
 use sealed::Scalar;
 
-/// A real number that [`SpecialFft`] computes with: `f64` or [`Dd`].
+/// A real number type that [`SpecialFft`] computes with: `f64` or [`Dd`].
 pub trait Real:
     Scalar + Send + Sync + std::fmt::Debug + PartialEq + PartialOrd + Default + 'static
 {
@@ -37,13 +36,13 @@ pub trait Real:
     const ZERO: Self;
     /// 1.
     const ONE: Self;
-    /// The same number.
+    /// Converts exactly.
     fn from_f64(x: f64) -> Self;
-    /// The nearest number.
+    /// Rounds to the nearest number of this type.
     fn from_dd(x: Dd) -> Self;
-    /// The nearest `f64`.
+    /// Rounds to the nearest `f64`.
     fn to_f64(self) -> f64;
-    /// The same number.
+    /// Converts exactly.
     fn to_dd(self) -> Dd;
 }
 
@@ -93,8 +92,8 @@ mod sealed {
     use super::{Real, Row, SpecialFft, lanes::Lanes};
     use std::ops::{Add, Mul, Neg, Sub};
 
-    /// A number, and the type of eight of them side by side, which consists of
-    /// the same `f64`s, in another order, and nothing else.
+    /// A number type and the type of eight such numbers side by side. The latter consists of the
+    /// same `f64`s in another order and of nothing else.
     pub trait Scalar:
         Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Neg<Output = Self>
     {
@@ -102,8 +101,8 @@ mod sealed {
 
         /// Product with a power of two.
         fn scale(self, power_of_two: f64) -> Self;
-        /// [`SpecialFft::forward`] on rows. Not generic, so that the transforms
-        /// are compiled with this crate and its optimisation level.
+        /// [`SpecialFft::forward`] on rows. It is not generic: the transforms are compiled in this
+        /// crate, at its optimisation level.
         fn forward(fft: &SpecialFft<Self>, rows: &mut [Row<Self>])
         where
             Self: Real;
@@ -114,13 +113,13 @@ mod sealed {
     }
 }
 
-/// A transform, as it was compiled for the instructions the CPU has.
+/// Runs a transform in the version compiled for the CPU's instruction set.
 macro_rules! dispatch {
     ($name:ident, $portable:ident, $avx2:ident, $avx512:ident) => {
         fn $name(fft: &SpecialFft<Self>, rows: &mut [Row<Self>]) {
             match fft.simd {
                 Simd::Portable => fft.$portable(rows),
-                // SAFETY: `Simd` values exist only for what the CPU has.
+                // SAFETY: a `Simd` value exists only if the CPU has the set.
                 #[cfg(target_arch = "x86_64")]
                 Simd::Avx2 => unsafe { fft.$avx2(rows) },
                 // SAFETY: as above.
@@ -151,13 +150,13 @@ impl Scalar for Dd {
     dispatch!(inverse, inverse_rows, inverse_avx2, inverse_avx512);
 }
 
-/// Eight complex numbers: in `values`, one after the other; within a transform,
-/// real parts before imaginary parts. Then a loop over the lanes compiles to
-/// vector instructions, whatever the width of the registers.
+/// Eight complex numbers. In `values` they are one after the other; within a transform, real parts
+/// precede imaginary parts, so that a loop over the lanes compiles to vector instructions, whatever
+/// the width of the registers.
 type Row<T> = Complex<<T as Scalar>::Lanes>;
 
-/// Rows of an inner block, whose passes follow one another while it is in the
-/// first-level cache (32 KiB of `f64`).
+/// Rows of an inner block. Its passes follow one another while the block is in the first-level
+/// cache (32 KiB of `f64`).
 const INNER_ROWS: usize = 256;
 
 /// The transform between slots and half-coefficients for every power of two up
@@ -249,7 +248,7 @@ impl<T: Real> SpecialFft<T> {
         self.log_slots_max
     }
 
-    /// Half-coefficients to slots, in place (decoding).
+    /// Transforms half-coefficients to slots, in place (decoding).
     ///
     /// # Panics
     /// If `values.len()` is not a power of two up to `2^log_slots_max`.
@@ -262,7 +261,7 @@ impl<T: Real> SpecialFft<T> {
         T::forward(self, as_rows(values));
     }
 
-    /// Slots to half-coefficients, in place, the factor `1/n` included (encoding).
+    /// Transforms slots to half-coefficients, in place, with the factor `1/n` (encoding).
     ///
     /// # Panics
     /// If `values.len()` is not a power of two up to `2^log_slots_max`.
@@ -283,7 +282,7 @@ impl<T: Real> SpecialFft<T> {
         );
     }
 
-    /// The levels from the leaves up, so that each node's values are in order.
+    /// Runs the levels from the leaves up, so that each node's values are in order.
     fn forward_short(&self, values: &mut [Complex<T>]) {
         permute_by_reversed_bits(values);
         let mut half = 1;
@@ -341,8 +340,8 @@ impl<T: Real> SpecialFft<T> {
         self.inverse_rows(rows);
     }
 
-    /// The levels from the root down: one or two in `head`, then two at a time,
-    /// then the last three with the permutation in `tiles`.
+    /// Runs the levels from the root down: one or two in `head`, then two at a time, then the last
+    /// three with the permutation in `tiles`.
     #[inline(always)]
     fn forward_rows(&self, rows: &mut [Row<T>]) {
         let mut depth = self.forward_head(rows);
@@ -389,8 +388,8 @@ impl<T: Real> SpecialFft<T> {
         self.inverse_head(rows);
     }
 
-    /// One level if the rows are an odd power of two, otherwise two. Returns how
-    /// many, which leaves blocks of a power of four of rows.
+    /// Runs one level if the rows are an odd power of two, otherwise two, and returns the number of
+    /// levels. Blocks of a power of four of rows remain.
     #[inline(always)]
     fn forward_head(&self, rows: &mut [Row<T>]) -> u32 {
         if rows.len().ilog2() % 2 == 1 {
@@ -443,8 +442,8 @@ impl<T: Real> SpecialFft<T> {
         }
     }
 
-    /// Two levels of the nodes at `depth`, of `len` rows each, of which `first`
-    /// is the one that begins `rows`.
+    /// Runs two levels of the nodes at `depth`, of `len` rows each. Node `first` starts at the
+    /// beginning of `rows`.
     #[inline(always)]
     fn forward_pass(&self, rows: &mut [Row<T>], len: usize, depth: u32, first: usize) {
         let roots = &self.radix4[(1 << depth) + first..];
@@ -467,9 +466,9 @@ impl<T: Real> SpecialFft<T> {
         }
     }
 
-    /// The last three levels or, inverse, the first. Tile `t` is the rows `t`,
-    /// `t + T`, ..., `t + 7T` for `T = n / 64`; its 64 values become those of the
-    /// tile with the bits of `t` reversed, transposed.
+    /// Runs the last three levels, or the first three of the inverse. Tile `t` is the rows `t`,
+    /// `t + T`, ..., `t + 7T` for `T = n / 64`; its 64 values go, transposed, to the tile with the
+    /// bits of `t` reversed.
     #[inline(always)]
     fn tiles<const FORWARD: bool>(&self, rows: &mut [Row<T>]) {
         let tiles = rows.len() / 8;
@@ -495,9 +494,8 @@ impl<T: Real> SpecialFft<T> {
         }
     }
 
-    /// Each row of `x` is a node eight values wide; after the transposition lane
-    /// `l` is the node of residue `8 slot_tile + l`, because tiles are loaded in
-    /// reversed order.
+    /// Each row of `x` is a node eight values wide; after the transposition lane `l` is the node of
+    /// residue `8 slot_tile + l`, because tiles are loaded in bit-reversed order.
     #[inline(always)]
     fn forward_tile(&self, x: [Row<T>; 8], tiles: usize, slot_tile: usize) -> [Row<T>; 8] {
         let [w, v, u, u_right] = self.tile_roots(tiles, slot_tile);
@@ -541,9 +539,8 @@ impl<T: Real> SpecialFft<T> {
         Row::<T>::transpose(&x)
     }
 
-    /// `w` of the eight nodes of a tile, of their left children, and of the left
-    /// children of either child. The `w` of a right child is `-i` times that of
-    /// the left child.
+    /// The `w` of the eight nodes of a tile, of their left children, and of the left children of
+    /// either child. The `w` of a right child is `-i` times the `w` of the left child.
     #[inline(always)]
     fn tile_roots(&self, tiles: usize, slot_tile: usize) -> [Row<T>; 4] {
         [1, 2, 4, 5].map(|k| self.tail[k * tiles + slot_tile])
@@ -588,23 +585,23 @@ fn permute_by_reversed_bits<T>(values: &mut [T]) {
     }
 }
 
-/// Transforms of at least this many values work on rows.
+/// Minimum number of values of a transform on rows.
 const MIN_ROWS_LEN: usize = 1 << (LOG_SHORT + 1);
 /// `log2` of the longest transform that does not work on rows.
 const LOG_SHORT: u32 = 5;
 
-/// The same memory, a multiple of eight values, as rows.
+/// Views the values, a multiple of eight, as rows in the same memory.
 fn as_rows<T: Real>(values: &mut [Complex<T>]) -> &mut [Row<T>] {
     const { assert!(size_of::<Row<T>>() == 8 * size_of::<Complex<T>>()) };
     const { assert!(align_of::<Row<T>>() == align_of::<Complex<T>>()) };
-    // SAFETY: both types are `repr(C)` aggregates of `f64` only (`Scalar` is
-    // sealed), of the sizes and alignments just checked, so every bit pattern of
-    // one is one of the other; the rows cover no more than the values do.
+    // SAFETY: both types are `repr(C)` aggregates of `f64` only (`Scalar` is sealed), of the sizes
+    // and alignments just checked, so every bit pattern of one is valid for the other; the rows
+    // cover no more than the values do.
     unsafe { std::slice::from_raw_parts_mut(values.as_mut_ptr().cast(), values.len() / 8) }
 }
 
-/// Which compilation of the transforms to run. All give the same bits: rustc
-/// neither fuses nor reorders floating-point operations.
+/// The compiled versions of the transforms. All return the same bits: rustc neither fuses nor
+/// reorders floating-point operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Simd {
     Portable,
@@ -615,7 +612,7 @@ enum Simd {
 }
 
 impl Simd {
-    /// Narrowest first.
+    /// All versions, narrowest first.
     const ALL: &[Self] = &[
         Self::Portable,
         #[cfg(target_arch = "x86_64")]
@@ -638,7 +635,7 @@ impl Simd {
         }
     }
 
-    /// The widest this CPU has.
+    /// Returns the widest version that this CPU can run.
     fn detect() -> Self {
         Self::ALL.iter().rev().copied().find(|simd| simd.is_available()).unwrap_or(Self::Portable)
     }

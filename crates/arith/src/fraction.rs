@@ -4,7 +4,7 @@ use crate::{
 };
 use core::cmp::Ordering;
 
-/// `1 / q_i` of some moduli, to round sums of fractions exactly.
+/// Reciprocals `1 / q_i` of several moduli, used to round sums of fractions exactly.
 pub struct Fractions {
     list: Vec<Fraction>,
     kernels: &'static KernelTable,
@@ -19,17 +19,18 @@ pub(crate) struct Fraction {
     pub reciprocal: u64,
 }
 
-/// Marks a sum that a kernel could not round, being too near to a half.
+/// Marks a sum that a kernel could not round because it is too close to a half.
 pub(crate) const UNDECIDED: u64 = u64::MAX;
 
 impl Fractions {
-    /// The reciprocals of `moduli`, of which there are at most 256.
+    /// Computes the reciprocals of at most 256 `moduli`.
     #[must_use]
     pub fn new(moduli: &[Modulus]) -> Self {
         debug_assert!(moduli.len() <= 256);
         let fraction = |m: &Modulus| {
             let shift = 62 - m.bits();
-            // `q << shift` is more than 2^61, being odd before.
+            // q is odd, so it is never a power of two: `q << shift` exceeds 2^61 and the quotient
+            // has 60 bits.
             let reciprocal = (1u128 << 121) / (u128::from(m.value()) << shift);
             Fraction { q: m.value(), shift, reciprocal: reciprocal as u64 }
         };
@@ -39,9 +40,9 @@ impl Fractions {
         }
     }
 
-    /// `round(sum_i y_i / q_i)`, a half upwards, in each column of `y`, whose `i`-th
-    /// row holds residues modulo `q_i`. Exact: a sum that fixed point leaves
-    /// undecided is compared in integers.
+    /// Writes `round(sum_i y_i / q_i)`, a half upwards, for each column of `y`. Row `i` holds
+    /// residues modulo `q_i`. The result is exact: a sum that fixed point cannot decide is compared
+    /// in integers.
     pub fn round_sum(&self, y: &[&[u64]], out: &mut [u64]) {
         assert_eq!(y.len(), self.list.len());
         assert!(y.iter().all(|row| row.len() == out.len()));
@@ -56,7 +57,7 @@ impl Fractions {
         }
     }
 
-    /// `floor((2 sum_i y_i Q / q_i + Q) / 2 Q)`, `Q` being the product of all `q_i`.
+    /// Returns `floor((2 sum_i y_i Q / q_i + Q) / 2 Q)`, where `Q` is the product of all `q_i`.
     #[cold]
     fn decide(&self, y: impl Iterator<Item = u64>) -> u64 {
         let product_but = |skip: usize| {
@@ -110,7 +111,7 @@ mod tests {
     use crate::{Isa, previous_prime};
     use num_bigint::BigUint;
 
-    /// Random residues, with columns whose sums are as near to a half as can be.
+    /// Rounds random residues, among them columns whose sums are as close to a half as possible.
     #[test]
     fn sums_round_like_integers() {
         for bits in [vec![48; 5], vec![30, 50, 61], vec![61; 4], vec![20], vec![50; 20]] {
@@ -123,7 +124,7 @@ mod tests {
             let product: BigUint = primes.iter().product();
             let columns: Vec<Vec<u64>> = (0..200u64)
                 .map(|x| match x {
-                    // y_i of an integer next to half of the product.
+                    // Residues y_i of an integer next to half of the product.
                     0..4 => {
                         let a = (&product >> 1) + BigUint::from(x) - BigUint::from(1u8);
                         let y = |q: &u64| {

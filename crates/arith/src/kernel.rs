@@ -1,12 +1,11 @@
 //! One table of row kernels per instruction set and range of moduli.
 //!
-//! `scalar` is the specification: every other table equals it bit for bit on
-//! every input in range, and `tests` runs each table the CPU offers against it.
-//! A new instruction set is one file and its `static`s; nothing above this
-//! module changes.
+//! `scalar` is the specification: every other table equals it bit for bit on every input in range,
+//! and `tests` compares each table that the CPU supports with it. To add an instruction set, write
+//! one file and its `static`s; no code above this module changes.
 //!
-//! Rows are canonical, in `[0, q)`, on entry and on exit. Lazy values leave a kernel only
-//! for the next one: sums for the first half of a transform, and that for the second.
+//! Rows are canonical, in `[0, q)`, on entry and on exit. Lazy values leave a kernel only for the
+//! next one: from sums to the first half of a transform, and from there to the second half.
 
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -29,7 +28,7 @@ use std::sync::LazyLock;
 
 pub(crate) use scalar::SCALAR;
 
-/// Instruction sets that have kernels, worst to best.
+/// Instruction sets with kernels, slowest to fastest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Isa {
     /// Portable Rust; the reference.
@@ -38,16 +37,16 @@ pub enum Isa {
     Neon,
     /// AVX2 and FMA.
     Avx2,
-    /// AVX-512 F, DQ, VL, IFMA and VBMI, which came together with IFMA.
+    /// AVX-512 F, DQ, VL, IFMA and VBMI. Every CPU with IFMA also has VBMI.
     Avx512Ifma,
 }
 
 impl Isa {
-    /// Every set, worst to best.
+    /// Every set, slowest to fastest.
     pub const ALL: [Self; 4] = [Self::Scalar, Self::Neon, Self::Avx2, Self::Avx512Ifma];
 
-    /// The best set this CPU offers, lowered by the environment variable
-    /// `SUDARE_ISA` if that is the [name](Isa::name) of a set. Read once per process.
+    /// Returns the best set that this CPU supports, lowered by the environment variable
+    /// `SUDARE_ISA` if its value is the [name](Isa::name) of a set. Read once per process.
     #[must_use]
     pub fn detect() -> Self {
         static BEST: LazyLock<Isa> = LazyLock::new(|| {
@@ -59,12 +58,12 @@ impl Isa {
         *BEST
     }
 
-    /// Whether this CPU has the set.
+    /// Returns `true` if this CPU has the set.
     #[must_use]
     pub fn is_available(self) -> bool {
         match self {
             Self::Scalar => true,
-            // Part of what every such CPU has.
+            // Part of the base instruction set of every such CPU.
             Self::Neon => cfg!(all(target_arch = "aarch64", target_endian = "little")),
             #[cfg(target_arch = "x86_64")]
             Self::Avx2 => is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma"),
@@ -99,14 +98,13 @@ pub(crate) type Rows<'a> = &'a [*const u64];
 /// Row kernels for one instruction set and range of moduli.
 ///
 /// # Safety
-/// Callable only on a CPU that has the set, which [`select`] checks, and with
-/// pointers to as many words as the length says. An output may be the same as
-/// an input, but may not overlap one otherwise.
+/// Callable only on a CPU that has the set, which [`select`] checks, and with pointers to `len`
+/// words. An output may equal an input but may not overlap one in any other way.
 pub(crate) struct KernelTable {
     pub name: &'static str,
     /// [`Modulus::radix`] is `2^radix_bits mod q`.
     pub radix_bits: u32,
-    /// A table for words of any length, where this one wants words below `2^52`, and below
+    /// A table for words of any length, if this one requires words below `2^52`, and below
     /// `2^100 / q` in sums with weights.
     pub wide: Option<&'static KernelTable>,
     pub add: unsafe fn(&Modulus, *mut u64, *const u64, *const u64, usize),
@@ -119,12 +117,12 @@ pub(crate) struct KernelTable {
     pub mul_sum_packed: unsafe fn(&Modulus, &[*mut u64], &[Rows<'_>], &[*const u8], usize),
     /// The low bytes of each word.
     pub pack: unsafe fn(&Modulus, *mut u8, *const u64, usize),
-    /// Undoes `pack`; whether all words are below `q`.
+    /// Undoes `pack`; returns `true` if all words are below `q`.
     pub unpack: unsafe fn(&Modulus, *mut u64, *const u8, usize) -> bool,
-    /// A constant in `[0, q)` as `dot` takes it.
+    /// Converts a constant in `[0, q)` to the form that `dot` reads.
     pub weight: fn(&Modulus, u64) -> u64,
-    /// `out[k][x] = sum_i a[i][x] * c[k][i]` for the constants of the `k`-th weights; this is the
-    /// table of all. If the flag is set, results may be in `[0, 2 q)`.
+    /// `out[k][x] = sum_i a[i][x] * c[k][i]` for the constants of the `k`-th weights, all of which
+    /// use this table. If the flag is set, results may be in `[0, 2 q)`.
     pub dot: unsafe fn(&[&ConstantDot], &[*mut u64], Rows<'_>, bool, usize),
     /// `out = a * w`.
     pub scale: unsafe fn(&Modulus, *mut u64, *const u64, Shoup, usize),
@@ -136,20 +134,21 @@ pub(crate) struct KernelTable {
     pub add_constant: unsafe fn(&Modulus, *mut u64, u64, usize),
     /// `out = a mod q` for signed `|a| < q`.
     pub lift: unsafe fn(&Modulus, *mut u64, *const i8, usize),
-    /// `round(sum_i y_i / q_i)`, or [`UNDECIDED`](crate::fraction::UNDECIDED) where
-    /// that is within its precision of a half; whether all are decided.
+    /// Writes `round(sum_i y_i / q_i)`, or [`UNDECIDED`](crate::fraction::UNDECIDED) if the sum is
+    /// within its precision of a half. Returns `true` if all sums are decided.
     pub round_sum: unsafe fn(&[Fraction], &[*const u64], *mut u64, usize) -> bool,
     /// Forward transforms of rows of `N` words for `log_n >= min_log_n`.
     pub ntt_forward: unsafe fn(&NttTable, &[*mut u64]),
-    /// [`NttTable::forward_columns`] of so many groups, with words that `dot` may have left.
+    /// [`NttTable::forward_columns`] of the given number of groups, with words as `dot` may leave
+    /// them.
     pub ntt_forward_groups: unsafe fn(&NttTable, *mut u64, usize),
-    /// [`NttTable::forward_lines`] of a row: the block with that number.
+    /// [`NttTable::forward_lines`] of a row: the block with the given number.
     pub ntt_forward_block: unsafe fn(&NttTable, *const u64, usize, *mut u64, &[&[u8]]),
     /// Inverse transforms of such rows, times a factor.
     pub ntt_inverse: unsafe fn(&NttTable, &[*mut u64], Shoup),
-    /// [`NttTable::inverse_lines`] of the block with that number.
+    /// [`NttTable::inverse_lines`] of the block with the given number.
     pub ntt_inverse_block: unsafe fn(&NttTable, usize, *const u64, *mut u64, &[&[u8]]),
-    /// [`NttTable::inverse_columns`] of the first row to the second, which is another.
+    /// [`NttTable::inverse_columns`] of the first row to the second, which must be a different one.
     pub ntt_inverse_groups: unsafe fn(&NttTable, *const u64, *mut u64, Shoup),
     pub min_log_n: u32,
     /// Lays out the powers `psi^rev(k)`, or their inverses, as the transforms
@@ -157,8 +156,8 @@ pub(crate) struct KernelTable {
     pub twiddles: fn(&Modulus, log_n: u32, powers: &[u64]) -> Vec<u64>,
 }
 
-/// The best table that the CPU, `best` and the size of `q` allow. Limbs of one
-/// chain may therefore use different tables.
+/// Selects the best table for the CPU, `best` and the size of `q`. Limbs of one chain may therefore
+/// use different tables.
 pub(crate) fn select(q: u64, best: Isa) -> &'static KernelTable {
     let usable = |isa: Isa| isa <= best && isa.is_available();
     #[cfg(target_arch = "x86_64")]
@@ -177,9 +176,9 @@ pub(crate) fn select(q: u64, best: Isa) -> &'static KernelTable {
     &SCALAR
 }
 
-/// Writes whole blocks of the ChaCha20 key stream with the words of `state`, from block
-/// `state[12]` on, and counts them there; returns how many of `words` it wrote. Less than all,
-/// or nothing, where this is not faster than the cipher.
+/// Writes whole blocks of the ChaCha20 key stream with the words of `state`, from block `state[12]`
+/// on, and advances that counter. Returns the number of `words` written: fewer than all, or 0, if
+/// the cipher is not slower for the rest.
 pub(crate) fn key_stream(state: &mut [u32; 16], words: &mut [u64]) -> usize {
     #[cfg(target_arch = "x86_64")]
     if Isa::detect() == Isa::Avx512Ifma {
@@ -203,17 +202,17 @@ pub(crate) unsafe fn pick(out: &mut [u64], a: &[u64], source: &[u16]) {
     let mut start = 0;
     #[cfg(target_arch = "x86_64")]
     if Isa::detect() == Isa::Avx512Ifma {
-        // SAFETY: the CPU has the set; the caller's.
+        // SAFETY: the CPU has the set; the rest is guaranteed by the caller.
         start = unsafe { avx512::rows::pick(out, a, source) };
     }
     for (out, &from) in out.iter_mut().zip(source).skip(start) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         *out = unsafe { *a.get_unchecked(usize::from(from)) };
     }
 }
 
-/// Moves the words that are below `q` once masked to the front, in order; returns how many
-/// there are. What is behind them is unspecified.
+/// Masks the words, moves those below `q` to the front, in order, and returns their number. The
+/// contents after them are unspecified.
 pub(crate) fn compact(q: u64, mask: u64, words: &mut [u64], isa: Isa) -> usize {
     let (mut accepted, mut start) = (0, 0);
     #[cfg(target_arch = "x86_64")]
@@ -230,13 +229,12 @@ pub(crate) fn compact(q: u64, mask: u64, words: &mut [u64], isa: Isa) -> usize {
     accepted
 }
 
-/// Terms of a sum of products below `2^124` that fit 128 bits.
+/// Number of products below `2^124` whose sum fits 128 bits.
 pub(crate) const TERMS: usize = 15;
 
-/// Evaluations are stored in blocks of this many words once `N` allows it; see
-/// [`NttTable`].
+/// Evaluations are stored in blocks of this many words if `N` is large enough; see [`NttTable`].
 pub(crate) const BLOCK: usize = 8 * ROW;
-/// Rows of a block are this long before they are interleaved.
+/// Length of the rows of a block before they are interleaved.
 pub(crate) const ROW: usize = 256;
 /// Columns of such rows that are stored together in column order.
 pub(crate) const COLUMNS: usize = BLOCK / ROW;

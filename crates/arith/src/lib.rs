@@ -1,17 +1,16 @@
-//! Word-level modular arithmetic, transforms, aligned memory, random streams
-//! and threads.
+//! Word-level modular arithmetic, transforms, aligned memory, random streams and threads.
 //!
 //! | part | what it holds |
 //! |---|---|
-//! | [`Modulus`], [`NttTable`] | arithmetic on rows of `u64` residues and negacyclic transforms, on the kernels that the CPU offers ([`Isa`]) |
+//! | [`Modulus`], [`NttTable`] | arithmetic on rows of `u64` residues and negacyclic transforms, on the kernels that the CPU supports ([`Isa`]) |
 //! | [`ConstantDot`] | sums of products with constants, also straight into transforms |
 //! | [`Fractions`], [`dd`], [`fft`] | rounding of sums of fractions, double-double arithmetic, the transform of CKKS encoding |
 //! | [`prng`], [`sample`] | seeds and counter-mode streams, samplers |
-//! | [`mem`], [`par`], [`stop`] | pooled aligned buffers, threads, ending what they do |
+//! | [`mem`], [`par`], [`stop`] | pooled aligned buffers, threads, cancellation of their work |
 //! | [`is_prime`], [`next_prime`], [`previous_prime`] | primes of a given form |
 //!
-//! Knows nothing of RNS, RLWE or encryption. Every kernel gives the same bits; results do
-//! not depend on threads. All `unsafe` of the library is in this crate.
+//! The crate contains no RNS, RLWE or encryption code. All kernels return the same bits, and
+//! results do not depend on the number of threads. All `unsafe` of the library is in this crate.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![cfg_attr(
     not(target_arch = "x86_64"),

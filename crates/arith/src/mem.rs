@@ -1,5 +1,5 @@
-//! 64-byte-aligned buffers of words that go back to a pool when dropped, and bytes of files
-//! that are read where they are used.
+//! 64-byte-aligned buffers of words that return to a pool when dropped, and memory-mapped bytes of
+//! files.
 
 mod block;
 mod fork;
@@ -29,15 +29,15 @@ use std::{
 use system::FileBytes;
 use zeroize::Zeroize;
 
-/// Words aligned to 64 bytes. It returns to its [`Pool`] on drop.
+/// Words aligned to 64 bytes. The buffer returns to its [`Pool`] on drop.
 pub struct Buf {
     /// `None` only while dropping.
     block: Option<Block>,
-    /// Words asked for, at most those of the block.
+    /// Requested number of words, at most the words of the block.
     len: usize,
     home: Arc<Pool>,
     secrecy: Secrecy,
-    /// The process that it was made in, if it is for a key.
+    /// The process that made the buffer, if it holds a key.
     made_in: u64,
 }
 
@@ -66,19 +66,19 @@ impl DerefMut for Buf {
 }
 
 impl Buf {
-    /// The pool it came from.
+    /// The pool that the buffer came from.
     #[must_use]
     pub fn pool(&self) -> &Arc<Pool> {
         &self.home
     }
 
-    /// The bytes of its words.
+    /// Returns the bytes of the words.
     #[must_use]
     pub fn as_bytes(&self) -> &[u8] {
         bytes_of(self)
     }
 
-    /// The bytes of its words.
+    /// Returns the bytes of the words, to write to.
     #[must_use]
     pub fn as_bytes_mut(&mut self) -> &mut [u8] {
         let len = size_of_val(&**self);
@@ -86,14 +86,14 @@ impl Buf {
         unsafe { core::slice::from_raw_parts_mut(self.as_mut_ptr().cast(), len) }
     }
 
-    /// The words as signed bytes, eight each.
+    /// Views the words as signed bytes, eight per word.
     #[must_use]
     pub fn as_signed(&self) -> &[i8] {
         // SAFETY: initialised words are initialised bytes, borrowed as they are.
         unsafe { core::slice::from_raw_parts(self.as_ptr().cast(), size_of_val(&**self)) }
     }
 
-    /// The words as signed bytes, eight each, to write to.
+    /// Views the words as signed bytes, eight per word, to write to.
     #[must_use]
     pub fn as_signed_mut(&mut self) -> &mut [i8] {
         let len = size_of_val(&**self);
@@ -101,14 +101,14 @@ impl Buf {
         unsafe { core::slice::from_raw_parts_mut(self.as_mut_ptr().cast(), len) }
     }
 
-    /// What becomes of its words.
+    /// The treatment of the words when they are dropped, swapped out, dumped or forked.
     #[must_use]
     pub fn secrecy(&self) -> Secrecy {
         self.secrecy
     }
 
-    /// Whether it is for a key ([`Secrecy::Key`]) and this process was forked from the one that
-    /// took it, where its words stayed.
+    /// Returns `true` if the buffer is for a key ([`Secrecy::Key`]) and this process was forked
+    /// from the one that made it. The words stayed in that process.
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.secrecy == Secrecy::Key && self.made_in != fork::generation()
@@ -126,17 +126,14 @@ impl Drop for Buf {
     }
 }
 
-/// The bytes of words.
+/// Returns the bytes of words.
 #[must_use]
 pub fn bytes_of(words: &[u64]) -> &[u8] {
     // SAFETY: initialised words are initialised bytes, borrowed as they are.
     unsafe { core::slice::from_raw_parts(words.as_ptr().cast(), size_of_val(words)) }
 }
 
-/// Free buffers by size. No lock is held while anyone computes.
-///
-/// A steady workload stops allocating after its first pass, which
-/// [`Pool::allocations`] lets a test assert.
+/// Free buffers by size. No thread holds the lock while it computes.
 pub struct Pool {
     free: Mutex<Free>,
     cap_words: usize,
@@ -150,7 +147,7 @@ struct Free {
 }
 
 impl Pool {
-    /// A pool that keeps at most `cap_bytes` of free buffers.
+    /// Makes a pool that keeps at most `cap_bytes` of free buffers.
     #[must_use]
     pub fn new(cap_bytes: usize) -> Arc<Self> {
         Arc::new(Self {
@@ -160,13 +157,13 @@ impl Pool {
         })
     }
 
-    /// `len` words of unspecified contents.
+    /// Returns `len` words of unspecified contents.
     #[must_use]
     pub fn take(self: &Arc<Self>, len: usize) -> Buf {
         self.take_as(Secrecy::Public, len)
     }
 
-    /// `len` zero words.
+    /// Returns `len` zero words.
     #[must_use]
     pub fn take_zeroed(self: &Arc<Self>, len: usize) -> Buf {
         let mut buf = self.take(len);
@@ -174,12 +171,13 @@ impl Pool {
         buf
     }
 
-    /// `len` words, zero but if they are public, when their contents are unspecified.
+    /// Returns `len` words: zeros, or unspecified contents if they are public.
     #[must_use]
     pub fn take_as(self: &Arc<Self>, secrecy: Secrecy, len: usize) -> Buf {
         let recycled = {
             let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
-            // The smallest that has room, unless that is far too large.
+            // Take the smallest that has room, unless it is more than four times too large: a small
+            // request would otherwise keep a large block.
             let range = (secrecy, len)..=(secrecy, len.saturating_mul(4));
             let mut fitting = free.by_len.range_mut(range);
             let block = fitting.find_map(|(_, blocks)| blocks.pop());
@@ -194,13 +192,13 @@ impl Pool {
         Buf { block: Some(block), len, home: Arc::clone(self), secrecy, made_in }
     }
 
-    /// Buffers taken so far that had to be allocated.
+    /// Number of buffers that had to be allocated.
     #[must_use]
     pub fn allocations(&self) -> u64 {
         self.allocations.load(Ordering::Relaxed)
     }
 
-    /// Gives free buffers back to the system.
+    /// Returns free buffers to the system.
     pub fn trim(&self) {
         *self.free.lock().unwrap_or_else(PoisonError::into_inner) = Free::default();
     }
@@ -214,18 +212,16 @@ impl Pool {
     }
 }
 
-/// Bytes that stay where they are, in a file or in memory that others hold, too. Clones share
-/// them.
+/// Immutable bytes in a mapped file or in shared memory. Clones share them.
 ///
-/// Those of a file are read from it, or from the system's cache of it, when they are used. The
-/// file must not be changed or cut as long as it is mapped: what is read then may be old bytes
-/// or new ones. Bytes that are no longer there, since the file was cut or its disk fails, are
-/// zeros, of which [`Mapping::is_intact`] tells. To replace a file, rename another to its name:
-/// the mapping keeps the old one.
+/// The bytes of a file are read from the file, or from the system's cache of it, when they are
+/// used. The file must not be changed or truncated while it is mapped, because reads then return
+/// old or new bytes. Bytes that no longer exist, since the file was truncated or its disk fails,
+/// read as zeros, and [`Mapping::is_intact`] then returns `false`. To replace a file, rename
+/// another to its name: the mapping keeps the old one.
 ///
-/// Mapping a file installs a handler of `SIGBUS`, the signal that says of bytes that are not
-/// there; it passes on what is about anything else. On other systems than Linux the file is read
-/// into memory.
+/// Mapping a file installs a handler of `SIGBUS`, the signal for missing bytes. The handler passes
+/// on signals that concern anything else. On systems other than Linux the file is read into memory.
 #[derive(Clone)]
 pub struct Mapping(Arc<Held>);
 
@@ -235,22 +231,22 @@ enum Held {
 }
 
 impl Mapping {
-    /// The whole of a file.
+    /// Maps the whole file.
     ///
     /// # Errors
-    /// Those of the system: a pipe cannot be mapped, for example.
+    /// Errors of the system. A pipe, for example, cannot be mapped.
     pub fn new(file: &File) -> io::Result<Self> {
         Ok(Self(Arc::new(Held::File(FileBytes::new(file)?))))
     }
 
-    /// Bytes in memory, which must always be the same ones.
+    /// Shares bytes in memory. `bytes` must always return the same bytes.
     #[must_use]
     pub fn shared(bytes: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
         Self(Arc::new(Held::Shared(Box::new(bytes))))
     }
 
-    /// Whether all bytes that were read so far were there. If not, whatever was computed from
-    /// them is wrong.
+    /// Returns `true` if all bytes read until now existed. If not, discard everything computed from
+    /// them.
     #[must_use]
     pub fn is_intact(&self) -> bool {
         match &*self.0 {
@@ -259,7 +255,7 @@ impl Mapping {
         }
     }
 
-    /// A part of them, if they are that many.
+    /// Returns a part of the bytes, or `None` if `range` ends beyond them.
     #[must_use]
     pub fn slice(&self, range: Range<usize>) -> Option<Bytes> {
         self.get(range.clone())?;
@@ -283,7 +279,7 @@ impl AsRef<[u8]> for Mapping {
     }
 }
 
-/// Bytes that are only read, of a buffer or of a mapping.
+/// Read-only bytes of a buffer or of a mapping.
 pub struct Bytes(Source);
 
 enum Source {
@@ -292,7 +288,7 @@ enum Source {
 }
 
 impl Bytes {
-    /// Whether they are those of a mapping.
+    /// Returns `true` if the bytes belong to a mapping.
     #[must_use]
     pub fn is_mapped(&self) -> bool {
         matches!(self.0, Source::Mapping(..))
@@ -383,7 +379,7 @@ mod tests {
 
     #[test]
     fn words_of_every_secrecy_keep_their_own_pages() {
-        // Of so many one is looked at: Miri takes minutes for all.
+        // Miri checks one word in 64, because it takes minutes for all.
         const WORDS: usize = if cfg!(miri) { 64 } else { 1 };
         let pool = Pool::new(1 << 30);
         let kinds = [Secrecy::Public, Secrecy::Value, Secrecy::Key];

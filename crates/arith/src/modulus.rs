@@ -6,8 +6,8 @@ use crate::{
 
 /// A fixed factor with the quotient that makes multiplication by it cheap.
 ///
-/// `quotient = floor(value * 2^64 / q)`.
-/// Made by [`Modulus::shoup`]; of use with that modulus only.
+/// `quotient = floor(value * 2^64 / q)`. Made by [`Modulus::shoup`] and valid with that modulus
+/// only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shoup {
     pub(crate) value: u64,
@@ -24,9 +24,9 @@ impl Shoup {
 
 /// An odd modulus `3 <= q < 2^62`, its reduction constants and its kernels.
 ///
-/// Scalar arguments are in `[0, q)` unless said otherwise; debug builds check.
-/// Nothing here branches on them. Rows are canonical, in `[0, q)`, before and
-/// after every call, and all rows of a call have the same length.
+/// Scalar arguments are in `[0, q)` unless stated otherwise; debug builds check this. No code
+/// branches on them. Rows are canonical, in `[0, q)`, before and after every call, and all rows of
+/// a call have the same length.
 #[derive(Clone, Copy)]
 pub struct Modulus {
     q: u64,
@@ -54,7 +54,7 @@ impl PartialEq for Modulus {
 }
 
 impl Modulus {
-    /// Uses the best instruction set; see [`Isa::detect`].
+    /// Selects the best instruction set; see [`Isa::detect`].
     ///
     /// # Errors
     /// [`Error::ModulusOutOfRange`].
@@ -62,7 +62,7 @@ impl Modulus {
         Self::with_isa(q, Isa::detect())
     }
 
-    /// Uses at most `best`. For tests and benchmarks.
+    /// Selects an instruction set of at most `best`. For tests and benchmarks.
     ///
     /// # Errors
     /// [`Error::ModulusOutOfRange`].
@@ -92,8 +92,8 @@ impl Modulus {
         self
     }
 
-    /// The modulus with kernels whose input rows may hold words of `bits`
-    /// bits where [`Modulus::scale`] and [`Modulus::reduce_rows`] take words of other moduli.
+    /// Returns the modulus with kernels for input rows of words of other moduli, of up to `bits`
+    /// bits, in [`Modulus::scale`] and [`Modulus::reduce_rows`].
     #[must_use]
     pub fn for_inputs_of(&self, bits: u32) -> Self {
         match self.kernels.wide {
@@ -114,8 +114,8 @@ impl Modulus {
         64 - self.q.leading_zeros()
     }
 
-    /// The kernels in use: `scalar`, `neon-50`, `avx2-50`, `avx512ifma-47`, `-48`, `-49`,
-    /// `-49.6`, `-50` or `avx512-62`.
+    /// The name of the kernels in use: `scalar`, `neon-50`, `avx2-50`, `avx512ifma-47`, `-48`,
+    /// `-49`, `-49.6`, `-50` or `avx512-62`.
     #[must_use]
     pub fn kernel_name(&self) -> &'static str {
         self.kernels.name
@@ -238,14 +238,15 @@ impl Modulus {
         Shoup { value, quotient: self.quotient(value) }
     }
 
-    /// `floor(2^(k + 62) / q)` for `q` of `k` bits: the upper bits of the longer reciprocal.
+    /// Returns `floor(2^(k + 62) / q)` for `q` of `k` bits: the upper bits of the longer
+    /// reciprocal.
     pub(crate) fn reciprocal(&self) -> u64 {
         let [low, high] = self.barrett;
         let shift = 66 - self.bits();
         ((u128::from(high) << 64 | u128::from(low)) >> shift) as u64
     }
 
-    /// `floor(w * 2^64 / q)`, from the reciprocal and one correction.
+    /// Returns `floor(w * 2^64 / q)`, from the reciprocal and one correction.
     pub(crate) fn quotient(&self, w: u64) -> u64 {
         debug_assert!(w < self.q);
         let [low, high] = self.barrett;
@@ -329,25 +330,25 @@ impl Modulus {
         self.bits().div_ceil(8) as usize
     }
 
-    /// Packs residues: of each the low [`Modulus::packed_bytes`], little endian, one after
-    /// the other. `out` has room for exactly these.
+    /// Packs residues: the low [`Modulus::packed_bytes`] bytes of each, little endian, one after
+    /// the other. `out` has exactly the required length.
     pub fn pack(&self, out: &mut [u8], a: &[u64]) {
         assert_eq!(out.len(), self.packed_bytes() * a.len());
         debug_assert!(a.iter().all(|&a| a < self.q));
-        // SAFETY: `out` has the bytes of as many words as `a`; the rest as in `add_rows`.
+        // SAFETY: `out` has the bytes of `a.len()` packed words; the rest as in `add_rows`.
         unsafe { (self.kernels.pack)(self, out.as_mut_ptr(), a.as_ptr(), a.len()) }
     }
 
-    /// Undoes [`Modulus::pack`]. Whether all words are in `[0, q)`, as they are unless
-    /// the bytes came from elsewhere.
+    /// Undoes [`Modulus::pack`]. Returns `true` if all words are in `[0, q)`, which can only fail
+    /// for bytes from another source.
     #[must_use]
     pub fn unpack(&self, out: &mut [u64], a: &[u8]) -> bool {
         assert_eq!(a.len(), self.packed_bytes() * out.len());
-        // SAFETY: `a` has the bytes of as many words as `out`; the rest as in `add_rows`.
+        // SAFETY: `a` has the bytes of `out.len()` packed words; the rest as in `add_rows`.
         unsafe { (self.kernels.unpack)(self, out.as_mut_ptr(), a.as_ptr(), out.len()) }
     }
 
-    /// Whether all packed words are in `[0, q)`.
+    /// Returns `true` if all packed words are in `[0, q)`.
     #[must_use]
     pub fn are_residues(&self, a: &[u8]) -> bool {
         let mut words = [0; 512];
@@ -361,11 +362,11 @@ impl Modulus {
         assert_eq!(a.len(), b.len());
         let a = pointers(a, out.len());
         let b = pointers(b, self.packed_bytes() * out.len());
-        // SAFETY: as in `mul_sum`; rows of `b` have the bytes of as many words as `out`.
+        // SAFETY: as in `mul_sum`; rows of `b` have the bytes of `out.len()` packed words.
         unsafe { (self.kernels.mul_sum_packed)(self, &[out.as_mut_ptr()], &[&a], &b, out.len()) }
     }
 
-    /// [`Modulus::mul_sum_packed`] of two `a` with one `b`, in one reading of it.
+    /// Computes [`Modulus::mul_sum_packed`] of two `a` with one `b`, reading `b` once.
     pub fn mul_sums_packed(&self, out: [&mut [u64]; 2], a: [&[&[u64]]; 2], b: &[&[u8]]) {
         let len = out[0].len();
         assert!(out[1].len() == len && a.iter().all(|a| a.len() == b.len()));
@@ -376,7 +377,7 @@ impl Modulus {
         unsafe { (self.kernels.mul_sum_packed)(self, &out, &a.each_ref().map(|a| &a[..]), &b, len) }
     }
 
-    /// `out = a * w`. The words of `a` are below `2^52` if `q < 2^50`, else any.
+    /// `out = a * w`. The words of `a` are below `2^52` if `q < 2^50`, and arbitrary otherwise.
     pub fn scale(&self, out: &mut [u64], a: &[u64], w: Shoup) {
         assert_eq!(out.len(), a.len());
         // SAFETY: as in `add_rows`.
@@ -434,12 +435,12 @@ impl Modulus {
     }
 }
 
-/// `q^-1 mod 2^64` for an odd `q`, by Newton's method from three bits.
+/// Returns `q^-1 mod 2^64` for an odd `q`, by Newton's method from three bits.
 fn inverse(q: u64) -> u64 {
     (0..5).fold(q, |x, _| x.wrapping_mul(2u64.wrapping_sub(q.wrapping_mul(x))))
 }
 
-/// Where each row starts; all have `len` words.
+/// Returns the start of each row; all rows have `len` words.
 pub(crate) fn pointers<T>(rows: &[&[T]], len: usize) -> Vec<*const T> {
     rows.iter()
         .map(|row| {
@@ -502,7 +503,7 @@ mod tests {
         assert_eq!(format!("{scalar:?}"), "Modulus(3, scalar)");
     }
 
-    /// Kernels of wider words are for rows that have such.
+    /// Kernels for wider words are selected only for rows with such words.
     #[test]
     fn narrow_inputs_keep_their_kernels() {
         for q in [(1 << 47) - 115, (1 << 50) - 27, (1 << 62) - 57] {

@@ -6,20 +6,19 @@ use crate::{
 
 /// Negacyclic transform of rows modulo one prime, for `Z_q[X]/(X^N + 1)`.
 ///
-/// Forward: coefficients in order to evaluations `a(psi^e)` at the odd powers
-/// of a primitive `2N`-th root of unity `psi`. The evaluation at
-/// `e = 2 rev(i) + 1`, with `rev` the reversal of `log_n` bits, is at place `i`
-/// for `N < 2^11`; from there on each block of 2,048 places, seen as 8 rows of
-/// 256, is stored transposed, so that vector kernels need not undo it.
-/// [`NttTable::exponent`] is the map. Inverse undoes it, `1/N` included.
-/// Both work in place, canonical to canonical.
+/// Forward: coefficients in order to evaluations `a(psi^e)` at the odd powers of a primitive
+/// `2N`-th root of unity `psi`. The evaluation at `e = 2 rev(i) + 1`, with `rev` the reversal of
+/// `log_n` bits, is at place `i` for `N < 2^11`. For larger `N` each block of 2,048 places, seen as
+/// 8 rows of 256, is stored transposed, which is the order that vector kernels produce.
+/// [`NttTable::exponent`] maps places to exponents. The inverse transform undoes the forward one
+/// and includes `1/N`. Both work in place, canonical to canonical.
 ///
 /// Reference: [LN16](https://eprint.iacr.org/2016/504), Algorithms 1 and 2.
 pub struct NttTable {
     modulus: Modulus,
     log_n: u32,
     kernels: &'static KernelTable,
-    /// Laid out by the kernels, for the kernels; aligned.
+    /// Twiddle factors in the layout of the kernels, aligned.
     forward: Buf,
     inverse: Buf,
 }
@@ -31,8 +30,8 @@ impl core::fmt::Debug for NttTable {
 }
 
 impl NttTable {
-    /// Tables from the least primitive `2N`-th root of unity, with the kernels
-    /// of `modulus` where they cover `log_n`.
+    /// Builds tables from the least primitive `2N`-th root of unity. They use the kernels of
+    /// `modulus` if these support `log_n`.
     ///
     /// # Errors
     /// [`Error::DegreeOutOfRange`]; [`Error::NoRootOfUnity`].
@@ -57,7 +56,7 @@ impl NttTable {
         };
         let forward = powers(psi);
         let mut inverse = powers(modulus.inv(psi));
-        // Node 0 has no butterfly: the place holds 1/N.
+        // Node 0 has no butterfly; its place holds 1/N.
         inverse[0] = modulus.inv(n as u64 % modulus.value());
         let aligned = |powers: &[u64]| {
             let table = (kernels.twiddles)(&modulus, log_n, powers);
@@ -69,10 +68,10 @@ impl NttTable {
         Ok(Self { modulus, log_n, kernels, forward, inverse })
     }
 
-    /// Uses at most `best`. For tests and benchmarks.
+    /// Builds tables with an instruction set of at most `best`. For tests and benchmarks.
     ///
     /// # Errors
-    /// As [`Modulus::new`] and [`NttTable::new`].
+    /// See [`Modulus::new`] and [`NttTable::new`].
     pub fn with_isa(q: u64, log_n: u32, best: Isa) -> Result<Self> {
         Self::new(Modulus::with_isa(q, best)?, log_n)
     }
@@ -101,46 +100,44 @@ impl NttTable {
         &self.inverse
     }
 
-    /// Coefficients to evaluations.
+    /// Transforms coefficients to evaluations.
     pub fn forward(&self, row: &mut [u64]) {
         self.forward_rows(&mut [row]);
     }
 
-    /// [`NttTable::forward`] of each of `rows`; the next is fetched while one is
-    /// transformed.
+    /// Runs [`NttTable::forward`] on each of `rows`, prefetching the next row meanwhile.
     pub fn forward_rows(&self, rows: &mut [&mut [u64]]) {
         let rows: Vec<*mut u64> = rows.iter_mut().map(|row| self.start(row)).collect();
         // SAFETY: the lengths are N; the modulus' table came from `select`.
         unsafe { (self.kernels.ntt_forward)(self, &rows) }
     }
 
-    /// Evaluations to coefficients.
+    /// Transforms evaluations to coefficients.
     pub fn inverse(&self, row: &mut [u64]) {
         self.inverse_scaled(&mut [row], self.modulus.shoup(1));
     }
 
-    /// Coefficients times `w` of each of `rows`; the next is fetched while one is
-    /// transformed.
+    /// Transforms each of `rows` to coefficients times `w`, prefetching the next row meanwhile.
     pub fn inverse_scaled(&self, rows: &mut [&mut [u64]], w: Shoup) {
         let rows: Vec<*mut u64> = rows.iter_mut().map(|row| self.start(row)).collect();
         // SAFETY: as in `forward_rows`.
         unsafe { (self.kernels.ntt_inverse)(self, &rows, w) }
     }
 
-    /// Words that the first half of a forward transform mixes: the groups of a row in
-    /// [column order](NttTable::column_place).
+    /// Words of a group in [column order](NttTable::column_place): the words that the first half of
+    /// a forward transform mixes.
     #[must_use]
     pub fn group_words(log_n: u32) -> usize {
         let n = 1 << log_n;
         if n < BLOCK { n } else { n / ROW * COLUMNS }
     }
 
-    /// Where coefficient `i` is in column order: seen as lines of 256, the coefficients of eight
-    /// adjacent columns are stored together, line after line. Rows of `N < 2^11` stay as they
-    /// are.
+    /// Returns the place of coefficient `i` in column order. Seen as lines of 256, the coefficients
+    /// of eight adjacent columns are stored together, line after line. Rows of `N < 2^11` keep
+    /// their order.
     ///
-    /// What makes a row and what transforms it meet in the first cache in this order, group by
-    /// group, and evaluations are finished block by block where they are used.
+    /// In this order, the code that fills a row and the transform share the first-level cache,
+    /// group by group. Evaluations are finished block by block, just before their use.
     #[must_use]
     pub fn column_place(log_n: u32, i: usize) -> usize {
         if 1 << log_n < BLOCK {
@@ -150,36 +147,37 @@ impl NttTable {
         column / COLUMNS * Self::group_words(log_n) + line * COLUMNS + column % COLUMNS
     }
 
-    /// The first half of a forward transform, of whole groups of coefficients in column order.
-    /// What it leaves is for [`NttTable::forward_lines`] of the same table alone.
+    /// Runs the first half of a forward transform on whole groups of coefficients in column order.
+    /// Pass the result only to [`NttTable::forward_lines`] of the same table.
     pub fn forward_columns(&self, groups: &mut [u64]) {
         let words = Self::group_words(self.log_n);
         assert!(groups.len().is_multiple_of(words));
-        // SAFETY: there are as many groups; the modulus' table came from `select`.
+        // SAFETY: the buffer holds `count` groups; the modulus' table came from `select`.
         unsafe {
             (self.kernels.ntt_forward_groups)(self, groups.as_mut_ptr(), groups.len() / words);
         }
     }
 
-    /// The second half: one of the blocks of evaluations, [`Permutation::block_words`] each, from
-    /// a row whose groups have been through [`NttTable::forward_columns`]. Meanwhile the next
-    /// block of the row and `prefetch` are brought into the second cache.
+    /// Runs the second half of a forward transform: computes one block of evaluations, of
+    /// [`Permutation::block_words`] words, from a row whose groups went through
+    /// [`NttTable::forward_columns`]. Meanwhile it prefetches the next block of the row and
+    /// `prefetch` to the second-level cache.
     pub fn forward_lines(&self, row: &[u64], block: usize, out: &mut [u64], prefetch: &[&[u8]]) {
         let words = Permutation::block_words(self.log_n);
         assert!(row.len() == 1 << self.log_n && out.len() == words && block < row.len() / words);
-        // SAFETY: the lengths; as in `forward_columns`.
+        // SAFETY: the lengths are checked; the rest as in `forward_columns`.
         unsafe {
             (self.kernels.ntt_forward_block)(self, row.as_ptr(), block, out.as_mut_ptr(), prefetch);
         }
     }
 
-    /// The first half of an inverse transform, of a block of evaluations to the same place of a
-    /// row. What it leaves is for [`NttTable::inverse_columns`] of the same table alone.
-    /// Meanwhile `prefetch` is brought into the second cache.
+    /// Runs the first half of an inverse transform, from a block of evaluations to the same place
+    /// of a row. Pass the result only to [`NttTable::inverse_columns`] of the same table. Meanwhile
+    /// `prefetch` is brought into the second-level cache.
     pub fn inverse_lines(&self, block: usize, from: &[u64], out: &mut [u64], prefetch: &[&[u8]]) {
         let words = Permutation::block_words(self.log_n);
         assert!(from.len() == words && out.len() == words && block < (1 << self.log_n) / words);
-        // SAFETY: the lengths; as in `forward_columns`.
+        // SAFETY: the lengths are checked; the rest as in `forward_columns`.
         unsafe {
             (self.kernels.ntt_inverse_block)(
                 self,
@@ -191,8 +189,8 @@ impl NttTable {
         }
     }
 
-    /// The second half: coefficients times `w`, in column order, from a row whose blocks have
-    /// been through [`NttTable::inverse_lines`].
+    /// Runs the second half of an inverse transform: computes coefficients times `w`, in column
+    /// order, from a row whose blocks went through [`NttTable::inverse_lines`].
     pub fn inverse_columns(&self, out: &mut [u64], row: &[u64], w: Shoup) {
         assert_eq!(out.len(), row.len());
         let out = self.start(out);
@@ -205,13 +203,13 @@ impl NttTable {
         row.as_mut_ptr()
     }
 
-    /// The odd exponent `e` whose evaluation `a(psi^e)` is at `place`.
+    /// Returns the odd exponent `e` whose evaluation `a(psi^e)` is at `place`.
     #[must_use]
     pub fn exponent(log_n: u32, place: usize) -> usize {
         2 * reverse(unblock(log_n, place), log_n) + 1
     }
 
-    /// Where the evaluation at the odd exponent `e` is: undoes
+    /// Returns the place of the evaluation at the odd exponent `e`: the inverse of
     /// [`NttTable::exponent`].
     #[must_use]
     pub fn place(log_n: u32, e: usize) -> usize {
@@ -221,7 +219,7 @@ impl NttTable {
     }
 }
 
-/// The row-major index of a place in a transposed block.
+/// Converts a place in a transposed block to its row-major index.
 fn unblock(log_n: u32, place: usize) -> usize {
     if 1 << log_n < BLOCK {
         return place;
@@ -233,7 +231,7 @@ fn reverse(i: usize, bits: u32) -> usize {
     i.reverse_bits() >> (usize::BITS - bits)
 }
 
-/// The least primitive `2^log_order`-th root of unity.
+/// Returns the least primitive `2^log_order`-th root of unity.
 fn least_root(m: &Modulus, log_order: u32) -> Result<u64> {
     let q = m.value();
     let error = Error::NoRootOfUnity { q, log_2n: log_order };
@@ -252,18 +250,18 @@ fn least_root(m: &Modulus, log_order: u32) -> Result<u64> {
 
 /// The action of `X -> X^g` on evaluations: one permutation for all moduli.
 ///
-/// Rows fall into blocks of [`Permutation::block_words`], and each block of the result
-/// has all its words from one block of the argument.
+/// Rows consist of blocks of [`Permutation::block_words`] words. All words of a block of the result
+/// come from one block of the argument.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Permutation {
-    /// The block from which those of each block of the result come.
+    /// Source block of each block of the result.
     blocks: Vec<u32>,
-    /// Where in that block each word comes from, below [`Permutation::block_words`].
+    /// Source of each word within the source block, below [`Permutation::block_words`].
     source: Vec<u16>,
 }
 
 impl Permutation {
-    /// Evaluations of `a(X^g)` from those of `a(X)`, for an odd `g`.
+    /// Maps evaluations of `a(X)` to evaluations of `a(X^g)`, for an odd `g`.
     #[must_use]
     pub fn galois(log_n: u32, g: usize) -> Self {
         debug_assert!(g % 2 == 1);
@@ -291,18 +289,18 @@ impl Permutation {
         BLOCK.min(1 << log_n)
     }
 
-    /// The block of the argument from which the words of `block` come.
+    /// The source block of `block`.
     #[must_use]
     pub fn source_block(&self, block: usize) -> usize {
         self.blocks[block] as usize
     }
 
-    /// The words of `block` of the result, from those of its source block.
+    /// Writes the words of `block` of the result, given its source block.
     pub fn apply_block(&self, block: usize, out: &mut [u64], a: &[u64]) {
         let words = self.source.len() / self.blocks.len();
         assert!(out.len() == words && a.len() == words);
         let source = &self.source[block * words..][..words];
-        // SAFETY: as many words each, and every entry is below that.
+        // SAFETY: both have as many words as a block, and every source is below that number.
         unsafe { kernel::pick(out, a, source) }
     }
 }

@@ -1,13 +1,13 @@
-//! Threads. The only module that names rayon; the only loops that fork. Before each part of a loop
-//! it is looked whether the work is to end ([`Stop`](crate::stop::Stop)).
+//! Threads. Only this module names rayon, and only its loops fork. Before each part of a loop it
+//! checks whether the work was stopped ([`Stop`](crate::stop::Stop)).
 //!
-//! There is no thread parameter anywhere: work runs on the ambient rayon pool,
-//! so callers choose with [`with_threads`]. Results never depend on it. Without
-//! the feature `parallel`, and on one thread, everything is a plain loop.
+//! Functions have no thread parameter: work runs on the ambient rayon pool, and callers choose the
+//! pool with [`with_threads`]. Results never depend on it. Without the feature `parallel`, and on
+//! one thread, every loop is a plain loop.
 //!
-//! An operation on polynomials in RNS form is a grid of limbs and coefficients. Its loops
-//! say which of both they run over, [`for_limbs`] and within it [`Within`], or
-//! [`for_tiles`], and the [`Strategy`] of the pool says which of them fork.
+//! An operation on polynomials in RNS form is a grid of limbs and coefficients. A loop states the
+//! dimension that it runs over: [`for_limbs`] and within it [`Within`], or [`for_tiles`]. The
+//! [`Strategy`] of the pool decides which loops fork.
 
 use crate::{Error, Result, stop::Work};
 #[cfg(feature = "parallel")]
@@ -15,32 +15,32 @@ use core::cell::Cell;
 #[cfg(feature = "parallel")]
 use std::sync::{Mutex, PoisonError};
 
-/// How the grid of limbs and coefficients of an operation is cut into jobs.
+/// Ways to cut an operation's grid of limbs and coefficients into jobs.
 ///
-/// Reference: Akimoto, Sakuma, "Speed-up of RNS type approximate homomorphic encryption by
-/// parallel processing" (in Japanese), section 4, where all but the first are from.
+/// Reference: Akimoto, Sakuma, "Speed-up of RNS type approximate homomorphic encryption by parallel
+/// processing" (in Japanese), section 4, the source of all but the first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Strategy {
-    /// By limbs as long as there is one for each thread, and the limbs that are left by
-    /// coefficients as well; sums and products by both at once.
+    /// Cuts by limbs while every thread has one, and the remaining limbs by coefficients as well.
+    /// Sums and products are cut by both at once.
     #[default]
     Own,
-    /// Limb after limb, each by blocks of coefficients; a transform, which mixes them, runs on
-    /// one thread.
+    /// Processes limb after limb, each by blocks of coefficients. A transform mixes coefficients,
+    /// so it runs on one thread.
     Coefficients,
-    /// A limb is one job, whatever is done with it.
+    /// Makes each limb one job for every operation.
     Limbs,
-    /// By both: each transform of a limb is a job, and each block of its coefficients.
+    /// Cuts by both: each transform of a limb is a job, and so is each block of its coefficients.
     Both,
 }
 
 #[cfg(feature = "parallel")]
 thread_local! {
-    /// That of the pool to which the thread belongs.
+    /// The strategy of the pool that the thread belongs to.
     static STRATEGY: Cell<Strategy> = const { Cell::new(Strategy::Own) };
 }
 
-/// How grids are cut here.
+/// Returns the strategy in effect on this thread.
 #[must_use]
 pub fn strategy() -> Strategy {
     #[cfg(feature = "parallel")]
@@ -49,16 +49,17 @@ pub fn strategy() -> Strategy {
     Strategy::Own
 }
 
-/// Below this many words a loop is not worth a fork.
+/// Loops over fewer words than this are not worth a fork.
 const FORK_WORDS: usize = 1 << 14;
 
-/// Parts of a loop for each thread, where what a thread does in turn is one part.
+/// Parts of a loop per thread: more than one, so that threads that finish early take over parts of
+/// slower ones.
 #[cfg(feature = "parallel")]
 const PARTS_A_THREAD: usize = 4;
 
-/// Runs a job once with each number below `n`, each apart.
+/// Runs a job once with each number below `n`, separately.
 ///
-/// All loops fork here, so that rayon's part of them is compiled once. Compiled for each loop it would be a
+/// All loops fork here, so that rayon's part of them is compiled once. A copy per loop would be a
 /// sixth of the code of the crates above.
 #[cfg(feature = "parallel")]
 fn fork_each(n: usize, job: &(dyn Fn(usize) + Sync)) {
@@ -66,7 +67,7 @@ fn fork_each(n: usize, job: &(dyn Fn(usize) + Sync)) {
     (0..n).into_par_iter().with_max_len(1).for_each(job);
 }
 
-/// A value for each job of a loop, which one thread puts in or takes out.
+/// One value per job of a loop; one thread puts it in or takes it out.
 #[cfg(feature = "parallel")]
 struct Places<T>(Vec<Mutex<Option<T>>>);
 
@@ -88,7 +89,7 @@ impl<T> Places<T> {
         self.at(i).take()
     }
 
-    /// All that were put in, in order.
+    /// Returns all values in order.
     fn into_values(self) -> Vec<T> {
         let values = self.0.into_iter().map(|place| place.into_inner());
         values.filter_map(|value| value.unwrap_or_else(PoisonError::into_inner)).collect()
@@ -100,7 +101,7 @@ pub fn for_each<T: Send>(items: impl IntoIterator<Item = T>, f: impl Fn(T) + Sen
     spread(true, items, f);
 }
 
-/// As [`for_each`], in order on this thread if it is not to `fork`.
+/// Runs [`for_each`], or a loop in order on this thread unless `fork` is set.
 fn spread<T: Send>(fork: bool, items: impl IntoIterator<Item = T>, f: impl Fn(T) + Send + Sync) {
     let work = Work::current();
     let f = |item| work.run(|| f(item));
@@ -115,7 +116,7 @@ fn spread<T: Send>(fork: bool, items: impl IntoIterator<Item = T>, f: impl Fn(T)
     items.into_iter().for_each(f);
 }
 
-/// `f` of every item, in order.
+/// Applies `f` to every item, keeping the order.
 pub fn map<T: Send, U: Send>(
     items: impl IntoIterator<Item = T>,
     f: impl Fn(T) -> U + Send + Sync,
@@ -135,10 +136,10 @@ pub fn map<T: Send, U: Send>(
     items.into_iter().map(f).collect()
 }
 
-/// `f` of every item, in order, or the first error.
+/// Applies `f` to every item, keeping the order, or returns the first error.
 ///
 /// # Errors
-/// Those of `f`.
+/// Errors of `f`.
 pub fn try_map<T: Send, U: Send, E: Send>(
     items: impl IntoIterator<Item = T>,
     f: impl Fn(T) -> core::result::Result<U, E> + Send + Sync,
@@ -146,7 +147,7 @@ pub fn try_map<T: Send, U: Send, E: Send>(
     map(items, f).into_iter().collect()
 }
 
-/// Runs both, in parallel if there are threads.
+/// Runs both closures, in parallel if there are threads.
 pub fn join<A: Send, B: Send>(
     a: impl FnOnce() -> A + Send,
     b: impl FnOnce() -> B + Send,
@@ -160,7 +161,7 @@ pub fn join<A: Send, B: Send>(
     (a(), b())
 }
 
-/// Which loops within the job of a limb fork.
+/// Selects the loops that fork within the job of a limb.
 #[derive(Debug, Clone, Copy)]
 pub struct Within {
     rows: bool,
@@ -177,8 +178,8 @@ impl Within {
         spread(self.rows, rows, f);
     }
 
-    /// Runs `f` once on every block of coefficients, with room that `init` makes for as many
-    /// as one thread does in turn.
+    /// Runs `f` once on every block of coefficients. `init` makes a scratch value for each run of
+    /// blocks that one thread processes in turn.
     pub fn for_blocks<T: Send, S>(
         self,
         blocks: impl Iterator<Item = T>,
@@ -206,10 +207,11 @@ impl Within {
     }
 }
 
-/// Runs `f` once on every limb's share of some work, which may itself fork as it is told.
+/// Runs `f` once on every limb's share of some work. The first argument of `f` tells which inner
+/// loops fork.
 ///
-/// Where threads would wait for the last limbs, since their number is no multiple of that of
-/// threads, these fork within.
+/// If the number of limbs is not a multiple of the number of threads, the last limbs fork within,
+/// so that no thread waits for them.
 pub fn for_limbs<T: Send>(limbs: impl IntoIterator<Item = T>, f: impl Fn(Within, T) + Send + Sync) {
     let limbs = limbs.into_iter();
     let threads = threads();
@@ -233,7 +235,7 @@ pub fn for_limbs<T: Send>(limbs: impl IntoIterator<Item = T>, f: impl Fn(Within,
 pub struct Tile {
     /// Row index.
     pub row: usize,
-    /// First word of the row in the tile.
+    /// First word of the tile in the row.
     pub start: usize,
 }
 
@@ -246,7 +248,7 @@ pub fn for_tiles(
     f: impl Fn(Tile, &mut [u64]) + Send + Sync,
 ) {
     let (fork, all) = (words.len() >= FORK_WORDS, (words.len() / stride).max(1));
-    // Rows that fork together, and words of a job.
+    // Number of rows that fork together, and words per job.
     let (rows, job) = match strategy() {
         Strategy::Own | Strategy::Both => (all, tile),
         Strategy::Coefficients => (1, tile),
@@ -264,11 +266,11 @@ pub fn for_tiles(
     }
 }
 
-/// Threads that work is spread over here.
+/// Number of threads that work is spread over here.
 #[must_use]
 #[inline]
 pub fn threads() -> usize {
-    // WebAssembly has one, which its compiler should know: what forks is left out there.
+    // WebAssembly has one thread. A constant lets its compiler remove the code that forks.
     #[cfg(feature = "parallel")]
     if !cfg!(target_family = "wasm") {
         return rayon::current_num_threads();
@@ -276,19 +278,19 @@ pub fn threads() -> usize {
     1
 }
 
-/// Runs `f` where work is spread over `n` threads; 1 is sequential.
+/// Runs `f` with work spread over `n` threads; 1 is sequential.
 ///
 /// # Errors
-/// [`Error::Threads`] if `n` is 0 or the system has no threads to give.
+/// [`Error::Threads`] if `n` is 0 or the system cannot start the threads.
 pub fn with_threads<T: Send>(n: usize, f: impl FnOnce() -> T + Send) -> Result<T> {
     with_strategy(n, Strategy::Own, f)
 }
 
-/// As [`with_threads`], with grids cut otherwise than the engine would. For benchmarks and
-/// tests.
+/// Runs [`with_threads`] with grids cut by `strategy` instead of the engine's own. For benchmarks
+/// and tests.
 ///
 /// # Errors
-/// As [`with_threads`].
+/// See [`with_threads`].
 pub fn with_strategy<T: Send>(
     n: usize,
     strategy: Strategy,

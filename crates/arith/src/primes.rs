@@ -1,7 +1,7 @@
 //! Primes for negacyclic transforms.
 
-/// Whether `n` is prime: Miller-Rabin with the twelve bases that decide every
-/// `n < 2^64` (Sorenson and Webster, 2015).
+/// Returns `true` if `n` is prime. Miller-Rabin with the twelve bases that decide every `n < 2^64`
+/// (Sorenson and Webster, 2015).
 #[must_use]
 pub fn is_prime(n: u64) -> bool {
     const BASES: [u64; 12] = [2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37];
@@ -31,14 +31,14 @@ pub fn is_prime(n: u64) -> bool {
     })
 }
 
-/// The least prime `p >= start` with `p = 1 mod step`, if one fits 62 bits.
+/// Returns the least prime `p >= start` with `p = 1 mod step`, or `None` if it exceeds 62 bits.
 #[must_use]
 pub fn next_prime(start: u64, step: u64) -> Option<u64> {
     let first = start.saturating_sub(1).div_ceil(step) * step + 1;
     (0..).map(|k| first + k * step).take_while(|p| p >> 62 == 0).find(|p| is_prime(*p))
 }
 
-/// The greatest prime `p < end` with `p = 1 mod step`, if there is one.
+/// Returns the greatest prime `p < end` with `p = 1 mod step`, or `None` if none exists.
 #[must_use]
 pub fn previous_prime(end: u64, step: u64) -> Option<u64> {
     let multiples = end.saturating_sub(2) / step;

@@ -1,7 +1,7 @@
 //! Seeds and counter-mode random streams.
 //!
-//! A stream is a function of a seed, a label and an index alone, so what is drawn from it depends
-//! neither on threads nor on the order in which streams are used, nor on the machine:
+//! A stream depends only on a seed, a label and an index. Its words are the same on every machine,
+//! with any number of threads, and in whatever order streams are used:
 //!
 //! ```text
 //! key    = BLAKE3-derive_key("sudare v1 stream", seed || label)
@@ -32,16 +32,17 @@ use crate::{
 const STREAM_CONTEXT: &str = "sudare v1 stream";
 const SEED_CONTEXT: &str = "sudare v1 seed";
 
-/// Words a [`Stream`] holds ready: a whole number of 64-byte cipher blocks.
+/// Words that a [`Stream`] buffers: a whole number of 64-byte cipher blocks.
 const BUFFER_WORDS: usize = 64;
 
-/// Words zeroed and then encrypted at a time: 4 KiB, so that they stay in the L1 cache between.
+/// Words zeroed and then encrypted at a time: 4 KiB, so that they stay in the L1 cache between the
+/// two steps.
 const CHUNK_WORDS: usize = 512;
 
 /// 256 bits from which streams and further seeds are derived.
 ///
-/// Wiped on drop, and `Debug` shows no bytes. A seed published with a uniform half of a ciphertext
-/// or key must not be the one its secrets and errors come from, nor a parent of that one.
+/// Wiped on drop; `Debug` prints no bytes. A seed published with a uniform half of a ciphertext or
+/// key must neither be the seed of its secrets and errors nor a parent of that seed.
 #[derive(Clone)]
 pub struct Seed([u8; 32]);
 
@@ -49,7 +50,7 @@ impl Seed {
     /// Draws a seed from the operating system.
     ///
     /// # Errors
-    /// [`Error::NoEntropy`] if the operating system has none to give; there is no other source.
+    /// [`Error::NoEntropy`] if the operating system returns none; there is no other source.
     pub fn random() -> Result<Self> {
         Self::from_source(getrandom::fill)
     }
@@ -62,10 +63,10 @@ impl Seed {
         Ok(seed)
     }
 
-    /// The seed with these bytes.
+    /// Makes the seed with these bytes.
     ///
-    /// For seeds that were stored, and for tests. The caller answers for their entropy and for
-    /// wiping its own copy.
+    /// For stored seeds and for tests. The caller is responsible for their entropy and for wiping
+    /// its own copy.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 32]) -> Self {
         Self(bytes)
@@ -77,9 +78,10 @@ impl Seed {
         &self.0
     }
 
-    /// The seed bound to `label` and `index` under this one.
+    /// Derives the seed bound to `label` and `index` under this one.
     ///
-    /// Reveals nothing of this seed, nor of seeds and streams with another label or index.
+    /// The result reveals nothing about this seed, nor about seeds and streams with another label
+    /// or index.
     #[must_use]
     pub fn derive(&self, label: &str, index: u64) -> Self {
         let mut seed = Self([0; 32]);
@@ -103,8 +105,8 @@ impl fmt::Debug for Seed {
     }
 }
 
-/// A [`Seed`] that is kept for later: in memory for keys ([`Secrecy::Key`]), and of no use in a
-/// process that is forked meanwhile, which would draw from it what this one draws.
+/// A [`Seed`] kept for later, in memory for keys ([`Secrecy::Key`]). It is unusable in a process
+/// that is forked meanwhile, which would otherwise draw the same randomness as this one.
 pub struct KeptSeed(Buf);
 
 impl KeptSeed {
@@ -116,12 +118,12 @@ impl KeptSeed {
         Self(buf)
     }
 
-    /// The seed; none in a process that was forked from the one that kept it.
+    /// Returns the seed, or `None` in a process forked from the one that kept it.
     #[must_use]
     pub fn get(&self) -> Option<Seed> {
         let mut seed = Seed([0; 32]);
         seed.0.copy_from_slice(self.0.as_bytes());
-        // Read first: what is not lost then was there.
+        // The bytes are read before the check: if they are not lost now, they existed then.
         (!self.0.is_lost()).then_some(seed)
     }
 }
@@ -159,7 +161,7 @@ pub struct Stream {
 }
 
 impl Stream {
-    /// The stream for `(seed, label, index)`.
+    /// Opens the stream for `(seed, label, index)`.
     #[must_use]
     pub fn new(seed: &Seed, label: &str, index: u64) -> Self {
         let mut key = Zeroizing::new([0; 32]);
@@ -216,10 +218,10 @@ impl fmt::Debug for Stream {
     }
 }
 
-/// ChaCha20 with the kernels of this CPU, and the cipher for what they leave.
+/// ChaCha20: the kernels of this CPU write whole groups of blocks, and the cipher writes the rest.
 struct KeyStream {
     cipher: ChaCha20,
-    /// Of the next block, as RFC 8439, section 2.3 has it.
+    /// State of the next block, as in RFC 8439, section 2.3.
     state: [u32; 16],
 }
 
@@ -233,7 +235,7 @@ impl KeyStream {
         Self { cipher: ChaCha20::new(key.into(), nonce.into()), state }
     }
 
-    /// Overwrites `words`, whole blocks, with the next of the key stream.
+    /// Overwrites `words`, whole blocks, with the next words of the key stream.
     fn write(&mut self, words: &mut [u64]) {
         debug_assert_eq!(words.len() % 8, 0);
         let written = kernel::key_stream(&mut self.state, words);
@@ -243,12 +245,12 @@ impl KeyStream {
         }
         self.cipher.seek(64 * u64::from(self.state[12]));
         words.fill(0);
-        // SAFETY: the bytes are exactly those of `words`, borrowed exclusively for as long as
-        // they are; `u8` has alignment 1, and every pattern of bytes is a valid `u64`.
+        // SAFETY: the bytes are exactly those of `words`, borrowed exclusively for the same
+        // lifetime; `u8` has alignment 1, and every pattern of bytes is a valid `u64`.
         let bytes = unsafe {
             core::slice::from_raw_parts_mut(words.as_mut_ptr().cast::<u8>(), size_of_val(words))
         };
-        // Panics where the counter would overflow.
+        // Panics if the counter would overflow.
         self.cipher.apply_keystream(bytes);
         self.state[12] += (words.len() / 8) as u32;
         for word in words {
@@ -259,7 +261,7 @@ impl KeyStream {
 
 impl Drop for KeyStream {
     fn drop(&mut self) {
-        // The cipher wipes its key only with its feature `zeroize`.
+        // Fails to compile unless the cipher wipes its key, which requires its feature `zeroize`.
         const fn wipes_itself<T: ZeroizeOnDrop>() {}
         const { wipes_itself::<ChaCha20>() };
         self.state.zeroize();
@@ -353,7 +355,7 @@ mod tests {
             let mut stream = KeyStream::new(seed().as_bytes(), &nonce);
             stream.state[12] = start;
             let mut words = vec![0; 32 * 8];
-            // Blocks that kernels take, and others between.
+            // Blocks of the kernels, and the others between them.
             let (first, second) = words.split_at_mut(3 * 8);
             stream.write(first);
             stream.write(second);
@@ -481,8 +483,8 @@ mod tests {
     fn dropping_wipes() {
         let seed = Box::into_raw(Box::new(Seed::from_bytes([0xab; 32])));
         let stream = Box::into_raw(Box::new(Stream::new(&self::seed(), "wiped", 0)));
-        // SAFETY: both are dropped once and their memory freed as what has no destructor. The
-        // fields read in between are plain integers of that memory, which is still there.
+        // SAFETY: both are dropped once, and their memory is freed as a type without a destructor.
+        // The fields read in between are plain integers in that memory, which still exists.
         let (bytes, before, after) = unsafe {
             (*stream).next_u64();
             let read = || {

@@ -1,10 +1,10 @@
 //! Elementary functions of real numbers, with the same bits on every platform.
 //!
-//! Those of [`f64`] come from the mathematical library of the platform, or are computed by the
-//! compiler, and their last bits differ between them. What decides primes, scales, levels, keys or
-//! bounds must not: owner and server make the same plan apart. So the library takes these, which are
-//! those of musl in Rust (the crate `libm`); `clippy.toml` refuses the others. Square roots, quotients
-//! and roundings are exact by IEEE 754 and stay methods of [`f64`].
+//! The functions of [`f64`] come from the platform's mathematical library or are evaluated by the
+//! compiler, and their last bits differ. Primes, scales, levels, keys and bounds must not depend on
+//! the platform, because owner and server compute the same plan separately. The library therefore
+//! uses the functions of musl in Rust (the crate `libm`), and `clippy.toml` rejects the others.
+//! Square roots, quotients and roundings are exact by IEEE 754 and stay methods of [`f64`].
 //!
 //! ```
 //! use sudare_arith::real;
@@ -86,7 +86,7 @@ pub fn cos(x: f64) -> f64 {
     libm::cos(x)
 }
 
-/// Angle in radians, within `[-π/2, π/2]`, of which `x` is the sine; NaN for `|x| > 1`.
+/// Arcsine: angle in radians, within `[-π/2, π/2]`, whose sine is `x`; NaN for `|x| > 1`.
 #[must_use]
 pub fn asin(x: f64) -> f64 {
     libm::asin(x)
@@ -116,13 +116,13 @@ pub fn asinh(x: f64) -> f64 {
     libm::asinh(x)
 }
 
-/// `sqrt(x^2 + y^2)`, without overflow on the way.
+/// `sqrt(x^2 + y^2)`, without intermediate overflow.
 #[must_use]
 pub fn hypot(x: f64, y: f64) -> f64 {
     libm::hypot(x, y)
 }
 
-/// `P_0(t), P_1(t), …`, the Legendre polynomials, by their recurrence.
+/// Iterates over the Legendre polynomials `P_0(t), P_1(t), …`, by their recurrence.
 pub fn legendre(t: f64) -> impl Iterator<Item = f64> {
     let (mut this, mut next) = (1.0, t);
     (1..).map(move |n| {
@@ -192,7 +192,7 @@ mod tests {
         (0..DRAWS).map(|_| (2.0 * unit() - 1.0) * unit() * unit() * reach).collect()
     }
 
-    /// Units in the last place between a number and what it should be.
+    /// Units in the last place between a number and its exact value.
     fn ulps(found: f64, exact: Dd) -> f64 {
         let place = f64::from_bits(exact.hi().abs().to_bits() + 1) - exact.hi().abs();
         ((Dd::from(found) - exact).to_f64() / place).abs()
@@ -220,7 +220,8 @@ mod tests {
         let log2_e = Dd::from_sum(core::f64::consts::LOG2_E, 2.035_527_374_093_103_3e-17);
         for x in arguments("powers", 300.0) {
             let near = |found: f64, exact: Dd| {
-                // An error of half a place of a power is so much of its logarithm.
+                // A relative error of half an ulp of a power is an absolute error of this size in
+                // its logarithm.
                 (Dd::from(found).log2() - exact).to_f64().abs() < 1.5 * f64::EPSILON
             };
             assert!(near(exp2(x), Dd::from(x)), "{x}");
@@ -241,7 +242,7 @@ mod tests {
             assert!(close(cosh(x), (up + down) / 2.0), "{x}");
             assert!((tanh(x) - (up - down) / (up + down)).abs() < 3e-16, "{x}");
             assert!((exp_m1(x) - (up - 1.0)).abs() < 4e-16 * (1.0 + up), "{x}");
-            // Where its slope does not make much of an error of the argument.
+            // Only where the slope does not amplify the error of the argument.
             if x.abs() > 1.0 {
                 assert!(close(acosh(cosh(x)), x.abs()), "{x}");
             }
@@ -250,7 +251,7 @@ mod tests {
         }
     }
 
-    /// The same bits on every platform: `make portable` runs this on others.
+    /// The bits are the same on every platform: `make portable` runs this test on others.
     #[test]
     fn bits_are_known() {
         let mut hasher = blake3::Hasher::new();

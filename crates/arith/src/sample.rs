@@ -1,10 +1,10 @@
 //! Samplers over a [`Stream`].
 //!
-//! Each is a function of the word sequence alone: every value takes its words in stream order, and
-//! no word is read that does not belong to a value returned or rejected. Drawing `a` and then `b`
-//! values is therefore drawing `a + b`, except for [`fixed_weight`], whose vector is one value.
+//! Each sampler is a function of the word sequence alone. It consumes words in stream order, and
+//! every word read belongs to a value returned or rejected. Drawing `a` and then `b` values is
+//! therefore the same as drawing `a + b`, except for [`fixed_weight`], whose vector is one value.
 //!
-//! All but [`uniform`] take time independent of what they draw and wipe their working memory.
+//! All except [`uniform`] take time independent of the drawn values and wipe their working memory.
 
 mod gaussian;
 
@@ -19,10 +19,10 @@ use crate::{Error, Isa, Result, kernel, prng::Stream};
 /// Words drawn at a time: 4 KiB, a small part of the L1 cache. No result depends on it.
 const BLOCK_WORDS: usize = 512;
 
-/// Uniform residues modulo `q`, for public values.
+/// Draws uniform residues modulo `q`, for public values.
 ///
-/// Takes the low `ceil(log2 q)` bits of each word and rejects those not below `q`, which is exact.
-/// The time depends on the rejections, so nothing secret may be drawn with it.
+/// Takes the low `ceil(log2 q)` bits of each word and rejects values of `q` and above, which is
+/// exact. The time depends on the rejections, so never draw secrets with it.
 ///
 /// # Panics
 /// Unless `0 < q < 2^62`.
@@ -39,9 +39,9 @@ pub fn uniform(q: u64, stream: &mut Stream, out: &mut [u64]) {
     }
 }
 
-/// Uniform values in `{-1, 0, 1}`, in constant time.
+/// Draws uniform values in `{-1, 0, 1}`, in constant time.
 ///
-/// One word `w` each: `floor(3w / 2^64) - 1`. Each probability is within `2^-64` of 1/3.
+/// Each uses one word `w`: `floor(3w / 2^64) - 1`. Each probability is within `2^-64` of 1/3.
 pub fn ternary(stream: &mut Stream, out: &mut [i8]) {
     map_words(stream, out, ternary_of);
 }
@@ -53,10 +53,11 @@ fn ternary_of(word: u64) -> i8 {
 /// Variance of the values of [`cbd21`].
 pub const CBD21_VARIANCE: f64 = 10.5;
 
-/// Centred binomial values from 21 pairs of coins, in constant time: mean 0, variance 10.5,
+/// Draws centred binomial values from 21 pairs of coins, in constant time: mean 0, variance 10.5,
 /// standard deviation 3.24, `|x| <= 21`.
 ///
-/// One word each: the number of ones among its lowest 21 bits, less that among the next 21.
+/// Each uses one word: the number of ones among its lowest 21 bits, minus the number among the
+/// next 21.
 pub fn cbd21(stream: &mut Stream, out: &mut [i8]) {
     map_words(stream, out, cbd21_of);
 }
@@ -77,19 +78,19 @@ fn map_words(stream: &mut Stream, out: &mut [i8], value_of: impl Fn(u64) -> i8) 
     }
 }
 
-/// A uniform vector over `{-1, 0, 1}` with exactly `weight` nonzero entries, in constant time in
-/// which they are and in their signs.
+/// Draws a uniform vector over `{-1, 0, 1}` with exactly `weight` nonzero entries. The time does
+/// not depend on their places or signs.
 ///
-/// The length is a power of two. One word `w` per entry: `w >> 3` is its sorting key, bit 2 its
-/// sign (1 for negative); entries start nonzero in the first `weight` places and are sorted by key
-/// with a bitonic network. Equal keys would favour some arrangements, so if any two of the `n`
+/// The length is a power of two. Each entry uses one word `w`: `w >> 3` is its sorting key, bit 2
+/// its sign (1 for negative). Entries start nonzero in the first `weight` places and are sorted by
+/// key with a bitonic network. Equal keys would favour some arrangements. If any two of the `n`
 /// keys are equal, which has probability below `n^2 / 2^62` (`2^-30` at `n = 2^16`), all are
-/// discarded and drawn anew. That shows in the time but says nothing of the vector returned, whose
-/// distribution is exactly uniform.
+/// discarded and drawn again. The time reveals such a repetition but nothing about the returned
+/// vector, whose distribution is exactly uniform.
 ///
 /// # Errors
 /// [`Error::WeightOutOfRange`] if the length is not a power of two or is below `weight`; `out` and
-/// `stream` are then untouched.
+/// `stream` are then unchanged.
 pub fn fixed_weight(stream: &mut Stream, weight: usize, out: &mut [i8]) -> Result<()> {
     fixed_weight_from(|words| stream.fill(words), weight, out)
 }
@@ -103,7 +104,8 @@ fn fixed_weight_from(
     if !len.is_power_of_two() || weight > len {
         return Err(Error::WeightOutOfRange { weight, len });
     }
-    // Each word is, from its top: a zero bit, 61 bits of key, the sign, and whether it is nonzero.
+    // Layout of a word, from the top: a zero bit, 61 bits of key, the sign, and whether it is
+    // nonzero.
     let mut words = Zeroizing::new(vec![0; len]);
     loop {
         fill(&mut words);
@@ -123,7 +125,8 @@ fn fixed_weight_from(
     Ok(())
 }
 
-/// Whether two adjacent keys, the bits from 2 upwards, are equal. Branch-free but for the result.
+/// Returns `true` if two adjacent keys, the bits from 2 upwards, are equal. Branch-free except for
+/// the result.
 fn has_equal_neighbours(words: &[u64]) -> bool {
     let equal = |(a, b): (&u64, &u64)| ((a ^ b) >> 2).wrapping_sub(1) >> 63;
     zip(words, words.iter().skip(1)).map(equal).fold(0, |any, equal| any | equal) == 1
@@ -132,8 +135,8 @@ fn has_equal_neighbours(words: &[u64]) -> bool {
 /// Sorts words below `2^63` in ascending order; the length is a power of two.
 ///
 /// Batcher's bitonic network with every comparator ascending: two sorted runs are merged by
-/// comparing them first against each other's mirror image, then at halving distances. Which words
-/// are compared depends on the length alone.
+/// comparing them first against each other's mirror image, then at halving distances. The pairs
+/// compared depend on the length alone.
 fn bitonic_sort(words: &mut [u64]) {
     let mut run = 1;
     while run < words.len() {
@@ -188,7 +191,7 @@ mod tests {
         (mean, variance)
     }
 
-    /// How many of `values` fall in each of the cells `-reach ..= reach`.
+    /// Counts the `values` in each of the cells `-reach ..= reach`.
     fn histogram(values: &[i8], reach: i8) -> Vec<u64> {
         let mut counts = vec![0; 2 * reach as usize + 1];
         for x in values {
@@ -197,8 +200,8 @@ mod tests {
         counts
     }
 
-    /// Pearson's statistic divided by the value it exceeds with probability `10^-6` under `law`
-    /// (Wilson and Hilferty's approximation): a sample of that law gives less than 1.
+    /// Pearson's statistic, divided by the value it exceeds with probability `10^-6` under `law`
+    /// (Wilson and Hilferty's approximation). A sample of that distribution has a result below 1.
     ///
     /// Neighbouring cells are pooled until each expects at least 10.
     pub(super) fn chi_square(counts: &[u64], law: &[f64]) -> f64 {
@@ -226,7 +229,7 @@ mod tests {
         chi_square(counts, &vec![1.0 / counts.len() as f64; counts.len()])
     }
 
-    /// The law of the difference of two sums of `pairs` coins, on `-22 ..= 22`.
+    /// Distribution of the difference of two sums of `pairs` coins, on `-22 ..= 22`.
     fn centred_binomial(pairs: u64) -> Vec<f64> {
         let choose = |k: u64| (0..k).fold(1.0, |c, i| c * (2 * pairs - i) as f64 / (i + 1) as f64);
         (0..=44)

@@ -1,7 +1,7 @@
-//! Ending work from another thread.
+//! Stopping work from another thread.
 //!
-//! Loops over threads ([`par`](crate::par)) look before each part whether the work that they belong
-//! to is to end, and then unwind.
+//! Loops over threads ([`par`](crate::par)) check before each part whether their work was stopped,
+//! and then unwind.
 
 use core::{
     cell::Cell,
@@ -12,32 +12,32 @@ use std::{
     sync::{Mutex, PoisonError},
 };
 
-/// Work that can be told to end.
+/// Work that another thread can stop.
 #[derive(Debug)]
 pub struct Stop(Work);
 
-/// Tells work from other work; 0 is what nobody can end.
+/// Identifies a piece of work; 0 cannot be stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Work(u64);
 
-/// What unwinding carries.
+/// Payload of the unwinding.
 struct Stopped;
 
-/// The work that began last.
+/// The most recently started work.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// Work that is to end and has not.
+/// Work that was stopped and has not ended yet.
 static ENDING: Mutex<Vec<Work>> = Mutex::new(Vec::new());
 
-/// How many that are.
+/// Number of entries of `ENDING`: lets a check without stopped work avoid the lock.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// What this thread works on.
+    /// The work of this thread.
     static WORK: Cell<Work> = const { Cell::new(Work(0)) };
 }
 
-/// Work that is to end, to be changed by `f`.
+/// Changes the list of stopped work by `f`.
 fn change(f: impl FnOnce(&mut Vec<Work>)) {
     let mut ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);
     f(&mut ending);
@@ -59,13 +59,13 @@ impl Drop for Stop {
 }
 
 impl Stop {
-    /// Runs `f` as this work. It unwinds soon after [`Stop::stop`], without a message, which is for
-    /// whoever stops it to catch.
+    /// Runs `f` as this work. It unwinds soon after [`Stop::stop`], without a message; the caller
+    /// that stops it must catch this.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
         self.0.run(f)
     }
 
-    /// Ends the work, on all its threads: each at the next part of a loop over threads, or at
+    /// Stops the work on all its threads. Each ends at the next part of a loop over threads or at
     /// [`Stop::check`].
     pub fn stop(&self) {
         change(|ending| {
@@ -75,21 +75,21 @@ impl Stop {
         });
     }
 
-    /// Unwinds if the work is to end.
+    /// Unwinds if the work was stopped.
     pub fn check(&self) {
         self.0.check();
     }
 }
 
 impl Work {
-    /// What this thread works on.
+    /// The work of this thread.
     pub(crate) fn current() -> Self {
         WORK.get()
     }
 
-    /// Runs a part of it.
+    /// Runs a part of the work.
     pub(crate) fn run<T>(self, f: impl FnOnce() -> T) -> T {
-        /// What the thread works on afterwards.
+        /// Restores the thread's previous work.
         struct Before(Work);
         impl Drop for Before {
             fn drop(&mut self) {
@@ -101,7 +101,7 @@ impl Work {
         f()
     }
 
-    /// Unwinds if it is to end.
+    /// Unwinds if the work was stopped.
     pub(crate) fn check(self) {
         if COUNT.load(Relaxed) == 0 || self == Self(0) {
             return;
@@ -120,7 +120,7 @@ mod tests {
     use core::sync::atomic::AtomicBool;
     use std::{panic::AssertUnwindSafe, thread, time::Duration};
 
-    /// Whether `f` ends by being stopped, from another thread and after it began.
+    /// Returns `true` if `f` is ended by a stop from another thread after it began.
     fn is_stopped(f: impl FnOnce(&AtomicBool) + Send) -> bool {
         let (stop, begun) = (Stop::default(), AtomicBool::new(false));
         thread::scope(|scope| {
@@ -136,7 +136,7 @@ mod tests {
         })
     }
 
-    /// A part of a loop that takes a while.
+    /// A part of a loop that takes some time.
     fn part(begun: &AtomicBool) {
         begun.store(true, Relaxed);
         thread::sleep(Duration::from_millis(1));
@@ -155,7 +155,7 @@ mod tests {
                 let mut words = vec![0; 4 * LONG];
                 par::for_tiles(&mut words, LONG, 4, |_, _| part(begun));
             }));
-            // What is within the parts of a loop ends as well.
+            // Nested parts of a loop end as well.
             assert!(stopped(|begun| {
                 par::join(|| (), || par::for_each(0..LONG, |_| part(begun)));
             }));
@@ -171,7 +171,7 @@ mod tests {
         assert_eq!((second.run(sum), sum()), (4950, 4950));
         let run = |stop: &Stop| panic::catch_unwind(AssertUnwindSafe(|| stop.run(sum))).is_err();
         assert!(run(&first) && !run(&second));
-        // Within other work it is the inner that counts, and then the outer again.
+        // Within other work, the inner work counts, and afterwards the outer again.
         assert!(second.run(|| run(&first)));
         assert_eq!(Work::current(), Work(0));
         let id = first.0;

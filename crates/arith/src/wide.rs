@@ -1,7 +1,7 @@
 //! Products of two words.
 //!
-//! WebAssembly has none, and its compilers call a function of 128-bit integers for each, which passes
-//! results through memory. There they are put together from products of half words.
+//! WebAssembly has no instruction for them. Its compilers call a function of 128-bit integers,
+//! which passes results through memory. This module combines products of half words there instead.
 
 /// `a * b`.
 #[inline(always)]
@@ -23,13 +23,13 @@ pub(crate) fn high(a: u64, b: u64) -> u64 {
     }
 }
 
-/// [`high`], or up to 2 less where that is cheaper.
+/// Returns [`high`], or up to 2 less on machines where that is cheaper.
 #[inline(always)]
 pub(crate) fn nearly_high(a: u64, b: u64) -> u64 {
     if cfg!(target_arch = "wasm32") { nearly_high_of_halves(a, b) } else { high(a, b) }
 }
 
-/// Three of the four products of half words, each cut: they are less than 3 too small together.
+/// Sums three of the four products of half words, each truncated: together less than 3 too small.
 #[inline(always)]
 fn nearly_high_of_halves(a: u64, b: u64) -> u64 {
     const HALF: u64 = u32::MAX as u64;
@@ -37,8 +37,8 @@ fn nearly_high_of_halves(a: u64, b: u64) -> u64 {
     a1 * b1 + ((a1 * b0) >> 32) + ((a0 * b1) >> 32)
 }
 
-/// [`high`] by products of half words, added in an order that LLVM does not take for one of whole
-/// words, which it would call the function for.
+/// Computes [`high`] by products of half words. Their order of addition keeps LLVM from recognising
+/// a product of whole words, for which it would call the function.
 #[inline(always)]
 fn high_of_halves(a: u64, b: u64) -> u64 {
     const HALF: u64 = u32::MAX as u64;
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Words that carries go through, and others.
+    /// Words that propagate carries, and others.
     fn word() -> impl Strategy<Value = u64> {
         prop_oneof![
             any::<u64>(),

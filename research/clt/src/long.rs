@@ -1,8 +1,8 @@
 //! Parts of products of long integers.
 //!
-//! Integers are limbs of 64 bits, the lowest first. [`Factor::window`] gives a few limbs from the
-//! middle of a product of thousands, at the cost of those limbs alone; [`weighted_sums`] adds up
-//! many integers times short weights. Both are exact on every instruction set.
+//! Integers are limbs of 64 bits, the lowest first. [`Factor::window`] computes a few limbs from
+//! the middle of a product of thousands of limbs, at the cost of those few alone. [`weighted_sums`]
+//! adds many integers times short weights. Both are exact on every instruction set.
 //!
 //! ```
 //! use sudare_arith::Isa;
@@ -20,17 +20,18 @@ mod kernel;
 
 use sudare_arith::Isa;
 
-/// An integer, laid out to be multiplied with many others.
+/// An integer, prepared for multiplication with many others.
 #[derive(Clone)]
 pub struct Factor {
     limbs: Vec<u64>,
-    /// As the vector kernel reads it, where the CPU has one.
+    /// Digits as the vector kernel reads them; `None` if the CPU has no such kernel.
     #[cfg(target_arch = "x86_64")]
     digits: Option<Vec<u64>>,
 }
 
 impl Factor {
-    /// Lays out `limbs` for the kernels of `best`, as far as this CPU has them.
+    /// Prepares `limbs` for the kernels of `best`, or for the best ones below that this CPU
+    /// supports.
     #[must_use]
     pub fn new(limbs: &[u64], best: Isa) -> Self {
         let _ = best;
@@ -48,10 +49,10 @@ impl Factor {
         &self.limbs
     }
 
-    /// Limbs `first .. first + out.len()` of the product with `other`.
+    /// Writes limbs `first .. first + out.len()` of the product with `other`.
     ///
-    /// Columns below those are taken into account by two of them and a bound on the rest; only
-    /// where that leaves a carry open, about one time in `2^38`, are all of them computed.
+    /// Only two columns below these and a bound on the rest are computed. If they leave a carry
+    /// undecided, about one time in `2^38`, all columns are computed.
     pub fn window(&self, other: &[u64], first: usize, out: &mut [u64]) {
         if !(self.vector_window(other, first, out)
             || kernel::window(&self.limbs, other, first, first.saturating_sub(GUARDS), out))
@@ -60,11 +61,11 @@ impl Factor {
         }
     }
 
-    /// Whether a vector kernel has found the window.
+    /// Returns `true` if a vector kernel computed the window.
     fn vector_window(&self, other: &[u64], first: usize, out: &mut [u64]) -> bool {
         #[cfg(target_arch = "x86_64")]
         if let Some(digits) = &self.digits {
-            // SAFETY: there are digits only where the CPU has the set.
+            // SAFETY: digits exist only if the CPU has the set.
             return unsafe { kernel::vector_window(digits, self.limbs.len(), other, first, out) };
         }
         let _ = (other, first, out);
@@ -72,17 +73,17 @@ impl Factor {
     }
 }
 
-/// Columns below a window that are computed to know what they carry into it.
+/// Columns computed below a window to determine their carry into it.
 const GUARDS: usize = 2;
 
-/// For each list of `weights` the sum `sum_k weights[k] * rows[k][columns]`, written to the
-/// `outs` of the same place.
+/// Writes, for each list of `weights`, the sum `sum_k weights[k] * rows[k][columns]` to the element
+/// of `outs` with the same index.
 ///
-/// `rows` has rows of `stride` limbs, one a weight; of each the limbs from `start` on are taken,
-/// one less than each of `outs` has.
+/// `rows` has rows of `stride` limbs, one per weight. Each sum uses the limbs of a row from `start`
+/// on, one fewer than each of `outs` has.
 ///
 /// # Panics
-/// If numbers of weights, rows, lists or limbs do not fit each other.
+/// If the numbers of weights, rows, lists or limbs do not match.
 pub fn weighted_sums(
     outs: &mut [&mut [u64]],
     rows: &[u64],
@@ -111,7 +112,7 @@ pub fn weighted_sums(
             }
         }
         for (out, sums) in outs.iter_mut().zip(&sums) {
-            // What the tile before carries is where this one begins.
+            // The carry out of the previous tile is the first word of this one.
             let mut carry = if tile == 0 { 0 } else { u128::from(out[tile]) };
             for (limb, sum) in out[tile..].iter_mut().zip(&sums[..len]) {
                 carry += sum;
@@ -126,7 +127,7 @@ pub fn weighted_sums(
     }
 }
 
-/// Limbs of each row that are worked on together, and rows: a part of the L2 cache.
+/// Limbs of each row that are processed together: a tile of all rows is a part of the L2 cache.
 const TILE: usize = 256;
 const BLOCK: usize = 64;
 
@@ -147,7 +148,7 @@ mod tests {
         BigUint::from_bytes_le(&limbs.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>())
     }
 
-    /// The same window of the whole product.
+    /// The same window, taken from the whole product.
     fn expected(a: &[u64], b: &[u64], first: usize, len: usize) -> Vec<u64> {
         let mut limbs = (big(a) * big(b)).to_u64_digits();
         limbs.resize(limbs.len().max(first + len), 0);
@@ -204,7 +205,7 @@ mod tests {
         }
     }
 
-    /// Limbs that are all ones or zero leave carries open and fill every accumulator.
+    /// Limbs of all ones or zeros leave carries undecided and fill every accumulator.
     #[test]
     fn carries_from_far_below_are_found() {
         let ones = |len: usize| vec![u64::MAX; len];
@@ -214,12 +215,12 @@ mod tests {
                 check(&ones(a), &ones(b), first, 1);
             }
         }
-        // 2^k - 1 times 1 and 2: the guards are all ones, or all ones but the lowest bit.
+        // 2^k - 1 times 1 and 2: the guards are all ones, or all ones except the lowest bit.
         let mut sparse = vec![0; 40];
         sparse[0] = 1;
         check(&ones(40), &sparse, 30, 3);
-        // A carry that starts in the lowest column and goes through all of them: the product of
-        // 2^(64 k) - 1 with 2^(64 k) - 1 plus that number again is of ones and zeros.
+        // A carry from the lowest column goes through all others: (2^(64 k) - 1)^2 plus 2^(64 k) -
+        // 1 consists of ones and zeros.
         let mut product = ones(60);
         product[59] = 1;
         check(&product, &[u64::MAX, 1], 30, 3);

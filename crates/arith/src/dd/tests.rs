@@ -2,7 +2,7 @@ use super::*;
 use num_bigint::{BigInt, Sign};
 use proptest::prelude::*;
 
-/// Numbers are integers times `2^-POINT`; every finite `f64` is one.
+/// Numbers are integers times `2^-POINT`. Every finite `f64` is such a number.
 const POINT: u32 = 1074;
 
 fn big_f64(x: f64) -> BigInt {
@@ -37,8 +37,8 @@ fn word(exps: std::ops::Range<i32>) -> impl Strategy<Value = f64> {
     )
 }
 
-/// Any double-double of exponent `exps`, with all sorts of gaps between the
-/// words, and `lo = 0` at times.
+/// Any double-double with an exponent in `exps`, gaps of all sizes between the words, and sometimes
+/// `lo = 0`.
 fn number(exps: std::ops::Range<i32>) -> impl Strategy<Value = Dd> {
     (word(exps), prop_oneof![word(-54..-53), word(-120..-53), Just(0.0)])
         .prop_map(|(hi, ratio)| Dd::from_sum(hi, hi * ratio))
@@ -73,7 +73,7 @@ proptest! {
         assert_close(&big(x - y), &(big(x) - big(y)), 49);
     }
 
-    /// Cancellation leaves the relative bound as it is.
+    /// Cancellation does not worsen the relative bound.
     #[test]
     fn difference_of_neighbours(x in number(-60..60), steps in -4i64..5, lo in word(-120..-53)) {
         let hi = f64::from_bits((x.hi().to_bits() as i64 + steps) as u64);
@@ -142,7 +142,7 @@ proptest! {
         check_rounding(x);
     }
 
-    /// Halves, and numbers next to them.
+    /// Halves and numbers next to them.
     #[test]
     fn halves_out(n in any::<i64>(), shift in 0u32..63, nudge in word(-70..-40), side in -1i8..2) {
         let half = Dd::from(n >> shift) + Dd::from(0.5);
@@ -164,7 +164,7 @@ proptest! {
         check_asin(x);
     }
 
-    /// Next to the ends of its domain.
+    /// Arguments next to the ends of the domain.
     #[test]
     fn arcsine_near_one(x in number(-90..-2)) {
         check_asin(Dd::ONE - x.abs());
@@ -228,7 +228,7 @@ fn check_log2(x: Dd) {
     }
     let got = big(x.log2()) >> (POINT - BITS);
     let error = magnitude(&(got - &log));
-    // 2^-99 relatively, and what 200 bits cut off.
+    // 2^-99 relatively, and the truncation at 200 bits.
     assert!(error <= (magnitude(&log) >> 99) + 4, "log2 of {x:?}");
 }
 
@@ -272,14 +272,15 @@ fn check_sin_cos(x: Dd) {
     }
 }
 
-/// The sine of the result; the derivative takes the error in `x` to one in the result.
+/// Checks the sine of the result; the derivative converts the error in `x` to the error in the
+/// result.
 fn check_asin(x: Dd) {
     const BITS: u32 = 600;
     let got = x.asin_turns();
     assert!(got.abs() <= Dd::from(0.25));
     let (angle, sin, cos) = sin_cos(big(got), BITS);
     let error = magnitude(&((big(x) >> (POINT - BITS)) - sin));
-    // 2^-97 of the angle, times the cosine, and the curvature at quarter turns.
+    // 2^-97 of the angle, times the cosine, and the curvature term at quarter turns.
     let allowed: BigInt = ((magnitude(&angle) * magnitude(&cos)) >> (BITS + 97))
         + (BigInt::from(1) << (BITS - 190))
         + (magnitude(&angle) >> 190);

@@ -1,4 +1,4 @@
-//! One, two or three levels of the tree, on rows.
+//! Butterflies of one, two or three levels of the tree, on rows.
 
 use super::{Complex, Real, Row};
 

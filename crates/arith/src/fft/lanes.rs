@@ -3,18 +3,18 @@
 use super::Complex;
 use crate::dd::Dd;
 
-/// Numbers side by side.
+/// Eight numbers side by side.
 pub trait Lanes: Copy + Default + std::fmt::Debug + Send + Sync {
-    /// One of them.
+    /// Type of one number.
     type Scalar;
     fn get(&self, lane: usize) -> Self::Scalar;
     fn set(&mut self, lane: usize, x: Self::Scalar);
-    /// Of the 16 numbers that a memory block of two `Lanes` holds one after
-    /// the other, those with even and those with odd index.
+    /// Splits the 16 numbers of two `Lanes` that follow each other in memory into the numbers of
+    /// even index and of odd index.
     fn unzip(block: (Self, Self)) -> (Self, Self);
     /// Inverse of `unzip`.
     fn zip(even_odd: (Self, Self)) -> (Self, Self);
-    /// Lane `i` of row `j` to lane `j` of row `i`.
+    /// Moves lane `i` of row `j` to lane `j` of row `i`.
     fn transpose(rows: &[Self; 8]) -> [Self; 8];
 }
 
@@ -23,7 +23,7 @@ pub trait Lanes: Copy + Default + std::fmt::Debug + Send + Sync {
 #[repr(transparent)]
 pub struct F64x8(pub [f64; 8]);
 
-/// Eight `Dd`, the leading words before the others.
+/// Eight `Dd`, all leading words first.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub struct DdX8 {
@@ -113,7 +113,7 @@ impl<L: Lanes> Complex<L> {
         self.im.set(lane, x.im);
     }
 
-    /// From numbers one after the other to real parts before imaginary parts.
+    /// Reorders numbers one after the other to real parts before imaginary parts.
     #[inline(always)]
     pub(super) fn deinterleave(&mut self) {
         (self.re, self.im) = L::unzip((self.re, self.im));

@@ -1,8 +1,8 @@
 use super::Complex;
 use crate::dd::Dd;
 
-/// Powers of `exp(2 pi i / 2^log_order)` as products of two of `2^(log_order/2)`
-/// tabulated ones, within `2^-100`.
+/// Powers of `exp(2 pi i / 2^log_order)`, each the product of two of `2^(log_order/2)` tabulated
+/// powers, within `2^-100`.
 pub(super) struct Roots {
     log_order: u32,
     log_fine: u32,
@@ -22,7 +22,7 @@ impl Roots {
                 })
                 .collect()
         };
-        // Angles up to an eighth of a turn.
+        // Angles up to an eighth of a turn suffice; symmetry yields the others.
         let coarse_len = (1 << (log_order - log_fine)) / 8 + 1;
         Self {
             log_order,
@@ -32,11 +32,11 @@ impl Roots {
         }
     }
 
-    /// Power `index` modulo `2^log_order`.
+    /// Returns the power with exponent `index` modulo `2^log_order`.
     pub(super) fn power(&self, index: u32) -> Complex<Dd> {
         let order = 1u64 << self.log_order;
         let index = u64::from(index) % order;
-        // Nearest quarter turn, and what is left to or beyond it.
+        // Nearest quarter turn, and the signed rest.
         let quarters = (4 * index + order / 2) / order;
         let rest = index.abs_diff(quarters * order / 4) as usize;
         let mut root =

@@ -1,7 +1,7 @@
 use super::*;
 use proptest::prelude::*;
 
-/// Values in the square `|re|, |im| < 1`, with as many bits as `T` has.
+/// Values in the square `|re|, |im| < 1` with all the bits of `T`.
 fn random<T: Real>(len: usize, seed: u64) -> Vec<Complex<T>> {
     let mut state = seed;
     let mut word = || {
@@ -33,7 +33,7 @@ fn square<T: Real>(x: Complex<T>) -> f64 {
     re * re + im * im
 }
 
-/// Root mean square of the differences over that of `exact`.
+/// Root mean square of the differences, divided by the root mean square of `exact`.
 fn distance<T: Real>(got: &[Complex<T>], exact: &[Complex<T>]) -> f64 {
     assert_eq!(got.len(), exact.len());
     let error: f64 = got.iter().zip(exact).map(|(&x, &y)| square(x - y)).sum();

@@ -19,28 +19,28 @@ impl Vector for __m256i {
 
     #[inline(always)]
     unsafe fn splat(word: u64) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_set1_epi64x(word as i64) }
     }
 
     #[inline(always)]
     unsafe fn load(p: *const u64) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_loadu_si256(p.cast()) }
     }
 
     #[inline(always)]
     unsafe fn store(self, p: *mut u64) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_storeu_si256(p.cast(), self) }
     }
 
     #[inline(always)]
     unsafe fn transpose(from: Strided, to: Strided) {
         for (i, j) in [(0, 0), (4, 0), (0, 4), (4, 4)] {
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe {
-                // Halves of rows two apart, joined as they are loaded.
+                // Load halves of rows two apart together: this saves shuffles.
                 let joined = |row: usize, column: usize| {
                     let half = |row: usize| from.row(row).add(column).cast_const().cast();
                     pair(half(i + row), half(i + row + 2))
@@ -55,13 +55,13 @@ impl Vector for __m256i {
     }
 }
 
-/// The 16 bytes at each of two places.
+/// Loads the 16 bytes at each of two places.
 ///
 /// # Safety
-/// They are readable; the CPU has AVX2.
+/// Both are readable; the CPU has AVX2.
 #[inline(always)]
 unsafe fn pair(low: *const __m128i, high: *const __m128i) -> __m256i {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let low = _mm256_castsi128_si256(_mm_loadu_si128(low));
         _mm256_inserti128_si256::<1>(low, _mm_loadu_si128(high))
@@ -73,63 +73,64 @@ impl Words for __m256i {
 
     #[inline(always)]
     unsafe fn doubles(self) -> __m256d {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_castsi256_pd(self) }
     }
 
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_add_epi64(self, other) }
     }
 
     #[inline(always)]
     unsafe fn sub(self, other: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_sub_epi64(self, other) }
     }
 
     #[inline(always)]
     unsafe fn or(self, other: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_or_si256(self, other) }
     }
 
     #[inline(always)]
     unsafe fn xor(self, other: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_xor_si256(self, other) }
     }
 
     #[inline(always)]
     unsafe fn if_negative(self, other: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_and_si256(_mm256_cmpgt_epi64(_mm256_setzero_si256(), self), other) }
     }
 
     #[inline(always)]
     unsafe fn is_zero(self) -> bool {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_testz_si256(self, self) == 1 }
     }
 
-    /// In the first and in the last 16 packed bytes, for the two words of each half.
+    /// The first half reads from the first 16 packed bytes and the second half from the last 16,
+    /// two words each.
     #[inline(always)]
     unsafe fn spread(width: usize) -> Self {
         let spread: [u8; 32] = core::array::from_fn(|k| {
             let (word, byte) = (k / 8, k % 8);
             let place = word * width + byte - if word < 2 { 0 } else { 4 * width - 16 };
-            // The highest bit clears a byte.
+            // The highest bit of an index clears the byte.
             if byte < width { place as u8 } else { 0x80 }
         });
-        // SAFETY: the caller's; the array has the bytes of a vector.
+        // SAFETY: guaranteed by the caller; the array has the bytes of a vector.
         unsafe { _mm256_loadu_si256(spread.as_ptr().cast()) }
     }
 
     #[inline(always)]
     unsafe fn unpack(p: *const u8, width: usize, spread: Self) -> Self {
-        // SAFETY: the caller's; both halves are within the packed words, which have 16 bytes
-        // or more, and asking for what is beyond is allowed at any address.
+        // SAFETY: guaranteed by the caller; both halves are within the packed words, which have at
+        // least 16 bytes. A prefetch is allowed at any address.
         unsafe {
             prefetch::<1>(p.wrapping_add(AHEAD_BYTES));
             _mm256_shuffle_epi8(pair(p.cast(), p.add(4 * width - 16).cast()), spread)
@@ -142,67 +143,67 @@ impl Doubles for __m256d {
 
     #[inline(always)]
     unsafe fn splat(x: f64) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_set1_pd(x) }
     }
 
     #[inline(always)]
     unsafe fn words(self) -> __m256i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_castpd_si256(self) }
     }
 
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_add_pd(self, other) }
     }
 
     #[inline(always)]
     unsafe fn sub(self, other: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_sub_pd(self, other) }
     }
 
     #[inline(always)]
     unsafe fn mul(self, other: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_mul_pd(self, other) }
     }
 
     #[inline(always)]
     unsafe fn plus_product(self, a: Self, b: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_fmadd_pd(a, b, self) }
     }
 
     #[inline(always)]
     unsafe fn less_product(self, a: Self, b: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_fnmadd_pd(a, b, self) }
     }
 
     #[inline(always)]
     unsafe fn round(self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_round_pd::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self) }
     }
 
     #[inline(always)]
     unsafe fn floor(self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_floor_pd(self) }
     }
 
     #[inline(always)]
     unsafe fn if_negative(self, other: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_and_pd(_mm256_cmp_pd::<_CMP_LT_OQ>(self, _mm256_setzero_pd()), other) }
     }
 
     #[inline(always)]
     unsafe fn differs(self, other: Self) -> __m256i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm256_cmp_pd::<_CMP_NEQ_OQ>(self, other).words() }
     }
 }

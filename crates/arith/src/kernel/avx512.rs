@@ -1,7 +1,7 @@
 //! Kernels for AVX-512 with IFMA, on vectors of eight words.
 //!
-//! [`narrow`] is the arithmetic below `2^50` with the 52-bit multiply-add, [`wide`] that
-//! above with 64-bit products.
+//! [`narrow`] is the arithmetic for `q < 2^50` with the 52-bit multiply-add. [`wide`] is the
+//! arithmetic for larger `q` with 64-bit products.
 
 mod narrow;
 pub(super) mod rows;
@@ -74,14 +74,14 @@ entry_points!("avx512f,avx512dq,avx512vl,avx512ifma");
 /// Words of a vector.
 const LANES: usize = 8;
 
-/// Vectors of a factor: its value and its quotient.
+/// A factor's value and its quotient, in vectors.
 type Factor = (__m512i, __m512i);
 
 /// # Safety
 /// `p` points to eight readable words; the CPU has AVX-512.
 #[inline(always)]
 unsafe fn load(p: *const u64) -> __m512i {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { _mm512_loadu_si512(p.cast()) }
 }
 
@@ -89,7 +89,7 @@ unsafe fn load(p: *const u64) -> __m512i {
 /// `p` points to eight writable words; the CPU has AVX-512.
 #[inline(always)]
 unsafe fn store(p: *mut u64, v: __m512i) {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { _mm512_storeu_si512(p.cast(), v) }
 }
 
@@ -97,7 +97,7 @@ unsafe fn store(p: *mut u64, v: __m512i) {
 /// The CPU has AVX-512.
 #[inline(always)]
 unsafe fn splat(x: u64) -> __m512i {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { _mm512_set1_epi64(x as i64) }
 }
 
@@ -106,28 +106,28 @@ impl Vector for __m512i {
 
     #[inline(always)]
     unsafe fn splat(word: u64) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { splat(word) }
     }
 
     #[inline(always)]
     unsafe fn load(p: *const u64) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { load(p) }
     }
 
     #[inline(always)]
     unsafe fn store(self, p: *mut u64) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { store(p, self) }
     }
 
     #[inline(always)]
     unsafe fn transpose(from: Strided, to: Strided) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
-            // Halves of lines two apart, joined as they are loaded: that is not work
-            // for the one port that shuffles.
+            // Load halves of lines two apart together: loads do not occupy the only port that
+            // shuffles.
             let half = |line: usize, k: usize| {
                 _mm256_loadu_si256(from.start.add(line * from.stride + 4 * k).cast())
             };

@@ -1,29 +1,30 @@
-//! ChaCha20 (RFC 8439) on vectors, a block in each lane.
+//! ChaCha20 (RFC 8439) on vectors, one block per lane.
 
 /// A vector of 32-bit lanes.
 ///
 /// # Safety
-/// Every function: only on a CPU with the instruction set. They are inlined into functions
+/// Call every function only on a CPU with the instruction set. They are inlined into functions
 /// compiled for it.
 pub(super) trait Blocks: Copy {
-    /// Lanes.
+    /// Number of lanes.
     const COUNT: usize;
 
     unsafe fn splat(word: u32) -> Self;
-    /// 0 in the first lane, 1 in the next, and so on.
+    /// Returns 0 in the first lane, 1 in the next, and so on.
     unsafe fn numbers() -> Self;
     unsafe fn add(self, other: Self) -> Self;
-    /// `self ^ other`, each lane turned left.
+    /// Returns `self ^ other`, with each lane rotated left.
     unsafe fn xor_turned<const BITS: i32>(self, other: Self) -> Self;
-    /// Writes the blocks, one after the other, whose words these are: of each block one lane.
+    /// Writes the blocks one after the other. Each vector has one word of every block, one block
+    /// per lane.
     unsafe fn write(words: [Self; 16], out: *mut u64);
 }
 
 /// Words of a block.
 pub(super) const BLOCK_WORDS: usize = 8;
 
-/// Writes the next whole groups of blocks of the key stream that fit `words` and the block counter,
-/// `state[12]`; returns how many words that are.
+/// Writes to `words` the next groups of blocks of the key stream that fit entirely, and advances
+/// the block counter, `state[12]`. Returns the number of words written.
 ///
 /// # Safety
 /// As for [`Blocks`].
@@ -32,7 +33,7 @@ pub(super) unsafe fn key_stream<B: Blocks>(state: &mut [u32; 16], words: &mut [u
     let mut written = 0;
     for group in words.chunks_exact_mut(B::COUNT * BLOCK_WORDS) {
         let Some(next) = state[12].checked_add(B::COUNT as u32) else { break };
-        // SAFETY: the caller's; the group has the words of the blocks.
+        // SAFETY: guaranteed by the caller; the group has as many words as the blocks.
         unsafe { B::write(blocks(state), group.as_mut_ptr()) };
         state[12] = next;
         written += group.len();
@@ -44,7 +45,7 @@ pub(super) unsafe fn key_stream<B: Blocks>(state: &mut [u32; 16], words: &mut [u
 /// As for [`Blocks`].
 #[inline(always)]
 unsafe fn blocks<B: Blocks>(state: &[u32; 16]) -> [B; 16] {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let mut initial = state.map(|word| B::splat(word));
         initial[12] = initial[12].add(B::numbers());
@@ -64,13 +65,13 @@ unsafe fn blocks<B: Blocks>(state: &[u32; 16]) -> [B; 16] {
     }
 }
 
-/// Section 2.1, on every lane.
+/// The quarter round of RFC 8439, section 2.1, on every lane.
 ///
 /// # Safety
 /// As for [`Blocks`].
 #[inline(always)]
 unsafe fn quarter_round<B: Blocks>(v: &mut [B; 16], a: usize, b: usize, c: usize, d: usize) {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         v[a] = v[a].add(v[b]);
         v[d] = v[d].xor_turned::<16>(v[a]);

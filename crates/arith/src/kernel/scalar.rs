@@ -37,7 +37,7 @@ pub(crate) static SCALAR: KernelTable = KernelTable {
     twiddles,
 };
 
-/// A function of the bytes of a packed word, for those of the modulus.
+/// Selects the instance of a function for the number of bytes of the modulus' packed words.
 macro_rules! by_width {
     ($m:expr, $f:ident($($arg:expr),*)) => {
         match $m.packed_bytes() {
@@ -53,28 +53,28 @@ macro_rules! by_width {
     };
 }
 
-/// `a * w mod q` in `[0, 2q)`, for any `a`.
+/// Returns `a * w mod q` in `[0, 2q)`, for any `a`.
 #[inline(always)]
 fn mul_lazy(q: u64, a: u64, w: Shoup) -> u64 {
     let multiple = wide::high(a, w.quotient).wrapping_mul(q);
     a.wrapping_mul(w.value).wrapping_sub(multiple)
 }
 
-/// `a * w mod q` in `[0, 4q)`, for any `a` and `q < 2^62`.
+/// Returns `a * w mod q` in `[0, 4q)`, for any `a` and `q < 2^62`.
 #[inline(always)]
 fn mul_lazier(q: u64, a: u64, w: Shoup) -> u64 {
     let multiple = wide::nearly_high(a, w.quotient).wrapping_mul(q);
     a.wrapping_mul(w.value).wrapping_sub(multiple)
 }
 
-/// `[0, 2m)` to `[0, m)`.
+/// Reduces `[0, 2m)` to `[0, m)`.
 #[inline(always)]
 fn fold(a: u64, m: u64) -> u64 {
     a.min(a.wrapping_sub(m))
 }
 
-/// Products modulo one `q` of `k` bits, by a reciprocal of one word; [`Modulus::reduce_u128`] has one
-/// of two.
+/// Products modulo one `q` of `k` bits, by a reciprocal of one word; [`Modulus::reduce_u128`] uses
+/// a reciprocal of two.
 struct Products {
     q: u64,
     shift: u32,
@@ -86,8 +86,9 @@ impl Products {
         Self { q: m.value(), shift: m.bits() - 2, reciprocal: m.reciprocal() }
     }
 
-    /// `a b mod q` for residues. Of the quotient, the estimate lacks `2^(k - 2) / q`, at most 1/2,
-    /// as the product is cut, `2^(k - 62)` as the reciprocal is, and a fraction: at most 2 in all.
+    /// Returns `a b mod q` for residues. The estimate of the quotient is too small by less than 2
+    /// in total: by `2^(k - 2) / q`, at most 1/2, as the product is truncated, by `2^(k - 62)` as
+    /// the reciprocal is truncated, and by a fraction.
     #[inline(always)]
     fn of(&self, a: u64, b: u64) -> u64 {
         let (high, low) = (wide::high(a, b), a.wrapping_mul(b));
@@ -155,7 +156,7 @@ unsafe fn mul_sum_of<const WIDTH: usize>(
     unsafe { sum_of_products(m, out, a, b, len, |b, x| packed_word::<WIDTH>(b, x)) }
 }
 
-/// With `read(b[i], x)` the word `x` of the row `b[i]`.
+/// Computes sums of products, where `read(b[i], x)` is word `x` of row `b[i]`.
 #[inline(always)]
 unsafe fn sum_of_products<T>(
     m: &Modulus,
@@ -194,7 +195,7 @@ unsafe fn sum_of_products<T>(
 #[inline(always)]
 unsafe fn packed_word<const WIDTH: usize>(p: *const u8, x: usize) -> u64 {
     let mut word = [0; 8];
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     let bytes = unsafe { p.add(WIDTH * x).cast::<[u8; WIDTH]>().read() };
     word[..WIDTH].copy_from_slice(&bytes);
     u64::from_le_bytes(word)
@@ -285,13 +286,13 @@ unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) {
     for i in 0..len {
         // SAFETY: the table's contract.
         let a = unsafe { i64::from(*a.add(i)) } as u64;
-        // Negative numbers are the larger ones before q is added.
-        // SAFETY: the table's contract.
+        // A negative number is the larger of the two before q is added. SAFETY: the table's
+        // contract.
         unsafe { *out.add(i) = a.min(a.wrapping_add(m.value())) }
     }
 }
 
-/// In units of `2^-55`: each term is underestimated by less than two of them.
+/// Rounds in units of `2^-55`. Each term is underestimated by less than two units.
 unsafe fn round_sum(fractions: &[Fraction], y: &[*const u64], out: *mut u64, len: usize) -> bool {
     const BITS: u32 = 55;
     let slack = 2 * fractions.len() as u64;
@@ -312,7 +313,7 @@ unsafe fn round_sum(fractions: &[Fraction], y: &[*const u64], out: *mut u64, len
     decided
 }
 
-/// Pairs `w, floor(w * 2^64 / q)` in the order of `powers`.
+/// Returns pairs `w, floor(w * 2^64 / q)` in the order of `powers`.
 fn twiddles(m: &Modulus, _log_n: u32, powers: &[u64]) -> Vec<u64> {
     powers.iter().flat_map(|&w| [w, m.quotient(w)]).collect()
 }
@@ -322,14 +323,14 @@ fn twiddle(table: &[u64], k: usize) -> Shoup {
     Shoup { value: table[2 * k], quotient: table[2 * k + 1] }
 }
 
-/// Whether words have room for values that grow by `4q` in each layer of a forward transform, of
-/// which there are at most 17, from `2q` on.
+/// Returns `true` if words have room for values that start below `2q` and grow by `4q` in each
+/// layer of a forward transform, for the maximum of 17 layers.
 fn may_grow(q: u64) -> bool {
     q >> 57 == 0
 }
 
-/// Cooley-Tukey butterflies on `[0, 4q)`, or on values that [grow](may_grow); node `m + i` of the
-/// twiddle tree is block `i` of the layer with `m` blocks.
+/// Cooley-Tukey butterflies on `[0, 4q)`, or on values that [grow](may_grow). Node `m + i` of the
+/// twiddle tree belongs to block `i` of the layer with `m` blocks.
 unsafe fn ntt_forward(t: &NttTable, rows: &[*mut u64]) {
     for row in rows {
         // SAFETY: the table's contract.
@@ -342,7 +343,7 @@ fn forward_row(t: &NttTable, row: &mut [u64]) {
     finish_forward(t.modulus(), row);
 }
 
-/// The layers down to blocks of `last` words of a part of a row, of which `node` is the root.
+/// Runs the layers down to blocks of `last` words on a part of a row with root `node`.
 fn forward_layers(t: &NttTable, part: &mut [u64], node: usize, last: usize) {
     if may_grow(t.modulus().value()) {
         butterflies::<true>(t, part, node, last);
@@ -351,7 +352,7 @@ fn forward_layers(t: &NttTable, part: &mut [u64], node: usize, last: usize) {
     }
 }
 
-/// Two layers at a time, so that words are read and written half as often.
+/// Runs two layers at a time, which halves the reads and writes of words.
 #[inline(always)]
 fn butterflies<const GROW: bool>(t: &NttTable, part: &mut [u64], node: usize, last: usize) {
     let q = t.modulus().value();
@@ -384,7 +385,7 @@ fn butterflies<const GROW: bool>(t: &NttTable, part: &mut [u64], node: usize, la
     }
 }
 
-/// Two layers on words that are a quarter of a block apart.
+/// Runs two layers on words a quarter of a block apart.
 #[inline(always)]
 fn both<const GROW: bool>(
     q: u64,
@@ -409,7 +410,7 @@ fn butterfly<const GROW: bool>(q: u64, [x, y]: [u64; 2], w: Shoup) -> [u64; 2] {
     }
 }
 
-/// Canonical residues in the order of evaluations.
+/// Reduces to canonical residues and puts them in the order of evaluations.
 fn finish_forward(m: &Modulus, row: &mut [u64]) {
     let (q, one) = (m.value(), m.one());
     if may_grow(q) {
@@ -420,7 +421,7 @@ fn finish_forward(m: &Modulus, row: &mut [u64]) {
     interleave(row, ROW);
 }
 
-/// The layers that pair lines, which have eight words each in a group of columns.
+/// Runs the layers that pair lines. Each line has eight words in a group of columns.
 unsafe fn ntt_forward_groups(t: &NttTable, groups: *mut u64, count: usize) {
     let words = NttTable::group_words(t.log_n());
     if words < 1 << t.log_n() {
@@ -455,7 +456,7 @@ unsafe fn ntt_forward_block(
     finish_forward(t.modulus(), out);
 }
 
-/// Gentleman-Sande butterflies on `[0, 2q)`, undoing [`ntt_forward`].
+/// Gentleman-Sande butterflies on `[0, 2q)`, the inverse of [`ntt_forward`].
 unsafe fn ntt_inverse(t: &NttTable, rows: &[*mut u64], scale: Shoup) {
     for row in rows {
         // SAFETY: the table's contract.
@@ -469,7 +470,7 @@ fn inverse_row(t: &NttTable, row: &mut [u64], scale: Shoup) {
     finish_inverse(t, row, scale);
 }
 
-/// The layers from blocks of `first` words on of a part of a row, of which `node` is the root.
+/// Runs the layers from blocks of `first` words on, on a part of a row with root `node`.
 fn inverse_layers(t: &NttTable, part: &mut [u64], node: usize, first: usize) {
     let q = t.modulus().value();
     let (mut blocks, mut half) = (part.len() / 2 / first, first);
@@ -488,7 +489,7 @@ fn inverse_layers(t: &NttTable, part: &mut [u64], node: usize, first: usize) {
     }
 }
 
-/// Canonical residues, times `scale / N`.
+/// Reduces to canonical residues, times `scale / N`.
 fn finish_inverse(t: &NttTable, row: &mut [u64], scale: Shoup) {
     let (m, q) = (t.modulus(), t.modulus().value());
     let value = m.mul(twiddle(t.inverse_twiddles(), 0).value, scale.value);
@@ -535,7 +536,7 @@ unsafe fn ntt_inverse_groups(t: &NttTable, row: *const u64, out: *mut u64, scale
     finish_inverse(t, out, scale);
 }
 
-/// Transposes each block, seen as rows of `width` words. Shorter rows stay.
+/// Transposes each block, seen as rows of `width` words. Shorter rows keep their order.
 fn interleave(row: &mut [u64], width: usize) {
     let mut copy = [0; BLOCK];
     for block in row.chunks_exact_mut(BLOCK) {

@@ -1,10 +1,10 @@
-//! Random streams by the vectors of WebAssembly: four blocks of ChaCha20 at a time. A module has
-//! them or not for as long as it is, so that they are chosen when it is built.
+//! Random streams with the vectors of WebAssembly: four blocks of ChaCha20 at a time. A module
+//! either uses these vectors or not, so the choice is made at compile time.
 
 use super::chacha::{self, BLOCK_WORDS, Blocks};
 use core::arch::wasm32::*;
 
-/// As [`chacha::key_stream`].
+/// Computes [`chacha::key_stream`].
 pub(super) fn key_stream(state: &mut [u32; 16], words: &mut [u64]) -> usize {
     // SAFETY: this is compiled for the set.
     unsafe { chacha::key_stream::<v128>(state, words) }
@@ -34,7 +34,7 @@ impl Blocks for v128 {
         v128_or(u32x4_shl(word, BITS as u32), u32x4_shr(word, 32 - BITS as u32))
     }
 
-    /// Two words of a block from two vectors each.
+    /// Combines two words of a block from two vectors each.
     #[inline(always)]
     unsafe fn write(words: [Self; 16], out: *mut u64) {
         for (pair, [a, b]) in words.as_chunks().0.iter().enumerate() {
@@ -47,7 +47,7 @@ impl Blocks for v128 {
                 u64x2_extract_lane::<1>(high),
             ];
             for (block, word) in blocks.into_iter().enumerate() {
-                // SAFETY: the caller's.
+                // SAFETY: guaranteed by the caller.
                 unsafe { out.add(block * BLOCK_WORDS + pair).write(word) }
             }
         }

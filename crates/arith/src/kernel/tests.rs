@@ -1,5 +1,4 @@
-//! Every table the CPU offers against `scalar`, and `scalar` against wide
-//! integers.
+//! Tests every table that the CPU supports against `scalar`, and `scalar` against wide integers.
 
 use super::Isa;
 use crate::{
@@ -21,13 +20,13 @@ fn primes(log_n: u32) -> Vec<u64> {
     for bits in [47, 48, 49, 50, 55, 61] {
         list.extend(next_prime(1 << bits, step));
     }
-    // Five moduli of room inside a transform, and just not.
+    // Five moduli fit inside a transform, and just do not fit.
     let fifth = (1 << 52) / 5;
     list.extend(previous_prime(fifth, step).into_iter().chain(next_prime(fifth, step)));
     list
 }
 
-/// Residues with the edges first, then random.
+/// Residues: edges first, then random ones.
 fn residues(q: u64, len: usize, salt: u64) -> Vec<u64> {
     let mut stream = Stream::new(&Seed::from_bytes([7; 32]), "kernel tests", salt);
     let mut row = vec![0; len];
@@ -116,8 +115,8 @@ fn sums_of_any_number_of_terms_reduce_once() {
                 let len = 19;
                 let a: Vec<_> = (0..terms).map(|k| residues(q, len, k)).collect();
                 let b: Vec<_> = (0..terms).map(|k| residues(q, len, 100 + k)).collect();
-                // All words of the first and last column, of a vector and of what is left,
-                // are as large as they can be.
+                // All words of the first and last column, of a vector and of the rest, have their
+                // maximum.
                 let bits = if q < 1 << 50 { 52.min(100 - m.bits()) } else { 62 };
                 let top = (1 << bits) - 1;
                 let widened = |row: &Vec<u64>| [&[top], &row[2..], &[top]].concat();
@@ -142,7 +141,7 @@ fn sums_of_any_number_of_terms_reduce_once() {
     }
 }
 
-/// Moduli of every number of bytes, the smallest, the largest and one in between.
+/// Moduli of every number of bytes: the smallest, the largest and one in between.
 fn moduli_of_every_width() -> impl Iterator<Item = u64> {
     (1..=8u32).flat_map(|bytes| {
         let low = if bytes == 1 { 3 } else { (1 << (8 * (bytes - 1))) + 1 };
@@ -159,7 +158,7 @@ fn packed_words_are_the_low_bytes_in_order() {
             let width = m.packed_bytes();
             assert!(u128::from(q) < 1 << (8 * width) && q >> (8 * (width - 1)) != 0);
             let words = residues(q, len, len as u64);
-            // At any place in memory, and nothing around is touched.
+            // Works at any alignment and leaves the surrounding bytes unchanged.
             let mut bytes = vec![0xaa; width * len + 9];
             m.pack(&mut bytes[5..][..width * len], &words);
             for (k, &byte) in bytes.iter().enumerate() {
@@ -173,7 +172,7 @@ fn packed_words_are_the_low_bytes_in_order() {
             assert!(m.unpack(&mut out, &bytes[5..][..width * len]));
             assert_eq!(out, words, "{q} on {isa:?}");
             assert!(m.are_residues(&bytes[5..][..width * len]));
-            // Any word that is not a residue is found.
+            // Detects every word that is not a residue.
             for at in 0..len {
                 let mut bytes = bytes[5..][..width * len].to_vec();
                 bytes[width * at..][..width].copy_from_slice(&q.to_le_bytes()[..width]);
@@ -202,7 +201,7 @@ fn sums_of_products_with_packed_words_equal_wide_integers() {
                     .collect();
                 let pairs: Vec<&[u64]> = a.iter().map(Vec::as_slice).collect();
                 let packed: Vec<&[u8]> = packed.iter().map(Vec::as_slice).collect();
-                // Alone, and beside another sum with the same packed words.
+                // Alone, and next to another sum with the same packed words.
                 let others: Vec<&[u64]> = pairs.iter().rev().copied().collect();
                 let mut out = [(); 3].map(|()| vec![9; len]);
                 let [alone, first, second] = &mut out;
@@ -222,8 +221,8 @@ fn sums_of_products_with_packed_words_equal_wide_integers() {
     }
 }
 
-/// Words and constants next to their bounds, where both parts of an accumulator reduce
-/// to nearly twice the modulus.
+/// Sums words and constants close to their bounds, where both parts of an accumulator reduce to
+/// nearly twice the modulus.
 #[test]
 fn sums_of_the_largest_terms_are_canonical() {
     let len = 1 << 12;
@@ -232,7 +231,7 @@ fn sums_of_the_largest_terms_are_canonical() {
         Stream::new(&Seed::from_bytes([8; 32]), "large terms", salt).fill(&mut row);
         row.into_iter().map(|x| below - 1 - (x >> 8) % (below >> 3)).collect::<Vec<_>>()
     };
-    // Primes all over their range: next to powers of two, reciprocals are nearly whole.
+    // Primes all over their range: next to powers of two, reciprocals are nearly integers.
     let spread = (1..30u64).map(|k| previous_prime((30 + k) << 43, 32).unwrap());
     for q in primes(4).into_iter().filter(|&q| q >> 40 != 0).chain(spread) {
         for isa in available() {
@@ -328,7 +327,7 @@ fn transforms_are_the_same_on_every_table() {
     }
 }
 
-/// Sums go lazily into transforms where both have the same kernels.
+/// Lazy sums enter transforms where both use the same kernels.
 #[test]
 fn sums_become_evaluations_as_canonical_ones_do() {
     for log_n in [4, 10, 11, 13] {
@@ -343,7 +342,7 @@ fn sums_become_evaluations_as_canonical_ones_do() {
                 };
                 let rows: Vec<Vec<u64>> = (0..terms).map(words).collect();
                 let rows: Vec<&[u64]> = rows.iter().map(Vec::as_slice).collect();
-                // As many columns as are done together, and one more.
+                // The maximum number of columns handled together, and one more.
                 let weights: Vec<ConstantDot> = (1..=5)
                     .map(|k| vec![q - 1 - k % (q - 1); terms as usize])
                     .map(|c| ConstantDot::new(t.modulus(), &c, &vec![top; terms as usize]))
@@ -361,7 +360,7 @@ fn sums_become_evaluations_as_canonical_ones_do() {
                 }
                 finished
             };
-            // Narrow words, those of residues, and wide ones.
+            // Narrow words, residues, and wide words.
             for (bits, terms) in [(20, 2), (48, 15), (49, 9), (50, 4), (50, 5), (52, 15), (61, 16)]
             {
                 let expected = evaluations(Isa::Scalar, bits, terms);

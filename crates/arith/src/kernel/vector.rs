@@ -1,6 +1,6 @@
 //! Kernels written once for vectors of any width and kind.
 //!
-//! [`Lanes`] is the arithmetic of one instruction set and range of moduli, as by doubles
+//! [`Lanes`] is the arithmetic of one instruction set and range of moduli, for example with doubles
 //! ([`double`]). The row kernels ([`rows`]) and the transforms ([`transform`]) are functions of it;
 //! [`entry_points`] compiles them for an instruction set.
 
@@ -12,23 +12,23 @@ pub(super) mod transform;
 use crate::ConstantDot;
 use crate::{Modulus, Shoup};
 
-/// Vectors of a factor, in the two words that [`Lanes::factor`] makes of it.
+/// A factor as two vectors, from the two words of [`Lanes::factor`].
 pub(super) type Factor<L> = (<L as Lanes>::V, <L as Lanes>::V);
 
 /// A vector of words; any bits are valid.
 ///
 /// # Safety
-/// Every function: only on a CPU with the instruction set. They are inlined into functions
+/// Call every function only on a CPU with the instruction set. They are inlined into functions
 /// compiled for it.
 pub(super) trait Vector: Copy {
-    /// Words; divides 8.
+    /// Number of words; divides 8.
     const LANES: usize;
 
     unsafe fn splat(word: u64) -> Self;
-    /// The words at `p`, which need not be aligned.
+    /// Loads the words at `p`, which need not be aligned.
     unsafe fn load(p: *const u64) -> Self;
     unsafe fn store(self, p: *mut u64);
-    /// Transposes eight rows of eight words, which do not overlap.
+    /// Transposes eight rows of eight words, which must not overlap.
     unsafe fn transpose(from: Strided, to: Strided);
 }
 
@@ -41,24 +41,24 @@ pub(super) struct Strided {
 
 impl Strided {
     /// # Safety
-    /// There are `i + 1` rows.
+    /// The pointer has at least `i + 1` rows.
     #[inline(always)]
     pub unsafe fn row(self, i: usize) -> *mut u64 {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.start.add(i * self.stride) }
     }
 }
 
-/// How far ahead packed rows are asked for. Sums of products read several of them, which
-/// come from memory, a tile at a time.
+/// Distance ahead at which packed rows are prefetched. Sums of products read several rows from
+/// memory, a tile at a time.
 pub(super) const AHEAD_BYTES: usize = 1 << 10;
 
-/// Asks for the cache line at any address, in the cache of this level: 1 or 2.
+/// Prefetches the cache line at any address into the cache of this level: 1 or 2.
 #[inline(always)]
 pub(super) fn prefetch<const LEVEL: u32>(p: *const u8) {
     const { assert!(LEVEL == 1 || LEVEL == 2) }
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: it never faults, and is part of every such CPU.
+    // SAFETY: the instruction never faults, and every such CPU has it.
     unsafe {
         use core::arch::x86_64::{_MM_HINT_T0, _MM_HINT_T1, _mm_prefetch};
         match LEVEL {
@@ -67,7 +67,7 @@ pub(super) fn prefetch<const LEVEL: u32>(p: *const u8) {
         }
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: it never faults, and changes nothing that the compiler knows of.
+    // SAFETY: the instruction never faults and changes no memory.
     unsafe {
         use core::arch::asm;
         match LEVEL {
@@ -83,9 +83,9 @@ pub(super) fn prefetch<const LEVEL: u32>(p: *const u8) {
 
 /// Arithmetic of one range of moduli.
 ///
-/// Vectors hold words, as they are in memory, or values, which stand for residues inside a
-/// kernel and may be of another kind. Values have a *width*: those of width `k` are in an
-/// interval of length `k q`, which is `[0, k q)` or `[-k q / 2, k q / 2]`.
+/// Vectors hold words, as in memory, or values, which represent residues inside a kernel and may
+/// have another form. Values have a *width*: values of width `k` are in an interval of length
+/// `k q`, either `[0, k q)` or `[-k q / 2, k q / 2]`.
 ///
 /// # Safety
 /// As for [`Vector`].
@@ -96,86 +96,87 @@ pub(super) trait Lanes: Copy {
 
     /// The largest width of values inside a transform.
     const LIMIT: u32;
-    /// Layers of a forward transform that need no [`Lanes::centre`] after [`Lanes::enter`] and
-    /// [`Lanes::mul_centred`], which leave values of width 2 in the middle of the range: they
-    /// drift by `q` a layer.
+    /// Layers of a forward transform that need no [`Lanes::centre`] after [`Lanes::enter`] or
+    /// [`Lanes::mul_centred`]. These leave values of width 2 in the middle of the range, and values
+    /// drift by `q` per layer.
     const LAYERS: u32 = Self::LIMIT / 2 - 1;
-    /// The same after [`Lanes::centre`].
+    /// The number of such layers after [`Lanes::centre`].
     const LAYERS_CENTRED: u32 = Self::LAYERS;
-    /// Layers of a line done at a time in registers, 2, 3 or 4; of a column, at least 3.
+    /// Layers of a line processed at a time in registers: 2, 3 or 4. A column has at least 3.
     const LOG_RADIX: u32;
-    /// Products that a sum holds.
+    /// Maximum number of products in a sum.
     const TERMS: usize;
-    /// Sums of products with constants that registers hold at a time, 1, 2 or 4.
+    /// Sums of products with constants that fit the registers at a time: 1, 2 or 4.
     const DOTS: usize;
-    /// Whether values have other bits than their words; those of words in `[0, q)` then have
+    /// `true` if values and words have different bits. The values of words in `[0, q)` then have
     /// width 2.
     const CONVERTS: bool;
-    /// Whether weights are in Montgomery's form, for which sums are reduced by
-    /// [`Lanes::reduce_weighted`] and may be lazy.
+    /// `true` if weights are in Montgomery form. [`Lanes::reduce_weighted`] then reduces the sums,
+    /// which may be lazy.
     const WEIGHS: bool = false;
 
-    /// A factor as vectors hold it: two words, of which the first determines it.
+    /// Converts a factor to the two words of the vectors. The first determines the second.
     fn factor(m: &Modulus, w: Shoup) -> [u64; 2];
-    /// The residue of a factor with this first word.
+    /// Returns the residue of a factor with the first word `first`.
     fn residue(m: &Modulus, first: u64) -> u64;
-    /// A constant in `[0, q)` as sums with weights take it.
+    /// Converts a constant in `[0, q)` to the form that sums with weights use.
     fn weight(_: &Modulus, c: u64) -> u64 {
         c
     }
 
     unsafe fn new(m: &Modulus) -> Self;
 
-    /// The values of words, which are below `2^52` where the table has a wide one.
+    /// Converts words to values. The words are below `2^52` if the table has a wide one.
     unsafe fn value(words: Self::V) -> Self::V;
-    /// The words in `[0, q)` of values of width 2.
+    /// Converts values of width 2 to words in `[0, q)`.
     unsafe fn fold(self, a: Self::V) -> Self::V;
 
-    /// Any value that a transform can hold, to width 2.
+    /// Reduces any value that occurs in a transform to width 2.
     unsafe fn reduce(self, a: Self::V) -> Self::V;
-    /// Any value that a transform can hold, to within `q` of the middle of its range, or to
+    /// Moves any value that occurs in a transform to within `q` of the middle of its range, or to
     /// width 2 if `LIMIT` is 4.
     unsafe fn centre(self, a: Self::V) -> Self::V;
-    /// The values of words where [`Lanes::centre`] leaves values; the words are in `[0, q)`, or
-    /// in `[0, 2 q)` if sums may be lazy.
+    /// Converts words to values in the range of [`Lanes::centre`]. The words are in `[0, q)`, or in
+    /// `[0, 2 q)` if sums may be lazy.
     unsafe fn enter(self, words: Self::V) -> Self::V;
-    /// `a w` of width 2, for the value of any word or any value that a transform can hold.
+    /// Returns `a w` of width 2, for the value of any word or any value that occurs in a transform.
     unsafe fn mul_lazy(self, a: Self::V, w: Factor<Self>) -> Self::V;
-    /// `a w` where [`Lanes::centre`] leaves values.
+    /// Returns `a w` in the range of [`Lanes::centre`].
     unsafe fn mul_centred(self, a: Self::V, w: Factor<Self>) -> Self::V;
-    /// `(x + w y, x - w y)`. The outputs are within `q` of `x`; if `LIMIT` is 4, `x` must be
-    /// where [`Lanes::centre`] leaves values.
+    /// Returns `(x + w y, x - w y)`. The outputs are within `q` of `x`. If `LIMIT` is 4, `x` must
+    /// be in the range of [`Lanes::centre`].
     unsafe fn forward(self, x: Self::V, y: Self::V, w: Factor<Self>) -> (Self::V, Self::V);
-    /// `(x + y, (x - y) w)` for inputs of width `LIMIT / 2`; the second output has width 2.
+    /// Returns `(x + y, (x - y) w)` for inputs of width `LIMIT / 2`. The second output has width 2.
     unsafe fn inverse(self, x: Self::V, y: Self::V, w: Factor<Self>) -> (Self::V, Self::V);
 
     /// `a + b` for words in `[0, q)`.
     unsafe fn add(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `a - b`, likewise.
+    /// `a - b` for words in `[0, q)`.
     unsafe fn sub(self, a: Self::V, b: Self::V) -> Self::V;
-    /// `a - b + q`, likewise.
+    /// `a - b + q` for words in `[0, q)`.
     unsafe fn sub_lazy(self, a: Self::V, b: Self::V) -> Self::V;
 
     unsafe fn empty_sum() -> Self::Sum;
-    /// Adds the products of words, of 100 bits together where the table has a wide one.
+    /// Adds the products of words. If the table has a wide one, the two words have at most 100 bits
+    /// together.
     unsafe fn accumulate(sum: Self::Sum, a: Self::V, b: Self::V) -> Self::Sum;
-    /// Words in `[0, q)`.
+    /// Reduces a sum to words in `[0, q)`.
     unsafe fn reduce_sum(self, sum: Self::Sum) -> Self::V;
 
-    /// What sums with weights start from.
+    /// The initial value of sums with weights.
     #[inline(always)]
     unsafe fn empty_weighted(self) -> Self::Sum {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::empty_sum() }
     }
-    /// Words in `[0, q)` of a sum with weights of [`ConstantDot::width`] at most `2^LOG_WIDTH`, or
-    /// in `[0, 2 q)` if `LAZY`.
+    /// Reduces a sum with weights of [`ConstantDot::width`] at most `2^LOG_WIDTH` to words in
+    /// `[0, q)`, or in `[0, 2 q)` if `LAZY`.
     #[inline(always)]
     unsafe fn reduce_weighted<const LOG_WIDTH: u32, const LAZY: bool>(
         self,
         sum: Self::Sum,
     ) -> Self::V {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.reduce_sum(sum) }
     }
 }

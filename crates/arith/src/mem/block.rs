@@ -1,22 +1,23 @@
-//! Allocations of words, and pages of their own for secrets.
+//! Allocations of words, with pages of their own for secrets.
 
 use super::system;
 use core::ptr::NonNull;
 use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 
-/// Blocks from this size on are aligned to huge pages and ask for them.
+/// Blocks of at least this size are aligned to huge pages and request them.
 pub(super) const HUGE_BYTES: usize = 2 << 20;
 
-/// What becomes of words that are dropped, swapped out, dumped or forked.
+/// The treatment of words that are dropped, swapped out, dumped or forked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Secrecy {
-    /// Nothing is done: anybody may see them.
+    /// No protection: the words are public.
     Public,
-    /// Values: wiped when dropped. On Linux they lie in pages of their own, which core dumps leave
-    /// out and which stay out of swap as far as this process may lock memory.
+    /// Values: wiped when dropped. On Linux they are in pages of their own. Core dumps leave these
+    /// pages out, and they stay out of swap as far as this process may lock memory.
     Value,
-    /// Keys and randomness: as values, and on Linux zero in a process that is forked from this
-    /// one. There [`Buf::is_lost`](super::Buf::is_lost) says so, on any system.
+    /// Keys and randomness: protected like values. On Linux a process forked from this one reads
+    /// them as zeros. On any system [`Buf::is_lost`](super::Buf::is_lost) reports the loss in the
+    /// forked process.
     Key,
 }
 
@@ -25,7 +26,7 @@ pub(super) struct Block {
     pub(super) start: NonNull<u64>,
     pub(super) len: usize,
     pub(super) secrecy: Secrecy,
-    /// Whether it has pages of its own.
+    /// `true` if the block has pages of its own.
     mapped: bool,
 }
 
@@ -38,7 +39,7 @@ impl Block {
     pub(super) fn new(len: usize, secrecy: Secrecy) -> Self {
         let pages = (secrecy > Secrecy::Public).then(|| system::map(bytes(len))).flatten();
         if let (Some(pages), Secrecy::Key) = (pages, secrecy) {
-            // Where the system refuses, `Buf::is_lost` still tells.
+            // If the system refuses, `Buf::is_lost` still reports the fork.
             system::wipe_on_fork(pages, bytes(len));
         }
         let (start, mapped) = (pages.map_or_else(|| on_heap(len), NonNull::cast), pages.is_some());
@@ -59,12 +60,12 @@ impl Drop for Block {
     }
 }
 
-/// Bytes of an allocation of so many words.
+/// Bytes of an allocation of `len` words.
 fn bytes(len: usize) -> usize {
     len.max(1).saturating_mul(8)
 }
 
-/// So many zero words.
+/// Allocates `len` zero words.
 fn on_heap(len: usize) -> NonNull<u64> {
     let layout = layout(len);
     // SAFETY: the layout has a nonzero size.
@@ -82,9 +83,9 @@ fn on_heap(len: usize) -> NonNull<u64> {
 fn layout(len: usize) -> Layout {
     let bytes = bytes(len);
     let align = if bytes >= HUGE_BYTES { HUGE_BYTES } else { 64 };
-    // Whole huge pages: a part of one would be made of small ones.
+    // Round up to whole huge pages: the system would use small ones for a partial page.
     let bytes = bytes.checked_next_multiple_of(align).unwrap_or(bytes);
-    // A size that overflows is refused by the allocator.
+    // The allocator rejects a size that overflows.
     Layout::from_size_align(bytes, align)
         .unwrap_or_else(|_| handle_alloc_error(Layout::new::<u64>()))
 }

@@ -1,4 +1,4 @@
-//! Which process this is, of those that were forked from each other.
+//! Detection of forks: identifies the current process among processes forked from each other.
 
 use super::system;
 use core::{
@@ -6,13 +6,13 @@ use core::{
     sync::atomic::{AtomicPtr, AtomicU64, Ordering},
 };
 
-/// A word that is zero again in a forked process.
+/// A word that the system resets to zero in a forked process.
 static MARK: AtomicPtr<AtomicU64> = AtomicPtr::new(ptr::null_mut());
 
-/// What was written there last, here or in a process that this one comes from.
+/// The last value written there, by this process or by an ancestor.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// A number that a forked process does not share with the one that it was forked from.
+/// Returns a number that differs between a forked process and its parent.
 pub(super) fn generation() -> u64 {
     let Some(mark) = mark() else { return process() };
     match mark.load(Ordering::Acquire) {
@@ -25,13 +25,13 @@ pub(super) fn generation() -> u64 {
     }
 }
 
-/// The number of the process; in WebAssembly there is one, which cannot fork and has no number.
+/// Returns the process id. WebAssembly has one process, which cannot fork and has no id.
 fn process() -> u64 {
     if cfg!(target_family = "wasm") { 0 } else { std::process::id().into() }
 }
 
-/// The word, if the system wipes pages in forked processes. No lock is held, which such a process
-/// might find held for ever.
+/// Returns the word, if the system wipes pages in forked processes. Takes no lock: a forked process
+/// might find it held for ever.
 fn mark() -> Option<&'static AtomicU64> {
     const BYTES: usize = size_of::<AtomicU64>();
     let mut mark = MARK.load(Ordering::Acquire);
@@ -44,7 +44,7 @@ fn mark() -> Option<&'static AtomicU64> {
         mark = match wiped.then(first) {
             Some(Ok(_)) => start,
             refused => {
-                // SAFETY: mapped above with this size, and nobody else knows it.
+                // SAFETY: mapped above with this size, and no other code knows it.
                 unsafe { system::unmap(own, BYTES) };
                 refused?.err()?
             }

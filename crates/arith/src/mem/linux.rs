@@ -1,4 +1,4 @@
-//! Pages as Linux gives them.
+//! Pages from Linux.
 
 mod file;
 
@@ -14,11 +14,12 @@ pub(super) fn advise_huge(start: NonNull<u8>, bytes: usize) {
     unsafe { libc::madvise(start.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
 }
 
-/// Zero pages for at least so many bytes of secrets: core dumps leave them out, and they are not
-/// swapped out if this process may lock as many. None if the system has no room.
+/// Maps zero pages for at least `bytes` bytes of secrets. Core dumps leave them out, and they are
+/// not swapped out if this process may lock enough memory. Returns `None` if the system has no
+/// room.
 pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
     let (align, bytes) = extent(bytes)?;
-    // Room to begin at a huge page.
+    // Room to start at a huge page.
     let room = if align == HUGE_BYTES { bytes.checked_add(align)? } else { bytes };
     let (protection, flags) =
         (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -30,8 +31,8 @@ pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
     let start = start.cast::<u8>();
     let before = start.align_offset(align).min(room - bytes);
     let after = room - bytes - before;
-    // SAFETY: parts of the pages above, which nobody knows yet. What the system refuses leaves
-    // them as they are: locking is limited for most users.
+    // SAFETY: parts of the pages above, which no other code knows yet. A refused call leaves them
+    // unchanged. Failures are ignored because most users may lock little memory.
     let own = unsafe {
         let own = start.add(before);
         for (start, bytes) in [(start, before), (own.add(bytes), after)] {
@@ -49,18 +50,19 @@ pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
     NonNull::new(own)
 }
 
-/// Gives pages back.
+/// Returns pages to the system.
 ///
 /// # Safety
-/// [`map`] returned `start` for as many bytes, and nobody uses them any more.
+/// [`map`] returned `start` for `bytes` bytes, and they are no longer in use.
 pub(super) unsafe fn unmap(start: NonNull<u8>, bytes: usize) {
     if let Some((_, bytes)) = extent(bytes) {
-        // SAFETY: as the caller says.
+        // SAFETY: guaranteed by the caller.
         unsafe { libc::munmap(start.as_ptr().cast(), bytes) };
     }
 }
 
-/// Whether forked processes find these pages zero, of [`map`] for as many bytes.
+/// Asks the system to zero these pages in forked processes. Returns `true` if it agrees. The pages
+/// come from [`map`] for `bytes` bytes.
 pub(super) fn wipe_on_fork(start: NonNull<u8>, bytes: usize) -> bool {
     extent(bytes).is_some_and(|(_, bytes)| {
         // SAFETY: the call changes nothing in this process.
@@ -68,7 +70,7 @@ pub(super) fn wipe_on_fork(start: NonNull<u8>, bytes: usize) -> bool {
     })
 }
 
-/// The alignment of so many bytes, and how many are mapped for them.
+/// Returns the alignment of an allocation of `bytes` bytes, and the number of bytes to map for it.
 fn extent(bytes: usize) -> Option<(usize, usize)> {
     let align = if bytes >= HUGE_BYTES { HUGE_BYTES } else { page_bytes() };
     Some((align, bytes.checked_next_multiple_of(align)?))

@@ -1,4 +1,4 @@
-//! Memory where no system call is known for what is asked.
+//! Memory on systems without the system calls for secrets and mapped files.
 
 use core::ptr::NonNull;
 use std::{
@@ -14,18 +14,18 @@ pub(super) fn map(_: usize) -> Option<NonNull<u8>> {
     None
 }
 
-/// Gives pages back.
+/// Returns pages to the system.
 ///
 /// # Safety
-/// As [`map`] returns none, nobody can call it.
+/// [`map`] returns `None`, so no caller can have such pages.
 pub(super) unsafe fn unmap(_: NonNull<u8>, _: usize) {}
 
-/// Whether forked processes find these pages zero.
+/// Returns `false`: no system call zeroes pages in forked processes.
 pub(super) fn wipe_on_fork(_: NonNull<u8>, _: usize) -> bool {
     false
 }
 
-/// The bytes of a file, read.
+/// The bytes of a file, read into memory.
 pub(super) struct FileBytes(Vec<u8>);
 
 impl FileBytes {
@@ -40,7 +40,7 @@ impl FileBytes {
         &self.0
     }
 
-    /// They stay in memory.
+    /// Returns `true`: the bytes stay in memory.
     pub(super) fn is_intact(&self) -> bool {
         true
     }

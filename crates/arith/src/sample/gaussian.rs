@@ -6,15 +6,15 @@ use zeroize::Zeroizing;
 /// `log2` of the standard deviation of the values of [`gaussian`].
 pub const GAUSSIAN_LOG2_DEVIATION: u32 = 63;
 
-/// No value of [`gaussian`] has more bits, the sign not counted.
+/// Maximum number of bits of a value of [`gaussian`], without the sign.
 pub const GAUSSIAN_BITS: u32 = 68;
 
-/// Narrow values in a wide one but for the last.
+/// Number of narrow values in a wide one, minus one.
 const SUMMANDS: usize = 30;
 
-/// `2^127` times the probabilities that a narrow value is 0 in magnitude, at most 1, at most 2 and
-/// so on, each rounded to the nearest; a value is 0 with half of its weight here, since both signs
-/// are 0.
+/// Cumulative probabilities that a narrow value is 0 in magnitude, at most 1, at most 2 and so on,
+/// times `2^127` and each rounded to the nearest. The weight of 0 is halved here, because both
+/// signs stand for 0.
 const TABLE: [u128; 135] = [
     0x04f1be49_3fb839d4_332a9176_82883013,
     0x0ec9642e_e2c24cbb_224a8b4b_4f5bcbfd,
@@ -153,15 +153,15 @@ const TABLE: [u128; 135] = [
     0x7fffffff_ffffffff_ffffffff_ffffffff,
 ];
 
-/// Discrete normal integers of mean 0 and standard deviation `2^63`, in constant time.
+/// Draws discrete normal integers of mean 0 and standard deviation `2^63`, in constant time.
 ///
-/// A narrow value `y` has probability proportional to `exp(-3 y^2 / 640)`, which is a variance of
-/// `320 / 3`; it is drawn from 127 bits and a sign by a comparison with every entry of a table. A
-/// wide one is `y_0 + 3 (y_1 + 4 y_2 + ... + 4^29 y_30)`, of variance `2^126 + 128 / 3`. Its
-/// statistical distance from the discrete normal law of that variance is below `2^-115`
-/// (`docs/notes/release-noise.md`). Each takes 62 words.
+/// A narrow value `y` has probability proportional to `exp(-3 y^2 / 640)`, hence variance
+/// `320 / 3`. It is drawn from 127 bits and a sign by comparison with every entry of a table. A
+/// wide value is `y_0 + 3 (y_1 + 4 y_2 + ... + 4^29 y_30)`, of variance `2^126 + 128 / 3`. Its
+/// statistical distance from the discrete normal distribution of that variance is below `2^-115`
+/// (`docs/notes/release-noise.md`). Each value uses 62 words.
 ///
-/// The method is that of Micciancio and Walter, "Gaussian Sampling over the Integers: Efficient,
+/// The method follows Micciancio and Walter, "Gaussian Sampling over the Integers: Efficient,
 /// Generic, Constant-Time" (CRYPTO 2017), with fixed weights, so that all sums are exact.
 pub fn gaussian(stream: &mut Stream, out: &mut [i128]) {
     let mut words = Zeroizing::new([0; 2 * (SUMMANDS + 1)]);
@@ -221,11 +221,11 @@ mod tests {
         assert_eq!(TABLE.map(BigUint::from).to_vec(), expected);
     }
 
-    /// What the note derives, from the constants here.
+    /// Checks the bounds of the note from the constants here.
     #[test]
     fn distance_from_the_normal_law() {
-        // A sum A + k B of such values is one but for a factor of its probabilities within
-        // 1 +- 2 exp(-2 pi^2 t^2), 1 / t^2 = k^2 / var A + 1 / var B.
+        // A sum A + k B of such values is again such a value, except for a factor of its
+        // probabilities within 1 +- 2 exp(-2 pi^2 t^2), 1 / t^2 = k^2 / var A + 1 / var B.
         let narrow: f64 = 320.0 / 3.0;
         let (mut variance, mut factor, mut smoothing) = (narrow, 3.0, 0.0);
         for _ in 0..SUMMANDS {
@@ -236,7 +236,7 @@ mod tests {
         }
         let deviation = f64::from(GAUSSIAN_LOG2_DEVIATION).exp2();
         assert!((variance.sqrt() / deviation - 1.0).abs() < 1e-15);
-        // Every probability of a narrow value is off by 2^-128 at most.
+        // Rounding changes each probability of a narrow value by at most 2^-128.
         let cells = 2.0 * (TABLE.len() + 1) as f64;
         let rounding = (SUMMANDS + 1) as f64 * cells / 2.0 * (-128f64).exp2();
         let distance = smoothing + rounding;
@@ -269,8 +269,8 @@ mod tests {
         assert!(fit < 1.0, "{fit}");
     }
 
-    /// Draws, their mean and variance in units of the law, and Pearson's statistic over its limit
-    /// in cells of a quarter of a deviation.
+    /// Draws, with mean and variance in units of the distribution, and Pearson's statistic over its
+    /// limit in cells of a quarter of a deviation.
     fn fit(draws: usize) -> [f64; 3] {
         const CELLS: usize = 48;
         let deviation = f64::from(GAUSSIAN_LOG2_DEVIATION).exp2();

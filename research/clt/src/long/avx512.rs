@@ -9,17 +9,17 @@ const DIGIT_BITS: usize = 52;
 const DIGIT: u64 = (1 << DIGIT_BITS) - 1;
 /// Bytes of eight digits.
 const GROUP_BYTES: usize = DIGIT_BITS * LANES / 8;
-/// Columns below a window that are computed to know what they carry into it.
+/// Columns computed below a window to determine their carry into it.
 const GUARDS: usize = 2;
-/// Columns that fit the registers.
+/// Maximum number of columns in registers.
 const MOST_COLUMNS: usize = 8;
-/// Zeros on both sides of the reversed digits: more than the columns reach beyond them, with the
-/// vectors that they are read in.
+/// Zeros on both sides of the reversed digits. They cover the columns that reach beyond the digits
+/// and the vectors that read them.
 const PAD: usize = MOST_COLUMNS + 2 * LANES;
-/// Vectors that a lane of an accumulator takes.
+/// Vectors that a lane of an accumulator can add without overflow.
 const VECTORS: usize = 1 << 11;
 
-/// The digits of `limbs` in `PAD` zeros, the highest first.
+/// Returns the digits of `limbs` between `PAD` zeros, the highest first.
 pub(super) fn reversed_digits(limbs: &[u64]) -> Vec<u64> {
     let count = digits(limbs.len());
     let mut reversed = vec![0; count + 2 * PAD];
@@ -29,12 +29,12 @@ pub(super) fn reversed_digits(limbs: &[u64]) -> Vec<u64> {
     reversed
 }
 
-/// Digits of so many limbs.
+/// Number of digits of `limbs` limbs.
 fn digits(limbs: usize) -> usize {
     (64 * limbs).div_ceil(DIGIT_BITS)
 }
 
-/// The 64 bits from bit `at` on.
+/// Returns the 64 bits from bit `at` on.
 fn bits(limbs: &[u64], at: usize) -> u64 {
     let limb = |i: usize| limbs.get(i).copied().unwrap_or(0);
     let (i, shift) = (at / 64, at % 64);
@@ -42,8 +42,8 @@ fn bits(limbs: &[u64], at: usize) -> u64 {
     (pair >> shift) as u64
 }
 
-/// The specification's `window` of the product of `b` with the integer of `limbs` limbs whose
-/// reversed digits are `a`; false if this kernel does not find it.
+/// Computes the specification's `window` of the product of `b` with the integer of `limbs` limbs
+/// whose reversed digits are `a`. Returns `false` if this kernel does not find it.
 ///
 /// # Safety
 /// The CPU has AVX-512 F, IFMA and VBMI.
@@ -63,7 +63,7 @@ pub(super) unsafe fn vector_window(
         return false;
     }
     let mut sums = [0; MOST_COLUMNS];
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         match columns {
             ..=4 => column_sums::<4>(a, b, lowest, &mut sums),
@@ -87,15 +87,15 @@ pub(super) unsafe fn vector_window(
         *limb = (three.fold(0u128, |bits, &digit| bits << DIGIT_BITS | u128::from(digit)) >> shift)
             as u64;
     }
-    // What is missing is below that many times 2^52 at the lowest column.
+    // The columns not computed add less than `terms + 2` times 2^52 at the lowest column.
     digits[GUARDS - 1] + terms as u64 + 2 <= DIGIT
 }
 
-/// The sums of digits at the columns from `lowest` on: of products there, low halves, and of those
-/// one below, high halves; the lowest one is without the latter.
+/// Returns the sums of digits at the columns from `lowest` on: low halves of products at the
+/// column, and high halves of products one column below. The lowest one lacks the high halves.
 ///
 /// # Safety
-/// That of [`vector_window`]; `lowest` is not 0.
+/// As for [`vector_window`]; `lowest` is not 0.
 #[target_feature(enable = "avx512f,avx512ifma,avx512vbmi")]
 unsafe fn column_sums<const COLUMNS: usize>(
     a: &[u64],
@@ -104,7 +104,7 @@ unsafe fn column_sums<const COLUMNS: usize>(
     sums: &mut [u128; MOST_COLUMNS],
 ) {
     let last = a.len() - 2 * PAD - 1;
-    // Digits of `b` that meet digits of `a` in these columns, in whole vectors.
+    // Range of digits of `b` that meet digits of `a` in these columns, in whole vectors.
     let groups =
         lowest.saturating_sub(last) / LANES..digits(b.len()).min(lowest + COLUMNS).div_ceil(LANES);
     let mut group = groups.start;
@@ -113,12 +113,12 @@ unsafe fn column_sums<const COLUMNS: usize>(
         let mut high = [_mm512_setzero_si512(); COLUMNS];
         let end = groups.end.min(group + VECTORS);
         for group in group..end {
-            // Digit `j` of `b` meets digit `column - j` of `a`, at `last - (column - j)` of the
-            // reversed ones.
+            // Digit `j` of `b` meets digit `column - j` of `a`, at place `last - (column - j)` of
+            // the reversed digits.
             let at = PAD + last + LANES * group - lowest;
             debug_assert!(at + 1 >= COLUMNS && at + LANES <= a.len());
-            // SAFETY: the caller's; the columns begin `COLUMNS - 1` before `at` or later, and the
-            // padding covers these and the vector from `at` on.
+            // SAFETY: guaranteed by the caller; the columns begin at `COLUMNS - 1` before `at` or
+            // later, and the padding covers them and the vector from `at` on.
             unsafe {
                 let y = unpack(b, group);
                 for (k, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
@@ -129,7 +129,7 @@ unsafe fn column_sums<const COLUMNS: usize>(
             }
         }
         for k in 0..COLUMNS {
-            // SAFETY: the caller's.
+            // SAFETY: guaranteed by the caller.
             unsafe {
                 sums[k] += lane_sum(low[k]);
                 if k + 1 < COLUMNS {
@@ -141,7 +141,7 @@ unsafe fn column_sums<const COLUMNS: usize>(
     }
 }
 
-/// Digits `8 * group` to `8 * group + 7` of `b`, each under bits to be ignored.
+/// Loads digits `8 * group` to `8 * group + 7` of `b`; ignore the bits above each.
 ///
 /// # Safety
 /// The CPU has AVX-512 F and VBMI.
@@ -152,7 +152,7 @@ unsafe fn unpack(b: &[u64], group: usize) -> __m512i {
         let mut bytes = [0; 64];
         let mut i = 0;
         while i < 64 {
-            // Where the digit of the lane begins, rounded down, and the byte of the lane.
+            // Start of the lane's digit, rounded down, plus the byte within the lane.
             bytes[i] = ((i / 8) * DIGIT_BITS / 8 + i % 8) as u8;
             i += 1;
         }
@@ -186,7 +186,7 @@ unsafe fn lane_sum(v: __m512i) -> u128 {
     lanes.into_iter().map(u128::from).sum()
 }
 
-/// The specification's `add_multiples`, for at most `2^11` rows.
+/// Computes the specification's `add_multiples`, for at most `2^11` rows.
 ///
 /// # Safety
 /// The CPU has AVX-512 F and IFMA.
@@ -204,7 +204,7 @@ pub(super) unsafe fn add_multiples<'a>(
     while done + LANES <= sums.len() {
         let width = WIDTH.min((sums.len() - done) / LANES);
         let part = &mut sums[done..done + width * LANES];
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match width {
                 WIDTH => add_vectors::<WIDTH>(part, |k| &row(k)[done..], weights, rows.clone()),
@@ -221,7 +221,7 @@ pub(super) unsafe fn add_multiples<'a>(
     add_multiples_in_words(&mut sums[done..], |k| &row(k)[done..], weights, rows);
 }
 
-/// [`add_multiples`] for `WIDTH` vectors of each row.
+/// Computes [`add_multiples`] for `WIDTH` vectors of each row.
 ///
 /// # Safety
 /// The CPU has AVX-512 F and IFMA.
@@ -233,7 +233,7 @@ unsafe fn add_vectors<'a, const WIDTH: usize>(
     weights: &[u32],
     rows: Range<usize>,
 ) {
-    // At bit 0, and at bit 52.
+    // Accumulators at bit 0 and at bit 52.
     let mut low = [_mm512_setzero_si512(); WIDTH];
     let mut high = [_mm512_setzero_si512(); WIDTH];
     for (k, &weight) in weights.iter().enumerate().take(rows.end).skip(rows.start) {

@@ -1,4 +1,4 @@
-//! Kernels on long integers; `window` and `add_multiples` of this module are the specification.
+//! Kernels on long integers. `window` and `add_multiples` of this module are the specification.
 
 use core::ops::Range;
 use sudare_arith::Isa;
@@ -6,8 +6,9 @@ use sudare_arith::Isa;
 #[cfg(target_arch = "x86_64")]
 pub(super) use super::avx512::{reversed_digits, vector_window};
 
-/// Limbs `first .. first + out.len()` of `a * b` from the columns from `start` on; whether those
-/// below can carry nothing into them. From 0 on, nothing is below.
+/// Writes limbs `first .. first + out.len()` of `a * b`, computed from the columns from `start` on.
+/// Returns `true` if the columns below can carry nothing into them, as is always so for
+/// `start = 0`.
 pub(super) fn window(a: &[u64], b: &[u64], first: usize, start: usize, out: &mut [u64]) -> bool {
     let mut carry = [0u64; 2];
     let mut highest = 0;
@@ -21,12 +22,12 @@ pub(super) fn window(a: &[u64], b: &[u64], first: usize, start: usize, out: &mut
             None => highest = low,
         }
     }
-    // What is missing is below that many times 2^64 at the first column.
+    // The columns below add less than this many times 2^64 at the first column.
     let missing = a.len().min(b.len()) as u64 + 2;
     start == 0 || highest.checked_add(missing).is_some()
 }
 
-/// `sum_i a[i] * b[column - i]`.
+/// Returns `sum_i a[i] * b[column - i]`.
 fn column_sum(a: &[u64], b: &[u64], column: usize) -> [u64; 3] {
     let from = (column + 1).saturating_sub(b.len());
     let to = a.len().min(column + 1);
@@ -45,7 +46,7 @@ fn column_sum(a: &[u64], b: &[u64], column: usize) -> [u64; 3] {
 
 /// `sums[x] += sum_k weights[k] * row(k)[x]` for `k` in `rows`.
 ///
-/// Sums stay below `2^128` for `2^32` rows in all.
+/// Sums stay below `2^128` for a total of `2^32` rows.
 pub(super) fn add_multiples<'a>(
     sums: &mut [u128],
     row: impl Fn(usize) -> &'a [u64],
@@ -62,7 +63,7 @@ pub(super) fn add_multiples<'a>(
     add_multiples_in_words(sums, row, weights, rows);
 }
 
-/// [`add_multiples`] in portable code, four rows at a time.
+/// Computes [`add_multiples`] in portable code, four rows at a time.
 pub(super) fn add_multiples_in_words<'a>(
     sums: &mut [u128],
     row: impl Fn(usize) -> &'a [u64],

@@ -1,15 +1,15 @@
 //! IFMA arithmetic for `q < 2^50`.
 //!
-//! A product comes as its low and high 52 bits. Adding to the accumulator of a
-//! multiply-add is free, and since the multipliers read only 52 bits of their
-//! operands, bits from 52 upwards may hold anything in between.
+//! The instructions return a product as its low and high 52 bits. Adding to the accumulator of a
+//! multiply-add is free. The multipliers read only 52 bits of their operands, so higher bits of
+//! intermediate values are arbitrary.
 //!
-//! A butterfly adds `w y - (h + 1) q` to `x`, with `h` the Shoup estimate of
-//! the quotient: a value in `[-q, q)`. So a transform's values drift by less
-//! than `q` a layer, and are centred once in `(LIMIT - 1) / 2` layers. Centring takes away
-//! the multiple of `q` that `k = floor(2^52 / q)` estimates and adds as many moduli as there
-//! are layers: with `2^52 = (k + f) q` and `k >= LIMIT`, less than `1 + f` moduli remain above
-//! these, and the layers need `LIMIT + f` of them at most.
+//! A butterfly adds `w y - (h + 1) q` to `x`, with `h` the Shoup estimate of the quotient: a value
+//! in `[-q, q)`. A transform's values therefore drift by less than `q` per layer and are centred
+//! once in `(LIMIT - 1) / 2` layers. Centring subtracts the multiple of `q` that
+//! `k = floor(2^52 / q)` estimates and adds one modulus per layer. With `2^52 = (k + f) q` and
+//! `k >= LIMIT`, less than `1 + f` moduli remain above these, and the layers need at most
+//! `LIMIT + f` moduli.
 
 use super::{Factor, splat};
 use crate::{
@@ -72,7 +72,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
     #[inline(always)]
     unsafe fn new(m: &Modulus) -> Self {
         let q = m.value();
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             Self {
                 q: splat(q),
@@ -94,7 +94,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     #[inline(always)]
     unsafe fn centre(self, a: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let h = _mm512_madd52hi_epu64(_mm512_setzero_si512(), a, self.one);
             _mm512_madd52lo_epu64(_mm512_add_epi64(a, self.raise), h, self.minus_q)
@@ -103,13 +103,13 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     #[inline(always)]
     unsafe fn enter(self, words: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm512_add_epi64(words, self.raise) }
     }
 
     #[inline(always)]
     unsafe fn mul_centred(self, a: __m512i, w: Factor) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let h = _mm512_madd52hi_epu64(_mm512_setzero_si512(), a, w.1);
             _mm512_madd52lo_epu64(_mm512_madd52lo_epu64(self.raise, a, w.0), h, self.minus_q)
@@ -118,7 +118,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     #[inline(always)]
     unsafe fn forward(self, x: __m512i, y: __m512i, w: Factor) -> (__m512i, __m512i) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let h = _mm512_madd52hi_epu64(splat(1), y, w.1);
             let sum = _mm512_madd52lo_epu64(_mm512_madd52lo_epu64(x, y, w.0), h, self.minus_q);
@@ -128,7 +128,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     #[inline(always)]
     unsafe fn inverse(self, x: __m512i, y: __m512i, w: Factor) -> (__m512i, __m512i) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let difference = _mm512_add_epi64(_mm512_sub_epi64(x, y), self.half);
             (_mm512_add_epi64(x, y), self.mul_lazy(difference, w))
@@ -137,7 +137,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     #[inline(always)]
     unsafe fn mul_lazy(self, a: __m512i, w: Factor) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let zero = _mm512_setzero_si512();
             let h = _mm512_madd52hi_epu64(zero, a, w.1);
@@ -147,7 +147,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     #[inline(always)]
     unsafe fn reduce(self, a: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let h = _mm512_madd52hi_epu64(_mm512_setzero_si512(), a, self.one);
             _mm512_madd52lo_epu64(a, h, self.minus_q)
@@ -156,7 +156,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     #[inline(always)]
     unsafe fn fold(self, a: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let a = _mm512_and_si512(a, self.mask);
             _mm512_min_epu64(a, _mm512_sub_epi64(a, self.q))
@@ -165,7 +165,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     #[inline(always)]
     unsafe fn add(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let sum = _mm512_add_epi64(a, b);
             _mm512_min_epu64(sum, _mm512_sub_epi64(sum, self.q))
@@ -174,7 +174,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     #[inline(always)]
     unsafe fn sub(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let d = _mm512_sub_epi64(a, b);
             _mm512_min_epu64(d, _mm512_add_epi64(d, self.q))
@@ -183,19 +183,19 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     #[inline(always)]
     unsafe fn sub_lazy(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm512_add_epi64(_mm512_sub_epi64(a, b), self.q) }
     }
 
     #[inline(always)]
     unsafe fn empty_sum() -> Sum {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Sum { low: _mm512_setzero_si512(), high: _mm512_setzero_si512() } }
     }
 
     #[inline(always)]
     unsafe fn accumulate(sum: Sum, a: __m512i, b: __m512i) -> Sum {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             Sum {
                 low: _mm512_madd52lo_epu64(sum.low, a, b),
@@ -209,7 +209,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
     /// together below `4q <= 2^52`.
     #[inline(always)]
     unsafe fn reduce_sum(self, sum: Sum) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let a = _mm512_add_epi64(sum.high, _mm512_srli_epi64::<52>(sum.low));
             let h = _mm512_madd52hi_epu64(_mm512_setzero_si512(), a, self.radix.1);
@@ -223,16 +223,16 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     #[inline(always)]
     unsafe fn empty_weighted(self) -> Sum {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Sum { low: _mm512_setzero_si512(), high: self.q } }
     }
 
-    /// Montgomery's reduction: with `s = low + 2^52 high` and `m = s q^-1 mod 2^52`, of which
-    /// `m q` has the low 52 bits of `s`, it is `(s - m q) / 2^52 + q`, and `s < q total` for the
-    /// sum `total` of the words.
+    /// Montgomery's reduction. Let `s = low + 2^52 high` and `m = s q^-1 mod 2^52`, so that `m q`
+    /// and `s` have the same low 52 bits. The result is `(s - m q) / 2^52 + q`, and `s < q total`
+    /// for the sum `total` of the words.
     #[inline(always)]
     unsafe fn reduce_weighted<const LOG_WIDTH: u32, const LAZY: bool>(self, sum: Sum) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let zero = _mm512_setzero_si512();
             let high = _mm512_add_epi64(sum.high, _mm512_srli_epi64::<52>(sum.low));

@@ -15,18 +15,18 @@ use crate::{
 };
 use core::arch::x86_64::*;
 
-/// Moves eight words between a vector and the bytes of their packed form.
+/// Converts eight words between a vector and their packed form.
 #[derive(Clone, Copy)]
 struct Packing {
-    /// The eightfold of them is where the packed form ends.
+    /// Bytes of a packed word; eight words end at eight times this.
     width: usize,
-    /// Where each byte of a vector is in the packed form.
+    /// Source of each byte of a vector in the packed form.
     spread: __m512i,
-    /// Bytes of a vector that are there.
+    /// Bytes of a vector that the packed form contains.
     kept: __mmask64,
-    /// Where each packed byte is in a vector.
+    /// Source of each packed byte in a vector.
     gather: __m512i,
-    /// Eight packed words, eight bytes at a time.
+    /// Mask of the eight-byte groups of eight packed words.
     whole: __mmask8,
 }
 
@@ -40,7 +40,7 @@ impl Packing {
         let gather: [u8; 64] = core::array::from_fn(|k| (k / width * 8 + k % width) as u8);
         Self {
             width,
-            // SAFETY: the caller's; the arrays have the bytes of a vector.
+            // SAFETY: guaranteed by the caller; the arrays have as many bytes as a vector.
             spread: unsafe { _mm512_loadu_si512(spread.as_ptr().cast()) },
             kept: (0xff >> (8 - width)) * 0x0101_0101_0101_0101,
             // SAFETY: as above.
@@ -53,8 +53,8 @@ impl Packing {
     /// There are eight packed words at `p`; the CPU has AVX-512 and VBMI.
     #[inline(always)]
     unsafe fn load(self, p: *const u8) -> __m512i {
-        // SAFETY: the caller's; bytes beyond the packed words are not read, and asking for
-        // them is allowed at any address.
+        // SAFETY: guaranteed by the caller; bytes beyond the packed words are not read, and a
+        // prefetch is allowed at any address.
         unsafe {
             prefetch::<1>(p.wrapping_add(AHEAD_BYTES));
             let bytes = _mm512_maskz_loadu_epi64(self.whole, p.cast());
@@ -66,7 +66,7 @@ impl Packing {
     /// There is room for eight packed words at `p`; the CPU has AVX-512 and VBMI.
     #[inline(always)]
     unsafe fn store(self, p: *mut u8, words: __m512i) {
-        // SAFETY: the caller's; bytes beyond the packed words are not written.
+        // SAFETY: guaranteed by the caller; bytes beyond the packed words are not written.
         unsafe {
             let bytes = _mm512_permutexvar_epi8(self.gather, words);
             _mm512_mask_storeu_epi64(p.cast(), self.whole, bytes);
@@ -153,15 +153,16 @@ pub(super) unsafe fn unpack(m: &Modulus, out: *mut u64, a: *const u8, len: usize
     }
 }
 
-/// Full vectors of [`kernel::pick`](crate::kernel::pick); returns how many words that are.
+/// Processes the full vectors of [`kernel::pick`](crate::kernel::pick) and returns their number of
+/// words.
 ///
 /// # Safety
-/// As there; the CPU has AVX-512.
+/// As for [`kernel::pick`](crate::kernel::pick); the CPU has AVX-512.
 #[target_feature(enable = "avx512f,avx512vl")]
 pub(in crate::kernel) unsafe fn pick(out: &mut [u64], a: &[u64], source: &[u16]) -> usize {
     let end = full::<__m512i>(out.len());
     for i in (0..end).step_by(LANES) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let from = _mm_loadu_si128(source.as_ptr().add(i).cast());
             let from = _mm256_cvtepu16_epi32(from);
@@ -186,8 +187,8 @@ pub(super) unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) 
     }
 }
 
-/// In units of `2^-51`: each term is underestimated by less than three of them,
-/// one each for the low bits of `y`, of the reciprocal and of the product.
+/// Rounds in units of `2^-51`. Each term is underestimated by less than three units: one each for
+/// the low bits of `y`, of the reciprocal and of the product.
 #[target_feature(enable = "avx512f,avx512dq,avx512vl,avx512ifma")]
 pub(super) unsafe fn round_sum(
     fractions: &[Fraction],
@@ -199,7 +200,8 @@ pub(super) unsafe fn round_sum(
     let end = full::<__m512i>(len);
     // SAFETY: the table's contract.
     unsafe {
-        // The multiplier reads 52 bits, the upper ones of 62. What rotates to the top it ignores.
+        // The multiplier reads 52 bits: the upper ones of 62. It ignores the bits that rotate to
+        // the top.
         let place = |f: &Fraction| splat((u64::from(f.shift) + 54) % 64);
         let slack = splat(3 * fractions.len() as u64);
         let undecided = splat(UNDECIDED);

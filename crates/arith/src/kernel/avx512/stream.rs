@@ -4,13 +4,13 @@ use super::{LANES, load, splat, store};
 use crate::kernel::chacha::{self, BLOCK_WORDS, Blocks};
 use core::arch::x86_64::*;
 
-/// As [`chacha::key_stream`].
+/// Computes [`chacha::key_stream`].
 ///
 /// # Safety
 /// The CPU has AVX-512 F.
 #[target_feature(enable = "avx512f")]
 pub(in crate::kernel) unsafe fn key_stream(state: &mut [u32; 16], words: &mut [u64]) -> usize {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { chacha::key_stream::<__m512i>(state, words) }
 }
 
@@ -19,32 +19,32 @@ impl Blocks for __m512i {
 
     #[inline(always)]
     unsafe fn splat(word: u32) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm512_set1_epi32(word as i32) }
     }
 
     #[inline(always)]
     unsafe fn numbers() -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) }
     }
 
     #[inline(always)]
     unsafe fn add(self, other: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm512_add_epi32(self, other) }
     }
 
     #[inline(always)]
     unsafe fn xor_turned<const BITS: i32>(self, other: Self) -> Self {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm512_rol_epi32::<BITS>(_mm512_xor_si512(self, other)) }
     }
 
-    /// Four words of four blocks at a time, then parts of 128 bits.
+    /// Transposes four words of four blocks at a time, then parts of 128 bits.
     #[inline(always)]
     unsafe fn write(v: [Self; 16], out: *mut u64) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let parts: [[__m512i; 4]; 4] = core::array::from_fn(|g| {
                 let [a, b, c, d] = [v[4 * g], v[4 * g + 1], v[4 * g + 2], v[4 * g + 3]];
@@ -77,8 +77,8 @@ impl Blocks for __m512i {
     }
 }
 
-/// Moves the words of full vectors that are below `q` once masked to the front, in order;
-/// returns how many they are and how many words were looked at.
+/// Masks the words of full vectors and moves those below `q` to the front, in order. Returns their
+/// number and the number of words read.
 ///
 /// # Safety
 /// The CPU has AVX-512 F.
@@ -87,8 +87,8 @@ pub(in crate::kernel) unsafe fn compact(q: u64, mask: u64, words: &mut [u64]) ->
     let (start, end) = (words.as_mut_ptr(), words.len() / LANES * LANES);
     let mut accepted = 0;
     for i in (0..end).step_by(LANES) {
-        // SAFETY: the caller's; no more words are accepted than were read, so that what is
-        // written is within the row and was read.
+        // SAFETY: guaranteed by the caller; no more words are accepted than were read, so every write is within
+        // the row and to words already read.
         unsafe {
             let masked = _mm512_and_si512(load(start.add(i)), splat(mask));
             let below = _mm512_cmplt_epu64_mask(masked, splat(q));

@@ -1,8 +1,8 @@
 //! AVX-512 arithmetic for any `q < 2^62`.
 //!
-//! Butterflies are Harvey's, on 64-bit products. High words and sums of products
-//! come from the 52-bit multiply-add on operands cut in two: seven multiply-adds
-//! a term, and one reduction of the 128-bit sum.
+//! Butterflies are Harvey's, on 64-bit products. High words and sums of products use the 52-bit
+//! multiply-add on operands cut in two: seven multiply-adds per term, and one reduction of the
+//! 128-bit sum.
 
 use super::{Factor, splat};
 use crate::{
@@ -30,11 +30,11 @@ pub(super) struct Sum {
     p2: __m512i,
 }
 
-/// The high words of `a b`: products of 52 and 12 bits, of which the lowest
-/// does not reach bit 64.
+/// Returns the high words of `a b`, from products of 52 and 12 bits. The lowest product does not
+/// reach bit 64.
 #[inline(always)]
 unsafe fn mul_high(a: __m512i, b: __m512i) -> __m512i {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let zero = _mm512_setzero_si512();
         let (a1, b1) = (_mm512_srli_epi64::<52>(a), _mm512_srli_epi64::<52>(b));
@@ -48,10 +48,10 @@ unsafe fn mul_high(a: __m512i, b: __m512i) -> __m512i {
     }
 }
 
-/// `[0, 2m)` to `[0, m)`.
+/// Reduces `[0, 2m)` to `[0, m)`.
 #[inline(always)]
 unsafe fn fold(a: __m512i, m: __m512i) -> __m512i {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { _mm512_min_epu64(a, _mm512_sub_epi64(a, m)) }
 }
 
@@ -76,7 +76,7 @@ impl Lanes for Wide {
     #[inline(always)]
     unsafe fn new(m: &Modulus) -> Self {
         let q = m.value();
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             Self {
                 q: splat(q),
@@ -94,7 +94,7 @@ impl Lanes for Wide {
 
     #[inline(always)]
     unsafe fn centre(self, a: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.reduce(a) }
     }
 
@@ -105,13 +105,13 @@ impl Lanes for Wide {
 
     #[inline(always)]
     unsafe fn mul_centred(self, a: __m512i, w: Factor) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.mul_lazy(a, w) }
     }
 
     #[inline(always)]
     unsafe fn forward(self, x: __m512i, y: __m512i, w: Factor) -> (__m512i, __m512i) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let t = self.mul_lazy(y, w);
             (_mm512_add_epi64(x, t), _mm512_sub_epi64(_mm512_add_epi64(x, self.twice), t))
@@ -120,7 +120,7 @@ impl Lanes for Wide {
 
     #[inline(always)]
     unsafe fn inverse(self, x: __m512i, y: __m512i, w: Factor) -> (__m512i, __m512i) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let difference = _mm512_sub_epi64(_mm512_add_epi64(x, self.twice), y);
             (_mm512_add_epi64(x, y), self.mul_lazy(difference, w))
@@ -129,7 +129,7 @@ impl Lanes for Wide {
 
     #[inline(always)]
     unsafe fn mul_lazy(self, a: __m512i, w: Factor) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let h = mul_high(a, w.1);
             _mm512_sub_epi64(_mm512_mullo_epi64(a, w.0), _mm512_mullo_epi64(h, self.q))
@@ -138,25 +138,25 @@ impl Lanes for Wide {
 
     #[inline(always)]
     unsafe fn reduce(self, a: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { fold(a, self.twice) }
     }
 
     #[inline(always)]
     unsafe fn fold(self, a: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { fold(a, self.q) }
     }
 
     #[inline(always)]
     unsafe fn add(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { fold(_mm512_add_epi64(a, b), self.q) }
     }
 
     #[inline(always)]
     unsafe fn sub(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let d = _mm512_sub_epi64(a, b);
             _mm512_min_epu64(d, _mm512_add_epi64(d, self.q))
@@ -165,13 +165,13 @@ impl Lanes for Wide {
 
     #[inline(always)]
     unsafe fn sub_lazy(self, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { _mm512_add_epi64(_mm512_sub_epi64(a, b), self.q) }
     }
 
     #[inline(always)]
     unsafe fn empty_sum() -> Sum {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let zero = _mm512_setzero_si512();
             Sum { p0: zero, p1: zero, p2: zero }
@@ -180,7 +180,7 @@ impl Lanes for Wide {
 
     #[inline(always)]
     unsafe fn accumulate(sum: Sum, a: __m512i, b: __m512i) -> Sum {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let (a1, b1) = (_mm512_srli_epi64::<52>(a), _mm512_srli_epi64::<52>(b));
             let p0 = _mm512_madd52lo_epu64(sum.p0, a, b);
@@ -197,7 +197,7 @@ impl Lanes for Wide {
     /// The sum is below `15 * 2^124 < 2^128`.
     #[inline(always)]
     unsafe fn reduce_sum(self, sum: Sum) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let mask = splat((1 << 52) - 1);
             let p1 = _mm512_add_epi64(sum.p1, _mm512_srli_epi64::<52>(sum.p0));

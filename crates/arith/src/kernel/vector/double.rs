@@ -1,13 +1,13 @@
-//! Arithmetic for `q < 2^50` on vectors of doubles, for instruction sets without long products
-//! of words.
+//! Arithmetic for `q < 2^50` on vectors of doubles, for instruction sets without long products of
+//! words.
 //!
-//! The multiplication of doubles has 53 bits: with fused multiply-adds a product comes exactly,
-//! as its rounding and what that leaves. A residue inside a transform is a double, an integer
-//! around zero. Its product with a factor `w` is reduced by `c q`, with `c` the integer next to
-//! its product with the rounded `w / q`, as in [HLQ16](https://arxiv.org/abs/1407.3383) but for
-//! that quotient being made in advance. For `|a| <= 2^52` and `|w| < q / 2` its rounding shifts
-//! `c` by at most `2^52 2^-55`, so that reduced products are at most `5/8 q`, and all differences
-//! on the way below `2^53`.
+//! Doubles have 53 bits. With fused multiply-adds a product is computed exactly, as its rounding
+//! and the rest. A residue inside a transform is a double: an integer around zero. Its product with
+//! a factor `w` is reduced by `c q`, where the integer `c` is next to its product with the rounded
+//! `w / q`. This is the method of [HLQ16](https://arxiv.org/abs/1407.3383), but the quotient is
+//! precomputed. For `|a| <= 2^52` and `|w| < q / 2` its rounding shifts `c` by at most
+//! `2^52 2^-55`. Reduced products are therefore at most `5/8 q`, and all differences on the way are
+//! below `2^53`.
 
 use super::{
     Factor, Lanes, Vector,
@@ -26,20 +26,20 @@ use crate::{
 pub trait Words: Vector {
     type Doubles: Doubles<Words = Self>;
 
-    /// The doubles with these bits.
+    /// Reinterprets the bits as doubles.
     unsafe fn doubles(self) -> Self::Doubles;
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn sub(self, other: Self) -> Self;
     unsafe fn or(self, other: Self) -> Self;
     unsafe fn xor(self, other: Self) -> Self;
-    /// `other` where the word is negative as a signed one, else 0.
+    /// Returns `other` where the word is negative as a signed word, else 0.
     unsafe fn if_negative(self, other: Self) -> Self;
     unsafe fn is_zero(self) -> bool;
 
-    /// Where [`Words::unpack`] finds each byte of a vector, for packed words of `width` bytes of
-    /// which there are 4 to 7.
+    /// Returns the source of each byte of a vector for [`Words::unpack`], for packed words of
+    /// `width` bytes, 4 to 7.
     unsafe fn spread(width: usize) -> Self;
-    /// The packed words from `p` on, as many as a vector has.
+    /// Unpacks a vector of packed words from `p` on.
     unsafe fn unpack(p: *const u8, width: usize, spread: Self) -> Self;
 }
 
@@ -51,7 +51,7 @@ pub trait Doubles: Copy {
     type Words: Words<Doubles = Self>;
 
     unsafe fn splat(x: f64) -> Self;
-    /// The words with these bits.
+    /// Reinterprets the bits as words.
     unsafe fn words(self) -> Self::Words;
     unsafe fn add(self, other: Self) -> Self;
     unsafe fn sub(self, other: Self) -> Self;
@@ -60,16 +60,16 @@ pub trait Doubles: Copy {
     unsafe fn plus_product(self, a: Self, b: Self) -> Self;
     /// `self - a b`, rounded once.
     unsafe fn less_product(self, a: Self, b: Self) -> Self;
-    /// The nearest integer, of two the even one.
+    /// Rounds to the nearest integer, a half to even.
     unsafe fn round(self) -> Self;
     unsafe fn floor(self) -> Self;
-    /// `other` where this is below zero, else 0.
+    /// Returns `other` where `self` is below zero, else 0.
     unsafe fn if_negative(self, other: Self) -> Self;
-    /// Words of ones where numbers differ, else of zeros.
+    /// Returns all-one words where the numbers differ, else zeros.
     unsafe fn differs(self, other: Self) -> Self::Words;
 }
 
-/// Arithmetic of one modulus. Values are doubles of width 8 at most.
+/// Arithmetic of one modulus. Values are doubles of width at most 8.
 #[derive(Clone, Copy)]
 pub struct Double<W: Words> {
     q: W::Doubles,
@@ -78,43 +78,43 @@ pub struct Double<W: Words> {
     q_words: W,
 }
 
-/// Sums of products in two parts: the upper one has an exponent that no sum changes, so that
-/// the difference of two is what a product rounds to.
+/// Sums of products in two parts. The upper part has an exponent that no addition changes, so the
+/// difference of two upper parts is the rounded product.
 #[derive(Clone, Copy)]
 pub struct Sum<D> {
-    /// `2^103` and a multiple of `2^51`.
+    /// `2^103` plus a multiple of `2^51`.
     high: D,
     low: D,
 }
 
 const SUM_START: f64 = (1u128 << 103) as f64;
-/// Added to an integer below it, leaves that in the low bits.
+/// Added to an integer below it, this leaves the integer in the low bits.
 const INTEGER: f64 = (1u64 << 52) as f64;
-/// Rounds to an integer when added to a number below `2^51` and subtracted.
+/// Added to a number below `2^51` and subtracted again, this rounds it to an integer.
 const ROUND: f64 = 1.5 * INTEGER;
 
 impl<W: Words> Double<W> {
-    /// `a` less `c q` for the integer `c` nearest to `estimate`, where that is exact.
+    /// Returns `a - c q` for the integer `c` nearest to `estimate`, where that is exact.
     #[inline(always)]
     unsafe fn remainder(self, a: W::Doubles, estimate: W::Doubles) -> W::Doubles {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { a.less_product(estimate.round(), self.q) }
     }
 
-    /// As [`Double::remainder`], for an estimate `a b` below `2^51`.
+    /// Computes [`Double::remainder`] for an estimate `a b` below `2^51`.
     #[inline(always)]
     unsafe fn less_multiple(self, whole: W::Doubles, a: W::Doubles, b: W::Doubles) -> W::Doubles {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let round = W::Doubles::splat(ROUND);
             whole.less_product(round.plus_product(a, b).sub(round), self.q)
         }
     }
 
-    /// `a w`, at most `5/8 q`.
+    /// Returns `a w`, at most `5/8 q` in magnitude.
     #[inline(always)]
     unsafe fn product(self, a: W, w: Factor<Self>) -> W::Doubles {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let [a, w, quotient] = [a, w.0, w.1].map(|v| v.doubles());
             let high = a.mul(w);
@@ -123,18 +123,18 @@ impl<W: Words> Double<W> {
         }
     }
 
-    /// Adds `q` to words that are negative.
+    /// Adds `q` to negative words.
     #[inline(always)]
     unsafe fn raise(self, a: W) -> W {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { a.add(a.if_negative(self.q_words)) }
     }
 }
 
-/// The words of doubles that are integers in `[0, 2^52)`.
+/// Returns the words of doubles that are integers in `[0, 2^52)`.
 #[inline(always)]
 unsafe fn words<D: Doubles>(a: D) -> D::Words {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let offset = D::splat(INTEGER);
         a.add(offset).words().xor(offset.words())
@@ -163,7 +163,7 @@ impl<W: Words> Lanes for Double<W> {
     #[inline(always)]
     unsafe fn new(m: &Modulus) -> Self {
         let q = m.value();
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             Self {
                 q: W::Doubles::splat(q as f64),
@@ -175,7 +175,7 @@ impl<W: Words> Lanes for Double<W> {
 
     #[inline(always)]
     unsafe fn value(words: W) -> W {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let offset = W::Doubles::splat(INTEGER);
             words.or(offset.words()).doubles().sub(offset).words()
@@ -184,7 +184,7 @@ impl<W: Words> Lanes for Double<W> {
 
     #[inline(always)]
     unsafe fn fold(self, a: W) -> W {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let a = a.doubles();
             words(a.add(a.if_negative(self.q)))
@@ -193,7 +193,7 @@ impl<W: Words> Lanes for Double<W> {
 
     #[inline(always)]
     unsafe fn reduce(self, a: W) -> W {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let a = a.doubles();
             self.less_multiple(a, a, self.inverse).words()
@@ -202,31 +202,31 @@ impl<W: Words> Lanes for Double<W> {
 
     #[inline(always)]
     unsafe fn centre(self, a: W) -> W {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.reduce(a) }
     }
 
     #[inline(always)]
     unsafe fn enter(self, words: W) -> W {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Self::value(words) }
     }
 
     #[inline(always)]
     unsafe fn mul_lazy(self, a: W, w: Factor<Self>) -> W {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.product(a, w).words() }
     }
 
     #[inline(always)]
     unsafe fn mul_centred(self, a: W, w: Factor<Self>) -> W {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.mul_lazy(a, w) }
     }
 
     #[inline(always)]
     unsafe fn forward(self, x: W, y: W, w: Factor<Self>) -> (W, W) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let (x, t) = (x.doubles(), self.product(y, w));
             (x.add(t).words(), x.sub(t).words())
@@ -235,7 +235,7 @@ impl<W: Words> Lanes for Double<W> {
 
     #[inline(always)]
     unsafe fn inverse(self, x: W, y: W, w: Factor<Self>) -> (W, W) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let (x, y) = (x.doubles(), y.doubles());
             (x.add(y).words(), self.mul_lazy(x.sub(y).words(), w))
@@ -244,33 +244,33 @@ impl<W: Words> Lanes for Double<W> {
 
     #[inline(always)]
     unsafe fn add(self, a: W, b: W) -> W {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.raise(a.add(b).sub(self.q_words)) }
     }
 
     #[inline(always)]
     unsafe fn sub(self, a: W, b: W) -> W {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { self.raise(a.sub(b)) }
     }
 
     #[inline(always)]
     unsafe fn sub_lazy(self, a: W, b: W) -> W {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { a.sub(b).add(self.q_words) }
     }
 
     #[inline(always)]
     unsafe fn empty_sum() -> Self::Sum {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { Sum { high: W::Doubles::splat(SUM_START), low: W::Doubles::splat(0.0) } }
     }
 
-    /// Exact: eight products below `2^100` leave `high` below `2^104`, and round to multiples
-    /// of `2^51`; the parts that are rounded off are at most `2^50` each, together `2^53`.
+    /// Exact: eight products below `2^100` keep `high` below `2^104` and round to multiples of
+    /// `2^51`. The parts rounded off are at most `2^50` each, together `2^53`.
     #[inline(always)]
     unsafe fn accumulate(sum: Self::Sum, a: W, b: W) -> Self::Sum {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let [a, b] = [a, b].map(|v| Self::value(v).doubles());
             let high = sum.high.plus_product(a, b);
@@ -279,12 +279,12 @@ impl<W: Words> Lanes for Double<W> {
         }
     }
 
-    /// The quotient of the upper part is below `2^55` for `q < 2^48`, and `2^53` next to
-    /// `2^50`. Its estimate is off by `2^-52` of it and a rounding, so that the remainder is
-    /// below `9 q` and `3 q`, in any case below `2^52`. That of the lower part is below `2 q`.
+    /// The quotient of the upper part is below `2^55` for `q < 2^48`, and `2^53` next to `2^50`.
+    /// Its estimate is off by `2^-52` of it and a rounding, so the remainder is below `9 q` and
+    /// `3 q` respectively, always below `2^52`. The remainder of the lower part is below `2 q`.
     #[inline(always)]
     unsafe fn reduce_sum(self, sum: Self::Sum) -> W {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let high = sum.high.sub(W::Doubles::splat(SUM_START));
             let high = self.remainder(high, high.mul(self.inverse));
@@ -294,7 +294,7 @@ impl<W: Words> Lanes for Double<W> {
     }
 }
 
-/// Defines the [`KernelTable`](crate::kernel::KernelTable) of primes below `2^50` by vectors
+/// Defines the [`KernelTable`](crate::kernel::KernelTable) for primes below `2^50` with vectors
 /// `$words`, compiled for the CPU features `$features`.
 macro_rules! kernels {
     ($name:literal, $words:ty, $features:literal) => {
@@ -346,7 +346,7 @@ pub unsafe fn mul_sum_packed<W: Words>(
     let width = m.packed_bytes();
     let end = if width < 4 { 0 } else { full::<W>(len) };
     for (&out, a) in out.iter().zip(a) {
-        // SAFETY: the table's contract; below 2^50 words have at most seven bytes.
+        // SAFETY: the table's contract; packed words of moduli below 2^50 have at most seven bytes.
         unsafe {
             if end > 0 {
                 let (lanes, spread) = (Double::<W>::new(m), W::spread(width));
@@ -364,7 +364,7 @@ pub unsafe fn mul_sum_packed<W: Words>(
     }
 }
 
-/// At most 256 terms below 1 are off by less than `2^-44` each: half a unit in the last place
+/// Sums at most 256 terms below 1, each with an error below `2^-44`: half a unit in the last place
 /// of the sum and the rounding of the reciprocal.
 #[inline(always)]
 pub unsafe fn round_sum<W: Words>(
@@ -393,7 +393,7 @@ pub unsafe fn round_sum<W: Words>(
             let v = sum.sub(slack).floor();
             let unsure = v.differs(sum.add(slack).floor());
             any = any.or(unsure);
-            // Ones all over are the mark.
+            // The mark consists of ones only.
             const { assert!(UNDECIDED == u64::MAX) }
             words(v).or(unsure).store(out.add(x));
         }
@@ -407,14 +407,14 @@ pub mod tests {
     use super::*;
     use crate::{next_prime, previous_prime};
 
-    /// `a w mod q` as the kernels compute it.
+    /// Returns `a w mod q` as the kernels compute it.
     ///
     /// # Safety
     /// As for [`Vector`].
     #[inline(always)]
     unsafe fn product<W: Words>(m: &Modulus, a: i64, w: u64) -> i64 {
         let [value, quotient] = Double::<W>::factor(m, m.shoup(w));
-        // SAFETY: the caller's; the array has the words of the longest vector.
+        // SAFETY: guaranteed by the caller; the array has as many words as the longest vector.
         unsafe {
             let factor = (W::splat(value), W::splat(quotient));
             let found = Double::<W>::new(m).product(W::splat((a as f64).to_bits()), factor);
@@ -445,7 +445,7 @@ pub mod tests {
             for w in edges.into_iter().chain(random.clone().map(|x| x % q)) {
                 assert_eq!(Double::<W>::residue(&m, Double::<W>::factor(&m, m.shoup(w))[0]), w);
                 for a in values.iter().flat_map(|&a| [a, -a]) {
-                    // SAFETY: the caller's.
+                    // SAFETY: guaranteed by the caller.
                     let found = unsafe { product::<W>(&m, a, w) };
                     let expected = m.reduce_i128(i128::from(a) * i128::from(w));
                     assert_eq!(m.reduce_i64(found), expected, "{a} times {w} modulo {q}");

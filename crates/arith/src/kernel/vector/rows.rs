@@ -1,5 +1,4 @@
-//! Row kernels on any [`Lanes`]. What is left of a row after its last full
-//! vector goes to the scalar kernels.
+//! Row kernels on any [`Lanes`]. The scalar kernels process the words after the last full vector.
 
 use super::{Factor, Lanes, Vector};
 use crate::{
@@ -7,12 +6,12 @@ use crate::{
     kernel::{Rows, SCALAR},
 };
 
-/// Words in full vectors.
+/// Number of words in full vectors.
 pub fn full<V: Vector>(len: usize) -> usize {
     len / V::LANES * V::LANES
 }
 
-/// Words of the longest vector.
+/// Number of words of the longest vector.
 const MAX_LANES: usize = 8;
 
 pub fn advance<T>(rows: &[*const T], by: usize) -> Vec<*const T> {
@@ -22,7 +21,7 @@ pub fn advance<T>(rows: &[*const T], by: usize) -> Vec<*const T> {
 #[inline(always)]
 unsafe fn factor<L: Lanes>(m: &Modulus, w: Shoup) -> Factor<L> {
     let [value, quotient] = L::factor(m, w);
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe { (L::V::splat(value), L::V::splat(quotient)) }
 }
 
@@ -52,11 +51,11 @@ pub unsafe fn sub<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, b: *const
     }
 }
 
-/// Sums of products that are computed side by side: one alone would wait for its own last
+/// Sums of products computed side by side: a single one would wait for the latency of its own last
 /// product.
 pub const ABREAST: usize = 4;
 
-/// How sums start and end: those of residues, or those with weights.
+/// Start and end of sums: of residues, or with weights.
 pub trait Reduction<L: Lanes>: Copy {
     /// # Safety
     /// As for [`Lanes`].
@@ -66,51 +65,51 @@ pub trait Reduction<L: Lanes>: Copy {
     unsafe fn reduce(lanes: L, sum: L::Sum) -> L::V;
 }
 
-/// Rows of residues.
+/// Sums of rows of residues.
 #[derive(Clone, Copy)]
 pub struct Residues;
 
 impl<L: Lanes> Reduction<L> for Residues {
     #[inline(always)]
     unsafe fn empty(_: L) -> L::Sum {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { L::empty_sum() }
     }
 
     #[inline(always)]
     unsafe fn reduce(lanes: L, sum: L::Sum) -> L::V {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { lanes.reduce_sum(sum) }
     }
 }
 
-/// With weights of width at most `2^LOG_WIDTH`. `LAZY` ones are one part each.
+/// Sums with weights of width at most `2^LOG_WIDTH`. A `LAZY` result is in `[0, 2q)`.
 #[derive(Clone, Copy)]
 struct Weighted<const LOG_WIDTH: u32, const LAZY: bool>;
 
 impl<L: Lanes, const LOG_WIDTH: u32, const LAZY: bool> Reduction<L> for Weighted<LOG_WIDTH, LAZY> {
     #[inline(always)]
     unsafe fn empty(lanes: L) -> L::Sum {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { lanes.empty_weighted() }
     }
 
     #[inline(always)]
     unsafe fn reduce(lanes: L, sum: L::Sum) -> L::V {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe { lanes.reduce_weighted::<LOG_WIDTH, LAZY>(sum) }
     }
 }
 
-/// Sums of `terms` products of the pairs that `factors(t, v)` has for each of `V` vectors of
-/// each output.
+/// Computes sums of `terms` products of the pairs `factors(t, v)`, for each of `V` vectors of each
+/// output.
 #[inline(always)]
 unsafe fn sums_of_products<L: Lanes, R: Reduction<L>, const SUMS: usize, const V: usize>(
     lanes: [L; SUMS],
     terms: usize,
     factors: impl Fn(usize, usize) -> [(L::V, L::V); SUMS],
 ) -> [[L::V; V]; SUMS] {
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         let mut totals = [[L::V::splat(0); V]; SUMS];
         let mut start = 0;
@@ -136,8 +135,8 @@ unsafe fn sums_of_products<L: Lanes, R: Reduction<L>, const SUMS: usize, const V
     }
 }
 
-/// Writes sums of `terms` products of the pairs that `factors(t, i)` has at place `i` for each
-/// output, `V` vectors of each side by side.
+/// Writes sums of `terms` products of the pairs `factors(t, i)` at place `i` of each output, `V`
+/// vectors side by side.
 #[inline(always)]
 pub unsafe fn write_sums<L: Lanes, R: Reduction<L>, const SUMS: usize, const V: usize>(
     lanes: [L; SUMS],
@@ -147,7 +146,7 @@ pub unsafe fn write_sums<L: Lanes, R: Reduction<L>, const SUMS: usize, const V: 
     end: usize,
 ) {
     let mut i = 0;
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         while i < end {
             let at = |v: usize| i + v * L::V::LANES;
@@ -224,7 +223,8 @@ pub unsafe fn dot<L: Lanes>(
     len: usize,
 ) {
     let width = weights.iter().map(|weights| weights.width()).max().unwrap_or(0);
-    // SAFETY: the table's contract. The width is at most 16: so are 15 words below `2^52`.
+    // SAFETY: the table's contract. The width is at most 16, because each of 15 words is below
+    // `2^52`.
     unsafe {
         match (width, lazy && a.len() <= L::TERMS) {
             (..=2, true) if L::WEIGHS => dots::<L, Weighted<1, true>>(weights, out, a, len),

@@ -1,26 +1,23 @@
-//! Transforms on any [`Lanes`], for `N >= 2^11`, blocked for the first cache.
+//! Transforms on any [`Lanes`], for `N >= 2^11`, blocked for the first-level cache.
 //!
-//! One algorithm, whose passes share their blocks, buffers and factors: it is in one file for that.
+//! The passes share their blocks, buffers and factors, so the whole algorithm is in one file.
 //!
-//! A row is `N / 256` lines of 256 words. Columns first: the layers that pair
-//! lines run on eight adjacent columns at a time, gathered in a buffer. Then the
-//! lines: the last eight layers run on eight lines at a time, transposed so that
-//! a lane is a line; the result stays transposed, which is the order that
-//! [`NttTable`] documents. Shorter vectors do eight columns or lines part by part.
-//! Layers are done up to four at a time in registers. The inverse is the mirror image.
+//! A row is `N / 256` lines of 256 words. Columns come first: the layers that pair lines run on
+//! eight adjacent columns at a time, gathered in a buffer. Lines come next: the last eight layers
+//! run on eight lines at a time, transposed so that a lane is a line. The result stays transposed,
+//! which is the order that [`NttTable`] documents. Shorter vectors process eight columns or lines
+//! part by part. Up to four layers at a time run in registers. The inverse is the mirror image.
 //!
-//! Columns and lines are also there alone, for what makes a row group by group and what uses it
-//! block by block. Coefficients are in [column order](NttTable::column_place) then: a group
-//! of eight columns is one piece of memory.
+//! Columns and lines are also available separately, for code that makes a row group by group or
+//! uses it block by block. Coefficients are then in [column order](NttTable::column_place): a group
+//! of eight columns is contiguous.
 //!
-//! Factors are most of what a transform reads if each node of the tree has its own:
-//! two rows' worth. Line `l` is a polynomial modulo `X^256 - a^256` with
-//! `a = psi^(1 + 2 rev(l))`, and its first layers, [`split`] of them, leave
-//! polynomials modulo `X^m - (a b)^m` with `b` a power of the 256th root of unity
-//! `psi^(2N/256)`. With `X = a Y`, which multiplies coefficient `j` by the *twist*
-//! `a^j`, the layers that remain have the same factors in all lines. So a line has
-//! factors of its own for few nodes and `m - 1` twists: 30 in place of 255 if a sweep does
-//! four layers.
+//! If each node of the tree had its own factor, a transform would read mostly factors: the size of
+//! two rows. Line `l` is a polynomial modulo `X^256 - a^256` with `a = psi^(1 + 2 rev(l))`. Its
+//! first layers, [`split`] of them, leave polynomials modulo `X^m - (a b)^m` with `b` a power of
+//! the 256th root of unity `psi^(2N/256)`. With `X = a Y`, which multiplies coefficient `j` by the
+//! *twist* `a^j`, the remaining layers have the same factors in all lines. A line then has its own
+//! factors for few nodes, and `m - 1` twists: 30 in place of 255 if a sweep runs four layers.
 
 use super::{Factor, Lanes, Strided, Vector, prefetch};
 use crate::{Modulus, NttTable, Shoup, kernel::ROW};
@@ -31,13 +28,13 @@ pub const MIN_LOG_N: u32 = 11;
 const LAYERS: u32 = ROW.ilog2();
 /// `log2` of the largest radix of a sweep.
 const MAX_LOG_RADIX: u32 = 4;
-/// Lines of the largest ring.
+/// Number of lines of the largest ring.
 const MAX_LINES: usize = 1 << (17 - 8);
 
-/// Columns or lines done together: the words of a cache line.
+/// Columns or lines processed together: the words of a cache line.
 const WIDTH: usize = 8;
 
-/// Room for one group of columns or lines, which are written before they are read.
+/// Buffer for one group of columns or lines. Code writes to it before it reads.
 #[repr(align(64))]
 struct Buffer<const WORDS: usize>(MaybeUninit<[u64; WORDS]>);
 
@@ -54,19 +51,19 @@ impl<const WORDS: usize> Buffer<WORDS> {
     }
 }
 
-/// Nodes, with node 0, of the layers of a line that have factors of its own: as many
-/// layers as one sweep does.
+/// Number of nodes, with node 0, in the layers of a line that have their own factors: the layers of
+/// one sweep.
 const fn split<L: Lanes>() -> usize {
     1 << sweep_radix(LAYERS, L::LOG_RADIX, 0)
 }
 
-/// Words of the factors of eight lines.
+/// Words of a factor for eight lines.
 const PAIR: usize = 2 * WIDTH;
 
-/// Pairs of words by node for the layers of the columns, the same for the shared layers
-/// of the lines, then eight pairs, first words first, for each group of eight lines: factors
-/// by node and twists by coefficient. Node 0 of the columns holds `1/N`; there is no other
-/// node 0.
+/// Lays out the factors: pairs of words by node for the layers of the columns, the same for the
+/// shared layers of the lines, then eight pairs, first words first, for each group of eight lines:
+/// factors by node and twists by coefficient. Node 0 of the columns holds `1/N`; the other trees
+/// have no node 0.
 pub fn twiddles<L: Lanes>(m: &Modulus, log_n: u32, powers: &[u64]) -> Vec<u64> {
     let lines = (1 << log_n) / ROW;
     let pair = |w| L::factor(m, m.shoup(w));
@@ -76,7 +73,7 @@ pub fn twiddles<L: Lanes>(m: &Modulus, log_n: u32, powers: &[u64]) -> Vec<u64> {
         let layer = 1 << node.ilog2();
         powers[lines * layer + line * layer + node - layer]
     };
-    // Exponents of `psi` are `rev(i)`, without what the line adds.
+    // Exponents of `psi` are `rev(i)`, without the line's own contribution.
     let shared = |node: usize| match node - (1 << node.ilog2()) {
         0 => 1,
         i => powers[i],
@@ -97,17 +94,17 @@ pub fn twiddles<L: Lanes>(m: &Modulus, log_n: u32, powers: &[u64]) -> Vec<u64> {
     table
 }
 
-/// Where the factors of the nodes of a tree come from.
+/// Source of the factors of a tree's nodes.
 trait Tree: Copy {
     /// # Safety
     /// `node` is a node of the tree; as for [`Lanes`].
     unsafe fn factor<L: Lanes>(self, node: usize) -> Factor<L>;
 
-    /// That of the lanes from this one on.
+    /// The tree for the lanes from this one on.
     fn lanes_from(self, lane: usize) -> Self;
 }
 
-/// The same factor in all lanes.
+/// A factor shared by all lanes.
 #[derive(Clone, Copy)]
 struct Same(*const u64);
 
@@ -161,7 +158,7 @@ impl Group {
     #[inline(always)]
     unsafe fn new<L: Lanes>(table: *const u64, lines: usize, group: usize) -> Self {
         let words = PAIR * (split::<L>() + ROW / split::<L>());
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let shared = table.add(2 * lines);
             let own = shared.add(2 * ROW + group * words);
@@ -170,22 +167,22 @@ impl Group {
     }
 }
 
-/// `log2` of the radix of sweep `k` of `layers` layers: as few sweeps as radix
-/// `2^max` allows, as even as can be, larger ones first.
+/// Returns `log2` of the radix of sweep `k` of `layers` layers. There are as few sweeps as radix
+/// `2^max` allows, as even as possible, larger ones first.
 #[inline(always)]
 const fn sweep_radix(layers: u32, max: u32, k: u32) -> u32 {
     let sweeps = layers.div_ceil(max);
     layers / sweeps + if k < layers % sweeps { 1 } else { 0 }
 }
 
-/// The largest radix of a column, whose layers may be odd in number: sweeps of two would
-/// leave one alone.
+/// The largest radix of a column. An odd number of layers needs more than two per sweep: sweeps of
+/// two would leave one layer alone.
 #[inline(always)]
 fn column_log_radix<L: Lanes>() -> u32 {
     L::LOG_RADIX.max(3)
 }
 
-/// Blocks of the first layer of sweep `k` of a line.
+/// Number of blocks of the first layer of sweep `k` of a line.
 #[inline(always)]
 const fn blocks_above<L: Lanes>(k: u32) -> usize {
     let (mut i, mut blocks) = (0, 1);
@@ -196,61 +193,61 @@ const fn blocks_above<L: Lanes>(k: u32) -> usize {
     blocks
 }
 
-/// Which of the two transforms; the layers of the inverse go backwards.
+/// Direction of the transform; the layers of the inverse run backwards.
 type Direction = bool;
 const FORWARD: Direction = true;
 const INVERSE: Direction = false;
 
-/// Some layers of eight columns or lines.
+/// A run of layers of eight columns or lines.
 #[derive(Clone, Copy)]
 struct Sweep<'a> {
-    /// Layers: 2, 3 or 4.
+    /// Number of layers: 2, 3 or 4.
     log_radix: u32,
-    /// Blocks of the first layer, or last of the inverse.
+    /// Blocks of the first layer, or of the last layer of the inverse.
     blocks: usize,
-    /// Rows of eight words.
+    /// Number of rows of eight words.
     count: usize,
     from: Strided,
     to: Strided,
-    /// By coefficient; values are multiplied by them before the layers, or after those of the
+    /// Twists by coefficient. They multiply values before the layers, or after the layers of the
     /// inverse.
     twists: Option<Own>,
-    /// Inputs are words: of the forward transform as [`Lanes::enter`] takes them, of the inverse
-    /// only where those are not values.
+    /// `true` if inputs are words: for the forward transform in the range of [`Lanes::enter`], for
+    /// the inverse only if words are not values.
     first: bool,
     /// The first [`Lanes::LAYERS`] layers of the forward transform need no [`Lanes::centre`].
     centred: bool,
-    /// Canonical outputs; of the inverse, times the factor that node 0 holds, which for half
-    /// of them is in that of node 1.
+    /// `true` for canonical outputs. The inverse also multiplies by the factor of node 0; for half
+    /// of the outputs the factor of node 1 includes it.
     last: bool,
     prefetch: Prefetch<'a>,
 }
 
-/// Memory to prefetch a little at a time: what is prefetched all at once comes no sooner, and
-/// computation waits.
+/// Memory to prefetch a little at a time. Prefetching all at once is no faster and stalls the
+/// computation.
 #[derive(Clone, Copy)]
 struct Prefetch<'a> {
     group: Option<Ahead>,
-    /// Row after row, in the order of memory.
+    /// Rows in the order of memory.
     rows: &'a [&'a [u8]],
-    /// The part of each to prefetch: its number, and the logarithm of how many there are.
+    /// Part of each row to prefetch: its number, and the logarithm of the number of parts.
     part: (usize, u32),
 }
 
-/// A group of words, 64 at each of some places.
+/// A group of words: 64 at each of several places.
 #[derive(Clone, Copy)]
 struct Ahead {
     start: *mut u64,
-    /// From one place to the next.
+    /// Distance between places.
     stride: usize,
-    /// Cache lines of all.
+    /// Total number of cache lines.
     lines: usize,
 }
 
 impl Prefetch<'_> {
     const NOTHING: Self = Self { group: None, rows: &[], part: (0, 0) };
 
-    /// The part for sweep `k` of some: the first two prefetch.
+    /// Returns the part for sweep `k`: only the first two sweeps prefetch.
     #[inline(always)]
     fn share(self, k: u32, sweeps: u32) -> Self {
         match k {
@@ -284,7 +281,8 @@ impl Prefetch<'_> {
 }
 
 impl<'a> Sweep<'a> {
-    /// From values to values and without twists; how many layers and blocks is left to say.
+    /// A sweep from values to values without twists. The caller sets the number of layers and
+    /// blocks.
     #[inline(always)]
     fn plain(count: usize, from: Strided, to: Strided, prefetch: Prefetch<'a>) -> Self {
         Self {
@@ -302,11 +300,11 @@ impl<'a> Sweep<'a> {
     }
 
     /// # Safety
-    /// Both places have `count` rows, `2^log_radix` for each block or a multiple, and `tree` and
+    /// Both places have `count` rows, a multiple of `2^log_radix` for each block, and `tree` and
     /// `twists` have their factors. As for [`Lanes`].
     #[inline(always)]
     unsafe fn run<const D: Direction, L: Lanes>(self, lanes: L, tree: impl Tree) {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             match self.log_radix {
                 2 => self.of_radix::<D, L, _, 4>(lanes, tree),
@@ -316,7 +314,7 @@ impl<'a> Sweep<'a> {
         }
     }
 
-    /// [`Sweep::run`] of radix `R`.
+    /// Runs [`Sweep::run`] with radix `R`.
     #[inline(always)]
     unsafe fn of_radix<const D: Direction, L: Lanes, T: Tree, const R: usize>(
         self,
@@ -333,13 +331,13 @@ impl<'a> Sweep<'a> {
                 for lane in (0..WIDTH).step_by(L::V::LANES) {
                     let tree = tree.lanes_from(lane);
                     let twists = self.twists.map(|twists| twists.lanes_from(lane));
-                    // SAFETY: the caller's.
+                    // SAFETY: guaranteed by the caller.
                     unsafe {
                         let mut v = [L::V::splat(0); R];
                         for (k, v) in v.iter_mut().enumerate() {
                             *v = L::V::load(from.row(at(k)).add(lane));
                             if first {
-                                // The other half is multiplied first.
+                                // The multiplication converts the other half.
                                 let enters = D == FORWARD && k < R / 2;
                                 *v = if enters { lanes.enter(*v) } else { L::value(*v) };
                             }
@@ -347,7 +345,7 @@ impl<'a> Sweep<'a> {
                                 *v = lanes.mul_centred(*v, twists.factor::<L>(coefficient(k)));
                             }
                         }
-                        // Between the sweeps of the inverse values have width 2.
+                        // Between the sweeps of the inverse, values have width 2.
                         let mut width = [2; R];
                         if D == FORWARD {
                             forward_layer::<L, T, R, 1>(lanes, tree, node, &mut v, centred);
@@ -383,14 +381,15 @@ impl<'a> Sweep<'a> {
     }
 }
 
-/// Whether values that enter a forward transform, which are within `q` of the middle of their
-/// range, stay in it up to the twists: 9 layers of columns and 4 of lines.
+/// Returns `true` if values that enter a forward transform within `q` of the middle of their range
+/// stay in the range up to the twists: 9 layers of columns and 4 of lines.
 #[inline(always)]
 const fn runs_through<L: Lanes>() -> bool {
     L::LAYERS >= 9 + 4
 }
 
-/// One forward layer of `BLOCKS` blocks on `R` vectors below node `node`; see [`Sweep::centred`].
+/// Runs one forward layer of `BLOCKS` blocks on `R` vectors below node `node`; see
+/// [`Sweep::centred`].
 #[inline(always)]
 unsafe fn forward_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     lanes: L,
@@ -403,12 +402,12 @@ unsafe fn forward_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
         return;
     }
     let half = R / BLOCKS / 2;
-    // Layers since values were in the middle of the range, or at least before they were.
+    // The first layers need no centring: count the layers after them.
     let first = if centred { L::LAYERS } else { 0 };
     let drifted = BLOCKS.ilog2().checked_sub(first);
     let centre = drifted.is_some_and(|layers| layers.is_multiple_of(L::LAYERS_CENTRED));
     for block in 0..BLOCKS {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let w = tree.factor::<L>(node * BLOCKS + block);
             for i in 2 * half * block..2 * half * block + half {
@@ -419,8 +418,8 @@ unsafe fn forward_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     }
 }
 
-/// One inverse layer of `BLOCKS` blocks on `R` vectors below node `node`.
-/// Each has its width.
+/// Runs one inverse layer of `BLOCKS` blocks on `R` vectors below node `node`. Each vector has its
+/// own width.
 #[inline(always)]
 unsafe fn inverse_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     lanes: L,
@@ -434,7 +433,7 @@ unsafe fn inverse_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     }
     let half = R / BLOCKS / 2;
     for block in 0..BLOCKS {
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             let w = tree.factor::<L>(node * BLOCKS + block);
             for i in 2 * half * block..2 * half * block + half {
@@ -452,7 +451,7 @@ unsafe fn inverse_layer<L: Lanes, T: Tree, const R: usize, const BLOCKS: usize>(
     }
 }
 
-/// All layers of eight columns of `lines` lines.
+/// Runs all layers of eight columns of `lines` lines.
 #[inline(always)]
 unsafe fn forward_columns<L: Lanes>(
     lanes: L,
@@ -469,7 +468,7 @@ unsafe fn forward_columns<L: Lanes>(
         let from = if k == 0 { far } else { near };
         let to = if k + 1 == sweeps { far } else { near };
         let sweep = Sweep { log_radix, blocks, ..Sweep::plain(lines, from, to, Prefetch::NOTHING) };
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             if k == 0 {
                 Sweep { first: true, centred: true, ..sweep }.run::<FORWARD, L>(lanes, tree);
@@ -481,7 +480,7 @@ unsafe fn forward_columns<L: Lanes>(
     }
 }
 
-/// All layers of eight columns of `lines` lines, with the second tree for the last sweep.
+/// Runs all layers of eight columns of `lines` lines, with the second tree for the last sweep.
 #[inline(always)]
 unsafe fn inverse_columns<L: Lanes>(
     lanes: L,
@@ -499,7 +498,7 @@ unsafe fn inverse_columns<L: Lanes>(
         sweep.log_radix = sweep_radix(layers, column_log_radix::<L>(), k);
         sweep.blocks >>= sweep.log_radix;
         sweep.prefetch = prefetch.share(sweeps - 1 - k, sweeps);
-        // SAFETY: the caller's.
+        // SAFETY: guaranteed by the caller.
         unsafe {
             if k > 0 {
                 sweep.run::<INVERSE, L>(lanes, tree);
@@ -511,7 +510,7 @@ unsafe fn inverse_columns<L: Lanes>(
     }
 }
 
-/// Sweep `K` of eight lines, if there is one.
+/// Runs sweep `K` of eight lines, if it exists.
 #[inline(always)]
 unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
     lanes: L,
@@ -537,7 +536,7 @@ unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
         last: D == FORWARD && end,
         ..Sweep::plain(ROW, from, to, prefetch.share(done, sweeps))
     };
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         match K {
             0 => sweep.run::<D, L>(lanes, own),
@@ -546,11 +545,12 @@ unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
     }
 }
 
-/// How the coefficients of a row are stored, as words from one to the next.
+/// Storage order of a row's coefficients: word distances between neighbours.
 #[derive(Clone, Copy)]
 struct Order {
     line: usize,
-    /// For columns that are multiples of eight; the eight from there on follow each other.
+    /// Distance for columns that are multiples of eight; the eight columns from there on are
+    /// adjacent.
     column: usize,
 }
 
@@ -558,7 +558,7 @@ impl Order {
     /// Line after line.
     const LINES: Self = Self { line: ROW, column: 1 };
 
-    /// Eight columns after eight columns; see [`NttTable::column_place`].
+    /// Stores eight columns after eight columns; see [`NttTable::column_place`].
     fn columns(lines: usize) -> Self {
         Self { line: WIDTH, column: lines }
     }
@@ -568,19 +568,19 @@ impl Order {
         Strided { start: row.wrapping_add(column * self.column), stride: self.line }
     }
 
-    /// Where a group of eight lines starts.
+    /// The start of a group of eight lines.
     fn group(self, row: *mut u64, group: usize) -> *mut u64 {
         row.wrapping_add(group * WIDTH * self.line)
     }
 
-    /// All words of a group, nothing of which has been asked for.
+    /// All words of a group, none of them prefetched yet.
     fn ahead(self, row: *mut u64, group: usize) -> Ahead {
         let stride = if self.column == 1 { WIDTH * WIDTH } else { WIDTH * self.column };
         Ahead { start: self.group(row, group), stride, lines: ROW }
     }
 }
 
-/// All layers of a group of eight lines, from `row` to the block `out`.
+/// Runs all layers of a group of eight lines, from `row` to the block `out`.
 #[inline(always)]
 unsafe fn forward_group<L: Lanes>(
     lanes: L,
@@ -591,7 +591,7 @@ unsafe fn forward_group<L: Lanes>(
     prefetch: Prefetch<'_>,
 ) {
     let out = Strided { start: out, stride: WIDTH };
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         for column in (0..ROW).step_by(WIDTH) {
             L::V::transpose(
@@ -625,7 +625,8 @@ pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
                 let far = order.column(row, column);
                 forward_columns(lanes, Same(twiddles), lines, far, near);
             }
-            // After the last comes what follows the first: the next limb of its polynomial.
+            // After the last group, prefetch the row that follows the first: the next limb of its
+            // polynomial.
             let next = rows.get(k + 1).copied().unwrap_or(rows[0].wrapping_add(lines * ROW));
             for group in 0..lines / WIDTH {
                 let factors = Group::new::<L>(twiddles, lines, group);
@@ -665,11 +666,11 @@ pub unsafe fn forward_block<L: Lanes>(
     let (order, row) = (Order::columns(lines), row.cast_mut());
     let mut buffer = Buffer::<{ WIDTH * ROW }>::new();
     let near = buffer.rows();
-    // After the last comes the next limb of the polynomial.
+    // After the last block, prefetch the next limb of the polynomial.
     let last = (block + 1) * WIDTH == lines;
     let next = if last { (row.wrapping_add(lines * ROW), 0) } else { (row, block + 1) };
-    // SAFETY: the row has N words, which are only read, `out` those of a block; `twiddles` laid
-    // the table out for this code.
+    // SAFETY: the row has N words, which are only read, and `out` has the words of a block;
+    // `twiddles` laid the table out for this code.
     unsafe {
         let factors = Group::new::<L>(t.forward_twiddles().as_ptr(), lines, block);
         let group = Some(order.ahead(next.0, next.1));
@@ -678,8 +679,8 @@ pub unsafe fn forward_block<L: Lanes>(
     }
 }
 
-/// All layers of a group of eight lines, from the block `from` to the lines `out`, which may be
-/// the same words.
+/// Runs all layers of a group of eight lines, from the block `from` to the lines `out`, which may
+/// be the same words.
 #[inline(always)]
 unsafe fn inverse_group<L: Lanes>(
     lanes: L,
@@ -689,7 +690,7 @@ unsafe fn inverse_group<L: Lanes>(
     prefetch: Prefetch<'_>,
 ) {
     let from = Strided { start: from, stride: WIDTH };
-    // SAFETY: the caller's.
+    // SAFETY: guaranteed by the caller.
     unsafe {
         line_sweep::<INVERSE, L, 3>(lanes, factors, near, from, prefetch);
         line_sweep::<INVERSE, L, 2>(lanes, factors, near, from, prefetch);
@@ -704,8 +705,8 @@ unsafe fn inverse_group<L: Lanes>(
     }
 }
 
-/// The factors of the first sweep of columns, where the first two nodes have those of the last
-/// layer and `scale / N`: half of the words get both in one.
+/// Returns the factors of the first sweep of columns. The first two nodes combine the factor of the
+/// last layer with `scale / N`, so half of the words need one multiplication for both.
 fn scaled_top<L: Lanes>(t: &NttTable, scale: Shoup) -> [u64; 2 << MAX_LOG_RADIX] {
     let (m, twiddles) = (t.modulus(), t.inverse_twiddles());
     let mut top = [0; 2 << MAX_LOG_RADIX];
@@ -759,8 +760,8 @@ pub unsafe fn inverse_block<L: Lanes>(
     let lines = (1 << t.log_n()) / ROW;
     let mut buffer = Buffer::<{ WIDTH * ROW }>::new();
     let near = buffer.rows();
-    // SAFETY: both have the words of a block, and those of the first are only read; `twiddles`
-    // laid the table out for this code.
+    // SAFETY: both have the words of a block, and the first is only read; `twiddles` laid the table
+    // out for this code.
     unsafe {
         let factors = Group::new::<L>(t.inverse_twiddles().as_ptr(), lines, block);
         let prefetch = Prefetch { rows: prefetch, ..Prefetch::NOTHING };
@@ -775,14 +776,14 @@ pub unsafe fn inverse_groups<L: Lanes>(t: &NttTable, row: *const u64, out: *mut 
     let trees = (Same(t.inverse_twiddles().as_ptr()), Same(top.as_ptr()));
     let mut buffer = Buffer::<{ WIDTH * MAX_LINES }>::new();
     let near = buffer.rows();
-    // SAFETY: rows have N words, of which those of the first are only read; `twiddles` laid the
-    // table out for this code.
+    // SAFETY: rows have N words, and the first is only read; `twiddles` laid the table out for this
+    // code.
     unsafe {
         let lanes = L::new(t.modulus());
         for column in (0..ROW).step_by(WIDTH) {
             let far = Order::LINES.column(row.cast_mut(), column);
             let to = Order::columns(lines).column(out, column);
-            // In the order of memory, which the layers are not written in.
+            // Prefetch in the order of memory, in which the layers do not write.
             let next = out.wrapping_add((column + WIDTH) * lines);
             let group = Some(Ahead { start: next, stride: WIDTH * WIDTH, lines });
             let prefetch = Prefetch { group, ..Prefetch::NOTHING };

@@ -1,11 +1,11 @@
-//! Files in memory, whose bytes may go away.
+//! Files in memory, whose bytes may disappear.
 //!
-//! Who reads a page of a mapped file that is not there, since the file was cut or its disk fails,
-//! gets the signal `SIGBUS`, which ends the process. A handler puts zero pages there instead and
-//! notes it in the table of mapped files. It calls nothing but `mmap`, `sigaction` and `raise`,
-//! reads the table without a lock, and leaves `errno` as it was. It is installed once, when the
-//! first file is mapped, and passes on to the handler from before what is not about such a file; a
-//! handler that is installed later must do the same.
+//! A read of a mapped page that no longer exists, since the file was truncated or its disk fails,
+//! raises the signal `SIGBUS`, which ends the process. A handler maps zero pages there instead and
+//! records the loss in the table of mapped files. It calls only `mmap`, `sigaction` and `raise`,
+//! reads the table without a lock, and restores `errno`. It is installed once, when the first file
+//! is mapped. Signals that do not concern such a file go to the previous handler. A handler that is
+//! installed later must pass signals on in the same way.
 
 use super::page_bytes;
 use core::{
@@ -25,7 +25,7 @@ use std::{
 pub(in super::super) struct FileBytes {
     start: *const u8,
     len: usize,
-    /// None for an empty file.
+    /// `None` for an empty file.
     region: Option<&'static Region>,
 }
 
@@ -54,12 +54,12 @@ impl FileBytes {
     }
 
     pub(in super::super) fn bytes(&self) -> &[u8] {
-        // SAFETY: as many bytes are mapped as long as this is there. That others change the file
-        // cannot be prevented; bytes are taken for nothing but numbers, whatever they are.
+        // SAFETY: `len` bytes are mapped as long as `self` exists. Other processes may change the
+        // file; every byte is a valid `u8`, whatever its value.
         unsafe { core::slice::from_raw_parts(self.start, self.len) }
     }
 
-    /// Whether all that was read so far was there.
+    /// Returns `true` if all bytes read until now existed.
     pub(in super::super) fn is_intact(&self) -> bool {
         self.region.is_none_or(|region| !region.lost.load(Ordering::Acquire))
     }
@@ -69,31 +69,32 @@ impl Drop for FileBytes {
     fn drop(&mut self) {
         if let Some(region) = self.region {
             region.forget();
-            // SAFETY: mapped with this size, and nobody reads it any more.
+            // SAFETY: mapped with this size, and no longer read.
             unsafe { libc::munmap(self.start.cast_mut().cast(), self.len) };
         }
     }
 }
 
-/// Pages of a mapped file. Regions are never freed but used again.
+/// Pages of a mapped file. Regions are never freed but reused, because the signal handler may read
+/// them at any time.
 struct Region {
-    /// Odd while the others change.
+    /// Odd while the other fields change.
     version: AtomicUsize,
     /// Zero if unused.
     start: AtomicUsize,
     end: AtomicUsize,
-    /// Whether a page was not there.
+    /// `true` if a page was missing.
     lost: AtomicBool,
     next: Option<&'static Region>,
 }
 
-/// The first of all regions.
+/// Head of the list of regions.
 static REGIONS: AtomicPtr<Region> = AtomicPtr::new(ptr::null_mut());
 
-/// Held to change the table.
+/// Held while the table changes. The signal handler takes no lock.
 static CHANGING: Mutex<()> = Mutex::new(());
 
-/// All regions.
+/// Iterates over all regions.
 fn regions() -> impl Iterator<Item = &'static Region> {
     // SAFETY: null, or a region that is never freed.
     let first = unsafe { REGIONS.load(Ordering::Acquire).as_ref() };
@@ -101,7 +102,7 @@ fn regions() -> impl Iterator<Item = &'static Region> {
 }
 
 impl Region {
-    /// One for these pages.
+    /// Returns a region for these pages, reusing a free one.
     fn of(start: usize, end: usize) -> &'static Self {
         let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
         let unused = regions().find(|region| region.start.load(Ordering::Relaxed) == 0);
@@ -121,7 +122,7 @@ impl Region {
         region
     }
 
-    /// Makes it unused.
+    /// Marks the region as unused.
     fn forget(&self) {
         let _changing = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
         self.change(0, 0);
@@ -135,8 +136,8 @@ impl Region {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Its end, if `address` is within. A region that others change meanwhile is not that of
-    /// whoever reads the address.
+    /// Returns the region's end if `address` is within. Another thread may change a region
+    /// meanwhile; that region cannot be the one that contains an address being read.
     fn end_for(&self, address: usize) -> Option<usize> {
         let version = self.version.load(Ordering::Acquire);
         let (start, end) = (self.start.load(Ordering::Relaxed), self.end.load(Ordering::Relaxed));
@@ -147,7 +148,7 @@ impl Region {
     }
 }
 
-/// The handler that was there before, and the size of a page, for ours.
+/// The previous handler, and the page size, for our handler.
 static BEFORE: AtomicPtr<libc::sigaction> = AtomicPtr::new(ptr::null_mut());
 static PAGE_BYTES: AtomicUsize = AtomicUsize::new(0);
 
@@ -158,7 +159,7 @@ fn install() -> io::Result<()> {
         return Ok(());
     }
     let mut before = MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: asks for the handler that there is, which is written if the call succeeds.
+    // SAFETY: reads the current handler, which is written if the call succeeds.
     let before = unsafe {
         if libc::sigaction(libc::SIGBUS, ptr::null(), before.as_mut_ptr()) != 0 {
             return Err(io::Error::last_os_error());
@@ -166,13 +167,14 @@ fn install() -> io::Result<()> {
         before.assume_init()
     };
     PAGE_BYTES.store(page_bytes(), Ordering::Relaxed);
-    // SAFETY: plain numbers, of which all zero is a valid value.
+    // SAFETY: plain numbers, for which all zeros is a valid value.
     let mut own: libc::sigaction = unsafe { core::mem::zeroed() };
     own.sa_sigaction = on_sigbus as *const () as usize;
     own.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
-    // Before ours can run.
+    // Stored before our handler can run.
     BEFORE.store(Box::leak(Box::new(before)), Ordering::Release);
-    // SAFETY: the handler may run at any time, in any thread, on a small stack: see there.
+    // SAFETY: the handler may run at any time, in any thread, on a small stack: see its
+    // description.
     match unsafe { libc::sigaction(libc::SIGBUS, &raw const own, ptr::null_mut()) } {
         0 => Ok(()),
         _ => Err(io::Error::last_os_error()),
@@ -181,11 +183,11 @@ fn install() -> io::Result<()> {
 
 /// Handles the signal.
 extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
-    // SAFETY: the system gives a description that is valid meanwhile. Nothing here allocates,
-    // locks or unwinds, and `errno` is put back.
+    // SAFETY: the system passes a description that is valid during the call. The code does not
+    // allocate, lock or unwind, and restores `errno`.
     unsafe {
         let errno = *libc::__errno_location();
-        // Positive codes are those of the system itself, which give an address.
+        // Positive codes come from the system itself and have an address.
         let of_file = (*info).si_code > 0 && put_zeros((*info).si_addr().addr());
         if !of_file {
             pass_on(signal, info, context);
@@ -194,40 +196,41 @@ extern "C" fn on_sigbus(signal: c_int, info: *mut libc::siginfo_t, context: *mut
     }
 }
 
-/// Puts zero pages in place of those of a mapped file from `address` on, if it is of one. Where a
-/// file was cut, all that follow are gone as well.
+/// Replaces the pages of a mapped file from `address` on by zero pages, if the address belongs to
+/// one. Returns `true` if it does. After a truncation all pages that follow are missing as well.
 fn put_zeros(address: usize) -> bool {
     let Some((region, end)) = regions().find_map(|r| Some((r, r.end_for(address)?))) else {
         return false;
     };
     let start = address & !(PAGE_BYTES.load(Ordering::Relaxed) - 1);
-    // Before anybody can read a zero.
+    // Set before any thread can read a zero.
     region.lost.store(true, Ordering::Release);
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    // SAFETY: pages of a mapping of ours, which is only read and stays as long as somebody does.
+    // SAFETY: pages of a mapping of ours, which is only read and stays mapped while it is being
+    // read.
     let zeros = unsafe {
         libc::mmap(ptr::without_provenance_mut(start), end - start, libc::PROT_READ, flags, -1, 0)
     };
     zeros != libc::MAP_FAILED
 }
 
-/// Does what would happen without our handler.
+/// Does whatever the process would do without our handler.
 ///
 /// # Safety
-/// With the arguments of a handler, within it.
+/// Called with the arguments of a handler, from within it.
 unsafe fn pass_on(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     // SAFETY: set before our handler was installed, and never freed.
     let Some(before) = (unsafe { BEFORE.load(Ordering::Acquire).as_ref() }) else { return };
-    // SAFETY: what was installed is called as its flags say.
+    // SAFETY: the previous handler is called as its flags require.
     unsafe {
         match before.sa_sigaction {
             libc::SIG_IGN if (*info).si_code <= 0 => {}
-            // The system ends a process that ignores its own signal, too.
+            // The system ends a process that ignores its own signal as well.
             libc::SIG_DFL | libc::SIG_IGN => {
                 let mut default: libc::sigaction = core::mem::zeroed();
                 default.sa_sigaction = libc::SIG_DFL;
                 libc::sigaction(signal, &raw const default, ptr::null_mut());
-                // Comes when this handler returns.
+                // Delivered when this handler returns.
                 libc::raise(signal);
             }
             handler if before.sa_flags & libc::SA_SIGINFO != 0 => {
