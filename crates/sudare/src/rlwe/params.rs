@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use std::sync::{Arc, OnceLock};
 use sudare_arith::real;
 
-/// Parameters as a scheme writes them: the primes themselves.
+/// Parameters in the form that a scheme writes them: the primes themselves.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Spec {
     /// `log2(N)`, 4 to 17.
@@ -18,48 +18,47 @@ pub struct Spec {
     /// The primes of each level, from level 0 on: at level `l` the modulus is the
     /// product of entries `0..=l`.
     pub q: Vec<Vec<u64>>,
-    /// Levels above these, of other primes.
+    /// Levels above these, with other primes.
     pub upper: Option<UpperChain>,
     /// Special primes.
     pub p: Vec<u64>,
-    /// Further special primes, for level keys
-    /// ([`KeyRequest::into_level_keys`](super::KeyRequest::into_level_keys)) below the top, whose
-    /// modulus has room for them.
+    /// Additional special primes for level keys
+    /// ([`KeyRequest::into_level_keys`](super::KeyRequest::into_level_keys)) below the top, where
+    /// the modulus has room for them.
     pub extra_p: Vec<u64>,
     /// Distribution of the secret.
     pub secret: SecretDistribution,
-    /// Security in bits that every key must have. `None` accepts any: the caller
-    /// has written `insecure`.
+    /// Minimum security, in bits, of every key. `None` accepts any: the caller wrote `insecure`.
     pub security_bits: Option<f64>,
 }
 
-/// Levels above the top of the chain, of primes of their own, for ciphertexts that are raised.
+/// Levels above the top of the chain, with primes of their own, for raised ciphertexts.
 ///
-/// The modulus of such a level is the product of `base`, which is in place of all primes of the
-/// chain, and of the primes of this level and the raised ones below. A chain of many small primes
-/// may so have few large ones in its place where most of the time of bootstrapping goes.
-/// Rescaling from the lowest upper level to the top of the chain changes from the ones to the
-/// others: it multiplies by the modulus of the top and divides, rounding, by that of the level.
+/// The modulus of such a level is the product of `base`, which replaces all primes of the chain,
+/// and of the primes of this raised level and the raised levels below. A chain of many small primes
+/// can thus have a few large ones in its place at the levels where bootstrapping takes most of its
+/// time. Rescaling from the lowest upper level to the top of the chain changes the primes. It
+/// multiplies by the modulus of the top and divides, rounding, by the modulus of the level.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct UpperChain {
-    /// In place of the primes of the chain.
+    /// Primes that replace the primes of the chain.
     pub base: Vec<u64>,
     /// The primes of each level above the top, from the lowest on.
     pub levels: Vec<Vec<u64>>,
 }
 
-/// Most primes of a chain, and most special primes; a division by both kinds is
-/// by at most 255, which is what base conversion has room for.
+/// Maximum number of primes of a chain, and of special primes. A division removes primes of both
+/// kinds; base conversion has room for 255.
 pub(crate) const MAX_PRIMES: usize = 128;
 
-/// Bytes of tables of a residue of a polynomial, about.
+/// Approximate bytes of tables per residue of a polynomial.
 pub(crate) const TABLE_BYTES: u64 = 32;
 
-/// Most residues of a polynomial modulo all primes: each takes tables, and a small file can ask for
-/// them.
+/// Maximum number of residues of a polynomial modulo all primes. Each residue needs tables, and a
+/// small file could ask for any number.
 const MAX_RESIDUES: usize = 1 << 24;
 
-/// Refuses more primes than the ring has room for.
+/// Rejects more primes than the ring has room for.
 pub(crate) fn check_primes(log_n: u32, primes: usize) -> Result<()> {
     let most = MAX_RESIDUES >> log_n;
     if primes <= most {
@@ -77,20 +76,20 @@ struct Inner {
     id: ParamsId,
     spec: Spec,
     basis: RnsBasis,
-    /// Chain primes at each level.
+    /// Chain primes of each level.
     limbs_at: Vec<LimbSet>,
-    /// Special primes of level keys, by level.
+    /// Number of special primes of level keys, by level.
     level_keys: Vec<usize>,
-    /// Of the chain and of upper levels, by number of special primes less one: for key
-    /// switching at the levels whose primes they cover. Made when they are first used.
+    /// Gadgets of the chain and of upper levels, indexed by the number of special primes less one.
+    /// Each serves the levels whose primes its special primes cover. Built on first use.
     gadgets: [Vec<OnceLock<Gadget>>; 2],
-    /// From the primes of level 0 to every prime.
+    /// Lifts from the primes of level 0 to every prime.
     lift: Lifter,
-    /// By level less one: division by the primes of the level.
+    /// Indexed by level less one: division by the primes of the level.
     rescale: Vec<Divider>,
 }
 
-/// What a published key costs an attacker.
+/// Estimated security of a published key.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct KeySecurity {
     /// The object, such as `evaluation keys`.
@@ -105,9 +104,8 @@ impl Params {
     /// Checks the specification, estimates the security of the keys and builds every table.
     ///
     /// # Errors
-    /// [`Error::InvalidSpec`]; [`Error::Insecure`] unless the specification
-    /// accepts any security; [`Error::Arith`] for a number that is not a prime
-    /// `1 mod 2N` below `2^62`.
+    /// [`Error::InvalidSpec`]; [`Error::Insecure`] unless the specification accepts any security;
+    /// [`Error::Arith`] for a number that is not a prime `1 mod 2N` below `2^62`.
     pub fn new(spec: Spec) -> Result<Self> {
         check_shape(&spec)?;
         let (primes, limbs_at) = (chain_primes(&spec), level_limbs(&spec));
@@ -171,31 +169,31 @@ impl Params {
         self.0.basis.log_n()
     }
 
-    /// The highest level of the chain: that of fresh ciphertexts.
+    /// The highest level of the chain: the level of fresh ciphertexts.
     #[must_use]
     pub fn top(&self) -> Level {
         Level(self.0.spec.q.len() as u32 - 1)
     }
 
-    /// The highest level that there is: of the [`UpperChain`], or the top without one.
+    /// The highest level of all: of the [`UpperChain`], or the top without one.
     #[must_use]
     pub fn upper_top(&self) -> Level {
         Level(self.0.limbs_at.len() as u32 - 1)
     }
 
-    /// Whether `level` is above the top, where there are other primes.
+    /// Returns `true` if `level` is above the top, where primes differ.
     #[must_use]
     pub fn is_raised(&self, level: Level) -> bool {
         level > self.top()
     }
 
-    /// Which levels there are, and which have primes in common.
+    /// The levels, and the primes that they have in common.
     #[must_use]
     pub fn levels(&self) -> Levels {
         Levels::new(self.top(), self.upper_top())
     }
 
-    /// Refuses a level that is higher than any; for levels that a user names.
+    /// Rejects a level above the highest; for levels that a user names.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`].
@@ -203,7 +201,7 @@ impl Params {
         self.levels().check(level)
     }
 
-    /// Refuses an upper level, too.
+    /// Rejects a level above the top.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`].
@@ -214,7 +212,7 @@ impl Params {
     /// The chain primes at `level`.
     ///
     /// # Panics
-    /// If `level` is too high, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] rejects.
     #[must_use]
     pub fn limbs(&self, level: Level) -> LimbSet {
         self.0.limbs_at[level.index()]
@@ -223,17 +221,17 @@ impl Params {
     /// The primes of a level and the special primes of keys for every level.
     ///
     /// # Panics
-    /// If `level` is too high, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] rejects.
     #[must_use]
     pub fn key_limbs(&self, level: Level) -> LimbSet {
         self.limbs(level).with_special(self.0.spec.p.len())
     }
 
-    /// The primes of a key back from an ephemeral secret: those of the chain at `level` and
-    /// as few special ones as exceed level 0 together.
+    /// The primes of a key back from an ephemeral secret: the chain primes of `level` and the
+    /// minimum number of special primes whose product exceeds level 0.
     ///
     /// # Panics
-    /// If `level` is too high, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] rejects.
     #[must_use]
     pub fn raising_limbs(&self, level: Level) -> LimbSet {
         let spec = &self.0.spec;
@@ -242,13 +240,14 @@ impl Params {
         self.limbs(level).with_special(p)
     }
 
-    /// The primes of a level key for `level`, see
-    /// [`KeyRequest::into_level_keys`](super::KeyRequest::into_level_keys): those of the chain
-    /// there and as many special ones as make a key switch cheapest. None if other keys have as
-    /// many and there are others, which is not so at upper levels.
+    /// The primes of a level key for `level`; see
+    /// [`KeyRequest::into_level_keys`](super::KeyRequest::into_level_keys): the chain primes of the
+    /// level and the number of special primes that makes a key switch cheapest. `None` if the keys
+    /// for every level have the same special primes. At upper levels such keys do not exist, so the
+    /// result is always `Some`.
     ///
     /// # Panics
-    /// If `level` is too high, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] rejects.
     #[must_use]
     pub fn level_key_limbs(&self, level: Level) -> Option<LimbSet> {
         let p = self.0.level_keys[level.index()];
@@ -256,16 +255,17 @@ impl Params {
         differs.then(|| self.limbs(level).with_special(p))
     }
 
-    /// The chain primes at `level` and the special primes of level keys for `key_level`, or of
-    /// others.
+    /// The chain primes of `level` and the special primes of level keys for `key_level`, or of keys
+    /// for every level.
     pub(crate) fn limbs_of_keys(&self, key_level: Option<Level>, level: Level) -> LimbSet {
         let p =
             key_level.map_or(self.0.spec.p.len(), |key_level| self.0.level_keys[key_level.index()]);
         self.limbs(level).with_special(p)
     }
 
-    /// Those of `levels` at which level keys of their own make a key switch cheaper by a
-    /// twentieth than those for the next one higher up, or the only ones, and the highest.
+    /// Returns the levels of `levels` that get level keys of their own, and the highest. A level
+    /// gets its own if no key serves it, or if a key switch is cheaper by at least a twentieth than
+    /// with the key for the next higher one.
     pub(crate) fn key_levels(&self, levels: RangeInclusive<Level>) -> Vec<Level> {
         let cost = |level, key_level| {
             let limbs = self.limbs_of_keys(Some(key_level), level);
@@ -282,34 +282,34 @@ impl Params {
         key_levels
     }
 
-    /// The chain primes of each key-switching digit at `level`. There are `dnum` digits of
-    /// `alpha` primes where all primes have about one size.
+    /// The chain primes of each key-switching digit at `level`. If all primes have about the same
+    /// size, there are `dnum` digits of `alpha` primes.
     ///
     /// # Panics
-    /// If `level` is too high, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] rejects.
     #[must_use]
     pub fn digit_primes(&self, level: Level) -> Vec<Range<usize>> {
         self.digit_primes_of(self.key_limbs(level))
     }
 
-    /// Digits of keys with these primes, which [`Params::key_limbs`] or
-    /// [`Params::level_key_limbs`] returned.
+    /// The digits of keys with these primes, as [`Params::key_limbs`] or
+    /// [`Params::level_key_limbs`] returns them.
     #[must_use]
     pub fn digit_primes_of(&self, limbs: LimbSet) -> Vec<Range<usize>> {
         self.gadget(limbs).digits(limbs.q()).collect()
     }
 
-    /// Key-switching digits at `level`, `dnum`.
+    /// Number of key-switching digits at `level`, `dnum`.
     ///
     /// # Panics
-    /// If `level` is too high, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] rejects.
     #[must_use]
     pub fn digits(&self, level: Level) -> usize {
         self.digit_primes(level).len()
     }
 
-    /// For key switching with the special primes of `limbs`, at least one, at those levels of
-    /// the section that has the chain primes of `limbs` whose primes the special ones cover.
+    /// Returns the gadget for the special primes of `limbs`, at least one, in the section of levels
+    /// with its chain primes. It serves the levels whose primes the special primes cover.
     pub(super) fn gadget(&self, limbs: LimbSet) -> &Gadget {
         let Inner { basis, limbs_at, spec, gadgets, .. } = &*self.0;
         let (upper, p) = (limbs.start() > 0, limbs.p());
@@ -326,7 +326,7 @@ impl Params {
         })
     }
 
-    /// From the primes of level 0 to every prime.
+    /// Lifts from the primes of level 0 to every prime.
     pub(super) fn lift(&self) -> &Lifter {
         &self.0.lift
     }
@@ -334,7 +334,7 @@ impl Params {
     /// `log2` of the modulus at `level`.
     ///
     /// # Panics
-    /// If `level` is too high, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] rejects.
     #[must_use]
     pub fn log2_q(&self, level: Level) -> f64 {
         self.0.basis.log2_product(self.limbs(level))
@@ -343,7 +343,7 @@ impl Params {
     /// `log2` of the modulus of a key at `level`: chain and special primes.
     ///
     /// # Panics
-    /// If `level` is too high, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] rejects.
     #[must_use]
     pub fn log2_qp(&self, level: Level) -> f64 {
         self.0.basis.log2_product(self.key_limbs(level))
@@ -355,15 +355,16 @@ impl Params {
         self.log2_special(self.0.spec.p.len())
     }
 
-    /// `log2` of the product of the first `p` special primes, those of level keys included.
+    /// `log2` of the product of the first `p` special primes, with the special primes of level
+    /// keys.
     pub(crate) fn log2_special(&self, p: usize) -> f64 {
         self.0.basis.log2_product(LimbSet::chain(0).with_special(p))
     }
 
-    /// The primes of a level of the chain that those below do not have.
+    /// The primes that a level of the chain adds to the levels below.
     ///
     /// # Panics
-    /// If `level` is too high, which [`Params::check_chain_level`] refuses.
+    /// If `level` is too high, which [`Params::check_chain_level`] rejects.
     #[must_use]
     pub fn primes_of(&self, level: Level) -> &[u64] {
         &self.0.spec.q[level.index()]
@@ -389,16 +390,16 @@ impl Params {
         keys
     }
 
-    /// The least security of any key that these parameters publish, in bits.
+    /// The minimum security of any key that these parameters publish, in bits.
     #[must_use]
     pub fn security_bits(&self) -> f64 {
         self.key_security().iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min)
     }
 
-    /// Bytes of a switching key at `level` in memory, its seed expanded.
+    /// Bytes of a switching key at `level` in memory, with its seed expanded.
     ///
     /// # Panics
-    /// If `level` is too high, which [`Params::check_level`] refuses.
+    /// If `level` is too high, which [`Params::check_level`] rejects.
     #[must_use]
     pub fn switching_key_bytes(&self, level: Level) -> u64 {
         2 * self.half_key_bytes(self.key_limbs(level))
@@ -409,7 +410,7 @@ impl Params {
         self.digit_primes_of(limbs).len() as u64 * self.basis().packed_bytes(limbs)
     }
 
-    /// Refuses a key of modulus `2^log2_q` that would be less secure than asked.
+    /// Rejects a key of modulus `2^log2_q` that would be less secure than required.
     pub(super) fn check_price(
         &self,
         what: &str,
@@ -445,19 +446,19 @@ impl PartialEq for Params {
     }
 }
 
-/// Of the product of `primes`.
+/// `log2` of the product of `primes`.
 fn log2(primes: &[u64]) -> f64 {
     primes.iter().map(|&p| real::log2(p as f64)).sum()
 }
 
-/// All primes of levels: of the chain, then of upper levels.
+/// All primes of levels: first of the chain, then of upper levels.
 fn chain_primes(spec: &Spec) -> Vec<u64> {
     let upper = spec.upper.iter();
     let upper = upper.flat_map(|upper| upper.base.iter().chain(upper.levels.iter().flatten()));
     spec.q.iter().flatten().chain(upper).copied().collect()
 }
 
-/// Which of them each level has.
+/// The primes of each level, among the primes of the chain and of upper levels.
 fn level_limbs(spec: &Spec) -> Vec<LimbSet> {
     let ends = |first: usize, levels: &[Vec<u64>]| -> Vec<usize> {
         let ends = levels.iter().scan(first, |end, primes| {
@@ -475,7 +476,7 @@ fn level_limbs(spec: &Spec) -> Vec<LimbSet> {
     limbs
 }
 
-/// Those of all keys, then those of level keys.
+/// The special primes of all keys, then the additional ones of level keys.
 fn special_primes(spec: &Spec) -> Vec<u64> {
     [&spec.p[..], &spec.extra_p].concat()
 }
@@ -535,8 +536,9 @@ fn check_security(spec: &Spec, what: &str, secret: SecretDistribution, log2_qp: 
     })
 }
 
-/// Chain primes per digit, from the bottom as many as the product of the special primes
-/// covers: that bounds the noise of key switching. Ends before a prime that it does not cover.
+/// Returns the number of chain primes per digit, from the bottom: the maximum that the product of
+/// the special primes covers, which bounds the noise of key switching. Stops before a prime that it
+/// does not cover.
 fn digit_widths(chain: &[u64], log2_p: f64) -> Vec<usize> {
     let mut widths: Vec<usize> = Vec::new();
     let mut bits = f64::INFINITY;
@@ -556,14 +558,14 @@ fn digit_widths(chain: &[u64], log2_p: f64) -> Vec<usize> {
     widths
 }
 
-/// What a key switch costs for each of its primes: with `d` digits that is `d + 2` transforms
-/// and `2 d` products with rows of the key; a product costs a third of a transform.
+/// Cost of a key switch for each of its primes: `d` digits need `d + 2` transforms and `2 d`
+/// products with rows of the key. A product costs a third of a transform.
 fn switch_cost(primes: usize, digits: usize) -> usize {
     primes * (3 * (digits + 2) + 2 * digits)
 }
 
-/// The number of special primes with which a key switch of a polynomial modulo `chain` costs
-/// least, the fewest of these; all of `p` if no key would be secure.
+/// Returns the number of special primes that minimises the cost of a key switch of a polynomial
+/// modulo `chain`, the smallest in a tie. Returns all of `p` if no key would be secure.
 fn level_key_special(spec: &Spec, chain: &[u64]) -> usize {
     let special = special_primes(spec);
     let cost = |&p: &usize| {

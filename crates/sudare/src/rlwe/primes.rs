@@ -1,4 +1,4 @@
-//! The choice of primes by size.
+//! Choice of primes by size.
 
 use super::{
     UpperChain,
@@ -12,15 +12,15 @@ use sudare_arith::{dd::Dd, next_prime, previous_prime, real};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct UpperSpec {
-    /// Sizes in bits of the primes in place of the chain, together as many as the chain has, to
-    /// half a bit: the last is chosen so that the products are as near as can be.
+    /// Sizes in bits of the primes that replace the chain. Their sum equals the chain's to half a
+    /// bit: the last prime is chosen to make the products as close as possible.
     pub base_bits: Vec<f64>,
     /// Sizes in bits of the primes of each level.
     pub levels_bits: Vec<Vec<f64>>,
 }
 
 impl UpperSpec {
-    /// Refuses levels without primes, and another product than that of the chain.
+    /// Rejects levels without primes, and a product that differs from the chain's.
     fn check(&self, q_bits: &[Vec<f64>]) -> Result<()> {
         let invalid = |problem| Err(Error::InvalidSpec { field: "upper", problem });
         if self.levels_bits.is_empty() || self.levels_bits.iter().any(Vec::is_empty) {
@@ -28,7 +28,7 @@ impl UpperSpec {
         }
         let base: f64 = self.base_bits.iter().sum();
         let chain: f64 = q_bits.iter().flatten().sum();
-        // Of NaN, too, this is not so.
+        // The comparison is also false for NaN.
         let alike = (base - chain).abs() <= 0.5;
         if alike {
             return Ok(());
@@ -40,16 +40,16 @@ impl UpperSpec {
     }
 }
 
-/// Primes `1 mod 2N`, each taken once.
+/// Primes `1 mod 2N`, each used once.
 pub(crate) struct Supply {
     /// `2N`.
     pub(crate) step: u64,
-    /// Those taken.
+    /// Primes already used.
     pub(crate) used: Vec<u64>,
 }
 
 impl Supply {
-    /// The largest free prime below `2^bits`, and above half of that.
+    /// Returns the largest free prime below `2^bits` and above half of that.
     pub(crate) fn below(&mut self, bits: f64) -> Result<u64> {
         let mut end = power_of_two(bits) as u64;
         let least = end / 2;
@@ -65,7 +65,7 @@ impl Supply {
         }
     }
 
-    /// The free prime nearest to `target`, between half and twice that.
+    /// Returns the free prime nearest to `target`, between half and twice the target.
     pub(crate) fn nearest(&mut self, target: f64) -> Result<u64> {
         let (mut down, mut up) = (target as u64, target as u64);
         loop {
@@ -84,7 +84,8 @@ impl Supply {
         }
     }
 
-    /// Primes of these sizes, but for the last, which is the one nearest to `last(others)`.
+    /// Returns primes of these sizes, except for the last, which is the prime nearest to
+    /// `last(others)`.
     pub(crate) fn several(
         &mut self,
         bits: &[f64],
@@ -97,7 +98,7 @@ impl Supply {
         Ok(primes)
     }
 
-    /// Primes of these sizes above a chain of these primes.
+    /// Returns primes of these sizes for levels above a chain of these primes.
     pub(crate) fn upper(&mut self, spec: &UpperSpec, chain: &[u64]) -> Result<UpperChain> {
         let base = |others: &[u64]| quotient(chain, others).to_f64();
         let base = self.several(&spec.base_bits, base)?;
@@ -109,7 +110,7 @@ impl Supply {
     }
 }
 
-/// Of products of about the same size, which may be beyond the range of doubles.
+/// Returns the quotient of products of about the same size, which may exceed the range of doubles.
 pub(crate) fn quotient(mut above: &[u64], mut below: &[u64]) -> Dd {
     let mut quotient = Dd::ONE;
     loop {
@@ -128,10 +129,10 @@ pub(crate) fn quotient(mut above: &[u64], mut below: &[u64]) -> Dd {
     }
 }
 
-/// Most bits of a level: the quotient of two moduli is a double, with room for a scale.
+/// Maximum bits of a level: the quotient of two moduli is a double, with room for a scale.
 const MAX_LEVEL_BITS: f64 = 720.0;
 
-/// Refuses rings that are not supported, and levels without primes.
+/// Rejects unsupported rings and levels without primes.
 pub(crate) fn check_ring(log_n: u32, q_bits: &[Vec<f64>]) -> Result<()> {
     let invalid = |field, problem: String| Err(Error::InvalidSpec { field, problem });
     if !(4..=17).contains(&log_n) {
@@ -143,8 +144,8 @@ pub(crate) fn check_ring(log_n: u32, q_bits: &[Vec<f64>]) -> Result<()> {
     Ok(())
 }
 
-/// Refuses sizes of primes that are out of range, and levels of too many bits, without a search
-/// for primes: of the levels of the chain, of those above it, and of the special ones.
+/// Rejects primes of sizes out of range and levels of too many bits, without a search for primes.
+/// Checks the levels of the chain, the levels above it, and the special primes.
 pub(crate) fn check_sizes(
     log_n: u32,
     q_bits: &[Vec<f64>],
@@ -189,15 +190,15 @@ fn none_left(bits: f64) -> Error {
     }
 }
 
-/// `2^bits` to the nearest double, the same on every platform, as primes must be; NaN for `bits`
-/// that are not finite.
+/// Rounds `2^bits` to the nearest double, the same on every platform, because primes depend on it.
+/// NaN for `bits` that are not finite.
 pub(crate) fn power_of_two(bits: f64) -> f64 {
     if !bits.is_finite() {
         return f64::NAN;
     }
     let whole = bits.floor();
-    // The nearest, which `real::exp2` need not be, in double words:
-    // the `i`-th binary digit of the fraction stands for the `i`-fold square root of 2.
+    // `real::exp2` need not return the nearest double, so compute in double words: the `i`-th
+    // binary digit of the fraction contributes the `i`-fold square root of 2.
     let mut digits = ((bits - whole) * 2.0 * (1u64 << 63) as f64) as u64;
     let (mut power, mut root) = (Dd::ONE, Dd::from(2));
     while digits != 0 {
@@ -215,7 +216,7 @@ mod tests {
     use super::*;
     use sudare_arith::is_prime;
 
-    /// Every prime `1 mod 32` below `2^16`, the ring being of degree 16.
+    /// Every prime `1 mod 32` below `2^16`, for the ring of degree 16.
     fn all() -> Vec<u64> {
         (1..1 << 16).step_by(32).filter(|&n| is_prime(n)).collect()
     }

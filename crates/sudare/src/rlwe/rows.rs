@@ -1,14 +1,14 @@
-//! Rows of keys, as products with digits read them.
+//! Rows of keys in the form that products with digits read.
 
 use super::{Params, SwitchingKey, keygen::expand_row};
 use std::sync::Arc;
 use sudare_arith::{Modulus, mem::Buf, prng::Seed};
 
-/// Rows modulo one prime of the first digits of a key.
+/// Rows of a key's first digits modulo one prime.
 #[derive(Clone)]
 pub(super) struct KeyRows<'a> {
     modulus: &'a Modulus,
-    /// Of the first halves, packed.
+    /// Rows of the first halves, packed.
     first: Vec<&'a [u8]>,
     second: Second<'a>,
 }
@@ -17,14 +17,14 @@ pub(super) struct KeyRows<'a> {
 #[derive(Clone)]
 enum Second<'a> {
     Packed(Vec<&'a [u8]>),
-    /// Not there yet.
+    /// Not expanded yet.
     Seed(&'a Params, &'a Seed),
     /// Words, digit by digit.
     Expanded(Arc<Buf>),
 }
 
 impl SwitchingKey {
-    /// Those modulo the `i`-th of its primes, to be prepared before they are multiplied.
+    /// Returns the rows modulo the `i`-th of the key's primes. Prepare them before multiplying.
     pub(super) fn rows<'a>(&'a self, params: &'a Params, digits: usize, i: usize) -> KeyRows<'a> {
         let first = (0..digits).map(|digit| self.first.row(digit, i)).collect();
         let second = match &self.second {
@@ -36,7 +36,7 @@ impl SwitchingKey {
 }
 
 impl KeyRows<'_> {
-    /// Expands what is not there.
+    /// Expands the rows that are still seeds.
     pub(super) fn prepare(&mut self) {
         if let Second::Seed(params, seed) = self.second {
             let n = params.basis().n();
@@ -48,13 +48,13 @@ impl KeyRows<'_> {
         }
     }
 
-    /// The same rows, prepared.
+    /// Returns the same rows, prepared.
     pub(super) fn prepared(mut self) -> Self {
         self.prepare();
         self
     }
 
-    /// The sums of products of `digits`, residues from `start` on, with both halves.
+    /// Computes the sums of products of `digits`, residues from `start` on, with both halves.
     pub(super) fn multiply(&self, digits: &[&[u64]], start: usize, out: [&mut [u64]; 2]) {
         let (m, width) = (self.modulus, self.modulus.packed_bytes());
         let [first, second] = out;

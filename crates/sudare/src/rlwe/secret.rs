@@ -7,16 +7,16 @@ use sudare_arith::{
 };
 use zeroize::Zeroize;
 
-/// What the largest of `N / 2` squares of complex normal numbers, over their mean, exceeds its usual
-/// value of `ln(N / 2)` by, with a probability of one in a thousand.
+/// Excess over the usual value `ln(N / 2)` of the largest of `N / 2` squares of complex normal
+/// numbers, divided by their mean. It is exceeded with a probability of one in a thousand.
 const RARELY: f64 = 7.0;
 
-/// The canonical norm that no secret exceeds: the largest magnitude of its values at the roots of
+/// The limit on a secret's canonical norm: the largest magnitude of its values at the roots of
 /// `X^N + 1`.
 ///
-/// There it is nearly a complex normal number whose square has for mean the expected number of
-/// nonzero coefficients. To draw those again that are larger, `e^-7` of all, takes less than
-/// 0.002 bits from the security of what is left.
+/// A value is nearly a complex normal number. The mean of its square is the expected number of
+/// nonzero coefficients. Secrets above the limit, `e^-7` of all, are drawn again, which costs less
+/// than 0.002 bits of security.
 pub(crate) fn canonical_limit(distribution: SecretDistribution, log_n: u32) -> f64 {
     let degree = real::exp2(f64::from(log_n));
     let weight = match distribution {
@@ -26,14 +26,14 @@ pub(crate) fn canonical_limit(distribution: SecretDistribution, log_n: u32) -> f
     (weight * (real::ln(degree / 2.0) + RARELY)).sqrt()
 }
 
-/// The canonical norm of a polynomial with these coefficients.
+/// Returns the canonical norm of a polynomial with these coefficients.
 pub(super) fn canonical_norm(coeffs: &[i8]) -> f64 {
     let (low, high) = coeffs.split_at(coeffs.len() / 2);
     let pairs = low.iter().zip(high);
     let mut values: Vec<_> =
         pairs.map(|(&a, &b)| Complex::new(f64::from(a), f64::from(b))).collect();
     SpecialFft::new(values.len().max(1).ilog2()).forward(&mut values);
-    // Numbers that are not negative are ordered as their bits are, whose maximum takes no branch.
+    // Nonnegative doubles have the same order as their bits, whose maximum needs no branch.
     let squares = values.iter().map(|z| (z.re * z.re + z.im * z.im).to_bits());
     let largest = f64::from_bits(squares.fold(0, u64::max));
     for z in &mut values {
@@ -68,12 +68,12 @@ mod tests {
         };
         let largest = (0..8).map(value).fold(0.0, f64::max);
         assert!((canonical_norm(&coeffs) - largest).abs() < 1e-12);
-        // All coefficients equal.
+        // A secret with equal coefficients.
         let ones = canonical_norm(&[1; 1024]);
         assert!(ones > canonical_limit(SecretDistribution::UniformTernary, 10), "{ones}");
     }
 
-    /// Of uniform secrets about as many exceed a limit as normal numbers would.
+    /// About as many uniform secrets exceed a limit as normal numbers would.
     #[test]
     fn few_secrets_are_above_the_limit() {
         let mut stream = Stream::new(&Seed::from_bytes([3; 32]), "test", 0);

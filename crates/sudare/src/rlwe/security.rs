@@ -1,33 +1,33 @@
 //! Concrete security of RLWE keys.
 //!
-//! Security depends on the modulus that a key is published under, so each key is judged at its
-//! own `log2(QP)`. Figures are estimates of classical attack cost for an error of standard
-//! deviation 3.2, the minimum over the attacks of these sources (`data/security.csv`):
+//! Security depends on a key's modulus, so each key is estimated at its own `log2(QP)`. Figures are
+//! estimates of classical attack cost for an error of standard deviation 3.2, the minimum over the
+//! attacks of these sources (`data/security.csv`):
 //!
 //! - `2024/463`: limits for uniform ternary secrets, Bossuat et al., "Security Guidelines for
 //!   Implementing Homomorphic Encryption", Table 5.2.
 //! - `2026/279`: limits for sparse secrets under Ogilvie's rotation hybrid attack, "On the Concrete
 //!   Hardness Gap Between MLWE and LWE"; tables of `jdumezy/sparse-key-estimate` at `44e1068`, with
 //!   the lower values of `aa2c40d4` where it has them.
-//! - `rotation`: that attack on secrets of weight 48, which no published table has, by the
-//!   estimator in `tests/estimator`, which gives the limits published for other weights within one
-//!   hundredth.
+//! - `rotation`: the same attack on secrets of weight 48, which no published table has. The figures
+//!   come from the estimator in `tests/estimator`, which reproduces the limits published for other
+//!   weights within one hundredth.
 //! - `estimator`: `malb/lattice-estimator` at `27a581b`, cost model MATZOV; minimum over uSVP, BDD
 //!   hybrid, dual hybrid and both meet-in-the-middle hybrids.
 //!
 //! The sparse limits of `2026/279` are below those of `estimator` at every shared (ring, weight).
 //! Estimates that exist only without the rotation attack are therefore moved to smaller moduli by
-//! the ratio of the two 128-bit limits. `N = 2^16, h = 64` at 1821 bits is 95.7 bits without the
-//! rotation attack and is given 90.8.
+//! the ratio of the two 128-bit limits. `N = 2^16, h = 64` at 1821 bits has 95.7 bits without the
+//! rotation attack and is rated 90.8.
 //!
 //! Between entries, `log(bits)` is linear in `log(log2_qp)`. In these coordinates the cost of
-//! attacks on sparse secrets is concave, so the line is below it; on ternary secrets it is within
-//! one bit. A row never claims more than its highest entry, so no figure exceeds 256 bits, and past
-//! its last entry security falls as `log2_qp^-1.25`, faster than anywhere in the table.
+//! attacks on sparse secrets is concave, so the line is below it. On ternary secrets the line is
+//! within one bit. A row never claims more than its highest entry, so no figure exceeds 256 bits.
+//! Past its last entry security falls as `log2_qp^-1.25`, faster than anywhere in the table.
 //!
 //! Meet-LWE (ePrint 2021/216), which finds secrets of small weight at any modulus, costs more than
-//! what is claimed here where such secrets are used (`docs/notes/sparse-secrets.md`). Not modelled:
-//! the attack of Hou and Jiang (ePrint 2026/366).
+//! the figures here for such secrets (`docs/notes/sparse-secrets.md`). Not modelled: the attack of
+//! Hou and Jiang (ePrint 2026/366).
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -44,7 +44,7 @@ const GROWTH_PER_DOUBLING: f64 = 1.9;
 const SHRINK_PER_HALVING: f64 = 2.2;
 const MAX_LOG_N: u32 = 17;
 const MIN_WEIGHT: u32 = 32;
-/// Reported for a modulus of one, under which a sample reveals nothing.
+/// Reported for a modulus of one, where a sample reveals nothing.
 const TRIVIAL_MODULUS_BITS: f64 = 512.0;
 
 /// Distribution of a secret's coefficients.
@@ -59,15 +59,19 @@ pub enum SecretDistribution {
     },
 }
 
-/// Estimated classical security, in bits, of RLWE samples modulo a `log2_qp`-bit modulus in the
-/// ring of degree `2^log_n`, with error of standard deviation 3.2.
+/// Returns the estimated classical security, in bits, of RLWE samples modulo a `log2_qp`-bit
+/// modulus in the ring of degree `2^log_n`, with error of standard deviation 3.2.
 ///
 /// The result is finite, nonincreasing in `log2_qp` and nondecreasing in `log_n`. It is also at
 /// most half the entropy of the secret, the cost of a meet-in-the-middle search.
 ///
-/// - A weight takes the row of the next lower tabulated weight; below the lowest, 32, nothing is
-///   claimed (0 bits). No weight is better than a uniform ternary secret, which is what weights of
-///   `2N/3` and more count as.
+/// - A weight uses the row of the next lower tabulated weight. Below the lowest, 32, the result is
+///   0 bits. No weight is better than a uniform ternary secret, and weights of `2N/3` and more
+///   count as uniform ternary.
+/// - Rings outside the table use the nearest one, with its moduli divided by 2.2 per halving
+///   (ternary below 2^10, sparse below 2^12) or multiplied by 1.9 per doubling (sparse at 2^17).
+///   `log_n` above 17 counts as 17.
+/// - `log2_qp <= 0` returns 512. NaN and a weight above the ring degree return 0.
 /// - Rings outside the table take the nearest one, with its moduli divided by 2.2 per halving
 ///   (ternary below 2^10, sparse below 2^12) or multiplied by 1.9 per doubling (sparse at 2^17).
 ///   `log_n` above 17 counts as 17.
@@ -83,11 +87,12 @@ pub fn security_bits(log_n: u32, secret: SecretDistribution, log2_qp: f64) -> f6
         .min(secret_entropy_bits(log_n, secret) / 2.0)
 }
 
-/// Largest `log2(QP)` that has at least `bits` of security, the inverse of [`security_bits`].
+/// Returns the largest `log2(QP)` that has at least `bits` of security: the inverse of
+/// [`security_bits`].
 ///
-/// Table values are returned exactly; for uniform ternary secrets these are the limits for 128,
-/// 192 and 256 bits. The result is 0 where the table supports no modulus, as for more than 256
-/// bits or NaN, and infinite for `bits <= 0`.
+/// Table values are returned exactly. For uniform ternary secrets these are the limits for 128, 192
+/// and 256 bits. The result is 0 if the table supports no modulus, as for more than 256 bits or
+/// NaN, and infinite for `bits <= 0`.
 pub fn max_log2_qp(log_n: u32, secret: SecretDistribution, bits: f64) -> f64 {
     if bits <= 0.0 {
         return f64::INFINITY;
@@ -98,9 +103,10 @@ pub fn max_log2_qp(log_n: u32, secret: SecretDistribution, bits: f64) -> f64 {
     estimate(log_n, secret, |row, margin| row.modulus_at(bits) - margin)
 }
 
-/// Value of an order-preserving function of a row and of the modulus bits that the secret loses
-/// against it. A heavier secret or a larger ring is no weaker, so the best row of at most the
-/// secret's weight and ring counts, as long as it is no better than its ring's ternary row.
+/// Evaluates an order-preserving function of a row and of the modulus bits by which the secret is
+/// weaker than the row. A heavier secret or a larger ring is no weaker, so the result is the best
+/// row of at most the secret's weight and ring. It is never better than the ternary row of its
+/// ring.
 fn estimate(log_n: u32, secret: SecretDistribution, value: impl Fn(&Row, f64) -> f64) -> f64 {
     let in_ring = |log_n| {
         let row_of = |weight| TABLE.iter().find(|row| row.log_n == log_n && row.weight == weight);
@@ -108,8 +114,8 @@ fn estimate(log_n: u32, secret: SecretDistribution, value: impl Fn(&Row, f64) ->
         match secret {
             SecretDistribution::UniformTernary => ternary(0.0),
             SecretDistribution::FixedWeight { h } if h < MIN_WEIGHT || h > degree(log_n) => 0.0,
-            // With `s` in {-1, 1}, `(s + 1) / 2` has half the size, which is worth doubling the
-            // modulus and the error.
+            // With `s` in {-1, 1}, `(s + 1) / 2` has half the size, which is equivalent to doubling
+            // the modulus and the error.
             SecretDistribution::FixedWeight { h } if 4 * h > 3 * degree(log_n) => ternary(1.0),
             SecretDistribution::FixedWeight { h } if 3 * (h + 1) >= 2 * degree(log_n) => {
                 ternary(0.0)
@@ -249,8 +255,9 @@ static TABLE: LazyLock<Vec<Row>> = LazyLock::new(|| {
     table
 });
 
-/// Points of one row: those of the source with the least 128-bit limit, and those of the others
-/// moved down by the ratio of the limits. All are multiplied by `growth`.
+/// Returns the points of one row: the points of the source with the lowest 128-bit limit, and the
+/// points of the other sources moved down by the ratio of the limits. All are multiplied by
+/// `growth`.
 fn merge_sources(entries: &[Entry], growth: f64) -> Vec<Point> {
     let limit_128 = |source: Option<&str>| {
         entries
@@ -345,7 +352,7 @@ mod tests {
         }
     }
 
-    /// Estimates that are not in the data file, or that the rotation attack moved.
+    /// Checks estimates that are not in the data file, or that the rotation attack moved.
     #[test]
     fn published_and_estimated_sets() {
         // (log_n, log2_qp, lattice-estimator minimum over attacks)
@@ -380,7 +387,7 @@ mod tests {
                 "{h} {log2_qp}: {security}"
             );
         }
-        // Where the two sources agree on the 128-bit limit, so do they at the estimates.
+        // Sources that agree on the 128-bit limit also agree on the estimates.
         for e in entries().iter().filter(|e| e.weight == Some(64) && e.kind == Kind::Bits) {
             let ratio = if e.log_n == 16 { 961.0 / 1053.0 } else { 468.0 / 512.0 };
             let security = security_bits(e.log_n, FixedWeight { h: 64 }, e.point.log2_qp * ratio);
@@ -407,7 +414,7 @@ mod tests {
             for bits in [128.0, 192.0, 256.0] {
                 let secret = FixedWeight { h: weight };
                 let (small, large) = (max_log2_qp(15, secret, bits), max_log2_qp(16, secret, bits));
-                // Less than a bit is a much smaller ring's, where the secret is dense.
+                // Security below one bit comes from a much smaller ring, where the secret is dense.
                 assert!(small < 1.0 || large >= GROWTH_PER_DOUBLING * small, "{weight} {bits}");
             }
         }

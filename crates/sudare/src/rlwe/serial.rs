@@ -1,8 +1,8 @@
-//! What the files of all schemes share: their frame, keys in it, and how ciphertexts are read and
-//! written.
+//! The parts that files of all schemes share: the frame, keys, and reading and writing of
+//! ciphertexts.
 //!
-//! The format is described in `docs/file-format.md`. Writers and readers stream:
-//! beside the object itself they hold the header and one packed row.
+//! The format is described in `docs/file-format.md`. Writers and readers stream: in addition to the
+//! object itself they hold the header and one packed row.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod content;
@@ -27,12 +27,12 @@ pub use writer::{
 /// The version of the format written and read here.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// Sections begin at multiples of this.
+/// Alignment of sections, in bytes.
 const ALIGN: u64 = 64;
 const HASH_BYTES: u64 = blake3::OUT_LEN as u64;
 const PREAMBLE_BYTES: u64 = 64;
 
-/// What a file holds.
+/// Kind of the content of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// A secret key.
@@ -49,7 +49,7 @@ impl Kind {
     const ALL: [Self; 4] =
         [Self::SecretKey, Self::PublicKey, Self::EvaluationKeys, Self::Ciphertexts];
 
-    /// Its number in files.
+    /// Number of the kind in files.
     fn code(self) -> u16 {
         match self {
             Self::SecretKey => 1,
@@ -77,15 +77,15 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What an application says about the content. This crate stores it and gives it
-/// back; together at most 16 MiB.
+/// An application's description of the content. This crate stores it and returns it. Maximum size:
+/// 16 MiB in total.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Label {
     /// Name of the parameters or preset.
     pub name: String,
-    /// What the content is, such as `table`.
+    /// Kind of the content, such as `table`.
     pub content: String,
-    /// Anything else.
+    /// Any other data of the application.
     pub meta: Vec<u8>,
 }
 

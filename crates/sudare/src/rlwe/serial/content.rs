@@ -1,4 +1,4 @@
-//! Keys and ciphertexts in sections.
+//! Reading and writing of keys and ciphertexts in sections.
 
 use super::{
     super::{
@@ -24,7 +24,7 @@ use sudare_arith::{
     prng::Seed,
 };
 
-/// Room for the coefficients of a secret key, four in a byte.
+/// Allocates room for the coefficients of a secret key, four per byte.
 fn packed_secret(basis: &RnsBasis) -> Buf {
     basis.pool().take_as(Secrecy::Key, basis.n().div_ceil(32))
 }
@@ -66,7 +66,7 @@ impl<W: Write + ?Sized> FileWriter<'_, W> {
         keys.sections().try_for_each(|section| self.switching_keys(section))
     }
 
-    /// The keys of one section.
+    /// Returns the keys of one section.
     pub(super) fn switching_keys<'k>(
         &mut self,
         keys: impl IntoIterator<Item = &'k SwitchingKey>,
@@ -97,17 +97,17 @@ impl<W: Write + ?Sized> FileWriter<'_, W> {
     }
 }
 
-/// A switching key whose section is not yet known to be undamaged.
+/// A switching key whose section is not yet verified.
 struct UncheckedKey {
     level: Level,
     seed: Seed,
     first: PackedPolys,
-    /// Whether residues are below their primes.
+    /// `true` if residues are below their primes.
     valid: bool,
 }
 
 impl UncheckedKey {
-    /// With its second halves, unless it is to be small.
+    /// Returns the key with its second halves, unless it is to be small.
     fn finish(self, params: &Params, small: bool) -> SwitchingKey {
         let Self { level, seed, first, .. } = self;
         let second = (!small).then(|| {
@@ -126,7 +126,7 @@ impl<R: Read> FileReader<R> {
         Ok(Seed::from_bytes(self.array()?))
     }
 
-    /// A polynomial, and whether its residues are below their primes.
+    /// Reads a polynomial; the flag tells whether its residues are below their primes.
     fn poly(&mut self, params: &Params, limbs: LimbSet) -> Result<(RnsPoly<Eval>, bool)> {
         let basis = params.basis();
         let mut a = basis.take(limbs);
@@ -141,8 +141,8 @@ impl<R: Read> FileReader<R> {
         Ok((a, valid))
     }
 
-    /// Ends the section of residues that are `valid`. Damage shows in its checksum
-    /// first.
+    /// Ends the section; `valid` tells whether all residues were in range. Damage is reported by
+    /// the checksum first.
     fn end_polys(&mut self, valid: bool) -> Result<()> {
         let section = self.section();
         self.end_section()?;
@@ -179,7 +179,7 @@ impl<R: Read> FileReader<R> {
         Ok(PublicKey { params: params.id(), id, seed, zero: [b, a] })
     }
 
-    /// A switching key at any place of its section.
+    /// Reads a switching key at any place of its section.
     fn part(
         &mut self,
         params: &Params,
@@ -264,8 +264,7 @@ impl<R: Read> FileReader<R> {
         Ok(RaisingKeys { weight, divisor, to_sparse, to_dense, images })
     }
 
-    /// The keys of a request that [`Sections::key_request`](super::Sections::key_request)
-    /// returned.
+    /// Reads the keys of a request from [`Sections::key_request`](super::Sections::key_request).
     pub(super) fn evaluation_keys(
         &mut self,
         params: &Params,
@@ -298,7 +297,7 @@ impl<R: Read> FileReader<R> {
         Ok(EvaluationKeys { params: params.id(), id, relinearize, galois, raise, level_keys })
     }
 
-    /// A ciphertext of a level in range, whose uniform half is expanded if it is seeded.
+    /// Reads a ciphertext of a level in range, and expands its uniform half if it is seeded.
     pub(super) fn ciphertext(
         &mut self,
         params: &Params,

@@ -1,4 +1,4 @@
-//! The frame of files: a preamble, and sections with checksums.
+//! Frame of files: a preamble, and sections with checksums.
 
 use super::{
     super::{KeyId, ParamsId},
@@ -12,12 +12,12 @@ use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use sudare_arith::mem::Mapping;
 use zeroize::Zeroizing;
 
-/// A byte that is no text, so that nobody takes the file for one, the name, and a
-/// line end that a transfer in text mode would change.
+/// A byte that is not text, so that programs do not treat the file as text; the name; and a line
+/// end that a transfer in text mode would change.
 const MAGIC: [u8; 8] = *b"\x89sudare\n";
-/// Limit on what is parsed before parameters are known.
+/// Maximum size of the header, which is parsed before parameters are known.
 const MAX_HEADER_BYTES: u64 = 64 << 20;
-/// Of a header so much is taken at least when memory for it grows.
+/// Minimum number of header bytes read at a time while memory for it grows.
 const CHUNK_BYTES: usize = 64 << 10;
 
 type Checksum = [u8; HASH_BYTES as usize];
@@ -30,7 +30,7 @@ pub(super) struct Preamble {
     pub(super) key: KeyId,
 }
 
-/// Zeros between `content` bytes of a section and its checksum.
+/// Number of zeros between `content` bytes of a section and its checksum.
 fn padding(content: u64) -> usize {
     (content.wrapping_add(HASH_BYTES).wrapping_neg() % ALIGN) as usize
 }
@@ -46,9 +46,9 @@ fn section_hasher(header: &Checksum, section: u64) -> Zeroizing<Hasher> {
 pub(super) struct FileWriter<'a, W: ?Sized> {
     out: &'a mut W,
     hasher: Zeroizing<Hasher>,
-    /// Checksum of the header, which the others start from.
+    /// Checksum of the header; the other checksums start from it.
     header: Checksum,
-    /// The number of the section being written.
+    /// Number of the section being written.
     section: u64,
     written: u64,
     total: u64,
@@ -65,7 +65,7 @@ impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
         let label = &header.label;
         let parts = [label.name.len(), label.content.len(), label.meta.len()];
         let label_bytes = parts.into_iter().fold(0, usize::saturating_add);
-        // Lengths take at most five bytes each.
+        // Lengths are encoded in at most five bytes each.
         if label_bytes > MAX_LABEL_BYTES.saturating_sub(15) {
             return Err(Error::InvalidSpec {
                 field: "label",
@@ -123,7 +123,7 @@ impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
         Ok(())
     }
 
-    /// Flushes. The bytes written.
+    /// Flushes and returns the bytes written.
     pub(super) fn finish(self) -> Result<u64> {
         debug_assert_eq!(self.written, self.total);
         self.out.flush()?;
@@ -140,17 +140,17 @@ pub(super) struct FileReader<R> {
     section: u64,
     read: u64,
     pub(super) row: Vec<u8>,
-    /// Of the same file: keys stay in it.
+    /// Mapping of the same file, if keys stay in it.
     pub(super) mapping: Option<Mapping>,
-    /// Whether evaluation keys are small.
+    /// `true` if evaluation keys are small.
     pub(super) small_keys: bool,
 }
 
 impl<R: Read> FileReader<R> {
-    /// Reads the header of a file of `file_bytes`. What it claims is consistent in
-    /// itself and with that size, but not yet with any parameters.
+    /// Reads the header of a file of `file_bytes`. Its claims are then consistent in themselves and
+    /// with that size, but not yet checked against any parameters.
     ///
-    /// Takes memory for at most twice that size and less than a mebibyte more.
+    /// Uses memory for at most twice that size plus less than a mebibyte.
     pub(super) fn open<P: Scheme>(
         input: R,
         file_bytes: u64,
@@ -212,7 +212,8 @@ impl<R: Read> FileReader<R> {
         Ok((file, Preamble { kind, params, key }, header))
     }
 
-    /// Its encoded part, in memory that grows with the bytes there are, whatever is claimed.
+    /// Reads the encoded part of the header. Memory grows only with the bytes that exist, whatever
+    /// size the file claims.
     fn header(&mut self, bytes: u64) -> Result<Vec<u8>> {
         let mut encoded = Vec::new();
         loop {
@@ -284,17 +285,17 @@ impl<R: Read> FileReader<R> {
         Ok(())
     }
 
-    /// The number of the section that is read next.
+    /// Number of the section that is read next.
     pub(super) fn section(&self) -> u64 {
         self.section
     }
 
-    /// How far the file is read: after [`FileReader::open`], where its first section begins.
+    /// Position in the file: after [`FileReader::open`], the start of the first section.
     pub(super) fn position(&self) -> u64 {
         self.read
     }
 
-    /// Goes to a section, by its number, that begins at `start`.
+    /// Moves to a section, by its number, that begins at `start`.
     pub(super) fn seek(&mut self, section: u64, start: u64) -> Result<()>
     where
         R: Seek,
@@ -305,7 +306,8 @@ impl<R: Read> FileReader<R> {
         Ok(())
     }
 
-    /// The digest of all checksums of a file whose sections have these starts and end.
+    /// Returns the digest of all checksums of a file. `starts` are the starts of its sections and
+    /// the end.
     pub(super) fn digest(&mut self, starts: &[u64]) -> Result<Checksum>
     where
         R: Seek,
@@ -321,7 +323,7 @@ impl<R: Read> FileReader<R> {
         Ok(*hasher.finalize().as_bytes())
     }
 
-    /// Refuses bytes after the last section.
+    /// Rejects bytes after the last section.
     pub(super) fn finish(mut self) -> Result<()> {
         let mut more = Vec::new();
         self.input.by_ref().take(1).read_to_end(&mut more)?;

@@ -1,4 +1,4 @@
-//! The variable part of a header: parameters, label, and what each section is.
+//! The variable part of a header: parameters, label, and a description of each section.
 
 use super::{
     super::{GaloisElement, KeyRequest, Level, Params, Raise},
@@ -8,14 +8,14 @@ use crate::{Error, Result};
 use postcard::ser_flavors::Flavor;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-/// Limits on what is parsed before parameters are known. Lists of empty lists take 24 times their
-/// encoding in memory.
+/// Limits on parts that are parsed before parameters are known. Lists of empty lists use 24 times
+/// their encoding in memory.
 const MAX_SPEC_BYTES: usize = 16 << 10;
 pub(super) const MAX_LABEL_BYTES: usize = 16 << 20;
 
 const SEED_BYTES: u64 = 32;
 
-/// What a section holds. `M` is what a scheme says of a ciphertext beside its level.
+/// Content of a section. `M` is a scheme's description of a ciphertext in addition to its level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) enum Content<M> {
     SecretKey,
@@ -27,9 +27,9 @@ pub(super) enum Content<M> {
     Raised(GaloisElement, Level),
     LevelRelinearization(Level),
     LevelGalois(GaloisElement, Level),
-    /// With the divisor, if that is not 1.
+    /// Keys for raising with a divisor other than 1.
     DividedRaising(Level, u32, u128),
-    /// With a seed in place of its uniform half.
+    /// A ciphertext with a seed in place of its uniform half.
     SeededCiphertext(Level, M),
 }
 
@@ -49,7 +49,7 @@ impl<M> Content<M> {
         }
     }
 
-    /// What is said of a ciphertext, and whether it is seeded.
+    /// Returns the description of a ciphertext; the flag tells whether it is seeded.
     pub(super) fn ciphertext(&self) -> Option<(Level, M, bool)>
     where
         M: Copy,
@@ -61,7 +61,7 @@ impl<M> Content<M> {
         }
     }
 
-    /// Bytes of the section, without padding and checksum. Levels are in range.
+    /// Bytes of the section, without padding and checksum. Levels must be in range.
     fn bytes(&self, params: &Params) -> u64 {
         let basis = params.basis();
         let seeded = |bytes: u64| bytes.saturating_add(SEED_BYTES);
@@ -84,8 +84,8 @@ impl<M> Content<M> {
         }
     }
 
-    /// Bytes that the section has at least under any parameters with these primes: residues
-    /// modulo primes above `2N`.
+    /// Minimum bytes of the section under any parameters with these primes: residues modulo primes
+    /// above `2N`.
     fn least_bytes(&self, primes: &PrimeCounts) -> u64 {
         let n = 1u64.checked_shl(primes.log_n).unwrap_or(u64::MAX);
         let row = n.saturating_mul(primes.log_n.saturating_add(2).div_ceil(8).into());
@@ -102,7 +102,7 @@ impl<M> Content<M> {
             }
             Self::Ciphertext(level, _) => rows(up_to(level).saturating_mul(2)),
             Self::SeededCiphertext(level, _) => rows(up_to(level)),
-            // Each key has a special prime or more.
+            // Each key has at least one special prime.
             Self::Raising(level, _) | Self::DividedRaising(level, ..) => {
                 rows(up_to(Level(0)).saturating_add(up_to(level)).saturating_add(2))
             }
@@ -113,7 +113,7 @@ impl<M> Content<M> {
     }
 }
 
-/// The sections of a request's keys, in the order of the file.
+/// Returns the sections of a request's keys, in the order of the file.
 pub(super) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
     let galois = request.galois.iter().map(|(&g, &level)| Content::Galois(g, level));
     let raise = request.raise.map(|Raise { level, weight, divisor }| match divisor {
@@ -143,22 +143,22 @@ pub(super) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 struct Section<M> {
     content: Content<M>,
-    /// Without padding and checksum.
+    /// Size without padding and checksum.
     bytes: u64,
 }
 
-/// What the sections after the header are.
+/// Descriptions of the sections after the header.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub(super) struct Sections<M>(Vec<Section<M>>);
 
 impl<M: Copy + PartialEq> Sections<M> {
-    /// Levels are in range.
+    /// Describes the sections of `contents`. Levels must be in range.
     fn new(params: &Params, contents: Vec<Content<M>>) -> Self {
         let section = |content: Content<M>| Section { bytes: content.bytes(params), content };
         Self(contents.into_iter().map(section).collect())
     }
 
-    /// How many there are.
+    /// Number of sections.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }
@@ -167,8 +167,8 @@ impl<M: Copy + PartialEq> Sections<M> {
         self.0.iter().map(|section| &section.content)
     }
 
-    /// Where the sections after the header begin, and where the last one ends, of a file whose
-    /// sizes [`FileReader::open`](super::FileReader::open) checked.
+    /// Returns the start of each section after the header, and the end of the last one.
+    /// [`FileReader::open`](super::FileReader::open) checked the sizes of the file.
     pub(super) fn starts(&self, first: u64) -> Vec<u64> {
         let ends = self.0.iter().scan(first, |end, section| {
             *end = end.saturating_add(section_bytes(section.bytes)?);
@@ -177,8 +177,8 @@ impl<M: Copy + PartialEq> Sections<M> {
         core::iter::once(first).chain(ends).collect()
     }
 
-    /// Refuses sections whose sizes do not follow from the parameters and their
-    /// content, whose levels are in range.
+    /// Rejects sections whose sizes do not follow from the parameters and their content. Levels
+    /// must be in range.
     pub(super) fn check_sizes(&self, params: &Params) -> Result<()> {
         for section in &self.0 {
             let (found, needed) = (section.bytes, section.content.bytes(params));
@@ -189,7 +189,7 @@ impl<M: Copy + PartialEq> Sections<M> {
         Ok(())
     }
 
-    /// Refuses sections that no parameters with so many primes could have: they are too small.
+    /// Rejects sections that are too small for any parameters with these primes.
     pub(super) fn check_room(&self, primes: &PrimeCounts) -> Result<()> {
         for section in &self.0 {
             let (found, least) = (section.bytes, section.content.least_bytes(primes));
@@ -202,7 +202,7 @@ impl<M: Copy + PartialEq> Sections<M> {
         Ok(())
     }
 
-    /// The request whose keys the sections are: in order, each once.
+    /// Returns the request that the sections' keys fulfil. Rejects keys out of order or repeated.
     pub(super) fn key_request(&self, params: &Params) -> Result<KeyRequest> {
         let mut request = KeyRequest::new();
         for content in self.contents() {
@@ -246,7 +246,7 @@ pub(super) struct Header<S, M> {
     pub(super) sections: Sections<M>,
 }
 
-/// That of files of the scheme `P`.
+/// Header of files of the scheme `P`.
 pub(super) type HeaderOf<P> = Header<<P as Scheme>::Spec, <P as Scheme>::Meta>;
 
 /// A [`Label`] in its encoding.
@@ -262,7 +262,7 @@ where
     S: Serialize + DeserializeOwned,
     M: Copy + PartialEq + Serialize + DeserializeOwned,
 {
-    /// Levels are in range.
+    /// Makes a header. Levels must be in range.
     pub(super) fn new(params: &Params, spec: S, label: &Label, contents: Vec<Content<M>>) -> Self {
         Self { spec, label: label.clone(), sections: Sections::new(params, contents) }
     }
@@ -275,25 +275,25 @@ where
         postcard::to_allocvec(&self.parts()).map_err(malformed_header)
     }
 
-    /// Whether this is encoded as these bytes.
+    /// Returns `true` if the encoding of this header equals `bytes`.
     pub(super) fn is_encoded_as(&self, bytes: &[u8]) -> bool {
         postcard::serialize_with_flavor(&self.parts(), Compared(bytes)).is_ok()
     }
 
-    /// `count` sections, and nothing after them.
+    /// Decodes a header with `count` sections, and rejects bytes after them.
     ///
-    /// Beside `bytes` it takes memory for the label once and for each section a few words, so a
+    /// In addition to `bytes` it uses memory for the label once and a few words per section, so the
     /// count must be small enough for that.
     pub(super) fn decode(bytes: &[u8], count: u64) -> Result<Self> {
-        // A value may take many times its encoding in memory: a part that must be
-        // small is shown no more bytes than it may have.
+        // A value may use many times its encoding in memory. The decoder of a part with a limit
+        // therefore sees no more bytes than the limit.
         let (spec, rest) = decode_part::<S>(bytes, MAX_SPEC_BYTES)?;
         let (label, rest) = decode_part::<EncodedLabel<'_>>(rest, MAX_LABEL_BYTES)?;
         let (claimed, mut rest) = decode_part::<u64>(rest, rest.len())?;
         if claimed != count {
             return Err(malformed(format!("it lists {claimed} sections and has {count}")));
         }
-        // Each takes two bytes or more.
+        // Each section is encoded in at least two bytes.
         let count = usize::try_from(count).ok().filter(|&count| count <= rest.len() / 2);
         let count =
             count.ok_or_else(|| malformed(format!("it has no list of {claimed} sections")))?;
@@ -311,7 +311,7 @@ where
         Ok(Self { spec, label, sections: Sections(sections) })
     }
 
-    /// Bytes of the file whose header has `header_bytes`, unless they overflow.
+    /// Bytes of the file whose header has `header_bytes`; `None` if they overflow.
     pub(super) fn file_bytes(&self, header_bytes: u64) -> Option<u64> {
         let header = PREAMBLE_BYTES.checked_add(header_bytes)?;
         let contents = self.sections.0.iter().map(|section| section.bytes);
@@ -320,14 +320,14 @@ where
             .try_fold(0u64, |sum, bytes| sum.checked_add(section_bytes(bytes)?))
     }
 
-    /// Bytes of the file; more than any file if the header is too large for one.
+    /// Bytes of the file; the maximum integer if the header is too large.
     pub(super) fn total_bytes(&self) -> u64 {
         let header = self.encode().map_or(u64::MAX, |bytes| bytes.len() as u64);
         self.file_bytes(header).unwrap_or(u64::MAX)
     }
 }
 
-/// Takes an encoding that is equal to these bytes, and no other.
+/// Accepts only an encoding equal to these bytes.
 struct Compared<'a>(&'a [u8]);
 
 impl Flavor for Compared<'_> {
@@ -347,7 +347,7 @@ impl Flavor for Compared<'_> {
     }
 }
 
-/// Bytes of a section with padding and checksum, unless they overflow.
+/// Bytes of a section with padding and checksum; `None` if they overflow.
 fn section_bytes(content: u64) -> Option<u64> {
     content.checked_add(HASH_BYTES)?.checked_next_multiple_of(ALIGN)
 }

@@ -7,30 +7,30 @@ use core::{fmt, ops::Range};
 use std::io::{Cursor, Read, Seek};
 use sudare_arith::mem::Mapping;
 
-/// What a file says about itself. `S` is the specification of its scheme.
+/// Information in a file's header. `S` is the specification of its scheme.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Info<S> {
-    /// What it holds.
+    /// Kind of the content.
     pub kind: Kind,
-    /// Version of its format.
+    /// Version of the file format.
     pub format_version: u32,
     /// Parameters as written; [`Reader::params`] checks them.
     pub spec: S,
-    /// Fingerprint of its parameters as written.
+    /// Fingerprint of the parameters as written.
     pub params_id: ParamsId,
-    /// The key pair that it belongs to.
+    /// The key pair that the content belongs to.
     pub key_id: KeyId,
-    /// What the application says.
+    /// Label of the application.
     pub label: Label,
     /// Size of the file.
     pub bytes: u64,
-    /// Keys or ciphertexts in it.
+    /// Number of keys or ciphertexts.
     pub count: u64,
 }
 
-/// The digest of a whole file of keys or ciphertexts of the scheme `P` by the checksums in it, of
-/// which the content is not read: files with the same digest have the same content, as far as
-/// reading them finds no damage.
+/// Computes the digest of a whole file of keys or ciphertexts of the scheme `P` from its checksums,
+/// without reading the content. Files with the same digest have the same content, unless reading
+/// them detects damage.
 ///
 /// # Errors
 /// As [`Reader::new`].
@@ -48,14 +48,14 @@ pub struct Reader<R: Read, P: Scheme> {
 }
 
 impl<P: Scheme> Reader<Cursor<Mapping>, P> {
-    /// As [`Reader::new`], of a file whose evaluation keys stay where they are: their first
-    /// halves are read there whenever they are used. Those of a file that is mapped
-    /// ([`Mapping::new`]) take no memory but what the system spares to cache the file.
+    /// Opens a mapped file and leaves its evaluation keys in it: the first halves are read there at
+    /// each use. Keys in a mapped file ([`Mapping::new`]) use only the memory that the system
+    /// spares to cache the file. See [`Reader::new`].
     ///
-    /// Everything is checked when the keys are opened, as without mapping. Thereafter the file
-    /// must stay as it is: if it is overwritten or cut, results are wrong. Of a file that was cut
-    /// [`Mapping::is_intact`] tells, and the size and the time of the last change of it do in any
-    /// case. Renaming another file to its name, as `sudare` does, harms nothing.
+    /// Opening the keys checks everything, as without a mapping. Afterwards the file must not
+    /// change: if it is overwritten or truncated, results are wrong. [`Mapping::is_intact`] detects
+    /// a truncation. The size and the modification time of the file detect every change. Renaming
+    /// another file to its name, as `sudare` does, is safe.
     ///
     /// # Errors
     /// As [`Reader::new`].
@@ -68,14 +68,13 @@ impl<P: Scheme> Reader<Cursor<Mapping>, P> {
 }
 
 impl<R: Read, P: Scheme> Reader<R, P> {
-    /// Reads and checks the header of a file of `file_bytes`, at most 64 MiB of it, in memory for
-    /// at most twice the file and a mebibyte. Reading later takes no more memory than the object
-    /// itself, and that only once its size is known to follow from the parameters.
+    /// Reads and checks the header of a file of `file_bytes`. The header has at most 64 MiB, and
+    /// memory stays below twice the file plus a mebibyte. Later reads allocate only the memory of
+    /// the object itself, after its size was checked against the parameters.
     ///
     /// # Errors
     /// [`Error::Malformed`]; [`Error::UnsupportedVersion`]; [`Error::Truncated`];
-    /// [`Error::Checksum`]; [`Error::InvalidSpec`] for parameters out of range;
-    /// [`Error::Io`].
+    /// [`Error::Checksum`]; [`Error::InvalidSpec`] for parameters out of range; [`Error::Io`].
     pub fn new(input: R, file_bytes: u64) -> Result<Self> {
         let (file, preamble, header) = FileReader::open::<P>(input, file_bytes)?;
         P::count_primes(&header.spec)?;
@@ -92,34 +91,34 @@ impl<R: Read, P: Scheme> Reader<R, P> {
         Ok(Self { file, sections: header.sections, info })
     }
 
-    /// This reader, whose evaluation keys are whole or small: see [`EvaluationKeys`].
+    /// Selects whole or small evaluation keys; see [`EvaluationKeys`].
     #[must_use]
     pub fn small_keys(mut self, small: bool) -> Self {
         self.file.small_keys = small;
         self
     }
 
-    /// What the file says about itself.
+    /// Information in the file's header.
     #[must_use]
     pub fn info(&self) -> &Info<P::Spec> {
         &self.info
     }
 
-    /// Bytes of the tables that [`Reader::params`] makes, about: at most half a gibibyte, however
-    /// small the file is.
+    /// Returns the approximate bytes of the tables that [`Reader::params`] makes: at most half a
+    /// gibibyte, for any file.
     ///
     /// # Errors
-    /// [`Error::InvalidSpec`] for sizes that no parameters have.
+    /// [`Error::InvalidSpec`] for sizes that no parameters can have.
     pub fn table_bytes(&self) -> Result<u64> {
         Ok(P::count_primes(&self.info.spec)?.table_bytes())
     }
 
-    /// The parameters of the file, built anew: seconds for the largest.
+    /// Builds the parameters of the file: seconds for the largest.
     ///
     /// # Errors
-    /// What making parameters refuses; [`Error::ParamsMismatch`] if the fingerprint in the file
-    /// is not theirs; [`Error::Malformed`] if the file is too small for an object of
-    /// theirs, before memory is taken.
+    /// Errors of making parameters; [`Error::ParamsMismatch`] if the fingerprint in the file
+    /// differs; [`Error::Malformed`] if the file is too small for an object under the parameters,
+    /// before memory is allocated.
     pub fn params(&self) -> Result<P> {
         self.sections.check_room(&P::count_primes(&self.info.spec)?)?;
         let params = P::from_spec(self.info.spec.clone())?;
@@ -127,11 +126,11 @@ impl<R: Read, P: Scheme> Reader<R, P> {
         Ok(params)
     }
 
-    /// The secret key in the file.
+    /// Reads the secret key.
     ///
     /// # Errors
-    /// [`Error::WrongKind`]; [`Error::ParamsMismatch`]; [`Error::Malformed`];
-    /// [`Error::Checksum`]; [`Error::Truncated`]; [`Error::Io`].
+    /// [`Error::WrongKind`]; [`Error::ParamsMismatch`]; [`Error::Malformed`]; [`Error::Checksum`];
+    /// [`Error::Truncated`]; [`Error::Io`].
     pub fn secret_key(mut self, params: &P) -> Result<SecretKey> {
         self.expect(Kind::SecretKey, params)?;
         self.sections.check_sizes(params.as_ref())?;
@@ -140,7 +139,7 @@ impl<R: Read, P: Scheme> Reader<R, P> {
         Ok(key)
     }
 
-    /// The public key in the file.
+    /// Reads the public key.
     ///
     /// # Errors
     /// As [`Reader::secret_key`].
@@ -152,22 +151,22 @@ impl<R: Read, P: Scheme> Reader<R, P> {
         Ok(key)
     }
 
-    /// What the evaluation keys in the file can do, from the header alone.
+    /// Returns the request that the evaluation keys in the file fulfil, from the header alone.
     ///
     /// # Errors
-    /// [`Error::WrongKind`]; [`Error::ParamsMismatch`]; [`Error::Malformed`]; what
-    /// [`KeyRequest::bytes`] refuses.
+    /// [`Error::WrongKind`]; [`Error::ParamsMismatch`]; [`Error::Malformed`]; errors of
+    /// [`KeyRequest::bytes`].
     pub fn key_request(&self, params: &P) -> Result<KeyRequest> {
         self.expect(Kind::EvaluationKeys, params)?;
         self.sections.key_request(params.as_ref())
     }
 
-    /// The evaluation keys in the file, their uniform halves expanded unless they are to be
+    /// Reads the evaluation keys. Their uniform halves are expanded unless the keys are to be
     /// small.
     ///
     /// # Errors
-    /// As [`Reader::secret_key`]; [`Error::LevelOutOfRange`];
-    /// [`Error::InvalidSpec`] for a Galois element that is even or too large.
+    /// As [`Reader::secret_key`]; [`Error::LevelOutOfRange`]; [`Error::InvalidSpec`] for a Galois
+    /// element that is even or too large.
     pub fn evaluation_keys(mut self, params: &P) -> Result<EvaluationKeys> {
         let request = self.key_request(params)?;
         self.sections.check_sizes(params.as_ref())?;
@@ -176,7 +175,7 @@ impl<R: Read, P: Scheme> Reader<R, P> {
         Ok(keys)
     }
 
-    /// The ciphertexts in the file, in order.
+    /// Reads the ciphertexts in order.
     ///
     /// # Errors
     /// As [`Reader::secret_key`]; [`Error::LevelOutOfRange`]; for exact ciphertexts also
@@ -192,10 +191,10 @@ impl<R: Read, P: Scheme> Reader<R, P> {
         Ok(items)
     }
 
-    /// The ciphertexts in the file, to be read when they are asked for.
+    /// Returns a reader of individual ciphertexts.
     ///
     /// # Errors
-    /// As [`Reader::ciphertexts`], but for those of content.
+    /// Errors of [`Reader::ciphertexts`], except errors in content.
     pub fn into_ciphertexts(self, params: &P) -> Result<CiphertextReader<R, P>>
     where
         R: Seek,
@@ -207,7 +206,8 @@ impl<R: Read, P: Scheme> Reader<R, P> {
         Ok(CiphertextReader { file, params, key, forms, seeded, starts })
     }
 
-    /// Those of the ciphertexts, each checked, sizes first, and which of them are seeded.
+    /// Returns the forms of the ciphertexts, sizes checked first, and a flag per ciphertext that
+    /// tells whether it is seeded.
     fn forms(&self, params: &P) -> Result<(Vec<P::Form>, Vec<bool>)> {
         self.expect(Kind::Ciphertexts, params)?;
         // The kind of every section was checked with the header.
@@ -238,15 +238,15 @@ impl<R: Read, P: Scheme> fmt::Debug for Reader<R, P> {
     }
 }
 
-/// The ciphertexts of a file of the scheme `P`, each read and checked when it is asked for.
+/// The ciphertexts of a file of the scheme `P`. Each is read and checked on request.
 pub struct CiphertextReader<R, P: Scheme> {
     file: FileReader<R>,
     params: P,
     key: KeyId,
     forms: Vec<P::Form>,
-    /// Which of them are seeded.
+    /// Flag per ciphertext: `true` if it is seeded.
     seeded: Vec<bool>,
-    /// Where each section begins, and where the last one ends.
+    /// Start of each section, and the end of the last.
     starts: Vec<u64>,
 }
 
@@ -260,8 +260,8 @@ impl<R: Read + Seek, P: Scheme> CiphertextReader<R, P> {
     /// Reads the ciphertexts with these numbers, from 0.
     ///
     /// # Errors
-    /// [`Error::Malformed`], also if there are not so many; [`Error::Checksum`];
-    /// [`Error::Truncated`]; [`Error::Io`].
+    /// [`Error::Malformed`], also if `numbers` exceeds the ciphertexts in the file;
+    /// [`Error::Checksum`]; [`Error::Truncated`]; [`Error::Io`].
     pub fn read(&mut self, numbers: Range<usize>) -> Result<Vec<P::Ciphertext>> {
         let found = (
             self.forms.get(numbers.clone()),

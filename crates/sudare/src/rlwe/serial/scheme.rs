@@ -3,50 +3,49 @@ use crate::Result;
 use core::fmt::Debug;
 use serde::{Serialize, de::DeserializeOwned};
 
-/// A scheme, by its checked parameters: what its files say, and hold, beside what those of all
-/// schemes do.
+/// A scheme, represented by its checked parameters: the parts of files that differ between schemes.
 pub trait Scheme: AsRef<Params> + Clone {
-    /// Its number in files.
+    /// Number of the scheme in files.
     const CODE: u16;
-    /// Its name in errors.
+    /// Name of the scheme in errors.
     const NAME: &'static str;
 
     /// Parameters as a user writes them.
     type Spec: Clone + Debug + PartialEq + Serialize + DeserializeOwned;
     /// An encrypted message.
     type Ciphertext: AsRef<Ciphertext>;
-    /// What is public about a ciphertext beside its polynomials.
+    /// Public properties of a ciphertext in addition to its polynomials.
     type Form: Copy + Debug + PartialEq;
-    /// A form without its level, as a header says it: numbers that nothing is known of.
+    /// A form without its level, as in a header: unchecked numbers.
     type Meta: Copy + PartialEq + Serialize + DeserializeOwned;
-    /// What was found out while forms were checked, and need not be again.
+    /// Results of checks of forms, kept so that they are not repeated.
     type Known: Default;
 
-    /// Refuses sizes that are out of range, without a search for primes, and counts the primes.
+    /// Rejects sizes that are out of range, without a search for primes, and counts the primes.
     ///
     /// # Errors
     /// [`Error::InvalidSpec`](crate::Error::InvalidSpec).
     fn count_primes(spec: &Self::Spec) -> Result<PrimeCounts>;
 
-    /// Checked parameters.
+    /// Makes checked parameters.
     ///
     /// # Errors
-    /// What the scheme refuses.
+    /// Errors of the scheme.
     fn from_spec(spec: Self::Spec) -> Result<Self>;
 
     /// The specification.
     fn to_spec(&self) -> Self::Spec;
 
-    /// The form of a ciphertext.
+    /// Returns the form of a ciphertext.
     fn form(a: &Self::Ciphertext) -> Self::Form;
 
-    /// What a header says of a ciphertext of this form.
+    /// Returns a header's description of a ciphertext of this form.
     fn described(form: Self::Form) -> (Level, Self::Meta);
 
-    /// The form that a header says, of a level that exists, if these parameters have it.
+    /// Returns the form that a header describes, if these parameters have it. The level must exist.
     ///
     /// # Errors
-    /// [`Error::Malformed`](crate::Error::Malformed), and what the scheme refuses.
+    /// [`Error::Malformed`](crate::Error::Malformed), and errors of the scheme.
     fn checked_form(
         &self,
         level: Level,
@@ -54,26 +53,27 @@ pub trait Scheme: AsRef<Params> + Clone {
         known: &mut Self::Known,
     ) -> Result<Self::Form>;
 
-    /// A ciphertext of a form, whose level is that of `inner`.
+    /// Makes a ciphertext of a form whose level equals the level of `inner`.
     fn ciphertext(inner: Ciphertext, form: Self::Form) -> Self::Ciphertext;
 }
 
-/// How many primes a specification asks for.
+/// Number of primes that a specification requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrimeCounts {
     pub(super) log_n: u32,
-    /// Up to each level, those above the top of the chain included.
+    /// Chain primes up to each level, including the levels above the top of the chain.
     pub(super) up_to: Vec<usize>,
-    /// At the top of the chain.
+    /// Chain primes at the top of the chain.
     pub(super) fresh: usize,
     pub(super) special: usize,
-    /// Others: above the top, in place of those of the chain, and special ones of level keys.
+    /// Other primes: above the top, in place of the chain, and additional special primes of level
+    /// keys.
     others: usize,
 }
 
 impl PrimeCounts {
-    /// Counts of a chain, from the primes of each level, and of special primes, in a ring of
-    /// dimension `2^log_n`.
+    /// Counts the primes of a chain, from the primes of each level, and of special primes, in a
+    /// ring of dimension `2^log_n`.
     #[must_use]
     pub fn new(log_n: u32, levels: &[Vec<f64>], special: usize) -> Self {
         let chain =
@@ -81,7 +81,7 @@ impl PrimeCounts {
         Self { fresh: chain.up_to.last().copied().unwrap_or(0), ..chain }
     }
 
-    /// Counts with the levels above a chain, if there are any.
+    /// Adds the levels above a chain, if there are any.
     #[must_use]
     pub fn with_upper(self, upper: Option<&UpperSpec>) -> Self {
         match upper {
@@ -94,7 +94,7 @@ impl PrimeCounts {
         }
     }
 
-    /// Counts with so many primes more, which only need tables.
+    /// Adds `more` primes, which only need tables.
     #[must_use]
     pub fn with_others(self, more: usize) -> Self {
         Self { others: self.others.saturating_add(more), ..self }
@@ -108,7 +108,7 @@ impl PrimeCounts {
         residues.saturating_mul(TABLE_BYTES)
     }
 
-    /// The same with more levels, above so many primes that replace the chain.
+    /// Adds levels above `base` primes that replace the chain.
     fn with_levels(mut self, base: usize, levels: &[Vec<f64>]) -> Self {
         let mut sum = base;
         for level in levels {

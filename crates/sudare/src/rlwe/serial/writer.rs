@@ -25,10 +25,10 @@ fn start<'a, W: Write + ?Sized, P: Scheme>(
     FileWriter::new::<P>(out, preamble, &header(params, label, contents))
 }
 
-/// Writes a secret key, two bits a coefficient, and returns the bytes written.
+/// Writes a secret key, two bits per coefficient, and returns the bytes written.
 ///
-/// Nothing that this crate leaves in memory tells the key; give the file itself,
-/// since a buffered writer keeps a copy.
+/// This crate leaves no trace of the key in memory. Pass the file itself, because a buffered writer
+/// keeps a copy.
 ///
 /// # Errors
 /// [`Error::ParamsMismatch`]; [`Error::InvalidSpec`] for a label over 16 MiB; [`Error::Forked`];
@@ -80,12 +80,12 @@ pub fn write_evaluation_keys<P: Scheme>(
     file.finish()
 }
 
-/// Makes the evaluation keys of a request and writes each at once, so that no more than one is in
-/// memory, and returns the bytes written: those that [`write_evaluation_keys`] writes of what
-/// [`KeyGenerator::evaluation_keys`] makes. `progress` learns the number of keys after each.
+/// Makes the evaluation keys of a request and writes each at once, so that memory holds only one,
+/// and returns the bytes written. The bytes equal those of [`KeyGenerator::evaluation_keys`]
+/// followed by [`write_evaluation_keys`]. `progress` receives the number of keys after each.
 ///
 /// # Errors
-/// As [`KeyGenerator::evaluation_keys`] and [`write_evaluation_keys`].
+/// See [`KeyGenerator::evaluation_keys`] and [`write_evaluation_keys`].
 pub fn generate_evaluation_keys<P: Scheme>(
     out: &mut (impl Write + ?Sized),
     params: &P,
@@ -103,7 +103,7 @@ pub fn generate_evaluation_keys<P: Scheme>(
     file.finish()
 }
 
-/// Exactly the bytes that [`write_evaluation_keys`] writes for the keys of
+/// Returns the exact number of bytes that [`write_evaluation_keys`] writes for the keys of
 /// `request`.
 ///
 /// # Errors
@@ -117,25 +117,24 @@ pub fn evaluation_keys_bytes<P: Scheme>(
     Ok(header(params, label, key_contents(request)).total_bytes())
 }
 
-/// Writes ciphertexts of one key and of the scheme `P` one after the other, and holds none of
-/// them.
+/// Writes ciphertexts of one key and of the scheme `P` one after the other, without storing them.
 pub struct CiphertextWriter<'a, W: Write + ?Sized, P: Scheme> {
     file: FileWriter<'a, W>,
     params: P,
     key: KeyId,
-    /// Of those that are still to come.
+    /// Forms of the ciphertexts still to come.
     forms: std::vec::IntoIter<P::Form>,
-    /// Whether the file is one of seeds in place of uniform halves.
+    /// `true` if the file has seeds in place of uniform halves.
     seeded: bool,
 }
 
 impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
-    /// Writes the header, which says what will come.
+    /// Writes the header, which describes all ciphertexts to come.
     ///
     /// # Errors
-    /// [`Error::Malformed`] for a form that the parameters do not have; [`Error::InvalidSpec`] if
-    /// there are none, or more than one file holds (about a million), or for a label over 16 MiB;
-    /// [`Error::LevelOutOfRange`]; [`Error::Io`].
+    /// [`Error::Malformed`] for a form that the parameters do not have; [`Error::InvalidSpec`]
+    /// without ciphertexts, for more than a file can hold (about a million), or for a label over 16
+    /// MiB; [`Error::LevelOutOfRange`]; [`Error::Io`].
     pub fn new(
         out: &'a mut W,
         params: &P,
@@ -146,8 +145,9 @@ impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
         Self::with(out, (params, key), forms, label, false)
     }
 
-    /// As [`CiphertextWriter::new`], for fresh encryptions under the secret key: the file holds
-    /// seeds in place of their uniform halves. Readers see ciphertexts as any other ones.
+    /// Makes a writer of fresh encryptions under the secret key, with seeds in place of their
+    /// uniform halves; see [`CiphertextWriter::new`]. Readers treat them like any other
+    /// ciphertexts.
     ///
     /// # Errors
     /// As [`CiphertextWriter::new`].
@@ -189,26 +189,26 @@ impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
         Ok(Self { file, params: params.clone(), key, forms: forms.into_iter(), seeded })
     }
 
-    /// Writes the next one.
+    /// Writes the next ciphertext.
     ///
     /// # Errors
-    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Malformed`] if it has not the
-    /// form that was said, or is one too many, or the file is one of seeds; [`Error::Io`].
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Malformed`] if its form differs
+    /// from the header, if it is one too many, or if the file has seeds; [`Error::Io`].
     pub fn write(&mut self, item: &P::Ciphertext) -> Result<()> {
         self.expect_next(item, false)?;
         self.file.ciphertext(self.params.as_ref(), item.as_ref())
     }
 
-    /// Writes the next one of a file of [`CiphertextWriter::seeded`].
+    /// Writes the next ciphertext of a file of [`CiphertextWriter::seeded`].
     ///
     /// # Errors
-    /// As [`CiphertextWriter::write`], but that the file must be one of seeds.
+    /// Errors of [`CiphertextWriter::write`]; the file must have seeds.
     pub fn write_seeded(&mut self, item: &Seeded<P::Ciphertext>) -> Result<()> {
         self.expect_next(item.ciphertext(), true)?;
         self.file.seeded_ciphertext(self.params.as_ref(), item)
     }
 
-    /// Refuses a ciphertext unless it is the next one, and written as the header says.
+    /// Rejects a ciphertext unless it is the next one and is written as the header describes.
     fn expect_next(&mut self, item: &P::Ciphertext, seeded: bool) -> Result<()> {
         item.as_ref().check_owner(self.params.as_ref(), self.key)?;
         let malformed = |problem: String| Err(Error::Malformed { what: "ciphertext", problem });
@@ -242,9 +242,8 @@ impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
 /// Writes ciphertexts of one key, in order, and returns the bytes written.
 ///
 /// # Errors
-/// As [`write_secret_key`]; [`Error::KeyMismatch`] for ciphertexts of several
-/// keys; [`Error::InvalidSpec`] if there are none, or more than one file holds
-/// (about a million).
+/// As [`write_secret_key`]; [`Error::KeyMismatch`] for ciphertexts of several keys;
+/// [`Error::InvalidSpec`] without ciphertexts, or for more than a file can hold (about a million).
 pub fn write_ciphertexts<P: Scheme>(
     out: &mut (impl Write + ?Sized),
     params: &P,
@@ -252,7 +251,7 @@ pub fn write_ciphertexts<P: Scheme>(
     label: &Label,
 ) -> Result<u64> {
     let key = items.first().map_or(KeyId(0), |item| item.as_ref().key);
-    // Before anything is written.
+    // Checked before the first byte is written.
     items.iter().try_for_each(|item| item.as_ref().check_owner(params.as_ref(), key))?;
     let forms = items.iter().map(P::form).collect();
     let mut file = CiphertextWriter::new(out, params, key, forms, label)?;
@@ -273,7 +272,7 @@ pub fn write_seeded_ciphertexts<P: Scheme>(
 ) -> Result<u64> {
     let plain = || items.iter().map(Seeded::ciphertext);
     let key = plain().next().map_or(KeyId(0), |item| item.as_ref().key);
-    // Before anything is written.
+    // Checked before the first byte is written.
     plain().try_for_each(|item| item.as_ref().check_owner(params.as_ref(), key))?;
     let mut file =
         CiphertextWriter::seeded(out, params, key, plain().map(P::form).collect(), label)?;
