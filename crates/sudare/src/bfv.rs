@@ -1,15 +1,15 @@
-//! BFV: integers modulo `t`, with products that do not depend on how large errors are.
+//! BFV: integers modulo `t`, with products that do not depend on the size of errors.
 //!
-//! Ciphertexts, keys and everything but products are those of [`exact`](crate::exact). Where a
-//! product of BGV multiplies errors, so that the modulus has to be switched before, the one here
-//! divides by `Q / t`: errors grow by a factor of about `t N` a product, whatever they were.
+//! Ciphertexts, keys and all operations except products come from [`exact`](crate::exact). A
+//! product of BGV multiplies errors, so the modulus must be switched before it. A product of BFV
+//! divides by `Q / t` instead: errors grow by a factor of about `t N` per product, whatever their
+//! size.
 //!
-//! What counts of the factor `f` of a ciphertext is `-f / Q mod t` then. Products multiply it and
-//! rescaling leaves it alone, so that of ciphertexts which were encrypted with
-//! [`Params::fresh_factor`](crate::exact::Params::fresh_factor) it is 1 and stays so, and all of
-//! them can be added. It is what [circuits](crate::circuits) take for the scale, see
-//! [`Tensor`](crate::exact::Tensor): they run on this product as on that of BGV, planned with its
-//! chain.
+//! The relevant quantity is `-f / Q mod t` for the factor `f` of a ciphertext. Products multiply
+//! it, and rescaling keeps it. It is 1 for ciphertexts encrypted with
+//! [`Params::fresh_factor`](crate::exact::Params::fresh_factor) and stays 1, so all of them can be
+//! added. [Circuits](crate::circuits) use it as the scale, see [`Tensor`](crate::exact::Tensor).
+//! They run with either product, BFV or BGV, and are planned with its chain.
 //!
 //! Reference: Kim, Polyakov, Zucca, "Revisiting Homomorphic Encryption Schemes for Finite Fields"
 //! ([2021/204](https://eprint.iacr.org/2021/204)), the variant with an auxiliary modulus `P` in

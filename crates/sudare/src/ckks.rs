@@ -31,5 +31,5 @@ pub use scale::Scale;
 pub use sudare_arith::fft::Complex;
 pub use transform::EncodedMatrix;
 
-/// The moduli of levels, with what rescaling divides scales by.
+/// The moduli of levels, with the divisors of scales.
 pub type Chain = crate::rlwe::Chain<Scale>;

@@ -8,9 +8,9 @@ use crate::{
 };
 use std::{borrow::Cow, sync::Arc};
 
-/// Computes on ciphertexts: what [`exact::Evaluator`] does, with the products of BFV.
+/// Computes on ciphertexts: the operations of [`exact::Evaluator`], with the products of BFV.
 ///
-/// Operands of different levels are brought to the lower one by rescaling.
+/// Operands of different levels are brought to the lower level by rescaling.
 #[derive(Clone)]
 pub struct Evaluator {
     exact: exact::Evaluator,
@@ -18,8 +18,8 @@ pub struct Evaluator {
 }
 
 impl Evaluator {
-    /// An evaluator that holds `keys`, and tables for auxiliary primes of about as many bits as
-    /// the modulus has.
+    /// Makes an evaluator that holds `keys`, and tables for auxiliary primes with about as many
+    /// bits as the modulus.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::InvalidSpec`] for more primes than the ring has room
@@ -29,15 +29,15 @@ impl Evaluator {
         Ok(Self { exact, auxiliary: Arc::new(Auxiliary::new(params)?) })
     }
 
-    /// What does not depend on the scheme: automorphisms, operations with plaintexts and
-    /// constants, rescaling.
+    /// Operations common to the schemes: automorphisms, operations with plaintexts and constants,
+    /// rescaling.
     #[must_use]
     pub fn exact(&self) -> &exact::Evaluator {
         &self.exact
     }
 
-    /// What products multiply and rescaling leaves alone: `-f / Q mod t`, with the factor `f` and
-    /// the modulus `Q` of the ciphertext, which is the scale of [`Tensor::Scaled`].
+    /// Returns the quantity that products multiply and rescaling keeps: `-f / Q mod t`, with the
+    /// factor `f` and the modulus `Q` of the ciphertext. It is the scale of [`Tensor::Scaled`].
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -46,10 +46,11 @@ impl Evaluator {
         Tensor::Scaled.scale(self.exact.params(), form.level, form.factor)
     }
 
-    /// Down to `level` by rescaling, which keeps the plaintext and [`Evaluator::factor`].
+    /// Brings the ciphertext down to `level` by rescaling, which keeps the plaintext and
+    /// [`Evaluator::factor`].
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] if `level` is above that of `a`; [`Error::NoiseExhausted`];
+    /// [`Error::LevelOutOfRange`] if `level` is above the level of `a`; [`Error::NoiseExhausted`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn rescale_to(&self, a: &Ciphertext, level: Level) -> Result<Ciphertext> {
         let params = self.exact.params().rlwe();
@@ -60,7 +61,7 @@ impl Evaluator {
         Ok(out)
     }
 
-    /// Each at the lowest level of all.
+    /// Returns each ciphertext at the lowest level of all.
     pub(crate) fn aligned<'a>(
         &self,
         all: impl Iterator<Item = &'a Ciphertext>,
@@ -70,7 +71,7 @@ impl Evaluator {
         self.lowered(&all, level)
     }
 
-    /// Each at `level`, or at its own level if that is lower.
+    /// Returns each ciphertext at `level`, or at its own level if that is lower.
     pub(crate) fn lowered<'a>(
         &self,
         all: &[&'a Ciphertext],
@@ -83,7 +84,7 @@ impl Evaluator {
         all.iter().map(lowered).collect()
     }
 
-    /// Sum.
+    /// Adds.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
@@ -96,7 +97,7 @@ impl Evaluator {
         self.exact.add(&operands[0], &operands[1])
     }
 
-    /// Difference, as [`Evaluator::add`].
+    /// Subtracts; see [`Evaluator::add`].
     ///
     /// # Errors
     /// As [`Evaluator::add`].
@@ -105,7 +106,7 @@ impl Evaluator {
         self.exact.sub(&operands[0], &operands[1])
     }
 
-    /// Product, relinearised, not rescaled.
+    /// Multiplies and relinearises, without rescaling.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
@@ -118,25 +119,25 @@ impl Evaluator {
         self.mul_sum(&ProductSum::of(a, b), false)
     }
 
-    /// Product, relinearised and rescaled, as [`Evaluator::mul`], at the cost of that: later
-    /// operations have fewer limbs.
+    /// Multiplies, relinearises and rescales at the cost of [`Evaluator::mul`]. Later operations
+    /// have fewer limbs.
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`] at level 0; else as [`Evaluator::mul`].
+    /// [`Error::LevelExhausted`] at level 0; errors of [`Evaluator::mul`].
     pub fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         self.mul_sum(&ProductSum::of(a, b), true)
     }
 
-    /// A sum of products, all of one factor, relinearised by one key switch, and rescaled if
-    /// asked at no further cost.
+    /// Sums products of one factor and relinearises them with one key switch. If `rescale` is set,
+    /// also rescales at no further cost.
     ///
     /// # Errors
     /// [`Error::Circuit`] without products; [`Error::FactorMismatch`]; [`Error::LevelExhausted`];
-    /// else as [`Evaluator::mul`].
+    /// errors of [`Evaluator::mul`].
     pub fn mul_sum(&self, sum: &ProductSum<'_, Ciphertext>, rescale: bool) -> Result<Ciphertext> {
         let operands = self.aligned(sum.operands())?;
         let mut operands = operands.iter().map(|a| &**a);
-        // As many as before, in the same order.
+        // The lowered operands are in the order of the originals.
         let mut next = || operands.next();
         let products = sum.products.iter().map_while(|_| Some((next()?, next()?))).collect();
         let sum = ProductSum { products, addend: next() };

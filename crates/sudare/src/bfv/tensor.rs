@@ -9,25 +9,25 @@ use crate::{
 use std::sync::OnceLock;
 use sudare_arith::{previous_prime, real};
 
-/// Auxiliary primes are below this power of two: the fastest kernels have room for them.
+/// Auxiliary primes are below this power of two, so that the fastest kernels support them.
 const PRIME_BITS: u32 = 50;
 
-/// The auxiliary primes of some parameters: together more than the modulus of any level.
+/// The auxiliary primes of some parameters. Their product exceeds the modulus of any level.
 #[derive(Debug)]
 pub(crate) struct AuxiliaryPrimes(Vec<u64>);
 
 impl AuxiliaryPrimes {
-    /// The largest that are none of the primes of levels.
+    /// Chooses the largest primes that no level uses.
     ///
     /// # Errors
-    /// [`Error::InvalidSpec`] for more primes together than the ring has room for.
+    /// [`Error::InvalidSpec`] for more primes in total than the ring has room for.
     pub(crate) fn new(params: &Params) -> Result<Self> {
         let (rlwe, log_n) = (params.rlwe(), params.log_n());
         let levels = level_primes(rlwe);
         let mut primes: Vec<u64> = Vec::new();
         let log2_q = rlwe.log2_q(rlwe.top()).max(rlwe.log2_q(rlwe.upper_top()));
         let (mut end, mut missing) = (1 << PRIME_BITS, log2_q);
-        // A bit more than the modulus, so that rounding of logarithms does not matter.
+        // One bit more than the modulus, so that rounding of logarithms does not matter.
         while missing > -1.0 {
             let Some(prime) = previous_prime(end, 2 << log_n) else { break };
             end = prime;
@@ -40,7 +40,7 @@ impl AuxiliaryPrimes {
         Ok(Self(primes))
     }
 
-    /// As many as exceed a modulus of `log2_q` bits together.
+    /// Number of auxiliary primes whose product exceeds a modulus of `log2_q` bits.
     pub(crate) fn count_for(&self, log2_q: f64) -> usize {
         let mut log2_p = 0.0;
         let below = |&prime: &u64| {
@@ -52,7 +52,7 @@ impl AuxiliaryPrimes {
     }
 }
 
-/// The primes of all levels, upper ones included, in their order.
+/// The primes of all levels, including upper ones, in order.
 fn level_primes(params: &rlwe::Params) -> Vec<u64> {
     let (basis, all) = (params.basis(), LimbSet::chain(params.basis().all().q()));
     basis.tables(all).map(|table| table.modulus().value()).collect()
@@ -61,12 +61,12 @@ fn level_primes(params: &rlwe::Params) -> Vec<u64> {
 /// The product of BFV: `round(t a b / Q)` of the representatives next to zero, as
 /// `round(t a b' / P)` modulo `Q` with `b' = round(P b / Q)` for an auxiliary modulus `P >= Q`.
 ///
-/// Auxiliary primes are no part of keys: ciphertexts are brought to them and back.
+/// Keys contain no auxiliary primes: ciphertexts are brought to them and back.
 pub(super) struct Auxiliary {
     primes: AuxiliaryPrimes,
-    /// The primes of all levels, and the auxiliary ones as special ones.
+    /// The primes of all levels, with the auxiliary primes as special primes.
     basis: RnsBasis,
-    /// By level; made when they are first used.
+    /// Tables by level, built on first use.
     levels: Vec<OnceLock<Tables>>,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Auxiliary {
 struct Tables {
     q: LimbSet,
     p: LimbSet,
-    /// From `Q` to `P`, from `P` to `Q`.
+    /// Changes of basis from `Q` to `P` and from `P` to `Q`.
     up: Lifter,
     back: Lifter,
     /// `round(P b / Q)` modulo `P`, and `round(c / P)` modulo `Q`.
@@ -83,7 +83,7 @@ struct Tables {
 }
 
 impl Auxiliary {
-    /// For ciphertexts of these parameters.
+    /// Prepares for ciphertexts of these parameters.
     pub(super) fn new(params: &Params) -> Result<Self> {
         let (rlwe, primes) = (params.rlwe(), AuxiliaryPrimes::new(params)?);
         let basis = RnsBasis::new(params.log_n(), &level_primes(rlwe), &primes.0)?;
@@ -106,10 +106,10 @@ impl Auxiliary {
         })
     }
 
-    /// The sum of products modulo the primes of `level`, before relinearisation. All ciphertexts
-    /// have these primes, and plaintexts modulo `t`.
+    /// Returns the sum of products modulo the primes of `level`, before relinearisation. All
+    /// ciphertexts have these primes and plaintexts modulo `t`.
     ///
-    /// A product costs 4 transforms of polynomials to `P` and 2 back, and a sum 3 divisions by
+    /// A product costs 4 transforms of polynomials to `P` and 2 back. A sum costs 3 divisions by
     /// `P`.
     pub(super) fn tensor(
         &self,
@@ -148,7 +148,7 @@ impl Auxiliary {
         tensor
     }
 
-    /// Limbs modulo `Q`, which `q` has among others, and modulo `P`, in one polynomial.
+    /// Joins limbs modulo `Q`, taken from `q`, and limbs modulo `P` in one polynomial.
     fn joined(&self, tables: &Tables, q: &RnsPoly<Eval>, p: &RnsPoly<Eval>) -> RnsPoly<Eval> {
         let mut out: RnsPoly<Eval> = self.basis.take(tables.q.with_special(tables.p.p()));
         let chain = (0..tables.q.q()).map(|i| q.row(i));
@@ -173,7 +173,7 @@ mod tests {
         primes.into_iter().fold(BigInt::from(1), |product, q| product * q)
     }
 
-    /// The representative in `(-m/2, m/2)`, for odd `m`.
+    /// Returns the representative in `(-m/2, m/2)`, for odd `m`.
     fn centered(a: &BigInt, m: &BigInt) -> BigInt {
         let rest = ((a % m) + m) % m;
         if &rest * 2 > *m { rest - m } else { rest }
@@ -183,7 +183,7 @@ mod tests {
         (a - centered(a, m)) / m
     }
 
-    /// Modulo `X^N + 1`.
+    /// Returns the product modulo `X^N + 1`.
     fn ring_product(a: &[BigInt], b: &[BigInt]) -> Vec<BigInt> {
         let n = a.len();
         let mut out = vec![BigInt::ZERO; n];
@@ -195,7 +195,7 @@ mod tests {
         out
     }
 
-    /// With these coefficients.
+    /// Makes the polynomial with these coefficients.
     fn poly(params: &rlwe::Params, level: Level, coeffs: &[BigInt]) -> RnsPoly<Eval> {
         let (basis, limbs) = (params.basis(), params.limbs(level));
         let mut poly: RnsPoly<Coeff> = basis.take(limbs);
@@ -208,7 +208,7 @@ mod tests {
         basis.into_eval(poly)
     }
 
-    /// Coefficients next to zero, by the Chinese remainder theorem.
+    /// Returns coefficients next to zero, by the Chinese remainder theorem.
     fn read(params: &rlwe::Params, poly: &RnsPoly<Eval>) -> Vec<BigInt> {
         let (basis, limbs) = (params.basis(), poly.limbs());
         let primes: Vec<u64> = basis.tables(limbs).map(|t| t.modulus().value()).collect();
@@ -267,14 +267,15 @@ mod tests {
                 let cross = ring_product(&a0, b1).into_iter().zip(ring_product(&a1, b0));
                 [ring_product(&a0, b0), cross.map(|(x, y)| x + y).collect(), ring_product(&a1, b1)]
             };
-            // As it is defined.
+            // Compare with the definition.
             let through_p = tensor(&scaled(&b0), &scaled(&b1));
             for (found, exact) in found.iter().zip(&through_p) {
                 for (found, exact) in found.iter().zip(exact) {
                     assert_eq!(*found, centered(&rounded(&(exact * &big_t), &p), &q));
                 }
             }
-            // As it is meant: up to `t Q / (4 P)` for each of at most `2 N` products.
+            // Compare with the exact product: within `t Q / (4 P)` for each of at most `2 N`
+            // products.
             let bound = (&big_t * &q * n) / (&p * 2) + 2;
             for (found, exact) in found.iter().zip(&tensor(&b0, &b1)) {
                 for (found, exact) in found.iter().zip(exact) {
@@ -293,7 +294,7 @@ mod tests {
         }
         check(mixed(4, large), Level(3));
         check(chain(6, modulus(65537, 1), 3), Level(2));
-        // Primes of levels above the top are others.
+        // Primes of levels above the top are different ones.
         let spec = Spec { p_bits: vec![60.0], ..chain(5, modulus(257, 1), 3) };
         let bits: f64 = spec.q_bits.concat().iter().sum();
         let upper = UpperSpec { base_bits: vec![bits / 2.0; 2], levels_bits: vec![vec![45.0]; 2] };

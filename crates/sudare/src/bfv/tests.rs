@@ -1,4 +1,4 @@
-//! Against polynomials in the clear, and against BGV.
+//! Tests against polynomials in the clear, and against BGV.
 
 use super::Evaluator;
 use crate::{
@@ -48,7 +48,7 @@ fn products_and_sums_of_several_levels_have_one_factor() {
     }
 }
 
-/// Whatever the factors of its operands, and at every level.
+/// Products work for all factors of the operands, at every level.
 #[test]
 fn any_factors_multiply() {
     let t = modulus(257, 2);
@@ -67,8 +67,8 @@ fn any_factors_multiply() {
     }
 }
 
-/// Those of either product are multiplied by it and divided by what rescaling divides by, at every
-/// level.
+/// Products multiply the scales of either tensor, and rescaling divides them by the divisor of its
+/// chain, at every level.
 #[test]
 fn scales_follow_the_chain_of_the_tensor() {
     let t = modulus(257, 2);
@@ -123,8 +123,8 @@ fn exhausted_budgets_are_refused_before_anything_is_computed() {
     assert_eq!(keyless.mul(&x, &x).unwrap_err(), error);
 }
 
-/// Errors grow by a factor a product, and the bound with them: never below, and not far above. Without
-/// rescaling it takes every factor for the largest at a root.
+/// Errors grow by one factor per product, and so does the bound. It is never too low and not much
+/// too high. Without rescaling, every factor is bounded by its maximum at a root.
 #[test]
 fn bounds_are_within_twelve_bits_at_depth_ten() {
     let t = modulus(65537, 1);
@@ -145,7 +145,7 @@ fn bounds_are_within_twelve_bits_at_depth_ten() {
     }
 }
 
-/// A product takes about `log2(t N)` bits of the budget, whatever was there before.
+/// A product uses about `log2(t N)` bits of the budget, whatever the budget was.
 #[test]
 fn products_consume_the_bits_of_the_modulus_and_the_degree() {
     for (log_n, t) in [(7, modulus(257, 1)), (10, modulus(65537, 1)), (8, modulus(257, 3))] {
@@ -186,7 +186,7 @@ fn errors_stay_below_their_bounds() {
     }
 }
 
-/// A value, and what encrypts it if the budget was enough.
+/// A value, and its encryption if the budget was enough.
 #[derive(Clone)]
 struct Wire {
     clear: PlainPoly,
@@ -194,7 +194,7 @@ struct Wire {
     bfv: Option<Ciphertext>,
 }
 
-/// What a product of BGV brings to one factor where they differ.
+/// Brings the operands of a BGV product to one factor if they differ.
 fn aligned(
     e: &exact::Evaluator,
     a: &Ciphertext,
@@ -231,7 +231,7 @@ impl Circuits {
         Wire { clear, bgv: Some(encrypted.clone()), bfv: Some(encrypted) }
     }
 
-    /// The same operation in the clear, in BGV and in BFV.
+    /// Runs the same operation in the clear, in BGV and in BFV.
     fn apply(
         wires: [&Wire; 2],
         clear: PlainPoly,
@@ -312,7 +312,7 @@ impl Circuits {
         }
     }
 
-    /// How many results there are of how many operations.
+    /// Returns the number of results found and the maximum number possible.
     fn run(&mut self, circuits: usize, steps: usize) -> (usize, usize) {
         let mut found = 0;
         for _ in 0..circuits {
@@ -346,7 +346,7 @@ fn random_circuits_of_bgv_and_bfv_equal_those_in_the_clear() {
     }
 }
 
-/// At full size, in both schemes.
+/// Runs at full size, in both schemes.
 #[test]
 fn the_smallest_secure_set_computes() {
     let spec = preset("n12-t65537").unwrap().spec;

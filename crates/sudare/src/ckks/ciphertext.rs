@@ -15,19 +15,19 @@ pub struct Plaintext {
 }
 
 impl Plaintext {
-    /// The level it was encoded at.
+    /// Level of the plaintext.
     #[must_use]
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// Scale of what slots hold.
+    /// Scale of the slots.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// Number of slots, a power of two; they repeat to fill `N / 2`.
+    /// Number of slots, a power of two. They repeat to fill `N / 2`.
     #[must_use]
     pub fn slots(&self) -> usize {
         1 << self.log_slots
@@ -37,7 +37,7 @@ impl Plaintext {
         Form { level: self.level, scale: self.scale, log_slots: self.log_slots }
     }
 
-    /// The polynomial of integers, modulo the primes of the level.
+    /// The polynomial of integers modulo the primes of the level.
     #[must_use]
     pub fn poly(&self) -> &RnsPoly<Eval> {
         &self.poly
@@ -53,53 +53,53 @@ pub struct Ciphertext {
 }
 
 impl Ciphertext {
-    /// A ciphertext of a form, whose level is that of `inner`.
+    /// Makes a ciphertext of a form whose level equals the level of `inner`.
     pub(super) fn new(inner: rlwe::Ciphertext, form: Form) -> Self {
         debug_assert_eq!(inner.level, form.level);
         Self { inner, scale: form.scale, log_slots: form.log_slots }
     }
 
-    /// Ciphertexts of these forms, in turn.
+    /// Makes ciphertexts of these forms, in order.
     pub(super) fn all(inner: Vec<rlwe::Ciphertext>, forms: Vec<Form>) -> Vec<Self> {
         inner.into_iter().zip(forms).map(|(inner, form)| Self::new(inner, form)).collect()
     }
 
-    /// What is public about it beside its polynomials.
+    /// Public properties of the ciphertext in addition to its polynomials.
     pub(crate) fn form(&self) -> Form {
         Form { level: self.level(), scale: self.scale, log_slots: self.log_slots }
     }
 
-    /// How many more rescalings it can take.
+    /// Number of rescalings left.
     #[must_use]
     pub fn level(&self) -> Level {
         self.inner.level
     }
 
-    /// Scale of what slots hold.
+    /// Scale of the slots.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// Number of slots, a power of two; they repeat to fill `N / 2`.
+    /// Number of slots, a power of two. They repeat to fill `N / 2`.
     #[must_use]
     pub fn slots(&self) -> usize {
         1 << self.log_slots
     }
 
-    /// The parameters it was made under.
+    /// Parameters of the ciphertext.
     #[must_use]
     pub fn params_id(&self) -> ParamsId {
         self.inner.params
     }
 
-    /// The secret key that opens it.
+    /// The secret key that decrypts it.
     #[must_use]
     pub fn key_id(&self) -> KeyId {
         self.inner.key
     }
 
-    /// `c_0` and `c_1`, modulo the primes of its level.
+    /// `c_0` and `c_1`, modulo the primes of the level.
     #[must_use]
     pub fn polys(&self) -> &[RnsPoly<Eval>; 2] {
         &self.inner.polys
@@ -107,7 +107,7 @@ impl Ciphertext {
 }
 
 impl Form {
-    /// Level, scale and slots of a ciphertext.
+    /// Returns level, scale and slots of a ciphertext.
     #[must_use]
     pub fn of(a: &Ciphertext) -> Self {
         a.form()

@@ -20,39 +20,37 @@ pub(super) const VALUE_BITS: f64 = 112.0;
 /// Coefficients that are encoded have fewer bits than this, the sign included.
 const ENCODED_BITS: f64 = 128.0;
 
-/// The largest coefficient, relative to the scale, that is decoded by doubles: their rounding stays below
-/// `2^-30` then.
+/// The largest coefficient, relative to the scale, that doubles decode. Their rounding then stays
+/// below `2^-30`.
 const LARGEST_IN_F64: f64 = (1u64 << 20) as f64;
 
-/// Vectors to plaintexts and back.
+/// Converts vectors to plaintexts and back.
 #[derive(Debug, Clone)]
 pub struct Encoder {
     params: Params,
 }
 
 impl Encoder {
-    /// An encoder.
+    /// Makes an encoder.
     #[must_use]
     pub fn new(params: &Params) -> Self {
         Self { params: params.clone() }
     }
 
-    /// Encodes complex values at `level` and `scale`, in as many slots as the next
-    /// power of two; what is left is 0.
+    /// Encodes complex values at `level` and `scale`. The number of slots is the next power of two;
+    /// the remaining slots are 0.
     ///
-    /// The plaintext is the rounded polynomial whose values at the roots of the
-    /// orbit of 5 are `scale` times the slots. Fewer slots than `N / 2` repeat
-    /// (sparse packing).
+    /// The plaintext is the rounded polynomial whose values at the roots of the orbit of 5 are
+    /// `scale` times the slots. Fewer slots than `N / 2` repeat (sparse packing).
     ///
     /// # Errors
-    /// [`Error::NotFinite`]; [`Error::TooManySlots`]; [`Error::ValueTooLarge`] if a
-    /// coefficient does not fit half the modulus; [`Error::LevelOutOfRange`];
-    /// [`Error::ScaleOutOfRange`].
+    /// [`Error::NotFinite`]; [`Error::TooManySlots`]; [`Error::ValueTooLarge`] if a coefficient
+    /// does not fit half the modulus; [`Error::LevelOutOfRange`]; [`Error::ScaleOutOfRange`].
     pub fn encode(&self, values: &[Complex<f64>], level: Level, scale: Scale) -> Result<Plaintext> {
         self.encode_slots(values.iter().copied(), values.len(), level, scale)
     }
 
-    /// Encodes real values, as [`Encoder::encode`].
+    /// Encodes real values; see [`Encoder::encode`].
     ///
     /// # Errors
     /// As [`Encoder::encode`].
@@ -80,8 +78,8 @@ impl Encoder {
         })
     }
 
-    /// The polynomial of these values modulo the primes of `limbs`, with coefficients
-    /// that the modulus of `level` holds.
+    /// Returns the polynomial of these values modulo the primes of `limbs`. Its coefficients must
+    /// fit the modulus of `level`.
     pub(super) fn polynomial(
         &self,
         values: impl Iterator<Item = Complex<f64>> + Clone,
@@ -115,7 +113,7 @@ impl Encoder {
         Ok(self.params.rlwe().basis().into_eval(self.reduce(&coeffs, slots, limbs)))
     }
 
-    /// Residues of `2 slots` integers, spread over the ring.
+    /// Returns the residues of `2 slots` integers, spread over the ring.
     fn reduce(&self, coeffs: &Integers, slots: usize, limbs: LimbSet) -> RnsPoly<Coeff> {
         let basis = self.params.rlwe().basis();
         let gap = self.params.max_slots() / slots;
@@ -146,8 +144,8 @@ impl Encoder {
         poly
     }
 
-    /// The values of a plaintext, without any rounding: for the holder of the
-    /// secret key only, see `SECURITY.md`.
+    /// Decodes a plaintext without any rounding. For the holder of the secret key only; see
+    /// `SECURITY.md`.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`].
@@ -156,8 +154,8 @@ impl Encoder {
         let slots = a.slots();
         let coefficients = self.coefficients(a);
         let largest = coefficients.iter().fold(0.0f64, |most, x| most.max(x.to_f64().abs()));
-        // A transform of doubles is off by a few units in the last place of the largest value, which
-        // hides small values beside large ones.
+        // A transform of doubles is off by a few units in the last place of the largest value,
+        // which hides small values next to large ones.
         if self.params.needs_dd(a.scale) || largest > LARGEST_IN_F64 {
             let values = transformed(&coefficients, slots, self.params.fft_dd());
             let to_f64 = |v: &Complex<Dd>| Complex { re: v.re.to_f64(), im: v.im.to_f64() };
@@ -167,7 +165,7 @@ impl Encoder {
         }
     }
 
-    /// The real parts of [`Encoder::decode`].
+    /// Returns the real parts of [`Encoder::decode`].
     ///
     /// # Errors
     /// As [`Encoder::decode`].
@@ -175,13 +173,13 @@ impl Encoder {
         Ok(self.decode(a)?.into_iter().map(|v| v.re).collect())
     }
 
-    /// The coefficients of the real parts of the slots and then of the imaginary ones, divided by the
-    /// scale.
+    /// Returns the coefficients of the real parts of the slots, then of the imaginary parts,
+    /// divided by the scale.
     fn coefficients(&self, a: &Plaintext) -> Vec<Dd> {
         let rlwe = self.params.rlwe();
         let basis = rlwe.basis();
-        // Coefficients are far below the moduli of high levels, which doubles could not
-        // hold: those encoded by their type, those decrypted by the choice of level.
+        // Doubles could not hold the moduli of high levels, but coefficients are far smaller:
+        // encoded ones by their type, decrypted ones by the choice of level.
         let enough_bits = (a.scale.log2() + VALUE_BITS).max(ENCODED_BITS);
         let enough = |level: &Level| rlwe.log2_q(*level) >= enough_bits;
         let level = rlwe.levels().below(a.level).find(enough).unwrap_or(a.level);
@@ -196,7 +194,7 @@ impl Encoder {
     }
 }
 
-/// The slots of coefficients, real parts first.
+/// Transforms coefficients to slots, real parts first.
 fn transformed<T: Scaled>(
     coefficients: &[Dd],
     slots: usize,
@@ -214,17 +212,17 @@ fn transformed<T: Scaled>(
 enum Integers {
     /// Words `c + 2^(bits - 1)` below `2^bits`, which the row kernels reduce.
     Words { words: Buf, bits: u32 },
-    /// Of at most 127 bits.
+    /// Integers of at most 127 bits.
     Wide(Zeroizing<Vec<i128>>),
 }
 
-/// Rounding to the nearest integer coefficient.
+/// A real number that rounds to the nearest integer coefficient.
 trait Scaled: Real {
-    /// `self * scale`, for sizes.
+    /// Returns `self * scale` approximately, to compare sizes.
     fn approximately(self, scale: f64) -> f64;
-    /// `round(self * scale)`, at most `2^62` in size.
+    /// Returns `round(self * scale)`, which must be at most `2^62` in magnitude.
     fn narrow(self, scale: Scale) -> i64;
-    /// `round(self * scale)`, if that has at most 127 bits.
+    /// Returns `round(self * scale)`, or `None` for more than 127 bits.
     fn wide(self, scale: Scale) -> Option<i128>;
 }
 
@@ -259,15 +257,15 @@ impl Scaled for Dd {
     }
 }
 
-/// `x` rounded to the nearest, a half away from zero, for `|x| < 2^62`.
+/// Rounds to the nearest integer, a half away from zero, for `|x| < 2^62`.
 fn nearest(x: f64) -> i64 {
     // The largest number below a half: adding a half itself can round up.
     const ALMOST_HALF: f64 = 0.5 - f64::EPSILON / 4.0;
     (x + ALMOST_HALF.copysign(x)) as i64
 }
 
-/// The `2 slots` integer coefficients of `values` at `scale`, or nothing if one is
-/// larger than 127 bits; and the size of the largest.
+/// Returns the `2 slots` integer coefficients of `values` at `scale`, or `None` if one exceeds 127
+/// bits, and the size of the largest.
 fn coefficients<T: Scaled>(
     fft: &SpecialFft<T>,
     values: impl Iterator<Item = Complex<T>>,
@@ -298,7 +296,7 @@ fn coefficients<T: Scaled>(
     (coeffs, largest)
 }
 
-/// Reads residues as the integer in `(-Q/2, Q/2)`.
+/// Converts residues to the integer in `(-Q/2, Q/2)`.
 pub(super) struct IntegerReader {
     radix: MixedRadix,
     digits: Zeroizing<Vec<i64>>,
@@ -310,7 +308,7 @@ impl IntegerReader {
         Self { radix: MixedRadix::new(moduli), digits }
     }
 
-    /// The integer whose residues are in column `k` of `rows`, to 106 bits.
+    /// Returns the integer with the residues in column `k` of `rows`, to 106 bits.
     pub(super) fn read(&mut self, rows: &[&[u64]], k: usize) -> Dd {
         self.radix.resolve(&mut self.digits, |i| rows[i][k]);
         let (mut value, mut weight) = (Dd::ZERO, Dd::ONE);

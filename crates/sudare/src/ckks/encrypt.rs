@@ -16,22 +16,23 @@ pub type Encryptor = rlwe::Encryptor<Params, PublicKey>;
 pub type SymmetricEncryptor = rlwe::Encryptor<Params, SecretKey>;
 
 impl<K: EncryptionKey> rlwe::Encryptor<Params, K> {
-    /// A fresh encryption, with randomness of the operating system:
-    /// `v (b, a) + (e_0 + m, e_1)`, with a ternary `v` and binomial errors, or
-    /// `(-a s + e + m, a)` under the secret key.
+    /// Encrypts with randomness of the operating system: `v (b, a) + (e_0 + m, e_1)`, with a
+    /// ternary `v` and binomial errors, or `(-a s + e + m, a)` under the secret key.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::LevelOutOfRange`] above the top of the chain;
-    /// [`Error::Arith`] if the system gives no randomness; [`Error::Forked`] under the secret key.
+    /// [`Error::Arith`] if the system returns no randomness; [`Error::Forked`] under the secret
+    /// key.
     pub fn encrypt(&self, a: &Plaintext) -> Result<Ciphertext> {
         self.encrypt_with(a, &Seed::random()?)
     }
 
-    /// As [`Encryptor::encrypt`], with randomness that follows from `seed`: whoever
-    /// knows it can decrypt. For known-answer tests.
+    /// Encrypts with randomness derived from `seed`: anyone who knows the seed can decrypt. For
+    /// known-answer tests. See [`Encryptor::encrypt`].
     ///
     /// # Errors
-    /// [`Error::ParamsMismatch`]; [`Error::LevelOutOfRange`]; [`Error::Forked`] under the secret key.
+    /// [`Error::ParamsMismatch`]; [`Error::LevelOutOfRange`]; [`Error::Forked`] under the secret
+    /// key.
     pub fn encrypt_with(&self, a: &Plaintext, seed: &Seed) -> Result<Ciphertext> {
         let params = self.params.rlwe();
         params.check_id("plaintext", a.params)?;
@@ -41,8 +42,9 @@ impl<K: EncryptionKey> rlwe::Encryptor<Params, K> {
 }
 
 impl SymmetricEncryptor {
-    /// As [`Encryptor::encrypt`], for files of half the bytes
-    /// ([`CiphertextWriter::seeded`](super::serial::CiphertextWriter::seeded)).
+    /// Encrypts for files of half the size
+    /// ([`CiphertextWriter::seeded`](super::serial::CiphertextWriter::seeded)); see
+    /// [`Encryptor::encrypt`].
     ///
     /// # Errors
     /// As [`Encryptor::encrypt`].
@@ -50,8 +52,9 @@ impl SymmetricEncryptor {
         self.encrypt_seeded_with(a, &Seed::random()?)
     }
 
-    /// As [`SymmetricEncryptor::encrypt_seeded`], with randomness that follows from `seed`: whoever
-    /// knows it can decrypt, and whoever knows the message as well has the key. For known-answer tests.
+    /// Encrypts like [`SymmetricEncryptor::encrypt_seeded`], with randomness derived from `seed`.
+    /// Anyone who knows the seed can decrypt, and with the message as well can compute the key. For
+    /// known-answer tests.
     ///
     /// # Errors
     /// As [`Encryptor::encrypt_with`].
@@ -63,18 +66,18 @@ impl SymmetricEncryptor {
     }
 }
 
-/// Decrypts. Not `Clone`; a server has none.
+/// Decrypts. Not `Clone`; servers do not have one.
 pub struct Decryptor {
     params: Params,
     key: Arc<SecretKey>,
 }
 
 impl Decryptor {
-    /// Bits above the scale that decryption reads, for the integer part of values and the sign, where
-    /// the modulus of the ciphertext has as many. Values beyond decrypt to others.
+    /// Bits above the scale that decryption reads, for the integer part of values and the sign, if
+    /// the modulus of the ciphertext is large enough. Larger values decrypt to wrong ones.
     pub const VALUE_BITS: f64 = encode::VALUE_BITS;
 
-    /// A decryptor that holds `key`.
+    /// Makes a decryptor that holds `key`.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::Forked`].
@@ -90,18 +93,17 @@ impl Decryptor {
         self.key.id
     }
 
-    /// The key that it holds.
+    /// The decryptor's key.
     #[must_use]
     pub fn key(&self) -> &Arc<SecretKey> {
         &self.key
     }
 
-    /// The seed of the noise of one release, and of what tells it from others: a function of the key
-    /// and of `subject`, the digest of all that the values to be shown follow from and of the values
-    /// themselves.
+    /// Derives the seed of the noise of one release. It is a function of the key and of `subject`,
+    /// the digest of the values to be shown and of everything that they follow from.
     ///
-    /// The same release has so the same noise whenever it is made, and another one noise that
-    /// looks independent to all who have not the key (`docs/notes/release-noise.md`).
+    /// The same release thus has the same noise each time. Different releases have noise that looks
+    /// independent without the key (`docs/notes/release-noise.md`).
     ///
     /// # Errors
     /// [`Error::Forked`].
@@ -110,8 +112,8 @@ impl Decryptor {
         Ok(self.key.derive("sudare v1 release", subject))
     }
 
-    /// `c_0 + c_1 s`, at the lowest level whose modulus has [`Decryptor::VALUE_BITS`] above the
-    /// scale; at the level of `a` if none does.
+    /// Returns `c_0 + c_1 s`, at the lowest level whose modulus has [`Decryptor::VALUE_BITS`] above
+    /// the scale, or at the level of `a` if no level has.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Forked`].
@@ -126,13 +128,13 @@ impl Decryptor {
         Ok(Plaintext { poly, level, scale, log_slots, params: params.id() })
     }
 
-    /// The noise of `a`: `log2` of the standard deviation of the coefficients of
-    /// what it decrypts to less `expected`. For tests and diagnostics; the result
-    /// depends on the secret key.
+    /// Measures the noise of `a`: `log2` of the standard deviation of the coefficients of its
+    /// decryption minus `expected`. For tests and diagnostics; the result depends on the secret
+    /// key.
     ///
     /// # Errors
-    /// As [`Decryptor::decrypt`]; [`Error::LevelOutOfRange`] if `expected` was
-    /// encoded below the level that decryption reads.
+    /// Errors of [`Decryptor::decrypt`]; [`Error::LevelOutOfRange`] if `expected` was encoded below
+    /// the level at which decryption reads.
     pub fn measure_noise(&self, a: &Ciphertext, expected: &Plaintext) -> Result<f64> {
         let mut found = self.decrypt(a)?;
         self.params.rlwe().check_id("plaintext", expected.params)?;

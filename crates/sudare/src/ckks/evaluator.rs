@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 /// Computes on ciphertexts. `Send + Sync`: share one by reference.
 ///
-/// Plain verbs return a new ciphertext; `_assign` overwrites the first operand.
-/// Operands of different levels are brought to the lower one, which is exact, but not from
-/// above the top of the chain to below ([`Error::RaisedLevel`]);
-/// different scales are an error, see [`Evaluator::match_scale`].
+/// Plain verbs return a new ciphertext; `_assign` overwrites the first operand. Operands of
+/// different levels are brought to the lower level, which is exact. This does not work from above
+/// the top of the chain to below it ([`Error::RaisedLevel`]). Different scales are an error; see
+/// [`Evaluator::match_scale`].
 #[derive(Clone)]
 pub struct Evaluator {
     params: Params,
@@ -23,15 +23,14 @@ pub struct Evaluator {
     pub(super) inner: rlwe::Evaluator,
 }
 
-/// A ciphertext with the digits of its second polynomial: what hoisted rotations
-/// share.
+/// A ciphertext with the digits of its second polynomial, which hoisted rotations share.
 pub struct Hoisted<'a> {
     ciphertext: &'a Ciphertext,
     inner: rlwe::Hoisted<'a>,
 }
 
 impl Evaluator {
-    /// An evaluator that holds `keys`.
+    /// Makes an evaluator that holds `keys`.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`].
@@ -65,25 +64,25 @@ impl Evaluator {
         self.params.rules()
     }
 
-    /// The form of a ciphertext of this evaluator's key.
+    /// Returns the form of a ciphertext after checking that it belongs to this evaluator's key.
     pub(super) fn form(&self, a: &Ciphertext) -> Result<Form> {
         self.inner.check(&a.inner)?;
         Ok(a.form())
     }
 
-    /// The forms of two ciphertexts of this evaluator's key.
+    /// Returns the forms of two ciphertexts of this evaluator's key.
     fn forms(&self, a: &Ciphertext, b: &Ciphertext) -> Result<(Form, Form)> {
         Ok((self.form(a)?, self.form(b)?))
     }
 
-    /// The forms of a ciphertext and a plaintext.
+    /// Returns the forms of a ciphertext and a plaintext.
     fn forms_with_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<(Form, Form)> {
         let a = self.form(a)?;
         self.params.rlwe().check_id("plaintext", b.params)?;
         Ok((a, b.form()))
     }
 
-    /// Slotwise sum.
+    /// Adds slot by slot.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
@@ -98,7 +97,7 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.add(&a.inner, &b.inner)?, form))
     }
 
-    /// `a += b`, as [`Evaluator::add`].
+    /// `a += b`; see [`Evaluator::add`].
     ///
     /// # Errors
     /// As [`Evaluator::add`].
@@ -108,7 +107,7 @@ impl Evaluator {
         self.inner.add_assign(&mut a.inner, &b.inner)
     }
 
-    /// Slotwise difference, as [`Evaluator::add`].
+    /// Subtracts slot by slot; see [`Evaluator::add`].
     ///
     /// # Errors
     /// As [`Evaluator::add`].
@@ -118,7 +117,7 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.sub(&a.inner, &b.inner)?, form))
     }
 
-    /// Slotwise negation.
+    /// Negates every slot.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -126,7 +125,7 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.neg(&a.inner)?, a.form()))
     }
 
-    /// Sum with a plaintext of the same scale.
+    /// Adds a plaintext of the same scale.
     ///
     /// # Errors
     /// As [`Evaluator::add`].
@@ -136,22 +135,22 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.add_message(&a.inner, &b.poly, b.level)?, form))
     }
 
-    /// Product with a plaintext; not rescaled.
+    /// Multiplies by a plaintext, without rescaling.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
     /// | `min(a, b)` | `a b` | none | 2 row products a limb |
     ///
     /// # Errors
-    /// [`Error::ScaleOutOfRange`]; [`Error::SlotMismatch`];
-    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::ScaleOutOfRange`]; [`Error::SlotMismatch`]; [`Error::ParamsMismatch`];
+    /// [`Error::KeyMismatch`].
     pub fn mul_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<Ciphertext> {
         let (x, y) = self.forms_with_plain(a, b)?;
         let form = self.rules().product(x, y)?;
         Ok(Ciphertext::new(self.inner.mul_message(&a.inner, &b.poly, b.level)?, form))
     }
 
-    /// Sum with a constant in every slot.
+    /// Adds a constant to every slot.
     ///
     /// # Errors
     /// [`Error::NotFinite`]; [`Error::ValueTooLarge`]; [`Error::ParamsMismatch`];
@@ -165,8 +164,8 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.add_integer(&a.inner, integer)?, form))
     }
 
-    /// Product with a constant in every slot, encoded at `scale`: a real one as the
-    /// integer `round(c scale)`; not rescaled.
+    /// Multiplies every slot by a constant encoded at `scale`, without rescaling. A real constant
+    /// is encoded as the integer `round(c scale)`.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
@@ -185,8 +184,8 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.mul_integer(&a.inner, integer)?, product))
     }
 
-    /// The sum of products with real constants, `sum_i c_i a_i`, each encoded at its scale
-    /// so that all products have the same; not rescaled.
+    /// Sums products with real constants, `sum_i c_i a_i`, without rescaling. Each constant is
+    /// encoded at its own scale, such that all products have the same scale.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
@@ -206,16 +205,17 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.mul_integer_sum(&terms)?, sum))
     }
 
-    /// Sums of products of the same ciphertexts with real constants, a row of these for each sum,
-    /// all encoded at `scale`; not rescaled. The product of a matrix with a vector of ciphertexts.
+    /// Computes several sums of products of the same ciphertexts with real constants, all encoded
+    /// at `scale`, without rescaling. Each sum has a row of constants: this is the product of a
+    /// matrix with a vector of ciphertexts.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
     /// | the lowest | `a_i scale` | none | 2 row products a limb, ciphertext and sum, in one pass |
     ///
     /// # Errors
-    /// As [`Evaluator::mul_const_sum`]; [`Error::Circuit`] for a row that has not one constant for
-    /// each ciphertext.
+    /// As [`Evaluator::mul_const_sum`]; [`Error::Circuit`] for a row without exactly one constant
+    /// per ciphertext.
     pub fn mul_const_sums(
         &self,
         xs: &[&Ciphertext],
@@ -233,39 +233,39 @@ impl Evaluator {
         Ok(sums.into_iter().map(|inner| Ciphertext::new(inner, sum)).collect())
     }
 
-    /// A constant in every slot of a ciphertext of this form.
+    /// Encodes a constant for every slot of a ciphertext of this form.
     fn constant(&self, form: Form, c: Complex<f64>, scale: Scale) -> Result<Plaintext> {
         let plain = self.encoder.encode(&[c], form.level, scale)?;
         Ok(Plaintext { log_slots: form.log_slots, ..plain })
     }
 
-    /// Slotwise product, relinearised, not rescaled.
+    /// Multiplies slot by slot and relinearises, without rescaling.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
     /// | `min(a, b)` | `a b` | relinearisation | 1 key switch |
     ///
     /// # Errors
-    /// [`Error::MissingRelinearizationKey`]; [`Error::ScaleOutOfRange`];
-    /// [`Error::SlotMismatch`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::MissingRelinearizationKey`]; [`Error::ScaleOutOfRange`]; [`Error::SlotMismatch`];
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         Ok(self.mul_many(&[(a, b)])?.remove(0))
     }
 
-    /// Slotwise product, relinearised and rescaled: one division by `P` and the
-    /// primes of the level, so that the rescaling costs nothing.
+    /// Multiplies slot by slot, relinearises and rescales. One division removes `P` and the primes
+    /// of the level, so the rescaling is free.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
     /// | `min(a, b) - 1` | `a b / divisor` | relinearisation | 1 key switch |
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`] at level 0; else as [`Evaluator::mul`].
+    /// [`Error::LevelExhausted`] at level 0; errors of [`Evaluator::mul`].
     pub fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         Ok(self.mul_rescale_many(&[(a, b)])?.remove(0))
     }
 
-    /// [`Evaluator::mul`] of each pair; two at a time share the reading of the key.
+    /// Runs [`Evaluator::mul`] on each pair; two at a time share the reading of the key.
     ///
     /// # Errors
     /// As [`Evaluator::mul`].
@@ -273,7 +273,7 @@ impl Evaluator {
         self.products(pairs, false, |rules, a, b| rules.product(a, b))
     }
 
-    /// [`Evaluator::mul_rescale`] of each pair, as [`Evaluator::mul_many`].
+    /// Runs [`Evaluator::mul_rescale`] on each pair; see [`Evaluator::mul_many`].
     ///
     /// # Errors
     /// As [`Evaluator::mul_rescale`].
@@ -284,8 +284,8 @@ impl Evaluator {
         self.products(pairs, true, |rules, a, b| rules.rescaled_product(a, b))
     }
 
-    /// A sum of products, all at one scale, relinearised together and rescaled: one key switch
-    /// and one division for all.
+    /// Sums products of the same scale, relinearises and rescales them together, with one key
+    /// switch and one division in total.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
@@ -298,7 +298,7 @@ impl Evaluator {
         Ok(self.mul_sum_rescale_many(core::slice::from_ref(sum))?.remove(0))
     }
 
-    /// [`Evaluator::mul_sum_rescale`] of each, as [`Evaluator::mul_many`].
+    /// Runs [`Evaluator::mul_sum_rescale`] on each sum; see [`Evaluator::mul_many`].
     ///
     /// # Errors
     /// As [`Evaluator::mul_sum_rescale`].
@@ -316,7 +316,7 @@ impl Evaluator {
         Ok(Ciphertext::all(self.inner.mul_sums(&sums, true)?, forms))
     }
 
-    /// The product of each pair, of the form that `rule` says.
+    /// Returns the product of each pair, with the form that `rule` returns.
     fn products(
         &self,
         pairs: &[(&Ciphertext, &Ciphertext)],
@@ -332,25 +332,24 @@ impl Evaluator {
         Ok(Ciphertext::all(self.inner.mul_sums(&sums, rescale)?, forms))
     }
 
-    /// Divides by the primes of the level, rounding.
+    /// Divides by the primes of the level, with rounding.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
     /// | `- 1` | `/ divisor` | none | 2 transforms a limb |
     ///
-    /// Reference: [CHKKS18](https://eprint.iacr.org/2018/931), section 4. Deviation:
-    /// the division rounds to the nearest.
+    /// Reference: [CHKKS18](https://eprint.iacr.org/2018/931), section 4. Deviation: the division
+    /// rounds to the nearest.
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`] at level 0; [`Error::ParamsMismatch`];
-    /// [`Error::KeyMismatch`].
+    /// [`Error::LevelExhausted`] at level 0; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext> {
         let mut out = a.clone();
         self.rescale_assign(&mut out)?;
         Ok(out)
     }
 
-    /// As [`Evaluator::rescale`], in place.
+    /// Runs [`Evaluator::rescale`] in place.
     ///
     /// # Errors
     /// As [`Evaluator::rescale`].
@@ -361,7 +360,7 @@ impl Evaluator {
         Ok(())
     }
 
-    /// As [`Evaluator::drop_to`], in place.
+    /// Runs [`Evaluator::drop_to`] in place.
     ///
     /// # Errors
     /// As [`Evaluator::drop_to`].
@@ -369,22 +368,22 @@ impl Evaluator {
         self.inner.drop_to_assign(&mut a.inner, level)
     }
 
-    /// Down to `level`, forgetting primes: values and scale stay.
+    /// Drops primes down to `level`. Values and scale stay the same.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] if `level` is above that of `a`; [`Error::RaisedLevel`];
+    /// [`Error::LevelOutOfRange`] if `level` is above the level of `a`; [`Error::RaisedLevel`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn drop_to(&self, a: &Ciphertext, level: Level) -> Result<Ciphertext> {
         let form = self.rules().dropped(self.form(a)?, level)?;
         Ok(Ciphertext::new(self.inner.drop_to(&a.inner, level)?, form))
     }
 
-    /// Brings `a` to `level` with exactly the scale asked for, by a product with 1
-    /// and a rescaling: `level` must be below that of `a`.
+    /// Brings `a` to `level` with exactly the given scale, by a product with 1 and a rescaling.
+    /// `level` must be below the level of `a`.
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`]; [`Error::ScaleOutOfRange`] if the factor needed is
-    /// below 1; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::LevelExhausted`]; [`Error::ScaleOutOfRange`] if the required factor is below 1;
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn match_scale(&self, a: &Ciphertext, level: Level, scale: Scale) -> Result<Ciphertext> {
         let factor = self.rules().matching_factor(self.form(a)?, level, scale)?;
         let dropped = self.drop_to(a, Level(level.0 + 1))?;
@@ -394,7 +393,7 @@ impl Evaluator {
         Ok(out)
     }
 
-    /// The ciphertext with its integer plaintext read at another scale.
+    /// Returns the ciphertext with its integer plaintext interpreted at another scale.
     ///
     /// # Errors
     /// [`Error::ScaleOutOfRange`] for a scale that is not a positive number;
@@ -404,30 +403,29 @@ impl Evaluator {
         Ok(Ciphertext::new(a.inner.clone(), form))
     }
 
-    /// The ciphertext modulo `q_0`, lifted to every prime up to level `to`: the polynomial
-    /// `m` that it holds becomes `m + q_0 I` for a small polynomial `I`, so the slots are
-    /// no longer the values until a circuit has removed `q_0 I`. Primes of `a` above level
-    /// 0 are ignored, which is exact.
+    /// Lifts the ciphertext modulo `q_0` to every prime up to level `to`. Its polynomial `m`
+    /// becomes `m + q_0 I` for a small polynomial `I`, so the slots are wrong until a circuit
+    /// removes `q_0 I`. Primes of `a` above level 0 are ignored, which is exact.
     ///
-    /// Through an ephemeral secret of weight `h` if the keys have one, and then
-    /// `|I| <= (h + 1) / 2`; see [`rlwe::Raise`]. Otherwise under the main secret, whose
-    /// weight takes the place of `h`.
+    /// If the keys have an ephemeral secret of weight `h`, the ciphertext goes through it and
+    /// `|I| <= (h + 1) / 2`; see [`rlwe::Raise`]. Otherwise the ciphertext stays under the main
+    /// secret, and `h` is the weight of that.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
     /// | `to` | `a` | to and from an ephemeral secret, or none | 4 transforms a limb and 1 key switch at level 0; without keys 2 transforms a limb |
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if the keys are for lower
-    /// levels; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if the keys are for lower levels;
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn mod_raise(&self, a: &Ciphertext, to: Level) -> Result<Ciphertext> {
         let form = self.rules().raised(self.form(a)?, to)?;
         Ok(Ciphertext::new(self.inner.mod_raise(&a.inner, to)?, form))
     }
 
-    /// The ciphertext with its plaintext read as `2^log_slots` slots. Read as more slots, the
-    /// values of `a` repeat; fewer are right only for values that do, which is the caller's to
-    /// know.
+    /// Returns the ciphertext with its plaintext interpreted as `2^log_slots` slots. With more
+    /// slots, the values of `a` repeat. With fewer, the caller must know that the values repeat, or
+    /// the result is wrong.
     ///
     /// # Errors
     /// [`Error::TooManySlots`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -436,7 +434,7 @@ impl Evaluator {
         Ok(Ciphertext::new(a.inner.clone(), form))
     }
 
-    /// Slot `i` of the result is slot `i + k` of `a`: a left rotation by `k`.
+    /// Rotates left by `k`: slot `i` of the result is slot `i + k` of `a`.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
@@ -448,9 +446,8 @@ impl Evaluator {
         self.automorphism(a, self.rotation(a, k))
     }
 
-    /// The element to rotate `a` by `k` with. Rotations repeat with the number of
-    /// slots: of those equal to the one by `k`, one that has a key for the level of
-    /// `a`, if there is any.
+    /// Returns the element that rotates `a` by `k`. Rotations repeat with the number of slots.
+    /// Among the rotations equal to `k`, one with a key for the level of `a` is preferred.
     fn rotation(&self, a: &Ciphertext, k: i64) -> GaloisElement {
         let log_n = self.params.log_n();
         let slots = 1i64 << a.log_slots;
@@ -464,7 +461,7 @@ impl Evaluator {
             .unwrap_or_else(|| GaloisElement::rotation(log_n, first))
     }
 
-    /// The complex conjugate of every slot.
+    /// Conjugates every slot.
     ///
     /// # Errors
     /// As [`Evaluator::rotate`].
@@ -472,7 +469,7 @@ impl Evaluator {
         self.automorphism(a, GaloisElement::conjugation(self.params.log_n()))
     }
 
-    /// `X -> X^g`, under the same key again.
+    /// Applies `X -> X^g` and returns to the same key.
     ///
     /// # Errors
     /// As [`Evaluator::rotate`].
@@ -480,8 +477,8 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.automorphism(&a.inner, g)?, a.form()))
     }
 
-    /// For each group in turn, the sum of the images of `a` under its automorphisms, of which
-    /// one may be the identity, under the same key again.
+    /// Computes, for each group in turn, the sum of the images of `a` under its automorphisms, one
+    /// of which may be the identity, under the same key.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
@@ -501,8 +498,8 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.sum_automorphisms(&a.inner, groups)?, a.form()))
     }
 
-    /// Prepares several rotations of `a`: its digits are cut and raised once, for keys that are
-    /// for every level. Rotations by level keys gain nothing.
+    /// Prepares several rotations of `a`: decomposes and raises its digits once, for keys for every
+    /// level. Level keys do not use these digits.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -510,8 +507,7 @@ impl Evaluator {
         Ok(Hoisted { ciphertext: a, inner: self.inner.hoist(&a.inner)? })
     }
 
-    /// As [`Evaluator::rotate`] of the ciphertext that was hoisted. The result is
-    /// the same, bit for bit.
+    /// Runs [`Evaluator::rotate`] on a hoisted ciphertext. The result is the same, bit for bit.
     ///
     /// # Errors
     /// As [`Evaluator::rotate`].

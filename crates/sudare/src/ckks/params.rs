@@ -9,25 +9,25 @@ use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use sudare_arith::{dd::Dd, fft::SpecialFft};
 
-/// Parameters as a user writes them: public fields, no invariants.
+/// Parameters as a user writes them: public fields without invariants.
 ///
-/// Sizes are `log2` and need not be whole. The primes are chosen by
-/// [`Params::new`]: the same specification always gives the same ones.
+/// Sizes are `log2` and need not be whole. [`Params::new`] chooses the primes; a specification
+/// always leads to the same primes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// `log2(N)`, 4 to 17.
     pub log_n: u32,
-    /// Sizes of the primes of each level, level 0 first. A level may hold several, of 720 bits
-    /// together at most.
+    /// Sizes of the primes of each level, level 0 first. A level may have several primes, of at
+    /// most 720 bits in total.
     pub q_bits: Vec<Vec<f64>>,
-    /// Sizes for levels above these, see [`rlwe::UpperChain`].
+    /// Sizes for levels above these; see [`rlwe::UpperChain`].
     #[serde(default, rename = "raised")]
     pub upper: Option<UpperSpec>,
     /// Sizes of the special primes.
     pub p_bits: Vec<f64>,
-    /// Sizes of further special primes, for level keys below the top, whose modulus has room
-    /// for them: see [`KeyRequest::into_level_keys`](crate::rlwe::KeyRequest::into_level_keys).
+    /// Sizes of additional special primes for level keys below the top, where the modulus has room
+    /// for them; see [`KeyRequest::into_level_keys`](crate::rlwe::KeyRequest::into_level_keys).
     #[serde(default, rename = "fitted_p_bits")]
     pub extra_p_bits: Vec<f64>,
     /// `log2` of the default scale.
@@ -35,7 +35,7 @@ pub struct Spec {
     /// Distribution of the secret key.
     #[serde(default = "uniform_ternary")]
     pub secret: SecretDistribution,
-    /// Accept parameters of less than 128 bits of security.
+    /// Accept parameters with less than 128 bits of security.
     #[serde(default)]
     pub insecure: bool,
 }
@@ -45,8 +45,8 @@ fn uniform_ternary() -> SecretDistribution {
 }
 
 impl Spec {
-    /// A chain of one prime a level: a base prime, `levels` primes of the size of
-    /// the scale, and special primes.
+    /// Makes a chain of one prime per level: a base prime, `levels` primes of the size of the
+    /// scale, and special primes.
     #[must_use]
     pub fn uniform(
         log_n: u32,
@@ -69,8 +69,8 @@ impl Spec {
         }
     }
 
-    /// `log2` of the modulus at the highest level, upper ones included, times that of the special
-    /// primes for all keys, from the sizes asked for.
+    /// `log2` of the modulus at the highest level, including upper levels, times the special primes
+    /// of all keys, from the requested sizes.
     #[must_use]
     pub fn log2_qp(&self) -> f64 {
         let level = |bits: &Vec<f64>| bits.iter().sum::<f64>();
@@ -80,11 +80,11 @@ impl Spec {
     }
 }
 
-/// Bits of security below which parameters must say `insecure`.
+/// Security in bits below which parameters must set `insecure`.
 const SECURITY_BITS: f64 = 128.0;
 
-/// Scales above this size are encoded in double-double arithmetic, since doubles
-/// hold 53 bits of a coefficient and the transform loses some.
+/// Scales above this size, in bits, are encoded in double-double arithmetic: a double holds 53 bits
+/// of a coefficient, and the transform loses some.
 pub(crate) const MAX_LOG2_SCALE_F64: f64 = 45.0;
 
 /// Checked parameters. Cheap to clone.
@@ -112,16 +112,15 @@ impl Params {
 
     /// Finds primes, checks security and builds tables.
     ///
-    /// Special primes and the base prime are the largest of at most their sizes.
-    /// The primes of a level of the size of the scale are the nearest to
-    /// `scale(l)^2 / 2^log2_scale`, so that the default scales, which follow
-    /// `scale(l - 1) = scale(l)^2 / divisor(l)`, stay next to `2^log2_scale`: within a quarter of
-    /// a bit. Other levels take the primes nearest to their sizes. The default scale of upper
-    /// levels is that of the top.
+    /// Special primes and the base prime are the largest of at most their sizes. For a level of the
+    /// size of the scale, the primes are the nearest to `scale(l)^2 / 2^log2_scale`. The default
+    /// scales follow `scale(l - 1) = scale(l)^2 / divisor(l)` and so stay within a quarter of a bit
+    /// of `2^log2_scale`. Other levels use the primes nearest to their sizes. Upper levels have the
+    /// default scale of the top.
     ///
     /// # Errors
     /// [`Error::InvalidSpec`] for sizes out of range or too few primes of a size;
-    /// [`Error::Insecure`] below 128 bits, unless the specification says so.
+    /// [`Error::Insecure`] below 128 bits, unless the specification sets `insecure`.
     pub fn new(spec: Spec) -> Result<Self> {
         check_sizes(&spec)?;
         let Primes { q, mut scales, upper, mut p } = choose_primes(&spec)?;
@@ -161,7 +160,7 @@ impl Params {
         &self.0.spec
     }
 
-    /// What all schemes share.
+    /// The part that all schemes share.
     #[must_use]
     pub fn rlwe(&self) -> &rlwe::Params {
         &self.0.rlwe
@@ -173,42 +172,42 @@ impl Params {
         self.0.spec.log_n
     }
 
-    /// Most slots of a plaintext, `N / 2`.
+    /// Maximum number of slots of a plaintext, `N / 2`.
     #[must_use]
     pub fn max_slots(&self) -> usize {
         1 << (self.log_n() - 1)
     }
 
-    /// The highest level of the chain: that of fresh ciphertexts.
+    /// The highest level of the chain: the level of fresh ciphertexts.
     #[must_use]
     pub fn top(&self) -> Level {
         self.0.rlwe.top()
     }
 
-    /// The highest level that ciphertexts are raised to: the top, or above it by a
+    /// The highest level that ciphertexts are raised to: the top, or a level above it with an
     /// [`UpperSpec`].
     #[must_use]
     pub fn upper_top(&self) -> Level {
         self.0.rlwe.upper_top()
     }
 
-    /// What rescaling divides by, and the modulus, at each level.
+    /// The divisor of rescaling and the modulus at each level.
     #[must_use]
     pub fn chain(&self) -> &Chain {
         &self.0.chain
     }
 
-    /// The default scale at `level`: at the top and above `2^log2_scale`, and below what
-    /// squaring and rescaling makes of it.
+    /// The default scale at `level`. At the top and above it is `2^log2_scale`. Below, it is the
+    /// scale after squaring and rescaling from the level above.
     ///
     /// # Panics
-    /// If `level` is too high, which [`rlwe::Params::check_level`] refuses.
+    /// If `level` is too high, which [`rlwe::Params::check_level`] rejects.
     #[must_use]
     pub fn scale_at(&self, level: Level) -> Scale {
         self.0.scales[level.index()]
     }
 
-    /// Which forms results have.
+    /// The rules for the forms of results.
     pub(crate) fn rules(&self) -> Rules<'_> {
         Rules::new(self.chain(), self.log_n())
     }
@@ -221,7 +220,7 @@ impl Params {
         self.0.fft_dd.get_or_init(|| SpecialFft::new(self.log_n() - 1))
     }
 
-    /// Whether plaintexts of `scale` need double-double arithmetic.
+    /// Returns `true` if plaintexts of `scale` need double-double arithmetic.
     pub(super) fn needs_dd(&self, scale: Scale) -> bool {
         scale.log2() > MAX_LOG2_SCALE_F64
     }
@@ -243,13 +242,13 @@ fn product(primes: &[u64]) -> Scale {
     primes.iter().fold(Scale::from_u64(1), |product, &q| product * Scale::from_u64(q))
 }
 
-/// See [`rlwe::quotient`].
+/// Returns [`rlwe::quotient`] as a scale.
 fn quotient(above: &[u64], below: &[u64]) -> Scale {
     let quotient = rlwe::quotient(above, below);
     (quotient.hi(), quotient.lo()).into()
 }
 
-/// Whether rescaling at a level of these sizes divides by about one scale.
+/// Returns `true` if rescaling at a level of these sizes divides by about one scale.
 fn is_scale_level(spec: &Spec, bits: &[f64]) -> bool {
     (bits.iter().sum::<f64>() - spec.log2_scale).abs() < 0.5
 }
@@ -257,14 +256,14 @@ fn is_scale_level(spec: &Spec, bits: &[f64]) -> bool {
 /// Relative difference up to which primes are chosen for a scale in doubles.
 const TRACKING_ERROR: f64 = 1.0 / 1024.0;
 
-/// Bits by which default scales may differ from the scale asked for.
+/// Maximum difference, in bits, between a default scale and the requested scale.
 const SCALE_DRIFT_BITS: f64 = 0.25;
 
-/// Refuses a default scale too far from the one asked for, as a supply of primes leaves it that is
-/// nearly used up.
+/// Rejects a default scale too far from the requested one, as happens when few primes of that size
+/// are left.
 fn check_scale(spec: &Spec, level: usize, scale: Scale) -> Result<()> {
     let goal = spec.log2_scale;
-    // Of NaN, too, this is not so.
+    // The comparison is also false for NaN.
     let is_near = (scale.log2() - goal).abs() <= SCALE_DRIFT_BITS;
     if is_near {
         return Ok(());
@@ -293,12 +292,12 @@ pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
 }
 
 struct Primes {
-    /// Of each level.
+    /// Primes of each level.
     q: Vec<Vec<u64>>,
     /// Default scale at each level of the chain.
     scales: Vec<Scale>,
     upper: Option<UpperChain>,
-    /// All special ones.
+    /// All special primes.
     p: Vec<u64>,
 }
 
@@ -322,8 +321,9 @@ fn choose_primes(spec: &Spec) -> Result<Primes> {
         scales[level - 1] = below;
         if follows {
             tracked *= tracked / product(&q[level]).to_f64();
-            // What doubles lose doubles at each level. Until it counts, chains keep the primes that
-            // doubles chose for keys that exist.
+            // Correct the rounding that doubles accumulate, once it matters: it doubles at each
+            // level. Until then, chains keep the primes that doubles chose, because keys with them
+            // exist.
             if (tracked / below.to_f64() - 1.0).abs() > TRACKING_ERROR {
                 tracked = below.to_f64();
             }
@@ -356,7 +356,7 @@ mod tests {
         }
     }
 
-    /// A file of a few bytes names them, and their tables take half a gibibyte at most.
+    /// A file of a few bytes can name such primes, whose tables may use at most half a gibibyte.
     #[test]
     fn more_primes_than_tables_have_room_for_are_refused() {
         let sizes = |log_n, chain: usize| {
@@ -372,9 +372,9 @@ mod tests {
         primes.iter().fold(BigInt::from(1), |product, &q| product * q)
     }
 
-    /// Whether `scale denominator / numerator` is 1 up to `2^-bits`.
+    /// Returns `true` if `scale denominator / numerator` is 1 up to `2^-bits`.
     fn is_quotient(scale: Scale, numerator: &BigInt, denominator: &BigInt, bits: u32) -> bool {
-        // Times `2^1200`, exactly.
+        // The number times `2^1200`, exactly.
         let part = |x: f64| {
             let exponent = (x.to_bits() >> 52 & 0x7ff) as i32 - 1075 + 1200;
             let mantissa = BigInt::from(x.to_bits() & ((1 << 52) - 1) | 1 << 52);
@@ -392,7 +392,7 @@ mod tests {
         difference <= exact && -difference <= exact
     }
 
-    /// Primes `1 mod 2^18`, the largest below these sizes.
+    /// The largest primes `1 mod 2^18` below these sizes.
     fn primes(bits: &[f64]) -> Vec<u64> {
         let mut supply = Supply { step: 1 << 18, used: Vec::new() };
         bits.iter().map(|&bits| supply.below(bits).unwrap()).collect()
@@ -401,7 +401,7 @@ mod tests {
     #[test]
     fn quotients_of_products_beyond_the_range_of_doubles() {
         let (few, many) = (primes(&[61.0; 2]), primes(&[60.0; 127]));
-        // Products of up to 7,620 bits, in as many primes and in far fewer or more.
+        // Products of up to 7,620 bits, in the same number of primes and in far fewer or more.
         let cases = [
             (&few[..1], &many[..1]),
             (&many[..64], &many[63..]),
@@ -420,7 +420,7 @@ mod tests {
             assert!(is_quotient(found, &denominator, &numerator, 90), "{found:?}");
         }
         assert_eq!(quotient(&[], &[]), Scale::from_u64(1));
-        // A base with one prime less than it needs is of about that size.
+        // A base with one prime fewer than it needs is about the size of that prime.
         assert!(quotient(&many, &many[1..]).matches(Scale::from_u64(many[0])));
     }
 
@@ -429,7 +429,8 @@ mod tests {
         Params::new(Spec { insecure: true, ..spec })
     }
 
-    /// In fixed point with 600 bits after the point, whose rounding doubles at each level, too.
+    /// Compares with fixed point of 600 bits after the point, whose rounding also doubles at each
+    /// level.
     #[test]
     fn default_scales_of_deep_chains_are_those_of_their_primes() {
         for (log_n, levels, bits) in
@@ -437,13 +438,13 @@ mod tests {
         {
             let params = deep(log_n, levels, bits).unwrap();
             let one = BigInt::from(1) << 600u32;
-            // Over the scale asked for, from the top down.
+            // Scale over the requested scale, from the top down.
             let mut ratio = one.clone();
             for level in (0..=levels).rev() {
                 let scale = params.scale_at(Level(level as u32));
                 let drift = scale.log2() - bits;
                 assert!(drift.abs() < 0.02, "N = 2^{log_n}, level {level}: {drift}");
-                // Double words are right to some 2^-100 at the top.
+                // Double words are correct to about 2^-100 at the top.
                 let lost = (levels - level) as u32;
                 if lost < 60 {
                     let goal = BigInt::from(1) << bits as u32;
@@ -458,7 +459,7 @@ mod tests {
         }
     }
 
-    /// Rather than far from the scale that was asked for.
+    /// Such a chain is rejected instead of using a scale far from the requested one.
     #[test]
     fn chains_that_use_up_the_primes_of_their_size_are_refused() {
         let mut refused = 0;
@@ -500,7 +501,7 @@ mod tests {
             encryptor.encrypt(&plain).unwrap()
         };
         let (x, ones) = (encrypt(&[0.3, 20.0]), encrypt(&[1.0, 1.0]));
-        // Each product with ones that are brought to its level.
+        // Multiply each product by ciphertexts brought to its level.
         let mut product = x.clone();
         for level in (0..top.0).rev().map(Level) {
             let above = Level(level.0 + 1);
@@ -536,17 +537,17 @@ mod tests {
             upper(10, &chain, &[40.0; 4], &[&[45.0], &[40.0]]),
             upper(10, &chain, &[53.5, 53.5, 53.0], &[&[30.0, 25.0]]),
             upper(12, &chain, &[32.0; 5], &[&[61.0], &[24.0], &[40.0]]),
-            // To half a bit.
+            // Equal to half a bit.
             upper(10, &chain, &[60.0, 60.0, 40.5], &[&[45.0]]),
             upper(10, &chain, &[60.0, 60.0, 39.5], &[&[45.0]]),
-            // Of 948 bits, and of 1,260.
+            // Sizes of 948 bits, and of 1,260.
             upper(11, &long, &[948.0 / 19.0; 19], &[&[50.0], &[50.0], &[50.0]]),
             upper(10, &[60.0; 21], &[45.0; 28], &[&[60.0; 12]]),
         ]
     }
 
-    /// The last prime is among the nearest `1 mod 2N`, whose distances are about
-    /// `N ln(2) bits` each way.
+    /// The last prime is among the nearest `1 mod 2N`, at a distance of about `N ln(2) bits` on
+    /// either side.
     #[test]
     fn the_base_is_as_large_as_the_chain() {
         for spec in raised_specs() {
@@ -612,8 +613,9 @@ mod tests {
                 assert!((chain.divisor(level).log2() - bits).abs() < 1e-9);
                 assert_eq!(chain.log2_q(level), params.rlwe().log2_q(level));
             }
-            // Default scales follow each other by squares over divisors below the top, where
-            // levels are of their size, and are that of the top above.
+            // Below the top, where levels have the size of the scale, a default scale is the square
+            // of the previous one over the divisor. Above the top, it is the default scale of the
+            // top.
             let unit = Scale::from_log2(spec.log2_scale);
             for level in (top.0..=highest.0).map(Level) {
                 assert_eq!(params.scale_at(level), unit);
@@ -664,7 +666,7 @@ mod tests {
         nan.q_bits[1][0] = f64::NAN;
         let found = Params::new(nan).map(drop);
         assert!(matches!(found, Err(Error::InvalidSpec { .. })), "{found:?}");
-        // A last prime beyond the range that is left for it.
+        // The last prime would be beyond the range left for it.
         let tight = upper(10, &[50.0, 60.0], &[61.3, 48.3], &[&[45.0]]);
         assert!(Params::new(tight).is_ok());
         let large = upper(10, &[61.5, 61.5], &[61.3, 61.3], &[&[45.0]]);

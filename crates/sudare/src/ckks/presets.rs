@@ -8,35 +8,35 @@ use crate::{
     rlwe::{SecretDistribution, named},
 };
 
-/// A named parameter set, as its source gives it.
+/// A named parameter set, as in its source.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preset {
-    /// What `preset` finds it by.
+    /// Name to pass to `preset`.
     pub name: String,
-    /// What it is for, in one line.
+    /// Purpose, in one line.
     pub summary: String,
-    /// The publication and the table checked, or the rule it follows.
+    /// Publication and table that the set was checked against, or the rule that it follows.
     pub source: String,
     /// The parameters.
     pub spec: Spec,
 }
 
-/// The set named `name`.
+/// Returns the set named `name`.
 ///
 /// # Errors
-/// [`Error::UnknownPreset`], which lists the names there are.
+/// [`Error::UnknownPreset`], which lists the existing names.
 pub fn preset(name: &str) -> Result<Preset> {
     named(presets(), name, |preset| &preset.name)
 }
 
-/// Every named set.
+/// Returns every named set.
 ///
-/// `n13` to `n16` have the most levels of 40 bits for which the ring keeps 128 bits
-/// of security with at most four key-switching digits: special primes are part of
-/// the modulus that security is estimated at, and fewer of them mean more digits, which make every
-/// key larger and every key switch slower. With one special prime `n16` would have
-/// 41 levels and keys of 1.3 GB each. The bits that are left make the special primes
-/// exceed the largest digit, so that key switching costs little or no precision.
+/// `n13` to `n16` have the most levels of 40 bits for which the ring keeps 128 bits of security
+/// with at most four key-switching digits. Special primes are part of the modulus that security is
+/// estimated at. Fewer special primes mean more digits, which make every key larger and every key
+/// switch slower. With one special prime `n16` would have 41 levels and keys of 1.3 GB each. The
+/// remaining bits make the special primes exceed the largest digit, so that key switching costs
+/// little or no precision.
 #[must_use]
 pub fn presets() -> Vec<Preset> {
     let mut all = vec![
@@ -76,8 +76,8 @@ pub fn presets() -> Vec<Preset> {
     all
 }
 
-/// The base prime leaves 6 bits above the scale at `N = 2^13`, 10 bits otherwise,
-/// for the integer part of results and their sign.
+/// Makes a set for leveled circuits. The base prime leaves 6 bits above the scale at `N = 2^13`,
+/// and 10 bits otherwise, for the integer part of results and their sign.
 fn leveled(log_n: u32, base_bits: f64, levels: usize, p_bits: Vec<f64>) -> Preset {
     Preset {
         name: format!("n{log_n}"),
@@ -89,9 +89,9 @@ fn leveled(log_n: u32, base_bits: f64, levels: usize, p_bits: Vec<f64>) -> Prese
     }
 }
 
-/// The smallest ring with `2^13` slots and four levels of 49.8 bits, as many as a
-/// polynomial of degree 15 needs, each one prime of the fast kernels. The 24 bits on top
-/// are rescaled away first, and the noise of encryption with them.
+/// The smallest ring with `2^13` slots and four levels of 49.8 bits, enough for a polynomial of
+/// degree 15. Each level is one prime of the fast kernels. The 24 bits on top are rescaled away
+/// first, and the noise of encryption with them.
 fn functions() -> Preset {
     let mut spec = Spec::uniform(14, 50.0, 4, 49.8, vec![50.0; 2]);
     spec.q_bits.push(vec![24.0]);
@@ -103,9 +103,9 @@ fn functions() -> Preset {
     }
 }
 
-/// The smallest ring with `2^13` slots. Level 0 has 50 bits: sums of `2^13` numbers at a
-/// scale of 35 bits take 48 and a sign. The 49 bits of level 1 make a squared sum fit
-/// likewise after rescaling.
+/// The smallest ring with `2^13` slots. Level 0 has 50 bits: sums of `2^13` numbers at a scale of
+/// 35 bits need 48 and a sign. With the 49 bits of level 1, a squared sum also fits after
+/// rescaling.
 fn stats() -> Preset {
     Preset {
         name: "stats-n14".into(),
@@ -118,8 +118,8 @@ fn stats() -> Preset {
     }
 }
 
-/// One digit, as in the paper's multiplication (section 4): `P` covers `Q`. The
-/// paper gives the number of special primes no figure; these have the size of `q_0`.
+/// One digit, as in the paper's multiplication (section 4): `P` covers `Q`. The paper does not
+/// state the number of special primes; these have the size of `q_0`.
 fn full_rns(name: &str, log_n: u32, levels: usize, log2_scale: f64, table: &str) -> Preset {
     const BASE_BITS: f64 = 61.0;
     let log2_q = BASE_BITS + levels as f64 * log2_scale;
@@ -141,8 +141,8 @@ fn full_rns(name: &str, log_n: u32, levels: usize, log2_scale: f64, table: &str)
     }
 }
 
-/// `k` special primes, digits of `k` primes. The thesis does not say the sizes of
-/// the base and special primes: these keep 128 bits of security.
+/// `k` special primes, digits of `k` primes. The thesis does not state the sizes of the base and
+/// special primes; these keep 128 bits of security.
 fn trace(k: usize, levels: usize) -> Preset {
     let special_bits = if k == 1 { 50.0 } else { 43.0 };
     Preset {
@@ -165,7 +165,7 @@ mod tests {
         Params::new(preset(name).unwrap().spec).unwrap()
     }
 
-    /// `log_n`, levels, `dnum` and the nearest whole bit of `log2 Q` and security.
+    /// Checks `log_n`, levels, `dnum`, and the nearest whole bit of `log2 Q` and security.
     fn assert_shape(name: &str, log_n: u32, levels: u32, dnum: usize, log2_q: f64) -> Params {
         let params = build(name);
         let rlwe = params.rlwe();
@@ -176,7 +176,8 @@ mod tests {
         params
     }
 
-    /// One more level, with the least special primes that keep four digits.
+    /// Checks that one more level, with the fewest special primes that keep four digits, is
+    /// rejected.
     fn next_level_is_refused(name: &str) {
         let Preset { spec, .. } = preset(name).unwrap();
         let base = spec.q_bits[0][0];
@@ -247,7 +248,7 @@ mod tests {
         }
     }
 
-    /// Sizes of the paper's tables; security is what it is.
+    /// Compares the sizes with the paper's tables; security is not compared.
     #[test]
     fn full_rns_sets_reproduce_the_tables() {
         for (name, log_n, levels, log2_q) in [

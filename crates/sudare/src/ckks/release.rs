@@ -5,35 +5,37 @@ use sudare_arith::{
 };
 use zeroize::Zeroizing;
 
-/// The last digit shown has so many standard deviations of noise on either side, with a probability
-/// of `2^-49` of more.
+/// Standard deviations of noise on either side of the last digit shown. The noise exceeds them with
+/// probability `2^-49`.
 const NOISE_REACH: f64 = 8.0;
 
-/// Bits of the noise below the last digit shown, of which the deviation of noise is `2^-4`.
+/// Bits of the noise below the last digit shown; the standard deviation of the noise is `2^-4` of
+/// that digit.
 const GRID_BITS: u32 = sample::GAUSSIAN_LOG2_DEVIATION + 4;
 
-/// `log2` of the values that all releases of a key may show, for which the distance of the noise
-/// from its law is stated.
+/// `log2` of the maximum number of values that all releases of a key may show. The distance of the
+/// noise from its distribution is stated for this number.
 const LOG2_MOST_VALUES: u32 = 40;
 
-/// Makes decrypted values fit to be seen by others than the owner of the key.
+/// Makes decrypted values safe to show to anyone but the owner of the key.
 ///
-/// A decrypted value is the result plus an error that depends on the secret key, and who can
-/// tell the error from the result learns about the key (Li and Micciancio, ePrint 2020/1533).
-/// Gaussian noise far above the error hides it: with a standard deviation of at least
-/// `sqrt(12 r) 2^(s/2)` times the error's Euclidean norm over all values of a release, `r`
-/// releases under one key leave an attacker an advantage of `s` bits of statistical security
-/// (Li, Micciancio, Schultz and Sorrell, ePrint 2022/816; the same constant as OpenFHE's
-/// `NOISE_FLOODING_DECRYPT`). The values are then rounded, so that no digit is shown that the
-/// noise has made meaningless.
+/// A decrypted value is the result plus an error that depends on the secret key. An observer who
+/// can separate the error from the result learns about the key (Li and Micciancio, ePrint
+/// 2020/1533). Gaussian noise far above the error hides it: with a standard deviation of at least
+/// `sqrt(12 r) 2^(s/2)` times the error's Euclidean norm over all values of a release, `r` releases
+/// under one key leave an attacker an advantage of `s` bits of statistical security (Li,
+/// Micciancio, Schultz and Sorrell, ePrint 2022/816; the same constant as OpenFHE's
+/// `NOISE_FLOODING_DECRYPT`). The values are then rounded to hide the digits that the noise made
+/// meaningless.
 ///
-/// Noise is as large as the digits asked for allow: its standard deviation is a sixteenth of the
-/// last one. It is drawn and added as integers in units of `2^-67` of that digit, in constant time;
-/// the law of the integers is within `2^-75` of the ideal one over all releases of a key.
+/// The noise has the maximum size for the requested digits: its standard deviation is a sixteenth
+/// of the last digit. It is drawn and added as integers in units of `2^-67` of that digit, in
+/// constant time. The distribution of the integers is within `2^-75` of the ideal one over all
+/// releases of a key.
 ///
-/// The bound of the error is the caller's promise. It must hold for the circuit, whatever the
-/// inputs, and be known before the result is: an error that was measured, or estimated from
-/// the decrypted values, must not be used.
+/// The caller guarantees the bound of the error. It must hold for the circuit with any inputs, and
+/// must be known before the result. Do not use an error that was measured or estimated from the
+/// decrypted values.
 ///
 /// ```
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -51,13 +53,13 @@ const LOG2_MOST_VALUES: u32 = 40;
 pub struct Release {
     /// Bits of statistical security, 30 to [`Release::MOST_STATISTICAL_BITS`].
     pub statistical_bits: u32,
-    /// Results that are shown under one key in all its life, at least 1. Times the values of one,
-    /// at most `2^40`.
+    /// Number of results shown under one key in its lifetime, at least 1. The product with the
+    /// values per result must not exceed `2^40`.
     pub releases: u64,
 }
 
 impl Default for Release {
-    /// 40 bits for 1024 releases, which cost 26.8 bits of precision and half the `log2` of the
+    /// 40 bits for 1024 releases, which cost 26.8 bits of precision plus half the `log2` of the
     /// number of values.
     fn default() -> Self {
         Self { statistical_bits: 40, releases: 1024 }
@@ -65,52 +67,52 @@ impl Default for Release {
 }
 
 impl Release {
-    /// Most bits after the binary point that are looked for: `f64` has not the digits for the noise
-    /// of more.
+    /// Maximum bits after the binary point: `f64` lacks the digits for the noise of more.
     pub const MOST_BITS: u32 = 30;
 
-    /// Most bits of statistical security, eleven fewer than the law of the noise is near to the ideal
-    /// one.
+    /// Maximum bits of statistical security, eleven fewer than the noise's distance from its ideal
+    /// distribution allows.
     pub const MOST_STATISTICAL_BITS: u32 = 64;
 
-    /// The least standard deviation of noise that hides errors of at most `error` each, in absolute
-    /// value, of `count` values.
+    /// Returns the minimum standard deviation of noise that hides errors of at most `error` each,
+    /// in absolute value, of `count` values.
     #[must_use]
     pub fn deviation(&self, count: usize, error: f64) -> f64 {
-        // A power and a root that every platform rounds alike.
+        // Every platform rounds this power and this root alike.
         let hidden = real::powi(2.0, self.statistical_bits.min(1000).cast_signed());
         (12.0 * self.releases as f64 * hidden).sqrt() * (count as f64).sqrt() * error
     }
 
-    /// The largest error that each of `count` values may have to be shown with `bits` bits
-    /// after the binary point.
+    /// Returns the largest error that each of `count` values may have if it is shown with `bits`
+    /// bits after the binary point.
     #[must_use]
     pub fn largest_error(&self, count: usize, bits: u32) -> f64 {
         unit(bits) / (2.0 * NOISE_REACH * self.deviation(count, 1.0))
     }
 
-    /// The most bits after the binary point, at most [`Release::MOST_BITS`], with which `count` values
-    /// with errors of at most `error` each can be shown; none if not even one.
+    /// Returns the maximum number of bits after the binary point, up to [`Release::MOST_BITS`], for
+    /// `count` values with errors of at most `error` each. Returns `None` if not even one bit can
+    /// be shown.
     #[must_use]
     pub fn most_bits(&self, count: usize, error: f64) -> Option<u32> {
         (1..=Self::MOST_BITS).rev().find(|&bits| error <= self.largest_error(count, bits))
     }
 
-    /// `values` with the noise of a seed, rounded to multiples of `2^-bits`: within `2^-bits` of what
-    /// they were but for a probability of `2^-49` each. `error` bounds the error of each in
+    /// Adds the noise of a seed to `values` and rounds them to multiples of `2^-bits`. Each changes
+    /// by at most `2^-bits` except with probability `2^-49`. `error` bounds the error of each in
     /// absolute value.
     ///
-    /// One seed serves one release: values that differ must not be shown with the noise of one seed.
-    /// [`Decryptor::release_seed`](super::Decryptor::release_seed) has one for each.
+    /// Use one seed per release: never show different values with the noise of the same seed.
+    /// [`Decryptor::release_seed`](super::Decryptor::release_seed) derives one for each.
     ///
     /// # Errors
-    /// [`Error::TooLittlePrecision`] if the noise would reach the last bit;
-    /// [`Error::NotFinite`]; [`Error::ValueTooLarge`] for values whose last bit `f64` has not;
+    /// [`Error::TooLittlePrecision`] if the noise would reach the last bit; [`Error::NotFinite`];
+    /// [`Error::ValueTooLarge`] for values too large for their last bit in `f64`;
     /// [`Error::InvalidSpec`] for security, releases or bits out of range.
     pub fn values(&self, values: &[f64], error: f64, bits: u32, noise: &Seed) -> Result<Vec<f64>> {
         self.check(values.len(), bits)?;
         let needed = self.largest_error(values.len(), bits);
-        // Also if the bound is not a number.
+        // The test also rejects NaN.
         if !(0.0 < error && error <= needed) {
             return Err(Error::TooLittlePrecision { bits, found: error, needed });
         }
@@ -145,15 +147,15 @@ impl Release {
     }
 }
 
-/// What the last of so many bits is worth.
+/// Value of the last of `bits` bits after the point.
 fn unit(bits: u32) -> f64 {
     real::powi(2.0, -bits.cast_signed())
 }
 
-/// A value in units of `2^-67` of its last bit, off by less than one of them, without branches on
-/// a value that is in range.
+/// Converts a value to units of `2^-67` of its last bit, with an error below one unit, without
+/// branches on a value in range.
 fn fixed(index: usize, value: f64, bits: u32) -> Result<i128> {
-    /// Bits of a part of what is after the point.
+    /// Bits of one part of the digits after the point.
     const PART_BITS: u32 = 34;
     if !value.is_finite() {
         return Err(Error::NotFinite { index, value: value.to_string() });
@@ -167,7 +169,7 @@ fn fixed(index: usize, value: f64, bits: u32) -> Result<i128> {
             available_bits,
         });
     }
-    // Each part fits a word, and what it leaves is exact.
+    // Each part fits a word, and the remainder is exact.
     let mut rest = scaled;
     let [whole, upper, lower] = core::array::from_fn(|_| {
         let part = rest as i64;
@@ -188,7 +190,7 @@ mod tests {
 
     #[test]
     fn costs_of_hiding_are_those_of_the_literature() {
-        // Bits lost for statistical security of 30, 40, 64 and 128 bits, and 1, 2^10 and 2^20
+        // Bits lost for statistical security of 30, 40, 64 and 128 bits, and for 1, 2^10 and 2^20
         // releases: log2(sqrt(12 r) 2^(s/2)).
         let lost = |statistical_bits, releases| {
             Release { statistical_bits, releases }.deviation(1, 1.0).log2()
@@ -203,7 +205,7 @@ mod tests {
                 assert!((lost(bits, 1 << log2_releases) - expected).abs() < 0.05);
             }
         }
-        // Four values have twice the norm of one.
+        // Four values have twice the norm of one value.
         let release = Release::default();
         assert_eq!(release.deviation(4, 1.0), 2.0 * release.deviation(1, 1.0));
     }
@@ -230,8 +232,8 @@ mod tests {
         }
     }
 
-    /// Values on the edge between two multiples are rounded either way by the noise alone, and
-    /// one error more or less does not show.
+    /// The noise alone decides how values on the edge between two multiples are rounded; one error
+    /// more or less does not show.
     #[test]
     fn noise_hides_an_error_and_no_more() {
         let release = Release { statistical_bits: 30, releases: 1 };
@@ -244,7 +246,7 @@ mod tests {
             let shown = release.values(&values, error, bits, &seed(7)).unwrap();
             shown.iter().filter(|&&x| x > 0.0).count() as f64 / count as f64
         };
-        // Five deviations of a fair coin; the share below 1 deviation of a normal law.
+        // Five deviations of a fair coin, and the share of a normal distribution below 1 deviation.
         let tolerance = 2.5 / (count as f64).sqrt();
         assert!((above(0.0) - 0.5).abs() < tolerance);
         assert!((above(error) - 0.5).abs() < tolerance);
@@ -272,7 +274,7 @@ mod tests {
         let shown = |n| release.values(&values, error, 10, &seed(n)).unwrap();
         assert_eq!(shown(1), shown(1));
         assert_ne!(shown(1), shown(2));
-        // A result that is released again, by a later version too, must not get other noise.
+        // A result that is released again, also by a later version, must get the same noise.
         let unit = (-10f64).exp2();
         let steps: Vec<f64> = shown(1).iter().take(12).map(|x| x / unit).collect();
         assert_eq!(steps, [0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
@@ -308,7 +310,7 @@ mod tests {
         let half = Release { releases: 1 << 39, ..release };
         let found = refused(half, &[1.0; 3], 1e-30, 4);
         assert!(matches!(found, Error::InvalidSpec { field: "releases", .. }), "{found}");
-        // All that is allowed.
+        // The maximum allowed.
         let most = Release { statistical_bits: Release::MOST_STATISTICAL_BITS, releases: 1 << 39 };
         assert!(most.values(&[1.0; 2], 1e-30, Release::MOST_BITS, &seed(1)).is_ok());
     }

@@ -1,7 +1,7 @@
-//! Which level, scale and slots results have, and what is refused.
+//! Rules for the level, scale and slots of results, and for rejected operations.
 //!
-//! The evaluator, the simulator and the cost model ask here, and nobody else decides: what the
-//! one refuses the others refuse, with the same error.
+//! The evaluator, the simulator and the cost model all use these rules. They therefore reject the
+//! same operations with the same errors.
 
 use super::{Chain, Complex, Scale};
 use crate::{
@@ -10,14 +10,14 @@ use crate::{
 };
 use sudare_arith::{dd::Dd, real};
 
-/// What is public about a ciphertext beside its polynomials.
+/// Public properties of a ciphertext in addition to its polynomials.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Form {
     /// Level of the operand or result.
     pub level: Level,
     /// Scale of the operand or result.
     pub scale: Scale,
-    /// `log2` of the number of its slots.
+    /// `log2` of the number of slots.
     pub log_slots: u32,
 }
 
@@ -29,7 +29,7 @@ impl Form {
     }
 }
 
-/// The rules of one modulus chain in rings of one dimension.
+/// The rules for one modulus chain in rings of one dimension.
 #[derive(Debug, Clone, Copy)]
 pub struct Rules<'a> {
     chain: &'a Chain,
@@ -37,13 +37,13 @@ pub struct Rules<'a> {
 }
 
 impl<'a> Rules<'a> {
-    /// In rings of dimension `N = 2^log_n`.
+    /// Makes the rules in rings of dimension `N = 2^log_n`.
     #[must_use]
     pub fn new(chain: &'a Chain, log_n: u32) -> Self {
         Self { chain, log_n }
     }
 
-    /// A sum or a difference: levels align downwards, scales must match.
+    /// Returns the form of a sum or a difference. Levels align downwards, and scales must match.
     ///
     /// # Errors
     /// [`Error::SlotMismatch`]; [`Error::RaisedLevel`]; [`Error::ScaleMismatch`].
@@ -53,7 +53,7 @@ impl<'a> Rules<'a> {
         Ok(Form { level, ..a })
     }
 
-    /// A product that is not rescaled.
+    /// Returns the form of a product that is not rescaled.
     ///
     /// # Errors
     /// [`Error::SlotMismatch`]; [`Error::RaisedLevel`]; [`Error::ScaleOutOfRange`].
@@ -63,21 +63,21 @@ impl<'a> Rules<'a> {
         Ok(Form { level, scale: self.product_scale(OP, a.scale, b.scale, level)?, ..a })
     }
 
-    /// A product that is rescaled.
+    /// Returns the form of a product that is rescaled.
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`] at level 0; else as [`Rules::product`].
+    /// [`Error::LevelExhausted`] at level 0; errors of [`Rules::product`].
     pub fn rescaled_product(self, a: Form, b: Form) -> Result<Form> {
         const OP: &str = "multiply and rescale";
         next_level(OP, self.meet("multiply", a, b)?)?;
         self.rescaled(OP, self.product(a, b)?)
     }
 
-    /// A sum of products and perhaps an addend, rescaled.
+    /// Returns the form of a sum of products with an optional addend, rescaled.
     ///
     /// # Errors
-    /// [`Error::Circuit`] without products; [`Error::LevelExhausted`]; as [`Rules::product`];
-    /// [`Error::ScaleMismatch`] if products and addend differ in scale.
+    /// [`Error::Circuit`] without products; [`Error::LevelExhausted`]; errors of
+    /// [`Rules::product`]; [`Error::ScaleMismatch`] if products and addend differ in scale.
     pub fn product_sum(self, products: &[(Form, Form)], addend: Option<Form>) -> Result<Form> {
         const OP: &str = "sum of products";
         let Some(&(first, second)) = products.first() else {
@@ -96,8 +96,8 @@ impl<'a> Rules<'a> {
         self.rescaled(OP, Form { level, scale, ..first })
     }
 
-    /// A product with a constant or with a vector of slots that is encoded at `scale`; not
-    /// rescaled.
+    /// Returns the form of a product with a constant, or with a vector of slots, encoded at
+    /// `scale`, without rescaling.
     ///
     /// # Errors
     /// [`Error::ScaleOutOfRange`].
@@ -105,11 +105,12 @@ impl<'a> Rules<'a> {
         Ok(Form { scale: self.product_scale("multiply", a.scale, scale, a.level)?, ..a })
     }
 
-    /// A sum of products with constants that are encoded at the scales given, all at one scale.
+    /// Returns the form of a sum of products with constants encoded at the given scales. All
+    /// products must have the same scale.
     ///
     /// # Errors
-    /// [`Error::Circuit`] without terms; as [`Rules::constant_product`]; [`Error::SlotMismatch`];
-    /// [`Error::RaisedLevel`]; [`Error::ScaleMismatch`].
+    /// [`Error::Circuit`] without terms; errors of [`Rules::constant_product`];
+    /// [`Error::SlotMismatch`]; [`Error::RaisedLevel`]; [`Error::ScaleMismatch`].
     pub fn constant_sum(self, terms: &[(Form, Scale)]) -> Result<Form> {
         const OP: &str = "sum of products";
         let Some(&(first, own)) = terms.first() else {
@@ -123,7 +124,7 @@ impl<'a> Rules<'a> {
         Ok(Form { level, scale, ..first })
     }
 
-    /// One level down, its scale divided by the primes of the level.
+    /// Returns the form one level down, with the scale divided by the primes of the level.
     ///
     /// # Errors
     /// [`Error::LevelExhausted`] at level 0.
@@ -132,7 +133,7 @@ impl<'a> Rules<'a> {
         Ok(Form { level, scale: a.scale / self.chain.divisor(a.level), ..a })
     }
 
-    /// Down to `level`, forgetting primes.
+    /// Returns the form at `level` after dropping primes.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::RaisedLevel`].
@@ -140,11 +141,11 @@ impl<'a> Rules<'a> {
         Ok(Form { level: self.chain.levels().drop(a.level, level)?, ..a })
     }
 
-    /// The factor at whose scale a product with 1, taken one level above `level` and rescaled, has
-    /// exactly the scale asked for.
+    /// Returns the scale of a factor 1. The product with it, taken one level above `level` and
+    /// rescaled, has exactly `scale`.
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`] if `level` is not below that of `a`;
+    /// [`Error::LevelExhausted`] if `level` is not below the level of `a`;
     /// [`Error::ScaleOutOfRange`] for a factor below 1.
     pub fn matching_factor(self, a: Form, level: Level, scale: Scale) -> Result<Scale> {
         const OP: &str = "match_scale";
@@ -160,7 +161,7 @@ impl<'a> Rules<'a> {
         Ok(factor)
     }
 
-    /// The form of integers read at another scale.
+    /// Returns the form of integers interpreted at another scale.
     ///
     /// # Errors
     /// [`Error::ScaleOutOfRange`] for a scale that is not a positive number.
@@ -171,7 +172,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// The form of a polynomial read as `2^log_slots` slots.
+    /// Returns the form of a polynomial interpreted as `2^log_slots` slots.
     ///
     /// # Errors
     /// [`Error::TooManySlots`].
@@ -183,7 +184,7 @@ impl<'a> Rules<'a> {
         Err(Error::TooManySlots { found, slots: self.most_slots() })
     }
 
-    /// Raised from level 0 to level `to`.
+    /// Returns the form after raising from level 0 to level `to`.
     ///
     /// # Errors
     /// [`Error::RaisedLevel`]; [`Error::LevelOutOfRange`].
@@ -193,8 +194,8 @@ impl<'a> Rules<'a> {
         Ok(Form { level: to, ..a })
     }
 
-    /// A product with a matrix for `2^log_slots` slots at `level`, whose weights have a scale;
-    /// rescaled. What is raised to that level comes from level 0.
+    /// Returns the form of a product with a matrix for `2^log_slots` slots at `level`, whose
+    /// weights have a scale, rescaled. Ciphertexts raised to that level come from level 0.
     ///
     /// # Errors
     /// [`Error::LevelExhausted`] for a matrix at level 0; [`Error::LevelOutOfRange`];
@@ -211,7 +212,7 @@ impl<'a> Rules<'a> {
         self.rescaled(OP, Form { level: matrix.level, scale, ..a })
     }
 
-    /// A new encryption or encoding of `count` values.
+    /// Returns the form of a new encryption or encoding of `count` values.
     ///
     /// # Errors
     /// [`Error::ScaleOutOfRange`] for a scale that is not a positive number or beyond the modulus;
@@ -227,7 +228,7 @@ impl<'a> Rules<'a> {
         Ok(Form { level, scale, log_slots: slots.ilog2() })
     }
 
-    /// `round(c scale)`, if that is below half the modulus.
+    /// Returns `round(c scale)`, if it is below half the modulus.
     ///
     /// # Errors
     /// [`Error::NotFinite`]; [`Error::ValueTooLarge`].
@@ -245,14 +246,14 @@ impl<'a> Rules<'a> {
         })
     }
 
-    /// Bits that a scaled value has fewer than: it is below half the modulus, and in integers of 128
-    /// bits.
+    /// Strict upper bound on the bits of a scaled value: it is below half the modulus and fits
+    /// integers of 128 bits.
     #[must_use]
     pub fn value_bits(self, level: Level) -> f64 {
         (self.chain.log2_q(level) - 1.0).min(127.0)
     }
 
-    /// Whether there are as many values as slots.
+    /// Checks that there is one value per slot.
     ///
     /// # Errors
     /// [`Error::SlotMismatch`].
@@ -263,7 +264,7 @@ impl<'a> Rules<'a> {
         }
     }
 
-    /// Whether raising is through an ephemeral secret as sparse as a circuit needs.
+    /// Checks that raising goes through an ephemeral secret that is sparse enough for the circuit.
     ///
     /// # Errors
     /// [`Error::EphemeralSecretMismatch`].
@@ -296,7 +297,7 @@ impl<'a> Rules<'a> {
         all.try_fold(first.level, |level, next| self.meet(op, Form { level, ..first }, next))
     }
 
-    /// The scale of a product, if the modulus holds it with a sign.
+    /// Returns the scale of a product, if the modulus holds it with a sign.
     fn product_scale(self, op: &'static str, a: Scale, b: Scale, level: Level) -> Result<Scale> {
         let scale = a * b;
         scale.check_fits(op, self.chain.log2_q(level))?;

@@ -6,11 +6,10 @@ use core::fmt;
 use serde::{Deserialize, Serialize};
 use sudare_arith::{dd::Dd, real};
 
-/// A plaintext scale: the positive factor between values and integer
-/// plaintexts, to about 100 bits.
+/// A plaintext scale: the positive factor between values and integer plaintexts, to about 100 bits.
 ///
-/// Scales are exact as far as computation goes: multiplying multiplies them,
-/// rescaling divides by the primes dropped, and sums need equal ones.
+/// Scales follow the computation: products multiply them, rescaling divides them by the dropped
+/// primes, and sums require equal ones.
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(from = "(f64, f64)", into = "(f64, f64)")]
 pub struct Scale(Dd);
@@ -20,8 +19,8 @@ impl Scale {
     /// rounding of this type, far below the precision of any plaintext.
     pub const TOLERANCE: f64 = 1.0 / (1u64 << 60) as f64;
 
-    /// `2^bits` to the nearest double, the same on every platform; NaN for `bits` that are not
-    /// finite.
+    /// Returns `2^bits` to the nearest double, the same on every platform; NaN for `bits` that are
+    /// not finite.
     #[must_use]
     pub fn from_log2(bits: f64) -> Self {
         Self(Dd::from(power_of_two(bits)))
@@ -57,19 +56,19 @@ impl Scale {
         real::log2(self.to_f64())
     }
 
-    /// The scale whose square this is; NaN if it is not positive.
+    /// Returns the square root of the scale; NaN if it is not positive.
     #[must_use]
     pub fn sqrt(self) -> Self {
         Self(self.0.sqrt())
     }
 
-    /// Whether it is a finite positive normal number.
+    /// Returns `true` if the scale is a finite positive normal number.
     #[must_use]
     pub fn is_valid(self) -> bool {
         self.to_f64().is_normal() && self.to_f64() > 0.0
     }
 
-    /// Whether the two count as equal: their relative difference is at most
+    /// Returns `true` if the two count as equal: their relative difference is at most
     /// [`Scale::TOLERANCE`].
     #[must_use]
     pub fn matches(self, other: Self) -> bool {
@@ -165,7 +164,8 @@ mod tests {
         assert!((scale.log2() - 40.3).abs() < 1e-12);
     }
 
-    /// A power of 64 is one of 2 in integers; half a unit on either side is beyond it.
+    /// Compares in integers: the 64th power of a 64th root of a power of two, and half a unit on
+    /// either side.
     #[test]
     fn powers_of_two_are_the_nearest_doubles() {
         for n in 0..64u32 {

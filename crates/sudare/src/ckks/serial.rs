@@ -1,9 +1,9 @@
 //! Files of keys and ciphertexts. `docs/file-format.md` describes the format.
 //!
-//! Every file says which parameters and which key it belongs to. Uniform halves of
-//! keys, and of what the secret key encrypts if it is asked for, are stored as their public seeds. Checksums find damage; they do not stop
-//! anyone from writing another valid file, so a file is as trustworthy as its
-//! source. Reading checks every length, number and residue before it is used.
+//! Every file names its parameters and its key. Uniform halves of keys are stored as their public
+//! seeds. On request, so are uniform halves of encryptions under the secret key. Checksums detect
+//! damage but do not prevent anyone from writing another valid file, so a file is as trustworthy as
+//! its source. Reading checks every length, number and residue before it is used.
 //!
 //! ```
 //! use sudare::{ckks::{Params, Spec, serial}, rlwe::KeyGenerator};
@@ -43,18 +43,18 @@ use crate::{
 };
 use std::io::{Read, Seek};
 
-/// What a file says about itself.
+/// Information in a file's header.
 pub type Info = serial::Info<Spec>;
 /// A file whose header was read.
 pub type Reader<R> = serial::Reader<R, Params>;
-/// The ciphertexts of a file, each read and checked when it is asked for.
+/// The ciphertexts of a file. Each is read and checked on request.
 pub type CiphertextReader<R> = serial::CiphertextReader<R, Params>;
-/// Writes ciphertexts of one key one after the other, and holds none of them.
+/// Writes ciphertexts of one key one after the other, without storing them.
 pub type CiphertextWriter<'a, W> = serial::CiphertextWriter<'a, W, Params>;
 
-/// The digest of a whole file of keys or ciphertexts by the checksums in it, of which the
-/// content is not read: files with the same digest have the same content, as far as reading them
-/// finds no damage.
+/// Computes the digest of a whole file of keys or ciphertexts from its checksums, without reading
+/// the content. Files with the same digest have the same content, unless reading them detects
+/// damage.
 ///
 /// # Errors
 /// As [`Reader::new`].

@@ -6,8 +6,8 @@ use crate::{
 
 const OP: &str = "linear transform";
 
-/// The weights of an [`AutomorphismSum`] of ciphertexts with so many slots, encoded at a scale:
-/// see [`EncodedDiagonals`].
+/// The weights of an [`AutomorphismSum`] for ciphertexts with a fixed number of slots, encoded at a
+/// scale; see [`EncodedDiagonals`].
 pub struct EncodedMatrix {
     diagonals: EncodedDiagonals,
     scale: Scale,
@@ -15,13 +15,13 @@ pub struct EncodedMatrix {
 }
 
 impl EncodedMatrix {
-    /// What it is made of.
+    /// The sum that the weights belong to.
     #[must_use]
     pub fn sum(&self) -> &AutomorphismSum {
         self.diagonals.sum()
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory in use.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.diagonals.bytes()
@@ -34,12 +34,12 @@ impl EncodedMatrix {
 
 impl Evaluator {
     /// Encodes the weights of a sum of automorphisms of ciphertexts with `2^log_slots` slots, for
-    /// the keys of this evaluator: `weight(j, b)` is `w_jb` for the `b`-th baby step, none if it
-    /// is zero.
+    /// the keys of this evaluator. `weight(j, b)` is `w_jb` for the `b`-th baby step, or `None` if
+    /// it is zero.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`]; [`Error::Circuit`] for several stages of what is raised;
-    /// what [`Encoder::encode`](super::Encoder::encode) refuses.
+    /// [`Error::LevelOutOfRange`]; [`Error::Circuit`] for several stages of raised ciphertexts;
+    /// errors of [`Encoder::encode`](super::Encoder::encode).
     pub fn encode_matrix(
         &self,
         sum: AutomorphismSum,
@@ -60,22 +60,22 @@ impl Evaluator {
         Ok(EncodedMatrix { diagonals, scale, log_slots })
     }
 
-    /// The sum of rotations of `a`, rescaled.
+    /// Computes the sum of rotations of `a`, rescaled.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
     /// | `matrix - 1` | `a matrix / divisor` | every step at the level of the matrix | 1 decomposition, a key product a baby step, a key switch a stage but one |
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] for a ciphertext below the level of the matrix, one above
-    /// is brought to it; [`Error::RaisedLevel`]; [`Error::LevelExhausted`];
+    /// [`Error::LevelOutOfRange`] for a ciphertext below the level of the matrix (one above is
+    /// brought down to it); [`Error::RaisedLevel`]; [`Error::LevelExhausted`];
     /// [`Error::SlotMismatch`]; [`Error::MissingGaloisKey`]; [`Error::ScaleOutOfRange`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn transform(&self, a: &Ciphertext, matrix: &EncodedMatrix) -> Result<Ciphertext> {
         Ok(self.transform_many(&[a], matrix)?.remove(0))
     }
 
-    /// [`Evaluator::transform`] of each of `inputs`, in one pass over keys and matrix.
+    /// Runs [`Evaluator::transform`] on each of `inputs`, in one pass over keys and matrix.
     ///
     /// # Errors
     /// As [`Evaluator::transform`].
@@ -88,20 +88,20 @@ impl Evaluator {
         Ok(Ciphertext::all(self.inner.transform_many(&inner, &matrix.diagonals)?, forms))
     }
 
-    /// [`Evaluator::mod_raise`] and then [`Evaluator::transform`], by keys of one digit: what
-    /// is raised through an ephemeral secret is small.
+    /// Runs [`Evaluator::mod_raise`] and then [`Evaluator::transform`], with keys of one digit: the
+    /// second polynomial of a ciphertext raised through an ephemeral secret is small.
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
     /// | `matrix - 1` | `a matrix / divisor` | raising, and every step of what is raised | 1 key switch at level 0, 4 transforms a limb, a product with a key of one digit a step |
     ///
     /// # Errors
-    /// [`Error::MissingRaisingKey`]; else as [`Evaluator::transform`].
+    /// [`Error::MissingRaisingKey`]; errors of [`Evaluator::transform`].
     pub fn raise_transform(&self, a: &Ciphertext, matrix: &EncodedMatrix) -> Result<Ciphertext> {
         Ok(self.raise_transform_many(&[a], matrix)?.remove(0))
     }
 
-    /// [`Evaluator::raise_transform`] of each of `inputs`, in one pass over keys and matrix.
+    /// Runs [`Evaluator::raise_transform`] on each of `inputs`, in one pass over keys and matrix.
     ///
     /// # Errors
     /// As [`Evaluator::raise_transform`].
@@ -114,7 +114,7 @@ impl Evaluator {
         Ok(Ciphertext::all(self.inner.raise_transform_many(&inner, &matrix.diagonals)?, forms))
     }
 
-    /// The forms of results, and what they are computed from.
+    /// Returns the forms of results, with the inputs that they are computed from.
     fn transformed<'a>(
         &self,
         inputs: &[&'a Ciphertext],

@@ -34,7 +34,7 @@ pub struct CanonicalBounds {
 /// those of normal laws, and of such polynomials.
 #[derive(Debug)]
 struct Sum {
-    /// Of each product, that of the variances of the coefficients of both factors.
+    /// Product of the variances of both factors' coefficients, for each product.
     products: Vec<f64>,
     /// The variance of the coefficients of what is added to these.
     alone: f64,

@@ -17,34 +17,34 @@ use core::ops::Range;
 use std::sync::Arc;
 use sudare_arith::{Modulus, NttTable, Permutation, Shoup, mem::bytes_of, par};
 
-/// One polynomial cut into digits and lifted to `QP`: the part of a key switch
-/// that does not depend on the key. Made once and used often, it is hoisting.
+/// One polynomial cut into digits and lifted to `QP`: the part of a key switch that does not depend
+/// on the key. Using it for several keys is hoisting.
 pub(super) struct Digits {
     level: Level,
-    /// Special primes of the keys that they are for.
+    /// Number of special primes of the keys that the digits serve.
     special: usize,
-    /// The rows of the primes that a digit owns are unspecified: there it is the
-    /// polynomial itself.
+    /// The rows of the primes that a digit owns are unspecified: there the digit is the polynomial
+    /// itself.
     polys: Vec<RnsPoly<Eval>>,
 }
 
-/// What a key switch is applied to: one polynomial is switched, what it is
-/// summed with is kept. Their rows are computed block by block where needed.
+/// The operand of a key switch: one polynomial is switched, the rest is kept and added. Rows of
+/// products are computed block by block when needed.
 #[derive(Clone, Copy)]
 pub(super) enum Operand<'a> {
     /// `c_0` is kept and `c_1` switched.
     Ciphertext(&'a [RnsPoly<Eval>; 2]),
-    /// Switched, and nothing kept.
+    /// The polynomial is switched, and nothing is kept.
     Alone(&'a RnsPoly<Eval>),
-    /// Of a product, `a_1 b_1` is switched, `a_0 b_0` and `a_0 b_1 + a_1 b_0` kept, with a
-    /// ciphertext that is added if there is one.
+    /// A product: `a_1 b_1` is switched, `a_0 b_0` and `a_0 b_1 + a_1 b_0` are kept and the addend,
+    /// if any, is added to them.
     Product { factors: [&'a [RnsPoly<Eval>; 2]; 2], addend: Option<&'a [RnsPoly<Eval>; 2]> },
     /// `c_0` and `c_1` are kept and `c_2` is switched.
     Tensor(&'a [RnsPoly<Eval>; 3]),
 }
 
 impl<'a> Operand<'a> {
-    /// The polynomial that is switched, if it is there.
+    /// Returns the polynomial that is switched, if it exists already.
     fn switched(self) -> Option<&'a RnsPoly<Eval>> {
         match self {
             Self::Ciphertext([_, c]) | Self::Alone(c) | Self::Tensor([.., c]) => Some(c),
@@ -52,7 +52,7 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Where what is switched is a product: its evaluations modulo the `i`-th prime, from
+    /// Writes the evaluations of a product's switched polynomial modulo the `i`-th prime, from
     /// `start` on.
     fn write_switched(self, m: &Modulus, i: usize, start: usize, out: &mut [u64]) {
         if let Self::Product { factors: [[_, a1], [_, b1]], .. } = self {
@@ -61,7 +61,8 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// What [`Operand::write_switched`] and products with a key read in `len` words of a row.
+    /// Lists the memory that [`Operand::write_switched`] and products with a key read in `len`
+    /// words of a row.
     fn switched_parts(self, (i, start, len): (usize, usize, usize)) -> Vec<&'a [u8]> {
         let part = |poly: &'a RnsPoly<Eval>| bytes_of(&poly.row(i)[start..][..len]);
         match self {
@@ -70,7 +71,8 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// What [`Operand::add_kept`] reads for a half, less what it has read for the one before.
+    /// Lists the memory that [`Operand::add_kept`] reads for a half, without the memory that it
+    /// read for the previous one.
     fn kept_parts(self, half: usize, (i, start, len): (usize, usize, usize)) -> Vec<&'a [u8]> {
         let part = |poly: &'a RnsPoly<Eval>| bytes_of(&poly.row(i)[start..][..len]);
         match self {
@@ -82,7 +84,7 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// What is added to half `half`, if that is there already.
+    /// Returns the polynomial added to half `half`, if it exists already.
     fn kept(self, half: usize) -> Option<&'a RnsPoly<Eval>> {
         match self {
             Self::Ciphertext([c0, _]) => Some(c0).filter(|_| half == 0),
@@ -91,7 +93,7 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// Adds what is kept to a half, times `w` if there is one.
+    /// Adds the kept polynomial to a half, times `w` if given.
     fn add_kept(
         self,
         half: usize,
@@ -130,9 +132,9 @@ impl<'a> Operand<'a> {
 /// Hybrid key switching.
 ///
 /// References: [HK20](https://eprint.iacr.org/2019/688) for the method,
-/// [BMTH21](https://eprint.iacr.org/2020/1203) for hoisting. Deviation: digits are
-/// lifted exactly, to the representatives next to zero, and division by `P` rounds
-/// exactly; see `docs/notes/keyswitch-noise.md` for what that is worth.
+/// [BMTH21](https://eprint.iacr.org/2020/1203) for hoisting. Deviation: digits are lifted exactly,
+/// to the representatives next to zero, and division by `P` rounds exactly. See
+/// `docs/notes/keyswitch-noise.md` for the gain.
 #[derive(Clone)]
 pub(super) struct KeySwitcher {
     params: Params,
@@ -142,14 +144,14 @@ pub(super) struct KeySwitcher {
 /// Division that ends a key switch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ModDown {
-    /// By `P`.
+    /// Division by `P`.
     P,
-    /// By `P` and the primes of the level: a rescaling at no cost.
+    /// Division by `P` and the primes of the level: a free rescaling.
     PAndLevel,
 }
 
 impl KeySwitcher {
-    /// A switcher that holds `keys`.
+    /// Makes a switcher that holds `keys`.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`].
@@ -177,7 +179,7 @@ impl KeySwitcher {
         self.galois_key_of(key_level, element, level)
     }
 
-    /// Of the level keys for `key_level`, or of keys for every level.
+    /// Returns the key among the level keys for `key_level`, or among the keys for every level.
     pub(super) fn galois_key_of(
         &self,
         key_level: Option<Level>,
@@ -204,11 +206,11 @@ impl KeySwitcher {
         Error::MissingGaloisKey { element, rotation, level, key_level }
     }
 
-    /// Cuts what is switched of `operand` and lifts the digits, for keys with the first
+    /// Cuts the switched polynomial of `operand` and lifts the digits, for keys with the first
     /// `special` special primes.
     ///
-    /// Cost: a transform per prime of the chain and, for each digit, one per
-    /// prime of `QP` that is not its own.
+    /// Cost: a transform per prime of the chain and, for each digit, one per prime of `QP` that is
+    /// not its own.
     pub(super) fn digits(&self, operand: Operand<'_>, level: Level, special: usize) -> Digits {
         let decomposition = self.decomposition(level, special);
         let halves = decomposition.lift(operand);
@@ -224,8 +226,8 @@ impl KeySwitcher {
         Digits { level, special, polys }
     }
 
-    /// Switches `operand` and divides: `round((P kept + <digits, key>) / D)` modulo
-    /// the primes that stay, then permuted.
+    /// Switches `operand` and divides: computes `round((P kept + <digits, key>) / D)` modulo the
+    /// remaining primes, then permutes.
     pub(super) fn switch(
         &self,
         operand: Operand<'_>,
@@ -237,7 +239,7 @@ impl KeySwitcher {
         self.decomposition(level, key.limbs().p()).switch(operand, key, down, permutation)
     }
 
-    /// As [`KeySwitcher::switch`] of both, in one pass over the key.
+    /// Runs [`KeySwitcher::switch`] on both, in one pass over the key.
     pub(super) fn switch_pair(
         &self,
         operands: [Operand<'_>; 2],
@@ -261,8 +263,8 @@ impl KeySwitcher {
         [[a, b], [c, d]]
     }
 
-    /// As [`KeySwitcher::switch`] with [`ModDown::P`], from the digits of
-    /// `operand` if they are for such a key.
+    /// Runs [`KeySwitcher::switch`] with [`ModDown::P`], from the digits of `operand` if they serve
+    /// such a key.
     pub(super) fn switch_hoisted(
         &self,
         operand: Operand<'_>,
@@ -280,11 +282,11 @@ impl KeySwitcher {
         decomposition.divide(ModDown::P, dividends, permutation)
     }
 
-    /// A ciphertext modulo `q_0`, lifted to the primes of level `to`: switched to the ephemeral
-    /// secret, lifted, and switched back.
+    /// Lifts a ciphertext modulo `q_0` to the primes of level `to`: switches to the ephemeral
+    /// secret, lifts, and switches back.
     ///
     /// Primes of `a` above level 0 are not read. Cost: key switches of one digit at level 0 and at
-    /// `to`, beside what lifting takes.
+    /// `to`, plus the lifting.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] without keys, or with keys for
@@ -308,8 +310,8 @@ impl KeySwitcher {
         Ok(self.params.gadget(limbs).mod_down().run(basis, limbs, dividends, None))
     }
 
-    /// Both polynomials of `a` switched to the ephemeral secret and lifted: the first to the
-    /// chain primes of level `to`, the second to those of a key back as well.
+    /// Switches both polynomials of `a` to the ephemeral secret and lifts them: the first to the
+    /// chain primes of level `to`, the second also to the special primes of a key back.
     pub(super) fn lift_under_sparse(
         &self,
         a: &[RnsPoly<Eval>; 2],
@@ -322,7 +324,7 @@ impl KeySwitcher {
         (lift.lift)(&sparse, [self.params.limbs(to), self.params.raising_limbs(to)])
     }
 
-    /// The keys to the ephemeral secret and back from level `to`, with this divisor.
+    /// Returns the keys to the ephemeral secret and back from level `to`, with this divisor.
     pub(super) fn raising_keys(&self, to: Level, divisor: u128) -> Result<&RaisingKeys> {
         self.params.check_level(to)?;
         let missing = |found| Error::MissingRaisingKey { level: to, found };
@@ -336,20 +338,20 @@ impl KeySwitcher {
         Ok(keys)
     }
 
-    /// By the digits of keys with the first `special` special primes.
+    /// Returns the decomposition into digits of keys with the first `special` special primes.
     pub(super) fn decomposition(&self, level: Level, special: usize) -> Decomposition<'_> {
         let limbs = self.params.limbs(level).with_special(special);
         Decomposition { params: &self.params, gadget: self.params.gadget(limbs), level }
     }
 }
 
-/// How a ciphertext modulo `q_0` is read modulo other primes.
+/// Method to lift a ciphertext modulo `q_0` to other primes.
 #[derive(Clone, Copy)]
 pub(crate) struct Lift<'a> {
-    /// What is lifted is divided by it on the way back from the ephemeral secret.
+    /// Divisor of the lifted ciphertext on the way back from the ephemeral secret.
     pub(crate) divisor: u128,
-    /// Both polynomials, each modulo primes of its own: the first divided already, if there is a
-    /// divisor, the second small.
+    /// Lifts both polynomials, each to primes of its own. The first is then already divided, if
+    /// there is a divisor; the second is small.
     pub(crate) lift: &'a (dyn Fn(&Halves, [LimbSet; 2]) -> Halves + 'a),
 }
 
@@ -374,7 +376,7 @@ impl<'a> Decomposition<'a> {
         self.gadget.digits(self.limbs().q())
     }
 
-    /// As [`KeySwitcher::switch`].
+    /// Runs [`KeySwitcher::switch`] with this decomposition.
     fn switch(
         self,
         operand: Operand<'_>,
@@ -405,7 +407,7 @@ impl<'a> Decomposition<'a> {
         }
     }
 
-    /// The `i`-th limb of transformed digits.
+    /// Returns the `i`-th limb of transformed digits.
     pub(super) fn ready(self, digits: &Digits, i: usize) -> Limb<'_> {
         let owner = self.owner(i);
         let others = digits.polys.iter().enumerate().filter(|(d, _)| owner != Some(*d));
@@ -417,7 +419,7 @@ impl<'a> Decomposition<'a> {
         self.params.basis().table(self.limbs(), i)
     }
 
-    /// The digits modulo `QP`, half transformed; nothing where a digit owns the prime.
+    /// Returns the digits modulo `QP`, half transformed; empty rows where a digit owns the prime.
     pub(super) fn lift(self, operand: Operand<'_>) -> Vec<RnsPoly<Half>> {
         let (basis, limbs) = (self.params.basis(), self.limbs());
         let (n, pool) = (basis.n(), basis.pool());
@@ -448,12 +450,12 @@ impl<'a> Decomposition<'a> {
         digits
     }
 
-    /// The digit that owns the `i`-th prime, if it is one of the chain.
+    /// Returns the digit that owns the `i`-th prime, if it is a chain prime.
     fn owner(self, i: usize) -> Option<usize> {
         (i < self.limbs().q()).then(|| self.gadget.owner(i))
     }
 
-    /// The rows of digits limb by limb, without those that a digit owns.
+    /// Returns the rows of digits limb by limb, without the rows that a digit owns.
     pub(super) fn by_limb<T>(
         self,
         digits: impl Iterator<Item = impl Iterator<Item = T>>,
@@ -468,7 +470,7 @@ impl<'a> Decomposition<'a> {
         })
     }
 
-    /// Lifted digits limb by limb.
+    /// Returns lifted digits limb by limb.
     pub(super) fn lifted<'b>(
         self,
         digits: &'b [RnsPoly<Half>],
@@ -477,7 +479,7 @@ impl<'a> Decomposition<'a> {
         limbs.map(|(i, rows)| (i, Limb::Extended(rows)))
     }
 
-    /// The `i`-th limb of the product of digits and key.
+    /// Returns the `i`-th limb of the product of digits and key.
     pub(super) fn dividend<'b>(
         self,
         operand: Operand<'b>,
@@ -491,7 +493,7 @@ impl<'a> Decomposition<'a> {
         self.product(operand, digits, self.rows(key, i), i)
     }
 
-    /// Rows of a key modulo the `i`-th prime.
+    /// Returns the rows of a key modulo the `i`-th prime.
     pub(super) fn rows<'b>(self, key: &'b SwitchingKey, i: usize) -> KeyRows<'b>
     where
         'a: 'b,
@@ -499,7 +501,7 @@ impl<'a> Decomposition<'a> {
         key.rows(self.params, self.digits().len(), self.limbs().place(i, key.limbs()))
     }
 
-    /// As [`Decomposition::dividend`], with rows of the key.
+    /// Returns [`Decomposition::dividend`] for the given rows of the key.
     pub(super) fn product<'b>(
         self,
         operand: Operand<'b>,

@@ -1,5 +1,5 @@
-//! What operations cost, counted before any key exists: what [`Evaluator`](super::Evaluator)
-//! does, by what limits it.
+//! Cost of operations, counted before any key exists: the work of [`Evaluator`](super::Evaluator),
+//! by its bottleneck.
 
 use super::{AutomorphismSum, Level, Params};
 use crate::ring::LimbSet;
@@ -7,38 +7,37 @@ use core::ops::{AddAssign, Sub};
 use serde::Serialize;
 use sudare_arith::real;
 
-/// Bits of the largest primes with the fast kernels of machines that have any.
+/// Maximum bits of primes that the fast kernels support.
 const NARROW_BITS: u32 = 50;
 
-/// What an evaluator does, by what limits it. A row is `N` residues modulo one prime.
+/// Work of an evaluator, by its bottleneck. A row is `N` residues modulo one prime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Work {
     /// Rows transformed, in either direction, modulo primes of at most 50 bits.
     pub narrow_transforms: u64,
     /// Transforms of rows modulo wider primes.
     pub wide_transforms: u64,
-    /// Residues of keys and matrices that come from memory, packed, and are multiplied and
+    /// Residues of keys and matrices that are read from memory, packed, and are multiplied and
     /// summed. The rate includes the reading.
     pub streamed_products: u64,
-    /// Products of residues in cache that are summed: changes of basis, products with
-    /// constants and between ciphertexts, and what keys and matrices are multiplied with again
-    /// once they are there.
+    /// Products of residues in cache that are summed: changes of basis, products with constants and
+    /// between ciphertexts, and further products with keys and matrices that are already in cache.
     pub cached_products: u64,
     /// Residues moved by automorphisms.
     pub permuted: u64,
     /// Bytes of keys read for the streamed products.
     pub key_bytes: u64,
-    /// Bytes of matrices read for them.
+    /// Bytes of matrices read for the streamed products.
     pub matrix_bytes: u64,
-    /// Bytes of rows of ciphertexts and digits, eight a residue, read and written beside the
-    /// transforms.
+    /// Bytes of rows of ciphertexts and digits, eight per residue, read and written in addition to
+    /// the transforms.
     pub row_bytes: u64,
 }
 
-/// What work costs on a machine, in nanoseconds, with as many threads as will do it.
+/// Cost of work on a machine, in nanoseconds, with the number of threads that will run it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Rates {
-    /// Nanoseconds per row of [`Work::narrow_transforms`], which comes from memory.
+    /// Nanoseconds per row of [`Work::narrow_transforms`], read from memory.
     pub narrow_transform_ns: f64,
     /// Nanoseconds per row of [`Work::wide_transforms`].
     pub wide_transform_ns: f64,
@@ -53,8 +52,8 @@ pub struct Rates {
 }
 
 impl Rates {
-    /// About those of one thread of the machine of `docs/performance.md` in rings of degree
-    /// `2^log_n`: good for comparing one plan with another.
+    /// Returns approximate rates of one thread of the machine in `docs/performance.md`, in rings of
+    /// degree `2^log_n`. Use them to compare plans.
     #[must_use]
     pub fn reference(log_n: u32) -> Self {
         let row = f64::from(log_n) * real::exp2(f64::from(log_n));
@@ -82,7 +81,7 @@ impl Work {
         self.streamed_products + self.cached_products
     }
 
-    /// The time that it takes, if each kind takes as long as alone.
+    /// Returns the total time, if each kind takes as long as it does alone.
     #[must_use]
     pub fn seconds(&self, rates: &Rates) -> f64 {
         let parts = [
@@ -93,12 +92,12 @@ impl Work {
             (self.permuted, rates.permuted_ns),
             (self.row_bytes, rates.row_byte_ns),
         ];
-        // Nothing of a kind takes no time at any rate.
+        // A kind with no work takes no time at any rate, even an infinite one.
         let parts = parts.into_iter().filter(|&(count, _)| count > 0);
         1e-9 * parts.map(|(count, ns)| count as f64 * ns).sum::<f64>()
     }
 
-    /// Both, field by field.
+    /// Combines both field by field.
     fn zip(self, other: Self, f: impl Fn(u64, u64) -> u64) -> Self {
         Self {
             narrow_transforms: f(self.narrow_transforms, other.narrow_transforms),
@@ -119,7 +118,7 @@ impl AddAssign for Work {
     }
 }
 
-/// What was done since an earlier count.
+/// Work since an earlier count.
 impl Sub for Work {
     type Output = Self;
 
@@ -128,20 +127,20 @@ impl Sub for Work {
     }
 }
 
-/// What a key switch is applied to, as the switcher tells operands apart.
+/// Operand of a key switch, in the cases that the switcher distinguishes.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Operand {
     /// One polynomial is switched, the other kept.
     Ciphertext,
-    /// A polynomial without another.
+    /// A single polynomial is switched.
     Alone,
-    /// A product that is computed on the way, with a ciphertext added or not.
+    /// A product computed on the way, with or without an added ciphertext.
     Product { adds: bool },
     /// Two polynomials are kept and a third is switched.
     Tensor,
 }
 
-/// Adds up what the layers below an evaluator do.
+/// Adds up the work of the layers below an evaluator.
 pub(crate) struct Ledger<'a> {
     pub(crate) params: &'a Params,
     pub(crate) work: Work,
@@ -160,12 +159,12 @@ impl Ledger<'_> {
         self.work.permuted += self.residues(rows);
     }
 
-    /// Reads or writes rows.
+    /// Counts reads or writes of rows.
     pub(crate) fn moves(&mut self, rows: usize) {
         self.work.row_bytes += 8 * self.residues(rows);
     }
 
-    /// `count(i)` rows modulo the `i`-th prime.
+    /// Counts `count(i)` transforms of rows modulo the `i`-th prime.
     pub(crate) fn transforms(&mut self, limbs: LimbSet, count: impl Fn(usize) -> usize) {
         for i in 0..limbs.count() {
             let narrow = self.params.basis().modulus(limbs, i).bits() <= NARROW_BITS;
@@ -177,14 +176,15 @@ impl Ledger<'_> {
         }
     }
 
-    /// From rows modulo `from` primes to rows modulo `to` others: a sum of fractions, and for
-    /// each a sum of one term more.
+    /// Counts a conversion of rows modulo `from` primes to rows modulo `to` others: one sum of
+    /// fractions, and a sum with one more term for each target.
     fn converts(&mut self, from: usize, to: usize) {
         self.cached_products(from + (from + 1) * to);
         self.moves(from + to);
     }
 
-    /// Cuts a polynomial modulo the chain primes of `limbs` and lifts and transforms digits.
+    /// Counts cutting a polynomial modulo the chain primes of `limbs`, and lifting and transforming
+    /// the digits.
     fn cuts(&mut self, limbs: LimbSet, operand: Operand) {
         let (q, all) = (limbs.q(), limbs.count());
         if let Operand::Product { .. } = operand {
@@ -196,12 +196,13 @@ impl Ledger<'_> {
         for owned in &digits {
             self.converts(owned.len(), all - owned.len());
         }
-        // Backwards for primes of the chain, forwards wherever a digit was lifted to.
+        // Inverse transforms for chain primes, forward ones for every prime that a digit was lifted
+        // to.
         let owned = |i| usize::from(i < q);
         self.transforms(limbs, |i| owned(i) + digits.len() - owned(i));
     }
 
-    /// Products of the digits of `count` polynomials with one key.
+    /// Counts products of the digits of `count` polynomials with one key.
     fn multiplies_key(&mut self, limbs: LimbSet, digits: usize, count: usize) {
         let residues = self.residues(2 * digits * limbs.count());
         self.work.streamed_products += residues;
@@ -209,14 +210,14 @@ impl Ledger<'_> {
         self.work.key_bytes += 2 * digits as u64 * self.params.basis().packed_bytes(limbs);
     }
 
-    /// Sums with what is kept, modulo the `q` primes of the chain.
+    /// Counts sums with the kept polynomials, modulo the `q` primes of the chain.
     fn keeps(&mut self, q: usize, operand: Operand) {
         let (products, rows) = match operand {
             Operand::Ciphertext => (1, 2),
             Operand::Alone => (0, 1),
             Operand::Tensor => (2, 3),
-            // The digit that owns a prime is a product again, so are both that are kept, one of
-            // them of two terms; each is summed with a factor.
+            // The row of the digit that owns a prime is a product again. So are both kept
+            // polynomials, one of two terms. Each is summed with a factor.
             Operand::Product { adds } => {
                 let added = 2 * usize::from(adds);
                 (1 + 1 + 2 + 2 + added, 4 + added)
@@ -226,8 +227,8 @@ impl Ledger<'_> {
         self.moves(rows * q);
     }
 
-    /// Brings `count` polynomials modulo `limbs` to the primes `after`: the first of these, or
-    /// others.
+    /// Counts bringing `count` polynomials modulo `limbs` to the primes `after`: the first of
+    /// these, or others.
     fn divides(&mut self, limbs: LimbSet, after: LimbSet, count: usize) {
         let kept = if after.start() == limbs.start() { after.q() } else { 0 };
         self.transforms(limbs, |i| count * usize::from(i >= kept));
@@ -238,7 +239,7 @@ impl Ledger<'_> {
         }
     }
 
-    /// A whole key switch of `count` operands with one key.
+    /// Counts a whole key switch of `count` operands with one key.
     pub(crate) fn switches(
         &mut self,
         limbs: LimbSet,
@@ -255,16 +256,17 @@ impl Ledger<'_> {
         }
     }
 
-    /// What `products` are together before relinearisation, with a ciphertext added or not.
+    /// Counts the sum of `products` before relinearisation, with or without an added ciphertext.
     pub(crate) fn tensors(&mut self, q: usize, products: usize, adds: bool) {
         let added = 2 * usize::from(adds);
         self.cached_products(4 * products * q);
         self.moves((8 * products + 3 + 3 * added) * q);
     }
 
-    /// What `products` divided by `Q / t` are together before relinearisation, modulo the primes of
-    /// `limbs`, with a ciphertext added or not: by way of so many auxiliary primes of at most
-    /// [`NARROW_BITS`], modulo which both factors are found, one of them after a division.
+    /// Counts the sum of `products` divided by `Q / t` before relinearisation, modulo the primes of
+    /// `limbs`, with or without an added ciphertext. It uses `auxiliary` additional primes of at
+    /// most [`NARROW_BITS`] bits. Both factors are computed modulo these primes, one of them after
+    /// a division.
     pub(crate) fn scaled_tensors(
         &mut self,
         limbs: LimbSet,
@@ -309,9 +311,9 @@ impl Ledger<'_> {
         level.0.checked_sub(1).map_or(LimbSet::chain(0), limbs)
     }
 
-    /// The sums of products of the images of `count` ciphertexts with the weights of a matrix,
-    /// for both polynomials. Images are computed in cache, a block of a group of them at a time.
-    /// A weight comes from memory once: the second polynomial and the other ciphertexts find it
+    /// Counts the sums of products of the images of `count` ciphertexts with the weights of a
+    /// matrix, for both polynomials. Images are computed in cache, one block of a group at a time.
+    /// A weight is read from memory once: the second polynomial and the other ciphertexts find it
     /// in cache.
     fn multiplies_weights(
         &mut self,
@@ -328,7 +330,7 @@ impl Ledger<'_> {
         self.moves(2 * count * sum.stages * all);
     }
 
-    /// A sum of automorphisms of `count` ciphertexts with so many weights, rescaled.
+    /// Counts a sum of automorphisms of `count` ciphertexts with `weights` weights, rescaled.
     pub(crate) fn multiplies_diagonals(
         &mut self,
         limbs: LimbSet,
@@ -366,7 +368,7 @@ impl Ledger<'_> {
                 self.multiplies_key(limbs, digits, 1);
                 self.keeps(q, Operand::Alone);
                 self.permutes(2 * all);
-                // What is kept is read, both sums are read and written.
+                // The kept polynomial is read, and both sums are read and written.
                 self.moves(5 * all);
             }
             self.moves(2 * all);
@@ -374,7 +376,7 @@ impl Ledger<'_> {
         }
     }
 
-    /// Both polynomials modulo the primes of level 0, lifted.
+    /// Counts lifting both polynomials modulo the primes of level 0.
     fn lifts_residues(&mut self, to: [LimbSet; 2]) {
         let low = self.params.limbs(Level(0));
         self.transforms(low, |_| 2);
@@ -384,7 +386,8 @@ impl Ledger<'_> {
         }
     }
 
-    /// To an ephemeral secret and up to level `to`, there with the primes of a key back.
+    /// Counts the switch to an ephemeral secret and the lift to level `to`, with the primes of a
+    /// key back.
     fn lifts_under_sparse(&mut self, to: Level) {
         let low = self.params.raising_limbs(Level(0));
         self.switches(low, Operand::Ciphertext, low.first(low.q()), 1);
@@ -402,7 +405,7 @@ impl Ledger<'_> {
         self.divides(limbs, limbs.first(limbs.q()), 2);
     }
 
-    /// The same of what is raised, by keys of one digit.
+    /// Counts a sum of automorphisms of raised ciphertexts, with keys of one digit.
     pub(crate) fn raises_and_multiplies(
         &mut self,
         sum: &AutomorphismSum,
@@ -425,7 +428,8 @@ impl Ledger<'_> {
         }
     }
 
-    /// A group of a sum of images, with `keys` and once with the identity or not.
+    /// Counts a group of a sum of images with `keys` keys, and with the identity if `identity` is
+    /// set.
     pub(crate) fn sums_group(&mut self, limbs: LimbSet, keys: usize, identity: bool) {
         let (q, all) = (limbs.q(), limbs.count());
         let digits = self.params.digit_primes_of(limbs).len();
@@ -445,7 +449,8 @@ impl Ledger<'_> {
         self.divides(limbs, limbs.first(q), 1);
     }
 
-    /// Before the first group and after the last: the polynomial that stays undivided between.
+    /// Counts the work before the first group and after the last, for the polynomial that stays
+    /// undivided in between.
     pub(crate) fn raises_and_divides_kept(&mut self, limbs: LimbSet) {
         let (q, all) = (limbs.q(), limbs.count());
         self.cached_products(q);
@@ -458,13 +463,13 @@ impl Ledger<'_> {
     }
 }
 
-/// A group of a sum of images that is divided into groups.
+/// One group of a sum of images.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct AutomorphismGroup {
     pub images: usize,
-    /// Whether the input of the whole is added. If not, one of the images is the identity.
+    /// `true` if the sum's input is added. Otherwise one of the images is the identity.
     pub adds_input: bool,
-    /// Whether it is the last group.
+    /// `true` for the last group.
     pub last: bool,
 }
 
@@ -473,7 +478,7 @@ impl AutomorphismGroup {
         self.images - usize::from(!self.adds_input)
     }
 
-    /// With keys for every level.
+    /// Returns the work with keys for every level.
     pub(crate) fn work(self, params: &Params, level: Level) -> Work {
         let mut ledger = Ledger { params, work: Work::default() };
         let limbs = params.key_limbs(level);

@@ -12,7 +12,7 @@ use sudare_arith::{
     par::Within,
 };
 
-/// The `i`-th limb of the product of a lifted ciphertext with a key of one digit.
+/// Returns the `i`-th limb of the product of a lifted ciphertext with a key of one digit.
 pub(in crate::rlwe) fn extended_product<'a>(
     params: &'a Params,
     limbs: LimbSet,
@@ -36,7 +36,7 @@ pub(in crate::rlwe) fn extended_product<'a>(
 pub(in crate::rlwe) enum Limb<'a> {
     /// Half transformed; without the digit that owns the prime.
     Extended(Vec<&'a [u64]>),
-    /// Transformed, likewise.
+    /// Transformed; without the digit that owns the prime.
     Ready(Vec<&'a [u64]>),
 }
 
@@ -51,7 +51,7 @@ pub(in crate::rlwe) struct Product<'a> {
     pub(super) kept: Kept,
 }
 
-/// Where what is kept is added.
+/// Place where the kept polynomials are added.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kept {
     /// To the product, times `P`.
@@ -60,9 +60,9 @@ pub(super) enum Kept {
     Quotient,
 }
 
-/// For a prime of the chain.
+/// Ownership of a chain prime.
 pub(super) struct Owner {
-    /// The digit that owns the prime, if its row is not among those of the digits.
+    /// The digit that owns the prime, if the digits have no row for it.
     pub(super) digit: Option<usize>,
     pub(super) limb: usize,
     /// `P` modulo the prime.
@@ -70,7 +70,7 @@ pub(super) struct Owner {
 }
 
 impl Product<'_> {
-    /// The same, to be divided.
+    /// Returns the same product, to be divided.
     pub(super) fn divided(mut self, down: ModDown) -> Self {
         self.kept = match down {
             ModDown::P => Kept::Quotient,
@@ -79,7 +79,7 @@ impl Product<'_> {
         self
     }
 
-    /// What of the operand [`Product::write`] reads in `len` words of the row.
+    /// Lists the memory of the operand that [`Product::write`] reads in `len` words of the row.
     fn parts(&self, start: usize, len: usize) -> Vec<&[u8]> {
         let Some(owner) = &self.owner else { return Vec::new() };
         let place = (owner.limb, start, len);
@@ -93,7 +93,7 @@ impl Product<'_> {
         parts
     }
 
-    /// Evaluations of the lifted digits `rows`, `len` words of each from `start` on.
+    /// Returns the evaluations of the lifted digits `rows`, `len` words of each from `start` on.
     fn transformed(&self, rows: &[&[u64]], start: usize, len: usize) -> Buf {
         let words = Permutation::block_words(self.table.log_n());
         let starts = || (start..start + len).step_by(words);
@@ -102,7 +102,7 @@ impl Product<'_> {
         for (digit, (row, out)) in rows.iter().zip(out.chunks_exact_mut(len)).enumerate() {
             let blocks = starts().zip(&parts).zip(out.chunks_exact_mut(words));
             for ((start, parts), out) in blocks {
-                // Each digit asks for a share of what comes next.
+                // Each digit prefetches a share of the next memory.
                 let share = parts.len().div_ceil(rows.len()).max(1);
                 let wanted = parts.chunks(share).nth(digit).unwrap_or_default();
                 self.table.forward_lines(row, start / words, out, wanted);
@@ -111,7 +111,7 @@ impl Product<'_> {
         out
     }
 
-    /// Adds what is kept to a half from `start` on, if this is where.
+    /// Adds the kept polynomial to a half from `start` on, if `place` is the right one.
     fn add_kept(&self, place: Kept, half: usize, start: usize, out: &mut [u64]) {
         if let Some(owner) = self.owner.as_ref().filter(|_| self.kept == place) {
             let w = Some(owner.special).filter(|_| place == Kept::TimesP);
@@ -119,9 +119,9 @@ impl Product<'_> {
         }
     }
 
-    /// Adds blocks of the image, under what follows the key, of the product with the row `kept`
-    /// added to its first half. Their sources follow each other from `start` on. Needs room for
-    /// two blocks of each and one more.
+    /// Adds blocks of the image of the product under the permutation that follows the key, with the
+    /// row `kept` added to its first half. The sources of the blocks are contiguous from `start`
+    /// on. `scratch` has room for two blocks of each and one more.
     pub(in crate::rlwe) fn add_image(
         &self,
         permutation: &Permutation,
