@@ -1,17 +1,17 @@
-//! Exact arithmetic on integers modulo a prime power `t = p^k`: what BGV and BFV share.
+//! Exact arithmetic on integers modulo a prime power `t = p^k`, for BGV and BFV.
 //!
-//! Both schemes have one ciphertext, with the plaintext in the most significant bits:
+//! Both schemes use the same ciphertext, with the plaintext in the most significant bits:
 //!
 //! ```text
 //! c0 + c1 s = t^-1 f m + e mod Q        gcd(t, Q) = 1
 //! ```
 //!
 //! where `m` is a polynomial modulo `t`, `f` a [`Unit`] modulo `t`, `e` small, and `t^-1` the
-//! inverse modulo `Q`. Multiplying by `t` gives the plaintext `f m`, as long as `t e` stays below
+//! inverse modulo `Q`. Multiplying by `t` yields the plaintext `f m`, as long as `t e` stays below
 //! `Q / 2`. In this form key switching, division by primes and raising to a larger modulus are the
-//! same rounding for every `t`, so keys do not depend on it and `t` belongs to the ciphertext
-//! alone: a plaintext `p^v m` modulo `p^(v + r)` is the plaintext `m` modulo `p^r`, and back,
-//! without any computation.
+//! same rounding for every `t`. Keys therefore do not depend on `t`, which belongs to the
+//! ciphertext alone. A plaintext `p^v m` modulo `p^(v + r)` is the plaintext `m` modulo `p^r`, and
+//! the reverse, without any computation.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -40,7 +40,7 @@
 //! # }
 //! ```
 //!
-//! | part | what it holds |
+//! | part | content |
 //! |---|---|
 //! | [`Modulus`], [`Unit`] | `t`, arithmetic of residues, and the factors `f` |
 //! | [`PlainPoly`] | plaintexts: polynomials modulo `t`, also with values as coefficients |
@@ -48,11 +48,11 @@
 //! | [`IntegerEncoder`] | vectors of slots of integers for every odd `p`, which bootstrapping refreshes |
 //! | [`Slots`], [`GaloisRing`] | slots for every odd `p`, and their maps from and to coefficients |
 //! | [`Params`], [`Spec`] | the ring, the chain of moduli, and a default for `t` |
-//! | [`choose`], [`presets()`] | parameters by what is computed, and named ones |
+//! | [`choose`], [`presets()`] | parameters for a computation, and named ones |
 //! | [`Encryptor`], [`Decryptor`], [`Ciphertext`] | encryption under either key, exact decryption, measured errors |
-//! | [`NoiseBound`] | what is known of errors without a key, by which operations are refused |
-//! | [`Evaluator`] | what both schemes compute alike, and the product of BGV |
-//! | [`Tensor`] | either product, and what circuits take for scales with it |
+//! | [`NoiseBound`] | bounds of errors, known without a key; operations that exceed them are rejected |
+//! | [`Evaluator`] | operations common to both schemes, and the product of BGV |
+//! | [`Tensor`] | either product, and the scales that circuits use with it |
 //! | [`EncodedMatrix`] | linear maps of plaintexts, as weighted sums of automorphisms |
 //! | [`serial`] | files of keys and ciphertexts |
 

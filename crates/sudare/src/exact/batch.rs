@@ -9,17 +9,16 @@ use std::sync::Arc;
 use sudare_arith::{self as arith, NttTable};
 use zeroize::Zeroizing;
 
-/// Vectors of integers modulo `t` to plaintexts and back, such that sums and products of
-/// plaintexts are those of the vectors, entry by entry.
+/// Converts vectors of integers modulo `t` to plaintexts and back. Sums and products of plaintexts
+/// are then sums and products of the vectors, entry by entry.
 ///
-/// The `n` slots are the values of a polynomial at the odd powers of `zeta`, the
-/// [primitive `2n`-th root of unity](Modulus::root_of_unity) modulo `t`, in a matrix of two rows:
-/// slot `(0, j)` is the value at `zeta^(5^j)`, `(1, j)` that at `zeta^(-5^j)`. So `X -> X^5`
-/// rotates both rows left by one, and `X -> X^-1` swaps them. Vectors are row 0, then row 1.
+/// The `n` slots are the values of a polynomial at the odd powers of `zeta`, the [primitive `2n`-th
+/// root of unity](Modulus::root_of_unity) modulo `t`, in a matrix of two rows. Slot `(0, j)` is the
+/// value at `zeta^(5^j)`, and slot `(1, j)` the value at `zeta^(-5^j)`. Thus `X -> X^5` rotates
+/// both rows left by one, and `X -> X^-1` swaps them. Vectors are row 0, then row 1.
 ///
-/// All `N` coefficients of the ring are slots where `p = 1 mod 2N`. Where `p = 1 mod 2n` only,
-/// plaintexts are polynomials in `X^(N/n)`, and the rows of `n / 2` slots repeat in the `N / 2`
-/// that rotations act on.
+/// If `p = 1 mod 2N`, the ring has `N` slots. If only `p = 1 mod 2n`, plaintexts are polynomials in
+/// `X^(N/n)`, and the rows of `n / 2` slots repeat in the `N / 2` slots that rotations act on.
 #[derive(Debug, Clone)]
 pub struct BatchEncoder {
     modulus: Modulus,
@@ -27,11 +26,11 @@ pub struct BatchEncoder {
     log_slots: u32,
     root: u128,
     evaluate: Arc<Evaluate>,
-    /// Where evaluation puts each slot.
+    /// Place of each slot in the evaluations.
     places: Arc<[usize]>,
 }
 
-/// Coefficients to evaluations: by the kernels of words for a prime `t`.
+/// Transform from coefficients to evaluations: the kernels of words for a prime `t`.
 #[derive(Debug)]
 enum Evaluate {
     Words(NttTable),
@@ -39,19 +38,19 @@ enum Evaluate {
 }
 
 impl BatchEncoder {
-    /// For all `N = 2^log_n` slots.
+    /// Makes an encoder for all `N = 2^log_n` slots.
     ///
     /// # Errors
-    /// [`Error::NoSlots`] unless `p = 1 mod 2N`, naming primes that are; [`Error::InvalidSpec`]
-    /// for `log_n` outside `1..=17`.
+    /// [`Error::NoSlots`] unless `p = 1 mod 2N`, which names suitable primes;
+    /// [`Error::InvalidSpec`] for `log_n` outside `1..=17`.
     pub fn new(t: Modulus, log_n: u32) -> Result<Self> {
         Self::with_slots(t, log_n, log_n)
     }
 
-    /// For `2^log_slots` slots that repeat, from 2 to `N`.
+    /// Makes an encoder for `2^log_slots` repeating slots, from 2 to `N`.
     ///
     /// # Errors
-    /// [`Error::NoSlots`] unless `p = 1 mod 2^(log_slots + 1)`, naming primes that are;
+    /// [`Error::NoSlots`] unless `p = 1 mod 2^(log_slots + 1)`, which names suitable primes;
     /// [`Error::InvalidSpec`] for `log_n` outside `1..=17` or `log_slots` outside `1..=log_n`.
     pub fn with_slots(t: Modulus, log_n: u32, log_slots: u32) -> Result<Self> {
         degree(log_n)?;
@@ -90,17 +89,17 @@ impl BatchEncoder {
         Ok(Self { modulus: t, log_n, log_slots, root, evaluate, places })
     }
 
-    /// `log2` of the most slots that plaintexts modulo `t` have in the ring of degree `2^log_n`,
-    /// if there are two or more.
+    /// Returns `log2` of the maximum number of slots of plaintexts modulo `t` in the ring of degree
+    /// `2^log_n`, if it is two or more.
     #[must_use]
     pub fn most_slots(t: Modulus, log_n: u32) -> Option<u32> {
-        // `p - 1` has this many factors 2, and one of them is not for slots.
+        // `p - 1` has this many factors 2. Slots can use all except one.
         let twos = (t.prime() - 1).trailing_zeros();
         Some(twos.checked_sub(1)?.min(log_n)).filter(|&log_slots| log_slots > 0)
     }
 
-    /// The primes with `2^log_slots` slots that are nearest to a number: one below and one above
-    /// it, or two above; of a number beyond `2^60`, the nearest below that.
+    /// Returns the primes with `2^log_slots` slots that are nearest to a number: one below and one
+    /// above it, or two above. For a number beyond `2^60` they are the nearest below that.
     #[must_use]
     pub fn primes_near(number: u128, log_slots: u32) -> Vec<u64> {
         2u64.checked_shl(log_slots).map_or_else(Vec::new, |step| primes_near(number, step))
@@ -118,13 +117,14 @@ impl BatchEncoder {
         self.log_n
     }
 
-    /// Slots, in two rows of half as many.
+    /// Number of slots, in two rows of equal length.
     #[must_use]
     pub fn slots(&self) -> usize {
         1 << self.log_slots
     }
 
-    /// The plaintext with `scale zeta^e` in slot `i`, where `e` is `exponent(i)`, if it is any.
+    /// Returns the plaintext with `scale zeta^e` in slot `i`, where `e` is `exponent(i)`, and 0
+    /// where that is `None`.
     pub(super) fn roots(
         &self,
         scale: u128,
@@ -137,17 +137,17 @@ impl BatchEncoder {
         self.encode_unsigned(&(0..self.slots()).map(slot).collect::<Vec<_>>())
     }
 
-    /// The plaintext of `values`, with 0 in the slots left.
+    /// Encodes `values`, with 0 in the remaining slots.
     ///
     /// # Errors
-    /// [`Error::TooManySlots`]; [`Error::ValueOutOfRange`] for a value beyond `t / 2` in size.
+    /// [`Error::TooManySlots`]; [`Error::ValueOutOfRange`] for a value beyond `t / 2` in magnitude.
     pub fn encode(&self, values: &[i128]) -> Result<PlainPoly> {
         let mut slots = self.empty(values.len())?;
         residues_of_signed(self.modulus, values, &mut slots)?;
         Ok(self.interpolated(&slots))
     }
 
-    /// As [`BatchEncoder::encode`], of values in `[0, t)`.
+    /// Encodes values in `[0, t)`; see [`BatchEncoder::encode`].
     ///
     /// # Errors
     /// [`Error::TooManySlots`]; [`Error::ValueOutOfRange`] for a value that is not below `t`.
@@ -157,7 +157,7 @@ impl BatchEncoder {
         Ok(self.interpolated(&slots))
     }
 
-    /// The slots of a plaintext, in `(-t/2, t/2]`.
+    /// Decodes the slots of a plaintext, in `(-t/2, t/2]`.
     ///
     /// # Errors
     /// As [`BatchEncoder::decode_unsigned`].
@@ -166,11 +166,11 @@ impl BatchEncoder {
         Ok(slots.iter().map(|&slot| self.modulus.centered(slot)).collect())
     }
 
-    /// The slots of a plaintext, in `[0, t)`.
+    /// Decodes the slots of a plaintext, in `[0, t)`.
     ///
     /// # Errors
-    /// [`Error::PlaintextMismatch`] for one of another ring; [`Error::NotInSlots`] for one that
-    /// is not a polynomial in `X^(N/n)`, whose slots do not repeat.
+    /// [`Error::PlaintextMismatch`] for a plaintext of another ring; [`Error::NotInSlots`] for one
+    /// that is not a polynomial in `X^(N/n)`, so that its slots do not repeat.
     pub fn decode_unsigned(&self, a: &PlainPoly) -> Result<Vec<u128>> {
         a.check_ring("decoding", self.modulus, self.log_n)?;
         let gap = 1 << (self.log_n - self.log_slots);
@@ -247,7 +247,7 @@ mod tests {
         all.take(slots).map(|x| t.reduce(x >> 2)).collect()
     }
 
-    /// Encoders of every kind: words and residues, all slots and few.
+    /// Encoders of every kind: words and residues, all slots and few slots.
     fn encoders() -> Vec<BatchEncoder> {
         let prime = previous_prime(1 << 60, 1 << 13).unwrap();
         let all = [
@@ -346,7 +346,7 @@ mod tests {
         }
     }
 
-    /// What lets digits be removed: slots modulo `p^e` reduce to those modulo lower powers.
+    /// Slots modulo `p^e` reduce to slots modulo lower powers, which lets digits be removed.
     #[test]
     fn slots_of_powers_agree() {
         let [low, high] = [1, 3].map(|k| BatchEncoder::new(modulus(257, k), 6).unwrap());

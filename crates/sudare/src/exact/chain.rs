@@ -17,20 +17,20 @@ impl Scale for Unit {
         Err(Error::FactorMismatch { op, left, right, modulus })
     }
 
-    /// Whether it is a unit: residues fit whatever they are multiplied by.
+    /// Checks that it is a unit. Residues fit any modulus.
     fn check_fits(self, _: &'static str, _: f64) -> Result<()> {
         self.check_unit()
     }
 
-    /// As [`Scale::check_fits`].
+    /// Does the check of [`Scale::check_fits`].
     fn check_weights(self, op: &'static str, log2_q: f64) -> Result<()> {
         self.check_fits(op, log2_q)
     }
 }
 
 impl Params {
-    /// What rescaling from each level divides the factors of ciphertexts modulo `t` by: what circuits
-    /// with the product of BGV are planned with. For those of BFV see [`Tensor::chain`].
+    /// Returns the chain for planning circuits with the product of BGV: the divisors by which
+    /// rescaling divides the factors of ciphertexts modulo `t`. For BFV see [`Tensor::chain`].
     ///
     /// # Errors
     /// [`Error::PlaintextModulusNotCoprime`].

@@ -4,8 +4,8 @@ use crate::{
     rlwe::{self, KeyId, Level, ParamsId},
 };
 
-/// An encrypted polynomial modulo `t`, of BGV and of BFV alike: an RLWE ciphertext with its
-/// factor, which knows `t`, and a bound of its error.
+/// An encrypted polynomial modulo `t`, for both BGV and BFV: an RLWE ciphertext with its factor,
+/// which includes `t`, and a bound of its error.
 #[derive(Clone)]
 pub struct Ciphertext {
     pub(crate) inner: rlwe::Ciphertext,
@@ -14,30 +14,30 @@ pub struct Ciphertext {
 }
 
 impl Ciphertext {
-    /// A ciphertext of a form, whose level is that of `inner`.
+    /// Makes a ciphertext of a form whose level equals the level of `inner`.
     pub(crate) fn new(inner: rlwe::Ciphertext, form: Form) -> Self {
         debug_assert_eq!(inner.level, form.level);
         Self { inner, factor: form.factor, noise: form.noise }
     }
 
-    /// Ciphertexts of these forms, in turn.
+    /// Makes ciphertexts of these forms, in order.
     pub(crate) fn all(inner: Vec<rlwe::Ciphertext>, forms: Vec<Form>) -> Vec<Self> {
         inner.into_iter().zip(forms).map(|(inner, form)| Self::new(inner, form)).collect()
     }
 
-    /// After its polynomials were changed in place to those of a form.
+    /// Sets the form after the polynomials were changed in place.
     pub(crate) fn set_form(&mut self, form: Form) {
         debug_assert_eq!(self.inner.level, form.level);
         (self.factor, self.noise) = (form.factor, form.noise);
     }
 
-    /// What is public about it beside its polynomials.
+    /// Public properties of the ciphertext in addition to its polynomials.
     #[must_use]
     pub fn form(&self) -> Form {
         Form { level: self.level(), factor: self.factor, noise: self.noise }
     }
 
-    /// How many more rescalings it can take.
+    /// Number of rescalings left.
     #[must_use]
     pub fn level(&self) -> Level {
         self.inner.level
@@ -49,31 +49,31 @@ impl Ciphertext {
         self.factor.modulus()
     }
 
-    /// The unit that its plaintext is multiplied by.
+    /// The unit that multiplies the plaintext.
     #[must_use]
     pub fn factor(&self) -> Unit {
         self.factor
     }
 
-    /// The bound of its error.
+    /// The bound of the error.
     #[must_use]
     pub fn noise(&self) -> NoiseBound {
         self.noise
     }
 
-    /// The parameters it was made under.
+    /// Parameters of the ciphertext.
     #[must_use]
     pub fn params_id(&self) -> ParamsId {
         self.inner.params
     }
 
-    /// The secret key that opens it.
+    /// The secret key that decrypts it.
     #[must_use]
     pub fn key_id(&self) -> KeyId {
         self.inner.key
     }
 
-    /// `c_0` and `c_1`, modulo the primes of its level.
+    /// `c_0` and `c_1`, modulo the primes of the level.
     #[must_use]
     pub fn polys(&self) -> &[RnsPoly<Eval>; 2] {
         &self.inner.polys

@@ -14,13 +14,13 @@ use std::sync::Arc;
 use sudare_arith::{self as arith, mem::Secrecy, par, prng::Seed, real};
 use zeroize::Zeroizing;
 
-/// The residue of `t` modulo a prime of the chain.
+/// Returns the residue of `t` modulo a prime of the chain.
 pub(crate) fn residue(m: &arith::Modulus, t: Modulus) -> u64 {
     m.reduce_u128(t.value())
 }
 
-/// The polynomial with coefficients `u` next to zero, for those of `f a mod t`, modulo the
-/// primes of `limbs`; times `t^-1` if `divided` says so.
+/// Returns the polynomial with coefficients next to zero that are congruent to `f a mod t`, modulo
+/// the primes of `limbs`. It is multiplied by `t^-1` if `divided` is set.
 pub(crate) fn lifted(
     params: &Params,
     limbs: LimbSet,
@@ -45,7 +45,7 @@ pub(crate) fn lifted(
     basis.into_eval(poly)
 }
 
-/// What both kinds of encryption put in.
+/// Returns the message polynomial of either kind of encryption.
 fn message(params: &Params, a: &PlainPoly, form: Form) -> Result<RnsPoly<Eval>> {
     let ring = Rules::new(params).ring(form.factor.modulus());
     match_rings("encrypt", (a.modulus(), a.log_n()), ring)?;
@@ -58,14 +58,14 @@ pub type Encryptor = rlwe::Encryptor<Params, PublicKey>;
 pub type SymmetricEncryptor = rlwe::Encryptor<Params, SecretKey>;
 
 impl<K: EncryptionKey> rlwe::Encryptor<Params, K> {
-    /// A fresh encryption at the top, with [`Params::fresh_factor`] and randomness of the
-    /// operating system: `v (b, a) + (e_0 + t^-1 f m, e_1)` with a ternary `v` and binomial
-    /// errors, or `(-a s + e + t^-1 f m, a)` under the secret key.
+    /// Encrypts at the top, with [`Params::fresh_factor`] and randomness of the operating system:
+    /// `v (b, a) + (e_0 + t^-1 f m, e_1)` with a ternary `v` and binomial errors, or
+    /// `(-a s + e + t^-1 f m, a)` under the secret key.
     ///
     /// # Errors
     /// [`Error::PlaintextMismatch`] for a polynomial of another ring;
-    /// [`Error::PlaintextModulusNotCoprime`]; [`Error::NoiseExhausted`] if the modulus does not
-    /// hold `t` and the error; [`Error::Arith`] if the system gives no randomness;
+    /// [`Error::PlaintextModulusNotCoprime`]; [`Error::NoiseExhausted`] if the modulus is too small
+    /// for `t` and the error; [`Error::Arith`] if the system returns no randomness;
     /// [`Error::Forked`] under the secret key.
     pub fn encrypt(&self, a: &PlainPoly) -> Result<Ciphertext> {
         let top = self.params.top();
@@ -73,17 +73,16 @@ impl<K: EncryptionKey> rlwe::Encryptor<Params, K> {
         self.encrypt_with(a, top, factor, &Seed::random()?)
     }
 
-    /// As [`Encryptor::encrypt`] at any level and with any factor.
+    /// Encrypts at any level and with any factor; see [`Encryptor::encrypt`].
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`]; [`Error::PlaintextMismatch`]; else as
-    /// [`Encryptor::encrypt`].
+    /// [`Error::LevelOutOfRange`]; [`Error::PlaintextMismatch`]; errors of [`Encryptor::encrypt`].
     pub fn encrypt_at(&self, a: &PlainPoly, level: Level, factor: Unit) -> Result<Ciphertext> {
         self.encrypt_with(a, level, factor, &Seed::random()?)
     }
 
-    /// As [`Encryptor::encrypt_at`], with randomness that follows from `seed`: whoever knows it
-    /// can decrypt. For known-answer tests.
+    /// Encrypts like [`Encryptor::encrypt_at`], with randomness derived from `seed`: anyone who
+    /// knows the seed can decrypt. For known-answer tests.
     ///
     /// # Errors
     /// As [`Encryptor::encrypt_at`].
@@ -102,8 +101,9 @@ impl<K: EncryptionKey> rlwe::Encryptor<Params, K> {
 }
 
 impl SymmetricEncryptor {
-    /// As [`Encryptor::encrypt`], for files of half the bytes
-    /// ([`CiphertextWriter::seeded`](super::serial::CiphertextWriter::seeded)).
+    /// Encrypts for files of half the size
+    /// ([`CiphertextWriter::seeded`](super::serial::CiphertextWriter::seeded)); see
+    /// [`Encryptor::encrypt`].
     ///
     /// # Errors
     /// As [`Encryptor::encrypt`].
@@ -113,9 +113,9 @@ impl SymmetricEncryptor {
         self.encrypt_seeded_with(a, top, factor, &Seed::random()?)
     }
 
-    /// As [`SymmetricEncryptor::encrypt_seeded`] at any level and with any factor, and with
-    /// randomness that follows from `seed`: whoever knows it can decrypt, and whoever knows the message
-    /// as well has the key. For known-answer tests.
+    /// Encrypts like [`SymmetricEncryptor::encrypt_seeded`] at any level and with any factor, with
+    /// randomness derived from `seed`. Anyone who knows the seed can decrypt, and with the message
+    /// as well can compute the key. For known-answer tests.
     ///
     /// # Errors
     /// As [`Encryptor::encrypt_at`].
@@ -133,25 +133,25 @@ impl SymmetricEncryptor {
     }
 }
 
-/// Decrypts. Not `Clone`; a server has none.
+/// Decrypts. Not `Clone`; servers do not have one.
 ///
-/// What errors and budgets it measures depend on the secret key: they are for its owner alone.
+/// Measured errors and budgets depend on the secret key: show them to its owner only.
 pub struct Decryptor {
     params: Params,
     key: Arc<SecretKey>,
 }
 
-/// What a ciphertext holds: coefficients of `f m` modulo `t`, and `log2` of the largest size of
-/// `t (c_0 + c_1 s) mod Q`.
+/// Content of a ciphertext: coefficients of `f m` modulo `t`, and `log2` of the maximum magnitude
+/// of `t (c_0 + c_1 s) mod Q`.
 struct Opened {
     coeffs: Zeroizing<Vec<u128>>,
     log2_largest: f64,
-    /// Of the differences with `f m` next to zero, divided by `t`: of the error.
+    /// `log2` of the error: of the difference to `f m` next to zero, divided by `t`.
     log2_error: f64,
 }
 
 impl Decryptor {
-    /// A decryptor that holds `key`.
+    /// Makes a decryptor that holds `key`.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::Forked`].
@@ -167,18 +167,18 @@ impl Decryptor {
         self.key.id
     }
 
-    /// The key that it holds.
+    /// The decryptor's key.
     #[must_use]
     pub fn key(&self) -> &SecretKey {
         &self.key
     }
 
-    /// `f^-1 (t (c_0 + c_1 s) mod Q) mod t`, in exact integers.
+    /// Decrypts: returns `f^-1 (t (c_0 + c_1 s) mod Q) mod t`, in exact integers.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Forked`];
     /// [`Error::PlaintextModulusNotCoprime`]; [`Error::NoiseExhausted`] if the bound of its error
-    /// exceeds what decrypts.
+    /// is too large to decrypt.
     pub fn decrypt(&self, a: &Ciphertext) -> Result<PlainPoly> {
         self.check(a)?;
         Rules::new(&self.params).checked("decrypt", a.form())?;
@@ -188,18 +188,19 @@ impl Decryptor {
         Ok(PlainPoly::from_residues(t, Zeroizing::new(residues)))
     }
 
-    /// `log2` of the largest coefficient of the error of `a`, which its [`NoiseBound`] bounds; of
-    /// no error minus infinity. Of a ciphertext that does not decrypt, what is left modulo `Q`.
+    /// Measures `log2` of the largest coefficient of the error of `a`, which its [`NoiseBound`]
+    /// bounds. No error is minus infinity. For a ciphertext that does not decrypt, the result is
+    /// the remainder modulo `Q`.
     ///
     /// [`NoiseBound`]: super::NoiseBound
     ///
     /// # Errors
-    /// As [`Decryptor::decrypt`], but for the last.
+    /// Errors of [`Decryptor::decrypt`], except the last.
     pub fn noise(&self, a: &Ciphertext) -> Result<f64> {
         Ok(self.open(a, true)?.log2_error)
     }
 
-    /// The bits by which the error of `a` could grow before it does not decrypt.
+    /// Returns the bits by which the error of `a` can grow until it does not decrypt.
     ///
     /// # Errors
     /// As [`Decryptor::noise`].
@@ -209,7 +210,7 @@ impl Decryptor {
         Ok((log2_q - 1.0 - opened.log2_largest).max(0.0))
     }
 
-    /// Refuses what is not for this key.
+    /// Rejects a ciphertext of other parameters or of another key.
     fn check(&self, a: &Ciphertext) -> Result<()> {
         let params = self.params.rlwe();
         self.key.check(params)?;
@@ -217,8 +218,8 @@ impl Decryptor {
         self.params.check_modulus(a.plaintext_modulus())
     }
 
-    /// What `a` holds, and how large it and its error are if `measures` says so: in time that
-    /// depends on them.
+    /// Returns the content of `a`. If `measures` is set, also measures its magnitude and its error,
+    /// in time that depends on them.
     fn open(&self, a: &Ciphertext, measures: bool) -> Result<Opened> {
         self.check(a)?;
         let (params, t) = (self.params.rlwe(), a.plaintext_modulus());
@@ -250,7 +251,7 @@ impl Decryptor {
     }
 }
 
-/// Reads residues as integers in `(-Q/2, Q/2)`, by their digits.
+/// Converts residues to integers in `(-Q/2, Q/2)`, as digits.
 pub(super) struct Reader {
     radix: MixedRadix,
     t: Modulus,
@@ -271,12 +272,12 @@ impl Reader {
         Self { weights, radix: MixedRadix::new(moduli), t, reducer }
     }
 
-    /// The digits of the integer whose residues are in column `k` of `rows`.
+    /// Computes the digits of the integer with the residues in column `k` of `rows`.
     pub(super) fn read(&self, rows: &[&[u64]], k: usize, digits: &mut [i64]) {
         self.radix.resolve(digits, |i| rows[i][k]);
     }
 
-    /// Those of the difference with a small integer.
+    /// Subtracts a small integer from the digits' integer.
     fn subtract(&self, digits: &mut [i64], c: i128) {
         let mut low = i128::from(digits[0]) - c;
         for (i, m) in self.radix.moduli().iter().enumerate() {
@@ -292,18 +293,18 @@ impl Reader {
         }
     }
 
-    /// The integer modulo `t`, in a time that does not depend on it.
+    /// Returns the integer modulo `t`, in a time independent of its value.
     pub(super) fn residue(&self, digits: &[i64]) -> u128 {
         let t = self.t;
         let terms = digits.iter().zip(&self.weights);
         terms.fold(0, |sum, (&d, &(w, _))| t.add(sum, t.mul(self.reducer.reduce(d), w)))
     }
 
-    /// `log2` of its size.
+    /// Returns `log2` of the integer's magnitude.
     fn log2_size(&self, digits: &[i64]) -> f64 {
         let Some(top) = digits.iter().rposition(|&d| d != 0) else { return f64::NEG_INFINITY };
         let lead = digits[..=top].iter().zip(self.radix.moduli()).fold(0.0, |low, (&d, m)| {
-            // Divided by the primes below the digit that comes next.
+            // Divided by the primes below the next digit.
             (low + d as f64) / m.value() as f64
         });
         real::log2(lead.abs())

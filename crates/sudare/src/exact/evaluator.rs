@@ -11,13 +11,13 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Computes on ciphertexts: all that BGV and BFV share, and the product of BGV.
+/// Computes on ciphertexts: the operations that BGV and BFV share, and the product of BGV.
 ///
-/// Plain verbs return a new ciphertext. Operands of different levels are brought to the lower one
-/// by forgetting primes, which keeps plaintext, factor and error; different factors are an error,
-/// see [`Evaluator::match_factor`], and so are different plaintext moduli. An operation whose
-/// result might not decrypt is refused before it computes ([`Error::NoiseExhausted`]): in a
-/// product of BGV errors must be far below the modulus, so rescale often.
+/// Plain verbs return a new ciphertext. Operands of different levels are brought to the lower level
+/// by dropping primes, which keeps plaintext, factor and error. Different factors are an error, see
+/// [`Evaluator::match_factor`], and so are different plaintext moduli. An operation whose result
+/// might not decrypt is rejected before it computes ([`Error::NoiseExhausted`]). In a product of
+/// BGV errors must be far below the modulus, so rescale often.
 ///
 /// A plaintext of slots is a matrix of 2 rows with `N / 2` columns.
 #[derive(Clone)]
@@ -26,14 +26,14 @@ pub struct Evaluator {
     pub(crate) inner: rlwe::Evaluator,
 }
 
-/// A ciphertext with the digits of its second polynomial: what hoisted automorphisms share.
+/// A ciphertext with the digits of its second polynomial, which hoisted automorphisms share.
 pub struct Hoisted<'a> {
     form: Form,
     inner: rlwe::Hoisted<'a>,
 }
 
 impl Evaluator {
-    /// An evaluator that holds `keys`.
+    /// Makes an evaluator that holds `keys`.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`].
@@ -58,34 +58,34 @@ impl Evaluator {
         Rules::new(&self.params)
     }
 
-    /// The form of a ciphertext of this evaluator's key.
+    /// Returns the form of a ciphertext of this evaluator's key.
     pub(crate) fn form(&self, a: &Ciphertext) -> Result<Form> {
         self.inner.check(&a.inner)?;
         self.params.check_modulus(a.plaintext_modulus())?;
         Ok(a.form())
     }
 
-    /// The polynomial of a plaintext times `factor`, modulo the primes of `level`; times `t^-1`
-    /// if `divided` says so.
+    /// Returns the polynomial of a plaintext times `factor`, modulo the primes of `level`, and
+    /// times `t^-1` if `divided` is set.
     fn message(&self, a: &PlainPoly, level: Level, factor: Unit, divided: bool) -> RnsPoly<Eval> {
         lifted(&self.params, self.params.rlwe().limbs(level), a, factor, divided)
     }
 
-    /// Sum.
+    /// Adds.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
     /// | `min(a, b)` | equal | none | 2 row sums a limb |
     ///
     /// # Errors
-    /// [`Error::FactorMismatch`]; [`Error::PlaintextMismatch`];
-    /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::FactorMismatch`]; [`Error::PlaintextMismatch`]; [`Error::NoiseExhausted`];
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         let form = self.rules().sum("add", self.form(a)?, self.form(b)?)?;
         Ok(Ciphertext::new(self.inner.add(&a.inner, &b.inner)?, form))
     }
 
-    /// Difference, as [`Evaluator::add`].
+    /// Subtracts; see [`Evaluator::add`].
     ///
     /// # Errors
     /// As [`Evaluator::add`].
@@ -94,7 +94,7 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.sub(&a.inner, &b.inner)?, form))
     }
 
-    /// Negation.
+    /// Negates.
     ///
     /// # Errors
     /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -103,7 +103,7 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.neg(&a.inner)?, form))
     }
 
-    /// Sum with a plaintext, which takes the factor of the ciphertext.
+    /// Adds a plaintext, encoded with the factor of the ciphertext.
     ///
     /// # Errors
     /// As [`Evaluator::add`].
@@ -114,7 +114,7 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.add_message(&a.inner, &message, form.level)?, form))
     }
 
-    /// Difference with a plaintext, as [`Evaluator::add_plain`].
+    /// Subtracts a plaintext; see [`Evaluator::add_plain`].
     ///
     /// # Errors
     /// As [`Evaluator::add_plain`].
@@ -127,8 +127,8 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.add_message(&a.inner, &message, form.level)?, form))
     }
 
-    /// Product with a plaintext, whose coefficients next to zero count. The bound of the
-    /// error of the result follows from two norms of these, and so tells them.
+    /// Multiplies by a plaintext with coefficients taken next to zero. The error bound of the
+    /// result depends on two norms of these coefficients and so reveals the norms.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
@@ -140,11 +140,11 @@ impl Evaluator {
         Ok(self.mul_plain_many(&[a], b, Unit::one(b.modulus()))?.remove(0))
     }
 
-    /// [`Evaluator::mul_plain`] of each of `xs` with the same plaintext, which is encoded once
-    /// and multiplied by `factor`: so are the factors of the products.
+    /// Runs [`Evaluator::mul_plain`] on each of `xs` with the same plaintext, which is encoded
+    /// once. The plaintext is multiplied by `factor`, and so are the factors of the products.
     ///
     /// # Errors
-    /// [`Error::NotAUnit`]; else as [`Evaluator::mul_plain`].
+    /// [`Error::NotAUnit`]; errors of [`Evaluator::mul_plain`].
     pub fn mul_plain_many(
         &self,
         xs: &[&Ciphertext],
@@ -166,7 +166,7 @@ impl Evaluator {
         xs.iter().zip(forms).map(product).collect()
     }
 
-    /// Sum with a constant in every slot, `c mod t`.
+    /// Adds a constant, `c mod t`, to every slot.
     ///
     /// # Errors
     /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -181,8 +181,8 @@ impl Evaluator {
         Ok(Ciphertext::new(rlwe::Ciphertext { polys, ..a.inner }, form))
     }
 
-    /// Product with an integer in every slot, `c mod t`: 2 row products a limb. The error grows
-    /// by as much as the representative of `c` next to zero is large.
+    /// Multiplies every slot by an integer, `c mod t`. Cost: 2 row products per limb. The error
+    /// grows by the magnitude of the representative of `c` next to zero.
     ///
     /// # Errors
     /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -190,22 +190,22 @@ impl Evaluator {
         self.mul_const_sum(&[(a, c)])
     }
 
-    /// A sum of products with integers, `sum_i c_i a_i`: 2 row products a limb and term, in one
-    /// pass.
+    /// Sums products with integers, `sum_i c_i a_i`, in one pass. Cost: 2 row products per limb and
+    /// term.
     ///
     /// # Errors
-    /// [`Error::Circuit`] without terms; else as [`Evaluator::add`].
+    /// [`Error::Circuit`] without terms; errors of [`Evaluator::add`].
     pub fn mul_const_sum(&self, terms: &[(&Ciphertext, i128)]) -> Result<Ciphertext> {
         let one = |a: &Ciphertext| Unit::one(a.plaintext_modulus());
         let terms: Vec<_> = terms.iter().map(|&(a, c)| (a, c, one(a))).collect();
         self.mul_scaled_sum(&terms)
     }
 
-    /// As [`Evaluator::mul_const_sum`], each integer encoded with a factor of its own so that all
-    /// products have the same: the factor of `a_i` times that of `c_i`.
+    /// Runs [`Evaluator::mul_const_sum`] with each integer encoded with its own factor. All
+    /// products must have the same factor: the factor of `a_i` times the factor of `c_i`.
     ///
     /// # Errors
-    /// [`Error::NotAUnit`]; else as [`Evaluator::mul_const_sum`].
+    /// [`Error::NotAUnit`]; errors of [`Evaluator::mul_const_sum`].
     pub fn mul_scaled_sum(&self, terms: &[(&Ciphertext, i128, Unit)]) -> Result<Ciphertext> {
         let term = |&(a, c, unit): &(&Ciphertext, i128, Unit)| {
             let (form, t) = (self.form(a)?, a.plaintext_modulus());
@@ -221,7 +221,7 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.mul_integer_sum(&inner)?, form))
     }
 
-    /// Product of BGV, relinearised, not rescaled.
+    /// Multiplies as in BGV and relinearises, without rescaling.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
@@ -234,21 +234,22 @@ impl Evaluator {
         Ok(self.mul_sums(&[ProductSum::of(a, b)], false)?.remove(0))
     }
 
-    /// Product of BGV, relinearised and rescaled: one division by `P` and the primes of the
-    /// level, so that the rescaling costs nothing.
+    /// Multiplies as in BGV, relinearises and rescales. One division removes `P` and the primes of
+    /// the level, so the rescaling is free.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
     /// | `min(a, b) - 1` | `a b / divisor` | relinearisation | 1 key switch |
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`] at level 0; else as [`Evaluator::mul`].
+    /// [`Error::LevelExhausted`] at level 0; errors of [`Evaluator::mul`].
     pub fn mul_rescale(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         Ok(self.mul_sums(&[ProductSum::of(a, b)], true)?.remove(0))
     }
 
-    /// Sums of products of BGV, all of one factor, each relinearised by one key switch, and
-    /// rescaled if asked at no further cost. Two at a time share the reading of the key.
+    /// Computes sums of products of BGV, all of one factor, each relinearised by one key switch. If
+    /// `rescale` is set, also rescales at no further cost. Two sums at a time share the reading of
+    /// the key.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
@@ -256,14 +257,14 @@ impl Evaluator {
     ///
     /// # Errors
     /// [`Error::Circuit`] without products; [`Error::FactorMismatch`]; [`Error::LevelExhausted`];
-    /// else as [`Evaluator::mul`].
+    /// errors of [`Evaluator::mul`].
     pub fn mul_sums(
         &self,
         sums: &[ProductSum<'_, Ciphertext>],
         rescale: bool,
     ) -> Result<Vec<Ciphertext>> {
         let forms = self.product_forms(sums, Tensor::Plain, rescale)?;
-        // The form `t^-1 f m` is kept by `t a b`.
+        // `t a b` keeps the form `t^-1 f m`.
         let times_t = |&(a, _): &(&Ciphertext, _)| {
             self.inner.mul_integer(&a.inner, a.plaintext_modulus().value() as i128)
         };
@@ -279,7 +280,7 @@ impl Evaluator {
         Ok(Ciphertext::all(inner, forms))
     }
 
-    /// The forms of sums of products.
+    /// Returns the forms of sums of products.
     pub(crate) fn product_forms(
         &self,
         sums: &[ProductSum<'_, Ciphertext>],
@@ -296,22 +297,22 @@ impl Evaluator {
         sums.iter().map(form).collect()
     }
 
-    /// Modulus switching: divides by the primes of the level, rounding.
+    /// Switches the modulus: divides by the primes of the level, with rounding.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
     /// | `- 1` | `/ divisor` | none | 2 transforms a limb |
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`] at level 0; [`Error::NoiseExhausted`];
-    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::LevelExhausted`] at level 0; [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`];
+    /// [`Error::KeyMismatch`].
     pub fn rescale(&self, a: &Ciphertext) -> Result<Ciphertext> {
         let mut out = a.clone();
         self.rescale_assign(&mut out)?;
         Ok(out)
     }
 
-    /// As [`Evaluator::rescale`], in place.
+    /// Runs [`Evaluator::rescale`] in place.
     ///
     /// # Errors
     /// As [`Evaluator::rescale`].
@@ -322,17 +323,17 @@ impl Evaluator {
         Ok(())
     }
 
-    /// Down to `level`, forgetting primes: plaintext, factor and error stay.
+    /// Drops primes down to `level`. Plaintext, factor and error stay the same.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] if `level` is above that of `a`; [`Error::NoiseExhausted`];
+    /// [`Error::LevelOutOfRange`] if `level` is above the level of `a`; [`Error::NoiseExhausted`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn drop_to(&self, a: &Ciphertext, level: Level) -> Result<Ciphertext> {
         let form = self.rules().dropped(self.form(a)?, level)?;
         Ok(Ciphertext::new(self.inner.drop_to(&a.inner, level)?, form))
     }
 
-    /// As [`Evaluator::drop_to`], in place.
+    /// Runs [`Evaluator::drop_to`] in place.
     ///
     /// # Errors
     /// As [`Evaluator::drop_to`].
@@ -343,12 +344,11 @@ impl Evaluator {
         Ok(())
     }
 
-    /// Brings `a` to `level` with the factor asked for, by a product with an integer and, if the
-    /// level is a lower one, a rescaling after it; by forgetting primes alone if the factor is
-    /// the same.
+    /// Brings `a` to `level` with the given factor: by a product with an integer and, if the level
+    /// is lower, a rescaling after it. If the factor is already right, only primes are dropped.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] if `level` is above that of `a`;
+    /// [`Error::LevelOutOfRange`] if `level` is above the level of `a`;
     /// [`Error::PlaintextMismatch`]; [`Error::NotAUnit`]; [`Error::NoiseExhausted`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn match_factor(&self, a: &Ciphertext, level: Level, factor: Unit) -> Result<Ciphertext> {
@@ -367,8 +367,8 @@ impl Evaluator {
         if lower { self.rescale(&product) } else { Ok(product) }
     }
 
-    /// The ciphertext read with another factor: the plaintext is multiplied by the quotient
-    /// of the one before and this one.
+    /// Interprets the ciphertext with another factor. The plaintext is multiplied by the old factor
+    /// divided by the new one.
     ///
     /// # Errors
     /// [`Error::PlaintextMismatch`]; [`Error::NotAUnit`]; [`Error::ParamsMismatch`];
@@ -378,19 +378,19 @@ impl Evaluator {
         Ok(Ciphertext::new(a.inner.clone(), form))
     }
 
-    /// The ciphertext read modulo another power of the prime: of a plaintext `p^v m` modulo
-    /// `p^(v + r)` that is `m` modulo `p^r`, and back. Towards a lower power it is right only for
-    /// plaintexts that are such multiples, which is the caller's to know.
+    /// Interprets the ciphertext modulo another power of the prime: a plaintext `p^v m` modulo
+    /// `p^(v + r)` becomes `m` modulo `p^r`, and the reverse. Towards a lower power, the caller
+    /// must know that plaintexts are such multiples, or the result is wrong.
     ///
     /// # Errors
-    /// [`Error::PlaintextMismatch`] for a power of another prime;
-    /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::PlaintextMismatch`] for a power of another prime; [`Error::NoiseExhausted`];
+    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn with_plaintext_modulus(&self, a: &Ciphertext, t: Modulus) -> Result<Ciphertext> {
         let form = self.rules().with_modulus(self.form(a)?, t)?;
         Ok(Ciphertext::new(a.inner.clone(), form))
     }
 
-    /// `X -> X^g`, under the same key again: 1 key switch.
+    /// Applies `X -> X^g` and returns to the same key. Cost: 1 key switch.
     ///
     /// # Errors
     /// [`Error::MissingGaloisKey`]; [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`];
@@ -409,7 +409,7 @@ impl Evaluator {
         self.rules().sum_automorphisms(OP, self.rules().negated(OP, a)?, (1, 1), key_level)
     }
 
-    /// Rotates both rows left by `k` columns: 1 key switch.
+    /// Rotates both rows left by `k` columns. Cost: 1 key switch.
     ///
     /// # Errors
     /// As [`Evaluator::automorphism`].
@@ -417,7 +417,7 @@ impl Evaluator {
         self.automorphism(a, GaloisElement::rotation(self.params.log_n(), k))
     }
 
-    /// The two rows exchanged: 1 key switch.
+    /// Exchanges the two rows. Cost: 1 key switch.
     ///
     /// # Errors
     /// As [`Evaluator::automorphism`].
@@ -425,14 +425,14 @@ impl Evaluator {
         self.automorphism(a, GaloisElement::conjugation(self.params.log_n()))
     }
 
-    /// All `N` slots rotated left by `k`, as one vector of row 0 and then row 1: 2 key switches
-    /// and a product with a mask, which costs as much of the budget as any product with a
-    /// plaintext. Rotations within rows, [`Evaluator::rotate`], cost less. The keys are those of
+    /// Rotates all `N` slots left by `k`, as one vector of row 0 and then row 1. Cost: 2 key
+    /// switches and a product with a mask, which uses as much budget as any other product with a
+    /// plaintext. [`Evaluator::rotate`] within rows costs less. The keys are the keys of
     /// `rotate(k)` and of `swap_rows`.
     ///
     /// # Errors
     /// [`Error::SlotMismatch`] for an encoder of fewer slots than `N`;
-    /// [`Error::PlaintextMismatch`]; else as [`Evaluator::automorphism`].
+    /// [`Error::PlaintextMismatch`]; errors of [`Evaluator::automorphism`].
     pub fn rotate_flat(
         &self,
         a: &Ciphertext,
@@ -458,7 +458,7 @@ impl Evaluator {
         self.add(&kept, &far)
     }
 
-    /// Prepares several automorphisms of `a`, as [`rlwe::Evaluator::hoist`].
+    /// Prepares several automorphisms of `a`; see [`rlwe::Evaluator::hoist`].
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -466,8 +466,8 @@ impl Evaluator {
         Ok(Hoisted { form: self.form(a)?, inner: self.inner.hoist(&a.inner)? })
     }
 
-    /// As [`Evaluator::automorphism`] of the ciphertext that was hoisted; the result is the same,
-    /// bit for bit.
+    /// Runs [`Evaluator::automorphism`] on a hoisted ciphertext. The result is the same, bit for
+    /// bit.
     ///
     /// # Errors
     /// As [`Evaluator::automorphism`].
@@ -476,7 +476,7 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.automorphism_hoisted(&a.inner, g)?, form))
     }
 
-    /// As [`Evaluator::rotate`] of the ciphertext that was hoisted.
+    /// Runs [`Evaluator::rotate`] on a hoisted ciphertext.
     ///
     /// # Errors
     /// As [`Evaluator::automorphism`].
@@ -484,10 +484,11 @@ impl Evaluator {
         self.automorphism_hoisted(a, GaloisElement::rotation(self.params.log_n(), k))
     }
 
-    /// For each group in turn, the sum of images, as [`rlwe::Evaluator::sum_automorphisms`].
+    /// Computes, for each group in turn, a sum of images; see
+    /// [`rlwe::Evaluator::sum_automorphisms`].
     ///
     /// # Errors
-    /// [`Error::Circuit`] for an empty group; else as [`Evaluator::automorphism`].
+    /// [`Error::Circuit`] for an empty group; errors of [`Evaluator::automorphism`].
     pub fn sum_automorphisms(
         &self,
         a: &Ciphertext,
@@ -503,11 +504,11 @@ impl Evaluator {
         Ok(Ciphertext::new(self.inner.sum_automorphisms(&a.inner, groups)?, form))
     }
 
-    /// In each column the sum of `width` columns of its row from there on, cyclically:
-    /// `log2(width)` key switches. The keys are those of [`inner_sum_keys`].
+    /// Replaces each column by the sum of `width` columns of its row from there on, cyclically.
+    /// Cost: `log2(width)` key switches. The keys are the keys of [`inner_sum_keys`].
     ///
     /// # Errors
-    /// [`Error::InvalidSpec`] for a width that is not a power of two up to `N / 2`; else as
+    /// [`Error::InvalidSpec`] for a width that is not a power of two up to `N / 2`; errors of
     /// [`Evaluator::automorphism`].
     pub fn inner_sum(&self, a: &Ciphertext, width: usize) -> Result<Ciphertext> {
         let pairs = inner_sum_pairs(self.params.log_n(), width)?;
@@ -516,16 +517,16 @@ impl Evaluator {
     }
 }
 
-/// The ring of a plaintext.
+/// Returns the ring of a plaintext.
 fn ring_of(a: &PlainPoly) -> (Modulus, u32) {
     (a.modulus(), a.log_n())
 }
 
-/// The keys of [`Evaluator::inner_sum`] at `level`.
+/// Returns the keys of [`Evaluator::inner_sum`] at `level`.
 ///
 /// # Errors
-/// [`Error::InvalidSpec`] for a width that is not a power of two up to `N / 2`, and for a
-/// dimension that no ring has.
+/// [`Error::InvalidSpec`] for a width that is not a power of two up to `N / 2`, and for an
+/// unsupported dimension.
 pub fn inner_sum_keys(log_n: u32, width: usize, level: Level) -> Result<KeyRequest> {
     let pairs = inner_sum_pairs(log_n, width)?;
     Ok(pairs.iter().fold(KeyRequest::new(), |request, [_, g]| request.automorphism(*g, level)))

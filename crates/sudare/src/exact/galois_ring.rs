@@ -2,25 +2,25 @@ use super::{Modulus, plaintext::Products, transform::Ring};
 use crate::{Error, Result};
 use zeroize::Zeroizing;
 
-/// A Galois ring `R(p^k, d) = Z_(p^k)[X]/(f)`, in which the slots of `Z_(p^k)[X]/(X^N + 1)` are:
-/// `f` is a factor of `X^N + 1` of degree `d`, the order of `p` modulo `2N`, and irreducible
-/// modulo `p`. The class of `X` is `zeta`, a primitive `2N`-th root of unity.
+/// The Galois ring `R(p^k, d) = Z_(p^k)[X]/(f)` of the slots of `Z_(p^k)[X]/(X^N + 1)`. Here `f` is
+/// a factor of `X^N + 1` of degree `d`, the order of `p` modulo `2N`, and irreducible modulo `p`.
+/// The class of `X` is `zeta`, a primitive `2N`-th root of unity.
 ///
-/// `f` is `X^d - c` for `p = 1 mod 4` and `X^d + a X^(d/2) + b` for `p = 3 mod 4`. Elements are
-/// the `d` coefficients of the powers of `zeta`, residues modulo `p^k`.
+/// `f` is `X^d - c` for `p = 1 mod 4` and `X^d + a X^(d/2) + b` for `p = 3 mod 4`. Elements are the
+/// `d` coefficients of the powers of `zeta`, residues modulo `p^k`.
 #[derive(Debug, Clone)]
 pub struct GaloisRing {
     base: Quadratic,
     log_n: u32,
     degree: usize,
-    /// The exponent of the least power of `zeta` in the base ring: `d` or `d / 2`.
+    /// Exponent of the lowest power of `zeta` in the base ring: `d` or `d / 2`.
     width: usize,
-    /// The powers of `omega = zeta^width`, all of them.
+    /// All powers of `omega = zeta^width`.
     omegas: Vec<[u128; 2]>,
 }
 
 impl GaloisRing {
-    /// The ring of the slots of the ring of degree `2^log_n`.
+    /// Makes the ring of the slots of the ring of degree `2^log_n`.
     ///
     /// # Errors
     /// [`Error::InvalidSpec`] for `p = 2`, which ramifies in these rings, and `log_n` outside
@@ -68,7 +68,7 @@ impl GaloisRing {
         self.degree
     }
 
-    /// How many slots there are: `N / d`.
+    /// Number of slots: `N / d`.
     #[must_use]
     pub fn slots(&self) -> usize {
         (1 << self.log_n) / self.degree
@@ -101,11 +101,11 @@ impl GaloisRing {
         }
     }
 
-    /// `a b`, of two elements.
+    /// Returns `a b`, the product of two elements.
     ///
     /// # Errors
-    /// [`Error::SlotMismatch`] unless both have `d` coefficients; [`Error::ValueOutOfRange`] for
-    /// one that is not below `t`; what making transforms reports.
+    /// [`Error::SlotMismatch`] unless both have `d` coefficients; [`Error::ValueOutOfRange`] for a
+    /// coefficient that is not below `t`; errors of making transforms.
     pub fn mul(&self, a: &[u128], b: &[u128]) -> Result<Vec<u128>> {
         let (t, d) = (self.base.t, self.degree);
         let padded = |a: &[u128]| -> Result<Zeroizing<Vec<u128>>> {
@@ -121,11 +121,11 @@ impl GaloisRing {
         Ok(reduced)
     }
 
-    /// The automorphism `zeta -> zeta^p`, which is the `p`-th power modulo `p`.
+    /// Applies the automorphism `zeta -> zeta^p`, which is the `p`-th power modulo `p`.
     ///
     /// # Errors
-    /// [`Error::SlotMismatch`] for an element without `d` coefficients;
-    /// [`Error::ValueOutOfRange`] for one that is not below `t`.
+    /// [`Error::SlotMismatch`] for an element without `d` coefficients; [`Error::ValueOutOfRange`]
+    /// for a coefficient that is not below `t`.
     pub fn frobenius(&self, a: &[u128]) -> Result<Vec<u128>> {
         self.check(a)?;
         let p = (self.base.t.prime() % (2 << self.log_n)) as usize;
@@ -170,7 +170,7 @@ impl GaloisRing {
     }
 }
 
-/// The ring of `u + v y` with `y^2 + a y + b = 0` modulo `t`, which has `omega`, a root of unity
+/// The ring of `u + v y` with `y^2 + a y + b = 0` modulo `t`. It contains `omega`, a root of unity
 /// of order `2 n` for `p = 1 mod 4` and `4 n` for `p = 3 mod 4`, where `n` is the number of slots.
 ///
 /// `omega` is a residue in the first case, where `v = 0` throughout, and `y` in the second.
@@ -182,15 +182,15 @@ pub(super) struct Quadratic {
 }
 
 impl Quadratic {
-    /// With `omega`, for `p` odd.
+    /// Returns the ring with its `omega`, for `p` odd.
     fn of_slots(t: Modulus, slots: usize) -> Option<(Self, [u128; 2])> {
         if t.prime() % 4 == 1 {
             let root = t.root_of_unity(slots.ilog2() + 1)?;
             return Some((Self { t, a: 0, b: 0 }, [root, 0]));
         }
-        // From a root of order 4 to one of twice the order:
-        // z^4 + a z^2 + 1 = (z^2 + r z + b)(z^2 - r z + b) with r^2 = 2 b - a, where the norm
-        // b = z^(p + 1) of a root of order m is 1 if m divides p + 1, and else -1.
+        // From a root of order 4 to one of twice the order: z^4 + a z^2 + 1 = (z^2 + r z + b)(z^2 -
+        // r z + b) with r^2 = 2 b - a, where the norm b = z^(p + 1) of a root of order m is 1 if m
+        // divides p + 1, and -1 otherwise.
         let (mut a, mut b) = (0, 1);
         let mut order = 4;
         while order < 4 * slots as u64 {
@@ -201,7 +201,7 @@ impl Quadratic {
         Some((Self { t, a, b }, [0, 1]))
     }
 
-    /// `y -> y^p`, the other root of `y^2 + a y + b`.
+    /// Applies `y -> y^p`, the other root of `y^2 + a y + b`.
     pub(super) fn conjugate(self, [u, v]: [u128; 2]) -> [u128; 2] {
         [self.t.sub(u, self.t.mul(self.a, v)), self.t.neg(v)]
     }
@@ -233,8 +233,8 @@ pub(super) fn order(p: u64, m: u64) -> Option<usize> {
     (p % 2 == 1).then(|| powers.take_while(|&x| x != 1).count() + 1)
 }
 
-/// A square root of `x` modulo `t`, for `p = 3 mod 4` and a square `x` that is a unit: the one
-/// that is less modulo `p`, lifted by Newton's method.
+/// Returns a square root of `x` modulo `t`, for `p = 3 mod 4` and a square `x` that is a unit. It
+/// is the smaller root modulo `p`, lifted by Newton's method.
 fn square_root(t: Modulus, x: u128) -> Option<u128> {
     let p = t.with_exponent(1).ok()?;
     let root = p.pow(p.reduce(x), u128::from(t.prime() / 4 + 1));

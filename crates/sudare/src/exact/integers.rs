@@ -1,27 +1,27 @@
 use super::{BatchEncoder, Modulus, PlainPoly, Slots, modulus::name_primes};
 use crate::{Error, Result};
 
-/// Vectors of integers modulo `t = p^k` as slots, for any odd prime `p`: what bootstrapping
-/// refreshes.
+/// Encodes vectors of integers modulo `t = p^k` as slots, for any odd prime `p`. Bootstrapping
+/// refreshes such slots.
 ///
-/// Slots form two rows of `n / 2`: slot `(0, j)` is the value at `zeta^(5^j)`, slot `(1, j)` that
-/// at `zeta^(-5^j)`. Sums and products are slotwise for every prime; automorphisms differ.
+/// Slots form two rows of `n / 2`: slot `(0, j)` is the value at `zeta^(5^j)`, slot `(1, j)` the
+/// value at `zeta^(-5^j)`. Sums and products are slotwise for every prime; automorphisms differ.
 #[derive(Debug, Clone)]
 pub enum IntegerEncoder {
-    /// For `p = 1 mod 4`. Automorphisms rotate each row, or swap rows.
+    /// Encoder for `p = 1 mod 4`. Automorphisms rotate each row, or swap rows.
     Batch(BatchEncoder),
-    /// For `p = 3 mod 4`: slim packing. `X -> X^5` rotates all slots, from the end of each row on
-    /// to the other one, and `X -> X^-1` swaps rows.
+    /// Encoder for `p = 3 mod 4`: slim packing. `X -> X^5` rotates all slots, from the end of each
+    /// row on to the other one, and `X -> X^-1` swaps rows.
     Slim(Slots),
 }
 
 impl IntegerEncoder {
-    /// For `2^log_slots` slots in the ring of degree `2^log_n`, fewer than all only for
-    /// `p = 1 mod 4`.
+    /// Makes an encoder for `2^log_slots` slots in the ring of degree `2^log_n`. Fewer than all are
+    /// possible only for `p = 1 mod 4`.
     ///
     /// # Errors
-    /// [`Error::NoSlots`] where there are none or not so many, naming primes that have them;
-    /// [`Error::InvalidSpec`] as [`BatchEncoder::with_slots`].
+    /// [`Error::NoSlots`] if there are no slots or fewer, which names suitable primes;
+    /// [`Error::InvalidSpec`] as for [`BatchEncoder::with_slots`].
     pub fn new(t: Modulus, log_n: u32, log_slots: u32) -> Result<Self> {
         if t.prime() % 4 != 3 {
             return Ok(Self::Batch(BatchEncoder::with_slots(t, log_n, log_slots)?));
@@ -39,8 +39,9 @@ impl IntegerEncoder {
         Ok(Self::Slim(Slots::new(t, log_n)?))
     }
 
-    /// `log2` of the most slots of integers modulo `t` in the ring of degree `2^log_n`, if there
-    /// are two or more. There are none for `p = -1 mod 2N`, where no automorphism swaps rows.
+    /// Returns `log2` of the maximum number of slots of integers modulo `t` in the ring of degree
+    /// `2^log_n`, if it is two or more. There are no slots for `p = -1 mod 2N`, where no
+    /// automorphism swaps rows.
     #[must_use]
     pub fn most_slots(t: Modulus, log_n: u32) -> Option<u32> {
         if t.prime() % 4 != 3 {
@@ -68,7 +69,7 @@ impl IntegerEncoder {
         }
     }
 
-    /// Slots, in two rows of half as many.
+    /// Number of slots, in two rows of equal length.
     #[must_use]
     pub fn slots(&self) -> usize {
         match self {
@@ -77,10 +78,10 @@ impl IntegerEncoder {
         }
     }
 
-    /// The plaintext of `values`, with 0 in the slots left.
+    /// Encodes `values`, with 0 in the remaining slots.
     ///
     /// # Errors
-    /// [`Error::TooManySlots`]; [`Error::ValueOutOfRange`] for a value beyond `t / 2` in size.
+    /// [`Error::TooManySlots`]; [`Error::ValueOutOfRange`] for a value beyond `t / 2` in magnitude.
     pub fn encode(&self, values: &[i128]) -> Result<PlainPoly> {
         match self {
             Self::Batch(encoder) => encoder.encode(values),
@@ -88,11 +89,11 @@ impl IntegerEncoder {
         }
     }
 
-    /// The slots of a plaintext, in `(-t/2, t/2]`.
+    /// Decodes the slots of a plaintext, in `(-t/2, t/2]`.
     ///
     /// # Errors
-    /// [`Error::PlaintextMismatch`] for one of another ring; [`Error::NotInSlots`] for one whose
-    /// slots are not integers or do not repeat.
+    /// [`Error::PlaintextMismatch`] for a plaintext of another ring; [`Error::NotInSlots`] for
+    /// slots that are not integers or do not repeat.
     pub fn decode(&self, a: &PlainPoly) -> Result<Vec<i128>> {
         match self {
             Self::Batch(encoder) => encoder.decode(a),
@@ -100,9 +101,9 @@ impl IntegerEncoder {
         }
     }
 
-    /// The plaintext whose slot `(i, j)` is `scale` times the power `exponent(i, j)` of the
-    /// primitive `2n`-th root of unity that evaluates polynomials in `X^(N/n)`, and 0 where there
-    /// is none.
+    /// Returns the plaintext whose slot `(i, j)` is `scale` times the power `exponent(i, j)` of the
+    /// primitive `2n`-th root of unity that evaluates polynomials in `X^(N/n)`. The slot is 0 if
+    /// there is no exponent.
     ///
     /// # Errors
     /// [`Error::ValueOutOfRange`] for a scale that is not below `t`.
@@ -126,5 +127,5 @@ impl From<BatchEncoder> for IntegerEncoder {
     }
 }
 
-/// `log2` of the slots of the largest ring.
+/// `log2` of the number of slots of the largest ring.
 const MAX_LOG_SLOTS: u32 = 17;

@@ -19,12 +19,12 @@ const OP: &str = "linear transform";
 pub struct EncodedMatrix {
     factor: Unit,
     diagonals: EncodedDiagonals,
-    /// Of each stage, of all its weights together.
+    /// Norms of each stage, over all its weights together.
     stages: Vec<PlainNorms>,
 }
 
 impl EncodedMatrix {
-    /// What they are weights of.
+    /// The sum that the weights belong to.
     #[must_use]
     pub fn sum(&self) -> &AutomorphismSum {
         self.diagonals.sum()
@@ -36,7 +36,7 @@ impl EncodedMatrix {
         self.factor.modulus()
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory in use.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.diagonals.bytes()
@@ -44,14 +44,14 @@ impl EncodedMatrix {
 }
 
 impl Evaluator {
-    /// Encodes the weights of a sum of automorphisms, for the keys of this evaluator:
-    /// `weight(j, b)` is `w_jb`, none if it is zero. They are multiplied by `factor`; coefficients
-    /// next to zero count.
+    /// Encodes the weights of a sum of automorphisms for the keys of this evaluator. `weight(j, b)`
+    /// is `w_jb`, or `None` if it is zero. Weights are multiplied by `factor`, and their
+    /// coefficients are taken next to zero.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::PlaintextMismatch`];
     /// [`Error::PlaintextModulusNotCoprime`]; [`Error::NotAUnit`]; [`Error::Circuit`] for several
-    /// stages of what is raised.
+    /// stages of raised ciphertexts.
     pub fn encode_matrix(
         &self,
         factor: Unit,
@@ -75,22 +75,22 @@ impl Evaluator {
         Ok(EncodedMatrix { factor, diagonals, stages: norms.borrow().norms() })
     }
 
-    /// The sum of automorphisms of `a`, rescaled.
+    /// Computes the sum of automorphisms of `a`, rescaled.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
     /// | `matrix - 1` | `a matrix / divisor` | every step at the level of the matrix | 1 decomposition, a key product a baby step, a key switch a stage but one |
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] for a ciphertext below the level of the matrix, one above is
-    /// brought to it; [`Error::LevelExhausted`]; [`Error::PlaintextMismatch`];
+    /// [`Error::LevelOutOfRange`] for a ciphertext below the level of the matrix (one above is
+    /// brought down to it); [`Error::LevelExhausted`]; [`Error::PlaintextMismatch`];
     /// [`Error::NoiseExhausted`]; [`Error::MissingGaloisKey`]; [`Error::ParamsMismatch`];
     /// [`Error::KeyMismatch`].
     pub fn transform(&self, a: &Ciphertext, matrix: &EncodedMatrix) -> Result<Ciphertext> {
         Ok(self.transform_many(&[a], matrix)?.remove(0))
     }
 
-    /// [`Evaluator::transform`] of each of `inputs`, in one pass over keys and matrix.
+    /// Runs [`Evaluator::transform`] on each of `inputs`, in one pass over keys and matrix.
     ///
     /// # Errors
     /// As [`Evaluator::transform`].
@@ -116,15 +116,16 @@ impl Evaluator {
         Ok(Ciphertext::all(self.inner.transform_many(&inner, &matrix.diagonals)?, forms))
     }
 
-    /// [`Evaluator::raise`] to the modulus of the matrix and then [`Evaluator::transform`], of each
-    /// of `inputs` and by keys of one digit: what is raised through an ephemeral secret is small.
+    /// Runs [`Evaluator::raise`] to the modulus of the matrix and then [`Evaluator::transform`] on
+    /// each of `inputs`, with keys of one digit: the second polynomial of a ciphertext raised
+    /// through an ephemeral secret is small.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
     /// | `matrix - 1` | `matrix / divisor` | raising, and every step of what is raised | 1 key switch at level 0, 4 transforms a limb, a product with a key of one digit a step |
     ///
     /// # Errors
-    /// As [`Evaluator::raise`] and [`Evaluator::transform`].
+    /// See [`Evaluator::raise`] and [`Evaluator::transform`].
     pub fn raise_transform_many(
         &self,
         inputs: &[&Ciphertext],

@@ -9,30 +9,30 @@ use sudare_arith::{is_prime, next_prime, previous_prime, real};
 /// A plaintext modulus `t = p^k`, with the arithmetic of its residues.
 ///
 /// `p` is a prime below `2^60`, `t` at most `2^124`. Residues are in `[0, t)` before and after
-/// every operation unless said otherwise; debug builds check. Times of [`Modulus::pow`],
-/// [`Modulus::inverse`] and what reduces larger numbers depend on their arguments; nothing else
+/// every operation unless stated otherwise; debug builds check this. The times of [`Modulus::pow`],
+/// [`Modulus::inverse`] and reductions of larger numbers depend on their arguments. No other code
 /// branches on residues.
 ///
-/// Products are reduced by Barrett's method with a reciprocal of `bits(t) + 1` bits, for
-/// `t < 2^62` in single words of 128 bits.
+/// Products are reduced by Barrett's method with a reciprocal of `bits(t) + 1` bits. For `t < 2^62`
+/// this uses single words of 128 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "(u64, u32)", into = "(u64, u32)")]
 pub struct Modulus {
     prime: u64,
     exponent: u32,
     value: u128,
-    /// `floor(4^bits / t)` with the number of bits of `t`.
+    /// `floor(4^bits / t)`, where `bits` is the number of bits of `t`.
     reciprocal: u128,
 }
 
 impl Modulus {
-    /// The least modulus that is too large.
+    /// The smallest modulus that is too large.
     const MAX: u128 = 1 << 124;
 
     /// Primes are below this power of two.
     const PRIME_BITS: u32 = 60;
 
-    /// `p^k`.
+    /// Makes the modulus `p^k`.
     ///
     /// # Errors
     /// [`Error::PlaintextModulusNotPrime`] if `p` is not a prime;
@@ -52,7 +52,7 @@ impl Modulus {
         }
     }
 
-    /// The prime power `t`.
+    /// Makes the modulus from the prime power `t`.
     ///
     /// # Errors
     /// As [`Modulus::new`].
@@ -61,7 +61,7 @@ impl Modulus {
         let power = { powers }.find_map(|k| Some((exact_root(t, k)?, k)));
         let (root, k) = power.unwrap_or((t, 1));
         match (u64::try_from(root), u64::try_from(t)) {
-            // About the number that was given, not about its root.
+            // The error names the given number, not its root.
             (Ok(p), Ok(found)) if !is_prime(p) && p >> Self::PRIME_BITS == 0 => {
                 let primes = name_primes(&primes_near(t, 1));
                 Err(Error::PlaintextModulusNotPrime { found, primes })
@@ -95,7 +95,7 @@ impl Modulus {
         f64::from(self.exponent) * real::log2(self.prime as f64)
     }
 
-    /// Another power of the same prime.
+    /// Returns another power of the same prime.
     ///
     /// # Errors
     /// [`Error::PlaintextModulusOutOfRange`] for `k = 0` and beyond `2^124`.
@@ -103,12 +103,12 @@ impl Modulus {
         Self::new(self.prime, k)
     }
 
-    /// Bits of `t`: the least `b` with `t < 2^b`, 2 to 125.
+    /// Number of bits of `t`: the least `b` with `t < 2^b`, 2 to 125.
     fn bits(self) -> u32 {
         u128::BITS - self.value.leading_zeros()
     }
 
-    /// Whether products of two residues fit 124 bits.
+    /// Returns `true` if products of two residues fit 124 bits.
     fn is_narrow(self) -> bool {
         self.value >> 62 == 0
     }
@@ -141,7 +141,7 @@ impl Modulus {
         if self.is_narrow() {
             return self.mul_words(a as u64, b as u64).into();
         }
-        // Barrett: for a product `x < t^2` the quotient by `t` is this one or up to 2 more.
+        // Barrett: for a product `x < t^2` the quotient by `t` is this value or up to 2 more.
         let bits = self.bits();
         let (high, low) = wide_mul(a, b);
         let (high_q, low_q) = wide_mul(shifted(high, low, bits - 1), self.reciprocal);
@@ -149,8 +149,8 @@ impl Modulus {
         self.less(self.less(low.wrapping_sub(quotient.wrapping_mul(self.value))))
     }
 
-    /// [`Modulus::mul`] modulo a narrow `t`, for which all but the product `x` fits a word: what is
-    /// left of `x` by the shift and the reciprocal have a bit more than `t`.
+    /// Computes [`Modulus::mul`] modulo a narrow `t`. Only the product `x` exceeds a word: the
+    /// shifted `x` and the reciprocal have a bit more than `t`.
     fn mul_words(self, a: u64, b: u64) -> u64 {
         let (bits, t) = (self.bits(), self.value as u64);
         let x = u128::from(a) * u128::from(b);
@@ -160,7 +160,7 @@ impl Modulus {
         less(less((x as u64).wrapping_sub((quotient as u64).wrapping_mul(t))))
     }
 
-    /// `a` or `a - t`, whichever is not negative and less.
+    /// Returns `a` or `a - t`: the smaller nonnegative one.
     fn less(self, a: u128) -> u128 {
         a.min(a.wrapping_sub(self.value))
     }
@@ -178,13 +178,13 @@ impl Modulus {
         result
     }
 
-    /// Whether `a` has an inverse modulo `t`: whether `p` does not divide it.
+    /// Returns `true` if `a` has an inverse modulo `t`, that is, if `p` does not divide it.
     #[must_use]
     pub fn is_unit(self, a: u128) -> bool {
         !a.is_multiple_of(u128::from(self.prime))
     }
 
-    /// `a^-1 mod t`, if there is one; by Euclid's algorithm.
+    /// Returns `a^-1 mod t`, or `None` if it does not exist, by Euclid's algorithm.
     #[must_use]
     pub fn inverse(self, a: u128) -> Option<u128> {
         debug_assert!(a < self.value);
@@ -198,11 +198,11 @@ impl Modulus {
         (r0 == 1).then(|| self.reduce_i128(s0))
     }
 
-    /// The primitive `2^log_order`-th root of unity that is least modulo `p`, if there is one: if
-    /// `p = 1 mod 2^log_order`.
+    /// Returns the primitive `2^log_order`-th root of unity that is least modulo `p`, or `None`
+    /// unless `p = 1 mod 2^log_order`.
     ///
-    /// Modulo each power of `p` it is the root that has that order and the same lowest digit, so
-    /// a root modulo `p^k` reduces to that modulo a lower power. Takes time in proportion to the
+    /// Modulo each power of `p` it is the root of that order with the same lowest digit. A root
+    /// modulo `p^k` thus reduces to the root modulo a lower power. Runs in time proportional to the
     /// order.
     #[must_use]
     pub fn root_of_unity(self, log_order: u32) -> Option<u128> {
@@ -247,12 +247,12 @@ impl Modulus {
     /// [`Modulus::centered`] as the nearest double.
     pub(super) fn centered_f64(self, a: u128) -> f64 {
         let a = self.centered(a);
-        // Long integers take a call each.
+        // Conversions of long integers are function calls.
         if self.is_narrow() { a as i64 as f64 } else { a as f64 }
     }
 }
 
-/// Reduces words modulo `t`, in a time that does not depend on them.
+/// Reduces words modulo `t`, in a time independent of the words.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct WordReducer {
     t: Modulus,
@@ -263,24 +263,24 @@ pub(super) struct WordReducer {
 }
 
 impl WordReducer {
-    /// For residues modulo `t`.
+    /// Prepares for residues modulo `t`.
     pub(super) fn new(t: Modulus) -> Self {
         Self { t, reciprocal: (1 << 64) / t.value, offset: t.reduce(1 << 63) }
     }
 
     /// `a mod t`.
     pub(super) fn reduce(self, a: i64) -> u128 {
-        // A choice by the sign would be compiled to a branch: `a + 2^63` has none.
+        // A choice by the sign would compile to a branch; `a + 2^63` has none.
         let raised = u128::from(a as u64 ^ 1 << 63);
-        // Barrett: the quotient by `t` is this one or one more.
+        // Barrett: the quotient by `t` is this value or one more.
         let quotient = (raised * self.reciprocal) >> 64;
         let rest = self.t.less(raised - quotient * self.t.value);
         self.t.sub(rest, self.offset)
     }
 }
 
-/// The primes that are 1 modulo `step` and nearest to a number: one below and one above it, or two
-/// above; of numbers that are too large, those below.
+/// Returns the primes that are 1 modulo `step` and nearest to a number: one below and one above it,
+/// or two above. For numbers that are too large, both are below.
 pub(super) fn primes_near(number: u128, step: u64) -> Vec<u64> {
     const END: u64 = 1 << Modulus::PRIME_BITS;
     let number = u64::try_from(number).unwrap_or(END).min(END);
@@ -293,7 +293,7 @@ pub(super) fn primes_near(number: u128, step: u64) -> Vec<u64> {
     near.into_iter().flatten().collect()
 }
 
-/// Primes as messages name them.
+/// Formats primes for messages.
 pub(super) fn name_primes(primes: &[u64]) -> String {
     primes.iter().map(u64::to_string).collect::<Vec<_>>().join(" and ")
 }
@@ -331,9 +331,9 @@ impl fmt::Debug for Modulus {
 /// The exact counterpart of a CKKS scale: products multiply factors, dividing by a prime of the
 /// chain divides them by it, and sums need equal ones.
 ///
-/// Of factors modulo two powers of one prime, products and quotients are modulo the lower
-/// power. Those of different primes have none: the result is not [valid](Unit::is_valid) and
-/// matches nothing, as little as NaN does among scales.
+/// Products and quotients of factors modulo two powers of one prime are modulo the lower power. For
+/// different primes the result is not [valid](Unit::is_valid) and matches nothing, like NaN among
+/// scales.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Unit {
     /// A unit, or 0 if not valid.
@@ -342,7 +342,7 @@ pub struct Unit {
 }
 
 impl Unit {
-    /// `value mod t`.
+    /// Makes the unit `value mod t`.
     ///
     /// # Errors
     /// [`Error::NotAUnit`] if `p` divides it.
@@ -369,13 +369,14 @@ impl Unit {
         self.modulus
     }
 
-    /// Whether it is a unit; not so only after operations of units of different primes.
+    /// Returns `true` if this is a unit. Only operations on units of different primes return an
+    /// invalid one.
     #[must_use]
     pub fn is_valid(self) -> bool {
         self.modulus.is_unit(self.value)
     }
 
-    /// Refuses what is no unit.
+    /// Rejects an invalid unit.
     ///
     /// # Errors
     /// [`Error::NotAUnit`].
@@ -386,7 +387,7 @@ impl Unit {
         }
     }
 
-    /// Whether both are valid and the same, of the same modulus.
+    /// Returns `true` if both are valid and equal, with the same modulus.
     #[must_use]
     pub fn matches(self, other: Self) -> bool {
         self.is_valid() && self == other
@@ -398,8 +399,8 @@ impl Unit {
         Self { value: self.modulus.inverse(self.value).unwrap_or(0), ..self }
     }
 
-    /// This factor modulo a lower power of its prime, such as that of a plaintext whose
-    /// multiples of `p` have been divided by it; not valid modulo anything else.
+    /// Returns this factor modulo a lower power of its prime, for example after multiples of `p` in
+    /// the plaintext were divided by it. The result is not valid for any other modulus.
     #[must_use]
     pub fn reduced(self, t: Modulus) -> Self {
         let divides = t.prime == self.modulus.prime && t.exponent <= self.modulus.exponent;
@@ -435,7 +436,7 @@ impl fmt::Display for Unit {
     }
 }
 
-/// `floor(4^bits / t)` with the number of bits of `t`, by long division.
+/// Returns `floor(4^bits / t)`, where `bits` is the number of bits of `t`, by long division.
 fn reciprocal(t: u128) -> u128 {
     let bits = u128::BITS - t.leading_zeros();
     let (mut quotient, mut rest) = (0, 1u128);
@@ -450,7 +451,7 @@ fn reciprocal(t: u128) -> u128 {
     quotient
 }
 
-/// `a * b`, high word first.
+/// Returns `a * b`, high word first.
 fn wide_mul(a: u128, b: u128) -> (u128, u128) {
     const LOW: u128 = u64::MAX as u128;
     let (a1, a0, b1, b0) = (a >> 64, a & LOW, b >> 64, b & LOW);
@@ -460,12 +461,12 @@ fn wide_mul(a: u128, b: u128) -> (u128, u128) {
     (a1 * b1 + (mid >> 64) + (mid_low >> 64), mid_low << 64 | low & LOW)
 }
 
-/// The low word of `(high, low) >> by`, for `0 < by < 128`.
+/// Returns the low word of `(high, low) >> by`, for `0 < by < 128`.
 fn shifted(high: u128, low: u128, by: u32) -> u128 {
     high << (u128::BITS - by) | low >> by
 }
 
-/// The `k`-th root of `a`, if it is an integer, for `k >= 2`.
+/// Returns the `k`-th root of `a`, if it is an integer, for `k >= 2`.
 fn exact_root(a: u128, k: u32) -> Option<u128> {
     let bits = u128::BITS - a.leading_zeros();
     let (mut low, mut high) = (0, 1u128 << bits.div_ceil(k));

@@ -6,56 +6,58 @@ use crate::rlwe::{self, Level, SecretDistribution};
 use serde::{Deserialize, Serialize};
 use sudare_arith::{real, sample::CBD21_VARIANCE as ERROR_VARIANCE};
 
-/// `-log2` of the probability that a bound does not hold.
+/// `-log2` of the probability that a bound fails.
 const FAILURE_BITS: f64 = 128.0;
 
-/// Directions of the complex plane in one of which a number is nearly as long as it is.
+/// Number of directions of the complex plane. In one of them, the projection of a number is nearly
+/// as long as the number.
 const DIRECTIONS: f64 = 16.0;
 
-/// Variances of a uniform ternary coefficient, and of a remainder of rounding.
+/// Variances of a uniform ternary coefficient, and of a rounding remainder.
 const TERNARY_VARIANCE: f64 = 2.0 / 3.0;
 const ROUNDING_VARIANCE: f64 = 1.0 / 12.0;
 
-/// What is known, without any key, about the error `e` of a ciphertext
-/// `c0 + c1 s = t^-1 f m + e mod Q`: bounds of three norms.
+/// Bounds of three norms of the error `e` of a ciphertext `c0 + c1 s = t^-1 f m + e mod Q`, known
+/// without any key.
 ///
-/// They are its largest coefficient, the root of the sum of squares of coefficients, and the
-/// canonical norm: the largest magnitude of its values at the roots of `X^N + 1`. Errors of
-/// operations are bounded but for a probability of `2^-128`, for any plaintexts; from there on bounds
-/// hold always, for any circuit: those of a sum are at most the sum of bounds, and products of
-/// polynomials are bounded by products of norms, however factors depend on each other.
+/// The norms are the largest coefficient, the root of the sum of squares of coefficients, and the
+/// canonical norm: the largest magnitude of its values at the roots of `X^N + 1`. Errors of single
+/// operations are bounded except with probability `2^-128`, for any plaintexts. From there on the
+/// bounds always hold, for any circuit. The bound of a sum is at most the sum of bounds. Products
+/// of polynomials are bounded by products of norms, for any dependence between factors.
 ///
-/// Derivations and what is taken for granted: `docs/notes/exact-errors.md`.
+/// Derivations and assumptions: `docs/notes/exact-errors.md`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct NoiseBound {
     /// `log2` of a bound of coefficients.
     coefficient: f64,
-    /// `log2` of a bound of the root of the sum of their squares: by Parseval that of the mean square
-    /// at the roots.
+    /// `log2` of a bound of the root of the sum of squares of the coefficients. By Parseval this is
+    /// the root mean square of the values at the roots.
     two: f64,
     /// `log2` of a bound of values at the roots.
     canonical: f64,
 }
 
 impl NoiseBound {
-    /// `log2` of what no coefficient of the error exceeds but for a negligible probability.
+    /// `log2` of a bound of the error's coefficients, which holds except with negligible
+    /// probability.
     #[must_use]
     pub fn log2(self) -> f64 {
         self.coefficient
     }
 
-    /// `log2` of what no value of the error at a root of `X^N + 1` exceeds.
+    /// `log2` of a bound of the error's values at the roots of `X^N + 1`.
     #[must_use]
     pub fn canonical_log2(self) -> f64 {
         self.canonical
     }
 
-    /// What rounding both polynomials of a ciphertext adds.
+    /// Bound of the rounding of both polynomials of a ciphertext.
     pub(crate) fn rounding(log_n: u32, secret: SecretDistribution) -> Self {
         RingErrors::new(log_n, secret).rounding()
     }
 
-    /// Whether it consists of numbers, as one read from a file might not.
+    /// Returns `true` if it consists of numbers, which a file might violate.
     pub(super) fn is_valid(self) -> bool {
         [self.coefficient, self.two, self.canonical].iter().all(|x| x.is_finite())
     }
@@ -68,28 +70,28 @@ impl NoiseBound {
         }
     }
 
-    /// Norms that are no larger than others allow, in dimension `2^log_n`.
+    /// Returns norms reduced to the maximum that the other norms allow, in dimension `2^log_n`.
     fn settled(self, log_n: f64) -> Self {
         let two = self.two.min(self.canonical).min(self.coefficient + log_n / 2.0);
-        // Roots come in pairs with values of the same size.
+        // Roots come in pairs with values of the same magnitude.
         let canonical = self.canonical.min(two + (log_n - 1.0) / 2.0);
         Self { coefficient: self.coefficient.min(two), two, canonical }
     }
 
-    /// Of coefficients that are at most `2^log2_size`, always.
+    /// Bound of coefficients that never exceed `2^log2_size`.
     fn at_most(log2_size: f64, log_n: f64) -> Self {
         let [coefficient, canonical] = [log2_size, log2_size + log_n];
         Self { coefficient, two: canonical, canonical }.settled(log_n)
     }
 
-    /// A product of polynomials of dimension `2^log_n`.
+    /// Bound of a product of polynomials of dimension `2^log_n`.
     fn product(self, other: Self, log_n: f64) -> Self {
         let canonical = self.canonical + other.canonical;
         let two = (self.two + other.canonical).min(self.canonical + other.two);
         Self { coefficient: self.two + other.two, two, canonical }.settled(log_n)
     }
 
-    /// The polynomial 1.
+    /// Norms of the polynomial 1.
     const ONE: Self = Self { coefficient: 0.0, two: 0.0, canonical: 0.0 };
 }
 
@@ -105,13 +107,13 @@ impl core::ops::Add for NoiseBound {
     }
 }
 
-/// Random polynomials of a ring, and the secret there.
+/// Random polynomials of a ring, and its secret.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct RingErrors {
     log_n: f64,
     secret: NoiseBound,
-    /// Negative logarithms of the probabilities that a coefficient, or a value at a root in a
-    /// direction, is beyond its bound, so that with all of them it is [`FAILURE_BITS`].
+    /// Negative logarithms of the probabilities that one coefficient, or one value at a root in a
+    /// direction, exceeds its bound. Over all of them the probability is [`FAILURE_BITS`].
     coefficient_tail: f64,
     canonical_tail: f64,
 }
@@ -122,7 +124,7 @@ impl RingErrors {
         let log_n = f64::from(log_n);
         let tail = |log2_count: f64| (FAILURE_BITS + log2_count) * core::f64::consts::LN_2;
         let weight = match distribution {
-            // By the inequality of Hoeffding.
+            // Hoeffding's inequality.
             SecretDistribution::UniformTernary => {
                 let n = real::exp2(log_n);
                 (n * TERNARY_VARIANCE + (n * tail(0.0) / 2.0).sqrt()).min(n)
@@ -138,15 +140,15 @@ impl RingErrors {
         }
     }
 
-    /// A polynomial of independent centred coefficients of this variance, whose tails are at most
-    /// those of a normal law, times one that does not depend on it.
+    /// Bounds the product of two independent polynomials. The first has independent centred
+    /// coefficients of this variance, whose tails are at most the tails of a normal distribution.
     fn random(self, variance: f64, other: NoiseBound) -> NoiseBound {
         let spread = real::log2(variance) / 2.0;
         let deviations = real::log2(2.0 * self.coefficient_tail) / 2.0;
         let shrinks = real::log2(real::cos(core::f64::consts::PI / DIRECTIONS));
         let tail = real::log2(self.canonical_tail) / 2.0 - shrinks;
-        // A quadratic form in the random coefficients: with its eigenvalues, the squares of values
-        // at roots, at their largest.
+        // A quadratic form in the random coefficients. Its eigenvalues are the squares of values at
+        // roots, taken at their largest.
         let largest = 2.0 * (other.canonical - other.two) - self.log_n;
         let x = real::exp2(largest) * self.coefficient_tail;
         let mean = other.two + self.log_n / 2.0;
@@ -158,35 +160,36 @@ impl RingErrors {
         .settled(self.log_n)
     }
 
-    /// As [`RingErrors::random`], alone.
+    /// Bounds the random polynomial of [`RingErrors::random`] alone.
     fn alone(self, variance: f64) -> NoiseBound {
         self.random(variance, NoiseBound::ONE)
     }
 
-    /// Rounding both polynomials of a ciphertext: `r_0 + r_1 s`.
+    /// Bound for rounding both polynomials of a ciphertext: `r_0 + r_1 s`.
     fn rounding(self) -> NoiseBound {
         self.alone(ROUNDING_VARIANCE) + self.random(ROUNDING_VARIANCE, self.secret)
     }
 
-    /// Rounding three polynomials: `r_0 + r_1 s + r_2 s^2`.
+    /// Bound for rounding three polynomials: `r_0 + r_1 s + r_2 s^2`.
     fn rounding_of_three(self) -> NoiseBound {
         let square = self.secret.product(self.secret, self.log_n);
         self.rounding() + self.random(ROUNDING_VARIANCE, square)
     }
 
-    /// A fresh encryption under a public key: `v e + e_0 + e_1 s`.
+    /// Bound for a fresh encryption under a public key: `v e + e_0 + e_1 s`.
     fn fresh(self) -> NoiseBound {
         let of_key = self.random(TERNARY_VARIANCE, self.alone(ERROR_VARIANCE));
         of_key + self.alone(ERROR_VARIANCE) + self.random(ERROR_VARIANCE, self.secret)
     }
 
-    /// `sum_j d_j e_j` for digits uniform in `(-D_j/2, D_j/2)`, with the sum of squares of `D_j`.
+    /// Bound for `sum_j d_j e_j` for digits uniform in `(-D_j/2, D_j/2)`, where `squares` is the
+    /// sum of squares of `D_j`.
     fn digits(self, squares: f64) -> NoiseBound {
         self.random(squares * ROUNDING_VARIANCE, self.alone(ERROR_VARIANCE))
     }
 }
 
-/// How errors of ciphertexts modulo `t` grow in one ring.
+/// Growth of errors of ciphertexts modulo `t` in one ring.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Growth {
     ring: RingErrors,
@@ -202,39 +205,40 @@ impl Growth {
         NoiseBound::at_most(log2_size, self.ring.log_n)
     }
 
-    /// A plaintext, with coefficients in `(-t/2, t/2]`.
+    /// Norms of a plaintext with coefficients in `(-t/2, t/2]`.
     fn message(self) -> NoiseBound {
         self.at_most(self.log2_t - 1.0)
     }
 
-    /// Under a public key.
+    /// Bound for an encryption under a public key.
     pub(super) fn fresh(self) -> NoiseBound {
         self.ring.fresh()
     }
 
-    /// A key switch with up to 16 digits, each of so many bits less than the special primes.
+    /// Bound for a key switch with up to 16 digits, each `margin_bits` bits smaller than the
+    /// special primes.
     pub(super) fn key_switch(self, margin_bits: f64) -> NoiseBound {
         self.ring.digits(real::exp2(4.0 - 2.0 * margin_bits)) + self.ring.rounding()
     }
 
-    /// Of a sum whose plaintexts may exceed `t` together.
+    /// Bound for a sum whose plaintexts may together exceed `t`.
     pub(super) fn sum(self, a: NoiseBound, b: NoiseBound) -> NoiseBound {
         self.sum_plain(a + b)
     }
 
-    /// Of a sum with so many images.
+    /// Bound for a sum with `count` images.
     pub(super) fn sum_of_images(self, a: NoiseBound, image: NoiseBound, count: u32) -> NoiseBound {
         let images = (image + self.at_most(0.0)).times(real::log2(f64::from(count)));
         (a + images).settled(self.ring.log_n)
     }
 
-    /// Of a sum with a plaintext.
+    /// Bound for a sum with a plaintext.
     fn sum_plain(self, a: NoiseBound) -> NoiseBound {
         (a + self.at_most(0.0)).settled(self.ring.log_n)
     }
 
-    /// Of a product with a plaintext `p`, `p e`. The plaintext `u` of the ciphertext leaves a carry
-    /// `(p u - u') / t`, where `u'` is the result.
+    /// Bound for a product with a plaintext `p`, `p e`. The plaintext `u` of the ciphertext leaves
+    /// a carry `(p u - u') / t`, where `u'` is the result.
     fn product_plain(self, a: NoiseBound, p: PlainNorms) -> NoiseBound {
         let log_n = self.ring.log_n;
         let product = NoiseBound {
@@ -250,14 +254,14 @@ impl Growth {
         (product + carry + self.at_most(-1.0)).settled(log_n)
     }
 
-    /// Divided by primes of so many bits, rounding. The plaintexts `u` before and `u'` after it leave
-    /// `u / (t q) - u' / t`.
+    /// Bound after a division by primes of `log2_divisor` bits, with rounding. The plaintexts `u`
+    /// before and `u'` after it leave `u / (t q) - u' / t`.
     pub(super) fn rescaled(self, a: NoiseBound, log2_divisor: f64) -> NoiseBound {
         let carry = self.at_most(-1.0) + self.at_most(-1.0 - log2_divisor);
         (a.times(-log2_divisor) + self.ring.rounding() + carry).settled(self.ring.log_n)
     }
 
-    /// Of the product of BGV, `t a b`: with plaintexts `u_i` that is
+    /// Bound for the product of BGV, `t a b`. With plaintexts `u_i` that is
     /// `u_1 e_2 + u_2 e_1 + t e_1 e_2`, and a carry `(u_1 u_2 - u') / t`.
     pub(super) fn product(self, a: NoiseBound, b: NoiseBound) -> NoiseBound {
         let (u, log_n) = (self.message(), self.ring.log_n);
@@ -267,15 +271,16 @@ impl Growth {
         (linear + quadratic + carry).settled(log_n)
     }
 
-    /// Of the product of BFV modulo `Q`, `round(t/Q a b)`, one factor of which is rounded to a
+    /// Bound for the product of BFV modulo `Q`, `round(t/Q a b)`. One factor is rounded to a
     /// modulus of at least the size of `Q`.
     ///
-    /// Over the integers factors are `(Q/t) u_i + e_i + Q k_i`, where `k_i` is as large as what
-    /// rounding both polynomials adds: that leaves `u_1 e_2 + u_2 e_1 + t (e_1 k_2 + e_2 k_1) +
-    /// (t/Q) e_1 e_2`, the rounding of three polynomials, and what rounding one factor adds.
+    /// Over the integers factors are `(Q/t) u_i + e_i + Q k_i`, where `k_i` has the bound of
+    /// rounding both polynomials. The result has the error
+    /// `u_1 e_2 + u_2 e_1 + t (e_1 k_2 + e_2 k_1) + (t/Q) e_1 e_2`, plus the rounding of three
+    /// polynomials and of one factor.
     fn scaled_product(self, a: NoiseBound, b: NoiseBound, log2_q: f64) -> NoiseBound {
         let (u, log_n) = (self.message(), self.ring.log_n);
-        // With the rounding of `Q u / t` to integers.
+        // Includes the rounding of `Q u / t` to integers.
         let [a, b] = [a, b].map(|e| e + self.at_most(-1.0));
         let k = self.ring.rounding();
         let linear = a.product(u, log_n) + b.product(u, log_n);
@@ -286,10 +291,10 @@ impl Growth {
     }
 }
 
-/// How operations of ciphertexts modulo `t` change their errors.
+/// Changes of errors by operations on ciphertexts modulo `t`.
 ///
-/// In the form with `t^-1 f m`, division by primes, key switching and encryption have errors that do
-/// not depend on `t`.
+/// In the form with `t^-1 f m`, division by primes, key switching and encryption have errors that
+/// do not depend on `t`.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct NoiseModel<'a> {
     params: &'a rlwe::Params,
@@ -311,18 +316,18 @@ impl<'a> NoiseModel<'a> {
         log2_half
     }
 
-    /// Under a public key.
+    /// Bound for an encryption under a public key.
     pub(crate) fn fresh(self) -> NoiseBound {
         self.growth.fresh()
     }
 
-    /// Under the secret key.
+    /// Bound for an encryption under the secret key.
     pub(crate) fn fresh_symmetric(self) -> NoiseBound {
         self.growth.ring.alone(ERROR_VARIANCE)
     }
 
-    /// What a key switch adds, by level keys for `key_level` or by others: `sum_j d_j e_j / P`, and the
-    /// rounding of the division by `P`.
+    /// Bound for the error of a key switch, with level keys for `key_level` or with keys for every
+    /// level: `sum_j d_j e_j / P`, plus the rounding of the division by `P`.
     pub(crate) fn key_switch(self, level: Level, key_level: Option<Level>) -> NoiseBound {
         let (params, ring) = (self.params, self.growth.ring);
         let limbs = params.limbs_of_keys(key_level, level.min(params.upper_top()));
@@ -333,58 +338,58 @@ impl<'a> NoiseModel<'a> {
         ring.digits(ratios.map(|ratio| ratio * ratio).sum()) + ring.rounding()
     }
 
-    /// Of a sum whose plaintexts may exceed `t` together.
+    /// Bound for a sum whose plaintexts may together exceed `t`.
     pub(crate) fn sum(self, a: NoiseBound, b: NoiseBound) -> NoiseBound {
         self.growth.sum(a, b)
     }
 
-    /// Of a sum with a plaintext.
+    /// Bound for a sum with a plaintext.
     pub(crate) fn sum_plain(self, a: NoiseBound) -> NoiseBound {
         self.growth.sum_plain(a)
     }
 
-    /// Of a product with a plaintext.
+    /// Bound for a product with a plaintext.
     pub(crate) fn product_plain(self, a: NoiseBound, b: PlainNorms) -> NoiseBound {
         self.growth.product_plain(a, b)
     }
 
-    /// `log2` of what rounding to `t` under an ephemeral secret of this weight makes of an error at
-    /// level 0, beside the rounding itself.
+    /// Rounds a ciphertext at level 0 to `t` under an ephemeral secret of this weight. Returns
+    /// `log2` of the contribution of its error, without the rounding itself.
     pub(crate) fn log2_brought(self, a: NoiseBound, weight: u32) -> f64 {
         let (ring, log2_q) = (self.growth.ring, self.params.log2_q(Level(0)));
         let weight = real::log2(f64::from(weight.max(1)));
         let sparse = NoiseBound { coefficient: 0.0, two: weight / 2.0, canonical: weight };
         let rounding = ring.alone(ROUNDING_VARIANCE) + ring.random(ROUNDING_VARIANCE, sparse);
         let error = a + self.raising_digit(log2_q) + rounding;
-        // Half a unit of the larger modulus is rounded, too.
+        // Half a unit of the larger modulus is rounded as well.
         log2_sum(error.coefficient, -1.0) + self.growth.log2_t - log2_q
     }
 
-    /// Of what was rounded to `t` and raised through an ephemeral secret of this weight: the
-    /// multiple of `t` that lifting adds, and the key switch back.
+    /// Bound for a ciphertext rounded to `t` and raised through an ephemeral secret of this weight:
+    /// the multiple of `t` from lifting, plus the key switch back.
     pub(crate) fn raised(self, weight: u32) -> NoiseBound {
         let multiple = self.growth.at_most(real::log2(f64::from(weight) / 2.0 + 1.0));
         multiple + self.raising_digit(self.growth.log2_t) + self.growth.ring.rounding()
     }
 
-    /// Of a digit uniform below `2^log2_digit`, by a key of raising.
+    /// Bound for a digit uniform below `2^log2_digit`, with a key of raising.
     fn raising_digit(self, log2_digit: f64) -> NoiseBound {
         let special = self.params.log2_special(self.params.raising_limbs(Level(0)).p());
         self.growth.ring.digits(real::exp2(2.0 * (log2_digit - special)))
     }
 
-    /// Divided by the primes of a level, rounding.
+    /// Bound after a division by the primes of a level, with rounding.
     pub(crate) fn rescaled(self, a: NoiseBound, level: Level) -> NoiseBound {
         let below = Level(level.0 - 1);
         self.growth.rescaled(a, self.params.log2_q(level) - self.params.log2_q(below))
     }
 
-    /// Of the product of BGV.
+    /// Bound for the product of BGV.
     pub(crate) fn product(self, a: NoiseBound, b: NoiseBound) -> NoiseBound {
         self.growth.product(a, b)
     }
 
-    /// Of the product of BFV at `level`.
+    /// Bound for the product of BFV at `level`.
     pub(crate) fn scaled_product(self, a: NoiseBound, b: NoiseBound, level: Level) -> NoiseBound {
         self.growth.scaled_product(a, b, self.params.log2_q(level))
     }
@@ -401,7 +406,7 @@ mod tests {
 
     const LOG_N: u32 = 10;
 
-    /// `log2` of the three norms.
+    /// Returns `log2` of the three norms.
     fn norms(a: &[f64]) -> NoiseBound {
         let n = a.len();
         let largest = a.iter().fold(0.0, |max: f64, x| max.max(x.abs()));
@@ -455,12 +460,12 @@ mod tests {
                 assert_below(norms(&sum), found + norms(b));
             }
         }
-        // Equal coefficients are the worst that there is.
+        // Equal coefficients are the worst case.
         let gap = NoiseBound::at_most(0.0, log_n).canonical - norms(&ones).canonical;
         assert!(gap < 0.5, "{gap}");
     }
 
-    /// Not by much, of some hundred.
+    /// The bounds are not far above some hundred random polynomials.
     #[test]
     fn random_polynomials_and_their_products_are_within_bounds() {
         let ring = RingErrors::new(LOG_N, SecretDistribution::UniformTernary);
@@ -486,7 +491,7 @@ mod tests {
         assert!((e + NoiseBound::at_most(-1e6, 4.0)) == e);
     }
 
-    /// At each root a square that is rescaled has a fixed point below `q / 2t`, or none.
+    /// At each root, a square that is rescaled has a fixed point below `q / 2t`, or no fixed point.
     #[test]
     fn squares_are_stable_from_four_times_the_rounding() {
         let t = Modulus::new(65537, 1).unwrap();

@@ -4,25 +4,25 @@ use sudare_arith::{
     real,
 };
 
-/// Sizes of a plaintext operand, its coefficients in `(-t/2, t/2]`.
+/// Norms of a plaintext operand with coefficients in `(-t/2, t/2]`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct PlainNorms {
-    /// `log2` of the sum of the sizes of coefficients, at least 0.
+    /// `log2` of the sum of the coefficients' magnitudes, at least 0.
     pub log2_sum: f64,
-    /// `log2` of the root of the sum of their squares, at least 0.
+    /// `log2` of the root of the sum of the coefficients' squares, at least 0.
     pub log2_root_sum_squares: f64,
     /// `log2` of a bound of the values at the roots of `X^N + 1`.
     pub log2_canonical: f64,
 }
 
 impl PlainNorms {
-    /// Norms of a polynomial of these coefficients.
+    /// Computes the norms of a polynomial with these coefficients.
     #[must_use]
     pub fn of(t: Modulus, coeffs: &[u128]) -> Self {
         Self::of_residues(t, coeffs.iter().copied())
     }
 
-    /// Norms of `c` times a plaintext.
+    /// Computes the norms of `c` times a plaintext.
     pub(crate) fn of_multiple(values: &PlainPoly, c: u128) -> Self {
         let (t, c) = (values.modulus(), values.modulus().reduce(c));
         Self::of_residues(t, values.coeffs().iter().map(|&a| t.mul(a, c)))
@@ -36,13 +36,13 @@ impl PlainNorms {
         Self { log2_sum: sum, log2_root_sum_squares: two, log2_canonical: sum }
     }
 
-    /// Norms of a constant.
+    /// Computes the norms of a constant.
     #[must_use]
     pub fn constant(t: Modulus, c: u128) -> Self {
         Self::of(t, &[t.reduce(c)])
     }
 
-    /// Of zero.
+    /// Norms of zero.
     pub(crate) const NONE: Self = Self {
         log2_sum: f64::NEG_INFINITY,
         log2_root_sum_squares: f64::NEG_INFINITY,
@@ -50,7 +50,7 @@ impl PlainNorms {
     };
 }
 
-/// Of two operands whose products are summed.
+/// Norms of two operands whose products are summed.
 impl core::ops::Add for PlainNorms {
     type Output = Self;
     fn add(self, other: Self) -> Self {
@@ -75,8 +75,8 @@ pub(super) fn log2_sum(a: f64, b: f64) -> f64 {
 /// Collects norms of the weights of each stage of a sum of automorphisms.
 ///
 /// Images `x_b` of one error have the same norms. By the inequality of Cauchy and Schwarz, for
-/// coefficients and at each root, `sum_b w_b x_b` is bounded as one product is, with the root of
-/// the number of weights times the sum of their squares.
+/// coefficients and at each root, `sum_b w_b x_b` has the bound of one product. The other factor is
+/// the root of the number of weights times the sum of their squares.
 pub(crate) struct WeightNorms {
     t: Modulus,
     fft: SpecialFft<f64>,
@@ -88,12 +88,12 @@ struct Stage {
     count: f64,
     sum: f64,
     squares: f64,
-    /// Sums of squares of values at the roots, one of each pair.
+    /// Sums of squares of values at the roots, one per pair.
     values: Vec<f64>,
 }
 
 impl WeightNorms {
-    /// Of so many stages without weights yet.
+    /// Makes `stages` stages without weights.
     pub(crate) fn new(t: Modulus, log_n: u32, stages: usize) -> Self {
         let values = vec![0.0; 1 << (log_n - 1)];
         let none = Stage { count: 0.0, sum: 0.0, squares: 0.0, values };
@@ -116,7 +116,7 @@ impl WeightNorms {
         }
     }
 
-    /// Of each stage, of all its weights together.
+    /// Returns the norms of each stage, over all its weights together.
     pub(crate) fn norms(&self) -> Vec<PlainNorms> {
         let of = |stage: &Stage| {
             if stage.count == 0.0 {
@@ -126,7 +126,7 @@ impl WeightNorms {
             PlainNorms {
                 log2_sum: real::log2(stage.sum.max(1.0)),
                 log2_root_sum_squares: root(stage.squares),
-                // Beyond what doubles round away.
+                // More than doubles round away.
                 log2_canonical: root(stage.values.iter().fold(0.0, |a: f64, &b| a.max(b))) + 1e-9,
             }
         };
@@ -149,7 +149,7 @@ mod tests {
         assert!((both.log2_canonical - 14f64.log2()).abs() < 1e-12);
     }
 
-    /// `-1 + 3 X^2 - 3 X^3` and `2`, by the definition.
+    /// Compares `-1 + 3 X^2 - 3 X^3` and `2` with the definition.
     #[test]
     fn norms_of_weights_are_those_at_roots() {
         let t = Modulus::new(17, 1).unwrap();

@@ -6,33 +6,33 @@ use crate::{
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 
-/// Parameters as a user writes them: public fields, no invariants.
+/// Parameters as a user writes them: public fields without invariants.
 ///
-/// Sizes are `log2` and need not be whole. The primes are chosen by [`Params::new`]: the same
-/// specification always gives the same ones.
+/// Sizes are `log2` and need not be whole. [`Params::new`] chooses the primes; a specification
+/// always leads to the same primes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// `log2(N)`, 4 to 17.
     pub log_n: u32,
-    /// Sizes of the primes of each level, level 0 first. A level may hold several, of 720 bits
-    /// together at most.
+    /// Sizes of the primes of each level, level 0 first. A level may have several primes, of at
+    /// most 720 bits in total.
     pub q_bits: Vec<Vec<f64>>,
-    /// Sizes for levels above these, see [`rlwe::UpperChain`].
+    /// Sizes for levels above these; see [`rlwe::UpperChain`].
     #[serde(default, rename = "raised")]
     pub upper: Option<UpperSpec>,
     /// Sizes of the special primes.
     pub p_bits: Vec<f64>,
-    /// Sizes of further special primes, for level keys below the top: see
+    /// Sizes of additional special primes for level keys below the top; see
     /// [`KeyRequest::into_level_keys`](crate::rlwe::KeyRequest::into_level_keys).
     #[serde(default, rename = "fitted_p_bits")]
     pub extra_p_bits: Vec<f64>,
-    /// The plaintext modulus of messages that name no other. Keys do not depend on it.
+    /// The plaintext modulus of messages that do not name another. Keys do not depend on it.
     pub plaintext_modulus: Modulus,
     /// Distribution of the secret key.
     #[serde(default = "uniform_ternary")]
     pub secret: SecretDistribution,
-    /// Accept parameters of less than 128 bits of security.
+    /// Accept parameters with less than 128 bits of security.
     #[serde(default)]
     pub insecure: bool,
 }
@@ -42,7 +42,7 @@ fn uniform_ternary() -> SecretDistribution {
 }
 
 impl Spec {
-    /// A chain of one prime a level: a base prime, `levels` primes of one size, and special
+    /// Makes a chain of one prime per level: a base prime, `levels` primes of one size, and special
     /// primes.
     #[must_use]
     pub fn uniform(
@@ -67,8 +67,8 @@ impl Spec {
         }
     }
 
-    /// `log2` of the modulus at the highest level, upper ones included, times that of the special
-    /// primes for all keys, from the sizes asked for.
+    /// `log2` of the modulus at the highest level, including upper levels, times the special primes
+    /// of all keys, from the requested sizes.
     #[must_use]
     pub fn log2_qp(&self) -> f64 {
         let upper = self.upper.iter().flat_map(|upper| &upper.levels_bits);
@@ -77,12 +77,12 @@ impl Spec {
     }
 }
 
-/// Bits of security below which parameters must say `insecure`.
+/// Security in bits below which parameters must set `insecure`.
 pub(super) const SECURITY_BITS: f64 = 128.0;
 
 /// Checked parameters. Cheap to clone.
 ///
-/// Ciphertexts under them may have any plaintext modulus whose prime is not one of the chain.
+/// Ciphertexts under them may have any plaintext modulus whose prime is not in the chain.
 #[derive(Clone)]
 pub struct Params(Arc<Inner>);
 
@@ -102,13 +102,12 @@ impl Params {
 
     /// Finds primes, checks security and builds tables.
     ///
-    /// Special primes and the base primes are the largest of at most their sizes; other levels
-    /// take the primes nearest to their sizes. The prime of the plaintext modulus is none of
-    /// them.
+    /// Special primes and the base primes are the largest of at most their sizes. Other levels use
+    /// the primes nearest to their sizes. The prime of the plaintext modulus is never used.
     ///
     /// # Errors
     /// [`Error::InvalidSpec`] for sizes out of range or too few primes of a size;
-    /// [`Error::Insecure`] below 128 bits, unless the specification says so.
+    /// [`Error::Insecure`] below 128 bits, unless the specification sets `insecure`.
     pub fn new(spec: Spec) -> Result<Self> {
         check_sizes(&spec)?;
         let used = vec![spec.plaintext_modulus.prime()];
@@ -143,7 +142,7 @@ impl Params {
         &self.0.spec
     }
 
-    /// What all schemes share.
+    /// The part that all schemes share.
     #[must_use]
     pub fn rlwe(&self) -> &rlwe::Params {
         &self.0.rlwe
@@ -155,26 +154,26 @@ impl Params {
         self.0.spec.log_n
     }
 
-    /// The highest level: that of fresh ciphertexts.
+    /// The highest level: the level of fresh ciphertexts.
     #[must_use]
     pub fn top(&self) -> Level {
         self.0.rlwe.top()
     }
 
-    /// The plaintext modulus of messages that name no other.
+    /// The plaintext modulus of messages that do not name another.
     #[must_use]
     pub fn plaintext_modulus(&self) -> Modulus {
         self.0.spec.plaintext_modulus
     }
 
-    /// The highest level that ciphertexts are raised to: the top, or above it by a
+    /// The highest level that ciphertexts are raised to: the top, or a level above it with an
     /// [`rlwe::UpperChain`].
     #[must_use]
     pub fn upper_top(&self) -> Level {
         self.0.rlwe.upper_top()
     }
 
-    /// Refuses a plaintext modulus that has a prime in common with the chain.
+    /// Rejects a plaintext modulus that shares a prime with the chain.
     ///
     /// # Errors
     /// [`Error::PlaintextModulusNotCoprime`].
@@ -188,8 +187,8 @@ impl Params {
         }
     }
 
-    /// What rescaling from `level >= 1` divides factors by: the product of its primes, or of the
-    /// lowest upper level the quotient of moduli.
+    /// Returns the divisor of factors for rescaling from `level >= 1`: the product of the primes of
+    /// the level. For the lowest upper level it is the quotient of moduli.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::PlaintextModulusNotCoprime`].
@@ -207,7 +206,7 @@ impl Params {
         Ok(divisor * self.product(&upper.base, t)? / self.product(&rlwe.spec().q.concat(), t)?)
     }
 
-    /// The ciphertext modulus of `level`, as a factor.
+    /// Returns the ciphertext modulus of `level`, as a factor.
     ///
     /// # Errors
     /// As [`Params::divisor`].
@@ -221,8 +220,8 @@ impl Params {
         Unit::new(primes.iter().map(residue).fold(1 % t.value(), |a, b| t.mul(a, b)), t)
     }
 
-    /// The factor of fresh ciphertexts at `level` where none is asked for: `-Q mod t` with the
-    /// modulus `Q` of the level. What the factor of BFV counts from is 1 so, and stays so.
+    /// Returns the default factor of fresh ciphertexts at `level`: `-Q mod t` with the modulus `Q`
+    /// of the level. The scale of BFV, `-f / Q`, then is 1 and stays 1.
     ///
     /// # Errors
     /// As [`Params::divisor`].
@@ -231,8 +230,8 @@ impl Params {
         Unit::new(t.neg(modulus.value()), t)
     }
 
-    /// The factor that squaring and rescaling of BGV makes of that of fresh ciphertexts at the
-    /// top, down to `level`.
+    /// Returns the factor at `level` after squaring and rescaling with BGV, starting from fresh
+    /// ciphertexts at the top.
     ///
     /// # Errors
     /// As [`Params::divisor`].
@@ -256,7 +255,7 @@ impl core::fmt::Debug for Params {
     }
 }
 
-/// Refuses sizes out of range, without a search for primes.
+/// Rejects sizes out of range, without a search for primes.
 pub(super) fn check_sizes(spec: &Spec) -> Result<()> {
     check_ring(spec.log_n, &spec.q_bits)?;
     let special = [&spec.p_bits[..], &spec.extra_p_bits].concat();
@@ -330,7 +329,7 @@ mod tests {
             params.divisor(Level(2), t),
             Err(Error::PlaintextModulusNotCoprime { modulus: t.into() })
         );
-        // A prime that would be chosen, were it not the plaintext modulus.
+        // A prime that would be chosen if it were not the plaintext modulus.
         let other = self::params(t);
         assert!(!other.rlwe().spec().q.concat().contains(&t.prime()));
         assert_eq!(other.check_modulus(t), Ok(()));

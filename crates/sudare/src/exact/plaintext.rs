@@ -5,15 +5,15 @@ use std::sync::Arc;
 use sudare_arith::{self as arith, NttTable, previous_prime};
 use zeroize::Zeroizing;
 
-/// Ring degrees are powers of two up to this one.
+/// `log2` of the maximum ring degree, a power of two.
 const MAX_LOG_N: u32 = 17;
 
-/// From this `log2(N)` on the transforms of products exist.
+/// Minimum `log2(N)` of the transforms for products.
 const MIN_TRANSFORM_LOG_N: u32 = 4;
 
 /// A plaintext: a polynomial of `Z_t[X]/(X^N + 1)`, coefficients in `[0, t)`.
 ///
-/// Slots are a reading of it, see [`BatchEncoder`](super::BatchEncoder) and
+/// Slots are an interpretation of it; see [`BatchEncoder`](super::BatchEncoder) and
 /// [`Slots`](super::Slots). Copies share their coefficients, which are wiped with the last one.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PlainPoly {
@@ -22,11 +22,11 @@ pub struct PlainPoly {
 }
 
 impl PlainPoly {
-    /// The polynomial of these coefficients, the constant first.
+    /// Makes the polynomial with these coefficients, the constant first.
     ///
     /// # Errors
     /// [`Error::InvalidSpec`] unless their number is a power of two from 2 to `2^17`;
-    /// [`Error::ValueOutOfRange`] for one that is not below `t`.
+    /// [`Error::ValueOutOfRange`] for a coefficient that is not below `t`.
     pub fn new(modulus: Modulus, coeffs: Vec<u128>) -> Result<Self> {
         let coeffs = Zeroizing::new(coeffs);
         check_degree(coeffs.len())?;
@@ -41,34 +41,34 @@ impl PlainPoly {
         }
     }
 
-    /// From residues, as many as a ring has coefficients.
+    /// Makes the polynomial from residues; their number is a ring degree.
     pub(super) fn from_residues(modulus: Modulus, coeffs: Zeroizing<Vec<u128>>) -> Self {
         debug_assert!(coeffs.iter().all(|&c| c < modulus.value()));
         Self { modulus, coeffs: Arc::new(coeffs) }
     }
 
-    /// Coefficient packing: `values` are the first coefficients, the others 0.
+    /// Packs values as coefficients: `values` are the first ones, and the others are 0.
     ///
     /// # Errors
-    /// [`Error::TooManySlots`] for more than `N = 2^log_n` values; [`Error::ValueOutOfRange`] for
-    /// one beyond `t / 2` in size; [`Error::InvalidSpec`] for `log_n` outside `1..=17`.
+    /// [`Error::TooManySlots`] for more than `N = 2^log_n` values; [`Error::ValueOutOfRange`] for a
+    /// value beyond `t / 2` in magnitude; [`Error::InvalidSpec`] for `log_n` outside `1..=17`.
     pub fn from_signed(modulus: Modulus, log_n: u32, values: &[i128]) -> Result<Self> {
         let mut coeffs = zeros(log_n, values.len())?;
         residues_of_signed(modulus, values, &mut coeffs)?;
         Ok(Self::from_residues(modulus, coeffs))
     }
 
-    /// As [`PlainPoly::from_signed`], of values in `[0, t)`.
+    /// Packs values in `[0, t)` as coefficients; see [`PlainPoly::from_signed`].
     ///
     /// # Errors
-    /// As [`PlainPoly::from_signed`], for values that are not below `t`.
+    /// Errors of [`PlainPoly::from_signed`], for values that are not below `t`.
     pub fn from_unsigned(modulus: Modulus, log_n: u32, values: &[u128]) -> Result<Self> {
         let mut coeffs = zeros(log_n, values.len())?;
         residues_of_unsigned(modulus, values, &mut coeffs)?;
         Ok(Self::from_residues(modulus, coeffs))
     }
 
-    /// The constant `c mod t`, the same in every slot.
+    /// Makes the constant `c mod t`, the same in every slot.
     ///
     /// # Errors
     /// [`Error::InvalidSpec`] for `log_n` outside `1..=17`.
@@ -102,7 +102,7 @@ impl PlainPoly {
         self.coeffs.iter().map(|&c| self.modulus.centered(c)).collect()
     }
 
-    /// Whether it is 0.
+    /// Returns `true` for the polynomial 0.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         self.coeffs.iter().all(|&c| c == 0)
@@ -144,13 +144,13 @@ impl PlainPoly {
     /// `a b` in the ring.
     ///
     /// # Errors
-    /// As [`PlainPoly::add`], and what making the transforms reports.
+    /// Errors of [`PlainPoly::add`] and of making the transforms.
     pub fn mul(&self, other: &Self) -> Result<Self> {
         self.check_ring("product of plaintexts", other.modulus, other.log_n())?;
         Products::new(self.modulus, self.log_n())?.of(self, other)
     }
 
-    /// `a(X^g)`, of which odd powers `g` are automorphisms.
+    /// `a(X^g)`, an automorphism for odd `g`.
     #[must_use]
     pub fn image(&self, g: GaloisElement) -> Self {
         let n = self.coeffs.len();
@@ -165,8 +165,9 @@ impl PlainPoly {
         Self::from_residues(self.modulus, coeffs)
     }
 
-    /// The plaintext of a ciphertext that is read with another power of `p` as its modulus:
-    /// from `p^e` to `p^r` it is divided by `p^(e-r)`, from `p^r` to `p^e` multiplied.
+    /// Returns the plaintext of a ciphertext after its modulus is interpreted as another power of
+    /// `p`. From `p^e` to `p^r` coefficients are divided by `p^(e-r)`, and from `p^r` to `p^e`
+    /// multiplied.
     ///
     /// # Errors
     /// [`Error::NotAMultiple`] if a coefficient is not a multiple of `p^(e-r)`;
@@ -218,7 +219,7 @@ impl fmt::Debug for PlainPoly {
     }
 }
 
-/// Into memory of the right size at once: nothing is left behind by growing.
+/// Collects into memory of the final size: growing would leave copies behind.
 fn collect(values: impl ExactSizeIterator<Item = u128>) -> Zeroizing<Vec<u128>> {
     let mut all = Zeroizing::new(Vec::with_capacity(values.len()));
     all.extend(values);
@@ -240,7 +241,7 @@ pub(super) fn degree(log_n: u32) -> Result<usize> {
     check_degree(1usize.checked_shl(log_n).unwrap_or(0))
 }
 
-/// `2^log_n` zeros, for `count` values.
+/// Returns `2^log_n` zeros, after checking that `count` values fit.
 pub(super) fn zeros(log_n: u32, count: usize) -> Result<Zeroizing<Vec<u128>>> {
     let n = degree(log_n)?;
     if count > n {
@@ -249,7 +250,7 @@ pub(super) fn zeros(log_n: u32, count: usize) -> Result<Zeroizing<Vec<u128>>> {
     Ok(Zeroizing::new(vec![0; n]))
 }
 
-/// The residues of values of at most `t / 2` in size.
+/// Converts values of at most `t / 2` in magnitude to residues.
 pub(super) fn residues_of_signed(t: Modulus, values: &[i128], out: &mut [u128]) -> Result<()> {
     let most = t.value() / 2;
     for (index, (out, &value)) in out.iter_mut().zip(values).enumerate() {
@@ -262,7 +263,7 @@ pub(super) fn residues_of_signed(t: Modulus, values: &[i128], out: &mut [u128]) 
     Ok(())
 }
 
-/// Values below `t`.
+/// Converts values below `t` to residues.
 pub(super) fn residues_of_unsigned(t: Modulus, values: &[u128], out: &mut [u128]) -> Result<()> {
     let most = t.value() - 1;
     for (index, (out, &value)) in out.iter_mut().zip(values).enumerate() {
@@ -275,22 +276,22 @@ pub(super) fn residues_of_unsigned(t: Modulus, values: &[u128], out: &mut [u128]
     Ok(())
 }
 
-/// Products in one ring, whose transforms are made once.
+/// Products in one ring; its transforms are made once.
 ///
-/// They are computed over the integers modulo primes below `2^61`, as many as hold a result.
+/// They are computed over the integers modulo enough primes below `2^61` for the result.
 pub(crate) struct Products {
     t: Modulus,
     log_n: u32,
-    /// None in the smallest rings.
+    /// Empty for the smallest rings.
     tables: Vec<NttTable>,
     garner: Garner,
 }
 
 impl Products {
-    /// In the ring of degree `N = 2^log_n` modulo `t`.
+    /// Prepares products in the ring of degree `N = 2^log_n` modulo `t`.
     ///
     /// # Errors
-    /// What making the transforms reports.
+    /// Errors of making the transforms.
     pub(crate) fn new(t: Modulus, log_n: u32) -> Result<Self> {
         let tables = if log_n < MIN_TRANSFORM_LOG_N { Vec::new() } else { tables(t, log_n)? };
         let garner = Garner::new(t, tables.iter().map(|table| *table.modulus()).collect());
@@ -300,7 +301,7 @@ impl Products {
     /// `a b`.
     ///
     /// # Errors
-    /// As [`PlainPoly::add`], also if both are of another ring.
+    /// Errors of [`PlainPoly::add`], also if both are of another ring.
     pub(crate) fn of(&self, a: &PlainPoly, b: &PlainPoly) -> Result<PlainPoly> {
         for factor in [a, b] {
             factor.check_ring("product of plaintexts", self.t, self.log_n)?;
@@ -308,7 +309,7 @@ impl Products {
         Ok(PlainPoly::from_residues(self.t, self.of_coeffs(&a.coeffs, &b.coeffs)))
     }
 
-    /// The same of `N` coefficients each.
+    /// Returns the product of polynomials given by `N` coefficients each.
     pub(super) fn of_coeffs(&self, a: &[u128], b: &[u128]) -> Zeroizing<Vec<u128>> {
         if self.tables.is_empty() {
             return schoolbook(self.t, a, b);
@@ -333,12 +334,12 @@ impl Products {
     }
 }
 
-/// Bits of primes of transforms, but for the highest.
+/// Bits of transform primes, except for the highest.
 const PRIME_BITS: u32 = 60;
-/// The most primes that a product takes: of moduli of 124 bits, in the largest ring.
+/// Maximum number of primes for a product: moduli of 124 bits in the largest ring.
 const MOST_PRIMES: usize = (2 * 124 + MAX_LOG_N + 3).div_ceil(PRIME_BITS) as usize;
 
-/// Tables of primes whose product is at least eight times any coefficient of a product.
+/// Returns tables of primes whose product is at least eight times any coefficient of a product.
 fn tables(t: Modulus, log_n: u32) -> Result<Vec<NttTable>> {
     let bits = 2 * (u128::BITS - t.value().leading_zeros()) + log_n + 3;
     let mut end = 2u64 << PRIME_BITS;
@@ -363,8 +364,8 @@ fn schoolbook(t: Modulus, a: &[u128], b: &[u128]) -> Zeroizing<Vec<u128>> {
     sums
 }
 
-/// Integers of at most an eighth of `q_0 q_1 ..` in size, from their residues to those modulo
-/// `t`; by Garner's algorithm.
+/// Converts residues of integers, at most an eighth of `q_0 q_1 ..` in magnitude, to residues
+/// modulo `t`, by Garner's algorithm.
 struct Garner {
     t: Modulus,
     words: WordReducer,

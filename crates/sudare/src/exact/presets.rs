@@ -1,4 +1,4 @@
-//! Parameters by what is computed, and named sets.
+//! Parameters for a computation, and named sets.
 
 use super::{BatchEncoder, Modulus, NoiseBound, Spec, noise::Growth, params::SECURITY_BITS};
 use crate::{
@@ -6,16 +6,16 @@ use crate::{
     rlwe::{SecretDistribution, max_log2_qp, named},
 };
 
-/// What is to be computed.
+/// Requirements of a computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Needs {
     /// The modulus of plaintexts.
     pub plaintext_modulus: Modulus,
-    /// Products of ciphertexts, one after the other; a product with a plaintext counts as one.
+    /// Number of consecutive products of ciphertexts. A product with a plaintext counts as one.
     pub depth: u32,
-    /// Rotations of a ciphertext, and ciphertexts, that are summed between two products.
+    /// Number of rotations of a ciphertext, and of ciphertexts, summed between two products.
     pub rotations: u32,
-    /// Rotations and ciphertexts that are summed after the last product, if they are more.
+    /// Number of rotations and ciphertexts summed after the last product, if it is larger.
     pub last_rotations: u32,
 }
 
@@ -24,7 +24,7 @@ pub struct Needs {
 pub struct Choice {
     /// The parameters.
     pub spec: Spec,
-    /// Why they are as they are, in a sentence or two.
+    /// The reason for the parameters, in a sentence or two.
     pub reason: String,
 }
 
@@ -36,20 +36,21 @@ impl core::fmt::Display for Choice {
 
 const SECRET: SecretDistribution = SecretDistribution::UniformTernary;
 
-/// Bits of a level that leaves nothing of an error, and more levels than any ring has room for.
+/// Bits of a level large enough to remove any error, and more levels than any ring has room for.
 const BEYOND: f64 = 1000.0;
 const MANY: u32 = 100;
 
 /// Rings to choose from.
 const LOG_N: core::ops::RangeInclusive<u32> = 12..=16;
 
-/// The smallest ring of 128 bits of security with a level for each product.
+/// Chooses the smallest ring of 128 bits of security with a level for each product.
 ///
-/// A level has as many bits as a product of rescaled ciphertexts takes to bring its error back to
-/// what rescaling leaves; the highest has more, since fresh errors are larger. BFV needs no more.
+/// A level has enough bits to bring the error of a product of rescaled ciphertexts back to the
+/// error after rescaling. The highest level has more, since fresh errors are larger. BFV needs no
+/// more.
 ///
 /// # Errors
-/// [`Error::InvalidSpec`] if no ring has room for it, saying how deep one can be.
+/// [`Error::InvalidSpec`] if no ring has room for it; the message states the maximum depth.
 pub fn choose(needs: Needs) -> Result<Choice> {
     let sized = |log_n| Sizes::new(log_n, needs).spec();
     let Some(spec) = LOG_N.filter_map(sized).next() else {
@@ -103,19 +104,20 @@ struct Sizes {
     top: f64,
 }
 
-/// Bits by which special primes exceed digits. The error of a rotation is about that of rounding so;
-/// that of a product is made small by the division by the primes of a level.
+/// Bits by which special primes exceed digits. The error of a rotation is then about a rounding
+/// error. The error of a product need not be that small: the division by the primes of a level
+/// reduces it.
 fn margin_bits(rotations: u32) -> f64 {
     if rotations > 0 { 7.0 } else { 1.0 }
 }
 
-/// To half a bit, so that what logarithms round does not matter.
+/// Rounds up to half a bit, so that rounding of logarithms does not matter.
 fn half_bits(bits: f64) -> f64 {
     (2.0 * bits).ceil() / 2.0
 }
 
 impl Sizes {
-    /// The smallest that hold errors as [`NoiseBound`](super::NoiseBound) has them.
+    /// Computes the smallest sizes that hold the errors of [`NoiseBound`](super::NoiseBound).
     fn new(log_n: u32, needs: Needs) -> Self {
         let growth = Growth::new(log_n, SECRET, needs.plaintext_modulus);
         let log2_t = needs.plaintext_modulus.log2();
@@ -125,11 +127,11 @@ impl Sizes {
         let last_count = needs.last_rotations.max(needs.rotations);
         let last_summed = |e| growth.sum_of_images(e, image(e), last_count);
         let product = |e: NoiseBound| growth.product(e, e) + switch;
-        // After a level so large that nothing but rounding is left.
+        // The level is large enough to leave only rounding errors.
         let rounding = growth.rescaled(growth.fresh(), BEYOND);
-        // A prime of fewer bits than that has few others beside it.
+        // Few primes have fewer bits than this.
         let least = f64::from(log_n) + 10.0;
-        // Squares double what is left from a level of about the first of these sizes on.
+        // From about this size of a level on, squaring doubles the remaining error.
         let first = half_bits(log2_t + rounding.canonical_log2()).max(least + 6.0) - 6.0;
         let sizes = || (0..).map(|step| first + f64::from(step) / 2.0);
         let after = |e, bits| growth.rescaled(product(summed(e)), bits);
@@ -137,8 +139,8 @@ impl Sizes {
             |fits: &dyn Fn(f64) -> bool| sizes().find(|&bits| fits(bits)).unwrap_or(first);
         let room = |e: NoiseBound| e.log2() + log2_t + 1.5;
         if needs.depth <= 1 {
-            // What the only level does not divide by, level 0 has room for: primes of one size need
-            // the smallest special ones.
+            // Level 0 has room for the errors that the only level does not remove: primes of one
+            // size need the smallest special primes.
             let last =
                 |bits| if needs.depth == 0 { growth.fresh() } else { after(growth.fresh(), bits) };
             let holds = |bits: &f64| room(last_summed(last(*bits))) <= *bits;
@@ -157,7 +159,7 @@ impl Sizes {
         Self { log_n, needs, base, level, top }
     }
 
-    /// Primes of a level of so many bits: those below 50 bits have the fastest kernels.
+    /// Splits a level of `bits` bits into primes: primes below 50 bits have the fastest kernels.
     fn primes(&self, bits: f64) -> Vec<f64> {
         let count = (bits / 50.0).ceil().max(1.0);
         let few = bits / count < f64::from(self.log_n) + 10.0;
@@ -165,11 +167,11 @@ impl Sizes {
         vec![bits / count; count as usize]
     }
 
-    /// The specification with the fewest digits, of at most four if there is room, unless none is
-    /// secure.
+    /// Returns the specification with the fewest digits, at most four if there is room, or `None`
+    /// if no specification is secure.
     fn spec(&self) -> Option<Spec> {
         let limit = max_log2_qp(self.log_n, SECRET, SECURITY_BITS);
-        // Before memory is taken for each level.
+        // Checked before memory is allocated for each level.
         if f64::from(self.needs.depth) * self.level > limit {
             return None;
         }
@@ -195,7 +197,7 @@ impl Sizes {
                 secret: SECRET,
                 insecure: false,
             };
-            // Base and special primes are below their sizes, others next to them.
+            // Base and special primes are below their sizes; other primes are next to theirs.
             (spec.log2_qp() <= limit - 0.1).then_some(spec)
         })
     }
@@ -204,29 +206,29 @@ impl Sizes {
 /// A named parameter set.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Preset {
-    /// What [`preset`] finds it by.
+    /// Name to pass to [`preset`].
     pub name: String,
-    /// What it is for, in one line.
+    /// Purpose, in one line.
     pub summary: String,
     /// The parameters.
     pub spec: Spec,
 }
 
-/// The set named `name`; `bfv-n12` to `bfv-n15`, and `bgv-n12` to `bgv-n15`, are other names of
-/// those modulo 65537, since a set is for both schemes.
+/// Returns the set named `name`. `bfv-n12` to `bfv-n15` and `bgv-n12` to `bgv-n15` are other names
+/// of the sets modulo 65537, since a set serves both schemes.
 ///
 /// # Errors
-/// [`Error::UnknownPreset`], which lists the names there are.
+/// [`Error::UnknownPreset`], which lists the existing names.
 pub fn preset(name: &str) -> Result<Preset> {
     let ring = name.strip_prefix("bfv-").or_else(|| name.strip_prefix("bgv-"));
     let meant = ring.map_or_else(|| name.to_owned(), |ring| format!("{ring}-t65537"));
     named(presets(), &meant, |preset| &preset.name)
 }
 
-/// Every named set: `n12-t65537` to `n15-t786433` have as many levels as the ring has room for at
-/// 128 bits of security, each for one product and one rotation, or for a product alone where there
-/// is no more room; `bench-n14-q330-t65537` is sized for comparisons with other libraries, a little
-/// below that security; `toy` ones are for tests and secure nothing.
+/// Returns every named set. `n12-t65537` to `n15-t786433` have the maximum number of levels at 128
+/// bits of security, each for one product and one rotation, or for a product alone if there is no
+/// more room. `bench-n14-q330-t65537` is sized for comparisons with other libraries, a little below
+/// that security. The `toy` sets are for tests and are insecure.
 #[must_use]
 pub fn presets() -> Vec<Preset> {
     let mut all = Vec::new();
@@ -253,7 +255,7 @@ pub fn presets() -> Vec<Preset> {
             name: "bench-n14-q330-t65537".into(),
             summary: "6 levels of 47 bits, log2 Q 330, dnum 3, 2^14 slots modulo 65537; insecure"
                 .into(),
-            // Three digits of three limbs, of primes that words of 52 bits hold.
+            // Three digits of three limbs, with primes that fit words of 52 bits.
             spec: Spec { insecure: true, ..Spec::uniform(14, t, 47.5, 6, 47.08, vec![47.5; 3]) },
         });
     }
@@ -287,8 +289,8 @@ mod tests {
         rules.product_sum(&sum, tensor, |_| None, true)
     }
 
-    /// Every level takes a product of sums with rotations, of both schemes, and what comes out
-    /// decrypts.
+    /// Checks that every level supports a product of sums with rotations, in both schemes, and that
+    /// the results decrypt.
     fn assert_deep_enough(params: &Params, rotations: u32, last_rotations: u32) {
         let (rules, t) = (Rules::new(params), params.plaintext_modulus());
         for tensor in [Tensor::Plain, Tensor::Scaled] {
@@ -329,7 +331,7 @@ mod tests {
             let deeper = Needs { depth: depth + 1, rotations, ..needs };
             assert_eq!(Sizes::new(spec.log_n, deeper).spec(), None, "{name}");
         }
-        // Seven as deep as can be, as 2^12 coefficients have no room for 786433, one for comparisons
+        // Seven of maximum depth, as 2^12 coefficients have no room for 786433, one for comparisons
         // and two for tests.
         assert_eq!(presets().len(), 10);
         for scheme in ["bfv", "bgv"] {
@@ -355,7 +357,7 @@ mod tests {
             };
             let [few, many] = [0, needs.last_rotations]
                 .map(|last_rotations| choose(Needs { last_rotations, ..needs }).unwrap().spec);
-            // At level 0 alone, unless all primes are of one size.
+            // Only level 0 differs, unless all primes have one size.
             assert!(depth < 2 || few.q_bits[1..] == many.q_bits[1..]);
             assert_deep_enough(&Params::new(many).unwrap(), 15, needs.last_rotations);
         }

@@ -9,16 +9,16 @@ use crate::{
 };
 use zeroize::Zeroizing;
 
-/// Keys to raise ciphertexts to `level`, rounded to the plaintext modulus `t`, through an ephemeral
-/// secret of weight [`Raise::DEFAULT_WEIGHT`].
+/// Returns the request for keys that raise ciphertexts, rounded to the plaintext modulus `t`, to
+/// `level` through an ephemeral secret of weight [`Raise::DEFAULT_WEIGHT`].
 #[must_use]
 pub fn raise_to(level: Level, t: Modulus) -> Raise {
     Raise::to(level).with_divisor(t.value())
 }
 
 impl Params {
-    /// What [`Evaluator::raise`] multiplies the plaintext of a ciphertext with this factor by:
-    /// `-f / q_0`, where `q_0` is the modulus of level 0.
+    /// Returns the factor by which [`Evaluator::raise`] multiplies the plaintext of a ciphertext of
+    /// factor `f`: `-f / q_0`, where `q_0` is the modulus of level 0.
     ///
     /// # Errors
     /// [`Error::PlaintextModulusNotCoprime`].
@@ -29,28 +29,28 @@ impl Params {
 }
 
 impl Evaluator {
-    /// A ciphertext modulo `q_0` of a plaintext `m` modulo `p^r`, rounded to the modulus
-    /// `t = p^e` and lifted to every prime up to level `to`: a ciphertext of
-    /// `p^(e - r) g m + I` modulo `t`, with `g` of [`Params::raised_factor`] and a small
-    /// polynomial `I`. Primes of `a` above level 0 are ignored, which is exact.
+    /// Rounds a ciphertext modulo `q_0` of a plaintext `m` modulo `p^r` to the modulus `t = p^e`
+    /// and lifts it to every prime up to level `to`. The result encrypts `p^(e - r) g m + I` modulo
+    /// `t`, with `g` from [`Params::raised_factor`] and a small polynomial `I`. Primes of `a` above
+    /// level 0 are ignored, which is exact.
     ///
-    /// Rounded under an ephemeral secret of weight `h`, coefficients of `I` are sums of `h + 1`
-    /// rounding errors, and of what the error of `a` brings: at most 1/32, or raising is refused.
-    /// As they are integers, `h` of the rounding errors determine the one of `c_0`: a coefficient is
-    /// the integer next to the sum of `h` errors and of what was brought, `|I| <= (h + 1) / 2`.
+    /// Under an ephemeral secret of weight `h`, a coefficient of `I` is the sum of `h + 1` rounding
+    /// errors and a contribution of the error of `a`. The contribution must be at most 1/32, or
+    /// raising is rejected. Since coefficients are integers, `h` of the rounding errors determine
+    /// the one of `c_0`. A coefficient is the integer next to the sum of `h` errors and the
+    /// contribution, so `|I| <= (h + 1) / 2`.
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
     /// | `to` | 1 | raising, with the divisor `t` | 1 key switch at level 0, 1 of one digit, 4 transforms a limb |
     ///
-    /// What is rounded, `round(t / q_0 c_i)`, is `(t c_i - r_i) / q_0` with `r_i` the residue of
-    /// `t c_i` next to zero, and so `-r_i / q_0` modulo `t`: no product is larger than a residue.
+    /// The rounded value `round(t / q_0 c_i)` is `(t c_i - r_i) / q_0` with `r_i` the residue of
+    /// `t c_i` next to zero. Modulo `t` it is `-r_i / q_0`, so no product is larger than a residue.
     ///
     /// # Errors
     /// [`Error::PlaintextMismatch`] unless `t` is a higher power of the same prime;
-    /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`];
-    /// [`Error::RaisingDivisorMismatch`]; [`Error::NoiseExhausted`];
-    /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
+    /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`]; [`Error::RaisingDivisorMismatch`];
+    /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn raise(&self, a: &Ciphertext, to: Level, t: Modulus) -> Result<Ciphertext> {
         let weight = self.ephemeral_weight(to)?;
         let form = self.rules().raised(self.form(a)?, to, t, weight)?;
@@ -59,19 +59,19 @@ impl Evaluator {
         Ok(Ciphertext::new(inner, form))
     }
 
-    /// The weight of the ephemeral secret that raising to a level goes through.
+    /// Returns the weight of the ephemeral secret for raising to a level.
     pub(super) fn ephemeral_weight(&self, to: Level) -> Result<u32> {
         let missing = Error::MissingRaisingKey { level: to, found: None };
         Ok(self.keys().raise.as_ref().ok_or(missing)?.weight)
     }
 
-    /// Rounds polynomials modulo `q_0` to `t`, and lifts them: the first divided by `t`.
+    /// Returns a lift that rounds polynomials modulo `q_0` to `t`; it divides the first by `t`.
     pub(super) fn rounding_lift(
         &self,
         t: Modulus,
     ) -> Result<impl Fn(&Halves, [LimbSet; 2]) -> Halves + use<'_>> {
         let params = self.params();
-        // `-1 / q_0` is what makes `t c` of `c` modulo `q_0`.
+        // The unit `-1 / q_0` turns `c` modulo `q_0` into `t c`.
         let factor = params.fresh_factor(Level(0), t)?.inverse();
         Ok(move |[c0, c1]: &Halves, limbs: [LimbSet; 2]| {
             let [c0, c1] = [c0, c1].map(|c| rounded(params, c, factor));
@@ -81,7 +81,7 @@ impl Evaluator {
     }
 }
 
-/// A polynomial modulo `q_0`, rounded to the modulus of `factor`, which is `-1 / q_0`.
+/// Rounds a polynomial modulo `q_0` to the modulus of `factor`, which is `-1 / q_0`.
 fn rounded(params: &Params, c: &RnsPoly<Eval>, factor: Unit) -> PlainPoly {
     let (basis, limbs, t) = (params.rlwe().basis(), c.limbs(), factor.modulus());
     let scaled = basis.scale(c, |i| residue(basis.modulus(limbs, i), t));
@@ -113,7 +113,7 @@ mod tests {
         spec
     }
 
-    /// All keys, those that raise to level 2 with this divisor.
+    /// Makes a session with all keys; its raising keys reach level 2 with this divisor.
     fn session(t: Modulus, base: Vec<f64>, divisor: Modulus) -> Session {
         let raise = raise_to(Level(2), divisor).with_weight(WEIGHT);
         Session::with_keys(spec(t, base), 9, &KeyRequest::new().raise(raise))
@@ -144,7 +144,7 @@ mod tests {
                         largest = largest.max(digit.unsigned_abs());
                     }
                 }
-                // Of eight rounding errors, each at most a half.
+                // The sum of eight rounding errors, each at most a half.
                 assert!((1..=u128::from(WEIGHT) / 2).contains(&largest), "{t} {high}: {largest}");
             }
         }
@@ -165,11 +165,11 @@ mod tests {
         for wrong in [t, Modulus::new(17, 2).unwrap()] {
             assert!(matches!(e.raise(&a, Level(2), wrong), Err(Error::PlaintextMismatch { .. })));
         }
-        // Squares without rescaling have errors that would not be rounded away.
+        // Squares without rescaling have errors too large for the rounding to remove.
         let square = e.mul(&a, &a).unwrap();
         let low = e.drop_to(&square, Level(1)).unwrap();
         assert!(matches!(e.raise(&low, Level(2), high), Err(Error::NoiseExhausted { .. })));
-        // Without keys, and with those for ciphertexts of CKKS.
+        // Without keys, and with keys for ciphertexts of CKKS.
         let none = Session::with_keys(spec(t, vec![40.0]), 9, &KeyRequest::new());
         let b = none.encryptor.encrypt(&m).unwrap();
         let missing = Error::MissingRaisingKey { level: Level(2), found: None };

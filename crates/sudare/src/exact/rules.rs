@@ -1,7 +1,7 @@
-//! Which level, factor and error results have, and what is refused.
+//! Rules for the level, factor and error of results, and for rejected operations.
 //!
-//! Whoever computes or only plans asks here: what the one refuses the other refuses, with the
-//! same error.
+//! Computing and planning both use these rules. They therefore reject the same operations with the
+//! same errors.
 
 use super::{Modulus, NoiseBound, Params, PlainNorms, Tensor, Unit, noise::NoiseModel};
 use crate::{
@@ -9,23 +9,23 @@ use crate::{
     rlwe::{Level, Scale as _, next_level},
 };
 
-/// `log2` of the most that an error may bring to what rounding makes of it when it is raised.
+/// `log2` of the maximum contribution of an error to the rounding errors when it is raised.
 pub(crate) const LOG2_BROUGHT: f64 = -5.0;
 
-/// What is public about a ciphertext beside its polynomials.
+/// Public properties of a ciphertext in addition to its polynomials.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Form {
     /// Level of the operand or result.
     pub level: Level,
     /// Factor, modulo the plaintext modulus.
     pub factor: Unit,
-    /// The bound of its error.
+    /// The bound of the error.
     pub noise: NoiseBound,
 }
 
 impl Form {
-    /// Bits by which the bound of the error may grow until it might not decrypt, under the parameters
-    /// of the ciphertext; negative beyond that.
+    /// Returns the bits by which the bound of the error may grow until the ciphertext might not
+    /// decrypt, under its parameters. Negative if it already might not.
     #[must_use]
     pub fn budget_bits(self, params: &Params) -> f64 {
         let model = NoiseModel::new(params.rlwe(), self.factor.modulus());
@@ -33,7 +33,7 @@ impl Form {
     }
 }
 
-/// A sum of products of ciphertexts, of which only the forms are known.
+/// A sum of products of ciphertexts, given by their forms only.
 #[derive(Debug, Clone)]
 pub(crate) struct FormSum {
     pub(crate) products: Vec<(Form, Form)>,
@@ -51,7 +51,7 @@ impl<'a> Rules<'a> {
         Self { params }
     }
 
-    /// The ring of plaintexts modulo `t`.
+    /// Returns the ring of plaintexts modulo `t`.
     pub(crate) fn ring(self, t: Modulus) -> (Modulus, u32) {
         (t, self.params.log_n())
     }
@@ -60,19 +60,19 @@ impl<'a> Rules<'a> {
         NoiseModel::new(self.params.rlwe(), t)
     }
 
-    /// A form whose errors decrypt.
+    /// Checks that a ciphertext of this form decrypts.
     ///
     /// # Errors
     /// [`Error::NoiseExhausted`].
     pub(crate) fn checked(self, op: &'static str, form: Form) -> Result<Form> {
         let log2_room = self.model(form.factor.modulus()).log2_room(form.level);
         let log2_noise = form.noise.log2();
-        // Of NaN, too, this is not so.
+        // The comparison is also false for NaN.
         let fits = log2_noise < log2_room;
         if fits { Ok(form) } else { Err(Error::NoiseExhausted { op, log2_noise, log2_room }) }
     }
 
-    /// Refuses what is no factor of ciphertexts like `a`.
+    /// Rejects a factor that ciphertexts like `a` cannot have.
     ///
     /// # Errors
     /// [`Error::PlaintextMismatch`]; [`Error::NotAUnit`].
@@ -81,7 +81,7 @@ impl<'a> Rules<'a> {
         factor.check_unit()
     }
 
-    /// The same polynomials read with another factor.
+    /// Returns the form of the same polynomials interpreted with another factor.
     ///
     /// # Errors
     /// As [`Rules::check_factor`].
@@ -90,11 +90,11 @@ impl<'a> Rules<'a> {
         Ok(Form { factor, ..a })
     }
 
-    /// A fresh encryption under the public key, or under the secret one.
+    /// Returns the form of a fresh encryption under the public key, or under the secret key.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::PlaintextModulusNotCoprime`]; [`Error::NotAUnit`];
-    /// [`Error::NoiseExhausted`] for a plaintext modulus that the level does not hold.
+    /// [`Error::NoiseExhausted`] for a plaintext modulus that the level has no room for.
     pub(crate) fn encrypted(self, level: Level, factor: Unit, symmetric: bool) -> Result<Form> {
         self.params.rlwe().check_chain_level(level)?;
         self.params.check_modulus(factor.modulus())?;
@@ -104,7 +104,8 @@ impl<'a> Rules<'a> {
         self.checked("encrypt", Form { level, factor, noise })
     }
 
-    /// A sum or a difference: levels align downwards, factors must be equal.
+    /// Returns the form of a sum or a difference. Levels align downwards, and factors must be
+    /// equal.
     ///
     /// # Errors
     /// [`Error::PlaintextMismatch`]; [`Error::FactorMismatch`]; [`Error::NoiseExhausted`].
@@ -115,7 +116,8 @@ impl<'a> Rules<'a> {
         self.checked(op, Form { level, noise, ..a })
     }
 
-    /// A negation: the coefficient `t / 2` of an even `t` becomes another representative.
+    /// Returns the form of a negation. The coefficient `t / 2` of an even `t` becomes another
+    /// representative.
     ///
     /// # Errors
     /// [`Error::NoiseExhausted`].
@@ -127,7 +129,7 @@ impl<'a> Rules<'a> {
         self.checked(op, Form { noise: self.model(t).sum_plain(a.noise), ..a })
     }
 
-    /// A sum with a plaintext.
+    /// Returns the form of a sum with a plaintext.
     ///
     /// # Errors
     /// [`Error::PlaintextMismatch`]; [`Error::NoiseExhausted`].
@@ -137,7 +139,7 @@ impl<'a> Rules<'a> {
         self.checked(op, Form { noise, ..a })
     }
 
-    /// A product with a plaintext of these norms.
+    /// Returns the form of a product with a plaintext of these norms.
     ///
     /// # Errors
     /// As [`Rules::sum_plain`].
@@ -153,8 +155,8 @@ impl<'a> Rules<'a> {
         self.checked(OP, Form { noise, ..a })
     }
 
-    /// A product with an integer that is `c` modulo `t`: read with the same factor, or with `c`
-    /// times it.
+    /// Returns the form of a product with an integer that is `c` modulo `t`, interpreted with the
+    /// same factor or with `c` times the factor.
     ///
     /// # Errors
     /// [`Error::NoiseExhausted`].
@@ -163,10 +165,10 @@ impl<'a> Rules<'a> {
         self.product_plain(a, self.ring(t), PlainNorms::constant(t, c))
     }
 
-    /// A sum of products with integers, all of one factor.
+    /// Returns the form of a sum of products with integers, all of one factor.
     ///
     /// # Errors
-    /// [`Error::Circuit`] without terms; as [`Rules::sum`].
+    /// [`Error::Circuit`] without terms; errors of [`Rules::sum`].
     pub(crate) fn constant_sum(self, terms: &[(Form, u128)]) -> Result<Form> {
         const OP: &str = "sum of products with constants";
         let products = terms.iter().map(|&(a, c)| self.product_constant(a, c));
@@ -175,8 +177,8 @@ impl<'a> Rules<'a> {
         sum.unwrap_or_else(|| Err(Error::Circuit(format!("{OP}: there is nothing to sum"))))
     }
 
-    /// A sum of products and perhaps an addend, relinearised with keys for `key_level`, and
-    /// rescaled if asked.
+    /// Returns the form of a sum of products with an optional addend, relinearised with keys for
+    /// `key_level`, and rescaled if requested.
     ///
     /// # Errors
     /// [`Error::Circuit`] without products; [`Error::PlaintextMismatch`];
@@ -199,13 +201,13 @@ impl<'a> Rules<'a> {
             next_level(OP, level)?;
         }
         let t = first.factor.modulus();
-        // What a tensor multiplies the product of factors by: the scale of the factor 1.
+        // The tensor multiplies the product of factors by this: the scale of the factor 1.
         let (model, scale) = (self.model(t), tensor.scale(self.params, level, Unit::one(t))?);
         let factor = scale * first.factor * second.factor;
         let mut noise = model.key_switch(level, key_level(level));
         for &(a, b) in &sum.products {
             factor.check_matches(scale * a.factor * b.factor, OP)?;
-            // What is brought down to the level must decrypt there.
+            // Operands brought down to the level must decrypt there.
             self.checked(OP, Form { level, ..a })?;
             self.checked(OP, Form { level, ..b })?;
             let product = match tensor {
@@ -222,7 +224,7 @@ impl<'a> Rules<'a> {
         if rescale { self.rescaled(OP, form) } else { Ok(form) }
     }
 
-    /// One level down, its factor divided by the primes of the level.
+    /// Returns the form one level down, with the factor divided by the primes of the level.
     ///
     /// # Errors
     /// [`Error::LevelExhausted`] at level 0; [`Error::NoiseExhausted`].
@@ -233,7 +235,7 @@ impl<'a> Rules<'a> {
         self.checked(op, Form { level, factor, noise })
     }
 
-    /// Down to `level`, forgetting primes.
+    /// Returns the form at `level` after dropping primes.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::NoiseExhausted`].
@@ -242,7 +244,8 @@ impl<'a> Rules<'a> {
         self.checked("drop to a level", Form { level, ..a })
     }
 
-    /// After `switches` images by keys for `key_level` were added to `copies` of it.
+    /// Returns the form after adding `switches` images, by keys for `key_level`, to `copies` of the
+    /// ciphertext.
     ///
     /// # Errors
     /// [`Error::NoiseExhausted`].
@@ -263,8 +266,8 @@ impl<'a> Rules<'a> {
         self.checked(op, Form { noise, ..a })
     }
 
-    /// A sum of automorphisms in stages at `level`, whose weights have these norms together, with
-    /// a key switch between two stages; rescaled.
+    /// Returns the form of a sum of automorphisms in stages at `level`, whose weights have these
+    /// norms together, with a key switch between two stages, rescaled.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::LevelExhausted`]; [`Error::NoiseExhausted`].
@@ -287,8 +290,8 @@ impl<'a> Rules<'a> {
         self.rescaled(op, self.checked(op, Form { noise, ..a })?)
     }
 
-    /// A sum of automorphisms, in one stage, of what was raised, whose weights have these norms
-    /// together; rescaled.
+    /// Returns the form of a sum of automorphisms, in one stage, of a raised ciphertext, whose
+    /// weights have these norms together, rescaled.
     ///
     /// # Errors
     /// [`Error::LevelExhausted`]; [`Error::NoiseExhausted`].
@@ -304,7 +307,7 @@ impl<'a> Rules<'a> {
         self.rescaled(op, self.checked(op, Form { noise, ..a })?)
     }
 
-    /// The same polynomials read modulo another power of the prime.
+    /// Returns the form of the same polynomials interpreted modulo another power of the prime.
     ///
     /// # Errors
     /// [`Error::PlaintextMismatch`] for a power of another prime; [`Error::NotAUnit`];
@@ -315,18 +318,18 @@ impl<'a> Rules<'a> {
         if found.prime() != t.prime() {
             return Err(mismatch(OP, self.ring(found), self.ring(t)));
         }
-        // Where `t` is larger, plaintexts are multiples of the quotient, and any factor with
-        // this residue multiplies them alike.
+        // If `t` is larger, plaintexts are multiples of the quotient, and any factor with this
+        // residue multiplies them alike.
         let factor = Unit::new(a.factor.value(), t)?;
         self.checked(OP, Form { factor, ..a })
     }
 
-    /// At level 0 rounded to the modulus `t`, through an ephemeral secret of this weight, and
-    /// raised.
+    /// Returns the form after rounding to the modulus `t` at level 0, through an ephemeral secret
+    /// of this weight, and raising.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`]; [`Error::PlaintextMismatch`] unless `t` is a higher power of
-    /// the same prime; [`Error::PlaintextModulusNotCoprime`]; [`Error::NoiseExhausted`].
+    /// [`Error::LevelOutOfRange`]; [`Error::PlaintextMismatch`] unless `t` is a higher power of the
+    /// same prime; [`Error::PlaintextModulusNotCoprime`]; [`Error::NoiseExhausted`].
     pub(crate) fn raised(self, a: Form, to: Level, t: Modulus, weight: u32) -> Result<Form> {
         const OP: &str = "raise";
         let found = a.factor.modulus();
@@ -349,7 +352,7 @@ impl<'a> Rules<'a> {
     }
 }
 
-/// Refuses plaintexts of different rings, each a modulus and `log2(N)`.
+/// Rejects plaintexts of different rings, each given by a modulus and `log2(N)`.
 ///
 /// # Errors
 /// [`Error::PlaintextMismatch`].

@@ -1,12 +1,11 @@
-//! Files of keys and ciphertexts. `docs/file-format.md` describes the frame that all schemes
-//! share.
+//! Files of keys and ciphertexts. `docs/file-format.md` describes the frame that all schemes share.
 //!
-//! Every file says which parameters and which key it belongs to. Uniform halves of keys, and of
-//! what the secret key encrypts if it is asked for, are stored as their public seeds. Of a ciphertext the header says its plaintext modulus, its
-//! factor and the bound of its error: what is refused for its error is so as it was before.
-//! Checksums find damage; they do not stop anyone from writing another valid file, so a file is
-//! as trustworthy as its source. Reading checks every length, number and residue before it is
-//! used.
+//! Every file names its parameters and its key. Uniform halves of keys are stored as their public
+//! seeds. On request, so are uniform halves of encryptions under the secret key. The header lists
+//! each ciphertext's plaintext modulus, factor and error bound, so operations rejected for the
+//! error before writing are rejected after reading. Checksums detect damage but do not prevent
+//! anyone from writing another valid file, so a file is as trustworthy as its source. Reading
+//! checks every length, number and residue before it is used.
 //!
 //! ```
 //! use sudare::{exact::{Params, preset, serial}, rlwe::KeyGenerator};
@@ -46,17 +45,17 @@ use std::{
     io::{Read, Seek},
 };
 
-/// What a file says about itself.
+/// Information in a file's header.
 pub type Info = serial::Info<Spec>;
 /// A file whose header was read.
 pub type Reader<R> = serial::Reader<R, Params>;
-/// The ciphertexts of a file, each read and checked when it is asked for.
+/// The ciphertexts of a file. Each is read and checked on request.
 pub type CiphertextReader<R> = serial::CiphertextReader<R, Params>;
-/// Writes ciphertexts of one key one after the other, and holds none of them.
+/// Writes ciphertexts of one key one after the other, without storing them.
 pub type CiphertextWriter<'a, W> = serial::CiphertextWriter<'a, W, Params>;
 
-/// The digest of a whole file of keys or ciphertexts by the checksums in it, of which the content
-/// is not read.
+/// Computes the digest of a whole file of keys or ciphertexts from its checksums, without reading
+/// the content.
 ///
 /// # Errors
 /// As [`Reader::new`].
@@ -64,7 +63,7 @@ pub fn digest(input: impl Read + Seek, file_bytes: u64) -> Result<[u8; 32]> {
     serial::digest::<Params>(input, file_bytes)
 }
 
-/// Plaintext moduli by prime and exponent, each tested for a prime once.
+/// Plaintext moduli by prime and exponent. Each is tested for a prime once.
 #[derive(Debug, Default)]
 pub struct Moduli(BTreeMap<(u64, u32), Modulus>);
 
@@ -152,7 +151,7 @@ mod tests {
         Reader::new(file, file.len() as u64).unwrap()
     }
 
-    /// Everything goes through files, and what was refused stays so.
+    /// Everything goes through files; operations rejected before are rejected after.
     #[test]
     fn keys_and_ciphertexts_come_back() {
         let t = modulus(257, 1);
@@ -229,7 +228,7 @@ mod tests {
         }
     }
 
-    /// Keys that raise ciphertexts say by what these are divided.
+    /// Keys that raise ciphertexts store their divisor.
     #[test]
     fn keys_that_divide_come_back() {
         let raise = Raise::to(Level(1)).with_weight(8).with_divisor(257 * 257);
@@ -243,7 +242,8 @@ mod tests {
         assert_eq!(read.fulfils(), session.keys.fulfils());
     }
 
-    /// A modulus of many ciphertexts is tested for a prime once, that of the parameters never.
+    /// A modulus of many ciphertexts is tested for a prime once, and the modulus of the parameters
+    /// never.
     #[test]
     fn moduli_are_tested_once() {
         let t = modulus(257, 1);
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(decryptor.decrypt(&square).unwrap(), mul(&plain[0], &plain[2]));
     }
 
-    /// What the secret key encrypts takes half the bytes, and is read as any other ciphertext.
+    /// Encryptions under the secret key need half the bytes and are read like any other ciphertext.
     #[test]
     fn seeds_stand_for_uniform_halves() {
         let t = modulus(257, 1);
@@ -308,7 +308,7 @@ mod tests {
         write_seeded_ciphertexts(&mut seeded, &params, &items, &label).unwrap();
         let items = items.map(crate::rlwe::Seeded::into_ciphertext);
         write_ciphertexts(&mut whole, &params, &items, &label).unwrap();
-        // But for the seeds, and what headers say of them.
+        // Except for the seeds and their entries in the header.
         let saved = (whole.len() - seeded.len()) as u64;
         let halves = 2 * params.rlwe().basis().packed_bytes(params.rlwe().limbs(params.top()));
         assert!(saved.abs_diff(halves) <= 2 * 64, "{saved} of {halves}");
@@ -357,7 +357,7 @@ mod tests {
             refused(&file)
         }));
         assert!((0..file.len()).all(|length| refused(&file[..length])));
-        // The scheme of the file, which other readers refuse.
+        // The scheme of the file; readers of other schemes reject it.
         assert_eq!(file[12..14], [2, 0]);
     }
 }

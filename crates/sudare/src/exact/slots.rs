@@ -12,28 +12,28 @@ use zeroize::Zeroizing;
 /// [Galois ring](GaloisRing) of degree `d`, the order of `p` modulo `2N`.
 ///
 /// Slot `i` is the value at `zeta^(s_i)`, with representatives `s_i` of the cosets of `<p>` among
-/// the odd numbers modulo `2N`: two rows of `n / 2`, the powers of 5 and their negatives,
-/// `s = 5^j` and `-5^j`. These are distinct modulo `2n` as well, which the maps between slots and
-/// coefficients need and other representatives are not: for `p = 3 mod 4` the powers of 5 alone
-/// represent all cosets, but are in pairs equal modulo `2n`. Where `-1` is a power of `p`, the
-/// second row starts at `-5^(n/2)`, which is `-1` modulo `2n`.
+/// the odd numbers modulo `2N`. They form two rows of `n / 2`, the powers of 5 and their negatives,
+/// `s = 5^j` and `-5^j`. These are distinct modulo `2n` as well, as the maps between slots and
+/// coefficients require. Other representatives are not: for `p = 3 mod 4` the powers of 5 alone
+/// represent all cosets, but are equal modulo `2n` in pairs. If `-1` is a power of `p`, the second
+/// row starts at `-5^(n/2)`, which is `-1` modulo `2n`.
 ///
 /// In *slim* packing slots are integers modulo `t`; elements of the ring fill it.
 ///
 /// Reference: Han, "Bootstrapping methods for homomorphic encryption" (PhD thesis, Seoul National
-/// University), section 3.4, for the maps and the selection. Deviation: representatives are those
-/// for which the maps exist, and the selection takes `log2(d)` steps.
+/// University), section 3.4, for the maps and the selection. Deviation: the representatives are
+/// chosen such that the maps exist, and the selection takes `log2(d)` steps.
 #[derive(Debug, Clone)]
 pub struct Slots {
     ring: GaloisRing,
     representatives: Vec<GaloisElement>,
-    /// Of the odd numbers `2i + 1`, the slot whose coset they are in.
+    /// Slot whose coset contains the odd number `2i + 1`, by `i`.
     cosets: Arc<[u32]>,
     transform: Arc<Transform<Quadratic>>,
 }
 
 impl Slots {
-    /// The slots of the ring of degree `2^log_n` modulo `t`.
+    /// Makes the slots of the ring of degree `2^log_n` modulo `t`.
     ///
     /// # Errors
     /// As [`GaloisRing::new`].
@@ -63,13 +63,13 @@ impl Slots {
         Ok(Self { ring, representatives, cosets: cosets.into(), transform: Arc::new(transform) })
     }
 
-    /// The ring that slots are elements of.
+    /// The ring of the slots' elements.
     #[must_use]
     pub fn ring(&self) -> &GaloisRing {
         &self.ring
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     #[must_use]
     pub fn count(&self) -> usize {
         self.ring.slots()
@@ -81,18 +81,18 @@ impl Slots {
         &self.representatives
     }
 
-    /// The slot whose representative `g` is a power of `p` times. In slim packing slot `i` of the
-    /// image under `X -> X^g` is slot `index(g s_i)`.
+    /// Returns the slot whose representative is `g` times a power of `p`. In slim packing slot `i`
+    /// of the image under `X -> X^g` is slot `index(g s_i)`.
     #[must_use]
     pub fn index(&self, g: GaloisElement) -> usize {
         self.cosets[g.0 as usize / 2 % self.cosets.len()] as usize
     }
 
-    /// The plaintext of these elements, with 0 in the slots left.
+    /// Encodes these elements, with 0 in the remaining slots.
     ///
     /// # Errors
-    /// [`Error::TooManySlots`]; [`Error::SlotMismatch`] for an element that has not `d`
-    /// coefficients; [`Error::ValueOutOfRange`] for a coefficient that is not below `t`.
+    /// [`Error::TooManySlots`]; [`Error::SlotMismatch`] for an element without `d` coefficients;
+    /// [`Error::ValueOutOfRange`] for a coefficient that is not below `t`.
     pub fn encode(&self, elements: &[Vec<u128>]) -> Result<PlainPoly> {
         self.check_count(elements.len())?;
         elements.iter().try_for_each(|element| self.ring.check(element))?;
@@ -103,7 +103,7 @@ impl Slots {
         }))
     }
 
-    /// The plaintext of these integers, at most `t / 2` in size, with 0 in the slots left.
+    /// Encodes these integers, at most `t / 2` in magnitude, with 0 in the remaining slots.
     ///
     /// # Errors
     /// [`Error::TooManySlots`]; [`Error::ValueOutOfRange`].
@@ -114,10 +114,10 @@ impl Slots {
         Ok(self.interpolated(1, |slot, _| [residues[slot], 0]))
     }
 
-    /// The elements in the slots of a plaintext.
+    /// Decodes the elements in the slots of a plaintext.
     ///
     /// # Errors
-    /// [`Error::PlaintextMismatch`] for one of another ring.
+    /// [`Error::PlaintextMismatch`] for a plaintext of another ring.
     pub fn decode(&self, a: &PlainPoly) -> Result<Vec<Vec<u128>>> {
         a.check_ring("decoding", self.ring.modulus(), self.ring.log_n())?;
         let width = self.ring.width();
@@ -137,11 +137,11 @@ impl Slots {
         Ok(elements)
     }
 
-    /// The integers in the slots of a plaintext, in `(-t/2, t/2]`.
+    /// Decodes the integers in the slots of a plaintext, in `(-t/2, t/2]`.
     ///
     /// # Errors
-    /// [`Error::PlaintextMismatch`] for one of another ring; [`Error::NotInSlots`] if a slot is
-    /// not an integer.
+    /// [`Error::PlaintextMismatch`] for a plaintext of another ring; [`Error::NotInSlots`] if a
+    /// slot is not an integer.
     pub fn decode_integers(&self, a: &PlainPoly) -> Result<Vec<i128>> {
         let elements = Zeroizing::new(self.decode(a)?);
         if let Some(slot) = elements.iter().position(|e| e.iter().skip(1).any(|&c| c != 0)) {
@@ -156,16 +156,16 @@ impl Slots {
         Ok(elements.iter().map(|e| self.ring.modulus().centered(e[0])).collect())
     }
 
-    /// The map from integers `m_i` in slots to the coefficients of `sum_i m_i X^(d i)`.
+    /// Returns the map from integers `m_i` in slots to the coefficients of `sum_i m_i X^(d i)`.
     ///
     /// # Errors
-    /// [`Error::Circuit`] for so many slots that the map would take more than 256 MiB.
+    /// [`Error::Circuit`] if the map would use more than 256 MiB.
     pub fn slots_to_coeffs(&self) -> Result<LinearMap> {
         let d = self.ring.degree();
         self.map(|s, _, s_i| self.power(d, self.index(self.times(s, s_i)), s_i, false))
     }
 
-    /// The map from `sum_i m_i X^(d i)` to slots with `m_i`, in slot `i`.
+    /// Returns the map from `sum_i m_i X^(d i)` to slots with `m_i` in slot `i`.
     ///
     /// # Errors
     /// As [`Slots::slots_to_coeffs`].
@@ -175,16 +175,17 @@ impl Slots {
         self.map(|s, i, s_i| self.power(d, i, self.times(s, s_i), true).map(|x| t.mul(x, scale)))
     }
 
-    /// Automorphisms which in turn, each added to what it is applied to, give `d` times the
-    /// coefficients at multiples of `d`, and 0 at the others: `X -> X^(N/2^i + 1)` for
-    /// `i < log2(d)`.
+    /// Returns automorphisms that select every `d`-th coefficient. Apply each in turn and add the
+    /// result to its input. This yields `d` times the coefficients at multiples of `d`, and 0 at
+    /// the others. They are `X -> X^(N/2^i + 1)` for `i < log2(d)`.
     #[must_use]
     pub fn selection(&self) -> Vec<GaloisElement> {
         let steps = 0..self.ring.degree().ilog2();
         steps.map(|i| GaloisElement((1 << (self.ring.log_n() - i)) + 1)).collect()
     }
 
-    /// The plaintext with `scale zeta^(d e)` in slot `i`, where `e` is `exponent(i)`, if it is any.
+    /// Returns the plaintext with `scale zeta^(d e)` in slot `i`, where `e` is `exponent(i)`, and 0
+    /// where that is `None`.
     pub(super) fn roots(
         &self,
         scale: u128,
@@ -202,7 +203,7 @@ impl Slots {
         if found > slots { Err(Error::TooManySlots { found, slots }) } else { Ok(()) }
     }
 
-    /// `sum_s weight_s(a) a(X^s)` over the representatives, from slot `i` of the weights.
+    /// Returns `sum_s weight_s(a) a(X^s)` over the representatives, from slot `i` of the weights.
     fn map(
         &self,
         weight: impl Fn(GaloisElement, usize, GaloisElement) -> [u128; 2],
@@ -225,20 +226,20 @@ impl Slots {
         GaloisElement(product(a.0, b.0, 2 << self.ring.log_n()))
     }
 
-    /// `zeta^(d i s)` or its inverse, where `d` is a multiple of the width.
+    /// Returns `zeta^(d i s)` or its inverse, where `d` is a multiple of the width.
     fn power(&self, d: usize, i: usize, s: GaloisElement, inverse: bool) -> [u128; 2] {
         let order = self.ring.omega_order();
         let e = d / self.ring.width() * i * s.0 as usize % order;
         self.ring.omega(if inverse { order - e } else { e })
     }
 
-    /// The coordinate `j` and the exponent `e` with `zeta^(s i) = zeta^j omega^e`.
+    /// Returns the coordinate `j` and the exponent `e` with `zeta^(s i) = zeta^j omega^e`.
     fn column(&self, s: GaloisElement, i: usize) -> (usize, usize) {
         let e = s.0 as usize * i % (2 << self.ring.log_n());
         (e % self.ring.width(), e / self.ring.width())
     }
 
-    /// Where transforms put the value at `omega^s`.
+    /// Returns the place of the value at `omega^s` in the transforms.
     fn place(&self, s: GaloisElement) -> usize {
         let order = self.ring.omega_order();
         place(order.ilog2() - 1, s.0 as usize % order)
@@ -248,11 +249,11 @@ impl Slots {
         self.ring.base().mul(a, self.ring.omega(turns))
     }
 
-    /// The polynomial of these slots, where `coordinates(i, j)` are the coefficients of `zeta^j`
-    /// and `zeta^(j + width)` in slot `i`, the second 0 if the width is `d`.
+    /// Returns the polynomial of these slots, where `coordinates(i, j)` are the coefficients of
+    /// `zeta^j` and `zeta^(j + width)` in slot `i`. The second is 0 if the width is `d`.
     ///
-    /// `count` is the width, or 1 if all but the coordinates 0 are 0. Then so are all coefficients
-    /// but those at multiples of the width.
+    /// `count` is the width, or 1 if all coordinates except number 0 are 0. Then all coefficients
+    /// except the ones at multiples of the width are 0 as well.
     fn interpolated(
         &self,
         count: usize,
@@ -267,7 +268,7 @@ impl Slots {
                 let (coordinate, turns) = self.column(s, i);
                 let value = self.base_mul(coordinates(slot, coordinate), order - turns % order);
                 row[self.place(s)] = value;
-                // Half of the powers of an `omega` that is no integer are conjugates.
+                // If `omega` is not an integer, half of its powers are conjugates of the others.
                 if self.ring.width() < self.ring.degree() {
                     row[self.place(self.times(s, p))] = self.ring.base().conjugate(value);
                 }
@@ -282,7 +283,8 @@ impl Slots {
     }
 }
 
-/// Most coefficients of all weights of a [`LinearMap`] between slots and coefficients: 256 MiB.
+/// Maximum number of coefficients of all weights of a [`LinearMap`] between slots and coefficients:
+/// 256 MiB.
 const MOST_ENTRIES: usize = 1 << 24;
 
 /// A linear map of plaintexts: `a -> sum_g w_g(X) a(X^g)`.
@@ -298,13 +300,13 @@ impl LinearMap {
         &self.terms
     }
 
-    /// The map times the residue `c`.
+    /// Returns the map times the residue `c`.
     #[must_use]
     pub fn scaled(&self, c: u128) -> Self {
         Self { terms: self.terms.iter().map(|(g, weight)| (*g, weight.scaled(c))).collect() }
     }
 
-    /// The image of `a`.
+    /// Returns the image of `a`.
     ///
     /// # Errors
     /// As [`PlainPoly::mul`].
@@ -328,7 +330,7 @@ mod tests {
         Slots::new(Modulus::new(p, k).unwrap(), log_n).unwrap()
     }
 
-    /// Primes of both kinds, with few and many slots; those that are -1 modulo `2N` last.
+    /// Primes of both kinds, with few and many slots; the primes that are -1 modulo `2N` come last.
     fn all() -> Vec<Slots> {
         let mut all = Vec::new();
         for (p, log_n) in [
@@ -431,8 +433,8 @@ mod tests {
         }
     }
 
-    /// The matrix of the map from `d`-th coefficients to slots has a row of powers of
-    /// `zeta^(d s)` for each representative `s`.
+    /// The matrix of the map from `d`-th coefficients to slots has a row of powers of `zeta^(d s)`
+    /// for each representative `s`.
     #[test]
     fn powers_of_five_alone_are_singular_for_127() {
         for log_n in [7, 14, 15] {
@@ -467,7 +469,7 @@ mod tests {
         let in_slots = s.encode_integers(&values).unwrap();
         assert_eq!(s.slots_to_coeffs().unwrap().apply(&in_slots).unwrap(), coeffs, "{t}, {log_n}");
         assert_eq!(s.coeffs_to_slots().unwrap().apply(&coeffs).unwrap(), in_slots, "{t}, {log_n}");
-        // Selection of every d-th of coefficients that are all there.
+        // Select every d-th of the coefficients, all of which are nonzero.
         let all: Vec<_> = (0..1i128 << log_n)
             .map(|i| if i % d as i128 == 0 { spread[i as usize] } else { i % 3 - 1 })
             .collect();
@@ -475,7 +477,7 @@ mod tests {
         assert_eq!(1 << s.selection().len(), d);
         let sum = s.selection().into_iter().fold(all, |a, g| a.add(&a.image(g)).unwrap());
         assert_eq!(sum, coeffs.scaled(d as u128));
-        // A step more loses every other of them.
+        // One more step loses every other of them.
         let sum_of_more =
             sum.add(&sum.image(GaloisElement((2 << log_n) / d as u32 / 2 + 1))).unwrap();
         let lost = |i: usize| i / d % 2 == 1;

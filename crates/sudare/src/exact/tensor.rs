@@ -6,23 +6,23 @@ use crate::{
     rlwe::{Chain, Level},
 };
 
-/// The product of two ciphertexts, and with it what circuits take for their scales.
+/// A kind of product of two ciphertexts, with the scale that circuits use for it.
 ///
-/// Products multiply scales and sums need equal ones, with either product. With the product of BGV
-/// the scale of a ciphertext is its factor `f`, and rescaling divides it by the primes of the level.
-/// The product of BFV at the modulus `Q` gives the factor `-f g / Q`: there the scale is `-f / Q`,
-/// and rescaling, which divides `f` and `Q` alike, leaves it alone. Forgetting primes does not, so
-/// ciphertexts are brought to lower levels by rescaling.
+/// With either product, products multiply scales and sums require equal ones. With the product of
+/// BGV the scale of a ciphertext is its factor `f`, and rescaling divides it by the primes of the
+/// level. The product of BFV at the modulus `Q` has the factor `-f g / Q`. Its scale is `-f / Q`,
+/// which rescaling keeps because it divides `f` and `Q` alike. Dropping primes changes the scale,
+/// so ciphertexts are brought to lower levels by rescaling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tensor {
-    /// Of BGV: modulo `Q`, times `t`.
+    /// The product of BGV: modulo `Q`, times `t`.
     Plain,
-    /// Of BFV: divided by `Q / t`.
+    /// The product of BFV: divided by `Q / t`.
     Scaled,
 }
 
 impl Tensor {
-    /// The scale of a ciphertext of this level and factor.
+    /// Returns the scale of a ciphertext of this level and factor.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::PlaintextModulusNotCoprime`].
@@ -33,7 +33,7 @@ impl Tensor {
         }
     }
 
-    /// The factor of a ciphertext of this level and scale.
+    /// Returns the factor of a ciphertext of this level and scale.
     ///
     /// # Errors
     /// As [`Tensor::scale`].
@@ -44,7 +44,7 @@ impl Tensor {
         }
     }
 
-    /// What rescaling from `level` divides scales of ciphertexts modulo `t` by.
+    /// Returns the divisor of scales for rescaling from `level`, for ciphertexts modulo `t`.
     ///
     /// # Errors
     /// As [`Tensor::scale`].
@@ -56,7 +56,8 @@ impl Tensor {
         }
     }
 
-    /// What circuits on ciphertexts modulo `t` are planned with: the divisors of all levels.
+    /// Returns the chain for planning circuits on ciphertexts modulo `t`: the divisors of all
+    /// levels.
     ///
     /// # Errors
     /// [`Error::PlaintextModulusNotCoprime`].

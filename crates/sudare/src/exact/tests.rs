@@ -1,4 +1,4 @@
-//! Whole computations against polynomials in the clear.
+//! Tests of whole computations against polynomials in the clear.
 
 use super::*;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
 use std::sync::Arc;
 use sudare_arith::prng::{Seed, Stream};
 
-/// Everything that one owner has.
+/// The objects of one owner.
 pub(crate) struct Session {
     pub(crate) params: Params,
     pub(crate) secret: Arc<SecretKey>,
@@ -23,12 +23,12 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    /// With all keys for rotations by 1, 2, 4, … and swaps.
+    /// Makes a session with all keys for rotations by 1, 2, 4, … and swaps.
     pub(crate) fn new(spec: Spec, seed: u8) -> Self {
         Self::with_keys(spec, seed, &KeyRequest::new())
     }
 
-    /// With these keys as well.
+    /// Makes a session with these keys as well.
     pub(crate) fn with_keys(spec: Spec, seed: u8, keys: &KeyRequest) -> Self {
         let (log_n, top) = (spec.log_n, Level(spec.q_bits.len() as u32 - 1));
         let mut request = KeyRequest::new()
@@ -39,7 +39,7 @@ impl Session {
         Self::with_exactly(spec, seed, &request)
     }
 
-    /// With these keys and no others.
+    /// Makes a session with exactly these keys.
     pub(crate) fn with_exactly(spec: Spec, seed: u8, keys: &KeyRequest) -> Self {
         let params = Params::new(Spec { insecure: true, ..spec }).unwrap();
         let seed = Seed::from_bytes([seed; 32]);
@@ -80,7 +80,7 @@ impl Session {
         self.encryptor.encrypt_with(a, level, factor, &Seed::from_bytes(bytes)).unwrap()
     }
 
-    /// Refuses a ciphertext of another plaintext, or with an error above its bound.
+    /// Fails for a ciphertext of another plaintext, or with an error above its bound.
     pub(crate) fn assert_holds(&self, a: &Ciphertext, expected: &PlainPoly) {
         assert_eq!(self.decryptor.decrypt(a).unwrap(), *expected);
         let (found, bound) = (self.decryptor.noise(a).unwrap(), a.noise().log2());
@@ -88,7 +88,7 @@ impl Session {
     }
 }
 
-/// Coefficientwise.
+/// Combines coefficient by coefficient.
 pub(crate) fn zip(a: &PlainPoly, b: &PlainPoly, f: impl Fn(u128, u128) -> u128) -> PlainPoly {
     let coeffs = a.coeffs().iter().zip(b.coeffs()).map(|(&a, &b)| f(a, b)).collect();
     PlainPoly::new(a.modulus(), coeffs).unwrap()
@@ -106,7 +106,7 @@ pub(crate) fn scale(a: &PlainPoly, c: u128) -> PlainPoly {
     zip(a, a, |x, _| a.modulus().mul(x, c))
 }
 
-/// Modulo `X^N + 1`, by the definition.
+/// Multiplies modulo `X^N + 1`, by the definition.
 pub(crate) fn mul(a: &PlainPoly, b: &PlainPoly) -> PlainPoly {
     let (t, n) = (a.modulus(), a.coeffs().len());
     let mut out = vec![0; n];
@@ -134,7 +134,7 @@ pub(crate) fn modulus(p: u64, k: u32) -> Modulus {
     Modulus::new(p, k).unwrap()
 }
 
-/// Levels of several primes, of 27 and of 61 bits.
+/// Makes levels of several primes, of 27 and of 61 bits.
 pub(crate) fn mixed(log_n: u32, t: Modulus) -> Spec {
     Spec {
         q_bits: vec![vec![27.0, 61.0], vec![61.0], vec![27.0, 27.0], vec![61.0, 27.0]],
@@ -142,7 +142,7 @@ pub(crate) fn mixed(log_n: u32, t: Modulus) -> Spec {
     }
 }
 
-/// A chain for products modulo `t`.
+/// Makes a chain for products modulo `t`.
 pub(crate) fn chain(log_n: u32, t: Modulus, levels: usize) -> Spec {
     let level = (t.log2() + f64::from(log_n) + 8.0).max(20.0);
     Spec::uniform(log_n, t, level + 10.0, levels, level, vec![level + 12.0])
@@ -262,7 +262,7 @@ fn automorphisms_are_those_of_polynomials() {
     assert_eq!(needed.count(), 3);
 }
 
-/// No prime of the chain is 1 modulo `t`.
+/// No prime of the chain is 1 modulo `t`, so every division changes factors.
 #[test]
 fn factors_follow_products_and_divisions() {
     let t = modulus(257, 1);
@@ -390,7 +390,7 @@ fn what_is_mixed_up_is_refused() {
 fn exhausted_budgets_are_refused_before_anything_is_computed() {
     let t = modulus(65537, 1);
     let mut session = Session::new(chain(6, t, 2), 10);
-    // Without keys, what is computed would fail in another way.
+    // Without keys, computing would fail in another way.
     let none = EvaluationKeys::none(session.params.rlwe(), session.secret.id());
     let keyless = Evaluator::new(&session.params, Arc::new(none)).unwrap();
     let a = session.random(t);
@@ -407,7 +407,7 @@ fn exhausted_budgets_are_refused_before_anything_is_computed() {
     assert_eq!(keyless.mul(&x, &x).unwrap_err(), error);
     let dropped = session.evaluator.drop_to(&x, Level(0));
     assert!(matches!(dropped, Err(Error::NoiseExhausted { .. })));
-    // One whose bound is lost.
+    // A ciphertext whose bound is exhausted.
     let exhausted =
         Ciphertext { noise: session.encrypt(&a).noise + x.noise + x.noise, ..x.clone() };
     let grown = (0..200).fold(exhausted, |x, _| Ciphertext { noise: x.noise + x.noise, ..x });
@@ -415,7 +415,7 @@ fn exhausted_budgets_are_refused_before_anything_is_computed() {
     assert!(matches!(refused, Err(Error::NoiseExhausted { op: "decrypt", .. })));
 }
 
-/// Thousands of products, of fresh ciphertexts, of results and of plaintexts.
+/// Thousands of products: of fresh ciphertexts, of results and of plaintexts.
 #[test]
 fn errors_stay_below_their_bounds() {
     for (log_n, t, count) in [(5, modulus(257, 1), 1500), (7, modulus(65537, 1), 300)] {
@@ -444,7 +444,7 @@ fn errors_stay_below_their_bounds() {
     }
 }
 
-/// Bounds are some bits above what is found, however deep: errors do not pile up.
+/// Bounds are some bits above the measured errors at every depth: the slack does not accumulate.
 #[test]
 fn bounds_are_within_twelve_bits_at_depth_ten() {
     let t = modulus(65537, 1);
@@ -463,7 +463,7 @@ fn bounds_are_within_twelve_bits_at_depth_ten() {
     assert!(gap.is_some());
 }
 
-/// Levels of which one squaring after the other takes all, as sets for bootstrapping have them.
+/// Makes levels that consecutive squarings use up, as sets for bootstrapping have.
 pub(crate) fn tight(log_n: u32, t: Modulus, levels: usize) -> Spec {
     let secret = crate::rlwe::SecretDistribution::UniformTernary;
     let rounding = NoiseBound::rounding(log_n, secret);
@@ -474,7 +474,7 @@ pub(crate) fn tight(log_n: u32, t: Modulus, levels: usize) -> Spec {
     spec
 }
 
-/// Plaintexts that a caller could choose for large products.
+/// Plaintexts that maximise products.
 pub(crate) fn chosen(session: &mut Session, t: Modulus) -> Vec<PlainPoly> {
     let n = 1usize << session.params.log_n();
     let half = t.value() / 2;
@@ -485,8 +485,8 @@ pub(crate) fn chosen(session: &mut Session, t: Modulus) -> Vec<PlainPoly> {
     vec![session.random(t), equal, waves]
 }
 
-/// Whatever is computed from a single ciphertext, at levels that are as small as can be: none has an
-/// error above its bound, and what is accepted decrypts.
+/// Computes many circuits on a single ciphertext, at the smallest possible levels. No error exceeds
+/// its bound, and every accepted result decrypts.
 #[test]
 fn no_circuit_exceeds_its_bound_at_tight_levels() {
     for (log_n, t) in [(6, modulus(257, 1)), (9, modulus(257, 1)), (8, modulus(65537, 1))] {
@@ -510,7 +510,7 @@ fn no_circuit_exceeds_its_bound_at_tight_levels() {
                 a = mul(&a, &plain);
                 check(&x, &a);
             }
-            // Sums of itself, and of its images, between squares.
+            // Sums of the ciphertext with itself and with its images, between squares.
             let (mut x, mut a) = (e.rescale(&fresh).unwrap(), plain.clone());
             let mut steps = 0;
             loop {
@@ -576,7 +576,7 @@ fn slots_multiply_and_rotate_as_a_matrix() {
     }
 }
 
-/// `sum_j g^j(sum_b w_jb h_b(x))`, with some weights zero.
+/// Compares with `sum_j g^j(sum_b w_jb h_b(x))`, where some weights are zero.
 #[test]
 fn linear_transforms_are_sums_of_weighted_images() {
     for t in [modulus(257, 1), modulus(127, 2)] {
@@ -617,7 +617,7 @@ fn linear_transforms_are_sums_of_weighted_images() {
     }
 }
 
-/// Keys of their own for several levels have other special primes, and other errors.
+/// Level keys for several levels have other special primes and other errors.
 #[test]
 fn level_keys_serve_at_every_level() {
     let t = modulus(257, 1);

@@ -1,6 +1,6 @@
 use super::Modulus;
 
-/// A commutative ring that has the roots of unity of a [`Transform`].
+/// A commutative ring with the roots of unity of a [`Transform`].
 pub(super) trait Ring: Copy {
     type Element: Copy;
     fn one(self) -> Self::Element;
@@ -27,8 +27,8 @@ impl Ring for Modulus {
 
 /// Negacyclic transform of `n` elements of a ring with a primitive `2n`-th root of unity `psi`.
 ///
-/// Forward: coefficients in order to evaluations at the odd powers of `psi`, that at `e` at
-/// [`place`]. Inverse undoes it, `1/n` included.
+/// Forward: coefficients in order to evaluations at the odd powers of `psi`. The evaluation at `e`
+/// is at [`place`]. The inverse undoes it and includes `1/n`.
 ///
 /// Reference: [LN16](https://eprint.iacr.org/2016/504), Algorithms 1 and 2.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ pub(super) struct Transform<R: Ring> {
 }
 
 impl<R: Ring> Transform<R> {
-    /// From `psi` and the inverse of `n = 2^log_len`.
+    /// Builds tables from `psi` and the inverse of `n = 2^log_len`.
     pub(super) fn new(ring: R, log_len: u32, psi: R::Element, scale: R::Element) -> Self {
         let n = 1usize << log_len;
         let mut powers = vec![ring.one(); 2 * n];
@@ -55,7 +55,7 @@ impl<R: Ring> Transform<R> {
         Self { ring, forward, inverse, scale }
     }
 
-    /// Coefficients to evaluations.
+    /// Transforms coefficients to evaluations.
     pub(super) fn forward(&self, row: &mut [R::Element]) {
         let r = self.ring;
         let mut half = row.len() / 2;
@@ -72,7 +72,7 @@ impl<R: Ring> Transform<R> {
         }
     }
 
-    /// Evaluations to coefficients.
+    /// Transforms evaluations to coefficients.
     pub(super) fn inverse(&self, row: &mut [R::Element]) {
         let r = self.ring;
         let mut half = 1;
@@ -92,7 +92,8 @@ impl<R: Ring> Transform<R> {
     }
 }
 
-/// Where a [`Transform`] of `2^log_len` elements puts the evaluation at `psi^e`, for an odd `e`.
+/// Returns the place of the evaluation at `psi^e`, for an odd `e`, in a [`Transform`] of
+/// `2^log_len` elements.
 pub(super) fn place(log_len: u32, e: usize) -> usize {
     reverse(e / 2 % (1 << log_len), log_len)
 }
