@@ -1,4 +1,4 @@
-//! Circuits for slots that hold integers modulo a prime power.
+//! Circuits for slots of integers modulo a prime power.
 
 pub mod bootstrap;
 pub mod dft;

@@ -1,27 +1,27 @@
-//! Bootstrapping of exact ciphertexts: out of budget, back to many levels, with every slot
-//! exactly as it was.
+//! Bootstrapping of exact ciphertexts: restores many levels to a ciphertext without budget and
+//! keeps every slot exactly.
 //!
 //! A ciphertext modulo `q_0` of a plaintext `m` modulo `p^r` is rounded to the modulus `p^(r+1)`
-//! and lifted to the whole chain, where it is one of `p m + I` modulo `p^(r+1)`: what rounding left
-//! is a small polynomial `I`, the lowest digit of each coefficient. It is removed in the slots.
+//! and lifted to the whole chain. It then encrypts `p m + I` modulo `p^(r+1)`. The rounding leaves
+//! the small polynomial `I`, the lowest digit of each coefficient, which is removed in the slots.
 //!
-//! | stage | what it does | modulo |
+//! | stage | operation | modulo |
 //! |---|---|---|
 //! | SlotsToCoeffs | puts slots into coefficients, a matrix | `p^r` |
-//! | Raise | rounds to `p^(r+1)` under an ephemeral sparse secret and lifts, see [`exact::Evaluator::raise`]; for fewer slots than the ring has a trace to the subring that they live in | `p^(r+1)` |
+//! | Raise | rounds to `p^(r+1)` under an ephemeral sparse secret and lifts, see [`exact::Evaluator::raise`]; for fewer slots than the ring has, also takes a trace to the subring of the slots | `p^(r+1)` |
 //! | CoeffsToSlots | puts coefficients into slots, the inverse matrix | `p^(r+1)` |
 //! | DigitRemoval | a polynomial that removes digits up to a bound, see [`ResiduePolynomial::bounded_removal`] | `p^(r+1)`, then `p^r` |
 //!
-//! It is one pipeline for BGV and for BFV, on the product of either: [`BootstrapSpec::plan`] is for
-//! evaluators with that of BGV, [`BootstrapSpec::plan_with`] for both.
+//! The same pipeline serves BGV and BFV, with the product of either: [`BootstrapSpec::plan`] is for
+//! evaluators with the product of BGV, and [`BootstrapSpec::plan_with`] for both.
 //!
 //! Reference: Han, "Bootstrapping methods for homomorphic encryption" (PhD thesis, Seoul National
 //! University), chapter 3. Deviations: raising needs no encryption of the secret, and removal
-//! relies on the bound of `I` that a sparse ephemeral secret gives, instead of the whole digit.
+//! relies on the bound of `I` under a sparse ephemeral secret instead of removing the whole digit.
 //!
-//! [`BootstrapSpec`] is a choice of independent parts; its plan fixes levels, factors and keys
-//! before any key exists, and a [`Bootstrapper`] holds the matrices that an evaluator prepared. It
-//! refreshes slots of integers; [`full`] refreshes every coefficient of a plaintext.
+//! [`BootstrapSpec`] is a choice of independent parts. Its plan fixes levels, factors and keys
+//! before any key exists. A [`Bootstrapper`] holds the matrices that an evaluator prepared. It
+//! refreshes slots of integers, and [`full`] refreshes every coefficient of a plaintext.
 
 mod choose;
 pub mod full;
@@ -49,11 +49,12 @@ pub use presets::{BootstrapPreset, presets, reproductions};
 
 const OP: &str = "bootstrapping";
 
-/// The set named `name`, of [`presets`] or [`reproductions`]; or as [`choose`] makes it, which names
-/// sets by ring and modulus, such as `n15-t40961-auto` and `n15-t31-2-auto`.
+/// Returns the set named `name`, from [`presets`] or [`reproductions`], or made by [`choose`]. The
+/// latter has names of a ring and a modulus, such as `n15-t40961-auto` and `n15-t31-2-auto`.
 ///
 /// # Errors
-/// [`Error::UnknownPreset`], which lists the names there are; as [`choose`] and [`Modulus::new`].
+/// [`Error::UnknownPreset`], which lists the existing names; errors of [`choose`] and
+/// [`Modulus::new`].
 pub fn preset(name: &str) -> Result<BootstrapPreset> {
     if let Some((log_n, (prime, exponent))) = choose::parse(name) {
         return choose(Modulus::new(prime, exponent)?, log_n);
@@ -62,12 +63,13 @@ pub fn preset(name: &str) -> Result<BootstrapPreset> {
     named(all, name, |set| &set.preset.name)
 }
 
-/// The sets that a name may mean: the one of [`preset`], or those of which [`choose`] takes the first that
-/// holds its errors. For whoever has parameters and looks for the set that they are of, since nothing is
-/// tried, which takes [`preset`] seconds.
+/// Returns the sets that a name may mean: the set of [`preset`], or the candidates from which
+/// [`choose`] takes the first that holds its errors. Use it to find the set of given parameters. It
+/// tries no candidate, which takes [`preset`] seconds.
 ///
 /// # Errors
-/// [`Error::UnknownPreset`]; as [`Modulus::new`] and, for what no set bootstraps, as [`choose`].
+/// [`Error::UnknownPreset`]; errors of [`Modulus::new`]; errors of [`choose`] for moduli that no
+/// set bootstraps.
 pub fn candidates(name: &str) -> Result<Vec<BootstrapPreset>> {
     match choose::parse(name) {
         Some((log_n, (prime, exponent))) => {
@@ -78,7 +80,7 @@ pub fn candidates(name: &str) -> Result<Vec<BootstrapPreset>> {
     }
 }
 
-/// How to bootstrap: independent choices.
+/// Specification of a bootstrapping: independent choices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BootstrapSpec {
     /// The modulus of plaintexts, `p^r`.
@@ -87,29 +89,29 @@ pub struct BootstrapSpec {
     pub log_slots: u32,
     /// Weight of the ephemeral secret through which ciphertexts are raised.
     pub ephemeral_weight: u32,
-    /// The largest lowest digit that is removed, `B`: of degree `(r + 1)(2B + 1) - 1`, and
-    /// `2B + 1 <= p`. A coefficient of `I` is larger with the probability of
+    /// The largest lowest digit that is removed, `B`. Removal has degree `(r + 1)(2B + 1) - 1` and
+    /// requires `2B + 1 <= p`. A coefficient of `I` exceeds `B` with the probability of
     /// [`BootstrapPlan::log2_failure`].
     pub bound: u32,
-    /// Layers of each factor of SlotsToCoeffs, see [`slots_to_coeffs`]; their sum is
+    /// Layers of each factor of SlotsToCoeffs; see [`slots_to_coeffs`]. Their sum is
     /// `log_slots - 1`.
     pub slots_to_coeffs: Vec<u32>,
-    /// Layers of each factor of CoeffsToSlots, likewise.
+    /// Layers of each factor of CoeffsToSlots; their sum is `log_slots - 1`.
     pub coeffs_to_slots: Vec<u32>,
 }
 
-/// What has been done to a ciphertext, in this order.
+/// A completed stage of bootstrapping, in order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// Slots are in the coefficients.
+    /// The slots are in the coefficients.
     SlotsToCoeffs,
-    /// The modulus is that of the highest level.
+    /// The ciphertext has the modulus of the highest level.
     Raise,
     /// In [full] bootstrapping: slices are taken apart, or put together again.
     Slices,
-    /// Coefficients are in the slots.
+    /// The coefficients are in the slots.
     CoeffsToSlots,
-    /// Lowest digits are gone.
+    /// The lowest digits are removed.
     DigitRemoval,
 }
 
@@ -121,17 +123,18 @@ pub struct BootstrapPlan {
     input_scale: Unit,
     to_coeffs: Vec<LinearPlan>,
     raise: Raise,
-    /// The first comes with raising.
+    /// Matrices of CoeffsToSlots; the first includes the raising.
     to_slots: Vec<LinearPlan>,
-    /// After that one, to the subring of the slots, and the multiple that it makes of a plaintext.
+    /// Trace to the subring of the slots, after the first matrix, and the multiple by which it
+    /// multiplies a plaintext.
     trace: Option<(TracePlan, Unit)>,
     removal: PolynomialPlan,
     request: KeyRequest,
 }
 
 impl BootstrapSpec {
-    /// As [`BootstrapSpec::plan_with`], for evaluators with the product of BGV, whichever product
-    /// goes on with results.
+    /// Plans for evaluators with the product of BGV, for any product that continues with the
+    /// results; see [`BootstrapSpec::plan_with`].
     ///
     /// # Errors
     /// As [`BootstrapSpec::plan_with`].
@@ -143,16 +146,16 @@ impl BootstrapSpec {
         self.plan_with(params, Tensor::Plain, factor)
     }
 
-    /// Fixes levels and scales in a parameter set, raising to its top, for evaluators with one of
+    /// Plans levels and scales in a parameter set, raising to its top, for evaluators with one of
     /// the products.
     ///
-    /// `factor` gives the factor that ciphertexts have at a level: [`Params::factor_at`] where
-    /// products of BGV go on, [`Params::fresh_factor`] where those of BFV do. One of another factor
-    /// is taken, too, and the result differs from that of `factor` by as much.
+    /// `factor` returns the factor of ciphertexts at a level: [`Params::factor_at`] if products of
+    /// BGV follow, [`Params::fresh_factor`] if products of BFV follow. Inputs of another factor are
+    /// accepted, and the factor of the result differs by the same quotient.
     ///
     /// # Errors
-    /// [`Error::NoSlots`] for a modulus without so many slots; [`Error::Circuit`] for parts that
-    /// do not fit each other; [`Error::LevelExhausted`] if the chain is too short;
+    /// [`Error::NoSlots`] for a modulus with fewer slots; [`Error::Circuit`] for parts that do not
+    /// fit each other; [`Error::LevelExhausted`] if the chain is too short;
     /// [`Error::PlaintextModulusNotCoprime`].
     pub fn plan_with(
         &self,
@@ -160,7 +163,7 @@ impl BootstrapSpec {
         tensor: Tensor,
         factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
     ) -> Result<BootstrapPlan> {
-        // Refuses a modulus without slots before anything divides by their number.
+        // Rejects a modulus without slots before anything divides by their number.
         let encoder = self.encoder(params.log_n())?;
         let high = self.high()?;
         let raise = exact::raise_to(params.upper_top(), high);
@@ -193,12 +196,12 @@ impl BootstrapSpec {
         Ok(plan)
     }
 
-    /// The modulus that raised plaintexts have.
+    /// Returns the modulus of raised plaintexts.
     fn high(&self) -> Result<Modulus> {
         self.modulus.with_exponent(self.modulus.exponent() + 1)
     }
 
-    /// The encoder of the slots that are refreshed, in the ring of degree `2^log_n`.
+    /// Returns the encoder of the refreshed slots, in the ring of degree `2^log_n`.
     ///
     /// # Errors
     /// As [`IntegerEncoder::new`].
@@ -206,7 +209,7 @@ impl BootstrapSpec {
         IntegerEncoder::new(self.modulus, log_n, self.log_slots)
     }
 
-    /// The scale of inputs, for so many factors of SlotsToCoeffs.
+    /// Returns the scale of inputs, for `matrices` factors of SlotsToCoeffs.
     fn input_scale(
         &self,
         params: &Params,
@@ -218,7 +221,7 @@ impl BootstrapSpec {
         scale_at(level, self.modulus)
     }
 
-    /// SlotsToCoeffs down to level 0, of inputs with this scale.
+    /// Plans SlotsToCoeffs down to level 0, for inputs of this scale.
     fn to_coeffs(
         &self,
         params: &Params,
@@ -227,7 +230,7 @@ impl BootstrapSpec {
         mut scale: Unit,
     ) -> Result<Vec<LinearPlan>> {
         let (t, chain) = (self.modulus, tensor.chain(params, self.modulus)?);
-        // At level 0 that of the factor by which raising multiplies by 1.
+        // At level 0, use the scale of the factor that raising multiplies by 1.
         let lowest = tensor.scale(params, Level(0), params.fresh_factor(Level(0), t)?)?;
         let mut level = Level(matrices.len() as u32);
         let plan = |matrix: &LinearTransform| {
@@ -239,8 +242,8 @@ impl BootstrapSpec {
         matrices.iter().map(plan).collect()
     }
 
-    /// Removal of the digits of what has this level and scale, down to no lower a level than that
-    /// of inputs.
+    /// Plans the removal of digits from this level and scale, down to the level of inputs at the
+    /// lowest.
     fn removal(
         &self,
         chain: &Chain<Unit>,
@@ -257,13 +260,14 @@ impl BootstrapSpec {
         PolynomialPlan::new(&removal, chain, level, scale, out)
     }
 
-    /// As [`BootstrapPlan::log2_failure`], of so many coefficients.
+    /// Returns [`BootstrapPlan::log2_failure`] for a number of coefficients.
     fn log2_failure(&self, coefficients: u64) -> f64 {
         let size = f64::from(self.bound) + 0.5 - real::exp2(LOG2_BROUGHT);
         log2_exceeds(self.ephemeral_weight, size, coefficients)
     }
 
-    /// To the subring of the slots, and the multiple that it makes of a plaintext there.
+    /// Returns the trace to the subring of the slots, and the multiple by which it multiplies a
+    /// plaintext there.
     fn trace(&self, params: &Params, raise: Raise) -> Result<Option<(TracePlan, Unit)>> {
         let gap = params.log_n().saturating_sub(self.log_slots);
         if gap == 0 {
@@ -274,7 +278,7 @@ impl BootstrapSpec {
         Ok(Some((trace.fastest(params.rlwe(), traced(raise))?, multiple)))
     }
 
-    /// CoeffsToSlots from the level that is raised to; the trace comes after the first factor.
+    /// Plans CoeffsToSlots from the raised level; the trace comes after the first factor.
     fn to_slots(
         &self,
         params: &Params,
@@ -307,31 +311,31 @@ impl BootstrapSpec {
     }
 }
 
-/// The level of the trace, after the first factor of CoeffsToSlots.
+/// Returns the level of the trace, after the first factor of CoeffsToSlots.
 fn traced(raise: Raise) -> Level {
     Level(raise.level.0.saturating_sub(1))
 }
 
 impl BootstrapPlan {
-    /// What it was planned from.
+    /// The specification of the plan.
     #[must_use]
     pub fn spec(&self) -> &BootstrapSpec {
         &self.spec
     }
 
-    /// The product of the evaluators that it is for.
+    /// The product of the evaluators that the plan is for.
     #[must_use]
     pub fn tensor(&self) -> Tensor {
         self.tensor
     }
 
-    /// The lowest level of an input.
+    /// The minimum level of an input.
     #[must_use]
     pub fn input_level(&self) -> Level {
         Level(self.to_coeffs.len() as u32)
     }
 
-    /// The level that is raised to.
+    /// The level that ciphertexts are raised to.
     #[must_use]
     pub fn top(&self) -> Level {
         self.raise.level
@@ -343,13 +347,13 @@ impl BootstrapPlan {
         self.removal.output_level()
     }
 
-    /// Levels that a refreshed ciphertext can use before it is bootstrapped again.
+    /// Number of levels that a refreshed ciphertext can use before the next bootstrapping.
     #[must_use]
     pub fn usable_levels(&self) -> u32 {
         self.output_level().0.saturating_sub(self.input_level().0)
     }
 
-    /// Keys needed.
+    /// Required keys.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.request
@@ -366,16 +370,16 @@ impl BootstrapPlan {
         matrix_bytes(params, self.matrices())
     }
 
-    /// `log2` of a bound of the probability that a bootstrapping fails, which is that of a
-    /// coefficient of `I` beyond the bound `B`. It is the integer next to a sum of `h` rounding
-    /// errors and of what the error of the input brings, at most 1/32
-    /// ([`exact::Evaluator::raise`]), so the rounding errors exceed `B + 1/2 - 1/32`.
+    /// `log2` of a bound of the probability that a bootstrapping fails, because a coefficient of
+    /// `I` exceeds the bound `B`. The coefficient is the integer next to a sum of `h` rounding
+    /// errors and a contribution of the input's error, at most 1/32 ([`exact::Evaluator::raise`]).
+    /// It fails only if the rounding errors exceed `B + 1/2 - 1/32`.
     #[must_use]
     pub fn log2_failure(&self) -> f64 {
         self.spec.log2_failure(1 << self.spec.log_slots)
     }
 
-    /// The keys of every stage, made for their levels.
+    /// Returns the keys of every stage, made for their levels.
     fn keys(&self, params: &Params) -> KeyRequest {
         let rlwe = params.rlwe();
         let mut stages: Vec<_> = self.matrices().map(|plan| plan.required_keys().clone()).collect();
@@ -386,10 +390,10 @@ impl BootstrapPlan {
         KeyRequest::of_stages(stages, rlwe).raise(self.raise)
     }
 
-    /// Encodes the matrices where `e` can reach them.
+    /// Encodes the matrices in the form that `e` uses.
     ///
     /// # Errors
-    /// What the evaluator refuses.
+    /// Errors of the evaluator.
     pub fn prepare<E: IntegerOps>(&self, e: &E) -> Result<Bootstrapper<E>> {
         let to_coeffs = prepare_all(e, &self.to_coeffs)?;
         let to_slots = prepare_all(e, &self.to_slots)?;
@@ -397,8 +401,8 @@ impl BootstrapPlan {
     }
 }
 
-/// Refreshes ciphertexts: a plan with its matrices, for evaluators like the one that prepared
-/// them.
+/// Refreshes ciphertexts: a plan with its matrices. Run it on the evaluator that prepared the
+/// matrices or on one like it.
 pub struct Bootstrapper<E: IntegerOps> {
     plan: BootstrapPlan,
     to_coeffs: Vec<E::Matrix>,
@@ -416,14 +420,14 @@ impl<E: IntegerOps> Bootstrapper<E> {
     ///
     /// # Errors
     /// [`Error::LevelExhausted`] for a ciphertext below the input level;
-    /// [`Error::PlaintextMismatch`] for one of another modulus;
-    /// [`Error::EphemeralSecretMismatch`] for keys without the ephemeral secret that was
-    /// planned; what the evaluator refuses, such as a missing key or an error too large.
+    /// [`Error::PlaintextMismatch`] for a ciphertext of another modulus;
+    /// [`Error::EphemeralSecretMismatch`] for keys without the planned ephemeral secret; errors of
+    /// the evaluator, such as a missing key or an error that is too large.
     pub fn run(&self, e: &E, a: &E::Ct) -> Result<E::Ct> {
         Ok(self.run_many(e, core::slice::from_ref(a))?.remove(0))
     }
 
-    /// [`Bootstrapper::run`] of each of `xs`, which share the passes over keys and matrices.
+    /// Runs [`Bootstrapper::run`] on each of `xs`, which share the passes over keys and matrices.
     ///
     /// # Errors
     /// As [`Bootstrapper::run`].
@@ -431,7 +435,7 @@ impl<E: IntegerOps> Bootstrapper<E> {
         self.run_with(e, xs, |_| {})
     }
 
-    /// As [`Bootstrapper::run_many`], calling `progress` after each stage.
+    /// Runs [`Bootstrapper::run_many`], calling `progress` after each stage.
     ///
     /// # Errors
     /// As [`Bootstrapper::run`].
@@ -459,7 +463,7 @@ impl<E: IntegerOps> Bootstrapper<E> {
         results.iter().zip(quotients).map(restored).collect()
     }
 
-    /// Raised in the slots that the first factor gives.
+    /// Raises and applies CoeffsToSlots. The first factor includes the raising.
     fn coeffs_to_slots(
         &self,
         e: &LockStep<'_, E>,
@@ -479,12 +483,12 @@ impl<E: IntegerOps> Bootstrapper<E> {
     }
 }
 
-/// Encodes matrices where `e` can reach them.
+/// Encodes matrices in the form that `e` uses.
 fn prepare_all<E: IntegerOps>(e: &E, plans: &[LinearPlan]) -> Result<Vec<E::Matrix>> {
     plans.iter().map(|plan| e.prepare(plan)).collect()
 }
 
-/// Applies matrices in turn.
+/// Applies matrices one after the other.
 fn run_all<E: IntegerOps>(
     e: &LockStep<'_, E>,
     plans: &[LinearPlan],
@@ -498,7 +502,7 @@ fn run_all<E: IntegerOps>(
 fn matrix_bytes<'a>(params: &Params, plans: impl Iterator<Item = &'a LinearPlan>) -> u64 {
     let rlwe = params.rlwe();
     plans.fold(0u64, |sum, matrix| {
-        // Of weights modulo all special primes, of which level keys may have fewer.
+        // An upper bound: weights modulo all special primes, although level keys may have fewer.
         let limbs = match matrix.raise() {
             Some(raise) => rlwe.raising_limbs(raise.level),
             None => rlwe.level_key_limbs(matrix.level()).unwrap_or(rlwe.key_limbs(matrix.level())),
@@ -508,8 +512,8 @@ fn matrix_bytes<'a>(params: &Params, plans: impl Iterator<Item = &'a LinearPlan>
     })
 }
 
-/// Removal multiplies again and again, from one level down to another: it has keys of its own for
-/// some levels.
+/// Returns the keys of the removal. It multiplies many times, from one level down to another, so
+/// some levels have keys of their own.
 fn removal_keys(
     params: &Params,
     lowest: Level,
@@ -519,8 +523,8 @@ fn removal_keys(
     levels.into_iter().map(|level| KeyRequest::new().relinearize(level))
 }
 
-/// Brings an input to the input level, and reads it with the input scale: its plaintext is
-/// divided by the quotient that comes with it.
+/// Brings an input to the input level and interprets it at the input scale. Its plaintext is
+/// divided by the returned quotient.
 fn accept<E: IntegerOps>(
     e: &E,
     a: &E::Ct,
@@ -533,7 +537,7 @@ fn accept<E: IntegerOps>(
     }
     let mut x = a.clone();
     while e.level(&x) > input_level {
-        // Rescaled from just above, where its error fits there.
+        // Rescale from just above the input level, if the error fits there.
         let mut lower = x.clone();
         if e.drop_to(&mut lower, Level(input_level.0 + 1)).is_ok() {
             x = lower;

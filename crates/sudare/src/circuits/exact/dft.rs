@@ -3,28 +3,28 @@
 //! The `2n` slots of an [`IntegerEncoder`] are the values of `m(Y) = sum_(k < 2n) c_k Y^k`, with
 //! `Y = X^(N / 2n)`: slot `(0, j)` at `Y = zeta^(5^j)`, slot `(1, j)` at `zeta^(-5^j)`, for a
 //! primitive `4n`-th root of unity `zeta`. As `I = zeta^n` is a square root of -1 and
-//! `I^(5^j) = I`, each row is a Fourier transform of its own: row 0 that of `c_k + I c_(k+n)`
-//! with the root `zeta`, row 1 that of `c_k - I c_(k+n)` with its inverse. Both have the factors
-//! that [complex slots](crate::circuits::dft) have with `zeta = exp(2 pi i / 4n)`, offset by
-//! offset; rows are there complex numbers and their conjugates.
+//! `I^(5^j) = I`, each row is a Fourier transform of its own. Row 0 transforms `c_k + I c_(k+n)`
+//! with the root `zeta`, and row 1 transforms `c_k - I c_(k+n)` with its inverse. Offset by offset,
+//! both have the factors of [complex slots](crate::circuits::dft) with `zeta = exp(2 pi i / 4n)`,
+//! where the rows are complex numbers and their conjugates.
 //!
-//! What is left is to join the rows, each slot with the other one of its column. That is merged
-//! into the factor next to the coefficients, which so has twice the diagonals, for each offset one
-//! of the same row and one of the other, and takes no level of its own. A factor of `k` layers
-//! has `2^(k+1) - 1` diagonals, or `2^k` if the highest bit of the index is among those that it
-//! combines, and twice as many if it joins the rows.
+//! The last step joins the rows, each slot with the other one of its column. It is merged into the
+//! factor next to the coefficients and so uses no level of its own. That factor has twice the
+//! diagonals: for each offset one of the same row and one of the other. A factor of `k` layers has
+//! `2^(k+1) - 1` diagonals, or `2^k` if it combines the highest bit of the index, and twice that
+//! number if it joins the rows.
 //!
 //! For `p = 1 mod 4` the root `zeta` is an integer modulo `t`. For `p = 3 mod 4` it is in a ring of
-//! degree 2 above these, and its conjugate is its inverse, as for complex numbers: factors are
-//! polynomials in `Y` even so, but for the one that joins the rows. Slots of integers, on that
-//! one's other side, are polynomials in `X^(N / 4n)`, and rotate through both rows.
+//! degree 2 above the integers, and its conjugate is its inverse, as for complex numbers. Factors
+//! are still polynomials in `Y`, except for the factor that joins the rows. Slots of integers, on
+//! the other side of that factor, are polynomials in `X^(N / 4n)` and rotate through both rows.
 //!
-//! Entries are exact. Those modulo `p^e` reduce to those modulo lower powers of `p`.
+//! Entries are exact. Entries modulo `p^e` reduce to the entries modulo lower powers of `p`.
 //!
-//! Source: the factors are those of Han, "Bootstrapping methods for homomorphic encryption"
-//! (thesis, Seoul National University), Section 4.3.2 (layers `E_k`, Equation 4.3.3), there for
-//! complex slots. For BGV, factors like those of a number-theoretic transform are by Ma, Huang,
-//! Wang, Wang ([2024/164](https://eprint.iacr.org/2024/164)).
+//! Source: the factors are from Han, "Bootstrapping methods for homomorphic encryption" (thesis,
+//! Seoul National University), Section 4.3.2 (layers `E_k`, Equation 4.3.3), there for complex
+//! slots. For BGV, factors like those of a number-theoretic transform are by Ma, Huang, Wang, Wang
+//! ([2024/164](https://eprint.iacr.org/2024/164)).
 //!
 //! ```
 //! use sudare::{
@@ -60,19 +60,19 @@ use crate::{
 use std::collections::BTreeMap;
 use sudare_arith::par;
 
-/// CoeffsToSlots: from the `2n` slots of a polynomial to its coefficients, in bit-reversed order.
+/// CoeffsToSlots: maps the `2n` slots of a polynomial to its coefficients, in bit-reversed order.
 ///
-/// Applied in turn, the factors put `c_k` in slot `(0, r)` and `c_(k+n)` in slot `(1, r)`, with
-/// `r` [`bit_reversed`]`(log2(n), k)`. They are the inverse of [`slots_to_coeffs`].
+/// Applied in turn, the factors put `c_k` in slot `(0, r)` and `c_(k+n)` in slot `(1, r)`, with `r`
+/// [`bit_reversed`]`(log2(n), k)`. They are the inverse of [`slots_to_coeffs`].
 ///
 /// `radices` are the layers of each factor. Layers go from the highest bit of the index to the
 /// lowest: the first factor of `k` layers has `2^k` diagonals, and the last one joins the rows.
-/// Without layers, of 2 slots, that is the only factor.
+/// Without layers, for 2 slots, that is the only factor.
 ///
 /// # Errors
 /// [`Error::Circuit`] if `radices` holds a 0 or does not sum to `log2(n)`, if there are more than
 /// 2^16 columns, or if a factor might have more than 2^24 entries in a row of slots, not counting
-/// what joins the rows.
+/// the join of the rows.
 pub fn coeffs_to_slots(encoder: &IntegerEncoder, radices: &[u32]) -> Result<Vec<LinearTransform>> {
     let roots = ModularRoots::new(encoder);
     let mut factors = roots.factors(radices, BitReversed::Output)?;
@@ -82,12 +82,12 @@ pub fn coeffs_to_slots(encoder: &IntegerEncoder, radices: &[u32]) -> Result<Vec<
     Ok(factors)
 }
 
-/// SlotsToCoeffs: the inverse of [`coeffs_to_slots`]. From slots that hold coefficients in
-/// bit-reversed order, `c_k` in row 0 and `c_(k+n)` in row 1, to the slots of the polynomial with
-/// these coefficients.
+/// SlotsToCoeffs: the inverse of [`coeffs_to_slots`]. Maps slots with coefficients in bit-reversed
+/// order, `c_k` in row 0 and `c_(k+n)` in row 1, to the slots of the polynomial with these
+/// coefficients.
 ///
-/// Layers go from the lowest bit of the index to the highest: the first factor joins the rows,
-/// the last one of `k` layers has `2^k` diagonals.
+/// Layers go from the lowest bit of the index to the highest: the first factor joins the rows, the
+/// last one of `k` layers has `2^k` diagonals.
 ///
 /// # Errors
 /// As [`coeffs_to_slots`].
@@ -107,16 +107,16 @@ struct ModularRoots<'a> {
     log_columns: u32,
 }
 
-/// What a factor joins the rows with: the weights of a vector and of the vector with its rows
-/// swapped, each in slots of both rows, as quarter turns.
+/// Weights that join the rows of a factor: of a vector and of the vector with its rows swapped,
+/// each in slots of both rows, as quarter turns.
 struct Join {
     halvings: u32,
     quarters: [[usize; 2]; 2],
 }
 
-/// From `c_k` and `c_(k+n)` to `c_k + I c_(k+n)` in row 0 and `c_k - I c_(k+n)` in row 1.
+/// Converts `c_k` and `c_(k+n)` to `c_k + I c_(k+n)` in row 0 and `c_k - I c_(k+n)` in row 1.
 const BEFORE: Join = Join { halvings: 0, quarters: [[0, 3], [1, 0]] };
-/// Back.
+/// The inverse of `BEFORE`.
 const AFTER: Join = Join { halvings: 1, quarters: [[0, 1], [0, 3]] };
 
 impl<'a> ModularRoots<'a> {
@@ -124,7 +124,7 @@ impl<'a> ModularRoots<'a> {
         Self { encoder, log_columns: encoder.slots().ilog2() - 1 }
     }
 
-    /// The factors of both rows, before these are joined; at least one.
+    /// Returns the factors of both rows before the rows are joined; at least one.
     fn factors(&self, radices: &[u32], reversed: BitReversed) -> Result<Vec<LinearTransform>> {
         check(self.log_columns, radices)?;
         let inverse = reversed == BitReversed::Output;
@@ -136,7 +136,7 @@ impl<'a> ModularRoots<'a> {
         Ok(factors)
     }
 
-    /// `2^-halvings`.
+    /// Returns `2^-halvings`.
     fn halved(&self, halvings: u32) -> u128 {
         let t = self.encoder.modulus();
         t.pow(t.value().div_ceil(2), halvings.into())
@@ -156,7 +156,7 @@ impl<'a> ModularRoots<'a> {
         Ok([weight(plain)?, weight(swapped)?])
     }
 
-    /// The factor applied to the rows that are joined.
+    /// Applies the factor to joined rows.
     fn join_before(&self, factor: &LinearTransform) -> Result<LinearTransform> {
         let (weights, products) = (self.weights(&BEFORE)?, self.products()?);
         self.joined(factor, |offset, entries| {
@@ -166,7 +166,7 @@ impl<'a> ModularRoots<'a> {
         })
     }
 
-    /// The rows that the factor gives, joined.
+    /// Joins the rows of the factor's result.
     fn join_after(&self, factor: &LinearTransform) -> Result<LinearTransform> {
         let ([plain, swapped], products) = (self.weights(&AFTER)?, self.products()?);
         let swap = GaloisElement::conjugation(self.encoder.log_n());
@@ -175,8 +175,8 @@ impl<'a> ModularRoots<'a> {
         })
     }
 
-    /// A matrix with two diagonals for each of this one, of the same row and of the other. Where
-    /// slots rotate through both rows, these together are the columns.
+    /// Returns a matrix with two diagonals for each of this one: of the same row and of the other.
+    /// If slots rotate through both rows, the two together are the columns.
     fn joined(
         &self,
         factor: &LinearTransform,

@@ -1,11 +1,11 @@
-//! Removing the lowest base-`p` digits of integers modulo `p^e`, which is what bootstraps exact
-//! ciphertexts: polynomials that do it, and the plan that combines them.
+//! Removal of the lowest base-`p` digits of integers modulo `p^e`, the core of bootstrapping exact
+//! ciphertexts: polynomials, and the plan that combines them.
 //!
-//! A [`ResiduePolynomial`] retains the lowest digit, or removes it, or lifts what is known of it
-//! by one power of `p`. [`DigitRemoval`] removes `v` digits and divides by `p^v`: from the
-//! integer `p^v m + I` modulo `p^e`, with `I` of at most `v` digits, it computes `m` modulo
-//! `p^(e - v)`. Division by a power of `p` costs nothing, as it is another reading of the same
-//! ciphertext (see [`exact`](crate::exact)).
+//! A [`ResiduePolynomial`] retains the lowest digit, removes it, or extends its precision by one
+//! power of `p`. [`DigitRemoval`] removes `v` digits and divides by `p^v`: from the integer
+//! `p^v m + I` modulo `p^e`, with `I` of at most `v` digits, it computes `m` modulo `p^(e - v)`.
+//! Division by a power of `p` is free, because it only changes the interpretation of the ciphertext
+//! (see [`exact`](crate::exact)).
 //!
 //! Digits are balanced, `-(p-1)/2..=(p-1)/2`, for odd `p`, and 0 or 1 for `p = 2`.
 //!
@@ -30,40 +30,39 @@ use crate::{Error, Result, exact::Modulus};
 pub use plan::RemovalPlan;
 pub use polynomial::ResiduePolynomial;
 
-/// Removal of the `v` lowest digits of integers modulo `p^e`, planned.
+/// Planned removal of the `v` lowest digits of integers modulo `p^e`.
 ///
 /// With `x_0 = x`, digit `i` is the lowest digit of `x_i`, and `x_(i+1)` is `x` less the digits
 /// `0..=i` times their powers of `p`, divided by `p^(i+1)`, an integer modulo `p^(e-i-1)`. The
-/// result is `x_v`, for which each digit must be exact: the retaining polynomial of `x_i` modulo
-/// `p^(e-i)` gives it so. For `x_i` before that a digit needs to be right in its lowest places
-/// only, and where that costs less it is found by lifting: `k` applications of the lifting
-/// polynomial make it right modulo `p^(k+1)`.
+/// result is `x_v`, which requires each digit exactly. The retaining polynomial of `x_i` modulo
+/// `p^(e-i)` computes it exactly. Earlier `x_i` need a digit in its lowest places only. If that
+/// costs less, the digit is found by lifting: after `k` applications of the lifting polynomial it
+/// is correct modulo `p^(k+1)`.
 ///
 /// Reference: Han, "Bootstrapping methods for homomorphic encryption" (PhD thesis, Seoul National
 /// University), Algorithm 1. Deviations: digit `j` is multiplied by `p^j` in every sum, sums are
-/// divided by `p^(i+1)`, and digits come from retaining as soon as its degree is not more than
-/// that of lifting.
+/// divided by `p^(i+1)`, and retaining computes digits as soon as its degree does not exceed the
+/// degree of lifting.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigitRemoval {
     modulus: Modulus,
     output: Modulus,
-    /// The last step gives the result.
+    /// The last step computes the result.
     steps: Vec<Step>,
 }
 
-/// A step of a [`DigitRemoval`]. Values are numbered: 0 is the input, `i + 1` the result of step
-/// `i`.
+/// A step of a [`DigitRemoval`]. Value 0 is the input, and value `i + 1` is the result of step `i`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Step {
-    /// A polynomial at a value, both modulo the same power of `p`.
+    /// Evaluates a polynomial at a value, both modulo the same power of `p`.
     Evaluate {
         /// The value.
         value: usize,
         /// The polynomial.
         polynomial: ResiduePolynomial,
     },
-    /// The input less digits `j`, modulo `p^(e-j)`, times `p^j`; divided by the power of `p` with
-    /// as many as its exponent.
+    /// Subtracts from the input digits `j`, modulo `p^(e-j)`, times `p^j`. Divides by the power of
+    /// `p` whose exponent is the number of digits.
     Remove {
         /// The digits, the lowest first.
         digits: Vec<usize>,
@@ -71,15 +70,15 @@ pub enum Step {
 }
 
 impl DigitRemoval {
-    /// Removal of the `digits` lowest digits of any integer modulo `p^e`.
+    /// Plans the removal of the `digits` lowest digits of any integer modulo `p^e`.
     ///
     /// # Errors
-    /// [`Error::Circuit`] unless `0 < digits < e`; as [`ResiduePolynomial::retain`].
+    /// [`Error::Circuit`] unless `0 < digits < e`; errors of [`ResiduePolynomial::retain`].
     pub fn new(modulus: Modulus, digits: u32) -> Result<Self> {
         let output = modulus_without(modulus, digits)?;
         let mut steps = Vec::new();
         let mut x = 0;
-        // The values of each digit found so far: by so many liftings, and by retaining.
+        // The values of each digit found until now: by a number of liftings, and by retaining.
         let mut found: Vec<(Vec<usize>, usize)> = Vec::new();
         let evaluate = |steps: &mut Vec<Step>, value, polynomial: &ResiduePolynomial| {
             steps.push(Step::Evaluate { value, polynomial: polynomial.clone() });
@@ -89,7 +88,7 @@ impl DigitRemoval {
             let of_row = modulus.with_exponent(modulus.exponent() - i)?;
             let retain = ResiduePolynomial::retain_symmetric(of_row)?;
             let retained = evaluate(&mut steps, x, &retain);
-            // Sums to come need the digit right modulo p^2, p^3, ..
+            // Later sums need the digit modulo p^2, p^3, ..
             let degree = |k: u32| modulus.prime().saturating_pow(k);
             let lifts = (1..digits - i).take_while(|&k| degree(k) < retain.degree() as u64).count();
             let mut lifted = vec![x];
@@ -112,12 +111,12 @@ impl DigitRemoval {
         Ok(Self { modulus, output, steps })
     }
 
-    /// Removal of the lowest digit of integers modulo `p^e` of which it is at most `bound` in size,
-    /// at the degree of [`ResiduePolynomial::bounded_removal`]. Of other integers the result is
-    /// wrong.
+    /// Plans the removal of the lowest digit of integers modulo `p^e` if the digit is at most
+    /// `bound` in magnitude, at the degree of [`ResiduePolynomial::bounded_removal`]. For other
+    /// integers the result is wrong.
     ///
     /// # Errors
-    /// [`Error::Circuit`] for `e = 1`; as [`ResiduePolynomial::bounded_removal`].
+    /// [`Error::Circuit`] for `e = 1`; errors of [`ResiduePolynomial::bounded_removal`].
     pub fn bounded(modulus: Modulus, bound: u32) -> Result<Self> {
         let output = modulus_without(modulus, 1)?;
         let polynomial = ResiduePolynomial::bounded_retain(modulus, bound)?;
@@ -137,13 +136,13 @@ impl DigitRemoval {
         self.output
     }
 
-    /// How many digits are removed.
+    /// Number of removed digits.
     #[must_use]
     pub fn digits(&self) -> u32 {
         self.modulus.exponent() - self.output.exponent()
     }
 
-    /// What is done, in turn.
+    /// The steps in order.
     #[must_use]
     pub fn steps(&self) -> &[Step] {
         &self.steps
@@ -156,7 +155,7 @@ impl DigitRemoval {
         self.fold(1, times, u128::max)
     }
 
-    /// Levels that the steps take, where a polynomial of degree `n` takes `ceil(log2(n + 1))`.
+    /// Number of levels of the steps. A polynomial of degree `n` uses `ceil(log2(n + 1))`.
     #[must_use]
     pub fn depth(&self) -> u32 {
         let levels = |p: &ResiduePolynomial| (p.degree() + 1).next_power_of_two().ilog2();
@@ -179,15 +178,16 @@ impl DigitRemoval {
         values.last().copied().unwrap_or(input)
     }
 
-    /// The result for `x`, in any form: by `evaluate` for a polynomial, and
-    /// `remove(x, digits, modulus)` for the difference of `x` and the sum of `p^j digits[j]`, a
-    /// multiple modulo `p^e` of that power of `p` by which it is divided to be modulo `modulus`.
+    /// Returns the result for `x`, in any form. `evaluate` evaluates a polynomial.
+    /// `remove(x, digits, modulus)` subtracts the sum of `p^j digits[j]` from `x` and divides by
+    /// the power of `p` that leads to `modulus`. The difference is a multiple of that power modulo
+    /// `p^e`.
     ///
-    /// Digit `j` is modulo `p^(e-j)`. Reading it modulo `p^e` instead multiplies it by `p^j`, and
-    /// reading the difference modulo `modulus` divides that.
+    /// Digit `j` is modulo `p^(e-j)`. Interpreting it modulo `p^e` multiplies it by `p^j`, and
+    /// interpreting the difference modulo `modulus` divides it.
     ///
     /// # Errors
-    /// What the operations refuse.
+    /// Errors of the operations.
     pub fn run<V: Clone>(
         &self,
         x: &V,
@@ -208,11 +208,11 @@ impl DigitRemoval {
         Ok(values.pop().unwrap_or_else(|| x.clone()))
     }
 
-    /// The result for the residue `x` in the clear, a residue modulo `p^(e-v)`.
+    /// Returns the result for the residue `x` in the clear, a residue modulo `p^(e-v)`.
     ///
     /// # Errors
-    /// [`Error::NotAMultiple`] if removal leaves what `p` does not divide, as that of a digit
-    /// beyond its bound does.
+    /// [`Error::NotAMultiple`] if `p` does not divide the remainder, as happens for a digit beyond
+    /// its bound.
     pub fn evaluate(&self, x: u128) -> Result<u128> {
         let t = self.modulus;
         let remove = |x: &u128, digits: &[&u128], to: Modulus| {
@@ -232,7 +232,7 @@ impl DigitRemoval {
     }
 }
 
-/// The modulus of what is left of residues without so many digits.
+/// Returns the modulus of residues after the removal of `digits` digits.
 fn modulus_without(modulus: Modulus, digits: u32) -> Result<Modulus> {
     if (1..modulus.exponent()).contains(&digits) {
         return modulus.with_exponent(modulus.exponent() - digits);
@@ -267,7 +267,7 @@ mod tests {
         for x in points {
             assert_eq!(plan.evaluate(x), Ok(removed(t, v, x)), "({p}, {e}, {v}): {x}");
         }
-        // One retaining polynomial a digit, and the bound of the degree for exact digits.
+        // One retaining polynomial per digit, and the bound of the degree for exact digits.
         let retained = |i: u32| u128::from(p).pow(i) * u128::from((e - 1 - i) * (p as u32 - 1) + 2);
         let bound = (0..v).map(retained).max().unwrap() * if p == 2 { 2 } else { 1 };
         assert!(plan.degree() <= bound, "({p}, {e}, {v}): {} {bound}", plan.degree());
@@ -321,7 +321,7 @@ mod tests {
         assert_eq!(steps(127, 2, 1), [127, 0]);
         // Lifting to the next digit has degree 5; then retaining is cheaper.
         assert_eq!(steps(5, 4, 3), [13, 5, 0, 9, 5, 0, 5, 0]);
-        // Squares, and squares of squares as long as that is below the degree.
+        // Squares, and squares of squares while that degree is lower.
         assert_eq!(steps(2, 8, 5), [8, 2, 2, 0, 8, 2, 2, 0, 6, 2, 2, 0, 6, 2, 0, 4, 0]);
     }
 
@@ -349,8 +349,8 @@ mod tests {
         }
     }
 
-    /// Plaintexts through all of a bootstrapping in slim packing: slots to coefficients, the error
-    /// of rounding to `p^e`, selection, coefficients to slots, removal of the error.
+    /// Bootstraps plaintexts completely in slim packing: slots to coefficients, the error of
+    /// rounding to `p^e`, selection, coefficients to slots, removal of the error.
     #[test]
     fn plaintexts_are_bootstrapped_in_the_clear() {
         for (p, r, e, log_n) in [

@@ -3,16 +3,16 @@ use super::IntegerSlots;
 use crate::Error;
 use crate::{Result, circuits::linear, exact::PlainPoly};
 
-/// A square matrix over both rows of slots, by its diagonals that are not zero; see
-/// [`linear::LinearTransform`]. A diagonal is a plaintext, the entries of both rows.
+/// A square matrix over both rows of slots, by its nonzero diagonals; see
+/// [`linear::LinearTransform`]. A diagonal is a plaintext with the entries of both rows.
 pub type LinearTransform = linear::LinearTransform<IntegerSlots>;
 
 impl LinearTransform {
-    /// The product with the slots of `x`, in the clear.
+    /// Returns the product with the slots of `x`, in the clear.
     ///
     /// # Errors
-    /// [`Error::PlaintextMismatch`] for a plaintext of another ring than the diagonals, and what
-    /// multiplying by them reports.
+    /// [`Error::PlaintextMismatch`] for a plaintext of another ring than the diagonals, and errors
+    /// of multiplying by them.
     pub fn apply(&self, x: &PlainPoly) -> Result<PlainPoly> {
         let log_n = x.log_n();
         let zero = PlainPoly::constant(x.modulus(), log_n, 0)?;
@@ -22,6 +22,6 @@ impl LinearTransform {
     }
 }
 
-/// How to apply a [`LinearTransform`] to ciphertexts of one level and factor; see
+/// A plan to apply a [`LinearTransform`] to ciphertexts of one level and factor; see
 /// [`linear::LinearPlan`].
 pub type LinearPlan = linear::LinearPlan<IntegerSlots>;

@@ -5,9 +5,9 @@ use crate::{
     rlwe::{GaloisElement, Level, Levels, ProductSum},
 };
 
-/// Slots that hold integers modulo a prime power, at factors that are units: the algebra of BGV
-/// and BFV. Constants and coefficients are integers, read modulo the plaintext modulus of the
-/// ciphertexts that they meet.
+/// Slots of integers modulo a prime power, at factors that are units: the algebra of BGV and BFV.
+/// Constants and coefficients are integers, taken modulo the plaintext modulus of their
+/// ciphertexts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum IntegerSlots {}
 
@@ -18,7 +18,7 @@ impl Algebra for IntegerSlots {
     type Vector = PlainPoly;
 
     fn fits(vector: &PlainPoly, slots: usize) -> Result<bool> {
-        // Of fewer slots than the ring has, those of each row repeat.
+        // If there are fewer slots than the ring has, the slots of each row repeat.
         Ok(2 * slots <= 1 << vector.log_n() && Self::rotated_right(vector, slots) == *vector)
     }
 
@@ -32,26 +32,28 @@ impl Coefficient for i128 {
     const ONE: Self = 1;
 }
 
-/// What circuits for slots of integers do beside [`Ops`]: they change the plaintext modulus.
+/// Operations of circuits on slots of integers in addition to [`Ops`]: changes of the plaintext
+/// modulus.
 pub trait IntegerOps: Ops<Algebra = IntegerSlots> {
-    /// The same ciphertext, read modulo another power of the prime: see
+    /// Interprets the same ciphertext modulo another power of the prime; see
     /// [`exact::Evaluator::with_plaintext_modulus`].
     ///
     /// # Errors
-    /// [`Error::PlaintextMismatch`] for a power of another prime; what the evaluator refuses.
+    /// [`Error::PlaintextMismatch`] for a power of another prime; errors of the evaluator.
     fn with_plaintext_modulus(&self, a: &Self::Ct, t: Modulus) -> Result<Self::Ct>;
 
-    /// A ciphertext rounded at level 0 to the modulus `t`, a higher power of the prime, and raised
-    /// to level `to`, through an ephemeral secret of at most this weight: see
-    /// [`exact::Evaluator::raise`]. Its scale is that of the factor 1 there ([`Tensor::scale`]).
+    /// Rounds a ciphertext at level 0 to the modulus `t`, a higher power of the prime, and raises
+    /// it to level `to`, through an ephemeral secret of at most this weight; see
+    /// [`exact::Evaluator::raise`]. The result has the scale of the factor 1 there
+    /// ([`Tensor::scale`]).
     ///
     /// # Errors
-    /// [`Error::EphemeralSecretMismatch`]; what the evaluator refuses.
+    /// [`Error::EphemeralSecretMismatch`]; errors of the evaluator.
     fn raise(&self, a: &Self::Ct, to: Level, t: Modulus, weight: u32) -> Result<Self::Ct>;
 
-    /// [`IntegerOps::raise`] to the level of a matrix planned for that
-    /// ([`LinearTransform::plan_raised`](crate::circuits::linear::LinearTransform::plan_raised)),
-    /// and the product with it.
+    /// Runs [`IntegerOps::raise`] to the level of a matrix planned with
+    /// [`LinearTransform::plan_raised`](crate::circuits::linear::LinearTransform::plan_raised), and
+    /// multiplies by the matrix.
     ///
     /// # Errors
     /// As [`IntegerOps::raise`].
@@ -59,7 +61,7 @@ pub trait IntegerOps: Ops<Algebra = IntegerSlots> {
         Ok(self.raise_transform_many(&[a], matrix)?.remove(0))
     }
 
-    /// [`IntegerOps::raise_transform`] of each of `xs`.
+    /// Runs [`IntegerOps::raise_transform`] on each of `xs`.
     ///
     /// # Errors
     /// As [`IntegerOps::raise`].
@@ -123,8 +125,7 @@ impl IntegerOps for bfv::Evaluator {
     }
 }
 
-/// Refuses keys that raise through an ephemeral secret that is less sparse than a circuit relies
-/// on.
+/// Rejects keys that raise through an ephemeral secret that is not sparse enough for the circuit.
 fn check_secret(e: &exact::Evaluator, needed: u32) -> Result<()> {
     let found = e.keys().raise.as_ref().map(|keys| keys.weight);
     match found {
@@ -133,7 +134,7 @@ fn check_secret(e: &exact::Evaluator, needed: u32) -> Result<()> {
     }
 }
 
-/// With the product of BGV.
+/// Operations with the product of BGV.
 impl Ops for exact::Evaluator {
     type Algebra = IntegerSlots;
     type Ct = exact::Ciphertext;
@@ -146,7 +147,7 @@ impl Ops for exact::Evaluator {
         self.params().rlwe().levels()
     }
     fn divisor(&self, like: &Self::Ct, level: Level) -> Unit {
-        // Of a level that there is; another one has the divisor of no plan.
+        // The divisor of an existing level. Another level returns the divisor of no plan.
         let t = like.plaintext_modulus();
         self.params().divisor(level, t).unwrap_or(Unit::one(t))
     }
@@ -233,7 +234,7 @@ fn products<'a, C>(pairs: &[(&'a C, &'a C)]) -> Vec<ProductSum<'a, C>> {
     pairs.iter().map(|&(a, b)| ProductSum::of(a, b)).collect()
 }
 
-/// With the product of BFV: the scale is [`bfv::Evaluator::factor`].
+/// Operations with the product of BFV: the scale is [`bfv::Evaluator::factor`].
 impl Ops for bfv::Evaluator {
     type Algebra = IntegerSlots;
     type Ct = exact::Ciphertext;
@@ -252,7 +253,7 @@ impl Ops for bfv::Evaluator {
         a.level()
     }
     fn scale(&self, a: &Self::Ct) -> Unit {
-        // Of a ciphertext that operations refuse, any.
+        // For a ciphertext that operations reject anyway, any value will do.
         self.factor(a).unwrap_or(a.factor())
     }
     fn with_scale(&self, a: &Self::Ct, scale: Unit) -> Result<Self::Ct> {
@@ -325,7 +326,8 @@ impl Ops for bfv::Evaluator {
     }
 }
 
-/// [`Ops::match_scale`] by the other operations, as [`exact::Evaluator::match_factor`] has it.
+/// Computes [`Ops::match_scale`] from the other operations, like
+/// [`exact::Evaluator::match_factor`].
 pub(super) fn match_unit<E: Ops<Algebra = IntegerSlots>>(
     e: &E,
     a: &E::Ct,

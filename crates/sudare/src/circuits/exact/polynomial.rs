@@ -6,22 +6,22 @@ use crate::{
     rlwe::{Chain, Level},
 };
 
-/// How to evaluate a polynomial with integer coefficients on ciphertexts of one level and factor;
-/// see [`polynomial::PolynomialPlan`].
+/// A plan to evaluate a polynomial with integer coefficients on ciphertexts of one level and
+/// factor; see [`polynomial::PolynomialPlan`].
 pub type PolynomialPlan = polynomial::PolynomialPlan<IntegerSlots>;
 
 impl PolynomialPlan {
-    /// Fixes how to evaluate `sum coeffs[n] x^n`, modulo the plaintext modulus of `factor`, on
-    /// ciphertexts of this level and factor, so that the result has the factor that `out` chooses
-    /// once its level is known. `chain` is that of the plaintext modulus
+    /// Plans the evaluation of `sum coeffs[n] x^n`, modulo the plaintext modulus of `factor`, on
+    /// ciphertexts of this level and factor. The result has the factor that `out` returns for its
+    /// level. `chain` is the chain of the plaintext modulus
     /// ([`Params::chain`](crate::exact::Params::chain)).
     ///
-    /// The depth is `ceil(log2(degree + 1))`. Coefficients that are zero cost nothing: odd and
-    /// even polynomials take about half the baby steps.
+    /// The depth is `ceil(log2(degree + 1))`. Coefficients that are zero cost nothing: odd and even
+    /// polynomials take about half the baby steps.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`] for a level beyond the chain; [`Error::LevelExhausted`] if the
-    /// depth exceeds it; [`Error::NotAUnit`] for a factor that is none; those of `out`.
+    /// depth exceeds it; [`Error::NotAUnit`] for a factor that is not a unit; errors of `out`.
     pub fn new(
         coeffs: &[i128],
         chain: &Chain<Unit>,
@@ -106,7 +106,8 @@ mod tests {
         assert_eq!(shallow.unwrap_err(), exhausted);
     }
 
-    /// What bootstrapping leaves in slots: `p m + I` modulo `p^2`, from which `m` comes.
+    /// The slots after raising in bootstrapping: `p m + I` modulo `p^2`, from which `m` is
+    /// computed.
     #[test]
     fn small_lowest_digits_are_removed() {
         let (t, bound) = (Modulus::new(257, 2).unwrap(), 3);
@@ -151,7 +152,7 @@ mod tests {
                 (Offset { columns, conjugated }, encoder.encode(&entries(k)).unwrap())
             })
             .collect();
-        // Of fewer columns they would have to repeat.
+        // With fewer columns, they would have to repeat.
         let few: BTreeMap<usize, _> = [(0, encoder.encode(&entries(0)).unwrap())].into();
         assert!(matches!(LinearTransform::new(LOG_N - 2, few), Err(Error::Circuit(_))));
         let matrix = LinearTransform::new(LOG_N - 1, diagonals).unwrap();

@@ -1,9 +1,9 @@
-//! An evaluator on what is public about ciphertexts, to dry-run circuits of integers.
+//! An evaluator on public properties of ciphertexts, to dry-run circuits of integers.
 //!
-//! It refuses what the encrypted evaluator refuses, gives results the same levels, factors and
-//! bounds of errors, counts what that would compute and records the keys it would use: one run of a
-//! circuit gives its depth, its cost and its exact [`KeyRequest`] before any key exists, with the
-//! product of BGV or of BFV ([`Evaluator::with_tensor`]).
+//! It rejects the same operations as the encrypted evaluator, and its results have the same levels,
+//! factors and error bounds. It counts operations and records the keys that they would use. One run
+//! of a circuit thus yields its depth, its cost and its exact [`KeyRequest`] before any key exists,
+//! with the product of BGV or of BFV ([`Evaluator::with_tensor`]).
 //!
 //! ```
 //! use sudare::{circuits::{Ops, exact::sim}, exact::{Params, preset}, rlwe::{KeyRequest, Level, Rates}};
@@ -40,42 +40,42 @@ pub use crate::circuits::counts::Counts;
 
 const OP: &str = "linear transform";
 
-/// [`Ops`] on forms instead of ciphertexts, with either product. There need not be a key.
+/// [`Ops`] on forms instead of ciphertexts, with either product. No key is needed.
 #[derive(Debug)]
 pub struct Evaluator {
     params: Params,
-    /// Of the product of BFV, if it is that.
+    /// Auxiliary primes for the product of BFV; `None` for BGV.
     auxiliary: Option<AuxiliaryPrimes>,
-    /// Weight of the ephemeral secret that there are keys for, if there are.
+    /// Weight of the ephemeral secret of the keys, if any.
     ephemeral_weight: Option<u32>,
     meter: Meter,
     counters: Counters,
     used: Mutex<KeyRequest>,
 }
 
-/// What is known of an encoded matrix.
+/// Properties of an encoded matrix.
 #[derive(Debug, Clone)]
 pub struct Matrix {
     factor: Unit,
     sum: AutomorphismSum,
     needed: KeyRequest,
     weights: usize,
-    /// Of each stage, of all its weights together.
+    /// Norms of each stage, over all its weights together.
     stages: Vec<PlainNorms>,
 }
 
 impl Evaluator {
-    /// Under these parameters, with the product of BGV, and the level keys and the ephemeral secret
-    /// of a request; any other key is there.
+    /// Makes an evaluator under these parameters, with the product of BGV, and the level keys and
+    /// the ephemeral secret of a request. All other keys are assumed to exist.
     #[must_use]
     pub fn new(params: &Params, keys: &KeyRequest) -> Self {
         Self::of(params, None, keys)
     }
 
-    /// As [`Evaluator::new`], with either product.
+    /// Makes an evaluator with either product; see [`Evaluator::new`].
     ///
     /// # Errors
-    /// As [`bfv::Evaluator::new`](crate::bfv::Evaluator::new) with the product of BFV.
+    /// Errors of [`bfv::Evaluator::new`](crate::bfv::Evaluator::new) with the product of BFV.
     pub fn with_tensor(params: &Params, tensor: Tensor, keys: &KeyRequest) -> Result<Self> {
         let auxiliary = match tensor {
             Tensor::Plain => None,
@@ -95,7 +95,7 @@ impl Evaluator {
         }
     }
 
-    /// A fresh encryption under the public key.
+    /// Makes a fresh encryption under the public key.
     ///
     /// # Errors
     /// As [`exact::Encryptor::encrypt_at`](crate::exact::Encryptor::encrypt_at).
@@ -103,25 +103,25 @@ impl Evaluator {
         self.rules().encrypted(level, factor, false)
     }
 
-    /// The product that it computes with.
+    /// The product in use.
     #[must_use]
     pub fn tensor(&self) -> Tensor {
         if self.auxiliary.is_some() { Tensor::Scaled } else { Tensor::Plain }
     }
 
-    /// What has been computed since this evaluator was made.
+    /// Operations computed since this evaluator was made.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.counts()
     }
 
-    /// What that would take.
+    /// Work of the operations since this evaluator was made.
     #[must_use]
     pub fn work(&self) -> Work {
         self.meter.work()
     }
 
-    /// The keys used since this evaluator was made, each at the highest level at which it was used.
+    /// The keys used since this evaluator was made, each at its highest level of use.
     #[must_use]
     pub fn used_keys(&self) -> KeyRequest {
         self.used.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -135,8 +135,8 @@ impl Evaluator {
         Rules::new(&self.params)
     }
 
-    /// Records the keys that an operation at `level` needs, and returns the level of level keys if
-    /// there are such.
+    /// Records the keys of an operation at `level`, and returns the level of level keys if they
+    /// exist.
     fn use_keys_at(&self, level: Level, needed: KeyRequest) -> Option<Level> {
         let key_level = self.meter.key_level(level, &needed);
         self.use_keys(match key_level {
@@ -164,8 +164,8 @@ impl Evaluator {
         Ok(sum)
     }
 
-    /// With the product of BFV, a form above `level` rescaled down to it; else what it is, as primes
-    /// are forgotten where operands meet.
+    /// With the product of BFV, rescales a form above `level` down to it. Otherwise returns it
+    /// unchanged, because primes are dropped where operands meet.
     fn lowered(&self, mut a: Form, level: Level) -> Result<Form> {
         if self.tensor() == Tensor::Scaled && a.level > level {
             self.drop_to(&mut a, level)?;
@@ -173,7 +173,7 @@ impl Evaluator {
         Ok(a)
     }
 
-    /// Each brought by [`Evaluator::lowered`] to the lowest level of all.
+    /// Brings each by [`Evaluator::lowered`] to the lowest level of all.
     fn aligned<'a>(&self, all: impl Iterator<Item = &'a Form>) -> Result<Vec<Form>> {
         let all: Vec<_> = all.collect();
         let level = all.iter().map(|a| a.level).min().unwrap_or(Level(0));
@@ -183,7 +183,7 @@ impl Evaluator {
     fn product_sums(&self, sums: &[ProductSum<'_, Form>], rescale: bool) -> Result<Vec<Form>> {
         let form = |sum: &ProductSum<'_, Form>| {
             let mut operands = self.aligned(sum.operands())?.into_iter();
-            // As many as before, in the same order.
+            // The lowered operands are in the order of the originals.
             let mut next = || operands.next();
             let products = sum.products.iter().map_while(|_| Some((next()?, next()?))).collect();
             let sum = FormSum { products, addend: next() };
@@ -206,7 +206,7 @@ impl Evaluator {
             }),
             None => {
                 for (level, products, _) in parts.clone() {
-                    // One factor of each is multiplied by the modulus.
+                    // One factor of each product is multiplied by the modulus.
                     (0..products).for_each(|_| self.meter.passes(level, 1, 1));
                 }
                 self.meter.multiplies(parts, rescale);
@@ -215,7 +215,7 @@ impl Evaluator {
         Ok(forms)
     }
 
-    /// The weight of the ephemeral secret, for a circuit that relies on one of at most `needed`.
+    /// Returns the weight of the ephemeral secret, after checking that it is at most `needed`.
     fn check_secret(&self, needed: u32) -> Result<u32> {
         match self.ephemeral_weight {
             Some(found) if found > needed => {
@@ -226,7 +226,7 @@ impl Evaluator {
     }
 }
 
-/// Pairs as sums of one product.
+/// Converts pairs to sums of one product.
 fn products<'a>(pairs: &[(&'a Form, &'a Form)]) -> Vec<ProductSum<'a, Form>> {
     pairs.iter().map(|&(a, b)| ProductSum::of(a, b)).collect()
 }
@@ -445,8 +445,9 @@ mod tests {
     use super::*;
     use crate::exact::{Spec, tests::Session};
 
-    /// As the product of BFV is documented: 6 changes of basis and 3 divisions, each a transform for
-    /// each prime of either basis, and then a key switch of what that of BGV switches.
+    /// Compares with the documented cost of the BFV product: 6 changes of basis and 3 divisions,
+    /// each with a transform for each prime of either basis, and then the same key switch as for
+    /// BGV.
     #[test]
     fn products_of_bfv_cost_changes_of_basis_more() {
         let t = Modulus::new(257, 1).unwrap();
@@ -461,7 +462,7 @@ mod tests {
             assert_eq!(e.counts().products, products as u64);
             e.work()
         };
-        // Of 60 + 2 * 38 bits, one of them wide, and of 50 bits each.
+        // Moduli of 60 + 2 * 38 bits, one of them wide, and of 50 bits each.
         let (q, auxiliary) = (3, 3);
         for products in 1..4 {
             let (plain, scaled) = (work(Tensor::Plain, products), work(Tensor::Scaled, products));
@@ -472,7 +473,7 @@ mod tests {
             assert_eq!(scaled.key_bytes, plain.key_bytes);
             assert!(scaled.products() > plain.products() && scaled.row_bytes > plain.row_bytes);
         }
-        // Operands of several levels are rescaled, not forgotten in part.
+        // Operands of several levels are rescaled instead of dropping some primes.
         let e = Evaluator::with_tensor(&params, Tensor::Scaled, &KeyRequest::new()).unwrap();
         let x = e.encrypt(Level(3), params.fresh_factor(Level(3), t).unwrap()).unwrap();
         let y = e.encrypt(Level(1), params.fresh_factor(Level(1), t).unwrap()).unwrap();
@@ -480,7 +481,8 @@ mod tests {
         assert_eq!(e.counts().rescalings, 2);
     }
 
-    /// Everything that there is, on both, step by step: the same forms and the same refusals.
+    /// Runs every operation on both evaluators, step by step: they return the same forms and the
+    /// same errors.
     #[test]
     fn simulated_circuits_are_those_on_ciphertexts() {
         let t = Modulus::new(257, 1).unwrap();
@@ -524,7 +526,7 @@ mod tests {
         let keys = sim.used_keys();
         assert_eq!((keys.relinearize, keys.galois.len()), (Some(top), 2));
         assert!(sim.work().transforms() > 0);
-        // Until errors are too large, and then both say the same.
+        // Continue until errors are too large, which both must report alike.
         let (mut a, mut b) = (x, form);
         let errors = loop {
             match (session.evaluator.mul(&a, &a), sim.mul(&b, &b)) {

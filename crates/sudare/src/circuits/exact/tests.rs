@@ -1,4 +1,5 @@
-//! The same circuits on the products of BGV and of BFV, on ciphertexts, on forms and on integers.
+//! Runs the same circuits on the products of BGV and of BFV, on ciphertexts, on forms and on
+//! integers.
 
 use super::{IntegerOps, LinearTransform, PolynomialPlan, sim};
 use crate::{
@@ -13,30 +14,30 @@ use crate::{
 use std::collections::BTreeMap;
 use sudare_arith::previous_prime;
 
-/// An operation on a value and perhaps another one, by its number.
+/// An operation on a value and perhaps another one, given by its number.
 #[derive(Debug)]
 enum Step {
     Add(usize),
     Sub(usize),
     Mul(usize),
     MulRescale(usize),
-    /// The square plus the product with the other.
+    /// The square plus the product with the other value.
     SumOfProducts(usize),
     Rescale,
     AddConstant(i128),
-    /// With a constant, which is encoded at a scale.
+    /// Product with a constant, which is encoded at a scale.
     MulConstant(i128, u128),
-    /// The multiples of both.
+    /// A combination of multiples of both values.
     Combine(usize, [i128; 2]),
     AddPlain(Vec<u128>),
     MulPlain(Vec<u128>, u128),
     Read(u128),
     Rotate(usize),
     Swap,
-    /// With its image under a rotation, twice.
+    /// The sum with the image under a rotation, twice.
     Sum(usize),
     Polynomial(Vec<i128>),
-    /// Of diagonals 0 and another one, and of the rows exchanged.
+    /// A matrix of diagonal 0, another diagonal, and one of the exchanged rows.
     Matrix(usize, [Vec<u128>; 3]),
 }
 
@@ -64,16 +65,16 @@ struct Circuits {
 
 const TENSORS: [Tensor; 2] = [Tensor::Plain, Tensor::Scaled];
 
-/// A ciphertext and what is known of it without one, unless an operation was refused.
+/// A ciphertext and its form, unless an operation was rejected.
 type Encrypted = Option<(Ciphertext, Form)>;
 
-/// A value in the clear, and encrypted for either product.
+/// A value in the clear, and its encryptions for either product.
 struct Wire {
     clear: Vec<u128>,
     encrypted: [Encrypted; 2],
 }
 
-/// Both with one scale, at the lower level.
+/// Brings both to one scale, at the lower level.
 fn matched<E: IntegerOps>(e: &E, a: &E::Ct, b: &E::Ct) -> Result<[E::Ct; 2]> {
     if e.level(a) < e.level(b) {
         return Ok([a.clone(), e.match_scale(b, e.level(a), e.scale(a))?]);
@@ -107,7 +108,7 @@ impl Circuits {
         GaloisElement::rotation(self.session.params.log_n(), k as i64)
     }
 
-    /// On ciphertexts or forms, with one of the products.
+    /// Runs a step on ciphertexts or forms, with one of the products.
     fn apply<E: IntegerOps>(
         &self,
         (e, tensor): (&E, Tensor),
@@ -175,7 +176,7 @@ impl Circuits {
         LinearTransform::new(self.encoder.slots().ilog2() - 1, diagonals).unwrap()
     }
 
-    /// On integers, slot by slot.
+    /// Runs a step on integers, slot by slot.
     fn expected(&self, step: &Step, a: &[u128], b: &[u128]) -> Vec<u128> {
         let (t, columns) = (self.modulus(), a.len() / 2);
         let zip = |a: &[u128], b: &[u128], f: &dyn Fn(u128, u128) -> u128| -> Vec<u128> {
@@ -277,7 +278,8 @@ impl Circuits {
         Wire { clear, encrypted: forms.map(|form| Some((a.clone(), form))) }
     }
 
-    /// On a ciphertext and its form, which fare alike, and what is encrypted is what is expected.
+    /// Runs a step on a ciphertext and its form. Both must succeed or fail alike, and the
+    /// ciphertext must encrypt the expected value.
     fn run_step<E: IntegerOps<Ct = Ciphertext>>(
         &self,
         (e, tensor): (&E, Tensor),
@@ -310,14 +312,14 @@ impl Circuits {
         }
     }
 
-    /// How many results there are of `circuits` with so many steps each, with either product.
+    /// Counts the results of `circuits` circuits with `steps` steps each, with either product.
     fn run(&mut self, circuits: usize, steps: usize) -> [usize; 2] {
         let mut results = [0; 2];
         for _ in 0..circuits {
             let mut wires = vec![self.input(), self.input()];
             for _ in 0..steps {
                 let step = self.step(wires.len());
-                // Where the last value was refused, one before it.
+                // If the last value was rejected, use an earlier one.
                 let is_there = |wire: &Wire| wire.encrypted.iter().all(Option::is_some);
                 let a = wires.iter().rev().find(|wire| is_there(wire)).unwrap();
                 let b = step.other().map_or(a, |i| &wires[i]);
@@ -339,7 +341,8 @@ impl Circuits {
     }
 }
 
-/// Of all results of random circuits most are there, with both products; how many are refused.
+/// Checks that most results of random circuits exist with both products, and returns the number of
+/// rejected ones.
 fn check_circuits(log_n: u32, t: Modulus, circuits: usize) -> [usize; 2] {
     const STEPS: usize = 8;
     let all = circuits * STEPS;
@@ -361,7 +364,7 @@ fn random_circuits_agree_with_either_product_on_ciphertexts_forms_and_integers()
     }
 }
 
-/// A chain with levels for one product after the other, of as few primes as there can be.
+/// Makes a chain with levels for consecutive products, with the fewest possible primes.
 fn levels(log_n: u32, t: Modulus) -> Spec {
     const MOST: f64 = 58.0;
     let rounding = NoiseBound::rounding(log_n, SecretDistribution::UniformTernary);
@@ -374,12 +377,12 @@ fn levels(log_n: u32, t: Modulus) -> Spec {
     Spec { q_bits, ..Spec::uniform(log_n, t, 0.0, 0, 0.0, split(bits + 12.0)) }
 }
 
-/// The largest prime of so many bits that has all slots.
+/// Returns the largest prime of `bits` bits that has all slots.
 fn prime(bits: u32, log_n: u32) -> Modulus {
     modulus(previous_prime(1 << bits, 2 << log_n).unwrap(), 1)
 }
 
-/// Moduli of 17 to 60 bits with all slots.
+/// Checks moduli of 17 to 60 bits with all slots.
 fn check_ring(log_n: u32, circuits: usize) {
     for t in [modulus(65537, 1), prime(30, log_n), prime(45, log_n), prime(60, log_n)] {
         check_circuits(log_n, t, circuits);

@@ -1,4 +1,4 @@
-//! Sets for bootstrapping of other moduli than those of the named sets.
+//! Sets for bootstrapping of moduli without a named set.
 
 use super::{
     BootstrapPlan, BootstrapPreset,
@@ -14,51 +14,51 @@ use sudare_arith::real;
 
 const SECURITY_BITS: f64 = 128.0;
 
-/// `log2` of the degrees of rings that have room for bootstrapping.
+/// `log2` of the degrees of rings with room for bootstrapping.
 pub const RINGS: core::ops::RangeInclusive<u32> = 13..=16;
 
-/// Primes have fewer bits: of larger ones no ring has room for the removal of a digit.
+/// Maximum bits of primes: no ring has room for the digit removal of larger ones.
 const MAX_PRIME_BITS: u32 = 50;
 
-/// The end of the name of a set that was chosen.
+/// Suffix of the names of chosen sets.
 const MODE: &str = "auto";
 
 /// Layers of the largest factors of either map.
 const TO_COEFFS_LAYERS: u32 = 7;
 const TO_SLOTS_LAYERS: u32 = 5;
 
-/// Special primes: of 49.5 bits, unless the only one.
+/// Size of special primes in bits, unless there is only one.
 const SPECIAL_BITS: f64 = 49.5;
 const MOST_SPECIALS: usize = 8;
-/// Digits of a key switch at the top that are few, which special primes are worth their bits for if
-/// that leaves so many levels.
+/// Maximum number of digits of a key switch at the top that counts as few. Special primes are worth
+/// their bits if they leave few digits and at least this number of levels.
 const FEW_DIGITS: f64 = 5.0;
 const FEW_LEVELS: usize = 2;
 
-/// Bits of a level for squares beside those of `t` times the error of rounding at a root, four times
-/// which have a fixed point; and of level 0 and of the last factor of SlotsToCoeffs beside those of the
-/// coefficients that they leave and of weights.
+/// Margin, in bits, of a level for squares over `t` times the rounding error at a root: four times
+/// that error has a fixed point. Also the margin of level 0 and of the last factor of SlotsToCoeffs
+/// over their remaining coefficients and weights.
 const SQUARES: f64 = 2.0;
 const BROUGHT: f64 = 9.0;
 const LAST: f64 = 4.0;
 
-/// Bits by which sizes grow until errors fit, and how often.
+/// Bits by which sizes grow until errors fit, and the maximum number of attempts.
 const STEP: f64 = 0.5;
 const STEPS: u32 = 6;
 
-/// A set that bootstraps integers modulo `t = p^r`, as many as there are slots in the ring of degree
-/// `2^log_n`, with 128 bits of security and as many levels as there is room for.
+/// Chooses a set that bootstraps integers modulo `t = p^r`, in all slots of the ring of degree
+/// `2^log_n`, with 128 bits of security and the maximum number of levels.
 ///
-/// Sizes of levels follow from the growth of errors in each part, as
-/// [`NoiseBound`](crate::exact::NoiseBound) has it, and are tried on the bounds of a bootstrapping,
-/// of products down to the lowest level, and of another bootstrapping. The same modulus and ring
-/// give the same set.
+/// Sizes of levels follow from the growth of errors in each part, by
+/// [`NoiseBound`](crate::exact::NoiseBound). They are tested with the bounds of a bootstrapping, of
+/// products down to the lowest level, and of another bootstrapping. The same modulus and ring
+/// always lead to the same set.
 ///
 /// # Errors
-/// [`Error::NoSlots`] for a modulus that has no slots of integers in the ring, as every even one,
-/// naming primes that have as many slots as the ring has coefficients; [`Error::InvalidSpec`] for
-/// a prime of more than 50 bits or below 31, a ring other than of degree `2^13` to `2^16`, and a
-/// modulus that leaves no level, which says in what ring one would be left.
+/// [`Error::NoSlots`] for a modulus without slots of integers in the ring, such as every even one;
+/// it names primes with a slot per coefficient of the ring; [`Error::InvalidSpec`] for a prime of
+/// more than 50 bits or below 31, a ring other than of degree `2^13` to `2^16`, and a modulus that
+/// leaves no level; the message names a ring that would leave one.
 pub fn choose(t: Modulus, log_n: u32) -> Result<BootstrapPreset> {
     let tries = candidates(t, log_n)?.map(|set| {
         let set = set?;
@@ -73,7 +73,7 @@ pub fn choose(t: Modulus, log_n: u32) -> Result<BootstrapPreset> {
     tries.into_iter().find(holds).unwrap_or_else(none)
 }
 
-/// The sets of which [`choose`] takes the first that holds its errors.
+/// Returns the candidates from which [`choose`] takes the first that holds its errors.
 pub(super) fn candidates(
     t: Modulus,
     log_n: u32,
@@ -82,7 +82,7 @@ pub(super) fn candidates(
     Ok((0..=STEPS).map(move |step| Sizes::new(t, log_n, f64::from(step) * STEP)?.set()))
 }
 
-/// The ring, and prime and exponent of the modulus, that the name of a set says that was chosen.
+/// Parses the name of a chosen set: the ring, and prime and exponent of the modulus.
 pub(super) fn parse(name: &str) -> Option<(u32, (u64, u32))> {
     let mut parts = name.strip_suffix(MODE)?.strip_suffix('-')?.split('-');
     let log_n = parts.next()?.strip_prefix('n')?.parse().ok()?;
@@ -130,8 +130,8 @@ fn no_room(t: Modulus, log_n: u32, why: &str) -> Error {
     Error::InvalidSpec { field: "plaintext modulus", problem }
 }
 
-/// Refuses a plan in which errors might not decrypt: a bootstrapping, products down to its input
-/// level, and a bootstrapping of what is left.
+/// Rejects a plan in which errors might not decrypt: in a bootstrapping, in products down to its
+/// input level, or in a bootstrapping of the result.
 pub(super) fn check_errors(plan: &BootstrapPlan, params: &Params) -> Result<()> {
     let e = sim::Evaluator::with_tensor(params, plan.tensor(), plan.required_keys())?;
     let bootstrapper = plan.prepare(&e)?;
@@ -139,7 +139,7 @@ pub(super) fn check_errors(plan: &BootstrapPlan, params: &Params) -> Result<()> 
     check_refreshed(&e, params, (level, t), |x| bootstrapper.run(&e, x))
 }
 
-/// As [`check_errors`], of any way to refresh inputs from a level.
+/// Does the check of [`check_errors`] for any method that refreshes inputs from a level.
 pub(super) fn check_refreshed(
     e: &sim::Evaluator,
     params: &Params,
@@ -156,7 +156,7 @@ pub(super) fn check_refreshed(
     refresh(&x).map(drop)
 }
 
-/// Refuses keys of less security.
+/// Rejects keys of less security.
 fn check_keys(plan: &BootstrapPlan, params: &Params) -> Result<()> {
     let keys = plan.required_keys().key_security(params.rlwe())?;
     match keys.iter().find(|key| key.security_bits < SECURITY_BITS) {
@@ -172,7 +172,7 @@ fn check_keys(plan: &BootstrapPlan, params: &Params) -> Result<()> {
     }
 }
 
-/// Bits of the levels of each part of a bootstrapping.
+/// Bits of the levels in each part of a bootstrapping.
 struct Sizes {
     t: Modulus,
     log_n: u32,
@@ -185,19 +185,20 @@ struct Sizes {
     to_slots: Vec<Factor>,
 }
 
-/// To half a bit, so that what logarithms round does not matter.
+/// Rounds up to half a bit, so that rounding of logarithms does not matter.
 fn half_bits(bits: f64) -> f64 {
     (2.0 * bits).ceil() / 2.0
 }
 
-/// So many layers in factors of at most so many, as even as possible, the larger first.
+/// Splits `layers` layers into factors of at most `most` layers, as evenly as possible, the larger
+/// first.
 fn split(layers: u32, most: u32, least_factors: u32) -> Vec<u32> {
     let factors = layers.div_ceil(most).max(least_factors).min(layers);
     (0..factors).map(|i| (layers + factors - 1 - i) / factors).collect()
 }
 
-/// Layers of the factors of CoeffsToSlots: two or more factors if there can be, the last of which
-/// has one layer less, since it joins the rows.
+/// Returns the layers of the factors of CoeffsToSlots. There are two or more factors if possible.
+/// The last one has one layer fewer, since it joins the rows.
 fn joined_last(layers: u32) -> Vec<u32> {
     let mut all = split(layers + 1, TO_SLOTS_LAYERS + 1, 2);
     match all.last_mut() {
@@ -208,25 +209,25 @@ fn joined_last(layers: u32) -> Vec<u32> {
 }
 
 impl Sizes {
-    /// With a margin beyond what is expected.
+    /// Computes sizes with a margin beyond the expected errors.
     fn new(t: Modulus, log_n: u32, margin: f64) -> Result<Self> {
-        // Of an even modulus there are none, and the error names primes.
+        // For an even modulus there are none, and the error names primes.
         let log_slots = IntegerEncoder::most_slots(t, log_n).unwrap_or(log_n);
         IntegerEncoder::new(t, log_n, log_slots)?;
         let high = t.with_exponent(t.exponent() + 1)?;
         let (removal_depth, high) = (removal_depth(high)?, high.log2());
         let log2_t = t.log2();
         let rounding = NoiseBound::rounding(log_n, SecretDistribution::UniformTernary);
-        // A prime of fewer bits has few others beside it.
+        // Few primes have fewer bits than this.
         let least = f64::from(log_n) + 10.0;
         let size = |bits: f64| half_bits(bits + margin).max(least);
-        // Squares one after the other, each rescaled, stay below twice the error of rounding.
+        // Consecutive squares, each rescaled, stay below twice the rounding error.
         let stable = |log2_t: f64| size(log2_t + rounding.canonical_log2() + SQUARES);
         let layers = log_slots - 1;
         let gap = f64::from(log_n - log_slots);
         let slim = t.prime() % 4 == 3;
-        // Of the sum of roots of sums of squares of weights, each of about as many coefficients as
-        // there are slots.
+        // The sum of roots of sums of squares of weights. Each weight has about as many
+        // coefficients as there are slots.
         let weights = |modulus: f64, count: usize| {
             let coefficients = f64::from(log_slots + u32::from(slim));
             modulus - real::log2(12.0) / 2.0 + coefficients / 2.0 + real::log2(count as f64)
@@ -234,7 +235,7 @@ impl Sizes {
         let radices = split(layers, TO_COEFFS_LAYERS, 1);
         let last = radices.len().saturating_sub(1);
         let to_coeffs = radices.iter().enumerate().map(|(i, &k)| {
-            // Rows are joined by the first.
+            // The first factor joins the rows.
             let diagonals = diagonals(k, i == last) << u32::from(i == 0);
             let brought = if i == last { LAST } else { 1.0 };
             (k, size(weights(log2_t, diagonals) + brought))
@@ -262,20 +263,20 @@ impl Sizes {
         })
     }
 
-    /// Bits of all levels but usable ones.
+    /// Bits of all levels except usable ones.
     fn fixed(&self) -> f64 {
         let of = |factors: &[Factor]| factors.iter().map(|&(_, bits)| bits).sum::<f64>();
         let removal = self.removal * f64::from(self.removal_depth);
         self.single + of(&self.to_coeffs) + of(&self.to_slots) + removal
     }
 
-    /// Sizes of special primes with the number of usable levels that they leave.
+    /// Returns the sizes of special primes with the number of usable levels that they leave.
     fn specials(&self) -> Option<(Vec<f64>, usize)> {
         let most = |secret| max_log2_qp(self.log_n, secret, SECURITY_BITS) - 0.5;
         let limit = most(SecretDistribution::UniformTernary);
         let ephemeral = most(SecretDistribution::FixedWeight { h: Raise::DEFAULT_WEIGHT });
         let room = |p_bits: Vec<f64>| {
-            // Keys under the ephemeral secret have the special primes that cover level 0.
+            // Keys under the ephemeral secret have enough special primes to cover level 0.
             let size = p_bits.first().copied()?;
             let covering = (self.single / size).ceil();
             let bits = limit - p_bits.iter().sum::<f64>() - self.fixed();
@@ -285,7 +286,7 @@ impl Sizes {
             fits.then(|| (p_bits, (bits / self.usable) as usize))
         };
         let many = (1..=MOST_SPECIALS).map(|count| vec![SPECIAL_BITS; count]);
-        // The only one is as large as the largest prime.
+        // A single special prime has the size of the largest prime.
         let largest = self.single.max(self.removal).min(SPECIAL_BITS) + 0.5;
         let options: Vec<_> =
             room(vec![largest]).into_iter().chain(many.filter_map(room)).collect();
@@ -320,7 +321,8 @@ impl Sizes {
     }
 }
 
-/// Of a factor of `k` layers, with the highest bit of the index or without.
+/// Returns the number of diagonals of a factor of `k` layers, with or without the highest bit of
+/// the index.
 fn diagonals(k: u32, highest: bool) -> usize {
     if highest { 1 << k } else { (2 << k) - 1 }
 }

@@ -1,11 +1,11 @@
-//! Full bootstrapping: every coefficient of a plaintext is refreshed, and so are slots that are any
+//! Full bootstrapping: refreshes every coefficient of a plaintext, and so slots of arbitrary
 //! elements of the [Galois ring](crate::exact::GaloisRing).
 //!
-//! Digits are removed from integers in slots, of which a ciphertext holds `k` where its plaintext
-//! has `N = d k` coefficients. So a ciphertext is taken apart into `d` *slices*, and put together
-//! again, twice:
+//! Digits are removed from integers in slots. A ciphertext holds `k` such slots, and its plaintext
+//! has `N = d k` coefficients. The ciphertext is therefore taken apart into `d` *slices*, and put
+//! together again, twice:
 //!
-//! | stage | what it does | modulo |
+//! | stage | operation | modulo |
 //! |---|---|---|
 //! | SlotsToCoeffs | slices of integers in slots, `sum_i b_i(X) w_i`; each is put into coefficients, and together they are `sum_i X^i w_i'(X^d)` | `p^r` |
 //! | Raise | as in [slim bootstrapping](super), of all coefficients at once | `p^(r+1)` |
@@ -13,26 +13,27 @@
 //! | CoeffsToSlots | of each slice | `p^(r+1)` |
 //! | DigitRemoval | of each slice | `p^(r+1)`, then `p^r` |
 //!
-//! The ring is taken apart by halves. An automorphism `g` that is an involution of what is left
-//! splits `v = v_0 + b v_1`, where it keeps `v_0` and `v_1` and negates `b`, into `v + g(v)` and
-//! `v - g(v)`, a key switch for both: `d - 1` of them with `log2(d)` keys take a ciphertext apart.
-//! Where `b` is a monomial, dividing by it is a product with another one. Putting slices together
-//! again takes no key switch. A few slices at a time go through the stages in lock step, so
-//! that memory does not grow with `d`.
+//! The ring is taken apart by halves. An automorphism `g` that is an involution of the current
+//! subring keeps `v_0` and `v_1` and negates `b`. It splits `v = v_0 + b v_1` into `v + g(v)` and
+//! `v - g(v)`, with one key switch for both. Taking a ciphertext apart needs `d - 1` key switches
+//! and `log2(d)` keys. If `b` is a monomial, dividing by it is a product with another monomial.
+//! Putting slices together again needs no key switch. A few slices at a time go through the stages
+//! in lock step, so that memory does not grow with `d`.
 //!
-//! That is `2 (d - 1)` key switches beside those of `d` slim bootstrappings, half of them at the
-//! lowest level. By the `d` images under powers of `X -> X^p`, in one matrix for both maps, it would
-//! be `d` keys and `d^2` products with plaintexts.
+//! The cost is `2 (d - 1)` key switches in addition to `d` slim bootstrappings, half of them at the
+//! lowest level. With the `d` images under powers of `X -> X^p`, in one matrix for both maps, it
+//! would be `d` keys and `d^2` products with plaintexts.
 //!
 //! Slices have the basis `b_i = X^i` for `p = 1 mod 4`, where integers in slots are polynomials in
-//! `X^d`. For `p = 3 mod 4` these are those polynomials in `W = X^(d/2)` that `X -> X^p` keeps, which
-//! is `W -> -1/W`: the last split is by it and `delta = W + 1/W`. As `delta^2` are units in slots,
-//! `delta (v - g(v)) = 2 delta^2 v_1` is a slice, too, with a matrix of its own that divides by
-//! `delta^2`.
+//! `X^d`. For `p = 3 mod 4` integers are the polynomials in `W = X^(d/2)` that `X -> X^p`, which is
+//! `W -> -1/W`, keeps. The last split uses this automorphism and `delta = W + 1/W`. The slots of
+//! `delta^2` are units, so `delta (v - g(v)) = 2 delta^2 v_1` is also a slice. Its own matrix
+//! divides by `delta^2`.
 //!
 //! Reference: Han, "Bootstrapping methods for homomorphic encryption" (PhD thesis, Seoul National
-//! University), section 3.3. Deviations: those of [slim bootstrapping](super), slots are put into
-//! coefficients before raising, where it costs least, and slices are taken apart by halves.
+//! University), section 3.3. Deviations: the deviations of [slim bootstrapping](super); slots are
+//! put into coefficients before raising, where it costs least; and slices are taken apart by
+//! halves.
 
 mod presets;
 mod slices;
@@ -69,12 +70,13 @@ pub struct FullPlan {
     tensor: Tensor,
     log_n: u32,
     input_scale: Unit,
-    /// From slices of integers in slots to slices of coefficients.
+    /// Converts slices of integers in slots to slices of coefficients.
     slots: Slices,
-    /// Of all slices, or of those before the last split by `delta` and those after it.
+    /// Matrices of all slices, or separate ones for the slices before the last split by `delta` and
+    /// after it.
     to_coeffs: Vec<Vec<LinearPlan>>,
     raise: Raise,
-    /// Back.
+    /// Converts slices of coefficients back.
     coeffs: Slices,
     to_slots: Vec<LinearPlan>,
     removal: PolynomialPlan,
@@ -82,7 +84,7 @@ pub struct FullPlan {
 }
 
 impl BootstrapSpec {
-    /// As [`BootstrapSpec::plan_full_with`], for evaluators with the product of BGV.
+    /// Plans for evaluators with the product of BGV; see [`BootstrapSpec::plan_full_with`].
     ///
     /// # Errors
     /// As [`BootstrapSpec::plan_with`].
@@ -94,10 +96,10 @@ impl BootstrapSpec {
         self.plan_full_with(params, Tensor::Plain, factor)
     }
 
-    /// Fixes levels and scales of a full bootstrapping in a parameter set, raising to its top, for
-    /// evaluators with one of the products. `log_slots` are the integers of a slice.
+    /// Plans levels and scales of a full bootstrapping in a parameter set, raising to its top, for
+    /// evaluators with one of the products. `log_slots` counts the integers of a slice.
     ///
-    /// `factor` is as for [`BootstrapSpec::plan_with`].
+    /// For `factor` see [`BootstrapSpec::plan_with`].
     ///
     /// # Errors
     /// As [`BootstrapSpec::plan_with`].
@@ -150,12 +152,12 @@ impl BootstrapSpec {
         Ok(plan)
     }
 
-    /// Factors of SlotsToCoeffs, each a level.
+    /// Number of factors of SlotsToCoeffs, each of which uses a level.
     fn input_levels(&self) -> usize {
         self.slots_to_coeffs.len().max(1)
     }
 
-    /// CoeffsToSlots of slices at `level`, of this scale.
+    /// Plans CoeffsToSlots of slices at `level`, of this scale.
     fn slices_to_slots(
         &self,
         (log_n, chain): (u32, &Chain<Unit>),
@@ -172,8 +174,8 @@ impl BootstrapSpec {
         coeffs_to_slots(&encoder, &self.coeffs_to_slots)?.iter().map(plan).collect()
     }
 
-    /// The slots that full bootstrapping refreshes, in the ring of degree `2^log_n`: elements of
-    /// a Galois ring. What else plaintexts are read as is refreshed, too.
+    /// Returns the slots that full bootstrapping refreshes, in the ring of degree `2^log_n`:
+    /// elements of a Galois ring. Any other interpretation of plaintexts is refreshed as well.
     ///
     /// # Errors
     /// As [`Slots::new`].
@@ -182,7 +184,7 @@ impl BootstrapSpec {
     }
 }
 
-/// Factors of a matrix times `weight`.
+/// Returns the factors of a matrix times `weight`.
 fn weighted(mut factors: Vec<LinearTransform>, weight: &PlainPoly) -> Result<Vec<LinearTransform>> {
     if let Some(first) = factors.first_mut() {
         let product = |(offset, entries): (&Offset, &PlainPoly)| -> Result<_> {
@@ -196,25 +198,25 @@ fn weighted(mut factors: Vec<LinearTransform>, weight: &PlainPoly) -> Result<Vec
 }
 
 impl FullPlan {
-    /// What it was planned from.
+    /// The specification of the plan.
     #[must_use]
     pub fn spec(&self) -> &BootstrapSpec {
         &self.spec
     }
 
-    /// The product of the evaluators that it is for.
+    /// The product of the evaluators that the plan is for.
     #[must_use]
     pub fn tensor(&self) -> Tensor {
         self.tensor
     }
 
-    /// The lowest level of an input.
+    /// The minimum level of an input.
     #[must_use]
     pub fn input_level(&self) -> Level {
         Level(self.to_coeffs.first().map_or(0, Vec::len) as u32)
     }
 
-    /// The level that is raised to.
+    /// The level that ciphertexts are raised to.
     #[must_use]
     pub fn top(&self) -> Level {
         self.raise.level
@@ -226,19 +228,19 @@ impl FullPlan {
         self.removal.output_level()
     }
 
-    /// Levels that a refreshed ciphertext can use before it is bootstrapped again.
+    /// Number of levels that a refreshed ciphertext can use before the next bootstrapping.
     #[must_use]
     pub fn usable_levels(&self) -> u32 {
         self.output_level().0.saturating_sub(self.input_level().0)
     }
 
-    /// Slices that a ciphertext is taken apart into.
+    /// Number of slices of a ciphertext.
     #[must_use]
     pub fn slices(&self) -> usize {
         1 << self.log_n.saturating_sub(self.spec.log_slots)
     }
 
-    /// Keys needed.
+    /// Required keys.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.request
@@ -256,14 +258,14 @@ impl FullPlan {
     }
 
     /// `log2` of a bound of the probability that a bootstrapping fails: that any of all
-    /// coefficients is beyond the bound, as
-    /// [`BootstrapPlan::log2_failure`](super::BootstrapPlan::log2_failure) has it.
+    /// coefficients exceeds the bound; see
+    /// [`BootstrapPlan::log2_failure`](super::BootstrapPlan::log2_failure).
     #[must_use]
     pub fn log2_failure(&self) -> f64 {
         self.spec.log2_failure(1 << self.log_n)
     }
 
-    /// The keys of every stage, made for their levels.
+    /// Returns the keys of every stage, made for their levels.
     fn keys(&self, params: &Params) -> KeyRequest {
         let mut stages: Vec<_> = self.matrices().map(|plan| plan.required_keys().clone()).collect();
         stages.push(self.slots.required_keys(self.input_level()));
@@ -273,10 +275,10 @@ impl FullPlan {
         KeyRequest::of_stages(stages, params.rlwe()).raise(self.raise)
     }
 
-    /// As [`BootstrapPlan::simulate`](super::BootstrapPlan::simulate), of all slices.
+    /// Runs [`BootstrapPlan::simulate`](super::BootstrapPlan::simulate) for all slices.
     ///
     /// # Errors
-    /// What bootstrapping a fresh ciphertext at the input level would report.
+    /// Errors of bootstrapping a fresh ciphertext at the input level.
     pub fn simulate(&self, params: &Params) -> Result<Simulation> {
         let e = sim::Evaluator::with_tensor(params, self.tensor, &self.request)?;
         let bootstrapper = self.prepare(&e)?;
@@ -284,10 +286,10 @@ impl FullPlan {
         Simulation::of(&e, params, input, |x| bootstrapper.run(&e, x))
     }
 
-    /// Encodes the matrices where `e` can reach them.
+    /// Encodes the matrices in the form that `e` uses.
     ///
     /// # Errors
-    /// What the evaluator refuses.
+    /// Errors of the evaluator.
     pub fn prepare<E: IntegerOps>(&self, e: &E) -> Result<FullBootstrapper<E>> {
         let to_coeffs = self.to_coeffs.iter().map(|plans| prepare_all(e, plans));
         let to_coeffs = to_coeffs.collect::<Result<_>>()?;
@@ -296,8 +298,8 @@ impl FullPlan {
     }
 }
 
-/// Refreshes ciphertexts: a plan with its matrices, for evaluators like the one that prepared
-/// them.
+/// Refreshes ciphertexts: a plan with its matrices. Run it on the evaluator that prepared the
+/// matrices or on one like it.
 pub struct FullBootstrapper<E: IntegerOps> {
     plan: FullPlan,
     to_coeffs: Vec<Vec<E::Matrix>>,
@@ -311,8 +313,8 @@ impl<E: IntegerOps> FullBootstrapper<E> {
         &self.plan
     }
 
-    /// Refreshes `a`, from any level at or above the input level to the output level: the plaintext
-    /// stays, every coefficient of it.
+    /// Refreshes `a`, from any level at or above the input level to the output level. Every
+    /// coefficient of the plaintext is preserved.
     ///
     /// # Errors
     /// As [`Bootstrapper::run`](super::Bootstrapper::run).
@@ -320,8 +322,8 @@ impl<E: IntegerOps> FullBootstrapper<E> {
         self.run_with(e, a, |_| {})
     }
 
-    /// As [`FullBootstrapper::run`], calling `progress` after each stage: after the last three of
-    /// them again and again, as slices go through.
+    /// Runs [`FullBootstrapper::run`], calling `progress` after each stage. The last three stages
+    /// repeat for each group of slices.
     ///
     /// # Errors
     /// As [`FullBootstrapper::run`].
@@ -346,7 +348,7 @@ impl<E: IntegerOps> FullBootstrapper<E> {
         e.with_scale(&x, e.scale(&x) * quotient)
     }
 
-    /// Of slices, the second half of which came last out of the last split.
+    /// Applies SlotsToCoeffs to slices. The second half came last out of the last split.
     fn slots_to_coeffs(&self, e: &LockStep<'_, E>, x: Batch<E::Ct>) -> Result<Batch<E::Ct>> {
         let run = |i: usize, x| match (self.plan.to_coeffs.get(i), self.to_coeffs.get(i)) {
             (Some(plans), Some(matrices)) => run_all(e, plans, matrices, x),

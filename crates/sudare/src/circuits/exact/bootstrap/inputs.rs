@@ -1,4 +1,4 @@
-//! What a bootstrapping takes in and gives, by what is public about ciphertexts.
+//! Inputs and results of a bootstrapping, by public properties of ciphertexts.
 
 use super::BootstrapPlan;
 use crate::{
@@ -11,7 +11,7 @@ use crate::{
     rlwe::{Level, Work},
 };
 
-/// Knows which ciphertexts a [`BootstrapPlan`] takes in, by what is public about them.
+/// Decides whether a [`BootstrapPlan`] accepts a ciphertext, by its public properties.
 #[derive(Debug)]
 pub struct Inputs {
     plan: BootstrapPlan,
@@ -19,19 +19,19 @@ pub struct Inputs {
     to_coeffs: Vec<sim::Matrix>,
 }
 
-/// What a bootstrapping would do.
+/// Predicted results of a bootstrapping.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Simulation {
-    /// The result, of a fresh ciphertext.
+    /// Form of the result for a fresh ciphertext.
     pub output: Form,
-    /// Bits by which the error of that may grow until it might not decrypt.
+    /// Bits by which the error of the result may grow until it might not decrypt.
     pub budget_bits: f64,
-    /// What one bootstrapping takes.
+    /// Work of one bootstrapping.
     pub work: Work,
 }
 
 impl Simulation {
-    /// Of what refreshes a fresh ciphertext of this level and scale on `e`.
+    /// Simulates `refresh` on a fresh ciphertext of this level and scale, with `e`.
     pub(super) fn of(
         e: &sim::Evaluator,
         params: &Params,
@@ -45,10 +45,11 @@ impl Simulation {
 }
 
 impl BootstrapPlan {
-    /// Runs a bootstrapping on forms, which takes the norms of all weights: of 2^15 slots seconds.
+    /// Runs a bootstrapping on forms. It computes the norms of all weights, which takes seconds for
+    /// 2^15 slots.
     ///
     /// # Errors
-    /// What bootstrapping a fresh ciphertext at the input level would report.
+    /// Errors of bootstrapping a fresh ciphertext at the input level.
     pub fn simulate(&self, params: &Params) -> Result<Simulation> {
         let e = sim::Evaluator::with_tensor(params, self.tensor, self.required_keys())?;
         let bootstrapper = self.prepare(&e)?;
@@ -56,10 +57,11 @@ impl BootstrapPlan {
         Simulation::of(&e, params, input, |x| bootstrapper.run(&e, x))
     }
 
-    /// What this takes in, from the weights of SlotsToCoeffs: of 2^15 slots that takes seconds.
+    /// Returns the accepted inputs, computed from the weights of SlotsToCoeffs, which takes seconds
+    /// for 2^15 slots.
     ///
     /// # Errors
-    /// What preparing a matrix reports.
+    /// Errors of preparing a matrix.
     pub fn inputs(&self, params: &Params) -> Result<Inputs> {
         let evaluator = sim::Evaluator::with_tensor(params, self.tensor, self.required_keys())?;
         let matrices = self.to_coeffs.iter().map(|plan| evaluator.prepare(plan));
@@ -69,8 +71,8 @@ impl BootstrapPlan {
 }
 
 impl Inputs {
-    /// Refuses a ciphertext of this form if bootstrapping it, brought to the input level by a
-    /// product with a constant, would be refused.
+    /// Rejects a ciphertext of this form if its bootstrapping would be rejected after a product
+    /// with a constant that brings it to the input level.
     ///
     /// # Errors
     /// [`Error::NoiseExhausted`](crate::Error::NoiseExhausted);

@@ -1,4 +1,4 @@
-//! Named sets for bootstrapping: parameters with a way to bootstrap in them.
+//! Named sets for bootstrapping: parameters with a specification of bootstrapping.
 
 use super::{BootstrapPlan, BootstrapSpec};
 use crate::{
@@ -8,17 +8,17 @@ use crate::{
     rlwe::{Level, Raise, UpperSpec},
 };
 
-/// A named parameter set with a way to bootstrap in it.
+/// A named parameter set with its bootstrapping.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BootstrapPreset {
     /// Name and parameters.
     pub preset: Preset,
-    /// How to bootstrap.
+    /// Specification of the bootstrapping.
     pub bootstrap: BootstrapSpec,
 }
 
 impl BootstrapPreset {
-    /// The plan in the parameters of the set, as [`BootstrapSpec::plan`].
+    /// Plans the bootstrapping in the parameters of the set; see [`BootstrapSpec::plan`].
     ///
     /// # Errors
     /// As [`BootstrapSpec::plan`].
@@ -31,25 +31,25 @@ impl BootstrapPreset {
     }
 }
 
-/// Every named set of 128 bits of security.
+/// Returns every named set of 128 bits of security.
 #[must_use]
 pub fn presets() -> Vec<BootstrapPreset> {
     SETS.iter().filter_map(|shape| shape.preset("boot", 0.0).ok()).collect()
 }
 
-/// Sets with the plaintexts, the ring and the size of modulus of a publication: those of Han's
-/// thesis (Table 3.5) at `N = 2^14`. They have the levels that are printed, but for nine in place
-/// of ten modulo 127, as errors of any circuit have room. They have less than 128 bits of security,
-/// and are not for use.
+/// Returns sets with the plaintexts, the ring and the size of modulus of a publication: Han's
+/// thesis (Table 3.5) at `N = 2^14`. They have the published levels, except for nine in place of
+/// ten modulo 127, because their bounds hold for any circuit. They have less than 128 bits of
+/// security; do not use them for real data.
 #[must_use]
 pub fn reproductions() -> Vec<BootstrapPreset> {
     THESIS.iter().filter_map(|shape| shape.reproduction("slim", 0.0).ok()).collect()
 }
 
-/// The size of the largest primes: arithmetic modulo larger ones is slower.
+/// Maximum size of primes, in bits: arithmetic modulo larger ones is slower.
 const WIDEST: f64 = 51.0;
 
-/// A level of so many bits, in primes that are not too large.
+/// Splits a level of `bits` bits into primes that are not too large.
 fn level(bits: f64) -> Vec<f64> {
     let primes = (bits / WIDEST).ceil();
     vec![bits / primes; primes as usize]
@@ -58,33 +58,33 @@ fn level(bits: f64) -> Vec<f64> {
 /// Layers of a factor of a map between slots and coefficients, and the bits of its level.
 pub(super) type Factor = (u32, f64);
 
-/// Sizes of levels in each part of a chain, and what is computed there.
+/// Sizes of levels in each part of a chain, and the computation of each part.
 pub(super) struct Shape<'a> {
     pub(super) log_n: u32,
     pub(super) prime: u64,
     pub(super) exponent: u32,
     pub(super) log_slots: u32,
-    /// Of level 0: a digit and the error before raising.
+    /// Size of level 0, in bits: a digit and the error before raising.
     pub(super) single_bits: f64,
-    /// SlotsToCoeffs, in the order of application: down to level 1.
+    /// Factors of SlotsToCoeffs, in the order of application: down to level 1.
     pub(super) to_coeffs: &'a [Factor],
-    /// Of usable levels, and how many there are.
+    /// Size of usable levels, in bits, and their number.
     pub(super) usable: (f64, usize),
-    /// Of a level of digit removal.
+    /// Size of a level of digit removal, in bits.
     pub(super) removal_bits: f64,
-    /// CoeffsToSlots, in the order of application: from the top down.
+    /// Factors of CoeffsToSlots, in the order of application: from the top down.
     pub(super) to_slots: &'a [Factor],
-    /// Most bits of a prime in place of the chain.
+    /// Maximum bits of a prime in place of the chain.
     pub(super) base_bits: f64,
     pub(super) p_bits: &'a [f64],
     pub(super) extra_p_bits: &'a [f64],
 }
 
-/// Digits of at most 15 are removed. With the weight 32, one is larger with a probability of
-/// 2^-145 a coefficient.
+/// The largest digit that is removed. With the weight 32, a digit is larger with probability 2^-145
+/// per coefficient.
 pub(super) const BOUND: u32 = 15;
 
-/// Levels that removing the lowest digit of residues modulo `high` takes.
+/// Returns the levels needed to remove the lowest digit of residues modulo `high`.
 pub(super) fn removal_depth(high: Modulus) -> Result<u32> {
     let degree = ResiduePolynomial::bounded_removal(high, BOUND)?.degree();
     Ok((degree + 1).next_power_of_two().ilog2())
@@ -280,8 +280,8 @@ const THESIS: [Shape<'static>; 2] = [
 ];
 
 impl Shape<'_> {
-    /// A set of 128 bits of security, named by ring, modulus and `mode`, whose highest level to use
-    /// has so many bits more.
+    /// Makes a set of 128 bits of security, named by ring, modulus and `mode`. Its highest usable
+    /// level has `more_bits` additional bits.
     pub(super) fn preset(&self, mode: &str, more_bits: f64) -> Result<BootstrapPreset> {
         let power = match self.exponent {
             1 => String::new(),
@@ -291,7 +291,7 @@ impl Shape<'_> {
         self.named(name, "128 bits", more_bits)
     }
 
-    /// As [`Shape::preset`], a set of a publication, of less security.
+    /// Makes the set of a publication, of less security; see [`Shape::preset`].
     pub(super) fn reproduction(&self, mode: &str, more_bits: f64) -> Result<BootstrapPreset> {
         let name = format!("bfv-thesis-{mode}-{}", self.prime);
         let mut set = self.named(name, "a reproduction, insecure", more_bits)?;

@@ -8,7 +8,7 @@ use sudare_arith::prng::Stream;
 
 const LOG_N: u32 = 6;
 
-/// `|I| <= 3` under a secret of weight 6, always.
+/// A specification where always `|I| <= 3`, under a secret of weight 6.
 pub(super) fn spec(p: u64, r: u32, log_slots: u32) -> BootstrapSpec {
     let layers = log_slots - 1;
     let split: Vec<u32> =
@@ -23,12 +23,13 @@ pub(super) fn spec(p: u64, r: u32, log_slots: u32) -> BootstrapSpec {
     }
 }
 
-/// A chain with a few usable levels.
+/// Makes a chain with a few usable levels.
 fn chain(log_n: u32, t: Modulus) -> Spec {
     Spec { insecure: true, ..Spec::uniform(log_n, t, 52.0, 13, 50.0, vec![55.0; 3]) }
 }
 
-/// The same with usable levels of small primes, and others above them for bootstrapping.
+/// Makes the same chain with usable levels of small primes, and other primes above them for
+/// bootstrapping.
 fn raised_chain(log_n: u32, t: Modulus) -> Spec {
     let q_bits = [vec![vec![52.0]], vec![vec![30.0]; 5]].concat();
     let raised = UpperSpec { base_bits: vec![202.0 / 4.0; 4], levels_bits: vec![vec![50.0]; 6] };
@@ -53,7 +54,7 @@ impl Bootstrapping {
 }
 
 impl Bootstrapping<bfv::Evaluator> {
-    /// With the product of BFV, and an evaluator of that.
+    /// Makes a setup with the product of BFV, and its evaluator.
     fn scaled(spec: &BootstrapSpec, chain: Spec, seed: u8) -> (bfv::Evaluator, Self) {
         let params = Params::new(chain.clone()).unwrap();
         let plan = spec.plan_with(&params, Tensor::Scaled, Params::fresh_factor).unwrap();
@@ -104,7 +105,7 @@ fn every_slot_comes_back() {
         (127, 2, 6),
     ] {
         let spec = spec(p, r, log_slots);
-        // Modulo 127 there are integers in slots of degree 2 at least.
+        // Modulo 127, the slots of integers have degree 2 at least.
         let log_n = LOG_N.max(log_slots + u32::from(p % 4 == 3));
         let mut b = Bootstrapping::new(&spec, chain(log_n, spec.modulus), 3);
         let (t, plan) = (spec.modulus, b.bootstrapper.plan().clone());
@@ -122,7 +123,7 @@ fn every_slot_comes_back() {
                 let fresh = b.bootstrapper.run(e, &a).unwrap();
                 assert_eq!(fresh.level(), plan.output_level());
                 assert_eq!(b.decrypt(&fresh), values, "{p}^{r}, level {level}");
-                // What is left computes.
+                // The remaining levels are usable.
                 let square = e.mul_rescale(&fresh, &fresh).unwrap();
                 let squares: Vec<u128> = values.iter().map(|&x| t.mul(x, x)).collect();
                 assert_eq!(b.decrypt(&square), squares);
@@ -149,7 +150,7 @@ fn slots_come_back_through_raised_levels() {
     assert_eq!(b.decrypt(&fresh), values);
 }
 
-/// Rounding errors beyond a bound that is too small spoil slots as often as the formula says.
+/// With a bound that is too small, rounding errors spoil slots as often as the formula predicts.
 #[test]
 fn failures_are_as_frequent_as_predicted() {
     check_failures(97, 4, 200);
@@ -179,7 +180,7 @@ fn check_failures(p: u64, log_n: u32, runs: u32) {
         let values: Vec<_> = values.iter().map(|&x| t.centered(x)).collect();
         failures += u32::from(b.encoder.decode(&found).unwrap() != values);
     }
-    // A digit beyond the bound, which spoils all slots. What inputs bring is far below 1/32 here.
+    // A digit beyond the bound spoils all slots. The contribution of inputs is far below 1/32 here.
     let digit = log2_exceeds(12, 2.5, 1).exp2();
     let expected = 1.0 - (1.0 - digit).powi(1 << SMALL);
     let count = f64::from(runs);
@@ -213,7 +214,7 @@ fn factors_of_inputs_are_kept() {
     }
 }
 
-/// Both pipelines give every slot, and what their simulations say of results.
+/// Both pipelines return every slot correctly, with the results that their simulations predict.
 #[test]
 fn either_product_bootstraps_every_slot() {
     for (p, r, log_slots, raised) in
@@ -242,7 +243,8 @@ fn either_product_bootstraps_every_slot() {
         let plain = b.bootstrapper.run(&b.session.evaluator, &a).unwrap();
         assert_eq!(b.decrypt(&plain), values, "{t}");
         assert_eq!(planned.simulate(&params).unwrap().output, plain.form(), "{t}");
-        // What is left computes, and is bootstrapped again; of another factor, too.
+        // The remaining levels are usable, and the result is bootstrapped again, also with another
+        // factor.
         let square = e.mul_rescale(&fresh, &fresh).unwrap();
         let squares: Vec<u128> = values.iter().map(|&x| t.mul(x, x)).collect();
         assert_eq!(b.decrypt(&square), squares);
@@ -255,7 +257,7 @@ fn either_product_bootstraps_every_slot() {
     }
 }
 
-/// The steps of one bootstrapping: `log2` of the bound of the error after each, and of the error.
+/// Returns, for each step of one bootstrapping, `log2` of the bound of the error and of the error.
 fn ledger<E: IntegerOps<Ct = Ciphertext>>(
     e: &E,
     b: &Bootstrapping<E>,
@@ -284,8 +286,8 @@ fn ledger<E: IntegerOps<Ct = Ciphertext>>(
     steps
 }
 
-/// What each step is predicted to leave of the budget is there, and up to six bits more, at levels
-/// about as small as those of named sets.
+/// At levels about as small as in named sets, each step leaves the predicted budget and up to six
+/// bits more.
 #[test]
 fn errors_of_each_step_are_within_bounds() {
     fn levels(spec: &BootstrapSpec, log_n: u32) -> Spec {
@@ -314,8 +316,8 @@ fn errors_of_each_step_are_within_bounds() {
     }
 }
 
-/// The scale-invariant product goes on with what the product of BGV bootstrapped, and its results are
-/// bootstrapped as those of that product are.
+/// The scale-invariant product continues with ciphertexts bootstrapped by the product of BGV. Its
+/// results bootstrap like results of the BGV product.
 #[test]
 fn bootstraps_for_both_products() {
     for (p, r, log_slots) in [(257, 1, 6), (31, 2, 4)] {
@@ -332,7 +334,7 @@ fn bootstraps_for_both_products() {
         let level = plan.input_level();
         let a = b.encrypt(&values, level, params.fresh_factor(level, t).unwrap());
         let fresh = b.bootstrapper.run(&b.session.evaluator, &a).unwrap();
-        // The factor of a fresh encryption there, with which sums are possible.
+        // The factor equals the factor of a fresh encryption there, so sums are possible.
         assert!(fresh.factor().matches(params.fresh_factor(fresh.level(), t).unwrap()));
         let other = b.encrypt(&values, fresh.level(), fresh.factor());
         let e = bfv::Evaluator::new(&params, b.session.keys.clone()).unwrap();
@@ -361,7 +363,7 @@ fn what_does_not_fit_is_refused() {
     let other = b.session.encrypt(&other);
     assert!(matches!(run(&b, &other), Err(Error::PlaintextMismatch { .. })));
 
-    // Keys through a denser secret than planned, and none.
+    // Keys through a denser secret than planned, and no such keys.
     let denser = BootstrapSpec { ephemeral_weight: 7, ..spec.clone() };
     let plan = denser.plan(&params, Params::factor_at).unwrap();
     let denser = Session::with_keys(chain(LOG_N, t), 8, plan.required_keys());
@@ -383,7 +385,7 @@ fn what_does_not_fit_is_refused() {
     assert!(matches!(plan(wide, chain(LOG_N, t)), Err(Error::Circuit(_))));
     let no_slots = BootstrapSpec { modulus: Modulus::new(19, 1).unwrap(), ..spec.clone() };
     assert!(matches!(plan(no_slots, chain(LOG_N, t)), Err(Error::NoSlots { .. })));
-    // Even moduli have none, and do not divide by their number.
+    // Even moduli have no slots, and the code does not divide by their number.
     for exponent in 1..4 {
         let even = Modulus::new(2, exponent).unwrap();
         for log_slots in [3, LOG_N] {
@@ -397,7 +399,7 @@ fn what_does_not_fit_is_refused() {
     }
     let layers = BootstrapSpec { coeffs_to_slots: vec![3, 3], ..spec };
     assert!(matches!(plan(layers, chain(LOG_N, t)), Err(Error::Circuit(_))));
-    // Of slim slots the first factor has to leave the subring of coefficients alone.
+    // For slim slots the first factor must keep the subring of coefficients.
     let slim = self::spec(31, 1, 4);
     let merged = BootstrapSpec { coeffs_to_slots: vec![3], ..slim };
     let chain_of = chain(LOG_N, merged.modulus);
@@ -419,7 +421,8 @@ const SETS: [(&str, u32); 11] = [
     ("n16-t4293918721-boot", 10),
 ];
 
-/// The failure, the levels and the security that a set promises, and errors that decrypt.
+/// Checks the failure probability, the levels and the security that a set promises, and that errors
+/// decrypt.
 fn check_promises(set: &BootstrapPreset) {
     let name = set.preset.name.as_str();
     let params = Params::new(set.preset.spec.clone()).unwrap();
@@ -464,14 +467,15 @@ fn reproductions_have_the_modulus_of_the_thesis_and_say_that_they_are_insecure()
         let plan = set.plan(&params, Params::factor_at).unwrap();
         assert_eq!((plan.usable_levels(), set.preset.spec.insecure), (levels, true), "{name}");
         assert!(plan.log2_failure() < -128.0, "{name}");
-        // The modulus that is printed.
+        // The modulus printed in the publication.
         assert!(params.rlwe().log2_q(params.upper_top()) <= 558.0, "{name}");
         assert_eq!(choose::check_errors(&plan, &params), Ok(()), "{name}");
         assert_eq!(preset(name).unwrap(), *set);
     }
 }
 
-/// Sets that are chosen promise what named ones do: for primes of every size and for powers.
+/// Checks that chosen sets keep the same promises as named ones, for primes of every size and for
+/// powers.
 fn check_choice(p: u64, r: u32, log_n: u32, usable: u32) {
     let t = Modulus::new(p, r).unwrap();
     let set = choose(t, log_n).unwrap();
@@ -522,16 +526,16 @@ fn what_no_set_bootstraps_is_refused_with_what_would_work() {
     // An even modulus, and one without slots.
     assert!(matches!(choose(Modulus::new(2, 8).unwrap(), 15), Err(Error::NoSlots { .. })));
     assert!(refused(2, 15).contains("65537 and 786433"));
-    // Of fewer digits than rounding leaves, and with two or four slots.
+    // Fewer digits than rounding leaves, and two or four slots.
     assert!(refused(29, 15).contains("below 31"));
     assert!(refused(43, 15).contains("multiple of 16"));
-    // No room for a level here, but in a larger ring; and in none.
+    // No room for a level here, but in a larger ring; and in no ring.
     assert!(refused(1_125_899_903_827_969, 15).contains("N = 2^16 leaves"));
     assert!(refused(2_251_799_815_520_257, 16).contains("at most 50 bits"));
     assert!(refused(257, 12).contains("2^13 to 2^16"));
 }
 
-/// Every slot at full size, and products down to the last level.
+/// Checks every slot at full size, and products down to the last level.
 #[test]
 #[ignore = "takes minutes and gigabytes"]
 fn named_sets_bootstrap_every_slot() {
@@ -548,7 +552,7 @@ fn named_sets_of_the_large_ring_bootstrap_every_slot() {
     }
 }
 
-/// By the product of BFV, and products of that down to the last level.
+/// Checks a set with the product of BFV, and its products down to the last level.
 fn check_scaled_set(set: &BootstrapPreset) {
     let name = &set.preset.name;
     let (e, mut b) = Bootstrapping::scaled(&set.bootstrap, set.preset.spec.clone(), 11);
@@ -577,10 +581,11 @@ fn named_sets_bootstrap_by_the_product_of_bfv() {
     }
 }
 
-/// Random vectors that each named set bootstraps.
+/// Number of random vectors that each named set bootstraps.
 const VECTORS: usize = 100;
 
-/// All slots 0, the largest and the middle residue, and random ones, two of which by both products.
+/// Checks slots of 0, of the largest and the middle residue, and random ones, two of them with both
+/// products.
 fn check_set(set: &BootstrapPreset) {
     let name = &set.preset.name;
     let mut b = Bootstrapping::new(&set.bootstrap, set.preset.spec.clone(), 9);

@@ -12,7 +12,7 @@ use sudare_arith::prng::{Seed, Stream};
 
 type Map = fn(&IntegerEncoder, &[u32]) -> Result<Vec<LinearTransform>>;
 
-/// Every list of positive numbers with this sum.
+/// Returns every list of positive numbers with this sum.
 fn schedules(sum: u32) -> Vec<Vec<u32>> {
     if sum == 0 {
         return vec![vec![]];
@@ -34,7 +34,7 @@ fn apply(factors: &[LinearTransform], x: &PlainPoly) -> PlainPoly {
     factors.iter().fold(x.clone(), |x, m| m.apply(&x).unwrap())
 }
 
-/// A vector and, by the encoder alone, the plaintext whose slots are its coefficients.
+/// A vector and the plaintext whose slots are its coefficients, computed by the encoder alone.
 struct Pair {
     plain: PlainPoly,
     coeffs_in_slots: PlainPoly,
@@ -74,7 +74,7 @@ fn slots_and_coefficients_are_those_of_the_encoder() {
             let most = IntegerEncoder::most_slots(t, 5).unwrap();
             let slim = p % 4 == 3;
             for log_slots in if slim { most } else { 1 }..=most {
-                // Once of all slots, and of rows that repeat twice and four times; in Galois rings
+                // With all slots, and with rows that repeat twice and four times; in Galois rings
                 // of degree 2, 4, 8.
                 let log_n = log_slots + exponent - u32::from(!slim);
                 let encoder = IntegerEncoder::new(t, log_n, log_slots).unwrap();
@@ -111,7 +111,7 @@ fn maps_are_those_of_the_encoder_at_full_size() {
     }
 }
 
-/// What lets coefficients be rounded between the two maps, which are modulo two powers.
+/// Coefficients can be rounded between the two maps, which are modulo two powers.
 #[test]
 fn maps_modulo_powers_reduce_to_those_modulo_lower_ones() {
     for p in [17, 97, 257, 7681, 65537, 786_433] {
@@ -153,7 +153,7 @@ fn schedules_that_do_not_fit_are_refused() {
     }
 }
 
-/// Of each factor: diagonals, keys multiplied with before giant steps, and giant steps.
+/// Counts for each factor: diagonals, key products before giant steps, and giant steps.
 fn counts(factors: &[LinearTransform], params: &Params, t: Modulus) -> Vec<[usize; 3]> {
     let (log_n, level, one) = (params.log_n(), params.top(), Unit::one(t));
     let chain = params.chain(t).unwrap();
@@ -196,7 +196,7 @@ impl Circuit {
         Self { plans, keys }
     }
 
-    /// The values between matrices, and the last.
+    /// Returns the values between matrices, and the last.
     fn run(&self, s: &Session, x: &Ciphertext) -> Vec<Ciphertext> {
         let mut found = vec![x.clone()];
         for plan in &self.plans {
@@ -208,7 +208,7 @@ impl Circuit {
     }
 }
 
-/// Of all slots of the ring, and of some.
+/// With all slots of the ring, and with some.
 #[test]
 fn encrypted_vectors_go_to_coefficients_and_back() {
     let cases: [([u32; 4], [&[u32]; 2]); 7] = [

@@ -6,10 +6,10 @@ use crate::{
     rlwe::{KeyRequest, Level, Scale as _},
 };
 
-/// How to apply a [`DigitRemoval`] to ciphertexts of one level and scale: the result has the same
-/// scale, modulo `p^(e - v)`.
+/// A plan to apply a [`DigitRemoval`] to ciphertexts of one level and scale. The result has the
+/// same scale, modulo `p^(e - v)`.
 ///
-/// Digits keep the scale of the input, reduced to their moduli: read modulo `p^e` they are
+/// Digits keep the scale of the input, reduced to their moduli. Interpreted modulo `p^e` they are
 /// multiples of a power of `p`, which scales that agree modulo the quotient multiply alike.
 #[derive(Debug, Clone)]
 pub struct RemovalPlan {
@@ -17,15 +17,15 @@ pub struct RemovalPlan {
     scale: Unit,
     level: Level,
     output_level: Level,
-    /// Of the polynomials, in the order of the steps.
+    /// Plans of the polynomials, in the order of the steps.
     polynomials: Vec<PolynomialPlan>,
 }
 
 const OP: &str = "digit removal";
 
 impl DigitRemoval {
-    /// As [`DigitRemoval::plan_with`], for evaluators with the product of BGV: the scale is the
-    /// factor.
+    /// Plans for evaluators with the product of BGV, where the scale is the factor; see
+    /// [`DigitRemoval::plan_with`].
     ///
     /// # Errors
     /// As [`DigitRemoval::plan_with`].
@@ -33,13 +33,13 @@ impl DigitRemoval {
         self.plan_with(params, Tensor::Plain, level, factor)
     }
 
-    /// Fixes levels for ciphertexts of this level and scale ([`Tensor::scale`]), for evaluators with
-    /// one of the products.
+    /// Plans levels for ciphertexts of this level and scale ([`Tensor::scale`]), for evaluators
+    /// with one of the products.
     ///
     /// # Errors
     /// [`Error::LevelExhausted`](crate::Error::LevelExhausted) if the [depth](DigitRemoval::depth)
     /// exceeds the level; [`Error::PlaintextMismatch`](crate::Error::PlaintextMismatch) for a scale
-    /// modulo something else;
+    /// of another modulus;
     /// [`Error::PlaintextModulusNotCoprime`](crate::Error::PlaintextModulusNotCoprime).
     pub fn plan_with(
         &self,
@@ -51,7 +51,7 @@ impl DigitRemoval {
         let ring = |t| (t, params.log_n());
         match_rings(OP, ring(scale.modulus()), ring(self.modulus))?;
         let mut polynomials = Vec::new();
-        // Of values so far.
+        // Levels of the values computed until now.
         let mut levels = vec![level];
         for step in &self.steps {
             levels.push(match step {
@@ -75,13 +75,13 @@ impl DigitRemoval {
 }
 
 impl RemovalPlan {
-    /// What is removed.
+    /// The planned removal.
     #[must_use]
     pub fn removal(&self) -> &DigitRemoval {
         &self.removal
     }
 
-    /// The level of the inputs.
+    /// Level of the inputs.
     #[must_use]
     pub fn level(&self) -> Level {
         self.level
@@ -93,13 +93,13 @@ impl RemovalPlan {
         self.output_level
     }
 
-    /// Products of ciphertexts.
+    /// Number of products of ciphertexts.
     #[must_use]
     pub fn products(&self) -> usize {
         self.polynomials.iter().map(PolynomialPlan::products).sum()
     }
 
-    /// The keys needed, made for some of the levels.
+    /// Required keys, some of them made for single levels.
     #[must_use]
     pub fn required_keys(&self, params: &Params) -> KeyRequest {
         let levels = params.rlwe().key_levels(Level(self.output_level.0 + 1)..=self.level);
@@ -111,7 +111,7 @@ impl RemovalPlan {
     ///
     /// # Errors
     /// [`Error::FactorMismatch`](crate::Error::FactorMismatch) for another scale than planned, and
-    /// what the evaluator refuses.
+    /// errors of the evaluator.
     pub fn run<E: IntegerOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         e.scale(x).check_matches(self.scale, OP)?;
         let mut polynomials = self.polynomials.iter();
@@ -154,7 +154,7 @@ mod tests {
         (plan, Session::with_exactly(spec, 5, &keys))
     }
 
-    /// The result of encryption is that of the clear, slot by slot.
+    /// The encrypted result equals the result in the clear, slot by slot.
     #[test]
     fn digits_are_removed_in_slots() {
         for (p, e, v, log_slots) in
@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// The product of BFV gives what that of BGV does, at the same levels.
+    /// The products of BFV and of BGV return the same result, at the same levels.
     #[test]
     fn digits_are_removed_by_either_product() {
         for (p, e, v) in [(5, 6, 3), (17, 4, 2), (2, 8, 5)] {
@@ -205,7 +205,7 @@ mod tests {
             assert!(bfv.factor(&found).unwrap().matches(bfv.factor(&a).unwrap().reduced(out)));
             let expected = removal.evaluate(x).unwrap();
             s.assert_holds(&found, &PlainPoly::from_unsigned(out, 5, &[expected]).unwrap());
-            // Its chain of scales is that of no other evaluator.
+            // Other evaluators have another chain of scales.
             let other = plan.run(&s.evaluator, &a).unwrap_err();
             assert!(matches!(other, Error::FactorMismatch { .. }), "{other}");
         }

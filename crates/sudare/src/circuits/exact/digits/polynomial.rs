@@ -1,12 +1,12 @@
 use crate::{Error, Result, exact::Modulus};
 
-/// Polynomials that hold for every digit, whose degree grows with `p`, have at most this one.
+/// Maximum degree of polynomials that hold for every digit; their degree grows with `p`.
 const MAX_DEGREE: u64 = 1 << 12;
 
 /// A polynomial over the integers modulo `p^e`.
 ///
-/// Different polynomials can be the same function of residues. What is said of those made here
-/// holds of the functions.
+/// Different polynomials can be the same function of residues. Properties stated here hold for the
+/// functions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResiduePolynomial {
     modulus: Modulus,
@@ -15,7 +15,7 @@ pub struct ResiduePolynomial {
 }
 
 impl ResiduePolynomial {
-    /// `sum coeffs[n] x^n`.
+    /// Makes `sum coeffs[n] x^n`.
     ///
     /// # Errors
     /// [`Error::ValueOutOfRange`] for a coefficient that is not below the modulus.
@@ -36,11 +36,11 @@ impl ResiduePolynomial {
         Self { modulus, coeffs }
     }
 
-    /// The polynomial that retains the lowest digit: `G(x)` is the lowest digit of `x` modulo
+    /// Makes the polynomial that retains the lowest digit: `G(x)` is the lowest digit of `x` modulo
     /// `p^e`, for every `x`. Its degree is at most `(e-1)(p-1) + 1`.
     ///
-    /// `x - G(x)` is that polynomial over the rationals which interpolates its values at
-    /// `0..=(e-1)(p-1)+1`, whose coefficients are integers at `p`.
+    /// `x - G(x)` is the polynomial over the rationals that interpolates its values at
+    /// `0..=(e-1)(p-1)+1`. Its coefficients are integers at `p`.
     ///
     /// Reference: Han, "Bootstrapping methods for homomorphic encryption" (PhD thesis, Seoul
     /// National University), Lemma 3.2.2.
@@ -70,15 +70,15 @@ impl ResiduePolynomial {
         Ok(Self::trimmed(modulus, coeffs))
     }
 
-    /// Computes the same function as [`ResiduePolynomial::retain`], with half of the coefficients: an odd
-    /// polynomial of at most the same degree for odd `p`, an even one of a degree that is more by
-    /// at most 1 for `p = 2`.
+    /// Makes a polynomial for the same function as [`ResiduePolynomial::retain`], with half of the
+    /// coefficients. For odd `p` it is odd and has at most the same degree. For `p = 2` it is even,
+    /// and its degree is higher by at most 1.
     ///
     /// # Errors
-    /// As [`ResiduePolynomial::retain`], for `p = 2` with the next exponent.
+    /// Errors of [`ResiduePolynomial::retain`], for `p = 2` with the next exponent.
     pub fn retain_symmetric(modulus: Modulus) -> Result<Self> {
-        // Digits of negatives are negative for odd p. For p = 2 they are the same, and the even
-        // part, half of G(x) + G(-x), is right modulo half of the modulus of G.
+        // For odd p, negating a number negates its digit. For p = 2 the digit stays, and the even
+        // part, half of G(x) + G(-x), is correct modulo half of the modulus of G.
         let parity = usize::from(modulus.prime() != 2);
         let source =
             if parity == 1 { modulus } else { modulus.with_exponent(modulus.exponent() + 1)? };
@@ -89,11 +89,11 @@ impl ResiduePolynomial {
         Ok(Self::trimmed(modulus, coeffs))
     }
 
-    /// The lifting polynomial of degree `p`: `F(z + p^k y) = z modulo p^(k+1)` for every digit
-    /// `z`, every `y` and `1 <= k < e`.
+    /// Makes the lifting polynomial of degree `p`: `F(z + p^k y) = z modulo p^(k+1)` for every
+    /// digit `z`, every `y` and `1 <= k < e`.
     ///
-    /// It is `x^2` for `p = 2`, else `x^p + p h(x)` of degree `p` such that `F(z) = z` for each
-    /// digit.
+    /// It is `x^2` for `p = 2`. Otherwise it is `x^p + p h(x)` of degree `p` such that `F(z) = z`
+    /// for each digit.
     ///
     /// Reference: Han, "Bootstrapping methods for homomorphic encryption" (PhD thesis, Seoul
     /// National University), Lemma 3.2.1.
@@ -124,15 +124,16 @@ impl ResiduePolynomial {
         Ok(Self::trimmed(modulus, coeffs))
     }
 
-    /// The polynomial that removes the lowest digit where it is at most `bound` in size:
+    /// Makes the polynomial that removes the lowest digit if that is at most `bound` in magnitude:
     /// `F(i + p y) = p y` for `|i| <= bound` and every `y`. It is odd, of degree at most
-    /// `e (2 bound + 1) - 1`, whatever `p` is; `4 bound + 1` for `e = 2`.
+    /// `e (2 bound + 1) - 1`, for any `p`, and `4 bound + 1` for `e = 2`.
     ///
     /// It equals `x - i` up to terms of order `e` in `p` and `x - i`, at each `i`. With `b` the
-    /// product of all `x - i`, it is `sum_(0 < m < e) b^m h_m(x)` for `h_m` of degree at most
-    /// `2 bound`, which are needed modulo `p^(e-m)` only.
+    /// product of all `x - i`, it is `sum_(0 < m < e) b^m h_m(x)`. The `h_m` have degree at most
+    /// `2 bound` and are needed modulo `p^(e-m)` only.
     ///
-    /// Reference: Ma, Huang, Wang, Wang ([2024/115](https://eprint.iacr.org/2024/115)), for the idea.
+    /// Reference: Ma, Huang, Wang, Wang ([2024/115](https://eprint.iacr.org/2024/115)), for the
+    /// idea.
     ///
     /// # Errors
     /// [`Error::Circuit`] unless `2 bound + 1 <= p`, and for a degree beyond `2^12`.
@@ -175,8 +176,8 @@ impl ResiduePolynomial {
         Ok(Self::trimmed(modulus, reduced))
     }
 
-    /// The polynomial that retains the lowest digit where it is at most `bound` in size: `x` less
-    /// that of [`ResiduePolynomial::bounded_removal`].
+    /// Makes the polynomial that retains the lowest digit if that is at most `bound` in magnitude:
+    /// `x` minus [`ResiduePolynomial::bounded_removal`].
     ///
     /// # Errors
     /// As [`ResiduePolynomial::bounded_removal`].
@@ -212,19 +213,19 @@ impl ResiduePolynomial {
         self.coeffs.len() - 1
     }
 
-    /// Whether only odd powers of `x` occur.
+    /// Returns `true` if only odd powers of `x` occur.
     #[must_use]
     pub fn is_odd(&self) -> bool {
         self.coeffs.iter().step_by(2).all(|&c| c == 0)
     }
 
-    /// Whether only even powers of `x` occur.
+    /// Returns `true` if only even powers of `x` occur.
     #[must_use]
     pub fn is_even(&self) -> bool {
         self.coeffs.iter().skip(1).step_by(2).all(|&c| c == 0)
     }
 
-    /// The value at the residue `x`.
+    /// Returns the value at the residue `x`.
     #[must_use]
     pub fn evaluate(&self, x: u128) -> u128 {
         let (t, x) = (self.modulus, self.modulus.reduce(x));
@@ -232,14 +233,15 @@ impl ResiduePolynomial {
     }
 }
 
-/// The lowest base-`p` digit: 0 or 1 for `p = 2`, else balanced.
+/// Returns the lowest base-`p` digit: 0 or 1 for `p = 2`, otherwise balanced.
 fn lowest_digit(p: u64, x: u64) -> i128 {
     let digit = i128::from(x % p);
     if p > 2 && 2 * digit > i128::from(p) { digit - i128::from(p) } else { digit }
 }
 
-/// The polynomial modulo `t` with these values at `0, 1, ..`, known modulo the power `wide` of
-/// `p`, which has the factors `p` of their number's factorial more; by Newton's formula.
+/// Returns the polynomial modulo `t` with these values at `0, 1, ..`, by Newton's formula. The
+/// values must be known modulo `wide`, a power of `p` that exceeds `t` by the factors `p` of the
+/// factorial of their number.
 fn interpolate_at_naturals(t: Modulus, wide: Modulus, mut values: Vec<u128>) -> Vec<u128> {
     let len = values.len();
     let p = u128::from(t.prime());
@@ -270,8 +272,8 @@ fn interpolate_at_naturals(t: Modulus, wide: Modulus, mut values: Vec<u128>) -> 
     coeffs
 }
 
-/// The polynomial modulo `t` with these values at nodes that differ modulo `p`, by Lagrange's
-/// formula.
+/// Returns the polynomial modulo `t` with these values at nodes that differ modulo `p`, by
+/// Lagrange's formula.
 fn interpolate(t: Modulus, nodes: &[i128], values: &[u128]) -> Vec<u128> {
     let mut all = vec![1];
     for &z in nodes {
@@ -279,7 +281,7 @@ fn interpolate(t: Modulus, nodes: &[i128], values: &[u128]) -> Vec<u128> {
     }
     let mut coeffs = vec![0; nodes.len()];
     for (&z, &value) in nodes.iter().zip(values) {
-        // What vanishes at all other nodes.
+        // The polynomial that vanishes at all other nodes.
         let (others, _) = divided(t, &all, z);
         let (_, at_node) = divided(t, &others, z);
         let factor = t.mul(value, t.inverse(at_node).unwrap_or(0));
@@ -290,7 +292,7 @@ fn interpolate(t: Modulus, nodes: &[i128], values: &[u128]) -> Vec<u128> {
     coeffs
 }
 
-/// The coefficient of `(x - z)^m`.
+/// Returns the coefficient of `(x - z)^m`.
 fn taylor(t: Modulus, coeffs: &[u128], z: i128, m: u32) -> u128 {
     let mut rest = coeffs.to_vec();
     for _ in 0..m {
@@ -299,7 +301,7 @@ fn taylor(t: Modulus, coeffs: &[u128], z: i128, m: u32) -> u128 {
     divided(t, &rest, z).1
 }
 
-/// Quotient and remainder of division by `x - z`.
+/// Returns quotient and remainder of division by `x - z`.
 fn divided(t: Modulus, coeffs: &[u128], z: i128) -> (Vec<u128>, u128) {
     let z = t.reduce_i128(z);
     let mut quotient = vec![0; coeffs.len()];

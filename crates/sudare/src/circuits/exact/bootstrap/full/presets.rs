@@ -8,17 +8,17 @@ use crate::{
     rlwe::{Level, named},
 };
 
-/// A named parameter set with a way of full bootstrapping in it.
+/// A named parameter set with its full bootstrapping.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FullPreset {
     /// Name and parameters.
     pub preset: Preset,
-    /// How to bootstrap.
+    /// Specification of the bootstrapping.
     pub bootstrap: BootstrapSpec,
 }
 
 impl FullPreset {
-    /// The plan in the parameters of the set, as [`BootstrapSpec::plan_full`].
+    /// Plans the full bootstrapping in the parameters of the set; see [`BootstrapSpec::plan_full`].
     ///
     /// # Errors
     /// As [`BootstrapSpec::plan_full`].
@@ -44,25 +44,25 @@ impl FullPreset {
     }
 }
 
-/// The set named `name`, of [`presets`] or [`reproductions`].
+/// Returns the set named `name`, from [`presets`] or [`reproductions`].
 ///
 /// # Errors
-/// [`Error::UnknownPreset`](crate::Error::UnknownPreset), which lists the names there are.
+/// [`Error::UnknownPreset`](crate::Error::UnknownPreset), which lists the existing names.
 pub fn preset(name: &str) -> Result<FullPreset> {
     let all = presets().into_iter().chain(reproductions()).collect();
     named(all, name, |set: &FullPreset| &set.preset.name)
 }
 
-/// Every named set of 128 bits of security.
+/// Returns every named set of 128 bits of security.
 #[must_use]
 pub fn presets() -> Vec<FullPreset> {
     let sets = SETS.iter().filter_map(|(shape, more_bits)| shape.preset("full", *more_bits).ok());
     sets.map(FullPreset::of).collect()
 }
 
-/// Sets with the plaintexts, the ring, the size of modulus and the levels of a publication: those
-/// of Han's thesis (Table 3.4) at `N = 2^14`. They have less than 128 bits of security, and are
-/// not for use.
+/// Returns sets with the plaintexts, the ring, the size of modulus and the levels of a publication:
+/// Han's thesis (Table 3.4) at `N = 2^14`. They have less than 128 bits of security; do not use
+/// them for real data.
 #[must_use]
 pub fn reproductions() -> Vec<FullPreset> {
     let sets =
@@ -70,8 +70,8 @@ pub fn reproductions() -> Vec<FullPreset> {
     sets.map(FullPreset::of).collect()
 }
 
-/// Sizes, and by how many bits the highest level to use is larger than others: its first product
-/// squares an error that putting slices together has made as many times larger as there are slices.
+/// Sizes, and the additional bits of the highest usable level. Its first product squares an error
+/// that putting slices together has multiplied by the number of slices.
 type Sizes = (Shape<'static>, f64);
 
 const SETS: [Sizes; 4] = [

@@ -9,21 +9,21 @@ use crate::{
     rlwe::{GaloisElement, KeyRequest, Level},
 };
 
-/// `log2` of the slices that go through a stage in lock step.
+/// `log2` of the number of slices that go through a stage in lock step.
 const LOG_TOGETHER: usize = 2;
 
-/// One step of a ring into halves: `v = v_0 + b v_1`, with an automorphism that keeps `v_0` and
-/// `v_1` and negates `b`.
+/// One step that splits a ring into halves: `v = v_0 + b v_1`, with an automorphism that keeps
+/// `v_0` and `v_1` and negates `b`.
 pub(super) struct Halving {
     image: GaloisElement,
     /// `b`.
     basis: PlainPoly,
-    /// What multiplies `2 b v_1` to be a slice.
+    /// Factor that turns `2 b v_1` into a slice.
     dual: PlainPoly,
 }
 
 impl Halving {
-    /// Into polynomials in `X^2`, of these into polynomials in `X^4`, and so on.
+    /// Makes the halvings into polynomials in `X^2`, of these into polynomials in `X^4`, and so on.
     pub(super) fn of_coefficients(t: Modulus, log_n: u32, steps: u32) -> Result<Vec<Self>> {
         let halving = |i: u32| {
             Ok(Self {
@@ -35,7 +35,7 @@ impl Halving {
         (0..steps).map(halving).collect()
     }
 
-    /// Into integers in slots.
+    /// Makes the halvings into integers in slots.
     pub(super) fn of_slots(encoder: &IntegerEncoder, steps: u32) -> Result<Vec<Self>> {
         let (t, log_n) = (encoder.modulus(), encoder.log_n());
         let Some(delta) = delta(encoder)? else {
@@ -46,10 +46,10 @@ impl Halving {
         Ok(all)
     }
 
-    /// `delta^-2`, where slices of integers in slots are multiples of `delta^2`.
+    /// Returns `delta^-2` if slices of integers in slots are multiples of `delta^2`.
     ///
     /// # Errors
-    /// [`Error::NotAUnit`], which it is never.
+    /// [`Error::NotAUnit`], which never happens.
     pub(super) fn excess_inverse(encoder: &IntegerEncoder) -> Result<Option<PlainPoly>> {
         let Some(delta) = delta(encoder)? else { return Ok(None) };
         let t = encoder.modulus();
@@ -64,19 +64,19 @@ impl Halving {
     }
 }
 
-/// The automorphism that keeps integers in slots.
+/// Returns the automorphism that keeps integers in slots.
 fn frobenius(encoder: &IntegerEncoder) -> GaloisElement {
     GaloisElement((encoder.modulus().prime() % (2 << encoder.log_n())) as u32)
 }
 
-/// `W - W^p` for `W = X^(d/2)`, where integers in slots are not all polynomials in `X^d`.
+/// Returns `W - W^p` for `W = X^(d/2)`, unless integers in slots are all polynomials in `X^d`.
 fn delta(encoder: &IntegerEncoder) -> Result<Option<PlainPoly>> {
     let IntegerEncoder::Slim(slots) = encoder else { return Ok(None) };
     let root = monomial(encoder.modulus(), encoder.log_n(), slots.ring().degree() / 2)?;
     root.sub(&root.image(frobenius(encoder))).map(Some)
 }
 
-/// `X^e`, for `e` below `2N`.
+/// Returns `X^e`, for `e` below `2N`.
 fn monomial(t: Modulus, log_n: u32, e: usize) -> Result<PlainPoly> {
     let n = 1 << log_n;
     let mut coeffs = vec![0; n];
@@ -84,12 +84,12 @@ fn monomial(t: Modulus, log_n: u32, e: usize) -> Result<PlainPoly> {
     PlainPoly::new(t, coeffs)
 }
 
-/// How a ciphertext is taken apart by the halvings of one basis, and put together by those of
-/// another.
+/// The halvings of one basis that take a ciphertext apart, and the halvings of another that put it
+/// together.
 #[derive(Debug, Clone)]
 pub(super) struct Slices {
     steps: Vec<Step>,
-    /// The multiple of slices that splits give.
+    /// The factor by which splits multiply slices.
     multiple: Unit,
 }
 
@@ -100,12 +100,12 @@ struct Step {
     basis: PlainPoly,
 }
 
-/// What is done with a few slices at a time.
+/// Processing of a few slices at a time.
 pub(super) type Work<'w, E> =
     &'w mut dyn FnMut(&LockStep<'_, E>, Batch<<E as Ops>::Ct>) -> Result<Batch<<E as Ops>::Ct>>;
 
 impl Slices {
-    /// Of ciphertexts modulo `t`, which the first basis is.
+    /// Prepares for ciphertexts modulo `t`, the modulus of the first basis.
     pub(super) fn new(t: Modulus, apart: &[Halving], together: &[Halving]) -> Result<Self> {
         let step = |(apart, together): (&Halving, &Halving)| Step {
             image: apart.image,
@@ -117,18 +117,18 @@ impl Slices {
         Ok(Self { steps, multiple })
     }
 
-    /// Keys for ciphertexts at `level`.
+    /// Returns the keys for ciphertexts at `level`.
     pub(super) fn required_keys(&self, level: Level) -> KeyRequest {
         let images = self.steps.iter().map(|step| step.image);
         images.fold(KeyRequest::new(), |keys, g| keys.automorphism(g, level))
     }
 
-    /// Takes `x` apart, lets `work` have all slices, a few at a time, and puts together what it
-    /// makes of them. Where a dual is no inverse, slices of the second half are multiplied by its
+    /// Takes `x` apart, passes all slices to `work`, a few at a time, and puts the results
+    /// together. If a dual is not an inverse, slices of the second half are multiplied by its
     /// product with the basis.
     ///
-    /// Key switches: one less than there are slices. Besides the slices in hand there is a ciphertext
-    /// for each step.
+    /// Cost: one key switch fewer than there are slices. Memory: the slices being processed, and
+    /// one ciphertext per step.
     pub(super) fn through<E: IntegerOps>(
         &self,
         e: &E,
@@ -172,7 +172,7 @@ fn together<E: IntegerOps>(
 }
 
 impl Step {
-    /// `v + g(v)` and `dual (v - g(v))`.
+    /// Returns `v + g(v)` and `dual (v - g(v))`.
     fn split<E: Ops<Algebra = IntegerSlots>>(&self, e: &E, x: &E::Ct) -> Result<[E::Ct; 2]> {
         let image = e.automorphism(x, self.image)?;
         let difference = e.sub(x, &image)?;
@@ -193,7 +193,7 @@ impl Step {
 
 #[cfg(test)]
 impl Halving {
-    /// What a split makes of a plaintext.
+    /// Splits a plaintext.
     pub(super) fn apply(&self, x: &PlainPoly) -> [PlainPoly; 2] {
         let image = x.image(self.image);
         let difference = x.sub(&image).unwrap();

@@ -23,7 +23,7 @@ impl Bootstrapping {
     fn new(spec: &BootstrapSpec, chain: Spec, seed: u8) -> Self {
         let params = Params::new(chain.clone()).unwrap();
         let plan = spec.plan_full(&params, Params::factor_at).unwrap();
-        // Those that were asked for, one for products, and no others.
+        // The requested keys, one for products, and no others.
         let keys = plan.required_keys().clone().relinearize(params.top());
         let session = Session::with_exactly(chain, seed, &keys);
         let slots = spec.full_slots(params.log_n()).unwrap();
@@ -77,8 +77,7 @@ impl Bootstrapping {
     }
 }
 
-/// Slots of degree 1 to 16, modulo primes of both kinds, with as many slots as there are and with
-/// fewer.
+/// Slots of degree 1 to 16, modulo primes of both kinds, with all slots and with fewer.
 const TOYS: [(u64, u32, u32, u32); 9] = [
     (17, 1, 6, 3),
     (257, 2, 7, 6),
@@ -168,7 +167,7 @@ fn factors_of_inputs_are_kept_and_stages_are_told() {
     assert_eq!(stages, [&expected.concat()[..], &[Stage::Slices]].concat());
 }
 
-/// One key for each halving, however many slices there are.
+/// There is one key per halving, for any number of slices.
 #[test]
 fn keys_do_not_grow_with_the_slices() {
     let count = |log_n| {
@@ -182,7 +181,7 @@ fn keys_do_not_grow_with_the_slices() {
     assert_eq!(count(12) - count(8), 4);
 }
 
-/// Without the product with `delta`, or with one matrix for all slices, some would come back wrong.
+/// Without the product with `delta`, or with one matrix for all slices, some slices would be wrong.
 #[test]
 fn slices_of_both_kinds_are_integers_in_slots() {
     let t = Modulus::new(127, 2).unwrap();
@@ -245,7 +244,8 @@ const SETS: [(&str, u32); 6] = [
     ("bfv-thesis-full-257", 4),
 ];
 
-/// A bootstrapping, products down to its input level, and a bootstrapping of what is left.
+/// Checks errors in a bootstrapping, in products down to its input level, and in a bootstrapping of
+/// the result.
 fn check_errors(plan: &FullPlan, params: &Params) -> Result<()> {
     let e = sim::Evaluator::new(params, plan.required_keys());
     let bootstrapper = plan.prepare(&e)?;
@@ -267,7 +267,7 @@ fn named_sets_are_as_they_say() {
         assert_eq!(secure, !set.preset.spec.insecure, "{name}");
         assert_eq!(set.preset.spec.insecure, name.starts_with("bfv-thesis"), "{name}");
         if set.preset.spec.insecure {
-            // The modulus that is printed.
+            // The modulus printed in the publication.
             assert!(params.rlwe().log2_q(params.upper_top()) <= 558.0, "{name}");
         }
         assert_eq!(check_errors(&plan, &params), Ok(()), "{name}");
@@ -276,7 +276,7 @@ fn named_sets_are_as_they_say() {
     assert!(matches!(preset("n15-t257-boot"), Err(Error::UnknownPreset { .. })));
 }
 
-/// Elements that are 0, the largest or random in every coefficient, and products down to the
+/// Checks elements that are 0, the largest or random in every coefficient, and products down to the
 /// last level.
 fn check_set(name: &str) {
     let set = preset(name).unwrap();

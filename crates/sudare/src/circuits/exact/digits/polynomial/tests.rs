@@ -4,14 +4,14 @@ fn modulus(p: u64, e: u32) -> Modulus {
     Modulus::new(p, e).unwrap()
 }
 
-/// The first eight bytes of the SHA-256 digest of the coefficients in decimal, with commas.
+/// Returns the first eight bytes of the SHA-256 digest of the coefficients in decimal, with commas.
 fn digest(coeffs: &[u128]) -> String {
     let text: Vec<_> = coeffs.iter().map(u128::to_string).collect();
     let hash = sha256(text.join(",").as_bytes());
     format!("{:08x}{:08x}", hash[0], hash[1])
 }
 
-/// FIPS 180-4.
+/// Computes SHA-256 as in FIPS 180-4.
 fn sha256(message: &[u8]) -> [u32; 8] {
     // The first 32 bits of the fractional parts of roots of the first primes.
     let primes: Vec<u32> = (2..312).filter(|n| (2..*n).all(|d| n % d != 0)).collect();
@@ -57,7 +57,7 @@ fn the_digest_is_that_of_the_standard() {
     assert_eq!(sha256(b"")[..2], [0xe3b0_c442, 0x98fc_1c14]);
 }
 
-/// Checks the function at all residues, or at many of all classes modulo `p`.
+/// Checks the function at all residues, or at many from all classes modulo `p`.
 fn check_retains(g: &ResiduePolynomial) {
     let t = g.modulus();
     let work = t.value().saturating_mul(g.degree() as u128);
@@ -188,7 +188,7 @@ fn coefficients_are_those_known() {
         let all = ResiduePolynomial::retain_symmetric(modulus(p, e)).unwrap().coeffs;
         all.into_iter().skip(usize::from(p != 2)).step_by(2).collect::<Vec<_>>()
     };
-    // Those of the even powers, then those of the odd ones.
+    // The even powers first, then the odd ones.
     assert_eq!(symmetric(2, 2), [0, 1]);
     assert_eq!(symmetric(2, 3), [0, 4, 5]);
     assert_eq!(symmetric(2, 4), [0, 8, 9]);
@@ -209,7 +209,7 @@ fn coefficients_are_those_known() {
     assert_eq!(bounded.centered(), [0, 1, 0, -41, 0, -95, 0, -97, 0, -31, 0, -29, 0, 3]);
 }
 
-/// `x + x (x^2 - 1) (x^2 - 4) .. (x^2 - ((p-1)/2)^2)`.
+/// The closed form is `x + x (x^2 - 1) (x^2 - 4) .. (x^2 - ((p-1)/2)^2)`.
 #[test]
 fn retaining_modulo_squares_has_a_closed_form() {
     for p in [3, 5, 7, 17, 31, 127, 257] {
@@ -257,11 +257,11 @@ fn digits_are_lifted() {
     assert_eq!(coeffs(7, 1), [0, 0, 0, 0, 0, 0, 0, 1]);
 }
 
-/// Checks that `f` takes `i + p y` to `p y` for `|i| <= bound`, and not for `bound + 1`.
+/// Checks that `f` maps `i + p y` to `p y` for `|i| <= bound`, and does not for `bound + 1`.
 fn check_bounded(f: &ResiduePolynomial, bound: u32) {
     let (t, p) = (f.modulus(), u128::from(f.modulus().prime()));
     let multiples = t.value() / p;
-    // About as many places as take the same time for all.
+    // A number of places that takes about the same time for every degree.
     let places = (2_000_000 / (f.degree() as u128 * u128::from(2 * bound + 1))).max(2);
     let step = (multiples / places).max(1);
     let bound = i128::from(bound);
@@ -326,7 +326,8 @@ fn bounded_digits_are_removed_modulo_every_power() {
     assert!(f.degree() < 21);
 }
 
-/// Retaining polynomials of the same degree, found by division of those of all digits.
+/// Retaining polynomials of the same degree, computed by division from the polynomials for all
+/// digits.
 #[test]
 fn bounded_polynomials_are_remainders_of_those_of_all_digits() {
     for (p, e, bound, degree, expected) in [
