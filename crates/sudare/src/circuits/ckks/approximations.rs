@@ -1,8 +1,7 @@
-//! The functions that replace the reduction modulo `q0` in bootstrapping, and their
-//! polynomials.
+//! The functions that replace the reduction modulo `q0` in bootstrapping, and their polynomials.
 //!
-//! The variable is `x = I + m`, in multiples of `q0`: an integer `|I| <= K` that is to
-//! vanish, and a message `|m| <= 2^-log2_ratio`. `sin(2πx) / 2π` is `m` up to its cube.
+//! The variable is `x = I + m`, in multiples of `q0`: an integer `|I| <= K` to be removed, and a
+//! message `|m| <= 2^-log2_ratio`. `sin(2πx) / 2π` is `m` up to its cube.
 
 use super::{
     Polynomial,
@@ -12,14 +11,14 @@ use crate::{Error, Result};
 use core::{f64::consts::TAU, ops::Range};
 use sudare_arith::{dd::Dd, real};
 
-/// `cos(2πt / 2^r)` of `t = x - 1/4`, from which `r` double angles `y -> 2y^2 - 1` make
-/// `sin(2πx)`.
+/// The function `cos(2πt / 2^r)` of `t = x - 1/4`, which `r` double angles `y -> 2y^2 - 1` turn
+/// into `sin(2πx)`.
 ///
-/// The cosine and double angles are those of Han, Ki, "Better bootstrapping for
-/// approximate homomorphic encryption" ([2019/688](https://eprint.iacr.org/2019/688)),
-/// its polynomial on the union of intervals that of Lee et al.
-/// ([2020/552](https://eprint.iacr.org/2020/552)). The intervals `I - 1/4 ± 2^-log2_ratio`
-/// are mirrored, so that the polynomial is even and evaluated with half the products.
+/// The cosine and double angles are from Han, Ki, "Better bootstrapping for approximate homomorphic
+/// encryption" ([2019/688](https://eprint.iacr.org/2019/688)), its polynomial on the union of
+/// intervals from Lee et al. ([2020/552](https://eprint.iacr.org/2020/552)). The intervals
+/// `I - 1/4 ± 2^-log2_ratio` are mirrored, so that the polynomial is even and evaluated with half
+/// the products.
 ///
 /// ```
 /// use sudare::circuits::ScaledCosine;
@@ -43,8 +42,8 @@ pub struct ScaledCosine {
 }
 
 impl ScaledCosine {
-    /// For integers up to `max_integer` in magnitude, `double_angles` and messages up to
-    /// `2^-log2_ratio`.
+    /// Makes the function for integers up to `max_integer` in magnitude, `double_angles` double
+    /// angles and messages up to `2^-log2_ratio`.
     ///
     /// # Errors
     /// [`Error::Circuit`] for a `max_integer` above 1024, `double_angles` above 16 or a
@@ -81,37 +80,36 @@ impl ScaledCosine {
         self.domain.radius()
     }
 
-    /// A bound of what double angles make of a small error of the cosine: they multiply it
-    /// by `2^r sin(2πt) / sin(2πt / 2^r)`, at most
-    /// `2^r / sin(2π (1/4 - 2^-log2_ratio) / 2^r)`.
+    /// Bounds the factor by which double angles multiply a small error of the cosine:
+    /// `2^r sin(2πt) / sin(2πt / 2^r)`, at most `2^r / sin(2π (1/4 - 2^-log2_ratio) / 2^r)`.
     #[must_use]
     pub fn gain(&self) -> f64 {
         self.gain
     }
 
-    /// The even polynomial of at most this degree that is nearest to the cosine on the
+    /// Returns the even polynomial of at most this degree that is nearest to the cosine on the
     /// union.
     ///
     /// # Errors
-    /// Those of [`Approximation::minimax`].
+    /// Errors of [`Approximation::minimax`].
     pub fn minimax(&self, degree: usize) -> Result<Approximation> {
         Approximation::minimax(|t| self.cosine(t), &self.domain, degree)
     }
 
-    /// The even polynomial of least degree whose error is at most `max_error`, before the
-    /// double angles.
+    /// Returns the even polynomial of the lowest degree whose error is at most `max_error`, before
+    /// the double angles.
     ///
     /// # Errors
-    /// Those of [`Approximation::minimax_within`].
+    /// Errors of [`Approximation::minimax_within`].
     pub fn minimax_within(&self, max_error: f64) -> Result<Approximation> {
         Approximation::minimax_within(|t| self.cosine(t), &self.domain, max_error)
     }
 
-    /// Interpolation in the Chebyshev nodes of `[-radius, radius]`: with coefficients that
-    /// decay, and valid between the intervals too.
+    /// Interpolates in the Chebyshev nodes of `[-radius, radius]`. The coefficients decay, and the
+    /// result is valid between the intervals as well.
     ///
     /// # Errors
-    /// Those of [`Approximation::chebyshev`].
+    /// Errors of [`Approximation::chebyshev`].
     pub fn chebyshev(&self, degree: usize) -> Result<Approximation> {
         Approximation::chebyshev(|t| self.cosine(t), &self.domain, degree)
     }
@@ -126,26 +124,25 @@ pub(super) fn sine_radius(log2_ratio: f64) -> f64 {
     real::sin(TAU * real::exp2(-log2_ratio))
 }
 
-/// `2^log2_ratio asin(y) / 2π` on the sines, interpolated in the Chebyshev nodes: messages as
-/// multiples of the largest one. Odd.
+/// Interpolates `2^log2_ratio asin(y) / 2π` on the sines in the Chebyshev nodes: messages as
+/// multiples of the largest one. The polynomial is odd.
 ///
-/// The correction of the sine of Lee et al.
-/// ([2020/552](https://eprint.iacr.org/2020/552)).
+/// This is the correction of the sine by Lee et al. ([2020/552](https://eprint.iacr.org/2020/552)).
 ///
 /// # Errors
-/// Those of [`Polynomial::chebyshev`].
+/// Errors of [`Polynomial::chebyshev`].
 pub(super) fn inverse_sine(degree: usize, log2_ratio: f64) -> Result<Polynomial> {
     let (radius, factor) = (sine_radius(log2_ratio), real::exp2(log2_ratio) / TAU);
     Polynomial::chebyshev(|y: f64| real::asin(y) * factor, -radius..radius, degree)
 }
 
-/// The Taylor polynomial in `iv` of `exp(2πix / 2^r)` for `x = radius v`, from which `r`
-/// squarings make `exp(2πix)`, with the imaginary part `sin(2πx)`: Cheon, Han, Kim, Kim,
-/// Song, "Bootstrapping for approximate homomorphic encryption"
+/// Returns the Taylor polynomial in `iv` of `exp(2πix / 2^r)` for `x = radius v`. After `r`
+/// squarings it is `exp(2πix)`, with the imaginary part `sin(2πx)`: Cheon, Han, Kim, Kim, Song,
+/// "Bootstrapping for approximate homomorphic encryption"
 /// ([2018/153](https://eprint.iacr.org/2018/153)).
 ///
 /// # Errors
-/// Those of [`Polynomial::monomial`].
+/// Errors of [`Polynomial::monomial`].
 pub(super) fn exponential(degree: usize, squarings: u32, radius: f64) -> Result<Polynomial> {
     let angle = TAU * radius / real::exp2(f64::from(squarings));
     let next = |term: &mut f64, n: usize| {
@@ -204,7 +201,7 @@ mod tests {
         }
     }
 
-    /// The union costs no more than the whole interval, and parity no more than all terms.
+    /// The union costs no more than the whole interval, and parity costs no more than all terms.
     #[test]
     fn degrees_against_other_fits() {
         let cosine = ScaledCosine::new(14, 3, 8).unwrap();
@@ -223,8 +220,8 @@ mod tests {
         (-k..=k).map(|i| f64::from(i) - 0.25 - e..f64::from(i) - 0.25 + e).collect()
     }
 
-    /// Degrees for errors of `2^-30`, `2^-36` and `2^-40`, and that none is larger than of
-    /// interpolation on the whole interval.
+    /// Checks the degrees for errors of `2^-30`, `2^-36` and `2^-40`, and that none exceeds the
+    /// degree of interpolation on the whole interval.
     #[test]
     fn degrees_of_bootstrapping() {
         for (k, r, degrees) in [
@@ -245,7 +242,7 @@ mod tests {
         }
     }
 
-    /// Smaller messages need no higher degree, down to intervals of few `f64`s.
+    /// Smaller messages need no higher degree, down to intervals that contain few `f64`s.
     #[test]
     fn narrow_intervals() {
         for degree in [30, 40, 62] {
@@ -262,11 +259,12 @@ mod tests {
         }
     }
 
-    /// The sine is undone to the published term: `asin(y) = y + y^3/6 + 3y^5/40 + ...`,
-    /// whose first missing one shrinks by `2^-d` as interpolated.
+    /// The inverse sine removes the error up to the published term: in
+    /// `asin(y) = y + y^3/6 + 3y^5/40 + ...`, interpolation shrinks the first missing term by
+    /// `2^-d`.
     #[test]
     fn inverse_sine_undoes_the_sine() {
-        // Coefficients of y^3, y^5, y^7 and y^9 of asin.
+        // Coefficients of y^3, y^5, y^7 and y^9 in asin.
         let next = [1.0 / 6.0, 3.0 / 40.0, 15.0 / 336.0, 105.0 / 3456.0];
         for log2_ratio in [5, 8] {
             let largest = 2f64.powi(-log2_ratio);
@@ -284,7 +282,7 @@ mod tests {
         }
     }
 
-    /// Off by at most `(1 + e)^(2^r) - 1`, `e` being the first missing term.
+    /// The error is at most `(1 + e)^(2^r) - 1`, where `e` is the first missing term.
     #[test]
     fn exponential_by_squaring() {
         for (degree, squarings, radius) in [(7, 6, 12.25), (3, 8, 5.0), (7, 10, 20.0)] {

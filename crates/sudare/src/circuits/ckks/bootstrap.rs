@@ -1,19 +1,18 @@
-//! Bootstrapping of CKKS ciphertexts: out of levels, back to many.
+//! Bootstrapping of CKKS ciphertexts: restores many levels to a ciphertext without levels.
 //!
-//! A ciphertext modulo `q_0` is read modulo the whole chain, which adds `q_0 I` to its
-//! polynomial for a small polynomial `I`. Its coefficients are moved to the slots, reduced
-//! modulo `q_0` by a function that is periodic there, and moved back.
+//! A ciphertext modulo `q_0` is lifted to the whole chain, which adds `q_0 I` to its polynomial for
+//! a small polynomial `I`. Its coefficients are moved to the slots, reduced modulo `q_0` by a
+//! periodic function, and moved back.
 //!
-//! | stage | what it does |
+//! | stage | operation |
 //! |---|---|
 //! | SlotsToCoeffs | puts slots into coefficients, a matrix |
-//! | ModRaise | reads residues modulo `q_0` modulo the whole chain; through an ephemeral sparse secret `I` is small |
-//! | CoeffsToSlots | puts coefficients into slots, the inverse matrix; for few slots SubSum, after its first factor, projects to the subring that they live in |
+//! | ModRaise | lifts residues modulo `q_0` to the whole chain; through an ephemeral sparse secret `I` is small |
+//! | CoeffsToSlots | puts coefficients into slots, the inverse matrix; for few slots SubSum, after its first factor, projects to the subring of the slots |
 //! | EvalMod | removes the integer part, see [`EvalModSpec`] |
 //!
-//! [`BootstrapSpec`] is a choice of independent parts; its plan fixes levels, scales and
-//! keys before any key exists, and a [`Bootstrapper`] holds the matrices that an evaluator
-//! prepared.
+//! [`BootstrapSpec`] is a choice of independent parts. Its plan fixes levels, scales and keys
+//! before any key exists. A [`Bootstrapper`] holds the matrices that an evaluator prepared.
 
 mod correction;
 mod preset;
@@ -41,103 +40,103 @@ use sudare_arith::real;
 
 const OP: &str = "bootstrapping";
 
-/// The largest error of a slot where none was measured.
+/// Assumed largest error of a slot if no measurement is known.
 const EXPECTED_ERROR: f64 = 1.0 / (1 << 16) as f64;
 
-/// Which of the two maps between slots and coefficients comes first.
+/// Order of the two maps between slots and coefficients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// CoeffsToSlots after raising and SlotsToCoeffs at the end: inputs may be at level 0,
+    /// Applies CoeffsToSlots after raising and SlotsToCoeffs at the end. Inputs may be at level 0,
     /// or at level 1 with a [`Refinement`].
     ///
-    /// What the errors of all coefficients have in common adds up in slot 0, 1.3 times the
-    /// number of slots as large: a minimax cosine needs a higher degree for many slots.
+    /// The common part of the coefficients' errors adds up in slot 0, to 1.3 times the number of
+    /// slots. A minimax cosine therefore needs a higher degree for many slots.
     CoeffsToSlotsFirst,
-    /// SlotsToCoeffs at the lowest levels, before raising, where it costs little.
+    /// Applies SlotsToCoeffs at the lowest levels, before raising, where it costs little.
     SlotsToCoeffsFirst,
 }
 
-/// What slots hold.
+/// Kind of numbers in the slots.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Values {
     /// Complex numbers with real and imaginary parts of at most 1.
     Complex,
-    /// Real numbers of at most 1. One reduction instead of two. Imaginary parts are lost;
-    /// with [`Order::CoeffsToSlotsFirst`] they must be as small as noise, and their size is
-    /// added to the errors.
+    /// Real numbers of at most 1 in magnitude. They need one reduction instead of two. Imaginary
+    /// parts are lost. With [`Order::CoeffsToSlotsFirst`] they must be as small as noise, and their
+    /// size is added to the errors.
     Real,
 }
 
-/// What has been done to a ciphertext, in one order or the other.
+/// A completed stage, in one order or the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Stage {
-    /// Slots are in the coefficients.
+    /// The slots are in the coefficients.
     SlotsToCoeffs,
-    /// The modulus is that of the top level.
+    /// The ciphertext has the modulus of the top level.
     ModRaise,
-    /// Coefficients are in the slots.
+    /// The coefficients are in the slots.
     CoeffsToSlots,
-    /// Integer parts are gone.
+    /// The integer parts are removed.
     EvalMod,
 }
 
-/// Further bootstrappings that make a result more precise than a single one can.
+/// Additional bootstrappings that make a result more precise than a single one can.
 ///
-/// What a result lacks of its input is itself bootstrapped, `2^gain_bits` times as large,
-/// and added; each round adds that many bits. They are computed one level above the input
-/// of a single bootstrapping, whose messages, `2^-log2_ratio` of `q_0`, have a smaller scale:
-/// the scale there is what limits the precision, with that of the levels that use the
-/// result. Each round takes the time of a bootstrapping; levels and keys stay the same.
+/// The difference between input and result is itself bootstrapped, multiplied by `2^gain_bits`, and
+/// added. Each round adds `gain_bits` bits. Differences are computed one level above the input of a
+/// single bootstrapping, whose messages, `2^-log2_ratio` of `q_0`, have a smaller scale. The scale
+/// at that level limits the precision, together with the scale of the levels that use the result.
+/// Each round costs the time of one bootstrapping. Levels and keys stay the same.
 ///
-/// Reference: Bae, Cheon, Cho, Kim, Kim, "META-BTS: bootstrapping precision beyond the
-/// limit" ([2022/1167](https://eprint.iacr.org/2022/1167)).
+/// Reference: Bae, Cheon, Cho, Kim, Kim, "META-BTS: bootstrapping precision beyond the limit"
+/// ([2022/1167](https://eprint.iacr.org/2022/1167)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Refinement {
-    /// Bootstrappings after the first, 1 to 8.
+    /// Number of bootstrappings after the first, 1 to 8.
     pub rounds: u32,
-    /// `-log2` of the largest error of one bootstrapping, or less, 1 to 40.
+    /// `-log2` of the largest error of one bootstrapping, rounded down, 1 to 40.
     pub gain_bits: u32,
 }
 
-/// `log2` of a bound of the probability that any of `coefficients` coefficients `I` of
-/// the multiple of `q0` that raising the modulus adds is larger than `k`, for a ternary
-/// secret of weight `h`.
+/// Returns `log2` of a bound of the probability that any of `coefficients` coefficients of `I`
+/// exceeds `k`, for a ternary secret of weight `h`. `I` is the multiple of `q0` that raising the
+/// modulus adds.
 ///
-/// A coefficient of `(c0 + c1 s) / q0` is the sum of `h + 1` variables, uniform on
-/// `[-1/2, 1/2]` and independent, as the parts of the ciphertext are to anybody without
-/// the key; it is `I + m` with `|m| < 1/2`. So `|I| > k`, that is `|I| >= k + 1`, is part of
-/// the event that the sum exceeds `k + 1/2` in magnitude, or `k + 1 - max |m|` for small
-/// messages. The bound is that of the sum exceeding `k`, which covers every message; see
-/// [`log2_exceeds`].
+/// A coefficient of `(c0 + c1 s) / q0` is the sum of `h + 1` independent variables, uniform on
+/// `[-1/2, 1/2]`, because the parts of the ciphertext look so without the key. It equals `I + m`
+/// with `|m| < 1/2`. Thus `|I| > k`, that is `|I| >= k + 1`, implies that the sum exceeds `k + 1/2`
+/// in magnitude, or `k + 1 - max |m|` for small messages. The bound is for a sum exceeding `k`,
+/// which covers every message; see [`log2_exceeds`].
 #[must_use]
 pub fn log2_failure(h: u32, k: u32, coefficients: u64) -> f64 {
     log2_exceeds(h.saturating_add(1), f64::from(k), coefficients)
 }
 
-/// How to bootstrap: independent choices.
+/// Specification of a bootstrapping: independent choices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BootstrapSpec {
     /// `log2` of the number of slots.
     pub log_slots: u32,
     /// The order of the maps.
     pub order: Order,
-    /// What slots hold.
+    /// Kind of numbers in the slots.
     pub values: Values,
-    /// Weight of the ephemeral secret through which the modulus is raised; None raises
-    /// with whatever secret the keys raise through, by default the main one.
+    /// Weight of the ephemeral secret through which the modulus is raised. `None` raises through
+    /// any secret that the keys have, by default the main one.
     pub ephemeral_weight: Option<u32>,
-    /// Layers of each factor of CoeffsToSlots, see
-    /// [`coeffs_to_slots`](super::dft::coeffs_to_slots); their sum is `log_slots`.
+    /// Layers of each factor of CoeffsToSlots; see
+    /// [`coeffs_to_slots`](super::dft::coeffs_to_slots). Their sum is `log_slots`.
     pub coeffs_to_slots: Vec<u32>,
-    /// Layers of each factor of SlotsToCoeffs, likewise.
+    /// Layers of each factor of SlotsToCoeffs; their sum is `log_slots`.
     pub slots_to_coeffs: Vec<u32>,
-    /// The reduction. With [`Order::SlotsToCoeffsFirst`] messages are brought to its ratio;
-    /// otherwise they have the scale of level 0, which must be as far below `q_0`.
+    /// The reduction modulo 1. With [`Order::SlotsToCoeffsFirst`] messages are brought to its
+    /// ratio. Otherwise they have the scale of level 0, which must be at least that ratio below
+    /// `q_0`.
     pub eval_mod: EvalModSpec,
-    /// Whether messages are bent before raising so that the sine straightens them, which
-    /// takes two of the lowest levels. With [`Order::SlotsToCoeffsFirst`] only.
+    /// `true` to bend messages before raising so that the sine straightens them, which uses two of
+    /// the lowest levels. With [`Order::SlotsToCoeffsFirst`] only.
     pub correction: bool,
-    /// More precision, for more time. Inputs are one level higher then.
+    /// More precision, at the cost of time. Inputs are then one level higher.
     pub refinement: Option<Refinement>,
 }
 
@@ -155,24 +154,25 @@ pub struct BootstrapPlan {
     /// `q_0`, the scale of the raised plaintext.
     base: Scale,
     to_slots: Vec<LinearPlan>,
-    /// Factors of `to_slots` that come before SubSum.
+    /// Number of factors of `to_slots` before SubSum.
     before_sub_sum: usize,
     sub_sum: TracePlan,
     eval_mod: EvalModPlan,
-    /// How many times the message the reduction gives.
+    /// Factor of the reduction's result over the message.
     spare: Scale,
-    /// From real and imaginary halves to complex slots, where no other matrix does that.
+    /// Joins real and imaginary halves to complex slots, if no other matrix does.
     join: Option<LinearPlan>,
     output_level: Level,
-    /// As far as it was measured.
+    /// Measured largest error, if known.
     largest_error: Option<f64>,
     request: KeyRequest,
 }
 
 impl BootstrapSpec {
-    /// A bootstrapping of `2^log_slots` slots: as few factors of the maps as have no more layers than
-    /// the largest has now. With a [`Refinement`], whose input level has primes of its own,
-    /// SlotsToCoeffs keeps as many factors as it has layers for.
+    /// Returns the specification for `2^log_slots` slots. It has the fewest factors of the maps
+    /// with at most as many layers as the largest has now. With a [`Refinement`], whose input level
+    /// has primes of its own, SlotsToCoeffs keeps its number of factors while there are layers for
+    /// them.
     #[must_use]
     pub fn with_log_slots(&self, log_slots: u32) -> Self {
         let fewest = |factors: &[u32]| {
@@ -196,13 +196,13 @@ impl BootstrapSpec {
         }
     }
 
-    /// Fixes levels and scales in a parameter set, raising to level `top`. Slots are the
-    /// fresher the higher it is, and bootstrapping takes the longer.
+    /// Plans levels and scales in a parameter set, raising to level `top`. A higher `top` leaves
+    /// more levels in the result and makes bootstrapping slower.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::LevelExhausted`] if the chain is too short;
-    /// [`Error::ScaleOutOfRange`] and [`Error::Circuit`] for parts that do not fit each other
-    /// or the chain, or a result above its top.
+    /// [`Error::ScaleOutOfRange`] and [`Error::Circuit`] for parts that do not fit each other or
+    /// the chain, or a result above its top.
     pub fn plan(&self, params: &Params, top: Level) -> Result<BootstrapPlan> {
         let stage_levels = StageLevels::new(self, params, top)?;
         stage_levels.check_output()?;
@@ -232,58 +232,59 @@ impl BootstrapSpec {
         Ok(plan)
     }
 
-    /// Whether half of the coefficients are reduced, which give those of real slots.
+    /// Returns `true` if half of the coefficients are reduced, which determine the coefficients of
+    /// real slots.
     fn mirrors(&self) -> bool {
         self.order == Order::CoeffsToSlotsFirst && self.values == Values::Real
     }
 
-    /// Whether real and imaginary parts are reduced side by side in one ciphertext.
+    /// Returns `true` if real and imaginary parts are reduced side by side in one ciphertext.
     fn halves(&self, log_n: u32) -> bool {
         self.values == Values::Complex && self.log_slots + 1 < log_n
     }
 }
 
 impl BootstrapPlan {
-    /// What it was planned from.
+    /// The specification of the plan.
     #[must_use]
     pub fn spec(&self) -> &BootstrapSpec {
         &self.spec
     }
 
-    /// The lowest level of an input.
+    /// The minimum level of an input.
     #[must_use]
     pub fn input_level(&self) -> Level {
         self.input_level
     }
 
-    /// The scale of an input at the lowest level; others are brought to it.
+    /// The scale of an input at the minimum level. Other inputs are brought to it.
     #[must_use]
     pub fn input_scale(&self) -> Scale {
         self.input_scale
     }
 
-    /// `log2` of the largest slot in magnitude: 0, or as much more as `q_0` exceeds the scale of
-    /// level 0 beyond the reduction's ratio.
+    /// `log2` of the largest slot in magnitude: 0, or larger if `q_0` exceeds the scale of level 0
+    /// by more than the reduction's ratio.
     #[must_use]
     pub fn log2_bound(&self) -> f64 {
         self.spare.log2()
     }
 
-    /// The largest error of a slot in magnitude, about: `2^-16` unless
-    /// [`BootstrapPlan::with_precision`] says otherwise. Circuits that compute on leave room for it.
+    /// The approximate largest error of a slot in magnitude: `2^-16` unless set by
+    /// [`BootstrapPlan::with_precision`]. Circuits that continue with the result leave room for it.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         self.largest_error.unwrap_or(EXPECTED_ERROR)
     }
 
-    /// The same plan, known to leave a mean error of `2^-bits`. The largest of many errors is some
-    /// six times the mean, and counts as eight times as large.
+    /// Sets the mean error of the plan to `2^-bits`. The largest of many errors is some six times
+    /// the mean; the plan assumes eight times.
     #[must_use]
     pub fn with_precision(self, bits: f64) -> Self {
         Self { largest_error: Some(real::exp2(3.0 - bits)), ..self }
     }
 
-    /// The level that is raised to.
+    /// The level that ciphertexts are raised to.
     #[must_use]
     pub fn top(&self) -> Level {
         self.top
@@ -295,13 +296,13 @@ impl BootstrapPlan {
         self.output_level
     }
 
-    /// Levels that a refreshed ciphertext can use before it is bootstrapped again.
+    /// Number of levels that a refreshed ciphertext can use before the next bootstrapping.
     #[must_use]
     pub fn usable_levels(&self) -> u32 {
         self.output_level.0.saturating_sub(self.input_level.0)
     }
 
-    /// Keys needed.
+    /// Required keys.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.request
@@ -329,12 +330,11 @@ impl BootstrapPlan {
         self.matrices().map(bytes).sum()
     }
 
-    /// What each stage does to refresh `count` ciphertexts together, at the input level and with
-    /// whole keys, in the order in which they are done. With a [`Refinement`] all stages come
-    /// again in each round.
+    /// Returns the work of each stage, in order, to refresh `count` ciphertexts together, at the
+    /// input level and with whole keys. With a [`Refinement`] all stages repeat in each round.
     ///
     /// # Errors
-    /// What the evaluator refuses: for other parameters than it was planned for.
+    /// Errors of the evaluator, for other parameters than planned.
     pub fn work(&self, params: &Params, count: usize) -> Result<Vec<(Stage, Work)>> {
         let e = cost::Evaluator::new(params, &self.request);
         let zeros = vec![Complex::new(0.0, 0.0); 1 << self.spec.log_slots];
@@ -354,17 +354,17 @@ impl BootstrapPlan {
         &self.eval_mod
     }
 
-    /// `log2` of the probability that a bootstrapping fails: that a coefficient of `I`
-    /// exceeds what the reduction covers, for a main secret of `weight` nonzero coefficients
-    /// if there is no ephemeral one.
+    /// `log2` of the probability that a bootstrapping fails because a coefficient of `I` exceeds
+    /// the range of the reduction. `weight` is the number of nonzero coefficients of the main
+    /// secret, used if there is no ephemeral one.
     #[must_use]
     pub fn log2_failure(&self, weight: u32) -> f64 {
         let h = self.spec.ephemeral_weight.unwrap_or(weight);
         log2_failure(h, self.spec.eval_mod.k, 2 << self.spec.log_slots)
     }
 
-    /// The keys of every stage; the reduction is at level `high`. They are made for their
-    /// levels, unless coefficients come to slots first, as in published sets.
+    /// Returns the keys of every stage; the reduction is at level `high`. They are made for their
+    /// levels, unless CoeffsToSlots comes first, as in published sets.
     fn keys(&self, params: &rlwe::Params, high: Level) -> KeyRequest {
         let conjugation = GaloisElement::conjugation(self.log_n);
         let summed = Level(self.top.0 - self.before_sub_sum as u32);
@@ -373,7 +373,7 @@ impl BootstrapPlan {
             KeyRequest::new().automorphism(conjugation, high),
             self.sub_sum.required_keys(summed),
         ];
-        // The reduction multiplies again and again: it has keys of its own for some levels.
+        // The reduction multiplies many times, so some of its levels have keys of their own.
         let lowest = Level(self.eval_mod.output_level().0 + 1);
         let reduction = params.key_levels(lowest..=high).into_iter();
         stages.extend(reduction.map(|level| KeyRequest::new().relinearize(level)));
@@ -401,10 +401,10 @@ impl BootstrapPlan {
         }
     }
 
-    /// Encodes the matrices where `e` can reach them.
+    /// Encodes the matrices in the form that `e` uses.
     ///
     /// # Errors
-    /// What the evaluator refuses.
+    /// Errors of the evaluator.
     pub fn prepare<E: ComplexOps>(&self, e: &E) -> Result<Bootstrapper<E>> {
         let all = |plans: &[LinearPlan]| -> Result<Vec<_>> {
             plans.iter().map(|plan| e.prepare(plan)).collect()
@@ -418,8 +418,8 @@ impl BootstrapPlan {
     }
 }
 
-/// Refreshes ciphertexts: a plan with its matrices, for evaluators like the one that
-/// prepared them.
+/// Refreshes ciphertexts: a plan with its matrices. Run it on the evaluator that prepared the
+/// matrices or on one like it.
 pub struct Bootstrapper<E: ComplexOps> {
     plan: BootstrapPlan,
     to_coeffs: Vec<E::Matrix>,
@@ -434,22 +434,21 @@ impl<E: ComplexOps> Bootstrapper<E> {
         &self.plan
     }
 
-    /// Refreshes `a`, from any level at or above the input level to the output level, with
-    /// the default scale there. Slots that exceed [`BootstrapPlan::log2_bound`] in magnitude
-    /// give wrong results.
+    /// Refreshes `a`, from any level at or above the input level to the output level, with the
+    /// default scale there. Slots that exceed [`BootstrapPlan::log2_bound`] in magnitude lead to
+    /// wrong results.
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`] for a ciphertext below the input level;
-    /// [`Error::ScaleMismatch`] for one at the input level with another scale, or above it
-    /// with one that is too large to be brought down, such as that of a product before it
-    /// is rescaled; [`Error::SlotMismatch`]; [`Error::EphemeralSecretMismatch`] for keys
-    /// without the ephemeral secret that was planned; what the evaluator refuses, such as a
-    /// missing key.
+    /// [`Error::LevelExhausted`] for a ciphertext below the input level; [`Error::ScaleMismatch`]
+    /// for another scale at the input level, or above it for a scale that is too large to be
+    /// brought down, such as the scale of a product before it is rescaled; [`Error::SlotMismatch`];
+    /// [`Error::EphemeralSecretMismatch`] for keys without the planned ephemeral secret; errors of
+    /// the evaluator, such as a missing key.
     pub fn run(&self, e: &E, a: &E::Ct) -> Result<E::Ct> {
         Ok(self.run_many(e, core::slice::from_ref(a))?.remove(0))
     }
 
-    /// [`Bootstrapper::run`] of each of `xs`, which share the passes over keys and matrices.
+    /// Runs [`Bootstrapper::run`] on each of `xs`, which share the passes over keys and matrices.
     ///
     /// # Errors
     /// As [`Bootstrapper::run`].
@@ -457,8 +456,8 @@ impl<E: ComplexOps> Bootstrapper<E> {
         self.run_with(e, xs, |_| {})
     }
 
-    /// As [`Bootstrapper::run_many`], calling `progress` after each stage; with a
-    /// [`Refinement`] all stages come again in each round.
+    /// Runs [`Bootstrapper::run_many`], calling `progress` after each stage. With a [`Refinement`]
+    /// all stages repeat in each round.
     ///
     /// # Errors
     /// As [`Bootstrapper::run`].
@@ -481,7 +480,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
         })
     }
 
-    /// A single bootstrapping, and what it lacks in as many rounds as planned.
+    /// Runs a bootstrapping, then bootstraps the difference in the planned number of rounds.
     fn refined(
         &self,
         many: &LockStep<'_, E>,
@@ -490,7 +489,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
         progress: &mut impl FnMut(Stage),
     ) -> Result<Batch<E::Ct>> {
         let plan = &self.plan;
-        // An input of `size` times the input scale, as that of a single bootstrapping.
+        // Bootstraps an input of `size` times the input scale of a single bootstrapping.
         let single = |x: &Batch<E::Ct>, size: f64| {
             let x = many.with_scale(x, plan.input_scale * Scale::from_f64(size))?;
             many.match_scale(&x, rounds.level, rounds.scale)
@@ -538,11 +537,11 @@ impl<E: ComplexOps> Bootstrapper<E> {
     }
 }
 
-/// The least factor, in bits, for a product with 1 that changes a scale: it is rounded to
-/// an integer.
+/// Minimum size, in bits, of the factor of a product with 1 that changes a scale: the factor is
+/// rounded to an integer.
 const MIN_FACTOR_BITS: f64 = 20.0;
 
-/// [`Ops::match_scale`], for scales that leave a factor of some precision.
+/// Runs [`Ops::match_scale`] if the scales leave a factor with enough precision.
 fn lower<E: ComplexOps>(e: &E, a: &E::Ct, level: Level, scale: Scale) -> Result<E::Ct> {
     let factor = scale * e.chain().divisor(Level(level.0 + 1)) / e.scale(a);
     if factor.log2() < MIN_FACTOR_BITS {
@@ -592,8 +591,8 @@ impl<E: ComplexOps> Bootstrapper<E> {
         if plan.spec.mirrors() { e.twice_real_part(&x) } else { Ok(x) }
     }
 
-    /// `m` to `m + q_0 I`, read as `m / q_0 + I`, in the slots that the first matrix gives if
-    /// it comes with raising.
+    /// Maps `m` to `m + q_0 I`, interpreted as `m / q_0 + I`, and to the slots of the first matrix
+    /// if raising includes it.
     fn mod_raise(&self, e: &LockStep<'_, E>, x: Batch<E::Ct>) -> Result<Batch<E::Ct>> {
         let x = e.with_scale(&x, self.plan.base)?;
         match self.plan.to_slots.first().zip(self.to_slots.first()) {
@@ -602,8 +601,8 @@ impl<E: ComplexOps> Bootstrapper<E> {
         }
     }
 
-    /// Coefficients in the slots, as complex numbers or, for few slots, as halves of a vector
-    /// whose real part they are.
+    /// Moves coefficients to the slots, as complex numbers. For few slots the result has halves of
+    /// a vector with these as its real part.
     fn coeffs_to_slots(&self, e: &LockStep<'_, E>, mut x: Batch<E::Ct>) -> Result<Batch<E::Ct>> {
         let plan = &self.plan;
         let last = plan.to_slots.len().saturating_sub(1);
@@ -621,8 +620,8 @@ impl<E: ComplexOps> Bootstrapper<E> {
         Ok(x)
     }
 
-    /// Real and imaginary parts reduced modulo 1, and complex numbers again unless
-    /// SlotsToCoeffs makes them.
+    /// Reduces real and imaginary parts modulo 1, and combines them to complex numbers unless
+    /// SlotsToCoeffs does.
     fn eval_mod(&self, many: &LockStep<'_, E>, x: Batch<E::Ct>) -> Result<Batch<E::Ct>> {
         let plan = &self.plan;
         let separate = plan.spec.values == Values::Complex && !plan.spec.halves(plan.log_n);
@@ -641,7 +640,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
             let [re, im] = real.halves();
             real = many.add(&re, &many.mul_const(&im, i, one)?)?;
         }
-        // Messages at level 0 may be smaller than the reduction expects.
+        // Messages at level 0 may be smaller than the reduction assumes.
         let scale = many.scale(&real) / plan.spare;
         let x = many.with_scale(&real, scale)?;
         match plan.join.as_ref().zip(self.join.as_ref()) {
@@ -650,7 +649,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
         }
     }
 
-    /// The sum of both halves of the slots, in half as many.
+    /// Returns the sum of both halves of the slots, in half the number of slots.
     fn fold_halves(&self, e: &LockStep<'_, E>, x: &Batch<E::Ct>) -> Result<Batch<E::Ct>> {
         let log_slots = self.plan.spec.log_slots;
         let sum = e.add(x, &e.rotate(x, 1 << log_slots)?)?;

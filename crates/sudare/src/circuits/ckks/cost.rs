@@ -1,8 +1,8 @@
-//! An evaluator that says what circuits cost before any key exists.
+//! An evaluator that computes the cost of circuits before any key exists.
 //!
-//! It runs a circuit on clear slots as [`sim`] does and adds up the [`Work`] that
-//! [`crate::ckks::Evaluator`] would do with given keys. With the [`Rates`] of a machine
-//! that is a time.
+//! It runs a circuit on clear slots like [`sim`] and adds up the [`Work`] that
+//! [`crate::ckks::Evaluator`] would do with given keys. The [`Rates`] of a machine turn work into
+//! time.
 
 use super::{ComplexOps, ComplexSlots, LinearPlan, ops::match_scale_by_product, sim};
 pub use crate::rlwe::{Rates, Work};
@@ -21,7 +21,7 @@ pub struct Evaluator {
 }
 
 impl Evaluator {
-    /// For these parameters and the whole keys of a request.
+    /// Makes an evaluator for these parameters and the whole keys of a request.
     #[must_use]
     pub fn new(params: &ckks::Params, keys: &KeyRequest) -> Self {
         let slots = sim::Evaluator::for_params(params).with_level_keys(keys);
@@ -34,25 +34,25 @@ impl Evaluator {
         }
     }
 
-    /// As [`sim::Evaluator::with_folded_arguments`].
+    /// Sets [`sim::Evaluator::with_folded_arguments`].
     #[must_use]
     pub fn with_folded_arguments(self) -> Self {
         Self { slots: self.slots.with_folded_arguments(), ..self }
     }
 
-    /// As [`sim::Evaluator::with_trusted_arguments`].
+    /// Sets [`sim::Evaluator::with_trusted_arguments`].
     #[must_use]
     pub fn with_trusted_arguments(self) -> Self {
         Self { slots: self.slots.with_trusted_arguments(), ..self }
     }
 
-    /// The evaluator on clear slots inside, which makes ciphertexts and knows the keys used.
+    /// The inner evaluator on clear slots, which makes ciphertexts and records the keys used.
     #[must_use]
     pub fn slots(&self) -> &sim::Evaluator {
         &self.slots
     }
 
-    /// What has been done since this evaluator was made.
+    /// Work since this evaluator was made.
     #[must_use]
     pub fn work(&self) -> Work {
         self.meter.work()
@@ -125,7 +125,7 @@ impl Ops for Evaluator {
         self.meter.passes(sum.level, 1, 0);
         Ok(sum)
     }
-    /// A constant that is not real is a polynomial, which is transformed.
+    /// A constant that is not real is a polynomial, which needs transforms.
     fn mul_const(&self, a: &Self::Ct, c: Complex<f64>, scale: Scale) -> Result<Self::Ct> {
         let product = self.slots.mul_const(a, c, scale)?;
         self.meter.passes(product.level, 1, 1);
@@ -242,7 +242,7 @@ impl ComplexOps for Evaluator {
     }
 }
 
-/// The level that `a` was rescaled from.
+/// Returns the level that `a` was rescaled from.
 fn above(a: &sim::Ciphertext) -> Level {
     Level(a.level.0 + 1)
 }
@@ -260,7 +260,7 @@ mod tests {
     const N: u64 = 1 << LOG_N;
     /// Bytes of a row.
     const ROW: u64 = 8 * N;
-    /// Chain primes, special ones and digits at the top.
+    /// Numbers of chain primes, special primes and digits at the top.
     const Q: u64 = 4;
     const P: u64 = 2;
     const DIGITS: u64 = 2;
@@ -270,7 +270,7 @@ mod tests {
         ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap()
     }
 
-    /// The work of a circuit on a ciphertext at the top.
+    /// Returns the work of a circuit on a ciphertext at the top.
     fn work<T>(
         params: &ckks::Params,
         keys: &KeyRequest,
@@ -283,13 +283,14 @@ mod tests {
         e.work()
     }
 
-    /// Transforms of a key switch with a division: of every prime back, of every digit to the
-    /// primes that it lacks, of the divisor back and of what stays forth, for two polynomials.
+    /// Counts the transforms of a key switch with a division: each prime back, each digit to its
+    /// missing primes, and for two polynomials the divisor back and the remaining primes forward.
     fn switch_transforms(q: u64, p: u64, digits: u64) -> u64 {
         q + (digits * (q + p) - q) + 2 * p + 2 * q
     }
 
-    /// Products of a change of basis: fractions, and a sum of one term more for each target.
+    /// Counts the products of a change of basis: fractions, and a sum with one more term for each
+    /// target.
     fn conversion(from: u64, to: u64) -> u64 {
         from + (from + 1) * to
     }
@@ -303,15 +304,16 @@ mod tests {
         assert_eq!(product.transforms(), switch_transforms(Q, P, DIGITS));
         assert_eq!(product.streamed_products, 2 * DIGITS * (Q + P) * N);
         assert_eq!((product.key_bytes, product.matrix_bytes), (key_bytes, 0));
-        // Digits of two primes each: fractions, four primes of sums of three terms. Division by
-        // three primes of two polynomials: fractions, three primes of sums of four, differences.
+        // Digits of two primes each need fractions and four primes of sums of three terms. The
+        // division of two polynomials by three primes needs fractions, three primes of sums of
+        // four, and differences.
         let conversions = 2 * (2 + 4 * 3) + 2 * (3 + 3 * 4 + 3);
-        // What is switched, twice, and what is kept, 1 and 2 terms, each with a factor.
+        // The switched polynomial, twice, and the kept ones, of 1 and 2 terms, each with a factor.
         let tensor = (2 + 3 + 2) * Q;
         assert_eq!(product.cached_products, (conversions + tensor) * N);
         assert_eq!(product.permuted, 0);
 
-        // The rescaling costs a division of its own where it does not come with the product.
+        // The rescaling costs its own division if it does not come with the product.
         let separate = work(&params, &keys, |e, x| {
             let mut product = e.mul(x, x)?;
             e.rescale_assign(&mut product)
@@ -323,7 +325,7 @@ mod tests {
         assert_eq!(pair.products(), 2 * product.products());
         assert_eq!(pair.key_bytes, key_bytes);
 
-        // The sum that is added comes with a factor, both polynomials of it.
+        // Both polynomials of the added ciphertext come with a factor.
         let sum = |e: &Evaluator, x: &_| {
             let c = e.mul(x, x)?;
             let before = e.work();
@@ -335,8 +337,8 @@ mod tests {
         let added = Work { cached_products: 2 * Q * N, row_bytes: 2 * Q * ROW, ..Work::default() };
         assert_eq!(difference, added);
 
-        // Several products take one key switch. They are there before it, and both polynomials
-        // that are kept come with a factor.
+        // Several products need one key switch. They exist before it, and both kept polynomials
+        // come with a factor.
         let two = work(&params, &keys, |e, x| {
             e.mul_sum_rescale(&ProductSum { products: vec![(x, x); 2], addend: None })
         });
@@ -344,7 +346,8 @@ mod tests {
         assert_eq!(two.cached_products, (conversions + 2 * 4 * Q + 2 * Q) * N);
     }
 
-    /// Every row of every operand is read once and every row of the result written once.
+    /// Without keys, every row of every operand is read once and every row of the result is written
+    /// once.
     #[test]
     fn what_takes_no_key_costs_its_rows() {
         let params = params();
@@ -370,7 +373,7 @@ mod tests {
         assert_eq!((products.transforms(), products.products()), (Q, 3 * 2 * Q * N));
         assert_eq!(products.row_bytes, rows(6).row_bytes);
 
-        // Both polynomials are read, their last rows lifted to the others and subtracted.
+        // Both polynomials are read, and their last rows are lifted to the others and subtracted.
         let rescaled = count(&|e, x| e.rescale_assign(&mut x.clone()));
         assert_eq!(rescaled.transforms(), 2 * Q);
         assert_eq!(rescaled.cached_products, 2 * (conversion(1, Q - 1) + Q - 1) * N);
@@ -387,7 +390,7 @@ mod tests {
 
         let keys = KeyRequest::new().raise(Raise::to(top).with_weight(weight));
         let raised = work(&params, &keys, |e, x| e.mod_raise(x, top, Some(weight)));
-        // A switch at level 0, both polynomials lifted, one of them with the special primes of
+        // A switch at level 0, and both polynomials lifted. One of them has the special primes of
         // the key back, which divide two.
         let transforms = switch_transforms(1, P, 1) + 2 + Q + (Q + P) + 2 * (Q + P);
         assert_eq!(raised.transforms(), transforms);
@@ -396,7 +399,7 @@ mod tests {
         assert_eq!(raised.permuted, 0);
     }
 
-    /// What `docs/performance.md` counts in one product of this set.
+    /// Counts as `docs/performance.md` does for one product of this set.
     #[test]
     fn a_product_at_610_bits_takes_90_transforms() {
         let params = ckks::Params::new(ckks::preset("bench-n15-q610").unwrap().spec).unwrap();
@@ -410,7 +413,7 @@ mod tests {
         let rotation = work(&params, &KeyRequest::new(), |e, x| e.rotate(x, 3));
         assert_eq!(rotation.transforms(), switch_transforms(Q, P, DIGITS));
         assert_eq!(rotation.permuted, 2 * Q * N);
-        // Digits, what is kept, the division of both sums.
+        // Digits, the kept polynomial, and the division of both sums.
         let cached = DIGITS * conversion(2, Q + P - 2) + Q + 2 * (conversion(P, Q) + Q);
         assert_eq!(rotation.cached_products, cached * N);
         let rows = Q + DIGITS * (Q + P) + 2 * Q + 2 * (Q + P);
@@ -420,7 +423,7 @@ mod tests {
         assert_eq!(identity, Work::default());
     }
 
-    /// Each key and each weight is read once, whatever the keys are.
+    /// Each key and each weight is read once, for any keys.
     #[test]
     fn a_matrix_reads_what_an_evaluator_holds() {
         let spec = ckks::Spec::uniform(LOG_N, 50.0, 3, 40.0, vec![48.0; 2]);
@@ -451,15 +454,16 @@ mod tests {
             let limbs =
                 if level_keys { rlwe.level_key_limbs(top).unwrap() } else { rlwe.key_limbs(top) };
             let (digits, all) = (rlwe.digit_primes_of(limbs).len() as u64, limbs.count() as u64);
-            // A decomposition a stage; a division of one polynomial between, of two at the end.
+            // One decomposition per stage; a division of one polynomial in between, and of two at
+            // the end.
             assert_eq!(work.transforms(), all * (digits * stages + (stages - 1) + 2));
             assert_eq!(work.permuted, 2 * all * N * request.count() as u64);
             let weights = plan.weights() as u64;
             let streamed = (2 * digits * request.count() as u64 + weights) * all * N;
             assert_eq!(work.streamed_products, streamed);
-            // Weights again for the second polynomial; digits; the chain primes of what is kept,
-            // of one polynomial for each key of a baby step and of two for the identity;
-            // divisions of one polynomial between stages, of two at the end.
+            // Weights again for the second polynomial; digits; the chain primes of the kept
+            // polynomials, of one for each key of a baby step and of two for the identity;
+            // divisions of one polynomial between stages, and of two at the end.
             let (q, after) = (limbs.q() as u64, rlwe.limbs(Level(top.0 - 1)).q() as u64);
             let lift = |owned: &core::ops::Range<usize>| {
                 conversion(owned.len() as u64, all - owned.len() as u64)
@@ -498,8 +502,8 @@ mod tests {
         assert_eq!(twice - work, work);
     }
 
-    /// To the top all primes before are transformed back and all after forth, of which there
-    /// may be more than before.
+    /// At the top, all old primes are transformed back and all new ones forward. There may be more
+    /// new ones.
     #[test]
     fn a_change_of_primes_transforms_all() {
         let spec = ckks::Spec::uniform(LOG_N, 40.0, 7, 40.0, vec![54.0]);

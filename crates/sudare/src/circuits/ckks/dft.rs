@@ -1,28 +1,26 @@
-//! Discrete Fourier transforms and the maps between slots and coefficients, as
-//! products of sparse matrices.
+//! Discrete Fourier transforms and the maps between slots and coefficients, as products of sparse
+//! matrices.
 //!
-//! Each is the product of factors, sparse matrices of one level each: consecutive layers of
-//! butterflies of an FFT, as many as `radices` says for each factor in the order in which
-//! they are applied. A factor of `k` layers has `2^(k+1) - 1` diagonals, or `2^k` if the highest
-//! bit of the index is among those that it combines.
+//! Each is the product of factors, sparse matrices of one level each. A factor combines consecutive
+//! layers of butterflies of an FFT; `radices` lists the number of layers of each factor in the
+//! order of application. A factor of `k` layers has `2^(k+1) - 1` diagonals, or `2^k` if it
+//! combines the highest bit of the index.
 //!
-//! Source: Han, "Bootstrapping methods for homomorphic encryption" (thesis, Seoul
-//! National University), Section 4.2.2 for the transform (layers `D_k`, Equations
-//! 4.2.1 and 4.2.2, merged as in Lemma 4.2.3) and Section 4.3.2 for slots and
-//! coefficients (layers `E_k`, Equation 4.3.3, from Lemma 4.3.1); the chapter appeared
-//! as Cheon, Han, Hhan ([2018/1073](https://eprint.iacr.org/2018/1073)). Merging layers
-//! to save levels is also in Chen, Chillotti, Song
-//! ([2018/1043](https://eprint.iacr.org/2018/1043)).
+//! Source: Han, "Bootstrapping methods for homomorphic encryption" (thesis, Seoul National
+//! University), Section 4.2.2 for the transform (layers `D_k`, Equations 4.2.1 and 4.2.2, merged as
+//! in Lemma 4.2.3) and Section 4.3.2 for slots and coefficients (layers `E_k`, Equation 4.3.3, from
+//! Lemma 4.3.1); the chapter appeared as Cheon, Han, Hhan
+//! ([2018/1073](https://eprint.iacr.org/2018/1073)). Merging layers to save levels is also in Chen,
+//! Chillotti, Song ([2018/1043](https://eprint.iacr.org/2018/1043)).
 //!
-//! Layers alone take one side in bit-reversed order; see [`BitReversed`]. A transform
-//! in natural order on both sides would need the bit reversal as a factor of its own,
-//! of 2187 diagonals at `n = 2^15`, and the thesis has none. Its hybrid method
-//! (Section 4.2.3) evaluates these same factors by baby steps and giant steps, for
-//! which the offsets of each are an arithmetic progression: a matter of evaluating a
-//! [`LinearTransform`], not of the factors.
+//! With layers alone, one side is in bit-reversed order; see [`BitReversed`]. A transform in
+//! natural order on both sides would need the bit reversal as an additional factor, of 2187
+//! diagonals at `n = 2^15`. The thesis does not have it. Its hybrid method (Section 4.2.3)
+//! evaluates the same factors with baby and giant steps, because the offsets of each are an
+//! arithmetic progression. That concerns the evaluation of a [`LinearTransform`], not the factors.
 //!
-//! Angles of entries are whole numbers of parts of a turn, so that each entry is correct to the
-//! last bit however many layers are merged.
+//! Angles of entries are multiples of a fixed fraction of a turn. Each entry is therefore correct
+//! to the last bit for any number of merged layers.
 //!
 //! ```
 //! use sudare::circuits::{Complex, dft::{self, BitReversed}};
@@ -52,34 +50,30 @@ use crate::{
 };
 use sudare_arith::dd::Dd;
 
-/// CoeffsToSlots: from the `n = 2^log_slots` slots of a polynomial to its coefficients,
-/// in bit-reversed order.
+/// CoeffsToSlots: maps the `n = 2^log_slots` slots of a polynomial to its coefficients, in
+/// bit-reversed order.
 ///
-/// Slot `j` is the value of the polynomial `sum_(k < 2n) c_k Y^k`, with
-/// `Y = X^(N / 2n)`, at `Y = zeta^(5^j)`, `zeta = exp(2 pi i / 4n)`: the order of
-/// [`Encoder`](crate::ckks::Encoder). Applied in turn, the factors put
-/// `c_k + i c_(k+n)` in slot [`bit_reversed`]`(log_slots, k)`. They are the inverse of
-/// [`slots_to_coeffs`], without any constant left out; wanted constants go into a
-/// factor by [`LinearTransform::scaled`].
+/// Slot `j` is the value of the polynomial `sum_(k < 2n) c_k Y^k`, with `Y = X^(N / 2n)`, at
+/// `Y = zeta^(5^j)`, `zeta = exp(2 pi i / 4n)`: the order of [`Encoder`](crate::ckks::Encoder).
+/// Applied in turn, the factors put `c_k + i c_(k+n)` in slot [`bit_reversed`]`(log_slots, k)`.
+/// They are the exact inverse of [`slots_to_coeffs`], including constants. To include a constant,
+/// apply [`LinearTransform::scaled`] to a factor.
 ///
-/// Layers go from the highest bit of the index to the lowest: the offsets of the
-/// factor after `s` layers are multiples of `n / 2^(s+k)`, and the first factor has
-/// `2^k` diagonals.
+/// Layers go from the highest bit of the index to the lowest: the offsets of the factor after `s`
+/// layers are multiples of `n / 2^(s+k)`, and the first factor has `2^k` diagonals.
 ///
 /// # Errors
-/// [`Error::Circuit`] if `radices` holds a 0 or does not sum to `log_slots`, if there are
-/// more than 2^16 slots, or if a factor might have more than 2^24 entries.
+/// [`Error::Circuit`] if `radices` holds a 0 or does not sum to `log_slots`, if there are more than
+/// 2^16 slots, or if a factor might have more than 2^24 entries.
 pub fn coeffs_to_slots(log_slots: u32, radices: &[u32]) -> Result<Vec<LinearTransform>> {
     complex_factors(log_slots, radices, powers_of_5, BitReversed::Output, true)
 }
 
-/// SlotsToCoeffs: the inverse of [`coeffs_to_slots`]. From slots that hold
-/// `c_k + i c_(k+n)` in bit-reversed order to the slots of the polynomial with these
-/// coefficients.
+/// SlotsToCoeffs: the inverse of [`coeffs_to_slots`]. Maps slots with `c_k + i c_(k+n)` in
+/// bit-reversed order to the slots of the polynomial with these coefficients.
 ///
-/// Layers go from the lowest bit of the index to the highest: the offsets of the
-/// factor after `s` layers are multiples of `2^s`, and the last factor has `2^k`
-/// diagonals.
+/// Layers go from the lowest bit of the index to the highest: the offsets of the factor after `s`
+/// layers are multiples of `2^s`, and the last factor has `2^k` diagonals.
 ///
 /// # Errors
 /// As [`coeffs_to_slots`].
@@ -87,12 +81,11 @@ pub fn slots_to_coeffs(log_slots: u32, radices: &[u32]) -> Result<Vec<LinearTran
     complex_factors(log_slots, radices, powers_of_5, BitReversed::Input, false)
 }
 
-/// The discrete Fourier transform of `n = 2^log_slots` slots,
+/// Returns the discrete Fourier transform of `n = 2^log_slots` slots,
 /// `z_j = sum_k w_k exp(2 pi i jk / n)`.
 ///
-/// With bit-reversed output, layers go from the highest bit of the index to the
-/// lowest, as in [`coeffs_to_slots`]; with bit-reversed input the other way, as in
-/// [`slots_to_coeffs`].
+/// With bit-reversed output, layers go from the highest bit of the index to the lowest, as in
+/// [`coeffs_to_slots`]. With bit-reversed input they go the other way, as in [`slots_to_coeffs`].
 ///
 /// # Errors
 /// As [`coeffs_to_slots`].
@@ -104,9 +97,9 @@ pub fn forward(
     complex_factors(log_slots, radices, multiples_of_4, reversed, false)
 }
 
-/// The inverse of [`forward`], `w_k = 1/n sum_j z_j exp(-2 pi i jk / n)`.
+/// Returns the inverse of [`forward`], `w_k = 1/n sum_j z_j exp(-2 pi i jk / n)`.
 ///
-/// It undoes a transform whose bit-reversed side is the other one.
+/// It undoes a transform with bit-reversed order on the other side.
 ///
 /// # Errors
 /// As [`coeffs_to_slots`].
@@ -146,7 +139,7 @@ impl ComplexRoots {
         Self { log_slots, quarter: (0..1 << log_slots).map(root).collect() }
     }
 
-    /// The root of unity of an angle in parts `1 / 4n` of a turn.
+    /// Returns the root of unity of an angle in parts `1 / 4n` of a turn.
     fn root(&self, angle: usize) -> Complex<f64> {
         let Complex { re, im } = self.quarter[angle & ((1 << self.log_slots) - 1)];
         match angle >> self.log_slots & 3 {
@@ -210,7 +203,7 @@ mod tests {
         (0..x.len()).map(|i| x[bit_reversed(bits, i)]).collect()
     }
 
-    /// Every list of positive numbers with this sum.
+    /// Returns every list of positive numbers with this sum.
     fn schedules(sum: u32) -> Vec<Vec<u32>> {
         if sum == 0 {
             return vec![vec![]];
@@ -222,8 +215,8 @@ mod tests {
         (1..=sum).flat_map(with_first).collect()
     }
 
-    /// A matrix by its definition: the exponent of `exp(2 pi i / 4n)` of each entry, and
-    /// a factor of all.
+    /// A matrix by its definition: the exponent of `exp(2 pi i / 4n)` of each entry, and a common
+    /// factor.
     #[derive(Clone, Copy)]
     struct Definition {
         exponent: fn(row: u64, column: u64, slots: u64) -> u64,
@@ -247,7 +240,7 @@ mod tests {
         const FORWARD: Self = Self { exponent: |j, k, n| 4 * (j * k % n), inverse: false };
         const INVERSE: Self = Self { exponent: |j, k, n| 4 * (n - j * k % n), inverse: true };
 
-        /// One entry of the product with `x`, all in double words; `roots` are the powers
+        /// Returns one entry of the product with `x`, all in double words. `roots` are the powers
         /// of `exp(2 pi i / 4n)`.
         fn row(self, row: usize, x: &[Complex<f64>], roots: &[Complex<Dd>]) -> Complex<Dd> {
             let slots = x.len() as u64;
@@ -282,8 +275,8 @@ mod tests {
         (|n, k| inverse(n, k, BitReversed::Output), Definition::INVERSE, BitReversed::Output),
     ];
 
-    /// The largest of the errors in these rows of the product with `x`, relative to the
-    /// root mean square of the product.
+    /// Returns the largest error in these rows of the product with `x`, relative to the root mean
+    /// square of the product.
     fn error(
         (transform, definition, reversed): (Transform, Definition, BitReversed),
         radices: &[u32],
@@ -379,7 +372,7 @@ mod tests {
         }
     }
 
-    /// The coefficients of what the encoder makes of `slots`, each divided by the scale.
+    /// Returns the coefficients of the encoder's plaintext of `slots`, each divided by the scale.
     fn coefficients(params: &Params, slots: &[Complex<f64>], scale: Scale) -> Vec<f64> {
         let plaintext = Encoder::new(params).encode(slots, Level(0), scale).unwrap();
         let basis = params.rlwe().basis();
@@ -408,7 +401,7 @@ mod tests {
             };
             for radices in schedules(log_slots) {
                 let found = apply(&coeffs_to_slots(log_slots, &radices).unwrap(), &z);
-                // Coefficients are rounded to whole numbers before division by the scale.
+                // Coefficients are rounded to integers before division by the scale.
                 assert!(close(&permuted(&found), &paired, 2f64.powi(-40)), "{radices:?}");
                 let back =
                     apply(&slots_to_coeffs(log_slots, &radices).unwrap(), &permuted(&paired));
@@ -444,7 +437,7 @@ mod tests {
         }
     }
 
-    /// Offsets from `-n/2` up.
+    /// Returns offsets from `-n/2` up.
     fn signed_offsets(m: &LinearTransform) -> Vec<i64> {
         let slots = 1i64 << m.log_slots();
         let signed = |k: &Offset| (k.columns as i64 + slots / 2) % slots - slots / 2;

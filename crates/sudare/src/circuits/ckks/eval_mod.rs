@@ -1,9 +1,9 @@
-//! Reduction of encrypted numbers modulo 1, near integers: the step of CKKS
-//! bootstrapping that removes multiples of the modulus.
+//! Reduction of encrypted numbers modulo 1, near integers: the step of CKKS bootstrapping that
+//! removes multiples of the modulus.
 //!
-//! Near the integers, `sin(2 pi x) / 2 pi` is the distance of `x` to the nearest one,
-//! up to a cubic error that an inverse sine removes. The sine is a polynomial of the
-//! angle divided by `2^r`, followed by `r` doublings of the angle.
+//! Near the integers, `sin(2 pi x) / 2 pi` is the distance of `x` to the nearest integer, up to a
+//! cubic error that an inverse sine removes. The sine is a polynomial of the angle divided by
+//! `2^r`, followed by `r` doublings of the angle.
 
 use super::{
     ComplexOps, Polynomial, PolynomialPlan, ScaledCosine,
@@ -24,16 +24,15 @@ use sudare_arith::real;
 
 const OP: &str = "modular reduction";
 
-/// Scales below this many bits leave nothing of a value but rounding errors.
+/// Minimum scale in bits: smaller ones leave only rounding errors of a value.
 const MIN_LOG2_SCALE: f64 = 20.0;
 
-/// Bits by which the scale of the highest power of a Taylor polynomial may differ
-/// from the prime products before a level is spent on bringing its variable to
-/// `[-1, 1]`.
+/// Maximum difference, in bits, between the scale of the highest power of a Taylor polynomial and
+/// the prime products. Beyond it, a level is spent on bringing the variable to `[-1, 1]`.
 const DRIFT_BITS: f64 = 8.0;
 
-/// How to reduce modulo 1 the values `I + 2^-log2_ratio m`, `I` an integer of at most
-/// `k` and `m` real of at most 1, both in absolute value: the result is `m`.
+/// Specification of a reduction modulo 1 of values `I + 2^-log2_ratio m` to `m`, where `I` is an
+/// integer of at most `k` and `m` is real and at most 1, both in absolute value.
 ///
 /// ```
 /// use sudare::ckks::{Chain, Complex, Scale};
@@ -65,37 +64,35 @@ pub struct EvalModSpec {
     pub k: u32,
     /// `-log2` of the largest distance to an integer, 3 to 32.
     pub log2_ratio: f64,
-    /// How the sine is computed.
+    /// Method of computing the sine.
     pub method: ModMethod,
-    /// Degree of the polynomial for the inverse sine, odd and at most 63. Without, the
-    /// result is that of the sine: off by up to `(2 pi 2^-log2_ratio)^2 / 6`.
+    /// Degree of the polynomial for the inverse sine, odd and at most 63. Without it, the result is
+    /// the sine, with an error of up to `(2 pi 2^-log2_ratio)^2 / 6`.
     pub inverse_sine: Option<usize>,
 }
 
-/// How to compute `sin(2 pi x)`.
+/// Method of computing `sin(2 pi x)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModMethod {
-    /// `cos(2 pi t / 2^r)` for `t = x - 1/4` as an even polynomial, then `r` times
+    /// Evaluates `cos(2 pi t / 2^r)` for `t = x - 1/4` as an even polynomial, then `r` times
     /// `y -> 2 y^2 - 1`.
     ///
-    /// Sources: Han, Ki, "Better bootstrapping for approximate homomorphic
-    /// encryption" ([2019/688](https://eprint.iacr.org/2019/688)) for the cosine and the
-    /// doublings, Lee et al. ([2020/552](https://eprint.iacr.org/2020/552)) for the
-    /// polynomial; see [`ScaledCosine`].
+    /// Sources: Han, Ki, "Better bootstrapping for approximate homomorphic encryption"
+    /// ([2019/688](https://eprint.iacr.org/2019/688)) for the cosine and the doublings, Lee et al.
+    /// ([2020/552](https://eprint.iacr.org/2020/552)) for the polynomial; see [`ScaledCosine`].
     Cosine {
         /// Degree of the polynomial, 2 to 254; an odd one counts as the even one below.
         degree: usize,
         /// `r`, at most 16.
         double_angles: u32,
     },
-    /// The imaginary part of `exp(2 pi i x)`: a Taylor polynomial of
+    /// Computes the imaginary part of `exp(2 pi i x)`: a Taylor polynomial of
     /// `exp(2 pi i x / 2^r)`, then `r` squarings, then a conjugation.
     ///
-    /// Source: Akimoto, Sakuma, "Speed-up of RNS type approximate homomorphic
-    /// encryption by parallel processing: bootstrapping in less than 1 ms", section
-    /// 3.1, steps 3 and 4 (EvalExp, ImgExt), with `r = 8` in section 5. Deviation: the
-    /// polynomial is evaluated in the least depth, and the divisions by 2 and `2 pi`
-    /// are readings of the same plaintext at another scale.
+    /// Source: Akimoto, Sakuma, "Speed-up of RNS type approximate homomorphic encryption by
+    /// parallel processing: bootstrapping in less than 1 ms", section 3.1, steps 3 and 4 (EvalExp,
+    /// ImgExt), with `r = 8` in section 5. Deviation: the polynomial is evaluated in the minimum
+    /// depth, and the divisions by 2 and `2 pi` only change the scale of the plaintext.
     Exponential {
         /// Degree of the polynomial, 1 to 511.
         degree: usize,
@@ -111,7 +108,7 @@ impl ModMethod {
         }
     }
 
-    /// How many times the sine it gives.
+    /// Returns the factor of the result over the sine.
     fn sines(self) -> f64 {
         match self {
             Self::Cosine { .. } => 1.0,
@@ -121,11 +118,11 @@ impl ModMethod {
 }
 
 impl EvalModSpec {
-    /// The half-width `B` of the interval of the polynomial's variable.
+    /// Returns the half-width `B` of the interval of the polynomial's variable.
     ///
-    /// Inputs whose scale is the prime product of their level divided by `B` need no
-    /// level for bringing that variable to `[-1, 1]`: their plaintext is that of
-    /// `x / B` at the scale of the prime product.
+    /// Inputs whose scale is the prime product of their level divided by `B` need no level for
+    /// bringing that variable to `[-1, 1]`, because their plaintext equals the plaintext of `x / B`
+    /// at the scale of the prime product.
     #[must_use]
     pub fn bound(&self) -> f64 {
         let reach = f64::from(self.k) + real::exp2(-self.log2_ratio);
@@ -135,17 +132,17 @@ impl EvalModSpec {
         }
     }
 
-    /// Levels needed, at the input scale of [`EvalModSpec::bound`]: one for each
+    /// Returns the number of levels, at the input scale of [`EvalModSpec::bound`]: one for each
     /// binary digit of a polynomial's degree, and one for each doubling of the angle.
     ///
     /// # Errors
-    /// [`Error::Circuit`] for a field out of its range; [`Error::NotFinite`] if a
-    /// Taylor coefficient is, for too few squarings.
+    /// [`Error::Circuit`] for a field out of its range; [`Error::NotFinite`] if a Taylor
+    /// coefficient is not finite, for too few squarings.
     pub fn depth(&self) -> Result<u32> {
         self.check()?;
         let first = match self.method {
             ModMethod::Cosine { degree, .. } => degree & !1,
-            // Coefficients too small for a number are left out, and are found soon.
+            // Coefficients too small for an `f64` are omitted; the polynomial is cheap to build.
             ModMethod::Exponential { degree, squarings } => {
                 exponential(degree, squarings, self.bound())?.degree()
             }
@@ -153,20 +150,20 @@ impl EvalModSpec {
         Ok(bits(first) + self.method.doublings() + self.inverse_sine.map_or(0, bits))
     }
 
-    /// Fixes how to reduce ciphertexts of the given level and scale so that the result
-    /// has scale `out`.
+    /// Plans the reduction of ciphertexts of the given level and scale, with a result of scale
+    /// `out`.
     ///
-    /// Scales are fixed from the result upwards: a doubling of the angle at a level of
-    /// prime product `q` takes scale `s` to `s^2 / q`, and without an inverse sine the
-    /// last scale is `out 2^log2_ratio / 2 pi`. With primes near `2^50`, `out = 2^38`
-    /// and a ratio of `2^8`, it is `2^43.3`, and those before are above `2^46`. With
-    /// an inverse sine, it is that at which sines fill the primes of their level.
+    /// Scales are fixed from the result upwards: a doubling of the angle at a level of prime
+    /// product `q` turns scale `s` into `s^2 / q`. Without an inverse sine the last scale is
+    /// `out 2^log2_ratio / 2 pi`. With primes near `2^50`, `out = 2^38` and a ratio of `2^8`, it is
+    /// `2^43.3`, and the scales before are above `2^46`. With an inverse sine, the sines fill the
+    /// primes of their level.
     ///
     /// # Errors
-    /// As [`EvalModSpec::depth`]; [`Error::Circuit`] for a scale within that leaves no
+    /// Errors of [`EvalModSpec::depth`]; [`Error::Circuit`] for an inner scale that leaves no
     /// precision, [`Error::LevelOutOfRange`] for a level beyond the chain,
-    /// [`Error::LevelExhausted`] if the depth exceeds it, [`Error::ScaleOutOfRange`] if a
-    /// scale within is not positive and finite or does not fit the modulus.
+    /// [`Error::LevelExhausted`] if the depth exceeds it, [`Error::ScaleOutOfRange`] if an inner
+    /// scale is not positive and finite or does not fit the modulus.
     pub fn plan(
         &self,
         chain: &Chain,
@@ -226,7 +223,7 @@ impl EvalModSpec {
         })
     }
 
-    /// Refuses fields out of their ranges.
+    /// Rejects fields out of their ranges.
     fn check(&self) -> Result<()> {
         let within = |name: &str, found: f64, least: f64, most: f64| {
             if (least..=most).contains(&found) {
@@ -254,12 +251,12 @@ impl EvalModSpec {
         }
     }
 
-    /// The polynomials in the clear.
+    /// Returns the polynomials in the clear.
     fn curves(&self) -> Result<Curves> {
         self.check()?;
         let polynomial = match self.method {
             ModMethod::Cosine { degree, double_angles } => {
-                // At the ratio below: on intervals that include those asked for.
+                // Use the next whole ratio below: its intervals include the requested ones.
                 let ratio = self.log2_ratio.floor() as u32;
                 let cosine = ScaledCosine::new(self.k, double_angles, ratio)?;
                 let even = cosine.minimax(degree & !1)?.polynomial;
@@ -280,9 +277,9 @@ impl EvalModSpec {
 #[derive(Debug, Clone)]
 struct Curves {
     spec: EvalModSpec,
-    /// In `x` for the cosine; in `v` for the exponential, `i v B = i x`.
+    /// Polynomial in `x` for the cosine, and in `v` for the exponential, `i v B = i x`.
     polynomial: Polynomial,
-    /// From sines to results.
+    /// Polynomial from sines to results.
     inverse: Option<Polynomial>,
 }
 
@@ -291,7 +288,7 @@ impl Curves {
         bits(self.polynomial.degree()) + self.depth_after()
     }
 
-    /// Of what follows the first polynomial.
+    /// Returns the number of levels after the first polynomial.
     fn depth_after(&self) -> u32 {
         self.spec.method.doublings() + self.inverse.as_ref().map_or(0, |p| bits(p.degree()))
     }
@@ -317,7 +314,7 @@ impl Curves {
     }
 }
 
-/// The scale before the first of some doublings that end at level `end` with `scale`.
+/// Returns the scale before the first of the doublings that end at level `end` with `scale`.
 fn scale_before_doublings(
     chain: &Chain,
     end: Level,
@@ -332,8 +329,8 @@ fn scale_before_doublings(
     Ok(scale)
 }
 
-/// Whether `power` ciphertexts of this scale leave precision and fit the modulus
-/// when multiplied.
+/// Checks that `power` ciphertexts of this scale leave precision and fit the modulus when
+/// multiplied.
 fn check_scale(chain: &Chain, level: Level, scale: Scale, power: f64) -> Result<()> {
     let (log2_scale, log2_q) = (scale.log2(), chain.log2_q(level));
     if !scale.is_valid() || power * log2_scale + 1.0 > log2_q {
@@ -349,10 +346,10 @@ fn check_scale(chain: &Chain, level: Level, scale: Scale, power: f64) -> Result<
     Ok(())
 }
 
-/// How to reach `x / B` for a polynomial that cannot change its variable.
+/// Conversion to `x / B` for a polynomial that cannot change its variable.
 #[derive(Debug, Clone)]
 struct Variable {
-    /// If that takes a level.
+    /// Plan of the conversion, if it uses a level.
     division: Option<Box<PolynomialPlan>>,
     level: Level,
     scale: Scale,
@@ -384,17 +381,17 @@ impl Variable {
     }
 }
 
-/// How to reduce ciphertexts of one level and scale; see [`EvalModSpec::plan`].
+/// A plan to reduce ciphertexts of one level and scale; see [`EvalModSpec::plan`].
 #[derive(Debug, Clone)]
 pub struct EvalModPlan {
     curves: Curves,
     input: Input<Scale>,
-    /// For the exponential.
+    /// Variable of the exponential.
     variable: Option<Variable>,
-    /// Up to the first doubling of the angle.
+    /// Polynomial before the first doubling of the angle.
     polynomial: PolynomialPlan,
     sine_level: Level,
-    /// At which the sine is read: for the inverse sine, else as the result.
+    /// Scale at which the sine is interpreted: as input of the inverse sine, or as the result.
     sine_scale: Scale,
     inverse: Option<PolynomialPlan>,
     output_level: Level,
@@ -402,13 +399,13 @@ pub struct EvalModPlan {
 }
 
 impl EvalModPlan {
-    /// What it was planned from.
+    /// The specification of the plan.
     #[must_use]
     pub fn spec(&self) -> &EvalModSpec {
         &self.curves.spec
     }
 
-    /// Levels consumed.
+    /// Number of levels consumed.
     #[must_use]
     pub fn depth(&self) -> u32 {
         self.input.depth()
@@ -426,9 +423,8 @@ impl EvalModPlan {
         self.output_scale
     }
 
-    /// Keys needed in the ring of dimension `2^log_n`: to relinearise at the level of
-    /// the first product and, for [`ModMethod::Exponential`], to conjugate after the
-    /// last squaring.
+    /// Required keys in the ring of dimension `2^log_n`: relinearisation at the level of the first
+    /// product and, for [`ModMethod::Exponential`], conjugation after the last squaring.
     #[must_use]
     pub fn required_keys(&self, log_n: u32) -> KeyRequest {
         let mut request = self.polynomial.required_keys().clone();
@@ -451,14 +447,14 @@ impl EvalModPlan {
         self.polynomial.products() + self.spec().method.doublings() as usize + inverse
     }
 
-    /// What it computes from `x`, in the clear.
+    /// Computes the function of the plan at `x`, in the clear.
     #[must_use]
     pub fn evaluate(&self, x: f64) -> f64 {
         self.curves.evaluate(x)
     }
 
-    /// The largest error of a result in the clear, among 65 equidistant `m` beside
-    /// each integer; infinite if a value within is not finite.
+    /// Returns the largest error of a result in the clear, among 65 equidistant `m` next to each
+    /// integer; infinite if an inner value is not finite.
     #[must_use]
     pub fn max_error(&self) -> f64 {
         let k = f64::from(self.spec().k);
@@ -472,14 +468,13 @@ impl EvalModPlan {
             .fold(0.0, f64::max)
     }
 
-    /// Reduces every slot of `x`, which is real and near an integer. Drops `x` to the
-    /// planned level first if it is above.
+    /// Reduces every slot of `x`, which must be real and near an integer. Drops `x` to the planned
+    /// level first if it is above.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] if `x` is below the planned level,
-    /// [`Error::ScaleMismatch`] if it has another scale than planned,
-    /// [`Error::Circuit`] if the evaluator has another chain than planned for, and
-    /// what the evaluator refuses.
+    /// [`Error::LevelOutOfRange`] if `x` is below the planned level, [`Error::ScaleMismatch`] if it
+    /// has another scale than planned, [`Error::Circuit`] if the evaluator has another chain than
+    /// planned, and errors of the evaluator.
     pub fn run<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         let x = self.input.accept(e, x)?;
         let sine = match &self.variable {
@@ -500,11 +495,10 @@ impl EvalModPlan {
         }
     }
 
-    /// As [`EvalModPlan::run`] of each of `xs`, in lock step: see [`LockStep`].
+    /// Runs [`EvalModPlan::run`] on each of `xs`, in lock step; see [`LockStep`].
     ///
     /// # Errors
-    /// As [`EvalModPlan::run`], and [`Error::ScaleMismatch`] if the scales of `xs`
-    /// differ.
+    /// Errors of [`EvalModPlan::run`]; [`Error::ScaleMismatch`] if the scales of `xs` differ.
     pub fn run_many<E: ComplexOps>(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
         LockStep::new(e).run(xs, |e, x| self.run(e, x))
     }

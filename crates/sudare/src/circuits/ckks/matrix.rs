@@ -5,17 +5,16 @@ use crate::{
 };
 use std::collections::BTreeMap;
 
-/// A square matrix over complex slots, by its diagonals that are not zero; see
-/// [`linear::LinearTransform`].
+/// A square matrix over complex slots, by its nonzero diagonals; see [`linear::LinearTransform`].
 pub type LinearTransform = linear::LinearTransform<ComplexSlots>;
 
-/// How to apply a [`LinearTransform`] to ciphertexts of one level and scale; see
+/// A plan to apply a [`LinearTransform`] to ciphertexts of one level and scale; see
 /// [`linear::LinearPlan`].
 pub type LinearPlan = linear::LinearPlan<ComplexSlots>;
 
 impl LinearTransform {
-    /// The identity matrix of `2^log_slots` rows, at most as many as the largest ring has
-    /// slots.
+    /// Returns the identity matrix of `2^log_slots` rows, at most the number of slots of the
+    /// largest ring.
     #[must_use]
     pub fn identity(log_slots: u32) -> Self {
         debug_assert!(log_slots <= MAX_LOG_SLOTS);
@@ -23,7 +22,7 @@ impl LinearTransform {
         Self { log_slots, diagonals: BTreeMap::from([(0.into(), ones)]) }
     }
 
-    /// The product with `x`, in the clear; `x` has one value a row.
+    /// Returns the product with `x`, in the clear; `x` has one value per row.
     #[must_use]
     pub fn apply(&self, x: &[Complex<f64>]) -> Vec<Complex<f64>> {
         debug_assert_eq!(x.len(), 1 << self.log_slots);
@@ -37,7 +36,8 @@ impl LinearTransform {
         out
     }
 
-    /// The matrix of applying `first` and then `self`; both have as many rows.
+    /// Returns the matrix that applies `first` and then `self`. Both must have the same number of
+    /// rows.
     #[must_use]
     pub fn after(&self, first: &Self) -> Self {
         debug_assert_eq!(self.log_slots, first.log_slots);
@@ -58,7 +58,7 @@ impl LinearTransform {
         Self { log_slots: self.log_slots, diagonals }
     }
 
-    /// The matrix with every entry multiplied by `factor`.
+    /// Returns the matrix with every entry multiplied by `factor`.
     #[must_use]
     pub fn scaled(mut self, factor: Complex<f64>) -> Self {
         for entry in self.diagonals.values_mut().flatten() {
@@ -67,10 +67,10 @@ impl LinearTransform {
         self
     }
 
-    /// The matrix of twice as many rows that takes `[x | x]` to `[y | -i y]`, `y` being
-    /// the product of this one with `x`: with its conjugate added, `[2 Re y | 2 Im y]`.
+    /// Returns the matrix of twice the size that maps `[x | x]` to `[y | -i y]`, where `y` is the
+    /// product of this matrix with `x`. Adding the conjugate leads to `[2 Re y | 2 Im y]`.
     ///
-    /// Offsets are those of this matrix, read as from `1 - slots / 2` to `slots / 2`.
+    /// Offsets are the offsets of this matrix, taken from `1 - slots / 2` to `slots / 2`.
     #[must_use]
     pub fn to_halves(&self) -> Self {
         let diagonals = self.diagonals.iter().map(|(&offset, entries)| {
@@ -80,11 +80,11 @@ impl LinearTransform {
         Self { log_slots: self.log_slots + 1, diagonals: diagonals.collect() }
     }
 
-    /// The matrix of twice as many rows that takes `[Re x | Im x]` to a vector whose
-    /// halves sum to the product of this one with `x`: with its rotation by half its
-    /// length added, both halves are that product.
+    /// Returns the matrix of twice the size that maps `[Re x | Im x]` to a vector whose halves sum
+    /// to the product of this matrix with `x`. Adding the rotation by half the length turns both
+    /// halves into that product.
     ///
-    /// Offsets are those of this matrix, read as from `1 - slots / 2` to `slots / 2`.
+    /// Offsets are the offsets of this matrix, taken from `1 - slots / 2` to `slots / 2`.
     #[must_use]
     pub fn of_halves(&self) -> Self {
         let slots = 1usize << self.log_slots;
@@ -101,8 +101,8 @@ impl LinearTransform {
         Self { log_slots: self.log_slots + 1, diagonals: diagonals.collect() }
     }
 
-    /// An offset of this matrix in one of twice as many rows, the upper half of the
-    /// offsets being negative.
+    /// Converts an offset of this matrix to a matrix of twice the size. The upper half of the
+    /// offsets is negative.
     fn doubled(&self, offset: Offset) -> Offset {
         let slots = 1usize << self.log_slots;
         let columns = offset.columns;
@@ -119,7 +119,7 @@ mod tests {
     use super::*;
     use crate::Error;
 
-    /// Four diagonals of small whole numbers, so that sums are exact.
+    /// A matrix of four diagonals with small integers, so that sums are exact.
     fn matrix(seed: usize) -> LinearTransform {
         let entry = |k: usize, i: usize| {
             let x = (seed + 7 * k + 3 * i) % 11;
@@ -134,7 +134,7 @@ mod tests {
         LinearTransform::new(3, offsets.map(diagonal).into()).unwrap()
     }
 
-    /// Rows of 16 entries, for `x` and its conjugate one after the other.
+    /// Returns rows of 16 entries, for `x` and its conjugate one after the other.
     fn dense(m: &LinearTransform) -> Vec<Vec<Complex<f64>>> {
         let mut rows = vec![vec![Complex::new(0.0, 0.0); 16]; 8];
         for (k, entries) in m.diagonals() {

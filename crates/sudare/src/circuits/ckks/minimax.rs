@@ -1,16 +1,15 @@
-//! Approximation of functions by polynomials on unions of closed intervals, in the
-//! clear and in double-double arithmetic.
+//! Approximation of functions by polynomials on unions of closed intervals, in the clear and in
+//! double-double arithmetic.
 //!
-//! The best uniform approximation is found by the improved multi-interval Remez
-//! algorithm of Lee, Lee, Lee, Kim, No, "High-precision bootstrapping of RNS-CKKS
-//! homomorphic encryption using optimal minimax polynomial approximation and inverse
-//! sine function" ([2020/552](https://eprint.iacr.org/2020/552)): of all local extremes
-//! of the error, those with alternating signs and a large sum of magnitudes become the
-//! next reference (its algorithm 3). Deviations: the polynomial of a reference is held in
-//! barycentric form, as in Pachón, Trefethen, "Barycentric-Remez algorithms for best
-//! polynomial approximation in the chebfun system", BIT 49, 2009, instead of solving a
-//! linear system; even and odd functions are approximated in the square of the variable
-//! on half the domain.
+//! The best uniform approximation is found by the improved multi-interval Remez algorithm of Lee,
+//! Lee, Lee, Kim, No, "High-precision bootstrapping of RNS-CKKS homomorphic encryption using
+//! optimal minimax polynomial approximation and inverse sine function"
+//! ([2020/552](https://eprint.iacr.org/2020/552)). Among all local extremes of the error, extremes
+//! with alternating signs and a large sum of magnitudes become the next reference (its algorithm
+//! 3). Deviations: the polynomial of a reference is stored in barycentric form, as in Pachón,
+//! Trefethen, "Barycentric-Remez algorithms for best polynomial approximation in the chebfun
+//! system", BIT 49, 2009, instead of solving a linear system; even and odd functions are
+//! approximated in the square of the variable on half the domain.
 
 use super::Polynomial;
 use crate::{Error, Result};
@@ -23,60 +22,59 @@ use sudare_arith::real;
 
 pub use sudare_arith::dd::Dd;
 
-/// Highest degree of an approximation, the last of depth 8.
+/// Maximum degree of an approximation, the last of depth 8.
 pub const MAX_DEGREE: usize = 255;
 
-/// Largest number of intervals.
+/// Maximum number of intervals.
 const MAX_INTERVALS: usize = 4096;
 
 const MAX_ITERATIONS: usize = 100;
 
-/// Relative distance of the largest error from the least possible at which to stop.
+/// Relative distance of the largest error from the minimum at which to stop.
 const TOLERANCE: f64 = 1e-7;
 
-/// Errors below this part of the function are lost when coefficients become `f64`.
+/// Errors below this part of the function vanish when coefficients become `f64`.
 const NEGLIGIBLE: f64 = 1.0 / (1u64 << 60) as f64;
 
-/// Errors above this part of the function are known well enough from values in `f64`.
+/// Errors above this part of the function are accurate enough from values in `f64`.
 const COARSE: f64 = 1.0 / (1 << 16) as f64;
 
-/// Points to choose from an interval, and for every one chosen of all.
+/// Candidate points per interval, and per chosen point.
 const CANDIDATES: usize = 8;
 
 /// Pieces between neighbouring reference points in the search for extremes.
 const PIECES: usize = 10;
 
-/// The same for the error that is reported.
+/// Number of pieces for the reported error.
 const FINAL_PIECES: usize = 16;
 
-/// Which terms an approximation has.
+/// Terms of an approximation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Parity {
     /// All terms.
     Any,
-    /// The even ones. The function is read at positive arguments only.
+    /// Even terms. The function is evaluated at positive arguments only.
     Even,
-    /// The odd ones. The function is read at positive arguments only.
+    /// Odd terms. The function is evaluated at positive arguments only.
     Odd,
 }
 
-/// A union of closed intervals within `[-radius, radius]`, on which to approximate.
+/// A union of closed intervals within `[-radius, radius]` on which to approximate.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Domain {
-    /// Disjoint and ascending; those of magnitudes, if there is a parity.
+    /// Disjoint and ascending intervals; of magnitudes, if there is a parity.
     intervals: Vec<(f64, f64)>,
     radius: f64,
     parity: Parity,
 }
 
 impl Domain {
-    /// The union of `intervals`, which may overlap and have any order; with a parity, of
-    /// their mirror images too. Approximations are Chebyshev series on
-    /// `[-radius, radius]`.
+    /// Makes the union of `intervals`, which may overlap and have any order. With a parity it
+    /// includes their mirror images. Approximations are Chebyshev series on `[-radius, radius]`.
     ///
     /// # Errors
-    /// [`Error::Circuit`] for no interval or more than 4096, for one that is empty,
-    /// inverted, not finite or not within `[-radius, radius]`.
+    /// [`Error::Circuit`] for no interval or more than 4096, for one that is empty, inverted, not
+    /// finite or not within `[-radius, radius]`.
     pub fn new(intervals: &[Range<f64>], radius: f64, parity: Parity) -> Result<Self> {
         if intervals.is_empty() || intervals.len() > MAX_INTERVALS {
             return Err(Error::Circuit(format!(
@@ -116,7 +114,7 @@ impl Domain {
         self.radius
     }
 
-    /// Number of free coefficients less one: the degree in [`Self::variable`].
+    /// Returns the number of free coefficients less one: the degree in [`Self::variable`].
     fn inner_degree(&self, degree: usize) -> Result<usize> {
         if degree > MAX_DEGREE {
             return Err(Error::Circuit(format!(
@@ -134,7 +132,7 @@ impl Domain {
         }
     }
 
-    /// `x / radius`, or its `T_2` if there is a parity.
+    /// Returns `x / radius`, or its `T_2` if there is a parity.
     fn variable(&self, x: Dd) -> Dd {
         let t = x / Dd::from(self.radius);
         match self.parity {
@@ -143,7 +141,7 @@ impl Domain {
         }
     }
 
-    /// What multiplies the polynomial in [`Self::variable`].
+    /// Returns the factor of the polynomial in [`Self::variable`].
     fn factor(&self, x: Dd) -> Dd {
         match self.parity {
             Parity::Odd => x / Dd::from(self.radius),
@@ -151,7 +149,7 @@ impl Domain {
         }
     }
 
-    /// The Chebyshev coefficients in `x / radius` from those in [`Self::variable`].
+    /// Converts coefficients in [`Self::variable`] to Chebyshev coefficients in `x / radius`.
     fn expand(&self, inner: &[Dd]) -> Vec<Dd> {
         let term = |k: usize| inner.get(k).copied().unwrap_or(Dd::ZERO);
         let between = |n: usize| {
@@ -170,9 +168,9 @@ impl Domain {
         }
     }
 
-    /// `count` interior points, ascending, whose polynomials of interpolation are near the
-    /// best ones: Leja points in [`Self::variable`], each as far from those before it as the
-    /// product of distances tells.
+    /// Returns `count` ascending interior points whose interpolation polynomials are near the best
+    /// ones: Leja points in [`Self::variable`]. Each maximises the product of distances to the
+    /// previous ones.
     fn spread(&self, count: usize) -> Vec<f64> {
         let measure: f64 = self.intervals.iter().map(|(a, b)| b - a).sum();
         let mut candidates = Vec::new();
@@ -191,7 +189,7 @@ impl Domain {
             let first = (0.0, 0.0, 0.0);
             let (x, u, most) = candidates.iter().fold(first, |a, &b| if b.2 > a.2 { b } else { a });
             chosen.push(x);
-            // Products are scaled so that they neither overflow nor underflow all.
+            // Scale products so that they neither overflow nor all underflow.
             for (_, v, product) in &mut candidates {
                 *product *= (*v - u).abs() / most;
             }
@@ -200,8 +198,8 @@ impl Domain {
         chosen
     }
 
-    /// The local extremes of `error`, ascending, at least one an interval. It is searched
-    /// at `pieces` points between neighbours among `marks` and the ends of intervals.
+    /// Returns the local extremes of `error`, ascending, at least one per interval. The search uses
+    /// `pieces` points between neighbours among `marks` and the ends of intervals.
     fn extremes(&self, error: impl Fn(f64) -> f64, marks: &[f64], pieces: usize) -> Vec<Extreme> {
         let mut found = Vec::new();
         let mut marks = marks.iter().copied().peekable();
@@ -224,7 +222,7 @@ impl Domain {
                 let size = |j: usize| values[j] * value.signum();
                 let (left, right) = (i.saturating_sub(1), (i + 1).min(values.len() - 1));
                 if size(i) >= size(left) && size(i) >= size(right) {
-                    // Three neighbours, of which there are at least as many.
+                    // Three neighbours; there are at least three values.
                     let first = left.min(values.len() - 3);
                     let at = |j: usize| Extreme { x: points[j], error: values[j] };
                     found.push(refine(&error, [first, first + 1, first + 2].map(at), i - first));
@@ -235,7 +233,7 @@ impl Domain {
     }
 }
 
-/// A point of the domain and `f - p` there.
+/// A point of the domain and the error `f - p` there.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Extreme {
     x: f64,
@@ -253,21 +251,21 @@ impl Extreme {
 pub struct Approximation {
     /// The approximation, a Chebyshev series on `[-radius, radius]`.
     pub polynomial: Polynomial,
-    /// The largest `|f - p|` on the domain, of the polynomial with its coefficients
-    /// rounded to `f64` as they are, evaluated in double-double arithmetic.
+    /// The largest `|f - p|` on the domain, for the polynomial with its coefficients rounded to
+    /// `f64`, evaluated in double-double arithmetic.
     pub max_error: f64,
 }
 
 impl Approximation {
-    /// The polynomial of at most this degree with the smallest largest error, to one part
-    /// in `10^7` of it and the rounding of the coefficients to `f64`.
+    /// Finds the polynomial of at most this degree with the minimum largest error, to one part in
+    /// `10^7` of the error and the rounding of the coefficients to `f64`.
     ///
-    /// `f` should have a relative error well below that of the result; it is read on the
+    /// `f` should have a relative error well below the error of the result. It is evaluated on the
     /// domain only.
     ///
     /// # Errors
-    /// [`Error::Circuit`] for a degree above [`MAX_DEGREE`], for odd terms of degree 0, or
-    /// if 100 exchanges do not reach that precision or meet a value that is not finite.
+    /// [`Error::Circuit`] for a degree above [`MAX_DEGREE`], for odd terms of degree 0, or if 100
+    /// exchanges do not reach that precision or meet a value that is not finite.
     ///
     /// ```
     /// use sudare::circuits::minimax::{Approximation, Domain, Parity};
@@ -313,11 +311,11 @@ impl Approximation {
         )))
     }
 
-    /// The [`minimax`](Self::minimax) approximation of least degree whose error is at most
-    /// `max_error`.
+    /// Finds the [`minimax`](Self::minimax) approximation of the lowest degree with an error of at
+    /// most `max_error`.
     ///
     /// # Errors
-    /// [`Error::Circuit`] if none of a degree up to [`MAX_DEGREE`] has, and those of
+    /// [`Error::Circuit`] if no degree up to [`MAX_DEGREE`] suffices, and errors of
     /// [`minimax`](Self::minimax).
     pub fn minimax_within(f: impl Fn(Dd) -> Dd, domain: &Domain, max_error: f64) -> Result<Self> {
         let (first, step) = match domain.parity {
@@ -356,8 +354,8 @@ impl Approximation {
         Ok(best)
     }
 
-    /// Interpolation in the Chebyshev nodes of all of `[-radius, radius]`, where `f` must
-    /// be defined; the error is that on the domain.
+    /// Interpolates in the Chebyshev nodes of all of `[-radius, radius]`, where `f` must be
+    /// defined. The reported error is for the domain.
     ///
     /// # Errors
     /// [`Error::Circuit`] for a degree above [`MAX_DEGREE`] or odd terms of degree 0,
@@ -389,12 +387,11 @@ impl Approximation {
     }
 }
 
-/// The polynomial `p` of a reference: `f - p` is `level` there in magnitude, with
-/// alternating signs.
+/// The polynomial `p` of a reference: `f - p` has magnitude `level` there, with alternating signs.
 struct Levelled {
     /// [`Domain::variable`] of the reference points, ascending.
     nodes: Vec<Dd>,
-    /// `p / factor` there.
+    /// `p / factor` at the reference points.
     values: Vec<Dd>,
     /// Barycentric weights.
     weights: Vec<Dd>,
@@ -415,8 +412,8 @@ impl Levelled {
             Dd::ONE / others.fold(Dd::ONE, |w, j| w * (nodes[i] - nodes[j]).mul_pow2(1))
         };
         let weights: Vec<Dd> = (0..nodes.len()).map(weight).collect();
-        // The divided difference of p / factor over all nodes, of which there is one more
-        // than it has coefficients, vanishes.
+        // The divided difference of p / factor over all nodes vanishes, because there is one node
+        // more than coefficients.
         let (mut above, mut below) = (Dd::ZERO, Dd::ZERO);
         for i in 0..nodes.len() {
             above += weights[i] * exact[i] / factors[i];
@@ -429,8 +426,8 @@ impl Levelled {
         Self { nodes, values, weights, level, largest }
     }
 
-    /// `p / factor`, by the second barycentric formula, in the numbers that `round` makes. Distances
-    /// of nodes, which may be close to one another, are taken before.
+    /// Evaluates `p / factor` by the second barycentric formula, in the number type of `round`.
+    /// Distances of nodes, which may be close to one another, are computed before rounding.
     fn at_variable<T>(&self, u: Dd, round: impl Fn(Dd) -> T) -> T
     where
         T: Copy + AddAssign + Mul<Output = T> + Div<Output = T>,
@@ -447,7 +444,7 @@ impl Levelled {
         above / below
     }
 
-    /// `f - p`, to a small part of the level.
+    /// Returns `f - p`, with an error that is a small part of the level.
     fn error(&self, f: impl Fn(Dd) -> Dd, domain: &Domain, x: Dd) -> f64 {
         let u = domain.variable(x);
         let coarse = self.level.abs().to_f64() > COARSE * self.largest;
@@ -459,13 +456,13 @@ impl Levelled {
     }
 }
 
-/// `y` for even `i`, `-y` for odd.
+/// Returns `y` for even `i`, `-y` for odd.
 fn alternate(i: usize, y: Dd) -> Dd {
     if i.is_multiple_of(2) { y } else { -y }
 }
 
-/// `count` of the extremes with alternating errors, fewer if there are not as many:
-/// algorithm 3 of 2020/552.
+/// Returns `count` of the extremes with alternating errors, or fewer if there are fewer: algorithm
+/// 3 of 2020/552.
 fn exchange(extremes: Vec<Extreme>, count: usize) -> Vec<f64> {
     let mut kept: Vec<Extreme> = Vec::with_capacity(extremes.len());
     for extreme in extremes {
@@ -482,7 +479,7 @@ fn exchange(extremes: Vec<Extreme>, count: usize) -> Vec<f64> {
         let last = kept.len() - 1;
         let first_is_smaller = kept[0].size() <= kept[last].size();
         let pair = |i: usize| (i, kept[i].size() + kept[(i + 1) % kept.len()].size());
-        // Both ends together are a pair when two are too many.
+        // When two too many remain, both ends together count as a pair.
         let pairs = if kept.len() == count + 2 { kept.len() } else { last };
         let smallest = (0..pairs).map(pair).min_by(|x, y| x.1.total_cmp(&y.1));
         match smallest {
@@ -508,8 +505,8 @@ fn exchange(extremes: Vec<Extreme>, count: usize) -> Vec<f64> {
     kept.into_iter().map(|e| e.x).collect()
 }
 
-/// The extreme of `error` near three points, ascending, the largest of which is given: by parabolas
-/// through the largest one and its neighbours, until it grows no more.
+/// Returns the extreme of `error` near three ascending points, where `largest` is the index of the
+/// largest. Parabolas through the largest point and its neighbours are used until it grows no more.
 fn refine(error: impl Fn(f64) -> f64, mut points: [Extreme; 3], mut largest: usize) -> Extreme {
     const STEPS: usize = 24;
     const GAIN: f64 = 1e-10;
@@ -527,7 +524,7 @@ fn refine(error: impl Fn(f64) -> f64, mut points: [Extreme; 3], mut largest: usi
         let four = if x < b.x { [a, found, b, c] } else { [a, b, found, c] };
         let size = |i: &usize| four[*i].error * sign;
         largest = (0..4).max_by(|i, j| size(i).total_cmp(&size(j))).unwrap_or(largest);
-        // The largest, and a neighbour on each side if it has.
+        // The largest, and a neighbour on each side if there is one.
         let start = usize::from(largest > 1);
         (points, largest) = ([four[start], four[start + 1], four[start + 2]], largest - start);
         if (found.error - before).abs() <= GAIN * before.abs() {
@@ -537,8 +534,8 @@ fn refine(error: impl Fn(f64) -> f64, mut points: [Extreme; 3], mut largest: usi
     points[largest]
 }
 
-/// Chebyshev coefficients of the polynomial of degree below `count` that equals `f` at the
-/// nodes.
+/// Returns the Chebyshev coefficients of the polynomial of degree below `count` that equals `f` at
+/// the nodes.
 fn chebyshev_coefficients(count: usize, f: impl Fn(Dd) -> Dd) -> Vec<Dd> {
     let circle = 4 * count;
     let cos: Vec<Dd> = (0..circle)

@@ -10,7 +10,7 @@ use crate::{
     rlwe::{GaloisElement, Level, Levels, ProductSum},
 };
 
-/// Slots that hold complex numbers, at real scales: the algebra of CKKS.
+/// Slots of complex numbers at real scales: the algebra of CKKS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ComplexSlots {}
 
@@ -42,29 +42,29 @@ impl Coefficient for f64 {
     const ONE: Self = 1.0;
 }
 
-/// What only evaluators of complex slots have.
+/// Operations that only evaluators of complex slots have.
 ///
-/// Implemented by [`crate::ckks::Evaluator`] and by
-/// [`sim::Evaluator`](super::sim::Evaluator), which runs any circuit on clear values.
+/// [`crate::ckks::Evaluator`] implements it, and so does [`sim::Evaluator`](super::sim::Evaluator),
+/// which runs any circuit on clear values.
 pub trait ComplexOps: Ops<Algebra = ComplexSlots> {
-    /// What rescaling from each level divides by; see [`Chain`].
+    /// The divisor of rescaling from each level; see [`Chain`].
     fn chain(&self) -> &Chain;
     /// `log2` of the number of slots of `a`.
     fn log_slots(&self, a: &Self::Ct) -> u32;
-    /// Read as `2^log_slots` slots: of more, values repeat; of fewer, they must have
-    /// repeated. Free of cost.
+    /// Interprets the plaintext as `2^log_slots` slots. With more slots, values repeat; with fewer,
+    /// they must have repeated. Free of cost.
     fn with_log_slots(&self, a: &Self::Ct, log_slots: u32) -> Result<Self::Ct>;
-    /// From level 0, to which a higher one is dropped first, up to level `to`: the
-    /// polynomial `m` becomes `m + q_0 I`. Scale and number of slots stay. A circuit that
-    /// relies on a small `I` names the largest weight that an ephemeral secret may have, and
-    /// there must be one.
+    /// Raises from level 0, to which a higher level is dropped first, up to level `to`: the
+    /// polynomial `m` becomes `m + q_0 I`. Scale and number of slots stay the same. A circuit that
+    /// relies on a small `I` passes the maximum weight of the ephemeral secret, and the keys must
+    /// have such a secret.
     fn mod_raise(&self, a: &Self::Ct, to: Level, ephemeral_weight: Option<u32>)
     -> Result<Self::Ct>;
-    /// [`ComplexOps::mod_raise`] to the level of a matrix planned for that
-    /// ([`LinearTransform::plan_raised`](crate::circuits::linear::LinearTransform::plan_raised)),
-    /// and [`Ops::transform`].
+    /// Runs [`ComplexOps::mod_raise`] to the level of a matrix planned with
+    /// [`LinearTransform::plan_raised`](crate::circuits::linear::LinearTransform::plan_raised), and
+    /// [`Ops::transform`].
     fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct>;
-    /// [`ComplexOps::raise_transform`] of each, as [`Ops::transform_many`].
+    /// Runs [`ComplexOps::raise_transform`] on each; see [`Ops::transform_many`].
     fn raise_transform_many(
         &self,
         xs: &[&Self::Ct],
@@ -72,29 +72,29 @@ pub trait ComplexOps: Ops<Algebra = ComplexSlots> {
     ) -> Result<Vec<Self::Ct>> {
         xs.iter().map(|a| self.raise_transform(a, matrix)).collect()
     }
-    /// The complex conjugate of every slot.
+    /// Conjugates every slot.
     fn conjugate(&self, a: &Self::Ct) -> Result<Self::Ct> {
         self.automorphism(a, GaloisElement::conjugation(self.log_n()))
     }
-    /// Twice the real part of every slot: the sum with the conjugate.
+    /// Returns twice the real part of every slot: the sum with the conjugate.
     ///
-    /// Noise has an imaginary part, too, which steps of a circuit of real numbers multiply as they
-    /// multiply any error. Values that stay in an interval where polynomials are small leave it
-    /// along the imaginary axis. So a circuit that evaluates one polynomial after the other takes
-    /// real parts between them; read at twice the scale, the sum is the real part and takes no
-    /// level. Simulation knows that what this returns has no imaginary part.
+    /// Noise has an imaginary part, and steps of a circuit of real numbers multiply it like any
+    /// error. Values that stay in an interval where polynomials are small leave it along the
+    /// imaginary axis. A circuit that evaluates one polynomial after the other therefore takes real
+    /// parts between them. Interpreted at twice the scale, the sum is the real part and uses no
+    /// level. Simulation treats the result as real.
     fn twice_real_part(&self, a: &Self::Ct) -> Result<Self::Ct> {
         self.add(a, &self.conjugate(a)?)
     }
-    /// States that slots of `a` are off by up to `error`, about, which its steps do not tell:
-    /// simulation counts it as imaginary noise. Computes nothing.
+    /// Declares that slots of `a` have an error of up to about `error`, which the steps of the
+    /// circuit do not show. Simulation counts it as imaginary noise. Computes nothing.
     fn off_by(&self, a: Self::Ct, error: f64) -> Self::Ct {
         let _ = error;
         a
     }
 }
 
-/// [`Ops::match_scale`] by other operations.
+/// Computes [`Ops::match_scale`] from other operations.
 pub(super) fn match_scale_by_product<E: ComplexOps>(
     e: &E,
     a: &E::Ct,
@@ -274,7 +274,7 @@ impl<E: ComplexOps> ComplexOps for LockStep<'_, E> {
     }
 }
 
-/// Whether the keys raise through an ephemeral secret as sparse as a circuit needs.
+/// Checks that the keys raise through an ephemeral secret that is sparse enough for the circuit.
 fn check_secret(e: &ckks::Evaluator, needed: Option<u32>) -> Result<()> {
     let found = e.keys().raise.as_ref().map(|keys| keys.weight);
     e.params().rules().ephemeral_secret(needed, found)
@@ -290,7 +290,7 @@ mod tests {
     };
     use std::sync::Arc;
 
-    /// `a b`, `c b` and `a + b`, slot by slot.
+    /// Returns `a b`, `c b` and `a + b`, slot by slot.
     fn results<E: ComplexOps>(
         e: &E,
         a: &E::Ct,

@@ -12,22 +12,23 @@ use crate::{
 use core::{f64::consts::PI, ops::Range};
 use sudare_arith::real;
 
-/// Most points at which magnitudes of a polynomial are looked at, unless it has many degrees.
+/// Maximum number of points at which magnitudes of a polynomial are computed, unless its degree is
+/// high.
 const MOST_NODES: usize = 1 << 15;
 
-/// How to evaluate a [`Polynomial`] on ciphertexts of one level and scale; see
+/// A plan to evaluate a [`Polynomial`] on ciphertexts of one level and scale; see
 /// [`polynomial::PolynomialPlan`].
 pub type PolynomialPlan = polynomial::PolynomialPlan<ComplexSlots>;
 
-/// Coefficients of an approximation below this part of the largest are rounding
-/// errors of the functions approximated.
+/// Coefficients of an approximation below this part of the largest are rounding errors of the
+/// approximated function.
 const NEGLIGIBLE: f64 = 1.0 / (1u64 << 48) as f64;
 
-/// Bits by which the scale of a power may differ from the prime product at its
-/// level before a level is spent on the change of variable.
+/// Maximum difference, in bits, between the scale of a power and the prime product at its level.
+/// Beyond it, a level is spent on the change of variable.
 const DRIFT_BITS: f64 = 8.0;
 
-/// What the coefficients of a [`Polynomial`] multiply.
+/// Basis of the coefficients of a [`Polynomial`].
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Basis {
     /// `x^n`.
@@ -42,7 +43,7 @@ pub enum Basis {
     },
 }
 
-/// A polynomial with real coefficients, and the interval on which it is meant.
+/// A polynomial with real coefficients, and the interval that it is meant for.
 ///
 /// ```
 /// use sudare::ckks::{Chain, Complex, Scale};
@@ -69,12 +70,12 @@ pub enum Basis {
 pub struct Polynomial {
     basis: Basis,
     interval: (f64, f64),
-    /// Never empty; the last is not zero, unless it is the only one.
+    /// Never empty. The last coefficient is nonzero, unless it is the only one.
     coeffs: Vec<f64>,
 }
 
 impl Polynomial {
-    /// `sum coeffs[n] x^n`, meant on `[-1, 1]`.
+    /// Makes `sum coeffs[n] x^n`, meant for `[-1, 1]`.
     ///
     /// # Errors
     /// [`Error::NotFinite`] for a coefficient that is NaN or infinite.
@@ -82,41 +83,39 @@ impl Polynomial {
         Self::new(Basis::Monomial, (-1.0, 1.0), coeffs)
     }
 
-    /// `sum coeffs[n] x^n`, a Taylor polynomial at 0, meant on
-    /// `[-radius, radius]`.
+    /// Makes `sum coeffs[n] x^n`, a Taylor polynomial at 0, meant for `[-radius, radius]`.
     ///
-    /// Values of `x^n` grow with `radius^n` and take that much of the modulus;
-    /// for radii well above 1 evaluate [`Polynomial::to_chebyshev`] instead.
+    /// Values of `x^n` grow like `radius^n` and need that part of the modulus. For radii well above
+    /// 1 evaluate [`Polynomial::to_chebyshev`] instead.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] for a coefficient, [`Error::Circuit`] for a radius that
-    /// is not positive and finite.
+    /// [`Error::NotFinite`] for a coefficient, [`Error::Circuit`] for a radius that is not positive
+    /// and finite.
     pub fn taylor(coeffs: Vec<f64>, radius: f64) -> Result<Self> {
         Self::new(Basis::Monomial, check_interval(&(-radius..radius))?, coeffs)
     }
 
-    /// `sum coeffs[n] T_n(t)`, `t` being the variable that takes `interval` to
-    /// `[-1, 1]`.
+    /// Makes `sum coeffs[n] T_n(t)`, where the variable `t` maps `interval` to `[-1, 1]`.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] for a coefficient, [`Error::Circuit`] for an empty,
-    /// inverted or infinite interval.
+    /// [`Error::NotFinite`] for a coefficient, [`Error::Circuit`] for an empty, inverted or
+    /// infinite interval.
     pub fn chebyshev_series(coeffs: Vec<f64>, interval: Range<f64>) -> Result<Self> {
         let (a, b) = check_interval(&interval)?;
         Self::new(Basis::Chebyshev { a, b }, (a, b), coeffs)
     }
 
-    /// The polynomial of at most the given degree that equals `f` at the
-    /// Chebyshev nodes of `interval`, in the Chebyshev basis: near the best
-    /// approximation in the maximum norm for smooth `f`.
+    /// Returns the polynomial of at most the given degree that equals `f` at the Chebyshev nodes of
+    /// `interval`, in the Chebyshev basis. For smooth `f` it is near the best approximation in the
+    /// maximum norm.
     ///
-    /// Coefficients below `2^-48` of the largest are taken for rounding errors
-    /// of `f` and dropped. So odd and even functions give odd and even
-    /// polynomials, and the degree is lower where a lower one is as exact.
+    /// Coefficients below `2^-48` of the largest are treated as rounding errors of `f` and dropped.
+    /// Odd and even functions thus lead to odd and even polynomials, and the degree is lower where
+    /// a lower one is equally exact.
     ///
     /// # Errors
-    /// [`Error::NotFinite`] if `f` is NaN or infinite at a node,
-    /// [`Error::Circuit`] for an empty, inverted or infinite interval.
+    /// [`Error::NotFinite`] if `f` is NaN or infinite at a node, [`Error::Circuit`] for an empty,
+    /// inverted or infinite interval.
     pub fn chebyshev(f: impl Fn(f64) -> f64, interval: Range<f64>, degree: usize) -> Result<Self> {
         let (a, b) = check_interval(&interval)?;
         let (middle, radius) = affine((a, b));
@@ -125,14 +124,13 @@ impl Polynomial {
         Self::chebyshev_series(without_negligible(coeffs), interval)
     }
 
-    /// The polynomial `p` of at most the given degree with the least integral of
+    /// Returns the polynomial `p` of at most the given degree that minimises the integral of
     /// `(f - p)^2` over `interval`, in the Chebyshev basis.
     ///
-    /// It is the projection on Legendre polynomials, with the integrals taken by
-    /// Gauss-Legendre quadrature in at least 256 nodes: exact to rounding for
-    /// functions analytic near the interval, to about the reciprocal of the
-    /// number of nodes for those with a jump. Small coefficients are dropped as
-    /// by [`Polynomial::chebyshev`].
+    /// It is the projection on Legendre polynomials. Gauss-Legendre quadrature with at least 256
+    /// nodes computes the integrals. They are exact to rounding for functions analytic near the
+    /// interval, and to about the reciprocal of the number of nodes for functions with a jump.
+    /// Small coefficients are dropped as by [`Polynomial::chebyshev`].
     ///
     /// # Errors
     /// As [`Polynomial::chebyshev`].
@@ -165,7 +163,7 @@ impl Polynomial {
         Ok(Self { basis, interval, coeffs })
     }
 
-    /// This polynomial in the Chebyshev basis of its interval.
+    /// Converts this polynomial to the Chebyshev basis of its interval.
     ///
     /// # Errors
     /// [`Error::NotFinite`] if a coefficient in that basis is beyond an `f64`.
@@ -199,26 +197,25 @@ impl Polynomial {
         self.basis
     }
 
-    /// The coefficients in its basis, from that of index 0 to the last that is
-    /// not zero.
+    /// The coefficients in the basis, from index 0 to the last nonzero one.
     #[must_use]
     pub fn coeffs(&self) -> &[f64] {
         &self.coeffs
     }
 
-    /// The interval on which it is meant.
+    /// The interval that the polynomial is meant for.
     #[must_use]
     pub fn interval(&self) -> Range<f64> {
         self.interval.0..self.interval.1
     }
 
-    /// Index of the last coefficient that is not zero; 0 for constants.
+    /// Index of the last nonzero coefficient; 0 for constants.
     #[must_use]
     pub fn degree(&self) -> usize {
         self.coeffs.len() - 1
     }
 
-    /// The value at `x`, in the clear.
+    /// Returns the value at `x`, in the clear.
     #[must_use]
     pub fn evaluate(&self, x: f64) -> f64 {
         match self.basis {
@@ -230,8 +227,8 @@ impl Polynomial {
         }
     }
 
-    /// The largest `|f - p|` among `samples` (at least 2) equidistant points of
-    /// its interval, ends included; infinite if `f` is NaN at one of them.
+    /// Returns the largest `|f - p|` among `samples` (at least 2) equidistant points of the
+    /// interval, ends included; infinite if `f` is NaN at one of them.
     #[must_use]
     pub fn max_error(&self, f: impl Fn(f64) -> f64, samples: usize) -> f64 {
         let (a, b) = self.interval;
@@ -245,29 +242,26 @@ impl Polynomial {
         (0..=steps).map(error).fold(0.0, f64::max)
     }
 
-    /// Fixes how to evaluate it on ciphertexts of the given level and scale so
-    /// that the result has scale `out`.
+    /// Plans the evaluation on ciphertexts of the given level and scale, with a result of scale
+    /// `out`.
     ///
-    /// The depth is `ceil(log2(degree + 1))`, the least possible. In the
-    /// Chebyshev basis, the variable must first be brought to `[-1, 1]`. That is
-    /// reading the same plaintext at another scale, and free, while no power's
-    /// scale then differs by more than 8 bits from the prime product of its
-    /// level: always for degree 1, for half-widths of the interval near 1
-    /// (given a scale near the prime products), or for a low degree. Otherwise
-    /// the change of variable costs one level more.
+    /// The depth is `ceil(log2(degree + 1))`, the minimum. In the Chebyshev basis, the variable
+    /// must first be brought to `[-1, 1]`. This is free, as a change of scale, if no power's scale
+    /// then differs by more than 8 bits from the prime product of its level. It is always so for
+    /// degree 1, for half-widths of the interval near 1 (given a scale near the prime products), or
+    /// for a low degree. Otherwise the change of variable costs one more level.
     ///
-    /// Among baby steps `k`, the one with the fewest products of ciphertexts is
-    /// taken. Zero coefficients cost nothing: even and odd polynomials use about
-    /// half the baby steps. Coefficients are encoded at scales near those of the
-    /// operands; what they lose by that shows in the result as any rounding.
+    /// The number of baby steps `k` minimises products of ciphertexts. Zero coefficients cost
+    /// nothing: even and odd polynomials use about half the baby steps. Coefficients are encoded at
+    /// scales near the scales of the operands. Their rounding errors appear in the result like any
+    /// others.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] for a level beyond the chain,
-    /// [`Error::LevelExhausted`] if the depth exceeds it,
-    /// [`Error::ScaleOutOfRange`] if a scale within is not positive and finite or
-    /// does not fit the modulus, [`Error::Circuit`] if a power of the monomial
-    /// basis does not fit it on the interval, [`Error::RaisedLevel`] if products are on both
-    /// sides of the top of the chain.
+    /// [`Error::LevelOutOfRange`] for a level beyond the chain, [`Error::LevelExhausted`] if the
+    /// depth exceeds it, [`Error::ScaleOutOfRange`] if an inner scale is not positive and finite or
+    /// does not fit the modulus, [`Error::Circuit`] if a power of the monomial basis does not fit
+    /// it on the interval, [`Error::RaisedLevel`] if products are on both sides of the top of the
+    /// chain.
     pub fn plan(
         &self,
         chain: &Chain,
@@ -278,11 +272,10 @@ impl Polynomial {
         self.plan_to(chain, level, scale, |_| Ok(out))
     }
 
-    /// As [`Polynomial::plan`], with the scale of the result chosen once its level
-    /// is known.
+    /// Runs [`Polynomial::plan`] with the scale of the result chosen by its level.
     ///
     /// # Errors
-    /// As [`Polynomial::plan`], and those of `out`.
+    /// Errors of [`Polynomial::plan`] and of `out`.
     pub fn plan_to(
         &self,
         chain: &Chain,
@@ -300,9 +293,9 @@ impl Polynomial {
         Draft { input, coeffs, extremes, start, layout, powers }.finish(chain, out)
     }
 
-    /// A bound of the change of the real part of its values if arguments in the interval have
-    /// imaginary parts up to `imaginary`, see [`Extremes::off_the_real_line`]. Infinite in the basis
-    /// of powers.
+    /// Bounds the change of the real part of the values if arguments in the interval have imaginary
+    /// parts up to `imaginary`; see [`Extremes::off_the_real_line`]. Infinite in the basis of
+    /// powers.
     #[must_use]
     pub fn off_the_real_line(&self, imaginary: f64) -> f64 {
         let (_, radius) = affine(self.interval);
@@ -312,7 +305,7 @@ impl Polynomial {
         }
     }
 
-    /// In the variable of the Chebyshev basis.
+    /// Returns the bounds in the variable of the Chebyshev basis.
     fn extremes(&self) -> Option<Extremes> {
         if self.basis == Basis::Monomial {
             return None;
@@ -325,7 +318,7 @@ impl Polynomial {
         }
         series[0] /= 2.0;
         series.truncate(degree.max(1));
-        // Values of stages, of low degrees, go into the next interval with 2^-16 of room.
+        // Values of stages, of low degrees, enter the next interval with 2^-16 of room.
         Some(Extremes {
             value: largest(&self.coeffs, 512),
             slope: largest(&series, 8),
@@ -333,7 +326,7 @@ impl Polynomial {
         })
     }
 
-    /// How to reach the variable of the basis.
+    /// Plans the change to the variable of the basis.
     fn variable(
         &self,
         chain: &Chain,
@@ -375,7 +368,7 @@ impl Polynomial {
         Ok(Variable { level: below, scale: nominal, stretch, shift })
     }
 
-    /// Whether powers of values in the interval stay below the modulus.
+    /// Checks that powers of values in the interval stay below the modulus.
     fn check_values(&self, chain: &Chain, powers: &[Power<Scale>]) -> Result<()> {
         let reach = self.interval.0.abs().max(self.interval.1.abs());
         if self.basis != Basis::Monomial || reach <= 1.0 {
@@ -397,7 +390,7 @@ impl Polynomial {
     }
 }
 
-/// Middle and half-width.
+/// Returns middle and half-width.
 fn affine((a, b): (f64, f64)) -> (f64, f64) {
     (a / 2.0 + b / 2.0, b / 2.0 - a / 2.0)
 }
@@ -426,13 +419,13 @@ fn without_negligible(mut coeffs: Vec<f64>) -> Vec<f64> {
     coeffs
 }
 
-/// Node `k` of `n` Chebyshev nodes, `cos((2k + 1) pi / 2n)`; the sine form is
-/// odd in its argument, so nodes come in exact pairs.
+/// Returns node `k` of `n` Chebyshev nodes, `cos((2k + 1) pi / 2n)`. The sine form is odd in its
+/// argument, so nodes come in exact pairs.
 fn node(k: usize, n: usize) -> f64 {
     real::sin((n as f64 - (2 * k + 1) as f64) * PI / (2 * n) as f64)
 }
 
-/// Chebyshev coefficients of the polynomial with these values at the nodes.
+/// Returns the Chebyshev coefficients of the polynomial with these values at the nodes.
 fn interpolate(values: &[f64]) -> Vec<f64> {
     let n = values.len();
     let cosines: Vec<f64> = (0..4 * n).map(|i| real::cos(i as f64 * PI / (2 * n) as f64)).collect();
@@ -454,9 +447,9 @@ fn clenshaw(coeffs: &[f64], t: f64) -> f64 {
     coeffs[0] + t * next - after
 }
 
-/// A bound of the magnitudes of `sum coeffs[n] T_n(t)` for `t` in `[-1, 1]`, from the extrema of a
-/// Chebyshev polynomial of about `finer` times the degree `n`. Between those of `T_m` it is larger by
-/// `1 / cos(pi n / 2m)` at most (Ehlich and Zeller, 1964).
+/// Bounds the magnitudes of `sum coeffs[n] T_n(t)` for `t` in `[-1, 1]`, from the extrema of a
+/// Chebyshev polynomial of about `finer` times the degree `n`. Between the extrema of `T_m` the
+/// magnitude is larger by at most `1 / cos(pi n / 2m)` (Ehlich and Zeller, 1964).
 fn largest(coeffs: &[f64], finer: usize) -> f64 {
     let degree = (coeffs.len() - 1).max(1);
     let nodes = (finer * degree).min(MOST_NODES.max(8 * degree));

@@ -1,8 +1,8 @@
 //! An evaluator on clear slots, to dry-run circuits.
 //!
-//! It refuses what the encrypted evaluator refuses, counts what that would
-//! compute and records the keys it would use, so one run of a circuit gives its
-//! depth, cost and exact [`KeyRequest`] before any key exists.
+//! It rejects the same operations as the encrypted evaluator, counts operations and records the
+//! keys that they would use. One run of a circuit thus yields its depth, cost and exact
+//! [`KeyRequest`] before any key exists.
 
 use super::{
     ComplexOps, ComplexSlots, LinearPlan, WorstCase, ops::match_scale_by_product, worst_case,
@@ -21,27 +21,27 @@ use sudare_arith::{dd::Dd, real, sample::CBD21_VARIANCE};
 
 pub use crate::circuits::counts::Counts;
 
-/// Slots in the clear, with all that is public about a ciphertext.
+/// Slots in the clear, with all public properties of a ciphertext.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ciphertext {
-    /// The values, a power of two of them, repeated to fill `N / 2`.
+    /// The values. Their number is a power of two, and they repeat to fill `N / 2`.
     pub slots: Vec<Complex<f64>>,
     /// The level.
     pub level: Level,
     /// The scale.
     pub scale: Scale,
-    /// `log2` of the standard deviation of the error of a slot that encryption
-    /// would have caused. An estimate: it treats all errors as independent, all
-    /// slots as of their root mean square, and the secret as uniform ternary.
+    /// `log2` of the standard deviation of the error of a slot that encryption would have caused.
+    /// An estimate: it treats all errors as independent, all slots as equal to their root mean
+    /// square, and the secret as uniform ternary.
     pub noise_log2: f64,
     /// `log2` of the standard deviation of the imaginary part of that error, which
-    /// [`ComplexOps::twice_real_part`] takes away. An estimate, too; polynomials amplify it by the
-    /// largest slope that they have on their interval, wherever the slots lie.
+    /// [`ComplexOps::twice_real_part`] removes. Also an estimate: polynomials amplify it by the
+    /// largest slope on their interval, wherever the slots are.
     pub imaginary_log2: f64,
-    /// Bits left between the largest scaled value met so far, sign included, and
-    /// the modulus that held it. Negative: decryption would give noise.
+    /// Bits left between the largest scaled value until now, sign included, and its modulus. If
+    /// negative, decryption would return noise.
     pub headroom_bits: f64,
-    /// What holds for all inputs. Errors are bounded if the evaluator is one for parameters
+    /// Bounds that hold for all inputs. Errors are bounded if the evaluator has parameters
     /// ([`Evaluator::for_params`]) and nothing was raised from level 0.
     pub worst: WorstCase,
 }
@@ -51,26 +51,26 @@ pub struct Ciphertext {
 pub struct Evaluator {
     log_n: u32,
     chain: Chain,
-    /// Weight of the ephemeral secret that raising goes through, if it does.
+    /// Weight of the ephemeral secret that raising goes through, if any.
     ephemeral_weight: Option<u32>,
-    /// Level keys that there are.
+    /// The existing level keys.
     level_keys: KeyRequest,
-    /// Of errors, under parameters that are known.
+    /// Bounds of errors, if parameters are known.
     bounds: Option<CanonicalBounds>,
-    /// Whether arguments of polynomials are brought into their intervals.
+    /// `true` to fold arguments of polynomials into their intervals.
     folds_arguments: bool,
-    /// Whether polynomials take arguments whatever the imaginary part of their noise.
+    /// `true` to accept arguments of polynomials with any imaginary part of their noise.
     trusts_arguments: bool,
     counters: Counters,
     keys: Mutex<KeyRequest>,
 }
 
-/// Largest value of noise in any of many slots, in standard deviations.
+/// Largest noise in any of many slots, in standard deviations.
 const PEAK: f64 = 6.0;
 
-/// Part of its largest value by which imaginary parts of arguments may change the real part of a
-/// polynomial. From there on it soon runs away: twice the imaginary part changes it four times as
-/// much, and more.
+/// Maximum change of a polynomial's real part by imaginary parts of arguments, relative to its
+/// largest value. Beyond it the polynomial soon diverges: twice the imaginary part changes it at
+/// least four times as much.
 const MAX_OFF: f64 = 1.0 / 64.0;
 
 /// Standard deviations of the error of a slot.
@@ -81,12 +81,12 @@ struct Noise {
 }
 
 impl Noise {
-    /// Of an error without a direction.
+    /// Makes an error without a preferred direction.
     fn complex(whole: f64) -> Self {
         Self { whole, imaginary: whole * 0.5f64.sqrt() }
     }
 
-    /// Of the sum of two independent errors.
+    /// Returns the noise of the sum of two independent errors.
     fn plus(self, other: Self) -> Self {
         Self {
             whole: real::hypot(self.whole, other.whole),
@@ -100,8 +100,8 @@ impl Noise {
 }
 
 impl Evaluator {
-    /// For rings of dimension `N = 2^log_n`, `3 <= log_n <= 30`, and a chain. Errors have
-    /// estimates and no bounds.
+    /// Makes an evaluator for rings of dimension `N = 2^log_n`, `3 <= log_n <= 30`, and a chain.
+    /// Errors have estimates but no bounds.
     #[must_use]
     pub fn new(log_n: u32, chain: Chain) -> Self {
         debug_assert!((3..=30).contains(&log_n));
@@ -119,38 +119,38 @@ impl Evaluator {
         }
     }
 
-    /// For these parameters, with bounds of errors.
+    /// Makes an evaluator for these parameters, with bounds of errors.
     #[must_use]
     pub fn for_params(params: &ckks::Params) -> Self {
         let bounds = Some(CanonicalBounds::new(params.rlwe()));
         Self { bounds, ..Self::new(params.log_n(), params.chain().clone()) }
     }
 
-    /// A simulator that raises through an ephemeral secret of this weight: raising then uses
-    /// keys to it and back, see [`Raise`].
+    /// Makes raising go through an ephemeral secret of this weight, with keys to it and back; see
+    /// [`Raise`].
     #[must_use]
     pub fn with_ephemeral_secret(self, weight: u32) -> Self {
         Self { ephemeral_weight: Some(weight), ..self }
     }
 
-    /// A simulator for slots that stand for any others: where arguments of polynomials leave
-    /// `[-1, 1]`, they are reflected at its ends. A plan runs programs on numbers of its own,
-    /// which are not in the intervals of the program's functions.
+    /// Makes slots stand for arbitrary others: arguments of polynomials outside `[-1, 1]` are
+    /// reflected at its ends. A plan runs programs on its own numbers, which are not in the
+    /// intervals of the program's functions.
     #[must_use]
     pub fn with_folded_arguments(self) -> Self {
         Self { folds_arguments: true, ..self }
     }
 
-    /// A simulator that takes arguments of polynomials to be real enough: for circuits that have an
-    /// account of noise of their own, since what is known of imaginary parts here is a worst case,
-    /// which grows with each layer of a network.
+    /// Assumes that arguments of polynomials are real enough, for circuits that track noise
+    /// themselves. The imaginary parts tracked here are a worst case, which grows with each layer
+    /// of a network.
     #[must_use]
     pub fn with_trusted_arguments(self) -> Self {
         Self { trusts_arguments: true, ..self }
     }
 
-    /// A simulator with the level keys of a request: operations use them where the encrypted
-    /// evaluator would, see [`KeyRequest::into_level_keys`].
+    /// Adds the level keys of a request. Operations use them where the encrypted evaluator would;
+    /// see [`KeyRequest::into_level_keys`].
     #[must_use]
     pub fn with_level_keys(self, keys: &KeyRequest) -> Self {
         Self {
@@ -159,13 +159,12 @@ impl Evaluator {
         }
     }
 
-    /// What a fresh public-key encryption of `slots` would be; zeros fill them up
-    /// to a power of two.
+    /// Makes a fresh public-key encryption of `slots`, filled with zeros up to a power of two.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`] above the top of the chain, [`Error::ScaleOutOfRange`],
-    /// [`Error::TooManySlots`] for more than `N/2`, [`Error::NotFinite`],
-    /// [`Error::ValueTooLarge`] for a slot that the modulus cannot hold.
+    /// [`Error::TooManySlots`] for more than `N/2`, [`Error::NotFinite`], [`Error::ValueTooLarge`]
+    /// for a slot that the modulus has no room for.
     pub fn encrypt(
         &self,
         slots: &[Complex<f64>],
@@ -175,11 +174,11 @@ impl Evaluator {
         self.encrypt_within(slots, &worst_case::magnitudes(slots), level, scale)
     }
 
-    /// As [`Evaluator::encrypt`], of slots that have these values here and are known to be at most
-    /// as large as `largest` says, one number for each.
+    /// Runs [`Evaluator::encrypt`] for slots with these values here, and with a bound for all
+    /// inputs: `largest` has one number per slot.
     ///
     /// # Errors
-    /// As [`Evaluator::encrypt`]; [`Error::SlotMismatch`].
+    /// Errors of [`Evaluator::encrypt`]; [`Error::SlotMismatch`].
     pub fn encrypt_within(
         &self,
         slots: &[Complex<f64>],
@@ -210,20 +209,19 @@ impl Evaluator {
         Ok(self.ciphertext(slots, level, scale, noise, f64::INFINITY, worst))
     }
 
-    /// The values, without any error.
+    /// Returns the values, without any error.
     #[must_use]
     pub fn decrypt(&self, a: &Ciphertext) -> Vec<Complex<f64>> {
         a.slots.clone()
     }
 
-    /// What has been computed since this evaluator was made.
+    /// Operations computed since this evaluator was made.
     #[must_use]
     pub fn counts(&self) -> Counts {
         self.counters.counts()
     }
 
-    /// The keys used since this evaluator was made, each at the highest level at
-    /// which it was used.
+    /// The keys used since this evaluator was made, each at its highest level of use.
     #[must_use]
     pub fn used_keys(&self) -> KeyRequest {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -233,8 +231,8 @@ impl Evaluator {
         *self.keys.lock().unwrap_or_else(PoisonError::into_inner) |= request;
     }
 
-    /// The keys that an operation at `level` needs, level keys if there are. Returns the
-    /// largest error of a switch with one, in integers.
+    /// Records the keys of an operation at `level`, level keys if they exist. Returns the largest
+    /// error of a switch with one, in integers.
     fn use_keys_at(&self, level: Level, needed: KeyRequest) -> f64 {
         let key_level = self.level_keys.key_level(self.chain.levels().above(level), &needed);
         self.use_keys(match key_level {
@@ -244,7 +242,7 @@ impl Evaluator {
         self.bound(|bounds| bounds.key_switch(level, key_level))
     }
 
-    /// A bound of an error in integers, if one is known.
+    /// Returns a bound of an error in integers; infinite if none is known.
     fn bound(&self, of: impl FnOnce(&CanonicalBounds) -> f64) -> f64 {
         self.bounds.as_ref().map_or(f64::INFINITY, of)
     }
@@ -253,9 +251,8 @@ impl Evaluator {
         real::exp2(f64::from(self.log_n))
     }
 
-    /// Standard deviation of a slot's error from rounding both parts of a
-    /// ciphertext: coefficients `(1 + 2N/3) / 12 ~ N/18` in variance, slots `N`
-    /// times that.
+    /// Returns the standard deviation of a slot's error from rounding both parts of a ciphertext.
+    /// Coefficients have variance `(1 + 2N/3) / 12 ~ N/18`, and slots `N` times that.
     fn rounding(&self, scale: Scale) -> Noise {
         Noise::complex(self.dimension() / 18f64.sqrt() / scale.to_f64())
     }
@@ -264,7 +261,7 @@ impl Evaluator {
         Rules::new(&self.chain, self.log_n)
     }
 
-    /// Whether `a scale` is a number that the modulus and 128 bits hold.
+    /// Checks that `a scale` is a number that fits the modulus and 128 bits.
     fn check_integer(
         &self,
         index: usize,
@@ -287,7 +284,7 @@ impl Evaluator {
         Err(Error::ValueTooLarge { index, needed_bits, available_bits })
     }
 
-    /// Whether a constant in every slot, which is an integer if it is real, fits.
+    /// Checks that a constant in every slot fits; a real constant is an integer.
     fn check_constant(&self, c: Complex<f64>, scale: Scale, level: Level) -> Result<()> {
         match c.im {
             0.0 => self.rules().integer(c.re, scale, level).map(drop),
@@ -295,13 +292,14 @@ impl Evaluator {
         }
     }
 
-    /// Whether a polynomial with these slots, whose coefficients are no larger, fits.
+    /// Checks that a polynomial with these slots fits; its coefficients are no larger than the
+    /// slots.
     fn check_integers(&self, values: &[Complex<f64>], scale: Scale, level: Level) -> Result<()> {
         let mut values = values.iter().enumerate();
         values.try_for_each(|(index, &value)| self.check_integer(index, value, scale, level))
     }
 
-    /// Standard deviation of a slot's error from rounding `N` coefficients.
+    /// Returns the standard deviation of a slot's error from rounding `N` coefficients.
     fn encoding_of_slots(&self, scale: Scale) -> Noise {
         Noise::complex((self.dimension() / 12.0).sqrt() / scale.to_f64())
     }
@@ -346,8 +344,8 @@ impl Ciphertext {
         Form { level, scale, log_slots }
     }
 
-    /// A fresh encryption of so many slots, of which all are like these: the rounding of all of them is in
-    /// its largest error.
+    /// Makes a fresh encryption stand for one of `slots` slots like these: its largest error then
+    /// includes the rounding of all of them.
     #[must_use]
     pub fn standing_for(mut self, slots: usize) -> Self {
         let others = slots.saturating_sub(self.slots.len());
@@ -363,7 +361,7 @@ impl Ciphertext {
         WorstCase { largest: core::mem::take(&mut self.worst.largest), ..self.worst }
     }
 
-    /// Root mean square of the slots.
+    /// Returns the root mean square of the slots.
     fn magnitude(&self) -> f64 {
         let squares: f64 = self.slots.iter().map(|&z| norm(z)).sum();
         (squares / self.slots.len() as f64).sqrt()
@@ -558,7 +556,7 @@ impl Ops for Evaluator {
         self.rules().transformed(a.form(), weights, false)?;
         let scale = a.scale * plan.weight_scale();
         let squares: f64 = matrix.diagonals().values().flatten().map(|&z| norm(z)).sum();
-        // Each weight is off by the rounding of N coefficients.
+        // Each weight has the rounding error of N coefficients.
         let rounded = (plan.weights() as f64 * self.dimension() / 12.0).sqrt();
         let encoding = Noise::complex(a.magnitude() * rounded / plan.weight_scale().to_f64());
         let noise = a.noise().times((squares / a.slots.len() as f64).sqrt());
@@ -581,7 +579,7 @@ impl Ops for Evaluator {
         let imaginary = a.noise().imaginary;
         let off = p.off_the_real_line(PEAK * imaginary);
         let harmless = off <= MAX_OFF * p.value;
-        // Not a number where noise is infinite.
+        // The value is NaN if noise is infinite.
         if p.degree() > 1 && !harmless && !self.trusts_arguments {
             return Err(Error::Circuit(format!(
                 "polynomial of degree {}: noise gives its argument imaginary parts up to 2^{:.1}, \
@@ -605,7 +603,7 @@ impl Ops for Evaluator {
 
     fn image(&self, mut y: Ciphertext, errors: &[ArgumentError], p: &Extremes) -> Ciphertext {
         let ArgumentError { largest, imaginary } = errors.first().copied().unwrap_or_default();
-        // Values, slopes and powers that errors meet are larger by so much beyond the interval.
+        // Beyond the interval, values, slopes and powers are larger by this factor.
         let beyond = worst_case::chebyshev_beyond(p.degree(), largest);
         let own = y.worst.error * real::powi(beyond, p.degree().max(1).ilog2() as i32 + 1);
         let all = own + p.slope * beyond * largest;
@@ -640,14 +638,14 @@ impl ComplexOps for Evaluator {
 
     fn twice_real_part(&self, a: &Ciphertext) -> Result<Ciphertext> {
         let mut sum = self.add(a, &self.conjugate(a)?)?;
-        // The key switch of one of both is left.
+        // The key switch of one of the two remains.
         sum.imaginary_log2 = real::log2(self.rounding(sum.scale).imaginary);
         Ok(sum)
     }
 
-    /// The slots stay those of `m`, as if `I` were zero: what of `I` a circuit does not
-    /// remove, and the room that `q_0 I` takes, do not show here. `I` depends on the key, so that
-    /// no bound of errors is known after it.
+    /// The slots stay the slots of `m`, as if `I` were zero. The part of `I` that a circuit does
+    /// not remove, and the room that `q_0 I` needs, do not show here. `I` depends on the key, so no
+    /// bound of errors is known after it.
     fn mod_raise(
         &self,
         a: &Ciphertext,
@@ -660,7 +658,8 @@ impl ComplexOps for Evaluator {
         self.drop_to(&mut low, Level(0))?;
         let mut noise = low.noise();
         if let Some(weight) = self.ephemeral_weight {
-            // The rounding under the sparse secret is small beside that under the main one.
+            // The rounding under the sparse secret is small compared with the rounding under the
+            // main one.
             noise = noise.plus(self.rounding(low.scale));
             self.use_keys(KeyRequest::new().raise(Raise::to(to).with_weight(weight)));
         }
@@ -676,8 +675,8 @@ impl ComplexOps for Evaluator {
     }
 }
 
-/// Of the product of a matrix with slots, before it is rescaled; `switch` bounds the error of a
-/// key switch.
+/// Returns the bounds of the product of a matrix with slots, before it is rescaled. `switch` bounds
+/// the error of a key switch.
 fn transformed(a: &WorstCase, scale: Scale, plan: &LinearPlan, switch: f64) -> WorstCase {
     let (slots, weight_scale) = (a.largest.len(), plan.weight_scale());
     // Row by row, the magnitudes of the weights, and of the weights times the slots.
@@ -692,7 +691,7 @@ fn transformed(a: &WorstCase, scale: Scale, plan: &LinearPlan, switch: f64) -> W
         }
     }
     let row_sum = worst_case::most(&row_sums);
-    // Each of the rotated ciphertexts has an error of its own, and the sums of each giant step.
+    // Each rotated ciphertext has its own error, and so do the sums of each giant step.
     let rotated = a.error + switch / scale.to_f64();
     let stages = plan.sum().stages as f64;
     let error = rotated * row_sum
@@ -701,7 +700,7 @@ fn transformed(a: &WorstCase, scale: Scale, plan: &LinearPlan, switch: f64) -> W
     WorstCase { largest, error, ..*a }
 }
 
-/// `k < N/2` and whether it conjugates, for `g = 5^k` or `-5^k mod 2N`.
+/// Returns `k < N/2` for `g = 5^k` or `-5^k mod 2N`, and whether `g` conjugates.
 fn slot_action(log_n: u32, g: GaloisElement) -> Option<(usize, bool)> {
     let (g, modulus) = (u64::from(g.0), 2u64 << log_n);
     if g % 2 == 0 || g >= modulus {
@@ -710,7 +709,7 @@ fn slot_action(log_n: u32, g: GaloisElement) -> Option<(usize, bool)> {
     // Powers of 5 are the units that are 1 modulo 4.
     let conjugates = g % 4 == 3;
     let rotation = if conjugates { modulus - g } else { g };
-    // power = 5^k agrees with it below bit i + 2, and 5^(2^i) = 1 + 2^(i+2) mod 2^(i+3).
+    // power = 5^k agrees with g below bit i + 2, and 5^(2^i) = 1 + 2^(i+2) mod 2^(i+3).
     let (mut k, mut power, mut base) = (0, 1, 5);
     for i in 0..log_n - 1 {
         if ((power ^ rotation) >> (i + 2)) & 1 == 1 {
@@ -722,7 +721,7 @@ fn slot_action(log_n: u32, g: GaloisElement) -> Option<(usize, bool)> {
     Some((k, conjugates))
 }
 
-/// A number reflected at the ends of `[-1, 1]` until it lies there.
+/// Reflects a number at the ends of `[-1, 1]` until it is in the interval.
 fn folded(t: f64) -> f64 {
     if t.abs() <= 1.0 || !t.is_finite() {
         return t;
@@ -739,7 +738,7 @@ fn norm(a: Complex<f64>) -> f64 {
     a.re * a.re + a.im * a.im
 }
 
-/// Standard deviation of rounding both parts of a constant to integers; none if
+/// Returns the standard deviation of rounding both parts of a constant to integers, or no noise if
 /// they are integers.
 fn encoding(c: Complex<f64>, scale: Scale) -> Noise {
     let whole = if is_exact(c, scale) { 0.0 } else { 1.0 / 12f64.sqrt() / scale.to_f64() };
@@ -747,7 +746,7 @@ fn encoding(c: Complex<f64>, scale: Scale) -> Noise {
     Noise { whole, imaginary }
 }
 
-/// The largest error of the same.
+/// Returns the largest error of rounding both parts of a constant to integers.
 fn largest_encoding(c: Complex<f64>, scale: Scale) -> f64 {
     if is_exact(c, scale) { 0.0 } else { 0.5f64.sqrt() / scale.to_f64() }
 }
@@ -756,7 +755,7 @@ fn is_exact(c: Complex<f64>, scale: Scale) -> bool {
     let exact = |part: f64| {
         let product = scale.to_dd() * Dd::from(part);
         let same = |integer| Dd::from_i128(integer) == product;
-        // Of more digits, the product itself is rounded.
+        // With more digits, the product itself is rounded.
         product.abs() < Dd::from(real::exp2(96.0)) && product.round_i128().is_some_and(same)
     };
     exact(c.re) && exact(c.im)

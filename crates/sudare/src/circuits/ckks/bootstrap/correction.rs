@@ -7,25 +7,25 @@ use crate::{
 use core::f64::consts::TAU;
 use sudare_arith::real;
 
-/// Bends real and imaginary parts `m` to `m + c m^3`, so that the sine of the result is
-/// `m` up to its fifth power: with `a = 2 pi 2^-log2_ratio` and `c = a^2 / 6`,
+/// Bends real and imaginary parts `m` to `m + c m^3`, so that the sine of the result is `m` up to
+/// its fifth power: with `a = 2 pi 2^-log2_ratio` and `c = a^2 / 6`,
 /// `sin(a (m + c m^3)) / a = m - (3 / 40) a^4 m^5 + ...`.
 ///
-/// For complex `z` both parts at once are `z + (c / 4) conj(z) (3 z^2 + conj(z)^2)`. Two
-/// levels; the small coefficient is a reading at another scale.
+/// For complex `z` both parts at once are `z + (c / 4) conj(z) (3 z^2 + conj(z)^2)`. Uses two
+/// levels. The small coefficient is a change of scale, without a product.
 #[derive(Debug, Clone)]
 pub(super) struct Correction {
     real: bool,
     level: Level,
-    /// Of the cubic term and the message when they are added.
+    /// Scale of the cubic term and the message in their sum.
     sum_scale: Scale,
-    /// Of the factor 1 that brings the message to it.
+    /// Scale of the factor 1 that brings the message to that scale.
     unit_scale: Scale,
     output_scale: Scale,
 }
 
 impl Correction {
-    /// For ciphertexts at `level` and `scale`.
+    /// Plans the correction for ciphertexts at `level` and `scale`.
     pub(super) fn plan(
         chain: &Chain,
         level: Level,
@@ -79,7 +79,7 @@ impl Correction {
             let three = e.mul_const(&square, Complex::new(3.0, 0.0), Scale::from_u64(1))?;
             e.mul(&e.conjugate(&z)?, &e.add(&three, &e.conjugate(&square)?)?)?
         };
-        // The same plaintext, divided by the coefficient.
+        // Interpret the same plaintext as divided by the coefficient.
         let term = e.with_scale(&cube, self.sum_scale)?;
         let mut sum = e.add(&term, &e.mul_const(&z, one, self.unit_scale)?)?;
         e.rescale_assign(&mut sum)?;

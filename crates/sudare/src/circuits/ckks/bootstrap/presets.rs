@@ -1,4 +1,4 @@
-//! Named sets for bootstrapping: parameters with a way to bootstrap in them.
+//! Named sets for bootstrapping: parameters with a specification of bootstrapping.
 
 use super::{
     BootstrapSpec, Order, Refinement, Values,
@@ -17,12 +17,12 @@ use crate::{
 /// The set named `name`.
 ///
 /// # Errors
-/// [`Error::UnknownPreset`], which lists the names there are.
+/// [`Error::UnknownPreset`], which lists the existing names.
 pub fn preset(name: &str) -> Result<BootstrapPreset> {
     named(presets(), name, |set| &set.preset.name)
 }
 
-/// Every named set.
+/// Returns every named set.
 #[must_use]
 pub fn presets() -> Vec<BootstrapPreset> {
     let mut all = vec![complex(), real(), heavy(), fast(), small_ring(), high()];
@@ -32,25 +32,25 @@ pub fn presets() -> Vec<BootstrapPreset> {
 
 /// Sizes of primes in each part of a chain, from the bottom.
 struct Chain {
-    /// Of messages before they are raised.
+    /// Size of messages before they are raised.
     single_bits: f64,
-    /// Between the scale of usable levels and that one, for a refinement.
+    /// Size between the scale of usable levels and the scale of messages, for a refinement.
     reserved_bits: Option<f64>,
-    /// Of each prime of a usable level, together the scale there.
+    /// Size of each prime of a usable level; their sum is the scale there.
     usable_bits: Vec<f64>,
     usable: usize,
-    /// Of the upper matrices and the reduction.
+    /// Size of the levels of the upper matrices and the reduction.
     high_bits: f64,
-    /// Most of those that are there in place of all lower ones.
+    /// Maximum size of the primes that replace all lower ones.
     base_bits: f64,
     p_bits: Vec<f64>,
-    /// Of special primes for which keys have room after the first matrix, whose own come from
-    /// raising.
+    /// Sizes of special primes for which keys have room after the first matrix. The keys of the
+    /// first matrix come with raising.
     extra_p_bits: Vec<f64>,
 }
 
 impl Chain {
-    /// For 20 bits of precision, with so many levels of this size to use.
+    /// Makes a chain for 20 bits of precision, with `usable` usable levels of this size.
     fn of_twenty_bits(level_bits: f64, usable: usize) -> Self {
         Self {
             single_bits: level_bits,
@@ -86,11 +86,11 @@ impl Chain {
     }
 }
 
-/// Messages are corrected for the sine, so they may be as large as `2^-7` of `q_0`; the
-/// reduction then loses 14 bits of its scale to rounding under a dense secret, 4 to the
-/// size of `I` and 5 to the doublings of the angle, and one prime a level is enough for 20.
-/// All primes that are raised to, and special ones, are below `2^52 / 5 = 2^49.678`, which leaves
-/// room for two layers of a transform at a time on AVX-512.
+/// Messages are corrected for the sine, so they may be `2^-7` of `q_0`. The reduction then loses 14
+/// bits of its scale to rounding under a dense secret, 4 to the size of `I` and 5 to the doublings
+/// of the angle. One prime per level is enough for 20 bits. All primes to raise to, and special
+/// ones, are below `2^52 / 5 = 2^49.678`, which leaves room for two layers of a transform at a time
+/// on AVX-512.
 fn complex() -> BootstrapPreset {
     let bootstrap = BootstrapSpec {
         log_slots: 15,
@@ -131,9 +131,10 @@ fn real() -> BootstrapPreset {
     )
 }
 
-/// The multiple of the modulus that an ephemeral secret of weight 48 leaves exceeds 19 as rarely as
-/// that of weight 32 exceeds 14. A cosine of so many turns takes a degree above 31 for the error that
-/// is wanted, and so a level more: the ring has one less to use, and levels a little smaller.
+/// With an ephemeral secret of weight 48, the multiple of the modulus exceeds 19 as rarely as it
+/// exceeds 14 with weight 32. A cosine over that range needs a degree above 31 for the required
+/// error, and so one more level. The ring has one usable level fewer, and levels are a little
+/// smaller.
 fn heavy() -> BootstrapPreset {
     let set = complex();
     let bootstrap = BootstrapSpec {
@@ -156,9 +157,9 @@ fn heavy() -> BootstrapPreset {
     )
 }
 
-/// The first bootstrapping leaves errors near `2^-19` at most, 22 bits in the mean, and one
-/// round as much of what is lacking, 41 bits together. Rounding at a scale of `2^58` leaves
-/// 43; the reserved prime, `3 2^18 + 1`, brings messages to `2^38.4`.
+/// The first bootstrapping leaves errors of at most about `2^-19`, 22 bits in the mean. One round
+/// does the same for the difference, 41 bits in total. Rounding at a scale of `2^58` leaves 43. The
+/// reserved prime, `3 2^18 + 1`, brings messages to `2^38.4`.
 fn high() -> BootstrapPreset {
     let refinement = Some(Refinement { rounds: 1, gain_bits: 19 });
     let bootstrap = BootstrapSpec { refinement, ..complex().bootstrap };
@@ -182,8 +183,9 @@ fn high() -> BootstrapPreset {
     )
 }
 
-/// Without a correction: the sine is off by 15 bits in the mean at messages of `2^-8` of
-/// `q_0`. Few bits in all leave many to the special primes of level keys, which have one digit.
+/// Has no correction: the error of the sine is 15 bits in the mean at messages of `2^-8` of `q_0`.
+/// The small total number of bits leaves many bits to the special primes of level keys, which have
+/// one digit.
 fn fast() -> BootstrapPreset {
     let set = complex();
     let bootstrap = BootstrapSpec {
@@ -215,8 +217,8 @@ fn fast() -> BootstrapPreset {
     )
 }
 
-/// Fewer factors of the maps save levels, and messages of `2^-9.5` of `q_0` the correction: the
-/// modulus of the ring has room for little else.
+/// Fewer factors of the maps save levels, and messages of `2^-9.5` of `q_0` save the correction:
+/// the modulus of the ring has little room for anything else.
 fn small_ring() -> BootstrapPreset {
     let set = complex();
     let bootstrap = BootstrapSpec {

@@ -1,8 +1,8 @@
-//! Sets of publications, as near to what they print as one pipeline allows.
+//! Sets of publications, as close to the printed values as one pipeline allows.
 //!
-//! All bootstrap under a sparse main secret, CoeffsToSlots first, as the publications do.
-//! They print the size of `Q` and not that of the special primes, which are chosen here.
-//! Sizes of slots follow from the plan: a coefficient may be as large as
+//! All bootstrap under a sparse main secret, CoeffsToSlots first, as the publications do. The
+//! publications print the size of `Q` but not the sizes of the special primes, which are chosen
+//! here. Sizes of slots follow from the plan: a coefficient may be as large as
 //! `q_0 / (scale 2^log2_ratio)`, the integer bits that "Bootstrapping on SEAL" prints.
 
 use super::{BootstrapPreset, BootstrapSpec, Order, Values, preset::full_ring};
@@ -12,11 +12,11 @@ use crate::{
     rlwe::SecretDistribution,
 };
 
-/// A little less than the largest size of primes that the fast kernels take.
+/// A size slightly below the largest primes of the fast kernels.
 const FAST_BITS: f64 = 49.9;
 
-/// `log2` of how much the special primes exceed the largest digit: key switching then adds
-/// less than rounding does under a sparse secret.
+/// `log2` of the factor by which the special primes exceed the largest digit. Key switching then
+/// adds less than rounding does under a sparse secret.
 const MARGIN_BITS: f64 = 10.0;
 
 pub(super) fn reproductions() -> Vec<BootstrapPreset> {
@@ -28,18 +28,17 @@ pub(super) fn reproductions() -> Vec<BootstrapPreset> {
 /// Sizes of primes in each part of a chain, from the bottom.
 struct Chain {
     base_bits: f64,
-    /// Of messages, and of every level that does not belong to the reduction or what is
-    /// before it.
+    /// Size of messages and of every level outside the reduction and the stages before it.
     log2_scale: f64,
-    /// Levels of that size, those of SlotsToCoeffs included.
+    /// Number of levels of that size, including SlotsToCoeffs.
     low: usize,
-    /// Of the reduction after its first polynomial.
+    /// Size of the levels of the reduction after its first polynomial.
     middle_bits: f64,
-    /// Of that polynomial and CoeffsToSlots.
+    /// Size of the levels of that polynomial and CoeffsToSlots.
     high_bits: f64,
-    /// Of key switching.
+    /// Number of digits of key switching.
     digits: usize,
-    /// Nonzero coefficients of the secret.
+    /// Number of nonzero coefficients of the secret.
     h: u32,
 }
 
@@ -66,7 +65,8 @@ impl Chain {
     }
 }
 
-/// Levels of the reduction after its first polynomial, and of that and CoeffsToSlots.
+/// Returns the levels of the reduction after its first polynomial, and the levels of that
+/// polynomial and CoeffsToSlots.
 fn upper_levels(bootstrap: &BootstrapSpec) -> (usize, usize) {
     let reduction = &bootstrap.eval_mod;
     let (ModMethod::Cosine { degree, .. } | ModMethod::Exponential { degree, .. }) =
@@ -76,7 +76,7 @@ fn upper_levels(bootstrap: &BootstrapSpec) -> (usize, usize) {
     (depth.saturating_sub(polynomial), polynomial + bootstrap.coeffs_to_slots.len())
 }
 
-/// All slots, complex, CoeffsToSlots first, no ephemeral secret.
+/// Makes a specification with all slots, complex, CoeffsToSlots first, without an ephemeral secret.
 fn bootstrap(to_slots: &[u32], to_coeffs: &[u32], eval_mod: EvalModSpec) -> BootstrapSpec {
     BootstrapSpec {
         log_slots: 15,
@@ -91,9 +91,9 @@ fn bootstrap(to_slots: &[u32], to_coeffs: &[u32], eval_mod: EvalModSpec) -> Boot
     }
 }
 
-/// Section 5: `q_0` of 61 bits, 32 levels of 55, `h = 64`, `r = 8` squarings, radix 8. The
-/// degree of the exponential's polynomial is that of the HEAAN library that the paper
-/// follows, 7. The special primes keep the 80 bits of security that the paper asks for.
+/// Section 5: `q_0` of 61 bits, 32 levels of 55, `h = 64`, `r = 8` squarings, radix 8. The degree
+/// of the exponential's polynomial is 7, as in the HEAAN library that the paper follows. The
+/// special primes keep the 80 bits of security that the paper requires.
 fn full_rns() -> BootstrapPreset {
     let eval_mod = EvalModSpec {
         k: 22,
@@ -171,7 +171,7 @@ struct Seal {
 }
 
 impl Seal {
-    /// `q_0` of each.
+    /// Size of `q_0` in each set.
     const BASE_BITS: f64 = 60.0;
     const HIGH_BITS: f64 = 54.6;
 }
@@ -194,7 +194,7 @@ const SEAL: [Seal; 12] = [
 
 impl Seal {
     fn preset(&self, number: u32) -> BootstrapPreset {
-        // The least that fails with probability 2^-60.
+        // The smallest `k` that fails with probability 2^-60.
         let (k, degree, double_angles) = match self.h {
             64 => (22, 30, 4),
             96 => (27, 26, 5),
@@ -277,7 +277,7 @@ mod tests {
         }
     }
 
-    /// Section 5 of the paper: levels, sizes and 80 bits of security; table 1: level 7.
+    /// Section 5 of the paper: levels, sizes and 80 bits of security. Table 1: level 7.
     #[test]
     fn full_rns_is_the_papers() {
         let (params, plan) = planned(&full_rns());
@@ -295,7 +295,8 @@ mod tests {
         assert!(plan.usable_levels() >= 14);
     }
 
-    /// `log2 Q` less what does not fill a level, and messages of the integer bits printed.
+    /// Compares `log2 Q` without the bits that do not fill a level, and messages with the printed
+    /// integer bits.
     #[test]
     fn seal_sets_are_those_of_table_1() {
         for (row, number) in SEAL.iter().zip(1..) {

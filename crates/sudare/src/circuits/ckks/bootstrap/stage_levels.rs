@@ -1,4 +1,4 @@
-//! Levels and scales of the stages, fixed before the stages themselves.
+//! Levels and scales of the stages, planned before the stages themselves.
 
 use super::{BootstrapSpec, OP, Order, Refinement, Values, correction::Correction};
 use crate::{
@@ -9,7 +9,7 @@ use crate::{
 };
 use sudare_arith::real;
 
-/// Where the stages of a [`BootstrapSpec`] meet in a chain.
+/// The levels where the stages of a [`BootstrapSpec`] meet in a chain.
 pub(super) struct StageLevels<'a> {
     spec: &'a BootstrapSpec,
     params: &'a Params,
@@ -19,13 +19,13 @@ pub(super) struct StageLevels<'a> {
     pub input_level: Level,
     pub input_scale: Scale,
     pub refinement: Option<Rounds>,
-    /// Of messages when they are raised. The reduction gives what is read at this scale.
+    /// Scale of messages when they are raised, and of the reduction's result.
     message_scale: Scale,
-    /// How many times the message the reduction gives.
+    /// Factor of the reduction's result over the message.
     pub spare: Scale,
     /// Level of the reduction.
     pub high: Level,
-    /// Level of its result.
+    /// Level of the reduction's result.
     pub reduced: Level,
     pub output_level: Level,
 }
@@ -34,7 +34,7 @@ pub(super) struct StageLevels<'a> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rounds {
     pub count: u32,
-    /// How many times as large each round bootstraps what is lacking.
+    /// Factor of the differences that each round bootstraps.
     pub gain: f64,
     /// Level of the input of a single bootstrapping.
     pub level: Level,
@@ -49,7 +49,7 @@ impl<'a> StageLevels<'a> {
         check_parts(spec, params.log_n())?;
         let base = params.rlwe().primes_of(Level(0)).iter();
         let base = base.fold(Scale::from_u64(1), |q, &prime| q * Scale::from_u64(prime));
-        // The largest messages that the reduction is for.
+        // The largest messages that the reduction supports.
         let largest = base / Scale::from_log2(spec.eval_mod.log2_ratio);
 
         let [to_slots, to_coeffs] =
@@ -67,8 +67,8 @@ impl<'a> StageLevels<'a> {
         let high = below(top, to_slots)?;
         let reduced = below(high, spec.eval_mod.depth()? as usize)?;
         let output_level = below(reduced, last)?;
-        // Below, a result could not be bootstrapped again. What is lacking is computed at the
-        // input level, a rescaling above it.
+        // A result at a lower level could not be bootstrapped again. Differences are computed at
+        // the input level, a rescaling above it.
         below(output_level, input_level.index() + usize::from(spec.refinement.is_some()))?;
 
         let input_scale = params.scale_at(input_level);
@@ -106,7 +106,7 @@ impl<'a> StageLevels<'a> {
         })
     }
 
-    /// Refuses a result above the top of the chain.
+    /// Rejects a result above the top of the chain.
     pub(super) fn check_output(&self) -> Result<()> {
         let (found, most) = (self.output_level, self.params.top());
         if found <= most {
@@ -120,12 +120,12 @@ impl<'a> StageLevels<'a> {
         )))
     }
 
-    /// Between two bootstrappings.
+    /// Returns the number of levels between two bootstrappings.
     pub(super) fn usable_levels(&self) -> u32 {
         self.output_level.0.saturating_sub(self.input_level.0)
     }
 
-    /// Level and scale of the input of a single bootstrapping.
+    /// Returns level and scale of the input of a single bootstrapping.
     fn single(&self) -> (Level, Scale) {
         match &self.refinement {
             Some(rounds) => (rounds.level, rounds.scale),
@@ -133,14 +133,15 @@ impl<'a> StageLevels<'a> {
         }
     }
 
-    /// Scale of a result of the reduction or what follows it, which a refinement multiplies.
+    /// Returns the scale of a result of the reduction or the stages after it, which a refinement
+    /// multiplies.
     fn result_scale(&self, level: Level) -> Scale {
         let gains =
             self.refinement.map_or(1.0, |rounds| real::powi(rounds.gain, rounds.count as i32));
         self.params.scale_at(level) / Scale::from_f64(gains)
     }
 
-    /// Scale of the input of the reduction.
+    /// Returns the scale of the input of the reduction.
     fn reduction_scale(&self) -> Scale {
         self.chain().divisor(self.high) / Scale::from_f64(self.spec.eval_mod.bound())
     }
@@ -153,18 +154,19 @@ impl<'a> StageLevels<'a> {
         self.spec.halves(self.params.log_n())
     }
 
-    /// `log2` of how many times the slots fit the ring.
+    /// Returns `log2` of the number of times that the slots fit the ring.
     fn log_gap(&self) -> u32 {
         self.params.log_n() - 1 - self.spec.log_slots
     }
 
-    /// How many factors of CoeffsToSlots come before SubSum, which commutes with them all: the
-    /// first one comes with raising, but what the last one rounds would be summed.
+    /// Returns the number of factors of CoeffsToSlots before SubSum, which commutes with all of
+    /// them. The first factor comes with raising. SubSum comes before the last one, because it
+    /// would sum the rounding errors of that one.
     pub(super) fn before_sub_sum(&self) -> usize {
         usize::from(self.log_gap() == 0 || self.spec.coeffs_to_slots.len() > 1)
     }
 
-    /// SubSum, which projects to the subring of the slots.
+    /// Plans SubSum, which projects to the subring of the slots.
     pub(super) fn sub_sum(&self) -> Result<TracePlan> {
         let level = below(self.top, self.before_sub_sum())?;
         let trace = Trace::to_slots(self.params.log_n(), self.spec.log_slots)?;
@@ -180,12 +182,12 @@ impl<'a> StageLevels<'a> {
         Correction::plan(self.chain(), level, scale, ratio, real).map(Some)
     }
 
-    /// CoeffsToSlots.
+    /// Plans CoeffsToSlots.
     pub(super) fn to_slots(&self) -> Result<Vec<LinearPlan>> {
         let spec = self.spec;
         let mut matrices = self.matrices(&spec.coeffs_to_slots, dft::coeffs_to_slots)?;
         if let Some(first) = matrices.first_mut() {
-            // Half of the sum with the conjugate, and one of the terms of SubSum.
+            // Half of the sum with the conjugate, divided by the number of terms of SubSum.
             let part = 0.5 * real::exp2(-f64::from(self.log_gap()));
             *first = first.clone().scaled(Complex::new(part, 0.0));
         }
@@ -196,7 +198,7 @@ impl<'a> StageLevels<'a> {
         }
         let first = self.before_sub_sum() > 0;
         let raised = spec.ephemeral_weight.filter(|_| first);
-        // SubSum adds what the first matrix has rounded in each of its terms.
+        // SubSum adds the rounding errors of the first matrix in each of its terms.
         let room_bits = if first { f64::from(self.log_gap()) / 2.0 } else { 0.0 };
         let out = self.reduction_scale();
         self.plan_all(&matrices, (self.top, self.base), raised, room_bits, |_| out)
@@ -207,8 +209,8 @@ impl<'a> StageLevels<'a> {
         self.spec.eval_mod.plan(self.chain(), self.high, self.reduction_scale(), out)
     }
 
-    /// The matrix from real and imaginary halves to complex slots, unless SlotsToCoeffs does
-    /// that.
+    /// Plans the matrix from real and imaginary halves to complex slots, unless SlotsToCoeffs
+    /// includes it.
     pub(super) fn join(&self) -> Result<Option<LinearPlan>> {
         if !self.halves() || self.spec.order == Order::CoeffsToSlotsFirst {
             return Ok(None);
@@ -218,7 +220,7 @@ impl<'a> StageLevels<'a> {
         matrix.plan(self.params.log_n(), self.chain(), self.reduced, from, to).map(Some)
     }
 
-    /// SlotsToCoeffs.
+    /// Plans SlotsToCoeffs.
     pub(super) fn to_coeffs(&self, correction: Option<&Correction>) -> Result<Vec<LinearPlan>> {
         let spec = self.spec;
         let mut matrices = self.matrices(&spec.slots_to_coeffs, dft::slots_to_coeffs)?;
@@ -240,7 +242,7 @@ impl<'a> StageLevels<'a> {
         self.plan_all(&matrices, from, None, 0.0, |level| self.result_scale(level))
     }
 
-    /// The factors of a map, at least one: scales change there.
+    /// Returns the factors of a map, at least one, because scales change there.
     fn matrices(
         &self,
         layers: &[u32],
@@ -253,9 +255,9 @@ impl<'a> StageLevels<'a> {
         Ok(factors)
     }
 
-    /// Plans of matrices that follow each other, from `level` and `scale` on; `out` is the
-    /// scale of the last result by its level. Those in between change theirs evenly, but for
-    /// `room_bits` more of the first.
+    /// Plans consecutive matrices from `level` and `scale` on. `out` returns the scale of the last
+    /// result by its level. The scales in between change evenly, except for `room_bits` more in the
+    /// first.
     fn plan_all(
         &self,
         matrices: &[LinearTransform],
@@ -291,7 +293,7 @@ impl<'a> StageLevels<'a> {
     }
 }
 
-/// Refuses parts that do not fit each other or the ring.
+/// Rejects parts that do not fit each other or the ring.
 fn check_parts(spec: &BootstrapSpec, log_n: u32) -> Result<()> {
     let problem = if spec.log_slots >= log_n {
         format!("2^{} slots do not fit degree 2^{log_n}", spec.log_slots)
@@ -303,7 +305,7 @@ fn check_parts(spec: &BootstrapSpec, log_n: u32) -> Result<()> {
     Err(Error::Circuit(format!("{OP}: {problem}")))
 }
 
-/// So many levels down.
+/// Returns the level `count` levels down.
 fn below(level: Level, count: usize) -> Result<Level> {
     let needed = count as u32;
     let left = level.0.checked_sub(needed).map(Level);
@@ -311,8 +313,8 @@ fn below(level: Level, count: usize) -> Result<Level> {
 }
 
 impl Refinement {
-    /// For inputs of `scale` a level of prime product `divisor` above `level`, and single
-    /// bootstrappings there of messages at a scale of at most `largest`.
+    /// Plans rounds for inputs of `scale`, a level of prime product `divisor` above `level`. Single
+    /// bootstrappings there have messages at a scale of at most `largest`.
     fn rounds(self, level: Level, divisor: Scale, scale: Scale, largest: Scale) -> Result<Rounds> {
         let within = |name: &str, found: u32, most: u32| match (1..=most).contains(&found) {
             true => Ok(()),
@@ -340,10 +342,10 @@ impl Refinement {
     }
 }
 
-/// Halves the first of `2^log_slots` coefficients.
+/// Returns the matrix that halves the first of `2^log_slots` coefficients.
 ///
-/// Real slots are those of a polynomial with `c_(2n-k) = -c_k`, `2n` being its length. So
-/// its value is twice the real part of that of its lower half with half of `c_0`.
+/// Real slots belong to a polynomial with `c_(2n-k) = -c_k`, where `2n` is its length. Its value is
+/// therefore twice the real part of the value of its lower half with half of `c_0`.
 fn halved_constant(log_slots: u32) -> Result<LinearTransform> {
     let mut factors = vec![Complex::new(1.0, 0.0); 1 << log_slots];
     if let Some(constant) = factors.first_mut() {

@@ -1,5 +1,5 @@
-//! Stages on encrypted data, against integers: coefficients come from decryptions by
-//! residues, not by the transforms under test.
+//! Tests stages on encrypted data against integers. Coefficients come from decryptions by residues,
+//! not from the transforms under test.
 
 use super::*;
 use crate::{
@@ -61,7 +61,7 @@ impl Setup {
         }
     }
 
-    /// Slots and their encryption at the input level.
+    /// Returns slots and their encryption at the input level.
     fn input(&self) -> (Vec<Complex<f64>>, Ciphertext) {
         let plan = self.bootstrapper.plan();
         let imaginary = if plan.spec.values == Values::Real { 0.0 } else { 1.0 };
@@ -77,7 +77,7 @@ impl Setup {
         self.encoder.decode(&self.decryptor.decrypt(a).unwrap()).unwrap()
     }
 
-    /// The coefficients of the plaintext that slots use, next to zero; they must be below
+    /// Returns the coefficients of the plaintext that slots use, next to zero. They must be below
     /// half the product of two primes.
     fn coeffs(&self, a: &Ciphertext) -> Vec<i128> {
         let low = self.evaluator.drop_to(a, a.level().min(Level(1))).unwrap();
@@ -106,7 +106,7 @@ impl Setup {
         (0..used).map(|i| centred(combined(i * step))).collect()
     }
 
-    /// As the slots that coefficients go to: `c_k + i c_(k+n)` in bit-reversed places.
+    /// Returns the slots that coefficients move to: `c_k + i c_(k+n)` in bit-reversed places.
     fn paired(&self, coeffs: &[i128], scale: f64) -> Vec<Complex<f64>> {
         let log_slots = self.bootstrapper.plan().spec.log_slots;
         let part = |i: usize| coeffs[i] as f64 / scale;
@@ -156,8 +156,8 @@ fn slots_to_coeffs_puts_slots_into_coefficients() {
     }
 }
 
-/// What is in the slots after CoeffsToSlots is the raised polynomial, `m + q_0 I`, and what
-/// EvalMod leaves is `m`.
+/// After CoeffsToSlots the slots hold the raised polynomial, `m + q_0 I`, and after EvalMod they
+/// hold `m`.
 #[test]
 fn the_raised_polynomial_comes_to_the_slots_and_loses_its_integers() {
     for order in [Order::SlotsToCoeffsFirst, Order::CoeffsToSlotsFirst] {
@@ -206,7 +206,7 @@ fn the_raised_polynomial_comes_to_the_slots_and_loses_its_integers() {
             };
             assert_close(&after, &expected, 22.5);
             if order == Order::SlotsToCoeffsFirst {
-                // The cubic error of the sine is all that is left.
+                // Only the cubic error of the sine remains.
                 assert_close(&after, &slots, 10.7);
             }
         }
@@ -252,8 +252,8 @@ fn fewer_slots_take_fewer_factors_and_are_raised_no_higher_than_they_need() {
     }
 }
 
-/// Every matrix is read once; raising with the first one takes a key switch at level 0, the
-/// transforms of both polynomials at the primes that they are raised to and a division.
+/// Every matrix is read once. Raising with the first one costs a key switch at level 0, the
+/// transforms of both polynomials at the primes raised to, and a division.
 #[test]
 fn work_is_that_of_the_plan() {
     let Setup { params, bootstrapper, .. } =
@@ -268,7 +268,7 @@ fn work_is_that_of_the_plan() {
 
     let [low, raised] = [Level(0), plan.top()].map(|level| rlwe.raising_limbs(level).count());
     let q = rlwe.limbs(plan.top()).q();
-    // One digit at level 0, whose primes both polynomials are lifted from.
+    // One digit at level 0; both polynomials are lifted from its primes.
     let transforms = (1 + 2) * low + 2 * rlwe.limbs(Level(0)).q() + q + raised + 2 * raised;
     assert_eq!(work[1].1.transforms(), transforms as u64);
     let keys = plan.required_keys();

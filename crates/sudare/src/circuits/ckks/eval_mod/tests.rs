@@ -4,7 +4,7 @@ use crate::circuits::sim;
 const LOG_N: u32 = 12;
 const TOP: Level = Level(24);
 
-/// Upwards: 48 bits, 3 levels of 33, 5 of 38, 16 of 50, distinct.
+/// Makes a chain, from the bottom: 48 bits, 3 levels of 33, 5 of 38, 16 of 50, all distinct.
 fn chain() -> Chain {
     let sizes = [(33, 3), (38, 5), (50, 16)].map(|(bits, count)| vec![bits; count]).concat();
     let prime = |(i, bits): (u64, &u32)| (1u64 << bits) - ((i * 7919 % 31 + 1) << (bits - 15));
@@ -26,7 +26,7 @@ fn exponential(degree: usize, squarings: u32) -> EvalModSpec {
     EvalModSpec { method, ..cosine(2, 0) }
 }
 
-/// The scale at which the change of variable is free.
+/// Returns the scale at which the change of variable is free.
 fn scale(spec: &EvalModSpec, level: Level) -> Scale {
     chain().divisor(level) / Scale::from_f64(spec.bound())
 }
@@ -35,7 +35,7 @@ fn out() -> Scale {
     Scale::from_log2(38.0)
 }
 
-/// Inputs beside every integer and their results.
+/// Returns inputs next to every integer, and their results.
 fn inputs(spec: &EvalModSpec) -> (Vec<Complex<f64>>, Vec<f64>) {
     let k = f64::from(spec.k);
     (0..=2 * spec.k)
@@ -44,13 +44,13 @@ fn inputs(spec: &EvalModSpec) -> (Vec<Complex<f64>>, Vec<f64>) {
         .unzip()
 }
 
-/// Runs the reduction beside every integer and compares all that its plan promises.
+/// Runs the reduction next to every integer and compares everything that its plan promises.
 fn verify(spec: &EvalModSpec, level: Level, scale: Scale) -> (EvalModPlan, f64) {
     let plan = spec.plan(&chain(), level, scale, out()).unwrap();
     let e = sim::Evaluator::new(LOG_N, chain());
     let (slots, expected) = inputs(spec);
     let y = plan.run(&e, &e.encrypt(&slots, level, scale).unwrap()).unwrap();
-    // Doubles keep 52 bits of the angle; doublings multiply what is lost.
+    // Doubles keep 52 bits of the angle; doublings multiply the loss.
     let rounding = 1e-15 * (f64::from(spec.method.doublings()) + spec.log2_ratio + 3.0).exp2();
     let mut worst: f64 = 0.0;
     for ((x, m), y) in slots.iter().zip(&expected).zip(&y.slots) {
@@ -118,7 +118,7 @@ fn depth_counts_digits_of_degrees_and_doublings() {
         assert_eq!(spec.depth(), Ok(depth));
         let plan = |level, scale| spec.plan(&chain(), level, scale, out());
         assert_eq!(plan(TOP, scale(&spec, TOP)).unwrap().depth(), depth, "{spec:?}");
-        // A variable read at a scale far from the primes takes a level first.
+        // A variable at a scale far from the primes first uses a level.
         let (spread, _) = verify(&spec, TOP, Scale::from_log2(38.0));
         assert_eq!(spread.depth(), depth + 1, "{spec:?}");
         let level = Level(depth - 1);

@@ -14,7 +14,7 @@ fn best(f: impl Fn(Dd) -> Dd, intervals: &[Range<f64>], parity: Parity, degree: 
     found.max_error
 }
 
-/// The reported error is that of equidistant points, evaluated in plain `f64`.
+/// Compares the reported error with the error at equidistant points, evaluated in plain `f64`.
 fn check_error(f: impl Fn(Dd) -> Dd, intervals: &[Range<f64>], found: &Approximation) {
     const STEPS: usize = 4000;
     let mut most = 0f64;
@@ -34,7 +34,7 @@ fn assert_near(found: f64, exact: f64, relative: f64) {
     assert!((found / exact - 1.0).abs() < relative, "found {found:e}, exact {exact:e}");
 }
 
-/// `2^-n x^(n + 1)` deviates least from lower degrees by `2^-n T_(n+1)`.
+/// The best approximation of `x^(n + 1)` by lower degrees leaves the error `2^-n T_(n+1)`.
 #[test]
 fn powers_leave_chebyshev_polynomials() {
     for n in [0, 1, 2, 7, 20] {
@@ -43,8 +43,8 @@ fn powers_leave_chebyshev_polynomials() {
     }
 }
 
-/// With `T` a cubic that takes three intervals onto `[-1, 1]`, `T_k(T(x))` deviates
-/// least from zero on them, and so `T^k` from lower degrees by `2^(1-k)`.
+/// For a cubic `T` that maps three intervals onto `[-1, 1]`, `T_k(T(x))` deviates least from zero
+/// on them. Thus `T^k` deviates from lower degrees by `2^(1-k)`.
 #[test]
 fn inverse_images_of_a_polynomial() {
     let cubic = |x: f64| 4.0 * x * x * x - 5.0 * x + 0.25;
@@ -86,8 +86,8 @@ fn two_symmetric_intervals() {
     }
 }
 
-/// Best lines: `e^x` on `[-1, 1]` has the slope `sinh 1`; the sign on
-/// `[-1, -a]` and `[a, 1]` the error `(1 - a) / (1 + a)`.
+/// Best lines: for `e^x` on `[-1, 1]` the slope is `sinh 1`; for the sign on `[-1, -a]` and
+/// `[a, 1]` the error is `(1 - a) / (1 + a)`.
 #[test]
 fn lines() {
     let slope = 1f64.sinh();
@@ -124,8 +124,8 @@ fn absolute_value() {
     assert_near((16.0 * once[1] - once[0]) / 15.0, 0.280_169_499_023_869, 3e-7);
 }
 
-/// Best lines for `|x - c|` on `[-1, 1]`, `0 < c < 1`, are off by `(1 - c^2) / 2`: at `c` by as much
-/// as at both ends.
+/// Best lines for `|x - c|` on `[-1, 1]`, `0 < c < 1`, have an error of `(1 - c^2) / 2`, at `c` and
+/// at both ends.
 #[test]
 fn bends_are_found_where_they_are() {
     for c in [0.1, 0.345_678, 0.9] {
@@ -154,8 +154,8 @@ fn parity_loses_nothing_on_symmetric_domains() {
     }
 }
 
-/// The error has the same magnitude, with alternating signs, at one point more than
-/// there are coefficients.
+/// The error has the same magnitude, with alternating signs, at one point more than there are
+/// coefficients.
 #[test]
 fn errors_equioscillate() {
     let intervals = [-1.0..-0.9, -0.5..-0.1, 0.3..0.35, 0.8..1.0];
@@ -216,7 +216,7 @@ fn least_degree_within_an_error() {
     ));
 }
 
-/// Polynomials come back as they are, whatever degree is allowed.
+/// Polynomials are reproduced exactly for any allowed degree.
 #[test]
 fn polynomials_are_exact() {
     let domain = Domain::new(&[-2.0..-1.0, 0.5..3.0], 3.0, Parity::Any).unwrap();

@@ -26,8 +26,7 @@ fn scale() -> Scale {
     Scale::from_log2(40.0)
 }
 
-/// Runs `p` on 64 points of its interval and compares everything that its
-/// plan promises.
+/// Runs `p` on 64 points of its interval and compares everything that its plan promises.
 fn verify(p: &Polynomial, level: Level, input: Scale, out: Scale) -> PolynomialPlan {
     let plan = p.plan(&chain(), level, input, out).unwrap();
     let e = sim::Evaluator::new(8, chain());
@@ -103,11 +102,10 @@ proptest! {
     }
 }
 
-/// Degree `2^m - 1` with `2^l` baby steps takes `2^l - 1` relinearisations for them,
-/// `m - l - 1` for the other giants, `2^(m-l-1)` for the sums that put parts together, since
-/// the sum of degree `2^k - 1` has one product with such a sum for each giant below, and
-/// `l - 1` to halve the leading part so that the depth is `m`: at best
-/// `min_l 2^l + 2^(m-l-1) + m - 3`.
+/// Degree `2^m - 1` with `2^l` baby steps needs `2^l - 1` relinearisations for them, `m - l - 1`
+/// for the other giants, `2^(m-l-1)` for the sums that put parts together, since the sum of degree
+/// `2^k - 1` has one product with such a sum for each giant below, and `l - 1` to halve the leading
+/// part so that the depth is `m`: at best `min_l 2^l + 2^(m-l-1) + m - 3`.
 #[test]
 fn relinearizations_are_as_few_as_the_method_allows() {
     for (degree, most) in [(3, 2), (7, 4), (15, 7), (31, 10), (63, 15), (127, 20), (255, 29)] {
@@ -312,8 +310,8 @@ fn interpolation_errors_are_within_their_bounds() {
     assert!(converged.degree() < 16 && converged.max_error(f64::cos, 500) < 1e-14);
 }
 
-/// The cubic of Kim, Song, Wang, Xia, Jiang, "Secure logistic regression based
-/// on homomorphic encryption" (2018), section 2.2.
+/// Compares with the cubic of Kim, Song, Wang, Xia, Jiang, "Secure logistic regression based on
+/// homomorphic encryption" (2018), section 2.2.
 #[test]
 fn least_squares_gives_the_published_sigmoid() {
     let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());

@@ -16,8 +16,8 @@ fn encrypt(e: &Evaluator, level: u32) -> Ciphertext {
     e.encrypt(&slots, Level(level), scale()).unwrap()
 }
 
-/// Applies `X -> X^g` to the polynomial with the given slots by brute force:
-/// slot `j` is the value at `zeta^(5^j)`, so the result's is that at `zeta^(g 5^j)`.
+/// Applies `X -> X^g` to the polynomial with the given slots by brute force. Slot `j` is the value
+/// at `zeta^(5^j)`, so the slot of the result is the value at `zeta^(g 5^j)`.
 fn by_definition(slots: &[Complex<f64>], g: u32) -> Vec<Complex<f64>> {
     let modulus = 2u64 << LOG_N;
     let exponents: Vec<u64> = (0..slots.len())
@@ -142,7 +142,7 @@ fn raising_keeps_values_and_records_its_keys() {
     assert_eq!((raised.level, &raised.slots), (Level(3), &a.slots));
     assert!(raised.scale.matches(a.scale));
     assert_eq!(raised.noise_log2, a.noise_log2);
-    // What level 0 had is what counts.
+    // Only the headroom at level 0 counts.
     assert!((raised.headroom_bits - (59.0 - 40.0 - 226f64.sqrt().log2())).abs() < 1e-9);
     assert_eq!(e.used_keys(), KeyRequest::new());
     let above = Error::LevelOutOfRange { found: Level(4), max: Level(3) };
@@ -175,7 +175,7 @@ fn scales_are_exact_and_values_are_kept() {
     assert!((halved.noise_log2 - a.noise_log2 + 1.0).abs() < 1e-9);
 }
 
-/// Parameters with an evaluator that knows bounds, and the scale of its top.
+/// Returns parameters with an evaluator that has bounds, and the scale of its top.
 fn bounded(levels: usize, log2_scale: f64) -> (ckks::Params, Evaluator, Scale) {
     let spec = ckks::Spec::uniform(LOG_N + 1, 50.0, levels, log2_scale, vec![50.0, 50.0]);
     let params = ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap();
@@ -208,7 +208,7 @@ fn errors_that_meet_themselves_add_up() {
     let square = e.mul_rescale(&twice, &twice).unwrap();
     assert!(square.worst.error > 1.9 * twice.worst.error);
 
-    // Inputs are those that there may be, not those that are here.
+    // The bound is for the declared inputs, not for the present ones.
     let wide = e.encrypt_within(&slots, &[1024.0; 4], Level(0), scale).unwrap();
     assert!(wide.headroom_bits > 0.0 && wide.worst.headroom_bits < 0.0);
     let few = e.encrypt_within(&slots, &[1.0; 3], top, scale);
@@ -223,7 +223,8 @@ fn errors_that_meet_themselves_add_up() {
     assert_eq!((unknown.worst.error, unknown.noise_log2), (f64::INFINITY, x.noise_log2));
 }
 
-/// An argument's error meets the slope of a polynomial, not that of each power.
+/// An argument's error is multiplied by the slope of the polynomial, not by the slope of each
+/// power.
 #[test]
 fn errors_of_arguments_meet_slopes() {
     let (params, e, scale) = bounded(6, 45.0);
@@ -235,13 +236,13 @@ fn errors_of_arguments_meet_slopes() {
         let plan = steep(reach).unwrap().plan(params.chain(), top, scale, scale).unwrap();
         plan.run(&e, &x).unwrap().worst.error
     });
-    // The slope at 0 is 5, that of T_9 alone would be 81 / 9.
+    // The slope at 0 is 5; the slope of T_9 alone would be 81 / 9.
     assert!(errors[0] > 5.0 * x.worst.error && errors[0] < 8.0 * x.worst.error);
     assert!(errors[1] < errors[0] / 2.0);
 }
 
-/// Values of a polynomial are as large as it is on its interval, and arguments that could be outside
-/// leave no bound.
+/// Values of a polynomial have its bound on the interval, and arguments that could be outside leave
+/// no bound.
 #[test]
 fn bounds_of_polynomials_are_for_their_intervals() {
     let (params, e, scale) = bounded(6, 45.0);
@@ -265,7 +266,7 @@ fn bounds_of_polynomials_are_for_their_intervals() {
     assert!(beyond.error.is_finite() && beyond.largest_error() == f64::INFINITY);
 }
 
-/// At a scale that is no power of two, a product of 2^52 and more has digits that f64 has not.
+/// At a scale that is not a power of two, a product of 2^52 and more has digits that f64 lacks.
 #[test]
 fn constants_are_exact_if_all_of_their_digits_are() {
     let c = Complex::new(1.0, 0.0);
@@ -305,7 +306,7 @@ fn noise_and_headroom_are_tracked() {
     assert!(back.headroom_bits < 0.0);
 }
 
-/// Polynomials of the sign on `[-1, 1]` after each other, in a chain that has the levels.
+/// Polynomials of the sign on `[-1, 1]` one after the other, in a chain with enough levels.
 mod imaginary_noise {
     use super::*;
     use crate::{
@@ -330,7 +331,7 @@ mod imaginary_noise {
         Polynomial::chebyshev_series(coeffs, -1.0..1.0).unwrap()
     }
 
-    /// As many stages, of real parts or of all.
+    /// Runs `STAGES` stages, with real parts taken or not.
     fn run<E: ComplexOps>(e: &E, params: &Params, mut x: E::Ct, real: bool) -> Result<Vec<E::Ct>> {
         let two = Scale::from_u64(2);
         let mut values = Vec::new();
@@ -359,7 +360,7 @@ mod imaginary_noise {
         assert!(refused.to_string().contains("take real parts"), "{refused}");
         let simulated = run(&e, &params, x, true).unwrap();
 
-        // Encrypted, imaginary parts are no larger than simulation says, and values stay.
+        // Encrypted, imaginary parts are at most the simulated ones, and values stay.
         let mut keygen = KeyGenerator::new(params.rlwe()).unwrap();
         let secret = keygen.secret_key().unwrap();
         let public = Arc::new(keygen.public_key(&secret).unwrap());
@@ -374,7 +375,7 @@ mod imaginary_noise {
             let slots = encoder.decode(&decryptor.decrypt(found).unwrap()).unwrap();
             let most = PEAK * simulated.imaginary_log2.exp2();
             let largest = slots.iter().map(|z| z.im.abs()).fold(0.0, f64::max);
-            // A key switch adds more than its rounding in a ring with few special primes.
+            // In a ring with few special primes, a key switch adds more than its rounding.
             assert!(largest < 4.0 * most, "{largest:e} {most:e}");
             let pairs = slots.iter().zip(&simulated.slots);
             let error = pairs.map(|(z, exact)| (z.re - exact.re).abs()).fold(0.0, f64::max);
