@@ -151,8 +151,8 @@ impl Scalar for Dd {
 }
 
 /// Eight complex numbers. In `values` they are one after the other; within a transform, real parts
-/// precede imaginary parts, so that a loop over the lanes compiles to vector instructions, whatever
-/// the width of the registers.
+/// precede imaginary parts, so that a loop over the lanes compiles to vector instructions for any
+/// width of registers.
 type Row<T> = Complex<<T as Scalar>::Lanes>;
 
 /// Rows of an inner block. Its passes follow one another while the block is in the first-level

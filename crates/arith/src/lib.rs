@@ -1,6 +1,6 @@
 //! Word-level modular arithmetic, transforms, aligned memory, random streams and threads.
 //!
-//! | part | what it holds |
+//! | part | content |
 //! |---|---|
 //! | [`Modulus`], [`NttTable`] | arithmetic on rows of `u64` residues and negacyclic transforms, on the kernels that the CPU supports ([`Isa`]) |
 //! | [`ConstantDot`] | sums of products with constants, also straight into transforms |

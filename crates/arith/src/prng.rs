@@ -1,7 +1,7 @@
 //! Seeds and counter-mode random streams.
 //!
 //! A stream depends only on a seed, a label and an index. Its words are the same on every machine,
-//! with any number of threads, and in whatever order streams are used:
+//! with any number of threads, and in any order of use:
 //!
 //! ```text
 //! key    = BLAKE3-derive_key("sudare v1 stream", seed || label)

@@ -2,8 +2,7 @@
 //!
 //! Ciphertexts, keys and all operations except products come from [`exact`](crate::exact). A
 //! product of BGV multiplies errors, so the modulus must be switched before it. A product of BFV
-//! divides by `Q / t` instead: errors grow by a factor of about `t N` per product, whatever their
-//! size.
+//! divides by `Q / t` instead: errors of any size grow by a factor of about `t N` per product.
 //!
 //! The relevant quantity is `-f / Q mod t` for the factor `f` of a ciphertext. Products multiply
 //! it, and rescaling keeps it. It is 1 for ciphertexts encrypted with

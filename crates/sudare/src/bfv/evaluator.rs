@@ -88,7 +88,7 @@ impl Evaluator {
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
-    /// | `min(a, b)` | equal | none | 2 row sums a limb at one level |
+    /// | `min(a, b)` | equal | none | 2 row sums per limb at one level |
     ///
     /// # Errors
     /// As [`exact::Evaluator::add`].

@@ -145,7 +145,7 @@ fn bounds_are_within_twelve_bits_at_depth_ten() {
     }
 }
 
-/// A product uses about `log2(t N)` bits of the budget, whatever the budget was.
+/// A product uses about `log2(t N)` bits of any budget.
 #[test]
 fn products_consume_the_bits_of_the_modulus_and_the_degree() {
     for (log_n, t) in [(7, modulus(257, 1)), (10, modulus(65537, 1)), (8, modulus(257, 3))] {

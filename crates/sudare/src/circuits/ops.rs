@@ -70,7 +70,7 @@ pub struct ArgumentError {
 pub trait Ops: Send + Sync {
     /// What slots hold, and how numbers are encoded.
     type Algebra: Algebra;
-    /// A ciphertext, wherever it lives.
+    /// A ciphertext in the evaluator's own form.
     type Ct: Clone + Send + Sync;
     /// A matrix that is ready to be applied.
     type Matrix: Send + Sync;

@@ -86,7 +86,7 @@ impl Evaluator {
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | `min(a, b)` | equal | none | 2 row sums a limb |
+    /// | `min(a, b)` | equal | none | 2 row sums per limb |
     ///
     /// # Errors
     /// [`Error::ScaleMismatch`]; [`Error::SlotMismatch`]; [`Error::ParamsMismatch`];
@@ -139,7 +139,7 @@ impl Evaluator {
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | `min(a, b)` | `a b` | none | 2 row products a limb |
+    /// | `min(a, b)` | `a b` | none | 2 row products per limb |
     ///
     /// # Errors
     /// [`Error::ScaleOutOfRange`]; [`Error::SlotMismatch`]; [`Error::ParamsMismatch`];
@@ -169,7 +169,7 @@ impl Evaluator {
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | `a` | `a scale` | none | 2 row products a limb |
+    /// | `a` | `a scale` | none | 2 row products per limb |
     ///
     /// # Errors
     /// [`Error::NotFinite`]; [`Error::ValueTooLarge`]; [`Error::ScaleOutOfRange`];
@@ -189,7 +189,7 @@ impl Evaluator {
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | the lowest | `a_i scale_i` | none | 2 row products a limb and term, in one pass |
+    /// | the lowest | `a_i scale_i` | none | 2 row products per limb and term, in one pass |
     ///
     /// # Errors
     /// As [`Evaluator::mul_const`]; [`Error::ScaleMismatch`]; [`Error::SlotMismatch`];
@@ -211,7 +211,7 @@ impl Evaluator {
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | the lowest | `a_i scale` | none | 2 row products a limb, ciphertext and sum, in one pass |
+    /// | the lowest | `a_i scale` | none | 2 row products per limb, ciphertext and sum, in one pass |
     ///
     /// # Errors
     /// As [`Evaluator::mul_const_sum`]; [`Error::Circuit`] for a row without exactly one constant
@@ -289,7 +289,7 @@ impl Evaluator {
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | the lowest, `- 1` | `a_i b_i / divisor` | relinearisation | 1 key switch, 8 row products a limb and product if there are several |
+    /// | the lowest, `- 1` | `a_i b_i / divisor` | relinearisation | 1 key switch, 8 row products per limb and product if there are several |
     ///
     /// # Errors
     /// As [`Evaluator::mul_rescale`]; [`Error::ScaleMismatch`]; [`Error::Circuit`] without
@@ -336,7 +336,7 @@ impl Evaluator {
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | `- 1` | `/ divisor` | none | 2 transforms a limb |
+    /// | `- 1` | `/ divisor` | none | 2 transforms per limb |
     ///
     /// Reference: [CHKKS18](https://eprint.iacr.org/2018/931), section 4. Deviation: the division
     /// rounds to the nearest.
@@ -413,7 +413,7 @@ impl Evaluator {
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | `to` | `a` | to and from an ephemeral secret, or none | 4 transforms a limb and 1 key switch at level 0; without keys 2 transforms a limb |
+    /// | `to` | `a` | to and from an ephemeral secret, or none | 4 transforms per limb and 1 key switch at level 0; without keys 2 transforms a limb |
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if the keys are for lower levels;
@@ -482,7 +482,7 @@ impl Evaluator {
     ///
     /// | level | scale | keys | cost |
     /// |---|---|---|---|
-    /// | `a` | `a` | every automorphism, all of one key level or of none | a group: 1 decomposition, a key product an image, 1 division |
+    /// | `a` | `a` | every automorphism, all of one key level, or all without one | per group: 1 decomposition, a key product per image, 1 division |
     ///
     /// Reference: Ishimaki, Yamana, "Faster homomorphic trace-type function evaluation" (IEEE
     /// Access 9, 2021), Algorithm 5.

@@ -75,7 +75,7 @@ impl Evaluator {
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
-    /// | `min(a, b)` | equal | none | 2 row sums a limb |
+    /// | `min(a, b)` | equal | none | 2 row sums per limb |
     ///
     /// # Errors
     /// [`Error::FactorMismatch`]; [`Error::PlaintextMismatch`]; [`Error::NoiseExhausted`];
@@ -132,7 +132,7 @@ impl Evaluator {
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
-    /// | `a` | `a` | none | 1 transform and 2 row products a limb |
+    /// | `a` | `a` | none | 1 transform and 2 row products per limb |
     ///
     /// # Errors
     /// As [`Evaluator::add_plain`].
@@ -253,7 +253,7 @@ impl Evaluator {
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
-    /// | the lowest, `- 1` if rescaled | `a_i b_i`, `/ divisor` | relinearisation | 1 key switch and 2 row products a limb a sum, 8 more a product if there are several |
+    /// | the lowest, `- 1` if rescaled | `a_i b_i`, `/ divisor` | relinearisation | 1 key switch and 2 row products per limb and sum, 8 more per product if there are several |
     ///
     /// # Errors
     /// [`Error::Circuit`] without products; [`Error::FactorMismatch`]; [`Error::LevelExhausted`];
@@ -301,7 +301,7 @@ impl Evaluator {
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
-    /// | `- 1` | `/ divisor` | none | 2 transforms a limb |
+    /// | `- 1` | `/ divisor` | none | 2 transforms per limb |
     ///
     /// # Errors
     /// [`Error::LevelExhausted`] at level 0; [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`];

@@ -79,7 +79,7 @@ impl Evaluator {
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
-    /// | `matrix - 1` | `a matrix / divisor` | every step at the level of the matrix | 1 decomposition, a key product a baby step, a key switch a stage but one |
+    /// | `matrix - 1` | `a matrix / divisor` | every step at the level of the matrix | 1 decomposition, a key product per baby step, a key switch per stage except one |
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`] for a ciphertext below the level of the matrix (one above is
@@ -122,7 +122,7 @@ impl Evaluator {
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
-    /// | `matrix - 1` | `matrix / divisor` | raising, and every step of what is raised | 1 key switch at level 0, 4 transforms a limb, a product with a key of one digit a step |
+    /// | `matrix - 1` | `matrix / divisor` | raising, and every step on raised ciphertexts | 1 key switch at level 0, 4 transforms per limb, a product with a key of one digit per step |
     ///
     /// # Errors
     /// See [`Evaluator::raise`] and [`Evaluator::transform`].

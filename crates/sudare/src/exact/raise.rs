@@ -42,7 +42,7 @@ impl Evaluator {
     ///
     /// | level | factor | keys | cost |
     /// |---|---|---|---|
-    /// | `to` | 1 | raising, with the divisor `t` | 1 key switch at level 0, 1 of one digit, 4 transforms a limb |
+    /// | `to` | 1 | raising, with the divisor `t` | 1 key switch at level 0, 1 of one digit, 4 transforms per limb |
     ///
     /// The rounded value `round(t / q_0 c_i)` is `(t c_i - r_i) / q_0` with `r_i` the residue of
     /// `t c_i` next to zero. Modulo `t` it is `-r_i / q_0`, so no product is larger than a residue.

@@ -47,8 +47,8 @@ struct Place<'a> {
 }
 
 impl StageDiagonals {
-    /// The part of a group of [`IMAGES`] images in a block of both sums: written for the first
-    /// group, else added. `blocks` has both halves of each image; needs room for two.
+    /// Writes the part of a group of [`IMAGES`] images in a block of both sums for the first group,
+    /// and adds it for later ones. `blocks` has both halves of each image, and `scratch` has room for two.
     fn sum_group(
         &self,
         Place { modulus: m, limb, start }: Place<'_>,

@@ -345,7 +345,7 @@ impl Evaluator {
     /// Down to `level`, forgetting primes: messages stay.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] if `level` is above that of `a`; [`Error::RaisedLevel`];
+    /// [`Error::LevelOutOfRange`] if `level` is above the level of `a`; [`Error::RaisedLevel`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn drop_to(&self, a: &Ciphertext, level: Level) -> Result<Ciphertext> {
         self.check_drop(a, level)?;

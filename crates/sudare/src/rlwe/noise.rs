@@ -11,10 +11,9 @@ const ROUNDING_VARIANCE: f64 = 1.0 / 12.0;
 /// The size of an error polynomial: `log2` of the standard deviation of its
 /// coefficients.
 ///
-/// Predictions propagate variances: errors count as centred and independent of each
-/// other and of what they are multiplied by, and a product of polynomials sums `N`
-/// products of coefficients. Levels and parameters are those of the operation; a
-/// level above the top of the chain counts as the top.
+/// Predictions propagate variances. Errors are assumed to be centred and independent of each other
+/// and of their factors. A product of polynomials sums `N` products of coefficients. Levels and
+/// parameters belong to the operation. A level above the top of the chain counts as the top.
 ///
 /// In the `N / 2` slots of CKKS the standard deviation is `sqrt(N)` times as large,
 /// divided by the scale. Slots of root mean square `r` have coefficients of root

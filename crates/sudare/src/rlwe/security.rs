@@ -72,10 +72,6 @@ pub enum SecretDistribution {
 ///   (ternary below 2^10, sparse below 2^12) or multiplied by 1.9 per doubling (sparse at 2^17).
 ///   `log_n` above 17 counts as 17.
 /// - `log2_qp <= 0` returns 512. NaN and a weight above the ring degree return 0.
-/// - Rings outside the table take the nearest one, with its moduli divided by 2.2 per halving
-///   (ternary below 2^10, sparse below 2^12) or multiplied by 1.9 per doubling (sparse at 2^17).
-///   `log_n` above 17 counts as 17.
-/// - `log2_qp <= 0` gives 512, NaN gives 0, and so does a weight above the ring degree.
 pub fn security_bits(log_n: u32, secret: SecretDistribution, log2_qp: f64) -> f64 {
     if log2_qp.is_nan() {
         return 0.0;

@@ -159,7 +159,8 @@ unsafe fn unpack(b: &[u64], group: usize) -> __m512i {
         bytes
     };
     let start = GROUP_BYTES * group;
-    // SAFETY: the vector is within `b`, or within a copy of its end; the caller's.
+    // SAFETY: the vector is within `b`, or within a copy of its end; the rest is guaranteed by the
+    // caller.
     unsafe {
         let packed = if start + 64 <= 8 * b.len() {
             _mm512_loadu_si512(b.as_ptr().cast::<u8>().add(start).cast())
@@ -181,7 +182,7 @@ unsafe fn unpack(b: &[u64], group: usize) -> __m512i {
 #[target_feature(enable = "avx512f")]
 unsafe fn lane_sum(v: __m512i) -> u128 {
     let mut lanes = [0; LANES];
-    // SAFETY: there are eight words; the caller's.
+    // SAFETY: there are eight words; the rest is guaranteed by the caller.
     unsafe { store(lanes.as_mut_ptr(), v) };
     lanes.into_iter().map(u128::from).sum()
 }
@@ -238,7 +239,7 @@ unsafe fn add_vectors<'a, const WIDTH: usize>(
     let mut high = [_mm512_setzero_si512(); WIDTH];
     for (k, &weight) in weights.iter().enumerate().take(rows.end).skip(rows.start) {
         let limbs = &row(k)[..WIDTH * LANES];
-        // SAFETY: each vector is within the limbs; the caller's.
+        // SAFETY: each vector is within the limbs; the rest is guaranteed by the caller.
         unsafe {
             let weight = splat(u64::from(weight));
             for (i, (low, high)) in low.iter_mut().zip(&mut high).enumerate() {
@@ -252,7 +253,7 @@ unsafe fn add_vectors<'a, const WIDTH: usize>(
     }
     for (i, sums) in sums.chunks_exact_mut(LANES).enumerate() {
         let (mut lows, mut highs) = ([0; LANES], [0; LANES]);
-        // SAFETY: there are eight words each; the caller's.
+        // SAFETY: there are eight words each; the rest is guaranteed by the caller.
         unsafe {
             store(lows.as_mut_ptr(), low[i]);
             store(highs.as_mut_ptr(), high[i]);

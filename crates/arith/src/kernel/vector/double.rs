@@ -19,7 +19,7 @@ use crate::{
     kernel::SCALAR,
 };
 
-/// A vector of words whose bits can be those of doubles.
+/// A vector of words whose bits can be reinterpreted as doubles.
 ///
 /// # Safety
 /// As for [`Vector`].

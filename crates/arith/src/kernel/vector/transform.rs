@@ -44,7 +44,7 @@ impl<const WORDS: usize> Buffer<WORDS> {
         Self(MaybeUninit::uninit())
     }
 
-    /// Its rows of eight words.
+    /// The buffer's rows of eight words.
     #[inline(always)]
     fn rows(&mut self) -> Strided {
         Strided { start: self.0.as_mut_ptr().cast(), stride: WIDTH }

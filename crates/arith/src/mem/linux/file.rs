@@ -55,7 +55,7 @@ impl FileBytes {
 
     pub(in super::super) fn bytes(&self) -> &[u8] {
         // SAFETY: `len` bytes are mapped as long as `self` exists. Other processes may change the
-        // file; every byte is a valid `u8`, whatever its value.
+        // file; any value is a valid `u8`.
         unsafe { core::slice::from_raw_parts(self.start, self.len) }
     }
 

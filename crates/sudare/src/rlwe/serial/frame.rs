@@ -212,8 +212,8 @@ impl<R: Read> FileReader<R> {
         Ok((file, Preamble { kind, params, key }, header))
     }
 
-    /// Reads the encoded part of the header. Memory grows only with the bytes that exist, whatever
-    /// size the file claims.
+    /// Reads the encoded part of the header. Memory grows with the bytes that exist, not with the
+    /// size that the file claims.
     fn header(&mut self, bytes: u64) -> Result<Vec<u8>> {
         let mut encoded = Vec::new();
         loop {

@@ -81,7 +81,7 @@ pub fn write_evaluation_keys<P: Scheme>(
 }
 
 /// Makes the evaluation keys of a request and writes each at once, so that memory holds only one,
-/// and returns the bytes written. The bytes equal those of [`KeyGenerator::evaluation_keys`]
+/// and returns the bytes written. The bytes equal the output of [`KeyGenerator::evaluation_keys`]
 /// followed by [`write_evaluation_keys`]. `progress` receives the number of keys after each.
 ///
 /// # Errors
