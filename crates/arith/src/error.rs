@@ -32,7 +32,7 @@ pub enum Error {
         len: usize,
     },
     /// The pool would have no threads, or the system refused to start them.
-    #[error("cannot run on {0} threads")]
+    #[error("cannot run on {0} threads: use at least 1, and no more than the system can start")]
     Threads(usize),
 }
 

@@ -47,7 +47,7 @@ pub enum Error {
     },
     /// Two objects come from different parameters.
     #[error(
-        "this {what} belongs to parameters {found}, the operation to {expected}: use objects made under the same parameters"
+        "this {what} belongs to parameters {found}, but the operation to {expected}: use objects made under the same parameters"
     )]
     ParamsMismatch {
         /// The object.
@@ -59,7 +59,7 @@ pub enum Error {
     },
     /// Two objects come from different secret keys.
     #[error(
-        "this {what} belongs to key {found}, the operation to key {expected}: use objects of the same key pair"
+        "this {what} belongs to key {found}, but the operation to key {expected}: use objects of the same key pair"
     )]
     KeyMismatch {
         /// The object.
@@ -71,7 +71,7 @@ pub enum Error {
     },
     /// A secret of the process that this one was forked from.
     #[error(
-        "this {what} was made before the process forked, and stayed there: make or read one after the fork"
+        "this {what} was made before the process forked and stayed in the parent process: make or read one after the fork"
     )]
     Forked {
         /// The object.
@@ -91,7 +91,7 @@ pub enum Error {
     },
     /// A level outside the chain, or above that of the operand.
     #[error(
-        "level {found} is out of range: at most {max} here; name a lower one, or use parameters with more levels"
+        "level {found} is out of range: it must be at most {max} here; use a lower level, or parameters with more levels"
     )]
     LevelOutOfRange {
         /// The level asked for.
@@ -143,7 +143,7 @@ pub enum Error {
         /// Slots there are.
         slots: usize,
     },
-    /// Different numbers of slots, or a number that is not a power of two.
+    /// The numbers of slots differ, or a number is not a power of two.
     #[error("{op}: {found} slots, {expected} needed: encode as many values, filling up with zeros")]
     SlotMismatch {
         /// The operation.
@@ -177,7 +177,7 @@ pub enum Error {
     },
     /// A value too large for its scale and level.
     #[error(
-        "value {index} needs {needed_bits:.0} bits at this scale, there are {available_bits:.0}: scale the data down, or encode at a lower scale or higher level"
+        "value {index} needs {needed_bits:.0} bits at this scale, but only {available_bits:.0} are available: scale the data down, or encode at a lower scale or higher level"
     )]
     ValueTooLarge {
         /// Its place.
@@ -212,8 +212,8 @@ pub enum Error {
     },
     /// The keys to and from an ephemeral secret do not reach the level.
     #[error(
-        "no keys to raise to level {level}: there are {}; ask for `Raise::to` that level in the \
-         KeyRequest", .found.map_or("none".into(), |found| format!("those to level {found}"))
+        "no keys to raise to level {level}: there are {}; add `Raise::to` that level to the \
+         KeyRequest", .found.map_or("none".into(), |found| format!("keys to level {found}"))
     )]
     MissingRaisingKey {
         /// The level asked for.
@@ -223,8 +223,8 @@ pub enum Error {
     },
     /// The keys to raise with are for ciphertexts of another plaintext modulus.
     #[error(
-        "raising needs keys for the plaintext modulus {needed}, these are for {found}: make them \
-         from the KeyRequest of the plan (1 is that of CKKS)"
+        "raising needs keys for the plaintext modulus {needed}, but these are for {found}: make \
+         them from the KeyRequest of the plan (1 stands for CKKS)"
     )]
     RaisingDivisorMismatch {
         /// That of the keys.
@@ -234,8 +234,8 @@ pub enum Error {
     },
     /// The keys do not raise through an ephemeral secret as sparse as a circuit relies on.
     #[error(
-        "raising through an ephemeral secret of weight {needed} at most is needed, the keys have {}: \
-         make them from the KeyRequest of the plan",
+        "the circuit needs keys that raise through an ephemeral secret of weight at most {needed}, \
+         but these have {}: make them from the KeyRequest of the plan",
         .found.map_or("none".into(), |weight| format!("one of weight {weight}"))
     )]
     EphemeralSecretMismatch {
@@ -294,8 +294,8 @@ pub enum Error {
     },
     /// Plaintexts of different rings.
     #[error(
-        "{op}: polynomials modulo {} with N = 2^{} and modulo {} with N = 2^{}: use plaintexts of \
-         one ring", power((.left.0, .left.1)), .left.2, power((.right.0, .right.1)), .right.2
+        "{op}: polynomials modulo {} with N = 2^{} and modulo {} with N = 2^{} do not match: use \
+         plaintexts of one ring", power((.left.0, .left.1)), .left.2, power((.right.0, .right.1)), .right.2
     )]
     PlaintextMismatch {
         /// The operation.
@@ -308,7 +308,7 @@ pub enum Error {
     /// A plaintext that a power of its prime does not divide.
     #[error(
         "coefficient {index} is not a multiple of {divisor}: remove its lowest digits before \
-         dividing by that"
+         dividing"
     )]
     NotAMultiple {
         /// Its place.
@@ -331,7 +331,7 @@ pub enum Error {
         /// The nearest primes with as many slots.
         primes: String,
     },
-    /// A plaintext whose slots do not repeat, or are not integers.
+    /// The slots of a plaintext do not repeat, or are not integers.
     #[error("this plaintext is not one of {slots} integers: {problem}")]
     NotInSlots {
         /// Slots that it was read with.
@@ -366,8 +366,8 @@ pub enum Error {
     },
     /// The result of an operation might not decrypt.
     #[error(
-        "{op}: the error of the result could reach 2^{log2_noise:.1} and has to stay below \
-         2^{log2_room:.1}: rescale before, choose parameters with more levels, or bootstrap"
+        "{op}: the error of the result could reach 2^{log2_noise:.1} but must stay below \
+         2^{log2_room:.1}: rescale first, choose parameters with more levels, or bootstrap"
     )]
     NoiseExhausted {
         /// The operation.
@@ -380,7 +380,7 @@ pub enum Error {
     /// A circuit was given something that it cannot do.
     #[error("{0}")]
     Circuit(String),
-    /// Bytes that are not a valid object.
+    /// Bytes are not a valid object.
     #[error("not a valid {what}: {problem}; use one that this library wrote, undamaged")]
     Malformed {
         /// The object expected.
@@ -388,7 +388,7 @@ pub enum Error {
         /// What is wrong.
         problem: String,
     },
-    /// A file of something else.
+    /// A file has another kind of content.
     #[error("this is a file of kind {found}, one of kind {needed} is needed here: name that one")]
     WrongKind {
         /// What it holds.
@@ -398,7 +398,7 @@ pub enum Error {
     },
     /// A file of a format that this release does not read.
     #[error(
-        "this file has format version {found}, this release reads version {supported}: use the release that wrote it, or make the file again"
+        "this file has format version {found}, but this release reads version {supported}: use the release that wrote it, or make the file again"
     )]
     UnsupportedVersion {
         /// Its version.
@@ -408,7 +408,7 @@ pub enum Error {
     },
     /// A file was changed after it was written.
     #[error(
-        "section {section} of the file does not match its checksum: the file is damaged, copy or make it again"
+        "section {section} of the file does not match its checksum: the file is damaged; copy it or make it again"
     )]
     Checksum {
         /// The section, 0 for the header.
@@ -416,7 +416,7 @@ pub enum Error {
     },
     /// A file ends too early.
     #[error(
-        "the file ends after {found} bytes, {needed} are needed: it was cut short, copy or make it again"
+        "the file ends after {found} bytes, but {needed} are needed: it was truncated; copy it or make it again"
     )]
     Truncated {
         /// Bytes there are.
