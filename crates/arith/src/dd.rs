@@ -97,6 +97,7 @@ fn mul_word(x: (f64, f64), y: f64) -> (f64, f64) {
 /// The integer part of `x`, modulo `2^128`, and the fraction, for `|x| <= 2^127`. Faster than
 /// [`f64::trunc`], a library call on baseline x86-64.
 fn truncate(x: f64) -> (u128, f64) {
+    // Below 2^63 the conversion is to `i64`: one instruction.
     const TWO_63: f64 = (1u64 << 63) as f64;
     if x.abs() < TWO_63 {
         let whole = x as i64;
@@ -188,6 +189,7 @@ impl Dd {
     /// fit or the number is not finite.
     #[must_use]
     pub fn round_i128(self) -> Option<i128> {
+        // At 2^127 itself, a negative `lo` or the sign can still make the integer fit.
         const LIMIT: f64 = 170_141_183_460_469_231_731_687_303_715_884_105_728.0; // 2^127
         let Self { hi, lo } = self.abs();
         if !self.is_finite() || hi > LIMIT {

@@ -117,6 +117,7 @@ impl Buf {
 
 impl Drop for Buf {
     fn drop(&mut self) {
+        // `take_as` promises zeros, also in blocks that return from the pool.
         if self.secrecy > Secrecy::Public {
             self.zeroize();
         }

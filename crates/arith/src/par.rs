@@ -64,6 +64,7 @@ const PARTS_A_THREAD: usize = 4;
 #[cfg(feature = "parallel")]
 fn fork_each(n: usize, job: &(dyn Fn(usize) + Sync)) {
     use rayon::prelude::*;
+    // Each job is a task of its own, so that idle threads can steal it.
     (0..n).into_par_iter().with_max_len(1).for_each(job);
 }
 

@@ -8,6 +8,7 @@ pub fn is_prime(n: u64) -> bool {
     if n < 2 {
         return false;
     }
+    // Afterwards `n` is coprime to every base, as the test requires.
     if let Some(p) = BASES.into_iter().find(|p| n.is_multiple_of(*p)) {
         return n == p;
     }

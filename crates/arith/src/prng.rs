@@ -29,6 +29,7 @@ use crate::{
     mem::{Buf, Pool, Secrecy},
 };
 
+// Part of the file format: other contexts would expand stored seeds to other words.
 const STREAM_CONTEXT: &str = "sudare v1 stream";
 const SEED_CONTEXT: &str = "sudare v1 seed";
 
@@ -243,6 +244,7 @@ impl KeyStream {
         if words.is_empty() {
             return;
         }
+        // The kernels advance only the counter in `state`, so the cipher must follow.
         self.cipher.seek(64 * u64::from(self.state[12]));
         words.fill(0);
         // SAFETY: the bytes are exactly those of `words`, borrowed exclusively for the same

@@ -103,11 +103,13 @@ impl Work {
 
     /// Unwinds if the work was stopped.
     pub(crate) fn check(self) {
+        // Usually no work is being stopped, and this load is the whole cost of a check.
         if COUNT.load(Relaxed) == 0 || self == Self(0) {
             return;
         }
         let ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner).contains(&self);
         if ending {
+            // Unlike `panic!`, this runs no panic hook and prints no message.
             panic::resume_unwind(Box::new(Stopped));
         }
     }

@@ -129,6 +129,7 @@ pub fn weighted_sums(
 
 /// Limbs of each row that are processed together: a tile of all rows is a part of the L2 cache.
 const TILE: usize = 256;
+/// Rows that are processed together: 256 limbs of 64 rows are 128 KiB.
 const BLOCK: usize = 64;
 
 #[cfg(test)]

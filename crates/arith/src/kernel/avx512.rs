@@ -19,6 +19,8 @@ use wide::Wide;
 
 /// The table for `q`.
 pub(super) fn table(q: u64) -> &'static KernelTable {
+    // A smaller modulus leaves room for more moduli in 52 bits, so transforms centre values less
+    // often.
     static BELOW_47: KernelTable = narrow::<32>("avx512ifma-47");
     static BELOW_48: KernelTable = narrow::<16>("avx512ifma-48");
     static BELOW_49: KernelTable = narrow::<8>("avx512ifma-49");
@@ -32,6 +34,7 @@ pub(super) fn table(q: u64) -> &'static KernelTable {
         ..=47 => &BELOW_47,
         48 => &BELOW_48,
         49 => &BELOW_49,
+        // Five moduli fit 52 bits only up to here.
         50 if q <= (1 << 52) / 5 => &BELOW_49_6,
         50 => &BELOW_50,
         _ => &BELOW_62,

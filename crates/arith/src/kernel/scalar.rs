@@ -294,6 +294,7 @@ unsafe fn lift(m: &Modulus, out: *mut u64, a: *const i8, len: usize) {
 
 /// Rounds in units of `2^-55`. Each term is underestimated by less than two units.
 unsafe fn round_sum(fractions: &[Fraction], y: &[*const u64], out: *mut u64, len: usize) -> bool {
+    // 256 terms below 2^55 and a half sum to less than 2^64.
     const BITS: u32 = 55;
     let slack = 2 * fractions.len() as u64;
     let mut decided = true;

@@ -16,8 +16,10 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 pub(super) fn generation() -> u64 {
     let Some(mark) = mark() else { return process() };
     match mark.load(Ordering::Acquire) {
+        // The system wiped the page at a fork: this process needs a number of its own.
         0 => {
             let next = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+            // Another thread may be first. All threads must agree on one number.
             let first = mark.compare_exchange(0, next, Ordering::AcqRel, Ordering::Acquire);
             first.map_or_else(|other| other, |_| next)
         }

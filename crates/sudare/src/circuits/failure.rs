@@ -58,6 +58,7 @@ fn log2_exact(terms: u32, k: f64) -> f64 {
 /// independent random variables", Adv. Appl. Prob. 12, 1980.
 fn log2_saddle(terms: u32, k: f64) -> f64 {
     let n = f64::from(terms);
+    // Within one standard deviation the formula cancels. This bound makes the probability 1.
     if k * k <= n / 12.0 {
         return -1.0;
     }
@@ -67,6 +68,7 @@ fn log2_saddle(terms: u32, k: f64) -> f64 {
     while slope(high) < k && high < 1e9 {
         high *= 2.0;
     }
+    // 100 halvings exhaust the precision of an `f64`.
     for _ in 0..100 {
         let middle = 0.5 * (low + high);
         *(if slope(middle) < k { &mut low } else { &mut high }) = middle;

@@ -117,11 +117,13 @@ impl Release {
             return Err(Error::TooLittlePrecision { bits, found: error, needed });
         }
         let fixed = values.iter().enumerate().map(|(index, &value)| fixed(index, value, bits));
+        // Exact values and the noise would each reveal the error, so both are wiped.
         let mut fixed = Zeroizing::new(fixed.collect::<Result<Vec<i128>>>()?);
         let mut noise = Stream::new(noise, "release", 0);
         let mut of_values = Zeroizing::new(vec![0; values.len()]);
         sample::gaussian(&mut noise, &mut of_values);
         fixed.iter_mut().zip(of_values.iter()).for_each(|(value, noise)| *value += noise);
+        // The shift alone would round down.
         let half = 1 << (GRID_BITS - 1);
         Ok(fixed.iter().map(|x| ((x + half) >> GRID_BITS) as i64 as f64 * unit(bits)).collect())
     }

@@ -116,11 +116,13 @@ impl KeySwitcher {
             |i| sum.baby.iter().map(|step| step.map(|key| decomposition.step(key, i))).collect(),
             |k, i, step| decomposition.image(inputs[k], digits[k].as_ref(), step.as_ref(), i),
         );
+        // Return the buffers of the digits to the pool before the giant steps take more.
         drop(digits);
         let giant: Option<Vec<_>> = sum.giant.map(|giant| {
             par::map(0..decomposition.limbs().count(), |i| decomposition.step(giant, i))
         });
         let finish = |stages: Vec<PairModQp>| {
+            // From the innermost stage outwards: `S_0 + g(S_1 + g(S_2 + ...))`.
             let sum = stages.into_iter().rev().reduce(|sum, next| match &giant {
                 Some(giant) => decomposition.giant_step(&sum, giant, next),
                 None => next,

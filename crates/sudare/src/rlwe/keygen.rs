@@ -95,6 +95,7 @@ impl KeyGenerator {
                 break;
             }
         }
+        // From the public seed, because every object of the key publishes the id.
         let id = KeyId(Stream::new(&public, "key id", 0).next_u64());
         Ok(SecretKey::new(&self.params, id, coeffs.as_signed()))
     }
@@ -329,6 +330,7 @@ pub(super) fn encrypt_zero(
         m.mul_rows(&mut product, a, s.row(limbs.place(i, s.limbs())));
         m.sub_assign(b, &product);
     });
+    // The result is public. The buffer of `b`, which held the error alone, is secret and is wiped.
     let mut published = basis.take(limbs);
     for (out, row) in published.rows_mut().zip(b.rows()) {
         out.copy_from_slice(row);

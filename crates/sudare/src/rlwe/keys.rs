@@ -80,6 +80,7 @@ impl SecretKey {
     pub(super) fn coeffs(&self) -> Buf {
         let basis = self.params.basis();
         let mut row = basis.pool().take_as(Secrecy::Key, basis.n());
+        // One prime determines coefficients of -1, 0 and 1.
         row.copy_from_slice(self.s.row(0));
         basis.table(self.s.limbs(), 0).inverse(&mut row);
         let mut coeffs = small_secret(basis);

@@ -582,6 +582,7 @@ fn level_key_special(spec: &Spec, chain: &[u64]) -> usize {
 fn fingerprint(spec: &Spec) -> Result<ParamsId> {
     let bytes = postcard::to_allocvec(spec)
         .map_err(|e| Error::Malformed { what: "specification", problem: e.to_string() })?;
+    // Files store the fingerprint, so neither the encoding nor the context may change.
     let hash = blake3::derive_key("sudare v1 parameter id", &bytes);
     let mut word = [0; 8];
     word.copy_from_slice(&hash[..8]);

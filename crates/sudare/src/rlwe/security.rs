@@ -42,7 +42,9 @@ const TAIL_EXPONENT: f64 = 1.25;
 /// any row by at most 2.08.
 const GROWTH_PER_DOUBLING: f64 = 1.9;
 const SHRINK_PER_HALVING: f64 = 2.2;
+/// Larger rings count as this one.
 const MAX_LOG_N: u32 = 17;
+/// Lowest tabulated weight. No security is claimed below it.
 const MIN_WEIGHT: u32 = 32;
 /// Reported for a modulus of one, where a sample reveals nothing.
 const TRIVIAL_MODULUS_BITS: f64 = 512.0;

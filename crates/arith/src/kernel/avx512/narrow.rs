@@ -57,6 +57,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
     const WEIGHS: bool = true;
 
     fn factor(_: &Modulus, w: Shoup) -> [u64; 2] {
+        // The quotient for a radix of 2^52 is the upper part of the one for 2^64.
         [w.value, w.quotient >> 12]
     }
 

@@ -87,6 +87,7 @@ pub struct Sum<D> {
     low: D,
 }
 
+/// Initial upper part of a sum. Its exponent stays the same while up to eight products are added.
 const SUM_START: f64 = (1u128 << 103) as f64;
 /// Added to an integer below it, this leaves the integer in the low bits.
 const INTEGER: f64 = (1u64 << 52) as f64;
@@ -147,11 +148,13 @@ impl<W: Words> Lanes for Double<W> {
 
     const LIMIT: u32 = 8;
     const LOG_RADIX: u32 = 2;
+    // More products would change the exponent of the upper part of a sum.
     const TERMS: usize = 8;
     const DOTS: usize = 1;
     const CONVERTS: bool = true;
 
     fn factor(m: &Modulus, w: Shoup) -> [u64; 2] {
+        // Centred, because the bound of the reduction requires |w| < q / 2.
         let w = m.centered(w.value) as f64;
         [w.to_bits(), (w / m.value() as f64).to_bits()]
     }
@@ -374,6 +377,7 @@ pub unsafe fn round_sum<W: Words>(
     len: usize,
 ) -> bool {
     const UNIT: f64 = 1.0 / (1u64 << 44) as f64;
+    // Residues of larger moduli may exceed 2^52, where doubles are not exact.
     if fractions.iter().any(|f| f.q >> 50 != 0) {
         // SAFETY: the table's contract.
         return unsafe { (SCALAR.round_sum)(fractions, y, out, len) };

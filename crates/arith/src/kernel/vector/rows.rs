@@ -226,6 +226,7 @@ pub unsafe fn dot<L: Lanes>(
     // SAFETY: the table's contract. The width is at most 16, because each of 15 words is below
     // `2^52`.
     unsafe {
+        // The reduction is compiled for a few widths; a sum uses the next larger one.
         match (width, lazy && a.len() <= L::TERMS) {
             (..=2, true) if L::WEIGHS => dots::<L, Weighted<1, true>>(weights, out, a, len),
             (..=2, false) if L::WEIGHS => dots::<L, Weighted<1, false>>(weights, out, a, len),
@@ -246,6 +247,7 @@ unsafe fn dots<L: Lanes, R: Reduction<L>>(
     let mut k = 0;
     // SAFETY: the table's contract.
     unsafe {
+        // Larger groups first: they read each word once for more sums.
         if L::DOTS == 4 {
             while let (&[w0, w1, w2, w3, ..], &[o0, o1, o2, o3, ..]) = (&weights[k..], &out[k..]) {
                 dots_of::<L, R, 4, 2>([w0, w1, w2, w3], [o0, o1, o2, o3], a, len);

@@ -114,6 +114,7 @@ impl Region {
                 lost: AtomicBool::new(false),
                 next: regions().next(),
             }));
+            // Published while still unused, so that the handler never reads a half-written region.
             REGIONS.store(region, Ordering::Release);
             region
         });
@@ -129,6 +130,7 @@ impl Region {
     }
 
     fn change(&self, start: usize, end: usize) {
+        // An odd version tells the handler, which cannot lock, that the fields are changing.
         self.version.fetch_add(1, Ordering::Relaxed);
         fence(Ordering::Release);
         self.start.store(start, Ordering::Relaxed);

@@ -28,6 +28,7 @@ pub const MAX_DEGREE: usize = 255;
 /// Maximum number of intervals.
 const MAX_INTERVALS: usize = 4096;
 
+/// Maximum number of exchanges of reference points.
 const MAX_ITERATIONS: usize = 100;
 
 /// Relative distance of the largest error from the minimum at which to stop.
@@ -508,6 +509,7 @@ fn exchange(extremes: Vec<Extreme>, count: usize) -> Vec<f64> {
 /// Returns the extreme of `error` near three ascending points, where `largest` is the index of the
 /// largest. Parabolas through the largest point and its neighbours are used until it grows no more.
 fn refine(error: impl Fn(f64) -> f64, mut points: [Extreme; 3], mut largest: usize) -> Extreme {
+    // Maximum number of parabolas, and the relative gain below which another is not worth it.
     const STEPS: usize = 24;
     const GAIN: f64 = 1e-10;
     let sign = points[largest].error.signum();

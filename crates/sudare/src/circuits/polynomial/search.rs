@@ -29,6 +29,7 @@ impl<C: Coefficient> Layout<C> {
         let pattern: Vec<bool> = coeffs.iter().map(|&c| c != C::ZERO).collect();
         // Powers of two alone divide every polynomial.
         let mut best = Search::new(degree, chebyshev, 1).layout(coeffs, depth);
+        // More baby steps cost more than they save: the optimum is near the root of the degree.
         for baby in 2..=degree.min(2 * (degree + 1).isqrt() + 3) {
             let mut search = Search::new(degree, chebyshev, baby);
             if search.cheapest(&pattern, depth).is_some() {

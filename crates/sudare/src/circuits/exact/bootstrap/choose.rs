@@ -29,6 +29,7 @@ const TO_SLOTS_LAYERS: u32 = 5;
 
 /// Size of special primes in bits, unless there is only one.
 const SPECIAL_BITS: f64 = 49.5;
+/// Maximum number of special primes.
 const MOST_SPECIALS: usize = 8;
 /// Maximum number of digits of a key switch at the top that counts as few. Special primes are worth
 /// their bits if they leave few digits and at least this number of levels.
