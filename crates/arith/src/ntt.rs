@@ -60,6 +60,7 @@ impl NttTable {
         inverse[0] = modulus.inv(n as u64 % modulus.value());
         let aligned = |powers: &[u64]| {
             let table = (kernels.twiddles)(&modulus, log_n, powers);
+            // This pool keeps nothing for reuse; it only aligns the table.
             let mut aligned = Pool::new(0).take(table.len());
             aligned.copy_from_slice(&table);
             aligned

@@ -181,6 +181,7 @@ impl Decryptor {
     /// is too large to decrypt.
     pub fn decrypt(&self, a: &Ciphertext) -> Result<PlainPoly> {
         self.check(a)?;
+        // Beyond its bound, a ciphertext could decrypt to a wrong plaintext without any sign of it.
         Rules::new(&self.params).checked("decrypt", a.form())?;
         let opened = self.open(a, false)?;
         let (t, inverse) = (a.plaintext_modulus(), a.factor.inverse().value());

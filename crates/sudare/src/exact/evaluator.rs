@@ -454,6 +454,7 @@ impl Evaluator {
         let (near, far) = if swap { (swapped, rotated) } else { (rotated, swapped) };
         let mask: Vec<i128> =
             (0..slots).map(|i| i128::from(i % columns < columns - step)).collect();
+        // `mask (near - far) + far` selects between the two with one product instead of two.
         let kept = self.mul_plain(&self.sub(&near, &far)?, &encoder.encode(&mask)?)?;
         self.add(&kept, &far)
     }

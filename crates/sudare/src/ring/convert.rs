@@ -394,6 +394,7 @@ impl Divider {
             (converter, halves.rows_mut().collect())
         });
         convert_rows(basis.pool(), conversions.collect());
+        // Their buffers return to the pool, which the results are taken from.
         drop(remainders);
 
         let mut out = [(); P].map(|()| basis.take(after));

@@ -107,6 +107,7 @@ impl Params {
     /// [`Error::InvalidSpec`]; [`Error::Insecure`] unless the specification accepts any security;
     /// [`Error::Arith`] for a number that is not a prime `1 mod 2N` below `2^62`.
     pub fn new(spec: Spec) -> Result<Self> {
+        // Everything is checked before a table is built: a small file can ask for large tables.
         check_shape(&spec)?;
         let (primes, limbs_at) = (chain_primes(&spec), level_limbs(&spec));
         let of = |limbs: &LimbSet| &primes[limbs.start()..][..limbs.q()];

@@ -94,6 +94,7 @@ impl Supply {
         let (_, first) = bits.split_last().ok_or_else(|| none_left(0.0))?;
         let mut primes: Vec<u64> =
             first.iter().map(|&bits| self.nearest(power_of_two(bits))).collect::<Result<_>>()?;
+        // The last prime makes up for the deviations of the others.
         primes.push(self.nearest(last(&primes))?);
         Ok(primes)
     }
@@ -114,6 +115,8 @@ impl Supply {
 pub(crate) fn quotient(mut above: &[u64], mut below: &[u64]) -> Dd {
     let mut quotient = Dd::ONE;
     loop {
+        // Alternating between the factors keeps the partial quotient near 1, within the range of
+        // doubles.
         let large = quotient.to_f64() > 1.0;
         quotient = match (above, below) {
             (_, [prime, rest @ ..]) if large || above.is_empty() => {

@@ -271,6 +271,7 @@ impl<R: Read> FileReader<R> {
         let hash = self.hasher.finalize();
         let found: Checksum = self.array()?;
         let section = self.section;
+        // Before the padding, so that damage is reported as damage and not as a malformed file.
         if hash != found {
             return Err(Error::Checksum { section });
         }

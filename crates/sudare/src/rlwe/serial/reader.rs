@@ -120,6 +120,7 @@ impl<R: Read, P: Scheme> Reader<R, P> {
     /// differs; [`Error::Malformed`] if the file is too small for an object under the parameters,
     /// before memory is allocated.
     pub fn params(&self) -> Result<P> {
+        // A file too small for its own parameters must not make this process build their tables.
         self.sections.check_room(&P::count_primes(&self.info.spec)?)?;
         let params = P::from_spec(self.info.spec.clone())?;
         params.as_ref().check_id("file", self.info.params_id)?;
