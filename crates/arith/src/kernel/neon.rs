@@ -110,8 +110,8 @@ impl Words for uint64x2_t {
 
     #[inline(always)]
     unsafe fn unpack(p: *const u8, width: usize, spread: Self) -> Self {
-        // SAFETY: guaranteed by the caller; both halves are within the packed words, which have 8 bytes or
-        // more.
+        // SAFETY: guaranteed by the caller; both halves are within the packed words, which have 8
+        // bytes or more.
         unsafe {
             prefetch::<1>(p.wrapping_add(AHEAD_BYTES));
             let bytes = vcombine_u8(vld1_u8(p), vld1_u8(p.add(2 * width - 8)));

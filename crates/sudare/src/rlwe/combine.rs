@@ -48,7 +48,8 @@ struct Place<'a> {
 
 impl StageDiagonals {
     /// Writes the part of a group of [`IMAGES`] images in a block of both sums for the first group,
-    /// and adds it for later ones. `blocks` has both halves of each image, and `scratch` has room for two.
+    /// and adds it for later ones. `blocks` has both halves of each image, and `scratch` has room
+    /// for two.
     fn sum_group(
         &self,
         Place { modulus: m, limb, start }: Place<'_>,

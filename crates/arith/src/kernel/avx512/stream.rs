@@ -87,8 +87,8 @@ pub(in crate::kernel) unsafe fn compact(q: u64, mask: u64, words: &mut [u64]) ->
     let (start, end) = (words.as_mut_ptr(), words.len() / LANES * LANES);
     let mut accepted = 0;
     for i in (0..end).step_by(LANES) {
-        // SAFETY: guaranteed by the caller; no more words are accepted than were read, so every write is within
-        // the row and to words already read.
+        // SAFETY: guaranteed by the caller; no more words are accepted than were read, so every
+        // write is within the row and to words already read.
         unsafe {
             let masked = _mm512_and_si512(load(start.add(i)), splat(mask));
             let below = _mm512_cmplt_epu64_mask(masked, splat(q));
