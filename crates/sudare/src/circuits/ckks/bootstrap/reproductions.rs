@@ -125,9 +125,9 @@ fn full_rns() -> BootstrapPreset {
     )
 }
 
-/// Section 4.3.3: `q_0` of 41 bits, `log2 Q` 1240, scale `2^31`, `h = 64`, `r = 7`, radix
-/// 32. Levels of CoeffsToSlots and the reduction have 45 bits instead of the scale's 31:
-/// with primes, a level is of one size from above, and 31 bits lose the angle.
+/// Section 4.3.3: `q_0` of 41 bits, `log2 Q` 1240, scale `2^31`, `h = 64`, `r = 7` and radix 32.
+/// Levels of CoeffsToSlots and the reduction have 45 bits instead of the scale's 31: a level of
+/// primes has a single size, and 31 bits lose the angle.
 fn thesis() -> BootstrapPreset {
     let eval_mod = EvalModSpec {
         k: 22,
