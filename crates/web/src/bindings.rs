@@ -1,7 +1,7 @@
-//! The classes of JavaScript that the Worker of the page uses.
+//! JavaScript classes for the page's Worker.
 //!
-//! What leaves is JSON, files and bytes of files; keys stay here until an object is freed, and are
-//! wiped then.
+//! They return JSON, files and bytes of files. Keys stay in the module until an object is freed,
+//! and are then wiped.
 
 use crate::{owner, shown, table};
 use js_sys::{Function, Uint8Array};
@@ -13,10 +13,10 @@ use std::{
 use sudare_roles::{error::Error, outgoing, sealed::Passphrase};
 use wasm_bindgen::{JsError, JsValue, prelude::wasm_bindgen};
 
-/// Bytes that are passed to the page at a time.
+/// Bytes to pass to the page at a time.
 const AT_ONCE: usize = 1 << 20;
 
-/// A refusal: an `Error` whose name is the command's word for it.
+/// Converts an error to a JavaScript `Error` whose name is [`Error::kind`].
 fn refused(error: impl Into<Error>) -> JsValue {
     let error = error.into();
     let (thrown, kind) = (js_sys::Error::new(&error.to_string()), error.kind());
@@ -28,7 +28,7 @@ fn json(value: &impl serde::Serialize) -> Result<String, JsValue> {
     serde_json::to_string(value).map_err(|error| refused(Error::Bug(error.to_string())))
 }
 
-/// Tells a function of the page where in memory the next bytes are: they are not copied.
+/// Passes the location of the next bytes in memory to a function of the page, without a copy.
 struct Sink(Function);
 
 impl Sink {
@@ -53,16 +53,16 @@ impl Write for Sink {
     }
 }
 
-/// Reads a file of the page from its beginning.
+/// Reads a file of the page from its start.
 struct Source {
-    /// Returns the bytes from a place on, at most as many as it is asked for.
+    /// Returns at most the requested number of bytes from an offset.
     read: Function,
     at: u64,
 }
 
 impl Read for Source {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        // Places in files of a browser are exact in doubles.
+        // Offsets in files of a browser are exact as doubles.
         let [start, length] = [self.at as f64, buffer.len() as f64].map(JsValue::from);
         let part = self.read.call2(&JsValue::NULL, &start, &length);
         let part = part.map_err(|error| {
@@ -78,11 +78,11 @@ impl Read for Source {
     }
 }
 
-/// Refuses a file of so many bytes unless it may be sent to a collection of the service. `read` is
-/// asked for parts of it, by their place and their length.
+/// Refuses a file of `bytes` bytes unless it may be sent to a collection of the service. Calls
+/// `read` with the offset and the length of parts of the file.
 ///
 /// # Errors
-/// Why it must stay here.
+/// The reason why the file must stay here.
 #[wasm_bindgen]
 pub fn check(read: Function, bytes: f64, collection: &str) -> Result<(), JsValue> {
     let collection = collection.parse().map_err(|error: Error| refused(error))?;
@@ -92,7 +92,8 @@ pub fn check(read: Function, bytes: f64, collection: &str) -> Result<(), JsValue
 }
 
 thread_local! {
-    /// Who is told how far the work is, which may be any thread's elsewhere.
+    /// The function that progress is reported to. Progress may come from any thread on other
+    /// platforms.
     static WATCHER: RefCell<Option<Function>> = const { RefCell::new(None) };
 }
 
@@ -102,7 +103,7 @@ fn watched_by(watcher: Function) {
 
 fn tell(done: usize) {
     WATCHER.with_borrow(|watcher| {
-        // Whoever does not want to know is not told.
+        // An exception from the page's function is ignored.
         let told = watcher.as_ref().map(|watcher| watcher.call1(&JsValue::NULL, &done.into()));
         drop(told);
     });
@@ -114,25 +115,25 @@ pub struct Csv(table::Csv);
 
 #[wasm_bindgen]
 impl Csv {
-    /// The text of a file of this name.
+    /// Creates a table from the text of a file.
     #[wasm_bindgen(constructor)]
     #[must_use]
     pub fn new(name: String, text: Vec<u8>) -> Self {
         Self(table::Csv::new(name, text))
     }
 
-    /// What there is to choose from, in JSON.
+    /// Returns the columns of the file as JSON.
     ///
     /// # Errors
-    /// What is wrong with the file.
+    /// The problem with the file.
     pub fn contents(&self) -> Result<String, JsValue> {
         json(&self.0.contents().map_err(refused)?)
     }
 
-    /// Plans what is wanted, from a choice in JSON.
+    /// Plans a job from a choice in JSON.
     ///
     /// # Errors
-    /// Why it cannot be done with the table.
+    /// The reason why the job is impossible with the table.
     pub fn plan(&self, choice: &str) -> Result<Owner, JsValue> {
         let choice = serde_json::from_str(choice).map_err(JsError::from)?;
         Ok(Owner(self.0.plan(&choice).map_err(refused)?))
@@ -145,10 +146,10 @@ pub struct Owner(owner::Owner);
 
 #[wasm_bindgen]
 impl Owner {
-    /// What is planned, in JSON.
+    /// Returns the summary of the plan as JSON.
     ///
     /// # Errors
-    /// Why it is impossible.
+    /// The reason why the job is impossible.
     pub fn summary(&self) -> Result<String, JsValue> {
         json(&self.0.summary().map_err(refused)?)
     }
@@ -156,16 +157,17 @@ impl Owner {
     /// Draws a secret key.
     ///
     /// # Errors
-    /// That the browser has no randomness to give.
+    /// A browser without randomness.
     pub fn draw(&mut self) -> Result<Holder, JsValue> {
         self.0.draw().map(Holder).map_err(refused)
     }
 
-    /// Makes the evaluation keys of the key that was drawn; `write` is told the place and the length of
-    /// each part of their file in turn, `progress` how many there are. Returns bytes and digest, in JSON.
+    /// Makes the evaluation keys of a drawn key. Calls `write` with the location and length of each
+    /// part of their file in turn, and `progress` with the number of finished keys. Returns bytes
+    /// and digest as JSON.
     ///
     /// # Errors
-    /// What `write` threw.
+    /// The exception from `write`.
     pub fn make_keys(
         &mut self,
         holder: &Holder,
@@ -177,20 +179,21 @@ impl Owner {
         json(&written.map_err(refused)?)
     }
 
-    /// The file of the secret key, sealed by a passphrase.
+    /// Returns the file of the secret key, sealed by a passphrase.
     ///
     /// # Errors
-    /// What the passphrase lacks.
+    /// The problem with the passphrase.
     pub fn seal(&self, holder: &Holder, passphrase: Vec<u8>) -> Result<Vec<u8>, JsValue> {
         let passphrase = Passphrase::new(passphrase).map_err(refused)?;
         self.0.seal(&holder.0, &passphrase).map_err(refused)
     }
 
-    /// Encrypts the table; `write` is told the place and the length of each part of the file in turn,
-    /// `progress` how many ciphertexts there are. Returns bytes and digest, in JSON.
+    /// Encrypts the table. Calls `write` with the location and length of each part of the file in
+    /// turn, and `progress` with the number of finished ciphertexts. Returns bytes and digest as
+    /// JSON.
     ///
     /// # Errors
-    /// What `write` threw, or the table cannot be.
+    /// The exception from `write`, or the problem with the table.
     pub fn encrypt(
         &self,
         holder: &Holder,
@@ -202,7 +205,7 @@ impl Owner {
     }
 }
 
-/// Who can decrypt.
+/// The holder of a secret key.
 #[wasm_bindgen]
 pub struct Holder(owner::Holder);
 
@@ -211,16 +214,16 @@ impl Holder {
     /// Opens the sealed file of a secret key.
     ///
     /// # Errors
-    /// Why it cannot be opened.
+    /// The reason why the file cannot be opened.
     pub fn unseal(sealed: Vec<u8>, passphrase: Vec<u8>) -> Result<Holder, JsValue> {
         let passphrase = Passphrase::new(passphrase).map_err(refused)?;
         owner::Holder::unseal(sealed, passphrase).map(Self).map_err(refused)
     }
 
-    /// Decrypts the result of a job that has this digest.
+    /// Decrypts the result of a job, which must have this digest.
     ///
     /// # Errors
-    /// Why it is none.
+    /// The problem with the result.
     pub fn decrypt(&self, result: &[u8], digest: &str) -> Result<Shown, JsValue> {
         self.0.decrypt(result, digest).map(Shown).map_err(refused)
     }
@@ -232,7 +235,7 @@ pub struct Shown(shown::Shown);
 
 #[wasm_bindgen]
 impl Shown {
-    /// The file of the result.
+    /// Returns the file of the result as JSON.
     ///
     /// # Errors
     /// A bug.
@@ -240,7 +243,7 @@ impl Shown {
         self.0.json().map_err(refused)
     }
 
-    /// The same as a table in CSV: of a model, its weights.
+    /// Returns the result as CSV. For a model, returns its weights.
     ///
     /// # Errors
     /// A bug.
@@ -248,24 +251,24 @@ impl Shown {
         self.0.csv().map_err(refused)
     }
 
-    /// Figures of the columns of a table that had this name; none of a model.
+    /// Returns figures of the columns of a table with this name. Returns `undefined` for a model.
     #[must_use]
     pub fn figures(&self, name: &str) -> Option<Page> {
         let figures = self.0.figures()?;
         Some(Page { body: figures.body().to_owned(), page: figures.page(name) })
     }
 
-    /// How well a model does on a table.
+    /// Measures a model on a table.
     ///
     /// # Errors
-    /// Why it does not suit the table.
+    /// The reason why the model does not match the table.
     pub fn report(&self, csv: &Csv) -> Result<Page, JsValue> {
         let (name, report) = (csv.0.name(), self.0.report(&csv.0).map_err(refused)?);
         Ok(Page { body: report.body(name), page: report.page(name) })
     }
 }
 
-/// What is to be seen of a result.
+/// The HTML of a result.
 #[wasm_bindgen]
 pub struct Page {
     body: String,
@@ -274,13 +277,13 @@ pub struct Page {
 
 #[wasm_bindgen]
 impl Page {
-    /// For pages that show more.
+    /// Returns the content for embedding in a larger page.
     #[must_use]
     pub fn body(&self) -> String {
         self.body.clone()
     }
 
-    /// A page of its own.
+    /// Returns a page of its own.
     #[must_use]
     pub fn page(&self) -> String {
         self.page.clone()

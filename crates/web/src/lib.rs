@@ -1,16 +1,15 @@
 //! The owner of an encrypted table in a browser, for the page in `page`.
 //!
-//! | module | what it is for |
+//! | module | content |
 //! |---|---|
-//! | [`table`] | the table that was chosen, and what is planned for it |
-//! | [`owner`] | keys, encryption, decryption |
-//! | [`shown`] | a result as the page shows it and gives it away |
-//! | `bindings` | all of it as classes of JavaScript, where this is built for a browser |
+//! | [`table`] | the chosen table, and the plan of a job |
+//! | [`owner`] | keys, encryption and decryption |
+//! | [`shown`] | a result in the forms that the page shows and downloads |
+//! | `bindings` | JavaScript classes for all of it, in builds for a browser |
 //!
-//! All that is computed is [`sudare_roles`]: files that are made here and those of the command are
-//! the same. Bytes leave through writers that the page gives, so that no file of keys is ever in
-//! memory.
-// Bindings are made by a macro that writes some.
+//! [`sudare_roles`] does all computation, so the files are the same as the command's. Bytes leave
+//! through writers that the page provides. A file of keys is therefore never in memory as a whole.
+// The macro of the bindings generates `unsafe` code.
 #![cfg_attr(not(target_family = "wasm"), forbid(unsafe_code))]
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 

@@ -1,4 +1,4 @@
-//! Keys, encryption, decryption.
+//! Keys, encryption and decryption.
 
 use crate::shown::Shown;
 use serde::Serialize;
@@ -23,82 +23,82 @@ use sudare_roles::{
     security,
 };
 
-/// The name of parameters that are chosen for a job.
+/// The name of parameters that are selected for a job.
 const PARAMS: &str = "auto";
-/// What messages call files.
+/// Names of files in messages.
 const SECRET: &str = "secret.key";
 const EVALUATION: &str = "evaluation.key";
 const TABLE: &str = "the encrypted table";
 const RESULT: &str = "the result";
 
-/// A table with a plan, for which keys are to be made.
+/// A table and the plan of its job, before keys are made.
 pub struct Owner {
     job: Job,
     plan: Arc<Plan>,
     params: Params,
     label: Label,
     subject: Subject,
-    /// What makes further keys, once the secret one is drawn.
+    /// Makes evaluation keys once the secret key is drawn.
     generator: Option<KeyGenerator>,
 }
 
-/// What is planned, for people to agree to.
+/// Summary of a plan, for the user's consent.
 #[derive(Debug, Serialize)]
 pub struct Summary {
-    /// In words, as it stands in every file.
+    /// Description of the job, as in every file.
     pub job: String,
-    /// How the command names it.
+    /// Name of the job on the command line.
     pub named: String,
-    /// Rows that are computed with.
+    /// Number of rows in the computation.
     pub rows: usize,
-    /// Rows that are left out, as they lack values.
+    /// Number of rows that are left out because of missing values.
     pub dropped: usize,
-    /// Columns of numbers that the table becomes, without the target and what tells groups apart.
+    /// Number of columns after encoding, without the target and the column that defines groups.
     pub features: usize,
-    /// Groups of rows, for figures by groups.
+    /// Number of groups of rows, for statistics by groups.
     pub groups: Option<usize>,
-    /// What is planned besides for a training.
+    /// Further facts about a training.
     pub training: Option<Training>,
-    /// Bootstrappings on the way.
+    /// Number of bootstrappings.
     pub bootstraps: u32,
-    /// Logarithm of the dimension of the ring.
+    /// `log2` of the dimension of the ring.
     pub log_n: u32,
-    /// Bits of security of the weakest key.
+    /// Security of the weakest key in bits.
     pub security_bits: f64,
-    /// Evaluation keys.
+    /// Number of evaluation keys.
     pub keys: usize,
-    /// Bytes of their file.
+    /// Bytes of the file of evaluation keys.
     pub key_bytes: u64,
-    /// Ciphertexts of the encrypted table, without its note.
+    /// Number of ciphertexts of the encrypted table, without its note.
     pub ciphertexts: usize,
-    /// Bytes of the encrypted table in words, which its file packs.
+    /// Bytes of the encrypted table in memory. Its file is smaller.
     pub table_bytes: u64,
-    /// About the seconds of the job on one thread of a server.
+    /// Approximate run time in seconds on one thread of a server.
     pub seconds: f64,
 }
 
-/// What is planned for a training.
+/// Facts about a planned training.
 #[derive(Debug, Serialize)]
 pub struct Training {
-    /// Classes of the target.
+    /// Number of classes of the target.
     pub classes: usize,
-    /// Iterations.
+    /// Number of iterations.
     pub iterations: u32,
-    /// Up to where the sigmoid is approximated: the one thing that depends on values and that the
-    /// server learns.
+    /// Bound of the sigmoid's approximation. No other number that the server learns depends on
+    /// values of the table.
     pub sigmoid_range: f64,
 }
 
-/// A file that was written.
+/// Size and digest of a written file.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Written {
-    /// All of them.
+    /// Size in bytes.
     pub bytes: u64,
-    /// BLAKE3 of these, in hexadecimal.
+    /// BLAKE3 digest in hexadecimal.
     pub digest: String,
 }
 
-/// Who can decrypt.
+/// The holder of a secret key.
 pub struct Holder {
     params: Params,
     decryptor: Decryptor,
@@ -112,10 +112,10 @@ impl Owner {
         Ok(Self { job, plan, params, label, subject, generator: None })
     }
 
-    /// What is planned.
+    /// Returns the summary of the plan.
     ///
     /// # Errors
-    /// [`Error::Apps`] and [`Error::Stats`] if it cannot be simulated.
+    /// [`Error::Apps`] and [`Error::Stats`] if the job cannot be simulated.
     pub fn summary(&self) -> Result<Summary> {
         let (request, label) = (self.plan.required_keys(), &self.label);
         let table = &self.subject.table;
@@ -140,16 +140,16 @@ impl Owner {
             keys: request.count(),
             key_bytes,
             ciphertexts: self.plan.ciphertexts(),
-            // By the secret key: seeds in place of one half.
+            // Secret-key encryption stores seeds in place of one half.
             table_bytes: self.plan.table_bytes()? / 2,
             seconds: self.plan.price(1)?.seconds(1),
         })
     }
 
-    /// Draws a secret key, whose holder encrypts and decrypts.
+    /// Draws a secret key. Its holder encrypts and decrypts.
     ///
     /// # Errors
-    /// [`Error::Library`] if the browser has no randomness to give.
+    /// [`Error::Library`] if the browser has no randomness.
     pub fn draw(&mut self) -> Result<Holder> {
         let mut generator = KeyGenerator::new(self.params.rlwe())?.small_keys(true);
         let key = generator.secret_key()?;
@@ -158,11 +158,11 @@ impl Owner {
         Ok(Holder { params: self.params.clone(), decryptor })
     }
 
-    /// Makes the evaluation keys of a secret one, the last that was drawn, and writes them to `out`.
-    /// `progress` learns the number of them that are made.
+    /// Makes the evaluation keys of the last drawn secret key, and writes them to `out`. Calls
+    /// `progress` with the number of finished keys.
     ///
     /// # Errors
-    /// [`Error::Usage`] before a key is drawn; [`Error::File`] for what `out` refuses.
+    /// [`Error::Usage`] before a key is drawn; [`Error::File`] for errors from `out`.
     pub fn make_keys(
         &mut self,
         holder: &Holder,
@@ -179,7 +179,7 @@ impl Owner {
         out.finish(EVALUATION)
     }
 
-    /// The file of a secret key that was drawn, sealed by a passphrase.
+    /// Returns the file of a drawn secret key, sealed by a passphrase.
     ///
     /// # Errors
     /// [`Error::Seal`]; [`Error::File`] for a key of other parameters.
@@ -190,11 +190,11 @@ impl Owner {
         Ok(sealed)
     }
 
-    /// Encrypts the table to `out`. `progress` learns the number of its ciphertexts that are made,
-    /// from any thread.
+    /// Encrypts the table to `out`. Calls `progress` with the number of finished ciphertexts of the
+    /// table, from any thread.
     ///
     /// # Errors
-    /// As [`Encryption::write`].
+    /// The errors of [`Encryption::write`].
     pub fn encrypt(
         &self,
         holder: &Holder,
@@ -224,7 +224,7 @@ impl Holder {
     /// Decrypts the result of a job, which must have this digest.
     ///
     /// # Errors
-    /// [`Error::OtherFile`] for another digest; as [`Decrypted::read`].
+    /// [`Error::OtherFile`] for another digest; the errors of [`Decrypted::read`].
     pub fn decrypt(&self, result: &[u8], digest: &str) -> Result<Shown> {
         let found = blake3::hash(result).to_string();
         if found != digest {
@@ -240,7 +240,7 @@ fn undrawn() -> Error {
     Error::Usage("there is no key yet: draw one".into())
 }
 
-/// Digests what it passes on.
+/// Forwards bytes and computes their digest.
 struct Digesting<W> {
     out: W,
     hasher: blake3::Hasher,

@@ -1,4 +1,4 @@
-//! A result as the page shows it and gives it away.
+//! Results in the forms that the page shows and downloads.
 
 use crate::table::{Csv, reading};
 use serde::Serialize;
@@ -14,13 +14,13 @@ use sudare_table::Missing;
 #[derive(Serialize)]
 #[serde(untagged)]
 pub enum Shown {
-    /// Of a training.
+    /// The result of a training.
     Model(Box<Model>),
-    /// Of the columns of a table.
+    /// Statistics of the columns of a table.
     Statistics(Box<NamedStatistics>),
-    /// Of columns by groups of rows.
+    /// Statistics of columns by groups of rows.
     Groups(NamedGroups),
-    /// Of the values of columns.
+    /// Histograms of columns.
     Histograms(NamedHistograms),
 }
 
@@ -47,7 +47,7 @@ impl Shown {
         })
     }
 
-    /// The file that `sudare decrypt` writes.
+    /// Returns the file that `sudare decrypt` writes.
     ///
     /// # Errors
     /// [`Error::Bug`].
@@ -56,7 +56,7 @@ impl Shown {
         text.map(|text| text + "\n").map_err(|error| Error::Bug(error.to_string()))
     }
 
-    /// The table that `sudare decrypt` writes in CSV.
+    /// Returns the table that `sudare decrypt` writes in CSV.
     ///
     /// # Errors
     /// [`Error::Bug`].
@@ -69,7 +69,7 @@ impl Shown {
         }
     }
 
-    /// Figures of columns, for pages; none of a model.
+    /// Returns figures of columns for pages. Returns `None` for a model.
     #[must_use]
     pub fn figures(&self) -> Option<Figures> {
         match self {
@@ -80,7 +80,7 @@ impl Shown {
         }
     }
 
-    /// How well a model does on a table, for pages.
+    /// Measures a model on a table, for pages.
     ///
     /// # Errors
     /// [`Error::TableFile`], [`Error::Usage`] and [`Error::Metric`] for a table without the columns
@@ -90,7 +90,7 @@ impl Shown {
             return Err(Error::Usage("only a model can be measured on a table".into()));
         };
         let Model { columns, target, classes, encoding, .. } = &**model;
-        // What becomes of gaps stands in the encoding, if there were any.
+        // If the training table had gaps, the model's encoding handles them.
         let reading = reading(Missing::Refuse);
         let labels = (&target[..], &classes[..]);
         let table = reading.rows_of_text(csv.parts(), columns, labels, encoding.as_ref())?;

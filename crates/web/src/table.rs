@@ -1,11 +1,11 @@
-//! The table that was chosen, and what is planned for it.
+//! The chosen table, and the plan of a job.
 
 use serde::{Deserialize, Serialize};
 use std::{collections::HashSet, path::Path};
 use sudare_roles::{error::Result, reading::Reading};
 use sudare_table::{Categorical, EncodingOptions, Frame, Missing, TextColumn};
 
-/// Different values of a column that are counted.
+/// Maximum number of different values to count in a column.
 const MOST_COUNTED: usize = 1000;
 
 /// The text of a CSV file.
@@ -14,41 +14,41 @@ pub struct Csv {
     text: Vec<u8>,
 }
 
-/// What a CSV file has.
+/// The columns of a CSV file.
 #[derive(Debug, Serialize)]
 pub struct Contents {
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// In the order of the file.
+    /// Columns in the order of the file.
     pub columns: Vec<Column>,
 }
 
-/// A column as the file has it.
+/// A column of the file.
 #[derive(Debug, Serialize)]
 pub struct Column {
     /// The name of the column.
     pub name: String,
-    /// Whether it is text.
+    /// Whether the column is text.
     pub text: bool,
-    /// Rows without a value.
+    /// Number of rows without a value.
     pub missing: usize,
-    /// Different values, as far as these are counted.
+    /// Number of different values, up to a maximum.
     pub values: usize,
-    /// Whether there are more.
+    /// Whether there are more different values.
     pub more: bool,
 }
 
-/// What its owner wants of a table.
+/// The owner's choice of a job on a table.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Choice {
-    /// What is computed.
+    /// The job.
     pub job: Wanted,
-    /// What becomes of missing values.
+    /// The treatment of missing values.
     pub missing: Missing,
 }
 
-/// What is computed with a table; kinds are the service's.
+/// The job on a table. Kinds have the service's names.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Wanted {
@@ -56,31 +56,31 @@ pub enum Wanted {
     Train {
         /// The column to learn.
         target: String,
-        /// Iterations; as many as suit the table if left out.
+        /// Number of iterations. Default: chosen for the table.
         iterations: Option<u32>,
     },
     /// Statistics of columns.
     Stats {},
-    /// Figures of columns by groups of rows.
+    /// Statistics of columns by groups of rows.
     Groups {
-        /// The column whose values tell groups apart.
+        /// The column whose values define the groups.
         by: String,
     },
-    /// Counts of values in bins.
+    /// Counts of values in bins of each column.
     Histogram {
-        /// Bins of each column.
+        /// Number of bins of each column.
         bins: usize,
     },
 }
 
 impl Csv {
-    /// The text of a file that messages call `name`.
+    /// Creates a table from the text of a file. Messages call the file `name`.
     #[must_use]
     pub fn new(name: String, text: Vec<u8>) -> Self {
         Self { name, text }
     }
 
-    /// What messages call it.
+    /// Returns the name of the file in messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
@@ -90,10 +90,10 @@ impl Csv {
         (&self.text, Path::new(&self.name))
     }
 
-    /// What there is to choose from.
+    /// Returns the columns of the file.
     ///
     /// # Errors
-    /// [`Error::TableFile`](sudare_roles::error::Error::TableFile) names the place of the first fault.
+    /// [`Error::TableFile`], which locates the first fault.
     pub fn contents(&self) -> Result<Contents> {
         let (text, path) = self.parts();
         let options = reading(Missing::Mean).encoding.read_options(None);

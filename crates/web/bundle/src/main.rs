@@ -1,8 +1,9 @@
-//! Makes the folder of the page: bindings of the module for browsers, the files of the page, and
-//! digests of all of them in `index.html`.
+//! Creates the directory of the page: bindings of the module for browsers, the files of the page,
+//! and the digests of all files in `index.html`.
 //!
-//! `sudare-bundle MODULE.wasm OUT FILE…`, where `index.html` is one of the files. There,
-//! `sha384-of:NAME` becomes the digest of that file as browsers check it (Subresource Integrity).
+//! Usage: `sudare-bundle MODULE.wasm OUT FILE…`, where one of the files is `index.html`. There,
+//! `sha384-of:NAME` is replaced by the digest of that file in the form that browsers check
+//! (Subresource Integrity).
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use flate2::{Compression, write::GzEncoder};
@@ -16,9 +17,9 @@ use std::{
 };
 use wasm_bindgen_cli_support::Bindgen;
 
-/// What a place for a digest begins with.
+/// Prefix of a placeholder for a digest.
 const PLACE: &str = "sha384-of:";
-/// The file with the places.
+/// The file with the placeholders.
 const INDEX: &str = "index.html";
 
 type Result<T> = core::result::Result<T, Box<dyn core::error::Error>>;
@@ -26,7 +27,7 @@ type Result<T> = core::result::Result<T, Box<dyn core::error::Error>>;
 fn main() -> ExitCode {
     let args: Vec<PathBuf> = env::args_os().skip(1).map(PathBuf::from).collect();
     let [module, out, files @ ..] = &args[..] else {
-        eprintln!("sudare-bundle MODULE.wasm OUT FILE…");
+        eprintln!("usage: sudare-bundle MODULE.wasm OUT FILE…");
         return ExitCode::FAILURE;
     };
     match bundle(module, out, files) {
@@ -48,7 +49,8 @@ fn bundle(module: &Path, out: &Path, files: &[PathBuf]) -> Result<()> {
     bindings.remove_name_section(true).remove_producers_section(true);
     bindings.generate(out)?;
     for file in files {
-        let name = file.file_name().ok_or_else(|| format!("{} is no file", file.display()))?;
+        let name =
+            file.file_name().ok_or_else(|| format!("{} has no file name", file.display()))?;
         fs::copy(file, out.join(name))?;
     }
     let mut contents = BTreeMap::new();
@@ -66,12 +68,12 @@ fn bundle(module: &Path, out: &Path, files: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// The text with digests in their places.
+/// Replaces the placeholders of a text by digests.
 fn filled(text: &str, files: &BTreeMap<String, Vec<u8>>) -> Result<String> {
     let mut parts = text.split(PLACE);
     let mut filled = parts.next().unwrap_or_default().to_owned();
     for part in parts {
-        let end = part.find('"').ok_or("a place of a digest has no end")?;
+        let end = part.find('"').ok_or("a placeholder for a digest has no closing quote")?;
         let (name, rest) = part.split_at(end);
         let missing = || Error::new(ErrorKind::NotFound, format!("there is no file {name}"));
         let digest = Sha384::digest(files.get(name).ok_or_else(missing)?);
@@ -80,7 +82,7 @@ fn filled(text: &str, files: &BTreeMap<String, Vec<u8>>) -> Result<String> {
     Ok(filled)
 }
 
-/// Bytes of a file as servers compress it.
+/// Returns the compressed size of a file, as a server would send it.
 fn compressed(bytes: &[u8]) -> Result<usize> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes)?;
