@@ -121,7 +121,8 @@ fn setup(instance: &Instance) -> Result<Setup> {
             Payload::Integers { columns: PAYLOAD, bits: PAYLOAD_BITS },
         ),
     };
-    let (metric, mode) = (Metric::Cosine, Mode::Encrypted);
+    let metric = Metric::Cosine;
+    let mode = Mode::Encrypted;
     Setup::new(Spec { dimension, rows, metric, mode, answer }, payload)
 }
 
@@ -130,7 +131,8 @@ fn generate_keys(instance: &Instance) -> Result<()> {
     let params = Plan::auto_params(&setup.spec)?;
     let plan = Plan::new(&setup.spec, &params)?;
     let label = search::key_label("auto", &setup)?;
-    let (folder, own) = (instance.io_folder("keys")?, instance.io_folder("secret")?);
+    let folder = instance.io_folder("keys")?;
+    let own = instance.io_folder("secret")?;
     let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
     let secret = generator.secret_key()?;
     let keys = generator.evaluation_keys(&secret, plan.required_keys())?;

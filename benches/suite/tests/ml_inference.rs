@@ -15,7 +15,8 @@ fn step(root: &Path, name: &str, size: &str) {
 /// Returns an image of strokes.
 fn image(number: usize) -> Vec<f64> {
     let inside = |i: usize| {
-        let (row, column) = (i / 28, i % 28);
+        let row = i / 28;
+        let column = i % 28;
         (6..22).contains(&row) && (row + number * column) % 13 < 2 && (8..20).contains(&column)
     };
     (0..28 * 28).map(|i| if inside(i) { 0.8 } else { 0.0 }).collect()

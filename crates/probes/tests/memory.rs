@@ -21,7 +21,8 @@ fn nothing_is_left(cycles: u64) {
     let masked = |bytes: &[u8]| bytes.iter().map(|byte| byte ^ MASK).collect::<Vec<u8>>();
     let spec = ckks::preset("n13").unwrap().spec;
     let params = ckks::Params::new(ckks::Spec { log_n: 10, insecure: true, ..spec }).unwrap();
-    let (basis, top) = (params.rlwe().basis(), params.rlwe().top());
+    let basis = params.rlwe().basis();
+    let top = params.rlwe().top();
     for cycle in 0..cycles {
         let mut patterns = Vec::new();
         {

@@ -218,7 +218,8 @@ impl Checkpoints {
         training: &Training,
         server: &Session<R>,
     ) -> Result<Vec<Ciphertext>> {
-        let (first, models) = (plan.job().spec.label_iterations(), plan.job().spec.models());
+        let first = plan.job().spec.label_iterations();
+        let models = plan.job().spec.models();
         let read = |iterations| {
             let path = self.path(StateFile::Weights(iterations));
             let refuse = |problem: String| {

@@ -122,7 +122,8 @@ impl TrainedModel {
     /// [`Error::Usage`] and [`Error::Apps`] for a table other than the training table, and for
     /// scores that fit the classes only when negated.
     pub fn calibrated(&self, table: &Table) -> Result<Model> {
-        let (model, job) = (&self.model, self.plan.job());
+        let model = &self.model;
+        let job = self.plan.job();
         let table = arranged(table, &model.columns, &model.classes)?;
         if table.rows() != model.rows {
             return Err(other_table(&format!(
@@ -142,7 +143,8 @@ impl TrainedModel {
             }
         }
         let weights = job.spec.row_weights(&counts, given).map_err(sudare_apps::Error::from)?;
-        let (transform, rows) = (self.trained.transform.clone(), job.rows);
+        let transform = self.trained.transform.clone();
+        let rows = job.rows;
         let prepared = Prepared::with(&table, &job.spec, rows, weights, transform)?;
         let fitted = prepared.calibrated(&self.weights);
         if opposed(&self.weights, &fitted) {
@@ -167,7 +169,8 @@ impl TrainedModel {
             Some(_) => other_columns(table, shown, &Transform::spreading(table)),
             // Several owners encrypted the rows, or an earlier version did.
             None => {
-                let (spec, planned) = (&self.plan.job().spec, self.plan.job().rows);
+                let spec = &self.plan.job().spec;
+                let planned = self.plan.job().rows;
                 let found = Prepared::new(table, spec, planned, class_weights.as_deref())?;
                 let columns = other_columns(table, transform, found.transform());
                 if columns.is_empty() {
@@ -200,7 +203,8 @@ fn opposed(weights: &[Vec<f64>], others: &[Vec<f64>]) -> bool {
     let entries = weights.first().map_or(0, Vec::len);
     // Among several classes only differences of scores count. The intercept does not order rows.
     let product = (1..entries).map(|at| {
-        let (center, other) = (mean(weights, at), mean(others, at));
+        let center = mean(weights, at);
+        let other = mean(others, at);
         let pairs = weights.iter().zip(others);
         let products =
             pairs.filter_map(|(w, o)| Some((w.get(at)? - center) * (o.get(at)? - other)));

@@ -61,7 +61,8 @@ impl Decrypted {
     ) -> Result<Self> {
         let (_, meta) = result.meta(&Content::RESULTS)?;
         result.expect_key(params.rlwe().id(), decryptor.key_id())?;
-        let (path, label) = (result.path().to_owned(), result.info().label.clone());
+        let path = result.path().to_owned();
+        let label = result.info().label.clone();
         let SplitCiphertexts { content, note } = result.ciphertexts(params, meta.note)?;
         let mut reader = Reader { path, meta, params, decryptor, share: None, slots: Vec::new() };
         let (read, of_model) = reader.notes(note.clone())?;
@@ -172,7 +173,8 @@ impl Reader<'_> {
         plan: Box<TrainPlan>,
         (columns, rows, trained): (Vec<String>, usize, Trained),
     ) -> Result<TrainedModel> {
-        let (features, models) = (plan.job().features, plan.job().spec.models());
+        let features = plan.job().features;
+        let models = plan.job().spec.models();
         if self.slots.len() < models {
             return Err(self.malformed("it has fewer ciphertexts than models"));
         }

@@ -140,7 +140,8 @@ impl Encryption {
             return self.write_pooled(to, plan, subject, progress);
         }
         let Subject { table, encoding, held_out, key, edges, .. } = subject;
-        let (columns, rows) = (table.columns().to_vec(), table.rows());
+        let columns = table.columns().to_vec();
+        let rows = table.rows();
         let note = |about| Note { columns, rows, about };
         match &*self.plan {
             Plan::Train(plan) if plan.job().spec.tables > 1 => Err(Error::Usage(format!(
@@ -194,7 +195,8 @@ impl Encryption {
         }
         shuffle(plan, &mut table, self.order.as_ref())?;
         let plan = plan.for_groups(plan.groups_for(table.rows()))?;
-        let (weights, transform) = (common.row_weights().to_vec(), common.transform().clone());
+        let weights = common.row_weights().to_vec();
+        let transform = common.transform().clone();
         let rows = plan.prepare_with(&table, weights, transform)?;
         let messages = Messages::new(plan.shapes(), plan.pack(&rows));
         let about = About::Train(Box::new(common.trained()?));
@@ -246,7 +248,8 @@ impl Encryption {
         path: &Path,
         model: &Model,
     ) -> Result<Written> {
-        let (plan, inputs) = (self.score_plan()?, model.inputs()?);
+        let plan = self.score_plan()?;
+        let inputs = model.inputs()?;
         let prepares = inputs.prepares_for(&plan.job().model)?;
         let (level, scale) = plan.model();
         let pack = |weights: &Vec<f64>| -> Result<Slots> {
@@ -279,7 +282,8 @@ impl Encryption {
         content: Content,
         progress: impl Fn(usize),
     ) -> Result<Written> {
-        let (of_table, note) = (messages.len(), note.pack(&self.params)?);
+        let of_table = messages.len();
+        let note = note.pack(&self.params)?;
         let meta = Meta { note: note.len() as u32, pooled, ..Meta::of(self.job) };
         let label = meta.label(&self.name, content)?;
         let messages = messages.and(note);
@@ -331,7 +335,8 @@ impl PreparedTable {
     /// # Errors
     /// [`Error::Apps`] for another plan.
     pub fn rows(&self, plan: &TrainPlan) -> Result<Prepared<'_>> {
-        let (weights, transform) = (self.row_weights.clone(), self.transform.clone());
+        let weights = self.row_weights.clone();
+        let transform = self.transform.clone();
         Ok(plan.prepare_with(&self.table, weights, transform)?)
     }
 

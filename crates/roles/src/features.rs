@@ -78,7 +78,8 @@ impl TryFrom<Described> for Inputs {
         let others = transform.iter().map(Transform::columns);
         let mut others = others.chain(encoding.iter().map(|encoding| encoding.columns().len()));
         if ![centers.len(), divisors.len()].into_iter().all(of_columns) || !others.all(of_columns) {
-            let (columns, divisors) = (columns.len(), divisors.len());
+            let columns = columns.len();
+            let divisors = divisors.len();
             return Err(format!("it has {columns} columns and {divisors} divisors"));
         }
         let shown = Transform::affine(centers, divisors).map_err(|error| error.to_string())?;
@@ -89,7 +90,8 @@ impl TryFrom<Described> for Inputs {
 impl From<Inputs> for Described {
     fn from(inputs: Inputs) -> Self {
         let Inputs { columns, target, classes, text_labels, shown, transform, encoding } = inputs;
-        let (centers, divisors) = (shown.centers().to_vec(), shown.divisors().to_vec());
+        let centers = shown.centers().to_vec();
+        let divisors = shown.divisors().to_vec();
         Self { columns, target, classes, text_labels, centers, divisors, transform, encoding }
     }
 }

@@ -47,7 +47,8 @@ impl Fingerprint {
     /// # Errors
     /// [`TableError::NoTarget`] for a table without classes.
     pub fn of(table: &Table, shown: &Transform) -> Result<Self, TableError> {
-        let (classes, features) = (table.classes()?.len(), table.features());
+        let classes = table.classes()?.len();
+        let features = table.features();
         let points: [Point; POINTS] =
             core::array::from_fn(|index| Point::new(index as u64, features, classes));
         let mut sums = [0.0; POINTS];
@@ -169,7 +170,8 @@ mod tests {
         value[20] += 1e-3 * shown.divisors()[20 % table.features()];
         // Swaps two values of a column within one class.
         let mut column = table.values().to_vec();
-        let (a, b) = (3, (4..575).find(|&row| members[row] == members[3]).unwrap());
+        let a = 3;
+        let b = (4..575).find(|&row| members[row] == members[3]).unwrap();
         column.swap(a * table.features(), b * table.features());
         let scaled = table
             .values()

@@ -94,7 +94,8 @@ pub fn write_array(
     setting: &Setting,
     array: &IntegerArray,
 ) -> sudare::Result<u64> {
-    let (shape, padding_is_zero) = (array.shape().to_vec(), array.padding_is_zero());
+    let shape = array.shape().to_vec();
+    let padding_is_zero = array.padding_is_zero();
     let label = label(name, ARRAY, &ArrayMeta { shape, padding_is_zero })?;
     serial::write_ciphertexts(out, setting.params(), array.blocks(), &label)
 }
@@ -105,8 +106,7 @@ pub fn write_array(
 /// [`sudare::Error::WrongKind`]; [`sudare::Error::Malformed`].
 pub fn array_facts(info: &Info) -> sudare::Result<(Vec<usize>, KeyId)> {
     if info.kind != Kind::Ciphertexts {
-        let (found, needed) = (info.kind, Kind::Ciphertexts);
-        return Err(sudare::Error::WrongKind { found, needed });
+        return Err(sudare::Error::WrongKind { found: info.kind, needed: Kind::Ciphertexts });
     }
     Ok((read_meta::<ArrayMeta>(info, ARRAY)?.shape, info.key_id))
 }
@@ -167,7 +167,8 @@ const SCHEME_BYTES: u64 = 14;
 
 fn read_facts(mut file: impl Read + Seek, bytes: u64, path: &Path) -> Result<Option<Facts>> {
     let io = |error| Error::io("read", path, error);
-    let (mut start, in_file) = (Vec::new(), Error::in_file(path));
+    let mut start = Vec::new();
+    let in_file = Error::in_file(path);
     file.by_ref().take(SCHEME_BYTES).read_to_end(&mut start).map_err(io)?;
     file.rewind().map_err(io)?;
     // A reader that runs out of bytes here has accepted the scheme. Otherwise the scheme is another
@@ -186,7 +187,8 @@ fn read_opened(
     digest: Option<[u8; 32]>,
 ) -> sudare::Result<Facts> {
     let reader = Reader::new(file, bytes)?;
-    let (info, params) = (reader.info().clone(), reader.params()?);
+    let info = reader.info().clone();
+    let params = reader.params()?;
     let is_array = info.kind == Kind::Ciphertexts;
     let setting = if is_array { None } else { read_setting(&reader, info.kind).ok() };
     let shape = array_facts(&info).ok().map(|(shape, _)| shape);
@@ -237,7 +239,8 @@ pub fn read_secret(path: &Path, passphrase: impl FnOnce() -> Result<Passphrase>)
 
 fn secret_key(file: impl Read, bytes: u64) -> sudare::Result<(Setting, Label, SecretKey)> {
     let reader = Reader::new(file, bytes)?;
-    let (setting, label) = (read_setting(&reader, Kind::SecretKey)?, reader.info().label.clone());
+    let setting = read_setting(&reader, Kind::SecretKey)?;
+    let label = reader.info().label.clone();
     let key = reader.secret_key(setting.params())?;
     Ok((setting, label, key))
 }
@@ -286,7 +289,8 @@ mod tests {
     #[test]
     fn secret_keys_and_arrays_come_back() {
         let folder = tempfile::tempdir().unwrap();
-        let (setting, path) = (setting(Scheme::Bfv), folder.path().join("secret.key"));
+        let setting = setting(Scheme::Bfv);
+        let path = folder.path().join("secret.key");
         let mut keygen = KeyGenerator::new(setting.params().rlwe()).unwrap();
         let secret = keygen.secret_key().unwrap();
         let public = Arc::new(keygen.public_key(&secret).unwrap());

@@ -133,7 +133,8 @@ impl Entries {
                 self.releases.push(*id);
             }
         }
-        let (counted, limit) = (before as u64, self.limit.min(Release::default().releases));
+        let counted = before as u64;
+        let limit = self.limit.min(Release::default().releases);
         if self.releases.len() > before && self.counted() > limit {
             let needed = self.counted().saturating_sub(counted);
             self.releases.truncate(before);
@@ -282,7 +283,8 @@ impl State {
         };
         let refuse = |source| Err(Error::Ledger { path: path.into(), source });
         if (entries.params, entries.key) != (known.params, known.key) {
-            let (found, expected) = (entries.key, known.key);
+            let found = entries.key;
+            let expected = known.key;
             return refuse(LedgerError::OtherKey { found, expected });
         }
         if !entries.releases.starts_with(&known.releases) {

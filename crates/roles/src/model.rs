@@ -213,7 +213,8 @@ impl Model {
     }
 
     fn check_sizes(&self) -> core::result::Result<(), String> {
-        let (features, models) = (self.columns.len(), models(&self.classes));
+        let features = self.columns.len();
+        let models = models(&self.classes);
         // The intercept comes first.
         let needed = features.saturating_add(1);
         let sizes = |weights: &Vec<Vec<f64>>| {
@@ -228,7 +229,8 @@ impl Model {
                 found.join(" and ")
             ));
         }
-        let (centers, divisors) = (self.centers.len(), self.divisors.len());
+        let centers = self.centers.len();
+        let divisors = self.divisors.len();
         if centers != features || divisors != features {
             return Err(format!(
                 "{features} columns need {features} centers and divisors, found {centers} and \
@@ -682,7 +684,8 @@ impl NamedHistograms {
     pub fn to_csv(&self) -> Result<String> {
         let head = ["column", "low", "high", "count", "error"].map(str::to_owned);
         let rows = self.columns.iter().zip(&self.histograms).flat_map(|(column, histogram)| {
-            let (low, high) = (histogram.edges.iter(), histogram.edges.iter().skip(1));
+            let low = histogram.edges.iter();
+            let high = histogram.edges.iter().skip(1);
             let counts = histogram.counts.iter().zip(&histogram.errors);
             low.zip(high).zip(counts).map(move |((low, high), (count, error))| {
                 let error = if error.is_nan() { String::new() } else { error.to_string() };

@@ -184,13 +184,16 @@ impl<R: Read> Opened<R> {
     /// # Errors
     /// [`Error::File`].
     pub fn expect_key(&self, params: ParamsId, key: KeyId) -> Result<()> {
-        let (info, what) = (self.info(), "file");
-        let (found, expected) = (info.params_id, params);
+        let info = self.info();
+        let what = "file";
+        let found = info.params_id;
+        let expected = params;
         if found != expected {
             let source = sudare::Error::ParamsMismatch { what, found, expected };
             return Err(Error::in_file(&self.path)(source));
         }
-        let (found, expected) = (info.key_id, key);
+        let found = info.key_id;
+        let expected = key;
         if found != expected {
             let source = sudare::Error::KeyMismatch { what, found, expected };
             return Err(Error::in_file(&self.path)(source));

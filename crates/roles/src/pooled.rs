@@ -31,7 +31,8 @@ pub fn together<R: Read>(files: &mut [(Opened<R>, Meta)]) -> Result<Meta> {
     let Some(((first, meta), others)) = files.split_first() else {
         return Err(Error::Usage("no encrypted table is given: name at least one".into()));
     };
-    let (first, mut meta) = (first.path(), meta.clone());
+    let first = first.path();
+    let mut meta = meta.clone();
     if meta.pooled.is_none() && files.len() > 1 && tables(&meta.job) == 1 {
         return Err(PooledError::Single { found: files.len() }.into());
     }
@@ -68,7 +69,8 @@ fn add(all: &mut Meta, first: &Path, (path, other): (&Path, &Meta)) -> Result<()
         let path = if all.pooled.is_some() { path } else { first };
         return Err(PooledError::Alone { path: path.into() }.into());
     };
-    let (path, other_path) = (PathBuf::from(path), PathBuf::from(first));
+    let path = PathBuf::from(path);
+    let other_path = PathBuf::from(first);
     if all.schema != other.schema || all.of != other.of {
         return Err(PooledError::Schema { path, other: other_path }.into());
     }

@@ -68,7 +68,8 @@ impl Reading {
 
     fn read_options(&self, options: ReadOptions) -> ReadOptions {
         let missing_words = self.missing_words.clone();
-        let (delimiter, decimal) = (self.delimiter, self.decimal);
+        let delimiter = self.delimiter;
+        let decimal = self.decimal;
         ReadOptions { delimiter, decimal, missing_words, ..options }
     }
 
@@ -239,7 +240,8 @@ mod tests {
     fn rows_are_read_for_a_model_with_labels_or_without() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("rows.csv");
-        let (columns, classes) = (names(&["a", "b"]), names(&["0", "1"]));
+        let columns = names(&["a", "b"]);
+        let classes = names(&["0", "1"]);
         let read = |text: &str, target: &str| {
             std::fs::write(&path, text).unwrap();
             Reading::default().rows(&path, &columns, (target, &classes), None)

@@ -257,7 +257,8 @@ impl Receipt {
                 statement.version
             )));
         }
-        let (form, signed) = (receipt.text(), json(statement));
+        let form = receipt.text();
+        let signed = json(statement);
         let (form, signed) = form.and_then(|form| Ok((form, signed?))).map_err(malformed)?;
         if form != text {
             return Err(malformed("it is not in the form that servers write"));
@@ -292,7 +293,8 @@ impl Receipt {
     /// # Errors
     /// [`ReceiptError::OtherServer`].
     pub fn expect_server(&self, key: &ServerKey) -> core::result::Result<(), ReceiptError> {
-        let (found, expected) = (self.statement.server_key.clone(), key.to_string());
+        let found = self.statement.server_key.clone();
+        let expected = key.to_string();
         match found == expected {
             true => Ok(()),
             false => Err(ReceiptError::OtherServer { found, expected }),

@@ -211,7 +211,8 @@ fn clear_history(model: &Model, table: &Table) -> Result<Option<Vec<Vec<Vec<f64>
     if other || products > MOST_PRODUCTS {
         return Ok(None);
     }
-    let (shown, found) = (model.inputs()?.shown, Transform::spreading(table));
+    let shown = model.inputs()?.shown;
+    let found = Transform::spreading(table);
     // Programs that parse decimals differently agree except for the last bits.
     let near = |(a, b): (&f64, &f64)| (a - b).abs() <= 1e-12 * (a.abs() + b.abs());
     let as_trained = shown.divisors().iter().zip(found.divisors()).all(near)
@@ -244,7 +245,8 @@ fn thinned(corners: Vec<[f64; 2]>) -> Vec<[f64; 2]> {
 impl Histogram {
     fn new(scores: &[f64], labels: &[bool]) -> Self {
         let edges = (0..=BINS).map(|i| i as f64 / BINS as f64).collect();
-        let (mut zeros, mut ones) = (vec![0; BINS], vec![0; BINS]);
+        let mut zeros = vec![0; BINS];
+        let mut ones = vec![0; BINS];
         for (&score, &label) in scores.iter().zip(labels) {
             let bin = (BINS as f64 / (1.0 + real::exp(-score))) as usize;
             (if label { &mut ones } else { &mut zeros })[bin.min(BINS - 1)] += 1;

@@ -103,7 +103,8 @@ impl AnyModel {
             )));
         }
         let mut parts = file.ciphertexts(&session.params, meta.note)?;
-        let (found, needed) = (parts.content.len(), model.models());
+        let found = parts.content.len();
+        let needed = model.models();
         if found < needed {
             let problem = format!(
                 "a model has {needed} ciphertexts of weights, but this file has \
@@ -132,7 +133,8 @@ impl AnyModel {
         scores: Vec<Ciphertext>,
         session: &Session<R>,
     ) -> (Vec<Ciphertext>, Meta) {
-        let (count, mut results) = (scores.len(), session.with_note(scores));
+        let count = scores.len();
+        let mut results = session.with_note(scores);
         let scored_by = match self {
             Self::Plain { prepared, .. } => ScoredBy::Plain(prepared),
             Self::Encrypted { note, .. } => {

@@ -152,7 +152,8 @@ impl<'a> Sealed<'a> {
     /// [`SealError::SealCosts`]; [`SealError::Library`] for any other file.
     pub fn new(bytes: &'a [u8]) -> Result<Self> {
         let truncated = || {
-            let (found, needed) = (bytes.len() as u64, (ENVELOPE_BYTES + TAG_BYTES) as u64);
+            let found = bytes.len() as u64;
+            let needed = (ENVELOPE_BYTES + TAG_BYTES) as u64;
             SealError::from(sudare::Error::Truncated { found, needed })
         };
         let envelope = Envelope::of(bytes).ok_or_else(truncated)?;
@@ -163,8 +164,8 @@ impl<'a> Sealed<'a> {
             return Err(sudare::Error::Malformed { what: "file", problem }.into());
         }
         if version != VERSION {
-            let (found, supported) = (version, VERSION);
-            return Err(sudare::Error::UnsupportedVersion { found, supported }.into());
+            let source = sudare::Error::UnsupportedVersion { found: version, supported: VERSION };
+            return Err(source.into());
         }
         costs.check()?;
         let content = content(file)?;
@@ -182,7 +183,8 @@ impl<'a> Sealed<'a> {
         let mut file = Zeroizing::new(self.file.to_vec());
         let header = self.file.len().saturating_sub(self.content.len());
         let (_, content) = file.split_at_mut(header);
-        let (nonce, tag) = (XNonce::from(self.nonce), Tag::from(self.tag));
+        let nonce = XNonce::from(self.nonce);
+        let tag = Tag::from(self.tag);
         cipher
             .decrypt_inout_detached(&nonce, self.clear, content.into(), &tag)
             .map_err(|_| SealError::WrongPassphrase)?;
@@ -220,7 +222,8 @@ impl<'a> Envelope<'a> {
 
 /// Returns the part after the header in the file of a secret key.
 fn content(file: &[u8]) -> Result<&[u8]> {
-    let (bytes, mut rest) = (file.len() as u64, file);
+    let bytes = file.len() as u64;
+    let mut rest = file;
     let kind = match ckks::serial::Reader::new(&mut rest, bytes).map(|reader| reader.info().kind) {
         Ok(kind) => kind,
         // The file may belong to the exact scheme.
@@ -243,7 +246,8 @@ fn content(file: &[u8]) -> Result<&[u8]> {
 /// [`SealError::SealMemory`].
 pub fn seal(file: &[u8], passphrase: &Passphrase) -> Result<Vec<u8>> {
     let random = || -> Result<Seed> { Ok(Seed::random().map_err(sudare::Error::from)?) };
-    let (salt, nonce) = (random()?, random()?);
+    let salt = random()?;
+    let nonce = random()?;
     let (salt, _) = salt.as_bytes().split_at(SALT_BYTES);
     let (nonce, _) = nonce.as_bytes().split_at(NONCE_BYTES);
     seal_with(file, passphrase, Costs::USUAL, (salt, nonce))

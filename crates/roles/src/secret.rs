@@ -57,7 +57,8 @@ impl SecretFile {
     /// at impossible costs.
     pub fn from_sealed(all: Vec<u8>, path: &Path) -> Result<Self> {
         let Sealed { costs, file, .. } = Sealed::new(&all).map_err(Error::in_sealed(path))?;
-        let (bytes, file) = (file.len() as u64, Cursor::new(file.to_vec()));
+        let bytes = file.len() as u64;
+        let file = Cursor::new(file.to_vec());
         let file: Box<dyn Read + Send> = Box::new(file);
         let opened = Opened::new(file, bytes, path)?.expect(Kind::SecretKey)?;
         Ok(Self { opened, sealed: Some((all, costs)), exposed: false })
@@ -271,7 +272,8 @@ mod tests {
         forged[24..32].copy_from_slice(&id);
         let hash = |parts: &[&[u8]]| *blake3::hash(&parts.concat()).as_bytes();
         let encoded = u64::from_le_bytes(forged[48..56].try_into().unwrap()) as usize;
-        let (header, last) = ((64 + encoded + 32).next_multiple_of(64), forged.len() - 32);
+        let header = (64 + encoded + 32).next_multiple_of(64);
+        let last = forged.len() - 32;
         let sum = hash(&[&forged[..header - 32]]);
         forged[header - 32..header].copy_from_slice(&sum);
         let sum = hash(&[&sum, &1_u64.to_le_bytes(), &forged[header..last]]);

@@ -117,7 +117,9 @@ impl Session {
         let tables = inputs.tables.iter().map(|path| Opened::digested(path, Kind::Ciphertexts));
         let (tables, digests) = tables.collect::<Result<Vec<_>>>()?.into_iter().unzip();
         let origin = Origin::new(digest, digests);
-        let (params, key, label) = (keys.params()?, keys.info().key_id, keys.info().label.clone());
+        let params = keys.params()?;
+        let key = keys.info().key_id;
+        let label = keys.info().label.clone();
         let read = || Ok((Arc::new(keys.evaluation_keys(&params, inputs.small_keys)?), watch));
         Self::new(tables, &params, &label, key, origin, read)
     }
@@ -141,7 +143,8 @@ impl<R: Read + Seek> Session<R> {
         let Matched { plan, meta, tables } = Matched::new(tables, params, label, key)?;
         let (keys, watch) = read()?;
         let evaluator = Arc::new(Evaluator::new(params, keys)?);
-        let (params, name) = (params.clone(), label.name.clone());
+        let params = params.clone();
+        let name = label.name.clone();
         Ok(Self { params, plan, evaluator, meta, tables, key, origin, watch, name })
     }
 
@@ -298,7 +301,8 @@ impl<R: Read + Seek> Tables<R> {
         let Plan::Train(plan) = plan else {
             let mut all = Vec::with_capacity(stored.len());
             for stored in stored {
-                let (found, needed) = (stored.count(), plan.ciphertexts());
+                let found = stored.count();
+                let needed = plan.ciphertexts();
                 if found != needed {
                     let problem =
                         format!("it has {found} ciphertexts of a table, but its job has {needed}");
@@ -371,7 +375,8 @@ fn parts(of_batch: &[usize], numbers: Range<usize>) -> Vec<(usize, Range<usize>)
     for batch in numbers.start / all..numbers.end.div_ceil(all) {
         let mut start = batch * all;
         for (table, count) in of_batch.iter().enumerate() {
-            let (first, last) = (numbers.start.max(start), numbers.end.min(start + count));
+            let first = numbers.start.max(start);
+            let last = numbers.end.min(start + count);
             if first < last {
                 let own = batch * count;
                 parts.push((table, own + first - start..own + last - start));

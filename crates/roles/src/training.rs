@@ -150,7 +150,8 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
         let mut gradient: Option<Gradient> = None;
         for (i, share) in shares.iter().enumerate() {
             let next = shares.get(i + 1).or(ahead.as_ref()).unwrap_or(share);
-            let (trainer, tables) = (&self.trainer, &self.session.tables);
+            let trainer = &self.trainer;
+            let tables = &self.session.tables;
             self.rows.bring(tables, share.clone())?;
             let part = self.rows.with_next(tables, next.clone(), |rows| {
                 Ok(trainer.gradients().part(&point, share.clone(), rows)?)
@@ -231,7 +232,8 @@ impl<R: Read + Seek + Send> TrainingServer<R> {
 /// [`Error::Usage`] for more iterations than planned, and for a part of the first step.
 pub fn iterations_of(plan: &TrainPlan, asked: Option<u32>) -> Result<u32> {
     let spec = &plan.job().spec;
-    let (planned, least) = (spec.iterations, spec.label_iterations());
+    let planned = spec.iterations;
+    let least = spec.label_iterations();
     let iterations = asked.unwrap_or(planned);
     if iterations > planned {
         return Err(Error::Usage(format!(

@@ -268,7 +268,8 @@ fn counting_child() {
 /// Kills processes that release. Every release that they showed is counted.
 fn killed(kills: u64) {
     let (mut current, mut secret) = folder();
-    let (mut shown, mut total) = (HashSet::new(), 0);
+    let mut shown = HashSet::new();
+    let mut total = 0;
     let mut random = 0x9e37_79b9_7f4a_7c15_u64;
     for kill in 0..kills {
         // Stop before the limit is reached.

@@ -20,7 +20,8 @@ const TOLERANCE: f64 = 0.8;
 fn job(number: u64) -> Job {
     let mut stream = Stream::new(&Seed::from_bytes([9; 32]), "jobs", number);
     let mut below = |end: u64| (stream.next_u64() % end) as usize;
-    let (rows, features) = (20 + below(1 << (5 + number % 8)), 1 + below(30));
+    let rows = 20 + below(1 << (5 + number % 8));
+    let features = 1 + below(30);
     match number % 5 {
         0 => Job::Stats(stats::Job { rows, features }),
         1 => Job::Groups(GroupJob { rows, features, groups: 1 + below(20) }),

@@ -42,9 +42,11 @@ impl Run {
     pub fn of(target: &Target, input: &[u8]) -> Self {
         let file = (target.prepare)(input);
         HEAP.reset_peak_usage();
-        let (before, start) = (HEAP.current_usage(), Instant::now());
+        let before = HEAP.current_usage();
+        let start = Instant::now();
         let reached = panic::catch_unwind(AssertUnwindSafe(|| (target.run)(&file)));
-        let (mut time, heap) = (start.elapsed(), HEAP.peak_usage().saturating_sub(before));
+        let mut time = start.elapsed();
+        let heap = HEAP.peak_usage().saturating_sub(before);
         if time > LONGEST && reached.is_ok() {
             // The first run may have waited for the processor.
             time = time.min(processor_time(|| (target.run)(&file)).unwrap_or(time));
@@ -171,7 +173,9 @@ pub fn corpus(target: &Target) -> Vec<Vec<u8>> {
 #[must_use]
 pub fn run(target: &Target, seed: u64, longest: Duration, most: u64) -> Tally {
     let corpus = corpus(target);
-    let (mut rng, mut tally, start) = (Rng::new(seed), Tally::default(), Instant::now());
+    let mut rng = Rng::new(seed);
+    let mut tally = Tally::default();
+    let start = Instant::now();
     // Warm up, so that one-time initialization does not count.
     corpus.iter().for_each(|input| drop(Run::of(target, input)));
     while tally.executions < most && start.elapsed() < longest {

@@ -39,7 +39,8 @@ pub static PAIRS: LazyLock<[Pair; 2]> = LazyLock::new(|| {
 impl Pair {
     fn new(spec: Spec) -> Self {
         let params = Params::new(spec).unwrap();
-        let (log_n, top) = (params.log_n(), params.top());
+        let log_n = params.log_n();
+        let top = params.top();
         let mut request = KeyRequest::new()
             .relinearize(top)
             .rotations(log_n, [1, -3], top)

@@ -39,7 +39,8 @@ impl Rng {
 
     /// Returns a number that is likely to break readers.
     pub fn number(&mut self) -> f64 {
-        let (any, power) = (f64::from_bits(self.word()), (self.below(2000) as f64 - 1000.0).exp2());
+        let any = f64::from_bits(self.word());
+        let power = (self.below(2000) as f64 - 1000.0).exp2();
         let size = 8.0 + self.below(600) as f64 / 10.0;
         let subnormal = f64::MIN_POSITIVE / 8.0;
         let special = [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];

@@ -144,7 +144,8 @@ pub struct Case {
 
 /// One case for every kind of job.
 pub static CASES: LazyLock<Vec<Case>> = LazyLock::new(|| {
-    let (rows, features) = (16, 2);
+    let rows = 16;
+    let features = 2;
     let given = |probability| ScoredModel::Given { features, classes: 2, probability };
     let probability = Some(Probability { range: 8.0, bits: 4 });
     let spec = TrainSpec { iterations: 2, ..TrainSpec::default() };
@@ -209,7 +210,9 @@ impl Case {
 
     fn encrypted(job: Job, params: &Params, public: Arc<PublicKey>) -> Vec<u8> {
         let encryption = Encryption::new(job, params, "auto", public).unwrap();
-        let (table, mut file, path) = (rows(&job), Vec::new(), Path::new(PATH));
+        let table = rows(&job);
+        let mut file = Vec::new();
+        let path = Path::new(PATH);
         if let Job::Predict(_) = job {
             let model: Model = serde_json::from_str(MODEL).unwrap();
             let inputs = model.inputs().unwrap();

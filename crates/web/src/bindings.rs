@@ -19,7 +19,8 @@ const AT_ONCE: usize = 1 << 20;
 /// Converts an error to a JavaScript `Error` whose name is [`Error::kind`].
 fn refused(error: impl Into<Error>) -> JsValue {
     let error = error.into();
-    let (thrown, kind) = (js_sys::Error::new(&error.to_string()), error.kind());
+    let thrown = js_sys::Error::new(&error.to_string());
+    let kind = error.kind();
     thrown.set_name(&kind);
     thrown.into()
 }
@@ -86,7 +87,8 @@ impl Read for Source {
 #[wasm_bindgen]
 pub fn check(read: Function, bytes: f64, collection: &str) -> Result<(), JsValue> {
     let collection = collection.parse().map_err(|error: Error| refused(error))?;
-    let (source, name) = (Source { read, at: 0 }, Path::new("the file"));
+    let source = Source { read, at: 0 };
+    let name = Path::new("the file");
     let found = outgoing::check(source, bytes as u64, name, &[collection], false);
     found.map(|_| ()).map_err(refused)
 }
@@ -263,7 +265,8 @@ impl Shown {
     /// # Errors
     /// The reason why the model does not match the table.
     pub fn report(&self, csv: &Csv) -> Result<Page, JsValue> {
-        let (name, report) = (csv.0.name(), self.0.report(&csv.0).map_err(refused)?);
+        let name = csv.0.name();
+        let report = self.0.report(&csv.0).map_err(refused)?;
         Ok(Page { body: report.body(name), page: report.page(name) })
     }
 }

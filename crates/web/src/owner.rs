@@ -117,7 +117,8 @@ impl Owner {
     /// # Errors
     /// [`Error::Apps`] and [`Error::Stats`] if the job cannot be simulated.
     pub fn summary(&self) -> Result<Summary> {
-        let (request, label) = (self.plan.required_keys(), &self.label);
+        let request = self.plan.required_keys();
+        let label = &self.label;
         let table = &self.subject.table;
         let training = |spec: &TrainSpec| Training {
             classes: spec.classes as usize,
@@ -169,7 +170,8 @@ impl Owner {
         out: impl Write,
         progress: impl FnMut(usize),
     ) -> Result<Written> {
-        let (params, label) = (&self.params, &self.label);
+        let params = &self.params;
+        let label = &self.label;
         let generator = self.generator.as_mut().ok_or_else(undrawn)?;
         let mut out = Digesting::new(out);
         let pair = (generator, holder.decryptor.key().as_ref());
@@ -184,7 +186,8 @@ impl Owner {
     /// # Errors
     /// [`Error::Seal`]; [`Error::File`] for a key of other parameters.
     pub fn seal(&self, holder: &Holder, passphrase: &Passphrase) -> Result<Vec<u8>> {
-        let (mut sealed, key) = (Vec::new(), holder.decryptor.key());
+        let mut sealed = Vec::new();
+        let key = holder.decryptor.key();
         let file = (&mut sealed, Path::new(SECRET));
         secret::write(file, (&self.params, key), &self.label, Some(passphrase))?;
         Ok(sealed)
@@ -201,7 +204,8 @@ impl Owner {
         out: impl Write,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Written> {
-        let (plan, key) = ((self.job, Arc::clone(&self.plan)), Arc::clone(holder.decryptor.key()));
+        let plan = (self.job, Arc::clone(&self.plan));
+        let key = Arc::clone(holder.decryptor.key());
         let encryption = Encryption::planned(plan, &self.params, PARAMS, key)?;
         let mut out = Digesting::new(out);
         encryption.write(&mut out, Path::new(TABLE), self.subject.clone(), progress)?;

@@ -129,7 +129,9 @@ fn column(frame: &Frame, index: usize, name: String) -> Column {
     }
     let width = frame.columns().len();
     let numbers = frame.numbers().iter().skip(index).step_by(width);
-    let (mut missing, mut values, mut more) = (0_usize, HashSet::new(), false);
+    let mut missing = 0_usize;
+    let mut values = HashSet::new();
+    let mut more = false;
     for number in numbers {
         if number.is_nan() {
             missing = missing.saturating_add(1);

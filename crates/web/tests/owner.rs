@@ -85,11 +85,13 @@ fn a_table_becomes_a_model() {
     assert!(summary.security_bits >= 128.0 && summary.seconds > 0.0);
 
     let holder = owner.draw().unwrap();
-    let (mut keys, mut told) = (Vec::new(), 0);
+    let mut keys = Vec::new();
+    let mut told = 0;
     let written = owner.make_keys(&holder, &mut keys, |done| told = done).unwrap();
     assert_eq!((written.bytes, keys.len() as u64), (summary.key_bytes, summary.key_bytes));
     assert_eq!((written.digest, told), (blake3::hash(&keys).to_string(), summary.keys));
-    let (mut table, told) = (Vec::new(), AtomicUsize::new(0));
+    let mut table = Vec::new();
+    let told = AtomicUsize::new(0);
     let written = owner
         .encrypt(&holder, &mut table, |done| {
             told.fetch_max(done, Ordering::Relaxed);
@@ -126,7 +128,8 @@ fn a_table_becomes_a_model() {
     let rows = Prepared::new(&table, &spec, 189, None).unwrap();
     let expected = rows.transform().of_columns(&reference::train(&rows, &spec).unwrap()[0]);
     for (at, (found, divisor)) in model.weights[0][1..].iter().zip(&model.divisors).enumerate() {
-        let (found, expected) = (found / divisor, expected[at + 1]);
+        let found = found / divisor;
+        let expected = expected[at + 1];
         assert!((found - expected).abs() < 1e-3 * (1.0 + expected.abs()), "{found} {expected}");
     }
     assert!(shown.json().unwrap().ends_with("}\n"));
@@ -142,7 +145,8 @@ fn computed(csv: &Csv, job: Wanted) -> (Summary, Shown) {
     let choice = Choice { job, missing: Missing::Refuse };
     let mut owner = csv.plan(&choice).unwrap();
     let holder = owner.draw().unwrap();
-    let (mut keys, mut table) = (Vec::new(), Vec::new());
+    let mut keys = Vec::new();
+    let mut table = Vec::new();
     owner.make_keys(&holder, &mut keys, |_| {}).unwrap();
     owner.encrypt(&holder, &mut table, |_| {}).unwrap();
     let files = Files::new(&keys, &table);
@@ -176,7 +180,8 @@ fn a_table_becomes_figures_of_its_columns() {
     assert!(shown.json().unwrap().contains("\"kind\": \"statistics\""));
     assert_eq!(shown.report(&csv).map(|_| ()).unwrap_err().kind(), "Usage");
 
-    let (mut counts, mut sums) = ([0; 2], [0.0; 2]);
+    let mut counts = [0; 2];
+    let mut sums = [0.0; 2];
     for (&label, age) in table.labels().unwrap().iter().zip(&ages) {
         counts[usize::from(label)] += 1;
         sums[usize::from(label)] += age;

@@ -148,7 +148,8 @@ mod linux {
         let encryptor = exact::SymmetricEncryptor::new(&params, Arc::new(secret)).unwrap();
         let plain = exact_plaintext(&params, 0);
         hide(plain.coeffs());
-        let (top, seed) = (params.top(), seed(2));
+        let top = params.top();
+        let seed = seed(2);
         let factor = params.fresh_factor(top, plain.modulus()).unwrap();
         drop(black_box(encryptor.encrypt_seeded_with(&plain, top, factor, &seed).unwrap()));
     }
@@ -192,7 +193,8 @@ mod linux {
     fn exact_encryption(hidden: bool) -> (exact::Params, exact::Ciphertext) {
         let params = exact_params();
         let (encryptor, _) = exact_encryptor(&params, 1);
-        let (seed, plain) = (seed(2), exact_plaintext(&params, 0));
+        let seed = seed(2);
+        let plain = exact_plaintext(&params, 0);
         if hidden {
             hide(seed.as_bytes());
             hide(plain.coeffs());
@@ -253,7 +255,8 @@ mod linux {
         fn new(params: &Params, exact_params: &exact::Params, number: u8) -> Self {
             let (encryptor, secret) = encryptor(params, number);
             let (exact_encryptor, exact_secret) = exact_encryptor(exact_params, number);
-            let (secret, exact_secret) = (Arc::new(secret), Arc::new(exact_secret));
+            let secret = Arc::new(secret);
+            let exact_secret = Arc::new(exact_secret);
             Self {
                 plain: plaintext(params),
                 encryptor,
@@ -273,7 +276,8 @@ mod linux {
             let uniform = Seed::from_bytes([0; 32]);
             let owned = self.owner_encryptor.encrypt_seeded_with(&self.plain, &uniform);
             drop(black_box(owned.unwrap()));
-            let (params, encryptor) = (&self.exact_params, &self.exact_encryptor);
+            let params = &self.exact_params;
+            let encryptor = &self.exact_encryptor;
             let ciphertext = exact_encrypted(params, encryptor, &self.exact_plain, seed);
             drop(black_box(self.exact_decryptor.decrypt(&ciphertext).unwrap()));
         }
@@ -298,7 +302,8 @@ mod linux {
 
     /// Makes all keys first: the allocator's time depends on its free list.
     fn count() {
-        let (params, exact_params) = (params(), exact_params());
+        let params = params();
+        let exact_params = exact_params();
         let all: Vec<_> =
             (0..=KEYS).map(|number| Counted::new(&params, &exact_params, number)).collect();
         for _ in 0..3 {

@@ -33,7 +33,8 @@ pub fn by_class(job: &Job) -> bool {
 /// schema; [`Error::Pool`].
 pub fn plan(job: &Job, schema: &Schema, params: &Params) -> Result<SumsPlan> {
     let (rows, features) = job.shape()?;
-    let (columns, owners) = (schema.columns().len(), schema.owners().len());
+    let columns = schema.columns().len();
+    let owners = schema.owners().len();
     let tables = job.training().map_or(owners, |spec| spec.tables);
     if columns != features || owners != tables {
         return Err(Error::Usage(format!(
@@ -100,7 +101,8 @@ pub fn add<R: Read>(
     let info = info.ok_or_else(|| Error::Bug("there are no sums".into()))?;
     let params = Params::new(info.spec)?;
     let keys = EvaluationKeys::none(params.rlwe(), info.key_id);
-    let (plan, ops) = (plan(&meta.job, schema, &params)?, Evaluator::new(&params, Arc::new(keys))?);
+    let plan = plan(&meta.job, schema, &params)?;
+    let ops = Evaluator::new(&params, Arc::new(keys))?;
     let mut items = Vec::new();
     for (number, (file, meta)) in (1..).zip(all) {
         file.expect_key(params.rlwe().id(), info.key_id)?;

@@ -86,7 +86,8 @@ impl PooledTransform {
         let row_weights = weights.map_err(sudare_apps::Error::from)?;
         let alpha = spec.alpha(&counts, given.as_deref()).map_err(sudare_apps::Error::from)?;
         let squares = counts.iter().zip(&row_weights).map(|(&n, w)| n as f64 * w * w).sum::<f64>();
-        let (found, most) = ((squares / totals.rows() as f64).sqrt(), TrainSpec::MAX_ROW_WEIGHT);
+        let found = (squares / totals.rows() as f64).sqrt();
+        let most = TrainSpec::MAX_ROW_WEIGHT;
         if found > most {
             return Err(sudare_apps::Error::RowsTooHeavy { found, most }.into());
         }

@@ -111,7 +111,8 @@ impl Figures {
 /// Draws the chart of one column.
 fn chart(at: usize, column: &str, histogram: &Histogram, quantiles: &str) -> String {
     let Histogram { edges, counts, .. } = histogram;
-    let (low, high) = (edges.first().copied().unwrap_or(0.0), edges.last().copied().unwrap_or(0.0));
+    let low = edges.first().copied().unwrap_or(0.0);
+    let high = edges.last().copied().unwrap_or(0.0);
     let x = if low < high {
         Axis { label: column, low, high, whole: false }
     } else {

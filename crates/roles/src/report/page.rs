@@ -65,9 +65,11 @@ impl Report {
 
     /// Draws loss and AUC by iteration.
     fn training(&self) -> Option<String> {
-        let (first, last) = (self.curve.first()?, self.curve.last()?);
+        let first = self.curve.first()?;
+        let last = self.curve.last()?;
         let iterations = || {
-            let (low, high) = (f64::from(first.iteration), f64::from(last.iteration));
+            let low = f64::from(first.iteration);
+            let high = f64::from(last.iteration);
             let room = if low < high { 0.0 } else { 0.5 };
             Axis { label: "iteration", low: low - room, high: high + room, whole: true }
         };
@@ -76,7 +78,8 @@ impl Report {
             let points = |which: usize| -> Vec<[f64; 2]> {
                 self.curve.iter().filter_map(|step| Some(at(step, of(step)[which]?))).collect()
             };
-            let (encrypted, clear) = (points(0), points(1));
+            let encrypted = points(0);
+            let clear = points(1);
             let y = Axis::around(label, encrypted.iter().chain(&clear).map(|point| point[1]));
             let description = format!(
                 "{label} {:.4} after iteration {}, {:.4} after iteration {}.",
@@ -107,7 +110,9 @@ impl Report {
     }
 
     fn roc_figure(&self) -> Option<String> {
-        let (roc, auc, second) = (self.roc.as_ref()?, self.quality.auc?, self.second()?);
+        let roc = self.roc.as_ref()?;
+        let auc = self.quality.auc?;
+        let second = self.second()?;
         let description = format!(
             "Area under the curve: {auc:.4}. Share of rows of {second} above a threshold, against \
              the share of other rows above it. A random guess lies on the diagonal.",
@@ -140,7 +145,8 @@ impl Report {
             let all = counts.iter().sum::<usize>().max(1) as f64;
             edges.iter().zip(counts).map(|(&edge, &count)| [edge, count as f64 / all]).collect()
         };
-        let (zeros, ones) = (shares(zeros), shares(ones));
+        let zeros = shares(zeros);
+        let ones = shares(ones);
         let highest = zeros.iter().chain(&ones).map(|point| point[1]).fold(0.0, f64::max);
         let probability = format!("probability of {second}");
         Some(figure(&Chart {

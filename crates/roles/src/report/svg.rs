@@ -87,7 +87,8 @@ fn ticks(low: f64, high: f64, most: u32) -> (Vec<f64>, usize) {
     let steps = [1.0, 2.0, 5.0, 10.0].map(|digit| digit * real::powi(10.0, power));
     let step = steps.into_iter().find(|&step| step >= least * (1.0 - 1e-9)).unwrap_or(least);
     let decimals = (-(log10(step) + 1e-9).floor()).clamp(0.0, 12.0) as usize;
-    let (first, last) = ((low / step - 1e-9).ceil() as i64, (high / step + 1e-9).floor() as i64);
+    let first = (low / step - 1e-9).ceil() as i64;
+    let last = (high / step + 1e-9).floor() as i64;
     ((first..=last).map(|k| k as f64 * step).collect(), decimals)
 }
 
@@ -128,7 +129,8 @@ impl Chart<'_> {
     }
 
     fn place(&self, [x, y]: [f64; 2]) -> (f64, f64) {
-        let (x, y) = (self.x.part(x), self.y.part(y));
+        let x = self.x.part(x);
+        let y = self.y.part(y);
         (LEFT + x * (RIGHT - LEFT), BOTTOM - y * (BOTTOM - TOP))
     }
 
@@ -234,7 +236,8 @@ mod tests {
             ["999000", "999500", "1000000", "1000500", "1001000"]
         );
         for i in 1..300 {
-            let (low, high) = (f64::from(i % 17) * 0.37, f64::from(i % 17) * 0.37 + f64::from(i));
+            let low = f64::from(i % 17) * 0.37;
+            let high = f64::from(i % 17) * 0.37 + f64::from(i);
             let (ticks, _) = ticks(low, high, 6);
             assert!((2..=7).contains(&ticks.len()), "{low} {high}: {ticks:?}");
             let room = 1e-6 * (high - low);

@@ -59,7 +59,9 @@ impl Explained {
         let e = plan.explain()?;
         let blocks = e.blocks as u64;
         let whole = |of_query, of_block, of_end| of_query + blocks * of_block + of_end;
-        let (query, block, end) = (e.query.counts, e.block.counts, e.end.counts);
+        let query = e.query.counts;
+        let block = e.block.counts;
+        let end = e.end.counts;
         Ok(Self {
             log_n: e.log_n,
             security_bits: e.security_bits,

@@ -64,8 +64,8 @@ struct Of {
 
 impl Of {
     fn new(session: &Session) -> Self {
-        let (params, key) = (session.plan.params().rlwe().id(), session.key);
-        let (params, key) = (params.to_string(), key.to_string());
+        let params = session.plan.params().rlwe().id().to_string();
+        let key = session.key.to_string();
         Self { version: VERSION, params, key, setup: session.setup }
     }
 
@@ -78,7 +78,8 @@ impl Of {
             true => format!("another plan, version {}", of.version),
             false => format!("key {}", of.key),
         };
-        let (found, needed) = (said(self), said(&needed));
+        let found = said(self);
+        let needed = said(&needed);
         Err(IndexError::ForeignIndex { path: path.into(), found, needed }.into())
     }
 }
@@ -156,7 +157,8 @@ impl Index {
         if !manifest.complete {
             return Err(IndexError::UnfinishedIndex { folder: folder.into() }.into());
         }
-        let (found, needed) = (manifest.blocks.len(), session.plan.blocks(manifest.rows)?);
+        let found = manifest.blocks.len();
+        let needed = session.plan.blocks(manifest.rows)?;
         if found != needed {
             let rows = manifest.rows;
             let problem = format!("{rows} rows need {needed} blocks, but it lists {found}");
@@ -251,7 +253,8 @@ impl BlockFile {
     /// Reads the ciphertext with this number.
     pub fn read(&mut self, part: usize) -> Result<Ciphertext> {
         let altered = |problem: String| {
-            let (block, path) = (self.block, self.path.clone());
+            let block = self.block;
+            let path = self.path.clone();
             Error::from(IndexError::AlteredBlock { block, path, problem })
         };
         let read = self.reader.read(part..part.saturating_add(1));

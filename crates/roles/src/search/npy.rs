@@ -89,7 +89,8 @@ impl<R: Read> Npy<R> {
         let Input::File(file) = &mut self.input else { return Ok(()) };
         let mut bytes = Vec::new();
         file.read_to_end(&mut bytes).map_err(said)?;
-        let (width, columns) = (self.width(), self.columns);
+        let width = self.width();
+        let columns = self.columns;
         let mut rows = vec![0; bytes.len()];
         let row_bytes = width.saturating_mul(columns);
         let column_bytes = width.saturating_mul(self.rows);
@@ -283,7 +284,8 @@ fn quoted(header: &str, key: &str) -> Result<String> {
 /// Converts a half-precision number (IEEE 754, binary16): a sign, 5 exponent bits and 10 fraction
 /// bits.
 fn half(bits: u16) -> f64 {
-    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f64::from(bits & 1023));
+    let exponent = i32::from(bits >> 10 & 31);
+    let fraction = f64::from(bits & 1023);
     let size = match exponent {
         0 => fraction * SMALLEST_HALF,
         31 if fraction == 0.0 => f64::INFINITY,

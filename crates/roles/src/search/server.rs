@@ -254,7 +254,8 @@ impl<P: FnMut(usize)> Finding<'_, P> {
         deleted: &BTreeSet<usize>,
         session: &Session,
     ) -> Result<usize> {
-        let (length, dimension) = (session.plan.block_len(), session.setup.spec.dimension);
+        let length = session.plan.block_len();
+        let dimension = session.setup.spec.dimension;
         let mut rows = 0;
         for block in 0.. {
             let Batch { vectors, payloads } = records.next(length)?;

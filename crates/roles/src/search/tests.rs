@@ -151,7 +151,8 @@ fn cosine(a: &[f64], b: &[f64]) -> f64 {
 }
 
 fn scores_setup(rows: usize) -> Setup {
-    let (metric, mode) = (Metric::Cosine, Mode::Encrypted);
+    let metric = Metric::Cosine;
+    let mode = Mode::Encrypted;
     let spec = Spec { dimension: 4, rows, metric, mode, answer: Answer::Scores };
     Setup::new(spec, Payload::Rows).unwrap()
 }

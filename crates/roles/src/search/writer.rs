@@ -43,10 +43,10 @@ impl Writer {
     /// the key of another session.
     pub fn secret(session: Session, key: Arc<SecretKey>) -> Result<Self> {
         if key.id() != session.key {
-            let (found, needed) = (key.id(), session.key);
             return Err(Error::Usage(format!(
-                "the secret key is {found}, but this search uses {needed}: use the secret key of \
-                 the search"
+                "the secret key is {}, but this search uses {}: use the secret key of the search",
+                key.id(),
+                session.key
             )));
         }
         let key = FileEncryptor::new(session.plan.params(), Key::Secret(key))?;
@@ -95,7 +95,8 @@ impl Writer {
             let (level, scale) = plan.part_form(part);
             Shape { level, scale, log_slots }
         });
-        let (forms, label) = (forms.collect(), self.session.label(Content::Block, meta)?);
+        let forms = forms.collect();
+        let label = self.session.label(Content::Block, meta)?;
         let in_file = Error::in_file(path);
         let mut writer = self.key.writer(out, params, forms, &label).map_err(&in_file)?;
         match &self.key {

@@ -26,7 +26,8 @@ const fn of_files(
     run: fn(&[u8]) -> Reached,
     seeds: fn() -> Vec<Vec<u8>>,
 ) -> Target {
-    let (prepare, mutate) = (resealed::<Spec>, mutate_file::<Spec>);
+    let prepare = resealed::<Spec>;
+    let mutate = mutate_file::<Spec>;
     Target { name, harness: Harness::Evaluate, prepare, run, mutate, seeds }
 }
 
@@ -35,7 +36,9 @@ const fn of_scripts(
     run: fn(&[u8]) -> Reached,
     seeds: fn() -> Vec<Vec<u8>>,
 ) -> Target {
-    let (harness, prepare, mutate) = (Harness::Evaluate, unchanged, mutate_bytes);
+    let harness = Harness::Evaluate;
+    let prepare = unchanged;
+    let mutate = mutate_bytes;
     Target { name, harness, prepare, run, mutate, seeds }
 }
 

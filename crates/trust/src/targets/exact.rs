@@ -21,7 +21,8 @@ const fn of_files(
     run: fn(&[u8]) -> Reached,
     seeds: fn() -> Vec<Vec<u8>>,
 ) -> Target {
-    let (prepare, mutate) = (resealed::<ExactSpec>, mutate_file::<ExactSpec>);
+    let prepare = resealed::<ExactSpec>;
+    let mutate = mutate_file::<ExactSpec>;
     Target { name, harness, prepare, run, mutate, seeds }
 }
 
@@ -41,7 +42,8 @@ fn of_pairs(numbers: &[usize]) -> Vec<Vec<u8>> {
 /// Reads a whole file under the parameters of the pair that it names.
 fn whole(file: &[u8]) -> Reached {
     let Ok(reader) = Reader::new(file, file.len() as u64) else { return Reached::Frame };
-    let (spec, id) = (&reader.info().spec, reader.info().params_id);
+    let spec = &reader.info().spec;
+    let id = reader.info().params_id;
     let primes = spec.q_bits.iter().flatten().chain(&spec.p_bits).chain(&spec.extra_p_bits);
     build_small((spec, id), (spec.log_n, primes.count()), || drop(reader.params()));
     let params = &Pair::of(reader.info().params_id).params;

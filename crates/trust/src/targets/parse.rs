@@ -40,7 +40,8 @@ const fn of_files(
     run: fn(&[u8]) -> Reached,
     seeds: fn() -> Vec<Vec<u8>>,
 ) -> Target {
-    let (prepare, mutate) = (resealed::<Spec>, mutate_file::<Spec>);
+    let prepare = resealed::<Spec>;
+    let mutate = mutate_file::<Spec>;
     Target { name, harness: Harness::Parse, prepare, run, mutate, seeds }
 }
 
@@ -58,7 +59,9 @@ const fn of_text(
     run: fn(&[u8]) -> Reached,
     seeds: fn() -> Vec<Vec<u8>>,
 ) -> Target {
-    let (harness, prepare, mutate) = (Harness::Parse, unchanged, mutate_text);
+    let harness = Harness::Parse;
+    let prepare = unchanged;
+    let mutate = mutate_text;
     Target { name, harness, prepare, run, mutate, seeds }
 }
 
@@ -95,7 +98,8 @@ pub fn mutate_file<S: Written>(input: &mut Vec<u8>, rng: &mut Rng) {
 /// Opens a file and reads its header.
 fn opened(file: &[u8]) -> Result<Reader<&[u8]>> {
     let reader = Reader::new(file, file.len() as u64)?;
-    let (spec, id) = (&reader.info().spec, reader.info().params_id);
+    let spec = &reader.info().spec;
+    let id = reader.info().params_id;
     let primes = spec.q_bits.iter().flatten().chain(&spec.p_bits).chain(&spec.extra_p_bits);
     build_small((spec, id), (spec.log_n, primes.count()), || drop(reader.params()));
     Ok(reader)
@@ -172,7 +176,8 @@ fn part(file: &[u8]) -> Reached {
 }
 
 fn parts() -> Vec<Vec<u8>> {
-    let (job, holds) = (some_jobs()[1], Holds::Gradient);
+    let job = some_jobs()[1];
+    let holds = Holds::Gradient;
     let meta = PartMeta { job, holds, groups: 1, iteration: 2, shares: vec![0..2, 3..4] };
     vec![with_label(&PAIRS[0].files[3], &meta.label("tiny").unwrap())]
 }
@@ -211,7 +216,8 @@ pub fn some_jobs() -> [Job; 4] {
         logreg::{self, ScoreJob, ScoredModel, TrainSpec},
         stats::{self, GroupJob},
     };
-    let (rows, features) = (16, 2);
+    let rows = 16;
+    let features = 2;
     let training = logreg::Job { rows, features, spec: TrainSpec::default() };
     [
         Job::Stats(stats::Job { rows, features }),

@@ -45,7 +45,8 @@ impl<'a> Input<'a> {
 /// Returns the file of a case with the alterations of the remaining input. `other` provides foreign
 /// sections.
 pub fn altered(case: &Case, file: &[u8], other: &[u8], input: &mut Input<'_>) -> Vec<u8> {
-    let (mut parts, other) = (Parts::of(file).unwrap(), Parts::of(other).unwrap());
+    let mut parts = Parts::of(file).unwrap();
+    let other = Parts::of(other).unwrap();
     for _ in 0..4 {
         if input.is_empty() {
             break;
@@ -58,7 +59,8 @@ pub fn altered(case: &Case, file: &[u8], other: &[u8], input: &mut Input<'_>) ->
 fn alter(parts: &mut Parts, other: &Parts, case: &Case, input: &mut Input<'_>) {
     let kind = input.byte() % 13;
     let count = parts.table.len();
-    let (at, to) = (input.below(count), input.below(count));
+    let at = input.below(count);
+    let to = input.below(count);
     if count == 0 {
         return;
     }

@@ -91,7 +91,8 @@ fn index(text: &[u8]) -> Reached {
 /// Returns the manifests of a complete index, whose records fill its blocks, and of an unfinished
 /// one.
 fn manifests() -> Vec<Vec<u8>> {
-    let (params, setup) = (SESSION.plan.params().rlwe().id().to_string(), SESSION.setup);
+    let params = SESSION.plan.params().rlwe().id().to_string();
+    let setup = SESSION.setup;
     let of = serde_json::json!({
         "version": 1, "params": params, "key": SESSION.key.to_string(), "setup": setup,
     });
