@@ -1,8 +1,7 @@
 //! Polynomials of `Z_Q[X]/(X^N + 1)` in residue number system (RNS) form.
 //!
-//! Operations assume operands that a scheme has checked; shapes are asserted in
-//! debug builds. Results are exact integers with a stated definition, so that
-//! they are the same on every machine.
+//! A scheme checks the operands before it calls these operations; debug builds assert their shapes.
+//! Results are exact integers with a stated definition, hence the same on every machine.
 
 mod basis;
 mod convert;
@@ -24,11 +23,11 @@ pub(crate) use poly::Half;
 pub use poly::{Coeff, Eval, Repr, RnsPoly};
 pub(crate) use rows::{columns, finish};
 
-/// Words of a row that are worked on at a time where many rows meet, those of a block of
-/// evaluations: a few dozen such pieces fit the second cache.
+/// Words of a row processed at a time where many rows meet: a block of evaluations. A few dozen
+/// such pieces fit the second-level cache.
 pub(crate) const TILE: usize = 1 << 11;
 
-/// Room for a tile, aligned to vectors.
+/// Scratch space for a tile, aligned to vectors.
 #[derive(Clone, Copy)]
 #[repr(align(64))]
 pub(crate) struct Tile(pub(crate) [u64; TILE]);

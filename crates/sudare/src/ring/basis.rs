@@ -16,14 +16,14 @@ fn piece<R: Repr>(a: &RnsPoly<R>, limbs: LimbSet, tile: Tile, len: usize) -> &[u
     &a.row(limbs.place(tile.row, a.limbs()))[tile.start..][..len]
 }
 
-/// Words of each polynomial that several sums are computed from before the next ones: those of some
-/// hundred polynomials stay in the second cache.
+/// Words of each polynomial that several sums process before the next ones. With this length, some
+/// hundred polynomials stay in the second-level cache.
 const DOTS_WORDS: usize = 128;
 
-/// Free memory that a basis keeps for reuse.
+/// Maximum free memory, in bytes, that a basis keeps for reuse.
 const POOL_BYTES: usize = 4 << 30;
 
-/// Every prime of a parameter set with its tables, each built once.
+/// All primes of a parameter set with their tables, each built once.
 ///
 /// A level is a view ([`LimbSet`]), never a second copy of the tables.
 pub struct RnsBasis {
@@ -34,7 +34,7 @@ pub struct RnsBasis {
 }
 
 impl RnsBasis {
-    /// Tables for chain primes `q` and special primes `p`.
+    /// Builds tables for chain primes `q` and special primes `p`.
     ///
     /// # Errors
     /// [`crate::Error::Arith`] if one of them is not a prime `1 mod 2N` below `2^62`.
@@ -66,7 +66,7 @@ impl RnsBasis {
         LimbSet::chain(self.q.len()).with_special(self.p.len())
     }
 
-    /// Where buffers come from.
+    /// The pool of the buffers.
     #[must_use]
     pub fn pool(&self) -> &Arc<Pool> {
         &self.pool
@@ -89,8 +89,8 @@ impl RnsBasis {
         (0..limbs.count()).map(move |i| self.table(limbs, i))
     }
 
-    /// The primes of `limbs` whose places are `wanted`: their numbers among all primes, and their
-    /// tables.
+    /// Returns the primes of `limbs` at the places `wanted`: their numbers among all primes, and
+    /// their tables.
     pub(crate) fn targets(
         &self,
         limbs: LimbSet,
@@ -106,25 +106,26 @@ impl RnsBasis {
         self.tables(limbs).map(|t| real::log2(t.modulus().value() as f64)).sum()
     }
 
-    /// A polynomial of unspecified contents.
+    /// Returns a polynomial of unspecified contents.
     #[must_use]
     pub fn take<R: Repr>(&self, limbs: LimbSet) -> RnsPoly<R> {
         RnsPoly::new(limbs, self.n(), self.pool.take(limbs.count() * self.n()))
     }
 
-    /// Zero.
+    /// Returns the zero polynomial.
     #[must_use]
     pub fn zero<R: Repr>(&self, limbs: LimbSet) -> RnsPoly<R> {
         RnsPoly::new(limbs, self.n(), self.pool.take_zeroed(limbs.count() * self.n()))
     }
 
-    /// A polynomial, zero but if it is public, when its contents are unspecified.
+    /// Returns a zero polynomial, or one of unspecified contents if it is public.
     #[must_use]
     pub fn take_as<R: Repr>(&self, secrecy: Secrecy, limbs: LimbSet) -> RnsPoly<R> {
         RnsPoly::new(limbs, self.n(), self.pool.take_as(secrecy, limbs.count() * self.n()))
     }
 
-    /// The limbs of `a` for the primes of `limbs`, which its own include. As secret as `a`.
+    /// Returns the limbs of `a` for the primes of `limbs`, which the primes of `a` must include. As
+    /// secret as `a`.
     #[must_use]
     pub fn restricted<R: Repr>(&self, a: &RnsPoly<R>, limbs: LimbSet) -> RnsPoly<R> {
         let mut out = self.take_as(a.secrecy(), limbs);
@@ -151,7 +152,7 @@ impl RnsBasis {
         out
     }
 
-    /// Transforms every limb back.
+    /// Transforms every limb back to coefficients.
     #[must_use]
     pub fn into_coeff(&self, mut a: RnsPoly<Eval>) -> RnsPoly<Coeff> {
         let limbs = a.limbs();
@@ -159,8 +160,8 @@ impl RnsBasis {
         a.cast()
     }
 
-    /// Runs `f(modulus, out, a)` on matching tiles of the limbs of `out` and of
-    /// those of `a` for the same primes.
+    /// Runs `f(modulus, out, a)` on matching tiles of the limbs of `out` and `a` for the same
+    /// primes.
     fn zip_rows<R: Repr>(
         &self,
         out: &mut RnsPoly<R>,
@@ -174,17 +175,17 @@ impl RnsBasis {
         });
     }
 
-    /// `a += b`. Where `b` has more primes they are ignored.
+    /// `a += b`. Further primes of `b` are ignored.
     pub fn add_assign<R: Repr>(&self, a: &mut RnsPoly<R>, b: &RnsPoly<R>) {
         self.zip_rows(a, b, |m, x, y| m.add_assign(x, y));
     }
 
-    /// `a -= b`, likewise.
+    /// `a -= b`. Further primes of `b` are ignored.
     pub fn sub_assign<R: Repr>(&self, a: &mut RnsPoly<R>, b: &RnsPoly<R>) {
         self.zip_rows(a, b, |m, x, y| m.sub_assign(x, y));
     }
 
-    /// `a *= b`, likewise.
+    /// `a *= b`. Further primes of `b` are ignored.
     pub fn mul_assign(&self, a: &mut RnsPoly<Eval>, b: &RnsPoly<Eval>) {
         self.zip_rows(a, b, |m, x, y| m.mul_assign(x, y));
     }
@@ -212,7 +213,7 @@ impl RnsBasis {
         out
     }
 
-    /// `a` with a constant added, `c(m)` modulo each prime `m`.
+    /// Returns `a` plus a constant, `c(m)` modulo each prime `m`.
     #[must_use]
     pub fn add_constant(
         &self,
@@ -261,8 +262,8 @@ impl RnsBasis {
         out
     }
 
-    /// `sum_i factors[i] a[i]` on the primes of `limbs`, with factors of its own for each
-    /// prime: `factors(i)` modulo the `i`-th.
+    /// `sum_i factors[i] a[i]` on the primes of `limbs`. `factors(i)` are the factors modulo the
+    /// `i`-th prime.
     #[must_use]
     pub fn dot<R: Repr>(
         &self,
@@ -283,8 +284,9 @@ impl RnsBasis {
         out
     }
 
-    /// `count` sums of the same polynomials, each as by [`RnsBasis::dot`]: `factors(k, i)` are those
-    /// of sum `k` modulo the `i`-th prime. Every word is read once for all sums, but for caches.
+    /// Computes `count` sums of the same polynomials, each like [`RnsBasis::dot`]. `factors(k, i)`
+    /// are the factors of sum `k` modulo the `i`-th prime. Every word is read from memory once for
+    /// all sums.
     #[must_use]
     pub fn dots<R: Repr>(
         &self,
@@ -322,7 +324,7 @@ impl RnsBasis {
         out
     }
 
-    /// `a` with each limb multiplied by its own factor, `factor(i)` modulo the `i`-th prime.
+    /// Multiplies each limb of `a` by its own factor, `factor(i)` modulo the `i`-th prime.
     #[must_use]
     pub fn scale<R: Repr>(
         &self,
@@ -338,7 +340,7 @@ impl RnsBasis {
         out
     }
 
-    /// `a(X^g)`, for the permutation of `g`. As secret as `a`.
+    /// Returns `a(X^g)`, for the permutation of `g`. As secret as `a`.
     #[must_use]
     pub fn automorphism(&self, a: &RnsPoly<Eval>, g: &Permutation) -> RnsPoly<Eval> {
         let mut out = self.take_as(a.secrecy(), a.limbs());
@@ -348,7 +350,7 @@ impl RnsBasis {
         out
     }
 
-    /// The polynomial with these small coefficients.
+    /// Returns the polynomial with these small coefficients.
     #[must_use]
     pub fn from_small(&self, coeffs: &[i8], limbs: LimbSet, secrecy: Secrecy) -> RnsPoly<Eval> {
         debug_assert_eq!(coeffs.len(), self.n());

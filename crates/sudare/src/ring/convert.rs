@@ -8,14 +8,14 @@ use sudare_arith::{
     par::{self, Strategy, Within},
 };
 
-/// From residues modulo the primes `q_i` of a set, with product `Q`, to residues
-/// modulo other primes.
+/// Converts residues modulo the primes `q_i` of a set, with product `Q`, to residues modulo other
+/// primes.
 ///
 /// With `y_i = a (Q / q_i)^-1 mod q_i`, the representative of `a` in `(-Q/2, Q/2)` is
 /// `sum_i y_i Q / q_i - v Q`, where `v` is `sum_i y_i / q_i` rounded to the nearest.
 ///
-/// Reference: [HPS18](https://eprint.iacr.org/2018/117), section 2, with `v` in
-/// fixed point and exact arithmetic where that is undecided.
+/// Reference: [HPS18](https://eprint.iacr.org/2018/117), section 2, with `v` in fixed point, and in
+/// exact arithmetic if fixed point cannot decide the rounding.
 pub struct BaseConverter {
     /// `(Q / q_i)^-1 mod q_i`.
     inverse: Vec<Shoup>,
@@ -25,14 +25,14 @@ pub struct BaseConverter {
 }
 
 impl BaseConverter {
-    /// From the primes `from` to each of `to`.
+    /// Prepares the conversion from the primes `from` to each of `to`.
     #[must_use]
     pub fn new(from: &[Modulus], to: &[Modulus]) -> Self {
         let product_but = |skip: usize, m: &Modulus| {
             let others = from.iter().enumerate().filter(|(i, _)| *i != skip);
             others.fold(1, |product, (_, q)| m.mul(product, m.reduce(q.value())))
         };
-        // Of each fraction below 1, and of their rounded sum.
+        // Bounds of each fraction, below 1, and of their rounded sum.
         let mut largest: Vec<u64> = from.iter().map(|m| m.value() - 1).collect();
         largest.push(from.len() as u64);
         let target = |m: &Modulus| {
@@ -51,14 +51,14 @@ impl BaseConverter {
         }
     }
 
-    /// The factor that turns the residue modulo the `i`-th source prime into `y_i`.
+    /// Returns the factor that turns the residue modulo the `i`-th source prime into `y_i`.
     #[must_use]
     pub fn inverse(&self, i: usize) -> Shoup {
         self.inverse[i]
     }
 
-    /// From the rows `y_i` to rows `(k, out)`, the residues modulo the `k`-th target of
-    /// the representatives next to zero. Rows have at most 2,048 words.
+    /// Converts the rows `y_i` to rows `(k, out)`: the residues modulo the `k`-th target of the
+    /// representatives next to zero. Rows have at most 2,048 words.
     pub fn convert<'a>(
         &self,
         y: impl IntoIterator<Item = &'a [u64]>,
@@ -74,8 +74,8 @@ impl BaseConverter {
         }
     }
 
-    /// [`BaseConverter::convert`] of whole rows, which are in column order, to each of `targets`:
-    /// its number and its transforms.
+    /// Runs [`BaseConverter::convert`] on whole rows in column order, to each of `targets`: its
+    /// number and its transforms.
     pub(crate) fn rows<'a>(
         &'a self,
         y: Vec<&'a [u64]>,
@@ -85,7 +85,7 @@ impl BaseConverter {
     }
 }
 
-/// Converts whole rows and does the first half of their transforms.
+/// Converts whole rows and runs the first half of their transforms.
 pub(crate) struct RowConverter<'a> {
     converter: &'a BaseConverter,
     y: Vec<&'a [u64]>,
@@ -93,7 +93,7 @@ pub(crate) struct RowConverter<'a> {
 }
 
 impl RowConverter<'_> {
-    /// The groups from `start` on, to `out`, each while it is in the first cache.
+    /// Writes the groups from `start` on to `out`, each while it is in the first-level cache.
     fn groups(&self, pool: &Arc<Pool>, start: usize, out: Vec<&mut [u64]>) {
         let len = out.first().map_or(0, |part| part.len());
         let mut y = cut(&self.y, start, len);
@@ -115,7 +115,7 @@ impl RowConverter<'_> {
         out
     }
 
-    /// The target `self.targets[i]`.
+    /// Writes the row of the target `self.targets[i]`.
     fn target(&self, i: usize, quotients: &[u64], out: &mut [u64]) {
         let mut y = self.y.clone();
         y.push(quotients);
@@ -127,9 +127,8 @@ impl RowConverter<'_> {
     }
 }
 
-/// Fills the rows beside each converter, which are as many as it has targets. They are cut by
-/// coefficients, since each needs all residues of the source; targets are jobs only under
-/// [`Strategy::Limbs`].
+/// Fills the rows next to each converter, one per target. The work is cut by coefficients, because
+/// each result needs all residues of the source. Targets are jobs only under [`Strategy::Limbs`].
 pub(crate) fn convert_rows(pool: &Arc<Pool>, rows: Vec<(RowConverter<'_>, Vec<&mut [u64]>)>) {
     let (converters, rows): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
     if par::strategy() != Strategy::Limbs {
@@ -149,7 +148,7 @@ pub(crate) fn convert_rows(pool: &Arc<Pool>, rows: Vec<(RowConverter<'_>, Vec<&m
     par::for_each(jobs, |((converter, quotients), k, row)| converter.target(k, quotients, row));
 }
 
-/// `len` words of each row from `start` on.
+/// Returns `len` words of each row from `start` on.
 pub(crate) fn cut<'a>(rows: &[&'a [u64]], start: usize, len: usize) -> Vec<&'a [u64]> {
     rows.iter().map(|row| &row[start..][..len]).collect()
 }
@@ -157,14 +156,15 @@ pub(crate) fn cut<'a>(rows: &[&'a [u64]], start: usize, len: usize) -> Vec<&'a [
 /// Evaluations of a row, block by block.
 pub(crate) enum Blocks<'a> {
     Row(&'a [u64]),
-    /// The first makes those from a word on. It reads what the second says, of so many.
+    /// The function writes the evaluations from a word on. The slices list the memory that it
+    /// reads, for the given number of words.
     Made(
         &'a (dyn Fn(usize, &mut [u64]) + Send + Sync),
         &'a (dyn Fn(usize, usize) -> Vec<&'a [u8]> + Send + Sync),
     ),
 }
 
-/// Coefficients times `w`, in column order, of evaluations.
+/// Computes the coefficients times `w`, in column order, of evaluations.
 pub(crate) fn to_columns(
     (pool, within): (&Arc<Pool>, Within),
     table: &NttTable,
@@ -197,16 +197,16 @@ pub(crate) fn to_columns(
     table.inverse_columns(out, &lines, w);
 }
 
-/// Blocks of a limb for which a step is done before the next one: what is read from far away is
-/// read in longer pieces so, and what is made for the next step stays in the second cache.
+/// Blocks of a limb that go through one step before the next step starts. Reads from memory are
+/// then in longer pieces, and results stay in the second-level cache for the next step.
 pub(crate) const STRETCH: usize = 4;
 
-/// The `P` pieces of a block of rows, beside its number.
+/// The `P` pieces of a block of rows, with the block's number.
 pub(crate) type Block<'a, const P: usize> = (usize, [&'a mut [u64]; P]);
 
-/// Blocks of rows of the same length, [`STRETCH`] at a time or all, with the first word of their
-/// sources, in the order of these under a permutation: rows that are read go on in the order of
-/// memory.
+/// Splits rows of the same length into blocks, [`STRETCH`] at a time or all, with the first word of
+/// their sources. They are in the order of their sources under a permutation, so that reads follow
+/// the order of memory.
 pub(crate) fn stretches<'a, const P: usize>(
     rows: [&'a mut [u64]; P],
     permutation: Option<&Permutation>,
@@ -226,8 +226,8 @@ pub(crate) fn stretches<'a, const P: usize>(
         .map(move |start| (start, blocks.by_ref().take(STRETCH).collect()))
 }
 
-/// Change of basis of polynomials: from residues modulo some primes to those of the representatives
-/// next to zero modulo others.
+/// Change of basis of polynomials: from residues modulo some primes to residues of the
+/// representatives next to zero modulo others.
 pub struct Lifter {
     from: LimbSet,
     to: LimbSet,
@@ -235,14 +235,14 @@ pub struct Lifter {
 }
 
 impl Lifter {
-    /// From the primes of `from` to those of `to`.
+    /// Prepares the change from the primes of `from` to the primes of `to`.
     #[must_use]
     pub fn new(basis: &RnsBasis, from: LimbSet, to: LimbSet) -> Self {
         let moduli = |limbs| basis.tables(limbs).map(|t| *t.modulus()).collect::<Vec<Modulus>>();
         Self { from, to, converter: BaseConverter::new(&moduli(from), &moduli(to)) }
     }
 
-    /// The polynomials, whose limbs include those to lift from, modulo the other primes: a
+    /// Lifts polynomials, whose limbs include the source primes, to the target primes. Cost: one
     /// transform for each prime of both sets.
     #[must_use]
     pub fn lift<const P: usize>(
@@ -253,7 +253,7 @@ impl Lifter {
         self.lift_to(basis, polys, [self.to; P])
     }
 
-    /// As [`Lifter::lift`], each polynomial modulo some of the other primes.
+    /// Runs [`Lifter::lift`], with each polynomial modulo some of the target primes only.
     #[must_use]
     pub fn lift_to<const P: usize>(
         &self,
@@ -284,38 +284,39 @@ impl Lifter {
     }
 }
 
-/// Change of modulus with exact rounding: of `a` modulo the product `B` of some primes to
+/// Change of modulus with exact rounding: from `a` modulo the product `B` of some primes to
 /// `round(a A / B)` modulo the product `A` of others.
 ///
-/// Either the primes after are the first of the chain primes before: then that is a division by
-/// the product of those that go. Or none of them stays.
+/// There are two cases. If the target primes are the first of the source's chain primes, this is a
+/// division by the product of the removed primes. Otherwise no source prime remains.
 pub struct Divider {
     before: LimbSet,
     after: LimbSet,
-    /// From the primes that go.
+    /// Converter from the removed primes.
     converter: BaseConverter,
-    /// What turns a residue modulo each of them into that of the remainder, as the converter
-    /// takes it.
+    /// Factors that turn a residue modulo each removed prime into the residue of the remainder that
+    /// the converter reads.
     remainder: Vec<Shoup>,
-    /// By each prime after: the inverse of the product of those that go.
+    /// By target prime: the inverse of the product of the removed primes.
     inverse: Vec<Shoup>,
 }
 
-/// One limb of `P` polynomials to be divided, made while it is in cache.
+/// One limb of `P` dividends, computed while it is in cache.
 pub(crate) trait Dividend<const P: usize>: Send + Sync {
     /// Called once, before [`Dividend::write`].
     fn prepare(&mut self, within: Within);
-    /// Writes blocks of the evaluations of each, from a word on.
+    /// Writes blocks of the evaluations of each, from word `start` on.
     fn write(&self, start: usize, out: [&mut [u64]; P]);
-    /// What [`Dividend::add_deferred`] will read for a block.
+    /// Lists the memory that [`Dividend::add_deferred`] will read for a block.
     fn deferred(&self, _k: usize, _start: usize) -> Vec<&[u8]> {
         Vec::new()
     }
-    /// Adds what was left out of the dividend to a block of the `k`-th quotient, from a word on.
+    /// Adds the part omitted from the dividend to a block of the `k`-th quotient, from word `start`
+    /// on.
     fn add_deferred(&self, _k: usize, _start: usize, _out: &mut [u64]) {}
 }
 
-/// Rows that exist.
+/// Rows already computed.
 struct Rows<'a, const P: usize>([&'a [u64]; P]);
 
 impl<const P: usize> Dividend<P> for Rows<'_, P> {
@@ -330,7 +331,7 @@ impl<const P: usize> Dividend<P> for Rows<'_, P> {
 }
 
 impl Divider {
-    /// From `before` to `after`: the first of its chain primes, or others.
+    /// Prepares the division from `before` to `after`: the first of its chain primes, or others.
     #[must_use]
     pub fn new(basis: &RnsBasis, before: LimbSet, after: LimbSet) -> Self {
         let moduli = |limbs| basis.tables(limbs).map(|t| *t.modulus()).collect::<Vec<Modulus>>();
@@ -349,7 +350,8 @@ impl Divider {
         Self { before, after, converter, remainder, inverse }
     }
 
-    /// Of polynomials modulo `limbs`: how many primes stay, and those after.
+    /// Returns, for polynomials modulo `limbs`, the number of primes that remain and the primes of
+    /// the result.
     fn outcome(&self, limbs: LimbSet) -> (usize, LimbSet) {
         if !stays(self.before, self.after) {
             return (0, self.after);
@@ -358,7 +360,7 @@ impl Divider {
         (kept, limbs.first(kept))
     }
 
-    /// `round(a A / B)` of each polynomial; all have the same limbs.
+    /// Returns `round(a A / B)` of each polynomial; all have the same limbs.
     #[must_use]
     pub fn divide<const P: usize>(
         &self,
@@ -370,11 +372,11 @@ impl Divider {
         self.run(basis, limbs, rows.collect(), None)
     }
 
-    /// `round(a A / B)` of polynomials with the given limbs, then permuted. There may be fewer
-    /// chain primes than this was made for if all of them stay.
+    /// Returns `round(a A / B)` of polynomials with the given limbs, then permuted. There may be
+    /// fewer chain primes than this divider was made for if all of them remain.
     ///
-    /// Per polynomial: a transform for each prime that goes and each that is there afterwards.
-    /// After the change of basis each stretch of a limb is finished while it is in cache.
+    /// Cost per polynomial: a transform for each removed prime and for each prime of the result.
+    /// After the change of basis, each stretch of a limb is finished while it is in cache.
     pub(crate) fn run<const P: usize, D: Dividend<P>>(
         &self,
         basis: &RnsBasis,
@@ -412,7 +414,7 @@ impl Divider {
             within.for_blocks(blocks, room, |room, (start, mut blocks)| {
                 let (image, values) = room.split_at_mut(words);
                 let mut values: [_; P] = pieces(&mut values[..P * blocks.len() * words]);
-                // Modulo a prime that was not there before, all is remainder.
+                // Modulo a new prime, the result is the remainder alone.
                 match &dividend {
                     Some(dividend) => dividend.write(start, values.each_mut().map(|v| &mut **v)),
                     None => values.iter_mut().for_each(|value| value.fill(0)),
@@ -448,7 +450,7 @@ impl Divider {
         out
     }
 
-    /// The remainders modulo the primes that go, row after row, in column order.
+    /// Computes the remainders modulo the removed primes, row after row, in column order.
     fn remainders<const P: usize, D: Dividend<P>>(
         &self,
         basis: &RnsBasis,
@@ -481,18 +483,18 @@ impl Divider {
     }
 }
 
-/// Whether primes `after` are the first of those `before`, and not others.
+/// Returns `true` if the primes `after` are the first of `before`.
 fn stays(before: LimbSet, after: LimbSet) -> bool {
     after.start() == before.start() && after.p() == 0
 }
 
-/// The parts of a buffer that has `P` of the same length.
+/// Splits a buffer into `P` parts of the same length.
 fn pieces<const P: usize>(words: &mut [u64]) -> [&mut [u64]; P] {
     let mut parts = words.chunks_exact_mut(words.len() / P);
     core::array::from_fn(|_| parts.next().unwrap_or_default())
 }
 
-/// The rows of several polynomials limb by limb.
+/// Returns the rows of several polynomials limb by limb.
 fn by_limb<'a, const P: usize>(
     mut polys: [impl Iterator<Item = &'a mut [u64]>; P],
 ) -> impl Iterator<Item = [&'a mut [u64]; P]> {

@@ -10,7 +10,7 @@ pub(crate) struct MixedRadix {
 }
 
 impl MixedRadix {
-    /// For residues modulo these primes.
+    /// Prepares for residues modulo these primes.
     pub(crate) fn new(moduli: Vec<Modulus>) -> Self {
         let reduced: Vec<Vec<u64>> = moduli
             .iter()
@@ -30,11 +30,11 @@ impl MixedRadix {
         &self.moduli
     }
 
-    /// The digits of the integer with the residues `residue(i)`, one for each prime.
+    /// Computes the digits of the integer with the residues `residue(i)`, one for each prime.
     pub(crate) fn resolve(&self, digits: &mut [i64], residue: impl Fn(usize) -> u64) {
         debug_assert_eq!(digits.len(), self.moduli.len());
         for (i, m) in self.moduli.iter().enumerate() {
-            // The part below, by Horner's rule from the highest digit.
+            // Value of the lower digits, by Horner's rule from the highest one.
             let lower = digits[..i].iter().zip(&self.reduced[i]).rev();
             let below = lower.fold(0, |below, (&d, &q)| m.add(m.mul(below, q), m.reduce_i64(d)));
             digits[i] = m.centered(m.mul(m.sub(residue(i), below), self.inverse[i]));

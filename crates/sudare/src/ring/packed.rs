@@ -5,46 +5,46 @@ use sudare_arith::{
     par,
 };
 
-/// Polynomials modulo the same primes, only read, each residue in as few whole bytes as
-/// its prime needs: poly by poly, row by row, as in files.
+/// Read-only polynomials modulo the same primes. Each residue has the minimum number of whole bytes
+/// for its prime. The order is polynomial by polynomial and row by row, as in files.
 ///
-/// What is large and read from memory each time it is used, keys and matrices, is read
-/// faster so, and unpacked on the way by [`Modulus::mul_sum_packed`].
+/// Keys and matrices are large and are read from memory at each use. Packing makes that faster, and
+/// [`Modulus::mul_sum_packed`] unpacks on the way.
 pub struct PackedPolys {
     limbs: LimbSet,
-    /// Bytes before each row, and those of a polynomial.
+    /// Offsets of the rows in a polynomial, in bytes; the last is the polynomial's length.
     starts: Vec<usize>,
     bytes: Bytes,
     count: usize,
 }
 
 impl PackedPolys {
-    /// The primes of each.
+    /// The primes of each polynomial.
     #[must_use]
     pub fn limbs(&self) -> LimbSet {
         self.limbs
     }
 
-    /// How many there are.
+    /// Number of polynomials.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Packed residues of the polynomial `k` modulo the `i`-th prime.
+    /// Packed residues of polynomial `k` modulo the `i`-th prime.
     #[must_use]
     pub fn row(&self, k: usize, i: usize) -> &[u8] {
         let poly = k * self.poly_bytes();
         &self.bytes()[poly + self.starts[i]..poly + self.starts[i + 1]]
     }
 
-    /// All rows.
+    /// The bytes of all rows.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
         &self.bytes[..self.count * self.poly_bytes()]
     }
 
-    /// Bytes of memory that they take: none in a file.
+    /// Bytes of memory in use: 0 if the polynomials are in a file.
     #[must_use]
     pub fn memory_bytes(&self) -> u64 {
         if self.bytes.is_mapped() { 0 } else { self.bytes().len() as u64 }
@@ -55,7 +55,7 @@ impl PackedPolys {
     }
 }
 
-/// Fills [`PackedPolys`], one after the other.
+/// Fills [`PackedPolys`], one polynomial after the other.
 pub struct Packer<'a> {
     basis: &'a RnsBasis,
     limbs: LimbSet,
@@ -65,7 +65,7 @@ pub struct Packer<'a> {
 }
 
 impl<'a> Packer<'a> {
-    /// The modulus and the row of each prime of the next polynomial; rows must be filled.
+    /// Returns the modulus and the row of each prime of the next polynomial. Fill every row.
     pub fn next_rows(&mut self) -> impl Iterator<Item = (&'a Modulus, &mut [u8])> {
         let poly_bytes = self.starts[self.limbs.count()];
         let mut rest = &mut self.buf.as_bytes_mut()[self.count * poly_bytes..];
@@ -84,7 +84,7 @@ impl<'a> Packer<'a> {
         par::for_each(self.next_rows().zip(poly.rows()), |((m, out), row)| m.pack(out, row));
     }
 
-    /// What was packed.
+    /// Returns the packed polynomials.
     #[must_use]
     pub fn finish(self) -> PackedPolys {
         let Self { limbs, starts, buf, count, .. } = self;
@@ -93,19 +93,19 @@ impl<'a> Packer<'a> {
 }
 
 impl RnsBasis {
-    /// Bytes of a packed polynomial.
+    /// Bytes of a packed polynomial modulo the primes of `limbs`.
     #[must_use]
     pub fn packed_bytes(&self, limbs: LimbSet) -> u64 {
         let residue: usize = self.tables(limbs).map(|t| t.modulus().packed_bytes()).sum();
         (residue as u64) << self.log_n()
     }
 
-    /// Bytes of a packed row of a prime, by its transforms.
+    /// Bytes of a packed row of a prime, given by its table.
     pub(crate) fn packed_row_bytes(&self, table: &NttTable) -> usize {
         table.modulus().packed_bytes() << self.log_n()
     }
 
-    /// For up to `count` polynomials modulo the primes of `limbs`.
+    /// Makes a packer for up to `count` polynomials modulo the primes of `limbs`.
     #[must_use]
     pub fn packer(&self, limbs: LimbSet, count: usize) -> Packer<'_> {
         let starts = self.packed_starts(limbs);
@@ -113,7 +113,8 @@ impl RnsBasis {
         Packer { basis: self, limbs, starts, buf: self.pool().take(words), count: 0 }
     }
 
-    /// Polynomials that `bytes` are, modulo the primes of `limbs`. Residues are below their primes.
+    /// Interprets `bytes` as polynomials modulo the primes of `limbs`. Residues must be below their
+    /// primes.
     #[must_use]
     pub fn packed(&self, limbs: LimbSet, bytes: Bytes) -> PackedPolys {
         let starts = self.packed_starts(limbs);

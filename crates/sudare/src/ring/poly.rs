@@ -3,7 +3,7 @@ use core::marker::PhantomData;
 use std::sync::Arc;
 use sudare_arith::mem::{Buf, Secrecy};
 
-/// How limbs are to be read: [`Coeff`] or [`Eval`]. Sealed.
+/// Representation of limbs: [`Coeff`] or [`Eval`]. Sealed.
 pub trait Repr: sealed::Sealed + Copy + Send + Sync + 'static {}
 
 /// Coefficients, in order.
@@ -14,7 +14,8 @@ pub struct Coeff;
 #[derive(Debug, Clone, Copy)]
 pub struct Eval;
 
-/// Between the halves of a transform, as [`NttTable::forward_columns`] leaves coefficients.
+/// The state between the halves of a transform, as [`NttTable::forward_columns`] leaves
+/// coefficients.
 ///
 /// [`NttTable::forward_columns`]: sudare_arith::NttTable::forward_columns
 #[derive(Debug, Clone, Copy)]
@@ -33,8 +34,7 @@ mod sealed {
 
 /// A polynomial: one buffer, limb-major, chain primes before special primes.
 ///
-/// Residues are canonical between calls. A clone shares the buffer until one of both
-/// is written to.
+/// Residues are canonical between calls. A clone shares the buffer until either is written to.
 #[derive(Clone)]
 pub struct RnsPoly<R: Repr> {
     limbs: LimbSet,
@@ -49,19 +49,19 @@ impl<R: Repr> RnsPoly<R> {
         Self { limbs, n, buf: Arc::new(buf), repr: PhantomData }
     }
 
-    /// The primes carried.
+    /// The primes of the polynomial.
     #[must_use]
     pub fn limbs(&self) -> LimbSet {
         self.limbs
     }
 
-    /// Residues modulo the `i`-th of them.
+    /// Residues modulo the `i`-th prime.
     #[must_use]
     pub fn row(&self, i: usize) -> &[u64] {
         &self.buf[i * self.n..][..self.n]
     }
 
-    /// Residues modulo the `i`-th of them.
+    /// Residues modulo the `i`-th prime, to write to.
     #[must_use]
     pub fn row_mut(&mut self, i: usize) -> &mut [u64] {
         let n = self.n;
@@ -73,7 +73,7 @@ impl<R: Repr> RnsPoly<R> {
         self.buf.chunks_exact(self.n).take(self.limbs.count())
     }
 
-    /// All rows, in order.
+    /// All rows, in order, to write to.
     pub fn rows_mut(&mut self) -> impl ExactSizeIterator<Item = &mut [u64]> {
         let n = self.n;
         self.words_mut().chunks_exact_mut(n)
@@ -89,23 +89,24 @@ impl<R: Repr> RnsPoly<R> {
             own[..words].copy_from_slice(&self.buf[..words]);
             self.buf = Arc::new(own);
         }
-        // Nobody else has the buffer now.
+        // The buffer has no other owner now.
         Arc::get_mut(&mut self.buf).map_or(&mut [], |buf| &mut buf[..words])
     }
 
-    /// Forgets all chain primes but the first `q`, and the special primes.
+    /// Drops all chain primes except the first `q`, and the special primes.
     pub fn truncate(&mut self, q: usize) {
         debug_assert!(q <= self.limbs.q());
         self.limbs = self.limbs.first(q);
     }
 
-    /// What becomes of its words.
+    /// The treatment of the words when they are dropped, swapped out, dumped or forked.
     #[must_use]
     pub fn secrecy(&self) -> Secrecy {
         self.buf.secrecy()
     }
 
-    /// Whether it stayed in the process that this one was forked from: see [`Buf::is_lost`].
+    /// Returns `true` if the words stayed in the process that this one was forked from; see
+    /// [`Buf::is_lost`].
     #[must_use]
     pub fn is_lost(&self) -> bool {
         self.buf.is_lost()

@@ -11,17 +11,18 @@ use sudare_arith::{
 };
 
 impl KeySwitcher {
-    /// For each group in turn, the sum of the images of the ciphertext under its keys; None
-    /// is the identity. Divided by `P`, the first `special` special primes of the keys.
+    /// Computes, for each group in turn, the sum of the images of the ciphertext under its keys;
+    /// `None` is the identity. The result is divided by `P`, the product of the first `special`
+    /// special primes of the keys.
     ///
-    /// Products with keys are summed modulo `QP`. After a group the second polynomial alone
-    /// is divided, which the next decomposition needs; the first stays undivided to the end.
-    /// Cost of a group: a decomposition, a product with each key, a division of one
-    /// polynomial; and that of another at the end.
+    /// Products with keys are summed modulo `QP`. After a group only the second polynomial is
+    /// divided, because the next decomposition needs it. The first stays undivided to the end. Cost
+    /// of a group: a decomposition, a product with each key, and a division of one polynomial. The
+    /// end adds the division of the other.
     ///
     /// Reference: Ishimaki, Yamana, "Faster homomorphic trace-type function evaluation" (IEEE
-    /// Access 9, 2021), Algorithms 4 and 5. Deviation: there both polynomials are divided
-    /// after each group.
+    /// Access 9, 2021), Algorithms 4 and 5. Deviation: the paper divides both polynomials after
+    /// each group.
     pub(super) fn sum_automorphisms(
         &self,
         a: &[RnsPoly<Eval>; 2],
@@ -45,7 +46,7 @@ impl KeySwitcher {
 }
 
 impl Decomposition<'_> {
-    /// `P` times a polynomial, modulo `QP`.
+    /// Returns `P` times a polynomial, modulo `QP`.
     fn times_p(self, a: &RnsPoly<Eval>) -> RnsPoly<Eval> {
         let (basis, limbs) = (self.params.basis(), self.limbs());
         let mut out = basis.take(limbs);
@@ -56,8 +57,8 @@ impl Decomposition<'_> {
         out
     }
 
-    /// The sum of the images of a ciphertext: its first polynomial is `P` times as large and
-    /// modulo `QP`, before and after.
+    /// Returns the sum of the images of a ciphertext. Its first polynomial is `P` times as large
+    /// and modulo `QP`, before and after.
     fn sum_group(
         self,
         kept: &RnsPoly<Eval>,
@@ -85,7 +86,7 @@ impl Decomposition<'_> {
     }
 }
 
-/// One limb of a sum of images: the first half is kept, the second divided.
+/// One limb of a sum of images: the first half is kept, the second is divided.
 struct LimbSum<'a> {
     decomposition: Decomposition<'a>,
     i: usize,
@@ -96,7 +97,7 @@ struct LimbSum<'a> {
     switched: &'a RnsPoly<Eval>,
     keys: &'a [Option<&'a GaloisKey>],
     first: &'a mut [u64],
-    /// Once prepared.
+    /// The second half, once prepared.
     second: Option<Buf>,
 }
 

@@ -6,22 +6,24 @@ use sudare_arith::{real, sample::CBD21_VARIANCE as ERROR_VARIANCE};
 /// Variance of a uniform ternary coefficient.
 const TERNARY_VARIANCE: f64 = 2.0 / 3.0;
 
-/// Variance of a remainder of rounding, uniform on an interval of length 1.
+/// Variance of a rounding remainder, uniform on an interval of length 1.
 const ROUNDING_VARIANCE: f64 = 1.0 / 12.0;
 
-/// `-log2` of the probability that a bound does not hold: so small that over the 2^40 and more operations of
-/// all released results of a key it is below the 2^-40 that their noise allows for.
+/// `-log2` of the probability that a bound fails. A key releases the results of at least 2^40
+/// operations. Over all of them the probability must stay below the 2^-40 that the release noise
+/// allows.
 const FAILURE_BITS: f64 = 96.0;
 
-/// Directions of the complex plane in one of which a number is nearly as long as it is.
+/// Number of directions of the complex plane. In one of them, the projection of a number is nearly
+/// as long as the number.
 const DIRECTIONS: f64 = 16.0;
 
-/// Bounds of error polynomials in the canonical norm: the largest magnitude of their values at
-/// the roots of `X^N + 1`, which divided by the scale are those of the slots.
+/// Bounds of error polynomials in the canonical norm: the largest magnitude of their values at the
+/// roots of `X^N + 1`. Divided by the scale, these values are the errors of the slots.
 ///
-/// Each holds for all slots but for a probability of `2^-96`, whatever the message is and
-/// however often the polynomial is used. Remainders of rounding and digits of key switches are
-/// taken for uniform. Derivations: `docs/notes/worst-case-error.md`.
+/// Each bound holds for all slots except with probability `2^-96`, for any message and any number
+/// of uses of the polynomial. Rounding remainders and key-switching digits are assumed to be
+/// uniform. Derivations: `docs/notes/worst-case-error.md`.
 #[derive(Debug, Clone)]
 pub struct CanonicalBounds {
     params: Params,
@@ -30,40 +32,41 @@ pub struct CanonicalBounds {
     secret: f64,
 }
 
-/// Sums of products of polynomials of independent centred coefficients, whose tails are at most
-/// those of normal laws, and of such polynomials.
+/// A sum of polynomials and of products of polynomials, with independent centred coefficients whose
+/// tails are at most the tails of normal distributions.
 #[derive(Debug)]
 struct Sum {
-    /// Product of the variances of both factors' coefficients, for each product.
+    /// For each product, the product of the variances of both factors' coefficients.
     products: Vec<f64>,
-    /// The variance of the coefficients of what is added to these.
+    /// Variance of the coefficients of the polynomials outside products.
     alone: f64,
 }
 
 impl CanonicalBounds {
-    /// Bounds of errors under these parameters.
+    /// Computes bounds of errors under these parameters.
     #[must_use]
     pub fn new(params: &Params) -> Self {
         let degree = real::exp2(f64::from(params.log_n()));
         let secret = match params.spec().secret {
             SecretDistribution::UniformTernary => TERNARY_VARIANCE,
-            // Of few coefficients, all may be where they count most.
+            // All of a few coefficients may meet where they count most.
             SecretDistribution::FixedWeight { h } => (2.0 * f64::from(h) / degree).min(1.0),
         };
         Self { params: params.clone(), degree, secret }
     }
 
-    /// The largest magnitude at a root.
+    /// Returns a bound of the largest magnitude at a root.
     ///
-    /// In one direction, `theta` times the value has an exponential of mean `exp(theta^2 N V / 4)` at
-    /// most of what is alone, and `1 / (1 - theta^2 N^2 V / 4)` of a product.
+    /// In one direction, the exponential of `theta` times the value has a mean of at most
+    /// `exp(theta^2 N V / 4)` for polynomials outside products, and of at most
+    /// `1 / (1 - theta^2 N^2 V / 4)` for a product.
     fn largest(&self, sum: &Sum) -> f64 {
         const STEPS: u32 = 64;
         let failure = FAILURE_BITS + real::log2(self.degree / 2.0 * DIRECTIONS);
         let shrinks = real::cos(PI / DIRECTIONS);
         let most = sum.products.iter().copied().fold(0.0, f64::max);
         let bound = |step: u32| {
-            // Of theta^2 N^2 / 4.
+            // The value of theta^2 N^2 / 4.
             let square = f64::from(step) / f64::from(STEPS) / most;
             let products = sum.products.iter().map(|variance| -real::ln(1.0 - square * variance));
             let exponent =
@@ -74,14 +77,14 @@ impl CanonicalBounds {
         (1..STEPS).map(bound).fold(f64::INFINITY, f64::min)
     }
 
-    /// A fresh encryption under a public key: `v e + e_0 + e_1 s`.
+    /// Bound for a fresh encryption under a public key: `v e + e_0 + e_1 s`.
     #[must_use]
     pub fn fresh(&self) -> f64 {
         let products = [TERNARY_VARIANCE, self.secret].map(|variance| variance * ERROR_VARIANCE);
         self.largest(&Sum { products: products.into(), alone: ERROR_VARIANCE })
     }
 
-    /// Rounding both polynomials of a ciphertext: `t_0 + t_1 s`.
+    /// Bound for rounding both polynomials of a ciphertext: `t_0 + t_1 s`.
     #[must_use]
     pub fn rounding(&self) -> f64 {
         self.largest(&self.rounded())
@@ -91,8 +94,8 @@ impl CanonicalBounds {
         Sum { products: vec![self.secret * ROUNDING_VARIANCE], alone: ROUNDING_VARIANCE }
     }
 
-    /// What a key switch at `level` adds, by the level key for `key_level` if there is one:
-    /// `sum_j d_j e_j / P` over the digits, and the rounding of the division by `P`.
+    /// Bound for the error of a key switch at `level`, with the level key for `key_level` if given:
+    /// `sum_j d_j e_j / P` over the digits, plus the rounding of the division by `P`.
     #[must_use]
     pub fn key_switch(&self, level: Level, key_level: Option<Level>) -> f64 {
         let highest = self.params.upper_top();
@@ -134,7 +137,7 @@ mod tests {
         params.unwrap()
     }
 
-    /// By other formulas, of coefficients.
+    /// Compares with other formulas, of coefficients.
     #[test]
     fn bounds_are_some_bits_above_standard_deviations() {
         for secret in
@@ -154,8 +157,9 @@ mod tests {
             }
         }
     }
-    /// Where all numbers are normal, `|sum x_j y_j|` of `k` products of variance 1 is above `r` with the
-    /// probability `int exp(-r^2 / w) w^(k - 1) exp(-w) dw / (k - 1)!`, as `sum |y_j|^2` has a gamma law.
+    /// If all numbers are normal, `|sum x_j y_j|` of `k` products of variance 1 is above `r` with
+    /// the probability `int exp(-r^2 / w) w^(k - 1) exp(-w) dw / (k - 1)!`, as `sum |y_j|^2` has a
+    /// gamma distribution.
     #[test]
     fn sums_of_products_are_bounded_within_a_bit_of_normal_ones() {
         let (degree, secret) = (1024.0, TERNARY_VARIANCE);
@@ -173,7 +177,7 @@ mod tests {
             let (at, below) = (failure(bound), failure(bound / 2.0));
             assert!(at < -FAILURE_BITS && below > -FAILURE_BITS, "{k}: 2^{at}, 2^{below}");
         }
-        // One that stands alone is above it with `exp(-r^2)`.
+        // A number outside products exceeds it with `exp(-r^2)`.
         let sum = Sum { products: vec![0.01 / (degree * degree)], alone: 1.0 / degree };
         let r = bounds.largest(&sum);
         let failure = (degree / 2.0).log2() - r * r / LN_2;

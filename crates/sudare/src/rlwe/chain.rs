@@ -5,7 +5,7 @@ use core::{
     ops::{Div, Mul},
 };
 
-/// What a plaintext is multiplied by before it is encrypted: a real number, or a unit modulo the
+/// The factor that multiplies a plaintext before encryption: a real number, or a unit modulo the
 /// plaintext modulus.
 ///
 /// In every scheme, products multiply scales, rescaling divides them by the primes dropped, and
@@ -13,43 +13,43 @@ use core::{
 pub trait Scale:
     Copy + PartialEq + Debug + Send + Sync + Mul<Output = Self> + Div<Output = Self>
 {
-    /// Whether the two count as equal.
+    /// Returns `true` if the two count as equal.
     fn matches(self, other: Self) -> bool;
 
-    /// Refuses two scales that do not match, in an operation of this name.
+    /// Rejects two scales that do not match, in an operation named `op`.
     ///
     /// # Errors
-    /// What the scheme has for that, [`Error::ScaleMismatch`](crate::Error::ScaleMismatch) where
+    /// The scheme's error for a mismatch: [`Error::ScaleMismatch`](crate::Error::ScaleMismatch) if
     /// scales are numbers.
     fn check_matches(self, other: Self, op: &'static str) -> Result<()>;
 
-    /// Refuses a scale at which integers up to 1 in magnitude do not fit a modulus of `log2_q`
-    /// bits, in an operation of this name.
+    /// Rejects a scale at which integers up to 1 in magnitude do not fit a modulus of `log2_q`
+    /// bits, in an operation named `op`.
     ///
     /// # Errors
-    /// [`Error::ScaleOutOfRange`](crate::Error::ScaleOutOfRange) where scales are numbers.
+    /// [`Error::ScaleOutOfRange`](crate::Error::ScaleOutOfRange) if scales are numbers.
     fn check_fits(self, op: &'static str, log2_q: f64) -> Result<()>;
 
-    /// As [`Scale::check_fits`], and refuses a scale below 1, at which weights would be rounded
-    /// to nothing.
+    /// Does the checks of [`Scale::check_fits`] and rejects a scale below 1, which would round
+    /// weights to zero.
     ///
     /// # Errors
     /// As [`Scale::check_fits`].
     fn check_weights(self, op: &'static str, log2_q: f64) -> Result<()>;
 }
 
-/// The moduli of levels: rescaling from level `l` divides by `divisor(l)`, the quotient of the
-/// modulus there and one level down.
+/// The moduli of levels. Rescaling from level `l` divides by `divisor(l)`, the modulus at `l`
+/// divided by the modulus one level down.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Chain<S> {
     divisors: Vec<S>,
     log2_q: Vec<f64>,
-    /// Highest level whose primes those above have, too.
+    /// Highest level that shares its primes with the levels above.
     top: Level,
 }
 
 impl<S: Copy> Chain<S> {
-    /// From the divisors of levels `1, 2, …` and `log2` of the modulus of levels
+    /// Makes a chain from the divisors of levels `1, 2, …` and `log2` of the modulus of levels
     /// `0, 1, 2, …`.
     #[must_use]
     pub fn new(divisors: Vec<S>, log2_q: Vec<f64>) -> Self {
@@ -58,14 +58,13 @@ impl<S: Copy> Chain<S> {
         Self { divisors, log2_q, top }
     }
 
-    /// A chain whose levels above `top` are those of a
-    /// [`UpperChain`](crate::rlwe::UpperChain).
+    /// Marks the levels above `top` as levels of an [`UpperChain`](crate::rlwe::UpperChain).
     #[must_use]
     pub fn raised_above(self, top: Level) -> Self {
         Self { top, ..self }
     }
 
-    /// Which levels there are, and which have primes in common.
+    /// The levels, and the primes that they have in common.
     #[must_use]
     pub fn levels(&self) -> Levels {
         Levels::new(self.top, Level(self.divisors.len() as u32))
@@ -77,7 +76,7 @@ impl<S: Copy> Chain<S> {
         self.top
     }
 
-    /// What rescaling from `level >= 1` divides by.
+    /// Returns the divisor of rescaling from `level >= 1`.
     ///
     /// # Panics
     /// If `level` is 0 or too high.

@@ -2,7 +2,7 @@ use super::{KeyId, Level, ParamsId};
 use crate::ring::{Eval, RnsPoly};
 use sudare_arith::prng::Seed;
 
-/// `c_0 + c_1 s`: what every scheme wraps and adds its metadata to.
+/// `c_0 + c_1 s`: the part of a ciphertext common to all schemes, which add their metadata.
 #[derive(Clone)]
 pub struct Ciphertext {
     pub(crate) polys: [RnsPoly<Eval>; 2],
@@ -12,27 +12,27 @@ pub struct Ciphertext {
 }
 
 impl Ciphertext {
-    /// How many more rescalings it can take.
+    /// Number of rescalings left.
     #[must_use]
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// The parameters it was made under.
+    /// Parameters of the ciphertext.
     #[must_use]
     pub fn params_id(&self) -> ParamsId {
         self.params
     }
 
-    /// The secret key that opens it.
+    /// The secret key that decrypts it.
     #[must_use]
     pub fn key_id(&self) -> KeyId {
         self.key
     }
 }
 
-/// A fresh encryption under the secret key, with the public seed that its uniform half follows
-/// from. Files hold the seed in place of that half, and are half as large.
+/// A fresh encryption under the secret key, with the public seed of its uniform half. Files store
+/// the seed in place of that half and are half the size.
 #[derive(Clone)]
 pub struct Seeded<C> {
     ciphertext: C,
@@ -40,18 +40,18 @@ pub struct Seeded<C> {
 }
 
 impl<C> Seeded<C> {
-    /// A ciphertext whose second half is number 0 of the seed.
+    /// Combines a ciphertext with its seed; its second half is number 0 of the seed.
     pub(crate) fn new(ciphertext: C, seed: Seed) -> Self {
         Self { ciphertext, seed }
     }
 
-    /// The encryption, both halves of it.
+    /// The encryption, with both halves.
     #[must_use]
     pub fn ciphertext(&self) -> &C {
         &self.ciphertext
     }
 
-    /// The encryption alone, as any other one.
+    /// Returns the encryption without the seed.
     #[must_use]
     pub fn into_ciphertext(self) -> C {
         self.ciphertext
@@ -61,7 +61,7 @@ impl<C> Seeded<C> {
         &self.seed
     }
 
-    /// The same in what a scheme wraps around it.
+    /// Applies `wrap`, a scheme's constructor, to the encryption.
     pub(crate) fn map<D>(self, wrap: impl FnOnce(C) -> D) -> Seeded<D> {
         Seeded { ciphertext: wrap(self.ciphertext), seed: self.seed }
     }

@@ -18,25 +18,25 @@ use sudare_arith::{Modulus, Permutation, Shoup, par};
 pub(super) struct DiagonalSum<'a> {
     /// Special primes of the keys.
     pub(super) special: usize,
-    /// None is the identity.
+    /// `None` is the identity.
     pub(super) baby: Vec<Option<&'a GaloisKey>>,
-    /// Must be there if there are several stages.
+    /// Required if there are several stages.
     pub(super) giant: Option<&'a GaloisKey>,
-    /// With the limbs of the keys at the level of the ciphertexts.
+    /// Weights with the limbs of the keys at the level of the ciphertexts.
     pub(super) weights: &'a [StageDiagonals],
 }
 
-/// The weights of one stage that are not zero.
+/// The nonzero weights of one stage.
 pub(super) struct StageDiagonals {
-    /// The number of the baby step of each.
+    /// Number of the baby step of each weight.
     pub(super) steps: Vec<usize>,
     pub(super) polys: PackedPolys,
 }
 
-/// Images of which a block at a time is kept in the second cache, a megabyte.
+/// Images per group. A block of each stays in the second-level cache: a megabyte in total.
 const IMAGES: usize = 32;
 
-/// Where in a row.
+/// Place in a row.
 #[derive(Clone, Copy)]
 struct Place<'a> {
     modulus: &'a Modulus,
@@ -48,8 +48,7 @@ struct Place<'a> {
 
 impl StageDiagonals {
     /// Writes the part of a group of [`IMAGES`] images in a block of both sums for the first group,
-    /// and adds it for later ones. `blocks` has both halves of each image, and `scratch` has room
-    /// for two.
+    /// and adds it for later ones. `blocks` has both halves of each image; `room` holds two blocks.
     fn sum_group(
         &self,
         Place { modulus: m, limb, start }: Place<'_>,
@@ -85,16 +84,16 @@ impl StageDiagonals {
 type PairModQp = [RnsPoly<Eval>; 2];
 
 impl KeySwitcher {
-    /// The sum of automorphisms of each of several ciphertexts, divided by `P` and, if asked, by
-    /// the primes of the level. All ciphertexts share one pass over keys and weights.
+    /// Computes the sum of automorphisms of each of several ciphertexts, divided by `P` and, if
+    /// requested, by the primes of the level. All ciphertexts share one pass over keys and weights.
     ///
-    /// Each ciphertext is cut into digits once; products with keys and weights are summed
-    /// modulo `QP`. Cost per ciphertext: a decomposition and a product with each key of
-    /// the baby steps; for each stage but one a division of one polynomial, a
-    /// decomposition and a product with the key of the giant step; the final division.
+    /// Each ciphertext is cut into digits once; products with keys and weights are summed modulo
+    /// `QP`. Cost per ciphertext: a decomposition and a product with each key of the baby steps,
+    /// and the final division. Each stage except one adds a division of one polynomial, a
+    /// decomposition and a product with the key of the giant step.
     ///
-    /// Reference: [BMTH21](https://eprint.iacr.org/2020/1203), Algorithm 6. Deviation:
-    /// giant steps are nested, `S_0 + g(S_1 + g(S_2 + ...))`, so that one key serves all.
+    /// Reference: [BMTH21](https://eprint.iacr.org/2020/1203), Algorithm 6. Deviation: giant steps
+    /// are nested, `S_0 + g(S_1 + g(S_2 + ...))`, so that one key serves all.
     pub(super) fn combine(
         &self,
         inputs: &[&[RnsPoly<Eval>; 2]],
@@ -134,20 +133,20 @@ impl KeySwitcher {
         stages.into_iter().map(finish).collect()
     }
 
-    /// What [`KeySwitcher::combine`] does in one stage with ciphertexts raised to level `to`,
-    /// divided by the primes of the level. The second polynomial of a ciphertext that was
-    /// lifted is small, so it is its own only digit, and each image comes back from the
-    /// ephemeral secret by a key of its own. Weights have the limbs of such a key.
+    /// Runs one stage of [`KeySwitcher::combine`] on ciphertexts raised to level `to`, divided by
+    /// the primes of the level. The second polynomial of a lifted ciphertext is small, so it is its
+    /// own only digit. Each image returns from the ephemeral secret by its own key. Weights have
+    /// the limbs of such a key.
     ///
-    /// Cost per ciphertext: a key switch at level 0, a transform of both polynomials, a
-    /// product with a key of one digit for each step, and the division.
+    /// Cost per ciphertext: a key switch at level 0, a transform of both polynomials, a product
+    /// with a key of one digit for each step, and the division.
     ///
     /// Reference: Yan, Zeng, Song, Wang ([2025/1298](https://eprint.iacr.org/2025/1298)),
     /// aggregated key switching.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if there are no keys, or for lower
-    /// levels only; [`Error::RaisingDivisorMismatch`]; [`Error::MissingGaloisKey`].
+    /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] without keys, or with keys for
+    /// lower levels only; [`Error::RaisingDivisorMismatch`]; [`Error::MissingGaloisKey`].
     pub(super) fn combine_raised(
         &self,
         inputs: &[&[RnsPoly<Eval>; 2]],
@@ -199,8 +198,8 @@ impl KeySwitcher {
     }
 }
 
-/// For each of `count` inputs and each row `w` of weights the sum `sum_b w_b h_b`, with
-/// `image(k, i, step)` the `i`-th limb of an image of input `k`, by each of `steps(i)`, which
+/// Returns, for each of `count` inputs and each row `w` of weights, the sum `sum_b w_b h_b`.
+/// `image(k, i, step)` is the `i`-th limb of an image of input `k` under each of `steps(i)`, which
 /// all inputs share.
 fn weighted_sums<'b, S>(
     basis: &RnsBasis,
@@ -245,7 +244,7 @@ fn weighted_sums<'b, S>(
 }
 
 impl Decomposition<'_> {
-    /// Rows of the key of a step modulo the `i`-th prime, for all ciphertexts and stages.
+    /// Returns the rows of a step's key modulo the `i`-th prime, for all ciphertexts and stages.
     fn step<'b>(self, step: &'b GaloisKey, i: usize) -> Step<'b>
     where
         Self: 'b,
@@ -253,7 +252,7 @@ impl Decomposition<'_> {
         Step { rows: self.rows(&step.key, i).prepared(), permutation: &step.permutation }
     }
 
-    /// The `i`-th limb of the image of a ciphertext under a baby step; its digits are there if
+    /// Returns the `i`-th limb of a ciphertext's image under a baby step. The digits are present if
     /// any step needs them.
     fn image<'b>(
         self,
@@ -278,7 +277,7 @@ impl Decomposition<'_> {
         }
     }
 
-    /// `next + g(sum)` modulo `QP`: the first half of `sum` stays undivided.
+    /// Returns `next + g(sum)` modulo `QP`. The first half of `sum` stays undivided.
     fn giant_step(self, sum: &PairModQp, giant: &[Step<'_>], mut next: PairModQp) -> PairModQp {
         let basis = self.params.basis();
         let [kept, switched] = sum;
@@ -302,7 +301,7 @@ impl Decomposition<'_> {
     }
 }
 
-/// One limb of the key of a step.
+/// One limb of a step's key.
 #[derive(Clone)]
 struct Step<'a> {
     rows: KeyRows<'a>,
@@ -311,14 +310,15 @@ struct Step<'a> {
 
 /// One limb of an image of a ciphertext, modulo `QP`.
 enum Image<'a> {
-    /// `P` times the ciphertext; None modulo the special primes, where that is zero.
+    /// `P` times the ciphertext; `None` modulo the special primes, where that is zero.
     Same(Option<([&'a [u64]; 2], Shoup)>),
-    /// Switched, then permuted unless it is the identity.
+    /// Switched, then permuted except for the identity.
     Switched { product: Product<'a>, permutation: Option<&'a Permutation> },
 }
 
 impl Image<'_> {
-    /// Writes a block of evaluations from `start` on of both halves, with room for as much.
+    /// Writes a block of evaluations of both halves from `start` on. `scratch` has the same size as
+    /// the outputs.
     fn write(&self, m: &Modulus, start: usize, scratch: &mut [u64], out: [&mut [u64]; 2]) {
         match self {
             Self::Same(Some((rows, special))) => {
@@ -344,7 +344,7 @@ impl Image<'_> {
     }
 }
 
-/// The rows of sums, limb by limb: for each input and each stage both halves.
+/// Returns the rows of sums limb by limb: both halves for each input and each stage.
 fn by_limb(sums: &mut [Vec<PairModQp>], limbs: usize) -> Vec<Vec<&mut [u64]>> {
     let mut out: Vec<Vec<&mut [u64]>> = (0..limbs).map(|_| Vec::new()).collect();
     for poly in sums.iter_mut().flatten().flatten() {

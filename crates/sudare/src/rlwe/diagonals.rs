@@ -19,16 +19,16 @@ pub struct AutomorphismSum {
     pub baby: Vec<GaloisElement>,
     /// `g`.
     pub giant: GaloisElement,
-    /// Values of `j`: `stages - 1` giant steps.
+    /// Number of values of `j`; there are `stages - 1` giant steps.
     pub stages: usize,
-    /// How ciphertexts are raised from level 0 to this one, if they are, through an ephemeral
-    /// secret of at most the weight given: see [`Evaluator::raise_transform_many`]. There is one
-    /// stage then.
+    /// Raising of ciphertexts from level 0 to this level, if they are raised, through an ephemeral
+    /// secret of at most the given weight; see [`Evaluator::raise_transform_many`]. It requires one
+    /// stage.
     pub raise: Option<Raise>,
 }
 
 impl AutomorphismSum {
-    /// Keys for every step, and to raise through an ephemeral secret if there is one.
+    /// Returns the keys for every step, and for raising through an ephemeral secret if needed.
     #[must_use]
     pub fn required_keys(&self) -> KeyRequest {
         let giant = (self.stages > 1).then_some(self.giant);
@@ -42,26 +42,25 @@ impl AutomorphismSum {
 
 /// The encoded weights `w_jb` of an [`AutomorphismSum`]: the diagonals of a matrix.
 ///
-/// They are held modulo the primes of a key, special ones included, so that results are
-/// divided once: each takes `N` residues for every such prime. If the evaluator has level keys
-/// for every step ([`KeyRequest::into_level_keys`](super::KeyRequest::into_level_keys)), these are
-/// fewer.
+/// They are stored modulo the primes of a key, special ones included, so that results are divided
+/// once. Each weight has `N` residues per prime. Level keys for every step
+/// ([`KeyRequest::into_level_keys`](super::KeyRequest::into_level_keys)) have fewer primes.
 pub struct EncodedDiagonals {
     params: ParamsId,
     sum: AutomorphismSum,
-    /// The key level that they are applied with, if any.
+    /// Key level of the level keys that apply the weights, if any.
     key_level: Option<Level>,
     stages: Vec<StageDiagonals>,
 }
 
 impl EncodedDiagonals {
-    /// What they are weights of.
+    /// The sum that the weights belong to.
     #[must_use]
     pub fn sum(&self) -> &AutomorphismSum {
         &self.sum
     }
 
-    /// Bytes of memory that they take.
+    /// Bytes of memory in use.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.stages.iter().map(|stage| stage.polys.memory_bytes()).sum()
@@ -69,12 +68,12 @@ impl EncodedDiagonals {
 }
 
 impl Evaluator {
-    /// The weights of a sum of automorphisms, for the keys of this evaluator: `weight(j, b)` is
-    /// `w_jb`, none if it is zero, and `encode` makes a message of it modulo the primes given.
+    /// Encodes the weights of a sum of automorphisms for the keys of this evaluator. `weight(j, b)`
+    /// is `w_jb`, or `None` if it is zero. `encode` makes a message of it modulo the given primes.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`]; [`Error::Circuit`] for several stages of what is raised;
-    /// what `encode` refuses.
+    /// [`Error::LevelOutOfRange`]; [`Error::Circuit`] for several stages of raised ciphertexts;
+    /// errors of `encode`.
     pub fn encode_diagonals<W>(
         &self,
         sum: AutomorphismSum,
@@ -111,16 +110,16 @@ impl Evaluator {
         Ok(EncodedDiagonals { params: params.id(), sum, key_level, stages })
     }
 
-    /// The sum of automorphisms of each of `inputs`, divided by the primes of the level, in one
-    /// pass over keys and weights. A ciphertext above the level is brought to it.
+    /// Computes the sum of automorphisms of each of `inputs`, divided by the primes of the level,
+    /// in one pass over keys and weights. A ciphertext above the level is brought down to it.
     ///
-    /// Cost per ciphertext: 1 decomposition, a product with a key for each baby step, a key
-    /// switch for each stage but one.
+    /// Cost per ciphertext: 1 decomposition, a product with a key for each baby step, a key switch
+    /// for each stage except one.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`] for a ciphertext below the level; [`Error::RaisedLevel`];
     /// [`Error::LevelExhausted`]; [`Error::MissingGaloisKey`]; [`Error::ParamsMismatch`];
-    /// [`Error::KeyMismatch`]; [`Error::Circuit`] for weights of what is raised.
+    /// [`Error::KeyMismatch`]; [`Error::Circuit`] for weights made for raised ciphertexts.
     pub fn transform_many(
         &self,
         inputs: &[&Ciphertext],
@@ -144,14 +143,14 @@ impl Evaluator {
         Ok(results.into_iter().map(|polys| self.holding(polys, next)).collect())
     }
 
-    /// [`Evaluator::mod_raise`] and then [`Evaluator::transform_many`], by keys of one digit: what
-    /// is raised through an ephemeral secret is small.
+    /// Runs [`Evaluator::mod_raise`] and then [`Evaluator::transform_many`], with keys of one
+    /// digit: the second polynomial of a ciphertext raised through an ephemeral secret is small.
     ///
-    /// Cost per ciphertext: 1 key switch at level 0, 4 transforms a limb, and a product with a
+    /// Cost per ciphertext: 1 key switch at level 0, 4 transforms per limb, and a product with a
     /// key of one digit for each step.
     ///
     /// # Errors
-    /// [`Error::MissingRaisingKey`]; [`Error::RaisingDivisorMismatch`]; else as
+    /// [`Error::MissingRaisingKey`]; [`Error::RaisingDivisorMismatch`]; errors of
     /// [`Evaluator::transform_many`].
     pub fn raise_transform_many(
         &self,
@@ -161,7 +160,7 @@ impl Evaluator {
         self.transform_raised(inputs, diagonals, Lift { divisor: 1, lift: &self.lift_residues() })
     }
 
-    /// As [`Evaluator::raise_transform_many`], lifted in another way.
+    /// Runs [`Evaluator::raise_transform_many`] with another way to lift.
     ///
     /// # Errors
     /// As [`Evaluator::raise_transform_many`].
@@ -179,7 +178,7 @@ impl Evaluator {
         Ok(results.into_iter().map(|polys| self.holding(polys, next)).collect())
     }
 
-    /// The level of results.
+    /// Checks the sum and returns the level of its results.
     fn check_transform(
         &self,
         inputs: &[&Ciphertext],

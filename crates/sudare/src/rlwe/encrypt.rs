@@ -16,20 +16,19 @@ use sudare_arith::{
 
 /// A key that encrypts: a [`PublicKey`], or a [`SecretKey`] itself, with smaller errors.
 pub trait EncryptionKey {
-    /// Whether it is the secret key.
+    /// `true` for the secret key.
     const IS_SECRET: bool;
 
     /// The key pair.
     fn key_id(&self) -> KeyId;
 
-    /// Refuses a key that does not encrypt under these parameters.
+    /// Rejects a key that does not encrypt under these parameters.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::Forked`] for a secret key.
     fn check_encrypts(&self, params: &Params) -> Result<()>;
 
-    /// A fresh encryption of a message that has the primes of `level`, with randomness that follows
-    /// from `seed`.
+    /// Encrypts a message that has the primes of `level`, with randomness derived from `seed`.
     ///
     /// # Errors
     /// As [`EncryptionKey::check_encrypts`]; [`Error::LevelOutOfRange`] above the top of the chain.
@@ -42,15 +41,15 @@ pub trait EncryptionKey {
     ) -> Result<Ciphertext>;
 }
 
-/// Encrypts under a key of type `K`. `P` are the parameters of a scheme, which says what is
-/// encrypted.
+/// Encrypts under a key of type `K`. `P` are the parameters of a scheme, which defines the
+/// messages.
 pub struct Encryptor<P, K> {
     pub(crate) params: P,
     pub(crate) key: Arc<K>,
 }
 
 impl<P: AsRef<Params> + Clone, K: EncryptionKey> Encryptor<P, K> {
-    /// An encryptor that holds `key`.
+    /// Makes an encryptor that holds `key`.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::Forked`] for a secret key.
@@ -152,8 +151,8 @@ impl EncryptionKey for SecretKey {
 }
 
 impl SecretKey {
-    /// As [`EncryptionKey::encrypt`], with the seed of `a`, which is public: `seed` does not follow
-    /// from it.
+    /// Runs [`EncryptionKey::encrypt`] with a separate seed for `a`. That seed is public, and
+    /// `seed` cannot be derived from it.
     pub(crate) fn encrypt_seeded(
         &self,
         params: &Params,
@@ -172,7 +171,7 @@ impl SecretKey {
         Ok(Seeded::new(Ciphertext { polys, level, params: params.id(), key: self.id }, public))
     }
 
-    /// `c_0 + c_1 s` modulo the primes of `limbs`, which are among those of `a`.
+    /// Returns `c_0 + c_1 s` modulo the primes of `limbs`, which are among the primes of `a`.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::Forked`].
@@ -200,7 +199,7 @@ impl SecretKey {
 }
 
 impl Ciphertext {
-    /// Refuses it if it is of other parameters or of another key.
+    /// Rejects a ciphertext of other parameters or of another key.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].

@@ -8,16 +8,17 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Computes on ciphertexts of every scheme: what does not depend on how messages are encoded.
+/// Computes on ciphertexts of every scheme, as far as operations do not depend on the encoding of
+/// messages.
 ///
-/// Operands of different levels are brought to the lower one, which is exact, but not from above
-/// the top of the chain to below ([`Error::RaisedLevel`]).
+/// Operands of different levels are brought to the lower level, which is exact. This does not work
+/// from above the top of the chain to below it ([`Error::RaisedLevel`]).
 #[derive(Clone)]
 pub struct Evaluator {
     pub(super) switcher: KeySwitcher,
 }
 
-/// A ciphertext with the digits of its second polynomial: what hoisted automorphisms share.
+/// A ciphertext with the digits of its second polynomial, which hoisted automorphisms share.
 pub struct Hoisted<'a> {
     ciphertext: &'a Ciphertext,
     digits: Digits,
@@ -33,19 +34,19 @@ pub struct ProductSum<'a, C> {
 }
 
 impl<'a, C> ProductSum<'a, C> {
-    /// One product, and nothing added.
+    /// Makes a sum of one product without an addend.
     #[must_use]
     pub fn of(a: &'a C, b: &'a C) -> Self {
         Self { products: vec![(a, b)], addend: None }
     }
 
-    /// All ciphertexts of the sum, factors first.
+    /// Iterates over all ciphertexts of the sum, factors first.
     pub(crate) fn operands(&self) -> impl Iterator<Item = &'a C> {
         let factors = self.products.iter().flat_map(|&(a, b)| [a, b]);
         factors.chain(self.addend)
     }
 
-    /// The sum of what `part` takes of each ciphertext.
+    /// Returns the sum with `part` applied to each ciphertext.
     pub(crate) fn map<D>(&self, part: impl Fn(&'a C) -> &'a D) -> ProductSum<'a, D> {
         ProductSum {
             products: self.products.iter().map(|&(a, b)| (part(a), part(b))).collect(),
@@ -55,7 +56,7 @@ impl<'a, C> ProductSum<'a, C> {
 }
 
 impl Evaluator {
-    /// An evaluator that holds `keys`.
+    /// Makes an evaluator that holds `keys`.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`].
@@ -75,7 +76,7 @@ impl Evaluator {
         self.switcher.keys()
     }
 
-    /// Refuses a ciphertext of other parameters or of another key.
+    /// Rejects a ciphertext of other parameters or of another key.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -83,7 +84,7 @@ impl Evaluator {
         a.check_owner(self.params(), self.keys().id)
     }
 
-    /// The level at which two ciphertexts meet.
+    /// Returns the common level of two ciphertexts.
     fn meet(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Level> {
         self.check(a)?;
         self.check(b)?;
@@ -98,7 +99,7 @@ impl Evaluator {
         Ciphertext { polys, level, params: self.params().id(), key: self.keys().id }
     }
 
-    /// Sum, at the lower level of the two: 2 row sums a limb.
+    /// Adds, at the lower level of the two. Cost: 2 row sums per limb.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::RaisedLevel`].
@@ -109,7 +110,7 @@ impl Evaluator {
         Ok(self.holding(polys, level))
     }
 
-    /// `a += b`, as [`Evaluator::add`].
+    /// `a += b`; see [`Evaluator::add`].
     ///
     /// # Errors
     /// As [`Evaluator::add`].
@@ -122,7 +123,7 @@ impl Evaluator {
         Ok(())
     }
 
-    /// Difference, as [`Evaluator::add`].
+    /// Subtracts, at the lower level of the two.
     ///
     /// # Errors
     /// As [`Evaluator::add`].
@@ -133,7 +134,7 @@ impl Evaluator {
         Ok(self.holding(polys, level))
     }
 
-    /// Negation.
+    /// Negates.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -146,7 +147,7 @@ impl Evaluator {
         Ok(out)
     }
 
-    /// Sum with an encoded message that has the primes of `level`, at the lower level of the two.
+    /// Adds an encoded message that has the primes of `level`, at the lower level of the two.
     ///
     /// # Errors
     /// As [`Evaluator::add`].
@@ -164,7 +165,8 @@ impl Evaluator {
         Ok(out)
     }
 
-    /// Product with an encoded message, as [`Evaluator::add_message`]: 2 row products a limb.
+    /// Multiplies by an encoded message that has the primes of `level`, at the lower level of the
+    /// two. Cost: 2 row products per limb.
     ///
     /// # Errors
     /// As [`Evaluator::add`].
@@ -181,7 +183,7 @@ impl Evaluator {
         Ok(self.holding(polys, level))
     }
 
-    /// Sum with an integer, as the constant coefficient of a message.
+    /// Adds an integer, as the constant coefficient of a message.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -192,7 +194,7 @@ impl Evaluator {
         Ok(self.holding([c0, c1.clone()], a.level))
     }
 
-    /// Product with an integer: 2 row products a limb.
+    /// Multiplies by an integer. Cost: 2 row products per limb.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -203,8 +205,8 @@ impl Evaluator {
         Ok(self.holding(a.polys.each_ref().map(|poly| basis.scale(poly, factor)), a.level))
     }
 
-    /// A sum of products with integers at the lowest level of the terms: 2 row products a limb
-    /// and term, in one pass.
+    /// Sums products with integers at the lowest level of the terms, in one pass. Cost: 2 row
+    /// products per limb and term.
     ///
     /// # Errors
     /// As [`Evaluator::add`]; [`Error::Circuit`] without terms.
@@ -221,8 +223,9 @@ impl Evaluator {
         Ok(self.holding(polys, level))
     }
 
-    /// Sums of products of the same ciphertexts with integers, a row of these for each sum, at the
-    /// lowest level of the ciphertexts: 2 row products a limb, ciphertext and sum, in one pass.
+    /// Computes several sums of products of the same ciphertexts with integers, at the lowest level
+    /// of the ciphertexts, in one pass. Each sum has its own row of integers. Cost: 2 row products
+    /// per limb, ciphertext and sum.
     ///
     /// # Errors
     /// As [`Evaluator::mul_integer_sum`]; [`Error::Circuit`] for a row of another length.
@@ -250,7 +253,7 @@ impl Evaluator {
         Ok(both.map(|(first, second)| self.holding([first, second], level)).collect())
     }
 
-    /// The level at which several ciphertexts meet.
+    /// Returns the common level of several ciphertexts.
     fn lowest<'a>(
         &self,
         op: &'static str,
@@ -266,8 +269,9 @@ impl Evaluator {
         })
     }
 
-    /// Sums of products, each relinearised by one key switch, and divided by the primes of its
-    /// level at no further cost if `rescale` says so. Two at a time share the reading of the key.
+    /// Computes sums of products, each relinearised by one key switch. If `rescale` is set, each is
+    /// also divided by the primes of its level at no further cost. Two sums at a time share the
+    /// reading of the key.
     ///
     /// A sum is at the lowest level of its terms, or one level below that.
     ///
@@ -306,8 +310,8 @@ impl Evaluator {
         Ok(Product { factors, addend: sum.addend, level, down, after })
     }
 
-    /// The ciphertext of a product that has three polynomials, `c_0 + c_1 s + c_2 s^2`, modulo the
-    /// primes of `level`, divided by these primes if `rescale` says so: 1 key switch.
+    /// Relinearises a product of three polynomials, `c_0 + c_1 s + c_2 s^2`, modulo the primes of
+    /// `level`. The result is divided by these primes if `rescale` is set. Cost: 1 key switch.
     ///
     /// # Errors
     /// [`Error::MissingRelinearizationKey`]; [`Error::LevelExhausted`].
@@ -326,10 +330,10 @@ impl Evaluator {
         Ok(self.holding(polys, after))
     }
 
-    /// Divides by the primes of the level, rounding to the nearest: 2 transforms a limb.
+    /// Divides by the primes of the level, rounding to the nearest. Cost: 2 transforms per limb.
     ///
-    /// Reference: [CHKKS18](https://eprint.iacr.org/2018/931), section 4. Deviation:
-    /// the division rounds to the nearest.
+    /// Reference: [CHKKS18](https://eprint.iacr.org/2018/931), section 4. Deviation: the division
+    /// rounds to the nearest.
     ///
     /// # Errors
     /// [`Error::LevelExhausted`] at level 0; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -342,7 +346,7 @@ impl Evaluator {
         Ok(())
     }
 
-    /// Down to `level`, forgetting primes: messages stay.
+    /// Drops primes down to `level`. Messages stay the same.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`] if `level` is above the level of `a`; [`Error::RaisedLevel`];
@@ -354,7 +358,7 @@ impl Evaluator {
         Ok(self.holding(polys, level))
     }
 
-    /// As [`Evaluator::drop_to`], in place.
+    /// Runs [`Evaluator::drop_to`] in place.
     ///
     /// # Errors
     /// As [`Evaluator::drop_to`].
@@ -377,18 +381,18 @@ impl Evaluator {
         a.level = level;
     }
 
-    /// The ciphertext modulo `q_0`, lifted to every prime up to level `to`: its message `m`
-    /// becomes `m + q_0 I` for a small polynomial `I`. Primes of `a` above level 0 are ignored,
-    /// which is exact.
+    /// Lifts the ciphertext modulo `q_0` to every prime up to level `to`: its message `m` becomes
+    /// `m + q_0 I` for a small polynomial `I`. Primes of `a` above level 0 are ignored, which is
+    /// exact.
     ///
-    /// Through an ephemeral secret of weight `h` if the keys have one, and then
-    /// `|I| <= (h + 1) / 2`; see [`Raise`](super::Raise). Otherwise under the main secret, whose
-    /// weight takes the place of `h`. Cost: 4 transforms a limb and 1 key switch at level 0;
-    /// without such keys 2 transforms a limb.
+    /// If the keys have an ephemeral secret of weight `h`, the ciphertext goes through it and
+    /// `|I| <= (h + 1) / 2`; see [`Raise`](super::Raise). Otherwise the ciphertext stays under the
+    /// main secret, and `h` is the weight of that. Cost: 4 transforms per limb and 1 key switch at
+    /// level 0; without such keys 2 transforms per limb.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if the keys are for lower
-    /// levels; [`Error::RaisingDivisorMismatch`] if they divide; [`Error::ParamsMismatch`];
+    /// [`Error::LevelOutOfRange`]; [`Error::MissingRaisingKey`] if the keys are for lower levels;
+    /// [`Error::RaisingDivisorMismatch`] if they divide; [`Error::ParamsMismatch`];
     /// [`Error::KeyMismatch`].
     pub fn mod_raise(&self, a: &Ciphertext, to: Level) -> Result<Ciphertext> {
         if self.keys().raise.is_some() {
@@ -400,23 +404,23 @@ impl Evaluator {
         Ok(self.holding(polys, to))
     }
 
-    /// Reads residues modulo `q_0` as the integers next to zero that they are of.
+    /// Interprets residues modulo `q_0` as their representatives next to zero.
     pub(super) fn lift_residues(&self) -> impl Fn(&Halves, [LimbSet; 2]) -> Halves + use<'_> {
         let params = self.params();
         |a, limbs| params.lift().lift_to(params.basis(), a.each_ref(), limbs)
     }
 
-    /// As [`Evaluator::mod_raise`] through an ephemeral secret, lifted in another way.
+    /// Runs [`Evaluator::mod_raise`] through an ephemeral secret with another way to lift.
     ///
     /// # Errors
-    /// As [`Evaluator::mod_raise`]; [`Error::MissingRaisingKey`] without keys, too;
+    /// Errors of [`Evaluator::mod_raise`]; [`Error::MissingRaisingKey`] also without keys;
     /// [`Error::RaisingDivisorMismatch`].
     pub(crate) fn raise(&self, a: &Ciphertext, to: Level, lift: Lift<'_>) -> Result<Ciphertext> {
         self.check_drop(a, Level(0))?;
         Ok(self.holding(self.switcher.raise(&a.polys, to, lift)?, to))
     }
 
-    /// `X -> X^g`, under the same key again: 1 key switch.
+    /// Applies `X -> X^g` and returns to the same key. Cost: 1 key switch.
     ///
     /// # Errors
     /// [`Error::MissingGaloisKey`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -431,9 +435,9 @@ impl Evaluator {
         Ok(self.holding(self.switcher.switch(operand, a.level, key, ModDown::P, Some(g)), a.level))
     }
 
-    /// For each group in turn, the sum of the images of `a` under its automorphisms, of which
-    /// one may be the identity, under the same key again. A group costs 1 decomposition, a
-    /// product with a key for each image and 1 division.
+    /// Computes, for each group in turn, the sum of the images of `a` under its automorphisms, one
+    /// of which may be the identity, under the same key. Cost per group: 1 decomposition, a product
+    /// with a key for each image and 1 division.
     ///
     /// Reference: Ishimaki, Yamana, "Faster homomorphic trace-type function evaluation" (IEEE
     /// Access 9, 2021), Algorithm 5.
@@ -464,8 +468,8 @@ impl Evaluator {
         Ok(self.holding(self.switcher.sum_automorphisms(&a.polys, level, special, &groups), level))
     }
 
-    /// Prepares several automorphisms of `a`: its digits are decomposed and extended once, for
-    /// keys for every level. Automorphisms by level keys gain nothing.
+    /// Prepares several automorphisms of `a`: decomposes and extends its digits once, for keys for
+    /// every level. Level keys do not use these digits.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -476,8 +480,8 @@ impl Evaluator {
         Ok(Hoisted { ciphertext: a, digits: self.switcher.digits(operand, a.level, special) })
     }
 
-    /// As [`Evaluator::automorphism`] of the ciphertext that was hoisted. The result is the same,
-    /// bit for bit.
+    /// Runs [`Evaluator::automorphism`] on a hoisted ciphertext. The result is the same, bit for
+    /// bit.
     ///
     /// # Errors
     /// As [`Evaluator::automorphism`].
@@ -495,18 +499,19 @@ impl Evaluator {
     }
 }
 
-/// A sum of products that is still to be computed.
+/// A sum of products before relinearisation.
 struct Product<'a> {
     factors: Vec<[&'a Ciphertext; 2]>,
     addend: Option<&'a Ciphertext>,
     level: Level,
     down: ModDown,
-    /// The level of the result.
+    /// Level of the result.
     after: Level,
 }
 
 impl Product<'_> {
-    /// What several products are before relinearisation; a single one is computed on the way.
+    /// Returns the tensor of several products. A single product returns `None`: the key switch
+    /// computes it on the way.
     fn tensor(&self, e: &Evaluator) -> Option<[RnsPoly<Eval>; 3]> {
         if self.factors.len() == 1 {
             return None;
@@ -546,7 +551,7 @@ impl Product<'_> {
         Ok(e.holding(polys, self.after))
     }
 
-    /// Both of one level.
+    /// Relinearises two sums of the same level.
     fn relinearize_pair([a, b]: [Self; 2], e: &Evaluator) -> Result<[Ciphertext; 2]> {
         debug_assert!(a.level == b.level && a.down == b.down);
         let key = e.switcher.relinearization_key(a.level)?;

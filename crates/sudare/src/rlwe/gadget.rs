@@ -3,36 +3,36 @@ use crate::ring::{BaseConverter, Divider, LimbSet, RnsBasis};
 use core::ops::Range;
 use sudare_arith::Shoup;
 
-/// How polynomials of one section of levels are cut into digits for key switching, and the
-/// special primes that the product of digits and key is divided by.
+/// The digits for key switching of polynomials in one section of levels, and the special primes by
+/// which the product of digits and key is divided.
 ///
 /// Chain primes count from the first of the section.
 pub(super) struct Gadget {
-    /// Special primes, the first of the basis.
+    /// Number of special primes, the first of the basis.
     p: usize,
     /// Chain primes of the section.
     chain: LimbSet,
-    /// Where each digit starts, and the end of the last.
+    /// Start of each digit, and the end of the last.
     bounds: Vec<usize>,
-    /// The digit that each chain prime belongs to.
+    /// Digit of each chain prime.
     owners: Vec<usize>,
     /// The product `P` of the special primes, modulo each prime of the chain.
     special: Vec<Shoup>,
-    /// By number of chain primes less one: from the primes of the digit that ends there
-    /// to every prime of the basis.
+    /// Indexed by the number of chain primes less one: converters from the primes of the digit that
+    /// ends there to every prime of the basis.
     lift: Vec<BaseConverter>,
     /// Division by `P`, from any number of chain primes.
     mod_down: Divider,
-    /// The lowest level that can be rescaled to.
+    /// Lowest level that a rescaling can reach.
     lowest: Level,
-    /// By level above the lowest, less one: division by `P` and the primes of the level.
+    /// Indexed by level above the lowest, less one: division by `P` and the primes of the level.
     rescale_down: Vec<Divider>,
 }
 
 impl Gadget {
-    /// Digits of as many primes of `chain`, a section's, as `widths` says, and the first `p`
-    /// special primes. `levels` are the chain primes of levels from `lowest` on that can be
-    /// rescaled, and of one below.
+    /// Makes digits with the numbers of primes `widths` of a section's `chain`, and the first `p`
+    /// special primes. `levels` lists the chain primes of levels from `lowest` on: of one level to
+    /// reach, and of all levels above that can be rescaled.
     pub(super) fn new(
         basis: &RnsBasis,
         chain: LimbSet,
@@ -75,27 +75,28 @@ impl Gadget {
         }
     }
 
-    /// The digit that the `i`-th chain prime belongs to.
+    /// Returns the digit of the `i`-th chain prime.
     pub(super) fn owner(&self, i: usize) -> usize {
         self.owners[i]
     }
 
-    /// The chain primes of a digit in polynomials with `q` chain primes.
+    /// Returns the chain primes of a digit in polynomials with `q` chain primes.
     pub(super) fn owned(&self, digit: usize, q: usize) -> Range<usize> {
         self.bounds[digit]..q.min(self.bounds[digit + 1])
     }
 
-    /// The first `q` chain primes and the special ones: the primes of a key.
+    /// Returns the primes of a key: the first `q` chain primes and the special ones.
     pub(super) fn limbs(&self, q: usize) -> LimbSet {
         self.chain.first(q).with_special(self.p)
     }
 
-    /// The chain primes that each digit of a polynomial with `q >= 1` chain primes owns.
+    /// Iterates over the chain primes of each digit of a polynomial with `q >= 1` chain primes.
     pub(super) fn digits(&self, q: usize) -> impl ExactSizeIterator<Item = Range<usize>> {
         (0..self.owner(q - 1) + 1).map(move |digit| self.owned(digit, q))
     }
 
-    /// Lifts the digit that ends with the `end`-th chain prime to every prime.
+    /// Returns the converter that lifts the digit ending with the `end`-th chain prime to every
+    /// prime.
     pub(super) fn lift(&self, end: usize) -> &BaseConverter {
         &self.lift[end - 1]
     }

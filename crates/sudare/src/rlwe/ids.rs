@@ -3,7 +3,7 @@
 use core::fmt;
 use serde::{Deserialize, Serialize};
 
-/// How many more rescalings a ciphertext can take. At level 0, none.
+/// Number of rescalings that a ciphertext has left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Level(pub u32);
 
@@ -42,16 +42,17 @@ impl GaloisElement {
         Self((2 << log_n) - 1)
     }
 
-    /// This element and [`GaloisElement::conjugation`], one after the other.
+    /// Returns the product of this element and [`GaloisElement::conjugation`].
     #[must_use]
     pub fn conjugated(self, log_n: u32) -> Self {
         Self((2 << log_n) - self.0)
     }
 
-    /// The element that undoes this one.
+    /// Returns the inverse element.
     #[must_use]
     pub fn inverse(self, log_n: u32) -> Self {
-        // Units modulo 2^k: five Newton steps double the right bits from 3 on.
+        // Inverse of a unit modulo 2^k: five Newton steps double the number of correct bits,
+        // starting from 3.
         let mut inverse = self.0;
         for _ in 0..5 {
             inverse = inverse.wrapping_mul(2u32.wrapping_sub(self.0.wrapping_mul(inverse)));
@@ -60,7 +61,7 @@ impl GaloisElement {
     }
 }
 
-/// Fingerprint of a parameter set; part of everything that depends on it.
+/// Fingerprint of a parameter set, stored in every object that depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ParamsId(pub u64);
 

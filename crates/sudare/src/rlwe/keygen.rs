@@ -21,30 +21,30 @@ use sudare_arith::{
 
 /// Makes keys, each from fresh randomness of the operating system.
 ///
-/// Every uniform half comes from its own public seed, every secret and every
-/// error from its own secret one; see `docs/notes/randomness.md`. After a `fork` it goes on in
-/// the process that made it only: in the other, whatever it is asked for is [`Error::Forked`].
+/// Every uniform half has its own public seed, and every secret and every error its own secret
+/// seed; see `docs/notes/randomness.md`. After a `fork`, only the process that made the generator
+/// can use it. In the other process, every call returns [`Error::Forked`].
 pub struct KeyGenerator {
     params: Params,
     /// Root of all secret seeds of this generator.
     secret: KeptSeed,
-    /// Root of all public seeds. Nothing secret is derived from it.
+    /// Root of all public seeds. No secret is derived from it.
     public: Seed,
     made: u64,
     small_keys: bool,
 }
 
 impl KeyGenerator {
-    /// A generator with fresh randomness.
+    /// Makes a generator with fresh randomness.
     ///
     /// # Errors
-    /// [`crate::Error::Arith`] if the operating system gives none.
+    /// [`crate::Error::Arith`] if the operating system returns none.
     pub fn new(params: &Params) -> Result<Self> {
         Ok(Self::from_seed(params, &Seed::random()?))
     }
 
-    /// A generator whose keys follow from `seed`: whoever knows the seed knows
-    /// the keys. For known-answer tests.
+    /// Makes a generator whose keys follow from `seed`: anyone who knows the seed knows the keys.
+    /// For known-answer tests.
     #[must_use]
     pub fn from_seed(params: &Params, seed: &Seed) -> Self {
         Self {
@@ -56,26 +56,25 @@ impl KeyGenerator {
         }
     }
 
-    /// This generator, whose evaluation keys are whole or small: see [`EvaluationKeys`].
-    /// Those that are only written to a file need not be whole.
+    /// Selects whole or small evaluation keys; see [`EvaluationKeys`]. Small keys suffice if they
+    /// are only written to a file.
     #[must_use]
     pub fn small_keys(self, small: bool) -> Self {
         Self { small_keys: small, ..self }
     }
 
-    /// Seeds for the next object: secret and public.
+    /// Returns the secret and the public seed of the next object.
     fn next_seeds(&mut self) -> Result<(Seed, Seed)> {
         let secret = self.secret.get().ok_or(Error::Forked { what: "key generator" })?;
         self.made += 1;
         Ok((secret.derive("object", self.made), self.public.derive("object", self.made)))
     }
 
-    /// A fresh secret key. One that is larger at a root of `X^N + 1` than bounds of errors count on,
-    /// as less than one in a thousand is, is drawn again.
+    /// Makes a fresh secret key. A secret whose value at a root of `X^N + 1` exceeds the limit of
+    /// the error bounds is drawn again. Fewer than one in a thousand do.
     ///
     /// # Errors
-    /// [`Error::Arith`] if the weight of a sparse secret does not fit the ring;
-    /// [`Error::Forked`].
+    /// [`Error::Arith`] if the weight of a sparse secret does not fit the ring; [`Error::Forked`].
     pub fn secret_key(&mut self) -> Result<SecretKey> {
         let (secret, public) = self.next_seeds()?;
         let mut coeffs = small_secret(self.params.basis());
@@ -100,7 +99,7 @@ impl KeyGenerator {
         Ok(SecretKey::new(&self.params, id, coeffs.as_signed()))
     }
 
-    /// A public key for `sk`.
+    /// Makes a public key for `sk`.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::Forked`].
@@ -112,14 +111,14 @@ impl KeyGenerator {
         Ok(PublicKey { params: self.params.id(), id: sk.id, seed, zero })
     }
 
-    /// Every key of `request`, and no other.
+    /// Makes exactly the keys of `request`.
     ///
     /// # Errors
     /// [`crate::Error::ParamsMismatch`]; [`crate::Error::LevelOutOfRange`];
-    /// [`crate::Error::InvalidSpec`] for a Galois element that is even or too large, the
-    /// weight of an ephemeral secret, or special primes below the modulus of level 0
-    /// where there is one; [`crate::Error::Insecure`] if a key's modulus is too large for
-    /// its secret; [`Error::Forked`].
+    /// [`crate::Error::InvalidSpec`] for a Galois element that is even or too large, the weight of
+    /// an ephemeral secret, or special primes below the modulus of level 0 where there is one;
+    /// [`crate::Error::Insecure`] if a key's modulus is too large for its secret;
+    /// [`Error::Forked`].
     pub fn evaluation_keys(
         &mut self,
         sk: &SecretKey,
@@ -128,8 +127,8 @@ impl KeyGenerator {
         self.evaluation_keys_with(sk, request, |_| {})
     }
 
-    /// As [`KeyGenerator::evaluation_keys`], calling `progress` with the number of
-    /// keys made after each.
+    /// Runs [`KeyGenerator::evaluation_keys`], calling `progress` with the number of keys made
+    /// after each.
     ///
     /// # Errors
     /// As [`KeyGenerator::evaluation_keys`].
@@ -149,11 +148,11 @@ impl KeyGenerator {
         Ok(keys)
     }
 
-    /// Makes the keys of `request` in the order of the sections of a file, and gives each to
-    /// `take`, which need not keep it; then `progress` learns how many were made.
+    /// Makes the keys of `request` in the order of a file's sections and passes each to `take`,
+    /// which need not keep it. Then `progress` receives the number of keys made.
     ///
     /// # Errors
-    /// As [`KeyGenerator::evaluation_keys`]; those of `take`, which end the work.
+    /// Errors of [`KeyGenerator::evaluation_keys`]; errors of `take`, which stop the work.
     pub(super) fn each_section(
         &mut self,
         sk: &SecretKey,
@@ -196,7 +195,7 @@ impl KeyGenerator {
         Ok(())
     }
 
-    /// From the square of the secret.
+    /// Makes a key from the square of the secret to the secret.
     fn relinearization_key(
         &mut self,
         sk: &SecretKey,
@@ -209,8 +208,8 @@ impl KeyGenerator {
         self.switching_key(&sk.s, &square, level, limbs, false)
     }
 
-    /// From `s` to `s(X^(1/g))`, so that the permutation of `g` afterwards ends
-    /// under `s`: the digits of a hoisted automorphism are not permuted.
+    /// Makes a key from `s` to `s(X^(1/g))`. The permutation of `g` afterwards then ends under `s`,
+    /// and the digits of a hoisted automorphism need no permutation.
     fn galois_key(
         &mut self,
         sk: &SecretKey,
@@ -224,7 +223,7 @@ impl KeyGenerator {
         self.switching_key(&image, &sk.s, level, limbs, self.small_keys)
     }
 
-    /// Through an ephemeral secret, which nothing keeps.
+    /// Makes keys through an ephemeral secret, which is not stored.
     fn raising_keys(
         &mut self,
         sk: &SecretKey,
@@ -243,7 +242,7 @@ impl KeyGenerator {
             let m = params.basis().modulus(all, i);
             m.inv(m.reduce_u128(raise.divisor))
         });
-        // A lifted polynomial is the same modulo every prime: one digit owns them all.
+        // A lifted polynomial is the same modulo every prime: one digit owns all primes.
         let mut key = |to: &RnsPoly<Eval>, from: &RnsPoly<Eval>, level: Level| {
             let digits = core::iter::once(0..params.limbs(level).q());
             let gadget = params.gadget(params.raising_limbs(level));
@@ -261,7 +260,7 @@ impl KeyGenerator {
         Ok(())
     }
 
-    /// Modulo the primes of `limbs`, for any polynomial of `level`.
+    /// Makes a key modulo the primes of `limbs`, for any polynomial of `level`.
     fn switching_key(
         &mut self,
         to: &RnsPoly<Eval>,
@@ -276,8 +275,8 @@ impl KeyGenerator {
         self.switching_key_by(gadget, to, from, level, digits, small)
     }
 
-    /// For each digit an encryption under `to` of `P from`, which is secret, modulo the
-    /// primes that the digit owns, and of 0 modulo the others.
+    /// Encrypts under `to`, once for each digit: `P from`, which is secret, modulo the primes of
+    /// the digit, and 0 modulo the others.
     fn switching_key_by(
         &mut self,
         gadget: &Gadget,
@@ -338,7 +337,7 @@ pub(super) fn encrypt_zero(
     [published, a]
 }
 
-/// The uniform half number `index` of a public seed.
+/// Returns the uniform half number `index` of a public seed.
 pub(crate) fn expand(params: &Params, limbs: LimbSet, seed: &Seed, index: u64) -> RnsPoly<Eval> {
     let basis = params.basis();
     let mut a = basis.take(limbs);
@@ -348,9 +347,9 @@ pub(crate) fn expand(params: &Params, limbs: LimbSet, seed: &Seed, index: u64) -
     a
 }
 
-/// Its row modulo one prime.
+/// Returns the row of a uniform half modulo one prime.
 pub(super) fn expand_row(m: &Modulus, seed: &Seed, index: u64, row: &mut [u64]) {
-    // A prime's stream does not depend on the level of the key.
+    // The stream of a prime is independent of the level of the key.
     let mut stream = Stream::new(&seed.derive("uniform", index), "prime", m.value());
     sample::uniform(m.value(), &mut stream, row);
 }
@@ -372,7 +371,7 @@ mod tests {
         .unwrap()
     }
 
-    /// A row that some free buffer of the pool holds.
+    /// Returns `true` if a free buffer of the pool contains the row.
     fn is_left(params: &Params, row: &[u64]) -> bool {
         let (pool, basis) = (params.basis().pool(), params.basis());
         let mut taken = Vec::new();
@@ -396,7 +395,7 @@ mod tests {
         let request = KeyRequest::new().raise(raise);
         let keys = keygen.evaluation_keys(&secret, &request).unwrap();
 
-        // The second object of the generator.
+        // The generator's second object.
         let seed = root.derive("key generator, secret", 0).derive("object", 2);
         let mut coeffs = vec![0; 128];
         let mut stream = Stream::new(&seed, "ephemeral secret", 0);
@@ -405,7 +404,7 @@ mod tests {
         let basis = elsewhere.basis();
         let sparse = basis.from_small(&coeffs, basis.all(), Secrecy::Public);
 
-        // b + a s - P s' is an error, under the secret of each key.
+        // b + a s - P s' is a small error, under the secret of each key.
         let raising = keys.raise.as_ref().unwrap();
         for (key, s, from) in
             [(&raising.to_sparse, &sparse, &secret.s), (&raising.to_dense, &secret.s, &sparse)]
@@ -435,7 +434,7 @@ mod tests {
 
         let rows: Vec<&[u64]> = sparse.rows().collect();
         assert!(rows.iter().all(|row| !is_left(&params, row)));
-        // It would be found.
+        // The test would detect it.
         drop(params.basis().from_small(&coeffs, params.basis().all(), Secrecy::Public));
         assert!(is_left(&params, rows[0]));
     }

@@ -17,8 +17,8 @@ use sudare_arith::{
 };
 use zeroize::{Zeroize, Zeroizing};
 
-/// A secret key: wiped when dropped; neither `Clone` nor printable. In a process that is forked
-/// from the one that holds it, every use of it is [`Error::Forked`].
+/// A secret key. It is wiped when dropped, and is neither `Clone` nor printable. In a process
+/// forked from the one that holds it, every use returns [`Error::Forked`].
 pub struct SecretKey {
     pub(crate) params: Params,
     pub(crate) id: KeyId,
@@ -27,7 +27,7 @@ pub struct SecretKey {
 }
 
 impl SecretKey {
-    /// Fingerprint of the key, which says nothing about the key.
+    /// Fingerprint of the key, which reveals nothing about the key.
     #[must_use]
     pub fn id(&self) -> KeyId {
         self.id
@@ -39,13 +39,14 @@ impl SecretKey {
         &self.params
     }
 
-    /// The key with these coefficients, each -1, 0 or 1, as many nonzero as the parameters say.
+    /// Makes the key with these coefficients, each -1, 0 or 1, with the number of nonzeros of the
+    /// parameters.
     pub(super) fn new(params: &Params, id: KeyId, coeffs: &[i8]) -> Self {
         let s = params.basis().from_small(coeffs, params.basis().all(), Secrecy::Key);
         Self { params: params.clone(), id, s }
     }
 
-    /// The key with these coefficients, if they are as the parameters say.
+    /// Makes the key with these coefficients after checking them against the parameters.
     ///
     /// # Errors
     /// [`Error::Malformed`].
@@ -55,7 +56,7 @@ impl SecretKey {
         if coeffs.len() != n {
             return malformed(format!("it has {} coefficients, {n} are needed", coeffs.len()));
         }
-        // Without branches on a coefficient.
+        // Checked without branches on a coefficient.
         let ternary = coeffs.iter().fold(true, |all, &c| all & (c.wrapping_add(1) as u8 <= 2));
         if !ternary {
             return malformed("a coefficient is not -1, 0 or 1".into());
@@ -69,14 +70,14 @@ impl SecretKey {
         Ok(Self::new(params, id, coeffs))
     }
 
-    /// Refuses a key of other parameters, and one that stayed in the process that this one was
+    /// Rejects a key of other parameters, and a key that stayed in the process that this one was
     /// forked from.
     pub(crate) fn check(&self, params: &Params) -> Result<()> {
         params.check_id("secret key", self.params.id())?;
         if self.s.is_lost() { Err(Error::Forked { what: "secret key" }) } else { Ok(()) }
     }
 
-    /// Its coefficients, signed bytes, each -1, 0 or 1.
+    /// Returns the coefficients as signed bytes, each -1, 0 or 1.
     pub(super) fn coeffs(&self) -> Buf {
         let basis = self.params.basis();
         let mut row = basis.pool().take_as(Secrecy::Key, basis.n());
@@ -85,14 +86,14 @@ impl SecretKey {
         basis.table(self.s.limbs(), 0).inverse(&mut row);
         let mut coeffs = small_secret(basis);
         for (c, &x) in coeffs.as_signed_mut().iter_mut().zip(row.iter()) {
-            // Of 0, 1 and q - 1, without a branch.
+            // Maps 0, 1 and q - 1 without a branch.
             *c = i8::from(x != 0) - 2 * i8::from(x > 1);
         }
         coeffs
     }
 
-    /// A seed that `context` and `material` determine under this key, and that tells nothing of it:
-    /// BLAKE3 in key-derivation mode over the coefficients and the material.
+    /// Derives a seed from `context` and `material` under this key: BLAKE3 in key-derivation mode
+    /// over the coefficients and the material. The seed reveals nothing about the key.
     pub(crate) fn derive(&self, context: &str, material: &[u8]) -> Seed {
         let mut hasher = blake3::Hasher::new_derive_key(context);
         hasher.update(self.coeffs().as_bytes()).update(material);
@@ -113,57 +114,57 @@ impl core::fmt::Debug for SecretKey {
 pub struct PublicKey {
     pub(crate) params: ParamsId,
     pub(crate) id: KeyId,
-    /// From which `a` is expanded.
+    /// The seed that `a` is expanded from.
     pub(crate) seed: Seed,
     pub(crate) zero: [RnsPoly<Eval>; 2],
 }
 
 impl PublicKey {
-    /// The secret key that it belongs to.
+    /// The secret key that the public key belongs to.
     #[must_use]
     pub fn id(&self) -> KeyId {
         self.id
     }
 
-    /// The parameters it was made under.
+    /// Parameters of the key.
     #[must_use]
     pub fn params_id(&self) -> ParamsId {
         self.params
     }
 
-    /// The public seed of its uniform half.
+    /// The public seed of the uniform half.
     #[must_use]
     pub fn seed(&self) -> &Seed {
         &self.seed
     }
 }
 
-/// One encryption modulo `QP` per digit of the secret it switches from; `P` is the
-/// product of the special primes that it has.
+/// One encryption modulo `QP` per digit of the secret that it switches from. `P` is the product of
+/// the key's special primes.
 pub struct SwitchingKey {
     pub(crate) level: Level,
-    /// From which the second halves are expanded.
+    /// The seed that the second halves are expanded from.
     pub(crate) seed: Seed,
     /// The first halves of all digits.
     pub(super) first: PackedPolys,
-    /// The second ones, unless they are to be expanded when they are used.
+    /// The second halves; `None` if they are expanded at each use.
     pub(super) second: Option<PackedPolys>,
 }
 
 impl SwitchingKey {
-    /// The highest level at which it can be used.
+    /// The highest level that the key serves.
     #[must_use]
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// The public seed of its uniform halves.
+    /// The public seed of the uniform halves.
     #[must_use]
     pub fn seed(&self) -> &Seed {
         &self.seed
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory in use.
     fn bytes(&self) -> u64 {
         [Some(&self.first), self.second.as_ref()]
             .into_iter()
@@ -172,19 +173,19 @@ impl SwitchingKey {
             .sum()
     }
 
-    /// Its primes.
+    /// The primes of the key.
     pub(super) fn limbs(&self) -> LimbSet {
         self.first.limbs()
     }
 }
 
-/// Keys to an ephemeral secret, at level 0, and back: what [`Raise`] asks for.
+/// Keys to an ephemeral secret, at level 0, and back, as [`Raise`] requires.
 pub(crate) struct RaisingKeys {
     pub(crate) weight: u32,
     pub(crate) divisor: u128,
     pub(crate) to_sparse: SwitchingKey,
     pub(crate) to_dense: SwitchingKey,
-    /// Back from images of the ephemeral secret.
+    /// Keys back from images of the ephemeral secret.
     pub(crate) images: BTreeMap<GaloisElement, GaloisKey>,
 }
 
@@ -202,12 +203,11 @@ pub(crate) struct GaloisKey {
 
 /// Public keys of an evaluator.
 ///
-/// Half of a key is uniform and follows from its seed. Keys hold both halves, which is
-/// fastest, unless a generator
-/// ([`KeyGenerator::small_keys`](super::KeyGenerator::small_keys)) or a reader was asked for
-/// small ones: then only the relinearisation key is whole, and the uniform half of every other
-/// is expanded, row by row, each time it is used. The first halves of keys that a reader maps
-/// stay in the file. All give the same bits.
+/// Half of a key is uniform and follows from its seed. Keys normally store both halves, which is
+/// fastest. A generator ([`KeyGenerator::small_keys`](super::KeyGenerator::small_keys)) or a reader
+/// can make small keys instead. Then only the relinearisation key is whole, and the uniform half of
+/// every other key is expanded, row by row, at each use. The first halves of keys that a reader
+/// maps stay in the file. All variants return the same bits.
 pub struct EvaluationKeys {
     pub(crate) params: ParamsId,
     pub(crate) id: KeyId,
@@ -224,11 +224,11 @@ pub(crate) struct LevelSwitchingKeys {
     pub(crate) galois: BTreeMap<GaloisElement, GaloisKey>,
 }
 
-/// The keys of a section of a file, and what they are for.
+/// The keys of a section of a file, and their purpose.
 pub(super) enum KeySection {
     Relinearization(SwitchingKey),
     Galois(GaloisElement, SwitchingKey),
-    /// To the ephemeral secret and back.
+    /// Keys to the ephemeral secret and back.
     Raising(Raise, Box<[SwitchingKey; 2]>),
     Raised(GaloisElement, SwitchingKey),
     LevelRelinearization(Level, SwitchingKey),
@@ -249,7 +249,8 @@ impl KeySection {
 }
 
 impl EvaluationKeys {
-    /// Takes the keys of a section; those for raising before what is raised by them.
+    /// Stores the keys of a section. Sections for raising precede the keys that act on raised
+    /// ciphertexts.
     pub(super) fn put(&mut self, params: &Params, section: KeySection) {
         let with_permutation = |g: GaloisElement, key| {
             (g, GaloisKey { key, permutation: Permutation::galois(params.log_n(), g.0 as usize) })
@@ -276,7 +277,8 @@ impl EvaluationKeys {
         }
     }
 
-    /// No keys, for an evaluator that only adds what is encrypted under the key pair `id`.
+    /// Returns an empty set of keys, for an evaluator that only adds ciphertexts of the key pair
+    /// `id`.
     #[must_use]
     pub fn none(params: &Params, id: KeyId) -> Self {
         Self {
@@ -289,13 +291,13 @@ impl EvaluationKeys {
         }
     }
 
-    /// The key level that relinearises at `level`, if one does.
+    /// Returns the key level that relinearises at `level`, if any.
     pub(crate) fn relinearization_key_level(&self, params: &Params, level: Level) -> Option<Level> {
         let mut above = self.level_keys.range(params.levels().above(level));
         above.find(|(_, keys)| keys.relinearize.is_some()).map(|(&key_level, _)| key_level)
     }
 
-    /// The key that relinearises at `level`.
+    /// Returns the key that relinearises at `level`.
     pub(super) fn relinearization_key(
         &self,
         params: &Params,
@@ -306,7 +308,8 @@ impl EvaluationKeys {
         level_keys.or(self.relinearize.as_ref().filter(|key| key.level >= level))
     }
 
-    /// The key for `g` at `level`, among the level keys for `key_level` or among the others.
+    /// Returns the key for `g` at `level`, among the level keys for `key_level` or among the
+    /// others.
     pub(super) fn galois_key(
         &self,
         key_level: Option<Level>,
@@ -320,14 +323,14 @@ impl EvaluationKeys {
         keys.get(&g).filter(|key| key.key.level >= level)
     }
 
-    /// Whether there is a key for `g` at `level`.
+    /// Returns `true` if there is a key for `g` at `level`.
     pub(crate) fn reaches(&self, params: &Params, g: GaloisElement, level: Level) -> bool {
         self.galois_key(self.key_level(params, level, &[g]), g, level).is_some()
     }
 
-    /// The key level for an operation at `level` that needs those of `elements`,
-    /// if not the others, as [`KeyRequest::into_level_keys`] says. Where none has all, those that
-    /// lack the fewest.
+    /// Returns the key level for an operation at `level` that needs the keys of `elements`, or
+    /// `None` for keys for every level; see [`KeyRequest::into_level_keys`]. If no key level has
+    /// all of them, the one that lacks the fewest is chosen.
     pub(crate) fn key_level(
         &self,
         params: &Params,
@@ -345,19 +348,19 @@ impl EvaluationKeys {
         complete.or_else(|| key_levels().rev().min_by_key(lacks)).flatten()
     }
 
-    /// The secret key that they belong to.
+    /// The secret key that the keys belong to.
     #[must_use]
     pub fn id(&self) -> KeyId {
         self.id
     }
 
-    /// The parameters they were made under.
+    /// Parameters of the keys.
     #[must_use]
     pub fn params_id(&self) -> ParamsId {
         self.params
     }
 
-    /// What they can do, as a request that they fulfil.
+    /// Returns the request that the keys fulfil.
     #[must_use]
     pub fn fulfils(&self) -> KeyRequest {
         KeyRequest {
@@ -373,14 +376,14 @@ impl EvaluationKeys {
         }
     }
 
-    /// Bytes of memory that they take.
+    /// Bytes of memory in use.
     #[must_use]
     pub fn bytes(&self) -> u64 {
         self.sections().flatten().map(SwitchingKey::bytes).sum()
     }
 
-    /// All of them by the sections of files, in their order: the keys to an ephemeral secret and
-    /// back share one.
+    /// Iterates over all keys by the sections of files, in their order. The keys to an ephemeral
+    /// secret and back share one section.
     pub(super) fn sections(&self) -> impl Iterator<Item = Vec<&SwitchingKey>> {
         let single = self.relinearize.iter().chain(self.galois.values().map(|key| &key.key));
         let raising = self.raise.iter().flat_map(|keys| {

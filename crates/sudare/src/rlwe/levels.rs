@@ -2,11 +2,11 @@ use super::Level;
 use crate::{Error, Result};
 use core::ops::RangeInclusive;
 
-/// The levels of a modulus chain, and which of them have primes in common.
+/// The levels of a modulus chain, and the primes that they have in common.
 ///
-/// Levels up to the top share primes with each other: a ciphertext is brought to a lower level by
-/// forgetting some. So do those above the top, of an [`UpperChain`](super::UpperChain), among
-/// themselves, and with none of the chain.
+/// Levels up to the top share primes with each other: dropping some brings a ciphertext to a lower
+/// level. Levels above the top, of an [`UpperChain`](super::UpperChain), share primes among
+/// themselves but not with the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Levels {
     top: Level,
@@ -14,7 +14,7 @@ pub struct Levels {
 }
 
 impl Levels {
-    /// Levels 0 to `top`, and those above it to `highest`.
+    /// Makes levels 0 to `top`, and the levels above it to `highest`.
     #[must_use]
     pub fn new(top: Level, highest: Level) -> Self {
         debug_assert!(top <= highest);
@@ -27,33 +27,33 @@ impl Levels {
         self.top
     }
 
-    /// The highest level that there is.
+    /// The highest level of all.
     #[must_use]
     pub fn highest(self) -> Level {
         self.highest
     }
 
-    /// Whether `level` is above the top, where there are other primes.
+    /// Returns `true` if `level` is above the top, where primes differ.
     #[must_use]
     pub fn is_raised(self, level: Level) -> bool {
         level > self.top
     }
 
-    /// The levels from `level` up whose primes include all of those at `level`: what is made for
-    /// one of them serves at `level`.
+    /// Returns the levels from `level` up whose primes include all primes of `level`. An object
+    /// made for any of them serves at `level`.
     #[must_use]
     pub fn above(self, level: Level) -> RangeInclusive<Level> {
         level..=if self.is_raised(level) { self.highest } else { self.top }
     }
 
-    /// The levels that a ciphertext at `level` is brought to by forgetting primes, from the
-    /// lowest to `level`.
+    /// Returns the levels that a ciphertext at `level` reaches by dropping primes, from the lowest
+    /// to `level`.
     pub fn below(self, level: Level) -> impl Iterator<Item = Level> + use<> {
         let lowest = if self.is_raised(level) { self.top.0 + 1 } else { 0 };
         (lowest..=level.0).map(Level)
     }
 
-    /// Refuses a level that is higher than any; for levels that a user names.
+    /// Rejects a level above the highest; for levels that a user names.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`].
@@ -61,7 +61,7 @@ impl Levels {
         at_most(level, self.highest)
     }
 
-    /// Refuses a level above the top, too.
+    /// Rejects a level above the top.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`].
@@ -69,8 +69,8 @@ impl Levels {
         at_most(level, self.top)
     }
 
-    /// The lower of two levels, if a ciphertext of the higher one is brought to it by
-    /// forgetting primes.
+    /// Returns the lower of two levels, if dropping primes brings a ciphertext from the higher to
+    /// the lower one.
     ///
     /// # Errors
     /// [`Error::RaisedLevel`].
@@ -82,7 +82,7 @@ impl Levels {
         Err(Error::RaisedLevel { found: high, needed: low, top: self.top })
     }
 
-    /// `level`, if a ciphertext at `from` is brought down to it by forgetting primes.
+    /// Returns `level`, if dropping primes brings a ciphertext from `from` down to it.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`] if `level` is above `from`; [`Error::RaisedLevel`].
@@ -92,7 +92,7 @@ impl Levels {
     }
 }
 
-/// The level below, for an operation that uses one up.
+/// Returns the level below, for an operation that uses one level.
 ///
 /// # Errors
 /// [`Error::LevelExhausted`] at level 0.

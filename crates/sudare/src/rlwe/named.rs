@@ -1,6 +1,6 @@
 use crate::{Error, Result};
 
-/// The parameter set named `name` among all there are.
+/// Returns the parameter set named `name`.
 ///
 /// # Errors
 /// [`Error::UnknownPreset`], which lists the names.

@@ -5,24 +5,22 @@ use sudare_arith::{real, sample::CBD21_VARIANCE as ERROR_VARIANCE};
 /// Variance of a uniform ternary coefficient.
 const TERNARY_VARIANCE: f64 = 2.0 / 3.0;
 
-/// Variance of what rounding to an integer adds.
+/// Variance of the error of rounding to an integer.
 const ROUNDING_VARIANCE: f64 = 1.0 / 12.0;
 
-/// The size of an error polynomial: `log2` of the standard deviation of its
-/// coefficients.
+/// The size of an error polynomial: `log2` of the standard deviation of its coefficients.
 ///
 /// Predictions propagate variances. Errors are assumed to be centred and independent of each other
 /// and of their factors. A product of polynomials sums `N` products of coefficients. Levels and
-/// parameters belong to the operation. A level above the top of the chain counts as the top.
+/// parameters are those of the operation; a level above the top of the chain counts as the top.
 ///
-/// In the `N / 2` slots of CKKS the standard deviation is `sqrt(N)` times as large,
-/// divided by the scale. Slots of root mean square `r` have coefficients of root
-/// mean square `r scale / sqrt(N)`, sparsely packed or not.
+/// In the `N / 2` slots of CKKS the standard deviation is `sqrt(N)` times as large, divided by the
+/// scale. Slots with root mean square `r` have coefficients of root mean square
+/// `r scale / sqrt(N)`, sparsely packed or not.
 ///
-/// Reference: [CHKKS18](https://eprint.iacr.org/2018/931), appendix A, which bounds
-/// the same terms in the canonical embedding. Deviations: variances of coefficients
-/// instead of bounds; several digits a key switch, see
-/// `docs/notes/keyswitch-noise.md`; divisions that round exactly.
+/// Reference: [CHKKS18](https://eprint.iacr.org/2018/931), appendix A, which bounds the same terms
+/// in the canonical embedding. Deviations: variances of coefficients instead of bounds; several
+/// digits per key switch, see `docs/notes/keyswitch-noise.md`; divisions that round exactly.
 #[derive(Debug, Clone, Copy, PartialEq, PartialOrd)]
 pub struct Noise(f64);
 
@@ -30,7 +28,7 @@ impl Noise {
     /// No error.
     pub const NONE: Self = Self(f64::NEG_INFINITY);
 
-    /// An error of standard deviation `2^log2_sd`.
+    /// Makes an error of standard deviation `2^log2_sd`.
     #[must_use]
     pub fn from_log2_sd(log2_sd: f64) -> Self {
         Self(log2_sd)
@@ -46,36 +44,36 @@ impl Noise {
         self.0
     }
 
-    /// Rounding a plaintext to integers.
+    /// Error of rounding a plaintext to integers.
     #[must_use]
     pub fn encoding() -> Self {
         Self::from_variance(ROUNDING_VARIANCE)
     }
 
-    /// A fresh encryption under a public key: `v e + e_0 + e_1 s`.
+    /// Error of a fresh encryption under a public key: `v e + e_0 + e_1 s`.
     #[must_use]
     pub fn fresh(params: &Params) -> Self {
         let weights = degree(params) * TERNARY_VARIANCE + secret_weight(params);
         Self::from_variance(ERROR_VARIANCE * (1.0 + weights))
     }
 
-    /// Rounding both polynomials of a ciphertext: `t_0 + t_1 s`.
+    /// Error of rounding both polynomials of a ciphertext: `t_0 + t_1 s`.
     #[must_use]
     pub fn rounding(params: &Params) -> Self {
         Self::from_variance(ROUNDING_VARIANCE * (1.0 + secret_weight(params)))
     }
 
-    /// What a key switch at `level` adds: relinearisation or an automorphism.
+    /// Error of a key switch at `level`: relinearisation or an automorphism.
     ///
-    /// `sum_j d_j e_j / P` over the digits, and the rounding of the division by `P`.
-    /// The digit `d_j` of primes with product `D_j` is uniform in `(-D_j/2, D_j/2)`.
+    /// `sum_j d_j e_j / P` over the digits, and the rounding of the division by `P`. The digit
+    /// `d_j` of primes with product `D_j` is uniform in `(-D_j/2, D_j/2)`.
     #[must_use]
     pub fn key_switch(params: &Params, level: Level) -> Self {
         Self::switch(params, params.key_limbs(level.min(params.upper_top())))
     }
 
-    /// As [`Noise::key_switch`], by a level key for `key_level`; a level that it is not
-    /// for counts as that.
+    /// Error of a key switch with a level key for `key_level`; see [`Noise::key_switch`]. A level
+    /// that the key does not serve counts as `key_level`.
     #[must_use]
     pub fn level_key_switch(params: &Params, level: Level, key_level: Level) -> Self {
         let key_level = key_level.min(params.upper_top());
@@ -92,30 +90,30 @@ impl Noise {
         })
     }
 
-    /// `d e / P` for a digit `d` uniform in `(-D/2, D/2)` with `D / P = 2^log2_ratio`.
+    /// Error `d e / P` for a digit `d` uniform in `(-D/2, D/2)` with `D / P = 2^log2_ratio`.
     fn digit(params: &Params, log2_ratio: f64) -> Self {
         Self::from_variance(degree(params) * ERROR_VARIANCE / 12.0).scaled(log2_ratio)
     }
 
-    /// What raising a ciphertext through an ephemeral secret of this weight adds to
-    /// `m + q_0 I`: a key switch of one digit before it and one after.
+    /// Error that raising through an ephemeral secret of this weight adds to `m + q_0 I`: a key
+    /// switch of one digit before and one after.
     ///
-    /// The digit is uniform in `(-q_0/2, q_0/2)`; only the roundings differ, by the secret
-    /// that they meet.
+    /// The digit is uniform in `(-q_0/2, q_0/2)`; only the rounding errors differ, because they are
+    /// multiplied by different secrets.
     #[must_use]
     pub fn mod_raise(params: &Params, weight: u32) -> Self {
         let switch = Self::raising_digit(params, params.log2_q(Level(0)));
         Self::to_ephemeral(params, weight) + switch + Self::rounding(params)
     }
 
-    /// What a key switch at level 0 to an ephemeral secret of this weight adds.
+    /// Error of a key switch at level 0 to an ephemeral secret of this weight.
     #[must_use]
     pub fn to_ephemeral(params: &Params, weight: u32) -> Self {
         let sparse = Self::from_variance(ROUNDING_VARIANCE * (1.0 + f64::from(weight)));
         Self::raising_digit(params, params.log2_q(Level(0))) + sparse
     }
 
-    /// What a key switch back from an ephemeral secret adds, of a digit uniform below
+    /// Error of a key switch back from an ephemeral secret, for a digit uniform below
     /// `2^log2_digit`.
     #[must_use]
     pub fn from_ephemeral(params: &Params, log2_digit: f64) -> Self {
@@ -127,7 +125,7 @@ impl Noise {
         Self::digit(params, log2_digit - special)
     }
 
-    /// This error in a ciphertext that is rescaled from `level >= 1`.
+    /// This error after rescaling from `level >= 1`.
     #[must_use]
     pub fn rescaled(self, params: &Params, level: Level) -> Self {
         let level = level.min(params.upper_top());
@@ -148,8 +146,8 @@ impl Noise {
         self.scaled(log2_rms + f64::from(params.log_n()) / 2.0)
     }
 
-    /// Error of the product of messages `a` and `b` with independent errors, each given
-    /// by `log2` of the root mean square of its coefficients and its error:
+    /// Error of the product of messages `a` and `b` with independent errors: each argument is
+    /// `log2` of the root mean square of a message's coefficients, and its error. The result is
     /// `m_a e_b + m_b e_a + e_a e_b`.
     ///
     /// A plaintext operand has the error [`Noise::encoding`]. Relinearisation adds
@@ -159,7 +157,7 @@ impl Noise {
         a.1.times(params, b.0) + b.1.times(params, a.0) + a.1.times(params, b.1.0)
     }
 
-    /// As [`Noise::product`], of a message and itself: `2 m e + e^2`.
+    /// Error of the product of a message with itself: `2 m e + e^2`; see [`Noise::product`].
     #[must_use]
     pub fn square(self, params: &Params, log2_rms: f64) -> Self {
         self.times(params, log2_rms + 1.0) + self.times(params, self.0 + 0.5)
@@ -242,7 +240,8 @@ mod tests {
         close(Noise::mod_raise(&p, 8), raised);
         let e = Noise::from_log2_sd(10.0);
         close(e.rescaled(&p, Level(1)), rounding + (1024.0f64 / (193.0 * 257.0)).powi(2));
-        // sd 2^10 on one side, none on the other; messages of 2^5 and 2^6.
+        // A standard deviation of 2^10 on one side and no error on the other; messages of 2^5 and
+        // 2^6.
         close(Noise::product(&p, (5.0, e), (6.0, Noise::NONE)), 16.0 * 2f64.powi(32));
         close(e.square(&p, 5.0), 16.0 * (2f64.powi(32) + 2f64.powi(41)));
     }

@@ -1,4 +1,4 @@
-//! What keys a computation needs, and what they cost.
+//! Keys that a computation needs, and their cost.
 
 use crate::{
     Error, Result,
@@ -10,54 +10,54 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Raising from level 0 through an ephemeral sparse secret.
 ///
-/// A polynomial `c_0 + c_1 s` modulo `q_0`, lifted to a larger modulus, is `m + q_0 I`,
-/// and `I` is the smaller the sparser the secret is: `|I| <= (weight + 1) / 2`. A main
-/// secret so sparse would have to be sparse at the modulus of the whole chain. So the
-/// ciphertext is switched to an ephemeral secret, lifted, and switched back. The key to
-/// the ephemeral secret has a modulus of `q_0` and a few special primes only.
+/// A polynomial `c_0 + c_1 s` modulo `q_0`, lifted to a larger modulus, is `m + q_0 I`. A sparser
+/// secret makes `I` smaller: `|I| <= (weight + 1) / 2`. A main secret of this weight would not be
+/// secure at the modulus of the whole chain. The ciphertext is therefore switched to an ephemeral
+/// secret, lifted, and switched back. The key to the ephemeral secret has a modulus of `q_0` and a
+/// few special primes only.
 ///
-/// Exact ciphertexts are rounded to a modulus `d` before they are lifted, and what is lifted is
-/// divided by it on the way back: `c_0 + c_1 s' = m + d I` becomes `d^-1 m + I`. Since `c_1` is
-/// small only before that, it is the ephemeral secret that is divided, in the key.
+/// Exact ciphertexts are rounded to a modulus `d` before they are lifted, and are divided by it on
+/// the way back: `c_0 + c_1 s' = m + d I` becomes `d^-1 m + I`. Since `c_1` is small only before
+/// the division, the key contains the divided ephemeral secret.
 ///
-/// Reference: [BTH22](https://eprint.iacr.org/2022/024). Deviations: both
-/// keys have one digit, and no more special primes than exceed `q_0` together, since
-/// what is switched back has coefficients below `q_0 / 2`; the division.
+/// Reference: [BTH22](https://eprint.iacr.org/2022/024). Deviations: both keys have one digit; they
+/// have the minimum number of special primes whose product exceeds `q_0`, since the polynomial
+/// switched back has coefficients below `q_0 / 2`; the division.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Raise {
-    /// The highest level that is raised to.
+    /// The highest level to raise to.
     pub level: Level,
     /// Nonzero coefficients of the ephemeral secret.
     pub weight: u32,
-    /// What ciphertexts are divided by on the way back, `d`: 1 for those of CKKS, a plaintext
-    /// modulus for exact ones. 0 in what was merged of requests for several: no key serves them.
+    /// Divisor `d` applied on the way back: 1 for CKKS, a plaintext modulus for exact ciphertexts.
+    /// 0 marks a merged request for several divisors, which no key serves.
     pub divisor: u128,
 }
 
 impl Raise {
-    /// Keeps `|I|` at 16 or less, and at 14 or less but for a chance of 2^-81 a ciphertext
-    /// of 2^16 coefficients.
+    /// Keeps `|I|` at 16 or less, and at 14 or less except with probability 2^-81 per ciphertext of
+    /// 2^16 coefficients.
     pub const DEFAULT_WEIGHT: u32 = 32;
 
-    /// To `level`, through a secret of weight [`Raise::DEFAULT_WEIGHT`], without a division.
+    /// Raises to `level`, through a secret of weight [`Raise::DEFAULT_WEIGHT`], without a division.
     #[must_use]
     pub fn to(level: Level) -> Self {
         Self { level, weight: Self::DEFAULT_WEIGHT, divisor: 1 }
     }
 
-    /// Raising through a secret of another weight.
+    /// Raises through a secret of another weight.
     #[must_use]
     pub fn with_weight(self, weight: u32) -> Self {
         Self { weight, ..self }
     }
 
-    /// Raising of ciphertexts that are rounded to this plaintext modulus.
+    /// Raises ciphertexts that are rounded to this plaintext modulus.
     #[must_use]
     pub fn with_divisor(self, divisor: u128) -> Self {
         Self { divisor, ..self }
     }
 
-    /// What serves both.
+    /// Returns the request that serves both.
     fn merged(self, other: Self) -> Self {
         Self {
             level: self.level.max(other.level),
@@ -66,7 +66,7 @@ impl Raise {
         }
     }
 
-    /// Primes of the key to the ephemeral secret and of the one back.
+    /// Returns the primes of the key to the ephemeral secret and of the key back.
     pub(in crate::rlwe) fn limbs(self, params: &Params) -> [LimbSet; 2] {
         [Level(0), self.level].map(|level| params.raising_limbs(level))
     }
@@ -100,30 +100,30 @@ impl Raise {
     }
 }
 
-/// The keys that a circuit needs. Circuits write it, the key owner fulfils it.
+/// The keys that a circuit needs. The circuit writes the request, and the key owner fulfils it.
 ///
-/// Requests merge with `|=`; each key keeps the highest level asked for, so that
-/// none is larger than needed. Of two weights of an ephemeral secret the smaller is
-/// kept: what was planned for the larger `I` works with the smaller one.
+/// Requests merge with `|=`. Each key keeps the highest requested level, so that no key is larger
+/// than needed. Of two weights of an ephemeral secret the smaller is kept: a plan for the larger
+/// `I` also works with the smaller one.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct KeyRequest {
-    /// Highest level at which something is relinearised.
+    /// Highest level of relinearisations.
     pub relinearize: Option<Level>,
-    /// Each Galois element with the highest level at which it acts.
+    /// Each Galois element with its highest level.
     pub galois: BTreeMap<GaloisElement, Level>,
-    /// Raising through an ephemeral secret. Without it, raising is under the main one.
+    /// Raising through an ephemeral secret. Without it, raising uses the main secret.
     pub raise: Option<Raise>,
-    /// Galois elements that act on what is raised through the ephemeral secret, on the way
-    /// back from it. Such keys have one digit.
+    /// Galois elements that act on ciphertexts raised through the ephemeral secret, on the way back
+    /// from it. Their keys have one digit.
     pub raised: BTreeSet<GaloisElement>,
     /// Level keys by level, see [`KeyRequest::into_level_keys`].
     pub level_keys: BTreeMap<Level, LevelKeys>,
 }
 
-/// What level keys for one level are asked for, in a [`KeyRequest`].
+/// The level keys for one level in a [`KeyRequest`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct LevelKeys {
-    /// Whether something is relinearised.
+    /// `true` for a relinearisation key.
     pub relinearize: bool,
     /// Galois elements that act.
     pub galois: BTreeSet<GaloisElement>,
@@ -138,7 +138,7 @@ impl LevelKeys {
 }
 
 impl KeyRequest {
-    /// Nothing.
+    /// Returns an empty request.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -176,7 +176,7 @@ impl KeyRequest {
         self
     }
 
-    /// Adds automorphisms of what is raised through the ephemeral secret.
+    /// Adds automorphisms of ciphertexts raised through the ephemeral secret.
     #[must_use]
     pub fn raised_automorphisms(
         mut self,
@@ -186,15 +186,15 @@ impl KeyRequest {
         self
     }
 
-    /// A request of level keys instead of keys for relinearisation and automorphisms, where
-    /// the parameters have them ([`Params::level_key_limbs`]).
+    /// Turns keys for relinearisation and automorphisms into level keys where the parameters have
+    /// them ([`Params::level_key_limbs`]).
     ///
-    /// A level key is for the level that it is asked for and those below, with as many
-    /// special primes as make a key switch at that level cheapest: next to a key that serves
-    /// the top, which may be there for the same automorphism, fewer at the lowest levels,
-    /// and in the middle more, where the modulus of a key has room for them, so that there
-    /// are fewer digits. An operation uses the level keys for the lowest level at or above
-    /// its own that has all it needs, and else the others.
+    /// A level key serves the requested level and the levels below. It has the number of special
+    /// primes that makes a key switch at that level cheapest, compared with a key that serves the
+    /// top. At the lowest levels it has fewer. In the middle it has more, where the modulus of a
+    /// key has room for them, so that there are fewer digits. An operation uses the level keys for
+    /// the lowest level at or above its own that has all the keys it needs. Otherwise it uses the
+    /// keys for every level.
     #[must_use]
     pub fn into_level_keys(self, params: &Params) -> Self {
         let has =
@@ -202,8 +202,8 @@ impl KeyRequest {
         self.moved_to_level_keys(|level| has(level).then_some(level))
     }
 
-    /// The keys of several stages, with keys for the level of each. A stage without level keys
-    /// shares those of another that has all it needs.
+    /// Returns the keys of several stages, with keys for the level of each. A stage without level
+    /// keys shares the keys of another that has all it needs.
     pub(crate) fn of_stages(stages: Vec<Self>, params: &Params) -> Self {
         let mut request = Self::new();
         let mut others = Vec::new();
@@ -220,12 +220,13 @@ impl KeyRequest {
         request
     }
 
-    /// The highest level of keys for every level.
+    /// Returns the highest level of keys for every level.
     fn highest(&self) -> Option<Level> {
         self.relinearize.iter().chain(self.galois.values()).max().copied()
     }
 
-    /// The same with level keys for a level given by that of each key, where there is one.
+    /// Returns the same request with level keys for a level, computed from the level of each key,
+    /// where one is given.
     pub(crate) fn moved_to_level_keys(
         mut self,
         key_level: impl Fn(Level) -> Option<Level>,
@@ -244,8 +245,8 @@ impl KeyRequest {
         self
     }
 
-    /// The key level for an operation that needs the keys of `needed`, if not
-    /// others, where those for any of `levels` serve.
+    /// Returns the key level for an operation that needs the keys of `needed`, if keys for any of
+    /// `levels` serve it.
     pub(crate) fn key_level(&self, levels: RangeInclusive<Level>, needed: &Self) -> Option<Level> {
         let has = |keys: &LevelKeys| {
             (keys.relinearize || needed.relinearize.is_none())
@@ -254,7 +255,7 @@ impl KeyRequest {
         self.level_keys.range(levels).find(|(_, keys)| has(keys)).map(|(&key_level, _)| key_level)
     }
 
-    /// Number of keys; those to an ephemeral secret and back count as one.
+    /// Number of keys. The keys to an ephemeral secret and back count as one.
     #[must_use]
     pub fn count(&self) -> usize {
         let single = [self.relinearize.is_some(), self.raise.is_some()];
@@ -263,7 +264,7 @@ impl KeyRequest {
         self.galois.len() + self.raised.len() + single + level_keys
     }
 
-    /// Each kind of key with its secret and the `log2` of its modulus. Levels are in
+    /// Returns each kind of key with its secret and the `log2` of its modulus. Levels must be in
     /// range.
     pub(super) fn moduli(&self, params: &Params) -> Vec<(String, SecretDistribution, f64)> {
         let main = params.spec().secret;
@@ -285,10 +286,10 @@ impl KeyRequest {
         switching.into_iter().chain(level_keys).chain(raising.into_iter().flatten()).collect()
     }
 
-    /// What each kind of key asked for costs an attacker, whether or not that is enough.
+    /// Estimates the security of each kind of requested key, sufficient or not.
     ///
     /// # Errors
-    /// As [`KeyRequest::bytes`], but for [`Error::Insecure`].
+    /// Errors of [`KeyRequest::bytes`], except [`Error::Insecure`].
     pub fn key_security(&self, params: &Params) -> Result<Vec<KeySecurity>> {
         self.check_shape(params)?;
         let security = |(what, secret, log2_q)| KeySecurity {
@@ -299,7 +300,7 @@ impl KeyRequest {
         Ok(self.moduli(params).into_iter().map(security).collect())
     }
 
-    /// Refuses what the parameters have no keys for.
+    /// Rejects keys that the parameters do not support.
     pub(crate) fn check(&self, params: &Params) -> Result<()> {
         self.check_shape(params)?;
         for (what, secret, log2_q) in self.moduli(params) {
@@ -354,10 +355,10 @@ impl KeyRequest {
     /// Bytes of whole keys in memory.
     ///
     /// # Errors
-    /// What [`KeyGenerator::evaluation_keys`](crate::rlwe::KeyGenerator::evaluation_keys)
-    /// refuses: [`Error::LevelOutOfRange`]; [`Error::InvalidSpec`] for a Galois element
-    /// that is even or too large, the weight of an ephemeral secret, or special primes
-    /// below the modulus of level 0 where there is one; [`Error::Insecure`].
+    /// Errors of [`KeyGenerator::evaluation_keys`](crate::rlwe::KeyGenerator::evaluation_keys):
+    /// [`Error::LevelOutOfRange`]; [`Error::InvalidSpec`] for a Galois element that is even or too
+    /// large, the weight of an ephemeral secret, or special primes below the modulus of level 0
+    /// where there is one; [`Error::Insecure`].
     pub fn bytes(&self, params: &Params) -> Result<u64> {
         self.check(params)?;
         let levels = self.relinearize.iter().chain(self.galois.values());

@@ -1,8 +1,8 @@
 use super::*;
 use crate::rlwe::{KeyGenerator, Spec};
 
-/// The kind of each key that was made, as `KeyRequest::moduli` counts them, and the `log2` of
-/// its own modulus.
+/// Returns the kind of each key, as `KeyRequest::moduli` counts them, and the `log2` of its
+/// modulus.
 fn published(keys: &EvaluationKeys, params: &Params) -> Vec<(usize, f64)> {
     let log2_q = |key: &SwitchingKey| params.basis().log2_product(key.limbs());
     let galois = keys.galois.values().map(|galois| &galois.key);
@@ -18,8 +18,8 @@ fn published(keys: &EvaluationKeys, params: &Params) -> Vec<(usize, f64)> {
     single.chain(level_keys).chain(raising).collect()
 }
 
-/// Whether the largest modulus of each kind of key is the one that its security was estimated
-/// for.
+/// Returns `true` if the largest modulus of each kind of key is the one that its security was
+/// estimated for.
 fn is_priced(request: &KeyRequest, keys: &EvaluationKeys, params: &Params) -> bool {
     let security: Vec<f64> =
         request.moduli(params).into_iter().map(|(.., log2_q)| log2_q).collect();
@@ -30,8 +30,8 @@ fn is_priced(request: &KeyRequest, keys: &EvaluationKeys, params: &Params) -> bo
     (0..4).all(|kind| security[kind] == largest(kind))
 }
 
-/// A key at a level above the one that its estimate is for has cost other libraries their
-/// security.
+/// Checks the modulus of every key: a key at a higher level than its estimate broke the security of
+/// other libraries.
 #[test]
 fn keys_have_the_moduli_that_they_are_priced_at() {
     let mut end = 1 << 30;
@@ -67,7 +67,7 @@ fn keys_have_the_moduli_that_they_are_priced_at() {
     assert_eq!(published(&keys, &params).len(), 6 + 3 * level_keys.len());
     assert!(is_priced(&request, &keys, &params));
 
-    // A planted key at too high a level, of each kind that can be swapped.
+    // Plant a key at too high a level, of each kind that can be swapped.
     let top = KeyRequest::new().relinearize(params.top());
     let mut planted = || generator.evaluation_keys(&secret, &top).unwrap().relinearize.unwrap();
     let mut raise = keys.raise.take().unwrap();
