@@ -1,11 +1,11 @@
-//! Circuits: written once against [`Ops`], run by any evaluator.
+//! Circuits, written once against [`Ops`] and run by any evaluator.
 //!
-//! A circuit is first *planned* from clear data. The plan knows depth, keys and
-//! cost before a key exists; running it is the last step.
+//! A circuit is first *planned* from clear data. The plan states depth, keys and cost before a key
+//! exists. Running it is the last step.
 //!
 //! Sums of automorphisms ([`Trace`]), products with matrices ([`linear`]), polynomials
-//! ([`polynomial`]) and batches in lock step ([`LockStep`]) know only the [`Algebra`] of a
-//! scheme. What takes complex slots asks for [`ComplexOps`].
+//! ([`polynomial`]) and batches in lock step ([`LockStep`]) depend only on the [`Algebra`] of a
+//! scheme. Circuits on complex slots require [`ComplexOps`].
 
 mod algebra;
 mod butterflies;

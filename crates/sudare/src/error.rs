@@ -1,8 +1,7 @@
 use crate::rlwe::{GaloisElement, KeyId, Level, ParamsId, serial::Kind};
 use sudare_arith::real;
 
-/// What a caller of this crate can get wrong, with what was found, what was
-/// needed and what to do.
+/// Errors of callers of this crate: each names the found value, the required one and the remedy.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -14,15 +13,15 @@ pub enum Error {
     InvalidSpec {
         /// The field of the specification.
         field: &'static str,
-        /// What is wrong with it, and what would be right.
+        /// The problem, and the valid values.
         problem: String,
     },
     /// No preset has this name.
     #[error("there is no preset {name:?}: the presets are {known}")]
     UnknownPreset {
-        /// The name asked for.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         known: String,
     },
     /// A key would be insecure for its secret.
@@ -32,17 +31,17 @@ pub enum Error {
          larger ring or a shorter chain, or write `insecure` into the parameters"
     )]
     Insecure {
-        /// The object judged.
+        /// The estimated object.
         what: String,
         /// `log2(N)`.
         log_n: u32,
-        /// Its modulus.
+        /// `log2` of the modulus of the object.
         log2_qp: f64,
-        /// Its estimated security.
+        /// Estimated security of the object, in bits.
         security_bits: f64,
-        /// The security asked for.
+        /// Required security, in bits.
         needed: f64,
-        /// The largest modulus with that security.
+        /// `log2` of the largest modulus with that security.
         limit: f64,
     },
     /// Two objects come from different parameters.
@@ -52,9 +51,9 @@ pub enum Error {
     ParamsMismatch {
         /// The object.
         what: &'static str,
-        /// Its parameters.
+        /// Parameters of the object.
         found: ParamsId,
-        /// Those needed.
+        /// Required parameters.
         expected: ParamsId,
     },
     /// Two objects come from different secret keys.
@@ -64,12 +63,12 @@ pub enum Error {
     KeyMismatch {
         /// The object.
         what: &'static str,
-        /// Its key.
+        /// Key of the object.
         found: KeyId,
-        /// The key needed.
+        /// Required key.
         expected: KeyId,
     },
-    /// A secret of the process that this one was forked from.
+    /// A secret is in the process that this one was forked from.
     #[error(
         "this {what} was made before the process forked and stayed in the parent process: make or read one after the fork"
     )]
@@ -84,29 +83,29 @@ pub enum Error {
     LevelExhausted {
         /// The operation.
         op: &'static str,
-        /// Levels it consumes.
+        /// Number of levels that the operation consumes.
         needed: u32,
         /// Level of the operand.
         level: Level,
     },
-    /// A level outside the chain, or above that of the operand.
+    /// A level is outside the chain, or above the level of the operand.
     #[error(
         "level {found} is out of range: it must be at most {max} here; use a lower level, or parameters with more levels"
     )]
     LevelOutOfRange {
-        /// The level asked for.
+        /// The requested level.
         found: Level,
-        /// The largest possible.
+        /// The highest possible level.
         max: Level,
     },
-    /// Ciphertexts of the chain and above its top do not have primes in common.
+    /// Ciphertexts of the chain and above its top share no primes.
     #[error(
         "level {found} has other primes than level {needed}, as levels above {top} do: rescale to level {top} first"
     )]
     RaisedLevel {
         /// Level of the operand.
         found: Level,
-        /// The level that it would be brought to.
+        /// The level to which it would be brought.
         needed: Level,
         /// The top of the chain.
         top: Level,
@@ -123,7 +122,7 @@ pub enum Error {
         /// `log2` of the other.
         right: f64,
     },
-    /// A scale that is not a positive number, or that the modulus cannot hold.
+    /// A scale is not a positive number, or the modulus has no room for it.
     #[error(
         "{op}: a scale of 2^{log2_scale:.2} does not fit a modulus of {log2_q:.1} bits at this level: rescale first, or use a lower scale"
     )]
@@ -135,12 +134,12 @@ pub enum Error {
         /// `log2` of the modulus.
         log2_q: f64,
     },
-    /// More values than slots.
+    /// There are more values than slots.
     #[error("{found} values do not fit {slots} slots: use several ciphertexts or a larger ring")]
     TooManySlots {
-        /// Values given.
+        /// Number of values.
         found: usize,
-        /// Slots there are.
+        /// Number of slots.
         slots: usize,
     },
     /// The numbers of slots differ, or a number is not a power of two.
@@ -148,43 +147,43 @@ pub enum Error {
     SlotMismatch {
         /// The operation.
         op: &'static str,
-        /// Slots found.
+        /// Number of slots found.
         found: usize,
-        /// Slots needed.
+        /// Required number of slots.
         expected: usize,
     },
-    /// Noise that hides the error of a result would also hide the digits asked for.
+    /// Noise that hides the error of a result would also hide the requested digits.
     #[error(
         "values to {bits} bits after the point can be shown if their errors are below \
          2^{:.1}; they are known to be below 2^{:.1}, so {:.1} bits are missing: show fewer bits, or \
          compute with more precision", real::log2(*.needed), real::log2(*.found), real::log2(.found / .needed)
     )]
     TooLittlePrecision {
-        /// Bits after the binary point asked for.
+        /// Requested bits after the binary point.
         bits: u32,
-        /// The bound of the error of a value.
+        /// Bound of the error of a value.
         found: f64,
-        /// The largest possible.
+        /// Largest possible error.
         needed: f64,
     },
-    /// A value that is NaN or infinite.
+    /// A value is NaN or infinite.
     #[error("value {index} is {value}: only finite numbers can be encoded")]
     NotFinite {
-        /// Its place.
+        /// Index of the value.
         index: usize,
-        /// As printed.
+        /// The value as printed.
         value: String,
     },
-    /// A value too large for its scale and level.
+    /// A value is too large for its scale and level.
     #[error(
         "value {index} needs {needed_bits:.0} bits at this scale, but only {available_bits:.0} are available: scale the data down, or encode at a lower scale or higher level"
     )]
     ValueTooLarge {
-        /// Its place.
+        /// Index of the value.
         index: usize,
         /// Bits of the scaled value.
         needed_bits: f64,
-        /// Bits of the modulus, or of integers of 128 bits, less the sign.
+        /// Bits of the modulus, or of integers of 128 bits, minus the sign.
         available_bits: f64,
     },
     /// Relinearisation lacks its key.
@@ -192,7 +191,7 @@ pub enum Error {
         "no relinearisation key for level {level}: add `relinearize` at that level to the KeyRequest"
     )]
     MissingRelinearizationKey {
-        /// Level at which it was needed.
+        /// Level of the operation.
         level: Level,
     },
     /// A rotation, conjugation or trace lacks its key.
@@ -203,9 +202,9 @@ pub enum Error {
     MissingGaloisKey {
         /// The element.
         element: GaloisElement,
-        /// The rotation it stands for, in words.
+        /// The rotation of the element, in words.
         rotation: String,
-        /// Level at which it was needed.
+        /// Level of the operation.
         level: Level,
         /// The level of the level keys that the operation uses, if any.
         key_level: Option<Level>,
@@ -216,35 +215,35 @@ pub enum Error {
          KeyRequest", .found.map_or("none".into(), |found| format!("keys to level {found}"))
     )]
     MissingRaisingKey {
-        /// The level asked for.
+        /// The requested level.
         level: Level,
-        /// The highest level that the keys raise to, if there are any.
+        /// The highest level that the keys raise to, if any.
         found: Option<Level>,
     },
-    /// The keys to raise with are for ciphertexts of another plaintext modulus.
+    /// The keys for raising serve ciphertexts of another plaintext modulus.
     #[error(
         "raising needs keys for the plaintext modulus {needed}, but these are for {found}: make \
          them from the KeyRequest of the plan (1 stands for CKKS)"
     )]
     RaisingDivisorMismatch {
-        /// That of the keys.
+        /// Plaintext modulus of the keys.
         found: u128,
-        /// The one needed.
+        /// Required plaintext modulus.
         needed: u128,
     },
-    /// The keys do not raise through an ephemeral secret as sparse as a circuit relies on.
+    /// The keys raise through an ephemeral secret that is not sparse enough for the circuit.
     #[error(
         "the circuit needs keys that raise through an ephemeral secret of weight at most {needed}, \
          but these have {}: make them from the KeyRequest of the plan",
         .found.map_or("none".into(), |weight| format!("one of weight {weight}"))
     )]
     EphemeralSecretMismatch {
-        /// Its weight, if there is one.
+        /// Weight of the keys' ephemeral secret, if any.
         found: Option<u32>,
-        /// The largest possible.
+        /// Largest possible weight.
         needed: u32,
     },
-    /// A plaintext modulus that is not a power of a prime.
+    /// A plaintext modulus is not a power of a prime.
     #[error(
         "plaintext modulus: {found} is neither a prime nor a power of one; choose a prime, such as \
          {primes}"
@@ -252,10 +251,10 @@ pub enum Error {
     PlaintextModulusNotPrime {
         /// The number.
         found: u64,
-        /// Primes near it, and what they have.
+        /// Primes near the number, with their properties.
         primes: String,
     },
-    /// A plaintext modulus beyond what residues can be.
+    /// A plaintext modulus is out of the supported range.
     #[error(
         "plaintext modulus {} is out of range: choose a prime below 2^60, or a power of one of at \
          most 2^124", power((*.prime, *.exponent))
@@ -263,10 +262,10 @@ pub enum Error {
     PlaintextModulusOutOfRange {
         /// The base of the power.
         prime: u128,
-        /// Its exponent.
+        /// Exponent of the power.
         exponent: u32,
     },
-    /// A residue without an inverse.
+    /// A residue has no inverse.
     #[error(
         "{value} has no inverse modulo {}: use a number that {} does not divide",
         power(*.modulus), .modulus.0
@@ -277,22 +276,22 @@ pub enum Error {
         /// Prime and exponent of the modulus.
         modulus: (u64, u32),
     },
-    /// A value that is not among the representatives of residues.
+    /// A value is not among the representatives of residues.
     #[error(
         "value {index} is {value}: integers from {} to {most} can be encoded; use a larger \
          plaintext modulus", if *.signed { format!("-{most}") } else { "0".into() }
     )]
     ValueOutOfRange {
-        /// Its place.
+        /// Index of the value.
         index: usize,
-        /// As printed.
+        /// The value as printed.
         value: String,
-        /// The largest possible.
+        /// Largest possible value.
         most: u128,
-        /// Whether as small ones are possible below 0.
+        /// `true` if values down to minus the largest are possible.
         signed: bool,
     },
-    /// Plaintexts of different rings.
+    /// Plaintexts belong to different rings.
     #[error(
         "{op}: polynomials modulo {} with N = 2^{} and modulo {} with N = 2^{} do not match: use \
          plaintexts of one ring", power((.left.0, .left.1)), .left.2, power((.right.0, .right.1)), .right.2
@@ -302,21 +301,21 @@ pub enum Error {
         op: &'static str,
         /// Prime and exponent of the modulus of one operand, and `log2(N)`.
         left: (u64, u32, u32),
-        /// Those of the other.
+        /// Prime and exponent of the modulus of the other operand, and `log2(N)`.
         right: (u64, u32, u32),
     },
-    /// A plaintext that a power of its prime does not divide.
+    /// A power of the prime does not divide a plaintext.
     #[error(
         "coefficient {index} is not a multiple of {divisor}: remove its lowest digits before \
          dividing"
     )]
     NotAMultiple {
-        /// Its place.
+        /// Index of the coefficient.
         index: usize,
         /// The power of the prime.
         divisor: u128,
     },
-    /// A plaintext modulus without as many slots.
+    /// A plaintext modulus does not have the requested number of slots.
     #[error(
         "modulo {} there are {possible} slots in batches, not {slots}: primes that are 1 modulo \
          {}, such as {primes}, have as many", power(*.modulus), 2 * .slots
@@ -324,22 +323,22 @@ pub enum Error {
     NoSlots {
         /// Prime and exponent of the modulus.
         modulus: (u64, u32),
-        /// Slots asked for.
+        /// Requested number of slots.
         slots: usize,
-        /// Slots that there can be.
+        /// Maximum number of slots.
         possible: usize,
-        /// The nearest primes with as many slots.
+        /// The nearest primes with the requested number of slots.
         primes: String,
     },
     /// The slots of a plaintext do not repeat, or are not integers.
     #[error("this plaintext is not one of {slots} integers: {problem}")]
     NotInSlots {
-        /// Slots that it was read with.
+        /// Number of slots.
         slots: usize,
-        /// Why it cannot be.
+        /// Reason why the plaintext does not have them.
         problem: String,
     },
-    /// A plaintext modulus that is not coprime to the ciphertext modulus.
+    /// A plaintext modulus is not coprime to the ciphertext modulus.
     #[error(
         "the plaintext modulus {} has a prime in common with the modulus of the parameters: \
          choose another, or name it in the specification, whose chain then avoids it",
@@ -349,7 +348,7 @@ pub enum Error {
         /// Prime and exponent of the plaintext modulus.
         modulus: (u64, u32),
     },
-    /// Ciphertexts whose plaintexts are multiplied by different units.
+    /// The plaintexts of ciphertexts are multiplied by different units.
     #[error(
         "{op}: factors {left} and {right} modulo {} differ: bring one to the other with \
          match_factor", power(*.modulus)
@@ -374,36 +373,36 @@ pub enum Error {
         op: &'static str,
         /// `log2` of the bound of the error.
         log2_noise: f64,
-        /// `log2` of what decrypts.
+        /// `log2` of the largest error that decrypts.
         log2_room: f64,
     },
-    /// A circuit was given something that it cannot do.
+    /// A circuit was given an impossible task.
     #[error("{0}")]
     Circuit(String),
     /// Bytes are not a valid object.
     #[error("not a valid {what}: {problem}; use one that this library wrote, undamaged")]
     Malformed {
-        /// The object expected.
+        /// The expected object.
         what: &'static str,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
     /// A file has another kind of content.
     #[error("this is a file of kind {found}, one of kind {needed} is needed here: name that one")]
     WrongKind {
-        /// What it holds.
+        /// Kind of the file.
         found: Kind,
-        /// What is needed.
+        /// Required kind.
         needed: Kind,
     },
-    /// A file of a format that this release does not read.
+    /// This release does not read the file's format version.
     #[error(
         "this file has format version {found}, but this release reads version {supported}: use the release that wrote it, or make the file again"
     )]
     UnsupportedVersion {
-        /// Its version.
+        /// Version of the file.
         found: u32,
-        /// The version read here.
+        /// Supported version.
         supported: u32,
     },
     /// A file was changed after it was written.
@@ -419,17 +418,17 @@ pub enum Error {
         "the file ends after {found} bytes, but {needed} are needed: it was truncated; copy it or make it again"
     )]
     Truncated {
-        /// Bytes there are.
+        /// Size of the file, in bytes.
         found: u64,
-        /// Bytes the file must have at least.
+        /// Minimum size of the file, in bytes.
         needed: u64,
     },
     /// Reading or writing failed.
     #[error("reading or writing failed: {message}")]
     Io {
-        /// The kind of the failure.
+        /// Kind of the error.
         kind: std::io::ErrorKind,
-        /// The system's words.
+        /// The system's message.
         message: String,
         /// The system's error.
         source: IoSource,
@@ -464,7 +463,7 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// A power of a prime as messages name it.
+/// Formats a power of a prime for messages.
 fn power((prime, exponent): (impl core::fmt::Display, u32)) -> String {
     match exponent {
         1 => prime.to_string(),
@@ -472,5 +471,5 @@ fn power((prime, exponent): (impl core::fmt::Display, u32)) -> String {
     }
 }
 
-/// This crate's results.
+/// Results of this crate.
 pub type Result<T> = core::result::Result<T, Error>;

@@ -1,7 +1,7 @@
-//! Homomorphic encryption from ring learning with errors: computing on encrypted
-//! numbers without the key that decrypts them.
+//! Homomorphic encryption from ring learning with errors: computing on encrypted numbers without
+//! the key that decrypts them.
 //!
-//! | layer | what it holds |
+//! | layer | content |
 //! |---|---|
 //! | [`ring`] | polynomials in residue number system form, base conversion, exact division |
 //! | [`rlwe`] | parameters and their estimated security, keys, key requests, key switching, noise |
@@ -10,10 +10,10 @@
 //! | [`bfv`] | the products of BFV on the same ciphertexts |
 //! | [`circuits`] | computations planned before a key exists, for any [`circuits::Ops`] |
 //!
-//! Each uses only those before it. Who encrypts needs a [`ckks::Encoder`] and a
-//! [`ckks::Encryptor`], who computes a [`ckks::Evaluator`] with the
-//! [`rlwe::EvaluationKeys`] that a [`rlwe::KeyRequest`] asked for, and only the owner
-//! a [`ckks::Decryptor`]:
+//! Each layer uses only the layers before it. To encrypt, you need a [`ckks::Encoder`] and a
+//! [`ckks::Encryptor`]. To compute, you need a [`ckks::Evaluator`] with the
+//! [`rlwe::EvaluationKeys`] of a [`rlwe::KeyRequest`]. Only the owner of the key has a
+//! [`ckks::Decryptor`]:
 //!
 //! ```
 //! use std::sync::Arc;
@@ -41,10 +41,9 @@
 //! # }
 //! ```
 //!
-//! Parameters under 128 bits of security are refused unless they say `insecure`, every
-//! error names what was found and what was needed, and results are the same bits on
-//! every instruction set and number of threads. A decrypted value is for the owner of the
-//! key alone; see `SECURITY.md`.
+//! The crate rejects parameters under 128 bits of security unless they set `insecure`. Every error
+//! names the found value and the required one. Results are the same bits on every instruction set
+//! and number of threads. Show a decrypted value to the owner of the key only; see `SECURITY.md`.
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 

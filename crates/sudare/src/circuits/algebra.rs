@@ -4,24 +4,24 @@ use core::{
     ops::{Add, Sub},
 };
 
-/// What slots hold, and how numbers are encoded: all that a circuit needs to know of a scheme.
+/// The content of slots and the encoding of numbers: all that a circuit depends on in a scheme.
 pub trait Algebra: Copy + PartialEq + Debug + Send + Sync + 'static {
-    /// What plaintexts are multiplied by.
+    /// The factor of plaintexts.
     type Scale: Scale;
-    /// A number that stands in every slot.
+    /// A number that fills every slot.
     type Constant: Copy + PartialEq + Debug + Send + Sync;
-    /// A coefficient of the polynomials that are evaluated.
+    /// A coefficient of the polynomials to evaluate.
     type Coefficient: Coefficient + Into<Self::Constant>;
-    /// A plaintext in the clear, a number for each slot.
+    /// A plaintext in the clear: one number per slot.
     type Vector: ?Sized + ToOwned<Owned: Clone + PartialEq + Debug + Send + Sync>;
 
-    /// Whether a vector has a number for each of so many slots.
+    /// Returns `true` if a vector has one number for each of `slots` slots.
     ///
     /// # Errors
-    /// [`Error::NotFinite`](crate::Error::NotFinite) for what is not a number.
+    /// [`Error::NotFinite`](crate::Error::NotFinite) for NaN and infinity.
     fn fits(vector: &Self::Vector, slots: usize) -> Result<bool>;
-    /// The vector whose slot `i` is slot `i - k` of this one, indices modulo the number of slots,
-    /// within each row if slots form several.
+    /// Returns the vector whose slot `i` is slot `i - k` of this one. Indices count modulo the
+    /// number of slots, within each row if slots form several.
     fn rotated_right(vector: &Self::Vector, k: usize) -> <Self::Vector as ToOwned>::Owned;
 }
 
@@ -29,9 +29,9 @@ pub trait Algebra: Copy + PartialEq + Debug + Send + Sync + 'static {
 pub trait Coefficient:
     Copy + PartialEq + Debug + Send + Sync + Add<Output = Self> + Sub<Output = Self>
 {
-    /// The coefficient of what is not there.
+    /// The coefficient of an absent term.
     const ZERO: Self;
-    /// That of a lone power.
+    /// The coefficient of a power alone.
     const ONE: Self;
 }
 

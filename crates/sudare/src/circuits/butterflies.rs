@@ -1,18 +1,17 @@
-//! Fourier transforms of slots and the maps between slots and coefficients, as products of
-//! sparse matrices whose entries are roots of unity of any algebra.
+//! Fourier transforms of slots and the maps between slots and coefficients, as products of sparse
+//! matrices whose entries are roots of unity of any algebra.
 //!
-//! The `log2(n)` layers of butterflies of an FFT of `n` values are matrices of three
-//! diagonals: offsets 0 and `±2^b`, `b` being the bit of the index that the layer
-//! combines. Layers of `k` consecutive bits from `b` upwards multiply to one factor
-//! whose offsets are the multiples of `2^b` from `-(2^k - 1) 2^b` to `(2^k - 1) 2^b`:
-//! `2^(k+1) - 1` diagonals, or `2^k` if the highest bit of the index is among them,
-//! because offsets count modulo `n`. Each factor costs one level, so `radices`, the
-//! `k` of each factor in the order in which they are applied, trades levels for
+//! The `log2(n)` layers of butterflies of an FFT of `n` values are matrices of three diagonals:
+//! offsets 0 and `±2^b`, where `b` is the bit of the index that the layer combines. Layers of `k`
+//! consecutive bits from `b` upwards multiply to one factor whose offsets are the multiples of
+//! `2^b` from `-(2^k - 1) 2^b` to `(2^k - 1) 2^b`: `2^(k+1) - 1` diagonals, or `2^k` if the highest
+//! bit of the index is among them, because offsets count modulo `n`. Each factor costs one level.
+//! `radices` lists the `k` of each factor in the order of application, and so trades levels for
 //! diagonals.
 //!
-//! Every entry of a factor is a single root of unity, times `2^-k` in inverses,
-//! because only one path through the layers leads from a column to a row. Its angle
-//! is a whole number of parts of a turn.
+//! Every entry of a factor is a single root of unity, times `2^-k` in inverses, because only one
+//! path through the layers leads from a column to a row. Its angle is a multiple of a fixed
+//! fraction of a turn.
 
 use super::{
     Algebra,
@@ -25,11 +24,11 @@ use std::{
     ops::Range,
 };
 
-/// `log2` of the most entries of a factor: 256 MiB.
+/// `log2` of the maximum number of entries of a factor: 256 MiB.
 const MAX_LOG_ENTRIES: u32 = 24;
 
-/// The side of a transform that is in bit-reversed order: place `i` holds what belongs
-/// at [`bit_reversed`]`(log2(n), i)`. The other is in natural order.
+/// The side of a transform that is in bit-reversed order: place `i` holds the element of index
+/// [`bit_reversed`]`(log2(n), i)`. The other side is in natural order.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BitReversed {
     /// The vector that the first factor is applied to.
@@ -38,7 +37,7 @@ pub enum BitReversed {
     Output,
 }
 
-/// The lowest `bits` bits of `i`, in reverse order.
+/// Returns the lowest `bits` bits of `i` in reverse order.
 #[must_use]
 pub fn bit_reversed(bits: u32, i: usize) -> usize {
     i.reverse_bits().checked_shr(usize::BITS.saturating_sub(bits)).unwrap_or(0)
@@ -46,16 +45,16 @@ pub fn bit_reversed(bits: u32, i: usize) -> usize {
 
 /// Roots of unity in the slots of an algebra.
 pub(super) trait Roots {
-    /// What slots hold.
+    /// The algebra of the slots.
     type Algebra: Algebra;
-    /// `log2` of the number of slots `n`, in each row if they form several.
+    /// `log2` of the number of slots `n`, per row if they form several.
     fn log_slots(&self) -> u32;
-    /// The vector whose slot `i` is `2^-halvings` times the root of unity of the angle for `i`, in
-    /// parts `1 / 4n` of a turn, and zero where there is no angle. A second row has the inverse
-    /// roots.
+    /// Returns the vector whose slot `i` is `2^-halvings` times the root of unity of the angle for
+    /// `i`, in parts `1 / 4n` of a turn, and zero if there is no angle. A second row has the
+    /// inverse roots.
     ///
     /// # Errors
-    /// What encoding it reports.
+    /// Errors of encoding it.
     fn vector(
         &self,
         halvings: u32,
@@ -63,11 +62,11 @@ pub(super) trait Roots {
     ) -> Result<OwnedVector<Self::Algebra>>;
 }
 
-/// Whether so many slots can be transformed by factors of so many layers.
+/// Checks that factors with these numbers of layers can transform `2^log_slots` slots.
 ///
 /// # Errors
-/// [`Error::Circuit`] if `radices` holds a 0 or does not sum to `log_slots`, if there are
-/// more than 2^16 slots, or if a factor might have more than 2^24 entries.
+/// [`Error::Circuit`] if `radices` holds a 0 or does not sum to `log_slots`, if there are more than
+/// 2^16 slots, or if a factor might have more than 2^24 entries.
 pub(super) fn check(log_slots: u32, radices: &[u32]) -> Result<()> {
     let refuse = |problem: &str| Err(Error::Circuit(format!("Fourier transform: {problem}")));
     if log_slots > MAX_LOG_SLOTS {
@@ -91,24 +90,25 @@ pub(super) fn check(log_slots: u32, radices: &[u32]) -> Result<()> {
     Ok(())
 }
 
-/// The `w` of slots, which are ordered by the powers of 5.
+/// Returns the angles of `w` for slots, which are ordered by the powers of 5.
 pub(super) fn powers_of_5(log_slots: u32) -> Vec<usize> {
     let mask = (4 << log_slots) - 1;
     let powers = std::iter::successors(Some(1), |power| Some((5 * power) & mask));
     powers.take(1 << log_slots).collect()
 }
 
-/// The `w` of the discrete Fourier transform, `exp(2 pi i (i mod 2^b) / (2 2^b))`.
+/// Returns the angles of `w` for the discrete Fourier transform,
+/// `exp(2 pi i (i mod 2^b) / (2 2^b))`.
 pub(super) fn multiples_of_4(log_slots: u32) -> Vec<usize> {
     (0..1 << log_slots).map(|i| 4 * i).collect()
 }
 
-/// Products of as many consecutive layers as each of `radices` says, in the order in
-/// which they are applied; `twiddles` are the angles of a transform of so many slots, by
-/// [`powers_of_5`] or [`multiples_of_4`]. What [`check`] refuses must not get here.
+/// Multiplies consecutive layers to factors, in the order of application: each factor combines the
+/// number of layers in `radices`. `twiddles` are the angles of a transform of this number of slots,
+/// by [`powers_of_5`] or [`multiples_of_4`]. Call [`check`] first.
 ///
 /// # Errors
-/// Those of [`LinearTransform::new`] and [`Roots::vector`].
+/// Errors of [`LinearTransform::new`] and [`Roots::vector`].
 pub(super) fn factors<R: Roots>(
     roots: &R,
     radices: &[u32],
@@ -133,10 +133,10 @@ pub(super) fn factors<R: Roots>(
 
 /// The layers of butterflies of one transform.
 ///
-/// With bit-reversed input, the layer of bit `b` takes each pair of values `x` and `y`
-/// whose indices `i` and `i + 2^b` differ in that bit only to `x + w y` and `x - w y`,
-/// with `w` a root of unity chosen by `b` and `i mod 2^b`. Bit-reversed output is the
-/// transpose: `x + y` and `w (x - y)`. Inverses have the inverse roots, halved.
+/// With bit-reversed input, the layer of bit `b` acts on each pair of values `x` and `y` whose
+/// indices `i` and `i + 2^b` differ in that bit only. It maps them to `x + w y` and `x - w y`, with
+/// `w` a root of unity chosen by `b` and `i mod 2^b`. Bit-reversed output is the transpose: `x + y`
+/// and `w (x - y)`. Inverses have the inverse roots, halved.
 struct Layers {
     log_slots: u32,
     reversed: BitReversed,
@@ -146,8 +146,8 @@ struct Layers {
 }
 
 impl Layers {
-    /// The product of the layers of these bits: every way to set them is a column that
-    /// has one entry in the row.
+    /// Returns the product of the layers of these bits. Every way to set the bits is a column with
+    /// one entry in the row.
     fn factor<R: Roots>(&self, roots: &R, bits: Range<u32>) -> Result<LinearTransform<R::Algebra>> {
         let slots = 1usize << self.log_slots;
         let reach = (1isize << bits.len()) - 1;
@@ -167,13 +167,13 @@ impl Layers {
         LinearTransform::new(self.log_slots, diagonals)
     }
 
-    /// The angle of the product of the entries on the way from `column` to `row`, in
-    /// parts `1 / 4n` of a turn.
+    /// Returns the angle of the product of the entries on the path from `column` to `row`, in parts
+    /// `1 / 4n` of a turn.
     fn angle(&self, row: usize, column: usize, bits: Range<u32>) -> usize {
         let half_turn = 2usize << self.log_slots;
         let angles = bits.map(|bit| {
             let below = (1usize << bit) - 1;
-            // At this layer the bits below are those of `other`: already combined with
+            // At this layer the lower bits are the bits of `other`: already combined with
             // bit-reversed input, not yet with bit-reversed output.
             let (index, other) = match self.reversed {
                 BitReversed::Input => (column, row),

@@ -1,15 +1,15 @@
-//! How often a circuit does what is costly.
+//! Counts of a circuit's expensive operations.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What a circuit has cost so far.
+/// Operations of a circuit up to now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Products of two ciphertexts, relinearised.
     pub products: u64,
     /// Products of a ciphertext with a constant.
     pub constant_products: u64,
-    /// Rescalings, those within products included.
+    /// Rescalings, including the ones within products.
     pub rescalings: u64,
     /// Automorphisms other than the identity.
     pub automorphisms: u64,
@@ -17,7 +17,7 @@ pub struct Counts {
     pub raisings: u64,
 }
 
-/// [`Counts`] that grow.
+/// Counters behind [`Counts`], which operations increment.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     products: AtomicU64,

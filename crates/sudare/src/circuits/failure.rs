@@ -1,23 +1,23 @@
 use core::f64::consts::{LOG2_E, TAU};
 use sudare_arith::{dd::Dd, real};
 
-/// Sums of at most so many variables are computed exactly.
+/// Maximum number of variables of sums that are computed exactly.
 const MAX_EXACT_TERMS: u32 = 2049;
 
-/// Smallest probability that is told apart.
+/// `log2` of the smallest probability that is distinguished.
 const LOG2_LEAST: f64 = -900.0;
 
-/// `log2` of a bound of the probability that any of `coefficients` sums of so many independent
-/// terms, uniform on `[-1/2, 1/2]`, exceeds `size` in magnitude: as often the probability of one,
-/// dependent as they may be.
+/// Returns `log2` of a bound of the probability that any of `coefficients` sums exceeds `size` in
+/// magnitude. Each is a sum of `terms` independent variables, uniform on `[-1/2, 1/2]`. The union
+/// bound multiplies the probability of one sum, so sums may depend on each other.
 ///
 /// The sum has the distribution of Irwin and Hall (Bossuat, Troncoso-Pastoriza, Hubaux,
-/// [2022/024](https://eprint.iacr.org/2022/024), equation 1). More than 2049 terms take the
-/// saddle-point formula of Lugannani and Rice, with a relative error of about one part in their number in
-/// the probability and, within one standard deviation, the probability 1.
+/// [2022/024](https://eprint.iacr.org/2022/024), equation 1). More than 2049 terms use the
+/// saddle-point formula of Lugannani and Rice. Its relative error in the probability is about one
+/// over the number of terms. Within one standard deviation it returns the probability 1.
 ///
-/// Between minus infinity, if the sum cannot exceed `size`, and 0; probabilities below
-/// `2^-900` a coefficient count as that much.
+/// The result is between minus infinity, if the sum cannot exceed `size`, and 0. Probabilities
+/// below `2^-900` per coefficient count as that value.
 #[must_use]
 pub fn log2_exceeds(terms: u32, size: f64, coefficients: u64) -> f64 {
     if coefficients == 0 || f64::from(terms) <= 2.0 * size {
@@ -31,8 +31,9 @@ pub fn log2_exceeds(terms: u32, size: f64, coefficients: u64) -> f64 {
     (one + log2(coefficients as f64)).min(0.0)
 }
 
-/// `log2 Pr[sum > k]`, by the distribution function of `n` uniforms on `[0, 1]`,
-/// `n F_n(x) = x F_(n-1)(x) + (n - x) F_(n-1)(x - 1)`, whose terms are all positive.
+/// Returns `log2 Pr[sum > k]`, by the distribution function of `n` uniforms on `[0, 1]`,
+/// `n F_n(x) = x F_(n-1)(x) + (n - x) F_(n-1)(x - 1)`. All its terms are positive, so there is no
+/// cancellation.
 fn log2_exact(terms: u32, k: f64) -> f64 {
     let n = terms as usize;
     // Pr[sum > k] = F_n(n/2 - k).
@@ -53,9 +54,9 @@ fn log2_exact(terms: u32, k: f64) -> f64 {
     log2(row.first().copied().unwrap_or(0.0))
 }
 
-/// The same by the saddle point `t` of `K(t) - kt`, `K(t) = n log(2 sinh(t/2) / t)`:
-/// Lugannani, Rice, "Saddle point approximation for the distribution of the sum of
-/// independent random variables", Adv. Appl. Prob. 12, 1980.
+/// Returns `log2 Pr[sum > k]` by the saddle point `t` of `K(t) - kt`,
+/// `K(t) = n log(2 sinh(t/2) / t)`: Lugannani, Rice, "Saddle point approximation for the
+/// distribution of the sum of independent random variables", Adv. Appl. Prob. 12, 1980.
 fn log2_saddle(terms: u32, k: f64) -> f64 {
     let n = f64::from(terms);
     // Within one standard deviation the formula cancels. This bound makes the probability 1.
@@ -96,7 +97,7 @@ mod tests {
     use num_bigint::BigInt;
     use sudare_arith::prng::{Seed, Stream};
 
-    /// `log2 Pr[|sum| > k]` by the alternating sum in integers,
+    /// Returns `log2 Pr[|sum| > k]` by the alternating sum in integers,
     /// `2 sum_j (-1)^j C(n, j) (n - 2k - 2j)^n / (2^n n!)`.
     fn big_log2_tail(h: u32, k: u32) -> f64 {
         let n = h + 1;
@@ -135,7 +136,7 @@ mod tests {
         }
     }
 
-    /// By the alternating sum in rational numbers.
+    /// Compares with the alternating sum in rational numbers.
     #[test]
     fn sizes_between_integers() {
         for (size, expected) in [(15.9375, -149.1), (15.5, -121.7), (7.25, -17.1)] {
@@ -144,7 +145,7 @@ mod tests {
         }
     }
 
-    /// Of `h + 1` uniforms, to a tenth of a bit, for all `2^16` coefficients.
+    /// Values for `h + 1` uniforms, to a tenth of a bit, for all `2^16` coefficients.
     #[test]
     fn known_values() {
         for (h, k, log2) in [
@@ -171,7 +172,7 @@ mod tests {
                 assert!((found - exact).abs() < 2.0 / f64::from(h), "{h} {k}: {found} {exact}");
             }
         }
-        // Both formulas meet where one takes over.
+        // The two formulas agree at the switch between them.
         let around = |k| log2_exceeds(2050, k, 1) - log2_exceeds(2049, k, 1);
         assert!((0.0..0.1).contains(&around(100.0)), "{}", around(100.0));
     }
@@ -192,8 +193,8 @@ mod tests {
         }
     }
 
-    /// Sums drawn at random, and multiples of the modulus of ciphertexts under a secret of
-    /// that weight.
+    /// Compares with sums drawn at random, and with multiples of the modulus in ciphertexts under a
+    /// secret of that weight.
     #[test]
     fn agrees_with_experiments() {
         const TRIALS: u32 = 200_000;

@@ -1,4 +1,4 @@
-//! What a plan takes for granted of the ciphertext that it is run on.
+//! Assumptions of a plan about its input ciphertext.
 
 use super::{Algebra, Ops};
 use crate::{
@@ -14,12 +14,12 @@ pub(super) struct Input<S> {
     op: &'static str,
     level: Level,
     scale: S,
-    /// Of the levels consumed, highest first.
+    /// Divisors of the consumed levels, highest first.
     divisors: Vec<S>,
 }
 
 impl<S: Scale> Input<S> {
-    /// For a circuit that goes from `level` down to `end`.
+    /// Makes the input of a circuit that goes from `level` down to `end`.
     pub(super) fn new(
         op: &'static str,
         chain: &Chain<S>,
@@ -36,11 +36,11 @@ impl<S: Scale> Input<S> {
         self.divisors.len() as u32
     }
 
-    /// `x` at the planned level, if it is what was planned for.
+    /// Returns `x` at the planned level, if its level and scale are as planned.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] below the planned level, what [`Scale::check_matches`] says of
-    /// another scale, [`Error::Circuit`] for an evaluator with another chain.
+    /// [`Error::LevelOutOfRange`] below the planned level; the error of [`Scale::check_matches`]
+    /// for another scale; [`Error::Circuit`] for an evaluator with another chain.
     pub(super) fn accept<'a, E>(&self, e: &E, x: &'a E::Ct) -> Result<Cow<'a, E::Ct>>
     where
         E: Ops<Algebra: Algebra<Scale = S>>,
@@ -62,7 +62,7 @@ impl<S: Scale> Input<S> {
     }
 }
 
-/// The value at a level at or below its own.
+/// Returns the value at a level at or below its own.
 pub(super) fn at<'a, E: Ops + ?Sized>(e: &E, a: &'a E::Ct, level: Level) -> Result<Cow<'a, E::Ct>> {
     if e.level(a) == level {
         return Ok(Cow::Borrowed(a));

@@ -8,19 +8,20 @@ use crate::{
 use core::borrow::Borrow;
 use std::collections::BTreeMap;
 
-/// `log2` of the most slots: half the largest ring.
+/// `log2` of the maximum number of slots: half the largest ring.
 pub(super) const MAX_LOG_SLOTS: u32 = 16;
 
 /// The name of the operation in errors.
 pub(super) const OP: &str = "linear transform";
 
-/// Which image of the slots a diagonal multiplies. One that only rotates comes from a number.
+/// The image of the slots that a diagonal multiplies. An image by a rotation alone converts from a
+/// number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Offset {
-    /// The slots by which it is rotated to the left, within each row if slots form several.
+    /// Slots of the left rotation, within each row if slots form several.
     pub columns: usize,
-    /// Whether it is also the image under `X -> X^-1`, which conjugates complex slots and swaps
-    /// two rows of slots.
+    /// `true` if the image under `X -> X^-1` is taken as well, which conjugates complex slots and
+    /// swaps two rows of slots.
     pub conjugated: bool,
 }
 
@@ -31,18 +32,18 @@ impl From<usize> for Offset {
 }
 
 impl Offset {
-    /// The automorphism that makes the image, in the ring of degree `2^log_n`.
+    /// Returns the automorphism of the image, in the ring of degree `2^log_n`.
     pub(super) fn element(self, log_n: u32) -> GaloisElement {
         let rotation = GaloisElement::rotation(log_n, self.columns as i64);
         if self.conjugated { rotation.conjugated(log_n) } else { rotation }
     }
 }
 
-/// A square matrix over the slots, by its diagonals that are not zero.
+/// A square matrix over the slots, by its nonzero diagonals.
 ///
-/// Diagonal `k` holds the entries `(i, i + k mod slots)` in the order of `i`, so the
-/// product with `x` is `sum_k diagonal_k * rotate(x, k)`, and of diagonals of
-/// conjugated offsets the same with the conjugate of `x`.
+/// Diagonal `k` holds the entries `(i, i + k mod slots)` in the order of `i`, so the product with
+/// `x` is `sum_k diagonal_k * rotate(x, k)`. Diagonals of conjugated offsets multiply rotations of
+/// the conjugate of `x`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LinearTransform<A: Algebra> {
     pub(super) log_slots: u32,
@@ -50,7 +51,7 @@ pub struct LinearTransform<A: Algebra> {
 }
 
 impl<A: Algebra> LinearTransform<A> {
-    /// The matrix of `2^log_slots` rows with these diagonals, each by its offset
+    /// Makes the matrix of `2^log_slots` rows with these diagonals, each with its offset, which is
     /// below the number of rows.
     ///
     /// # Errors
@@ -93,12 +94,12 @@ impl<A: Algebra> LinearTransform<A> {
     }
 }
 
-/// How to apply a [`LinearTransform`] to ciphertexts of one level and scale: by baby and
-/// giant steps.
+/// A plan to apply a [`LinearTransform`] to ciphertexts of one level and scale, with baby and giant
+/// steps.
 ///
 /// With the offsets of the diagonals at `start + (j baby + b) stride`, the product is
-/// `sum_j rotate(sum_b w_jb rotate(x, start + b stride), j baby stride)`, where `w_jb` is
-/// the diagonal rotated back by what the giant steps rotate.
+/// `sum_j rotate(sum_b w_jb rotate(x, start + b stride), j baby stride)`, where `w_jb` is the
+/// diagonal rotated back by the rotation of the giant steps.
 ///
 /// Reference: [BMTH21](https://eprint.iacr.org/2020/1203), section 4.
 #[derive(Debug, Clone)]
@@ -106,7 +107,7 @@ pub struct LinearPlan<A: Algebra> {
     transform: LinearTransform<A>,
     steps: Steps,
     baby: Vec<Offset>,
-    /// Of the baby and giant steps.
+    /// Sum of automorphisms with the baby and giant steps.
     sum: AutomorphismSum,
     pub(super) scale: A::Scale,
     weight_scale: A::Scale,
@@ -123,15 +124,15 @@ struct Steps {
     giant: usize,
 }
 
-/// A giant step costs about as much as three baby steps: a decomposition and a division
-/// beside the product with a key.
+/// Cost of a giant step in baby steps: a decomposition and a division in addition to the product
+/// with a key.
 const GIANT_COST: usize = 3;
 
 impl Steps {
-    /// For offsets below `slots`, in ascending order, of which so many take the conjugate as
-    /// well; with baby steps alone if giant steps are not wanted.
+    /// Finds steps for offsets below `slots`, in ascending order, where `conjugates` of them also
+    /// use the conjugate. Without `giants` there are baby steps only.
     fn of(offsets: &[usize], conjugates: usize, slots: usize, giants: bool) -> Self {
-        // The offsets on a circle: they start after the widest gap.
+        // Order the offsets on a circle, starting after the widest gap.
         let gap = |i: usize| {
             let next = offsets.get(i + 1).map_or_else(|| offsets[0] + slots, |&next| next);
             next - offsets[i]
@@ -150,14 +151,15 @@ impl Steps {
         Self { start, stride, baby, giant: count.div_ceil(baby) }
     }
 
-    /// Whether giant step `j` after the baby step that rotates by `columns` is one of the offsets.
-    /// Steps may go further than once round all slots, where they would come by the first again.
+    /// Returns `true` if giant step `j` after the baby step that rotates by `columns` reaches one
+    /// of the offsets. Steps may pass once round all slots and would then reach the first offsets
+    /// again.
     fn reach(self, columns: usize, j: usize, slots: usize) -> bool {
         let distance = (columns + slots - self.start) % slots;
         distance + j * self.baby * self.stride < slots
     }
 
-    /// What a giant step rotates by.
+    /// Returns the rotation of a giant step.
     fn turn(self, slots: usize) -> usize {
         self.baby * self.stride % slots
     }
@@ -172,14 +174,14 @@ fn gcd(a: usize, b: usize) -> usize {
 }
 
 impl<A: Algebra> LinearTransform<A> {
-    /// Fixes how to apply it to ciphertexts of the given level and scale so that the result,
-    /// one level down, has scale `out`: that of the weights is what is left.
+    /// Plans the product with ciphertexts of the given level and scale. The result is one level
+    /// down and has scale `out`, which determines the scale of the weights.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] for a level beyond the chain; [`Error::LevelExhausted`] at
-    /// level 0; [`Error::ScaleOutOfRange`] if the scale of the weights is below 1 or the
-    /// product does not fit the modulus; [`Error::Circuit`] for a matrix that is zero or has
-    /// more rows than the ring has slots.
+    /// [`Error::LevelOutOfRange`] for a level beyond the chain; [`Error::LevelExhausted`] at level
+    /// 0; [`Error::ScaleOutOfRange`] if the scale of the weights is below 1 or the product does not
+    /// fit the modulus; [`Error::Circuit`] for a matrix that is zero or has more rows than the ring
+    /// has slots.
     pub fn plan(
         &self,
         log_n: u32,
@@ -191,9 +193,9 @@ impl<A: Algebra> LinearTransform<A> {
         self.plan_for(log_n, chain, level, [scale, out], None)
     }
 
-    /// As [`LinearTransform::plan`], for ciphertexts that are raised from level 0 through an
-    /// ephemeral secret of at most the given weight, to the level given. All steps are baby steps,
-    /// which cost little there.
+    /// Plans the product as in [`LinearTransform::plan`], for ciphertexts raised from level 0 to
+    /// the given level through an ephemeral secret of at most the given weight. All steps are baby
+    /// steps, which cost little there.
     ///
     /// # Errors
     /// As [`LinearTransform::plan`].
@@ -250,7 +252,7 @@ impl<A: Algebra> LinearTransform<A> {
         Ok(LinearPlan { transform, steps, baby, sum, scale, weight_scale, output_scale, request })
     }
 
-    /// Every baby step, and of conjugated ones those that a diagonal takes.
+    /// Returns every baby step, and the conjugated ones that a diagonal uses.
     fn baby_steps(&self, steps: Steps) -> Vec<Offset> {
         let slots = 1 << self.log_slots;
         let turns = |columns: usize| {
@@ -272,13 +274,13 @@ impl<A: Algebra> LinearPlan<A> {
         &self.transform
     }
 
-    /// The level of the inputs.
+    /// Level of the inputs.
     #[must_use]
     pub fn level(&self) -> Level {
         self.sum.level
     }
 
-    /// Level of the result, one below that of the inputs.
+    /// Level of the result, one below the level of the inputs.
     #[must_use]
     pub fn output_level(&self) -> Level {
         Level(self.sum.level.0 - 1)
@@ -290,37 +292,37 @@ impl<A: Algebra> LinearPlan<A> {
         self.output_scale
     }
 
-    /// The scale at which the diagonals are encoded.
+    /// Scale of the encoded diagonals.
     #[must_use]
     pub fn weight_scale(&self) -> A::Scale {
         self.weight_scale
     }
 
-    /// Keys needed.
+    /// Required keys.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.request
     }
 
-    /// Encoded diagonals that an evaluator keeps.
+    /// Number of encoded diagonals that an evaluator stores.
     #[must_use]
     pub fn weights(&self) -> usize {
         self.transform.diagonals.len()
     }
 
-    /// For ciphertexts that are raised to its level, how.
+    /// Raising of the inputs to the level, if they are raised.
     #[must_use]
     pub fn raise(&self) -> Option<Raise> {
         self.sum.raise
     }
 
-    /// The rotations that it sums.
+    /// The sum of rotations that the plan computes.
     #[must_use]
     pub fn sum(&self) -> &AutomorphismSum {
         &self.sum
     }
 
-    /// `w_jb`, none if it is zero.
+    /// Returns `w_jb`, or `None` if it is zero.
     pub(super) fn weight(&self, j: usize, b: usize) -> Option<OwnedVector<A>> {
         let slots = 1 << self.transform.log_slots;
         let turned = j * self.steps.turn(slots) % slots;
@@ -358,7 +360,7 @@ mod tests {
         }
     }
 
-    /// Those of dense matrices, too, where the last giant step comes by the first offsets again.
+    /// Includes dense matrices, where the last giant step would reach the first offsets again.
     #[test]
     fn every_offset_is_reached_once() {
         for log_slots in 0..=10 {

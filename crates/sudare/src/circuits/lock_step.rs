@@ -13,8 +13,8 @@ use crate::{
 /// Runs one circuit on several ciphertexts at once, operation by operation.
 ///
 /// It is an evaluator whose ciphertexts are each a [`Batch`], all of one length. Products reach the
-/// evaluator inside together, by [`Ops::mul_many`] and its like, where they can share the reading
-/// of a key. The results are those of one run after the other.
+/// inner evaluator together, through [`Ops::mul_many`] and similar methods, and can share the
+/// reading of a key. The results equal the results of separate runs.
 ///
 /// ```
 /// use sudare::ckks::{Chain, Complex, Scale};
@@ -32,17 +32,17 @@ use crate::{
 pub struct LockStep<'e, E>(pub(super) &'e E);
 
 impl<'e, E: Ops> LockStep<'e, E> {
-    /// On ciphertexts of `e`.
+    /// Makes a lock step over ciphertexts of `e`.
     #[must_use]
     pub fn new(e: &'e E) -> Self {
         Self(e)
     }
 
-    /// Applies `circuit` to `xs`, of which those at higher levels are brought to the
-    /// lowest first; no ciphertexts give no results.
+    /// Applies `circuit` to `xs`. Ciphertexts at higher levels are first brought to the lowest
+    /// level. Without ciphertexts there are no results.
     ///
     /// # Errors
-    /// [`Error::ScaleMismatch`] if scales differ, and those of the circuit.
+    /// [`Error::ScaleMismatch`] if scales differ, and errors of the circuit.
     pub fn run(
         &self,
         xs: &[E::Ct],
@@ -84,39 +84,39 @@ impl<'e, E: Ops> LockStep<'e, E> {
 pub struct Batch<C>(Vec<C>);
 
 impl<C> Batch<C> {
-    /// That which stands for all where they agree.
+    /// Returns the first ciphertext, which represents all where they agree.
     pub(super) fn first(&self) -> &C {
         &self.0[0]
     }
 
-    /// Each of them.
+    /// Returns references to all ciphertexts.
     pub(super) fn refs(&self) -> Vec<&C> {
         self.0.iter().collect()
     }
 
-    /// Those of another one after these.
+    /// Appends the ciphertexts of another batch.
     pub(super) fn join(mut self, other: Self) -> Self {
         self.0.extend(other.0);
         self
     }
 
-    /// Undoes [`Batch::join`] of two that are as long.
+    /// Splits a [`Batch::join`] of two batches of equal length.
     pub(super) fn halves(mut self) -> [Self; 2] {
         let second = self.0.split_off(self.0.len() / 2);
         [self, Self(second)]
     }
 
-    /// `f` of each.
+    /// Applies `f` to each ciphertext.
     pub(super) fn map(self, f: impl FnMut(C) -> C) -> Self {
         Self(self.0.into_iter().map(f).collect())
     }
 
-    /// What an evaluator made of each.
+    /// Makes a batch of an evaluator's results.
     pub(super) fn of(results: Result<Vec<C>>) -> Result<Self> {
         results.map(Self)
     }
 
-    /// The ciphertexts of two batches, side by side.
+    /// Pairs the ciphertexts of two batches.
     fn pairs<'a>(&'a self, other: &'a Self) -> Vec<(&'a C, &'a C)> {
         self.0.iter().zip(&other.0).collect()
     }
@@ -158,7 +158,7 @@ impl<E: Ops> Ops for LockStep<'_, E> {
         Batch::of(self.0.mul_rescale_many(&a.pairs(b)))
     }
     fn mul_sum_rescale(&self, sum: &ProductSum<'_, Self::Ct>) -> Result<Self::Ct> {
-        // Without any the evaluator refuses.
+        // Without products, the evaluator rejects the sum.
         let count = sum.products.first().map_or(1, |(a, _)| a.0.len());
         let of = |k: usize| ProductSum {
             products: sum.products.iter().map(|(a, b)| (&a.0[k], &b.0[k])).collect(),

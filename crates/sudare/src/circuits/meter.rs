@@ -1,4 +1,4 @@
-//! Work that a circuit takes, added up operation by operation.
+//! Work of a circuit, added up operation by operation.
 
 use crate::{
     ring::LimbSet,
@@ -9,7 +9,7 @@ use crate::{
 };
 use std::sync::{Mutex, PoisonError};
 
-/// Adds up the [`Work`] of operations with given keys, whatever the algebra is.
+/// Adds up the [`Work`] of operations with given keys, for any algebra.
 #[derive(Debug)]
 pub(super) struct Meter {
     params: Params,
@@ -18,12 +18,12 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// For these parameters and the whole keys of a request.
+    /// Makes a meter for these parameters and the whole keys of a request.
     pub(super) fn new(params: &Params, keys: &KeyRequest) -> Self {
         Self { params: params.clone(), keys: keys.clone(), work: Mutex::default() }
     }
 
-    /// What has been done since it was made.
+    /// Work since the meter was made.
     pub(super) fn work(&self) -> Work {
         *self.work.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -34,23 +34,24 @@ impl Meter {
         *self.work.lock().unwrap_or_else(PoisonError::into_inner) += ledger.work;
     }
 
-    /// The level of the level keys that an operation at `level` uses, if not others.
+    /// Returns the level of the level keys for an operation at `level`, or `None` for keys for
+    /// every level.
     pub(super) fn key_level(&self, level: Level, needed: &KeyRequest) -> Option<Level> {
         self.keys.key_level(self.params.levels().above(level), needed)
     }
 
-    /// The primes of the keys that an operation at `level` uses.
+    /// Returns the primes of the keys for an operation at `level`.
     fn limbs(&self, level: Level, needed: &KeyRequest) -> LimbSet {
         self.params.limbs_of_keys(self.key_level(level, needed), level)
     }
 
-    /// A sum of two ciphertexts.
+    /// Counts a sum of two ciphertexts.
     pub(super) fn adds(&self, level: Level) {
         self.add(|ledger| ledger.adds(level));
     }
 
-    /// Sums of so many products, with a ciphertext added or not, at these levels; two in a row at
-    /// one level share the reading of the key.
+    /// Counts sums of products at these levels, each with its number of products, and with or
+    /// without an added ciphertext. Two consecutive sums at one level share the reading of the key.
     pub(super) fn multiplies(
         &self,
         sums: impl Iterator<Item = (Level, usize, bool)>,
@@ -71,8 +72,8 @@ impl Meter {
         }
     }
 
-    /// A sum of so many products divided by `Q / t`, by way of so many auxiliary primes, with a
-    /// ciphertext added or not.
+    /// Counts a sum of `products` products divided by `Q / t`, with `auxiliary` additional primes,
+    /// and with or without an added ciphertext.
     pub(super) fn multiplies_scaled(
         &self,
         (level, products, adds): (Level, usize, bool),
@@ -88,7 +89,7 @@ impl Meter {
         });
     }
 
-    /// A polynomial that is encoded at `level` is transformed.
+    /// Counts the transforms of a polynomial encoded at `level`.
     pub(super) fn encodes(&self, level: Level) {
         self.add(|ledger| {
             let limbs = ledger.params.limbs(level);
@@ -96,7 +97,8 @@ impl Meter {
         });
     }
 
-    /// So many ciphertexts at `level` are read for each that is written, and `terms` multiplied.
+    /// Counts passes over ciphertexts at `level`: `read` of them per written one, and `terms`
+    /// products.
     pub(super) fn passes(&self, level: Level, read: usize, terms: usize) {
         self.add(|ledger| {
             let rows = 2 * ledger.params.limbs(level).q();
@@ -105,12 +107,12 @@ impl Meter {
         });
     }
 
-    /// A rescaling from `level`.
+    /// Counts a rescaling from `level`.
     pub(super) fn rescales(&self, level: Level) {
         self.add(|ledger| ledger.rescales(level));
     }
 
-    /// An automorphism.
+    /// Counts an automorphism.
     pub(super) fn permutes(&self, level: Level, g: GaloisElement) {
         if g.0 == 1 {
             return;
@@ -122,7 +124,7 @@ impl Meter {
         });
     }
 
-    /// For each group in turn, a sum of images.
+    /// Counts a sum of images for each group in turn.
     pub(super) fn sums_images(&self, level: Level, groups: &[&[GaloisElement]]) {
         let elements = groups.iter().copied().flatten().filter(|g| g.0 != 1);
         let needed = elements.fold(KeyRequest::new(), |all, &g| all.automorphism(g, level));
@@ -136,7 +138,7 @@ impl Meter {
         });
     }
 
-    /// A sum of automorphisms of `count` ciphertexts with so many weights, by the keys needed.
+    /// Counts a sum of automorphisms of `count` ciphertexts with a matrix, with the required keys.
     pub(super) fn multiplies_matrix(
         &self,
         needed: &KeyRequest,
@@ -148,12 +150,12 @@ impl Meter {
         self.add(|ledger| ledger.multiplies_diagonals(limbs, sum, weights, count));
     }
 
-    /// Raising from level 0.
+    /// Counts raising from level 0.
     pub(super) fn raises(&self, to: Level) {
         self.add(|ledger| ledger.raises(to, self.keys.raise.is_some()));
     }
 
-    /// Raising of `count` ciphertexts, and a sum of automorphisms of what is raised.
+    /// Counts raising `count` ciphertexts, and a sum of automorphisms of the raised ones.
     pub(super) fn raises_and_multiplies(
         &self,
         sum: &AutomorphismSum,

@@ -1,13 +1,12 @@
 //! Polynomials of encrypted values: evaluation of optimal depth with exact scales.
 //!
-//! It is the baby-step giant-step form of Paterson and Stockmeyer ("On
-//! the number of nonscalar multiplications necessary to evaluate polynomials",
-//! SIAM J. Comput. 2, 1973) in the depth-optimal and scale-exact form of
-//! Bossuat, Mouchet, Troncoso-Pastoriza, Hubaux, "Efficient bootstrapping for
-//! approximate homomorphic encryption with non-sparse keys"
-//! ([2020/1203](https://eprint.iacr.org/2020/1203)): scales are fixed from the
-//! result downwards and each constant is encoded at the scale that its term
-//! lacks, so that sums only ever meet equal scales.
+//! The method is the baby-step giant-step form of Paterson and Stockmeyer ("On the number of
+//! nonscalar multiplications necessary to evaluate polynomials", SIAM J. Comput. 2, 1973) in the
+//! depth-optimal and scale-exact form of Bossuat, Mouchet, Troncoso-Pastoriza, Hubaux, "Efficient
+//! bootstrapping for approximate homomorphic encryption with non-sparse keys"
+//! ([2020/1203](https://eprint.iacr.org/2020/1203)). Scales are fixed from the result downwards,
+//! and each constant is encoded at the scale missing from its term, so that the operands of sums
+//! always have equal scales.
 
 mod search;
 
@@ -30,7 +29,7 @@ use std::collections::BTreeMap;
 /// The name of the operation in errors.
 pub(super) const OP: &str = "polynomial";
 
-/// How to evaluate a polynomial on ciphertexts of one level and scale.
+/// A plan to evaluate a polynomial on ciphertexts of one level and scale.
 #[derive(Debug, Clone)]
 pub struct PolynomialPlan<A: Algebra> {
     extremes: Option<Extremes>,
@@ -42,9 +41,9 @@ pub struct PolynomialPlan<A: Algebra> {
     request: KeyRequest,
     products: usize,
     start: Variable<A>,
-    /// In order of computation, so ascending; the variable itself first.
+    /// Powers in the order of computation, which is ascending; the variable itself comes first.
     powers: Vec<Power<A::Scale>>,
-    /// None for degree 0.
+    /// `None` for degree 0.
     root: Option<Node<A>>,
 }
 
@@ -53,8 +52,8 @@ pub struct PolynomialPlan<A: Algebra> {
 pub(super) struct Variable<A: Algebra> {
     pub level: Level,
     pub scale: A::Scale,
-    /// The factor and the scale at which to encode it, if that takes a level;
-    /// else `x` is read at the scale of `t`.
+    /// Factor and the scale of its encoding, if the product uses a level. Otherwise `x` is
+    /// interpreted at the scale of `t`.
     pub stretch: Option<(A::Coefficient, A::Scale)>,
     pub shift: A::Coefficient,
 }
@@ -69,8 +68,8 @@ pub(super) struct Power<S> {
     pub scale: S,
 }
 
-/// `constant + sum coefficient X^n + sum quotient X^n`, at a level after one
-/// rescaling, not all sums empty.
+/// `constant + sum coefficient X^n + sum quotient X^n`, at a level after one rescaling. At least
+/// one sum is not empty.
 #[derive(Debug, Clone)]
 struct Node<A: Algebra> {
     level: Level,
@@ -79,7 +78,7 @@ struct Node<A: Algebra> {
     quotients: Vec<(Node<A>, usize)>,
 }
 
-/// `coefficient X^n`, the coefficient encoded at `scale`.
+/// A term `coefficient X^n` with the coefficient encoded at `scale`.
 #[derive(Debug, Clone)]
 struct Term<A: Algebra> {
     n: usize,
@@ -87,11 +86,11 @@ struct Term<A: Algebra> {
     scale: A::Scale,
 }
 
-/// A [`PolynomialPlan`] but for the scales of its products.
+/// A [`PolynomialPlan`] without the scales of its products.
 pub(super) struct Draft<'a, A: Algebra> {
     /// Level and scale of the ciphertexts.
     pub input: (Level, A::Scale),
-    /// From that of index 0; one or more.
+    /// Coefficients from index 0 on; at least one.
     pub coeffs: &'a [A::Coefficient],
     pub extremes: Option<Extremes>,
     pub start: Variable<A>,
@@ -101,7 +100,7 @@ pub(super) struct Draft<'a, A: Algebra> {
 }
 
 impl<A: Algebra> Draft<'_, A> {
-    /// The plan, for a result of the scale that `out` chooses once its level is known.
+    /// Returns the plan, for a result of the scale that `out` returns for its level.
     pub(super) fn finish(
         self,
         chain: &Chain<A::Scale>,
@@ -161,8 +160,7 @@ impl<A: Algebra> PolynomialPlan<A> {
         self.output_scale
     }
 
-    /// Keys needed: to relinearise at the level of the first product, if there
-    /// is one.
+    /// Required keys: relinearisation at the level of the first product, if there is one.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.request
@@ -174,25 +172,23 @@ impl<A: Algebra> PolynomialPlan<A> {
         self.products
     }
 
-    /// Number of relinearisations, which take most of the time. Products that are summed share
-    /// one.
+    /// Number of relinearisations, which dominate the time. Products that are summed share one.
     #[must_use]
     pub fn relinearizations(&self) -> usize {
         let root = self.root.as_ref().map_or(0, Node::relinearizations);
         root + self.powers.len().saturating_sub(1)
     }
 
-    /// Evaluates the polynomial at every slot of `x`, which lies in its
-    /// interval. Drops `x` to the planned level first if it is above.
+    /// Evaluates the polynomial at every slot of `x`, which must lie in the polynomial's interval.
+    /// Drops `x` to the planned level first if it is above.
     ///
-    /// The result for a polynomial of degree 0 is a ciphertext without
-    /// randomness, readable by all.
+    /// The result for a polynomial of degree 0 is a ciphertext without randomness, which anyone can
+    /// read.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] if `x` is below the planned level,
-    /// [`Error::ScaleMismatch`] if it has another scale than planned,
-    /// [`Error::Circuit`] if the evaluator has another chain than planned for, and
-    /// what the evaluator refuses.
+    /// [`Error::LevelOutOfRange`] if `x` is below the planned level, [`Error::ScaleMismatch`] if it
+    /// has another scale than planned, [`Error::Circuit`] if the evaluator has another chain than
+    /// planned, and errors of the evaluator.
     pub fn run<E: Ops<Algebra = A>>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         let x = self.input.accept(e, x)?;
         let Some(root) = &self.root else {
@@ -208,7 +204,7 @@ impl<A: Algebra> PolynomialPlan<A> {
         Ok(e.within(image, extremes.value))
     }
 
-    /// The polynomial of its variable.
+    /// Evaluates the polynomial at its variable.
     fn of_powers<E: Ops<Algebra = A>>(&self, e: &E, root: &Node<A>, t: E::Ct) -> Result<E::Ct> {
         let mut powers = BTreeMap::from([(1, t)]);
         for power in &self.powers[1..] {
@@ -218,11 +214,10 @@ impl<A: Algebra> PolynomialPlan<A> {
         root.evaluate(e, &powers)
     }
 
-    /// As [`PolynomialPlan::run`] of each of `xs`, in lock step: see [`LockStep`].
+    /// Runs [`PolynomialPlan::run`] on each of `xs`, in lock step; see [`LockStep`].
     ///
     /// # Errors
-    /// As [`PolynomialPlan::run`], and [`Error::ScaleMismatch`] if the scales of
-    /// `xs` differ.
+    /// Errors of [`PolynomialPlan::run`]; [`Error::ScaleMismatch`] if the scales of `xs` differ.
     pub fn run_many<E: Ops<Algebra = A>>(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
         LockStep::new(e).run(xs, |e, x| self.run(e, x))
     }
@@ -314,14 +309,14 @@ impl<A: Algebra> Node<A> {
         below + usize::from(!self.quotients.is_empty())
     }
 
-    /// The highest level at which it multiplies ciphertexts.
+    /// Returns the highest level of products of ciphertexts.
     fn highest_product(&self) -> Option<u32> {
         let below = self.quotients.iter().filter_map(|(quotient, _)| quotient.highest_product());
         below.chain((!self.quotients.is_empty()).then_some(self.level.0 + 1)).max()
     }
 }
 
-/// Levels and scales of the power basis.
+/// Plans levels and scales of the power basis.
 pub(super) fn plan_powers<A: Algebra>(
     chain: &[Factors],
     moduli: &Chain<A::Scale>,
@@ -339,7 +334,7 @@ pub(super) fn plan_powers<A: Algebra>(
     Ok(powers)
 }
 
-/// Levels and scales of a node and those below it, from its own.
+/// Plans levels and scales of the nodes below a node, from its own.
 fn plan_node<A: Algebra>(
     division: Division<A::Coefficient>,
     chain: &Chain<A::Scale>,
@@ -367,13 +362,14 @@ fn plan_node<A: Algebra>(
     Ok(Node { level, constant: division.constant, terms, quotients })
 }
 
-/// The power `n` of a plan that has it.
+/// Returns the power `n` of a plan, which must contain it.
 fn find<S>(powers: &[Power<S>], n: usize) -> &Power<S> {
     &powers[powers.partition_point(|power| power.n < n)]
 }
 
-/// `2 x^2 - 1`, one level down: `T_(2n)` from `T_n`, the cosine of the double angle.
-/// The operand is doubled, not the product, so that its rounding error is not.
+/// Computes `2 x^2 - 1`, one level down: `T_(2n)` from `T_n`, the cosine of the double angle.
+/// Doubling the operand instead of the product keeps the product's rounding error from being
+/// doubled.
 pub(super) fn double_angle<E: Ops>(e: &E, x: &E::Ct) -> Result<E::Ct> {
     let square = e.mul_rescale(&e.add(x, x)?, x)?;
     e.add_const(&square, minus_one::<E>())
@@ -383,13 +379,13 @@ fn minus_one<E: Ops>() -> ConstantOf<E> {
     (CoefficientOf::<E>::ZERO - CoefficientOf::<E>::ONE).into()
 }
 
-/// `ceil(log2(n + 1))`: the number of binary digits, the least depth of a
-/// polynomial of degree `n`.
+/// Returns `ceil(log2(n + 1))`: the number of binary digits, the minimum depth of a polynomial of
+/// degree `n`.
 pub(super) fn bits(n: usize) -> u32 {
     usize::BITS - n.leading_zeros()
 }
 
-/// `ceil(log2 n)`: the least depth of `X^n`, `n > 0`.
+/// Returns `ceil(log2 n)`: the minimum depth of `X^n`, `n > 0`.
 fn power_depth(n: usize) -> u32 {
     bits(n - 1)
 }

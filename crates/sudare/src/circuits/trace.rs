@@ -1,18 +1,18 @@
 //! Trace-type functions: sums of the images of a ciphertext under automorphisms.
 //!
-//! A [`Trace`] says which images are summed, a [`TracePlan`] in which groups. The sum over
-//! `m n` images is that over `m` of that over `n`, so `2^M` images take `M` groups of one
-//! rotation each (repeated doubling), or `h` larger ones (unrolling). An image costs a
-//! product with a key of its own, a group a decomposition and a division however many images
-//! it has ([`Ops::sum_automorphisms`]): fewer groups are faster until their keys cost more than the
-//! groups saved, see [`TracePlan::work`].
+//! A [`Trace`] lists the images to sum, and a [`TracePlan`] groups them. The sum over `m n` images
+//! is the sum over `m` of sums over `n`. Thus `2^M` images need `M` groups of one rotation each
+//! (repeated doubling), or `h` larger ones (unrolling). An image costs a product with its own key.
+//! A group costs a decomposition and a division, for any number of images
+//! ([`Ops::sum_automorphisms`]). Fewer groups are faster until their keys cost more than the groups
+//! saved; see [`TracePlan::work`].
 //!
-//! No sum uses a level or changes the scale. Values grow by up to the number of images, for
-//! which the modulus must have room. Images are the cheaper the fewer primes are left, so drop
-//! to the lowest level with that room first.
+//! No sum uses a level or changes the scale. Values grow by up to the number of images, and the
+//! modulus must have room for that. Images are cheaper with fewer primes, so first drop to the
+//! lowest level with enough room.
 //!
-//! Reference: Ishimaki, Yamana, "Faster homomorphic trace-type function evaluation" (IEEE
-//! Access 9, 2021), Algorithm 5. Deviation: numbers of images are any, not powers of two only.
+//! Reference: Ishimaki, Yamana, "Faster homomorphic trace-type function evaluation" (IEEE Access 9,
+//! 2021), Algorithm 5. Deviation: the number of images is arbitrary, not only a power of two.
 //!
 //! ```
 //! use sudare::ckks::{Chain, Complex, Scale};
@@ -38,30 +38,29 @@ use std::collections::BTreeMap;
 
 const OP: &str = "trace";
 
-/// Most images of one group: their keys cost far more than the groups they save.
+/// Maximum number of images of one group: more keys would cost far more than the groups they save.
 const MOST_IMAGES: usize = 1 << 8;
 
-/// Which images of a ciphertext are summed.
+/// The images of a ciphertext to sum.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trace {
     log_n: u32,
-    /// Slots between images.
+    /// Distance of images, in slots.
     step: i64,
-    /// Rotations, the identity among them.
+    /// Number of rotations, including the identity.
     count: usize,
-    /// Whether the conjugates of all of them are summed as well.
+    /// `true` if the conjugates of all of them are summed as well.
     conjugates: bool,
 }
 
 impl Trace {
-    /// The sum of `count >= 1` batches of `batch >= 1` slots in the ring of dimension
-    /// `2^log_n`: slot `i` of the result is `sum_(j < count) x[i + j batch]`, indices modulo
-    /// the number of slots.
+    /// Makes the sum of `count >= 1` batches of `batch >= 1` slots in the ring of dimension
+    /// `2^log_n`: slot `i` of the result is `sum_(j < count) x[i + j batch]`, indices modulo the
+    /// number of slots.
     ///
-    /// If `batch * count` is the number of slots of the ciphertext, each batch of the result
-    /// is the same sum: it comes out replicated. Otherwise only slots `i` for which
-    /// `i .. i + batch * count` is one group of the data hold a sum of that group; the others
-    /// mix neighbours.
+    /// If `batch * count` is the number of slots of the ciphertext, each batch of the result is the
+    /// same sum, replicated. Otherwise only slots `i` for which `i .. i + batch * count` is one
+    /// group of the data hold a sum of that group; the others mix neighbours.
     ///
     /// # Errors
     /// [`Error::Circuit`] if a number is 0 or the batches exceed `N/2` slots.
@@ -77,8 +76,8 @@ impl Trace {
         Ok(Self { log_n, step: batch as i64, count, conjugates: false })
     }
 
-    /// The first batch of `batch` slots in each of the first `count` batches, if the other
-    /// slots that these are read from are zero: slot `i` of the result is
+    /// Makes the trace that copies the first batch of `batch` slots to each of the first `count`
+    /// batches, if the other slots read are zero. Slot `i` of the result is
     /// `sum_(j < count) x[i - j batch]`.
     ///
     /// # Errors
@@ -88,8 +87,9 @@ impl Trace {
         Ok(Self { step: -sum.step, ..sum })
     }
 
-    /// The trace from the ring to that of `2^log_slots` slots: `2^(log_n - 1 - log_slots)`
-    /// times the projection to the coefficients of the smaller ring, known as SubSum.
+    /// Makes the trace from the ring to the ring of `2^log_slots` slots:
+    /// `2^(log_n - 1 - log_slots)` times the projection to the coefficients of the smaller ring,
+    /// known as SubSum.
     ///
     /// # Errors
     /// [`Error::Circuit`] for more slots than the ring has.
@@ -103,7 +103,7 @@ impl Trace {
         }
     }
 
-    /// The sum of all images: `N` times the constant coefficient of the polynomial, twice the
+    /// Makes the sum of all images: `N` times the constant coefficient of the polynomial, twice the
     /// real part of the sum of all slots.
     ///
     /// # Errors
@@ -112,26 +112,26 @@ impl Trace {
         Ok(Self { conjugates: true, ..Self::to_slots(log_n, 0)? })
     }
 
-    /// How many images are summed.
+    /// Number of images.
     #[must_use]
     pub fn images(&self) -> usize {
         self.count << u32::from(self.conjugates)
     }
 
-    /// Repeated doubling: the fewest keys, one for each doubling and one more for each further
-    /// binary digit 1 of the number of images.
+    /// Plans repeated doubling, which needs the fewest keys: one for each doubling and one more for
+    /// each further binary digit 1 of the number of images.
     #[must_use]
     pub fn doubling(&self) -> TracePlan {
         let doublings = self.count.checked_ilog2().unwrap_or(0) as usize;
         self.plan(&Split { factors: vec![2; doublings], conjugates_merged: false })
     }
 
-    /// In `groups` groups, with as few keys as that takes: for `2^M` images groups of
-    /// `M / groups` doublings, rounded up or down.
+    /// Plans `groups` groups with the fewest keys. For `2^M` images, groups have `M / groups`
+    /// doublings, rounded up or down.
     ///
     /// # Errors
-    /// [`Error::Circuit`] if there is no such plan: for more groups than doublings, or if a
-    /// group had more than 256 images.
+    /// [`Error::Circuit`] if there is no such plan: for more groups than doublings, or if a group
+    /// had more than 256 images.
     pub fn unrolled(&self, groups: usize) -> Result<TracePlan> {
         let keys = |group: AutomorphismGroup| group.keys() as f64;
         match self.cheapest(groups, &mut Search::new(&keys)) {
@@ -144,7 +144,7 @@ impl Trace {
         }
     }
 
-    /// The groups of least time for ciphertexts at `level`, by [`Rates::reference`].
+    /// Plans the groups with the least time for ciphertexts at `level`, by [`Rates::reference`].
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`].
@@ -159,7 +159,7 @@ impl Trace {
         Ok(best.map_or_else(|| self.doubling(), |(_, split)| self.plan(&split)))
     }
 
-    /// The best of so many groups, with its cost.
+    /// Returns the best split into `groups` groups, with its cost.
     fn cheapest(&self, groups: usize, search: &mut Search<'_>) -> Option<(f64, Split)> {
         if !self.conjugates {
             let (cost, factors) = search.factors(self.count, groups, true)?;
@@ -213,18 +213,18 @@ impl Trace {
     }
 }
 
-/// How a number of rotations is split: in each group, applied in this order, the sum `S_n` over
-/// `n` becomes that over `factor n`, or over `factor n + 1` by adding the input.
+/// Split of a number of rotations. In each group, applied in this order, the sum `S_n` over `n`
+/// becomes the sum over `factor n`, or over `factor n + 1` by adding the input.
 struct Split {
     factors: Vec<usize>,
-    /// Whether the last group has the conjugates, which else are a group of their own.
+    /// `true` if the last group includes the conjugates, which otherwise are a group of their own.
     conjugates_merged: bool,
 }
 
 /// Factors of a [`Split`] with their cost.
 type Priced = (f64, Vec<usize>);
 
-/// The cheapest factors of numbers of rotations, found once each.
+/// The cheapest factors of numbers of rotations; each is computed once.
 struct Search<'a> {
     cost: &'a dyn Fn(AutomorphismGroup) -> f64,
     known: BTreeMap<(usize, usize, bool), Option<Priced>>,
@@ -235,12 +235,13 @@ impl<'a> Search<'a> {
         Self { cost, known: BTreeMap::new() }
     }
 
-    /// For `count` rotations in so many groups, which are the last ones or not.
+    /// Returns the cheapest factors for `count` rotations in `groups` groups; `last` tells whether
+    /// these are the last groups.
     fn factors(&mut self, count: usize, groups: usize, last: bool) -> Option<Priced> {
         if groups == 0 {
             return (count == 1).then(|| (0.0, Vec::new()));
         }
-        // Every group doubles the number of images or more.
+        // Every group at least doubles the number of images.
         if count >> groups == 0 {
             return None;
         }
@@ -248,7 +249,7 @@ impl<'a> Search<'a> {
             return known.clone();
         }
         let mut best: Option<Priced> = None;
-        // Of equally cheap factors, one that divides.
+        // Among equally cheap factors, prefer one that divides.
         let leaving = |rest| move |factor: &usize| count % factor == rest;
         let all = || 2..=count.min(MOST_IMAGES);
         for factor in all().filter(leaving(0)).chain(all().filter(leaving(1))) {
@@ -276,20 +277,20 @@ pub struct TracePlan {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Group {
-    /// Of what the groups before it give.
+    /// Automorphisms applied to the result of the previous groups.
     images: Vec<GaloisElement>,
-    /// Whether the input of the whole is added to their sum.
+    /// `true` if the input of the whole plan is added to the sum.
     adds_input: bool,
 }
 
 impl TracePlan {
-    /// Images of each group, the identity among them if it is one.
+    /// Number of images of each group, including the identity.
     #[must_use]
     pub fn groups(&self) -> Vec<usize> {
         self.groups.iter().map(|group| group.images.len()).collect()
     }
 
-    /// Keys for sums at `level` and below.
+    /// Returns the keys for sums at `level` and below.
     #[must_use]
     pub fn required_keys(&self, level: Level) -> KeyRequest {
         let images = self.groups.iter().flat_map(|group| &group.images);
@@ -297,7 +298,7 @@ impl TracePlan {
         images.fold(KeyRequest::new(), |request, &g| request.automorphism(g, level))
     }
 
-    /// What a sum at `level` takes, with keys for every level.
+    /// Returns the work of a sum at `level`, with keys for every level.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`].
@@ -312,11 +313,11 @@ impl TracePlan {
         Ok(work)
     }
 
-    /// The sum, at the level and the scale of `x`.
+    /// Computes the sum, at the level and the scale of `x`.
     ///
     /// # Errors
-    /// [`Error::Circuit`] if the evaluator has another ring than planned for, and what the
-    /// evaluator refuses.
+    /// [`Error::Circuit`] if the evaluator has another ring than planned, and errors of the
+    /// evaluator.
     pub fn run<E: Ops>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         if e.log_n() != self.log_n {
             return Err(Error::Circuit(format!(
@@ -327,7 +328,7 @@ impl TracePlan {
             )));
         }
         if self.groups.is_empty() {
-            // The identity, so that evaluators refuse a ciphertext that is not theirs here, too.
+            // Apply the identity, so that evaluators also reject a foreign ciphertext here.
             return e.automorphism(x, GaloisElement::rotation(self.log_n, 0));
         }
         let mut sum = x.clone();
@@ -373,7 +374,7 @@ mod tests {
         ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap()
     }
 
-    /// With nothing to sum, too.
+    /// Also if there is nothing to sum.
     #[test]
     fn ciphertexts_of_another_key_are_refused() {
         let t = exact::Modulus::new(257, 1).unwrap();
@@ -392,7 +393,8 @@ mod tests {
         }
     }
 
-    /// Repeated doubling, any possible number of groups and the automatic choice.
+    /// Returns plans by repeated doubling, with any possible number of groups, and by the automatic
+    /// choice.
     fn plans(trace: &Trace) -> Vec<TracePlan> {
         let unrolled = (1..=LOG_N as usize).filter_map(|groups| trace.unrolled(groups).ok());
         let fastest = trace.fastest(params().rlwe(), Level(1)).unwrap();
@@ -508,8 +510,9 @@ mod tests {
         assert_eq!(trace.fastest(params.rlwe(), Level(4)), above);
     }
 
-    /// Three groups at level 1: a digit of two primes, raised to two more; transforms of both
-    /// primes, of the digit at the others and of divisions of one polynomial, two at the end.
+    /// Three groups at level 1: a digit of two primes, raised to two more. There are transforms of
+    /// both primes, of the digit at the other primes and of divisions of one polynomial, two at the
+    /// end.
     #[test]
     fn costs_are_those_of_the_groups() {
         let params = params();
@@ -520,8 +523,8 @@ mod tests {
         let work = plan.work(params.rlwe(), Level(1)).unwrap();
         assert_eq!(work.transforms(), 3 * (2 + 2 + 4) + 4);
         assert_eq!(work.permuted, (2 * 4 * 7) << LOG_N);
-        // A change of basis takes two fractions and two sums of three terms, a division two
-        // differences more; the identity and what is kept are multiplied by the divisor.
+        // A change of basis needs two fractions and two sums of three terms, and a division two
+        // more differences. The identity and the kept polynomial are multiplied by the divisor.
         let (lift, division) = (2 + 2 * 3, 2 + 2 * 3 + 2);
         assert_eq!(work.cached_products, (3 * (lift + 2 + division) + 2 + division) << LOG_N);
         assert_eq!(work.key_bytes, plan.required_keys(Level(1)).bytes(params.rlwe()).unwrap());

@@ -2,14 +2,14 @@ use super::{bits, power_depth};
 use crate::circuits::Coefficient;
 use std::collections::{BTreeSet, HashMap};
 
-/// How a polynomial is divided by powers, before levels and scales.
+/// Division of a polynomial by powers, before levels and scales are known.
 pub(in crate::circuits) struct Layout<C> {
     pub root: Division<C>,
-    /// In ascending order, without `X^1`.
+    /// Powers in ascending order, without `X^1`.
     pub powers: Vec<Factors>,
 }
 
-/// `n` and the two indices that make it: `X^n = X^a X^b`, or `T_n = 2 T_a T_b - T_(a - b)`.
+/// `n` and the two indices of its factors: `X^n = X^a X^b`, or `T_n = 2 T_a T_b - T_(a - b)`.
 pub(in crate::circuits) type Factors = (usize, (usize, usize));
 
 /// `constant + sum coefficient X^n + sum quotient X^n`.
@@ -20,9 +20,8 @@ pub(in crate::circuits) struct Division<C> {
 }
 
 impl<C: Coefficient> Layout<C> {
-    /// The one with the cheapest products of ciphertexts, then the fewest
-    /// rescalings, among baby steps `k`: powers up to `k` serve as terms and,
-    /// with `2k, 4k, …`, as divisors.
+    /// Returns the layout with the cheapest products of ciphertexts, then the fewest rescalings,
+    /// over all baby steps `k`. Powers up to `k` serve as terms and, with `2k, 4k, …`, as divisors.
     pub fn of(coeffs: &[C], chebyshev: bool) -> Self {
         let degree = coeffs.len() - 1;
         let depth = bits(degree);
@@ -42,7 +41,7 @@ impl<C: Coefficient> Layout<C> {
         best
     }
 
-    /// Of products of ciphertexts, and rescalings.
+    /// Returns the cost of products of ciphertexts, and the number of rescalings.
     fn cost(&self) -> (usize, usize) {
         let (cost, rescalings) = self.root.cost();
         let powers = self.powers.len();
@@ -60,7 +59,7 @@ impl<C> Division<C> {
         powers
     }
 
-    /// Of products of ciphertexts, and rescalings.
+    /// Returns the cost of products of ciphertexts, and the number of rescalings.
     fn cost(&self) -> (usize, usize) {
         let own = sum_cost(self.quotients.len());
         let below = self.quotients.iter().map(|(quotient, _)| quotient.cost());
@@ -68,11 +67,11 @@ impl<C> Division<C> {
     }
 }
 
-/// What a product costs before it is relinearised, and what relinearisation costs.
+/// Relative cost of a product before it is relinearised, and of the relinearisation.
 const PRODUCT: usize = 1;
 const RELINEARIZATION: usize = 8;
 
-/// Of a sum of products that is relinearised.
+/// Cost of a sum of products that is relinearised.
 fn sum_cost(products: usize) -> usize {
     products * PRODUCT + if products > 0 { RELINEARIZATION } else { 0 }
 }
@@ -82,15 +81,15 @@ struct Search {
     chebyshev: bool,
     baby: usize,
     powers: Vec<usize>,
-    /// By which coefficients are not zero, and depth; None if it cannot be done.
+    /// Results by nonzero coefficients and depth; `None` if there is no division.
     known: HashMap<(Vec<bool>, u32), Option<Step>>,
 }
 
-/// The products of a division, and its first divisor if it has one.
+/// The products of a division, and its first divisor, if any.
 #[derive(Clone, Copy)]
 struct Step {
     products: usize,
-    /// What its quotients cost.
+    /// Cost of the quotients.
     below: usize,
     divisor: Option<usize>,
 }
@@ -113,7 +112,7 @@ impl Search {
         Layout { root, powers }
     }
 
-    /// The cheapest division of polynomials with these coefficients not zero, in this depth.
+    /// Returns the cheapest division of polynomials with these nonzero coefficients, in this depth.
     fn cheapest(&mut self, pattern: &[bool], depth: u32) -> Option<Step> {
         let pattern = &pattern[..=last(pattern)];
         let is_term = |(n, &c): (usize, &bool)| {
@@ -143,8 +142,7 @@ impl Search {
         best
     }
 
-    /// Powers by which a polynomial of this degree may be divided, the largest
-    /// first.
+    /// Returns the possible divisors of a polynomial of this degree, the largest first.
     fn divisors(&self, degree: usize, depth: u32) -> Vec<usize> {
         let fits = |&n: &usize| {
             let smallest = if degree > self.baby { self.baby } else { 1 };
@@ -157,7 +155,7 @@ impl Search {
         self.powers.iter().rev().copied().filter(fits).collect()
     }
 
-    /// Which coefficients of quotient and remainder may differ from zero.
+    /// Returns the positions where quotient and remainder may be nonzero.
     fn divide_pattern(&self, pattern: &[bool], n: usize) -> (Vec<bool>, Vec<bool>) {
         let (rest, quotient) = pattern.split_at(n);
         let (mut rest, quotient) = (rest.to_vec(), quotient.to_vec());
@@ -169,7 +167,7 @@ impl Search {
         (quotient, rest)
     }
 
-    /// `p = q X^n + r`; with `T_(n+i) = 2 T_n T_i - T_(n-i)`, `p = q T_n + r`.
+    /// Divides: `p = q X^n + r`, or `p = q T_n + r` with `T_(n+i) = 2 T_n T_i - T_(n-i)`.
     fn divide<C: Coefficient>(&self, coeffs: &[C], n: usize) -> (Vec<C>, Vec<C>) {
         let (rest, quotient) = coeffs.split_at(n);
         let (mut rest, mut quotient) = (rest.to_vec(), quotient.to_vec());
@@ -182,7 +180,7 @@ impl Search {
         (quotient, rest)
     }
 
-    /// The cheapest division of a polynomial that has one.
+    /// Returns the cheapest division of a polynomial that has one.
     fn division<C: Coefficient>(&mut self, coeffs: &[C], depth: u32) -> Division<C> {
         let mut rest = coeffs.to_vec();
         let mut pattern: Vec<bool> = coeffs.iter().map(|&c| c != C::ZERO).collect();
@@ -204,14 +202,14 @@ impl Search {
     }
 }
 
-/// The degree of polynomials with these coefficients not zero.
+/// Returns the degree of polynomials with these nonzero coefficients.
 fn last(pattern: &[bool]) -> usize {
     pattern.iter().rposition(|&c| c).unwrap_or(0)
 }
 
-/// How to make all these powers from `X^1`, in ascending order without it. Each
-/// is a product of depth `ceil(log2 n)` of powers made before it; of such, one
-/// that needs the fewest powers not asked for.
+/// Returns products that compute all these powers from `X^1`, in ascending order without it. Each
+/// power has depth `ceil(log2 n)` and is a product of earlier powers. Among such products, it is
+/// one that needs the fewest additional powers.
 fn power_chain(mut powers: BTreeSet<usize>, chebyshev: bool) -> Vec<Factors> {
     let mut chain = Vec::new();
     let mut bound = powers.last().map_or(0, |n| n + 1);
