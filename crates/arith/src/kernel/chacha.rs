@@ -27,7 +27,7 @@ pub(super) const BLOCK_WORDS: usize = 8;
 /// the block counter, `state[12]`. Returns the number of words written.
 ///
 /// # Safety
-/// As for [`Blocks`].
+/// See [`Blocks`].
 #[inline(always)]
 pub(super) unsafe fn key_stream<B: Blocks>(state: &mut [u32; 16], words: &mut [u64]) -> usize {
     let mut written = 0;
@@ -42,7 +42,7 @@ pub(super) unsafe fn key_stream<B: Blocks>(state: &mut [u32; 16], words: &mut [u
 }
 
 /// # Safety
-/// As for [`Blocks`].
+/// See [`Blocks`].
 #[inline(always)]
 unsafe fn blocks<B: Blocks>(state: &[u32; 16]) -> [B; 16] {
     // SAFETY: guaranteed by the caller.
@@ -68,7 +68,7 @@ unsafe fn blocks<B: Blocks>(state: &[u32; 16]) -> [B; 16] {
 /// The quarter round of RFC 8439, section 2.1, on every lane.
 ///
 /// # Safety
-/// As for [`Blocks`].
+/// See [`Blocks`].
 #[inline(always)]
 unsafe fn quarter_round<B: Blocks>(v: &mut [B; 16], a: usize, b: usize, c: usize, d: usize) {
     // SAFETY: guaranteed by the caller.

@@ -88,7 +88,7 @@ pub(super) fn prefetch<const LEVEL: u32>(p: *const u8) {
 /// `k q`, either `[0, k q)` or `[-k q / 2, k q / 2]`.
 ///
 /// # Safety
-/// As for [`Vector`].
+/// See [`Vector`].
 pub(super) trait Lanes: Copy {
     type V: Vector;
     /// A sum of up to `TERMS` products.

@@ -91,7 +91,7 @@ impl Evaluator {
     /// | `min(a, b)` | equal | none | 2 row sums per limb at one level |
     ///
     /// # Errors
-    /// As [`exact::Evaluator::add`].
+    /// See [`exact::Evaluator::add`].
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         let operands = self.aligned([a, b].into_iter())?;
         self.exact.add(&operands[0], &operands[1])
@@ -100,7 +100,7 @@ impl Evaluator {
     /// Subtracts; see [`Evaluator::add`].
     ///
     /// # Errors
-    /// As [`Evaluator::add`].
+    /// See [`Evaluator::add`].
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         let operands = self.aligned([a, b].into_iter())?;
         self.exact.sub(&operands[0], &operands[1])

@@ -198,7 +198,7 @@ impl<A: Algebra> LinearTransform<A> {
     /// steps, which cost little there.
     ///
     /// # Errors
-    /// As [`LinearTransform::plan`].
+    /// See [`LinearTransform::plan`].
     pub fn plan_raised(
         &self,
         log_n: u32,

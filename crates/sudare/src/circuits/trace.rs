@@ -81,7 +81,7 @@ impl Trace {
     /// `sum_(j < count) x[i - j batch]`.
     ///
     /// # Errors
-    /// As [`Trace::inner_sum`].
+    /// See [`Trace::inner_sum`].
     pub fn replicate(log_n: u32, batch: usize, count: usize) -> Result<Self> {
         let sum = Self::inner_sum(log_n, batch, count)?;
         Ok(Self { step: -sum.step, ..sum })

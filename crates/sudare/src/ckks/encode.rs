@@ -53,7 +53,7 @@ impl Encoder {
     /// Encodes real values; see [`Encoder::encode`].
     ///
     /// # Errors
-    /// As [`Encoder::encode`].
+    /// See [`Encoder::encode`].
     pub fn encode_real(&self, values: &[f64], level: Level, scale: Scale) -> Result<Plaintext> {
         let complex = values.iter().map(|&re| Complex { re, im: 0.0 });
         self.encode_slots(complex, values.len(), level, scale)
@@ -168,7 +168,7 @@ impl Encoder {
     /// Returns the real parts of [`Encoder::decode`].
     ///
     /// # Errors
-    /// As [`Encoder::decode`].
+    /// See [`Encoder::decode`].
     pub fn decode_real(&self, a: &Plaintext) -> Result<Vec<f64>> {
         Ok(self.decode(a)?.into_iter().map(|v| v.re).collect())
     }

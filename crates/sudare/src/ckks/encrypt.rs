@@ -47,7 +47,7 @@ impl SymmetricEncryptor {
     /// [`Encryptor::encrypt`].
     ///
     /// # Errors
-    /// As [`Encryptor::encrypt`].
+    /// See [`Encryptor::encrypt`].
     pub fn encrypt_seeded(&self, a: &Plaintext) -> Result<Seeded<Ciphertext>> {
         self.encrypt_seeded_with(a, &Seed::random()?)
     }
@@ -57,7 +57,7 @@ impl SymmetricEncryptor {
     /// known-answer tests.
     ///
     /// # Errors
-    /// As [`Encryptor::encrypt_with`].
+    /// See [`Encryptor::encrypt_with`].
     pub fn encrypt_seeded_with(&self, a: &Plaintext, seed: &Seed) -> Result<Seeded<Ciphertext>> {
         let params = self.params.rlwe();
         params.check_id("plaintext", a.params)?;

@@ -100,7 +100,7 @@ impl Evaluator {
     /// `a += b`; see [`Evaluator::add`].
     ///
     /// # Errors
-    /// As [`Evaluator::add`].
+    /// See [`Evaluator::add`].
     pub fn add_assign(&self, a: &mut Ciphertext, b: &Ciphertext) -> Result<()> {
         let (x, y) = self.forms(a, b)?;
         self.rules().sum("add", x, y)?;
@@ -110,7 +110,7 @@ impl Evaluator {
     /// Subtracts slot by slot; see [`Evaluator::add`].
     ///
     /// # Errors
-    /// As [`Evaluator::add`].
+    /// See [`Evaluator::add`].
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         let (x, y) = self.forms(a, b)?;
         let form = self.rules().sum("subtract", x, y)?;
@@ -128,7 +128,7 @@ impl Evaluator {
     /// Adds a plaintext of the same scale.
     ///
     /// # Errors
-    /// As [`Evaluator::add`].
+    /// See [`Evaluator::add`].
     pub fn add_plain(&self, a: &Ciphertext, b: &Plaintext) -> Result<Ciphertext> {
         let (x, y) = self.forms_with_plain(a, b)?;
         let form = self.rules().sum("add", x, y)?;
@@ -192,7 +192,7 @@ impl Evaluator {
     /// | the lowest | `a_i scale_i` | none | 2 row products per limb and term, in one pass |
     ///
     /// # Errors
-    /// As [`Evaluator::mul_const`]; [`Error::ScaleMismatch`]; [`Error::SlotMismatch`];
+    /// Errors of [`Evaluator::mul_const`]; [`Error::ScaleMismatch`]; [`Error::SlotMismatch`];
     /// [`Error::Circuit`] without terms.
     pub fn mul_const_sum<'a>(&self, terms: &[(&'a Ciphertext, f64, Scale)]) -> Result<Ciphertext> {
         let form = |&(a, _, scale): &(&Ciphertext, f64, Scale)| Ok((self.form(a)?, scale));
@@ -214,8 +214,8 @@ impl Evaluator {
     /// | the lowest | `a_i scale` | none | 2 row products per limb, ciphertext and sum, in one pass |
     ///
     /// # Errors
-    /// As [`Evaluator::mul_const_sum`]; [`Error::Circuit`] for a row without exactly one constant
-    /// per ciphertext.
+    /// Errors of [`Evaluator::mul_const_sum`]; [`Error::Circuit`] for a row without exactly one
+    /// constant per ciphertext.
     pub fn mul_const_sums(
         &self,
         xs: &[&Ciphertext],
@@ -268,7 +268,7 @@ impl Evaluator {
     /// Runs [`Evaluator::mul`] on each pair; two at a time share the reading of the key.
     ///
     /// # Errors
-    /// As [`Evaluator::mul`].
+    /// See [`Evaluator::mul`].
     pub fn mul_many(&self, pairs: &[(&Ciphertext, &Ciphertext)]) -> Result<Vec<Ciphertext>> {
         self.products(pairs, false, |rules, a, b| rules.product(a, b))
     }
@@ -276,7 +276,7 @@ impl Evaluator {
     /// Runs [`Evaluator::mul_rescale`] on each pair; see [`Evaluator::mul_many`].
     ///
     /// # Errors
-    /// As [`Evaluator::mul_rescale`].
+    /// See [`Evaluator::mul_rescale`].
     pub fn mul_rescale_many(
         &self,
         pairs: &[(&Ciphertext, &Ciphertext)],
@@ -292,7 +292,7 @@ impl Evaluator {
     /// | the lowest, `- 1` | `a_i b_i / divisor` | relinearisation | 1 key switch, 8 row products per limb and product if there are several |
     ///
     /// # Errors
-    /// As [`Evaluator::mul_rescale`]; [`Error::ScaleMismatch`]; [`Error::Circuit`] without
+    /// Errors of [`Evaluator::mul_rescale`]; [`Error::ScaleMismatch`]; [`Error::Circuit`] without
     /// products.
     pub fn mul_sum_rescale(&self, sum: &ProductSum<'_, Ciphertext>) -> Result<Ciphertext> {
         Ok(self.mul_sum_rescale_many(core::slice::from_ref(sum))?.remove(0))
@@ -301,7 +301,7 @@ impl Evaluator {
     /// Runs [`Evaluator::mul_sum_rescale`] on each sum; see [`Evaluator::mul_many`].
     ///
     /// # Errors
-    /// As [`Evaluator::mul_sum_rescale`].
+    /// See [`Evaluator::mul_sum_rescale`].
     pub fn mul_sum_rescale_many(
         &self,
         sums: &[ProductSum<'_, Ciphertext>],
@@ -352,7 +352,7 @@ impl Evaluator {
     /// Runs [`Evaluator::rescale`] in place.
     ///
     /// # Errors
-    /// As [`Evaluator::rescale`].
+    /// See [`Evaluator::rescale`].
     pub fn rescale_assign(&self, a: &mut Ciphertext) -> Result<()> {
         let form = self.rules().rescaled("rescale", self.form(a)?)?;
         self.inner.rescale_assign(&mut a.inner)?;
@@ -363,7 +363,7 @@ impl Evaluator {
     /// Runs [`Evaluator::drop_to`] in place.
     ///
     /// # Errors
-    /// As [`Evaluator::drop_to`].
+    /// See [`Evaluator::drop_to`].
     pub fn drop_to_assign(&self, a: &mut Ciphertext, level: Level) -> Result<()> {
         self.inner.drop_to_assign(&mut a.inner, level)
     }
@@ -464,7 +464,7 @@ impl Evaluator {
     /// Conjugates every slot.
     ///
     /// # Errors
-    /// As [`Evaluator::rotate`].
+    /// See [`Evaluator::rotate`].
     pub fn conjugate(&self, a: &Ciphertext) -> Result<Ciphertext> {
         self.automorphism(a, GaloisElement::conjugation(self.params.log_n()))
     }
@@ -472,7 +472,7 @@ impl Evaluator {
     /// Applies `X -> X^g` and returns to the same key.
     ///
     /// # Errors
-    /// As [`Evaluator::rotate`].
+    /// See [`Evaluator::rotate`].
     pub fn automorphism(&self, a: &Ciphertext, g: GaloisElement) -> Result<Ciphertext> {
         Ok(Ciphertext::new(self.inner.automorphism(&a.inner, g)?, a.form()))
     }
@@ -510,7 +510,7 @@ impl Evaluator {
     /// Runs [`Evaluator::rotate`] on a hoisted ciphertext. The result is the same, bit for bit.
     ///
     /// # Errors
-    /// As [`Evaluator::rotate`].
+    /// See [`Evaluator::rotate`].
     pub fn rotate_hoisted(&self, a: &Hoisted<'_>, k: i64) -> Result<Ciphertext> {
         let g = self.rotation(a.ciphertext, k);
         Ok(Ciphertext::new(self.inner.automorphism_hoisted(&a.inner, g)?, a.ciphertext.form()))

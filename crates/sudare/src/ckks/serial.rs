@@ -57,7 +57,7 @@ pub type CiphertextWriter<'a, W> = serial::CiphertextWriter<'a, W, Params>;
 /// damage.
 ///
 /// # Errors
-/// As [`Reader::new`].
+/// See [`Reader::new`].
 pub fn digest(input: impl Read + Seek, file_bytes: u64) -> Result<[u8; 32]> {
     serial::digest::<Params>(input, file_bytes)
 }

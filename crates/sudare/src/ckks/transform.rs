@@ -78,7 +78,7 @@ impl Evaluator {
     /// Runs [`Evaluator::transform`] on each of `inputs`, in one pass over keys and matrix.
     ///
     /// # Errors
-    /// As [`Evaluator::transform`].
+    /// See [`Evaluator::transform`].
     pub fn transform_many(
         &self,
         inputs: &[&Ciphertext],
@@ -104,7 +104,7 @@ impl Evaluator {
     /// Runs [`Evaluator::raise_transform`] on each of `inputs`, in one pass over keys and matrix.
     ///
     /// # Errors
-    /// As [`Evaluator::raise_transform`].
+    /// See [`Evaluator::raise_transform`].
     pub fn raise_transform_many(
         &self,
         inputs: &[&Ciphertext],

@@ -160,7 +160,7 @@ impl BatchEncoder {
     /// Decodes the slots of a plaintext, in `(-t/2, t/2]`.
     ///
     /// # Errors
-    /// As [`BatchEncoder::decode_unsigned`].
+    /// See [`BatchEncoder::decode_unsigned`].
     pub fn decode(&self, a: &PlainPoly) -> Result<Vec<i128>> {
         let slots = Zeroizing::new(self.decode_unsigned(a)?);
         Ok(slots.iter().map(|&slot| self.modulus.centered(slot)).collect())

@@ -85,7 +85,7 @@ impl<K: EncryptionKey> rlwe::Encryptor<Params, K> {
     /// knows the seed can decrypt. For known-answer tests.
     ///
     /// # Errors
-    /// As [`Encryptor::encrypt_at`].
+    /// See [`Encryptor::encrypt_at`].
     pub fn encrypt_with(
         &self,
         a: &PlainPoly,
@@ -106,7 +106,7 @@ impl SymmetricEncryptor {
     /// [`Encryptor::encrypt`].
     ///
     /// # Errors
-    /// As [`Encryptor::encrypt`].
+    /// See [`Encryptor::encrypt`].
     pub fn encrypt_seeded(&self, a: &PlainPoly) -> Result<Seeded<Ciphertext>> {
         let top = self.params.top();
         let factor = self.params.fresh_factor(top, a.modulus())?;
@@ -118,7 +118,7 @@ impl SymmetricEncryptor {
     /// as well can compute the key. For known-answer tests.
     ///
     /// # Errors
-    /// As [`Encryptor::encrypt_at`].
+    /// See [`Encryptor::encrypt_at`].
     pub fn encrypt_seeded_with(
         &self,
         a: &PlainPoly,
@@ -204,7 +204,7 @@ impl Decryptor {
     /// Returns the bits by which the error of `a` can grow until it does not decrypt.
     ///
     /// # Errors
-    /// As [`Decryptor::noise`].
+    /// See [`Decryptor::noise`].
     pub fn budget(&self, a: &Ciphertext) -> Result<f64> {
         let opened = self.open(a, true)?;
         let log2_q = self.params.rlwe().log2_q(a.level());

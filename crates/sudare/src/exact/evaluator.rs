@@ -88,7 +88,7 @@ impl Evaluator {
     /// Subtracts; see [`Evaluator::add`].
     ///
     /// # Errors
-    /// As [`Evaluator::add`].
+    /// See [`Evaluator::add`].
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         let form = self.rules().sum("subtract", self.form(a)?, self.form(b)?)?;
         Ok(Ciphertext::new(self.inner.sub(&a.inner, &b.inner)?, form))
@@ -106,7 +106,7 @@ impl Evaluator {
     /// Adds a plaintext, encoded with the factor of the ciphertext.
     ///
     /// # Errors
-    /// As [`Evaluator::add`].
+    /// See [`Evaluator::add`].
     pub fn add_plain(&self, a: &Ciphertext, b: &PlainPoly) -> Result<Ciphertext> {
         const OP: &str = "add a plaintext";
         let form = self.rules().sum_plain(OP, self.form(a)?, ring_of(b))?;
@@ -117,7 +117,7 @@ impl Evaluator {
     /// Subtracts a plaintext; see [`Evaluator::add_plain`].
     ///
     /// # Errors
-    /// As [`Evaluator::add_plain`].
+    /// See [`Evaluator::add_plain`].
     pub fn sub_plain(&self, a: &Ciphertext, b: &PlainPoly) -> Result<Ciphertext> {
         const OP: &str = "subtract a plaintext";
         let form = self.rules().sum_plain(OP, self.form(a)?, ring_of(b))?;
@@ -135,7 +135,7 @@ impl Evaluator {
     /// | `a` | `a` | none | 1 transform and 2 row products per limb |
     ///
     /// # Errors
-    /// As [`Evaluator::add_plain`].
+    /// See [`Evaluator::add_plain`].
     pub fn mul_plain(&self, a: &Ciphertext, b: &PlainPoly) -> Result<Ciphertext> {
         Ok(self.mul_plain_many(&[a], b, Unit::one(b.modulus()))?.remove(0))
     }
@@ -315,7 +315,7 @@ impl Evaluator {
     /// Runs [`Evaluator::rescale`] in place.
     ///
     /// # Errors
-    /// As [`Evaluator::rescale`].
+    /// See [`Evaluator::rescale`].
     pub fn rescale_assign(&self, a: &mut Ciphertext) -> Result<()> {
         let form = self.rules().rescaled("rescale", self.form(a)?)?;
         self.inner.rescale_assign(&mut a.inner)?;
@@ -336,7 +336,7 @@ impl Evaluator {
     /// Runs [`Evaluator::drop_to`] in place.
     ///
     /// # Errors
-    /// As [`Evaluator::drop_to`].
+    /// See [`Evaluator::drop_to`].
     pub fn drop_to_assign(&self, a: &mut Ciphertext, level: Level) -> Result<()> {
         let form = self.rules().dropped(self.form(a)?, level)?;
         self.inner.drop_to_assign(&mut a.inner, level)?;
@@ -412,7 +412,7 @@ impl Evaluator {
     /// Rotates both rows left by `k` columns. Cost: 1 key switch.
     ///
     /// # Errors
-    /// As [`Evaluator::automorphism`].
+    /// See [`Evaluator::automorphism`].
     pub fn rotate(&self, a: &Ciphertext, k: i64) -> Result<Ciphertext> {
         self.automorphism(a, GaloisElement::rotation(self.params.log_n(), k))
     }
@@ -420,7 +420,7 @@ impl Evaluator {
     /// Exchanges the two rows. Cost: 1 key switch.
     ///
     /// # Errors
-    /// As [`Evaluator::automorphism`].
+    /// See [`Evaluator::automorphism`].
     pub fn swap_rows(&self, a: &Ciphertext) -> Result<Ciphertext> {
         self.automorphism(a, GaloisElement::conjugation(self.params.log_n()))
     }
@@ -471,7 +471,7 @@ impl Evaluator {
     /// bit.
     ///
     /// # Errors
-    /// As [`Evaluator::automorphism`].
+    /// See [`Evaluator::automorphism`].
     pub fn automorphism_hoisted(&self, a: &Hoisted<'_>, g: GaloisElement) -> Result<Ciphertext> {
         let form = self.image(a.form, g)?;
         Ok(Ciphertext::new(self.inner.automorphism_hoisted(&a.inner, g)?, form))
@@ -480,7 +480,7 @@ impl Evaluator {
     /// Runs [`Evaluator::rotate`] on a hoisted ciphertext.
     ///
     /// # Errors
-    /// As [`Evaluator::automorphism`].
+    /// See [`Evaluator::automorphism`].
     pub fn rotate_hoisted(&self, a: &Hoisted<'_>, k: i64) -> Result<Ciphertext> {
         self.automorphism_hoisted(a, GaloisElement::rotation(self.params.log_n(), k))
     }

@@ -93,7 +93,7 @@ impl Evaluator {
     /// Runs [`Evaluator::transform`] on each of `inputs`, in one pass over keys and matrix.
     ///
     /// # Errors
-    /// As [`Evaluator::transform`].
+    /// See [`Evaluator::transform`].
     pub fn transform_many(
         &self,
         inputs: &[&Ciphertext],

@@ -55,7 +55,7 @@ impl Modulus {
     /// Makes the modulus from the prime power `t`.
     ///
     /// # Errors
-    /// As [`Modulus::new`].
+    /// See [`Modulus::new`].
     pub fn from_value(t: u128) -> Result<Self> {
         let powers = (2..=t.max(2).ilog2()).rev();
         let power = { powers }.find_map(|k| Some((exact_root(t, k)?, k)));

@@ -209,7 +209,7 @@ impl Params {
     /// Returns the ciphertext modulus of `level`, as a factor.
     ///
     /// # Errors
-    /// As [`Params::divisor`].
+    /// See [`Params::divisor`].
     pub fn modulus_at(&self, level: Level, t: Modulus) -> Result<Unit> {
         (0..=level.0).try_fold(Unit::one(t), |product, l| Ok(product * self.divisor(Level(l), t)?))
     }
@@ -224,7 +224,7 @@ impl Params {
     /// of the level. The scale of BFV, `-f / Q`, then is 1 and stays 1.
     ///
     /// # Errors
-    /// As [`Params::divisor`].
+    /// See [`Params::divisor`].
     pub fn fresh_factor(&self, level: Level, t: Modulus) -> Result<Unit> {
         let modulus = self.modulus_at(level, t)?;
         Unit::new(t.neg(modulus.value()), t)
@@ -234,7 +234,7 @@ impl Params {
     /// ciphertexts at the top.
     ///
     /// # Errors
-    /// As [`Params::divisor`].
+    /// See [`Params::divisor`].
     pub fn factor_at(&self, level: Level, t: Modulus) -> Result<Unit> {
         self.0.rlwe.check_chain_level(level)?;
         let fresh = self.fresh_factor(self.top(), t)?;

@@ -121,7 +121,7 @@ impl PlainPoly {
     /// `a - b`.
     ///
     /// # Errors
-    /// As [`PlainPoly::add`].
+    /// See [`PlainPoly::add`].
     pub fn sub(&self, other: &Self) -> Result<Self> {
         self.check_ring("difference of plaintexts", other.modulus, other.log_n())?;
         let t = self.modulus;

@@ -84,7 +84,7 @@ impl<'a> Rules<'a> {
     /// Returns the form of the same polynomials interpreted with another factor.
     ///
     /// # Errors
-    /// As [`Rules::check_factor`].
+    /// See [`Rules::check_factor`].
     pub(crate) fn with_factor(self, a: Form, factor: Unit) -> Result<Form> {
         self.check_factor("with_factor", a, factor)?;
         Ok(Form { factor, ..a })
@@ -142,7 +142,7 @@ impl<'a> Rules<'a> {
     /// Returns the form of a product with a plaintext of these norms.
     ///
     /// # Errors
-    /// As [`Rules::sum_plain`].
+    /// See [`Rules::sum_plain`].
     pub(crate) fn product_plain(
         self,
         a: Form,

@@ -36,7 +36,7 @@ impl Slots {
     /// Makes the slots of the ring of degree `2^log_n` modulo `t`.
     ///
     /// # Errors
-    /// As [`GaloisRing::new`].
+    /// See [`GaloisRing::new`].
     pub fn new(t: Modulus, log_n: u32) -> Result<Self> {
         let ring = GaloisRing::new(t, log_n)?;
         let (slots, order) = (ring.slots(), 2u32 << log_n);
@@ -168,7 +168,7 @@ impl Slots {
     /// Returns the map from `sum_i m_i X^(d i)` to slots with `m_i` in slot `i`.
     ///
     /// # Errors
-    /// As [`Slots::slots_to_coeffs`].
+    /// See [`Slots::slots_to_coeffs`].
     pub fn coeffs_to_slots(&self) -> Result<LinearMap> {
         let (t, d) = (self.ring.modulus(), self.ring.degree());
         let scale = t.inverse(t.reduce(self.count() as u128)).unwrap_or(0);
@@ -309,7 +309,7 @@ impl LinearMap {
     /// Returns the image of `a`.
     ///
     /// # Errors
-    /// As [`PlainPoly::mul`].
+    /// See [`PlainPoly::mul`].
     pub fn apply(&self, a: &PlainPoly) -> Result<PlainPoly> {
         let zero = PlainPoly::from_residues(a.modulus(), zeros(a.log_n(), 0)?);
         self.terms.iter().try_fold(zero, |sum, (g, weight)| sum.add(&weight.mul(&a.image(*g))?))

@@ -36,7 +36,7 @@ impl Tensor {
     /// Returns the factor of a ciphertext of this level and scale.
     ///
     /// # Errors
-    /// As [`Tensor::scale`].
+    /// See [`Tensor::scale`].
     pub fn factor(self, params: &Params, level: Level, scale: Unit) -> Result<Unit> {
         match self {
             Self::Plain => Ok(scale),
@@ -47,7 +47,7 @@ impl Tensor {
     /// Returns the divisor of scales for rescaling from `level`, for ciphertexts modulo `t`.
     ///
     /// # Errors
-    /// As [`Tensor::scale`].
+    /// See [`Tensor::scale`].
     pub fn divisor(self, params: &Params, level: Level, t: Modulus) -> Result<Unit> {
         let of_factors = params.divisor(level, t)?;
         match self {

@@ -34,7 +34,7 @@ pub trait Scale:
     /// weights to zero.
     ///
     /// # Errors
-    /// As [`Scale::check_fits`].
+    /// See [`Scale::check_fits`].
     fn check_weights(self, op: &'static str, log2_q: f64) -> Result<()>;
 }
 

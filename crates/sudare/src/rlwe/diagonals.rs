@@ -163,7 +163,7 @@ impl Evaluator {
     /// Runs [`Evaluator::raise_transform_many`] with another way to lift.
     ///
     /// # Errors
-    /// As [`Evaluator::raise_transform_many`].
+    /// See [`Evaluator::raise_transform_many`].
     pub(crate) fn transform_raised(
         &self,
         inputs: &[&Ciphertext],

@@ -31,7 +31,8 @@ pub trait EncryptionKey {
     /// Encrypts a message that has the primes of `level`, with randomness derived from `seed`.
     ///
     /// # Errors
-    /// As [`EncryptionKey::check_encrypts`]; [`Error::LevelOutOfRange`] above the top of the chain.
+    /// Errors of [`EncryptionKey::check_encrypts`]; [`Error::LevelOutOfRange`] above the top of the
+    /// chain.
     fn encrypt(
         &self,
         params: &Params,

@@ -113,7 +113,7 @@ impl Evaluator {
     /// `a += b`; see [`Evaluator::add`].
     ///
     /// # Errors
-    /// As [`Evaluator::add`].
+    /// See [`Evaluator::add`].
     pub fn add_assign(&self, a: &mut Ciphertext, b: &Ciphertext) -> Result<()> {
         let level = self.meet(a, b)?;
         self.truncate(a, level);
@@ -126,7 +126,7 @@ impl Evaluator {
     /// Subtracts, at the lower level of the two.
     ///
     /// # Errors
-    /// As [`Evaluator::add`].
+    /// See [`Evaluator::add`].
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         let level = self.meet(a, b)?;
         let (basis, limbs) = (self.params().basis(), self.limbs(level));
@@ -150,7 +150,7 @@ impl Evaluator {
     /// Adds an encoded message that has the primes of `level`, at the lower level of the two.
     ///
     /// # Errors
-    /// As [`Evaluator::add`].
+    /// See [`Evaluator::add`].
     pub(crate) fn add_message(
         &self,
         a: &Ciphertext,
@@ -169,7 +169,7 @@ impl Evaluator {
     /// two. Cost: 2 row products per limb.
     ///
     /// # Errors
-    /// As [`Evaluator::add`].
+    /// See [`Evaluator::add`].
     pub(crate) fn mul_message(
         &self,
         a: &Ciphertext,
@@ -209,7 +209,7 @@ impl Evaluator {
     /// products per limb and term.
     ///
     /// # Errors
-    /// As [`Evaluator::add`]; [`Error::Circuit`] without terms.
+    /// Errors of [`Evaluator::add`]; [`Error::Circuit`] without terms.
     pub(crate) fn mul_integer_sum(&self, terms: &[(&Ciphertext, i128)]) -> Result<Ciphertext> {
         let level = self.lowest("sum of products", terms.iter().map(|&(a, _)| a))?;
         let (basis, limbs) = (self.params().basis(), self.limbs(level));
@@ -228,7 +228,7 @@ impl Evaluator {
     /// per limb, ciphertext and sum.
     ///
     /// # Errors
-    /// As [`Evaluator::mul_integer_sum`]; [`Error::Circuit`] for a row of another length.
+    /// Errors of [`Evaluator::mul_integer_sum`]; [`Error::Circuit`] for a row of another length.
     pub(crate) fn mul_integer_sums(
         &self,
         xs: &[&Ciphertext],
@@ -276,8 +276,8 @@ impl Evaluator {
     /// A sum is at the lowest level of its terms, or one level below that.
     ///
     /// # Errors
-    /// As [`Evaluator::add`]; [`Error::MissingRelinearizationKey`]; [`Error::LevelExhausted`];
-    /// [`Error::Circuit`] without products.
+    /// Errors of [`Evaluator::add`]; [`Error::MissingRelinearizationKey`];
+    /// [`Error::LevelExhausted`]; [`Error::Circuit`] without products.
     pub fn mul_sums(
         &self,
         sums: &[ProductSum<'_, Ciphertext>],
@@ -361,7 +361,7 @@ impl Evaluator {
     /// Runs [`Evaluator::drop_to`] in place.
     ///
     /// # Errors
-    /// As [`Evaluator::drop_to`].
+    /// See [`Evaluator::drop_to`].
     pub fn drop_to_assign(&self, a: &mut Ciphertext, level: Level) -> Result<()> {
         self.check_drop(a, level)?;
         self.truncate(a, level);
@@ -484,7 +484,7 @@ impl Evaluator {
     /// bit.
     ///
     /// # Errors
-    /// As [`Evaluator::automorphism`].
+    /// See [`Evaluator::automorphism`].
     pub fn automorphism_hoisted(&self, a: &Hoisted<'_>, g: GaloisElement) -> Result<Ciphertext> {
         let ciphertext = a.ciphertext;
         self.check(ciphertext)?;

@@ -131,7 +131,7 @@ impl KeyGenerator {
     /// after each.
     ///
     /// # Errors
-    /// As [`KeyGenerator::evaluation_keys`].
+    /// See [`KeyGenerator::evaluation_keys`].
     pub fn evaluation_keys_with(
         &mut self,
         sk: &SecretKey,

@@ -95,7 +95,7 @@ pub(super) unsafe fn vector_window(
 /// column, and high halves of products one column below. The lowest one lacks the high halves.
 ///
 /// # Safety
-/// As for [`vector_window`]; `lowest` is not 0.
+/// The conditions of [`vector_window`]; `lowest` is not 0.
 #[target_feature(enable = "avx512f,avx512ifma,avx512vbmi")]
 unsafe fn column_sums<const COLUMNS: usize>(
     a: &[u64],

@@ -157,7 +157,7 @@ pub(super) unsafe fn unpack(m: &Modulus, out: *mut u64, a: *const u8, len: usize
 /// words.
 ///
 /// # Safety
-/// As for [`kernel::pick`](crate::kernel::pick); the CPU has AVX-512.
+/// The conditions of [`kernel::pick`](crate::kernel::pick); the CPU has AVX-512.
 #[target_feature(enable = "avx512f,avx512vl")]
 pub(in crate::kernel) unsafe fn pick(out: &mut [u64], a: &[u64], source: &[u16]) -> usize {
     let end = full::<__m512i>(out.len());

@@ -22,7 +22,7 @@ use crate::{
 /// A vector of words whose bits can be reinterpreted as doubles.
 ///
 /// # Safety
-/// As for [`Vector`].
+/// See [`Vector`].
 pub trait Words: Vector {
     type Doubles: Doubles<Words = Self>;
 
@@ -46,7 +46,7 @@ pub trait Words: Vector {
 /// A vector of doubles.
 ///
 /// # Safety
-/// As for [`Vector`].
+/// See [`Vector`].
 pub trait Doubles: Copy {
     type Words: Words<Doubles = Self>;
 
@@ -414,7 +414,7 @@ pub mod tests {
     /// Returns `a w mod q` as the kernels compute it.
     ///
     /// # Safety
-    /// As for [`Vector`].
+    /// See [`Vector`].
     #[inline(always)]
     unsafe fn product<W: Words>(m: &Modulus, a: i64, w: u64) -> i64 {
         let [value, quotient] = Double::<W>::factor(m, m.shoup(w));
@@ -432,7 +432,7 @@ pub mod tests {
     }
 
     /// # Safety
-    /// As for [`Vector`].
+    /// See [`Vector`].
     #[inline(always)]
     pub unsafe fn check_products<W: Words>() {
         let mut moduli = vec![3, 5, 97, (1 << 50) - 27];

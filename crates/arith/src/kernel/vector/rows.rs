@@ -58,10 +58,10 @@ pub const ABREAST: usize = 4;
 /// Start and end of sums: of residues, or with weights.
 pub trait Reduction<L: Lanes>: Copy {
     /// # Safety
-    /// As for [`Lanes`].
+    /// See [`Lanes`].
     unsafe fn empty(lanes: L) -> L::Sum;
     /// # Safety
-    /// As for [`Lanes`].
+    /// See [`Lanes`].
     unsafe fn reduce(lanes: L, sum: L::Sum) -> L::V;
 }
 

@@ -451,7 +451,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
     /// Runs [`Bootstrapper::run`] on each of `xs`, which share the passes over keys and matrices.
     ///
     /// # Errors
-    /// As [`Bootstrapper::run`].
+    /// See [`Bootstrapper::run`].
     pub fn run_many(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
         self.run_with(e, xs, |_| {})
     }
@@ -460,7 +460,7 @@ impl<E: ComplexOps> Bootstrapper<E> {
     /// all stages repeat in each round.
     ///
     /// # Errors
-    /// As [`Bootstrapper::run`].
+    /// See [`Bootstrapper::run`].
     pub fn run_with(
         &self,
         e: &E,

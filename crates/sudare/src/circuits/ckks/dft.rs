@@ -76,7 +76,7 @@ pub fn coeffs_to_slots(log_slots: u32, radices: &[u32]) -> Result<Vec<LinearTran
 /// layers are multiples of `2^s`, and the last factor has `2^k` diagonals.
 ///
 /// # Errors
-/// As [`coeffs_to_slots`].
+/// See [`coeffs_to_slots`].
 pub fn slots_to_coeffs(log_slots: u32, radices: &[u32]) -> Result<Vec<LinearTransform>> {
     complex_factors(log_slots, radices, powers_of_5, BitReversed::Input, false)
 }
@@ -88,7 +88,7 @@ pub fn slots_to_coeffs(log_slots: u32, radices: &[u32]) -> Result<Vec<LinearTran
 /// [`coeffs_to_slots`]. With bit-reversed input they go the other way, as in [`slots_to_coeffs`].
 ///
 /// # Errors
-/// As [`coeffs_to_slots`].
+/// See [`coeffs_to_slots`].
 pub fn forward(
     log_slots: u32,
     radices: &[u32],
@@ -102,7 +102,7 @@ pub fn forward(
 /// It undoes a transform with bit-reversed order on the other side.
 ///
 /// # Errors
-/// As [`coeffs_to_slots`].
+/// See [`coeffs_to_slots`].
 pub fn inverse(
     log_slots: u32,
     radices: &[u32],

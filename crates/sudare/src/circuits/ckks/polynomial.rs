@@ -133,7 +133,7 @@ impl Polynomial {
     /// Small coefficients are dropped as by [`Polynomial::chebyshev`].
     ///
     /// # Errors
-    /// As [`Polynomial::chebyshev`].
+    /// See [`Polynomial::chebyshev`].
     pub fn least_squares(
         f: impl Fn(f64) -> f64,
         interval: Range<f64>,

@@ -137,7 +137,7 @@ impl BootstrapSpec {
     /// results; see [`BootstrapSpec::plan_with`].
     ///
     /// # Errors
-    /// As [`BootstrapSpec::plan_with`].
+    /// See [`BootstrapSpec::plan_with`].
     pub fn plan(
         &self,
         params: &Params,
@@ -204,7 +204,7 @@ impl BootstrapSpec {
     /// Returns the encoder of the refreshed slots, in the ring of degree `2^log_n`.
     ///
     /// # Errors
-    /// As [`IntegerEncoder::new`].
+    /// See [`IntegerEncoder::new`].
     pub fn encoder(&self, log_n: u32) -> Result<IntegerEncoder> {
         IntegerEncoder::new(self.modulus, log_n, self.log_slots)
     }
@@ -430,7 +430,7 @@ impl<E: IntegerOps> Bootstrapper<E> {
     /// Runs [`Bootstrapper::run`] on each of `xs`, which share the passes over keys and matrices.
     ///
     /// # Errors
-    /// As [`Bootstrapper::run`].
+    /// See [`Bootstrapper::run`].
     pub fn run_many(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
         self.run_with(e, xs, |_| {})
     }
@@ -438,7 +438,7 @@ impl<E: IntegerOps> Bootstrapper<E> {
     /// Runs [`Bootstrapper::run_many`], calling `progress` after each stage.
     ///
     /// # Errors
-    /// As [`Bootstrapper::run`].
+    /// See [`Bootstrapper::run`].
     pub fn run_with(
         &self,
         e: &E,

@@ -90,7 +90,7 @@ pub fn coeffs_to_slots(encoder: &IntegerEncoder, radices: &[u32]) -> Result<Vec<
 /// last one of `k` layers has `2^k` diagonals.
 ///
 /// # Errors
-/// As [`coeffs_to_slots`].
+/// See [`coeffs_to_slots`].
 pub fn slots_to_coeffs(encoder: &IntegerEncoder, radices: &[u32]) -> Result<Vec<LinearTransform>> {
     let roots = ModularRoots::new(encoder);
     let mut factors = roots.factors(radices, BitReversed::Input)?;

@@ -56,7 +56,7 @@ pub trait IntegerOps: Ops<Algebra = IntegerSlots> {
     /// multiplies by the matrix.
     ///
     /// # Errors
-    /// As [`IntegerOps::raise`].
+    /// See [`IntegerOps::raise`].
     fn raise_transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
         Ok(self.raise_transform_many(&[a], matrix)?.remove(0))
     }
@@ -64,7 +64,7 @@ pub trait IntegerOps: Ops<Algebra = IntegerSlots> {
     /// Runs [`IntegerOps::raise_transform`] on each of `xs`.
     ///
     /// # Errors
-    /// As [`IntegerOps::raise`].
+    /// See [`IntegerOps::raise`].
     fn raise_transform_many(
         &self,
         xs: &[&Self::Ct],

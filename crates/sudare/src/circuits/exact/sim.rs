@@ -98,7 +98,7 @@ impl Evaluator {
     /// Makes a fresh encryption under the public key.
     ///
     /// # Errors
-    /// As [`exact::Encryptor::encrypt_at`](crate::exact::Encryptor::encrypt_at).
+    /// See [`exact::Encryptor::encrypt_at`](crate::exact::Encryptor::encrypt_at).
     pub fn encrypt(&self, level: Level, factor: Unit) -> Result<Form> {
         self.rules().encrypted(level, factor, false)
     }

@@ -378,7 +378,7 @@ impl KeyRequest {
     /// Bytes of small keys in memory: see [`EvaluationKeys`](crate::rlwe::EvaluationKeys).
     ///
     /// # Errors
-    /// As [`KeyRequest::bytes`].
+    /// See [`KeyRequest::bytes`].
     pub fn small_bytes(&self, params: &Params) -> Result<u64> {
         let whole = Self {
             relinearize: self.relinearize,

@@ -33,7 +33,7 @@ pub struct Info<S> {
 /// them detects damage.
 ///
 /// # Errors
-/// As [`Reader::new`].
+/// See [`Reader::new`].
 pub fn digest<P: Scheme>(input: impl Read + Seek, file_bytes: u64) -> Result<[u8; 32]> {
     let (mut file, _, header) = FileReader::open::<P>(input, file_bytes)?;
     let starts = header.sections.starts(file.position());
@@ -58,7 +58,7 @@ impl<P: Scheme> Reader<Cursor<Mapping>, P> {
     /// another file to its name, as `sudare` does, is safe.
     ///
     /// # Errors
-    /// As [`Reader::new`].
+    /// See [`Reader::new`].
     pub fn shared(file: Mapping) -> Result<Self> {
         let bytes = file.len() as u64;
         let mut reader = Self::new(Cursor::new(file.clone()), bytes)?;
@@ -143,7 +143,7 @@ impl<R: Read, P: Scheme> Reader<R, P> {
     /// Reads the public key.
     ///
     /// # Errors
-    /// As [`Reader::secret_key`].
+    /// See [`Reader::secret_key`].
     pub fn public_key(mut self, params: &P) -> Result<PublicKey> {
         self.expect(Kind::PublicKey, params)?;
         self.sections.check_sizes(params.as_ref())?;
@@ -166,8 +166,8 @@ impl<R: Read, P: Scheme> Reader<R, P> {
     /// small.
     ///
     /// # Errors
-    /// As [`Reader::secret_key`]; [`Error::LevelOutOfRange`]; [`Error::InvalidSpec`] for a Galois
-    /// element that is even or too large.
+    /// Errors of [`Reader::secret_key`]; [`Error::LevelOutOfRange`]; [`Error::InvalidSpec`] for a
+    /// Galois element that is even or too large.
     pub fn evaluation_keys(mut self, params: &P) -> Result<EvaluationKeys> {
         let request = self.key_request(params)?;
         self.sections.check_sizes(params.as_ref())?;
@@ -179,7 +179,7 @@ impl<R: Read, P: Scheme> Reader<R, P> {
     /// Reads the ciphertexts in order.
     ///
     /// # Errors
-    /// As [`Reader::secret_key`]; [`Error::LevelOutOfRange`]; for exact ciphertexts also
+    /// Errors of [`Reader::secret_key`]; [`Error::LevelOutOfRange`]; for exact ciphertexts also
     /// [`Error::PlaintextModulusNotPrime`], [`Error::PlaintextModulusOutOfRange`],
     /// [`Error::PlaintextModulusNotCoprime`] and [`Error::NotAUnit`].
     pub fn ciphertexts(mut self, params: &P) -> Result<Vec<P::Ciphertext>> {

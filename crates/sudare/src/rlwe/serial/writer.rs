@@ -49,7 +49,7 @@ pub fn write_secret_key<P: Scheme>(
 /// Writes a public key and returns the bytes written.
 ///
 /// # Errors
-/// As [`write_secret_key`].
+/// See [`write_secret_key`].
 pub fn write_public_key<P: Scheme>(
     out: &mut (impl Write + ?Sized),
     params: &P,
@@ -66,7 +66,7 @@ pub fn write_public_key<P: Scheme>(
 /// Writes evaluation keys, one section each, and returns the bytes written.
 ///
 /// # Errors
-/// As [`write_secret_key`].
+/// See [`write_secret_key`].
 pub fn write_evaluation_keys<P: Scheme>(
     out: &mut (impl Write + ?Sized),
     params: &P,
@@ -107,7 +107,7 @@ pub fn generate_evaluation_keys<P: Scheme>(
 /// `request`.
 ///
 /// # Errors
-/// As [`KeyRequest::bytes`].
+/// See [`KeyRequest::bytes`].
 pub fn evaluation_keys_bytes<P: Scheme>(
     params: &P,
     request: &KeyRequest,
@@ -150,7 +150,7 @@ impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
     /// ciphertexts.
     ///
     /// # Errors
-    /// As [`CiphertextWriter::new`].
+    /// See [`CiphertextWriter::new`].
     pub fn seeded(
         out: &'a mut W,
         params: &P,
@@ -242,7 +242,7 @@ impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
 /// Writes ciphertexts of one key, in order, and returns the bytes written.
 ///
 /// # Errors
-/// As [`write_secret_key`]; [`Error::KeyMismatch`] for ciphertexts of several keys;
+/// Errors of [`write_secret_key`]; [`Error::KeyMismatch`] for ciphertexts of several keys;
 /// [`Error::InvalidSpec`] without ciphertexts, or for more than a file can hold (about a million).
 pub fn write_ciphertexts<P: Scheme>(
     out: &mut (impl Write + ?Sized),
@@ -263,7 +263,7 @@ pub fn write_ciphertexts<P: Scheme>(
 /// halves, and returns the bytes written.
 ///
 /// # Errors
-/// As [`write_ciphertexts`].
+/// See [`write_ciphertexts`].
 pub fn write_seeded_ciphertexts<P: Scheme>(
     out: &mut (impl Write + ?Sized),
     params: &P,

@@ -87,7 +87,7 @@ impl BootstrapSpec {
     /// Plans for evaluators with the product of BGV; see [`BootstrapSpec::plan_full_with`].
     ///
     /// # Errors
-    /// As [`BootstrapSpec::plan_with`].
+    /// See [`BootstrapSpec::plan_with`].
     pub fn plan_full(
         &self,
         params: &Params,
@@ -102,7 +102,7 @@ impl BootstrapSpec {
     /// For `factor` see [`BootstrapSpec::plan_with`].
     ///
     /// # Errors
-    /// As [`BootstrapSpec::plan_with`].
+    /// See [`BootstrapSpec::plan_with`].
     pub fn plan_full_with(
         &self,
         params: &Params,
@@ -178,7 +178,7 @@ impl BootstrapSpec {
     /// elements of a Galois ring. Any other interpretation of plaintexts is refreshed as well.
     ///
     /// # Errors
-    /// As [`Slots::new`].
+    /// See [`Slots::new`].
     pub fn full_slots(&self, log_n: u32) -> Result<Slots> {
         Slots::new(self.modulus, log_n)
     }
@@ -317,7 +317,7 @@ impl<E: IntegerOps> FullBootstrapper<E> {
     /// coefficient of the plaintext is preserved.
     ///
     /// # Errors
-    /// As [`Bootstrapper::run`](super::Bootstrapper::run).
+    /// See [`Bootstrapper::run`](super::Bootstrapper::run).
     pub fn run(&self, e: &E, a: &E::Ct) -> Result<E::Ct> {
         self.run_with(e, a, |_| {})
     }
@@ -326,7 +326,7 @@ impl<E: IntegerOps> FullBootstrapper<E> {
     /// repeat for each group of slices.
     ///
     /// # Errors
-    /// As [`FullBootstrapper::run`].
+    /// See [`FullBootstrapper::run`].
     pub fn run_with(&self, e: &E, a: &E::Ct, mut progress: impl FnMut(Stage)) -> Result<E::Ct> {
         let plan = &self.plan;
         let (x, quotient) = accept(e, a, plan.input_level(), plan.input_scale)?;

@@ -21,7 +21,7 @@ impl BootstrapPreset {
     /// Plans the bootstrapping in the parameters of the set; see [`BootstrapSpec::plan`].
     ///
     /// # Errors
-    /// As [`BootstrapSpec::plan`].
+    /// See [`BootstrapSpec::plan`].
     pub fn plan(
         &self,
         params: &Params,

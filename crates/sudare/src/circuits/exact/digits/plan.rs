@@ -28,7 +28,7 @@ impl DigitRemoval {
     /// [`DigitRemoval::plan_with`].
     ///
     /// # Errors
-    /// As [`DigitRemoval::plan_with`].
+    /// See [`DigitRemoval::plan_with`].
     pub fn plan(&self, params: &Params, level: Level, factor: Unit) -> Result<RemovalPlan> {
         self.plan_with(params, Tensor::Plain, level, factor)
     }

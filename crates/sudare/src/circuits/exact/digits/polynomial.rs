@@ -180,7 +180,7 @@ impl ResiduePolynomial {
     /// `x` minus [`ResiduePolynomial::bounded_removal`].
     ///
     /// # Errors
-    /// As [`ResiduePolynomial::bounded_removal`].
+    /// See [`ResiduePolynomial::bounded_removal`].
     pub fn bounded_retain(modulus: Modulus, bound: u32) -> Result<Self> {
         let mut coeffs = Self::bounded_removal(modulus, bound)?.coeffs;
         for c in &mut coeffs {

@@ -21,7 +21,7 @@ impl FullPreset {
     /// Plans the full bootstrapping in the parameters of the set; see [`BootstrapSpec::plan_full`].
     ///
     /// # Errors
-    /// As [`BootstrapSpec::plan_full`].
+    /// See [`BootstrapSpec::plan_full`].
     pub fn plan(
         &self,
         params: &Params,
