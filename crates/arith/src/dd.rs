@@ -242,7 +242,8 @@ impl Dd {
     #[must_use]
     pub fn powi(self, exp: i32) -> Self {
         let mut rest = exp.unsigned_abs();
-        let (mut square, mut product) = (self, Self::ONE);
+        let mut square = self;
+        let mut product = Self::ONE;
         loop {
             if rest & 1 == 1 {
                 product *= square;
@@ -320,7 +321,8 @@ impl Dd {
                 .map(|k| first + 2 * k)
                 .fold(Self::ONE, |inner, m| Self::ONE - inner * angle2 / Self::from(m * (m + 1)))
         };
-        let (sin, cos) = (angle * nested(2), nested(1));
+        let sin = angle * nested(2);
+        let cos = nested(1);
         match (quarters as i32).rem_euclid(4) {
             0 => (sin, cos),
             1 => (cos, -sin),

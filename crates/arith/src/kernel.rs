@@ -214,7 +214,8 @@ pub(crate) unsafe fn pick(out: &mut [u64], a: &[u64], source: &[u16]) {
 /// Masks the words, moves those below `q` to the front, in order, and returns their number. The
 /// contents after them are unspecified.
 pub(crate) fn compact(q: u64, mask: u64, words: &mut [u64], isa: Isa) -> usize {
-    let (mut accepted, mut start) = (0, 0);
+    let mut accepted = 0;
+    let mut start = 0;
     #[cfg(target_arch = "x86_64")]
     if isa == Isa::Avx512Ifma && isa.is_available() {
         // SAFETY: the CPU has the set.

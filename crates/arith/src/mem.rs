@@ -356,7 +356,8 @@ mod tests {
         let bytes = mapping.slice(5000..9000).unwrap();
         assert!(bytes.is_mapped() && *bytes == content[5000..9000]);
         assert!(mapping.slice(5000..10_001).is_none());
-        let (from, to) = (3, 2);
+        let from = 3;
+        let to = 2;
         assert!(mapping.slice(from..to).is_none());
         let shared = Mapping::shared(content.clone());
         assert_eq!(*shared.slice(1..9).unwrap(), content[1..9]);
@@ -406,7 +407,8 @@ mod tests {
     #[test]
     fn the_cap_holds() {
         let pool = Pool::new(800);
-        let (a, b) = (pool.take(60), pool.take(60));
+        let a = pool.take(60);
+        let b = pool.take(60);
         drop(a);
         drop(b);
         let _ = (pool.take(60), pool.take(60));

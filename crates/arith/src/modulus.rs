@@ -406,7 +406,9 @@ impl Modulus {
     /// `out = (a - b) * w`.
     pub fn sub_scale(&self, out: &mut [u64], a: &[u64], b: &[u64], w: Shoup) {
         assert!(out.len() == a.len() && out.len() == b.len());
-        let (o, a, b) = (out.as_mut_ptr(), a.as_ptr(), b.as_ptr());
+        let o = out.as_mut_ptr();
+        let a = a.as_ptr();
+        let b = b.as_ptr();
         // SAFETY: as in `add_rows`.
         unsafe { (self.kernels.sub_scale)(self, o, a, b, w, out.len()) }
     }
@@ -466,7 +468,9 @@ mod tests {
             q in moduli(), x: u64, y: u64, z: u128, s: i64, t: i128,
         ) {
             let m = Modulus::new(q).unwrap();
-            let (a, b, w) = (x % q, y % q, u128::from(q));
+            let a = x % q;
+            let b = y % q;
+            let w = u128::from(q);
             prop_assert_eq!(m.value(), q);
             prop_assert_eq!(u128::from(m.neg(a)), (w - u128::from(a)) % w);
             prop_assert_eq!(m.reduce_i128(t), (t.rem_euclid(w as i128)) as u64);
@@ -485,7 +489,9 @@ mod tests {
         #[test]
         fn constants_are_quotients_of_wide_integers(q in moduli(), x: u64) {
             let m = Modulus::new(q).unwrap();
-            let (a, w, bits) = (x % q, u128::from(q), q.ilog2() + 1);
+            let a = x % q;
+            let w = u128::from(q);
+            let bits = q.ilog2() + 1;
             prop_assert_eq!(m.bits(), bits);
             prop_assert_eq!(u128::from(m.reciprocal()), (1 << (bits + 62)) / w);
             prop_assert_eq!(u128::from(m.quotient(a)), (u128::from(a) << 64) / w);

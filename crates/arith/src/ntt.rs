@@ -65,7 +65,8 @@ impl NttTable {
             aligned.copy_from_slice(&table);
             aligned
         };
-        let (forward, inverse) = (aligned(&forward), aligned(&inverse));
+        let forward = aligned(&forward);
+        let inverse = aligned(&inverse);
         Ok(Self { modulus, log_n, kernels, forward, inverse })
     }
 
@@ -144,7 +145,8 @@ impl NttTable {
         if 1 << log_n < BLOCK {
             return i;
         }
-        let (line, column) = (i / ROW, i % ROW);
+        let line = i / ROW;
+        let column = i % ROW;
         column / COLUMNS * Self::group_words(log_n) + line * COLUMNS + column % COLUMNS
     }
 
@@ -343,9 +345,11 @@ mod tests {
         for (log_n, bits) in [(4, 20), (5, 50), (8, 61), (11, 48), (11, 49), (11, 50), (12, 61)] {
             let t = table(log_n, bits);
             let m = t.modulus();
-            let (a, b) = (poly(1 << log_n, m.value(), 1), poly(1 << log_n, m.value(), 2));
+            let a = poly(1 << log_n, m.value(), 1);
+            let b = poly(1 << log_n, m.value(), 2);
             let expected = schoolbook(m, &a, &b);
-            let (mut x, mut y) = (a, b);
+            let mut x = a;
+            let mut y = b;
             t.forward(&mut x);
             t.forward(&mut y);
             m.mul_assign(&mut x, &y);
@@ -377,7 +381,8 @@ mod tests {
     fn permutation_is_the_automorphism() {
         for (log_n, g) in [(4, 5), (11, 25), (12, 8191)] {
             let t = table(log_n, 40);
-            let (m, n) = (t.modulus(), 1usize << log_n);
+            let m = t.modulus();
+            let n = 1usize << log_n;
             let a = poly(n, m.value(), 4);
             let mut image = vec![0; n];
             for (i, &c) in a.iter().enumerate() {

@@ -154,7 +154,8 @@ pub fn join<A: Send, B: Send>(
     b: impl FnOnce() -> B + Send,
 ) -> (A, B) {
     let work = Work::current();
-    let (a, b) = (|| work.run(a), || work.run(b));
+    let a = || work.run(a);
+    let b = || work.run(b);
     #[cfg(feature = "parallel")]
     if threads() > 1 {
         return rayon::join(a, b);
@@ -248,7 +249,8 @@ pub fn for_tiles(
     tile: usize,
     f: impl Fn(Tile, &mut [u64]) + Send + Sync,
 ) {
-    let (fork, all) = (words.len() >= FORK_WORDS, (words.len() / stride).max(1));
+    let fork = words.len() >= FORK_WORDS;
+    let all = (words.len() / stride).max(1);
     // Number of rows that fork together, and words per job.
     let (rows, job) = match strategy() {
         Strategy::Own | Strategy::Both => (all, tile),
@@ -394,7 +396,8 @@ mod tests {
             })
             .unwrap()
         };
-        let (no, yes) = ((false, false), (true, true));
+        let no = (false, false);
+        let yes = (true, true);
         assert_eq!(forks(2, Strategy::Own, 3), [no, no, yes]);
         assert_eq!(forks(2, Strategy::Own, 4), [no; 4]);
         assert_eq!(forks(4, Strategy::Own, 2), [yes; 2]);

@@ -61,7 +61,8 @@ pub fn powf(x: f64, y: f64) -> f64 {
 #[must_use]
 pub fn powi(x: f64, n: i32) -> f64 {
     let mut rest = n.unsigned_abs();
-    let (mut square, mut product) = (x, 1.0);
+    let mut square = x;
+    let mut product = 1.0;
     while rest != 0 {
         if rest & 1 == 1 {
             product *= square;
@@ -124,7 +125,8 @@ pub fn hypot(x: f64, y: f64) -> f64 {
 
 /// Iterates over the Legendre polynomials `P_0(t), P_1(t), …`, by their recurrence.
 pub fn legendre(t: f64) -> impl Iterator<Item = f64> {
-    let (mut this, mut next) = (1.0, t);
+    let mut this = 1.0;
+    let mut next = t;
     (1..).map(move |n| {
         let n = f64::from(n);
         let after = ((2.0 * n + 1.0) * t * next - n * this) / (n + 1.0);
@@ -141,7 +143,8 @@ pub fn gauss_legendre(n: usize) -> Vec<(f64, f64)> {
     let order = n as f64;
     let derivative = |t: f64| {
         let mut values = legendre(t).skip(n - 1);
-        let (before, value) = (values.next().unwrap_or(1.0), values.next().unwrap_or(t));
+        let before = values.next().unwrap_or(1.0);
+        let value = values.next().unwrap_or(t);
         (value, order * (before - t * value) / (1.0 - t * t))
     };
     let mut rule = Vec::with_capacity(n);
@@ -238,7 +241,8 @@ mod tests {
     fn hyperbolic_functions_follow_from_powers() {
         for x in arguments("hyperbolic", 20.0) {
             let close = |found: f64, exact: f64| (found - exact).abs() <= 4e-16 * exact.abs();
-            let (up, down) = (exp(x), exp(-x));
+            let up = exp(x);
+            let down = exp(-x);
             assert!(close(cosh(x), (up + down) / 2.0), "{x}");
             assert!((tanh(x) - (up - down) / (up + down)).abs() < 3e-16, "{x}");
             assert!((exp_m1(x) - (up - 1.0)).abs() < 4e-16 * (1.0 + up), "{x}");
@@ -256,7 +260,8 @@ mod tests {
     fn bits_are_known() {
         let mut hasher = blake3::Hasher::new();
         for x in arguments("bits", 40.0) {
-            let (positive, unit) = (x.abs() + 1e-3, x / 40.0);
+            let positive = x.abs() + 1e-3;
+            let unit = x / 40.0;
             let found = [
                 exp(x),
                 exp2(x),

@@ -337,7 +337,8 @@ mod tests {
         for q in [(1 << 50) - 27, (1 << 50) + 5, 3 << 59] {
             let mut values = vec![0; DRAWS];
             uniform(q, &mut stream("uniform"), &mut values);
-            let (mut top, mut bottom) = ([0; BINS], [0; BINS]);
+            let mut top = [0; BINS];
+            let mut bottom = [0; BINS];
             for x in values {
                 assert!(x < q);
                 top[(u128::from(x) * BINS as u128 / u128::from(q)) as usize] += 1;
@@ -391,7 +392,8 @@ mod tests {
             for (sampler, value_of) in
                 [(ternary as fn(&mut _, &mut _), ternary_of as fn(u64) -> i8), (cbd21, cbd21_of)]
             {
-                let (mut split, mut words) = (stream("words"), stream("words"));
+                let mut split = stream("words");
+                let mut words = stream("words");
                 for size in [first, second] {
                     let mut values = vec![0; size];
                     sampler(&mut split, &mut values);

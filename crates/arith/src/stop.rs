@@ -124,7 +124,8 @@ mod tests {
 
     /// Returns `true` if `f` is ended by a stop from another thread after it began.
     fn is_stopped(f: impl FnOnce(&AtomicBool) + Send) -> bool {
-        let (stop, begun) = (Stop::default(), AtomicBool::new(false));
+        let stop = Stop::default();
+        let begun = AtomicBool::new(false);
         thread::scope(|scope| {
             let work = scope.spawn(|| {
                 let run = AssertUnwindSafe(|| stop.run(|| f(&begun)));
@@ -166,7 +167,8 @@ mod tests {
 
     #[test]
     fn other_work_goes_on() {
-        let (first, second) = (Stop::default(), Stop::default());
+        let first = Stop::default();
+        let second = Stop::default();
         first.stop();
         first.stop();
         let sum = || par::map(0..100u64, |x| x).iter().sum::<u64>();

@@ -200,7 +200,8 @@ mod tests {
 
     #[test]
     fn windows_of_thousands_of_limbs() {
-        let (a, b) = (random("a", 0, 2100), random("b", 0, 2103));
+        let a = random("a", 0, 2100);
+        let b = random("b", 0, 2103);
         for (first, len) in [(2099, 1), (2100, 3), (2101, 4), (4200, 3), (1, 2)] {
             check(&a, &b, first, len);
         }

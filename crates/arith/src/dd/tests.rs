@@ -7,7 +7,8 @@ const POINT: u32 = 1074;
 
 fn big_f64(x: f64) -> BigInt {
     let bits = x.to_bits();
-    let (exp, fraction) = ((bits >> 52) & 0x7ff, bits & ((1 << 52) - 1));
+    let exp = (bits >> 52) & 0x7ff;
+    let fraction = bits & ((1 << 52) - 1);
     let mantissa = if exp == 0 { fraction } else { fraction | 1 << 52 };
     let y = BigInt::from(mantissa) << exp.saturating_sub(1);
     if x < 0.0 { -y } else { y }
@@ -47,7 +48,8 @@ fn number(exps: std::ops::Range<i32>) -> impl Strategy<Value = Dd> {
 /// `arctan(1/k) 2^bits`.
 fn arctan_inverse(k: u32, bits: u32) -> BigInt {
     let mut power = (BigInt::from(1) << bits) / k;
-    let (mut sum, mut m) = (power.clone(), 1u32);
+    let mut sum = power.clone();
+    let mut m = 1u32;
     while power.sign() != Sign::NoSign {
         power /= k * k;
         m += 2;
@@ -247,7 +249,8 @@ fn logarithm_of_powers_of_two_and_of_no_number() {
 /// An angle of up to a turn and its sine and cosine, times `2^bits`, by Taylor series.
 fn sin_cos(turns: BigInt, bits: u32) -> (BigInt, BigInt, BigInt) {
     let angle: BigInt = (turns * 2 * pi(bits)) >> POINT;
-    let (mut sin, mut cos) = (BigInt::ZERO, BigInt::ZERO);
+    let mut sin = BigInt::ZERO;
+    let mut cos = BigInt::ZERO;
     let mut term = BigInt::from(1) << bits;
     for k in 0u32..120 {
         match k % 4 {
@@ -301,7 +304,8 @@ fn arcsine_of_exact_values_and_beyond() {
 
 #[test]
 fn sine_and_cosine_at_quarter_turns() {
-    let (zero, one) = (Dd::ZERO, Dd::ONE);
+    let zero = Dd::ZERO;
+    let one = Dd::ONE;
     for (quarters, sin, cos) in
         [(0, zero, one), (1, one, zero), (2, zero, -one), (3, -one, zero), (-1, -one, zero)]
     {

@@ -6,7 +6,8 @@ use super::{Complex, Real, Row};
 pub(super) fn forward_one_level<T: Real>(x: [&mut Row<T>; 2], w: Complex<T>) {
     let mut y = x.each_ref().map(|row| **row);
     for l in 0..8 {
-        let (a, b) = (y[0].get(l), y[1].get(l) * w);
+        let a = y[0].get(l);
+        let b = y[1].get(l) * w;
         y[0].set(l, a + b);
         y[1].set(l, a - b);
     }
@@ -18,7 +19,8 @@ pub(super) fn forward_one_level<T: Real>(x: [&mut Row<T>; 2], w: Complex<T>) {
 pub(super) fn inverse_one_level<T: Real>(x: [&mut Row<T>; 2], w: Complex<T>, factor: f64) {
     let mut y = x.each_ref().map(|row| **row);
     for l in 0..8 {
-        let (a, b) = (y[0].get(l), y[1].get(l));
+        let a = y[0].get(l);
+        let b = y[1].get(l);
         y[0].set(l, (a + b).scale(factor));
         y[1].set(l, (a - b).mul_conj(w).scale(factor));
     }
@@ -32,10 +34,14 @@ pub(super) fn inverse_one_level<T: Real>(x: [&mut Row<T>; 2], w: Complex<T>, fac
 pub(super) fn forward_two_levels<T: Real>(x: [&mut Row<T>; 4], v: [Complex<T>; 3]) {
     let mut y = x.each_ref().map(|row| **row);
     for l in 0..8 {
-        let (a0, a1) = (y[0].get(l), y[1].get(l) * v[0]);
-        let (a2, a3) = (y[2].get(l) * v[1], y[3].get(l) * v[2]);
-        let (even, even_right) = (a0 + a2, a0 - a2);
-        let (odd, odd_right) = (a1 + a3, (a1 - a3).mul_i());
+        let a0 = y[0].get(l);
+        let a1 = y[1].get(l) * v[0];
+        let a2 = y[2].get(l) * v[1];
+        let a3 = y[3].get(l) * v[2];
+        let even = a0 + a2;
+        let even_right = a0 - a2;
+        let odd = a1 + a3;
+        let odd_right = (a1 - a3).mul_i();
         y[0].set(l, even + odd);
         y[1].set(l, even - odd);
         y[2].set(l, even_right - odd_right);
@@ -50,9 +56,14 @@ pub(super) fn forward_two_levels<T: Real>(x: [&mut Row<T>; 4], v: [Complex<T>; 3
 pub(super) fn inverse_two_levels<T: Real>(x: [&mut Row<T>; 4], v: [Complex<T>; 3], factor: f64) {
     let mut y = x.each_ref().map(|row| **row);
     for l in 0..8 {
-        let (y0, y1, y2, y3) = (y[0].get(l), y[1].get(l), y[2].get(l), y[3].get(l));
-        let (even, odd) = (y0 + y1, y0 - y1);
-        let (even_right, odd_right) = (y2 + y3, (y2 - y3).mul_i());
+        let y0 = y[0].get(l);
+        let y1 = y[1].get(l);
+        let y2 = y[2].get(l);
+        let y3 = y[3].get(l);
+        let even = y0 + y1;
+        let odd = y0 - y1;
+        let even_right = y2 + y3;
+        let odd_right = (y2 - y3).mul_i();
         y[0].set(l, (even + even_right).scale(factor));
         y[1].set(l, (odd + odd_right).mul_conj(v[0]).scale(factor));
         y[2].set(l, (even - even_right).mul_conj(v[1]).scale(factor));
@@ -69,7 +80,8 @@ pub(super) fn forward_pair<T: Real, const I: usize, const J: usize>(
     w: &Row<T>,
 ) {
     for l in 0..8 {
-        let (a, b) = (x[I].get(l), x[J].get(l) * w.get(l));
+        let a = x[I].get(l);
+        let b = x[J].get(l) * w.get(l);
         x[I].set(l, a + b);
         x[J].set(l, a - b);
     }
@@ -82,7 +94,8 @@ pub(super) fn forward_right_pair<T: Real, const I: usize, const J: usize>(
     w: &Row<T>,
 ) {
     for l in 0..8 {
-        let (a, b) = (x[I].get(l), (x[J].get(l) * w.get(l)).mul_i());
+        let a = x[I].get(l);
+        let b = (x[J].get(l) * w.get(l)).mul_i();
         x[I].set(l, a - b);
         x[J].set(l, a + b);
     }
@@ -95,7 +108,8 @@ pub(super) fn inverse_pair<T: Real, const I: usize, const J: usize>(
     w: &Row<T>,
 ) {
     for l in 0..8 {
-        let (a, b) = (x[I].get(l), x[J].get(l));
+        let a = x[I].get(l);
+        let b = x[J].get(l);
         x[I].set(l, a + b);
         x[J].set(l, (a - b).mul_conj(w.get(l)));
     }
@@ -108,7 +122,8 @@ pub(super) fn inverse_right_pair<T: Real, const I: usize, const J: usize>(
     w: &Row<T>,
 ) {
     for l in 0..8 {
-        let (a, b) = (x[I].get(l), x[J].get(l));
+        let a = x[I].get(l);
+        let b = x[J].get(l);
         x[I].set(l, a + b);
         x[J].set(l, (a - b).mul_conj(w.get(l)).mul_i());
     }

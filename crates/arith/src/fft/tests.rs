@@ -29,7 +29,8 @@ fn slot<T: Real>(values: &[Complex<T>], j: usize) -> Complex<Dd> {
 }
 
 fn square<T: Real>(x: Complex<T>) -> f64 {
-    let (re, im) = (x.re.to_f64(), x.im.to_f64());
+    let re = x.re.to_f64();
+    let im = x.im.to_f64();
     re * re + im * im
 }
 
@@ -92,7 +93,8 @@ fn inverse_undoes_forward() {
 fn tables_serve_every_size_alike() {
     for log_n in 0..=9 {
         let values = random::<f64>(1 << log_n, 5);
-        let (mut small, mut large) = (values.clone(), values);
+        let mut small = values.clone();
+        let mut large = values;
         SpecialFft::new(log_n).forward(&mut small);
         SpecialFft::new(12).forward(&mut large);
         assert_eq!(small, large);
@@ -112,7 +114,8 @@ fn check_same_bits<T: Real>() {
             .filter(|simd| simd.is_available())
             .map(|&simd| {
                 let fft = SpecialFft::<T>::with_simd(13, simd);
-                let (mut forward, mut inverse) = (values.clone(), values.clone());
+                let mut forward = values.clone();
+                let mut inverse = values.clone();
                 fft.forward(&mut forward);
                 fft.inverse(&mut inverse);
                 (bits(&forward), bits(&inverse))
@@ -142,7 +145,8 @@ fn check_products<T: Real>(bound: f64) {
     let fft = SpecialFft::<T>::new(9);
     for log_n in 0..=9 {
         let degree = 2usize << log_n;
-        let (a, b) = (real::<T>(degree, 11), real::<T>(degree, 13));
+        let a = real::<T>(degree, 11);
+        let b = real::<T>(degree, 13);
         let mut product = vec![T::ZERO; degree];
         for (i, &x) in a.iter().enumerate() {
             for (j, &y) in b.iter().enumerate() {
@@ -227,7 +231,8 @@ proptest! {
     ) {
         let fft = SpecialFft::<f64>::new(8);
         let factor = Complex::new(re, im);
-        let (a, b) = (random::<f64>(1 << log_n, seed), random::<f64>(1 << log_n, !seed));
+        let a = random::<f64>(1 << log_n, seed);
+        let b = random::<f64>(1 << log_n, !seed);
         let combine = |a: &[Complex<f64>], b: &[Complex<f64>]| -> Vec<_> {
             a.iter().zip(b).map(|(&x, &y)| x * factor + y).collect()
         };

@@ -46,7 +46,8 @@ impl Vector for __m256i {
                     pair(half(i + row), half(i + row + 2))
                 };
                 for column in [j, j + 2] {
-                    let (even, odd) = (joined(0, column), joined(1, column));
+                    let even = joined(0, column);
+                    let odd = joined(1, column);
                     _mm256_unpacklo_epi64(even, odd).store(to.row(column).add(i));
                     _mm256_unpackhi_epi64(even, odd).store(to.row(column + 1).add(i));
                 }
@@ -118,7 +119,8 @@ impl Words for __m256i {
     #[inline(always)]
     unsafe fn spread(width: usize) -> Self {
         let spread: [u8; 32] = core::array::from_fn(|k| {
-            let (word, byte) = (k / 8, k % 8);
+            let word = k / 8;
+            let byte = k % 8;
             let place = word * width + byte - if word < 2 { 0 } else { 4 * width - 16 };
             // The highest bit of an index clears the byte.
             if byte < width { place as u8 } else { 0x80 }

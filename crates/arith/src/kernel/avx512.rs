@@ -139,8 +139,10 @@ impl Vector for __m512i {
                 _mm512_inserti64x4::<1>(low, half(line + 2, k))
             };
             for k in 0..2 {
-                let (a, b) = (joined(0, k), joined(1, k));
-                let (c, d) = (joined(4, k), joined(5, k));
+                let a = joined(0, k);
+                let b = joined(1, k);
+                let c = joined(4, k);
+                let d = joined(5, k);
                 let even = (_mm512_unpacklo_epi64(a, b), _mm512_unpacklo_epi64(c, d));
                 let odd = (_mm512_unpackhi_epi64(a, b), _mm512_unpackhi_epi64(c, d));
                 _mm512_shuffle_i64x2::<0x88>(even.0, even.1).store(to.row(4 * k));

@@ -99,7 +99,8 @@ impl Words for uint64x2_t {
     #[inline(always)]
     unsafe fn spread(width: usize) -> Self {
         let spread: [u8; 16] = core::array::from_fn(|k| {
-            let (word, byte) = (k / 8, k % 8);
+            let word = k / 8;
+            let byte = k % 8;
             let place = byte + if word == 0 { 0 } else { 16 - width };
             // An index out of range clears the byte.
             if byte < width { place as u8 } else { 0xff }

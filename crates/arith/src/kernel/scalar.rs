@@ -91,7 +91,8 @@ impl Products {
     /// the reciprocal is truncated, and by a fraction.
     #[inline(always)]
     fn of(&self, a: u64, b: u64) -> u64 {
-        let (high, low) = (wide::high(a, b), a.wrapping_mul(b));
+        let high = wide::high(a, b);
+        let low = a.wrapping_mul(b);
         let cut = high << 1 << (63 - self.shift) | low >> self.shift;
         let rest = low.wrapping_sub(wide::high(cut, self.reciprocal).wrapping_mul(self.q));
         fold(fold(rest, 2 * self.q), self.q)
@@ -406,14 +407,16 @@ fn butterfly<const GROW: bool>(q: u64, [x, y]: [u64; 2], w: Shoup) -> [u64; 2] {
         let v = mul_lazier(q, y, w);
         [x + v, x + 4 * q - v]
     } else {
-        let (u, v) = (fold(x, 2 * q), mul_lazy(q, y, w));
+        let u = fold(x, 2 * q);
+        let v = mul_lazy(q, y, w);
         [u + v, u + 2 * q - v]
     }
 }
 
 /// Reduces to canonical residues and puts them in the order of evaluations.
 fn finish_forward(m: &Modulus, row: &mut [u64]) {
-    let (q, one) = (m.value(), m.one());
+    let q = m.value();
+    let one = m.one();
     if may_grow(q) {
         row.iter_mut().for_each(|x| *x = fold(mul_lazy(q, *x, one), q));
     } else {
@@ -474,13 +477,15 @@ fn inverse_row(t: &NttTable, row: &mut [u64], scale: Shoup) {
 /// Runs the layers from blocks of `first` words on, on a part of a row with root `node`.
 fn inverse_layers(t: &NttTable, part: &mut [u64], node: usize, first: usize) {
     let q = t.modulus().value();
-    let (mut blocks, mut half) = (part.len() / 2 / first, first);
+    let mut blocks = part.len() / 2 / first;
+    let mut half = first;
     while blocks > 0 {
         for i in 0..blocks {
             let w = twiddle(t.inverse_twiddles(), node * blocks + i);
             let (left, right) = part[2 * half * i..][..2 * half].split_at_mut(half);
             for (x, y) in left.iter_mut().zip(right) {
-                let (u, v) = (*x, *y);
+                let u = *x;
+                let v = *y;
                 *x = fold(u + v, 2 * q);
                 *y = mul_lazy(q, u + 2 * q - v, w);
             }
@@ -492,7 +497,8 @@ fn inverse_layers(t: &NttTable, part: &mut [u64], node: usize, first: usize) {
 
 /// Reduces to canonical residues, times `scale / N`.
 fn finish_inverse(t: &NttTable, row: &mut [u64], scale: Shoup) {
-    let (m, q) = (t.modulus(), t.modulus().value());
+    let m = t.modulus();
+    let q = t.modulus().value();
     let value = m.mul(twiddle(t.inverse_twiddles(), 0).value, scale.value);
     let scale = Shoup { value, quotient: m.quotient(value) };
     for x in row.iter_mut() {

@@ -89,7 +89,8 @@ fn row_kernels_equal_wide_integers() {
                     assert_eq!(i128::from(*x), i128::from(s).rem_euclid(w as i128), "lift {q}");
                 }
                 for s in [0, 1, q - 1, q / 3] {
-                    let (f, s) = (m.shoup(s), u128::from(s));
+                    let f = m.shoup(s);
+                    let s = u128::from(s);
                     m.scale(&mut out, &a, f);
                     check("scale", &out, &|a, _, _| a * s);
                     out.copy_from_slice(&c);
@@ -126,7 +127,8 @@ fn sums_of_any_number_of_terms_reduce_once() {
                 let a: Vec<&[u64]> = a.iter().map(Vec::as_slice).collect();
                 let b: Vec<&[u64]> = b.iter().map(Vec::as_slice).collect();
                 let wide: Vec<&[u64]> = wide.iter().map(Vec::as_slice).collect();
-                let (mut sums, mut dots) = (vec![9; len], vec![9; len]);
+                let mut sums = vec![9; len];
+                let mut dots = vec![9; len];
                 m.mul_sum(&mut sums, &a, &b);
                 ConstantDot::new(&m, &c, &vec![top; c.len()]).dot(&mut dots, &wide);
                 for x in 0..len {
@@ -294,7 +296,8 @@ fn transforms_are_the_same_on_every_table() {
                     let mut x = row.clone();
                     t.forward(&mut x);
                     assert!(x == expected, "forward 2^{log_n} mod {q} on {isa:?}, case {case}");
-                    let (mut y, mut z) = (x.clone(), row.clone());
+                    let mut y = x.clone();
+                    let mut z = row.clone();
                     let w = t.modulus().shoup(q - 2);
                     let scaled: Vec<u64> = row.iter().map(|&x| t.modulus().mul(x, q - 2)).collect();
                     let mut far = vec![0; row.len()];

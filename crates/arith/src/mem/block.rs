@@ -42,7 +42,8 @@ impl Block {
             // If the system refuses, `Buf::is_lost` still reports the fork.
             system::wipe_on_fork(pages, bytes(len));
         }
-        let (start, mapped) = (pages.map_or_else(|| on_heap(len), NonNull::cast), pages.is_some());
+        let start = pages.map_or_else(|| on_heap(len), NonNull::cast);
+        let mapped = pages.is_some();
         Self { start, len, secrecy, mapped }
     }
 }

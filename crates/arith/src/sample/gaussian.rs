@@ -176,7 +176,8 @@ pub fn gaussian(stream: &mut Stream, out: &mut [i128]) {
 }
 
 fn narrow_of(word: u128) -> i64 {
-    let (uniform, sign) = (word >> 1, (word & 1) as i64);
+    let uniform = word >> 1;
+    let sign = (word & 1) as i64;
     let magnitude: i64 = TABLE.iter().map(|&below| i64::from(uniform >= below)).sum();
     (magnitude ^ -sign) + sign
 }
@@ -192,7 +193,8 @@ mod tests {
         const BITS: u32 = 512;
         // exp(-3/640) by its series, whose terms alternate.
         let one = BigUint::from(1u32) << BITS;
-        let (mut root, mut term) = (one.clone(), one.clone());
+        let mut root = one.clone();
+        let mut term = one.clone();
         for k in 1..200u32 {
             term = term * 3u32 / (640 * k);
             if k % 2 == 1 { root -= &term } else { root += &term }
@@ -227,7 +229,9 @@ mod tests {
         // A sum A + k B of such values is again such a value, except for a factor of its
         // probabilities within 1 +- 2 exp(-2 pi^2 t^2), 1 / t^2 = k^2 / var A + 1 / var B.
         let narrow: f64 = 320.0 / 3.0;
-        let (mut variance, mut factor, mut smoothing) = (narrow, 3.0, 0.0);
+        let mut variance = narrow;
+        let mut factor = 3.0;
+        let mut smoothing = 0.0;
         for _ in 0..SUMMANDS {
             let t2 = 1.0 / (factor * factor / variance + 1.0 / narrow);
             smoothing += 2.0 * (-2.0 * core::f64::consts::PI.powi(2) * t2).exp();
@@ -278,13 +282,17 @@ mod tests {
         let edge = |i: usize| (i as f64 - CELLS as f64 / 2.0) / 4.0;
         // By Simpson's rule.
         let cell = |i: usize| {
-            let (a, b) = (edge(i), edge(i + 1));
+            let a = edge(i);
+            let b = edge(i + 1);
             (b - a) / 6.0 * (density(a) + 4.0 * density((a + b) / 2.0) + density(b))
         };
         let law: Vec<f64> = (0..CELLS).map(cell).collect();
         let mut counts = vec![0; CELLS];
-        let (mut sum, mut squares, mut products) = (0.0, 0.0, 0.0);
-        let (mut stream, mut block) = (stream("wide"), [0; 1 << 10]);
+        let mut sum = 0.0;
+        let mut squares = 0.0;
+        let mut products = 0.0;
+        let mut stream = stream("wide");
+        let mut block = [0; 1 << 10];
         for _ in 0..draws / block.len() {
             gaussian(&mut stream, &mut block);
             let values = block.map(|x| x as f64 / deviation);

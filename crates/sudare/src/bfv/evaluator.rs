@@ -143,11 +143,13 @@ impl Evaluator {
         let sum = ProductSum { products, addend: next() };
         let forms =
             self.exact.product_forms(core::slice::from_ref(&sum), Tensor::Scaled, rescale)?;
-        let (params, inner) = (self.exact.params().rlwe(), sum.map(|a| &a.inner));
+        let params = self.exact.params().rlwe();
+        let inner = sum.map(|a| &a.inner);
         let Some((&(first, _), form)) = sum.products.first().zip(forms.into_iter().next()) else {
             return Err(crate::Error::Circuit("multiply: at least one product is needed".into()));
         };
-        let (level, t) = (first.level(), first.plaintext_modulus());
+        let level = first.level();
+        let t = first.plaintext_modulus();
         let tensor = self.auxiliary.tensor(params, &inner, level, t);
         let result = self.exact.inner.relinearize(&tensor, level, rescale)?;
         Ok(Ciphertext::new(result, form))

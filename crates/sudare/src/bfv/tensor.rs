@@ -22,11 +22,13 @@ impl AuxiliaryPrimes {
     /// # Errors
     /// [`Error::InvalidSpec`] for more primes in total than the ring has room for.
     pub(crate) fn new(params: &Params) -> Result<Self> {
-        let (rlwe, log_n) = (params.rlwe(), params.log_n());
+        let rlwe = params.rlwe();
+        let log_n = params.log_n();
         let levels = level_primes(rlwe);
         let mut primes: Vec<u64> = Vec::new();
         let log2_q = rlwe.log2_q(rlwe.top()).max(rlwe.log2_q(rlwe.upper_top()));
-        let (mut end, mut missing) = (1 << PRIME_BITS, log2_q);
+        let mut end = 1 << PRIME_BITS;
+        let mut missing = log2_q;
         // One bit more than the modulus, so that rounding of logarithms does not matter.
         while missing > -1.0 {
             let Some(prime) = previous_prime(end, 2 << log_n) else { break };
@@ -54,7 +56,8 @@ impl AuxiliaryPrimes {
 
 /// The primes of all levels, including upper ones, in order.
 fn level_primes(params: &rlwe::Params) -> Vec<u64> {
-    let (basis, all) = (params.basis(), LimbSet::chain(params.basis().all().q()));
+    let basis = params.basis();
+    let all = LimbSet::chain(params.basis().all().q());
     basis.tables(all).map(|table| table.modulus().value()).collect()
 }
 
@@ -85,7 +88,8 @@ struct Tables {
 impl Auxiliary {
     /// Prepares for ciphertexts of these parameters.
     pub(super) fn new(params: &Params) -> Result<Self> {
-        let (rlwe, primes) = (params.rlwe(), AuxiliaryPrimes::new(params)?);
+        let rlwe = params.rlwe();
+        let primes = AuxiliaryPrimes::new(params)?;
         let basis = RnsBasis::new(params.log_n(), &level_primes(rlwe), &primes.0)?;
         let levels = (0..=rlwe.upper_top().0).map(|_| OnceLock::new()).collect();
         Ok(Self { primes, basis, levels })
@@ -93,7 +97,8 @@ impl Auxiliary {
 
     fn tables(&self, params: &rlwe::Params, level: Level) -> &Tables {
         self.levels[level.index()].get_or_init(|| {
-            let (basis, q) = (&self.basis, params.limbs(level));
+            let basis = &self.basis;
+            let q = params.limbs(level);
             let p = LimbSet::chain(0).with_special(self.primes.count_for(params.log2_q(level)));
             Tables {
                 q,
@@ -118,7 +123,8 @@ impl Auxiliary {
         level: Level,
         t: Modulus,
     ) -> [RnsPoly<Eval>; 3] {
-        let (basis, tables) = (&self.basis, self.tables(params, level));
+        let basis = &self.basis;
+        let tables = self.tables(params, level);
         let limbs = tables.q.with_special(tables.p.p());
         let times_t =
             |a: &RnsPoly<Eval>| basis.scale(a, |i| basis.modulus(limbs, i).reduce_u128(t.value()));
@@ -197,7 +203,8 @@ mod tests {
 
     /// Makes the polynomial with these coefficients.
     fn poly(params: &rlwe::Params, level: Level, coeffs: &[BigInt]) -> RnsPoly<Eval> {
-        let (basis, limbs) = (params.basis(), params.limbs(level));
+        let basis = params.basis();
+        let limbs = params.limbs(level);
         let mut poly: RnsPoly<Coeff> = basis.take(limbs);
         for (table, row) in basis.tables(limbs).zip(poly.rows_mut()) {
             let q = BigInt::from(table.modulus().value());
@@ -210,7 +217,8 @@ mod tests {
 
     /// Returns coefficients next to zero, by the Chinese remainder theorem.
     fn read(params: &rlwe::Params, poly: &RnsPoly<Eval>) -> Vec<BigInt> {
-        let (basis, limbs) = (params.basis(), poly.limbs());
+        let basis = params.basis();
+        let limbs = poly.limbs();
         let primes: Vec<u64> = basis.tables(limbs).map(|t| t.modulus().value()).collect();
         let q = product(primes.iter().copied());
         let coeffs = basis.into_coeff(basis.restricted(poly, limbs));
@@ -227,7 +235,8 @@ mod tests {
 
     fn check(spec: Spec, level: Level) {
         let mut session = Session::new(spec, 31);
-        let (params, t) = (session.params.clone(), session.params.plaintext_modulus());
+        let params = session.params.clone();
+        let t = session.params.plaintext_modulus();
         let rlwe = params.rlwe();
         let auxiliary = Auxiliary::new(&params).unwrap();
         let tables = auxiliary.tables(rlwe, level);
@@ -255,7 +264,8 @@ mod tests {
                 params: rlwe.id(),
                 key: session.secret.id(),
             };
-            let (a, b) = (ciphertext(&a0, &a1), ciphertext(&b0, &b1));
+            let a = ciphertext(&a0, &a1);
+            let b = ciphertext(&b0, &b1);
             let found = auxiliary.tensor(rlwe, &ProductSum::of(&a, &b), level, t);
             let found = found.each_ref().map(|c| read(rlwe, c));
 
@@ -288,7 +298,8 @@ mod tests {
 
     #[test]
     fn tensors_are_those_of_big_integers() {
-        let (small, large) = (modulus(257, 1), modulus(1_099_511_627_689, 1));
+        let small = modulus(257, 1);
+        let large = modulus(1_099_511_627_689, 1);
         for level in 0..4 {
             check(mixed(5, small), Level(level));
         }

@@ -21,8 +21,10 @@ fn products_and_sums_of_several_levels_have_one_factor() {
         let t = spec.plaintext_modulus;
         let mut session = Session::new(spec, 21);
         let e = evaluator(&session);
-        let (a, b) = (session.random(t), session.random(t));
-        let (x, y) = (session.encrypt(&a), session.encrypt(&b));
+        let a = session.random(t);
+        let b = session.random(t);
+        let x = session.encrypt(&a);
+        let y = session.encrypt(&b);
         let one = Unit::one(t);
         let product = e.mul(&x, &y).unwrap();
         session.assert_holds(&product, &mul(&a, &b));
@@ -38,7 +40,8 @@ fn products_and_sums_of_several_levels_have_one_factor() {
         session.assert_holds(&difference, &sub(&b, &mul(&a, &b)));
         let several =
             ProductSum { products: vec![(&x, &sum), (&difference, &y)], addend: Some(&product) };
-        let (p, q) = (add(&mul(&a, &b), &a), sub(&b, &mul(&a, &b)));
+        let p = add(&mul(&a, &b), &a);
+        let q = sub(&b, &mul(&a, &b));
         let expected = add(&add(&mul(&a, &p), &mul(&q, &b)), &mul(&a, &b));
         session.assert_holds(&e.mul_sum(&several, false).unwrap(), &expected);
         session.assert_holds(&e.mul_sum(&several, true).unwrap(), &expected);
@@ -56,8 +59,10 @@ fn any_factors_multiply() {
     let e = evaluator(&session);
     for level in (1..=session.params.top().0).map(Level) {
         let [f, g] = [1000, 77].map(|f| Unit::new(f, t).unwrap());
-        let (a, b) = (session.random(t), session.random(t));
-        let (x, y) = (session.encrypt_at(&a, level, f), session.encrypt_at(&b, level, g));
+        let a = session.random(t);
+        let b = session.random(t);
+        let x = session.encrypt_at(&a, level, f);
+        let y = session.encrypt_at(&b, level, g);
         let product = e.mul(&x, &y).unwrap();
         session.assert_holds(&product, &mul(&a, &b));
         let of_both = e.factor(&x).unwrap() * e.factor(&y).unwrap();
@@ -73,11 +78,14 @@ fn any_factors_multiply() {
 fn scales_follow_the_chain_of_the_tensor() {
     let t = modulus(257, 2);
     let mut session = Session::new(mixed(5, t), 51);
-    let (e, params) = (evaluator(&session), session.params.clone());
+    let e = evaluator(&session);
+    let params = session.params.clone();
     for level in (1..=params.top().0).map(Level) {
         let [f, g] = [1000, 77].map(|f| Unit::new(f, t).unwrap());
-        let (a, b) = (session.random(t), session.random(t));
-        let (x, y) = (session.encrypt_at(&a, level, f), session.encrypt_at(&b, level, g));
+        let a = session.random(t);
+        let b = session.random(t);
+        let x = session.encrypt_at(&a, level, f);
+        let y = session.encrypt_at(&b, level, g);
         for tensor in [Tensor::Plain, Tensor::Scaled] {
             let scale = |a: &Ciphertext| tensor.scale(&params, a.level(), a.factor()).unwrap();
             let product = match tensor {
@@ -93,7 +101,8 @@ fn scales_follow_the_chain_of_the_tensor() {
             assert!(factor.matches(rescaled.factor()));
         }
     }
-    let (above, prime) = (Level(params.top().0 + 1), params.rlwe().spec().q[0][0]);
+    let above = Level(params.top().0 + 1);
+    let prime = params.rlwe().spec().q[0][0];
     for tensor in [Tensor::Plain, Tensor::Scaled] {
         assert!(tensor.divisor(&params, above, t).is_err());
         assert!(tensor.chain(&params, modulus(prime, 1)).is_err());
@@ -107,7 +116,8 @@ fn exhausted_budgets_are_refused_before_anything_is_computed() {
     let e = evaluator(&session);
     let none = Arc::new(EvaluationKeys::none(session.params.rlwe(), session.secret.id()));
     let keyless = Evaluator::new(&session.params, none).unwrap();
-    let (mut a, mut products) = (session.random(t), 0);
+    let mut a = session.random(t);
+    let mut products = 0;
     let mut x = session.encrypt(&a);
     let error = loop {
         match e.mul(&x, &x) {
@@ -133,7 +143,8 @@ fn bounds_are_within_twelve_bits_at_depth_ten() {
     let plain = session.random(t);
     let fresh = session.encrypt(&plain);
     for rescales in [true, false] {
-        let (mut x, mut a) = (fresh.clone(), plain.clone());
+        let mut x = fresh.clone();
+        let mut a = plain.clone();
         for depth in 0..10 {
             x = if rescales { e.mul_rescale(&x, &x) } else { e.mul(&x, &x) }.unwrap();
             a = mul(&a, &a);
@@ -170,13 +181,16 @@ fn errors_stay_below_their_bounds() {
         let mut session = Session::new(chain(log_n, t, 4), 26);
         let e = evaluator(&session);
         let check = |session: &Session, x: Ciphertext| {
-            let (found, bound) = (session.decryptor.noise(&x).unwrap(), x.noise().log2());
+            let found = session.decryptor.noise(&x).unwrap();
+            let bound = x.noise().log2();
             assert!(found <= bound, "2^{found:.2} above 2^{bound:.2}");
             x
         };
         for _ in 0..count {
-            let (a, b) = (session.random(t), session.random(t));
-            let (x, y) = (session.encrypt(&a), session.encrypt(&b));
+            let a = session.random(t);
+            let b = session.random(t);
+            let x = session.encrypt(&a);
+            let y = session.encrypt(&b);
             let square = check(&session, e.mul(&x, &x).unwrap());
             let xy = check(&session, e.mul_rescale(&x, &y).unwrap());
             let fourth = check(&session, e.mul(&square, &xy).unwrap());
@@ -252,12 +266,14 @@ impl Circuits {
     }
 
     fn step(&mut self, a: &Wire, b: &Wire) -> Wire {
-        let (t, log_n) = (self.t, self.session.params.log_n());
+        let t = self.t;
+        let log_n = self.session.params.log_n();
         let plain = self.session.random(t);
         let constant = i128::from(self.below(64)) - 32;
         let k = 1 << self.below(u64::from(log_n) - 1);
         let op = self.below(10);
-        let (e, f) = (&self.session.evaluator, &self.bfv);
+        let e = &self.session.evaluator;
+        let f = &self.bfv;
         let x = f.exact();
         let of_plain =
             |op: fn(&exact::Evaluator, &Ciphertext, &PlainPoly) -> Result<Ciphertext>,

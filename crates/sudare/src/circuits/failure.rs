@@ -65,7 +65,8 @@ fn log2_saddle(terms: u32, k: f64) -> f64 {
     }
     // K' rises from 0 to n/2.
     let slope = |t: f64| n * (0.5 / real::tanh(t / 2.0) - 1.0 / t);
-    let (mut low, mut high) = (0.0, 1.0);
+    let mut low = 0.0;
+    let mut high = 1.0;
     while slope(high) < k && high < 1e9 {
         high *= 2.0;
     }
@@ -101,7 +102,8 @@ mod tests {
     /// `2 sum_j (-1)^j C(n, j) (n - 2k - 2j)^n / (2^n n!)`.
     fn big_log2_tail(h: u32, k: u32) -> f64 {
         let n = h + 1;
-        let (mut sum, mut binomial) = (BigInt::ZERO, BigInt::from(1));
+        let mut sum = BigInt::ZERO;
+        let mut binomial = BigInt::from(1);
         for j in (0..n).take_while(|j| n > 2 * k + 2 * j) {
             let term = &binomial * BigInt::from(n - 2 * k - 2 * j).pow(n);
             sum += if j % 2 == 0 { term } else { -term };
@@ -167,8 +169,8 @@ mod tests {
             [(192, &[8, 25, 60, 90][..]), (1000, &[12, 60, 200]), (2048, &[20, 100, 300])]
         {
             for &k in ks {
-                let (found, exact) =
-                    (log2_saddle(h + 1, f64::from(k)), log2_exact(h + 1, f64::from(k)));
+                let found = log2_saddle(h + 1, f64::from(k));
+                let exact = log2_exact(h + 1, f64::from(k));
                 assert!((found - exact).abs() < 2.0 / f64::from(h), "{h} {k}: {found} {exact}");
             }
         }
@@ -201,7 +203,8 @@ mod tests {
         let mut stream = Stream::new(&Seed::from_bytes([7; 32]), "failure", 0);
         let mut uniform = || (stream.next_u64() >> 11) as f64 / 2f64.powi(53) - 0.5;
         for (h, k) in [(4, 1), (16, 2), (32, 3), (32, 4)] {
-            let (mut sums, mut multiples) = (0, 0);
+            let mut sums = 0;
+            let mut multiples = 0;
             for _ in 0..TRIALS {
                 let product: f64 = (0..h).map(|_| uniform()).sum();
                 sums += u32::from((product + uniform()).abs() > f64::from(k));
@@ -212,7 +215,8 @@ mod tests {
                 multiples += u32::from(multiple.abs() > f64::from(k));
             }
             let p = log2_exceeds(h + 1, f64::from(k), 1).exp2();
-            let (mean, deviation) = (p * f64::from(TRIALS), (p * f64::from(TRIALS)).sqrt());
+            let mean = p * f64::from(TRIALS);
+            let deviation = (p * f64::from(TRIALS)).sqrt();
             assert!((f64::from(sums) - mean).abs() < 4.0 * deviation, "{h} {k}: {sums} {mean}");
             assert!(f64::from(multiples) <= mean + 4.0 * deviation, "{h} {k}: {multiples} {mean}");
         }

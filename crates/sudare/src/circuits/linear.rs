@@ -248,7 +248,9 @@ impl<A: Algebra> LinearTransform<A> {
             stages: steps.giant,
             raise,
         };
-        let (transform, output_scale, request) = (self.clone(), out, sum.required_keys());
+        let transform = self.clone();
+        let output_scale = out;
+        let request = sum.required_keys();
         Ok(LinearPlan { transform, steps, baby, sum, scale, weight_scale, output_scale, request })
     }
 

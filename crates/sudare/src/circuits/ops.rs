@@ -140,7 +140,8 @@ pub trait Ops: Send + Sync {
     ) -> Result<Vec<Self::Ct>> {
         let sum = |row: &Vec<CoefficientOf<Self>>| {
             if row.len() != xs.len() {
-                let (found, needed) = (row.len(), xs.len());
+                let found = row.len();
+                let needed = xs.len();
                 return Err(Error::Circuit(format!(
                     "sums of products: {found} factors were given for {needed} ciphertexts"
                 )));

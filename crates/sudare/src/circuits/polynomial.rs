@@ -249,7 +249,8 @@ impl<S: Scale> Power<S> {
     ) -> Result<E::Ct> {
         let (a, b) = self.factors;
         let level = Level(self.level.0 + 1);
-        let (x, y) = (at(e, &powers[&a], level)?, at(e, &powers[&b], level)?);
+        let x = at(e, &powers[&a], level)?;
+        let y = at(e, &powers[&b], level)?;
         if !chebyshev {
             return e.mul_rescale(&x, &y);
         }

@@ -191,7 +191,8 @@ impl Trace {
         let mut groups = Vec::with_capacity(split.factors.len() + 1);
         let mut count = self.count;
         for &factor in split.factors.iter().rev() {
-            let (inner, rest) = (count / factor, count % factor);
+            let inner = count / factor;
+            let rest = count % factor;
             let rotations = (0..factor).map(|j| ((rest + j * inner) as i64) * self.step);
             let images = rotations.map(|k| GaloisElement::rotation(self.log_n, k)).collect();
             groups.push(Group { images, adds_input: rest > 0 });
@@ -306,7 +307,8 @@ impl TracePlan {
         params.check_level(level)?;
         let mut work = Work::default();
         for (i, group) in self.groups.iter().enumerate() {
-            let (images, adds_input) = (group.images.len(), group.adds_input);
+            let images = group.images.len();
+            let adds_input = group.adds_input;
             let last = i + 1 == self.groups.len();
             work += AutomorphismGroup { images, adds_input, last }.work(params, level);
         }
@@ -525,7 +527,8 @@ mod tests {
         assert_eq!(work.permuted, (2 * 4 * 7) << LOG_N);
         // A change of basis needs two fractions and two sums of three terms, and a division two
         // more differences. The identity and the kept polynomial are multiplied by the divisor.
-        let (lift, division) = (2 + 2 * 3, 2 + 2 * 3 + 2);
+        let lift = 2 + 2 * 3;
+        let division = 2 + 2 * 3 + 2;
         assert_eq!(work.cached_products, (3 * (lift + 2 + division) + 2 + division) << LOG_N);
         assert_eq!(work.key_bytes, plan.required_keys(Level(1)).bytes(params.rlwe()).unwrap());
     }

@@ -122,7 +122,9 @@ impl AsRef<rlwe::Ciphertext> for Ciphertext {
 
 impl core::fmt::Debug for Ciphertext {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let (level, scale, slots) = (self.level(), self.scale, self.slots());
+        let level = self.level();
+        let scale = self.scale;
+        let slots = self.slots();
         write!(f, "Ciphertext(level {level}, scale {scale}, {slots} slots)")
     }
 }

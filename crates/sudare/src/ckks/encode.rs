@@ -103,7 +103,8 @@ impl Encoder {
         } else {
             coefficients(self.params.fft(), values.clone(), slots, scale, pool)
         };
-        let (needed_bits, available_bits) = (real::log2(largest), rules.value_bits(level));
+        let needed_bits = real::log2(largest);
+        let available_bits = rules.value_bits(level);
         let Some(coeffs) = coeffs.filter(|_| needed_bits < available_bits) else {
             let size = |v: &Complex<f64>| v.re.abs().max(v.im.abs());
             let larger = |a: (usize, f64), (i, v)| if size(&v) > a.1 { (i, size(&v)) } else { a };
@@ -311,7 +312,8 @@ impl IntegerReader {
     /// Returns the integer with the residues in column `k` of `rows`, to 106 bits.
     pub(super) fn read(&mut self, rows: &[&[u64]], k: usize) -> Dd {
         self.radix.resolve(&mut self.digits, |i| rows[i][k]);
-        let (mut value, mut weight) = (Dd::ZERO, Dd::ONE);
+        let mut value = Dd::ZERO;
+        let mut weight = Dd::ONE;
         for (&digit, m) in self.digits.iter().zip(self.radix.moduli()) {
             value += Dd::from(digit) * weight;
             weight *= Dd::from(m.value());

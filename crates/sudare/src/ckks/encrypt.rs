@@ -124,7 +124,8 @@ impl Decryptor {
         let enough = |level: &Level| params.log2_q(*level) >= a.scale.log2() + Self::VALUE_BITS;
         let level = params.levels().below(a.level()).find(enough).unwrap_or(a.level());
         let poly = self.key.phase(params, &a.inner, params.limbs(level))?;
-        let (scale, log_slots) = (a.scale, a.log_slots);
+        let scale = a.scale;
+        let log_slots = a.log_slots;
         Ok(Plaintext { poly, level, scale, log_slots, params: params.id() })
     }
 

@@ -400,7 +400,8 @@ mod tests {
 
     #[test]
     fn quotients_of_products_beyond_the_range_of_doubles() {
-        let (few, many) = (primes(&[61.0; 2]), primes(&[60.0; 127]));
+        let few = primes(&[61.0; 2]);
+        let many = primes(&[60.0; 127]);
         // Products of up to 7,620 bits, in the same number of primes and in far fewer or more.
         let cases = [
             (&few[..1], &many[..1]),
@@ -414,7 +415,8 @@ mod tests {
         ];
         for (above, below) in cases {
             let found = quotient(above, below);
-            let (numerator, denominator) = (integer(above), integer(below));
+            let numerator = integer(above);
+            let denominator = integer(below);
             assert!(is_quotient(found, &numerator, &denominator, 90), "{found:?}");
             let found = quotient(below, above);
             assert!(is_quotient(found, &denominator, &numerator, 90), "{found:?}");
@@ -500,7 +502,8 @@ mod tests {
             let plain = encoder.encode_real(values, top, params.scale_at(top)).unwrap();
             encryptor.encrypt(&plain).unwrap()
         };
-        let (x, ones) = (encrypt(&[0.3, 20.0]), encrypt(&[1.0, 1.0]));
+        let x = encrypt(&[0.3, 20.0]);
+        let ones = encrypt(&[1.0, 1.0]);
         // Multiply each product by ciphertexts brought to its level.
         let mut product = x.clone();
         for level in (0..top.0).rev().map(Level) {
@@ -559,7 +562,8 @@ mod tests {
                 let most = if i + 1 == sizes.len() { 0.6 } else { 0.01 };
                 assert!(((prime as f64).log2() - bits).abs() < most, "{prime} of {bits} bits");
             }
-            let (chain, product) = (integer(&q.concat()), integer(&base));
+            let chain = integer(&q.concat());
+            let product = integer(&base);
             let last = *base.last().unwrap() as f64;
             let spacing = (1u64 << spec.log_n) as f64 * last.ln();
             // Gaps exceed ten times their mean once in e^10 cases.
@@ -602,7 +606,8 @@ mod tests {
             moduli.extend(
                 (0..levels.len()).map(|l| integer(&base) * integer(&levels[..=l].concat())),
             );
-            let (top, highest) = (params.top(), params.upper_top());
+            let top = params.top();
+            let highest = params.upper_top();
             assert_eq!((top.index() + 1, highest.index() + 1), (q.len(), moduli.len()));
             let chain = params.chain();
             assert_eq!((chain.top(), chain.levels().highest()), (top, highest));
@@ -621,7 +626,8 @@ mod tests {
                 assert_eq!(params.scale_at(level), unit);
             }
             for level in (1..=top.0).map(Level) {
-                let (scale, below) = (params.scale_at(level), params.scale_at(Level(level.0 - 1)));
+                let scale = params.scale_at(level);
+                let below = params.scale_at(Level(level.0 - 1));
                 let follows = is_scale_level(&spec, &spec.q_bits[level.index()]);
                 let expected = if follows { scale * scale / chain.divisor(level) } else { scale };
                 assert!(below.matches(expected));
@@ -632,7 +638,8 @@ mod tests {
     #[test]
     fn levels_have_primes_in_common_on_either_side_of_the_top() {
         let params = Params::new(raised_specs().swap_remove(2)).unwrap();
-        let (chain, rlwe) = (params.chain(), params.rlwe());
+        let chain = params.chain();
+        let rlwe = params.rlwe();
         let primes = |level| {
             let limbs = rlwe.limbs(level);
             let tables = rlwe.basis().tables(limbs);
@@ -640,7 +647,8 @@ mod tests {
         };
         let all = || (0..=params.upper_top().0).map(Level);
         for (a, b) in all().flat_map(|a| all().map(move |b| (a, b))) {
-            let (low, high) = (primes(a.min(b)), primes(a.max(b)));
+            let low = primes(a.min(b));
+            let high = primes(a.max(b));
             let common = high.starts_with(&low);
             assert_eq!(common, !low.iter().any(|prime| !high.contains(prime)));
             let error = Error::RaisedLevel { found: a.max(b), needed: a.min(b), top: params.top() };

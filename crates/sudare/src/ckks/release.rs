@@ -239,7 +239,8 @@ mod tests {
     #[test]
     fn noise_hides_an_error_and_no_more() {
         let release = Release { statistical_bits: 30, releases: 1 };
-        let (count, bits) = (1 << 16, 10);
+        let count = 1 << 16;
+        let bits = 10;
         let unit = (-10f64).exp2();
         let error = release.largest_error(count, bits);
         let deviation = release.deviation(count, error);
@@ -297,7 +298,8 @@ mod tests {
         let found = refused(release, &[1.0, -2f64.powi(43)], 1e-30, 10);
         assert!(matches!(found, Error::ValueTooLarge { index: 1, .. }), "{found}");
         assert!(release.values(&[1.0, 0.9 * 2f64.powi(43)], 1e-30, 10, &seed(1)).is_ok());
-        let (few, many) = (20, Release::MOST_STATISTICAL_BITS + 1);
+        let few = 20;
+        let many = Release::MOST_STATISTICAL_BITS + 1;
         for wrong in [
             Release { statistical_bits: few, ..release },
             Release { statistical_bits: many, ..release },

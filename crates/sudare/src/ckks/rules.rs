@@ -205,7 +205,8 @@ impl<'a> Rules<'a> {
         next_level(OP, matrix.level)?;
         self.dropped(a, if raised { Level(0) } else { matrix.level })?;
         if a.log_slots != matrix.log_slots {
-            let (found, expected) = (a.slots(), matrix.slots());
+            let found = a.slots();
+            let expected = matrix.slots();
             return Err(Error::SlotMismatch { op: OP, found, expected });
         }
         let scale = self.product_scale(OP, a.scale, matrix.scale, matrix.level)?;
@@ -305,7 +306,8 @@ impl<'a> Rules<'a> {
     }
 
     fn out_of_range(self, op: &'static str, scale: Scale, level: Level) -> Error {
-        let (log2_scale, log2_q) = (scale.log2(), self.chain.log2_q(level));
+        let log2_scale = scale.log2();
+        let log2_q = self.chain.log2_q(level);
         Error::ScaleOutOfRange { op, log2_scale, log2_q }
     }
 }

@@ -85,7 +85,8 @@ impl BatchEncoder {
             }
             exponent = exponent * 5 % (2 * slots);
         }
-        let (evaluate, places) = (Arc::new(evaluate), places.into());
+        let evaluate = Arc::new(evaluate);
+        let places = places.into();
         Ok(Self { modulus: t, log_n, log_slots, root, evaluate, places })
     }
 
@@ -314,7 +315,8 @@ mod tests {
     fn sums_and_products_are_slotwise() {
         for e in encoders() {
             let t = e.modulus();
-            let (a, b) = (vector(t, e.slots(), 3), vector(t, e.slots(), 4));
+            let a = vector(t, e.slots(), 3);
+            let b = vector(t, e.slots(), 4);
             let [x, y] = [&a, &b].map(|v| e.encode_unsigned(v).unwrap());
             let product = e.decode_unsigned(&x.mul(&y).unwrap()).unwrap();
             let sum = e.decode_unsigned(&x.add(&y).unwrap()).unwrap();

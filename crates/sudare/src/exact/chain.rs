@@ -13,7 +13,9 @@ impl Scale for Unit {
         if self.matches(other) {
             return Ok(());
         }
-        let (left, right, modulus) = (self.value(), other.value(), self.modulus().into());
+        let left = self.value();
+        let right = other.value();
+        let modulus = self.modulus().into();
         Err(Error::FactorMismatch { op, left, right, modulus })
     }
 

@@ -88,7 +88,9 @@ impl AsRef<rlwe::Ciphertext> for Ciphertext {
 
 impl core::fmt::Debug for Ciphertext {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let (level, factor, noise) = (self.level(), self.factor, self.noise.log2());
+        let level = self.level();
+        let factor = self.factor;
+        let noise = self.noise.log2();
         write!(f, "Ciphertext(level {level}, factor {factor}, error below 2^{noise:.1})")
     }
 }

@@ -28,7 +28,8 @@ pub(crate) fn lifted(
     factor: Unit,
     divided: bool,
 ) -> RnsPoly<Eval> {
-    let (basis, t) = (params.rlwe().basis(), a.modulus());
+    let basis = params.rlwe().basis();
+    let t = a.modulus();
     let f = factor.value();
     let integers: Zeroizing<Vec<i128>> =
         Zeroizing::new(a.coeffs().iter().map(|&c| t.centered(t.mul(f, c))).collect());
@@ -184,7 +185,8 @@ impl Decryptor {
         // Beyond its bound, a ciphertext could decrypt to a wrong plaintext without any sign of it.
         Rules::new(&self.params).checked("decrypt", a.form())?;
         let opened = self.open(a, false)?;
-        let (t, inverse) = (a.plaintext_modulus(), a.factor.inverse().value());
+        let t = a.plaintext_modulus();
+        let inverse = a.factor.inverse().value();
         let residues = opened.coeffs.iter().map(|&u| t.mul(u, inverse)).collect();
         Ok(PlainPoly::from_residues(t, Zeroizing::new(residues)))
     }
@@ -223,8 +225,10 @@ impl Decryptor {
     /// in time that depends on them.
     fn open(&self, a: &Ciphertext, measures: bool) -> Result<Opened> {
         self.check(a)?;
-        let (params, t) = (self.params.rlwe(), a.plaintext_modulus());
-        let (basis, limbs) = (params.basis(), params.limbs(a.level()));
+        let params = self.params.rlwe();
+        let t = a.plaintext_modulus();
+        let basis = params.basis();
+        let limbs = params.limbs(a.level());
         let phase = self.key.phase(params, &a.inner, limbs)?;
         let scaled = basis.scale(&phase, |i| residue(basis.modulus(limbs, i), t));
         let coeffs = basis.into_coeff(scaled);
@@ -269,7 +273,8 @@ impl Reader {
             *log2 += real::log2(m.value() as f64);
             Some(current)
         });
-        let (weights, reducer) = (weights.collect(), WordReducer::new(t));
+        let weights = weights.collect();
+        let reducer = WordReducer::new(t);
         Self { weights, radix: MixedRadix::new(moduli), t, reducer }
     }
 

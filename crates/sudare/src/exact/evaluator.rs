@@ -208,7 +208,8 @@ impl Evaluator {
     /// [`Error::NotAUnit`]; errors of [`Evaluator::mul_const_sum`].
     pub fn mul_scaled_sum(&self, terms: &[(&Ciphertext, i128, Unit)]) -> Result<Ciphertext> {
         let term = |&(a, c, unit): &(&Ciphertext, i128, Unit)| {
-            let (form, t) = (self.form(a)?, a.plaintext_modulus());
+            let form = self.form(a)?;
+            let t = a.plaintext_modulus();
             self.rules().check_factor("multiply by a constant", form, unit)?;
             let product = Form { factor: form.factor * unit, ..form };
             Ok((product, t.mul(unit.value(), t.reduce_i128(c))))
@@ -352,7 +353,8 @@ impl Evaluator {
     /// [`Error::PlaintextMismatch`]; [`Error::NotAUnit`]; [`Error::NoiseExhausted`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn match_factor(&self, a: &Ciphertext, level: Level, factor: Unit) -> Result<Ciphertext> {
-        let (form, t) = (self.form(a)?, a.plaintext_modulus());
+        let form = self.form(a)?;
+        let t = a.plaintext_modulus();
         self.rules().check_factor("match_factor", form, factor)?;
         if factor.matches(form.factor) {
             return self.drop_to(a, level);
@@ -440,12 +442,14 @@ impl Evaluator {
         k: i64,
     ) -> Result<Ciphertext> {
         let slots = self.params.rlwe().basis().n();
-        let (found, columns) = (encoder.slots(), slots / 2);
+        let found = encoder.slots();
+        let columns = slots / 2;
         if found != slots {
             return Err(Error::SlotMismatch { op: "rotate_flat", found, expected: slots });
         }
         let k = k.rem_euclid(slots as i64) as usize;
-        let (swap, step) = (k >= columns, k % columns);
+        let swap = k >= columns;
+        let step = k % columns;
         let rotated = self.rotate(a, step as i64)?;
         if step == 0 {
             return if swap { self.swap_rows(&rotated) } else { Ok(rotated) };

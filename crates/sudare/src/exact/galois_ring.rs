@@ -95,7 +95,8 @@ impl GaloisRing {
 
     /// `out += c zeta^e`.
     fn add_multiple(&self, out: &mut [u128], c: u128, e: usize) {
-        let (t, omega) = (self.base.t, self.omega(e / self.width));
+        let t = self.base.t;
+        let omega = self.omega(e / self.width);
         for (out, x) in out.iter_mut().skip(e % self.width).step_by(self.width).zip(omega) {
             *out = t.add(*out, t.mul(c, x));
         }
@@ -107,12 +108,14 @@ impl GaloisRing {
     /// [`Error::SlotMismatch`] unless both have `d` coefficients; [`Error::ValueOutOfRange`] for a
     /// coefficient that is not below `t`; errors of making transforms.
     pub fn mul(&self, a: &[u128], b: &[u128]) -> Result<Vec<u128>> {
-        let (t, d) = (self.base.t, self.degree);
+        let t = self.base.t;
+        let d = self.degree;
         let padded = |a: &[u128]| -> Result<Zeroizing<Vec<u128>>> {
             self.check(a)?;
             Ok(Zeroizing::new(a.iter().copied().chain(core::iter::repeat_n(0, d)).collect()))
         };
-        let (a, b) = (padded(a)?, padded(b)?);
+        let a = padded(a)?;
+        let b = padded(b)?;
         let product = Products::new(t, a.len().ilog2())?.of_coeffs(&a, &b);
         let mut reduced = vec![0; d];
         for (e, &c) in product.iter().enumerate() {
@@ -137,7 +140,8 @@ impl GaloisRing {
     }
 
     pub(super) fn check(&self, a: &[u128]) -> Result<()> {
-        let (found, expected) = (a.len(), self.degree);
+        let found = a.len();
+        let expected = self.degree;
         if found != expected {
             return Err(Error::SlotMismatch { op: "element of a Galois ring", found, expected });
         }
@@ -191,7 +195,8 @@ impl Quadratic {
         // From a root of order 4 to one of twice the order: z^4 + a z^2 + 1 = (z^2 + r z + b)(z^2 -
         // r z + b) with r^2 = 2 b - a, where the norm b = z^(p + 1) of a root of order m is 1 if m
         // divides p + 1, and -1 otherwise.
-        let (mut a, mut b) = (0, 1);
+        let mut a = 0;
+        let mut b = 1;
         let mut order = 4;
         while order < 4 * slots as u64 {
             order *= 2;
@@ -256,7 +261,9 @@ mod tests {
 
     /// Products by the definition: modulo the dense factor, one coefficient at a time.
     fn long_mul(ring: &GaloisRing, a: &[u128], b: &[u128]) -> Vec<u128> {
-        let (t, d, f) = (ring.modulus(), ring.degree(), ring.factor());
+        let t = ring.modulus();
+        let d = ring.degree();
+        let f = ring.factor();
         let mut product = vec![0; 2 * d];
         for (i, &a) in a.iter().enumerate() {
             for (j, &b) in b.iter().enumerate() {
@@ -315,7 +322,8 @@ mod tests {
             let element = |seed: u128| -> Vec<u128> {
                 (0..ring.degree() as u128).map(|i| t.reduce((i + seed).pow(5) + i)).collect()
             };
-            let (a, b) = (element(2), element(3));
+            let a = element(2);
+            let b = element(3);
             let product = ring.mul(&a, &b).unwrap();
             assert_eq!(product, long_mul(&ring, &a, &b));
             let [x, y, xy] = [&a, &b, &product].map(|a| ring.frobenius(a).unwrap());

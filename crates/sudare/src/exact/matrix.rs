@@ -105,7 +105,8 @@ impl Evaluator {
         let key_level: Option<Level> =
             self.keys().key_level(self.params().rlwe(), sum.level, &steps);
         let form = |a: &&Ciphertext| {
-            let (form, rules) = (self.form(a)?, self.rules());
+            let form = self.form(a)?;
+            let rules = self.rules();
             let t = matrix.plaintext_modulus();
             match_rings(OP, rules.ring(a.plaintext_modulus()), rules.ring(t))?;
             let form = rules.transformed(OP, form, sum.level, &matrix.stages, key_level)?;
@@ -131,7 +132,8 @@ impl Evaluator {
         inputs: &[&Ciphertext],
         matrix: &EncodedMatrix,
     ) -> Result<Vec<Ciphertext>> {
-        let (to, t) = (matrix.sum().level, matrix.plaintext_modulus());
+        let to = matrix.sum().level;
+        let t = matrix.plaintext_modulus();
         let weight = self.ephemeral_weight(to)?;
         let form = |a: &&Ciphertext| {
             let form = self.rules().raised(self.form(a)?, to, t, weight)?;

@@ -152,7 +152,8 @@ impl Modulus {
     /// Computes [`Modulus::mul`] modulo a narrow `t`. Only the product `x` exceeds a word: the
     /// shifted `x` and the reciprocal have a bit more than `t`.
     fn mul_words(self, a: u64, b: u64) -> u64 {
-        let (bits, t) = (self.bits(), self.value as u64);
+        let bits = self.bits();
+        let t = self.value as u64;
         let x = u128::from(a) * u128::from(b);
         let high = (x >> (bits - 1)) as u64;
         let quotient = (u128::from(high) * u128::from(self.reciprocal as u64)) >> (bits + 1);
@@ -188,8 +189,10 @@ impl Modulus {
     #[must_use]
     pub fn inverse(self, a: u128) -> Option<u128> {
         debug_assert!(a < self.value);
-        let (mut r0, mut r1) = (self.value as i128, a as i128);
-        let (mut s0, mut s1) = (0i128, 1i128);
+        let mut r0 = self.value as i128;
+        let mut r1 = a as i128;
+        let mut s0 = 0i128;
+        let mut s1 = 1i128;
         while r1 != 0 {
             let quotient = r0 / r1;
             (r0, r1) = (r1, r0 - quotient * r1);
@@ -412,7 +415,8 @@ impl Mul for Unit {
     type Output = Self;
     fn mul(self, other: Self) -> Self {
         let t = if other.modulus.exponent < self.modulus.exponent { other } else { self }.modulus;
-        let (a, b) = (self.reduced(t), other.reduced(t));
+        let a = self.reduced(t);
+        let b = other.reduced(t);
         Self { value: t.mul(a.value, b.value), modulus: t }
     }
 }
@@ -439,7 +443,8 @@ impl fmt::Display for Unit {
 /// Returns `floor(4^bits / t)`, where `bits` is the number of bits of `t`, by long division.
 fn reciprocal(t: u128) -> u128 {
     let bits = u128::BITS - t.leading_zeros();
-    let (mut quotient, mut rest) = (0, 1u128);
+    let mut quotient = 0;
+    let mut rest = 1u128;
     for _ in 0..2 * bits {
         rest <<= 1;
         quotient <<= 1;
@@ -454,7 +459,10 @@ fn reciprocal(t: u128) -> u128 {
 /// Returns `a * b`, high word first.
 fn wide_mul(a: u128, b: u128) -> (u128, u128) {
     const LOW: u128 = u64::MAX as u128;
-    let (a1, a0, b1, b0) = (a >> 64, a & LOW, b >> 64, b & LOW);
+    let a1 = a >> 64;
+    let a0 = a & LOW;
+    let b1 = b >> 64;
+    let b0 = b & LOW;
     let low = a0 * b0;
     let mid = a1 * b0 + (low >> 64);
     let mid_low = a0 * b1 + (mid & LOW);
@@ -469,7 +477,8 @@ fn shifted(high: u128, low: u128, by: u32) -> u128 {
 /// Returns the `k`-th root of `a`, if it is an integer, for `k >= 2`.
 fn exact_root(a: u128, k: u32) -> Option<u128> {
     let bits = u128::BITS - a.leading_zeros();
-    let (mut low, mut high) = (0, 1u128 << bits.div_ceil(k));
+    let mut low = 0;
+    let mut high = 1u128 << bits.div_ceil(k);
     while low < high {
         let mid = low.midpoint(high);
         if mid.checked_pow(k).is_some_and(|power| power < a) { low = mid + 1 } else { high = mid }
@@ -524,7 +533,9 @@ mod tests {
             e in 0u32..40,
         ) {
             for t in moduli() {
-                let (a, b, w) = (x % t.value(), y % t.value(), big(t.value()));
+                let a = x % t.value();
+                let b = y % t.value();
+                let w = big(t.value());
                 prop_assert_eq!(big(t.add(a, b)), (big(a) + big(b)) % &w);
                 prop_assert_eq!(big(t.sub(a, b)), (big(a) + &w - big(b)) % &w);
                 prop_assert_eq!(t.add(a, t.neg(a)), 0);
@@ -654,7 +665,8 @@ mod tests {
     fn factors_are_a_group() {
         let t = Modulus::new(257, 2).unwrap();
         let unit = |a| Unit::new(a, t).unwrap();
-        let (f, q) = (unit(1234), unit(987_654_321));
+        let f = unit(1234);
+        let q = unit(987_654_321);
         assert!((f * q / q).matches(f));
         assert!((f / f).matches(Unit::one(t)));
         assert_eq!((f * q).value(), 1234 * (987_654_321 % t.value()) % t.value());
@@ -666,7 +678,8 @@ mod tests {
     fn factors_of_other_moduli() {
         let [low, high, other] =
             [(257, 1), (257, 2), (127, 1)].map(|(p, k)| Modulus::new(p, k).unwrap());
-        let (a, b) = (Unit::new(1000, high).unwrap(), Unit::new(3, low).unwrap());
+        let a = Unit::new(1000, high).unwrap();
+        let b = Unit::new(3, low).unwrap();
         assert!((a * b).matches(Unit::new(3000, low).unwrap()));
         assert!((b / a * a).matches(b));
         assert!(!a.matches(a.reduced(low)));

@@ -264,7 +264,8 @@ impl Growth {
     /// Bound for the product of BGV, `t a b`. With plaintexts `u_i` that is
     /// `u_1 e_2 + u_2 e_1 + t e_1 e_2`, and a carry `(u_1 u_2 - u') / t`.
     pub(super) fn product(self, a: NoiseBound, b: NoiseBound) -> NoiseBound {
-        let (u, log_n) = (self.message(), self.ring.log_n);
+        let u = self.message();
+        let log_n = self.ring.log_n;
         let linear = a.product(u, log_n) + b.product(u, log_n);
         let quadratic = a.product(b, log_n).times(self.log2_t);
         let carry = u.product(u, log_n).times(-self.log2_t) + self.at_most(-1.0);
@@ -279,7 +280,8 @@ impl Growth {
     /// `u_1 e_2 + u_2 e_1 + t (e_1 k_2 + e_2 k_1) + (t/Q) e_1 e_2`, plus the rounding of three
     /// polynomials and of one factor.
     fn scaled_product(self, a: NoiseBound, b: NoiseBound, log2_q: f64) -> NoiseBound {
-        let (u, log_n) = (self.message(), self.ring.log_n);
+        let u = self.message();
+        let log_n = self.ring.log_n;
         // Includes the rounding of `Q u / t` to integers.
         let [a, b] = [a, b].map(|e| e + self.at_most(-1.0));
         let k = self.ring.rounding();
@@ -329,7 +331,8 @@ impl<'a> NoiseModel<'a> {
     /// Bound for the error of a key switch, with level keys for `key_level` or with keys for every
     /// level: `sum_j d_j e_j / P`, plus the rounding of the division by `P`.
     pub(crate) fn key_switch(self, level: Level, key_level: Option<Level>) -> NoiseBound {
-        let (params, ring) = (self.params, self.growth.ring);
+        let params = self.params;
+        let ring = self.growth.ring;
         let limbs = params.limbs_of_keys(key_level, level.min(params.upper_top()));
         let log2_prime = |i: usize| real::log2(params.basis().modulus(limbs, i).value() as f64);
         let log2_p = params.log2_special(limbs.p());
@@ -356,7 +359,8 @@ impl<'a> NoiseModel<'a> {
     /// Rounds a ciphertext at level 0 to `t` under an ephemeral secret of this weight. Returns
     /// `log2` of the contribution of its error, without the rounding itself.
     pub(crate) fn log2_brought(self, a: NoiseBound, weight: u32) -> f64 {
-        let (ring, log2_q) = (self.growth.ring, self.params.log2_q(Level(0)));
+        let ring = self.growth.ring;
+        let log2_q = self.params.log2_q(Level(0));
         let weight = real::log2(f64::from(weight.max(1)));
         let sparse = NoiseBound { coefficient: 0.0, two: weight / 2.0, canonical: weight };
         let rounding = ring.alone(ROUNDING_VARIANCE) + ring.random(ROUNDING_VARIANCE, sparse);
@@ -471,8 +475,8 @@ mod tests {
         let ring = RingErrors::new(LOG_N, SecretDistribution::UniformTernary);
         let mut stream = Stream::new(&Seed::from_bytes([2; 32]), "test", 0);
         let fixed = ternary(&mut stream);
-        let (alone, times) =
-            (ring.alone(TERNARY_VARIANCE), ring.random(TERNARY_VARIANCE, norms(&fixed)));
+        let alone = ring.alone(TERNARY_VARIANCE);
+        let times = ring.random(TERNARY_VARIANCE, norms(&fixed));
         for _ in 0..20 {
             let a = ternary(&mut stream);
             for (found, bound) in [(norms(&a), alone), (norms(&product(&a, &fixed)), times)] {

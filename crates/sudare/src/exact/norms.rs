@@ -24,7 +24,8 @@ impl PlainNorms {
 
     /// Computes the norms of `c` times a plaintext.
     pub(crate) fn of_multiple(values: &PlainPoly, c: u128) -> Self {
-        let (t, c) = (values.modulus(), values.modulus().reduce(c));
+        let t = values.modulus();
+        let c = values.modulus().reduce(c);
         Self::of_residues(t, values.coeffs().iter().map(|&a| t.mul(a, c)))
     }
 
@@ -65,7 +66,8 @@ impl core::ops::Add for PlainNorms {
 
 /// `log2(2^a + 2^b)`.
 pub(super) fn log2_sum(a: f64, b: f64) -> f64 {
-    let (high, low) = (a.max(b), a.min(b));
+    let high = a.max(b);
+    let low = a.min(b);
     if low == f64::NEG_INFINITY {
         return high;
     }

@@ -115,7 +115,8 @@ impl Params {
         let mut below = |sizes: &[f64]| -> Result<Vec<u64>> {
             sizes.iter().map(|&bits| supply.below(bits)).collect()
         };
-        let (p, extra_p) = (below(&spec.p_bits)?, below(&spec.extra_p_bits)?);
+        let p = below(&spec.p_bits)?;
+        let extra_p = below(&spec.extra_p_bits)?;
         let mut q = vec![below(&spec.q_bits[0])?];
         for bits in &spec.q_bits[1..] {
             let target = power_of_two(bits.iter().sum());

@@ -173,7 +173,8 @@ impl PlainPoly {
     /// [`Error::NotAMultiple`] if a coefficient is not a multiple of `p^(e-r)`;
     /// [`Error::PlaintextMismatch`] for a power of another prime.
     pub fn relabelled(&self, modulus: Modulus) -> Result<Self> {
-        let (from, to) = (self.modulus, modulus);
+        let from = self.modulus;
+        let to = modulus;
         if from.prime() != to.prime() {
             return Err(self.mismatch("new modulus", to, self.log_n()));
         }
@@ -207,7 +208,8 @@ impl PlainPoly {
 
     fn mismatch(&self, op: &'static str, modulus: Modulus, log_n: u32) -> Error {
         let ring = |t: Modulus, log_n| (t.prime(), t.exponent(), log_n);
-        let (left, right) = (ring(self.modulus, self.log_n()), ring(modulus, log_n));
+        let left = ring(self.modulus, self.log_n());
+        let right = ring(modulus, log_n);
         Error::PlaintextMismatch { op, left, right }
     }
 }
@@ -324,7 +326,8 @@ impl Products {
                 table.forward(&mut row);
                 row
             };
-            let (mut row, other) = (transformed(a), transformed(b));
+            let mut row = transformed(a);
+            let other = transformed(b);
             q.mul_assign(&mut row, &other);
             table.inverse(&mut row);
             row
@@ -357,7 +360,8 @@ fn schoolbook(t: Modulus, a: &[u128], b: &[u128]) -> Zeroizing<Vec<u128>> {
     let mut sums = Zeroizing::new(vec![0; n]);
     for (i, &x) in a.iter().enumerate() {
         for (j, &y) in b.iter().enumerate() {
-            let (k, product) = ((i + j) % n, t.mul(x, y));
+            let k = (i + j) % n;
+            let product = t.mul(x, y);
             sums[k] = if i + j < n { t.add(sums[k], product) } else { t.sub(sums[k], product) };
         }
     }
@@ -389,7 +393,8 @@ impl Garner {
     fn new(t: Modulus, primes: Vec<arith::Modulus>) -> Self {
         let mut product = 1 % t.value();
         let prime = |(j, &q): (usize, &arith::Modulus)| {
-            let (mut radices, mut below) = (Vec::with_capacity(j), 1);
+            let mut radices = Vec::with_capacity(j);
+            let mut below = 1;
             for p in &primes[..j] {
                 radices.push(below);
                 below = q.mul(below, q.reduce(p.value()));
@@ -403,7 +408,8 @@ impl Garner {
     }
 
     fn residue(&self, residues: impl Iterator<Item = u64>) -> u128 {
-        let (mut digits, mut sum) = (Zeroizing::new([0u64; MOST_PRIMES]), 0);
+        let mut digits = Zeroizing::new([0u64; MOST_PRIMES]);
+        let mut sum = 0;
         let mut negative = false;
         for (j, (residue, GarnerPrime { q, radices, inverse, radix })) in
             residues.zip(&self.primes).enumerate()
@@ -447,7 +453,8 @@ mod tests {
     fn products_equal_the_definition() {
         for t in moduli() {
             for log_n in 1..=7 {
-                let (a, b) = (poly(t, log_n, 1), poly(t, log_n, 2));
+                let a = poly(t, log_n, 1);
+                let b = poly(t, log_n, 2);
                 let expected = schoolbook(t, a.coeffs(), b.coeffs());
                 assert_eq!(a.mul(&b).unwrap().coeffs(), &expected[..], "{t}, {log_n}");
             }
@@ -461,7 +468,8 @@ mod tests {
     #[test]
     fn images_are_ring_homomorphisms() {
         for t in moduli() {
-            let (a, b) = (poly(t, 5, 3), poly(t, 5, 4));
+            let a = poly(t, 5, 3);
+            let b = poly(t, 5, 4);
             for g in (1..64).step_by(2).map(GaloisElement) {
                 let image = a.mul(&b).unwrap().image(g);
                 assert_eq!(image, a.image(g).mul(&b.image(g)).unwrap());
@@ -513,7 +521,8 @@ mod tests {
         assert_eq!(PlainPoly::from_unsigned(t, 1, &[7]), out(0, "7", 6, false));
         let many = Err(Error::TooManySlots { found: 3, slots: 2 });
         assert_eq!(PlainPoly::from_signed(t, 1, &[0; 3]), many);
-        let (a, b) = (poly(t, 1, 1), poly(t, 2, 1));
+        let a = poly(t, 1, 1);
+        let b = poly(t, 2, 1);
         assert!(matches!(a.add(&b), Err(Error::PlaintextMismatch { .. })));
         assert_eq!(format!("{a:?}"), "PlainPoly(mod 7, N = 2)");
     }

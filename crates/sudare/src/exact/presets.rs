@@ -68,7 +68,8 @@ pub fn choose(needs: Needs) -> Result<Choice> {
 }
 
 fn reason(spec: &Spec, needs: Needs) -> String {
-    let (t, log_n) = (needs.plaintext_modulus, spec.log_n);
+    let t = needs.plaintext_modulus;
+    let log_n = spec.log_n;
     let sum = |bits: &[f64]| bits.iter().sum::<f64>();
     let limit = max_log2_qp(log_n, spec.secret, SECURITY_BITS);
     let slots = match BatchEncoder::most_slots(t, log_n) {
@@ -292,7 +293,8 @@ mod tests {
     /// Checks that every level supports a product of sums with rotations, in both schemes, and that
     /// the results decrypt.
     fn assert_deep_enough(params: &Params, rotations: u32, last_rotations: u32) {
-        let (rules, t) = (Rules::new(params), params.plaintext_modulus());
+        let rules = Rules::new(params);
+        let t = params.plaintext_modulus();
         for tensor in [Tensor::Plain, Tensor::Scaled] {
             let factor = params.fresh_factor(params.top(), t).unwrap();
             let mut form = rules.encrypted(params.top(), factor, false).unwrap();
@@ -318,7 +320,8 @@ mod tests {
             let params = Params::new(spec.clone()).unwrap();
             assert!(BatchEncoder::new(plaintext_modulus, spec.log_n).is_ok());
             if name.starts_with("bench") {
-                let (rlwe, top) = (params.rlwe(), params.top());
+                let rlwe = params.rlwe();
+                let top = params.top();
                 assert_eq!((rlwe.log2_q(top).round(), rlwe.digits(top)), (330.0, 3));
                 assert!((110.0..128.0).contains(&rlwe.security_bits()));
                 assert_deep_enough(&params, rotations, 0);

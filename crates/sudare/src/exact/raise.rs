@@ -83,7 +83,9 @@ impl Evaluator {
 
 /// Rounds a polynomial modulo `q_0` to the modulus of `factor`, which is `-1 / q_0`.
 fn rounded(params: &Params, c: &RnsPoly<Eval>, factor: Unit) -> PlainPoly {
-    let (basis, limbs, t) = (params.rlwe().basis(), c.limbs(), factor.modulus());
+    let basis = params.rlwe().basis();
+    let limbs = c.limbs();
+    let t = factor.modulus();
     let scaled = basis.scale(c, |i| residue(basis.modulus(limbs, i), t));
     let coeffs = basis.into_coeff(scaled);
     let reader = Reader::new(basis.tables(limbs).map(|table| *table.modulus()).collect(), t);

@@ -202,7 +202,8 @@ impl<'a> Rules<'a> {
         }
         let t = first.factor.modulus();
         // The tensor multiplies the product of factors by this: the scale of the factor 1.
-        let (model, scale) = (self.model(t), tensor.scale(self.params, level, Unit::one(t))?);
+        let model = self.model(t);
+        let scale = tensor.scale(self.params, level, Unit::one(t))?;
         let factor = scale * first.factor * second.factor;
         let mut noise = model.key_switch(level, key_level(level));
         for &(a, b) in &sum.products {
@@ -229,7 +230,8 @@ impl<'a> Rules<'a> {
     /// # Errors
     /// [`Error::LevelExhausted`] at level 0; [`Error::NoiseExhausted`].
     pub(crate) fn rescaled(self, op: &'static str, a: Form) -> Result<Form> {
-        let (level, t) = (next_level(op, a.level)?, a.factor.modulus());
+        let level = next_level(op, a.level)?;
+        let t = a.factor.modulus();
         let factor = a.factor / self.params.divisor(a.level, t)?;
         let noise = self.model(t).rescaled(a.noise, a.level);
         self.checked(op, Form { level, factor, noise })
@@ -257,7 +259,8 @@ impl<'a> Rules<'a> {
         key_level: Option<Level>,
     ) -> Result<Form> {
         let model = self.model(a.factor.modulus());
-        let (e, switch) = (a.noise, model.key_switch(a.level, key_level));
+        let e = a.noise;
+        let switch = model.key_switch(a.level, key_level);
         let mut noise = if switches == 0 { e } else { e + switch };
         for i in 1..copies {
             let image = if i < switches { e + switch } else { e };
@@ -338,7 +341,8 @@ impl<'a> Rules<'a> {
         }
         self.params.rlwe().check_level(to)?;
         let low = self.dropped(a, Level(0))?;
-        let (log2_noise, log2_room) = (self.model(t).log2_brought(low.noise, weight), LOG2_BROUGHT);
+        let log2_noise = self.model(t).log2_brought(low.noise, weight);
+        let log2_room = LOG2_BROUGHT;
         if log2_noise > log2_room {
             return Err(Error::NoiseExhausted { op: OP, log2_noise, log2_room });
         }

@@ -156,11 +156,13 @@ mod tests {
     fn keys_and_ciphertexts_come_back() {
         let t = modulus(257, 1);
         let mut session = Session::new(chain(5, t, 2), 51);
-        let (params, label) = (session.params.clone(), Label::default());
+        let params = session.params.clone();
+        let label = Label::default();
         let public = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([9; 32]))
             .public_key(&session.secret)
             .unwrap();
-        let (a, b) = (session.random(t), session.random(modulus(127, 2)));
+        let a = session.random(t);
+        let b = session.random(modulus(127, 2));
         let items = [session.encrypt(&a), session.encrypt(&b)];
         let items = [items[0].clone(), session.evaluator.rescale(&items[1]).unwrap()];
         let mut files: [Vec<u8>; 4] = Default::default();
@@ -260,11 +262,14 @@ mod tests {
     /// Ciphertexts of several moduli, one by one, in any order.
     #[test]
     fn ciphertexts_are_read_when_they_are_asked_for() {
-        let (t, other) = (modulus(257, 1), modulus(127, 2));
+        let t = modulus(257, 1);
+        let other = modulus(127, 2);
         let mut session = Session::new(chain(5, t, 2), 55);
         let plain = [t, other, t].map(|t| session.random(t));
         let items = plain.each_ref().map(|plain| session.encrypt(plain));
-        let (params, label, mut file) = (session.params.clone(), Label::default(), Vec::new());
+        let params = session.params.clone();
+        let label = Label::default();
+        let mut file = Vec::new();
         let forms: Vec<Form> = items.iter().map(Ciphertext::form).collect();
         let key = items[0].key_id();
         let mut writer =
@@ -286,7 +291,8 @@ mod tests {
         write_ciphertexts(&mut again, &params, &items, &label).unwrap();
         assert_eq!(digest(&file), digest(&again));
         let request = session.keys.fulfils();
-        let (predicted, mut keys) = (evaluation_keys_bytes(&params, &request, &label), Vec::new());
+        let predicted = evaluation_keys_bytes(&params, &request, &label);
+        let mut keys = Vec::new();
         assert_eq!(predicted, write_evaluation_keys(&mut keys, &params, &session.keys, &label));
         let mapped = Reader::shared(Mapping::shared(keys)).unwrap();
         let keys = Arc::new(mapped.evaluation_keys(&params).unwrap());
@@ -300,11 +306,14 @@ mod tests {
     fn seeds_stand_for_uniform_halves() {
         let t = modulus(257, 1);
         let mut session = Session::new(chain(5, t, 2), 56);
-        let (params, label) = (session.params.clone(), Label::default());
-        let (plain, other) = (session.random(t), session.random(modulus(127, 2)));
+        let params = session.params.clone();
+        let label = Label::default();
+        let plain = session.random(t);
+        let other = session.random(modulus(127, 2));
         let encryptor = SymmetricEncryptor::new(&params, session.secret.clone()).unwrap();
         let items = [&plain, &other].map(|plain| encryptor.encrypt_seeded(plain).unwrap());
-        let (mut seeded, mut whole) = (Vec::new(), Vec::new());
+        let mut seeded = Vec::new();
+        let mut whole = Vec::new();
         write_seeded_ciphertexts(&mut seeded, &params, &items, &label).unwrap();
         let items = items.map(crate::rlwe::Seeded::into_ciphertext);
         write_ciphertexts(&mut whole, &params, &items, &label).unwrap();
@@ -344,7 +353,8 @@ mod tests {
         let mut session = Session::new(chain(5, t, 1), 53);
         let a = session.random(t);
         let items = [session.encrypt(&a)];
-        let (params, mut file) = (session.params.clone(), Vec::new());
+        let params = session.params.clone();
+        let mut file = Vec::new();
         write_ciphertexts(&mut file, &params, &items, &Label::default()).unwrap();
         let refused = |file: &[u8]| {
             let reader = Reader::new(file, file.len() as u64);

@@ -39,7 +39,8 @@ impl Slots {
     /// See [`GaloisRing::new`].
     pub fn new(t: Modulus, log_n: u32) -> Result<Self> {
         let ring = GaloisRing::new(t, log_n)?;
-        let (slots, order) = (ring.slots(), 2u32 << log_n);
+        let slots = ring.slots();
+        let order = 2u32 << log_n;
         let minus = if t.prime() % u64::from(order) == u64::from(order) - 1 {
             order - GaloisElement::rotation(log_n, slots as i64 / 2).0
         } else {
@@ -57,7 +58,8 @@ impl Slots {
                 g = product(g, p, order);
             }
         }
-        let (omega, points) = (ring.omega(1), ring.omega_order() / 2);
+        let omega = ring.omega(1);
+        let points = ring.omega_order() / 2;
         let scale = t.inverse(t.reduce(points as u128)).unwrap_or(0);
         let transform = Transform::new(ring.base(), points.ilog2(), omega, [scale, 0]);
         Ok(Self { ring, representatives, cosets: cosets.into(), transform: Arc::new(transform) })
@@ -170,7 +172,8 @@ impl Slots {
     /// # Errors
     /// See [`Slots::slots_to_coeffs`].
     pub fn coeffs_to_slots(&self) -> Result<LinearMap> {
-        let (t, d) = (self.ring.modulus(), self.ring.degree());
+        let t = self.ring.modulus();
+        let d = self.ring.degree();
         let scale = t.inverse(t.reduce(self.count() as u128)).unwrap_or(0);
         self.map(|s, i, s_i| self.power(d, i, self.times(s, s_i), true).map(|x| t.mul(x, scale)))
     }
@@ -191,7 +194,8 @@ impl Slots {
         scale: u128,
         exponent: impl Fn(usize) -> Option<usize>,
     ) -> PlainPoly {
-        let (t, turns) = (self.ring.modulus(), self.ring.degree() / self.ring.width());
+        let t = self.ring.modulus();
+        let turns = self.ring.degree() / self.ring.width();
         let root = |e: usize| self.ring.omega(turns * (e % (2 * self.count())));
         self.interpolated(1, |slot, _| {
             exponent(slot).map_or([0; 2], |e| root(e).map(|x| t.mul(x, scale)))
@@ -208,7 +212,8 @@ impl Slots {
         &self,
         weight: impl Fn(GaloisElement, usize, GaloisElement) -> [u128; 2],
     ) -> Result<LinearMap> {
-        let (slots, log_n) = (self.count(), self.ring.log_n());
+        let slots = self.count();
+        let log_n = self.ring.log_n();
         if slots << log_n > MOST_ENTRIES {
             return Err(Error::Circuit(format!(
                 "map of slots and coefficients: {slots} weights of 2^{log_n} coefficients; at most \
@@ -259,7 +264,8 @@ impl Slots {
         count: usize,
         coordinates: impl Fn(usize, usize) -> [u128; 2],
     ) -> PlainPoly {
-        let (n, order) = (1 << self.ring.log_n(), self.ring.omega_order());
+        let n = 1 << self.ring.log_n();
+        let order = self.ring.omega_order();
         let mut coeffs = Zeroizing::new(vec![0; n]);
         let p = GaloisElement((self.ring.modulus().prime() % (2 * n as u64)) as u32);
         for i in 0..count {
@@ -390,7 +396,8 @@ mod tests {
     #[test]
     fn products_are_slotwise() {
         for s in all() {
-            let (a, b) = (elements(&s, 2), elements(&s, 3));
+            let a = elements(&s, 2);
+            let b = elements(&s, 3);
             let product = s.encode(&a).unwrap().mul(&s.encode(&b).unwrap()).unwrap();
             let found = s.decode(&product).unwrap();
             for i in 0..s.count() {
@@ -459,7 +466,9 @@ mod tests {
     }
 
     fn check_maps(s: &Slots) {
-        let (t, log_n, d) = (s.ring().modulus(), s.ring().log_n(), s.ring().degree());
+        let t = s.ring().modulus();
+        let log_n = s.ring().log_n();
+        let d = s.ring().degree();
         let values = integers(s, 6);
         let mut spread = vec![0; 1 << log_n];
         for (i, &value) in values.iter().enumerate() {

@@ -30,7 +30,8 @@ impl Session {
 
     /// Makes a session with these keys as well.
     pub(crate) fn with_keys(spec: Spec, seed: u8, keys: &KeyRequest) -> Self {
-        let (log_n, top) = (spec.log_n, Level(spec.q_bits.len() as u32 - 1));
+        let log_n = spec.log_n;
+        let top = Level(spec.q_bits.len() as u32 - 1);
         let mut request = KeyRequest::new()
             .relinearize(top)
             .rotations(log_n, (0..log_n - 1).map(|i| 1 << i), top)
@@ -67,7 +68,8 @@ impl Session {
     }
 
     pub(crate) fn encrypt(&mut self, a: &PlainPoly) -> Ciphertext {
-        let (top, t) = (self.params.top(), a.modulus());
+        let top = self.params.top();
+        let t = a.modulus();
         let factor = self.params.fresh_factor(top, t).unwrap();
         self.encrypt_at(a, top, factor)
     }
@@ -83,7 +85,8 @@ impl Session {
     /// Fails for a ciphertext of another plaintext, or with an error above its bound.
     pub(crate) fn assert_holds(&self, a: &Ciphertext, expected: &PlainPoly) {
         assert_eq!(self.decryptor.decrypt(a).unwrap(), *expected);
-        let (found, bound) = (self.decryptor.noise(a).unwrap(), a.noise().log2());
+        let found = self.decryptor.noise(a).unwrap();
+        let bound = a.noise().log2();
         assert!(found <= bound, "error 2^{found:.2} above its bound 2^{bound:.2}");
     }
 }
@@ -108,7 +111,8 @@ pub(crate) fn scale(a: &PlainPoly, c: u128) -> PlainPoly {
 
 /// Multiplies modulo `X^N + 1`, by the definition.
 pub(crate) fn mul(a: &PlainPoly, b: &PlainPoly) -> PlainPoly {
-    let (t, n) = (a.modulus(), a.coeffs().len());
+    let t = a.modulus();
+    let n = a.coeffs().len();
     let mut out = vec![0; n];
     for (i, &x) in a.coeffs().iter().enumerate() {
         for (j, &y) in b.coeffs().iter().enumerate() {
@@ -121,7 +125,8 @@ pub(crate) fn mul(a: &PlainPoly, b: &PlainPoly) -> PlainPoly {
 }
 
 pub(crate) fn image(a: &PlainPoly, g: GaloisElement) -> PlainPoly {
-    let (t, n) = (a.modulus(), a.coeffs().len());
+    let t = a.modulus();
+    let n = a.coeffs().len();
     let mut out = vec![0; n];
     for (i, &x) in a.coeffs().iter().enumerate() {
         let place = i * g.0 as usize % (2 * n);
@@ -212,7 +217,8 @@ fn linear_operations_are_those_of_polynomials() {
     let mut session = Session::new(mixed(6, modulus(257, 1)), 3);
     for t in moduli() {
         let [a, b, p] = [(); 3].map(|()| session.random(t));
-        let (x, y) = (session.encrypt(&a), session.encrypt(&b));
+        let x = session.encrypt(&a);
+        let y = session.encrypt(&b);
         let e = session.evaluator.clone();
         session.assert_holds(&e.add(&x, &y).unwrap(), &add(&a, &b));
         session.assert_holds(&e.sub(&x, &y).unwrap(), &sub(&a, &b));
@@ -247,7 +253,8 @@ fn automorphisms_are_those_of_polynomials() {
         let swap = GaloisElement::conjugation(6);
         session.assert_holds(&e.swap_rows(&x).unwrap(), &image(&a, swap));
         let hoisted = e.hoist(&x).unwrap();
-        let (once, again) = (e.rotate(&x, 2).unwrap(), e.rotate_hoisted(&hoisted, 2).unwrap());
+        let once = e.rotate(&x, 2).unwrap();
+        let again = e.rotate_hoisted(&hoisted, 2).unwrap();
         assert_eq!(once.form(), again.form());
         for (p, q) in once.polys().iter().zip(again.polys()) {
             assert!(p.rows().eq(q.rows()));
@@ -269,9 +276,12 @@ fn factors_follow_products_and_divisions() {
     let mut session = Session::new(chain(6, t, 3), 5);
     assert!(session.params.rlwe().spec().q.iter().flatten().all(|q| q % 257 != 1));
     let e = session.evaluator.clone();
-    let (a, b) = (session.random(t), session.random(t));
-    let (x, y) = (session.encrypt(&a), session.encrypt(&b));
-    let (f, top) = (x.factor(), session.params.top());
+    let a = session.random(t);
+    let b = session.random(t);
+    let x = session.encrypt(&a);
+    let y = session.encrypt(&b);
+    let f = x.factor();
+    let top = session.params.top();
     let divisor = session.params.divisor(top, t).unwrap();
 
     let product = e.mul(&x, &y).unwrap();
@@ -285,7 +295,8 @@ fn factors_follow_products_and_divisions() {
     assert_eq!(at_once.factor(), rescaled.factor());
     session.assert_holds(&at_once, &mul(&a, &b));
 
-    let (left, right) = (rescaled.factor().value(), f.value());
+    let left = rescaled.factor().value();
+    let right = f.value();
     let mismatch = Error::FactorMismatch { op: "add", left, right, modulus: t.into() };
     assert_eq!(e.add(&rescaled, &x).unwrap_err(), mismatch);
     let matched = e.match_factor(&x, rescaled.level(), rescaled.factor()).unwrap();
@@ -325,7 +336,8 @@ fn products_of_levels_of_several_primes() {
 /// `p^v m` modulo `p^(v + r)` is `m` modulo `p^r`.
 #[test]
 fn multiples_of_powers_are_plaintexts_of_lower_powers() {
-    let (low, high) = (modulus(257, 1), modulus(257, 2));
+    let low = modulus(257, 1);
+    let high = modulus(257, 2);
     let mut session = Session::new(mixed(6, low), 7);
     let e = session.evaluator.clone();
     let m = session.random(low);
@@ -347,7 +359,8 @@ fn what_is_mixed_up_is_refused() {
     let mut session = Session::new(chain(6, t, 2), 8);
     let mut other_key = Session::new(chain(6, t, 2), 9);
     let mut other_params = Session::new(chain(6, t, 3), 8);
-    let (e, a) = (session.evaluator.clone(), session.random(t));
+    let e = session.evaluator.clone();
+    let a = session.random(t);
     let x = session.encrypt(&a);
     let no_unit = Unit::one(modulus(127, 1)).reduced(t);
     let refused = session.encryptor.encrypt_at(&a, session.params.top(), no_unit);
@@ -422,13 +435,17 @@ fn errors_stay_below_their_bounds() {
         let mut session = Session::new(chain(log_n, t, 3), 11);
         let e = session.evaluator.clone();
         let check = |session: &Session, x: &Ciphertext| {
-            let (found, bound) = (session.decryptor.noise(x).unwrap(), x.noise().log2());
+            let found = session.decryptor.noise(x).unwrap();
+            let bound = x.noise().log2();
             assert!(found <= bound, "2^{found:.2} above 2^{bound:.2}");
             bound - found
         };
         for i in 0..count {
-            let (a, b, p) = (session.random(t), session.random(t), session.random(t));
-            let (x, y) = (session.encrypt(&a), session.encrypt(&b));
+            let a = session.random(t);
+            let b = session.random(t);
+            let p = session.random(t);
+            let x = session.encrypt(&a);
+            let y = session.encrypt(&b);
             check(&session, &e.mul(&x, &x).unwrap());
             let xy = e.mul_rescale(&x, &y).unwrap();
             check(&session, &xy);
@@ -496,7 +513,8 @@ fn no_circuit_exceeds_its_bound_at_tight_levels() {
             let fresh = session.encrypt(&plain);
             let check = |x: &Ciphertext, clear: &PlainPoly| session.assert_holds(x, clear);
             // Squares.
-            let (mut x, mut a) = (fresh.clone(), plain.clone());
+            let mut x = fresh.clone();
+            let mut a = plain.clone();
             while x.level() > Level(0) {
                 x = e.mul_rescale(&x, &x).unwrap();
                 a = mul(&a, &a);
@@ -504,14 +522,16 @@ fn no_circuit_exceeds_its_bound_at_tight_levels() {
             }
             // x x x …, each time by the first ciphertext.
             let first = e.rescale(&fresh).unwrap();
-            let (mut x, mut a) = (first.clone(), plain.clone());
+            let mut x = first.clone();
+            let mut a = plain.clone();
             for _ in 0..6 {
                 x = e.mul_rescale(&x, &first).unwrap();
                 a = mul(&a, &plain);
                 check(&x, &a);
             }
             // Sums of the ciphertext with itself and with its images, between squares.
-            let (mut x, mut a) = (e.rescale(&fresh).unwrap(), plain.clone());
+            let mut x = e.rescale(&fresh).unwrap();
+            let mut a = plain.clone();
             let mut steps = 0;
             loop {
                 let k = 1 << (steps % (log_n - 1));
@@ -538,12 +558,14 @@ fn no_circuit_exceeds_its_bound_at_tight_levels() {
 fn slots_multiply_and_rotate_as_a_matrix() {
     for (log_n, t) in [(7, modulus(257, 1)), (6, modulus(65537, 1)), (5, modulus(257, 2))] {
         let mut session = Session::new(chain(log_n, t, 2), 13);
-        let (e, n) = (session.evaluator.clone(), 1usize << log_n);
+        let e = session.evaluator.clone();
+        let n = 1usize << log_n;
         let encoder = BatchEncoder::new(t, log_n).unwrap();
         let values = |session: &mut Session| -> Vec<u128> {
             (0..n).map(|_| t.reduce(session.stream.next_u64().into())).collect()
         };
-        let (a, b) = (values(&mut session), values(&mut session));
+        let a = values(&mut session);
+        let b = values(&mut session);
         let [x, y] = [&a, &b].map(|a| session.encrypt(&encoder.encode_unsigned(a).unwrap()));
         let decode = |x: &Ciphertext| {
             encoder.decode_unsigned(&session.decryptor.decrypt(x).unwrap()).unwrap()
@@ -591,8 +613,10 @@ fn linear_transforms_are_sums_of_weighted_images() {
         let giant = rotation(4);
         let sum = AutomorphismSum { level, baby, giant, stages: 3, raise: None };
         let matrix = e.encode_matrix(Unit::one(t), sum.clone(), weight).unwrap();
-        let (a, b) = (session.random(t), session.random(t));
-        let (x, y) = (session.encrypt(&a), session.encrypt(&b));
+        let a = session.random(t);
+        let b = session.random(t);
+        let x = session.encrypt(&a);
+        let y = session.encrypt(&b);
         let expected = |a: &PlainPoly| {
             let stage = |j: usize| {
                 let terms =
@@ -627,7 +651,8 @@ fn level_keys_serve_at_every_level() {
         ..Spec::uniform(6, t, 45.0, 4, 40.0, vec![45.0])
     };
     let mut session = Session::new(spec, 15);
-    let (params, top) = (session.params.clone(), session.params.top());
+    let params = session.params.clone();
+    let top = session.params.top();
     let request = KeyRequest::new().relinearize(top).rotations(6, [1, 2], top);
     let mut keygen = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([16; 32]));
     let level_keys = request.into_level_keys(params.rlwe());

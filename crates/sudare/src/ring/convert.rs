@@ -172,7 +172,8 @@ pub(crate) fn to_columns(
     out: &mut [u64],
     w: Shoup,
 ) {
-    let (n, words) = (out.len(), Permutation::block_words(table.log_n()));
+    let n = out.len();
+    let words = Permutation::block_words(table.log_n());
     let mut lines = pool.take(n);
     within.for_blocks(
         lines.chunks_mut(words).enumerate(),
@@ -261,14 +262,16 @@ impl Lifter {
         polys: [&RnsPoly<Eval>; P],
         to: [LimbSet; P],
     ) -> [RnsPoly<Eval>; P] {
-        let (n, pool) = (basis.n(), basis.pool());
+        let n = basis.n();
+        let pool = basis.pool();
         let mut y = [(); P].map(|()| pool.take(self.from.count() * n));
         let rows = y.iter_mut().zip(polys).flat_map(|(y, a)| {
             let row = |(i, y)| (i, y, a.row(self.from.place(i, a.limbs())));
             y.chunks_exact_mut(n).take(self.from.count()).enumerate().map(row)
         });
         par::for_limbs(rows, |within, (i, y, row)| {
-            let (table, w) = (basis.table(self.from, i), self.converter.inverse(i));
+            let table = basis.table(self.from, i);
+            let w = self.converter.inverse(i);
             to_columns((pool, within), table, Blocks::Row(row), y, w);
         });
         let mut halves: [RnsPoly<Half>; P] = to.map(|limbs| basis.take(limbs));
@@ -339,14 +342,16 @@ impl Divider {
             primes.iter().fold(1, |product, q| m.mul(product, m.reduce(q.value())))
         };
         let kept = if stays(before, after) { after.q() } else { 0 };
-        let (from, to) = (moduli(before).split_off(kept), moduli(after));
+        let from = moduli(before).split_off(kept);
+        let to = moduli(after);
         let converter = BaseConverter::new(&from, &to);
         let remainder = from.iter().enumerate().map(|(i, m)| {
             let factor = product_mod(&to[kept..], m);
             m.shoup(m.mul(factor, converter.inverse(i).value()))
         });
         let inverse = to.iter().map(|m| m.shoup(m.inv(product_mod(&from, m))));
-        let (remainder, inverse) = (remainder.collect(), inverse.collect());
+        let remainder = remainder.collect();
+        let inverse = inverse.collect();
         Self { before, after, converter, remainder, inverse }
     }
 
@@ -407,7 +412,8 @@ impl Divider {
             if let Some(dividend) = &mut dividend {
                 dividend.prepare(within);
             }
-            let (table, w) = (basis.table(after, i), self.inverse[i]);
+            let table = basis.table(after, i);
+            let w = self.inverse[i];
             let halves = halves.each_ref().map(|poly| poly.row(i));
             let room = || basis.pool().take((P * STRETCH + 1) * words);
             let blocks = stretches(rows, permutation);
@@ -458,11 +464,13 @@ impl Divider {
         going: Vec<D>,
         out: &mut [Buf; P],
     ) {
-        let (n, kept) = (basis.n(), limbs.count() - going.len());
+        let n = basis.n();
+        let kept = limbs.count() - going.len();
         let rows = by_limb(out.each_mut().map(|buf| buf.chunks_exact_mut(n)));
         par::for_limbs(rows.zip(going).enumerate(), |within, (i, (rows, mut dividend))| {
             dividend.prepare(within);
-            let (table, w) = (basis.table(limbs, kept + i), self.remainder[i]);
+            let table = basis.table(limbs, kept + i);
+            let w = self.remainder[i];
             let mut lines = basis.pool().take(P * n);
             let words = Permutation::block_words(basis.log_n());
             let room = || basis.pool().take(P * STRETCH * words);

@@ -48,7 +48,8 @@ impl KeySwitcher {
 impl Decomposition<'_> {
     /// Returns `P` times a polynomial, modulo `QP`.
     fn times_p(self, a: &RnsPoly<Eval>) -> RnsPoly<Eval> {
-        let (basis, limbs) = (self.params.basis(), self.limbs());
+        let basis = self.params.basis();
+        let limbs = self.limbs();
         let mut out = basis.take(limbs);
         par::for_limbs(out.rows_mut().enumerate(), |_, (i, row)| match i < limbs.q() {
             true => basis.modulus(limbs, i).scale(row, a.row(i), self.gadget.special(i)),
@@ -65,7 +66,8 @@ impl Decomposition<'_> {
         switched: &RnsPoly<Eval>,
         keys: &[Option<&GaloisKey>],
     ) -> (RnsPoly<Eval>, RnsPoly<Eval>) {
-        let (basis, limbs) = (self.params.basis(), self.limbs());
+        let basis = self.params.basis();
+        let limbs = self.limbs();
         let digits = self.lift(Operand::Alone(switched));
         let mut first = basis.take(limbs);
         let sums = self.by_limb(digits.iter().map(RnsPoly::rows)).zip(first.rows_mut());
@@ -104,7 +106,8 @@ struct LimbSum<'a> {
 impl Dividend<1> for LimbSum<'_> {
     fn prepare(&mut self, within: Within) {
         let Self { decomposition, i, kept, switched, table, .. } = *self;
-        let (m, basis) = (table.modulus(), decomposition.params.basis());
+        let m = table.modulus();
+        let basis = decomposition.params.basis();
         let chain = i < decomposition.limbs().q();
         let mut digits = basis.pool().take(self.halves.len() * basis.n());
         let rows = self.halves.iter().zip(digits.chunks_exact_mut(basis.n()));

@@ -162,7 +162,8 @@ mod tests {
     /// gamma distribution.
     #[test]
     fn sums_of_products_are_bounded_within_a_bit_of_normal_ones() {
-        let (degree, secret) = (1024.0, TERNARY_VARIANCE);
+        let degree = 1024.0;
+        let secret = TERNARY_VARIANCE;
         let bounds =
             CanonicalBounds { params: small(SecretDistribution::UniformTernary), degree, secret };
         let tail = |k: usize, r: f64| {
@@ -174,7 +175,8 @@ mod tests {
             let products = vec![1.0 / (degree * degree); k];
             let bound = bounds.largest(&Sum { products, alone: 0.0 });
             let failure = |r: f64| (degree / 2.0 * tail(k, r)).log2();
-            let (at, below) = (failure(bound), failure(bound / 2.0));
+            let at = failure(bound);
+            let below = failure(bound / 2.0);
             assert!(at < -FAILURE_BITS && below > -FAILURE_BITS, "{k}: 2^{at}, 2^{below}");
         }
         // A number outside products exceeds it with `exp(-r^2)`.

@@ -57,7 +57,8 @@ impl StageDiagonals {
         scratch: &mut [u64],
         sum: [&mut [u64]; 2],
     ) {
-        let (words, width) = (sum[0].len(), m.packed_bytes());
+        let words = sum[0].len();
+        let width = m.packed_bytes();
         let members = self.steps.iter().enumerate().filter(|(_, step)| **step / IMAGES == group);
         let (weights, places): (Vec<&[u8]>, Vec<usize>) = members
             .map(|(k, step)| {
@@ -168,7 +169,8 @@ impl KeySwitcher {
                     .ok_or_else(|| self.missing_galois_key(None, *g, to)),
             })
             .collect::<Result<_>>()?;
-        let (basis, limbs) = (params.basis(), params.raising_limbs(to));
+        let basis = params.basis();
+        let limbs = params.raising_limbs(to);
         let lifted: Vec<PairModQp> =
             inputs.iter().map(|a| self.lift_under_sparse(a, keys, to, lift)).collect();
         let sums = weighted_sums(

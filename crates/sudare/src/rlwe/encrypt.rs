@@ -94,7 +94,8 @@ impl EncryptionKey for PublicKey {
     ) -> Result<Ciphertext> {
         self.check_encrypts(params)?;
         params.check_chain_level(level)?;
-        let (basis, limbs) = (params.basis(), params.limbs(level));
+        let basis = params.basis();
+        let limbs = params.limbs(level);
         let small = |label: &str, fill: fn(&mut Stream, &mut [i8])| {
             let mut coeffs = small_secret(basis);
             fill(&mut Stream::new(seed, label, 0), coeffs.as_signed_mut());
@@ -107,7 +108,8 @@ impl EncryptionKey for PublicKey {
         let [c0, c1] = &mut polys;
         let rows = c0.rows_mut().zip(c1.rows_mut()).zip(message.rows());
         par::for_each(rows.enumerate(), |(i, ((c0, c1), message))| {
-            let (table, m) = (basis.table(limbs, i), basis.modulus(limbs, i));
+            let table = basis.table(limbs, i);
+            let m = basis.modulus(limbs, i);
             let mut v_row = basis.pool().take_as(Secrecy::Key, basis.n());
             m.lift(&mut v_row, v.as_signed());
             m.lift(c0, errors[0].as_signed());

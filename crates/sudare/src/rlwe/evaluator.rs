@@ -105,7 +105,8 @@ impl Evaluator {
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`Error::RaisedLevel`].
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         let level = self.meet(a, b)?;
-        let (basis, limbs) = (self.params().basis(), self.limbs(level));
+        let basis = self.params().basis();
+        let limbs = self.limbs(level);
         let polys = core::array::from_fn(|i| basis.add(limbs, &a.polys[i], &b.polys[i]));
         Ok(self.holding(polys, level))
     }
@@ -129,7 +130,8 @@ impl Evaluator {
     /// See [`Evaluator::add`].
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         let level = self.meet(a, b)?;
-        let (basis, limbs) = (self.params().basis(), self.limbs(level));
+        let basis = self.params().basis();
+        let limbs = self.limbs(level);
         let polys = core::array::from_fn(|i| basis.sub(limbs, &a.polys[i], &b.polys[i]));
         Ok(self.holding(polys, level))
     }
@@ -178,7 +180,8 @@ impl Evaluator {
     ) -> Result<Ciphertext> {
         self.check(a)?;
         let level = self.params().levels().lower(a.level, level)?;
-        let (basis, limbs) = (self.params().basis(), self.limbs(level));
+        let basis = self.params().basis();
+        let limbs = self.limbs(level);
         let polys = a.polys.each_ref().map(|poly| basis.mul_sum(limbs, &[poly], &[message]));
         Ok(self.holding(polys, level))
     }
@@ -200,7 +203,8 @@ impl Evaluator {
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub(crate) fn mul_integer(&self, a: &Ciphertext, integer: i128) -> Result<Ciphertext> {
         self.check(a)?;
-        let (basis, limbs) = (self.params().basis(), self.limbs(a.level));
+        let basis = self.params().basis();
+        let limbs = self.limbs(a.level);
         let factor = |i| basis.modulus(limbs, i).reduce_i128(integer);
         Ok(self.holding(a.polys.each_ref().map(|poly| basis.scale(poly, factor)), a.level))
     }
@@ -212,7 +216,8 @@ impl Evaluator {
     /// Errors of [`Evaluator::add`]; [`Error::Circuit`] without terms.
     pub(crate) fn mul_integer_sum(&self, terms: &[(&Ciphertext, i128)]) -> Result<Ciphertext> {
         let level = self.lowest("sum of products", terms.iter().map(|&(a, _)| a))?;
-        let (basis, limbs) = (self.params().basis(), self.limbs(level));
+        let basis = self.params().basis();
+        let limbs = self.limbs(level);
         let polys = core::array::from_fn(|half| {
             let rows: Vec<_> = terms.iter().map(|(a, _)| &a.polys[half]).collect();
             basis.dot(limbs, &rows, |i| {
@@ -237,11 +242,13 @@ impl Evaluator {
         const OP: &str = "sums of products";
         let level = self.lowest(OP, xs.iter().copied())?;
         if let Some(row) = rows.iter().find(|row| row.len() != xs.len()) {
-            let (found, needed) = (row.len(), xs.len());
+            let found = row.len();
+            let needed = xs.len();
             let problem = format!("{OP}: {found} factors were given for {needed} ciphertexts");
             return Err(Error::Circuit(problem));
         }
-        let (basis, limbs) = (self.params().basis(), self.limbs(level));
+        let basis = self.params().basis();
+        let limbs = self.limbs(level);
         let [first, second] = [0, 1].map(|half| {
             let polys: Vec<_> = xs.iter().map(|a| &a.polys[half]).collect();
             basis.dots(limbs, &polys, rows.len(), |k, i| {
@@ -353,7 +360,8 @@ impl Evaluator {
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn drop_to(&self, a: &Ciphertext, level: Level) -> Result<Ciphertext> {
         self.check_drop(a, level)?;
-        let (basis, limbs) = (self.params().basis(), self.limbs(level));
+        let basis = self.params().basis();
+        let limbs = self.limbs(level);
         let polys = a.polys.each_ref().map(|poly| basis.restricted(poly, limbs));
         Ok(self.holding(polys, level))
     }
@@ -451,7 +459,8 @@ impl Evaluator {
         groups: &[&[GaloisElement]],
     ) -> Result<Ciphertext> {
         self.check(a)?;
-        let (params, level) = (self.params(), a.level);
+        let params = self.params();
+        let level = a.level;
         let key_level = self.keys().key_level(params, level, &groups.concat());
         let special = params.limbs_of_keys(key_level, level).p();
         let key = |&g: &GaloisElement| match g.0 {
@@ -516,7 +525,8 @@ impl Product<'_> {
         if self.factors.len() == 1 {
             return None;
         }
-        let (basis, limbs) = (e.params().basis(), e.limbs(self.level));
+        let basis = e.params().basis();
+        let limbs = e.limbs(self.level);
         let halves = |factor: usize, half: usize| -> Vec<&RnsPoly<Eval>> {
             self.factors.iter().map(|pair| &pair[factor].polys[half]).collect()
         };

@@ -23,9 +23,11 @@ impl GaloisElement {
     /// The element that rotates slots left by `k`: `5^k mod 2N`.
     #[must_use]
     pub fn rotation(log_n: u32, k: i64) -> Self {
-        let (modulus, slots) = (2u64 << log_n, 1i64 << (log_n - 1));
+        let modulus = 2u64 << log_n;
+        let slots = 1i64 << (log_n - 1);
         let mut exponent = k.rem_euclid(slots);
-        let (mut power, mut base) = (1, 5);
+        let mut power = 1;
+        let mut base = 5;
         while exponent > 0 {
             if exponent & 1 == 1 {
                 power = power * base % modulus;

@@ -289,7 +289,8 @@ impl KeyGenerator {
         debug_assert!(to.secrecy() == Secrecy::Key && from.secrecy() == Secrecy::Key);
         let (secret, seed) = self.next_seeds()?;
         let params = &self.params;
-        let (basis, limbs) = (params.basis(), gadget.limbs(params.limbs(level).q()));
+        let basis = params.basis();
+        let limbs = gadget.limbs(params.limbs(level).q());
         let mut first = basis.packer(limbs, digits.len());
         let mut second = (!small).then(|| basis.packer(limbs, digits.len()));
         for (digit, owned) in digits.enumerate() {
@@ -304,7 +305,8 @@ impl KeyGenerator {
                 second.push(&a);
             }
         }
-        let (first, second) = (first.finish(), second.map(Packer::finish));
+        let first = first.finish();
+        let second = second.map(Packer::finish);
         Ok(SwitchingKey { level, seed, first, second })
     }
 }
@@ -373,7 +375,8 @@ mod tests {
 
     /// Returns `true` if a free buffer of the pool contains the row.
     fn is_left(params: &Params, row: &[u64]) -> bool {
-        let (pool, basis) = (params.basis().pool(), params.basis());
+        let pool = params.basis().pool();
+        let basis = params.basis();
         let mut taken = Vec::new();
         for secrecy in [Secrecy::Public, Secrecy::Value, Secrecy::Key] {
             for rows in 1..=basis.all().count() {
@@ -388,7 +391,8 @@ mod tests {
 
     #[test]
     fn the_ephemeral_secret_is_what_the_notes_say_and_is_wiped() {
-        let (params, root) = (params(), Seed::from_bytes([4; 32]));
+        let params = params();
+        let root = Seed::from_bytes([4; 32]);
         let raise = Raise::to(Level(1)).with_weight(40);
         let mut keygen = KeyGenerator::from_seed(&params, &root);
         let secret = keygen.secret_key().unwrap();
@@ -413,7 +417,8 @@ mod tests {
             let halves = [&key.first, key.second.as_ref().unwrap()];
             assert!(limbs.p() == 1 && halves.iter().all(|half| half.count() == 1));
             for i in 0..limbs.count() {
-                let (table, k) = (basis.table(limbs, i), limbs.place(i, basis.all()));
+                let table = basis.table(limbs, i);
+                let k = limbs.place(i, basis.all());
                 let m = table.modulus();
                 let special = if i < limbs.q() { m.reduce(15361) } else { 0 };
                 let [b, a] = halves.map(|half| {

@@ -75,7 +75,8 @@ impl Levels {
     /// # Errors
     /// [`Error::RaisedLevel`].
     pub fn lower(self, a: Level, b: Level) -> Result<Level> {
-        let (low, high) = (a.min(b), a.max(b));
+        let low = a.min(b);
+        let high = a.max(b);
         if self.above(low).contains(&high) {
             return Ok(low);
         }

@@ -168,7 +168,8 @@ impl Noise {
 impl core::ops::Add for Noise {
     type Output = Self;
     fn add(self, other: Self) -> Self {
-        let (high, low) = (self.0.max(other.0), self.0.min(other.0));
+        let high = self.0.max(other.0);
+        let low = self.0.min(other.0);
         if low == f64::NEG_INFINITY {
             return Self(high);
         }

@@ -109,7 +109,8 @@ impl Params {
     pub fn new(spec: Spec) -> Result<Self> {
         // Everything is checked before a table is built: a small file can ask for large tables.
         check_shape(&spec)?;
-        let (primes, limbs_at) = (chain_primes(&spec), level_limbs(&spec));
+        let primes = chain_primes(&spec);
+        let limbs_at = level_limbs(&spec);
         let of = |limbs: &LimbSet| &primes[limbs.start()..][..limbs.q()];
         let log2_p = log2(&spec.p);
         let highest = limbs_at.last().filter(|_| spec.upper.is_some());
@@ -313,7 +314,8 @@ impl Params {
     /// with its chain primes. It serves the levels whose primes the special primes cover.
     pub(super) fn gadget(&self, limbs: LimbSet) -> &Gadget {
         let Inner { basis, limbs_at, spec, gadgets, .. } = &*self.0;
-        let (upper, p) = (limbs.start() > 0, limbs.p());
+        let upper = limbs.start() > 0;
+        let p = limbs.p();
         gadgets[usize::from(upper)][p - 1].get_or_init(|| {
             let top = self.top();
             let (lowest, highest) = if upper { (top, self.upper_top()) } else { (Level(0), top) };
@@ -470,7 +472,8 @@ fn level_limbs(spec: &Spec) -> Vec<LimbSet> {
     };
     let mut limbs: Vec<_> = ends(0, &spec.q).into_iter().map(LimbSet::chain).collect();
     if let (Some(upper), Some(&top)) = (&spec.upper, limbs.last()) {
-        let (start, base) = (top.q(), upper.base.len());
+        let start = top.q();
+        let base = upper.base.len();
         let ends = ends(start + base, &upper.levels);
         limbs.extend(ends.into_iter().map(|end| LimbSet::range(start..end)));
     }
@@ -498,7 +501,8 @@ fn check_shape(spec: &Spec) -> Result<()> {
         let problem = "the base needs at least one prime, and so does each of one level or more";
         return invalid("upper", problem.into());
     }
-    let (chain, special) = (chain_primes(spec), special_primes(spec));
+    let chain = chain_primes(spec);
+    let special = special_primes(spec);
     for (field, count) in [("q", chain.len()), ("p", special.len())] {
         if count > MAX_PRIMES {
             return invalid(field, format!("{count} primes are too many: at most {MAX_PRIMES}"));

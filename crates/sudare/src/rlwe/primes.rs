@@ -67,7 +67,8 @@ impl Supply {
 
     /// Returns the free prime nearest to `target`, between half and twice the target.
     pub(crate) fn nearest(&mut self, target: f64) -> Result<u64> {
-        let (mut down, mut up) = (target as u64, target as u64);
+        let mut down = target as u64;
+        let mut up = target as u64;
         loop {
             let below = previous_prime(down, self.step);
             let above = next_prime(up + 1, self.step);
@@ -203,7 +204,8 @@ pub(crate) fn power_of_two(bits: f64) -> f64 {
     // `real::exp2` need not return the nearest double, so compute in double words: the `i`-th
     // binary digit of the fraction contributes the `i`-fold square root of 2.
     let mut digits = ((bits - whole) * 2.0 * (1u64 << 63) as f64) as u64;
-    let (mut power, mut root) = (Dd::ONE, Dd::from(2));
+    let mut power = Dd::ONE;
+    let mut root = Dd::from(2);
     while digits != 0 {
         root = root.sqrt();
         if digits >> 63 == 1 {

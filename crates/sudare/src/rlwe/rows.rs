@@ -56,7 +56,8 @@ impl KeyRows<'_> {
 
     /// Computes the sums of products of `digits`, residues from `start` on, with both halves.
     pub(super) fn multiply(&self, digits: &[&[u64]], start: usize, out: [&mut [u64]; 2]) {
-        let (m, width) = (self.modulus, self.modulus.packed_bytes());
+        let m = self.modulus;
+        let width = self.modulus.packed_bytes();
         let [first, second] = out;
         let len = first.len();
         let packed = |rows: &[&[u8]], out: &mut [u64]| {

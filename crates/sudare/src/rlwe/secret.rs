@@ -80,7 +80,8 @@ mod tests {
         let limit = canonical_limit(SecretDistribution::UniformTernary, 8);
         // `e^(-x)` of each of 128 squares, at 5 below the limit.
         let lower = (limit * limit - 5.0 * 256.0 * 2.0 / 3.0).sqrt();
-        let (mut above, mut often) = (0, 0);
+        let mut above = 0;
+        let mut often = 0;
         let mut coeffs = vec![0i8; 256];
         for _ in 0..1000 {
             sample::ternary(&mut stream, &mut coeffs);

@@ -411,7 +411,8 @@ mod tests {
         for weight in TABLE.iter().filter(|r| r.log_n == 15).filter_map(|r| r.weight) {
             for bits in [128.0, 192.0, 256.0] {
                 let secret = FixedWeight { h: weight };
-                let (small, large) = (max_log2_qp(15, secret, bits), max_log2_qp(16, secret, bits));
+                let small = max_log2_qp(15, secret, bits);
+                let large = max_log2_qp(16, secret, bits);
                 // Security below one bit comes from a much smaller ring, where the secret is dense.
                 assert!(small < 1.0 || large >= GROWTH_PER_DOUBLING * small, "{weight} {bits}");
             }

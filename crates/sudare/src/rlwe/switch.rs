@@ -258,7 +258,8 @@ impl KeySwitcher {
                     decomposition.dividend(operand, rows, key, i).divided(down)
                 }))
             });
-        let (basis, limbs) = (decomposition.params.basis(), decomposition.limbs());
+        let basis = decomposition.params.basis();
+        let limbs = decomposition.limbs();
         let [a, b, c, d] = decomposition.divider(down).run(basis, limbs, dividends.collect(), None);
         [[a, b], [c, d]]
     }
@@ -298,7 +299,8 @@ impl KeySwitcher {
         lift: Lift<'_>,
     ) -> Result<[RnsPoly<Eval>; 2]> {
         let keys = self.raising_keys(to, lift.divisor)?;
-        let (basis, limbs) = (self.params.basis(), self.params.raising_limbs(to));
+        let basis = self.params.basis();
+        let limbs = self.params.raising_limbs(to);
         let lifted = self.lift_under_sparse(a, keys, to, lift);
         let key = &keys.to_dense;
         let dividends = (0..limbs.count())
@@ -421,8 +423,10 @@ impl<'a> Decomposition<'a> {
 
     /// Returns the digits modulo `QP`, half transformed; empty rows where a digit owns the prime.
     pub(super) fn lift(self, operand: Operand<'_>) -> Vec<RnsPoly<Half>> {
-        let (basis, limbs) = (self.params.basis(), self.limbs());
-        let (n, pool) = (basis.n(), basis.pool());
+        let basis = self.params.basis();
+        let limbs = self.limbs();
+        let n = basis.n();
+        let pool = basis.pool();
         let mut y = pool.take(limbs.q() * n);
         par::for_limbs(y.chunks_exact_mut(n).enumerate(), |within, (i, row)| {
             let table = self.table(i);

@@ -186,7 +186,8 @@ impl Ledger<'_> {
     /// Counts cutting a polynomial modulo the chain primes of `limbs`, and lifting and transforming
     /// the digits.
     fn cuts(&mut self, limbs: LimbSet, operand: Operand) {
-        let (q, all) = (limbs.q(), limbs.count());
+        let q = limbs.q();
+        let all = limbs.count();
         if let Operand::Product { .. } = operand {
             self.cached_products(q);
             self.moves(2 * q);
@@ -274,7 +275,8 @@ impl Ledger<'_> {
         products: usize,
         adds: bool,
     ) {
-        let (q, all) = (limbs.q(), limbs.q() + auxiliary);
+        let q = limbs.q();
+        let all = limbs.q() + auxiliary;
         for _ in 0..2 * products {
             // A polynomial of either factor.
             self.converts(q, auxiliary);
@@ -338,7 +340,8 @@ impl Ledger<'_> {
         weights: usize,
         count: usize,
     ) {
-        let (q, all) = (limbs.q(), limbs.count());
+        let q = limbs.q();
+        let all = limbs.count();
         let digits = self.params.digit_primes_of(limbs).len();
         let turns = sum.baby.iter().filter(|g| g.0 != 1).count();
         for _ in 0..turns {
@@ -431,7 +434,8 @@ impl Ledger<'_> {
     /// Counts a group of a sum of images with `keys` keys, and with the identity if `identity` is
     /// set.
     pub(crate) fn sums_group(&mut self, limbs: LimbSet, keys: usize, identity: bool) {
-        let (q, all) = (limbs.q(), limbs.count());
+        let q = limbs.q();
+        let all = limbs.count();
         let digits = self.params.digit_primes_of(limbs).len();
         self.cuts(limbs, Operand::Alone);
         for _ in 0..keys {
@@ -452,7 +456,8 @@ impl Ledger<'_> {
     /// Counts the work before the first group and after the last, for the polynomial that stays
     /// undivided in between.
     pub(crate) fn raises_and_divides_kept(&mut self, limbs: LimbSet) {
-        let (q, all) = (limbs.q(), limbs.count());
+        let q = limbs.q();
+        let all = limbs.count();
         self.cached_products(q);
         self.moves(q + 2 * all);
         self.divides(limbs, limbs.first(q), 1);

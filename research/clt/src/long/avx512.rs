@@ -37,7 +37,8 @@ fn digits(limbs: usize) -> usize {
 /// Returns the 64 bits from bit `at` on.
 fn bits(limbs: &[u64], at: usize) -> u64 {
     let limb = |i: usize| limbs.get(i).copied().unwrap_or(0);
-    let (i, shift) = (at / 64, at % 64);
+    let i = at / 64;
+    let shift = at % 64;
     let pair = u128::from(limb(i + 1)) << 64 | u128::from(limb(i));
     (pair >> shift) as u64
 }
@@ -82,7 +83,8 @@ pub(super) unsafe fn vector_window(
     });
     for (i, limb) in out.iter_mut().enumerate() {
         let at = start + 64 * i - DIGIT_BITS * lowest;
-        let (digit, shift) = (at / DIGIT_BITS, at % DIGIT_BITS);
+        let digit = at / DIGIT_BITS;
+        let shift = at % DIGIT_BITS;
         let three = digits[digit..].iter().take(3).rev();
         *limb = (three.fold(0u128, |bits, &digit| bits << DIGIT_BITS | u128::from(digit)) >> shift)
             as u64;
@@ -252,7 +254,8 @@ unsafe fn add_vectors<'a, const WIDTH: usize>(
         }
     }
     for (i, sums) in sums.chunks_exact_mut(LANES).enumerate() {
-        let (mut lows, mut highs) = ([0; LANES], [0; LANES]);
+        let mut lows = [0; LANES];
+        let mut highs = [0; LANES];
         // SAFETY: there are eight words each; the rest is guaranteed by the caller.
         unsafe {
             store(lows.as_mut_ptr(), low[i]);

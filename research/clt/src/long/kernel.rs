@@ -34,8 +34,10 @@ fn column_sum(a: &[u64], b: &[u64], column: usize) -> [u64; 3] {
     if from >= to {
         return [0; 3];
     }
-    let (a, b) = (&a[from..to], &b[column + 1 - to..=column - from]);
-    let (mut sum, mut over) = (0u128, 0);
+    let a = &a[from..to];
+    let b = &b[column + 1 - to..=column - from];
+    let mut sum = 0u128;
+    let mut over = 0;
     for (&x, &y) in a.iter().zip(b.iter().rev()) {
         let (next, carry) = sum.overflowing_add(u128::from(x) * u128::from(y));
         sum = next;

@@ -108,7 +108,8 @@ unsafe fn mul_sums_packed<L: Lanes<V = __m512i>, const SUMS: usize>(
     let end = full::<__m512i>(len);
     // SAFETY: the table's contract.
     unsafe {
-        let (lanes, packing) = (L::new(m), Packing::new(m));
+        let lanes = L::new(m);
+        let packing = Packing::new(m);
         let factors = |t: usize, i: usize| {
             let b = packing.load(b.get_unchecked(t).add(i * packing.width));
             a.map(|a| (load(a.get_unchecked(t).add(i)), b))
@@ -142,7 +143,8 @@ pub(super) unsafe fn unpack(m: &Modulus, out: *mut u64, a: *const u8, len: usize
     let end = full::<__m512i>(len);
     // SAFETY: the table's contract.
     unsafe {
-        let (packing, q) = (Packing::new(m), splat(m.value()));
+        let packing = Packing::new(m);
+        let q = splat(m.value());
         let mut above = 0;
         for i in (0..end).step_by(LANES) {
             let words = packing.load(a.add(i * packing.width));

@@ -48,8 +48,10 @@ impl Blocks for __m512i {
         unsafe {
             let parts: [[__m512i; 4]; 4] = core::array::from_fn(|g| {
                 let [a, b, c, d] = [v[4 * g], v[4 * g + 1], v[4 * g + 2], v[4 * g + 3]];
-                let (ab, cd) = (_mm512_unpacklo_epi32(a, b), _mm512_unpacklo_epi32(c, d));
-                let (ab_high, cd_high) = (_mm512_unpackhi_epi32(a, b), _mm512_unpackhi_epi32(c, d));
+                let ab = _mm512_unpacklo_epi32(a, b);
+                let cd = _mm512_unpacklo_epi32(c, d);
+                let ab_high = _mm512_unpackhi_epi32(a, b);
+                let cd_high = _mm512_unpackhi_epi32(c, d);
                 [
                     _mm512_unpacklo_epi64(ab, cd),
                     _mm512_unpackhi_epi64(ab, cd),
@@ -59,10 +61,10 @@ impl Blocks for __m512i {
             });
             for j in 0..4 {
                 let [a, b, c, d] = parts.map(|part| part[j]);
-                let (ab, cd) =
-                    (_mm512_shuffle_i32x4::<0x44>(a, b), _mm512_shuffle_i32x4::<0x44>(c, d));
-                let (ab_high, cd_high) =
-                    (_mm512_shuffle_i32x4::<0xee>(a, b), _mm512_shuffle_i32x4::<0xee>(c, d));
+                let ab = _mm512_shuffle_i32x4::<0x44>(a, b);
+                let cd = _mm512_shuffle_i32x4::<0x44>(c, d);
+                let ab_high = _mm512_shuffle_i32x4::<0xee>(a, b);
+                let cd_high = _mm512_shuffle_i32x4::<0xee>(c, d);
                 let blocks = [
                     _mm512_shuffle_i32x4::<0x88>(ab, cd),
                     _mm512_shuffle_i32x4::<0xdd>(ab, cd),
@@ -84,7 +86,8 @@ impl Blocks for __m512i {
 /// The CPU has AVX-512 F.
 #[target_feature(enable = "avx512f")]
 pub(in crate::kernel) unsafe fn compact(q: u64, mask: u64, words: &mut [u64]) -> (usize, usize) {
-    let (start, end) = (words.as_mut_ptr(), words.len() / LANES * LANES);
+    let start = words.as_mut_ptr();
+    let end = words.len() / LANES * LANES;
     let mut accepted = 0;
     for i in (0..end).step_by(LANES) {
         // SAFETY: guaranteed by the caller; no more words are accepted than were read, so every

@@ -37,7 +37,8 @@ unsafe fn mul_high(a: __m512i, b: __m512i) -> __m512i {
     // SAFETY: guaranteed by the caller.
     unsafe {
         let zero = _mm512_setzero_si512();
-        let (a1, b1) = (_mm512_srli_epi64::<52>(a), _mm512_srli_epi64::<52>(b));
+        let a1 = _mm512_srli_epi64::<52>(a);
+        let b1 = _mm512_srli_epi64::<52>(b);
         let p1 = _mm512_madd52hi_epu64(zero, a, b);
         let p1 = _mm512_madd52lo_epu64(p1, a, b1);
         let p1 = _mm512_madd52lo_epu64(p1, a1, b);
@@ -182,7 +183,8 @@ impl Lanes for Wide {
     unsafe fn accumulate(sum: Sum, a: __m512i, b: __m512i) -> Sum {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let (a1, b1) = (_mm512_srli_epi64::<52>(a), _mm512_srli_epi64::<52>(b));
+            let a1 = _mm512_srli_epi64::<52>(a);
+            let b1 = _mm512_srli_epi64::<52>(b);
             let p0 = _mm512_madd52lo_epu64(sum.p0, a, b);
             let p1 = _mm512_madd52hi_epu64(sum.p1, a, b);
             let p1 = _mm512_madd52lo_epu64(p1, a, b1);

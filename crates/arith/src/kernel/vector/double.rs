@@ -231,7 +231,8 @@ impl<W: Words> Lanes for Double<W> {
     unsafe fn forward(self, x: W, y: W, w: Factor<Self>) -> (W, W) {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let (x, t) = (x.doubles(), self.product(y, w));
+            let x = x.doubles();
+            let t = self.product(y, w);
             (x.add(t).words(), x.sub(t).words())
         }
     }
@@ -240,7 +241,8 @@ impl<W: Words> Lanes for Double<W> {
     unsafe fn inverse(self, x: W, y: W, w: Factor<Self>) -> (W, W) {
         // SAFETY: guaranteed by the caller.
         unsafe {
-            let (x, y) = (x.doubles(), y.doubles());
+            let x = x.doubles();
+            let y = y.doubles();
             (x.add(y).words(), self.mul_lazy(x.sub(y).words(), w))
         }
     }
@@ -352,7 +354,8 @@ pub unsafe fn mul_sum_packed<W: Words>(
         // SAFETY: the table's contract; packed words of moduli below 2^50 have at most seven bytes.
         unsafe {
             if end > 0 {
-                let (lanes, spread) = (Double::<W>::new(m), W::spread(width));
+                let lanes = Double::<W>::new(m);
+                let spread = W::spread(width);
                 let factors = |t: usize, i: usize| {
                     let packed = b.get_unchecked(t).add(i * width);
                     [(W::load(a.get_unchecked(t).add(i)), W::unpack(packed, width, spread))]
@@ -360,7 +363,8 @@ pub unsafe fn mul_sum_packed<W: Words>(
                 write_sums::<_, Residues, 1, ABREAST>([lanes], [out], a.len(), factors, end);
             }
             if end < len {
-                let (a, b) = (advance(a, end), advance(b, end * width));
+                let a = advance(a, end);
+                let b = advance(b, end * width);
                 (SCALAR.mul_sum_packed)(m, &[out.add(end)], &[&a], &b, len - end);
             }
         }

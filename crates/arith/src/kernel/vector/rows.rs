@@ -310,7 +310,8 @@ pub unsafe fn scale<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, w: Shou
     let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
-        let (lanes, v) = (L::new(m), factor::<L>(m, w));
+        let lanes = L::new(m);
+        let v = factor::<L>(m, w);
         for i in (0..end).step_by(L::V::LANES) {
             lanes.fold(lanes.mul_lazy(L::value(L::V::load(a.add(i))), v)).store(out.add(i));
         }
@@ -323,7 +324,8 @@ pub unsafe fn scale_add<L: Lanes>(m: &Modulus, out: *mut u64, a: *const u64, w: 
     let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
-        let (lanes, v) = (L::new(m), factor::<L>(m, w));
+        let lanes = L::new(m);
+        let v = factor::<L>(m, w);
         for i in (0..end).step_by(L::V::LANES) {
             let product = lanes.fold(lanes.mul_lazy(L::value(L::V::load(a.add(i))), v));
             lanes.add(L::V::load(out.add(i)), product).store(out.add(i));
@@ -344,7 +346,8 @@ pub unsafe fn sub_scale<L: Lanes>(
     let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
-        let (lanes, v) = (L::new(m), factor::<L>(m, w));
+        let lanes = L::new(m);
+        let v = factor::<L>(m, w);
         for i in (0..end).step_by(L::V::LANES) {
             let difference = lanes.sub_lazy(L::V::load(a.add(i)), L::V::load(b.add(i)));
             lanes.fold(lanes.mul_lazy(L::value(difference), v)).store(out.add(i));
@@ -358,7 +361,8 @@ pub unsafe fn add_constant<L: Lanes>(m: &Modulus, out: *mut u64, c: u64, len: us
     let end = full::<L::V>(len);
     // SAFETY: the table's contract.
     unsafe {
-        let (lanes, c_lanes) = (L::new(m), L::V::splat(c));
+        let lanes = L::new(m);
+        let c_lanes = L::V::splat(c);
         for i in (0..end).step_by(L::V::LANES) {
             lanes.add(L::V::load(out.add(i)), c_lanes).store(out.add(i));
         }

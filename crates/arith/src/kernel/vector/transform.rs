@@ -185,7 +185,8 @@ fn column_log_radix<L: Lanes>() -> u32 {
 /// Number of blocks of the first layer of sweep `k` of a line.
 #[inline(always)]
 const fn blocks_above<L: Lanes>(k: u32) -> usize {
-    let (mut i, mut blocks) = (0, 1);
+    let mut i = 0;
+    let mut blocks = 1;
     while i < k {
         blocks <<= sweep_radix(LAYERS, L::LOG_RADIX, i);
         i += 1;
@@ -609,7 +610,8 @@ unsafe fn forward_group<L: Lanes>(
 #[inline(always)]
 pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
     let lines = (1 << t.log_n()) / ROW;
-    let (order, twiddles) = (Order::LINES, t.forward_twiddles().as_ptr());
+    let order = Order::LINES;
+    let twiddles = t.forward_twiddles().as_ptr();
     let mut buffer = Buffer::<{ WIDTH * MAX_LINES }>::new();
     let near = buffer.rows();
     // SAFETY: rows have N words; `twiddles` laid the table out for this code.
@@ -663,7 +665,8 @@ pub unsafe fn forward_block<L: Lanes>(
     prefetch: &[&[u8]],
 ) {
     let lines = (1 << t.log_n()) / ROW;
-    let (order, row) = (Order::columns(lines), row.cast_mut());
+    let order = Order::columns(lines);
+    let row = row.cast_mut();
     let mut buffer = Buffer::<{ WIDTH * ROW }>::new();
     let near = buffer.rows();
     // After the last block, prefetch the next limb of the polynomial.
@@ -708,7 +711,8 @@ unsafe fn inverse_group<L: Lanes>(
 /// Returns the factors of the first sweep of columns. The first two nodes combine the factor of the
 /// last layer with `scale / N`, so half of the words need one multiplication for both.
 fn scaled_top<L: Lanes>(t: &NttTable, scale: Shoup) -> [u64; 2 << MAX_LOG_RADIX] {
-    let (m, twiddles) = (t.modulus(), t.inverse_twiddles());
+    let m = t.modulus();
+    let twiddles = t.inverse_twiddles();
     let mut top = [0; 2 << MAX_LOG_RADIX];
     top.copy_from_slice(&twiddles[..2 << MAX_LOG_RADIX]);
     let scale = m.mul(L::residue(m, twiddles[0]), scale.value);
@@ -721,7 +725,8 @@ fn scaled_top<L: Lanes>(t: &NttTable, scale: Shoup) -> [u64; 2 << MAX_LOG_RADIX]
 #[inline(always)]
 pub unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64], scale: Shoup) {
     let lines = (1 << t.log_n()) / ROW;
-    let (order, twiddles) = (Order::LINES, t.inverse_twiddles().as_ptr());
+    let order = Order::LINES;
+    let twiddles = t.inverse_twiddles().as_ptr();
     let top = scaled_top::<L>(t, scale);
     let mut buffer = Buffer::<{ WIDTH * MAX_LINES }>::new();
     let near = buffer.rows();

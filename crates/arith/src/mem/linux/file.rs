@@ -42,7 +42,8 @@ impl FileBytes {
             return Ok(Self { start: ptr::NonNull::dangling().as_ptr(), len, region: None });
         }
         install()?;
-        let (protection, flags) = (libc::PROT_READ, libc::MAP_PRIVATE);
+        let protection = libc::PROT_READ;
+        let flags = libc::MAP_PRIVATE;
         // SAFETY: new private pages, which touch no memory of this process.
         let start =
             unsafe { libc::mmap(ptr::null_mut(), len, protection, flags, file.as_raw_fd(), 0) };
@@ -142,7 +143,8 @@ impl Region {
     /// meanwhile; that region cannot be the one that contains an address being read.
     fn end_for(&self, address: usize) -> Option<usize> {
         let version = self.version.load(Ordering::Acquire);
-        let (start, end) = (self.start.load(Ordering::Relaxed), self.end.load(Ordering::Relaxed));
+        let start = self.start.load(Ordering::Relaxed);
+        let end = self.end.load(Ordering::Relaxed);
         fence(Ordering::Acquire);
         let unchanged =
             version.is_multiple_of(2) && version == self.version.load(Ordering::Relaxed);

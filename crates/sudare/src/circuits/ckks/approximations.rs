@@ -132,7 +132,8 @@ pub(super) fn sine_radius(log2_ratio: f64) -> f64 {
 /// # Errors
 /// Errors of [`Polynomial::chebyshev`].
 pub(super) fn inverse_sine(degree: usize, log2_ratio: f64) -> Result<Polynomial> {
-    let (radius, factor) = (sine_radius(log2_ratio), real::exp2(log2_ratio) / TAU);
+    let radius = sine_radius(log2_ratio);
+    let factor = real::exp2(log2_ratio) / TAU;
     Polynomial::chebyshev(|y: f64| real::asin(y) * factor, -radius..radius, degree)
 }
 
@@ -181,7 +182,8 @@ mod tests {
             let cosine = ScaledCosine::new(k, r, log2_ratio).unwrap();
             let found = cosine.minimax_within(2f64.powi(-30)).unwrap();
             assert!(found.polynomial.coeffs().iter().skip(1).step_by(2).all(|&c| c == 0.0));
-            let (mut plain, mut doubled) = (0f64, 0f64);
+            let mut plain = 0f64;
+            let mut doubled = 0f64;
             for x in union(k as i32, log2_ratio as i32) {
                 let t = x - 0.25;
                 assert!(t.abs() <= cosine.radius());

@@ -317,7 +317,8 @@ impl BootstrapPlan {
     #[must_use]
     pub fn matrix_bytes(&self, params: &Params) -> u64 {
         let bytes = |plan: &LinearPlan| {
-            let (level, keys) = (plan.level(), plan.required_keys());
+            let level = plan.level();
+            let keys = plan.required_keys();
             let limbs = match plan.raise() {
                 Some(_) => params.rlwe().raising_limbs(level),
                 None => {
@@ -339,7 +340,8 @@ impl BootstrapPlan {
         let e = cost::Evaluator::new(params, &self.request);
         let zeros = vec![Complex::new(0.0, 0.0); 1 << self.spec.log_slots];
         let input = e.slots().encrypt(&zeros, self.input_level, self.input_scale)?;
-        let (mut stages, mut before) = (Vec::new(), Work::default());
+        let mut stages = Vec::new();
+        let mut before = Work::default();
         self.prepare(&e)?.run_with(&e, &vec![input; count], |stage| {
             let done = e.work();
             stages.push((stage, done - before));
@@ -545,7 +547,8 @@ const MIN_FACTOR_BITS: f64 = 20.0;
 fn lower<E: ComplexOps>(e: &E, a: &E::Ct, level: Level, scale: Scale) -> Result<E::Ct> {
     let factor = scale * e.chain().divisor(Level(level.0 + 1)) / e.scale(a);
     if factor.log2() < MIN_FACTOR_BITS {
-        let (left, right) = (e.scale(a).log2(), scale.log2());
+        let left = e.scale(a).log2();
+        let right = scale.log2();
         return Err(Error::ScaleMismatch { op: OP, left, right });
     }
     e.match_scale(a, level, scale)
@@ -554,10 +557,13 @@ fn lower<E: ComplexOps>(e: &E, a: &E::Ct, level: Level, scale: Scale) -> Result<
 impl BootstrapPlan {
     /// Brings an input to the input level and scale.
     fn accept<E: ComplexOps>(&self, e: &E, a: &E::Ct) -> Result<E::Ct> {
-        let (level, scale) = (e.level(a), e.scale(a));
-        let (found, expected) = (e.log_slots(a), self.spec.log_slots);
+        let level = e.level(a);
+        let scale = e.scale(a);
+        let found = e.log_slots(a);
+        let expected = self.spec.log_slots;
         if found != expected {
-            let (found, expected) = (1 << found, 1 << expected);
+            let found = 1 << found;
+            let expected = 1 << expected;
             return Err(Error::SlotMismatch { op: OP, found, expected });
         }
         if level < self.input_level {
@@ -625,7 +631,8 @@ impl<E: ComplexOps> Bootstrapper<E> {
     fn eval_mod(&self, many: &LockStep<'_, E>, x: Batch<E::Ct>) -> Result<Batch<E::Ct>> {
         let plan = &self.plan;
         let separate = plan.spec.values == Values::Complex && !plan.spec.halves(plan.log_n);
-        let (i, one) = (Complex::new(0.0, 1.0), Scale::from_u64(1));
+        let i = Complex::new(0.0, 1.0);
+        let one = Scale::from_u64(1);
         let parts = match separate {
             true => {
                 let conjugate = many.conjugate(&x)?;

@@ -189,7 +189,8 @@ impl Ops for Evaluator {
     fn transform_many(&self, xs: &[&Self::Ct], plan: &LinearPlan) -> Result<Vec<Self::Ct>> {
         let products = self.slots.transform_many(xs, plan)?;
         if !xs.is_empty() {
-            let (needed, sum) = (plan.required_keys(), plan.sum());
+            let needed = plan.required_keys();
+            let sum = plan.sum();
             self.meter.multiplies_matrix(needed, sum, plan.weights(), xs.len());
         }
         Ok(products)
@@ -277,7 +278,8 @@ mod tests {
         circuit: impl FnOnce(&Evaluator, &sim::Ciphertext) -> Result<T>,
     ) -> Work {
         let e = Evaluator::new(params, keys);
-        let (top, slots) = (params.top(), vec![Complex::new(0.5, 0.0); params.max_slots()]);
+        let top = params.top();
+        let slots = vec![Complex::new(0.5, 0.0); params.max_slots()];
         let x = e.slots().encrypt(&slots, top, params.scale_at(top)).unwrap();
         circuit(&e, &x).unwrap();
         e.work()
@@ -355,7 +357,8 @@ mod tests {
             work(&params, &KeyRequest::new(), circuit)
         };
         let rows = |rows: u64| Work { row_bytes: rows * 2 * Q * ROW, ..Work::default() };
-        let (scale, i) = (params.scale_at(params.top()), Complex::new(0.0, 1.0));
+        let scale = params.scale_at(params.top());
+        let i = Complex::new(0.0, 1.0);
         assert_eq!(count(&|e, x| e.add(x, x).map(drop)), rows(3));
         assert_eq!(count(&|e, x| e.sub(x, x).map(drop)), rows(3));
         assert_eq!(count(&|e, x| e.add_const(x, i).map(drop)), rows(2));
@@ -383,7 +386,8 @@ mod tests {
     #[test]
     fn raising_through_an_ephemeral_secret_takes_both_its_keys() {
         let params = params();
-        let (top, weight) = (params.top(), 8);
+        let top = params.top();
+        let weight = 8;
         let direct = work(&params, &KeyRequest::new(), |e, x| e.mod_raise(x, top, None));
         assert_eq!(direct.transforms(), 2 + 2 * Q);
         assert_eq!((direct.streamed_products, direct.key_bytes), (0, 0));
@@ -429,11 +433,13 @@ mod tests {
         let spec = ckks::Spec::uniform(LOG_N, 50.0, 3, 40.0, vec![48.0; 2]);
         let spec = ckks::Spec { insecure: true, extra_p_bits: vec![48.0; 2], ..spec };
         let params = ckks::Params::new(spec).unwrap();
-        let (rlwe, top) = (params.rlwe(), params.top());
+        let rlwe = params.rlwe();
+        let top = params.top();
         let slots = params.max_slots();
         let diagonal = |k: usize| (k, vec![Complex::new(0.5, k as f64); slots]);
         let matrix = LinearTransform::new(LOG_N - 1, (0..7).map(diagonal).collect()).unwrap();
-        let (scale, out) = (params.scale_at(top), params.scale_at(Level(top.0 - 1)));
+        let scale = params.scale_at(top);
+        let out = params.scale_at(Level(top.0 - 1));
         let plan = matrix.plan(LOG_N, params.chain(), top, scale, out).unwrap();
         let stages = plan.sum().stages as u64;
         assert!(stages > 1);
@@ -453,7 +459,8 @@ mod tests {
 
             let limbs =
                 if level_keys { rlwe.level_key_limbs(top).unwrap() } else { rlwe.key_limbs(top) };
-            let (digits, all) = (rlwe.digit_primes_of(limbs).len() as u64, limbs.count() as u64);
+            let digits = rlwe.digit_primes_of(limbs).len() as u64;
+            let all = limbs.count() as u64;
             // One decomposition per stage; a division of one polynomial in between, and of two at
             // the end.
             assert_eq!(work.transforms(), all * (digits * stages + (stages - 1) + 2));
@@ -464,7 +471,8 @@ mod tests {
             // Weights again for the second polynomial; digits; the chain primes of the kept
             // polynomials, of one for each key of a baby step and of two for the identity;
             // divisions of one polynomial between stages, and of two at the end.
-            let (q, after) = (limbs.q() as u64, rlwe.limbs(Level(top.0 - 1)).q() as u64);
+            let q = limbs.q() as u64;
+            let after = rlwe.limbs(Level(top.0 - 1)).q() as u64;
             let lift = |owned: &core::ops::Range<usize>| {
                 conversion(owned.len() as u64, all - owned.len() as u64)
             };
@@ -511,7 +519,8 @@ mod tests {
             ckks::UpperSpec { base_bits: vec![320.0 / 6.0; 6], levels_bits: vec![vec![50.0]] };
         let spec = ckks::Spec { insecure: true, upper: Some(raised), ..spec };
         let params = ckks::Params::new(spec).unwrap();
-        let (rlwe, highest) = (params.rlwe(), params.upper_top());
+        let rlwe = params.rlwe();
+        let highest = params.upper_top();
         assert_eq!((rlwe.limbs(highest).q(), rlwe.limbs(params.top()).q()), (7, 8));
         let keys = KeyRequest::new().relinearize(highest).into_level_keys(rlwe);
         let digits = rlwe.digit_primes_of(rlwe.level_key_limbs(highest).unwrap()).len() as u64;

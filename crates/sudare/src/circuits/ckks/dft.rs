@@ -293,7 +293,8 @@ mod tests {
         let power: f64 = found.iter().map(|z| z.re * z.re + z.im * z.im).sum();
         let size = (power / x.len() as f64).sqrt();
         let errors = rows.map(|row| {
-            let (found, expected) = (found[row], definition.row(row, x, roots));
+            let found = found[row];
+            let expected = definition.row(row, x, roots);
             let re = (Dd::from(found.re) - expected.re).to_f64();
             let im = (Dd::from(found.im) - expected.im).to_f64();
             re.hypot(im) / size
@@ -332,7 +333,8 @@ mod tests {
         let schedules: [&[u32]; 4] = [&[3, 4, 4, 4], &[4, 4, 4, 3], &[5, 5, 5], &[6, 6]];
         for radices in schedules {
             let slots = 1usize << radices.iter().sum::<u32>();
-            let (x, roots) = (random(slots), roots(slots));
+            let x = random(slots);
+            let roots = roots(slots);
             for transform in TRANSFORMS {
                 let rows = (0..6).map(|i| (i * 0x2_9e37 + i / 5) % slots);
                 let found = error(transform, radices, &x, &roots, rows);

@@ -196,7 +196,8 @@ impl EvalModSpec {
             ModMethod::Exponential { .. } => {
                 let degree = curves.polynomial.degree();
                 let variable = Variable::plan(chain, level, scale, self.bound(), degree)?;
-                let (level, scale) = (variable.level, variable.scale);
+                let level = variable.level;
+                let scale = variable.scale;
                 (Some(variable), curves.polynomial.plan_to(chain, level, scale, first)?)
             }
         };
@@ -332,7 +333,8 @@ fn scale_before_doublings(
 /// Checks that `power` ciphertexts of this scale leave precision and fit the modulus when
 /// multiplied.
 fn check_scale(chain: &Chain, level: Level, scale: Scale, power: f64) -> Result<()> {
-    let (log2_scale, log2_q) = (scale.log2(), chain.log2_q(level));
+    let log2_scale = scale.log2();
+    let log2_q = chain.log2_q(level);
     if !scale.is_valid() || power * log2_scale + 1.0 > log2_q {
         return Err(Error::ScaleOutOfRange { op: OP, log2_scale: power * log2_scale, log2_q });
     }
@@ -369,7 +371,8 @@ impl Variable {
             _ => Ok(chain.divisor(level)),
         };
         let division = Box::new(divide.plan_to(chain, level, scale, below)?);
-        let (level, scale) = (division.output_level(), division.output_scale());
+        let level = division.output_level();
+        let scale = division.output_scale();
         Ok(Self { division: Some(division), level, scale })
     }
 

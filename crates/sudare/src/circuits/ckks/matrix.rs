@@ -149,7 +149,8 @@ mod tests {
     fn applies_and_composes_as_dense_matrices_do() {
         let x: Vec<_> = (0..8).map(|i| Complex::new(f64::from(i), 2.0)).collect();
         for seed in 0..5 {
-            let (a, b) = (matrix(seed), matrix(seed + 5));
+            let a = matrix(seed);
+            let b = matrix(seed + 5);
             let product = |row: &Vec<Complex<f64>>| {
                 let both = x.iter().copied().chain(x.iter().map(|z| z.conj()));
                 row.iter().zip(both).fold(Complex::new(0.0, 0.0), |sum, (&m, x)| sum + m * x)

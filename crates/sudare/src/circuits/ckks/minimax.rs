@@ -178,7 +178,8 @@ impl Domain {
         for &(a, b) in &self.intervals {
             let share = CANDIDATES as f64 * count as f64 * (b - a) / measure;
             let nodes = CANDIDATES + share as usize;
-            let (middle, radius) = (a.midpoint(b), b / 2.0 - a / 2.0);
+            let middle = a.midpoint(b);
+            let radius = b / 2.0 - a / 2.0;
             for k in (0..nodes).rev() {
                 let node = real::cos(PI * (2 * k + 1) as f64 / (2 * nodes) as f64);
                 let x = (middle + radius * node).clamp(a, b);
@@ -221,7 +222,8 @@ impl Domain {
             let values: Vec<f64> = points.iter().map(|&x| error(x)).collect();
             for (i, &value) in values.iter().enumerate() {
                 let size = |j: usize| values[j] * value.signum();
-                let (left, right) = (i.saturating_sub(1), (i + 1).min(values.len() - 1));
+                let left = i.saturating_sub(1);
+                let right = (i + 1).min(values.len() - 1);
                 if size(i) >= size(left) && size(i) >= size(right) {
                     // Three neighbours; there are at least three values.
                     let first = left.min(values.len() - 3);
@@ -327,7 +329,8 @@ impl Approximation {
         let most = (MAX_DEGREE - first) / step;
         let fit = |index: usize| Self::minimax(&f, domain, first + step * index);
         // Errors do not grow with the degree: double the index, then halve the gap.
-        let (mut low, mut high) = (0, 0);
+        let mut low = 0;
+        let mut high = 0;
         let mut best = loop {
             let found = fit(high)?;
             if found.max_error <= max_error {
@@ -415,7 +418,8 @@ impl Levelled {
         let weights: Vec<Dd> = (0..nodes.len()).map(weight).collect();
         // The divided difference of p / factor over all nodes vanishes, because there is one node
         // more than coefficients.
-        let (mut above, mut below) = (Dd::ZERO, Dd::ZERO);
+        let mut above = Dd::ZERO;
+        let mut below = Dd::ZERO;
         for i in 0..nodes.len() {
             above += weights[i] * exact[i] / factors[i];
             below += alternate(i, weights[i] / factors[i]);
@@ -433,7 +437,8 @@ impl Levelled {
     where
         T: Copy + AddAssign + Mul<Output = T> + Div<Output = T>,
     {
-        let (mut above, mut below) = (round(Dd::ZERO), round(Dd::ZERO));
+        let mut above = round(Dd::ZERO);
+        let mut below = round(Dd::ZERO);
         for ((&node, &value), &weight) in self.nodes.iter().zip(&self.values).zip(&self.weights) {
             if u == node {
                 return round(value);
@@ -515,7 +520,8 @@ fn refine(error: impl Fn(f64) -> f64, mut points: [Extreme; 3], mut largest: usi
     let sign = points[largest].error.signum();
     for _ in 0..STEPS {
         let [a, b, c] = points;
-        let (left, right) = ((b.error - a.error) / (b.x - a.x), (c.error - b.error) / (c.x - b.x));
+        let left = (b.error - a.error) / (b.x - a.x);
+        let right = (c.error - b.error) / (c.x - b.x);
         let bend = (right - left) / (c.x - a.x);
         let x = 0.5 * (a.x + b.x - left / bend);
         if !(bend * sign < 0.0 && a.x < x && x < c.x && x != b.x) {
@@ -557,7 +563,8 @@ fn chebyshev_coefficients(count: usize, f: impl Fn(Dd) -> Dd) -> Vec<Dd> {
 
 /// `sum coeffs[n] T_n(t)`.
 fn clenshaw(coeffs: &[f64], t: Dd) -> Dd {
-    let (mut current, mut next) = (Dd::ZERO, Dd::ZERO);
+    let mut current = Dd::ZERO;
+    let mut next = Dd::ZERO;
     for &c in coeffs.iter().skip(1).rev() {
         (current, next) = (Dd::from(c) + (t * current).mul_pow2(1) - next, current);
     }

@@ -206,7 +206,8 @@ impl Ops for ckks::Evaluator {
         self.sum_automorphisms(a, groups)
     }
     fn prepare(&self, plan: &LinearPlan<ComplexSlots>) -> Result<Self::Matrix> {
-        let (scale, log_slots) = (plan.weight_scale(), plan.transform().log_slots());
+        let scale = plan.weight_scale();
+        let log_slots = plan.transform().log_slots();
         self.encode_matrix(plan.sum().clone(), scale, log_slots, |j, b| plan.weight(j, b))
     }
     fn transform(&self, a: &Self::Ct, matrix: &Self::Matrix) -> Result<Self::Ct> {
@@ -317,7 +318,8 @@ mod tests {
         let evaluator = ckks::Evaluator::new(&params, keys).unwrap();
         let clear = sim::Evaluator::new(6, params.chain().clone());
 
-        let (top, scale) = (params.top(), params.scale_at(params.top()));
+        let top = params.top();
+        let scale = params.scale_at(params.top());
         let vector = |f: fn(f64) -> f64| -> Vec<_> {
             (0..8).map(|i| Complex::new(f(f64::from(i)), f(f64::from(i) + 0.5))).collect()
         };
@@ -343,7 +345,8 @@ mod tests {
 
         let mismatch = |op| Error::SlotMismatch { op, found: 4, expected: 8 };
         let few = &b[..4];
-        let (x, y) = (encrypt(&a), simulate(&a));
+        let x = encrypt(&a);
+        let y = simulate(&a);
         assert_eq!(Ops::add_plain(&evaluator, &x, few).unwrap_err(), mismatch("add"));
         assert_eq!(clear.add_plain(&y, few).unwrap_err(), mismatch("add"));
         let product = Ops::mul_plain(&evaluator, &x, few, scale);

@@ -289,7 +289,9 @@ impl Polynomial {
         let start = self.variable(chain, level, scale, &layout.powers)?;
         let powers = plan_powers(&layout.powers, chain, &start)?;
         self.check_values(chain, &powers)?;
-        let (input, coeffs, extremes) = ((level, scale), &self.coeffs[..], self.extremes());
+        let input = (level, scale);
+        let coeffs = &self.coeffs[..];
+        let extremes = self.extremes();
         Draft { input, coeffs, extremes, start, layout, powers }.finish(chain, out)
     }
 
@@ -396,7 +398,8 @@ fn affine((a, b): (f64, f64)) -> (f64, f64) {
 }
 
 fn check_interval(interval: &Range<f64>) -> Result<(f64, f64)> {
-    let (a, b) = (interval.start, interval.end);
+    let a = interval.start;
+    let b = interval.end;
     if a < b && a.is_finite() && b.is_finite() {
         return Ok((a, b));
     }
@@ -440,7 +443,8 @@ fn interpolate(values: &[f64]) -> Vec<f64> {
 /// `sum coeffs[n] T_n(t)`: Clenshaw, "A note on the summation of Chebyshev
 /// series", Math. Tables Aids Comput. 9 (1955).
 fn clenshaw(coeffs: &[f64], t: f64) -> f64 {
-    let (mut next, mut after) = (0.0, 0.0);
+    let mut next = 0.0;
+    let mut after = 0.0;
     for c in coeffs[1..].iter().rev() {
         (next, after) = (c + 2.0 * t * next - after, next);
     }

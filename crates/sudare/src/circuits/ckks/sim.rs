@@ -186,7 +186,8 @@ impl Evaluator {
         level: Level,
         scale: Scale,
     ) -> Result<Ciphertext> {
-        let (found, expected) = (largest.len(), slots.len());
+        let found = largest.len();
+        let expected = slots.len();
         if found != expected {
             return Err(Error::SlotMismatch { op: "encrypt", found, expected });
         }
@@ -340,7 +341,9 @@ impl Evaluator {
 
 impl Ciphertext {
     fn form(&self) -> Form {
-        let (level, scale, log_slots) = (self.level, self.scale, self.slots.len().ilog2());
+        let level = self.level;
+        let scale = self.scale;
+        let log_slots = self.slots.len().ilog2();
         Form { level, scale, log_slots }
     }
 
@@ -514,7 +517,8 @@ impl Ops for Evaluator {
 
     fn drop_to(&self, a: &mut Ciphertext, level: Level) -> Result<()> {
         self.rules().dropped(a.form(), level)?;
-        let (slots, worst) = (core::mem::take(&mut a.slots), a.take_worst());
+        let slots = core::mem::take(&mut a.slots);
+        let worst = a.take_worst();
         *a = self.ciphertext(slots, level, a.scale, a.noise(), a.headroom_bits, worst);
         Ok(())
     }
@@ -551,7 +555,8 @@ impl Ops for Evaluator {
     }
 
     fn transform(&self, a: &Ciphertext, plan: &LinearPlan) -> Result<Ciphertext> {
-        let (matrix, level) = (plan.transform(), plan.level());
+        let matrix = plan.transform();
+        let level = plan.level();
         let weights = Form { level, scale: plan.weight_scale(), log_slots: matrix.log_slots() };
         self.rules().transformed(a.form(), weights, false)?;
         let scale = a.scale * plan.weight_scale();
@@ -678,9 +683,11 @@ impl ComplexOps for Evaluator {
 /// Returns the bounds of the product of a matrix with slots, before it is rescaled. `switch` bounds
 /// the error of a key switch.
 fn transformed(a: &WorstCase, scale: Scale, plan: &LinearPlan, switch: f64) -> WorstCase {
-    let (slots, weight_scale) = (a.largest.len(), plan.weight_scale());
+    let slots = a.largest.len();
+    let weight_scale = plan.weight_scale();
     // Row by row, the magnitudes of the weights, and of the weights times the slots.
-    let (mut row_sums, mut largest) = (vec![0.0; slots], vec![0.0; slots]);
+    let mut row_sums = vec![0.0; slots];
+    let mut largest = vec![0.0; slots];
     let mut rounded = 0.0;
     for (offset, weights) in plan.transform().diagonals() {
         let weights = worst_case::magnitudes(weights);
@@ -702,7 +709,8 @@ fn transformed(a: &WorstCase, scale: Scale, plan: &LinearPlan, switch: f64) -> W
 
 /// Returns `k < N/2` for `g = 5^k` or `-5^k mod 2N`, and whether `g` conjugates.
 fn slot_action(log_n: u32, g: GaloisElement) -> Option<(usize, bool)> {
-    let (g, modulus) = (u64::from(g.0), 2u64 << log_n);
+    let g = u64::from(g.0);
+    let modulus = 2u64 << log_n;
     if g % 2 == 0 || g >= modulus {
         return None;
     }
@@ -710,7 +718,9 @@ fn slot_action(log_n: u32, g: GaloisElement) -> Option<(usize, bool)> {
     let conjugates = g % 4 == 3;
     let rotation = if conjugates { modulus - g } else { g };
     // power = 5^k agrees with g below bit i + 2, and 5^(2^i) = 1 + 2^(i+2) mod 2^(i+3).
-    let (mut k, mut power, mut base) = (0, 1, 5);
+    let mut k = 0;
+    let mut power = 1;
+    let mut base = 5;
     for i in 0..log_n - 1 {
         if ((power ^ rotation) >> (i + 2)) & 1 == 1 {
             k |= 1 << i;

@@ -229,7 +229,8 @@ impl BootstrapSpec {
         matrices: &[LinearTransform],
         mut scale: Unit,
     ) -> Result<Vec<LinearPlan>> {
-        let (t, chain) = (self.modulus, tensor.chain(params, self.modulus)?);
+        let t = self.modulus;
+        let chain = tensor.chain(params, self.modulus)?;
         // At level 0, use the scale of the factor that raising multiplies by 1.
         let lowest = tensor.scale(params, Level(0), params.fresh_factor(Level(0), t)?)?;
         let mut level = Level(matrices.len() as u32);
@@ -287,9 +288,11 @@ impl BootstrapSpec {
         trace: Option<&(TracePlan, Unit)>,
     ) -> Result<Vec<LinearPlan>> {
         let high = self.high()?;
-        let (chain, one) = (tensor.chain(params, high)?, Unit::one(high));
+        let chain = tensor.chain(params, high)?;
+        let one = Unit::one(high);
         let raised = tensor.scale(params, raise.level, one)?;
-        let (mut level, log_n) = (raise.level, params.log_n());
+        let mut level = raise.level;
+        let log_n = params.log_n();
         let encoder = IntegerEncoder::new(high, log_n, self.log_slots)?;
         let matrices = coeffs_to_slots(&encoder, &self.coeffs_to_slots)?;
         if let (IntegerEncoder::Slim(_), [_]) = (&encoder, &matrices[..]) {
@@ -445,7 +448,8 @@ impl<E: IntegerOps> Bootstrapper<E> {
         xs: &[E::Ct],
         mut progress: impl FnMut(Stage),
     ) -> Result<Vec<E::Ct>> {
-        let (level, scale) = (self.plan.input_level(), self.plan.input_scale);
+        let level = self.plan.input_level();
+        let scale = self.plan.input_scale;
         let accepted: Vec<_> =
             xs.iter().map(|a| accept(e, a, level, scale)).collect::<Result<_>>()?;
         let (inputs, quotients): (Vec<_>, Vec<_>) = accepted.into_iter().unzip();
@@ -532,7 +536,8 @@ fn accept<E: IntegerOps>(
     input_scale: Unit,
 ) -> Result<(E::Ct, Unit)> {
     if e.level(a) < input_level {
-        let (needed, level) = (input_level.0, e.level(a));
+        let needed = input_level.0;
+        let level = e.level(a);
         return Err(Error::LevelExhausted { op: OP, needed, level });
     }
     let mut x = a.clone();

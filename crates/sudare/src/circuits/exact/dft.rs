@@ -158,7 +158,8 @@ impl<'a> ModularRoots<'a> {
 
     /// Applies the factor to joined rows.
     fn join_before(&self, factor: &LinearTransform) -> Result<LinearTransform> {
-        let (weights, products) = (self.weights(&BEFORE)?, self.products()?);
+        let weights = self.weights(&BEFORE)?;
+        let products = self.products()?;
         self.joined(factor, |offset, entries| {
             let element = offset.element(self.encoder.log_n());
             let of = |weight: &PlainPoly| products.of(entries, &weight.image(element));

@@ -339,7 +339,8 @@ mod tests {
             };
             for y in (0..50).chain([u128::from(p) - 1]) {
                 for digit in -bound..=bound {
-                    let (expected, found) = (y % (t.value() / u128::from(p)), at(digit, y));
+                    let expected = y % (t.value() / u128::from(p));
+                    let found = at(digit, y);
                     assert_eq!(found, Ok(expected), "{t}: {digit} + {y} p");
                 }
             }
@@ -366,7 +367,8 @@ mod tests {
             (127, 2, 3, 7),
             (257, 1, 2, 7),
         ] {
-            let (low, high) = (Modulus::new(p, r).unwrap(), Modulus::new(p, e).unwrap());
+            let low = Modulus::new(p, r).unwrap();
+            let high = Modulus::new(p, e).unwrap();
             let slots = Slots::new(low, log_n).unwrap();
             let number = |i: usize, m: i128| (i * i * 31 + 17) as i128 * 1_000_003 % m;
             let half = low.value() as i128 / 2;

@@ -41,7 +41,8 @@ impl PolynomialPlan {
         let layout = Layout::of(&coeffs, false);
         let start = Variable { level, scale: factor, stretch: None, shift: 0 };
         let powers = plan_powers(&layout.powers, chain, &start)?;
-        let (input, coeffs) = ((level, factor), &coeffs[..]);
+        let input = (level, factor);
+        let coeffs = &coeffs[..];
         Draft { input, coeffs, extremes: None, start, layout, powers }.finish(chain, out)
     }
 }
@@ -110,7 +111,8 @@ mod tests {
     /// computed.
     #[test]
     fn small_lowest_digits_are_removed() {
-        let (t, bound) = (Modulus::new(257, 2).unwrap(), 3);
+        let t = Modulus::new(257, 2).unwrap();
+        let bound = 3;
         let mut s = Session::new(spec(t, 4), 7);
         let encoder = BatchEncoder::new(t, LOG_N).unwrap();
         let messages = values(9);
@@ -158,7 +160,8 @@ mod tests {
         let matrix = LinearTransform::new(LOG_N - 1, diagonals).unwrap();
         let x = values(11);
         let params = Params::new(spec(t, 2)).unwrap();
-        let (top, chain) = (params.top(), params.chain(t).unwrap());
+        let top = params.top();
+        let chain = params.chain(t).unwrap();
         let factor = params.fresh_factor(top, t).unwrap();
         let plan = matrix.plan(LOG_N, &chain, top, factor, Unit::one(t)).unwrap();
         let mut s = Session::with_keys(spec(t, 2), 7, plan.required_keys());
@@ -169,7 +172,8 @@ mod tests {
         for (k, &(columns, conjugated)) in offsets.iter().enumerate() {
             let weights = entries(k);
             for (i, out) in expected.iter_mut().enumerate() {
-                let (row, column) = (i / COLUMNS, i % COLUMNS);
+                let row = i / COLUMNS;
+                let column = i % COLUMNS;
                 let row = if conjugated { 1 - row } else { row };
                 let from = row * COLUMNS + (column + columns) % COLUMNS;
                 *out = t.add(*out, t.reduce_i128(weights[i] * x[from]));

@@ -365,7 +365,8 @@ impl Ops for Evaluator {
         Ok(form)
     }
     fn prepare(&self, plan: &LinearPlan) -> Result<Matrix> {
-        let (factor, sum) = (plan.weight_scale(), plan.sum());
+        let factor = plan.weight_scale();
+        let sum = plan.sum();
         let mut norms = WeightNorms::new(factor.modulus(), self.params.log_n(), sum.stages);
         for stage in 0..sum.stages {
             for weight in (0..sum.baby.len()).filter_map(|b| plan.weight(stage, b)) {
@@ -387,7 +388,8 @@ impl Ops for Evaluator {
         if xs.is_empty() {
             return Ok(Vec::new());
         }
-        let (rules, factor) = (self.rules(), matrix.factor);
+        let rules = self.rules();
+        let factor = matrix.factor;
         let Matrix { sum, needed, weights, .. } = matrix;
         let key_level = self.use_keys_at(sum.level, needed.clone());
         let lowered = xs.iter().map(|&&a| self.lowered(a, sum.level));
@@ -418,7 +420,8 @@ impl IntegerOps for Evaluator {
         Ok(form)
     }
     fn raise_transform_many(&self, xs: &[&Form], matrix: &Matrix) -> Result<Vec<Form>> {
-        let (rules, factor) = (self.rules(), matrix.factor);
+        let rules = self.rules();
+        let factor = matrix.factor;
         let Matrix { sum, needed, weights, .. } = matrix;
         let weight = sum.raise.map_or(0, |raise| raise.weight);
         let found = self.check_secret(weight)?;
@@ -463,9 +466,11 @@ mod tests {
             e.work()
         };
         // Moduli of 60 + 2 * 38 bits, one of them wide, and of 50 bits each.
-        let (q, auxiliary) = (3, 3);
+        let q = 3;
+        let auxiliary = 3;
         for products in 1..4 {
-            let (plain, scaled) = (work(Tensor::Plain, products), work(Tensor::Scaled, products));
+            let plain = work(Tensor::Plain, products);
+            let scaled = work(Tensor::Scaled, products);
             let passes = 6 * products as u64 + 3;
             assert_eq!(scaled.wide_transforms - plain.wide_transforms, passes);
             let narrow = scaled.narrow_transforms - plain.narrow_transforms;
@@ -488,7 +493,8 @@ mod tests {
         let t = Modulus::new(257, 1).unwrap();
         let spec = Spec { insecure: true, ..Spec::uniform(6, t, 45.0, 3, 38.0, vec![50.0]) };
         let mut session = Session::new(spec, 61);
-        let (top, plain) = (session.params.top(), session.random(t));
+        let top = session.params.top();
+        let plain = session.random(t);
         let factor = session.params.fresh_factor(top, t).unwrap();
         let x = session.encrypt_at(&plain, top, factor);
         let sim = Evaluator::new(&session.params, &KeyRequest::new());
@@ -527,7 +533,8 @@ mod tests {
         assert_eq!((keys.relinearize, keys.galois.len()), (Some(top), 2));
         assert!(sim.work().transforms() > 0);
         // Continue until errors are too large, which both must report alike.
-        let (mut a, mut b) = (x, form);
+        let mut a = x;
+        let mut b = form;
         let errors = loop {
             match (session.evaluator.mul(&a, &a), sim.mul(&b, &b)) {
                 (Ok(next), Ok(form)) => {

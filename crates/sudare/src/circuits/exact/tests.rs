@@ -151,7 +151,8 @@ impl Circuits {
             }
             Step::Polynomial(coeffs) => {
                 let chain = tensor.chain(&self.session.params, t)?;
-                let (level, scale) = (e.level(a), e.scale(a));
+                let level = e.level(a);
+                let scale = e.scale(a);
                 PolynomialPlan::new(coeffs, &chain, level, scale, |_| Ok(unit(3)))?.run(e, a)
             }
             Step::Matrix(k, weights) => {
@@ -178,7 +179,8 @@ impl Circuits {
 
     /// Runs a step on integers, slot by slot.
     fn expected(&self, step: &Step, a: &[u128], b: &[u128]) -> Vec<u128> {
-        let (t, columns) = (self.modulus(), a.len() / 2);
+        let t = self.modulus();
+        let columns = a.len() / 2;
         let zip = |a: &[u128], b: &[u128], f: &dyn Fn(u128, u128) -> u128| -> Vec<u128> {
             a.iter().zip(b).map(|(&a, &b)| f(a, b)).collect()
         };
@@ -225,7 +227,8 @@ impl Circuits {
     }
 
     fn values(&mut self) -> Vec<u128> {
-        let (t, slots) = (self.modulus(), self.encoder.slots());
+        let t = self.modulus();
+        let slots = self.encoder.slots();
         (0..slots).map(|_| t.reduce(u128::from(self.below(u64::MAX)) << 40 | 1)).collect()
     }
 

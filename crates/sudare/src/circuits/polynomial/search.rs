@@ -158,7 +158,8 @@ impl Search {
     /// Returns the positions where quotient and remainder may be nonzero.
     fn divide_pattern(&self, pattern: &[bool], n: usize) -> (Vec<bool>, Vec<bool>) {
         let (rest, quotient) = pattern.split_at(n);
-        let (mut rest, quotient) = (rest.to_vec(), quotient.to_vec());
+        let mut rest = rest.to_vec();
+        let quotient = quotient.to_vec();
         if self.chebyshev {
             for (i, &c) in quotient.iter().enumerate().skip(1) {
                 rest[n - i] |= c;
@@ -170,7 +171,8 @@ impl Search {
     /// Divides: `p = q X^n + r`, or `p = q T_n + r` with `T_(n+i) = 2 T_n T_i - T_(n-i)`.
     fn divide<C: Coefficient>(&self, coeffs: &[C], n: usize) -> (Vec<C>, Vec<C>) {
         let (rest, quotient) = coeffs.split_at(n);
-        let (mut rest, mut quotient) = (rest.to_vec(), quotient.to_vec());
+        let mut rest = rest.to_vec();
+        let mut quotient = quotient.to_vec();
         if self.chebyshev {
             for (i, c) in quotient.iter_mut().enumerate().skip(1) {
                 rest[n - i] = rest[n - i] - *c;
@@ -184,7 +186,8 @@ impl Search {
     fn division<C: Coefficient>(&mut self, coeffs: &[C], depth: u32) -> Division<C> {
         let mut rest = coeffs.to_vec();
         let mut pattern: Vec<bool> = coeffs.iter().map(|&c| c != C::ZERO).collect();
-        let (mut terms, mut quotients) = (Vec::new(), Vec::new());
+        let mut terms = Vec::new();
+        let mut quotients = Vec::new();
         while let Some(Step { divisor: Some(n), .. }) = self.cheapest(&pattern, depth) {
             pattern.truncate(last(&pattern) + 1);
             let (quotient, remainder) = self.divide(&rest[..pattern.len()], n);

@@ -73,7 +73,8 @@ impl Raise {
 
     fn check(self, params: &Params) -> Result<()> {
         params.check_level(self.level)?;
-        let (n, log2_q0) = (params.basis().n(), params.log2_q(Level(0)));
+        let n = params.basis().n();
+        let log2_q0 = params.log2_q(Level(0));
         if self.weight == 0 || self.weight as usize > n {
             let problem = format!("a weight of {} is not within 1 to N = {n}", self.weight);
             return Err(Error::InvalidSpec { field: "raise", problem });

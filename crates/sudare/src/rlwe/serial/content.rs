@@ -31,7 +31,8 @@ fn packed_secret(basis: &RnsBasis) -> Buf {
 
 impl<W: Write + ?Sized> FileWriter<'_, W> {
     fn put_poly(&mut self, params: &Params, limbs: LimbSet, a: &RnsPoly<Eval>) -> Result<()> {
-        let (mut row, basis) = (core::mem::take(&mut self.row), params.basis());
+        let mut row = core::mem::take(&mut self.row);
+        let basis = params.basis();
         for (table, words) in basis.tables(limbs).zip(a.rows()) {
             row.resize(basis.packed_row_bytes(table), 0);
             table.modulus().pack(&mut row, words);
@@ -187,7 +188,8 @@ impl<R: Read> FileReader<R> {
         limbs: LimbSet,
         digits: usize,
     ) -> Result<UncheckedKey> {
-        let (seed, basis) = (self.seed()?, params.basis());
+        let seed = self.seed()?;
+        let basis = params.basis();
         let mut valid = true;
         let first = match self.mapping.clone() {
             None => {
@@ -209,7 +211,8 @@ impl<R: Read> FileReader<R> {
                     valid &= table.modulus().are_residues(&row);
                 }
                 self.row = row;
-                let (found, needed) = (mapping.len() as u64, self.position());
+                let found = mapping.len() as u64;
+                let needed = self.position();
                 let bytes = mapping.slice(start..needed as usize);
                 basis.packed(limbs, bytes.ok_or(Error::Truncated { found, needed })?)
             }

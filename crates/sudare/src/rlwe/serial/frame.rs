@@ -73,7 +73,8 @@ impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
             });
         }
         let encoded = header.encode()?;
-        let (count, bytes) = (header.sections.count(), encoded.len() as u64);
+        let count = header.sections.count();
+        let bytes = encoded.len() as u64;
         let total =
             header.file_bytes(bytes).filter(|_| bytes <= MAX_HEADER_BYTES).ok_or_else(|| {
                 let problem = format!("{count} objects are too many for one file: use several");
@@ -180,9 +181,12 @@ impl<R: Read> FileReader<R> {
         let code = u16::from_le_bytes(file.array()?);
         let kind = Kind::ALL.into_iter().find(|kind| kind.code() == code);
         let kind = kind.ok_or_else(|| malformed(format!("there is no kind {code}")))?;
-        let (params, key) = (ParamsId(file.word()?), KeyId(file.word()?));
-        let (count, total, header_bytes, zero) =
-            (file.word()?, file.word()?, file.word()?, file.word()?);
+        let params = ParamsId(file.word()?);
+        let key = KeyId(file.word()?);
+        let count = file.word()?;
+        let total = file.word()?;
+        let header_bytes = file.word()?;
+        let zero = file.word()?;
         if total > file_bytes {
             return Err(Error::Truncated { found: file_bytes, needed: total });
         }

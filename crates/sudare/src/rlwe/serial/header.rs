@@ -181,7 +181,8 @@ impl<M: Copy + PartialEq> Sections<M> {
     /// must be in range.
     pub(super) fn check_sizes(&self, params: &Params) -> Result<()> {
         for section in &self.0 {
-            let (found, needed) = (section.bytes, section.content.bytes(params));
+            let found = section.bytes;
+            let needed = section.content.bytes(params);
             if found != needed {
                 return Err(malformed(format!("a section has {found} bytes instead of {needed}")));
             }
@@ -192,7 +193,8 @@ impl<M: Copy + PartialEq> Sections<M> {
     /// Rejects sections that are too small for any parameters with these primes.
     pub(super) fn check_room(&self, primes: &PrimeCounts) -> Result<()> {
         for section in &self.0 {
-            let (found, least) = (section.bytes, section.content.least_bytes(primes));
+            let found = section.bytes;
+            let least = section.content.least_bytes(primes);
             if found < least {
                 return Err(malformed(format!(
                     "a section has {found} bytes, its parameters need {least} or more"

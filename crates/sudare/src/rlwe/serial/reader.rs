@@ -203,7 +203,8 @@ impl<R: Read, P: Scheme> Reader<R, P> {
         let (forms, seeded) = self.forms(params)?;
         let starts = self.sections.starts(self.file.position());
         let Self { file, info, .. } = self;
-        let (params, key) = (params.clone(), info.key_id);
+        let params = params.clone();
+        let key = info.key_id;
         Ok(CiphertextReader { file, params, key, forms, seeded, starts })
     }
 
@@ -216,7 +217,8 @@ impl<R: Read, P: Scheme> Reader<R, P> {
         said().try_for_each(|(level, ..)| params.as_ref().check_level(level))?;
         self.sections.check_sizes(params.as_ref())?;
         let count = self.sections.count();
-        let (mut forms, mut all_seeded) = (Vec::with_capacity(count), Vec::with_capacity(count));
+        let mut forms = Vec::with_capacity(count);
+        let mut all_seeded = Vec::with_capacity(count);
         let mut known = P::Known::default();
         for (level, meta, seeded) in said() {
             forms.push(params.checked_form(level, meta, &mut known)?);
@@ -270,7 +272,8 @@ impl<R: Read + Seek, P: Scheme> CiphertextReader<R, P> {
             self.starts.get(numbers.start),
         );
         let (Some(forms), Some(seeded), Some(&start)) = found else {
-            let (found, end) = (self.forms.len(), numbers.end);
+            let found = self.forms.len();
+            let end = numbers.end;
             let problem = format!("it has {found} ciphertexts, {end} are needed");
             return Err(Error::Malformed { what: "file", problem });
         };
@@ -279,7 +282,8 @@ impl<R: Read + Seek, P: Scheme> CiphertextReader<R, P> {
         }
         // Section 0 is the header.
         self.file.seek((numbers.start as u64).saturating_add(1), start)?;
-        let (params, key) = (&self.params, self.key);
+        let params = &self.params;
+        let key = self.key;
         let said = forms.iter().copied().zip(seeded.iter().copied());
         said.map(|said| read_ciphertext(&mut self.file, params, key, said)).collect()
     }

@@ -215,10 +215,12 @@ impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
         if seeded != self.seeded {
             let said =
                 |seeded| if seeded { "a seed and one polynomial" } else { "two polynomials" };
-            let (found, needed) = (said(seeded), said(self.seeded));
+            let found = said(seeded);
+            let needed = said(self.seeded);
             return malformed(format!("it is {found}, the file's header says {needed}"));
         }
-        let (found, needed) = (P::form(item), self.forms.next());
+        let found = P::form(item);
+        let needed = self.forms.next();
         if Some(found) != needed {
             return malformed(format!("it is {found:?}, the file's header says {needed:?}"));
         }

@@ -81,7 +81,8 @@ impl Chain {
             base_bits: vec![chain_bits / base; base as usize],
             levels_bits: vec![vec![self.high_bits]; high],
         };
-        let (p_bits, extra_p_bits) = (self.p_bits, self.extra_p_bits);
+        let p_bits = self.p_bits;
+        let extra_p_bits = self.extra_p_bits;
         Spec { upper: Some(raised), p_bits, extra_p_bits, ..spec }
     }
 }

@@ -136,7 +136,9 @@ fn thesis() -> BootstrapPreset {
         inverse_sine: None,
     };
     let bootstrap = bootstrap(&[5; 3], &[5; 3], eval_mod);
-    let (base_bits, log2_scale, high_bits) = (41.0, 31.0, 45.0);
+    let base_bits = 41.0;
+    let log2_scale = 31.0;
+    let high_bits = 45.0;
     let (middle, high) = upper_levels(&bootstrap);
     let upper_bits = (middle + high) as f64 * high_bits;
     let chain = Chain {
@@ -271,7 +273,8 @@ mod tests {
             let (params, plan) = planned(&set);
             let bits = params.rlwe().security_bits();
             assert!(set.preset.spec.insecure && bits > 75.0 && bits < 128.0, "{name}: {bits}");
-            let (h, k) = (weight(&set), set.bootstrap.eval_mod.k);
+            let h = weight(&set);
+            let k = set.bootstrap.eval_mod.k;
             assert!(plan.log2_failure(h) < -60.0, "{name}");
             assert!(log2_failure(h, k - 1, 1 << 16) > -60.0, "{name}");
         }

@@ -108,7 +108,8 @@ impl<'a> StageLevels<'a> {
 
     /// Rejects a result above the top of the chain.
     pub(super) fn check_output(&self) -> Result<()> {
-        let (found, most) = (self.output_level, self.params.top());
+        let found = self.output_level;
+        let most = self.params.top();
         if found <= most {
             return Ok(());
         }
@@ -178,7 +179,8 @@ impl<'a> StageLevels<'a> {
             return Ok(None);
         }
         let (level, scale) = self.single();
-        let (ratio, real) = (self.spec.eval_mod.log2_ratio, self.spec.values == Values::Real);
+        let ratio = self.spec.eval_mod.log2_ratio;
+        let real = self.spec.values == Values::Real;
         Correction::plan(self.chain(), level, scale, ratio, real).map(Some)
     }
 
@@ -215,7 +217,8 @@ impl<'a> StageLevels<'a> {
         if !self.halves() || self.spec.order == Order::CoeffsToSlotsFirst {
             return Ok(None);
         }
-        let (from, to) = (self.result_scale(self.reduced), self.result_scale(self.output_level));
+        let from = self.result_scale(self.reduced);
+        let to = self.result_scale(self.output_level);
         let matrix = LinearTransform::identity(self.spec.log_slots).of_halves();
         matrix.plan(self.params.log_n(), self.chain(), self.reduced, from, to).map(Some)
     }
@@ -266,7 +269,8 @@ impl<'a> StageLevels<'a> {
         room_bits: f64,
         out: impl Fn(Level) -> Scale,
     ) -> Result<Vec<LinearPlan>> {
-        let (log_n, chain) = (self.params.log_n(), self.chain());
+        let log_n = self.params.log_n();
+        let chain = self.chain();
         let out = out(below(level, matrices.len())?);
         let step = (out / scale).log2() / matrices.len().max(1) as f64;
         let mut from = scale;

@@ -82,7 +82,8 @@ impl Setup {
     fn coeffs(&self, a: &Ciphertext) -> Vec<i128> {
         let low = self.evaluator.drop_to(a, a.level().min(Level(1))).unwrap();
         let plain = self.decryptor.decrypt(&low).unwrap();
-        let (basis, limbs) = (self.params.rlwe().basis(), plain.poly().limbs());
+        let basis = self.params.rlwe().basis();
+        let limbs = plain.poly().limbs();
         let rows: Vec<(i128, Vec<u64>)> = (0..limbs.count())
             .map(|i| {
                 let mut row = plain.poly().row(i).to_vec();
@@ -96,7 +97,8 @@ impl Setup {
         let combined = |i: usize| match rows.get(1) {
             None => (i128::from(first[i]), *q0),
             Some((q1, second)) => {
-                let (low, high) = (i128::from(first[i]), i128::from(second[i]));
+                let low = i128::from(first[i]);
+                let high = i128::from(second[i]);
                 let inverse = power(*q0 % q1, q1 - 2, *q1);
                 let digit = (high - low).rem_euclid(*q1) * inverse % q1;
                 (low + q0 * digit, q0 * q1)
@@ -258,7 +260,8 @@ fn fewer_slots_take_fewer_factors_and_are_raised_no_higher_than_they_need() {
 fn work_is_that_of_the_plan() {
     let Setup { params, bootstrapper, .. } =
         Setup::new(Order::SlotsToCoeffsFirst, Values::Complex, LOG_N - 1);
-    let (plan, rlwe) = (bootstrapper.plan(), params.rlwe());
+    let plan = bootstrapper.plan();
+    let rlwe = params.rlwe();
     let work = plan.work(&params, 1).unwrap();
     let stages: Vec<Stage> = work.iter().map(|&(stage, _)| stage).collect();
     use Stage::{CoeffsToSlots, EvalMod, ModRaise, SlotsToCoeffs};

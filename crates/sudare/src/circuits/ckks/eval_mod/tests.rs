@@ -142,7 +142,8 @@ fn results_in_lock_step_are_those_of_single_runs() {
 #[test]
 fn refuses_other_levels_scales_and_primes_than_planned() {
     let spec = cosine(26, 3);
-    let (level, scale) = (Level(23), scale(&spec, Level(23)));
+    let level = Level(23);
+    let scale = scale(&spec, Level(23));
     let plan = spec.plan(&chain(), level, scale, out()).unwrap();
     let e = sim::Evaluator::new(LOG_N, chain());
     let encrypt = |level, scale| e.encrypt(&[Complex::from(1.0)], level, scale).unwrap();

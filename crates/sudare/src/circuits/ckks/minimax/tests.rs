@@ -119,7 +119,9 @@ fn exponential() {
 #[test]
 fn absolute_value() {
     let scaled = |n: usize| 2.0 * n as f64 * best(|x| x.abs(), &[-1.0..1.0], Parity::Even, 2 * n);
-    let (s, m, l) = (scaled(10), scaled(20), scaled(40));
+    let s = scaled(10);
+    let m = scaled(20);
+    let l = scaled(40);
     let once = [(4.0 * m - s) / 3.0, (4.0 * l - m) / 3.0];
     assert_near((16.0 * once[1] - once[0]) / 15.0, 0.280_169_499_023_869, 3e-7);
 }

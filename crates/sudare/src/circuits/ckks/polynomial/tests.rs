@@ -219,7 +219,8 @@ fn plans_refuse_scales_and_values_that_do_not_fit() {
         Err(Error::LevelOutOfRange { found: Level(11), max: TOP })
     );
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY, 70f64.exp2()] {
-        let (input, out) = (plan(Level(3), bad, one), plan(Level(3), one, bad));
+        let input = plan(Level(3), bad, one);
+        let out = plan(Level(3), one, bad);
         assert!(matches!(input, Err(Error::ScaleOutOfRange { .. })), "{bad}: {input:?}");
         assert!(matches!(out, Err(Error::ScaleOutOfRange { .. })), "{bad}: {out:?}");
     }

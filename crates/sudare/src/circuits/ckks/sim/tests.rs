@@ -65,7 +65,8 @@ fn sparse_slots_are_periodic() {
 #[test]
 fn refuses_what_encryption_refuses() {
     let e = evaluator();
-    let (a, low) = (encrypt(&e, 3), encrypt(&e, 0));
+    let a = encrypt(&e, 3);
+    let low = encrypt(&e, 0);
     let other = e.with_scale(&a, scale() * Scale::from_f64(1.0 + 1e-15)).unwrap();
     assert!(matches!(e.add(&a, &other), Err(Error::ScaleMismatch { op: "add", .. })));
     assert!(matches!(e.sub(&a, &other), Err(Error::ScaleMismatch { op: "subtract", .. })));
@@ -112,7 +113,8 @@ fn refuses_what_encryption_refuses() {
 #[test]
 fn counts_and_records() {
     let e = evaluator();
-    let (high, a) = (encrypt(&e, 3), encrypt(&e, 2));
+    let high = encrypt(&e, 3);
+    let a = encrypt(&e, 2);
     assert_eq!(e.used_keys(), KeyRequest::default());
     e.mul(&a, &high).unwrap();
     e.mul_rescale(&a, &a).unwrap();
@@ -179,7 +181,8 @@ fn scales_are_exact_and_values_are_kept() {
 fn bounded(levels: usize, log2_scale: f64) -> (ckks::Params, Evaluator, Scale) {
     let spec = ckks::Spec::uniform(LOG_N + 1, 50.0, levels, log2_scale, vec![50.0, 50.0]);
     let params = ckks::Params::new(ckks::Spec { insecure: true, ..spec }).unwrap();
-    let (e, scale) = (Evaluator::for_params(&params), params.scale_at(params.top()));
+    let e = Evaluator::for_params(&params);
+    let scale = params.scale_at(params.top());
     (params, e, scale)
 }
 

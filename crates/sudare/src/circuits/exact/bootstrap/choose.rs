@@ -136,7 +136,8 @@ fn no_room(t: Modulus, log_n: u32, why: &str) -> Error {
 pub(super) fn check_errors(plan: &BootstrapPlan, params: &Params) -> Result<()> {
     let e = sim::Evaluator::with_tensor(params, plan.tensor(), plan.required_keys())?;
     let bootstrapper = plan.prepare(&e)?;
-    let (level, t) = (plan.input_level(), plan.spec().modulus);
+    let level = plan.input_level();
+    let t = plan.spec().modulus;
     check_refreshed(&e, params, (level, t), |x| bootstrapper.run(&e, x))
 }
 
@@ -216,7 +217,8 @@ impl Sizes {
         let log_slots = IntegerEncoder::most_slots(t, log_n).unwrap_or(log_n);
         IntegerEncoder::new(t, log_n, log_slots)?;
         let high = t.with_exponent(t.exponent() + 1)?;
-        let (removal_depth, high) = (removal_depth(high)?, high.log2());
+        let removal_depth = removal_depth(high)?;
+        let high = high.log2();
         let log2_t = t.log2();
         let rounding = NoiseBound::rounding(log_n, SecretDistribution::UniformTernary);
         // Few primes have fewer bits than this.

@@ -109,7 +109,9 @@ impl BootstrapSpec {
         tensor: Tensor,
         factor: impl Fn(&Params, Level, Modulus) -> Result<Unit>,
     ) -> Result<FullPlan> {
-        let (low, high, log_n) = (self.modulus, self.high()?, params.log_n());
+        let low = self.modulus;
+        let high = self.high()?;
+        let log_n = params.log_n();
         let encoder = self.encoder(log_n)?;
         let log_slices = log_n.saturating_sub(self.log_slots);
         let multiple = |t: Modulus| Unit::new(1 << log_slices, t);

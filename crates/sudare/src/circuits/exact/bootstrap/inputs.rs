@@ -79,12 +79,14 @@ impl Inputs {
     /// [`Error::LevelOutOfRange`](crate::Error::LevelOutOfRange) below the input level;
     /// [`Error::PlaintextMismatch`](crate::Error::PlaintextMismatch).
     pub fn check(&self, form: Form) -> Result<()> {
-        let (e, plan) = (&self.evaluator, &self.plan);
+        let e = &self.evaluator;
+        let plan = &self.plan;
         let mut x = e.match_scale(&form, plan.input_level(), plan.input_scale)?;
         for (plan, matrix) in plan.to_coeffs.iter().zip(&self.to_coeffs) {
             x = plan.run(e, matrix, &x)?;
         }
-        let (raise, high) = (plan.raise, plan.spec.high()?);
+        let raise = plan.raise;
+        let high = plan.spec.high()?;
         e.raise(&x, raise.level, high, raise.weight).map(drop)
     }
 }

@@ -108,7 +108,8 @@ fn every_slot_comes_back() {
         // Modulo 127, the slots of integers have degree 2 at least.
         let log_n = LOG_N.max(log_slots + u32::from(p % 4 == 3));
         let mut b = Bootstrapping::new(&spec, chain(log_n, spec.modulus), 3);
-        let (t, plan) = (spec.modulus, b.bootstrapper.plan().clone());
+        let t = spec.modulus;
+        let plan = b.bootstrapper.plan().clone();
         assert!(plan.usable_levels() > 0);
         assert_eq!(plan.log2_failure(), f64::NEG_INFINITY);
         let slots = b.encoder.slots();
@@ -140,7 +141,8 @@ fn every_slot_comes_back() {
 fn slots_come_back_through_raised_levels() {
     let spec = spec(257, 1, 6);
     let mut b = Bootstrapping::new(&spec, raised_chain(LOG_N, spec.modulus), 4);
-    let (params, t) = (b.session.params.clone(), spec.modulus);
+    let params = b.session.params.clone();
+    let t = spec.modulus;
     let plan = b.bootstrapper.plan().clone();
     assert_eq!(plan.top(), params.upper_top());
     assert!(plan.output_level() <= params.top());
@@ -223,7 +225,8 @@ fn either_product_bootstraps_every_slot() {
         let spec = spec(p, r, log_slots);
         let chain = if raised { raised_chain } else { chain }(LOG_N, spec.modulus);
         let mut b = Bootstrapping::new(&spec, chain, 10);
-        let (params, t) = (b.session.params.clone(), spec.modulus);
+        let params = b.session.params.clone();
+        let t = spec.modulus;
         let plan = spec.plan_with(&params, Tensor::Scaled, Params::fresh_factor).unwrap();
         let planned = b.bootstrapper.plan().clone();
         // The same keys and levels serve both.
@@ -297,7 +300,8 @@ fn errors_of_each_step_are_within_bounds() {
         Spec { insecure: true, ..levels }
     }
     fn check<E: IntegerOps<Ct = Ciphertext>>(e: &E, mut b: Bootstrapping<E>) {
-        let (level, t) = (b.bootstrapper.plan().input_level(), b.encoder.modulus());
+        let level = b.bootstrapper.plan().input_level();
+        let t = b.encoder.modulus();
         let factor = b.session.params.fresh_factor(level, t).unwrap();
         for _ in 0..3 {
             let values = b.random();
@@ -353,7 +357,8 @@ fn bootstraps_for_both_products() {
 fn what_does_not_fit_is_refused() {
     let spec = spec(257, 1, 6);
     let mut b = Bootstrapping::new(&spec, chain(LOG_N, spec.modulus), 8);
-    let (params, t) = (b.session.params.clone(), spec.modulus);
+    let params = b.session.params.clone();
+    let t = spec.modulus;
     let values = b.random();
     let run = |b: &Bootstrapping, a| b.bootstrapper.run(&b.session.evaluator, a).map(drop);
     let below = b.encrypt(&values, Level(1), Unit::one(t));
@@ -556,7 +561,8 @@ fn named_sets_of_the_large_ring_bootstrap_every_slot() {
 fn check_scaled_set(set: &BootstrapPreset) {
     let name = &set.preset.name;
     let (e, mut b) = Bootstrapping::scaled(&set.bootstrap, set.preset.spec.clone(), 11);
-    let (t, level) = (set.bootstrap.modulus, b.bootstrapper.plan().input_level());
+    let t = set.bootstrap.modulus;
+    let level = b.bootstrapper.plan().input_level();
     let factor = b.session.params.fresh_factor(level, t).unwrap();
     for _ in 0..2 {
         let mut expected = b.random();
@@ -589,7 +595,8 @@ const VECTORS: usize = 100;
 fn check_set(set: &BootstrapPreset) {
     let name = &set.preset.name;
     let mut b = Bootstrapping::new(&set.bootstrap, set.preset.spec.clone(), 9);
-    let (t, slots) = (set.bootstrap.modulus, b.encoder.slots());
+    let t = set.bootstrap.modulus;
+    let slots = b.encoder.slots();
     let level = b.bootstrapper.plan().input_level();
     let factor = b.session.params.factor_at(level, t).unwrap();
     let scaled = bfv::Evaluator::new(&b.session.params, b.session.keys.clone()).unwrap();

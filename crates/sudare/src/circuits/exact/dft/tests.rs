@@ -42,7 +42,9 @@ struct Pair {
 
 impl Pair {
     fn new(encoder: &IntegerEncoder) -> Self {
-        let (slots, t, n) = (encoder.slots(), encoder.modulus(), 1usize << encoder.log_n());
+        let slots = encoder.slots();
+        let t = encoder.modulus();
+        let n = 1usize << encoder.log_n();
         let few = random(t, slots);
         let mut coeffs = vec![0; n];
         coeffs.iter_mut().step_by(n / slots).zip(&few).for_each(|(c, &x)| *c = x);
@@ -155,7 +157,9 @@ fn schedules_that_do_not_fit_are_refused() {
 
 /// Counts for each factor: diagonals, key products before giant steps, and giant steps.
 fn counts(factors: &[LinearTransform], params: &Params, t: Modulus) -> Vec<[usize; 3]> {
-    let (log_n, level, one) = (params.log_n(), params.top(), Unit::one(t));
+    let log_n = params.log_n();
+    let level = params.top();
+    let one = Unit::one(t);
     let chain = params.chain(t).unwrap();
     let count = |factor: &LinearTransform| {
         let plan = factor.plan(log_n, &chain, level, one, one).unwrap();
@@ -185,7 +189,9 @@ struct Circuit {
 
 impl Circuit {
     fn new(matrices: &[LinearTransform], params: &Params, t: Modulus) -> Self {
-        let (log_n, chain, one) = (params.log_n(), params.chain(t).unwrap(), Unit::one(t));
+        let log_n = params.log_n();
+        let chain = params.chain(t).unwrap();
+        let one = Unit::one(t);
         let plan = |(matrix, down): (&LinearTransform, u32)| {
             let level = Level(params.top().0 - down);
             matrix.plan(log_n, &chain, level, one, one).unwrap()

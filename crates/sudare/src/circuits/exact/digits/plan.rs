@@ -57,8 +57,10 @@ impl DigitRemoval {
             levels.push(match step {
                 Step::Evaluate { value, polynomial } => {
                     let t = polynomial.modulus();
-                    let (chain, own) = (tensor.chain(params, t)?, scale.reduced(t));
-                    let (coeffs, level) = (polynomial.centered(), levels[*value]);
+                    let chain = tensor.chain(params, t)?;
+                    let own = scale.reduced(t);
+                    let coeffs = polynomial.centered();
+                    let level = levels[*value];
                     let plan = PolynomialPlan::new(&coeffs, &chain, level, own, |_| Ok(own))?;
                     let level = plan.output_level();
                     polynomials.push(plan);
@@ -146,7 +148,8 @@ mod tests {
         let spec = Spec::uniform(5, t, bits, removal.depth() as usize + 1, bits, vec![55.0; 2]);
         let spec = Spec { insecure: true, ..spec };
         let params = Params::new(spec.clone()).unwrap();
-        let (top, factor) = (params.top(), params.fresh_factor(params.top(), t).unwrap());
+        let top = params.top();
+        let factor = params.fresh_factor(params.top(), t).unwrap();
         let scale = tensor.scale(&params, top, factor).unwrap();
         let plan = removal.plan_with(&params, tensor, top, scale).unwrap();
         assert_eq!(top.0 - plan.output_level().0, removal.depth());

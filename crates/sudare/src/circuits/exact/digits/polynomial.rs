@@ -48,7 +48,8 @@ impl ResiduePolynomial {
     /// # Errors
     /// [`Error::Circuit`] for a degree beyond `2^12` or `p^(2e-1)` beyond `2^124`.
     pub fn retain(modulus: Modulus) -> Result<Self> {
-        let (p, e) = (modulus.prime(), modulus.exponent());
+        let p = modulus.prime();
+        let e = modulus.exponent();
         let degree = u64::from(e - 1).saturating_mul(p - 1).saturating_add(1);
         // The factorials to divide by have at most `e - 1` factors `p`.
         let wide = modulus.with_exponent(2 * e - 1).ok().filter(|_| degree <= MAX_DEGREE);
@@ -138,7 +139,8 @@ impl ResiduePolynomial {
     /// # Errors
     /// [`Error::Circuit`] unless `2 bound + 1 <= p`, and for a degree beyond `2^12`.
     pub fn bounded_removal(modulus: Modulus, bound: u32) -> Result<Self> {
-        let (p, e) = (modulus.prime(), modulus.exponent());
+        let p = modulus.prime();
+        let e = modulus.exponent();
         let nodes = 2 * u64::from(bound) + 1;
         if p == 2 || nodes > p || nodes * u64::from(e) > MAX_DEGREE {
             return Err(Error::Circuit(format!(
@@ -154,7 +156,8 @@ impl ResiduePolynomial {
         }
         // At the digit `i`: `b(x) = slope (x - i) + ..`
         let slopes: Vec<_> = digits.iter().map(|&i| taylor(modulus, &base, i, 1)).collect();
-        let (mut exact, mut reduced) = (vec![0], vec![0]);
+        let mut exact = vec![0];
+        let mut reduced = vec![0];
         let mut power = vec![1];
         let mut slope_powers = vec![1; digits.len()];
         for m in 1..e {
@@ -228,7 +231,8 @@ impl ResiduePolynomial {
     /// Returns the value at the residue `x`.
     #[must_use]
     pub fn evaluate(&self, x: u128) -> u128 {
-        let (t, x) = (self.modulus, self.modulus.reduce(x));
+        let t = self.modulus;
+        let x = self.modulus.reduce(x);
         self.coeffs.iter().rev().fold(0, |value, &c| t.add(t.mul(value, x), c))
     }
 }
@@ -245,9 +249,11 @@ fn lowest_digit(p: u64, x: u64) -> i128 {
 fn interpolate_at_naturals(t: Modulus, wide: Modulus, mut values: Vec<u128>) -> Vec<u128> {
     let len = values.len();
     let p = u128::from(t.prime());
-    let (mut coeffs, mut falling) = (vec![0; len], vec![1]);
+    let mut coeffs = vec![0; len];
+    let mut falling = vec![1];
     // k! is `power unit`, a power of `p` and a unit.
-    let (mut power, mut unit) = (1, 1);
+    let mut power = 1;
+    let mut unit = 1;
     for k in 0..len {
         if k > 0 {
             falling = product(t, &falling, &[t.reduce_i128(1 - k as i128), 1]);

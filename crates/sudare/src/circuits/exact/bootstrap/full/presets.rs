@@ -31,8 +31,10 @@ impl FullPreset {
     }
 
     fn of(BootstrapPreset { mut preset, bootstrap }: BootstrapPreset) -> Self {
-        let (log_n, log_slots) = (preset.spec.log_n, bootstrap.log_slots);
-        let (modulus, levels) = (bootstrap.modulus, preset.spec.q_bits.len() - 1);
+        let log_n = preset.spec.log_n;
+        let log_slots = bootstrap.log_slots;
+        let modulus = bootstrap.modulus;
+        let levels = preset.spec.q_bits.len() - 1;
         let usable = levels - bootstrap.slots_to_coeffs.len();
         let security = if preset.spec.insecure { "a reproduction, insecure" } else { "128 bits" };
         preset.summary = format!(

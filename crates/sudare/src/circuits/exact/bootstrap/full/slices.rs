@@ -37,7 +37,8 @@ impl Halving {
 
     /// Makes the halvings into integers in slots.
     pub(super) fn of_slots(encoder: &IntegerEncoder, steps: u32) -> Result<Vec<Self>> {
-        let (t, log_n) = (encoder.modulus(), encoder.log_n());
+        let t = encoder.modulus();
+        let log_n = encoder.log_n();
         let Some(delta) = delta(encoder)? else {
             return Self::of_coefficients(t, log_n, steps);
         };

@@ -63,7 +63,8 @@ impl Bootstrapping {
 
     /// Refreshes these elements from a level, then their product with others.
     fn check(&mut self, elements: &[Vec<u128>], level: Level) {
-        let (t, name) = (self.modulus(), format!("{}, level {level}", self.modulus()));
+        let t = self.modulus();
+        let name = format!("{}, level {level}", self.modulus());
         let plan = self.bootstrapper.plan().clone();
         let factor = self.session.params.factor_at(level, t).unwrap();
         let a = self.encrypt(elements, level, factor);
@@ -95,7 +96,8 @@ fn every_coefficient_comes_back() {
     for (p, r, log_n, log_slots) in TOYS {
         let spec = spec(p, r, log_slots);
         let mut b = Bootstrapping::new(&spec, chain(log_n, spec.modulus), 3);
-        let (t, plan) = (spec.modulus, b.bootstrapper.plan().clone());
+        let t = spec.modulus;
+        let plan = b.bootstrapper.plan().clone();
         assert_eq!(plan.slices() << log_slots, 1 << log_n);
         assert!(plan.usable_levels() > 0);
         assert_eq!(plan.log2_failure(), f64::NEG_INFINITY);
@@ -117,11 +119,13 @@ fn either_product_bootstraps_every_coefficient() {
     for (p, r, log_n, log_slots) in [(17, 1, 6, 3), (31, 1, 6, 4)] {
         let spec = spec(p, r, log_slots);
         let mut b = Bootstrapping::new(&spec, chain(log_n, spec.modulus), 5);
-        let (params, t) = (b.session.params.clone(), spec.modulus);
+        let params = b.session.params.clone();
+        let t = spec.modulus;
         let plan = spec.plan_full_with(&params, Tensor::Scaled, Params::fresh_factor).unwrap();
         assert_eq!(plan.required_keys(), b.bootstrapper.plan().required_keys());
         let e = bfv::Evaluator::new(&params, b.session.keys.clone()).unwrap();
-        let (elements, level) = (b.random(), plan.input_level());
+        let elements = b.random();
+        let level = plan.input_level();
         let a = b.encrypt(&elements, level, params.fresh_factor(level, t).unwrap());
         let fresh = plan.prepare(&e).unwrap().run(&e, &a).unwrap();
         assert!(b.decrypt(&fresh) == elements, "{t}");
@@ -149,7 +153,8 @@ fn coefficients_come_back_through_upper_levels() {
 fn factors_of_inputs_are_kept_and_stages_are_told() {
     let spec = spec(31, 1, 4);
     let mut b = Bootstrapping::new(&spec, chain(7, spec.modulus), 6);
-    let (t, plan) = (spec.modulus, b.bootstrapper.plan().clone());
+    let t = spec.modulus;
+    let plan = b.bootstrapper.plan().clone();
     let level = plan.input_level();
     let planned = b.session.params.factor_at(level, t).unwrap();
     let out = b.session.params.factor_at(plan.output_level(), t).unwrap();
@@ -207,7 +212,8 @@ fn slices_of_both_kinds_are_integers_in_slots() {
 fn what_does_not_fit_is_refused() {
     let spec = spec(257, 1, 6);
     let mut b = Bootstrapping::new(&spec, chain(7, spec.modulus), 8);
-    let (params, t) = (b.session.params.clone(), spec.modulus);
+    let params = b.session.params.clone();
+    let t = spec.modulus;
     let elements = b.random();
     let run = |b: &Bootstrapping, a| b.bootstrapper.run(&b.session.evaluator, a).map(drop);
     let below = b.encrypt(&elements, Level(1), Unit::one(t));
@@ -281,7 +287,8 @@ fn named_sets_are_as_they_say() {
 fn check_set(name: &str) {
     let set = preset(name).unwrap();
     let mut b = Bootstrapping::new(&set.bootstrap, set.preset.spec.clone(), 9);
-    let (t, level) = (b.modulus(), b.bootstrapper.plan().input_level());
+    let t = b.modulus();
+    let level = b.bootstrapper.plan().input_level();
     let factor = b.session.params.factor_at(level, t).unwrap();
     for elements in [b.elements(|_, _| t.value() - 1), b.random()] {
         let a = b.encrypt(&elements, level, factor);

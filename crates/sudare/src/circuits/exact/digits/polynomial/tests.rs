@@ -29,7 +29,8 @@ fn sha256(message: &[u8]) -> [u32; 8] {
         let word = |word: &[u8]| u32::from_be_bytes(word.try_into().unwrap());
         let mut w: Vec<u32> = block.chunks_exact(4).map(word).collect();
         for i in 16..64 {
-            let (a, b) = (w[i - 15], w[i - 2]);
+            let a = w[i - 15];
+            let b = w[i - 2];
             let low = a.rotate_right(7) ^ a.rotate_right(18) ^ (a >> 3);
             let high = b.rotate_right(17) ^ b.rotate_right(19) ^ (b >> 10);
             w.push(w[i - 16].wrapping_add(low).wrapping_add(w[i - 7]).wrapping_add(high));
@@ -259,7 +260,8 @@ fn digits_are_lifted() {
 
 /// Checks that `f` maps `i + p y` to `p y` for `|i| <= bound`, and does not for `bound + 1`.
 fn check_bounded(f: &ResiduePolynomial, bound: u32) {
-    let (t, p) = (f.modulus(), u128::from(f.modulus().prime()));
+    let t = f.modulus();
+    let p = u128::from(f.modulus().prime());
     let multiples = t.value() / p;
     // A number of places that takes about the same time for every degree.
     let places = (2_000_000 / (f.degree() as u128 * u128::from(2 * bound + 1))).max(2);
