@@ -71,7 +71,7 @@ impl ConstantDot {
     }
 
     /// Computes [`ConstantDot::dot`] of the same words with each of several weights of one modulus.
-    /// The weights must use the same kernels; a group of sums then reads the words once.
+    /// The weights must use the same kernels. A group of sums then reads the words once.
     pub fn dots(weights: &[&Self], out: &mut [&mut [u64]], a: &[&[u64]]) {
         assert_eq!(weights.len(), out.len());
         let len = out.first().map_or(0, |out| out.len());

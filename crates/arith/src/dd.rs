@@ -344,7 +344,7 @@ impl Dd {
             let turns = Self::from(0.25) - cos.asin_turns();
             return if self.hi < 0.0 { -turns } else { turns };
         }
-        // Newton's method for sin 2πy = x; each step squares the error, below 2^-3 at first.
+        // Newton's method for sin 2πy = x. Each step squares the error, below 2^-3 at first.
         let turn = Self::PI.mul_pow2(1);
         (0..6).fold(self / turn, |y, _| {
             let (sin, cos) = y.sin_cos_turns();

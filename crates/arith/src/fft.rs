@@ -150,7 +150,7 @@ impl Scalar for Dd {
     dispatch!(inverse, inverse_rows, inverse_avx2, inverse_avx512);
 }
 
-/// Eight complex numbers. In `values` they are one after the other; within a transform, real parts
+/// Eight complex numbers. In `values` they are one after the other. Within a transform, real parts
 /// precede imaginary parts, so that a loop over the lanes compiles to vector instructions for any
 /// width of registers.
 type Row<T> = Complex<<T as Scalar>::Lanes>;
@@ -159,17 +159,17 @@ type Row<T> = Complex<<T as Scalar>::Lanes>;
 /// cache (32 KiB of `f64`).
 const INNER_ROWS: usize = 256;
 
-/// The transform between slots and half-coefficients for every power of two up
-/// to a maximum, and the roots of unity it needs.
+/// The transform between slots and half-coefficients for every power of two up to a maximum, and
+/// the roots of unity it needs.
 ///
-/// For `n` values, half-coefficient `k` is `c_k + i c_(k+n)` of the real
-/// polynomial `sum_(k < 2n) c_k X^k`, and slot `j` is its value at `zeta^(5^j)`,
-/// `zeta = exp(2 pi i / 4n)`; the values at the conjugates are the conjugates. The
-/// cyclic rotation of slots by `r` is `X -> X^(5^r)`.
+/// For `n` values, half-coefficient `k` is `c_k + i c_(k+n)` of the real polynomial
+/// `sum_(k < 2n) c_k X^k`, and slot `j` is its value at `zeta^(5^j)`, `zeta = exp(2 pi i / 4n)`.
+/// The values at the conjugates are the conjugates. The cyclic rotation of slots by `r` is
+/// `X -> X^(5^r)`.
 ///
-/// The root mean square of the errors, relative to that of the result, is below
-/// `4 log2(n) u` with `u = 2^-53` for `f64` and `2^-103` for [`Dd`]. Results are the
-/// same bits on every machine, whatever its vector instructions.
+/// The root mean square of the errors, relative to that of the result, is below `4 log2(n) u` with
+/// `u = 2^-53` for `f64` and `2^-103` for [`Dd`]. Results are the same bits on every machine,
+/// whatever its vector instructions.
 ///
 /// ```
 /// use sudare_arith::fft::{Complex, SpecialFft};
@@ -190,8 +190,8 @@ pub struct SpecialFft<T: Real> {
     simd: Simd,
     /// `w` at `2^d + r`, for transforms too short for rows.
     short: Vec<Complex<T>>,
-    /// `v`, `v^2`, `v^3` at `2^d + b` for the node `b` from the left at depth `d`,
-    /// with `v` the `w` of its left child; two levels at a time use them.
+    /// `v`, `v^2`, `v^3` at `2^d + b` for the node `b` from the left at depth `d`, with `v` the `w`
+    /// of its left child. Two levels at a time use them.
     radix4: Vec<[Complex<T>; 3]>,
     /// `w` at `2^d + r`, eight a row, for the last three levels.
     tail: Vec<Row<T>>,
@@ -494,7 +494,7 @@ impl<T: Real> SpecialFft<T> {
         }
     }
 
-    /// Each row of `x` is a node eight values wide; after the transposition lane `l` is the node of
+    /// Each row of `x` is a node eight values wide. After the transposition lane `l` is the node of
     /// residue `8 slot_tile + l`, because tiles are loaded in bit-reversed order.
     #[inline(always)]
     fn forward_tile(&self, x: [Row<T>; 8], tiles: usize, slot_tile: usize) -> [Row<T>; 8] {

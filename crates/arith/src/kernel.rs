@@ -2,7 +2,7 @@
 //!
 //! `scalar` is the specification: every other table equals it bit for bit on every input in range,
 //! and `tests` compares each table that the CPU supports with it. To add an instruction set, write
-//! one file and its `static`s; no code above this module changes.
+//! one file and its `static`s. No code above this module changes.
 //!
 //! Rows are canonical, in `[0, q)`, on entry and on exit. Lazy values leave a kernel only for the
 //! next one: from sums to the first half of a transform, and from there to the second half.
@@ -117,7 +117,7 @@ pub(crate) struct KernelTable {
     pub mul_sum_packed: unsafe fn(&Modulus, &[*mut u64], &[Rows<'_>], &[*const u8], usize),
     /// The low bytes of each word.
     pub pack: unsafe fn(&Modulus, *mut u8, *const u64, usize),
-    /// Undoes `pack`; returns `true` if all words are below `q`.
+    /// Undoes `pack`. Returns `true` if all words are below `q`.
     pub unpack: unsafe fn(&Modulus, *mut u64, *const u8, usize) -> bool,
     /// Converts a constant in `[0, q)` to the form that `dot` reads.
     pub weight: fn(&Modulus, u64) -> u64,

@@ -24,7 +24,7 @@ impl Shoup {
 
 /// An odd modulus `3 <= q < 2^62`, its reduction constants and its kernels.
 ///
-/// Scalar arguments are in `[0, q)` unless stated otherwise; debug builds check this. No code
+/// Scalar arguments are in `[0, q)` unless stated otherwise. Debug builds check this. No code
 /// branches on them. Rows are canonical, in `[0, q)`, before and after every call, and all rows of
 /// a call have the same length.
 #[derive(Clone, Copy)]
@@ -442,7 +442,7 @@ fn inverse(q: u64) -> u64 {
     (0..5).fold(q, |x, _| x.wrapping_mul(2u64.wrapping_sub(q.wrapping_mul(x))))
 }
 
-/// Returns the start of each row; all rows have `len` words.
+/// Returns the start of each row. All rows have `len` words.
 pub(crate) fn pointers<T>(rows: &[&[T]], len: usize) -> Vec<*const T> {
     rows.iter()
         .map(|row| {

@@ -68,7 +68,7 @@ fn fork_each(n: usize, job: &(dyn Fn(usize) + Sync)) {
     (0..n).into_par_iter().with_max_len(1).for_each(job);
 }
 
-/// One value per job of a loop; one thread puts it in or takes it out.
+/// One value per job of a loop. One thread puts it in or takes it out.
 #[cfg(feature = "parallel")]
 struct Places<T>(Vec<Mutex<Option<T>>>);
 

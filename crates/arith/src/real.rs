@@ -57,7 +57,7 @@ pub fn powf(x: f64, y: f64) -> f64 {
     libm::pow(x, y)
 }
 
-/// `x^n` by squaring; `0^0` is 1.
+/// `x^n` by squaring. `0^0` is 1.
 #[must_use]
 pub fn powi(x: f64, n: i32) -> f64 {
     let mut rest = n.unsigned_abs();

@@ -132,7 +132,7 @@ fn has_equal_neighbours(words: &[u64]) -> bool {
     zip(words, words.iter().skip(1)).map(equal).fold(0, |any, equal| any | equal) == 1
 }
 
-/// Sorts words below `2^63` in ascending order; the length is a power of two.
+/// Sorts words below `2^63` in ascending order. The length is a power of two.
 ///
 /// Batcher's bitonic network with every comparator ascending: two sorted runs are merged by
 /// comparing them first against each other's mirror image, then at halving distances. The pairs

@@ -59,7 +59,7 @@ impl Drop for Stop {
 }
 
 impl Stop {
-    /// Runs `f` as this work. It unwinds soon after [`Stop::stop`], without a message; the caller
+    /// Runs `f` as this work. It unwinds soon after [`Stop::stop`], without a message. The caller
     /// that stops it must catch this.
     pub fn run<T>(&self, f: impl FnOnce() -> T) -> T {
         self.0.run(f)

@@ -1,6 +1,6 @@
 //! Polynomials of `Z_Q[X]/(X^N + 1)` in residue number system (RNS) form.
 //!
-//! A scheme checks the operands before it calls these operations; debug builds assert their shapes.
+//! A scheme checks the operands before it calls these operations. Debug builds assert their shapes.
 //! Results are exact integers with a stated definition, hence the same on every machine.
 
 mod basis;

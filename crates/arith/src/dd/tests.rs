@@ -275,7 +275,7 @@ fn check_sin_cos(x: Dd) {
     }
 }
 
-/// Checks the sine of the result; the derivative converts the error in `x` to the error in the
+/// Checks the sine of the result. The derivative converts the error in `x` to the error in the
 /// result.
 fn check_asin(x: Dd) {
     const BITS: u32 = 600;

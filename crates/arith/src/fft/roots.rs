@@ -22,7 +22,7 @@ impl Roots {
                 })
                 .collect()
         };
-        // Angles up to an eighth of a turn suffice; symmetry yields the others.
+        // Angles up to an eighth of a turn suffice. Symmetry yields the others.
         let coarse_len = (1 << (log_order - log_fine)) / 8 + 1;
         Self {
             log_order,

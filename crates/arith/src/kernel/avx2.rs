@@ -59,7 +59,7 @@ impl Vector for __m256i {
 /// Loads the 16 bytes at each of two places.
 ///
 /// # Safety
-/// Both are readable; the CPU has AVX2.
+/// Both are readable. The CPU has AVX2.
 #[inline(always)]
 unsafe fn pair(low: *const __m128i, high: *const __m128i) -> __m256i {
     // SAFETY: guaranteed by the caller.

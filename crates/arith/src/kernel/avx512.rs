@@ -81,7 +81,7 @@ const LANES: usize = 8;
 type Factor = (__m512i, __m512i);
 
 /// # Safety
-/// `p` points to eight readable words; the CPU has AVX-512.
+/// `p` points to eight readable words. The CPU has AVX-512.
 #[inline(always)]
 unsafe fn load(p: *const u64) -> __m512i {
     // SAFETY: guaranteed by the caller.
@@ -89,7 +89,7 @@ unsafe fn load(p: *const u64) -> __m512i {
 }
 
 /// # Safety
-/// `p` points to eight writable words; the CPU has AVX-512.
+/// `p` points to eight writable words. The CPU has AVX-512.
 #[inline(always)]
 unsafe fn store(p: *mut u64, v: __m512i) {
     // SAFETY: guaranteed by the caller.

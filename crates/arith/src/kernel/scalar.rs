@@ -73,7 +73,7 @@ fn fold(a: u64, m: u64) -> u64 {
     a.min(a.wrapping_sub(m))
 }
 
-/// Products modulo one `q` of `k` bits, by a reciprocal of one word; [`Modulus::reduce_u128`] uses
+/// Products modulo one `q` of `k` bits, by a reciprocal of one word. [`Modulus::reduce_u128`] uses
 /// a reciprocal of two.
 struct Products {
     q: u64,

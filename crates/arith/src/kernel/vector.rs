@@ -15,13 +15,13 @@ use crate::{Modulus, Shoup};
 /// A factor as two vectors, from the two words of [`Lanes::factor`].
 pub(super) type Factor<L> = (<L as Lanes>::V, <L as Lanes>::V);
 
-/// A vector of words; any bits are valid.
+/// A vector of words. Any bits are valid.
 ///
 /// # Safety
 /// Call every function only on a CPU with the instruction set. They are inlined into functions
 /// compiled for it.
 pub(super) trait Vector: Copy {
-    /// Number of words; divides 8.
+    /// Number of words, a divisor of 8.
     const LANES: usize;
 
     unsafe fn splat(word: u64) -> Self;

@@ -49,8 +49,8 @@ pub(super) trait Roots {
     type Algebra: Algebra;
     /// `log2` of the number of slots `n`, per row if they form several.
     fn log_slots(&self) -> u32;
-    /// Returns the vector whose slot `i` is `2^-halvings` times the root of unity of the angle for
-    /// `i`, in parts `1 / 4n` of a turn, and zero if there is no angle. A second row has the
+    /// Returns the vector whose slot `i` is `2^-halvings` times a root of unity. `angle(i)` is its
+    /// angle, in parts `1 / 4n` of a turn; without an angle the slot is zero. A second row has the
     /// inverse roots.
     ///
     /// # Errors

@@ -179,8 +179,8 @@ mod tests {
         assert!((0.0..0.1).contains(&around(100.0)), "{}", around(100.0));
     }
 
-    /// The same formula evaluated with 200 bits; uniform ternary secrets at `N = 2^16` have
-    /// a weight near 43690.
+    /// The same formula evaluated with 200 bits. Uniform ternary secrets at `N = 2^16` have a
+    /// weight near 43690.
     #[test]
     fn dense_secrets() {
         for (h, k, log2) in [

@@ -41,7 +41,7 @@ pub struct PolynomialPlan<A: Algebra> {
     request: KeyRequest,
     products: usize,
     start: Variable<A>,
-    /// Powers in the order of computation, which is ascending; the variable itself comes first.
+    /// Powers in the order of computation, which is ascending. The variable itself comes first.
     powers: Vec<Power<A::Scale>>,
     /// `None` for degree 0.
     root: Option<Node<A>>,
@@ -58,8 +58,8 @@ pub(super) struct Variable<A: Algebra> {
     pub shift: A::Coefficient,
 }
 
-/// An element of the power basis, `X^n = X^a X^b` or
-/// `T_n = 2 T_a T_b - T_(a - b)`; `X^1` has `b = 0`.
+/// An element of the power basis, `X^n = X^a X^b` or `T_n = 2 T_a T_b - T_(a - b)`. `X^1` has
+/// `b = 0`.
 #[derive(Debug, Clone)]
 pub(super) struct Power<S> {
     pub n: usize,

@@ -60,7 +60,7 @@ impl Trace {
     ///
     /// If `batch * count` is the number of slots of the ciphertext, each batch of the result is the
     /// same sum, replicated. Otherwise only slots `i` for which `i .. i + batch * count` is one
-    /// group of the data hold a sum of that group; the others mix neighbours.
+    /// group of the data hold a sum of that group. The others mix neighbours.
     ///
     /// # Errors
     /// [`Error::Circuit`] if a number is 0 or the batches exceed `N/2` slots.
@@ -225,7 +225,7 @@ struct Split {
 /// Factors of a [`Split`] with their cost.
 type Priced = (f64, Vec<usize>);
 
-/// The cheapest factors of numbers of rotations; each is computed once.
+/// The cheapest factors of numbers of rotations. Each is computed once.
 struct Search<'a> {
     cost: &'a dyn Fn(AutomorphismGroup) -> f64,
     known: BTreeMap<(usize, usize, bool), Option<Priced>>,
@@ -236,7 +236,7 @@ impl<'a> Search<'a> {
         Self { cost, known: BTreeMap::new() }
     }
 
-    /// Returns the cheapest factors for `count` rotations in `groups` groups; `last` tells whether
+    /// Returns the cheapest factors for `count` rotations in `groups` groups. `last` tells whether
     /// these are the last groups.
     fn factors(&mut self, count: usize, groups: usize, last: bool) -> Option<Priced> {
         if groups == 0 {

@@ -37,8 +37,8 @@ impl Encoder {
         Self { params: params.clone() }
     }
 
-    /// Encodes complex values at `level` and `scale`. The number of slots is the next power of two;
-    /// the remaining slots are 0.
+    /// Encodes complex values at `level` and `scale`. The number of slots is the next power of two.
+    /// The remaining slots are 0.
     ///
     /// The plaintext is the rounded polynomial whose values at the roots of the orbit of 5 are
     /// `scale` times the slots. Fewer slots than `N / 2` repeat (sparse packing).

@@ -66,7 +66,7 @@ impl SymmetricEncryptor {
     }
 }
 
-/// Decrypts. Not `Clone`; servers do not have one.
+/// Decrypts. Not `Clone`. Servers do not have one.
 pub struct Decryptor {
     params: Params,
     key: Arc<SecretKey>,
@@ -130,7 +130,7 @@ impl Decryptor {
     }
 
     /// Measures the noise of `a`: `log2` of the standard deviation of the coefficients of its
-    /// decryption minus `expected`. For tests and diagnostics; the result depends on the secret
+    /// decryption minus `expected`. For tests and diagnostics. The result depends on the secret
     /// key.
     ///
     /// # Errors

@@ -265,7 +265,7 @@ impl Evaluator {
         Ok(self.mul_rescale_many(&[(a, b)])?.remove(0))
     }
 
-    /// Runs [`Evaluator::mul`] on each pair; two at a time share the reading of the key.
+    /// Runs [`Evaluator::mul`] on each pair. Two at a time share the reading of the key.
     ///
     /// # Errors
     /// See [`Evaluator::mul`].

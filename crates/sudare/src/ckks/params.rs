@@ -11,7 +11,7 @@ use sudare_arith::{dd::Dd, fft::SpecialFft};
 
 /// Parameters as a user writes them: public fields without invariants.
 ///
-/// Sizes are `log2` and need not be whole. [`Params::new`] chooses the primes; a specification
+/// Sizes are `log2` and need not be whole. [`Params::new`] chooses the primes. A specification
 /// always leads to the same primes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

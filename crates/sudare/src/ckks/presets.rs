@@ -119,7 +119,7 @@ fn stats() -> Preset {
 }
 
 /// One digit, as in the paper's multiplication (section 4): `P` covers `Q`. The paper does not
-/// state the number of special primes; these have the size of `q_0`.
+/// state the number of special primes. These have the size of `q_0`.
 fn full_rns(name: &str, log_n: u32, levels: usize, log2_scale: f64, table: &str) -> Preset {
     const BASE_BITS: f64 = 61.0;
     let log2_q = BASE_BITS + levels as f64 * log2_scale;
@@ -248,7 +248,7 @@ mod tests {
         }
     }
 
-    /// Compares the sizes with the paper's tables; security is not compared.
+    /// Compares the sizes with the paper's tables. Security is not compared.
     #[test]
     fn full_rns_sets_reproduce_the_tables() {
         for (name, log_n, levels, log2_q) in [

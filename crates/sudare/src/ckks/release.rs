@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 /// probability `2^-49`.
 const NOISE_REACH: f64 = 8.0;
 
-/// Bits of the noise below the last digit shown; the standard deviation of the noise is `2^-4` of
+/// Bits of the noise below the last digit shown. The standard deviation of the noise is `2^-4` of
 /// that digit.
 const GRID_BITS: u32 = sample::GAUSSIAN_LOG2_DEVIATION + 4;
 
@@ -21,12 +21,11 @@ const LOG2_MOST_VALUES: u32 = 40;
 ///
 /// A decrypted value is the result plus an error that depends on the secret key. An observer who
 /// can separate the error from the result learns about the key (Li and Micciancio, ePrint
-/// 2020/1533). Gaussian noise far above the error hides it: with a standard deviation of at least
-/// `sqrt(12 r) 2^(s/2)` times the error's Euclidean norm over all values of a release, `r` releases
-/// under one key leave an attacker an advantage of `s` bits of statistical security (Li,
-/// Micciancio, Schultz and Sorrell, ePrint 2022/816; the same constant as OpenFHE's
-/// `NOISE_FLOODING_DECRYPT`). The values are then rounded to hide the digits that the noise made
-/// meaningless.
+/// 2020/1533). Gaussian noise far above the error hides it. Let its standard deviation be at least
+/// `sqrt(12 r) 2^(s/2)` times the error's Euclidean norm over all values of a release. Then `r`
+/// releases under one key have `s` bits of statistical security (Li, Micciancio, Schultz and
+/// Sorrell, ePrint 2022/816; the same constant as OpenFHE's `NOISE_FLOODING_DECRYPT`). The values
+/// are then rounded to hide the digits that the noise made meaningless.
 ///
 /// The noise has the maximum size for the requested digits: its standard deviation is a sixteenth
 /// of the last digit. It is drawn and added as integers in units of `2^-67` of that digit, in
@@ -234,7 +233,7 @@ mod tests {
         }
     }
 
-    /// The noise alone decides how values on the edge between two multiples are rounded; one error
+    /// The noise alone decides how values on the edge between two multiples are rounded. One error
     /// more or less does not show.
     #[test]
     fn noise_hides_an_error_and_no_more() {

@@ -13,9 +13,9 @@ use zeroize::Zeroizing;
 /// are then sums and products of the vectors, entry by entry.
 ///
 /// The `n` slots are the values of a polynomial at the odd powers of `zeta`, the [primitive `2n`-th
-/// root of unity](Modulus::root_of_unity) modulo `t`, in a matrix of two rows. Slot `(0, j)` is the
-/// value at `zeta^(5^j)`, and slot `(1, j)` the value at `zeta^(-5^j)`. Thus `X -> X^5` rotates
-/// both rows left by one, and `X -> X^-1` swaps them. Vectors are row 0, then row 1.
+/// root of unity](Modulus::root_of_unity) modulo `t`. They form a matrix of two rows. Slot `(0, j)`
+/// is the value at `zeta^(5^j)`, and slot `(1, j)` the value at `zeta^(-5^j)`. Thus `X -> X^5`
+/// rotates both rows left by one, and `X -> X^-1` swaps them. Vectors are row 0, then row 1.
 ///
 /// If `p = 1 mod 2N`, the ring has `N` slots. If only `p = 1 mod 2n`, plaintexts are polynomials in
 /// `X^(N/n)`, and the rows of `n / 2` slots repeat in the `N / 2` slots that rotations act on.

@@ -134,7 +134,7 @@ impl SymmetricEncryptor {
     }
 }
 
-/// Decrypts. Not `Clone`; servers do not have one.
+/// Decrypts. Not `Clone`. Servers do not have one.
 ///
 /// Measured errors and budgets depend on the secret key: show them to its owner only.
 pub struct Decryptor {

@@ -193,7 +193,7 @@ impl Quadratic {
             return Some((Self { t, a: 0, b: 0 }, [root, 0]));
         }
         // From a root of order 4 to one of twice the order: z^4 + a z^2 + 1 = (z^2 + r z + b)(z^2 -
-        // r z + b) with r^2 = 2 b - a, where the norm b = z^(p + 1) of a root of order m is 1 if m
+        // r z + b) with r^2 = 2 b - a. The norm b = z^(p + 1) of a root of order m is 1 if m
         // divides p + 1, and -1 otherwise.
         let mut a = 0;
         let mut b = 1;

@@ -5,7 +5,7 @@ use crate::{Error, Result};
 /// refreshes such slots.
 ///
 /// Slots form two rows of `n / 2`: slot `(0, j)` is the value at `zeta^(5^j)`, slot `(1, j)` the
-/// value at `zeta^(-5^j)`. Sums and products are slotwise for every prime; automorphisms differ.
+/// value at `zeta^(-5^j)`. Sums and products are slotwise for every prime. Automorphisms differ.
 #[derive(Debug, Clone)]
 pub enum IntegerEncoder {
     /// Encoder for `p = 1 mod 4`. Automorphisms rotate each row, or swap rows.

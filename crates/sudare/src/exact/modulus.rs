@@ -9,7 +9,7 @@ use sudare_arith::{is_prime, next_prime, previous_prime, real};
 /// A plaintext modulus `t = p^k`, with the arithmetic of its residues.
 ///
 /// `p` is a prime below `2^60`, `t` at most `2^124`. Residues are in `[0, t)` before and after
-/// every operation unless stated otherwise; debug builds check this. The times of [`Modulus::pow`],
+/// every operation unless stated otherwise. Debug builds check this. The times of [`Modulus::pow`],
 /// [`Modulus::inverse`] and reductions of larger numbers depend on their arguments. No other code
 /// branches on residues.
 ///
@@ -273,7 +273,7 @@ impl WordReducer {
 
     /// `a mod t`.
     pub(super) fn reduce(self, a: i64) -> u128 {
-        // A choice by the sign would compile to a branch; `a + 2^63` has none.
+        // A choice by the sign would compile to a branch. `a + 2^63` has none.
         let raised = u128::from(a as u64 ^ 1 << 63);
         // Barrett: the quotient by `t` is this value or one more.
         let quotient = (raised * self.reciprocal) >> 64;

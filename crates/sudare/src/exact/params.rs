@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Parameters as a user writes them: public fields without invariants.
 ///
-/// Sizes are `log2` and need not be whole. [`Params::new`] chooses the primes; a specification
+/// Sizes are `log2` and need not be whole. [`Params::new`] chooses the primes. A specification
 /// always leads to the same primes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

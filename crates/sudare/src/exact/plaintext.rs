@@ -41,7 +41,7 @@ impl PlainPoly {
         }
     }
 
-    /// Makes the polynomial from residues; their number is a ring degree.
+    /// Makes the polynomial from residues. Their number is a ring degree.
     pub(super) fn from_residues(modulus: Modulus, coeffs: Zeroizing<Vec<u128>>) -> Self {
         debug_assert!(coeffs.iter().all(|&c| c < modulus.value()));
         Self { modulus, coeffs: Arc::new(coeffs) }
@@ -278,7 +278,7 @@ pub(super) fn residues_of_unsigned(t: Modulus, values: &[u128], out: &mut [u128]
     Ok(())
 }
 
-/// Products in one ring; its transforms are made once.
+/// Products in one ring. Its transforms are made once.
 ///
 /// They are computed over the integers modulo enough primes below `2^61` for the result.
 pub(crate) struct Products {

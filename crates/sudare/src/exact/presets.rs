@@ -198,7 +198,7 @@ impl Sizes {
                 secret: SECRET,
                 insecure: false,
             };
-            // Base and special primes are below their sizes; other primes are next to theirs.
+            // Base and special primes are below their sizes. Other primes are next to theirs.
             (spec.log2_qp() <= limit - 0.1).then_some(spec)
         })
     }
@@ -227,9 +227,9 @@ pub fn preset(name: &str) -> Result<Preset> {
 }
 
 /// Returns every named set. `n12-t65537` to `n15-t786433` have the maximum number of levels at 128
-/// bits of security, each for one product and one rotation, or for a product alone if there is no
-/// more room. `bench-n14-q330-t65537` is sized for comparisons with other libraries, a little below
-/// that security. The `toy` sets are for tests and are insecure.
+/// bits of security. Each level has room for one product and one rotation, or for a product alone.
+/// `bench-n14-q330-t65537` is sized for comparisons with other libraries, a little below that
+/// security. The `toy` sets are for tests and are insecure.
 #[must_use]
 pub fn presets() -> Vec<Preset> {
     let mut all = Vec::new();

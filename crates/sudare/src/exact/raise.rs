@@ -65,7 +65,7 @@ impl Evaluator {
         Ok(self.keys().raise.as_ref().ok_or(missing)?.weight)
     }
 
-    /// Returns a lift that rounds polynomials modulo `q_0` to `t`; it divides the first by `t`.
+    /// Returns a lift that rounds polynomials modulo `q_0` to `t`. It divides the first by `t`.
     pub(super) fn rounding_lift(
         &self,
         t: Modulus,

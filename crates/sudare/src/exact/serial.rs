@@ -151,7 +151,7 @@ mod tests {
         Reader::new(file, file.len() as u64).unwrap()
     }
 
-    /// Everything goes through files; operations rejected before are rejected after.
+    /// Everything goes through files. Operations rejected before are rejected after.
     #[test]
     fn keys_and_ciphertexts_come_back() {
         let t = modulus(257, 1);
@@ -367,7 +367,7 @@ mod tests {
             refused(&file)
         }));
         assert!((0..file.len()).all(|length| refused(&file[..length])));
-        // The scheme of the file; readers of other schemes reject it.
+        // The scheme of the file. Readers of other schemes reject it.
         assert_eq!(file[12..14], [2, 0]);
     }
 }

@@ -336,7 +336,7 @@ mod tests {
         Slots::new(Modulus::new(p, k).unwrap(), log_n).unwrap()
     }
 
-    /// Primes of both kinds, with few and many slots; the primes that are -1 modulo `2N` come last.
+    /// Primes of both kinds, with few and many slots. The primes that are -1 modulo `2N` come last.
     fn all() -> Vec<Slots> {
         let mut all = Vec::new();
         for (p, log_n) in [

@@ -365,7 +365,7 @@ impl Divider {
         (kept, limbs.first(kept))
     }
 
-    /// Returns `round(a A / B)` of each polynomial; all have the same limbs.
+    /// Returns `round(a A / B)` of each polynomial. All have the same limbs.
     #[must_use]
     pub fn divide<const P: usize>(
         &self,

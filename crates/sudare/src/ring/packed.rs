@@ -12,7 +12,7 @@ use sudare_arith::{
 /// [`Modulus::mul_sum_packed`] unpacks on the way.
 pub struct PackedPolys {
     limbs: LimbSet,
-    /// Offsets of the rows in a polynomial, in bytes; the last is the polynomial's length.
+    /// Offsets of the rows in a polynomial, in bytes. The last is the polynomial's length.
     starts: Vec<usize>,
     bytes: Bytes,
     count: usize,

@@ -40,7 +40,7 @@ pub struct Seeded<C> {
 }
 
 impl<C> Seeded<C> {
-    /// Combines a ciphertext with its seed; its second half is number 0 of the seed.
+    /// Combines a ciphertext with its seed. Its second half is number 0 of the seed.
     pub(crate) fn new(ciphertext: C, seed: Seed) -> Self {
         Self { ciphertext, seed }
     }

@@ -88,7 +88,7 @@ impl KeySwitcher {
     /// Computes the sum of automorphisms of each of several ciphertexts, divided by `P` and, if
     /// requested, by the primes of the level. All ciphertexts share one pass over keys and weights.
     ///
-    /// Each ciphertext is cut into digits once; products with keys and weights are summed modulo
+    /// Each ciphertext is cut into digits once. Products with keys and weights are summed modulo
     /// `QP`. Cost per ciphertext: a decomposition and a product with each key of the baby steps,
     /// and the final division. Each stage except one adds a division of one polynomial, a
     /// decomposition and a product with the key of the giant step.

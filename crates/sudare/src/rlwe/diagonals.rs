@@ -19,7 +19,7 @@ pub struct AutomorphismSum {
     pub baby: Vec<GaloisElement>,
     /// `g`.
     pub giant: GaloisElement,
-    /// Number of values of `j`; there are `stages - 1` giant steps.
+    /// Number of values of `j`. There are `stages - 1` giant steps.
     pub stages: usize,
     /// Raising of ciphertexts from level 0 to this level, if they are raised, through an ephemeral
     /// secret of at most the given weight; see [`Evaluator::raise_transform_many`]. It requires one

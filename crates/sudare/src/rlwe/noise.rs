@@ -98,7 +98,7 @@ impl Noise {
     /// Error that raising through an ephemeral secret of this weight adds to `m + q_0 I`: a key
     /// switch of one digit before and one after.
     ///
-    /// The digit is uniform in `(-q_0/2, q_0/2)`; only the rounding errors differ, because they are
+    /// The digit is uniform in `(-q_0/2, q_0/2)`. Only the rounding errors differ, because they are
     /// multiplied by different secrets.
     #[must_use]
     pub fn mod_raise(params: &Params, weight: u32) -> Self {

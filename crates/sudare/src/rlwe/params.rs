@@ -48,7 +48,7 @@ pub struct UpperChain {
 }
 
 /// Maximum number of primes of a chain, and of special primes. A division removes primes of both
-/// kinds; base conversion has room for 255.
+/// kinds. Base conversion has room for 255.
 pub(crate) const MAX_PRIMES: usize = 128;
 
 /// Approximate bytes of tables per residue of a polynomial.
@@ -266,8 +266,8 @@ impl Params {
     }
 
     /// Returns the levels of `levels` that get level keys of their own, and the highest. A level
-    /// gets its own if no key serves it, or if a key switch is cheaper by at least a twentieth than
-    /// with the key for the next higher one.
+    /// gets its own if no other key serves it, or if its own make a key switch cheaper by at least
+    /// a twentieth than the keys of the next higher level.
     pub(crate) fn key_levels(&self, levels: RangeInclusive<Level>) -> Vec<Level> {
         let cost = |level, key_level| {
             let limbs = self.limbs_of_keys(Some(key_level), level);

@@ -353,7 +353,7 @@ pub(crate) struct Lift<'a> {
     /// Divisor of the lifted ciphertext on the way back from the ephemeral secret.
     pub(crate) divisor: u128,
     /// Lifts both polynomials, each to primes of its own. The first is then already divided, if
-    /// there is a divisor; the second is small.
+    /// there is a divisor. The second is small.
     pub(crate) lift: &'a (dyn Fn(&Halves, [LimbSet; 2]) -> Halves + 'a),
 }
 

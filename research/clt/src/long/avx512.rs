@@ -97,7 +97,7 @@ pub(super) unsafe fn vector_window(
 /// column, and high halves of products one column below. The lowest one lacks the high halves.
 ///
 /// # Safety
-/// The conditions of [`vector_window`]; `lowest` is not 0.
+/// See [`vector_window`]. `lowest` is not 0.
 #[target_feature(enable = "avx512f,avx512ifma,avx512vbmi")]
 unsafe fn column_sums<const COLUMNS: usize>(
     a: &[u64],
@@ -143,7 +143,7 @@ unsafe fn column_sums<const COLUMNS: usize>(
     }
 }
 
-/// Loads digits `8 * group` to `8 * group + 7` of `b`; ignore the bits above each.
+/// Loads digits `8 * group` to `8 * group + 7` of `b`. Ignore the bits above each.
 ///
 /// # Safety
 /// The CPU has AVX-512 F and VBMI.

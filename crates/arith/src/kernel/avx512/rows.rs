@@ -50,7 +50,7 @@ impl Packing {
     }
 
     /// # Safety
-    /// There are eight packed words at `p`; the CPU has AVX-512 and VBMI.
+    /// There are eight packed words at `p`. The CPU has AVX-512 and VBMI.
     #[inline(always)]
     unsafe fn load(self, p: *const u8) -> __m512i {
         // SAFETY: guaranteed by the caller; bytes beyond the packed words are not read, and a
@@ -63,7 +63,7 @@ impl Packing {
     }
 
     /// # Safety
-    /// There is room for eight packed words at `p`; the CPU has AVX-512 and VBMI.
+    /// There is room for eight packed words at `p`. The CPU has AVX-512 and VBMI.
     #[inline(always)]
     unsafe fn store(self, p: *mut u8, words: __m512i) {
         // SAFETY: guaranteed by the caller; bytes beyond the packed words are not written.
@@ -159,7 +159,7 @@ pub(super) unsafe fn unpack(m: &Modulus, out: *mut u64, a: *const u8, len: usize
 /// words.
 ///
 /// # Safety
-/// The conditions of [`kernel::pick`](crate::kernel::pick); the CPU has AVX-512.
+/// See [`kernel::pick`](crate::kernel::pick). The CPU has AVX-512.
 #[target_feature(enable = "avx512f,avx512vl")]
 pub(in crate::kernel) unsafe fn pick(out: &mut [u64], a: &[u64], source: &[u16]) -> usize {
     let end = full::<__m512i>(out.len());

@@ -226,7 +226,7 @@ pub unsafe fn dot<L: Lanes>(
     // SAFETY: the table's contract. The width is at most 16, because each of 15 words is below
     // `2^52`.
     unsafe {
-        // The reduction is compiled for a few widths; a sum uses the next larger one.
+        // The reduction is compiled for a few widths. A sum uses the next larger one.
         match (width, lazy && a.len() <= L::TERMS) {
             (..=2, true) if L::WEIGHS => dots::<L, Weighted<1, true>>(weights, out, a, len),
             (..=2, false) if L::WEIGHS => dots::<L, Weighted<1, false>>(weights, out, a, len),

@@ -60,10 +60,10 @@ const fn split<L: Lanes>() -> usize {
 /// Words of a factor for eight lines.
 const PAIR: usize = 2 * WIDTH;
 
-/// Lays out the factors: pairs of words by node for the layers of the columns, the same for the
-/// shared layers of the lines, then eight pairs, first words first, for each group of eight lines:
-/// factors by node and twists by coefficient. Node 0 of the columns holds `1/N`; the other trees
-/// have no node 0.
+/// Lays out the factors. First come pairs of words by node for the layers of the columns, then the
+/// same for the shared layers of the lines. Eight pairs, first words first, follow for each group
+/// of eight lines: factors by node and twists by coefficient. Node 0 of the columns holds `1/N`.
+/// The other trees have no node 0.
 pub fn twiddles<L: Lanes>(m: &Modulus, log_n: u32, powers: &[u64]) -> Vec<u64> {
     let lines = (1 << log_n) / ROW;
     let pair = |w| L::factor(m, m.shoup(w));
@@ -194,7 +194,7 @@ const fn blocks_above<L: Lanes>(k: u32) -> usize {
     blocks
 }
 
-/// Direction of the transform; the layers of the inverse run backwards.
+/// Direction of the transform. The layers of the inverse run backwards.
 type Direction = bool;
 const FORWARD: Direction = true;
 const INVERSE: Direction = false;
@@ -550,7 +550,7 @@ unsafe fn line_sweep<const D: Direction, L: Lanes, const K: u32>(
 #[derive(Clone, Copy)]
 struct Order {
     line: usize,
-    /// Distance for columns that are multiples of eight; the eight columns from there on are
+    /// Distance for columns that are multiples of eight. The eight columns from there on are
     /// adjacent.
     column: usize,
 }

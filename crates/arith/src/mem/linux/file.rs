@@ -140,7 +140,7 @@ impl Region {
     }
 
     /// Returns the region's end if `address` is within. Another thread may change a region
-    /// meanwhile; that region cannot be the one that contains an address being read.
+    /// meanwhile. That region cannot be the one that contains an address being read.
     fn end_for(&self, address: usize) -> Option<usize> {
         let version = self.version.load(Ordering::Acquire);
         let start = self.start.load(Ordering::Relaxed);

@@ -127,7 +127,7 @@ pub struct BootstrapSpec {
     /// Layers of each factor of CoeffsToSlots; see
     /// [`coeffs_to_slots`](super::dft::coeffs_to_slots). Their sum is `log_slots`.
     pub coeffs_to_slots: Vec<u32>,
-    /// Layers of each factor of SlotsToCoeffs; their sum is `log_slots`.
+    /// Layers of each factor of SlotsToCoeffs. Their sum is `log_slots`.
     pub slots_to_coeffs: Vec<u32>,
     /// The reduction modulo 1. With [`Order::SlotsToCoeffsFirst`] messages are brought to its
     /// ratio. Otherwise they have the scale of level 0, which must be at least that ratio below
@@ -278,7 +278,7 @@ impl BootstrapPlan {
     }
 
     /// Sets the mean error of the plan to `2^-bits`. The largest of many errors is some six times
-    /// the mean; the plan assumes eight times.
+    /// the mean. The plan assumes eight times.
     #[must_use]
     pub fn with_precision(self, bits: f64) -> Self {
         Self { largest_error: Some(real::exp2(3.0 - bits)), ..self }
@@ -365,7 +365,7 @@ impl BootstrapPlan {
         log2_failure(h, self.spec.eval_mod.k, 2 << self.spec.log_slots)
     }
 
-    /// Returns the keys of every stage; the reduction is at level `high`. They are made for their
+    /// Returns the keys of every stage. The reduction is at level `high`. They are made for their
     /// levels, unless CoeffsToSlots comes first, as in published sets.
     fn keys(&self, params: &rlwe::Params, high: Level) -> KeyRequest {
         let conjugation = GaloisElement::conjugation(self.log_n);

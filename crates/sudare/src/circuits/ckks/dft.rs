@@ -2,7 +2,7 @@
 //! matrices.
 //!
 //! Each is the product of factors, sparse matrices of one level each. A factor combines consecutive
-//! layers of butterflies of an FFT; `radices` lists the number of layers of each factor in the
+//! layers of butterflies of an FFT. `radices` lists the number of layers of each factor in the
 //! order of application. A factor of `k` layers has `2^(k+1) - 1` diagonals, or `2^k` if it
 //! combines the highest bit of the index.
 //!

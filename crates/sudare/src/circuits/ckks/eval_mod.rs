@@ -81,7 +81,7 @@ pub enum ModMethod {
     /// ([2019/688](https://eprint.iacr.org/2019/688)) for the cosine and the doublings, Lee et al.
     /// ([2020/552](https://eprint.iacr.org/2020/552)) for the polynomial; see [`ScaledCosine`].
     Cosine {
-        /// Degree of the polynomial, 2 to 254; an odd one counts as the even one below.
+        /// Degree of the polynomial, 2 to 254. An odd one counts as the even one below.
         degree: usize,
         /// `r`, at most 16.
         double_angles: u32,
@@ -120,8 +120,8 @@ impl ModMethod {
 impl EvalModSpec {
     /// Returns the half-width `B` of the interval of the polynomial's variable.
     ///
-    /// Inputs whose scale is the prime product of their level divided by `B` need no level for
-    /// bringing that variable to `[-1, 1]`, because their plaintext equals the plaintext of `x / B`
+    /// If the scale of inputs is the prime product of their level divided by `B`, bringing that
+    /// variable to `[-1, 1]` needs no level. Their plaintext then equals the plaintext of `x / B`
     /// at the scale of the prime product.
     #[must_use]
     pub fn bound(&self) -> f64 {
@@ -142,7 +142,7 @@ impl EvalModSpec {
         self.check()?;
         let first = match self.method {
             ModMethod::Cosine { degree, .. } => degree & !1,
-            // Coefficients too small for an `f64` are omitted; the polynomial is cheap to build.
+            // Coefficients too small for an `f64` are omitted. The polynomial is cheap to build.
             ModMethod::Exponential { degree, squarings } => {
                 exponential(degree, squarings, self.bound())?.degree()
             }

@@ -22,7 +22,7 @@ impl LinearTransform {
         Self { log_slots, diagonals: BTreeMap::from([(0.into(), ones)]) }
     }
 
-    /// Returns the product with `x`, in the clear; `x` has one value per row.
+    /// Returns the product with `x`, in the clear. `x` has one value per row.
     #[must_use]
     pub fn apply(&self, x: &[Complex<f64>]) -> Vec<Complex<f64>> {
         debug_assert_eq!(x.len(), 1 << self.log_slots);

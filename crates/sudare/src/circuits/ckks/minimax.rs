@@ -6,10 +6,10 @@
 //! optimal minimax polynomial approximation and inverse sine function"
 //! ([2020/552](https://eprint.iacr.org/2020/552)). Among all local extremes of the error, extremes
 //! with alternating signs and a large sum of magnitudes become the next reference (its algorithm
-//! 3). Deviations: the polynomial of a reference is stored in barycentric form, as in Pachón,
-//! Trefethen, "Barycentric-Remez algorithms for best polynomial approximation in the chebfun
-//! system", BIT 49, 2009, instead of solving a linear system; even and odd functions are
-//! approximated in the square of the variable on half the domain.
+//! 3). Deviations: no linear system is solved, because the polynomial of a reference is stored in
+//! barycentric form, as in Pachón, Trefethen, "Barycentric-Remez algorithms for best polynomial
+//! approximation in the chebfun system", BIT 49, 2009. Even and odd functions are approximated in
+//! the square of the variable on half the domain.
 
 use super::Polynomial;
 use crate::{Error, Result};
@@ -225,7 +225,7 @@ impl Domain {
                 let left = i.saturating_sub(1);
                 let right = (i + 1).min(values.len() - 1);
                 if size(i) >= size(left) && size(i) >= size(right) {
-                    // Three neighbours; there are at least three values.
+                    // Three neighbours. There are at least three values.
                     let first = left.min(values.len() - 3);
                     let at = |j: usize| Extreme { x: points[j], error: values[j] };
                     found.push(refine(&error, [first, first + 1, first + 2].map(at), i - first));

@@ -285,7 +285,7 @@ impl Evaluator {
         Err(Error::ValueTooLarge { index, needed_bits, available_bits })
     }
 
-    /// Checks that a constant in every slot fits; a real constant is an integer.
+    /// Checks that a constant in every slot fits. A real constant is an integer.
     fn check_constant(&self, c: Complex<f64>, scale: Scale, level: Level) -> Result<()> {
         match c.im {
             0.0 => self.rules().integer(c.re, scale, level).map(drop),
@@ -293,7 +293,7 @@ impl Evaluator {
         }
     }
 
-    /// Checks that a polynomial with these slots fits; its coefficients are no larger than the
+    /// Checks that a polynomial with these slots fits. Its coefficients are no larger than the
     /// slots.
     fn check_integers(&self, values: &[Complex<f64>], scale: Scale, level: Level) -> Result<()> {
         let mut values = values.iter().enumerate();

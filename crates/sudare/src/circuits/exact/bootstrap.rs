@@ -96,7 +96,7 @@ pub struct BootstrapSpec {
     /// Layers of each factor of SlotsToCoeffs; see [`slots_to_coeffs`]. Their sum is
     /// `log_slots - 1`.
     pub slots_to_coeffs: Vec<u32>,
-    /// Layers of each factor of CoeffsToSlots; their sum is `log_slots - 1`.
+    /// Layers of each factor of CoeffsToSlots. Their sum is `log_slots - 1`.
     pub coeffs_to_slots: Vec<u32>,
 }
 
@@ -123,7 +123,7 @@ pub struct BootstrapPlan {
     input_scale: Unit,
     to_coeffs: Vec<LinearPlan>,
     raise: Raise,
-    /// Matrices of CoeffsToSlots; the first includes the raising.
+    /// Matrices of CoeffsToSlots. The first includes the raising.
     to_slots: Vec<LinearPlan>,
     /// Trace to the subring of the slots, after the first matrix, and the multiple by which it
     /// multiplies a plaintext.
@@ -279,7 +279,7 @@ impl BootstrapSpec {
         Ok(Some((trace.fastest(params.rlwe(), traced(raise))?, multiple)))
     }
 
-    /// Plans CoeffsToSlots from the raised level; the trace comes after the first factor.
+    /// Plans CoeffsToSlots from the raised level. The trace comes after the first factor.
     fn to_slots(
         &self,
         params: &Params,

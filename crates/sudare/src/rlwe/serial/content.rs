@@ -127,7 +127,7 @@ impl<R: Read> FileReader<R> {
         Ok(Seed::from_bytes(self.array()?))
     }
 
-    /// Reads a polynomial; the flag tells whether its residues are below their primes.
+    /// Reads a polynomial. The flag tells whether its residues are below their primes.
     fn poly(&mut self, params: &Params, limbs: LimbSet) -> Result<(RnsPoly<Eval>, bool)> {
         let basis = params.basis();
         let mut a = basis.take(limbs);
@@ -142,7 +142,7 @@ impl<R: Read> FileReader<R> {
         Ok((a, valid))
     }
 
-    /// Ends the section; `valid` tells whether all residues were in range. Damage is reported by
+    /// Ends the section. `valid` tells whether all residues were in range. Damage is reported by
     /// the checksum first.
     fn end_polys(&mut self, valid: bool) -> Result<()> {
         let section = self.section();

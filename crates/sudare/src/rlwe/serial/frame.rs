@@ -46,7 +46,7 @@ fn section_hasher(header: &Checksum, section: u64) -> Zeroizing<Hasher> {
 pub(super) struct FileWriter<'a, W: ?Sized> {
     out: &'a mut W,
     hasher: Zeroizing<Hasher>,
-    /// Checksum of the header; the other checksums start from it.
+    /// Checksum of the header. The other checksums start from it.
     header: Checksum,
     /// Number of the section being written.
     section: u64,

@@ -49,7 +49,7 @@ impl<M> Content<M> {
         }
     }
 
-    /// Returns the description of a ciphertext; the flag tells whether it is seeded.
+    /// Returns the description of a ciphertext. The flag tells whether it is seeded.
     pub(super) fn ciphertext(&self) -> Option<(Level, M, bool)>
     where
         M: Copy,
@@ -322,7 +322,7 @@ where
             .try_fold(0u64, |sum, bytes| sum.checked_add(section_bytes(bytes)?))
     }
 
-    /// Bytes of the file; the maximum integer if the header is too large.
+    /// Bytes of the file, or the maximum integer if the header is too large.
     pub(super) fn total_bytes(&self) -> u64 {
         let header = self.encode().map_or(u64::MAX, |bytes| bytes.len() as u64);
         self.file_bytes(header).unwrap_or(u64::MAX)

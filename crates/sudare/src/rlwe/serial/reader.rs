@@ -14,7 +14,7 @@ pub struct Info<S> {
     pub kind: Kind,
     /// Version of the file format.
     pub format_version: u32,
-    /// Parameters as written; [`Reader::params`] checks them.
+    /// Parameters as written. [`Reader::params`] checks them.
     pub spec: S,
     /// Fingerprint of the parameters as written.
     pub params_id: ParamsId,

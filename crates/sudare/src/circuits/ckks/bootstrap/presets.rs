@@ -36,7 +36,7 @@ struct Chain {
     single_bits: f64,
     /// Size between the scale of usable levels and the scale of messages, for a refinement.
     reserved_bits: Option<f64>,
-    /// Size of each prime of a usable level; their sum is the scale there.
+    /// Size of each prime of a usable level. Their sum is the scale there.
     usable_bits: Vec<f64>,
     usable: usize,
     /// Size of the levels of the upper matrices and the reduction.

@@ -173,7 +173,7 @@ fn the_raised_polynomial_comes_to_the_slots_and_loses_its_integers() {
                 Order::CoeffsToSlotsFirst => input,
             };
             let low = low.unwrap();
-            // Without the matrix that may come with raising; `I` is the same.
+            // Without the matrix that may come with raising. `I` is the same.
             let raised = s.evaluator.mod_raise(low.first(), s.params.top()).unwrap();
             let quotients = s.paired(&s.coeffs(&raised), s.q0());
 
@@ -271,7 +271,7 @@ fn work_is_that_of_the_plan() {
 
     let [low, raised] = [Level(0), plan.top()].map(|level| rlwe.raising_limbs(level).count());
     let q = rlwe.limbs(plan.top()).q();
-    // One digit at level 0; both polynomials are lifted from its primes.
+    // One digit at level 0. Both polynomials are lifted from its primes.
     let transforms = (1 + 2) * low + 2 * rlwe.limbs(Level(0)).q() + q + raised + 2 * raised;
     assert_eq!(work[1].1.transforms(), transforms as u64);
     let keys = plan.required_keys();

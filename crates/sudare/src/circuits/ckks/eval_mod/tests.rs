@@ -50,7 +50,7 @@ fn verify(spec: &EvalModSpec, level: Level, scale: Scale) -> (EvalModPlan, f64) 
     let e = sim::Evaluator::new(LOG_N, chain());
     let (slots, expected) = inputs(spec);
     let y = plan.run(&e, &e.encrypt(&slots, level, scale).unwrap()).unwrap();
-    // Doubles keep 52 bits of the angle; doublings multiply the loss.
+    // Doubles keep 52 bits of the angle. Doublings multiply the loss.
     let rounding = 1e-15 * (f64::from(spec.method.doublings()) + spec.log2_ratio + 3.0).exp2();
     let mut worst: f64 = 0.0;
     for ((x, m), y) in slots.iter().zip(&expected).zip(&y.slots) {

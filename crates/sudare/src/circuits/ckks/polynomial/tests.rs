@@ -102,10 +102,15 @@ proptest! {
     }
 }
 
-/// Degree `2^m - 1` with `2^l` baby steps needs `2^l - 1` relinearisations for them, `m - l - 1`
-/// for the other giants, `2^(m-l-1)` for the sums that put parts together, since the sum of degree
-/// `2^k - 1` has one product with such a sum for each giant below, and `l - 1` to halve the leading
-/// part so that the depth is `m`: at best `min_l 2^l + 2^(m-l-1) + m - 3`.
+/// Counts relinearisations for degree `2^m - 1` with `2^l` baby steps:
+///
+/// - `2^l - 1` for the baby steps;
+/// - `m - l - 1` for the other giant steps;
+/// - `2^(m-l-1)` for the sums that put parts together, since the sum of degree `2^k - 1` has one
+///   product with such a sum for each giant step below;
+/// - `l - 1` to halve the leading part so that the depth is `m`.
+///
+/// The minimum is `min_l 2^l + 2^(m-l-1) + m - 3`.
 #[test]
 fn relinearizations_are_as_few_as_the_method_allows() {
     for (degree, most) in [(3, 2), (7, 4), (15, 7), (31, 10), (63, 15), (127, 20), (255, 29)] {

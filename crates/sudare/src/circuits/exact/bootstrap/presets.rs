@@ -40,7 +40,7 @@ pub fn presets() -> Vec<BootstrapPreset> {
 /// Returns sets with the plaintexts, the ring and the size of modulus of a publication: Han's
 /// thesis (Table 3.5) at `N = 2^14`. They have the published levels, except for nine in place of
 /// ten modulo 127, because their bounds hold for any circuit. They have less than 128 bits of
-/// security; do not use them for real data.
+/// security. Do not use them for real data.
 #[must_use]
 pub fn reproductions() -> Vec<BootstrapPreset> {
     THESIS.iter().filter_map(|shape| shape.reproduction("slim", 0.0).ok()).collect()

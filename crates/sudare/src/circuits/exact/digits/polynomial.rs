@@ -10,7 +10,7 @@ const MAX_DEGREE: u64 = 1 << 12;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResiduePolynomial {
     modulus: Modulus,
-    /// Never empty; the last is not zero, unless it is the only one.
+    /// Never empty. The last is not zero, unless it is the only one.
     coeffs: Vec<u128>,
 }
 
@@ -198,7 +198,7 @@ impl ResiduePolynomial {
         self.modulus
     }
 
-    /// The coefficients, the constant first, in `[0, p^e)`; none after the last that is not 0.
+    /// The coefficients in `[0, p^e)`, from the constant to the last nonzero one.
     #[must_use]
     pub fn coeffs(&self) -> &[u128] {
         &self.coeffs

@@ -63,7 +63,7 @@ pub fn presets() -> Vec<FullPreset> {
 }
 
 /// Returns sets with the plaintexts, the ring, the size of modulus and the levels of a publication:
-/// Han's thesis (Table 3.4) at `N = 2^14`. They have less than 128 bits of security; do not use
+/// Han's thesis (Table 3.4) at `N = 2^14`. They have less than 128 bits of security. Do not use
 /// them for real data.
 #[must_use]
 pub fn reproductions() -> Vec<FullPreset> {
