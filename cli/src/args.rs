@@ -1,12 +1,11 @@
 //! The arguments of every command.
 
-#[cfg(not(feature = "serve"))]
+#[cfg(not(feature = "cluster"))]
 use crate::commands::absent;
+#[cfg(feature = "cluster")]
+use crate::commands::server::work;
 #[cfg(feature = "serve")]
-use crate::commands::{
-    owner::web,
-    server::{serve, work},
-};
+use crate::commands::{owner::web, server::serve};
 use crate::{
     commands::{
         owner::{
@@ -55,7 +54,7 @@ pub enum Command {
     Report(report::Args),
     #[cfg(feature = "serve")]
     Serve(serve::Args),
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "cluster")]
     Work(work::Args),
     Remote(remote::Args),
     Receipt(receipt::Args),
@@ -65,7 +64,7 @@ pub enum Command {
     Bench(bench::Args),
     Selftest(selftest::Args),
     Doctor(doctor::Args),
-    #[cfg(not(feature = "serve"))]
+    #[cfg(not(feature = "cluster"))]
     #[command(flatten)]
     Absent(absent::Command),
     /// Print a completion script for a shell
@@ -89,7 +88,7 @@ impl Program for Args {
             Command::Serve(args) => serve::minds_interrupts(args),
             #[cfg(feature = "serve")]
             Command::Web(args) => args.serves(),
-            #[cfg(feature = "serve")]
+            #[cfg(feature = "cluster")]
             Command::Work(_) => true,
             _ => false,
         }
@@ -113,7 +112,7 @@ impl Program for Args {
             Command::Report(args) => report::run(args, output),
             #[cfg(feature = "serve")]
             Command::Serve(args) => serve::run(args, output),
-            #[cfg(feature = "serve")]
+            #[cfg(feature = "cluster")]
             Command::Work(args) => work::run(args, output),
             Command::Remote(args) => remote::run(args, output),
             Command::Receipt(args) => receipt::run(args, output),
@@ -123,7 +122,7 @@ impl Program for Args {
             Command::Bench(args) => bench::run(args, output),
             Command::Selftest(args) => selftest::run(args, output),
             Command::Doctor(args) => doctor::run(args, output),
-            #[cfg(not(feature = "serve"))]
+            #[cfg(not(feature = "cluster"))]
             Command::Absent(command) => absent::run(command),
             Command::Completions { shell } => {
                 let mut script = Vec::new();

@@ -1,6 +1,6 @@
 //! The commands, one file each: its arguments, its result and the work between them.
 
-#[cfg(not(feature = "serve"))]
+#[cfg(not(feature = "cluster"))]
 pub mod absent;
 pub mod owner;
 pub mod server;

@@ -2,7 +2,7 @@
 
 mod client;
 mod transfer;
-#[cfg(feature = "serve")]
+#[cfg(feature = "cluster")]
 mod work;
 
 pub use client::{Client, Job, Request, read_token};

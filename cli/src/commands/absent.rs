@@ -9,12 +9,14 @@ use sudare_roles::error::{Error, Result};
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Serve owners over HTTP (not in this build)
+    #[cfg(not(feature = "serve"))]
     #[command(disable_help_flag = true)]
     Serve(Rest),
     /// Run jobs for a server (not in this build)
     #[command(disable_help_flag = true)]
     Work(Rest),
     /// Open the owner's side in a browser (not in this build)
+    #[cfg(not(feature = "serve"))]
     #[command(disable_help_flag = true)]
     Web(Rest),
 }
@@ -32,8 +34,10 @@ pub struct Rest {
 /// [`Error::Usage`] always, with the way to a build that has the command.
 pub fn run(command: &Command) -> Result<()> {
     let name = match command {
+        #[cfg(not(feature = "serve"))]
         Command::Serve(_) => "serve",
         Command::Work(_) => "work",
+        #[cfg(not(feature = "serve"))]
         Command::Web(_) => "web",
     };
     Err(Error::Usage(format!(

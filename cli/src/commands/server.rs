@@ -8,5 +8,5 @@ pub mod predict;
 pub mod serve;
 pub mod stats;
 pub mod train;
-#[cfg(feature = "serve")]
+#[cfg(feature = "cluster")]
 pub mod work;

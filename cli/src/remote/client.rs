@@ -235,7 +235,7 @@ impl Client {
     }
 
     /// The answer to one request; that of a failure that passes is as none.
-    #[cfg(feature = "serve")]
+    #[cfg(feature = "cluster")]
     pub(super) fn once(
         &self,
         answer: core::result::Result<Response<Body>, ureq::Error>,
@@ -444,7 +444,7 @@ pub(super) fn expect_success(answer: Response<Body>) -> Result<Response<Body>> {
 }
 
 /// What one answer says in JSON.
-#[cfg(feature = "serve")]
+#[cfg(feature = "cluster")]
 pub(super) fn json<T: DeserializeOwned>(answer: Response<Body>) -> Result<T> {
     parsed(&body_of(answer).map_err(|error| no_answer(&error))?)
 }

@@ -8,4 +8,5 @@ pub mod planning;
 pub mod queue;
 pub mod turns;
 pub mod work;
+#[cfg(feature = "cluster")]
 pub mod worker;

@@ -36,6 +36,8 @@ pub use accounts::{
     token::{Owner, Token, TokenRecord},
 };
 pub use clock::{SECONDS_A_DAY, Seconds, now};
+pub use cluster::Collector;
+#[cfg(feature = "cluster")]
 pub use cluster::lease::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report};
 pub use http::{
     api::description,
@@ -43,23 +45,26 @@ pub use http::{
     page::{PageFile, serve_page},
 };
 pub use job::Kind;
-pub use jobs::{app::Limits, child::Program, work::work, worker::WorkerConfig};
+#[cfg(feature = "cluster")]
+pub use jobs::worker::WorkerConfig;
+pub use jobs::{app::Limits, child::Program, work::work};
 pub use storage::{
     audit::Checked,
     records::{CpuLimits, DatabaseAddress, Records, TenantLimits},
     store::key_path,
 };
-pub use telemetry::Collector;
 pub use tls::TlsFiles;
 
-use cluster::bucket::Bucket;
+use cluster::Bucket;
 use http::{
     api,
     net::{self, Listener},
 };
+#[cfg(feature = "cluster")]
+use jobs::worker;
 use jobs::{
     app::{App, Server},
-    queue, worker,
+    queue,
 };
 use std::{
     path::{Path, PathBuf},
@@ -127,6 +132,11 @@ impl Config {
                     .into(),
             ));
         }
+        #[cfg(not(feature = "cluster"))]
+        if self.limits.running_jobs == 0 {
+            let what = "workers, which `--jobs 0` leaves all jobs to";
+            return Err(Error::Usage(cluster::absent::lacks(what)));
+        }
         Ok(())
     }
 }
@@ -139,7 +149,7 @@ impl Config {
 pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
     config.check()?;
     protect_memory();
-    let _telemetry = Telemetry::begin("sudare-server", config.collector.as_ref())?;
+    let _telemetry = Telemetry::start("sudare-server", config.collector.as_ref())?;
     let runtime = runtime(&config.folder)?;
     let records = Records::of(&config.folder, config.database.as_ref())?;
     let bucket = config.objects.as_deref().map(Bucket::open).transpose()?;
@@ -166,9 +176,10 @@ pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
 /// # Errors
 /// [`Error::InUse`] if another worker has the folder; [`Error::Refused`] by the server, as for a token
 /// that is none of a worker; [`Error::Io`].
+#[cfg(feature = "cluster")]
 pub fn work_for(desk: impl Desk, config: WorkerConfig) -> Result<()> {
     protect_memory();
-    let _telemetry = Telemetry::begin("sudare-worker", config.collector.as_ref())?;
+    let _telemetry = Telemetry::start("sudare-worker", config.collector.as_ref())?;
     let runtime = runtime(&config.folder)?;
     let ended = runtime.block_on(worker::run(config, desk));
     // Requests that nobody waits for any more may take their time.

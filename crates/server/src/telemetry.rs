@@ -1,97 +1,47 @@
-//! What a server or a worker tells while it runs: lines of a log, and spans of requests and jobs for
-//! those who collect them by OpenTelemetry.
+//! Telemetry: log lines, and spans of requests and jobs.
 
-use crate::tls;
-use opentelemetry::trace::TracerProvider;
-use opentelemetry_otlp::{Protocol, SpanExporter, WithExportConfig};
-use opentelemetry_sdk::{Resource, trace::SdkTracerProvider};
-use std::{fmt, str::FromStr, time::Duration};
-use sudare_roles::error::{Error, Result};
-use tracing::{Metadata, Span, field::Empty, level_filters::LevelFilter};
+use crate::cluster::Collector;
+#[cfg(feature = "cluster")]
+use crate::cluster::otlp::Exporter;
+use sudare_roles::error::Result;
+use tracing::{Span, field::Empty, level_filters::LevelFilter};
 use tracing_subscriber::{
     Layer, Registry, filter::filter_fn, fmt as lines, layer::SubscriberExt, util::SubscriberInitExt,
 };
-use url::Url;
 
-/// How long the last spans may take when the process ends.
-const PATIENCE: Duration = Duration::from_secs(5);
-
-/// Where spans are sent, by OTLP in HTTP.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Collector(Url);
-
-impl FromStr for Collector {
-    type Err = String;
-
-    /// Reads an address such as `http://localhost:4318`, as `OTEL_EXPORTER_OTLP_ENDPOINT` has it.
-    fn from_str(text: &str) -> core::result::Result<Self, String> {
-        let help = "an address such as http://localhost:4318 is needed";
-        let mut url = Url::parse(text).map_err(|error| format!("{error}: {help}"))?;
-        if !matches!(url.scheme(), "http" | "https") {
-            return Err(help.into());
-        }
-        url.path_segments_mut().map_err(|()| help)?.pop_if_empty().extend(["v1", "traces"]);
-        Ok(Self(url))
-    }
+/// Holds the exporter of spans, which sends the last ones when it is dropped.
+pub struct Telemetry {
+    #[cfg(feature = "cluster")]
+    _exporter: Option<Exporter>,
 }
-
-/// What sends spans, the last ones when it is dropped.
-pub struct Telemetry(Option<SdkTracerProvider>);
 
 impl Telemetry {
-    /// From now on log lines are written to standard error, in JSON, and spans are sent to the collector, if
-    /// there is one, under the name of this service. Headers that it wants, such as those that have a password,
-    /// are in the environment (`OTEL_EXPORTER_OTLP_HEADERS`).
+    /// Starts to write log lines to standard error, in JSON, and to send spans of `service` to the collector,
+    /// if there is one.
     ///
     /// # Errors
-    /// [`Error::Usage`] for a collector that cannot be sent to.
-    pub fn begin(service: &'static str, collector: Option<&Collector>) -> Result<Self> {
-        let provider = collector.map(|collector| provider(service, collector)).transpose()?;
-        let spans = provider.as_ref().map(|provider| {
-            let layer = tracing_opentelemetry::layer().with_tracer(provider.tracer("sudare"));
-            layer.with_location(false).with_threads(false).with_filter(filter_fn(is_ours))
-        });
+    /// [`Error::Usage`](sudare_roles::error::Error::Usage) for a collector that cannot be sent to.
+    pub fn start(service: &'static str, collector: Option<&Collector>) -> Result<Self> {
+        let subscriber = Registry::default().with(LevelFilter::INFO);
+        #[cfg(feature = "cluster")]
+        let exporter = collector.map(|to| Exporter::open(service, to)).transpose()?;
+        #[cfg(feature = "cluster")]
+        let subscriber = subscriber.with(exporter.as_ref().map(Exporter::layer));
+        #[cfg(not(feature = "cluster"))]
+        let _ = (service, collector);
         let lines = lines::layer().json().with_writer(std::io::stderr);
-        let subscriber = Registry::default()
-            .with(LevelFilter::INFO)
-            .with(spans)
-            .with(lines.with_filter(filter_fn(|metadata| metadata.is_event())));
-        // Once for the process; others may have.
-        let _ = subscriber.try_init();
-        Ok(Self(provider))
+        let lines = lines.with_filter(filter_fn(|metadata| metadata.is_event()));
+        // A process has one subscriber, and a caller may have set it.
+        let _ = subscriber.with(lines).try_init();
+        Ok(Self {
+            #[cfg(feature = "cluster")]
+            _exporter: exporter,
+        })
     }
 }
 
-impl Drop for Telemetry {
-    fn drop(&mut self) {
-        if let Some(provider) = &self.0
-            && let Err(error) = provider.shutdown_with_timeout(PATIENCE)
-        {
-            tracing::warn!(%error, "the last spans cannot be sent");
-        }
-    }
-}
-
-/// Spans and events of this program, not of libraries.
-fn is_ours(metadata: &Metadata<'_>) -> bool {
-    metadata.target().starts_with("sudare")
-}
-
-fn provider(service: &'static str, collector: &Collector) -> Result<SdkTracerProvider> {
-    tls::provide();
-    let usage = |problem: &dyn fmt::Display| Error::Usage(format!("{}: {problem}", collector.0));
-    let exporter = SpanExporter::builder()
-        .with_http()
-        .with_protocol(Protocol::HttpBinary)
-        .with_endpoint(collector.0.as_str())
-        .build()
-        .map_err(|error| usage(&error))?;
-    let resource = Resource::builder().with_service_name(service).build();
-    Ok(SdkTracerProvider::builder().with_batch_exporter(exporter).with_resource(resource).build())
-}
-
-/// The span of a request by this method for what has this path, with names where it varies: a path itself
-/// may say more than a collector should know. [`responded`] ends it.
+/// Opens the span of a request. `route` has names in place of the parts that vary, since a path itself
+/// may reveal more than a collector should know. [`responded`] completes the span.
 pub fn request(method: &str, route: &str) -> Span {
     tracing::info_span!(
         "request",
@@ -104,7 +54,7 @@ pub fn request(method: &str, route: &str) -> Span {
     )
 }
 
-/// Has the span of a request say what was answered.
+/// Records the status of the response in the span of a request.
 pub fn responded(span: &Span, status: u16) {
     span.record("http.response.status_code", status);
     if status >= 500 {
@@ -112,7 +62,7 @@ pub fn responded(span: &Span, status: u16) {
     }
 }
 
-/// The span of a job of this kind while it is computed; what is logged of it are its events.
+/// Opens the span of a job. Log lines about the job are events of the span.
 pub fn job(kind: &str, id: &str) -> Span {
     tracing::info_span!("job", otel.name = kind, job = id)
 }

@@ -18,9 +18,10 @@ use tokio_rustls::{
 /// What is spoken over it.
 const PROTOCOL: &[u8] = b"http/1.1";
 
-/// Has clients of this process, too, speak TLS by ring.
-pub fn provide() {
-    // Once for the process; others may have.
+/// Makes ring the provider of TLS for the clients in this process.
+#[cfg(feature = "cluster")]
+pub fn install_provider() {
+    // A process has one provider, and a caller may have set it.
     let _ = default_provider().install_default();
 }
 

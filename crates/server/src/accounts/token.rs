@@ -51,6 +51,10 @@ impl Owner {
     /// # Errors
     /// [`Error::Usage`].
     pub fn check(&self) -> Result<()> {
+        #[cfg(not(feature = "cluster"))]
+        if matches!(self, Self::Worker(_)) {
+            return Err(Error::Usage(crate::cluster::absent::lacks("workers on other machines")));
+        }
         let (name, what) = match self {
             Self::Tenant(name) => (name, "tenant"),
             Self::Worker(name) => (name, "worker"),

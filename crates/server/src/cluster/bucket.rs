@@ -96,7 +96,7 @@ impl Bucket {
             let (store, root) = (Arc::new(store), Key::default());
             return Ok(Self { store, root, folder: Some(there), runtime, _ends });
         }
-        tls::provide();
+        tls::install_provider();
         let settings = std::env::vars_os().filter_map(|(name, value)| {
             let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
             let is_setting = SETTINGS.iter().any(|start| name.starts_with(start));

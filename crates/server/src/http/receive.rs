@@ -273,10 +273,7 @@ impl Receiving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{
-        jobs::app::testing::{server, with_store},
-        storage::{records::Removal, store::testing::sharing},
-    };
+    use crate::jobs::app::testing::server;
     use std::fs;
 
     const MODEL: &[u8] = br#"{"kind":"logistic regression","weights":[1.0,2.0],"columns":["a"],
@@ -333,8 +330,13 @@ mod tests {
     }
 
     /// What is sent again while it is removed has its file in the end, here and where others look for it.
+    #[cfg(feature = "cluster")]
     #[test]
     fn what_is_sent_again_while_it_is_removed_is_there() {
+        use crate::{
+            jobs::app::testing::with_store,
+            storage::{records::Removal, store::testing::sharing},
+        };
         let folder = tempfile::tempdir().unwrap();
         let [store, other] = sharing(folder.path());
         let app = with_store(folder.path(), 0, store);

@@ -1,12 +1,13 @@
 //! What all requests and jobs of a server share.
 
+#[cfg(feature = "cluster")]
+use crate::cluster::addresses::Addresses;
 use crate::{
     accounts::{
         origin::Origin,
         rates::{OpenRequests, Rates},
     },
     clock::Seconds,
-    cluster::addresses::Addresses,
     jobs::{
         child::{Program, Signal},
         events::Events,
@@ -148,7 +149,8 @@ pub struct Server {
     pub store: Store,
     /// What it signs receipts with.
     pub key: SigningKey,
-    /// By which workers read files.
+    /// Signs the URLs by which workers download files.
+    #[cfg(feature = "cluster")]
     pub addresses: Addresses,
     /// Which tenant may make how many requests.
     pub rates: Rates,
@@ -209,6 +211,7 @@ impl Server {
             program,
             records,
             store,
+            #[cfg(feature = "cluster")]
             addresses: Addresses::of(&key),
             key,
             uploads: Uploads::default(),

@@ -166,6 +166,7 @@ impl Server {
         self.turns().next(new, room).cloned()
     }
 
+    #[cfg(feature = "cluster")]
     /// Gives the next job to a worker that has so much memory for it.
     ///
     /// # Errors
@@ -579,7 +580,6 @@ mod tests {
             store,
         },
     };
-    use sudare_roles::checkpoint::StateFile;
 
     /// A server that shares its objects and states with others.
     fn sharing(folder: &Path) -> App {
@@ -592,6 +592,7 @@ mod tests {
     }
 
     /// Copies of what a store has are within their limit also where one server has it alone.
+    #[cfg(feature = "cluster")]
     #[test]
     fn copies_are_within_their_limit() {
         let folder = tempfile::tempdir().unwrap();
@@ -625,7 +626,7 @@ mod tests {
     /// is being sent again stays.
     #[test]
     fn what_no_record_knows_is_removed_after_a_day() {
-        for is_shared in [false, true] {
+        for is_shared in [false, cfg!(feature = "cluster")] {
             let folder = tempfile::tempdir().unwrap();
             let app = if is_shared { sharing(folder.path()) } else { server(folder.path(), 1) };
             let place =
@@ -671,6 +672,7 @@ mod tests {
 
     /// What one has left for others of a job that had ended by then goes; that of a job that goes on stays, and
     /// so does what nobody knows.
+    #[cfg(feature = "cluster")]
     #[test]
     fn states_of_ended_jobs_are_removed() {
         let folder = tempfile::tempdir().unwrap();
@@ -681,7 +683,8 @@ mod tests {
         for id in ["a1", "a2", "a3"] {
             let states = Store::states_in(&app.store.make_job(id).unwrap());
             fs::create_dir_all(&states).unwrap();
-            fs::write(states.join(StateFile::State(1).name()), b"state").unwrap();
+            fs::write(states.join(sudare_roles::checkpoint::StateFile::State(1).name()), b"state")
+                .unwrap();
             app.store.share_states(id).unwrap();
         }
         app.change("a1", None, &Change::Cancelled).unwrap();

@@ -3,13 +3,15 @@
 mod cache;
 
 use crate::{
-    cluster::lease::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report},
+    cluster::{
+        Collector,
+        lease::{Assignment, Blob, Desk, Hold, Leaving, Offer, Report},
+    },
     job::{Kind, Message, Task},
     jobs::child::{self, Ended, Program, Signal},
     problem::internal,
     storage::store::{Store, make_private, without_paths},
-    telemetry::{self, Collector},
-    wait_for_shutdown,
+    telemetry, wait_for_shutdown,
 };
 use cache::Cache;
 use std::{

@@ -25,10 +25,13 @@ mod keys;
 mod leases;
 mod limits;
 mod objects;
+#[cfg_attr(not(feature = "cluster"), path = "records/absent.rs")]
 mod postgres;
 mod sqlite;
 mod tokens;
 mod usage;
+#[cfg(feature = "cluster")]
+mod worker_leases;
 
 pub use audit::last_lines;
 pub use jobs::{Added, Change, Job, NewJob, State};
@@ -348,9 +351,11 @@ fn failed(place: &Path, error: io::Error) -> Error {
 pub(crate) mod testing {
     use super::{objects::add_object, *};
     use crate::job::{Kind, Request};
+    #[cfg(feature = "cluster")]
     use ::postgres::{Client, NoTls};
     use tempfile::TempDir;
 
+    #[cfg(feature = "cluster")]
     /// Where tests of PostgreSQL find a server, if anywhere: `make test-stores` starts one.
     const SERVER: &str = "SUDARE_TEST_POSTGRES";
 
@@ -402,6 +407,9 @@ pub(crate) mod testing {
     /// One empty place of each kind of database.
     pub fn places() -> Vec<Place> {
         let file = Place { folder: tempfile::tempdir().unwrap(), database: None };
+        #[cfg(not(feature = "cluster"))]
+        let database: Option<DatabaseAddress> = None;
+        #[cfg(feature = "cluster")]
         let database = std::env::var(SERVER).ok().map(|server| {
             let schema = format!("t{}", crate::accounts::token::random_id().unwrap());
             administer(&server, &format!("CREATE SCHEMA {schema}"));
@@ -415,6 +423,7 @@ pub(crate) mod testing {
         [file].into_iter().chain(database).collect()
     }
 
+    #[cfg(feature = "cluster")]
     fn administer(server: &str, sql: &str) {
         Client::connect(server, NoTls).unwrap().batch_execute(sql).unwrap();
     }
@@ -428,11 +437,13 @@ pub(crate) mod testing {
             self.database.as_ref()
         }
 
+        #[cfg(feature = "cluster")]
         /// The place of another server with the same database.
         pub fn beside(&self) -> Self {
             Self { folder: tempfile::tempdir().unwrap(), database: self.database.clone() }
         }
 
+        #[cfg(feature = "cluster")]
         /// Has the server of PostgreSQL do something.
         pub fn administer(&self, sql: &str) {
             administer(&std::env::var(SERVER).unwrap(), sql);

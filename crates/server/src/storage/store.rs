@@ -6,7 +6,7 @@
 //! Where several servers have the same objects, these are in a [`Bucket`], as are states of trainings
 //! that others may go on from; the folder has copies then, of which those go that are not used.
 
-use crate::{accounts::token::random_id, cluster::bucket::Bucket};
+use crate::{accounts::token::random_id, cluster::Bucket};
 use std::{
     collections::{BTreeSet, HashSet},
     fs::{self, File, FileTimes, Metadata, OpenOptions},
@@ -619,8 +619,9 @@ pub(crate) mod testing {
 
 #[cfg(test)]
 mod tests {
-    use super::{testing::sharing, *};
-    use sudare_roles::files::Watch;
+    #[cfg(feature = "cluster")]
+    use super::testing::sharing;
+    use super::*;
 
     #[test]
     fn objects_are_whole_and_secrets_are_wiped() {
@@ -682,6 +683,7 @@ mod tests {
     }
 
     /// The last that has it may be a task of the server.
+    #[cfg(feature = "cluster")]
     #[test]
     fn stores_end_where_nothing_may_wait() {
         let folder = tempfile::tempdir().unwrap();
@@ -690,6 +692,7 @@ mod tests {
     }
 
     /// Of what others have, too, copies go when they are not used, and come back when they are.
+    #[cfg(feature = "cluster")]
     #[test]
     fn copies_go_and_come_back() {
         let folder = tempfile::tempdir().unwrap();
@@ -711,7 +714,7 @@ mod tests {
         // Whoever has one mapped is not disturbed where another one asks for it.
         let path = one.fetch_object("clinic", &digests[0]).unwrap();
         age(&path);
-        let watched = Watch::new(&path, &File::open(&path).unwrap()).unwrap();
+        let watched = files::Watch::new(&path, &File::open(&path).unwrap()).unwrap();
         one.fetch_object("clinic", &digests[0]).unwrap();
         watched.check().unwrap();
         assert!(is_new(&path).unwrap());
@@ -744,6 +747,7 @@ mod tests {
     }
 
     /// States of a job are those that its last holder left.
+    #[cfg(feature = "cluster")]
     #[test]
     fn states_go_from_server_to_server() {
         let folder = tempfile::tempdir().unwrap();
@@ -792,6 +796,7 @@ mod tests {
     }
 
     /// What a server was sending to a store in a folder when it was killed goes, but not what one sends now.
+    #[cfg(feature = "cluster")]
     #[test]
     fn what_was_not_sent_whole_goes() {
         let folder = tempfile::tempdir().unwrap();

@@ -6,12 +6,9 @@ use crate::{
         token::{Owner, Token},
     },
     clock::now,
-    jobs::app::{App, Counters, Server, blocking},
+    jobs::app::{App, Counters, blocking},
     problem::Problem,
-    storage::{
-        audit::Repeated,
-        records::{Job, State},
-    },
+    storage::audit::Repeated,
 };
 use axum::{
     extract::{self, FromRequestParts},
@@ -19,7 +16,6 @@ use axum::{
 };
 use serde::de::DeserializeOwned;
 use std::{
-    collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
     time::Instant,
 };
@@ -40,7 +36,7 @@ impl Held {
 }
 
 /// Counts a request of a tenant or a worker as open.
-fn count_open(parts: &Parts, app: &App, owner: &Owner) -> Result<(), Problem> {
+pub fn count_open(parts: &Parts, app: &App, owner: &Owner) -> Result<(), Problem> {
     let role = match owner {
         Owner::Tenant(_) => "tenant",
         Owner::Worker(_) => "worker",
@@ -63,12 +59,6 @@ pub struct Path<T>(pub T);
 
 /// The tenant whose token came with a request.
 pub struct Tenant(pub String);
-
-/// The worker whose token came with a request.
-pub struct Worker(pub String);
-
-/// The job in the path of a request, which the worker has claimed under the number that is there.
-pub struct Claimed(pub Job);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
     type Rejection = Problem;
@@ -101,58 +91,13 @@ impl FromRequestParts<App> for Tenant {
     }
 }
 
-impl FromRequestParts<App> for Worker {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let owner = owner(parts, app).await?;
-        count_open(parts, app, &owner)?;
-        match owner {
-            Owner::Worker(worker) => Ok(Self(worker)),
-            Owner::Tenant(_) => {
-                Err(forbidden("this is the token of a tenant, and that of a worker is needed"))
-            }
-        }
-    }
-}
-
-impl FromRequestParts<App> for Claimed {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let Worker(worker) = Worker::from_request_parts(parts, app).await?;
-        let Path(path) = Path::<HashMap<String, String>>::from_request_parts(parts, app).await?;
-        let fence = path.get("fence").and_then(|text| text.parse::<u64>().ok());
-        let (id, fence) = path.get("name").cloned().zip(fence).ok_or_else(Problem::not_found)?;
-        let found = blocking(app, move |app| {
-            let held = app.records.leased_job(&id, fence)?;
-            let held = held.filter(|job| job.worker.as_ref() == Some(&worker));
-            held.ok_or_else(|| stale(app, &id))
-        });
-        found.await.map(Self)
-    }
-}
-
-/// What a worker is told of a job that is not its own, or not any more.
-pub fn stale(app: &Server, id: &str) -> Problem {
-    match app.records.state_of(id) {
-        Ok(Some(State::Cancelled)) => {
-            Problem::conflict("Cancelled", "the tenant wants this job no more: leave it")
-        }
-        Ok(_) => {
-            let detail = "the lease of this number has ended: leave the job, and claim another one";
-            Problem::conflict("Stale", detail)
-        }
-        Err(error) => error.into(),
-    }
-}
-
-fn forbidden(detail: &str) -> Problem {
+/// Refuses a token of the wrong role.
+pub fn forbidden(detail: &str) -> Problem {
     Problem::new(StatusCode::FORBIDDEN, "Forbidden", detail)
 }
 
-/// Whose the token is that came with a request.
-async fn owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
+/// Returns the owner of the token of a request.
+pub async fn owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
     let found = known_owner(parts, app).await;
     if matches!(&found, Err(problem) if problem.status == StatusCode::UNAUTHORIZED) {
         blocking(app, |app| app.note(&Repeated::Refused)).await?;

@@ -1,13 +1,14 @@
 //! Jobs on other machines: claimed by workers, under leases that they renew.
 
 use super::{
-    access::{Claimed, Path, Worker, stale},
+    access::{Path, count_open, forbidden, owner},
     body,
     description::{requests, responses},
     download::download,
     route::{Route, route},
 };
 use crate::{
+    accounts::token::Owner,
     clock::{SECONDS_A_DAY, Seconds, now},
     cluster::{
         addresses::Address,
@@ -16,19 +17,20 @@ use crate::{
     jobs::app::{App, Server, blocking},
     problem::{Answer, Problem, REMOVAL_PATIENCE},
     storage::{
-        records::{Change, Job, Removing},
+        records::{Change, Job, Removing, State as JobState},
         store::{Store, make_private},
     },
 };
 use axum::{
     Json,
     body::{Body, Bytes},
+    extract::FromRequestParts,
     extract::State,
-    http::{HeaderMap, StatusCode},
+    http::{HeaderMap, StatusCode, request::Parts},
     response::IntoResponse,
 };
 use serde_json::json;
-use std::{io::Write, path::PathBuf, time::Duration};
+use std::{collections::HashMap, io::Write, path::PathBuf, time::Duration};
 use sudare_roles::{
     checkpoint::{StateFile, remove_other_states},
     error::{Error, Result as RolesResult},
@@ -74,6 +76,58 @@ pub fn routes() -> Vec<Route> {
         .with_response(206, "The requested range of the file", &responses::FILE_RANGE)
         .public(),
     ]
+}
+
+/// The worker whose token came with a request.
+pub struct Worker(pub String);
+
+/// The job in the path of a request, which the worker has claimed under the number that is there.
+pub struct Claimed(pub Job);
+
+impl FromRequestParts<App> for Worker {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let owner = owner(parts, app).await?;
+        count_open(parts, app, &owner)?;
+        match owner {
+            Owner::Worker(worker) => Ok(Self(worker)),
+            Owner::Tenant(_) => {
+                Err(forbidden("this is the token of a tenant, and that of a worker is needed"))
+            }
+        }
+    }
+}
+
+impl FromRequestParts<App> for Claimed {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let Worker(worker) = Worker::from_request_parts(parts, app).await?;
+        let Path(path) = Path::<HashMap<String, String>>::from_request_parts(parts, app).await?;
+        let fence = path.get("fence").and_then(|text| text.parse::<u64>().ok());
+        let (id, fence) = path.get("name").cloned().zip(fence).ok_or_else(Problem::not_found)?;
+        let found = blocking(app, move |app| {
+            let held = app.records.leased_job(&id, fence)?;
+            let held = held.filter(|job| job.worker.as_ref() == Some(&worker));
+            held.ok_or_else(|| stale(app, &id))
+        });
+        found.await.map(Self)
+    }
+}
+
+/// What a worker is told of a job that is not its own, or not any more.
+pub fn stale(app: &Server, id: &str) -> Problem {
+    match app.records.state_of(id) {
+        Ok(Some(JobState::Cancelled)) => {
+            Problem::conflict("Cancelled", "the tenant wants this job no more: leave it")
+        }
+        Ok(_) => {
+            let detail = "the lease of this number has ended: leave the job, and claim another one";
+            Problem::conflict("Stale", detail)
+        }
+        Err(error) => error.into(),
+    }
 }
 
 /// Claims a job. Waits for one if there is none.

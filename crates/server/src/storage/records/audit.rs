@@ -168,6 +168,7 @@ mod tests {
     }
 
     /// Each of several servers has all of the log in files of its own, also what came while it was away.
+    #[cfg(feature = "cluster")]
     #[test]
     fn each_server_has_the_whole_log() {
         for place in places().iter().filter(|place| place.database().is_some()) {
