@@ -1,14 +1,14 @@
-//! The time of the system.
+//! Time of the system.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Seconds since 1970.
 pub type Seconds = i64;
 
-/// Seconds of a day.
+/// Seconds per day.
 pub const SECONDS_A_DAY: Seconds = 86_400;
 
-/// Now; 0 if the clock stands before 1970.
+/// Returns the current time, or 0 if the clock is before 1970.
 #[must_use]
 pub fn now() -> Seconds {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
@@ -29,7 +29,7 @@ pub fn http_date(time: Seconds) -> String {
 mod tests {
     use super::*;
 
-    /// The example of RFC 9110, the epoch, and both sides of leap days.
+    /// Formats the example of RFC 9110, the epoch, and dates around leap days.
     #[test]
     fn dates_are_those_of_http() {
         assert_eq!(http_date(784_111_777), "Sun, 06 Nov 1994 08:49:37 GMT");

@@ -1,9 +1,9 @@
-//! What a tenant asks to be computed, and what a process is told of it.
+//! Requests for jobs, and the messages between the server and the process of a job.
 
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
-/// What is computed.
+/// Kind of computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -13,14 +13,14 @@ pub enum Kind {
     Groups,
     /// Counts in bins.
     Histogram,
-    /// A training.
+    /// Training.
     Train,
     /// Scores of rows.
     Predict,
 }
 
 impl Kind {
-    /// As [`Job::kind`](sudare_roles::job::Job::kind) has it.
+    /// Returns the name, as [`Job::kind`](sudare_roles::job::Job::kind) does.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -33,87 +33,87 @@ impl Kind {
     }
 }
 
-/// A job as a tenant asks for it. Objects are named by their digests.
+/// A tenant's request for a job. Digests name the objects.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// What is computed.
+    /// Kind of computation.
     pub kind: Kind,
     /// Evaluation keys.
     pub keys: String,
-    /// Encrypted tables, of which trainings may have several.
+    /// Encrypted tables. Trainings accept several.
     pub tables: Vec<String>,
-    /// What rows are scored by: an object of models, or the result of a training.
+    /// Model for scoring: an uploaded model, or the result of a training.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Iterations of a training; all that the keys are for if left out.
+    /// Iterations of a training. Default: all that the keys allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u32>,
-    /// Whether the weights after each iteration are kept.
+    /// Whether to store the weights after each iteration.
     #[serde(default)]
     pub history: bool,
 }
 
 impl Request {
-    /// The objects that it takes.
+    /// Lists the objects of the request.
     pub fn objects(&self) -> impl Iterator<Item = &str> {
         let model = self.model.iter();
         core::iter::once(&self.keys).chain(&self.tables).chain(model).map(String::as_str)
     }
 
-    /// The request in JSON, as records keep it.
+    /// Returns the request as JSON, as the records store it.
     #[must_use]
     pub fn to_json(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 }
 
-/// What a process is told to do, on one line.
+/// A task for a process, on one line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Task {
-    /// What is computed.
+    /// Kind of computation.
     pub kind: Kind,
     /// File of the evaluation keys.
     pub keys: PathBuf,
     /// Files of the encrypted tables.
     pub tables: Vec<PathBuf>,
-    /// File of the model to score by.
+    /// File of the model for scoring.
     pub model: Option<PathBuf>,
     /// Iterations of a training.
     pub iterations: Option<u32>,
-    /// Whether the weights after each iteration are kept.
+    /// Whether to store the weights after each iteration.
     pub history: bool,
-    /// Bytes of memory that it is predicted to take on as many threads as there are, if that is known: the
-    /// system refuses it many more.
+    /// Predicted memory on the threads of this machine, in bytes, if known. The system refuses the process
+    /// much more.
     pub memory: Option<u64>,
-    /// Seconds of processors after which the system ends it.
+    /// CPU seconds after which the system ends the process.
     pub most_cpu_seconds: u64,
-    /// Folder of states of a training.
+    /// Directory of the states of a training.
     pub states: PathBuf,
     /// File of the result.
     pub output: PathBuf,
 }
 
-/// What a process says, one on a line.
+/// A message of a process, on one line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Message {
-    /// So many steps are done, of so many.
+    /// Completed steps, and total steps.
     Progress(u64, u64),
-    /// So many milliseconds of processors were used.
+    /// CPU time used, in milliseconds.
     Cpu(u64),
     /// The result is written.
     Done,
-    /// The job is left as it is, to be gone on with.
+    /// The process stopped, and the job can be resumed.
     Stopped,
-    /// The job cannot be done.
+    /// The job failed.
     Failed {
         /// [`Error::kind`](sudare_roles::error::Error::kind).
         kind: String,
-        /// For people.
+        /// Explanation for people.
         detail: String,
     },
 }
 
-/// What a process is told to end with, on a line, so that what was done is kept.
+/// Line that tells a process to stop, so that its progress is kept.
 pub const STOP: &str = "stop";

@@ -1,23 +1,16 @@
-//! The service: keys and tables are uploaded, jobs computed and results downloaded over HTTP.
+//! The server: tenants upload keys and tables, run jobs, and download results over HTTP.
 //!
-//! | module | what it is for |
+//! | module | purpose |
 //! |---|---|
-//! | `net`, `tls`, `api` | connections, also by TLS; what may be asked for, in one table |
-//! | `page` | apart from all that, the files of a page for the owner's own browser |
-//! | `token`, `origin`, `rates` | who may ask, from which pages, and how often |
-//! | `gate`, `look` | how many files of tenants are looked at at a time and in how much memory, and the process that plans |
-//! | `uploads`, `receive`, `inspect` | bytes that come: who sends them, on their way to the disk, and what they are by their header |
-//! | `audit` | what happened that matters for security, chained by digests |
-//! | `store`, `bucket`, `records`, `disk` | files, here and where other servers find them, all else that outlives the process, and room for it |
-//! | `queue`, `turns`, `child`, `events` | which job is next, its process, and who waits for it |
-//! | `lease`, `addresses`, `worker`, `cache` | jobs on other machines: what is said, which files are read, who works there, and what it keeps |
-//! | `work` | what that process does: the same as the command of its name |
-//! | `job`, `clock`, `problem` | a job in words; the time; why something is refused |
-//! | `telemetry` | log lines, and spans of requests and jobs |
+//! | `http` | connections, the routes of the API, uploads, and the page for the owner's browser |
+//! | `jobs` | the shared state, the queue, planning, and the processes that compute |
+//! | `storage` | files, records, disk space, the audit log, and inspection of uploads |
+//! | `accounts` | tokens, request rates, and allowed origins |
+//! | `cluster` | with the feature of that name: shared stores and databases, leases for workers, OpenTelemetry |
+//! | `job`, `clock`, `problem`, `tls`, `telemetry` | requests for jobs, time, errors of HTTP, certificates, log lines |
 //!
-//! A server holds no secret key, and refuses those that are sent to it. What is remembered is on
-//! the disk before it is answered, so that a server may be killed at any time; trainings go on from
-//! their last iteration when it comes back.
+//! The server holds no secret key, and rejects secret keys that clients send. It writes to disk before it
+//! responds, so you can kill it at any time. Trainings resume from their last iteration when it is back.
 #![forbid(unsafe_code)]
 
 mod accounts;
@@ -87,44 +80,43 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-/// Between two looks for uploads of which nothing comes any more.
+/// Interval between sweeps for stalled uploads.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
-/// Threads that wait for disks, records and turns: each has a stack of two mebibytes, and what comes beyond
-/// waits for one of them.
+/// Maximum threads that wait for disks, records and turns. Each has a stack of two mebibytes. Further work
+/// waits for a thread.
 const MAX_WAITING_THREADS: usize = 128;
 
-/// What a server is to be.
+/// Configuration of a server.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// The folder of the server, made if it does not exist.
+    /// Directory of the server, created if missing.
     pub folder: PathBuf,
-    /// The database that has its records, which other servers may share; if there is none, a file of the
-    /// folder has them.
+    /// Database of the records, which other servers may share. Default: a file in the directory.
     pub database: Option<DatabaseAddress>,
-    /// The address of a store that has its objects and states of its trainings, which other servers may
-    /// share; if there is none, its folder has them.
+    /// Address of a store for objects and states of trainings, which other servers may share. Default: the
+    /// directory.
     pub objects: Option<String>,
-    /// File of the key that it signs with, made if it does not exist.
+    /// File of the signing key, created if missing.
     pub key: PathBuf,
-    /// Whether it is to be the key of all servers that share the records, in the place of another.
+    /// Whether the key replaces the one that all servers with the same records use.
     pub replace_key: bool,
-    /// Where it is reached.
+    /// Address of the server.
     pub place: Endpoint,
-    /// Certificates, if it speaks TLS by itself.
+    /// Certificates, if the server itself uses TLS.
     pub tls: Option<TlsFiles>,
-    /// Where its figures are read, if anywhere: nobody needs a token there.
+    /// Address for metrics, which requires no token.
     pub metrics: Option<Endpoint>,
-    /// Who gets spans of its requests and jobs, if anybody.
+    /// Collector of the server's spans, if there is one.
     pub collector: Option<Collector>,
-    /// What it may take.
+    /// Limits of the server.
     pub limits: Limits,
-    /// The program that does jobs.
+    /// The program that computes jobs.
     pub program: Program,
 }
 
 impl Config {
-    /// Refuses what is shared in part: what one server knows of, another could not find.
+    /// Rejects a database that is shared without a shared store: other servers could not find the files.
     fn check(&self) -> Result<()> {
         if self.database.is_some() && self.objects.is_none() {
             return Err(Error::Usage(
@@ -141,11 +133,11 @@ impl Config {
     }
 }
 
-/// Serves until the process is told to end (SIGTERM, Ctrl-C). `listening` is told where, once
-/// requests are answered. Log lines go to standard error, in JSON.
+/// Runs a server until the process is told to stop (SIGTERM, Ctrl-C). Calls `listening` with the URL once
+/// the server responds. Log lines go to standard error, in JSON.
 ///
 /// # Errors
-/// [`Error::InUse`] if another server has the folder; [`Error::Io`]; [`Error::Usage`].
+/// [`Error::InUse`] if another server has the directory; [`Error::Io`]; [`Error::Usage`].
 pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
     config.check()?;
     protect_memory();
@@ -169,26 +161,25 @@ pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
     app.note_repeats()
 }
 
-/// Does jobs of the server that `desk` reaches, one at a time, until the process is told to end
-/// (SIGTERM, Ctrl-C); that under way is left where others go on. Log lines go to standard error, in
-/// JSON.
+/// Computes jobs of the server that `desk` reaches, one at a time, until the process is told to stop
+/// (SIGTERM, Ctrl-C). Then returns the current job to the queue. Log lines go to standard error, in JSON.
 ///
 /// # Errors
-/// [`Error::InUse`] if another worker has the folder; [`Error::Refused`] by the server, as for a token
-/// that is none of a worker; [`Error::Io`].
+/// [`Error::InUse`] if another worker has the directory; [`Error::Refused`] by the server, as for a token
+/// that is not a worker's; [`Error::Io`].
 #[cfg(feature = "cluster")]
 pub fn work_for(desk: impl Desk, config: WorkerConfig) -> Result<()> {
     protect_memory();
     let _telemetry = Telemetry::start("sudare-worker", config.collector.as_ref())?;
     let runtime = runtime(&config.folder)?;
     let ended = runtime.block_on(worker::run(config, desk));
-    // Requests that nobody waits for any more may take their time.
+    // Open requests may take their time, since nothing waits for them.
     runtime.shutdown_background();
     ended
 }
 
-/// Has the system keep memory and environment of this process from others of the same user: processes of jobs
-/// read files of tenants, and must not find secrets there if one of these takes hold of them.
+/// Protects the memory and the environment of this process from other processes of the same user. Processes
+/// of jobs read files of tenants. If a file exploits one of them, it must not find secrets here.
 fn protect_memory() {
     #[cfg(target_os = "linux")]
     {
@@ -197,7 +188,7 @@ fn protect_memory() {
     }
 }
 
-/// What a server or a worker with this folder runs on.
+/// Makes the runtime of a server or a worker.
 fn runtime(folder: &Path) -> Result<tokio::runtime::Runtime> {
     let mut runtime = tokio::runtime::Builder::new_multi_thread();
     let runtime = runtime.max_blocking_threads(MAX_WAITING_THREADS).enable_all().build();
@@ -222,7 +213,7 @@ async fn run(app: &App, config: &Config, listening: impl FnOnce(&str)) -> Result
         tasks.spawn(net::serve(listener, routers, None, app.ending.subscribe()));
     }
     tasks.spawn(queue::run(Arc::clone(app)));
-    // For as long as others wait for jobs that end.
+    // These tasks run on while others wait for jobs to end.
     let leases = tokio::spawn(queue::watch_leases(Arc::clone(app)));
     let sweeping = tokio::spawn(sweep(Arc::clone(app)));
     tracing::info!(place, "serves");
@@ -239,8 +230,7 @@ async fn run(app: &App, config: &Config, listening: impl FnOnce(&str)) -> Result
     Ok(())
 }
 
-/// Has certificates read again whenever the process is told to, by SIGHUP; from now on that does not
-/// end it.
+/// Reloads the certificates at each SIGHUP, which no longer ends the process.
 fn reload_on_hangup(tls: Arc<Tls>) -> Option<JoinHandle<()>> {
     #[cfg(unix)]
     {
@@ -271,8 +261,8 @@ async fn sweep(app: App) {
     }
 }
 
-/// Checks the audit log of the server in a folder, also while it runs. `noted` are numbers and digests of
-/// lines that were noted elsewhere.
+/// Checks the audit log of the server in a directory, even while the server runs. `noted` are numbers and
+/// digests of lines that you noted elsewhere.
 ///
 /// # Errors
 /// [`Error::Parse`], which names the first line that is broken; [`Error::Io`].
@@ -285,7 +275,7 @@ pub fn check_audit(
     Log::of(folder).check(&lines, noted)
 }
 
-/// Checks an audit log by its files alone, as of a copy.
+/// Checks the files of an audit log alone, such as a copy.
 ///
 /// # Errors
 /// As [`check_audit`].
@@ -293,7 +283,7 @@ pub fn check_audit_files(folder: &Path, noted: &[(u64, String)]) -> Result<Check
     Log::at(folder.into()).check(&[], noted)
 }
 
-/// Waits until the process is told to end.
+/// Waits until the process is told to stop.
 async fn wait_for_shutdown() {
     #[cfg(unix)]
     {

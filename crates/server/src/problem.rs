@@ -1,5 +1,4 @@
-//! What is answered to requests that are refused: problem details (RFC 9457) with the word that the
-//! command has for the same error.
+//! Error responses: problem details (RFC 9457), with the kind that the command uses for the same error.
 
 use axum::{
     http::{HeaderValue, StatusCode, header},
@@ -9,23 +8,23 @@ use serde::Serialize;
 use std::{fmt, io, time::Duration};
 use sudare_roles::error::Error;
 
-/// A request that is refused.
+/// An error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Status of HTTP.
+    /// HTTP status.
     pub status: StatusCode,
-    /// A stable word, as [`Error::kind`].
+    /// Stable kind, as [`Error::kind`].
     pub kind: String,
-    /// For people.
+    /// Explanation for people.
     pub detail: String,
-    /// Seconds after which it is no problem any more, if that is known.
+    /// Seconds to wait before the next attempt, if known.
     pub retry_after: Option<u64>,
 }
 
-/// How long a request waits until what has the digest of its file is removed.
+/// Maximum time that a request waits for the removal of a file with its digest.
 pub const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Answers of handlers.
+/// Result of a handler.
 pub type Answer<T = Response> = Result<T, Problem>;
 
 #[derive(Serialize)]
@@ -38,46 +37,46 @@ struct Body<'a> {
 }
 
 impl Problem {
-    /// With this status, word and text.
+    /// Makes a problem.
     pub fn new(status: StatusCode, kind: &str, detail: impl Into<String>) -> Self {
         Self { status, kind: kind.into(), detail: detail.into(), retry_after: None }
     }
 
-    /// A request that does not say what it should.
+    /// Makes a problem for a malformed request.
     pub fn bad(kind: &str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, kind, detail)
     }
 
-    /// What the tenant does not have, whether others have it or not.
+    /// Makes a problem for something that the tenant does not have. Other tenants may have it.
     #[must_use]
     pub fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "NotFound", "there is no such thing here")
     }
 
-    /// Something that goes against what is there.
+    /// Makes a problem for a conflict with the current state.
     pub fn conflict(kind: &str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::CONFLICT, kind, detail)
     }
 
-    /// Too much for now; after so many seconds it is not any more.
+    /// Makes a problem for too many requests, with the seconds to wait.
     pub fn too_many(kind: &str, detail: impl Into<String>, retry_after: Option<u64>) -> Self {
         Self { retry_after, ..Self::new(StatusCode::TOO_MANY_REQUESTS, kind, detail) }
     }
 
-    /// What is sent has the digest of what is being removed.
+    /// Makes a problem for a file whose digest is being removed.
     pub fn removing() -> Self {
         let detail = "a file of the same digest is being removed: send it again later";
         let retry_after = Some(REMOVAL_PATIENCE.as_secs());
         Self { retry_after, ..Self::new(StatusCode::SERVICE_UNAVAILABLE, "InUse", detail) }
     }
 
-    /// Returns whether the same request may be answered otherwise in a moment, so that an upload is kept.
+    /// Returns whether a later attempt may succeed, so that the upload is kept.
     #[must_use]
     pub fn may_pass(&self) -> bool {
         self.retry_after.is_some() || self.status.is_server_error()
     }
 
-    /// What was sent cannot be used.
+    /// Makes a problem for content that cannot be used.
     pub fn unusable(kind: &str, detail: impl Into<String>) -> Self {
         Self::new(StatusCode::UNPROCESSABLE_ENTITY, kind, detail)
     }
@@ -89,7 +88,8 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Files of clients are at fault, but for what the system refused, of which only the log has more.
+/// Converts an error. The client's files are at fault, except for errors of the system, whose details only
+/// the log has.
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let status = match &error {
@@ -133,7 +133,7 @@ impl IntoResponse for Problem {
     }
 }
 
-/// What cannot be helped.
+/// Makes an internal error.
 pub fn internal(error: impl fmt::Display) -> Error {
     Error::Bug(error.to_string())
 }

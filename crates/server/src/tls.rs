@@ -15,7 +15,7 @@ use tokio_rustls::{
     },
 };
 
-/// What is spoken over it.
+/// Protocol over TLS.
 const PROTOCOL: &[u8] = b"http/1.1";
 
 /// Makes ring the provider of TLS for the clients in this process.
@@ -28,32 +28,32 @@ pub fn install_provider() {
 /// The files of a certificate and of its key, in PEM.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// The certificate, and those between it and an authority.
+    /// File of the certificate and of the intermediate certificates.
     pub certificate: PathBuf,
-    /// The file of the secret key of the certificate.
+    /// File of the private key of the certificate.
     pub key: PathBuf,
 }
 
-/// Certificates as they were read last.
+/// The certificates as last read.
 pub struct Tls {
     files: TlsFiles,
     current: RwLock<Arc<ServerConfig>>,
 }
 
 impl Tls {
-    /// Reads certificates.
+    /// Reads the certificates.
     ///
     /// # Errors
-    /// [`Error::Usage`] for files that have none, or do not go together.
+    /// [`Error::Usage`] for files that have none, or do not belong together.
     pub fn open(files: &TlsFiles) -> Result<Self> {
         let current = RwLock::new(Arc::new(read(files)?));
         Ok(Self { files: files.clone(), current })
     }
 
-    /// Reads the files again, for connections from now on; those that there are keep what they have.
+    /// Reads the files again for new connections.
     ///
     /// # Errors
-    /// As [`Tls::open`]; the certificates are then those of before.
+    /// As [`Tls::open`]. The old certificates then stay.
     #[cfg_attr(not(unix), expect(dead_code, reason = "only a signal of Unix asks for it"))]
     pub fn reload(&self) -> Result<()> {
         let new = Arc::new(read(&self.files)?);
@@ -61,7 +61,7 @@ impl Tls {
         Ok(())
     }
 
-    /// What shakes hands with a client.
+    /// Returns the acceptor of TLS handshakes.
     pub fn acceptor(&self) -> TlsAcceptor {
         let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&current).into()

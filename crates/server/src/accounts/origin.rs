@@ -3,7 +3,7 @@
 use axum::http::HeaderValue;
 use core::{fmt, str::FromStr};
 
-/// The origin of pages that may ask, as browsers write it: `https://page.example`, or `http://` of
+/// Origin of a page that may call the API, as browsers write it: `https://page.example`, or `http://` on
 /// the browser's own machine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Origin(HeaderValue);
@@ -16,7 +16,7 @@ impl FromStr for Origin {
                       http://127.0.0.1:8000: small letters, no path, no usual port";
         let (scheme, authority) = text.split_once("://").ok_or(advice)?;
         let (host, port) = match authority.rsplit_once(':') {
-            // The colons of an address in brackets are its own.
+            // An IPv6 address in brackets contains colons.
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             _ => (authority, None),
         };
@@ -38,7 +38,7 @@ impl FromStr for Origin {
 }
 
 impl Origin {
-    /// Whether a browser says that it asks for a page of this origin.
+    /// Returns whether `asking`, the `Origin` header of a browser, is this origin.
     #[must_use]
     pub fn is(&self, asking: &HeaderValue) -> bool {
         self.0 == asking

@@ -1,4 +1,4 @@
-//! How many requests each tenant may make, and have open.
+//! Rates: the requests per second of each tenant, and the requests that it has open.
 
 use std::{
     collections::HashMap,
@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Of how many seconds a tenant may make the requests at once.
+/// Seconds of requests that a tenant may make at once.
 const BURST_SECONDS: f64 = 5.0;
-/// The same of acts that are audited.
+/// Seconds of audited acts that a tenant may make at once.
 const ACT_BURST_SECONDS: f64 = 3600.0;
 
-/// A bucket of requests for each tenant, which fills with time.
+/// Token buckets, one for each tenant, which refill with time.
 pub struct Rates {
     per_second: f64,
     capacity: f64,
@@ -24,13 +24,13 @@ struct Bucket {
 }
 
 impl Rates {
-    /// So many requests a second for each tenant.
+    /// Allows each tenant `per_second` requests per second.
     #[must_use]
     pub fn new(per_second: u32) -> Self {
         Self::with(per_second.into(), BURST_SECONDS)
     }
 
-    /// Allows each tenant `per_hour` audited acts an hour, which may come at once.
+    /// Allows each tenant `per_hour` audited acts per hour, which may come at once.
     #[must_use]
     pub fn per_hour(per_hour: u32) -> Self {
         Self::with(f64::from(per_hour) / 3600.0, ACT_BURST_SECONDS)
@@ -40,10 +40,10 @@ impl Rates {
         Self { per_second, capacity: per_second * at_once, buckets: Mutex::default() }
     }
 
-    /// Takes a request of a tenant.
+    /// Counts a request of a tenant.
     ///
     /// # Errors
-    /// How long to wait for the next one, if there is none now.
+    /// The time until the next request, if the tenant has no request left.
     pub fn take(&self, tenant: &str, now: Instant) -> Result<(), Duration> {
         let mut buckets = self.buckets.lock().unwrap_or_else(PoisonError::into_inner);
         let most = self.capacity;
@@ -61,26 +61,26 @@ impl Rates {
     }
 }
 
-/// Requests that each tenant or worker has open, up to the last byte of their answers.
+/// Open requests of each tenant and worker, until the last byte of each response.
 pub struct OpenRequests {
     max: u32,
     open: Mutex<HashMap<String, u32>>,
 }
 
-/// A request that counts until it is dropped.
+/// A request that counts as open until it is dropped.
 pub struct OpenRequest {
     of: Arc<OpenRequests>,
     name: String,
 }
 
 impl OpenRequests {
-    /// Allows each `most`.
+    /// Allows each tenant or worker `max` open requests.
     #[must_use]
     pub fn new(max: u32) -> Arc<Self> {
         Arc::new(Self { max, open: Mutex::default() })
     }
 
-    /// Counts one more, unless that is too many.
+    /// Counts an open request. Returns `None` if there are too many.
     #[must_use]
     pub fn open(self: &Arc<Self>, name: &str) -> Option<OpenRequest> {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -118,7 +118,7 @@ mod tests {
         assert!(all.open("a").is_some() && all.open.lock().unwrap().is_empty());
     }
 
-    /// An hour's acts may come at once, and come back one by one.
+    /// Allows the acts of an hour at once, and refills one by one.
     #[test]
     fn acts_come_back_over_an_hour() {
         let (acts, start) = (Rates::per_hour(60), Instant::now());
@@ -128,7 +128,7 @@ mod tests {
         assert!(acts.take("b", start).is_ok());
     }
 
-    /// A limit is reached by one tenant alone, and what was used comes back with time.
+    /// Keeps the limits of tenants apart, and refills with time.
     #[test]
     fn tenants_have_their_own_requests() {
         let (rates, start) = (Rates::new(2), Instant::now());
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(rates.take("a", at(0.25)), Err(Duration::from_millis(250)));
         assert!(rates.take("b", at(0.25)).is_ok());
         assert!(rates.take("a", at(0.5)).is_ok() && rates.take("a", at(0.5)).is_err());
-        // Not more than the bucket holds, and never fewer when the clock stands still.
+        // A bucket has a maximum, and a clock that stands still takes nothing away.
         assert!((0..10).all(|_| rates.take("a", at(1e6)).is_ok()));
         assert!(rates.take("a", at(1e6)).is_err() && rates.take("a", at(0.0)).is_err());
     }

@@ -1,4 +1,4 @@
-//! Tokens, by which tenants and workers are known.
+//! Tokens that authenticate tenants and workers.
 
 use crate::{clock::Seconds, problem::internal};
 use data_encoding::HEXLOWER;
@@ -10,35 +10,35 @@ use sudare_roles::{
 };
 use zeroize::Zeroizing;
 
-/// What tokens begin with, so that scanners of secrets find them.
+/// Prefix of tokens, by which secret scanners find them.
 const PREFIX: &str = "sudare_";
-/// Bytes of the public part, by which a token is found.
+/// Bytes of the public part, which identifies a token.
 const ID_BYTES: usize = 8;
 /// Bytes of the secret part.
 const SECRET_BYTES: usize = 32;
-/// What the digest of a secret is for.
+/// Context of the digest of a secret.
 const CONTEXT: &str = "sudare v1 token of a service";
-/// Most letters of a name.
+/// Maximum characters of a name.
 const MAX_NAME_CHARS: usize = 64;
 
-/// A token as its holder has it: `sudare_`, 16 digits that name it and 64 that are secret.
+/// A token as its holder has it: `sudare_`, 16 public digits and 64 secret digits.
 pub struct Token {
     id: String,
     secret: Zeroizing<[u8; SECRET_BYTES]>,
 }
 
-/// Whose a token is, by name: whether it is a tenant's or a worker's says what it is good for.
+/// Owner of a token, by name. The role determines what the token permits.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Owner {
-    /// Who has keys, tables and jobs.
+    /// A tenant, who has keys, tables and jobs.
     Tenant(String),
-    /// What computes for the server, and sees no more than the jobs that it has claimed.
+    /// A worker, which computes for the server and sees only the jobs that it has claimed.
     Worker(String),
 }
 
 impl Owner {
-    /// The name of the tenant or the worker.
+    /// Returns the name of the tenant or the worker.
     #[must_use]
     pub fn name(&self) -> &str {
         match self {
@@ -46,7 +46,7 @@ impl Owner {
         }
     }
 
-    /// Refuses names that could not stand in paths.
+    /// Checks that the name can be part of a path.
     ///
     /// # Errors
     /// [`Error::Usage`].
@@ -69,23 +69,23 @@ impl Owner {
     }
 }
 
-/// What a server keeps of a token.
+/// The record of a token at a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRecord {
     /// The public part of the token.
     pub id: String,
-    /// Whose it is.
+    /// Owner of the token.
     pub owner: Owner,
-    /// Digest of its secret part.
+    /// Digest of the secret part.
     pub digest: [u8; 32],
-    /// When it was made.
+    /// Time of creation.
     pub created: Seconds,
-    /// When it ends, if it does.
+    /// Time of expiry, if there is one.
     pub expires: Option<Seconds>,
 }
 
 impl Token {
-    /// A new one, of 256 random bits.
+    /// Makes a token of 256 random bits.
     ///
     /// # Errors
     /// [`Error::Library`] without randomness.
@@ -95,7 +95,7 @@ impl Token {
         Ok(Self { id: random_id()?, secret })
     }
 
-    /// Reads what a client sent.
+    /// Parses the token that a client sent.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (id, secret) = text.strip_prefix(PREFIX)?.split_at_checked(2 * ID_BYTES)?;
@@ -105,7 +105,7 @@ impl Token {
         Some(Self { id: id.into(), secret: bytes })
     }
 
-    /// The token as its holder keeps it.
+    /// Returns the token as its holder stores it.
     #[must_use]
     pub fn text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(128));
@@ -115,7 +115,7 @@ impl Token {
         text
     }
 
-    /// The public part of the token.
+    /// Returns the public part of the token.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
@@ -125,18 +125,18 @@ impl Token {
         blake3::Hash::from(blake3::derive_key(CONTEXT, &self.secret[..]))
     }
 
-    /// What a server keeps of it.
+    /// Returns the record of the token for a server.
     #[must_use]
     pub fn record(&self, owner: Owner, created: Seconds, expires: Option<Seconds>) -> TokenRecord {
         TokenRecord { id: self.id.clone(), owner, digest: self.digest().into(), created, expires }
     }
 
-    /// Whose it is, if this is the token that was kept, and it is valid now. What there is none of
-    /// takes as long as what is wrong.
+    /// Returns the owner if the record matches this token and is valid now. A missing record takes as long
+    /// as a wrong secret.
     #[must_use]
     pub fn owner(&self, kept: Option<&TokenRecord>, now: Seconds) -> Option<Owner> {
         let digest = kept.map_or([0; 32], |kept| kept.digest);
-        // In constant time.
+        // This comparison takes constant time.
         let same = self.digest() == blake3::Hash::from(digest);
         let kept = kept.filter(|kept| kept.expires.is_none_or(|expires| now < expires))?;
         same.then(|| kept.owner.clone())
@@ -149,7 +149,7 @@ impl fmt::Debug for Token {
     }
 }
 
-/// A name for something new, of 16 random digits.
+/// Makes a name of 16 random digits.
 ///
 /// # Errors
 /// [`Error::Library`] without randomness.
@@ -174,7 +174,7 @@ mod tests {
         assert_eq!(read.owner(Some(&kept), 199), Some(clinic));
         assert_eq!(read.owner(Some(&kept), 200), None);
         assert_eq!(read.owner(None, 150), None);
-        // Every digit counts.
+        // Every digit matters.
         for at in 7..text.len() {
             let mut other = text.as_bytes().to_vec();
             other[at] = if other[at] == b'0' { b'1' } else { b'0' };

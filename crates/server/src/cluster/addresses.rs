@@ -1,43 +1,43 @@
-//! Addresses that are signed: by each a worker reads one file, under one lease, until it expires.
+//! Signed URLs: each permits a worker to download one file, under one lease, until it expires.
 
 use crate::clock::Seconds;
 use sudare_roles::receipt::SigningKey;
 use zeroize::Zeroizing;
 
-/// What the key of addresses is for.
+/// Context of the signing key.
 const CONTEXT: &str = "sudare v1 addresses of files for workers";
 
-/// A file that an address leads to.
+/// The file that a URL leads to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address<'a> {
-    /// The job that takes it.
+    /// The job that uses the file.
     pub job: &'a str,
-    /// The number of the lease.
+    /// Number of the lease.
     pub fence: u64,
-    /// When the address ends.
+    /// Time of expiry.
     pub expires: Seconds,
-    /// The digest of an object, or the name of a state of the job.
+    /// Digest of an object, or name of a state of the job.
     pub name: &'a str,
 }
 
-/// What signs addresses and knows those that it signed.
+/// Signs URLs and verifies signatures.
 pub struct Addresses(Zeroizing<[u8; 32]>);
 
 impl Addresses {
-    /// What signs for the server with this key: its addresses outlive its process.
+    /// Derives the signer from the key of the server, so that URLs outlive the process.
     #[must_use]
     pub fn of(key: &SigningKey) -> Self {
         Self(key.derive(CONTEXT))
     }
 
-    /// No two addresses have the same text: in what is signed no part holds a line end.
+    /// Signs an address. No part contains a newline, so no two addresses sign the same text.
     fn signature(&self, address: &Address<'_>) -> blake3::Hash {
         let Address { job, fence, expires, name } = address;
         let text = format!("{job}\n{fence}\n{expires}\n{name}");
         blake3::keyed_hash(&self.0, text.as_bytes())
     }
 
-    /// The path of a file, which nobody else can make.
+    /// Returns the signed path of a file.
     #[must_use]
     pub fn path(&self, address: &Address<'_>) -> String {
         let Address { job, fence, expires, name } = address;
@@ -45,11 +45,11 @@ impl Addresses {
         format!("/v1/work/{job}/{fence}/files/{expires}/{signature}/{name}")
     }
 
-    /// Whether this is the signature of an address that is valid now.
+    /// Returns whether the signature is right for the address and the address is valid now.
     #[must_use]
     pub fn is_valid(&self, address: &Address<'_>, signature: &str, now: Seconds) -> bool {
         let plain = !address.job.contains('\n') && !address.name.contains('\n');
-        // In constant time.
+        // This comparison takes constant time.
         let signed = blake3::Hash::from_hex(signature)
             .is_ok_and(|signature| signature == self.signature(address));
         plain && signed && now < address.expires
@@ -60,7 +60,7 @@ impl Addresses {
 mod tests {
     use super::*;
 
-    /// Signatures of other files, leases, times and servers are none, nor is an altered one.
+    /// Rejects signatures of other files, leases, times and servers, and altered ones.
     #[test]
     fn addresses_are_valid_as_they_were_signed_until_they_expire() {
         let addresses = Addresses::of(&SigningKey::random().unwrap());

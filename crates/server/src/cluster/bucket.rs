@@ -1,5 +1,4 @@
-//! Objects where several servers have them: in S3, in Google Cloud Storage, in Azure, or in a folder
-//! that they share.
+//! Stores of objects that several servers share: S3, Google Cloud Storage, Azure, or a shared directory.
 
 use crate::tls;
 use futures_util::StreamExt;
@@ -24,29 +23,29 @@ use tokio::{
 };
 use url::Url;
 
-/// Within which a store answers that can be used.
+/// Maximum time of a usable store to respond.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// Bytes of a part of a large file: 10,000 parts are the most that there are.
+/// Size of one part of a large file. A store accepts at most 10,000 parts.
 const PART_BYTES: usize = 32 << 20;
-/// Parts of a file that are sent at a time.
+/// Parts of a file that are sent at the same time.
 const PARTS_AT_ONCE: usize = 2;
-/// What the names of settings of stores begin with, in the environment.
+/// Prefixes of the environment variables that configure stores.
 const SETTINGS: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
 
-/// A part of a store that is this service's own.
+/// The part of a store that belongs to this service.
 pub struct Bucket {
     store: Arc<dyn ObjectStore>,
-    /// What all keys begin with.
+    /// Prefix of all keys.
     root: Key,
-    /// Where it is, if it is a folder.
+    /// The directory, if the store is one.
     folder: Option<PathBuf>,
-    /// What waits for the store. It is of its own, so that threads that wait here do not take those that the
-    /// store needs.
+    /// Runtime that waits for the store. It is separate, because blocked threads of the server must not be
+    /// the ones that the store needs.
     runtime: Handle,
     _ends: Ends,
 }
 
-/// Ends a runtime without waiting for it, which may be where nothing may wait.
+/// Shuts a runtime down in the background, since the thread that drops it may not block.
 struct Ends(Option<Runtime>);
 
 impl Drop for Ends {
@@ -69,12 +68,12 @@ fn failed(action: &'static str, key: &str) -> impl FnOnce(object_store::Error) -
 }
 
 impl Bucket {
-    /// The store with an address, such as `s3://bucket/prefix`, `gs://bucket`, `az://container` or
-    /// `file:///shared`; what it needs besides, such as credentials, is in the environment under the names
-    /// that its makers' tools have for it.
+    /// Opens the store at an address such as `s3://bucket/prefix`, `gs://bucket`, `az://container` or
+    /// `file:///shared`. Other settings, such as credentials, are in the environment variables that the
+    /// vendors' tools use.
     ///
     /// # Errors
-    /// [`Error::Usage`] for an address that is none; [`Error::Io`] for a folder that does not exist.
+    /// [`Error::Usage`] for an invalid address; [`Error::Io`] for a directory that does not exist.
     pub fn open(address: &str) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let ends = runtime.map_err(|error| Error::io("open", Path::new("the store"), error))?;
@@ -112,7 +111,7 @@ impl Bucket {
         parts.fold(self.root.clone(), |key, part| key.join(part))
     }
 
-    /// Whether the store answers soon.
+    /// Returns whether the store responds in time.
     #[must_use]
     pub fn is_usable(&self) -> bool {
         let key = self.key("probe");
@@ -121,7 +120,7 @@ impl Bucket {
         matches!(answered, Ok(Ok(_) | Err(object_store::Error::NotFound { .. })))
     }
 
-    /// Whether a file is there.
+    /// Returns whether a file exists.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -133,7 +132,7 @@ impl Bucket {
         }
     }
 
-    /// Puts a file there, whole or not at all.
+    /// Uploads a file, completely or not at all.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -154,17 +153,17 @@ impl Bucket {
         self.runtime.block_on(sent).map_err(|error| Error::io("send", path, error))
     }
 
-    /// Reads a file into a new one.
+    /// Downloads a file.
     ///
     /// # Errors
-    /// [`Error::Io`], of kind `NotFound` if there is none.
+    /// [`Error::Io`], of kind `NotFound` if the file does not exist.
     pub fn get(&self, name: &str, file: &mut impl Write) -> Result<()> {
         let key = self.key(name);
         self.runtime.block_on(async {
             let size = self.store.head(&key).await.map_err(failed("read", name))?.size;
             let mut start = 0;
             while start < size {
-                // Each part has the patience of a request.
+                // The store's time limit applies to one request, so each part is a request.
                 let end = size.min(start.saturating_add(PART_BYTES as u64));
                 let part = self.store.get_range(&key, start..end).await;
                 let part = part.map_err(failed("read", name))?;
@@ -176,7 +175,7 @@ impl Bucket {
         })
     }
 
-    /// Removes a file, if it is there.
+    /// Removes a file, if it exists.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -187,7 +186,7 @@ impl Bucket {
         }
     }
 
-    /// The files whose names begin with this folder, by what follows it.
+    /// Lists the files in a directory, by the part of the name after it.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -195,7 +194,7 @@ impl Bucket {
         Ok(self.list_with_times(folder)?.into_iter().map(|(name, _)| name).collect())
     }
 
-    /// The same, with when each was put there.
+    /// Lists the files in a directory, with the time at which each was stored.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -215,8 +214,9 @@ impl Bucket {
         })
     }
 
-    /// Files of a store that is a folder which are being put there, or were when a server was killed: nothing
-    /// else lists them. Other stores remove by themselves what was not sent whole, if they are told so.
+    /// Lists partly written files of a store that is a directory: uploads under way, or left by a killed
+    /// server. No other method lists these files. Other stores delete incomplete uploads themselves, if
+    /// configured to.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -237,7 +237,8 @@ impl Bucket {
     }
 }
 
-/// Whether a store in a folder names files so until they are whole: by a number after what they will be.
+/// Returns whether a store in a directory uses such a name for a partly written file: the final name, `#`
+/// and a number.
 fn is_unfinished(name: &str) -> bool {
     let number = name.rsplit_once('#').map(|(_, number)| number);
     number.is_some_and(|digits| !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()))

@@ -1,8 +1,8 @@
-//! What the server and workers on other machines tell each other.
+//! The protocol between the server and workers on other machines.
 //!
-//! A worker claims a job and has a lease on it, whose number, the *fence*, rises with each claim. It
-//! renews the lease; once it has run out, the job waits for others, and nothing that comes under the
-//! old fence is taken.
+//! A worker claims a job and has a lease on it. The number of the lease, the *fence*, rises with each
+//! claim. The worker renews the lease. When the lease has ended, the job waits for other workers, and the
+//! server rejects everything under the old fence.
 
 use crate::job::Kind;
 use serde::{Deserialize, Serialize};
@@ -13,54 +13,55 @@ use sudare_roles::{
     files::NewFile,
 };
 
-/// What a worker has for a job.
+/// A worker's offer to compute a job.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Offer {
-    /// Version of its program, which must be that of the server.
+    /// Version of the worker's program, which must equal the server's.
     pub program: String,
-    /// Bytes of memory.
+    /// Memory for a job, in bytes.
     pub memory_bytes: u64,
-    /// Seconds that it waits for a job, at most 30.
+    /// Seconds that the worker waits for a job, at most 30.
     pub wait_seconds: u64,
 }
 
 /// A job that a worker has claimed.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assignment {
-    /// The name of the job.
+    /// Name of the job.
     pub job: String,
-    /// The number of the lease.
+    /// Number of the lease.
     pub fence: u64,
-    /// Seconds after which the lease ends that is not renewed.
+    /// Seconds after which the lease ends, unless it is renewed.
     pub lease_seconds: u64,
-    /// Steps done, as the server knows them.
+    /// Completed steps, as the server knows them.
     pub done: u64,
-    /// Steps in all; 0 before they are known.
+    /// Total steps, 0 until they are known.
     pub total: u64,
-    /// What is computed.
+    /// Kind of computation.
     pub kind: Kind,
     /// Iterations of a training.
     pub iterations: Option<u32>,
-    /// Whether the weights after each iteration are kept.
+    /// Whether to store the weights after each iteration.
     pub history: bool,
-    /// Seconds of processors after which a process is ended.
+    /// CPU seconds after which the process is stopped.
     pub most_cpu_seconds: u64,
     /// Evaluation keys.
     pub keys: Blob,
     /// Encrypted tables.
     pub tables: Vec<Blob>,
-    /// What rows are scored by.
+    /// Model for scoring.
     pub model: Option<Blob>,
-    /// States of a training to go on from.
+    /// States from which a training resumes.
     pub states: Vec<Blob>,
 }
 
 impl Assignment {
-    /// Refuses what a server does not send: names and paths that would lead elsewhere, here or at the server.
+    /// Rejects names and paths that a genuine server does not send, because they would lead to other files
+    /// here or at the server.
     ///
     /// # Errors
-    /// [`Error::Refused`] with what is wrong.
+    /// [`Error::Refused`] with the wrong value.
     pub fn check(&self) -> Result<()> {
         let wrong = |what: &str, found: &str| {
             let detail =
@@ -103,99 +104,99 @@ fn is_name(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b))
 }
 
-/// A file that a worker may read.
+/// A file that a worker may download.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Blob {
-    /// The name of a state; the digest of anything else.
+    /// Name of a state, or digest of another file.
     pub name: String,
-    /// BLAKE3 of its bytes, in hexadecimal.
+    /// BLAKE3 digest of the file, in hexadecimal.
     pub digest: String,
-    /// How large it is.
+    /// Size in bytes.
     pub bytes: u64,
-    /// A signed path at the server, which takes no token.
+    /// Signed path at the server, which requires no token.
     pub path: String,
 }
 
-/// The right to a job, for as long as the lease is renewed.
+/// The right to a job while its lease is renewed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hold {
-    /// The name of the job.
+    /// Name of the job.
     pub job: String,
-    /// The number of the lease.
+    /// Number of the lease.
     pub fence: u64,
 }
 
-/// How far a worker is with a job.
+/// Progress of a worker with a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
-    /// Steps done.
+    /// Completed steps.
     pub done: u64,
-    /// Steps in all; 0 before they are known.
+    /// Total steps, 0 until they are known.
     pub total: u64,
-    /// Milliseconds of processors that were used since the claim.
+    /// CPU time since the claim, in milliseconds.
     pub cpu_milliseconds: u64,
 }
 
-/// Why a worker leaves a job without a result.
+/// Reason why a worker returns a job without a result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Leaving {
-    /// It ends, and others go on.
+    /// The worker stops, and others may resume the job.
     Released,
     /// The process of the job died.
     Died,
-    /// The job cannot be done.
+    /// The job failed.
     Failed {
         /// [`Error::kind`](sudare_roles::error::Error::kind).
         kind: String,
-        /// For people.
+        /// Explanation for people.
         detail: String,
     },
 }
 
-/// The server, as a worker reaches it. Every call waits for its answer; but for
-/// [`renew`](Self::renew), one that fails to reach the server is made again for a while.
+/// The server, as a worker reaches it. Each call blocks until the response. A call that cannot reach the
+/// server is repeated for a while, except [`renew`](Self::renew).
 ///
 /// # Errors
-/// Of all calls: [`Error::Unreachable`](sudare_roles::error::Error::Unreachable);
-/// [`Error::Refused`](sudare_roles::error::Error::Refused) with the server's words, of kind `Stale` or
-/// `Cancelled` if the job is not the worker's any more.
+/// All calls: [`Error::Unreachable`](sudare_roles::error::Error::Unreachable);
+/// [`Error::Refused`](sudare_roles::error::Error::Refused) with the server's message, of kind `Stale` or
+/// `Cancelled` if the job is no longer the worker's.
 pub trait Desk: Send + Sync + 'static {
-    /// Claims a job, unless there is none within the time that the offer says.
+    /// Claims a job. Returns `None` if no job comes within the time of the offer.
     ///
     /// # Errors
-    /// As all.
+    /// See [`Desk`].
     fn claim(&self, offer: &Offer) -> Result<Option<Assignment>>;
 
-    /// Renews a lease, by one request that takes no longer than `within`.
+    /// Renews a lease, by one request that takes at most `within`.
     ///
     /// # Errors
-    /// As all.
+    /// See [`Desk`].
     fn renew(&self, hold: &Hold, report: &Report, within: Duration) -> Result<()>;
 
-    /// Reads a file into a new one, and checks its digest.
+    /// Downloads a file, and checks its digest.
     ///
     /// # Errors
-    /// As all; [`Error::OtherFile`](sudare_roles::error::Error::OtherFile) for another digest.
+    /// See [`Desk`]; [`Error::OtherFile`](sudare_roles::error::Error::OtherFile) for another digest.
     fn fetch(&self, blob: &Blob, file: NewFile) -> Result<()>;
 
-    /// Leaves a state of a training at the server.
+    /// Stores a state of a training at the server.
     ///
     /// # Errors
-    /// As all.
+    /// See [`Desk`].
     fn keep(&self, hold: &Hold, name: &str, state: &Path) -> Result<()>;
 
-    /// Hands the result in; the job is done then.
+    /// Submits the result, which completes the job.
     ///
     /// # Errors
-    /// As all.
+    /// See [`Desk`].
     fn finish(&self, hold: &Hold, result: &Path) -> Result<()>;
 
-    /// Leaves the job without a result.
+    /// Returns the job without a result.
     ///
     /// # Errors
-    /// As all.
+    /// See [`Desk`].
     fn leave(&self, hold: &Hold, why: &Leaving) -> Result<()>;
 }
 
@@ -205,7 +206,7 @@ mod tests {
     use crate::cluster::addresses::{Address, Addresses};
     use sudare_roles::receipt::SigningKey;
 
-    /// Takes what a server sends, and refuses what would lead elsewhere.
+    /// Accepts what a server sends, and rejects names and paths that lead elsewhere.
     #[test]
     fn files_are_those_of_the_job() {
         let addresses = Addresses::of(&SigningKey::random().unwrap());

@@ -1,4 +1,4 @@
-//! Connections: accepted until the server ends, and then let go.
+//! Connections: accepted until the server shuts down, and then closed.
 
 mod write_timeout;
 
@@ -26,47 +26,47 @@ use tokio::{
 };
 use write_timeout::WriteTimeout;
 
-/// How long headers may take, and hands to be shaken.
+/// Maximum time to receive request headers, and for a TLS handshake.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(20);
-/// How long a client may take nothing of an answer.
+/// Maximum time in which a client reads nothing of a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
-/// How long answers under way may take when the server ends.
+/// Maximum time for open responses when the server shuts down.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Connections at a time.
+/// Maximum connections at a time.
 const MAX_CONNECTIONS: usize = 4096;
-/// Further ones when all those are taken, for health alone; more wait.
+/// Additional connections for health checks when all others are in use. Further connections wait.
 const RESERVED_CONNECTIONS: usize = 64;
-/// How long one of them may take in all.
+/// Maximum duration of a reserved connection.
 const RESERVED_TIME: Duration = Duration::from_secs(5);
-/// Files that are open beside connections: records, uploads and pipes.
+/// Open files besides connections: records, uploads and pipes.
 #[cfg(unix)]
 const OTHER_FILES: u64 = 1024;
-/// After a connection could not be accepted.
+/// Pause after a failed accept.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// Where a server is reached.
+/// Address of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Endpoint {
-    /// By TCP.
+    /// A TCP address.
     Tcp(SocketAddr),
-    /// By a socket in a file, of Unix.
+    /// A Unix socket in a file.
     Unix(PathBuf),
 }
 
-/// What accepts connections.
+/// A listening socket.
 pub enum Listener {
-    /// By TCP.
+    /// A TCP socket.
     Tcp(TcpListener),
-    /// By a socket in a file.
+    /// A Unix socket.
     #[cfg(unix)]
     Unix(tokio::net::UnixListener),
 }
 
 impl Listener {
-    /// Begins to listen.
+    /// Starts to listen.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Usage`] for sockets in files where there are none.
+    /// [`Error::Io`]; [`Error::Usage`] for a Unix socket on a system without them.
     pub async fn bind(place: &Endpoint) -> Result<Self> {
         match place {
             Endpoint::Tcp(address) => {
@@ -87,7 +87,7 @@ impl Listener {
         }
     }
 
-    /// Where it listens, by `scheme`, with the port that the system chose.
+    /// Returns the URL of the socket, with `scheme` and the port that the system chose.
     #[must_use]
     pub fn url(&self, scheme: &str) -> String {
         match self {
@@ -105,11 +105,11 @@ impl Listener {
     }
 }
 
-/// Removes the socket that a server left when it was killed; one that lives has the lock of its folder.
-/// Nothing else is removed.
+/// Removes the socket that a killed server left. A live server holds the lock of its directory. Removes no
+/// other file.
 ///
 /// # Errors
-/// [`Error::Usage`] for a file that is no socket.
+/// [`Error::Usage`] for a file that is not a socket.
 #[cfg(unix)]
 fn remove_socket(path: &Path) -> Result<()> {
     use std::os::unix::fs::FileTypeExt;
@@ -125,8 +125,8 @@ fn remove_socket(path: &Path) -> Result<()> {
     }
 }
 
-/// Has the system let this process have that many connections, as far as it may: without being asked most
-/// systems let it have fewer than it may.
+/// Raises the limit of open files for the maximum number of connections, as far as the system allows. By
+/// default most systems allow fewer.
 pub fn raise_file_limit() {
     #[cfg(unix)]
     {
@@ -135,7 +135,7 @@ pub fn raise_file_limit() {
         let wanted = (MAX_CONNECTIONS + RESERVED_CONNECTIONS) as u64 + OTHER_FILES;
         let wanted = maximum.map_or(wanted, |maximum| wanted.min(maximum));
         if current.is_some_and(|current| current < wanted) {
-            // Else there is room for fewer, and the others wait.
+            // On failure there is room for fewer connections, and the others wait.
             let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum });
         }
     }
@@ -143,14 +143,14 @@ pub fn raise_file_limit() {
 
 /// Routers for connections.
 pub struct Routers {
-    /// Answers while there is room.
+    /// Handles requests while there is room.
     pub all: Router,
-    /// Answers when there is none.
+    /// Handles requests when there is no room.
     pub health: Router,
 }
 
-/// Answers requests, over TLS if there is one, until `ending`; then no connection is accepted, and those
-/// there are have a few seconds.
+/// Serves requests, over TLS if configured, until `ending`. Then it accepts no connection, and the open
+/// ones have a few seconds.
 pub async fn serve(
     listener: Listener,
     routers: Routers,
@@ -160,7 +160,7 @@ pub async fn serve(
     serve_within(listener, routers, tls, ending, [MAX_CONNECTIONS, RESERVED_CONNECTIONS]).await;
 }
 
-/// The same, with the numbers of connections for all and for health.
+/// Serves requests with the given numbers of connections for all requests and for health checks.
 async fn serve_within(
     listener: Listener,
     routers: Routers,
@@ -210,13 +210,13 @@ struct Connections {
 /// The room of a connection, until it is dropped.
 struct Room {
     router: Router,
-    /// For how long, if not for as long as it likes.
+    /// Maximum duration of the connection, if there is one.
     limit: Option<Duration>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl Connections {
-    /// Room for a connection, once there is some.
+    /// Waits for room for a connection.
     async fn room(&self) -> Option<Room> {
         let Routers { all, health } = &self.routers;
         let (router, limit, permit) = tokio::select! {
@@ -280,7 +280,7 @@ mod tests {
         net::TcpStream,
     };
 
-    /// When strangers hold all connections, health is answered, and others are told to come back.
+    /// When strangers hold all connections, health checks still work, and other requests are told to retry.
     #[tokio::test]
     async fn connections_are_kept_for_health() {
         let any: SocketAddr = "127.0.0.1:0".parse().unwrap();
@@ -308,7 +308,7 @@ mod tests {
         for _ in 0..3 {
             let (word, mut stream) = ask().await;
             assert_eq!(word, "health");
-            // It is let go at once.
+            // The server closes the connection at once.
             assert_eq!(stream.read(&mut [0]).await.unwrap(), 0);
         }
         drop((held, silent));
@@ -317,7 +317,7 @@ mod tests {
         answering.await.unwrap();
     }
 
-    /// A name that something else has stays that thing's; a socket that was left is replaced.
+    /// Replaces a leftover socket, and keeps any other file of that name.
     #[cfg(unix)]
     #[tokio::test]
     async fn sockets_alone_are_removed() {

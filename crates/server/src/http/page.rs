@@ -1,4 +1,4 @@
-//! A page and its files, for the browser of whoever runs this program.
+//! A page and its files, for the browser on this machine.
 
 use crate::{
     http::net::{self, Endpoint, Listener},
@@ -15,27 +15,27 @@ use std::{collections::BTreeMap, net::SocketAddr, path::Path, sync::Arc};
 use sudare_roles::error::{Error, Result};
 use tokio::sync::watch;
 
-/// What `/` stands for.
+/// File for the path `/`.
 const INDEX: &str = "index.html";
 
 /// A file of a page.
 #[derive(Debug, Clone)]
 pub struct PageFile {
-    /// The media type of the file.
+    /// Media type of the file.
     pub media_type: &'static str,
-    /// What it may load and connect to, as Content-Security-Policy has it.
+    /// Content-Security-Policy: what the file may load and connect to.
     pub policy: String,
-    /// The content of the file.
+    /// Content of the file.
     pub content: Vec<u8>,
 }
 
 type Files = Arc<BTreeMap<String, (HeaderMap, Bytes)>>;
 
-/// Serves files by their names until the process is told to end. `listening` is told where, once
-/// requests are answered.
+/// Serves files by name until the process is told to stop. Calls `listening` with the URL once the server
+/// responds.
 ///
 /// # Errors
-/// [`Error::Io`]; [`Error::Usage`] for a policy that is no header.
+/// [`Error::Io`]; [`Error::Usage`] for a policy that is not a valid header.
 pub fn serve_page(
     address: SocketAddr,
     files: BTreeMap<String, PageFile>,
@@ -70,7 +70,7 @@ fn headers(file: &PageFile) -> Result<HeaderMap> {
     headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     for (name, value) in [
         (header::CONTENT_TYPE, file.media_type),
-        // A page of another version does not go with what is kept of this one.
+        // A cached page of another version does not match the files of this one.
         (header::CACHE_CONTROL, "no-cache"),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),

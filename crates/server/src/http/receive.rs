@@ -1,4 +1,4 @@
-//! The bytes of an upload, on their way to the disk.
+//! Data of uploads, on the way to the disk.
 
 use crate::{
     clock::now,
@@ -23,8 +23,8 @@ use std::{
 use sudare_roles::{error::Error, outgoing::is_secret};
 use tokio::sync::OwnedMutexGuard;
 
-/// Makes an object of an upload of which all is here, where the server was killed before it did, or failed to.
-/// Returns it complete.
+/// Makes an object of an upload that has all its bytes, after a failure or a kill. Returns the completed
+/// upload.
 ///
 /// # Errors
 /// As [`Receiving::end`].
@@ -34,7 +34,7 @@ pub fn finish(
     mut progress: OwnedMutexGuard<Progress>,
 ) -> Answer<Upload> {
     let path = app.store.upload(&upload.id);
-    // Or it has the place of an object, of which nothing is known yet.
+    // The file may have its final place already, before the records know of it.
     let path = match path.exists() {
         true => path,
         false => app.store.fetch_object(&upload.tenant, &upload.digest)?,
@@ -45,24 +45,24 @@ pub fn finish(
     Receiving { upload, progress, path, file, hasher, start, unchecked: 0 }.finish_or_discard(app)
 }
 
-/// Bytes of an upload after which room on the disk is looked for again.
+/// Bytes of an upload between two checks of the disk space.
 const MAX_UNCHECKED_BYTES: u64 = 8 << 20;
-/// Bytes that come of an upload before room is looked for again.
+/// Returns the bytes of an upload until the next check of the disk space.
 fn unchecked(upload: &Upload) -> u64 {
     upload.bytes.saturating_sub(upload.received).min(MAX_UNCHECKED_BYTES)
 }
 
-/// What a secret key is refused with.
+/// Error kind for secret keys.
 const SECRET_KEY: &str = "SecretKey";
-/// What bytes beyond the end are refused with.
+/// Error kind for bytes beyond the declared size.
 const TOO_LONG: &str = "UploadTooLong";
 
-/// The system refused to write or to read what comes.
+/// Describes a failure to read or write an upload.
 fn failed(error: io::Error) -> Problem {
     Error::io("keep", Path::new("an upload"), error).into()
 }
 
-/// The first bytes of an upload of which so many are here, to the end of which its file is set.
+/// Reads the first bytes of an upload, and moves to its end.
 fn start_of(mut file: &File, received: u64) -> io::Result<Vec<u8>> {
     let mut start = Vec::new();
     file.rewind()?;
@@ -71,7 +71,7 @@ fn start_of(mut file: &File, received: u64) -> io::Result<Vec<u8>> {
     Ok(start)
 }
 
-/// Forgets an upload; what came of a secret key is overwritten.
+/// Deletes an upload. Overwrites the data of a secret key.
 fn discard(app: &Server, upload: &Upload, secret: bool) -> Answer<()> {
     if secret {
         tracing::warn!(tenant = upload.tenant, "a secret key was sent: refused and wiped");
@@ -85,9 +85,9 @@ fn discard(app: &Server, upload: &Upload, secret: bool) -> Answer<()> {
     Ok(())
 }
 
-/// An upload to which bytes come.
+/// An upload that receives data.
 pub struct Receiving {
-    /// With as many bytes as are here.
+    /// The upload, with the number of bytes received.
     upload: Upload,
     progress: OwnedMutexGuard<Progress>,
     path: PathBuf,
@@ -95,15 +95,15 @@ pub struct Receiving {
     hasher: blake3::Hasher,
     /// The first bytes.
     start: Vec<u8>,
-    /// Bytes that came since room for them was looked for.
+    /// Bytes received since the last check of the disk space.
     unchecked: u64,
 }
 
 impl Receiving {
-    /// Goes on where an upload was.
+    /// Resumes an upload.
     ///
     /// # Errors
-    /// A [`Problem`] if the system refuses the file.
+    /// A [`Problem`] if the system cannot open the file.
     pub fn begin(
         app: &Server,
         upload: Upload,
@@ -114,17 +114,17 @@ impl Receiving {
         let file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
         let file = file.map_err(failed)?;
-        // What was not said to be there may be torn.
+        // Bytes beyond the recorded offset may be incomplete.
         file.set_len(upload.received).map_err(failed)?;
         let hasher = progress.hasher(&file, upload.received).map_err(failed)?;
         let start = start_of(&file, upload.received).map_err(failed)?;
         Ok(Self { upload, progress, path, file, hasher, start, unchecked: 0 })
     }
 
-    /// Takes what comes next.
+    /// Writes the next chunk.
     ///
     /// # Errors
-    /// A [`Problem`] for what is refused, or if the system refuses to write it.
+    /// A [`Problem`] for rejected data, or if the system cannot write.
     pub fn write(&mut self, app: &Server, chunk: Bytes) -> Answer<()> {
         let room = self.upload.bytes.saturating_sub(self.upload.received);
         if chunk.len() as u64 > room {
@@ -156,12 +156,12 @@ impl Receiving {
         self.read_header(app)
     }
 
-    /// Keeps what came, unless it was refused, and makes an object of it if all is here. Returns the upload
-    /// as it is then.
+    /// Stores the received data unless it was rejected, and makes an object of a complete upload. Returns
+    /// the upload in its new state.
     ///
     /// # Errors
-    /// Why it took no more if it did not, or a [`Problem`] for what is refused when all is here: the upload
-    /// is then gone, or as it was before the bytes that were too many.
+    /// The error of the last chunk, or a [`Problem`] for a complete upload that is rejected. The upload is
+    /// then deleted, or as it was before the excess bytes.
     pub fn end(mut self, app: &Server, taken: Answer<()>) -> Answer<Upload> {
         if let Err(problem) = taken {
             if !problem.may_pass() && problem.kind != TOO_LONG {
@@ -169,7 +169,7 @@ impl Receiving {
             } else if problem.retry_after.is_none() {
                 self.persist(app)?;
             }
-            // Else the client sends the same part again: it finds the upload as it was.
+            // Otherwise the client sends the same part again, and finds the upload unchanged.
             return Err(problem);
         }
         self.persist(app)?;
@@ -179,7 +179,7 @@ impl Receiving {
         self.finish_or_discard(app)
     }
 
-    /// Reads the header once it is here.
+    /// Reads the header once all of it is here.
     fn read_header(&mut self, app: &Server) -> Answer<()> {
         if self.progress.about.is_some() || self.start.len() < inspect::START_BYTES {
             return Ok(());
@@ -211,7 +211,7 @@ impl Receiving {
         }
     }
 
-    /// What is here is on the disk, and is known to be.
+    /// Syncs the data to the disk, and records the offset.
     fn persist(&mut self, app: &Server) -> Answer<()> {
         self.file.sync_data().map_err(failed)?;
         self.upload.touched = now();
@@ -220,7 +220,7 @@ impl Receiving {
         Ok(())
     }
 
-    /// Makes an object of an upload that is whole; one that cannot be an object is forgotten.
+    /// Makes an object of a complete upload. Deletes an upload that cannot be one.
     fn finish_or_discard(mut self, app: &Server) -> Answer<Upload> {
         let finished = self.finish(app);
         if finished.as_ref().is_err_and(|problem| !problem.may_pass()) {
@@ -279,7 +279,7 @@ mod tests {
     const MODEL: &[u8] = br#"{"kind":"logistic regression","weights":[1.0,2.0],"columns":["a"],
         "target":"y","divisors":[1.0],"iterations":1,"rows":2}"#;
 
-    /// An upload of a model, of which all is here and known to be, and nothing else.
+    /// Makes a complete upload of a model, and nothing else.
     fn whole(app: &Server, content: &[u8]) -> Upload {
         let digest = blake3::hash(MODEL).to_string();
         let (id, bytes, tenant, server) = ("u", MODEL.len() as u64, "clinic", "one");
@@ -329,7 +329,8 @@ mod tests {
         }
     }
 
-    /// What is sent again while it is removed has its file in the end, here and where others look for it.
+    /// An object that is sent again during its removal has its file in the end, here and in the shared
+    /// store.
     #[cfg(feature = "cluster")]
     #[test]
     fn what_is_sent_again_while_it_is_removed_is_there() {
@@ -347,7 +348,7 @@ mod tests {
         let again = whole(&app, MODEL);
         std::thread::scope(|scope| {
             let sent = scope.spawn(|| finished(&app, &again).unwrap());
-            // It has been sent to where others look, and waits.
+            // The file is in the shared store, and the upload waits.
             let name = folder.path().join("shared/objects/clinic").join(&first.digest);
             fs::remove_file(&name).unwrap();
             while !name.exists() {
@@ -358,7 +359,7 @@ mod tests {
             assert!(sent.join().unwrap().complete);
         });
         assert!(is_known(&app, &again));
-        // Who comes late to remove the first removes nothing of the second.
+        // A late removal of the first object leaves the second.
         app.finish_removal(&first.tenant, &first.digest).unwrap();
         for store in [&app.store, &other] {
             let path = store.fetch_object(&again.tenant, &again.digest).unwrap();

@@ -1,4 +1,4 @@
-//! What all requests and jobs of a server share.
+//! The state that all requests and jobs of a server share.
 
 #[cfg(feature = "cluster")]
 use crate::cluster::addresses::Addresses;
@@ -36,91 +36,91 @@ use sudare_roles::{error::Result, receipt::SigningKey};
 use tokio::sync::watch;
 use tracing::Span;
 
-/// What a server may take.
+/// Limits of a server.
 #[derive(Debug, Clone)]
 pub struct Limits {
-    /// Bytes of memory that all jobs under way may take together.
+    /// Memory for all running jobs together, in bytes.
     pub memory_bytes: u64,
-    /// Jobs that the server itself computes at a time; none if workers do all.
+    /// Maximum jobs that the server computes at a time. 0 leaves all jobs to workers.
     pub running_jobs: usize,
-    /// Bytes of the disk that stay free; by its size if none are named.
+    /// Disk space that stays free, in bytes. Default: by the size of the disk.
     pub disk_reserve: Option<u64>,
-    /// Bytes of copies that are kept here of what is in a store that servers share.
+    /// Maximum size of local copies of objects in a shared store, in bytes.
     pub copies_bytes: u64,
-    /// What a tenant may have.
+    /// Limits of each tenant.
     pub tenant: TenantLimits,
-    /// Requests that a tenant may make a second; for a moment five times as many.
+    /// Maximum requests of a tenant per second. A short burst may be five times as large.
     pub tenant_requests: u32,
-    /// Requests that a tenant may have open at a time.
+    /// Maximum open requests of a tenant.
     pub tenant_open: u32,
-    /// Uploads, removals, jobs and first downloads of results of a tenant an hour: each is a line of the
-    /// audit log, which is kept for ever.
+    /// Maximum uploads, removals, jobs and first downloads of results of a tenant per hour. Each is a line
+    /// of the audit log, which is never shortened.
     pub tenant_acts: u32,
-    /// How many times the time of processors that a job is predicted to take its process may.
+    /// Maximum CPU time of a job, as a multiple of its prediction.
     pub overtime: f64,
-    /// How long an upload is kept of which nothing comes.
+    /// Seconds without data after which an upload is deleted.
     pub upload_seconds: Seconds,
-    /// Seconds after which the lease of a worker ends that is not renewed.
+    /// Seconds after which a worker's lease ends, unless it is renewed.
     pub lease_seconds: u32,
-    /// How long a process has to keep what it has done when the server ends.
+    /// Time for a process to store its progress when the server shuts down.
     pub grace: Duration,
-    /// Whether parameters below 128 bits are taken.
+    /// Whether parameters below 128 bits of security are accepted.
     pub insecure_allowed: bool,
     /// Threads of a job.
     pub threads: usize,
-    /// Origins of pages that may ask, in browsers.
+    /// Origins of pages that may call the API.
     pub origins: Vec<Origin>,
 }
 
-/// Number of headers and of jobs whose outcome is remembered.
+/// Maximum headers and jobs whose outcome is cached.
 const MAX_KNOWN: usize = 1024;
 
-/// What has been counted since the server began.
+/// Counters since the start of the server.
 #[derive(Default)]
 pub struct Counters {
-    /// Requests answered.
+    /// Requests that got a response.
     pub requests: AtomicU64,
     /// Requests of tenants that made too many.
     pub limited_requests: AtomicU64,
     /// Bytes of uploads.
     pub uploaded_bytes: AtomicU64,
-    /// Bytes of results.
+    /// Bytes of downloaded results.
     pub downloaded_bytes: AtomicU64,
-    /// Jobs that ended, by whatever.
+    /// Jobs that ended, for any reason.
     pub ended_jobs: AtomicU64,
     /// Leases of workers that were not renewed.
     pub expired_leases: AtomicU64,
 }
 
 impl Counters {
-    /// Counts so many more.
+    /// Adds `count` to a counter.
     pub fn add(counter: &AtomicU64, count: u64) {
         counter.fetch_add(count, Ordering::Relaxed);
     }
 }
 
-/// A job that a process works on.
+/// A job in a local process.
 pub struct Running {
-    /// Tells the process.
+    /// Signals the process.
     pub signal: watch::Sender<Signal>,
-    /// Memory that it was given.
+    /// Memory reserved for the job, in bytes.
     pub memory: u64,
-    /// The number of its claim, once it is claimed.
+    /// Fence of the claim, once the job is claimed.
     pub fence: Option<u64>,
 }
 
-/// What somebody is at, each by a tenant and a digest.
+/// Locks on objects, by tenant and digest.
 #[derive(Default)]
 pub struct ObjectLocks(Mutex<HashSet<(String, String)>>);
 
-/// That nobody else is at something, until it is dropped.
+/// Guard for exclusive access to one object.
 pub struct ObjectLock<'a> {
     locks: &'a ObjectLocks,
     named: (String, String),
 }
 
 impl ObjectLocks {
-    /// Nothing if somebody is at it.
+    /// Locks an object. Returns `None` if the object is locked.
     pub fn try_lock(&self, (tenant, digest): (&str, &str)) -> Option<ObjectLock<'_>> {
         let named = (tenant.to_owned(), digest.to_owned());
         self.lock().insert(named.clone()).then_some(ObjectLock { locks: self, named })
@@ -139,60 +139,60 @@ impl Drop for ObjectLock<'_> {
 
 /// A server.
 pub struct Server {
-    /// What it may take.
+    /// Limits of the server.
     pub limits: Limits,
-    /// What does jobs.
+    /// The program that computes jobs.
     pub program: Program,
-    /// What it remembers.
+    /// The records of the server.
     pub records: Records,
-    /// The folder of the server.
+    /// The directory of the server.
     pub store: Store,
-    /// What it signs receipts with.
+    /// The key that signs receipts.
     pub key: SigningKey,
     /// Signs the URLs by which workers download files.
     #[cfg(feature = "cluster")]
     pub addresses: Addresses,
-    /// Which tenant may make how many requests.
+    /// Requests per second of each tenant.
     pub rates: Rates,
-    /// Which tenant may do how much that is audited.
+    /// Audited acts per hour of each tenant.
     pub acts: Rates,
-    /// Requests that tenants and workers have open.
+    /// Open requests of tenants and workers.
     pub open: Arc<OpenRequests>,
-    /// The disk that has the folder.
+    /// The disk with the directory.
     pub disk: Disk,
-    /// Objects that no record knew when they were last looked for.
+    /// Objects without a record, as of the last check.
     pub orphans: Mutex<Orphans>,
-    /// When the server was last found usable or not.
+    /// Time and result of the last readiness check.
     pub readiness: tokio::sync::Mutex<Option<(Instant, bool)>>,
-    /// Uploads that somebody writes to.
+    /// Locks of uploads.
     pub uploads: Uploads,
-    /// What is taken down in sums.
+    /// Repeated events that are recorded as sums.
     pub repeats: Repeats,
-    /// Who waits for jobs.
+    /// Followers of jobs.
     pub events: Events,
-    /// What was counted.
+    /// Counters for metrics.
     pub counters: Counters,
-    /// Input when a job may begin.
+    /// Wakes the queue when a job may start.
     pub wake: watch::Sender<()>,
-    /// Whether the server ends.
+    /// Whether the server is shutting down.
     pub ending: watch::Sender<bool>,
-    /// Hands out turns to read files of tenants and to plan jobs.
+    /// Limits the reading of tenants' files and the planning of jobs.
     pub gate: Gate,
-    /// Headers that are known to have a plan.
+    /// Headers that have a plan.
     pub planned: Known<()>,
     /// Prices of jobs, by the headers of their files.
     pub priced: Known<Priced>,
     running: Mutex<HashMap<String, Running>>,
-    /// Tenants and digests of files that somebody here removes.
+    /// Locks of objects that this server is removing.
     pub removing: ObjectLocks,
     turns: Mutex<Turns>,
 }
 
-/// A server, as all have it.
+/// A shared reference to the server.
 pub type App = Arc<Server>;
 
 impl Server {
-    /// One with nothing to do.
+    /// Makes an idle server.
     pub fn new(
         limits: Limits,
         program: Program,
@@ -229,17 +229,17 @@ impl Server {
         })
     }
 
-    /// The jobs that processes of this server work on.
+    /// Returns the jobs in local processes.
     pub fn running(&self) -> MutexGuard<'_, HashMap<String, Running>> {
         self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whose turn it is.
+    /// Returns the turns of tenants.
     pub fn turns(&self) -> MutexGuard<'_, Turns> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts an act of a tenant that is audited.
+    /// Counts an audited act of a tenant.
     ///
     /// # Errors
     /// A [`Problem`] of 429 if there were too many.
@@ -249,15 +249,15 @@ impl Server {
             let detail = format!(
                 "{most} uploads, removals, jobs and downloads an hour are what a tenant may make here"
             );
-            // Whole seconds, the last one begun.
+            // Round up to whole seconds.
             Problem::too_many("TooManyRequests", detail, Some(wait.as_secs().saturating_add(1)))
         })
     }
 
-    /// Takes down what may come often: the first of its kind at once.
+    /// Records an event that may repeat: the first one at once, later ones in a sum.
     ///
     /// # Errors
-    /// Those of [`Records`]; as [`Server::count_act`].
+    /// Errors of [`Records`] and of [`Server::count_act`].
     pub fn note(&self, what: &Repeated) -> Answer<()> {
         if !self.repeats.is_first(what) {
             return Ok(());
@@ -271,7 +271,7 @@ impl Server {
             self.repeats.forget(what);
         }
         match (what, noted) {
-            // A full disk must not turn a 401 into a 507. The next sweep takes it down.
+            // A full disk must not turn a 401 into a 507. The next sweep records it.
             (Repeated::Refused, Err(problem)) => {
                 tracing::error!(%problem, "a refused request cannot be taken down yet");
                 self.repeats.is_first(what);
@@ -282,26 +282,26 @@ impl Server {
         }
     }
 
-    /// Has the ballast take its room again, if there is enough.
+    /// Restores the ballast, if there is room.
     pub fn restore_ballast(&self) {
         if let Err(error) = self.disk.restore_ballast() {
             tracing::warn!(%error, "the ballast cannot be written");
         }
     }
 
-    /// Takes down what came often since the last time.
+    /// Records the repeated events since the last call.
     ///
     /// # Errors
-    /// Those of [`Records`].
+    /// Errors of [`Records`].
     pub fn note_repeats(&self) -> Result<()> {
         let repeats = self.repeats.sweep();
         repeats.iter().try_for_each(|(what, times)| self.records.note(&what.event(*times)))
     }
 
-    /// Takes down what happens to a job, as [`Records::change`], and tells those who wait for it.
+    /// Records a change of a job, as [`Records::change`], and notifies its followers.
     ///
     /// # Errors
-    /// Those of [`Records`].
+    /// Errors of [`Records`].
     pub fn change(&self, id: &str, fence: Option<u64>, change: &Change) -> Result<Option<Job>> {
         let job = self.records.change(id, fence, change)?;
         if let Some(job) = &job {
@@ -310,7 +310,7 @@ impl Server {
         Ok(job)
     }
 
-    /// Tells those who wait for a job what it is now.
+    /// Notifies the followers of a job.
     pub fn publish(&self, job: &Job) {
         self.events.publish(job);
         if job.state.is_final() {
@@ -319,10 +319,10 @@ impl Server {
     }
 }
 
-/// Does what waits for disks or computes for long, where other requests do not wait for it.
+/// Runs `work` on a thread that may block, so that other requests do not wait for disks or computations.
 ///
 /// # Errors
-/// Those of `work`.
+/// Errors of `work`.
 pub async fn blocking<T, E>(
     app: &App,
     work: impl FnOnce(&Server) -> core::result::Result<T, E> + Send + 'static,
@@ -342,12 +342,12 @@ pub mod testing {
     use super::*;
     use std::path::Path;
 
-    /// One with its records and its store in a folder.
+    /// Makes a server with its records and its store in a directory.
     pub fn server(folder: &Path, running_jobs: usize) -> App {
         with_store(folder, running_jobs, Store::open(&folder.join("store"), None).unwrap())
     }
 
-    /// One with another store.
+    /// Makes a server with the given store.
     pub fn with_store(folder: &Path, running_jobs: usize, store: Store) -> App {
         let limits = Limits {
             memory_bytes: 100,

@@ -18,34 +18,34 @@ use tokio::{
     time::sleep,
 };
 
-/// Most bytes that are kept of what a process says on standard error.
+/// Maximum bytes of a process's standard error that are kept.
 const MAX_STDERR_BYTES: u64 = 8 << 10;
 
-/// The program that does jobs: it calls [`work`](crate::jobs::work).
+/// The program that computes jobs: it calls [`work`](crate::jobs::work).
 #[derive(Debug, Clone)]
 pub struct Program {
-    /// The file of the program.
+    /// Path of the program.
     pub file: PathBuf,
-    /// The arguments with which it does a job.
+    /// Arguments that make the program compute a job.
     pub args: Vec<OsString>,
 }
 
-/// What a process says on standard error that the system refused memory, before it ends.
+/// Start of the message on standard error when the system refuses memory.
 const NO_MEMORY: &str = "memory allocation of ";
 
-/// What the server wants of a process.
+/// Signal to a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signal {
-    /// Its result.
+    /// Compute the result.
     Go,
-    /// That it keeps what it has done and ends, within this time.
+    /// Store the progress and stop, within this time.
     Stop(Duration),
-    /// That it is gone.
+    /// End now.
     Kill,
 }
 
 impl Signal {
-    /// Asks for an end within `grace`, where nothing else was asked for before.
+    /// Tells the process to stop within `grace`, unless it has another signal.
     pub fn stop(sender: &watch::Sender<Self>, grace: Duration) {
         sender.send_if_modified(|signal| {
             let goes = *signal == Self::Go;
@@ -57,21 +57,20 @@ impl Signal {
     }
 }
 
-/// How a process ended.
+/// Outcome of a process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ended {
-    /// Its result is written.
+    /// The result is written.
     Done,
-    /// The job cannot be done.
+    /// The job failed.
     Failed { kind: String, detail: String },
-    /// It ended as it was told.
+    /// The process ended because of a signal.
     AsTold,
-    /// It is gone, nobody told it to; with what it left on standard error.
+    /// The process died by itself. The text is its standard error.
     Died(String),
 }
 
-/// Runs a process until it is gone. `told` gets what it says on its way: progress, and the time that it
-/// used.
+/// Runs a process until it ends. Calls `told` for each message about progress and CPU time.
 pub async fn run<F: Future<Output = ()>>(
     program: &Program,
     task: &Task,
@@ -89,7 +88,7 @@ pub async fn run<F: Future<Output = ()>>(
     });
     let mut line = serde_json::to_vec(task)?;
     line.push(b'\n');
-    // If it cannot be told, it has died, as its output says.
+    // If the write fails, the process has died, and its output says why.
     let _ = input.write_all(&line).await;
 
     let (mut lines, mut last) = (BufReader::new(output).lines(), None);
@@ -100,7 +99,7 @@ pub async fn run<F: Future<Output = ()>>(
             tokio::select! {
                 line = lines.next_line() => match line {
                     Ok(Some(line)) => match serde_json::from_str(&line) {
-                        // Which may take a while, in which it obeys.
+                        // The callback may take a while. Signals are handled meanwhile.
                         Ok(said @ (Message::Progress(..) | Message::Cpu(_))) => tokio::select! {
                             () = told(said) => {}
                             never = &mut obeying => match never {},
@@ -123,7 +122,7 @@ pub async fn run<F: Future<Output = ()>>(
         _ => {
             let errors = errors.await.unwrap_or_default();
             if errors.contains(NO_MEMORY) {
-                // It would come there again.
+                // A second attempt would fail in the same way.
                 let detail = "the job took far more memory than it was predicted to";
                 return Ok(Ended::Failed { kind: "Memory".into(), detail: detail.into() });
             }
@@ -136,8 +135,8 @@ pub async fn run<F: Future<Output = ()>>(
     })
 }
 
-/// Variables that a process of a job keeps. It reads files of tenants, so it has none of the server's others:
-/// those hold passwords of databases, keys of stores and headers for collectors.
+/// Environment variables of a job's process. The process reads files of tenants, so it has no other
+/// variables: they hold database passwords, keys of stores and headers for collectors.
 const KEPT_VARIABLES: &[&str] = &[
     "PATH",
     "HOME",
@@ -149,24 +148,24 @@ const KEPT_VARIABLES: &[&str] = &[
     "RAYON_NUM_THREADS",
     "RUST_BACKTRACE",
     "SUDARE_ISA",
-    // For the Python that the program may run in.
+    // Python may run the program.
     "SUDARE_PYTHON",
     "PYTHONHOME",
     "PYTHONPATH",
     "VIRTUAL_ENV",
-    // Without which nothing starts on Windows.
+    // Windows starts no process without these.
     "SYSTEMROOT",
     "TEMP",
     "TMP",
 ];
 
-/// Starts a program, without the secrets of this process.
+/// Prepares the program, without the secrets of this process.
 fn command(program: &Program) -> process::Command {
     let mut command = process::Command::new(&program.file);
     command.args(&program.args).env_clear().envs(
         KEPT_VARIABLES.iter().filter_map(|name| std::env::var_os(name).map(|value| (name, value))),
     );
-    // What a terminal sends is for the server, which then tells its processes.
+    // The terminal's signals are for the server, which then signals its processes.
     #[cfg(unix)]
     {
         use std::os::unix::process::CommandExt;
@@ -180,27 +179,27 @@ fn start(program: &Program) -> io::Result<Child> {
     Command::from(command(program)).kill_on_drop(true).spawn()
 }
 
-/// How a process ended that was to say one line.
+/// Outcome of a process that prints one line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// As it should.
+    /// The line.
     Message(String),
-    /// The system refused it memory.
+    /// The system refused memory.
     OutOfMemory,
-    /// It used up its time of processors.
+    /// The process used up its CPU time.
     OutOfTime,
-    /// For another reason.
+    /// The process died for another reason.
     Died(String),
 }
 
-/// Has a process read a line, and waits until it has ended.
+/// Starts a process, sends it a line, and waits for its end.
 ///
 /// # Errors
-/// Those of the system.
+/// Errors of the system.
 pub fn ask(program: &Program, line: &[u8]) -> io::Result<Outcome> {
     let mut child = command(program).spawn()?;
     let mut input = child.stdin.take().ok_or_else(unpiped)?;
-    // If it cannot be told, it has died, as its output says.
+    // If the write fails, the process has died, and its output says why.
     let _ = input.write_all(line).and_then(|()| input.write_all(b"\n"));
     drop(input);
     let output = child.wait_with_output()?;
@@ -215,7 +214,7 @@ pub fn ask(program: &Program, line: &[u8]) -> io::Result<Outcome> {
     })
 }
 
-/// Whether the system ended a process that had used up its time of processors.
+/// Returns whether the system ended a process that had used up its CPU time.
 fn is_out_of_time(status: ExitStatus) -> bool {
     #[cfg(unix)]
     {
@@ -233,7 +232,7 @@ fn unpiped() -> io::Error {
     io::Error::other("the process of a job has no pipes")
 }
 
-/// Waits for a signal and does what it says, for as long as it is asked to.
+/// Waits for signals and passes them to the process.
 async fn obey(
     child: &mut Child,
     input: &mut ChildStdin,
@@ -288,7 +287,7 @@ mod tests {
         }
     }
 
-    /// A process gets the variables that it needs and no others: Cargo sets some for tests.
+    /// A process has the variables that it needs and no others. Cargo sets some for tests.
     #[tokio::test]
     async fn processes_have_few_variables() {
         assert!(std::env::var_os("CARGO_MANIFEST_DIR").is_some());
@@ -296,8 +295,8 @@ mod tests {
         assert_eq!(run_script(script, &[]).await.0, Ended::Done);
     }
 
-    /// How a shell script ends that is a job, and the steps that it tells; with each it gets one of the
-    /// signals.
+    /// Runs a shell script as a job. Sends one of `signals` with each step, and returns the outcome and the
+    /// steps.
     async fn run_script(script: &str, signals: &[Signal]) -> (Ended, Vec<(u64, u64)>) {
         let args = vec!["-c".into(), format!("read task\n{script}").into()];
         let program = Program { file: "/bin/sh".into(), args };
@@ -326,7 +325,7 @@ mod tests {
         let failed = r#"echo '{"failed":{"kind":"Memory","detail":"why"}}'; exit 2"#;
         let (ended, _) = run_script(failed, &[Signal::Go]).await;
         assert_eq!(ended, Ended::Failed { kind: "Memory".into(), detail: "why".into() });
-        // One that says that it is done and then fails is not.
+        // A process that reports success and then fails has failed.
         for script in ["kill -9 $$", "echo '\"done\"'; exit 1", "echo nonsense; exit 0"] {
             let (ended, _) = run_script(script, &[Signal::Go]).await;
             assert!(matches!(ended, Ended::Died(_)), "{script}");
@@ -348,7 +347,7 @@ mod tests {
         let stop = Signal::Stop(Duration::from_secs(60));
         let script = format!("{PROGRESS}\nread told; [ $told = stop ] && echo '\"stopped\"'");
         assert_eq!(run_script(&script, &[stop]).await.0, Ended::AsTold);
-        // One that does not listen has its time, and no more of it than until it is to be gone.
+        // A process that ignores the signal has the grace period, but no longer than until a kill.
         let short = Signal::Stop(Duration::from_millis(50));
         let (ended, _) = run_script(&format!("{PROGRESS}\nexec sleep 60"), &[short]).await;
         assert_eq!(ended, Ended::AsTold);

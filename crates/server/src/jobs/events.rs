@@ -1,4 +1,4 @@
-//! What happens to jobs, for those who wait for it.
+//! Changes of jobs, for their followers.
 
 use crate::storage::records::Job;
 use std::{
@@ -7,7 +7,7 @@ use std::{
 };
 use tokio::sync::watch;
 
-/// Who waits for which job.
+/// Followers of jobs.
 #[derive(Default)]
 pub struct Events {
     jobs: Mutex<HashMap<String, watch::Sender<Option<Job>>>>,
@@ -18,20 +18,20 @@ impl Events {
         self.jobs.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What happens to a job from now on: the last of it, whoever is how late.
+    /// Follows a job. A slow follower receives the latest change only.
     pub fn follow(&self, id: &str) -> watch::Receiver<Option<Job>> {
         let mut jobs = self.lock();
         jobs.entry(id.into()).or_insert_with(|| watch::Sender::new(None)).subscribe()
     }
 
-    /// The jobs that somebody waits for; the others are forgotten.
+    /// Lists the jobs that have followers, and drops the others.
     pub fn followed(&self) -> Vec<String> {
         let mut jobs = self.lock();
         jobs.retain(|_, sender| sender.receiver_count() > 0);
         jobs.keys().cloned().collect()
     }
 
-    /// Tells what has happened to a job, unless that was told already.
+    /// Notifies the followers of a job, unless they know the change.
     pub fn publish(&self, job: &Job) {
         let mut jobs = self.lock();
         if let Some(sender) = jobs.get(&job.id) {

@@ -1,9 +1,9 @@
-//! Bounds the memory and the processors that looking at files of tenants takes.
+//! Limits on the memory and the CPU time for reading files of tenants.
 //!
-//! A header of one kilobyte can name parameters whose tables take half a gibibyte and seconds to
-//! build. So everything that reads a header or plans a job holds a [`Turn`]. Each tenant has one turn at
-//! a time, a few of its requests wait, and more are refused. Memory is reserved before it is taken. What
-//! takes more than reading is done by a [process of its own](crate::jobs::planning).
+//! A header of one kilobyte can name parameters whose tables take half a gibibyte and seconds to build. So
+//! everything that reads a header or plans a job holds a [`Turn`]. Each tenant has one turn at a time, a
+//! few of its requests wait, and more are rejected. Memory is reserved before use. Work beyond reading runs
+//! in a [process of its own](crate::jobs::planning).
 
 use crate::problem::{Answer, Problem};
 use axum::http::StatusCode;
@@ -16,30 +16,30 @@ use std::{
 };
 use sudare_roles::machine;
 
-/// How much is read and built at a time.
+/// Bounds of a gate.
 #[derive(Debug, Clone, Copy)]
 pub struct Bounds {
-    /// Turns of all tenants.
+    /// Maximum turns of all tenants.
     pub turns: usize,
-    /// The turn of one tenant, and its requests that wait for one.
+    /// Maximum requests of one tenant: the one with the turn, and the ones that wait.
     pub of_tenant: usize,
-    /// Requests of all tenants that wait: each holds a thread.
+    /// Maximum waiting requests of all tenants. Each holds a thread.
     pub waiting: usize,
-    /// Bytes of headers in memory.
+    /// Maximum memory for headers, in bytes.
     pub header_bytes: u64,
-    /// Bytes of tables, by [`Lane`].
+    /// Maximum memory for tables in each [`Lane`], in bytes.
     pub table_bytes: [u64; 2],
-    /// The largest bytes of tables that use the first lane.
+    /// Maximum memory for tables in the first lane, per turn, in bytes.
     pub small_bytes: u64,
-    /// How long a request waits.
+    /// Maximum time that a request waits.
     pub patience: Duration,
 }
 
 const MIB: u64 = 1 << 20;
 
 impl Default for Bounds {
-    /// Estimates are of the largest tables: together they take less than a gibibyte. Large parameters have a lane of their own, so that a tenant who
-    /// fills it keeps nobody with usual parameters waiting.
+    /// Returns estimates for the largest tables, which together take less than a gibibyte. Large parameters
+    /// have a lane of their own, so that a tenant who fills it does not block usual parameters.
     fn default() -> Self {
         Self {
             turns: available_parallelism().map_or(1, NonZero::get).max(4),
@@ -53,7 +53,7 @@ impl Default for Bounds {
     }
 }
 
-/// Hands out turns.
+/// Grants turns to tenants.
 pub struct Gate {
     bounds: Bounds,
     state: Mutex<State>,
@@ -62,11 +62,11 @@ pub struct Gate {
 
 #[derive(Default)]
 struct State {
-    /// Counts turns and requests, so that each has its number.
+    /// Number of the last ticket. Turns and requests have tickets.
     tickets: u64,
     running: HashSet<String>,
     waiting: Vec<Waiting>,
-    /// When tenants had their last turns.
+    /// Ticket of each tenant's last turn.
     served: HashMap<String, u64>,
     header_bytes: u64,
     lanes: [Lane; 2],
@@ -79,7 +79,7 @@ struct Waiting {
     header_bytes: u64,
 }
 
-/// Memory for tables: the first for small parameters, the second for large ones.
+/// Memory for tables. The first lane is for small parameters, the second for large ones.
 #[derive(Default)]
 struct Lane {
     used: u64,
@@ -88,8 +88,8 @@ struct Lane {
 }
 
 impl State {
-    /// Returns whether the request with this ticket is next: the oldest one of the tenant whose last turn
-    /// is the longest ago. Others do not overtake it while it has no room.
+    /// Returns whether the request with this ticket is next: the oldest one of the tenant with the oldest
+    /// last turn. Others do not overtake it while it has no room.
     fn is_next(&self, ticket: u64, bounds: &Bounds) -> bool {
         let may = |waiting: &&Waiting| !self.running.contains(&waiting.tenant);
         let last = |waiting: &&Waiting| {
@@ -109,7 +109,7 @@ impl State {
     }
 }
 
-/// Returns whether `more` fits beside `used` bytes; anything does beside nothing.
+/// Returns whether `more` fits next to `used` bytes. Anything fits when nothing is used.
 fn fits(used: u64, more: u64, most: u64) -> bool {
     used == 0 || used.saturating_add(more) <= most
 }
@@ -121,7 +121,7 @@ fn busy() -> Problem {
 }
 
 impl Gate {
-    /// A gate with these bounds.
+    /// Makes a gate with these bounds.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         Self { bounds, state: Mutex::default(), freed: Condvar::new() }
@@ -131,7 +131,7 @@ impl Gate {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until `is_ready`; false if that takes too long.
+    /// Waits until `is_ready`. Returns false on a timeout.
     fn wait<'a>(
         &self,
         mut state: MutexGuard<'a, State>,
@@ -152,8 +152,8 @@ impl Gate {
     /// Waits for a turn of a tenant to read headers, which take `header_bytes` of memory.
     ///
     /// # Errors
-    /// A [`Problem`]: 422 for headers that are too large, 429 if too many requests of the tenant wait
-    /// already, 503 if others take too long.
+    /// A [`Problem`]: 422 for headers that are too large, 429 if too many requests of the tenant wait, 503
+    /// on a timeout.
     pub fn enter(&self, tenant: &str, header_bytes: u64) -> Answer<Turn<'_>> {
         let Bounds { of_tenant, header_bytes: most, .. } = self.bounds;
         if header_bytes > most {
@@ -179,7 +179,7 @@ impl Gate {
         state.waiting.push(Waiting { ticket, tenant: tenant.into(), header_bytes });
         let (mut state, is_next) = self.wait(state, |state| state.is_next(ticket, &self.bounds));
         state.waiting.retain(|waiting| waiting.ticket != ticket);
-        // Another one may be next now, whether this one is served or gives up.
+        // Another request may be next now, whether this one got a turn or not.
         self.freed.notify_all();
         if !is_next {
             return Err(busy());
@@ -199,15 +199,15 @@ pub struct Turn<'a> {
     tenant: String,
     ticket: u64,
     header_bytes: u64,
-    /// Bytes that are reserved, each with its lane.
+    /// Reserved bytes, each with its lane.
     tables: Vec<(usize, u64)>,
 }
 
 impl Turn<'_> {
-    /// Reserves memory for tables, once it is there.
+    /// Waits for memory for tables, and reserves it.
     ///
     /// # Errors
-    /// A [`Problem`]: 422 for more than there ever is, 503 if others take too long.
+    /// A [`Problem`]: 422 for more than the lane ever has, 503 on a timeout.
     pub fn reserve(&mut self, bytes: u64) -> Answer<()> {
         let Bounds { table_bytes, small_bytes, .. } = self.gate.bounds;
         let at = usize::from(bytes > small_bytes);
@@ -278,7 +278,8 @@ mod tests {
         }
     }
 
-    /// A tenant has one turn, some requests that wait, and is refused more; another one is served.
+    /// Gives a tenant one turn, lets some of its requests wait, and rejects more. Another tenant gets a
+    /// turn.
     #[test]
     fn a_tenant_has_one_turn_and_few_that_wait() {
         let gate = gate(LONG);
@@ -290,7 +291,7 @@ mod tests {
             assert_eq!((refused.status.as_u16(), refused.retry_after), (429, Some(1)));
             drop(gate.enter("b", 1).unwrap());
             assert_eq!(gate.lock().waiting.len(), 2);
-            // Threads are not all taken by those who wait.
+            // Waiting requests do not take all threads.
             let second = gate.enter("b", 1).unwrap();
             let third = scope.spawn(|| gate.enter("c", 1).map(|_| ()));
             until(&gate, |state| state.waiting.len() == 3);
@@ -304,7 +305,7 @@ mod tests {
         assert!(state.running.is_empty() && state.waiting.is_empty() && state.header_bytes == 0);
     }
 
-    /// When turns are scarce, the tenant whose last turn is the longest ago is next, not the first to ask.
+    /// When turns are scarce, the tenant with the oldest last turn is next, not the first to ask.
     #[test]
     fn turns_go_round() {
         let gate = gate(LONG);
@@ -330,7 +331,7 @@ mod tests {
         assert_eq!(order.try_iter().collect::<Vec<_>>(), ["a", "a"]);
     }
 
-    /// Memory of headers and tables is reserved; large tables leave small ones their room.
+    /// Reserves memory for headers and tables. Large tables leave room for small ones.
     #[test]
     fn memory_is_reserved() {
         let gate = gate(Duration::from_millis(50));

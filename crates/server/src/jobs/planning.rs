@@ -1,8 +1,7 @@
-//! A process that builds parameters and plans jobs for the server, and ends.
+//! Planning: a process that builds parameters and plans jobs for the server.
 //!
-//! Files of strangers say how large parameters and plans are. In a process of its own that costs what the
-//! system lets it have and no more: the server lives whatever it takes, and all of its memory is free when it
-//! has ended.
+//! Files of strangers determine how large parameters and plans are. In a process of its own, planning costs
+//! no more than the system permits. The server survives it, and all memory is free at its end.
 
 use crate::{
     jobs::child::{self, Outcome, Program},
@@ -27,17 +26,17 @@ use sudare_roles::{
     training::iterations_of,
 };
 
-/// Bytes of memory beside tables: of the program, and of a plan's steps.
+/// Memory besides tables, in bytes: for the program, and for the steps of a plan.
 const BASE_MEMORY: u64 = 512 << 20;
-/// Seconds of processors that it may take.
+/// Maximum CPU time, in seconds.
 const MAX_CPU_SECONDS: u64 = 60;
 
 /// A question about files of a tenant.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Question {
-    /// Asks whether a file, of which at least the header is here, fits its parameters and has a plan.
+    /// Does a file, of which at least the header is here, fit its parameters and have a plan?
     Header { path: PathBuf, bytes: u64, collection: Collection },
-    /// Asks for the price of a job.
+    /// Which resources does a job need?
     Price {
         keys: PathBuf,
         tables: Vec<PathBuf>,
@@ -47,17 +46,17 @@ pub enum Question {
     },
 }
 
-/// A question, with bounds of the process that answers it: one line.
+/// A question for a process, with the limits of the process. It is one line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct PlanTask {
     pub question: Question,
-    /// Bytes of memory.
+    /// Memory, in bytes.
     pub memory: u64,
-    /// Seconds of processors.
+    /// CPU time, in seconds.
     pub cpu_seconds: u64,
 }
 
-/// The price of a job.
+/// Predicted resources of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Priced {
     pub seconds: f64,
@@ -66,7 +65,7 @@ pub struct Priced {
     pub result_bytes: u64,
 }
 
-/// An answer: one line.
+/// An answer. It is one line.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 enum Found {
     Good,
@@ -74,7 +73,7 @@ enum Found {
     Refused { status: u16, kind: String, detail: String },
 }
 
-/// Has a process answer, in as much memory as tables take and some more.
+/// Asks a process, which may use the memory of the tables and of the program.
 fn ask(program: &Program, question: Question, table_bytes: u64) -> Answer<Found> {
     let memory = table_bytes.saturating_add(BASE_MEMORY);
     let look = PlanTask { question, memory, cpu_seconds: MAX_CPU_SECONDS };
@@ -99,7 +98,7 @@ fn ask(program: &Program, question: Question, table_bytes: u64) -> Answer<Found>
     }
 }
 
-/// Refuses a file that does not fit its parameters or has no plan.
+/// Checks that a file fits its parameters and has a plan.
 ///
 /// # Errors
 /// A [`Problem`].
@@ -113,7 +112,7 @@ pub fn plan(
     ask(program, question, table_bytes).map(|_| ())
 }
 
-/// Refuses what does not go together, and says what the job takes.
+/// Checks that the files of a job belong together, and predicts its resources.
 ///
 /// # Errors
 /// A [`Problem`].
@@ -124,9 +123,9 @@ pub fn price(program: &Program, question: Question, table_bytes: u64) -> Answer<
     }
 }
 
-/// Answers in this process: what is to be said.
+/// Answers a question in this process. Returns the line to print.
 pub fn answer(look: &PlanTask) -> String {
-    // On one thread, so that nobody is kept from processors by many of them.
+    // One thread, so that planning leaves the processors to others.
     let found = par::with_threads(1, || find(&look.question));
     let found = found.unwrap_or_else(|error| Err(internal(error).into()));
     let found = found.unwrap_or_else(|Problem { status, kind, detail, .. }| Found::Refused {
@@ -174,14 +173,14 @@ fn priced(
         matched.plan.result_bytes(&params, (iterations, history), matched.meta.note)?;
     Ok(Priced {
         seconds: share * price.seconds(threads),
-        // On one thread, which waits for no other.
+        // One thread waits for no other, so its time is CPU time.
         cpu_seconds: share * price.seconds(1),
         memory_bytes: price.memory_bytes,
         result_bytes,
     })
 }
 
-/// Remembers the newest answers, by digests of what they follow from.
+/// A cache of the newest answers, by digests of the questions.
 pub struct Known<T> {
     most: usize,
     state: Mutex<Newest<T>>,
@@ -194,20 +193,20 @@ struct Newest<T> {
 }
 
 impl<T: Copy> Known<T> {
-    /// Remembers `most` answers.
+    /// Makes a cache of at most `most` answers.
     #[must_use]
     pub fn new(most: usize) -> Self {
         let newest = Newest { all: HashMap::new(), order: VecDeque::new() };
         Self { most, state: Mutex::new(newest) }
     }
 
-    /// The answer, if it is remembered.
+    /// Returns the cached answer.
     #[must_use]
     pub fn get(&self, of: &[u8; 32]) -> Option<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).all.get(of).copied()
     }
 
-    /// Remembers an answer.
+    /// Stores an answer.
     pub fn keep(&self, of: [u8; 32], found: T) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let Newest { all, order } = &mut *state;
@@ -235,7 +234,7 @@ mod tests {
         assert_eq!([1, 2, 3].map(|number| known.get(&[number; 32])), [None, Some(2), Some(3)]);
     }
 
-    /// Whatever the process says or does, the server has an answer.
+    /// The server has an answer for anything that the process says or does.
     #[cfg(unix)]
     #[test]
     fn processes_that_fail_are_answers() {

@@ -1,4 +1,4 @@
-//! Which job is next, and what becomes of it.
+//! The queue of jobs, and the results of their processes.
 
 use crate::{
     clock::{Seconds, now},
@@ -37,30 +37,34 @@ use tokio::{
 };
 use tracing::Instrument;
 
-/// Processes that may die on a job without a step forward.
+/// Maximum processes that may die on a job without a step forward.
 const MAX_DEATHS: u32 = 3;
 
-/// Seconds of processors that a process may take beside those of its job.
+/// CPU seconds that a process may use besides the ones of its job.
 const EXTRA_CPU_SECONDS: u64 = 10;
 
-/// After how long the file of an object that was forgotten is removed if who should have done so did not.
+/// Seconds after which a server removes the file of a deleted object in place of the server that should
+/// have.
 const REMOVAL_SECONDS: Seconds = 600;
-/// Before it is looked again whether the file of an object is removed: twice as long each time, up to the other.
+/// Pause before the first check whether the file of an object is removed. The pause doubles up to the
+/// maximum.
 const MIN_REMOVAL_PAUSE: Duration = Duration::from_millis(100);
 const MAX_REMOVAL_PAUSE: Duration = Duration::from_secs(5);
-/// How long a result waits for that: longer than until others see to it.
+/// Maximum time that a result waits for the removal: longer than [`REMOVAL_SECONDS`].
 const RESULT_PATIENCE: Duration = Duration::from_secs(900);
-/// After a fault of what is not this server's, before it is tried again.
+/// Pause after an error of a shared database or store, before the next attempt.
 const PAUSE: Duration = Duration::from_secs(5);
-/// How old an object that no record knows is before it is removed: one may be about to be known.
+/// Minimum age of an object without a record before its removal, since a new one may be about to get a
+/// record.
 const ORPHAN_AGE: Duration = Duration::from_secs(86_400);
-/// Between two looks for them; what is removed was found by the one before, too.
+/// Interval between two checks for such objects. The removal requires that the previous check found the
+/// object too.
 const ORPHAN_CHECK_INTERVAL: Duration = Duration::from_secs(3600);
-/// Between two looks for leases that were not renewed.
+/// Interval between two checks of the leases.
 const LEASE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Begins jobs as there is room for them, until the server ends; then tells those under way to keep
-/// what they have done, and waits for them.
+/// Starts jobs while there is room, until the server shuts down. Then tells the running ones to store their
+/// progress, and waits for them.
 pub async fn run(app: App) {
     let (mut ending, mut news) = (app.ending.subscribe(), app.wake.subscribe());
     let mut tasks = tokio::task::JoinSet::new();
@@ -90,12 +94,12 @@ pub async fn run(app: App) {
     while tasks.join_next().await.is_some() {}
 }
 
-/// Looks after leases, for as long as it is let: jobs are queued again whose leases were not renewed,
-/// and where servers share the records, those of this one are renewed, and what others did is minded.
+/// Checks leases until it is aborted. It queues jobs again whose leases were not renewed. If servers share
+/// the records, it also renews the leases of this server, and follows what other servers did.
 pub async fn watch_leases(app: App) {
     let mut ticks = interval(LEASE_CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // Three times while a lease is valid.
+    // A lease is renewed three times while it is valid.
     let renewals = u64::from(app.limits.lease_seconds / 3).max(1);
     for count in 0_u64.. {
         ticks.tick().await;
@@ -109,9 +113,9 @@ pub async fn watch_leases(app: App) {
 }
 
 impl Server {
-    /// Minds what became of leases; returns whether there may be jobs that wait now.
+    /// Checks the leases. Returns whether new jobs may be waiting.
     fn check_leases(&self, renew: bool) -> Result<bool> {
-        // Those that nobody follows any more are forgotten by that, shared or not.
+        // This call also drops jobs without followers, so it runs even if the records are not shared.
         let followed = self.events.followed();
         if self.records.are_shared() {
             self.check_own_leases(renew)?;
@@ -128,11 +132,11 @@ impl Server {
         Ok(self.records.are_shared() || !expired.is_empty())
     }
 
-    /// Kills processes whose jobs another server has cancelled or has taken, and renews the leases of the
-    /// others. What is this server's by the records alone ends with its lease.
+    /// Kills the processes of jobs that another server has cancelled or taken, and renews the leases of the
+    /// other jobs. A job that is this server's only in the records ends with its lease.
     fn check_own_leases(&self, renew: bool) -> Result<()> {
         let claimed = |(id, running): (&String, &Running)| Some((id.clone(), running.fence?));
-        // First, so that what is claimed meanwhile is not missed among what is held.
+        // Read the local jobs first, so that a job claimed meanwhile is not missing among the held ones.
         let mut own: Vec<(String, u64)> = self.running().iter().filter_map(claimed).collect();
         let held: HashSet<(String, u64)> =
             self.records.held_by(self.store.name())?.into_iter().collect();
@@ -153,7 +157,7 @@ impl Server {
         self.records.jobs_in(State::Queued)
     }
 
-    /// The next job for a process of this server.
+    /// Returns the next job for a local process.
     fn next_local(&self, waiting: &[Job]) -> Option<Job> {
         let running = self.running();
         if running.len() >= self.limits.running_jobs {
@@ -167,10 +171,10 @@ impl Server {
     }
 
     #[cfg(feature = "cluster")]
-    /// Gives the next job to a worker that has so much memory for it.
+    /// Claims the next job for a worker with this memory.
     ///
     /// # Errors
-    /// Those of [`Records`](crate::storage::records::Records).
+    /// Errors of [`Records`](crate::storage::records::Records).
     pub fn claim_for(&self, worker: &str, memory_bytes: u64) -> Result<Option<Job>> {
         let waiting = self.waiting()?;
         let room = Room { all: memory_bytes, free: memory_bytes };
@@ -189,16 +193,16 @@ impl Server {
         Ok(claimed)
     }
 
-    /// When a lease ends that is begun or renewed now, or a second later: the clock of the records has
-    /// whole ones.
+    /// Returns the end of a lease that starts now. One second is added, because the clock of the records
+    /// has whole seconds.
     pub fn lease_end(&self) -> Seconds {
         now().saturating_add(self.limits.lease_seconds.into()).saturating_add(1)
     }
 
-    /// Queues jobs again that processes of the server before worked on when it ended, however it did.
+    /// Queues the jobs again that were in processes of this server when it last ended.
     ///
     /// # Errors
-    /// Those of [`Records`](crate::storage::records::Records).
+    /// Errors of [`Records`](crate::storage::records::Records).
     pub fn recover(&self) -> Result<()> {
         let name = self.store.name();
         self.records.take_over(name, !self.records.are_shared())?;
@@ -210,10 +214,10 @@ impl Server {
         Ok(())
     }
 
-    /// What the death of its process means for a job; `how` is for the log.
+    /// Decides what the death of its process means for a job. `how` is for the log.
     ///
     /// # Errors
-    /// Those of [`Records`](crate::storage::records::Records).
+    /// Errors of [`Records`](crate::storage::records::Records).
     pub fn change_after_death(&self, job: &Job, how: &str) -> Result<Change> {
         tracing::warn!(job = job.id, how, "a process died");
         let found = self.records.job(&job.tenant, &job.id)?;
@@ -226,11 +230,11 @@ impl Server {
         Ok(Change::Failed("Died".into(), detail.into()))
     }
 
-    /// Takes down what became of a job under the number of its claim, unless it was somebody else's by
-    /// then; of a job that has ended the folder goes. Returns the job.
+    /// Records a change of a job under its fence, unless the job is no longer held. Removes the directory
+    /// of a job that has ended. Returns the job.
     ///
     /// # Errors
-    /// Those of [`Records`](crate::storage::records::Records); [`Error::Io`].
+    /// Errors of [`Records`](crate::storage::records::Records); [`Error::Io`].
     pub fn leave(&self, job: &Job, change: &Change) -> Result<Option<Job>> {
         let left = self.change(&job.id, Some(job.fence), change)?;
         if let Some(left) = &left {
@@ -239,13 +243,13 @@ impl Server {
         Ok(left)
     }
 
-    /// Makes an object of a file, which is on the disk: has it where other servers find it, and `keep` take it
-    /// down, which is told how many removals of the tenant's had been done before, and puts the file among
-    /// the objects here by what it is given. While one of its digest is removed it is tried again, for so
-    /// long and as long as the server does not end.
+    /// Makes an object of a file that is on the disk: uploads it to the shared store, and calls `keep` to
+    /// record it. `keep` receives the number of the tenant's finished removals before the upload, and a
+    /// function that moves the file to the objects. While a file of the same digest is being removed, the
+    /// attempt is repeated, up to `patience` and until the server shuts down.
     ///
     /// # Errors
-    /// Those of [`Records`](crate::storage::records::Records); [`Error::Io`]; those of `keep`.
+    /// Errors of [`Records`](crate::storage::records::Records); [`Error::Io`]; errors of `keep`.
     pub fn keep_object<T>(
         &self,
         file: &Path,
@@ -269,10 +273,10 @@ impl Server {
         }
     }
 
-    /// Removes the file of an object that was forgotten, unless it is gone or somebody else removes it.
+    /// Removes the file of a deleted object, unless it is gone or another thread removes it.
     ///
     /// # Errors
-    /// Those of [`Records`](crate::storage::records::Records); [`Error::Io`].
+    /// Errors of [`Records`](crate::storage::records::Records); [`Error::Io`].
     pub fn finish_removal(&self, tenant: &str, digest: &str) -> Result<()> {
         let (named, server) = ((tenant, digest), self.store.name());
         let Some(_place) = self.removing.try_lock(named) else { return Ok(()) };
@@ -282,8 +286,7 @@ impl Server {
         self.records.removal_done(named, server, since)
     }
 
-    /// Removes the files of objects that are not gone though this server was to remove them, or another one
-    /// long ago.
+    /// Finishes the removals of this server, and old ones of other servers.
     fn finish_removals(&self) -> Result<()> {
         for (tenant, digest) in self.records.removals(self.store.name(), self.long_ago())? {
             if let Err(error) = self.finish_removal(&tenant, &digest) {
@@ -293,7 +296,8 @@ impl Server {
         Ok(())
     }
 
-    /// What was begun before by another server is this one's to end: at any time, if there is no other.
+    /// Returns the time before which removals by other servers are this one's to finish: any time, if there
+    /// is no other server.
     fn long_ago(&self) -> Seconds {
         match self.records.are_shared() {
             true => now().saturating_sub(REMOVAL_SECONDS),
@@ -301,12 +305,11 @@ impl Server {
         }
     }
 
-    /// Removes what is not needed any more: folders of jobs that have ended, wherever that was, states of such
-    /// jobs that a server or worker has left where others find them, what was not sent there whole, and copies
-    /// of objects that others have, too.
+    /// Removes what is no longer needed: directories of ended jobs, shared states of ended jobs, incomplete
+    /// files in the shared store, and local copies of shared objects.
     ///
     /// # Errors
-    /// Those of [`Records`](crate::storage::records::Records); [`Error::Io`].
+    /// Errors of [`Records`](crate::storage::records::Records); [`Error::Io`].
     pub fn tidy_folder(&self) -> Result<()> {
         let folders = self.store.jobs_here()?;
         let mut live: HashSet<String> = HashSet::new();
@@ -332,19 +335,19 @@ impl Server {
         self.store.tidy_shared()
     }
 
-    /// Removes objects that no record knows, as a server leaves them that is killed after it put them there and
-    /// before it took that down: those that are a day old, belong to a tenant that is known, and were found
-    /// an hour ago, too. Each is named in the log when it is found.
+    /// Removes objects without a record, which a server leaves when it is killed between storing and
+    /// recording an object. Such an object must be a day old, belong to a known tenant, and have been found
+    /// an hour ago, too. The log names each when it is found.
     ///
     /// # Errors
-    /// Those of [`Records`](crate::storage::records::Records); [`Error::Io`].
+    /// Errors of [`Records`](crate::storage::records::Records); [`Error::Io`].
     fn tidy_orphans(&self, now: SystemTime) -> Result<()> {
         let since = |then: SystemTime| now.duration_since(then).unwrap_or_default();
         let mut orphans = self.orphans.lock().unwrap_or_else(PoisonError::into_inner);
         if orphans.looked.is_some_and(|looked| since(looked) < ORPHAN_CHECK_INTERVAL) {
             return Ok(());
         }
-        // First, so that what becomes known meanwhile is.
+        // List the store first, so that objects recorded meanwhile count as known.
         let stored = self.store.objects_stored()?;
         let (known, tenants) = (self.records.all_objects()?, self.records.tenants()?);
         let is_orphan = |named: &(String, String), written: SystemTime| {
@@ -364,7 +367,7 @@ impl Server {
         Ok(())
     }
 
-    /// Removes the folder of a job that has ended.
+    /// Removes the directory of a job that has ended.
     fn tidy(&self, job: &Job) -> Result<()> {
         if job.state.is_final() {
             tracing::info!(job = job.id, state = ?job.state, "ended");
@@ -373,13 +376,13 @@ impl Server {
         Ok(())
     }
 
-    /// Seconds of processors after which a process of a job is ended.
+    /// Returns the CPU seconds after which the process of a job is ended.
     pub fn most_cpu_seconds(&self, job: &Job) -> u64 {
         let most = (self.limits.overtime * job.cpu_seconds).ceil() as u64;
         most.saturating_add(EXTRA_CPU_SECONDS)
     }
 
-    /// What a process is told of a job.
+    /// Makes the task for the process of a job.
     fn task(&self, job: &Job) -> Result<Task> {
         let folder = self.store.make_job(&job.id)?;
         self.store.fetch_states(&job.id)?;
@@ -392,7 +395,7 @@ impl Server {
             model: request.model.as_ref().map(object).transpose()?,
             iterations: request.iterations,
             history: request.history,
-            // Servers that share may have predicted it for other numbers of threads.
+            // Another server may have predicted it for a different number of threads.
             memory: (!self.records.are_shared()).then_some(job.memory),
             most_cpu_seconds: self.most_cpu_seconds(job),
             states: Store::states_in(&folder),
@@ -400,11 +403,11 @@ impl Server {
         })
     }
 
-    /// Ends a job with a result, of which it makes an object as [`Server::keep_object`] does, and signs that it
-    /// did; unless the job was somebody else's by then. Returns the job.
+    /// Completes a job with its result: makes an object of it as [`Server::keep_object`] does, and signs
+    /// the receipt, unless the job is no longer held. Returns the job.
     ///
     /// # Errors
-    /// Those of [`Records`](crate::storage::records::Records); [`Error::Io`].
+    /// Errors of [`Records`](crate::storage::records::Records); [`Error::Io`].
     pub fn keep_result(
         &self,
         job: &Job,
@@ -451,8 +454,8 @@ impl Server {
         Ok(done)
     }
 
-    /// Takes down what the end of its process means for a job, which may go on later; returns the job,
-    /// unless it was somebody else's by then.
+    /// Records the outcome of a process. The job may continue later. Returns the job, unless it is no
+    /// longer held.
     fn after(&self, job: &Job, task: &Task, ended: Ended) -> Result<Option<Job>> {
         let change = match ended {
             Ended::Done => match self.keep_result(job, &task.output, RESULT_PATIENCE)? {
@@ -471,7 +474,7 @@ impl Server {
 
 async fn run_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
     let id = job.id.clone();
-    // Who cancels waits for as long as somebody has it.
+    // A cancellation waits until this receiver is dropped.
     let held = signal.clone();
     let name = id.clone();
     let claimed = blocking(&app, move |app| {
@@ -490,8 +493,8 @@ async fn run_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
             let fence = job.fence;
             if let Err(error) = work_on(&app, job, signal).await {
                 tracing::error!(job = id, %error, "a job failed for a fault of the server");
-                // What is elsewhere may be out of reach for a while; a database goes with a store. What is
-                // not there, or was altered, stays so.
+                // A shared store may be out of reach for a while, as may its database. A missing or altered
+                // file stays so.
                 let stays = [io::ErrorKind::NotFound, io::ErrorKind::InvalidData];
                 let may_pass = app.store.is_shared()
                     && matches!(&error, Error::Io { source, .. } if !stays.contains(&source.kind()));
@@ -508,7 +511,7 @@ async fn run_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
                 }
             }
         }
-        // It was cancelled, or a worker has it.
+        // The job was cancelled, or a worker has it.
         Ok(None) => {}
         Err(error) => {
             tracing::error!(job = id, %error, "it cannot be claimed");
@@ -535,7 +538,8 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
                 Message::Progress(done, total) => {
                     let change = Change::Progress(done, total);
                     blocking(&app, move |app| {
-                        // Who goes on after a kill begins no earlier than was told.
+                        // Share the states first, so that a job that resumes after a kill starts no earlier
+                        // than followers were told.
                         if is_training {
                             app.store.share_states(&id)?;
                         }
@@ -559,7 +563,7 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
         if app.after(&job, &task, ended)?.is_none()
             && let Some(now) = app.records.job(&job.tenant, &job.id)?
         {
-            // It was cancelled meanwhile.
+            // The job was cancelled meanwhile.
             app.tidy(&now)?;
         }
         Ok(())
@@ -581,7 +585,7 @@ mod tests {
         },
     };
 
-    /// A server that shares its objects and states with others.
+    /// Makes a server that shares its objects and states with another.
     fn sharing(folder: &Path) -> App {
         let [store, _] = store::testing::sharing(folder);
         with_store(folder, 1, store)
@@ -591,7 +595,7 @@ mod tests {
         queue(&app.records, &NewJob { memory, ..new_job(id, &id[..1]) });
     }
 
-    /// Copies of what a store has are within their limit also where one server has it alone.
+    /// Local copies stay within their limit, even if one server uses the store alone.
     #[cfg(feature = "cluster")]
     #[test]
     fn copies_are_within_their_limit() {
@@ -618,12 +622,12 @@ mod tests {
         fs::File::options().append(true).open(&path).unwrap().set_times(times).unwrap();
         app.tidy_folder().unwrap();
         assert!(!path.exists());
-        // It was sent first, for it was not there.
+        // The removal uploaded the missing object first.
         assert_eq!(fs::read(app.store.fetch_object("a", &object.digest).unwrap()).unwrap(), text);
     }
 
-    /// Removes an object that no record knows after a day, if it was seen twice and its tenant is known; one that
-    /// is being sent again stays.
+    /// Removes an object without a record after a day, if two checks found it and its tenant is known. An
+    /// object that is being sent again stays.
     #[test]
     fn what_no_record_knows_is_removed_after_a_day() {
         for is_shared in [false, cfg!(feature = "cluster")] {
@@ -659,7 +663,7 @@ mod tests {
             };
             let now = SystemTime::now();
             let hours = |hours: u64| now + Duration::from_secs(3600 * hours + 60);
-            // Nothing is old; then it is found; then it is not looked for yet.
+            // At first nothing is old, then the object is found, then the next check is not due.
             for time in [0, 23, 24, 24] {
                 app.tidy_orphans(hours(time)).unwrap();
                 assert_eq!(here("a"), [true; 3], "{time}");
@@ -670,8 +674,7 @@ mod tests {
         }
     }
 
-    /// What one has left for others of a job that had ended by then goes; that of a job that goes on stays, and
-    /// so does what nobody knows.
+    /// Removes shared states of jobs that have ended. States of live and unknown jobs stay.
     #[cfg(feature = "cluster")]
     #[test]
     fn states_of_ended_jobs_are_removed() {
@@ -692,7 +695,7 @@ mod tests {
         assert_eq!(app.store.jobs_shared().unwrap(), ["a2", "a3"]);
     }
 
-    /// Begins a job, and says which.
+    /// Starts the next job, and returns its name.
     fn begin(app: &Server) -> Option<String> {
         let job = app.next_local(&app.waiting().unwrap())?;
         let running =
@@ -701,7 +704,7 @@ mod tests {
         Some(job.id)
     }
 
-    /// Who asks for much waits for those who ask for little, and each tenant's jobs are in order.
+    /// Tenants with many jobs wait for tenants with few, and each tenant's jobs run in order.
     #[test]
     fn tenants_take_turns() {
         let folder = tempfile::tempdir().unwrap();
@@ -711,7 +714,7 @@ mod tests {
         assert_eq!(order, ["a1", "b1", "c1", "a2", "b2", "a3"]);
     }
 
-    /// There is room for so many jobs, and for so much memory; a large job is not overtaken for ever.
+    /// Limits the number and the memory of running jobs. Small jobs do not overtake a large one forever.
     #[test]
     fn jobs_wait_for_room() {
         let folder = tempfile::tempdir().unwrap();

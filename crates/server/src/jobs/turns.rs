@@ -1,4 +1,4 @@
-//! Whose turn it is.
+//! Turns of tenants in the queue.
 
 use crate::storage::records::Job;
 use std::collections::HashMap;
@@ -6,13 +6,13 @@ use std::collections::HashMap;
 /// Memory for jobs, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
-    /// All of it, for jobs that take it alone.
+    /// Total memory, for a job that runs alone.
     pub all: u64,
-    /// What no job has.
+    /// Memory that no job has reserved.
     pub free: u64,
 }
 
-/// Which tenants had their turns when.
+/// The order of the tenants' last turns.
 #[derive(Default)]
 pub struct Turns {
     served: HashMap<String, u64>,
@@ -20,9 +20,9 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// The next job to begin, if there is room for it: of those that all of the room would hold the
-    /// oldest one of the tenant who has waited the most turns. It is not overtaken by smaller ones.
-    /// `waiting` are jobs, the oldest first.
+    /// Returns the next job to start, if there is room for it: among the jobs that fit into the total
+    /// memory, the oldest one of the tenant with the oldest last turn. Smaller jobs do not overtake it.
+    /// `waiting` lists the jobs, oldest first.
     pub fn next<'a>(
         &mut self,
         waiting: impl IntoIterator<Item = &'a Job>,

@@ -1,4 +1,4 @@
-//! What the process of a job does: the same as the command of its name.
+//! The process of a job, which does the same as the command of its name.
 
 use crate::{
     job::{Kind, Message, STOP, Task},
@@ -27,31 +27,31 @@ use sudare_roles::{
     training::{CheckpointFolder, TrainingServer, iterations_of},
 };
 
-/// Between two reports of progress, but for iterations.
+/// Interval between two progress reports, except for iterations.
 const REPORT_INTERVAL: Duration = Duration::from_millis(250);
-/// Between two reports of the time of processors that was used.
+/// Interval between two reports of CPU time.
 const CPU_REPORT_INTERVAL: Duration = Duration::from_secs(5);
-/// How much jobs give way to others.
+/// Niceness of jobs.
 #[cfg(unix)]
 const NICENESS: i32 = 10;
-/// How long a folder of states may be in use by a process that is dying.
+/// Maximum time for a dying process to release the directory of states.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
-/// Memory of a process beside what is predicted, a quarter of which may come on top: what its program has
-/// before the job begins.
+/// Memory of the program before the job starts, in bytes. A process may use this, a quarter more than
+/// predicted, and the stacks.
 const BASE_MEMORY: u64 = 256 << 20;
-/// And for each thread.
+/// Memory for the stack of each thread, in bytes.
 const STACK: u64 = 8 << 20;
-/// Exit status of a process that leaves its job.
+/// Exit status of a process that abandons its job.
 const EXIT_LEFT: i32 = 3;
-/// Most bytes of a task.
+/// Maximum size of a task, in bytes.
 const MAX_TASK_BYTES: u64 = 1 << 20;
 
-/// Does the task that standard input has on its first line, and says on standard output how far it
-/// is and how it ended. The line `stop` ends it where it can be gone on from; the end of input
-/// ends it at once, since nobody waits for it any more. Returns the exit status.
+/// Computes the task on the first line of standard input, and reports its progress and its outcome on
+/// standard output. The line `stop` stops a job that can be resumed. The end of input stops any job at
+/// once, since nobody waits for it. Returns the exit status.
 #[must_use]
 pub fn work() -> u8 {
-    // When memory is short, this process goes and not the server, and when processors are, it waits.
+    // Under memory pressure the system kills this process and not the server.
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     let task = match read_input() {
         Ok(Input::Task(task)) => task,
@@ -79,24 +79,23 @@ pub fn work() -> u8 {
     ended(run(&task, &stop))
 }
 
-/// Memory that a job may have which is predicted to take so much: a wrong prediction costs the job and nothing
-/// else.
+/// Returns the memory limit for a predicted use: a wrong prediction costs the job and nothing else.
 fn room_for(predicted: u64) -> u64 {
     let beside = BASE_MEMORY.saturating_add(STACK.saturating_mul(par::threads() as u64));
     predicted.saturating_add(predicted / 4).saturating_add(beside)
 }
 
-/// Has the system refuse this process more bytes of memory and seconds of processors than these; and a copy of its
-/// memory on the disk if it crashes. Files that are mapped do not count.
+/// Limits the memory and the CPU seconds of this process, and disables core dumps. Mapped files do not
+/// count.
 fn limit(memory: Option<u64>, cpu: u64) {
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{Resource, Rlimit, setrlimit};
         let memory = memory.map(|most| (Resource::Data, most, most));
-        // The system says so before it kills.
+        // The soft limit sends a signal, one second before the hard limit kills.
         let others = [(Resource::Cpu, cpu, cpu.saturating_add(1)), (Resource::Core, 0, 0)];
         for (resource, current, maximum) in memory.into_iter().chain(others) {
-            // Where a lower limit holds already, that stays.
+            // A lower limit that is set already stays.
             let _ = setrlimit(resource, Rlimit { current: Some(current), maximum: Some(maximum) });
         }
     }
@@ -120,7 +119,7 @@ fn read_input() -> Result<Input> {
         .map_err(|error| Error::Usage(format!("a task of a server is needed on input: {error}")))
 }
 
-/// Waits for what the server says. What cannot be gone on with is left at once.
+/// Handles the lines from the server. A job that cannot be resumed exits at once.
 fn listen(stop: &AtomicBool, may_go_on: bool) {
     for line in io::stdin().lines().map_while(io::Result::ok) {
         if line == STOP && !may_go_on {
@@ -135,11 +134,11 @@ fn send(said: &Message) {
     let Ok(mut line) = serde_json::to_vec(said) else { return };
     line.push(b'\n');
     let mut out = io::stdout().lock();
-    // Whoever does not listen any more has ended input, too.
+    // If standard output is closed, input has ended too, and the process exits.
     let _ = out.write_all(&line).and_then(|()| out.flush());
 }
 
-/// Says how much time of processors was used, where the system tells.
+/// Reports the CPU time used, where the system provides it.
 fn report_cpu() {
     #[cfg(unix)]
     {
@@ -225,7 +224,7 @@ fn train(task: &Task, session: Session, file: NewFile, stop: &AtomicBool) -> Res
     Ok(Message::Done)
 }
 
-/// Waits until no process has the states, since the one before may be dying still.
+/// Waits until no process holds the states, since the previous one may still be dying.
 fn wait_for(states: &Path) -> Result<()> {
     files::make_folder(states)?;
     let begun = Instant::now();
@@ -239,7 +238,7 @@ fn wait_for(states: &Path) -> Result<()> {
     }
 }
 
-/// Reports of progress, of which not too many are sent.
+/// Progress reports, limited in rate.
 struct Reports {
     total: u64,
     last: Mutex<(u64, Instant)>,
@@ -252,7 +251,7 @@ impl Reports {
         Self { total, last: Mutex::new((0, Instant::now())) }
     }
 
-    /// So many are done; from any thread, in any order.
+    /// Reports that `done` steps are complete. Threads may call it in any order.
     fn add(&self, done: usize) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let (most, told) = &mut *last;

@@ -1,4 +1,4 @@
-//! A worker on a machine of its own: it claims jobs of a server and does them, one at a time.
+//! A worker on another machine: it claims jobs of a server and computes them one at a time.
 
 mod cache;
 
@@ -33,36 +33,36 @@ use tokio::{
 };
 use tracing::{Instrument, Span};
 
-/// How long a worker waits for a job by one request: as long as it may take to end.
+/// Seconds that one request waits for a job. A shutdown of the worker takes as long.
 const WAIT_SECONDS: u64 = 10;
-/// After a request that failed, and after a job that could not be begun.
+/// Pause after a failed request, and after a job that could not start.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Before a result is handed in again.
+/// Pauses between attempts to submit a result.
 const SUBMIT_PAUSES: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(4),
     Duration::from_secs(16),
     Duration::from_secs(64),
 ];
-/// A lease is renewed so often while it would last,
+/// Renewals during the time of a lease.
 const RENEWALS: u32 = 3;
-/// and at least after this time, since jobs may be cancelled; how far they are is told at once.
+/// Maximum time between two renewals, since a tenant may cancel the job. Progress is reported at once.
 const MAX_RENEWAL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What a worker is to be.
+/// Configuration of a worker.
 #[derive(Debug, Clone)]
 pub struct WorkerConfig {
-    /// The folder of the worker, made if it does not exist.
+    /// Directory of the worker, created if missing.
     pub folder: PathBuf,
-    /// Bytes of memory that a job may take.
+    /// Memory for a job, in bytes.
     pub memory_bytes: u64,
-    /// Bytes of keys and tables that are kept for further jobs.
+    /// Maximum size of cached keys and tables, in bytes.
     pub cache_bytes: u64,
-    /// How long a training has to finish its iteration when the worker is told to end.
+    /// Time for a training to finish its iteration when the worker shuts down.
     pub grace: Duration,
-    /// Who gets spans of its jobs, if anybody.
+    /// Collector of the worker's spans, if there is one.
     pub collector: Option<Collector>,
-    /// The program that does jobs.
+    /// The program that computes jobs.
     pub program: Program,
 }
 
@@ -71,16 +71,16 @@ struct Worker<D> {
     config: WorkerConfig,
     desk: D,
     cache: Cache,
-    /// Locked until the process ends, however it does.
+    /// Lock on the directory, which the system releases when the process ends.
     _lock: File,
 }
 
-/// Does jobs until the process is told to end (SIGTERM, Ctrl-C); that under way is left at the server
-/// where others go on.
+/// Computes jobs until the process is told to stop (SIGTERM, Ctrl-C). Then returns the current job to the
+/// queue.
 ///
 /// # Errors
-/// [`Error::InUse`] if another worker has the folder; [`Error::Io`]; [`Error::Refused`] by the server,
-/// as for a token that is none of a worker.
+/// [`Error::InUse`] if another worker has the directory; [`Error::Io`]; [`Error::Refused`] by the server,
+/// as for a token that is not a worker's.
 pub async fn run(config: WorkerConfig, desk: impl Desk) -> Result<()> {
     make_private(&config.folder)?;
     let lock = files::lock_folder(&config.folder)?;
@@ -114,7 +114,7 @@ pub async fn run(config: WorkerConfig, desk: impl Desk) -> Result<()> {
     Ok(())
 }
 
-/// Waits for a moment, or for the end.
+/// Waits for a moment, or for the shutdown.
 async fn pause(mut ending: watch::Receiver<bool>) {
     tokio::select! {
         () = sleep(PAUSE) => {}
@@ -122,7 +122,7 @@ async fn pause(mut ending: watch::Receiver<bool>) {
     }
 }
 
-/// Does what waits for the network or for disks.
+/// Runs `work` on a thread that may block.
 async fn blocking<D: Desk, T: Send + 'static>(
     worker: &Arc<Worker<D>>,
     work: impl FnOnce(&Worker<D>) -> Result<T> + Send + 'static,
@@ -132,7 +132,7 @@ async fn blocking<D: Desk, T: Send + 'static>(
     done.unwrap_or_else(|error| Err(internal(error)))
 }
 
-/// Whether the server says that a job is not the worker's any more.
+/// Returns whether the server says that the job is no longer the worker's.
 fn is_lost(error: &Error) -> bool {
     matches!(error, Error::Refused { kind, .. } if kind == "Stale" || kind == "Cancelled")
 }
@@ -141,16 +141,16 @@ fn is_lost(error: &Error) -> bool {
 struct Claim {
     hold: Hold,
     lease: Duration,
-    /// How far it is, as the server may know.
+    /// Progress to report to the server.
     report: watch::Sender<Report>,
-    /// What is wanted of its process; that it is gone when the lease is lost.
+    /// Signal to the process: kill, once the lease is lost.
     signal: watch::Sender<Signal>,
 }
 
 impl Claim {
-    /// So many milliseconds of processors were used.
+    /// Records the CPU time used, in milliseconds.
     fn used(&self, milliseconds: u64) {
-        // That is not worth a request by itself.
+        // CPU time alone is not worth a request.
         self.report.send_if_modified(|report| {
             report.cpu_milliseconds = milliseconds;
             false
@@ -161,7 +161,7 @@ impl Claim {
         *self.signal.borrow() == Signal::Kill
     }
 
-    /// Nothing is done for the job any more.
+    /// Stops all work on the job.
     fn lose(&self, why: &str) {
         tracing::warn!(job = self.hold.job, why, "the job is lost");
         self.signal.send_replace(Signal::Kill);
@@ -173,7 +173,7 @@ impl<D: Desk> Worker<D> {
         self.config.folder.join("job")
     }
 
-    /// Does a job, or leaves it.
+    /// Computes a job, or returns it.
     async fn run_job(self: &Arc<Self>, assignment: Assignment, mut ending: watch::Receiver<bool>) {
         let Assignment { job, fence, lease_seconds, kind, done, total, .. } = &assignment;
         tracing::info!(job, fence, kind = kind.name(), "is claimed");
@@ -197,14 +197,14 @@ impl<D: Desk> Worker<D> {
             Ok(Some(why)) => self.leave(&claim, why).await,
             Err(error) => {
                 tracing::error!(job = claim.hold.job, %error, "the job cannot be done here");
-                // What a server answers to one it may answer to all, time and again.
+                // The server may give the same response to every worker, so the attempt counts as a death.
                 let may_stay = match &error {
                     Error::Refused { kind, .. } => kind != "Http",
                     error => matches!(error, Error::OtherFile { .. }),
                 };
                 let why = if may_stay { Leaving::Died } else { Leaving::Released };
                 let left = self.leave(&claim, why).await;
-                // Others may have it first.
+                // Let another worker claim it first.
                 pause(ends).await;
                 left
             }
@@ -233,8 +233,8 @@ impl<D: Desk> Worker<D> {
         }
     }
 
-    /// Renews a lease until it is lost. It is, too, when the server was not reached for as long as it
-    /// lasts, so that of two workers never both have it.
+    /// Renews a lease until it is lost. The lease is also lost when the server was out of reach for its
+    /// whole time, so that two workers never hold the same job.
     async fn renew(self: Arc<Self>, claim: Arc<Claim>) {
         let mut news = claim.report.subscribe();
         let mut until = Instant::now() + claim.lease;
@@ -265,7 +265,7 @@ impl<D: Desk> Worker<D> {
         }
     }
 
-    /// Does a job; says why it is left if its result is not handed in.
+    /// Computes a job. Returns the reason if the job is returned without a result.
     async fn work_on(
         self: &Arc<Self>,
         claim: &Arc<Claim>,
@@ -297,13 +297,13 @@ impl<D: Desk> Worker<D> {
         };
         let ended = child::run(&self.config.program, &task, claim.signal.subscribe(), told).await;
         drop(progress);
-        // What is done, and what it took, is at the server before it is told how the job ended.
+        // States, progress and CPU time reach the server before the outcome.
         let _ = keeping.await;
         let (hold, report, within) = (claim.hold.clone(), *claim.report.borrow(), claim.lease);
         let renewed = blocking(self, move |worker| worker.desk.renew(&hold, &report, within)).await;
         match renewed {
             Err(error) if is_lost(&error) => return Err(error),
-            // What is done is handed in all the same.
+            // The result is submitted in any case.
             Err(error) => tracing::warn!(%error, "a lease cannot be renewed"),
             Ok(()) => {}
         }
@@ -315,7 +315,7 @@ impl<D: Desk> Worker<D> {
                 }
                 left
             }
-            // What one machine refuses another may give.
+            // Another machine may not have this error.
             Ended::Failed { kind, detail } if kind == "Io" || kind == "Checkpoint" => {
                 tracing::warn!(job = claim.hold.job, kind, detail, "the machine refused something");
                 Some(Leaving::Died)
@@ -332,8 +332,8 @@ impl<D: Desk> Worker<D> {
         })
     }
 
-    /// Hands in a result: again and again, if the server has no room for it or fails, as long as the lease
-    /// holds and nothing else is wanted; says why the job is left if it is.
+    /// Submits a result. Repeats it if the server has no room or fails, while the lease holds and no other
+    /// signal came. Returns the reason if the job is returned.
     async fn submit(self: &Arc<Self>, claim: &Claim, result: &Path) -> Result<Option<Leaving>> {
         let mut wanted = claim.signal.subscribe();
         let mut pauses = SUBMIT_PAUSES.into_iter();
@@ -355,8 +355,8 @@ impl<D: Desk> Worker<D> {
         }
     }
 
-    /// Fetches what a job takes, unless something else than the job is wanted meanwhile, and says what
-    /// its process is to do.
+    /// Downloads the files of a job, unless another signal comes meanwhile, and makes the task for its
+    /// process.
     fn prepare(&self, of: &Assignment, wanted: &watch::Receiver<Signal>) -> Result<Task> {
         self.clear()?;
         let fetch = |blob: &Blob, file: NewFile| {
@@ -384,7 +384,7 @@ impl<D: Desk> Worker<D> {
             model: places.next(),
             iterations: of.iterations,
             history: of.history,
-            // It was predicted for the threads of the server.
+            // The prediction is for the threads of the server.
             memory: None,
             most_cpu_seconds: of.most_cpu_seconds,
             states,
@@ -392,8 +392,8 @@ impl<D: Desk> Worker<D> {
         })
     }
 
-    /// Leaves states of a training at the server, as its process writes them, and reports steps whose
-    /// states are there.
+    /// Stores states of a training at the server as its process writes them, and reports a step once its
+    /// state is stored.
     async fn keep(
         self: Arc<Self>,
         claim: Arc<Claim>,
@@ -428,7 +428,7 @@ impl<D: Desk> Worker<D> {
     }
 }
 
-/// What is to be sent of files in order: weights, and then the last state.
+/// Lists the files to send, in order: weights, and then the last state.
 fn unsent<'a>(
     files: &'a [StateFile],
     sent: &BTreeSet<StateFile>,
@@ -446,11 +446,11 @@ mod tests {
     use StateFile::{State, Weights};
     use std::sync::Mutex;
 
-    /// A server that answers no renewal, has files or says why not, and notes what becomes of a job.
+    /// A server that responds to no renewal, has files or an error, and records the outcome of jobs.
     struct Notes {
         files: fn() -> Result<()>,
         ends: Mutex<Vec<Option<Leaving>>>,
-        /// How often results are refused.
+        /// Number of results to reject.
         refusals: Mutex<u32>,
     }
 
@@ -492,8 +492,8 @@ mod tests {
         Err(Error::Refused { kind: "Io".into(), detail: "a disk".into() })
     }
 
-    /// A result is handed in though the last renewal fails, and again if it is refused; what a server cannot give is not asked for
-    /// for ever, and one that is out of reach may be back soon.
+    /// Submits a result though the last renewal fails, and again if it is rejected. A file that the server
+    /// cannot send counts as a death. A server out of reach may be back soon.
     #[tokio::test]
     async fn jobs_are_left_for_what_happened() {
         for (files, refusals, end) in [

@@ -1,12 +1,12 @@
-//! The audit log: what happened that matters for security, as lines of JSON chained by digests.
+//! The audit log: security events as lines of JSON, chained by digests.
 //!
-//! Each line ends with the BLAKE3 digest of all of it before that, and has the digest of the line
-//! before, so that no line can be altered, left out or put in without altering all that follow. Lines
-//! are numbered; a file of them is named by the number of its first.
+//! Each line ends with the BLAKE3 digest of everything before it in the line, and contains the digest of
+//! the previous line. So you cannot alter, omit or insert a line without altering all later ones. Lines are
+//! numbered, and a file is named by the number of its first line.
 //!
-//! A line is made in the transaction of what it tells of ([`Records`](crate::storage::records::Records)), and
-//! appended to the files right after, from where it was left off: what a killed process left of a line
-//! is cut off and written again.
+//! A line is made in the transaction of its event ([`Records`](crate::storage::records::Records)), and
+//! appended to the files right after. If a killed process left part of a line, the rest is cut off and
+//! written again.
 
 use crate::{
     accounts::token::Owner,
@@ -23,43 +23,43 @@ use std::{
 };
 use sudare_roles::error::{Error, Result};
 
-/// After which a file is ended and another one begun.
+/// Maximum size of a file, after which a new one starts.
 const MAX_FILE_BYTES: u64 = 64 << 20;
-/// Most bytes of a line: a job names 64 tables at most.
+/// Maximum size of a line. A job names 64 tables at most.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 /// The digest before the first line.
 const NONE: &str = "0000000000000000000000000000000000000000000000000000000000000000";
-/// What the name of a file begins and ends with, around the number of its first line.
+/// Prefix and suffix of file names, around the number of the first line.
 const NAME: (&str, &str) = ("audit-", ".jsonl");
 
-/// Something that is taken down. Objects are named by their digests.
+/// An event of the audit log. Digests name the objects.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(tag = "event", rename_all = "kebab-case")]
 pub enum Event<'a> {
-    /// The server began.
+    /// The server started.
     ServerStarted { program: &'a str, server_key: &'a str },
-    /// Somebody may ask.
+    /// A token was made.
     TokenAdded {
         #[serde(flatten)]
         owner: &'a Owner,
         token: &'a str,
         expires: Option<Seconds>,
     },
-    /// Somebody may not any more.
+    /// A token was revoked.
     TokenRevoked {
         #[serde(flatten)]
         owner: &'a Owner,
         token: &'a str,
     },
-    /// Somebody without a valid token asked, so often.
+    /// Requests without a valid token were rejected.
     AuthenticationRefused { times: u64 },
-    /// A secret key was sent.
+    /// A secret key was sent and rejected.
     SecretKeyRefused { tenant: &'a str },
-    /// An upload is whole.
+    /// An upload is complete.
     UploadCompleted { tenant: &'a str, collection: &'a str, object: &'a str, bytes: u64 },
-    /// Keys, a table, a model or a result is gone.
+    /// Keys, a table, a model or a result was removed.
     ObjectDeleted { tenant: &'a str, collection: &'a str, object: &'a str },
-    /// A job was asked for.
+    /// A job was submitted.
     JobSubmitted {
         tenant: &'a str,
         job: &'a str,
@@ -68,16 +68,16 @@ pub enum Event<'a> {
         tables: &'a [String],
         model: Option<&'a str>,
     },
-    /// A process works on a job, of a worker if one has claimed it.
+    /// A process started on a job, of a worker if one has claimed it.
     JobStarted {
         tenant: &'a str,
         job: &'a str,
         #[serde(skip_serializing_if = "Option::is_none")]
         worker: Option<&'a str>,
     },
-    /// A worker has not renewed its lease, and the job waits for others.
+    /// A worker did not renew its lease, and the job waits for others.
     LeaseExpired { tenant: &'a str, job: &'a str, worker: &'a str },
-    /// A job is done, has failed or was cancelled.
+    /// A job is done, failed or was cancelled.
     JobEnded {
         tenant: &'a str,
         job: &'a str,
@@ -85,14 +85,14 @@ pub enum Event<'a> {
         result: Option<&'a str>,
         problem: Option<&'a str>,
     },
-    /// A result was asked for, so often.
+    /// A result was downloaded.
     ResultFetched { tenant: &'a str, result: &'a str, times: u64 },
 }
 
-/// A line and its number.
+/// A line, with its number.
 pub type Line = (u64, String);
 
-/// What all lines have.
+/// The members that all lines have.
 #[derive(Serialize)]
 struct Written<'a> {
     number: u64,
@@ -102,7 +102,7 @@ struct Written<'a> {
     event: &'a Event<'a>,
 }
 
-/// What is read of a line.
+/// The members that are read from a line.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 struct Link {
     number: u64,
@@ -110,13 +110,13 @@ struct Link {
     digest: String,
 }
 
-/// What stands before the digest of a line, and after it.
+/// The text before and after the digest in a line.
 const DIGEST: (&str, &str) = (",\"digest\":\"", "\"}");
 
-/// The line that follows `last`, the first one if there is none.
+/// Makes the line that follows `last`, or the first line.
 ///
 /// # Errors
-/// What is wrong with `last`.
+/// [`Error::Bug`] for a broken `last`.
 pub fn next_line(last: Option<&str>, time: Seconds, event: &Event<'_>) -> Result<Line> {
     let last = last.map(link).transpose().map_err(|problem| {
         Error::Bug(format!("the last line of the audit log in the records is none: {problem}"))
@@ -130,7 +130,7 @@ pub fn next_line(last: Option<&str>, time: Seconds, event: &Event<'_>) -> Result
     Ok((number, format!("{line}{}{digest}{}", DIGEST.0, DIGEST.1)))
 }
 
-/// The number and the digests of a line that is what was written, byte by byte.
+/// Verifies the digest of a line, and returns its number and digests.
 fn link(line: &str) -> core::result::Result<Link, String> {
     let content = line.strip_suffix(DIGEST.1);
     let parts = content.and_then(|content| content.rsplit_once(DIGEST.0));
@@ -147,29 +147,29 @@ pub struct Log {
     max_file_bytes: u64,
 }
 
-/// What was found of a log that is whole.
+/// Result of checking an intact log.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Checked {
-    /// Files.
+    /// Number of files.
     pub files: usize,
-    /// The number of the first line; those before may have been put elsewhere.
+    /// Number of the first line. Earlier lines may be elsewhere.
     pub first: u64,
-    /// The number of the last line; 0 if there is none.
+    /// Number of the last line, or 0 if there is none.
     pub last: u64,
-    /// Number and digest of the last line, to be noted elsewhere.
+    /// Number and digest of the last line, to note elsewhere.
     pub head: String,
-    /// Lines after the last that the records have: they are appended when the server goes on.
+    /// Lines that only the records have. The server appends them when it starts.
     pub pending: u64,
 }
 
 impl Log {
-    /// The log of the server in a folder.
+    /// Returns the log of the server in a directory.
     #[must_use]
     pub fn of(root: &Path) -> Self {
         Self::at(root.join("audit"))
     }
 
-    /// The log of which these are the files.
+    /// Returns the log with its files in `folder`.
     #[must_use]
     pub fn at(folder: PathBuf) -> Self {
         Self { folder, max_file_bytes: MAX_FILE_BYTES }
@@ -184,7 +184,7 @@ impl Log {
         self.folder.join(format!("{}{first:016}{}", NAME.0, NAME.1))
     }
 
-    /// The numbers of the first lines of all files, in order.
+    /// Lists the numbers of the first lines of all files, in order.
     fn files(&self) -> Result<Vec<u64>> {
         let entries = match fs::read_dir(&self.folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -201,7 +201,7 @@ impl Log {
         Ok(files)
     }
 
-    /// Waits for the right to append, which also other processes have at times.
+    /// Waits for the lock to append, which other processes use too.
     fn lock(&self) -> Result<File> {
         let path = self.folder.join("lock");
         let lock = OpenOptions::new().create(true).append(true).open(path);
@@ -210,7 +210,7 @@ impl Log {
         Ok(lock)
     }
 
-    /// A file to append to, and how large it is.
+    /// Opens a file to append to, and returns its size.
     fn open(&self, first: u64) -> Result<(File, u64)> {
         let file = OpenOptions::new().create(true).append(true).open(self.file(first));
         let file = file.map_err(self.io("append to"))?;
@@ -221,13 +221,11 @@ impl Log {
         Ok((file, bytes))
     }
 
-    /// Appends those of `lines` that the files do not have, and returns the number of the last that they
-    /// have then; all are on the disk. What the lines are, from a number on and in order, is asked while no
-    /// other process appends.
+    /// Appends the lines that the files lack, syncs them to the disk, and returns the number of the last
+    /// line. Calls `lines` with the number to start from, while no other process appends.
     ///
     /// # Errors
-    /// [`Error::Parse`] if the files do not end with a line that these follow; [`Error::Io`]; those of
-    /// `lines`.
+    /// [`Error::Parse`] if the lines do not follow the end of the files; [`Error::Io`]; errors of `lines`.
     pub fn append(&self, lines: impl FnOnce(u64) -> Result<Vec<Line>>) -> Result<u64> {
         make_private(&self.folder)?;
         let _lock = self.lock()?;
@@ -260,8 +258,8 @@ impl Log {
         Ok(*newest)
     }
 
-    /// Cuts off what a killed process left of a line at the end of a file, and returns the last line and
-    /// its number; if the file has none, the number before its first.
+    /// Cuts off the incomplete line at the end of a file. Returns the number and the text of the last line,
+    /// or the number before the first line of an empty file.
     fn repair(&self, first: u64) -> Result<(u64, Option<String>)> {
         let path = self.file(first);
         let file = OpenOptions::new().read(true).write(true).open(&path);
@@ -288,8 +286,8 @@ impl Log {
         Ok((last.number, Some(line.into())))
     }
 
-    /// Refuses a file that ends with line `last` unless `lines`, which are those in the records from there
-    /// on, go on with it.
+    /// Checks that `lines`, the lines in the records from `last` on, continue a file that ends with line
+    /// `last`.
     fn expect_to_follow(
         &self,
         file: u64,
@@ -312,9 +310,8 @@ impl Log {
         }
     }
 
-    /// Checks that every line is what was written and follows the one before, up to the end. `lines`
-    /// are the last ones in the records, if these are there; `noted` are numbers and digests that were
-    /// noted elsewhere.
+    /// Checks that every line is intact and follows the previous one. `lines` are the last lines in the
+    /// records, if available. `noted` are numbers and digests that were noted elsewhere.
     ///
     /// # Errors
     /// [`Error::Parse`], which names the first line that is broken; [`Error::Io`].
@@ -369,9 +366,9 @@ impl Log {
         })
     }
 
-    /// All files, and how large the last one is while nobody appends to it.
+    /// Lists all files, with the size of the last one while no process appends.
     fn extent(&self) -> Result<(Vec<u64>, u64)> {
-        // A copy of a log may be one that nobody can write to.
+        // A copy of a log may be read-only.
         let _lock = self.lock().ok();
         let files = self.files()?;
         let bytes = files.last().map(|&first| fs::metadata(self.file(first)));
@@ -380,21 +377,21 @@ impl Log {
     }
 }
 
-/// Lines that were followed so far.
+/// The chain of lines up to a point.
 struct Chain {
-    /// Digests of lines that are known from elsewhere.
+    /// Known digests of lines, by number.
     known: HashMap<u64, String>,
-    /// The number of the first.
+    /// Number of the first line.
     first: u64,
-    /// That of the last.
+    /// Number of the last line.
     last: u64,
-    /// And its digest.
+    /// Digest of the last line.
     digest: String,
 }
 
 impl Chain {
-    /// Follows the lines in the first `most` bytes of a file, the first one of which has this number.
-    /// Returns what stands there without a line end.
+    /// Follows the lines in the first `most` bytes of a file, which starts with line `first`. Returns the
+    /// incomplete line at the end.
     fn follow(&mut self, path: &Path, first: u64, most: u64) -> Result<Vec<u8>> {
         let io = |error| Error::io("read", path, error);
         let file = File::open(path).map_err(io)?;
@@ -426,7 +423,7 @@ impl Chain {
         if link.number != expected || first.is_some_and(|first| first != expected) {
             return Err(format!("the number is {}, {expected} was expected", link.number));
         }
-        // Of the very first file that is here, the line before may be elsewhere.
+        // The line before the very first file may be elsewhere.
         let begins = link.number == self.first && self.first > 1;
         if link.previous != self.digest && !begins {
             return Err("the line before is another one than it was".into());
@@ -439,7 +436,7 @@ impl Chain {
     }
 }
 
-/// A file that does not go with the records.
+/// Describes a file that does not match the records.
 fn unfit(path: &Path, problem: &str) -> Error {
     let advice =
         "move the folder of the log away for whoever examines it, and a new one begins there";
@@ -450,12 +447,12 @@ fn broken(path: &Path, problem: String) -> Error {
     Error::Parse { path: path.into(), what: "unbroken audit log", problem }
 }
 
-/// Events that may come by the thousand: the first is taken down at once, those that follow are added
-/// up until the next sweep.
+/// Events that may come by the thousand. The first is recorded at once, later ones are counted until the
+/// next sweep.
 #[derive(Default)]
 pub struct Repeats(Mutex<HashMap<Repeated, u64>>);
 
-/// Such an event.
+/// An event that may repeat.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Repeated {
     /// As [`Event::AuthenticationRefused`].
@@ -465,7 +462,7 @@ pub enum Repeated {
 }
 
 impl Repeated {
-    /// What is taken down of so many.
+    /// Makes the event for a number of repetitions.
     #[must_use]
     pub fn event(&self, times: u64) -> Event<'_> {
         match self {
@@ -476,7 +473,7 @@ impl Repeated {
 }
 
 impl Repeats {
-    /// Whether this is the first since the last sweep; else it is counted.
+    /// Returns whether this is the first one since the last sweep. Counts later ones.
     pub fn is_first(&self, what: &Repeated) -> bool {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match all.get_mut(what) {
@@ -488,12 +485,12 @@ impl Repeats {
         }
     }
 
-    /// Forgets what was not taken down: the next one is the first.
+    /// Forgets an event that could not be recorded, so that the next one is the first.
     pub fn forget(&self, what: &Repeated) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(what);
     }
 
-    /// What was counted since the last sweep.
+    /// Takes the counts since the last sweep.
     pub fn sweep(&self) -> Vec<(Repeated, u64)> {
         let all = core::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
         all.into_iter().filter(|(_, times)| *times > 0).collect()
@@ -520,7 +517,7 @@ mod tests {
         lines
     }
 
-    /// A log with files of some lines each.
+    /// Makes a log with files of a few lines each.
     fn log(folder: &Path) -> Log {
         Log { folder: folder.join("audit"), max_file_bytes: 1000 }
     }
@@ -534,7 +531,7 @@ mod tests {
         files.map(|path| (path.clone(), fs::read(path).unwrap())).collect()
     }
 
-    /// The chain as somebody else would check it: by JSON and digests alone.
+    /// Follows the chain as a third party would: by JSON and digests alone.
     fn follow(text: &str) -> u64 {
         let (mut previous, mut count) = ("0".repeat(64), 0);
         for line in text.lines() {
@@ -561,14 +558,14 @@ mod tests {
         assert!(files.len() >= 5 && files.iter().all(|(_, text)| text.len() < 1500));
         let all: Vec<u8> = files.into_iter().flat_map(|(_, text)| text).collect();
         assert_eq!(follow(core::str::from_utf8(&all).unwrap()), 40);
-        // The oldest files may be put elsewhere, and are a log by themselves, as is the rest.
+        // The oldest files may be moved elsewhere. Both parts are logs.
         let first = log.files().unwrap()[0];
         let elsewhere = Log::at(folder.path().join("old"));
         fs::create_dir(&elsewhere.folder).unwrap();
         fs::rename(log.file(first), elsewhere.file(first)).unwrap();
         let (old, rest) = (elsewhere.check(&[], &[]).unwrap(), log.check(&lines, &[]).unwrap());
         assert_eq!((old.first, old.last + 1, rest.last), (1, rest.first, 40));
-        // A head that was noted is found again, and another one is not.
+        // A noted head is found again. Another one is not.
         let (number, digest) = rest.head.split_once(':').unwrap();
         let noted = |number: u64, digest: &str| log.check(&[], &[(number, digest.into())]).is_ok();
         assert_eq!(number, "40");
@@ -576,7 +573,7 @@ mod tests {
         assert!(!noted(39, digest) && !noted(41, digest) && !noted(1, &lines[0].1));
     }
 
-    /// Any bit of any byte that is changed, any byte that is left out or put in, and any line.
+    /// Detects a flipped bit in any byte, a missing or additional byte, and a missing or repeated line.
     #[test]
     fn no_byte_of_a_log_can_be_changed() {
         let folder = tempfile::tempdir().unwrap();
@@ -607,7 +604,7 @@ mod tests {
             }
             fs::write(path, text).unwrap();
         }
-        // A line with a digest of its own does not go with the one that follows.
+        // A line with a valid digest of its own does not match the line that follows.
         let event = Event::AuthenticationRefused { times: 7 };
         let (_, forged) = next_line(Some(&lines[0].1), 1_700_000_000, &event).unwrap();
         let text = String::from_utf8(files[0].1.clone()).unwrap();
@@ -615,7 +612,7 @@ mod tests {
         let refused = log.check(&[], &[]).unwrap_err().to_string();
         assert!(refused.contains("of line 3 the line before is another one"), "{refused}");
         fs::write(&files[0].0, text).unwrap();
-        // The first line that is broken is named, by its file and its place there.
+        // The error names the first broken line, by its file and its place there.
         let (path, text) = &files[1];
         let end = text.iter().position(|&byte| byte == b'\n').unwrap();
         let mut altered = text.clone();
@@ -624,7 +621,7 @@ mod tests {
         let text = log.check(&lines, &[]).unwrap_err().to_string();
         assert!(text.contains("of line 2 its digest is not"), "{text}");
         assert!(text.contains(path.to_str().unwrap()), "{text}");
-        // Cut at a line end, it is a log of fewer lines, but not for who knows of the others.
+        // A log that is cut at a line end is a shorter log, unless the later lines are known.
         fs::write(path, &files[1].1).unwrap();
         fs::remove_file(&files[2].0).unwrap();
         let head = log.check(&[], &[]).unwrap();
@@ -634,7 +631,7 @@ mod tests {
         assert!(log.check(&[], &noted).is_err());
     }
 
-    /// Wherever a killed process left off, the rest is written, and the same log is there.
+    /// Restores the same log, wherever a killed process stopped.
     #[test]
     fn what_is_torn_is_written_again() {
         let folder = tempfile::tempdir().unwrap();
@@ -651,12 +648,12 @@ mod tests {
             append(&log, &lines[before as usize - 2..]).unwrap();
             assert_eq!(bytes(&log), whole, "byte {at}");
         }
-        // A line that the records do not have is no torn one.
+        // A partial line that the records lack is an error.
         fs::write(path, [&text[..], b"{\"number\":12"].concat()).unwrap();
         assert!(log.check(&lines, &[]).is_err());
     }
 
-    /// Nothing is appended to files that do not end where the records are.
+    /// Appends nothing to files that do not match the records.
     #[test]
     fn logs_of_other_records_are_left_as_they_are() {
         let folder = tempfile::tempdir().unwrap();

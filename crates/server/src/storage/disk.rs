@@ -1,8 +1,8 @@
-//! Room on the disk of a server: what stays free, and a ballast that is given up when nothing is.
+//! Disk space: a reserve that stays free, and a ballast for emergencies.
 //!
-//! A full disk would refuse what frees it again: a removal is written down before it is done, and so
-//! is a start. So uploads and new jobs are refused while less than a reserve is free, and a file of some
-//! megabytes, the ballast, is removed when even records cannot be written.
+//! A full disk would reject the operations that free it, since a removal is recorded before it is done, and
+//! so is a start. So the server rejects uploads and new jobs while less than the reserve is free. It
+//! removes the ballast, a file of some megabytes, when it cannot even write records.
 
 use crate::problem::{Answer, Problem};
 use axum::http::StatusCode;
@@ -13,25 +13,25 @@ use std::{
 };
 use sudare_roles::machine;
 
-/// The reserve, if nothing else is said: the smaller of these bytes and this part of the disk.
+/// Default reserve: the smaller of these bytes and this part of the disk.
 const RESERVE_BYTES: u64 = 1 << 30;
 const RESERVE_PART: u64 = 20;
-/// The ballast: the smaller of these bytes and this part of the disk.
+/// Size of the ballast: the smaller of these bytes and this part of the disk.
 const BALLAST_BYTES: u64 = 16 << 20;
 const BALLAST_PART: u64 = 32;
-/// With less than this a server cannot begin: its records take as much for a moment.
+/// Free bytes that a server needs to start, since its records take as much for a moment.
 const START_BYTES_FREE: u64 = 256 << 10;
 /// Bytes of the ballast that are written at a time.
 const WRITTEN_AT_ONCE: usize = 1 << 16;
 
-/// Bytes of a disk.
+/// Space of a disk, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Space {
     free: u64,
     all: u64,
 }
 
-/// The space of the disk that has a folder, where the system tells.
+/// Returns the space of the disk with a directory, where the system provides it.
 fn space(folder: &Path) -> Option<Space> {
     #[cfg(unix)]
     {
@@ -54,7 +54,7 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// The disk that has a folder, with `reserve` bytes that stay free: by default a gibibyte, or a
+    /// Returns the disk with a directory, on which `reserve` bytes stay free. Default: a gibibyte, or a
     /// twentieth of a smaller disk.
     #[must_use]
     pub fn of(folder: &Path, reserve: Option<u64>) -> Self {
@@ -65,7 +65,7 @@ impl Disk {
         self.reserve.unwrap_or_else(|| RESERVE_BYTES.min(space.all / RESERVE_PART))
     }
 
-    /// Refuses to take `more` bytes that would leave less than the reserve free.
+    /// Checks that `more` bytes leave the reserve free.
     ///
     /// # Errors
     /// A [`Problem`] of 507.
@@ -84,10 +84,10 @@ impl Disk {
         Err(Problem::new(StatusCode::INSUFFICIENT_STORAGE, "StorageFull", detail))
     }
 
-    /// Writes the ballast again, if it was given up and there is room beside the reserve.
+    /// Writes the ballast again, if it is gone and there is room besides the reserve.
     ///
     /// # Errors
-    /// Those of the system.
+    /// Errors of the system.
     pub fn restore_ballast(&self) -> io::Result<()> {
         let Some(space) = space(&self.folder) else { return Ok(()) };
         let bytes = BALLAST_BYTES.min(space.all / BALLAST_PART);
@@ -99,11 +99,11 @@ impl Disk {
     }
 }
 
-/// A file that takes room until that is needed.
+/// A file that occupies space until the space is needed.
 pub struct Ballast(PathBuf);
 
 impl Ballast {
-    /// The ballast of the server in a folder.
+    /// Returns the ballast of the server in a directory.
     #[must_use]
     pub fn of(folder: &Path) -> Self {
         Self(folder.join("ballast"))
@@ -113,7 +113,7 @@ impl Ballast {
         self.0.metadata().map_or(0, |found| found.len())
     }
 
-    /// Bytes without a pattern, which no file system stores in less room than they take.
+    /// Writes bytes without a pattern, which no file system can compress.
     fn write(&self, bytes: u64) -> io::Result<()> {
         let mut random = blake3::Hasher::new().finalize_xof();
         let mut file = File::create(&self.0)?;
@@ -128,7 +128,7 @@ impl Ballast {
         file.sync_all()
     }
 
-    /// Frees its room; whether it had any.
+    /// Removes the file. Returns whether it freed any space.
     #[must_use]
     pub fn give_up(&self) -> bool {
         let bytes = self.bytes();
@@ -139,7 +139,7 @@ impl Ballast {
         freed
     }
 
-    /// Frees its room if there is too little to begin.
+    /// Removes the file if there is too little space to start.
     pub fn release_to_start(&self) {
         let folder = self.0.parent().unwrap_or(Path::new("."));
         if space(folder).is_some_and(|space| space.free < START_BYTES_FREE) {
@@ -161,7 +161,7 @@ mod tests {
         none.expect_room(u64::MAX).unwrap_err();
         let refused = all.expect_room(0).unwrap_err();
         assert_eq!((refused.status.as_u16(), &refused.kind[..]), (507, "StorageFull"));
-        // A part of a small disk, a gibibyte of a large one.
+        // The reserve is a part of a small disk, and a gibibyte of a large one.
         let reserve = |all| Disk::of(folder.path(), None).reserve(Space { free: 0, all });
         assert_eq!((reserve(2000), reserve(1 << 40)), (100, 1 << 30));
     }
@@ -177,7 +177,7 @@ mod tests {
         disk.restore_ballast().unwrap();
         let bytes = fs::read(&path).unwrap();
         assert!(!bytes.is_empty() && bytes.len() as u64 <= BALLAST_BYTES);
-        // As good as random: no byte is much more frequent than the others.
+        // The bytes are as good as random: no byte is much more frequent than the others.
         let zeros = bytes.iter().filter(|byte| **byte == 0).count();
         assert!(zeros < bytes.len() / 128, "{zeros} of {}", bytes.len());
         disk.ballast.release_to_start();

@@ -1,4 +1,4 @@
-//! What uploads are, by their first bytes: before the rest of them is taken.
+//! Inspection of uploads: what a file is, by its first bytes.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -20,24 +20,24 @@ use sudare_roles::{
     opened::Opened,
 };
 
-/// Bytes by which every file is known.
+/// Bytes that identify a file.
 pub const START_BYTES: usize = 64;
 
-/// What files of keys and ciphertexts begin with.
+/// Start of files of keys and ciphertexts.
 const MAGIC: &[u8; 8] = b"\x89sudare\n";
-/// Where the name of the key pair is.
+/// Position of the key pair's name.
 const KEY: Range<usize> = 24..32;
-/// Of a header before its encoded part, and the checksum after it.
+/// Bytes of a header before its encoded part, and of the checksum after it.
 const AROUND_BYTES: u64 = START_BYTES as u64 + 32;
-/// Most bytes of the encoded part.
+/// Maximum size of the encoded part, in bytes.
 const MAX_ENCODED_BYTES: u64 = 64 << 20;
-/// A model in the clear is read whole, and is never larger.
+/// Maximum size of a model in the clear, which is read as a whole.
 pub const MAX_MODEL_BYTES: u64 = 16 << 20;
 
-/// What messages call an upload.
+/// Name of an upload in messages.
 const NAME: &str = "the upload";
 
-/// How many bytes the header of a file with this start has, if it is a file of this program.
+/// Returns the size of the header of a file with this start, or `None` for a foreign file.
 #[must_use]
 pub fn header_bytes(start: &[u8]) -> Option<u64> {
     let start = start.strip_prefix(MAGIC)?;
@@ -46,13 +46,13 @@ pub fn header_bytes(start: &[u8]) -> Option<u64> {
     (encoded <= MAX_ENCODED_BYTES).then(|| end.next_multiple_of(64))
 }
 
-/// Bytes of memory that reading a header of this size takes: its own, and what is read of it.
+/// Returns the memory for reading a header of this size, in bytes: for its text and for the parsed values.
 #[must_use]
 pub fn memory_of(header: u64) -> u64 {
     header.saturating_mul(2).saturating_add(1 << 20)
 }
 
-/// Bytes of memory that reading a model of this size takes: its text, and values and strings of it.
+/// Returns the memory for reading a model of this size, in bytes: for its text and for the parsed values.
 #[must_use]
 pub fn memory_of_model(bytes: u64) -> u64 {
     bytes.min(MAX_MODEL_BYTES).saturating_mul(8)
@@ -61,11 +61,11 @@ pub fn memory_of_model(bytes: u64) -> u64 {
 /// Facts about an upload, from its header.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Header {
-    /// Facts that stay with the object.
+    /// Facts that are stored with the object.
     pub about: Value,
-    /// Bytes of the tables of its parameters.
+    /// Size of the tables of the parameters, in bytes.
     pub table_bytes: u64,
-    /// A digest of all that decides whether the file has a plan: that of the header without the key.
+    /// Digest of everything that determines whether the file has a plan: the header without the key.
     pub plan: [u8; 32],
 }
 
@@ -76,12 +76,11 @@ fn open(file: &File, bytes: u64) -> Answer<Opened> {
     Ok(Opened::new(BufReader::new(file), bytes, Path::new(NAME))?)
 }
 
-/// Reads the header of an upload of `bytes` in all. The rest, for which parameters are built, is checked by
-/// [`plan`].
+/// Reads the header of an upload of `bytes` in total. [`plan`] checks the rest, which requires parameters.
 ///
 /// # Errors
-/// A [`Problem`] for what the collection does not hold, of another size than its header says, without
-/// keys or ciphertexts, or under parameters below 128 bits unless these are allowed.
+/// A [`Problem`] for a file that does not belong in the collection, differs in size from its header, has no
+/// keys or ciphertexts, or has parameters below 128 bits of security without permission.
 pub fn header(
     file: &File,
     bytes: u64,
@@ -113,10 +112,10 @@ pub fn header(
     })
 }
 
-/// A digest of all that the header of an object says.
+/// Digests the header of an object.
 ///
 /// # Errors
-/// A [`Problem`] if the system does not let it be read.
+/// A [`Problem`] if the system cannot read it.
 pub fn digest_of_header(path: &Path) -> Answer<[u8; 32]> {
     let read = || -> io::Result<[u8; 32]> {
         let (mut file, mut start) = (File::open(path)?, [0; START_BYTES]);
@@ -130,7 +129,7 @@ pub fn digest_of_header(path: &Path) -> Answer<[u8; 32]> {
     Ok(read().map_err(|error| Error::io("read", path, error))?)
 }
 
-/// A digest of the collection and of a header without the key pair and without its checksum.
+/// Digests the collection and the header, without the key pair and the checksum.
 fn digest_of_plan(mut file: &File, collection: Collection) -> Answer<[u8; 32]> {
     let mut read = || -> io::Result<[u8; 32]> {
         let mut start = [0; START_BYTES];
@@ -146,7 +145,7 @@ fn digest_of_plan(mut file: &File, collection: Collection) -> Answer<[u8; 32]> {
     Ok(read().map_err(|error| Error::io("read", Path::new(NAME), error))?)
 }
 
-/// Builds the parameters of a file whose header is here, and refuses one that does not fit them or cannot be
+/// Builds the parameters of a file whose header is here. Rejects a file that does not fit them or cannot be
 /// planned.
 ///
 /// # Errors
@@ -155,7 +154,7 @@ pub fn plan(file: &File, bytes: u64, collection: Collection) -> Answer<()> {
     let opened = open(file, bytes)?;
     let (_, meta) = opened.meta(&[Content::Keys, Content::Table, Content::Model])?;
     let params = opened.params()?;
-    // Of a model, that of the rows is planned.
+    // A model has no plan of its own: the plan is for the rows.
     if collection != Collection::Models {
         meta.job.plan(&params)?;
     }
@@ -165,7 +164,7 @@ pub fn plan(file: &File, bytes: u64, collection: Collection) -> Answer<()> {
     Ok(())
 }
 
-/// What is known of a file of keys or ciphertexts.
+/// Describes a file of keys or ciphertexts.
 pub fn about(meta: &Meta, params: &str, params_id: String, key_id: String) -> Value {
     let Meta { job, iterations, .. } = meta;
     let iterations = (*iterations > 0).then_some(*iterations);
@@ -180,7 +179,7 @@ pub fn about(meta: &Meta, params: &str, params_id: String, key_id: String) -> Va
     })
 }
 
-/// What a model in the clear is, all of which is here.
+/// Describes a complete model in the clear.
 ///
 /// # Errors
 /// A [`Problem`] for anything else.
@@ -192,7 +191,7 @@ pub fn plain_model(mut file: &File, bytes: u64) -> Answer<Value> {
     Ok(json!({ "plain": true, "features": model.columns.len(), "classes": model.classes.len() }))
 }
 
-/// Refuses a table that was encrypted for a job of another kind, by what [`about`] says of it.
+/// Rejects a table that was encrypted for another kind of job, by the facts from [`about`].
 ///
 /// # Errors
 /// A [`Problem`].

@@ -1,6 +1,6 @@
-//! What a server remembers: tokens, what tenants have, uploads under way, and jobs. All SQL is here.
+//! Records: tokens, objects, uploads under way, and jobs. All SQL is here.
 
-/// Has the variants of an enum stored by its `name`; `ALL` are those that there are.
+/// Stores the variants of an enum by `name`. `ALL` lists the variants.
 macro_rules! stored_by_name {
     ($kind:ty) => {
         impl From<$kind> for super::database::Value {
@@ -51,10 +51,10 @@ use std::{
 };
 use sudare_roles::error::{Error, Result};
 
-/// What makes the tables of each version of those of the one before.
+/// Migrations, each from one version of the tables to the next.
 const MIGRATIONS: [&str; 10] =
     [TABLES, RECEIPTS, AUDIT, USAGE, WORKERS, FURTHEST, SERVERS, SERVER_KEY, FORESEEN, REMOVALS];
-/// Of the last.
+/// Current version of the tables.
 const VERSION: i64 = MIGRATIONS.len() as i64;
 
 const TABLES: &str = "
@@ -110,10 +110,10 @@ CREATE INDEX jobs_by_state ON jobs (state, created);
 
 const RECEIPTS: &str = "ALTER TABLE jobs ADD COLUMN receipt TEXT;";
 
-/// The last lines of the audit log, as its files have them, and those that they do not have yet.
+/// Lines of the audit log: the last ones in the files, and the ones that the files lack.
 const AUDIT: &str = "CREATE TABLE audit (number INTEGER PRIMARY KEY, line TEXT NOT NULL) STRICT;";
 
-/// Milliseconds of processors that jobs took, and what each was predicted to take.
+/// CPU milliseconds of jobs, and the prediction for each.
 const USAGE: &str = "
 CREATE TABLE usage (
   tenant TEXT NOT NULL,
@@ -124,7 +124,7 @@ CREATE TABLE usage (
 ALTER TABLE jobs ADD COLUMN cpu_seconds REAL NOT NULL DEFAULT 0;
 ";
 
-/// Tokens of workers, and their leases of jobs: `fence` counts claims.
+/// Tokens of workers, and their leases of jobs. `fence` counts claims.
 const WORKERS: &str = "
 ALTER TABLE tokens RENAME COLUMN tenant TO owner;
 ALTER TABLE tokens ADD COLUMN role TEXT NOT NULL DEFAULT 'tenant';
@@ -134,10 +134,10 @@ ALTER TABLE jobs ADD COLUMN lease_until INTEGER;
 ALTER TABLE jobs ADD COLUMN lease_cpu_ms INTEGER NOT NULL DEFAULT 0;
 ";
 
-/// The most steps that were done of a job, by whichever process.
+/// The most steps that any process of a job completed.
 const FURTHEST: &str = "ALTER TABLE jobs ADD COLUMN furthest INTEGER NOT NULL DEFAULT 0;";
 
-/// Which of several servers has an upload, or works on a job; and the order of jobs.
+/// The server that has an upload or a job, and the order of jobs.
 const SERVERS: &str = "
 ALTER TABLE jobs ADD COLUMN server TEXT;
 ALTER TABLE jobs ADD COLUMN number INTEGER NOT NULL DEFAULT 0;
@@ -145,13 +145,14 @@ ALTER TABLE uploads ADD COLUMN server TEXT;
 CREATE INDEX jobs_by_number ON jobs (number);
 ";
 
-/// The public key by which all servers sign that share the records: one row, once there is one.
+/// The public key of all servers that share the records: one row at most.
 const SERVER_KEY: &str = "CREATE TABLE server_key (public TEXT NOT NULL) STRICT;";
 
-/// Bytes that the result of a job may have.
+/// Maximum size of a job's result.
 const FORESEEN: &str = "ALTER TABLE jobs ADD COLUMN result_bytes INTEGER NOT NULL DEFAULT 0;";
 
-/// Objects whose files are being removed, and by which server; and how many of each tenant were.
+/// Objects whose files are being removed, with the server, and the number of finished removals of each
+/// tenant.
 const REMOVALS: &str = "
 CREATE TABLE removals (
   tenant TEXT NOT NULL,
@@ -163,12 +164,12 @@ CREATE TABLE removals (
 CREATE TABLE removals_done (tenant TEXT PRIMARY KEY, count INTEGER NOT NULL) STRICT;
 ";
 
-/// Where a database of PostgreSQL is, with the password that it takes: never shown.
+/// Address of a PostgreSQL database. It may contain a password, so it is never shown.
 #[derive(Clone, PartialEq, Eq)]
 pub struct DatabaseAddress(String);
 
 impl From<String> for DatabaseAddress {
-    /// From an address as `postgresql://user:password@host/name`.
+    /// Converts an address such as `postgresql://user:password@host/name`.
     fn from(text: String) -> Self {
         Self(text)
     }
@@ -180,27 +181,26 @@ impl fmt::Debug for DatabaseAddress {
     }
 }
 
-/// The records of a server, in a file of SQLite; or of several that share them, in a database of
-/// PostgreSQL.
+/// The records of a server in an SQLite file, or of several servers in a PostgreSQL database.
 pub struct Records {
-    /// What errors name.
+    /// Name of the records in errors.
     place: PathBuf,
-    /// Whether other servers may use them at the same time.
+    /// Whether other servers may use the records at the same time.
     are_shared: bool,
-    /// The file that is removed when a full disk refuses a write.
+    /// The ballast, which is removed when the disk is full.
     ballast: Ballast,
     log: Log,
     open: Mutex<Open>,
 }
 
-/// Records that are open.
+/// Open records.
 struct Open {
     engine: Engine,
-    /// The last line that the files of the log have, as far as this process knows.
+    /// The last line in the files of the log, as far as this process knows.
     in_log: u64,
 }
 
-/// What keeps them.
+/// Database engine.
 enum Engine {
     Sqlite(Sqlite),
     Postgres(Box<Postgres>),
@@ -230,11 +230,11 @@ impl Engine {
 }
 
 impl Records {
-    /// Opens the records of the server in a folder: those in a database if one is named, else those in a
-    /// file of the folder. Both are made if there are none.
+    /// Opens the records of the server in a directory: in a database if one is named, else in a file.
+    /// Creates missing records.
     ///
     /// # Errors
-    /// As [`Records::open`]; [`Error::Usage`] for an address that is none.
+    /// As [`Records::open`]; [`Error::Usage`] for an invalid address.
     pub fn of(folder: &Path, database: Option<&DatabaseAddress>) -> Result<Self> {
         let path = crate::storage::store::records_path(folder)?;
         Ballast::of(folder).release_to_start();
@@ -246,18 +246,18 @@ impl Records {
         }
     }
 
-    /// Opens the records in a file, making them if there are none. The audit log is beside them, and is
-    /// brought to where they are.
+    /// Opens the records in a file, creating them if missing. Brings the audit log next to the file up to
+    /// date.
     ///
     /// # Errors
-    /// [`Error::Io`]; [`Error::Usage`] for records of another version; [`Error::Parse`] for a log that
-    /// does not go with them.
+    /// [`Error::Io`]; [`Error::Usage`] for records of another version; [`Error::Parse`] for a log that does
+    /// not match the records.
     pub fn open(path: &Path) -> Result<Self> {
         let engine = Engine::Sqlite(Sqlite::open(path).map_err(|error| failed(path, error))?);
         Self::with(engine, path.into(), path.parent().unwrap_or(Path::new(".")))
     }
 
-    /// With the tables of this version, and the audit log in a folder.
+    /// Migrates the tables to this version, and opens the audit log in a directory.
     fn with(mut engine: Engine, place: PathBuf, folder: &Path) -> Result<Self> {
         match engine.migrate(&MIGRATIONS).map_err(|error| failed(&place, error))? {
             VERSION => {}
@@ -277,7 +277,7 @@ impl Records {
         Ok(this)
     }
 
-    /// Whether other servers may use them at the same time.
+    /// Returns whether other servers may use the records at the same time.
     #[must_use]
     pub fn are_shared(&self) -> bool {
         self.are_shared
@@ -291,8 +291,8 @@ impl Records {
         self.lock().engine.read(read).map_err(|error| failed(&self.place, error))
     }
 
-    /// All that `write` does, or nothing of it; what it takes down for the audit log is in its files
-    /// then, or follows when they can be written again. On a full disk the ballast is given up for it.
+    /// Runs a transaction, and appends its audit events to the files. If the files cannot be written, the
+    /// events follow later. On a full disk the ballast is removed, and the transaction runs again.
     fn write<T>(&self, mut write: impl FnMut(&dyn Database) -> io::Result<T>) -> Result<T> {
         let mut open = self.lock();
         let mut written = open.engine.write(&mut write);
@@ -302,7 +302,7 @@ impl Records {
         self.written(&mut open, written)
     }
 
-    /// The same of what can be done once only, as giving files their names: without the ballast.
+    /// Runs a transaction that must not run twice, such as renaming files. It does not use the ballast.
     fn write_once<T>(&self, write: impl FnOnce(&dyn Database) -> io::Result<T>) -> Result<T> {
         let mut open = self.lock();
         let written = open.engine.write(write);
@@ -332,7 +332,7 @@ fn is_full<T>(written: &io::Result<T>) -> bool {
     written.as_ref().is_err_and(is_storage_full)
 }
 
-/// How errors name a database of PostgreSQL.
+/// Name of a PostgreSQL database in errors.
 const DATABASE: &str = "the database";
 
 fn connect(DatabaseAddress(address): &DatabaseAddress) -> Result<Postgres> {
@@ -346,7 +346,7 @@ fn failed(place: &Path, error: io::Error) -> Error {
     Error::io("use the records in", place, error)
 }
 
-/// ObjectLocks for the records of tests.
+/// Records for tests.
 #[cfg(test)]
 pub(crate) mod testing {
     use super::{objects::add_object, *};
@@ -356,16 +356,16 @@ pub(crate) mod testing {
     use tempfile::TempDir;
 
     #[cfg(feature = "cluster")]
-    /// Where tests of PostgreSQL find a server, if anywhere: `make test-stores` starts one.
+    /// Variable with the address of a PostgreSQL server for tests. `make test-stores` starts one.
     const SERVER: &str = "SUDARE_TEST_POSTGRES";
 
-    /// A folder, and a database that has the records in place of a file there.
+    /// A directory, and possibly a database for its records.
     pub struct Place {
         folder: TempDir,
         database: Option<DatabaseAddress>,
     }
 
-    /// A job of statistics, which takes next to nothing.
+    /// Makes a job of statistics, which needs next to nothing.
     pub fn new_job(id: &str, tenant: &str) -> NewJob {
         let request = Request {
             kind: Kind::Stats,
@@ -387,14 +387,14 @@ pub(crate) mod testing {
         }
     }
 
-    /// Queues a job of a tenant, who has what it takes.
+    /// Queues a job of a tenant, and stores its objects.
     pub fn queue(records: &Records, new: &NewJob) {
         send_objects(records, &new.tenant, &new.request);
         let added = records.add_job(new, &TenantLimits::default());
         assert!(matches!(added.unwrap(), Added::New(_)));
     }
 
-    /// Has a tenant have what a job takes.
+    /// Stores the objects of a request.
     pub fn send_objects(records: &Records, tenant: &str, request: &Request) {
         let (collection, about) = (Collection::Keys, serde_json::Value::Null);
         for digest in request.objects() {
@@ -404,7 +404,7 @@ pub(crate) mod testing {
         }
     }
 
-    /// One empty place of each kind of database.
+    /// Makes an empty place for each kind of database.
     pub fn places() -> Vec<Place> {
         let file = Place { folder: tempfile::tempdir().unwrap(), database: None };
         #[cfg(not(feature = "cluster"))]
@@ -438,13 +438,13 @@ pub(crate) mod testing {
         }
 
         #[cfg(feature = "cluster")]
-        /// The place of another server with the same database.
+        /// Makes the place of another server with the same database.
         pub fn beside(&self) -> Self {
             Self { folder: tempfile::tempdir().unwrap(), database: self.database.clone() }
         }
 
         #[cfg(feature = "cluster")]
-        /// Has the server of PostgreSQL do something.
+        /// Runs a statement on the PostgreSQL server.
         pub fn administer(&self, sql: &str) {
             administer(&std::env::var(SERVER).unwrap(), sql);
         }
@@ -464,7 +464,7 @@ mod tests {
     use super::*;
     use rusqlite::Connection;
 
-    /// Records of the first version, with what stands in them, become those of this one.
+    /// Migrates records of the first version, with their content.
     #[test]
     fn old_records_are_brought_forward() {
         let folder = tempfile::tempdir().unwrap();
@@ -482,7 +482,7 @@ mod tests {
         }
     }
 
-    /// Digests of tokens and names of tenants are for the server's user, also where they were for all before.
+    /// Digests of tokens and names of tenants are private, even if everyone could read them before.
     #[cfg(unix)]
     #[test]
     fn records_are_private() {

@@ -1,10 +1,10 @@
-//! The folder of a server: what tenants have as files, uploads under way, and folders of jobs.
+//! The directory of a server: objects of tenants, uploads under way, and directories of jobs.
 //!
-//! An object is a file named by its digest in a folder of its tenant. It gets there whole, by
-//! renaming, and is never written to again, so that processes may map it.
+//! An object is a file named by its digest, in a directory of its tenant. It is moved there as a whole and
+//! never written to again, so that processes may map it.
 //!
-//! Where several servers have the same objects, these are in a [`Bucket`], as are states of trainings
-//! that others may go on from; the folder has copies then, of which those go that are not used.
+//! Objects that several servers share are in a [`Bucket`], as are states of trainings that other servers
+//! may resume. The directory then has copies, and unused copies are removed.
 
 use crate::{accounts::token::random_id, cluster::Bucket};
 use std::{
@@ -20,41 +20,41 @@ use sudare_roles::{
     files::{self, Access, NewFile},
 };
 
-/// Objects in the store that no record knows, as they were last found.
+/// Objects in the store without a record, as of the last check.
 #[derive(Default)]
 pub struct Orphans {
-    /// When they were looked for.
+    /// Time of the check.
     pub looked: Option<SystemTime>,
-    /// Their tenants and digests.
+    /// Tenants and digests of the objects.
     pub found: HashSet<(String, String)>,
 }
 
 /// Bytes that are overwritten at a time.
 const WIPED_AT_ONCE: usize = 1 << 16;
 
-/// The folder of objects.
+/// Directory of objects.
 const OBJECTS: &str = "objects";
-/// That of uploads under way.
+/// Directory of uploads under way.
 const UPLOADS: &str = "uploads";
-/// That of folders of jobs.
+/// Directory of the jobs' directories.
 const JOBS: &str = "jobs";
-/// How long a file stays that nobody knows: it may be about to be known.
+/// Time for which an unknown file stays, since it may be about to become known.
 const NEW: Duration = Duration::from_secs(3600);
 
-/// The folder of a server, which is this process's own.
+/// The directory of a server, which this process has for itself.
 pub struct Store {
     root: PathBuf,
     name: String,
-    /// What other servers have, too.
+    /// The store that other servers share.
     bucket: Option<Bucket>,
-    /// Locked until the process ends, however it does.
+    /// Lock on the directory, which the system releases when the process ends.
     _lock: File,
 }
 
-/// The file of the records of a server.
+/// File of the records of a server.
 pub const RECORDS: &str = "records.sqlite";
 
-/// Where the records of the server in a folder are; the folder is made if it does not exist.
+/// Returns the path of the records of the server in a directory. Creates a missing directory.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::NotAFolder`].
@@ -63,8 +63,8 @@ pub fn records_path(root: &Path) -> Result<PathBuf> {
     Ok(root.join(RECORDS))
 }
 
-/// The name of the server in a folder, by which it knows its jobs and uploads among those of others
-/// that share its records; it is given one if it has none.
+/// Returns the name of the server in a directory, which identifies its jobs and uploads in shared records.
+/// Makes a name if there is none.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Library`] without randomness.
@@ -84,8 +84,7 @@ fn name(root: &Path) -> Result<String> {
     Ok(name)
 }
 
-/// Where the key is that the server in a folder signs with, if it is nowhere else; the folder is
-/// made if it does not exist.
+/// Returns the default path of the signing key of the server in a directory. Creates a missing directory.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::NotAFolder`].
@@ -95,7 +94,7 @@ pub fn key_path(root: &Path) -> Result<PathBuf> {
 }
 
 impl Store {
-    /// Takes a folder, which is made if it does not exist, and shares with other servers what is in a bucket.
+    /// Opens a directory, created if missing, and uses `bucket` for what is shared with other servers.
     ///
     /// # Errors
     /// [`Error::InUse`] if another server has it; [`Error::Io`]; [`Error::NotAFolder`].
@@ -110,28 +109,29 @@ impl Store {
         Ok(Self { root, name, bucket, _lock: lock })
     }
 
-    /// The folder.
+    /// Returns the path of the directory.
     #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The name of the server, which no other one has.
+    /// Returns the unique name of the server.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether others have its objects, too.
+    /// Returns whether other servers share the objects.
     #[must_use]
     pub fn is_shared(&self) -> bool {
         self.bucket.is_some()
     }
 
-    /// Where the object of a tenant is, by its digest; if only other servers had it, it is here then.
+    /// Returns the path of an object of a tenant. Downloads the object from the shared store if it is
+    /// missing here.
     ///
     /// # Errors
-    /// [`Error::Io`], also for one that was altered where others have it.
+    /// [`Error::Io`], also for an object that was altered in the shared store.
     pub fn fetch_object(&self, tenant: &str, digest: &str) -> Result<PathBuf> {
         let path = self.object(tenant, digest);
         let Some(bucket) = &self.bucket else { return Ok(path) };
@@ -156,37 +156,37 @@ impl Store {
         Ok(path)
     }
 
-    /// Where the object of a tenant is among the files here.
+    /// Returns the local path of an object.
     fn object(&self, tenant: &str, digest: &str) -> PathBuf {
         self.root.join(OBJECTS).join(tenant).join(digest)
     }
 
-    /// Where an upload is while it is under way.
+    /// Returns the path of an upload under way.
     #[must_use]
     pub fn upload(&self, id: &str) -> PathBuf {
         self.root.join(UPLOADS).join(id)
     }
 
-    /// The folder of a job.
+    /// Returns the directory of a job.
     #[must_use]
     pub fn job(&self, id: &str) -> PathBuf {
         self.root.join(JOBS).join(id)
     }
 
-    /// Where states of a training are, in the folder of its job.
+    /// Returns the directory of the states of a training, in the directory of its job.
     #[must_use]
     pub fn states_in(job: &Path) -> PathBuf {
         job.join("states")
     }
 
-    /// Where the result of a job is, in its folder, before it is an object.
+    /// Returns the path of a job's result before it is an object, in the directory of the job.
     #[must_use]
     pub fn result_in(job: &Path) -> PathBuf {
         job.join("result.ct")
     }
 
-    /// Has a file, which is on the disk, where other servers find it once it is known as an object; one that is
-    /// there is sent in its place only `anew`.
+    /// Uploads a file, which is on the disk, to the shared store, before it is recorded as an object.
+    /// Replaces an existing one only if `anew`.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -196,7 +196,7 @@ impl Store {
         if anew || !bucket.has(&name)? { bucket.put(&name, file) } else { Ok(()) }
     }
 
-    /// Makes an object of a file, which is on the disk.
+    /// Moves a file, which is on the disk, to the objects.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -212,7 +212,7 @@ impl Store {
         sync(folder).map_err(io)
     }
 
-    /// Removes the file of an object, here and where other servers find it.
+    /// Removes the file of an object, here and in the shared store.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -223,8 +223,8 @@ impl Store {
         files::remove(&self.object(tenant, digest))
     }
 
-    /// Removes what is not `known` any more, and of the other copies of what is elsewhere the least lately
-    /// used until there are `most_bytes`; but nothing that is new, or is in use.
+    /// Removes local copies of objects that are not `known`, and the least recently used ones until
+    /// `most_bytes` are left. Keeps new copies and ones in use.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -256,7 +256,7 @@ impl Store {
                 break;
             }
             if !bucket.has(&name)? {
-                // As for what was here before there was a store.
+                // The object may be older than the shared store.
                 bucket.put(&name, &path)?;
             }
             files::remove(&path)?;
@@ -265,7 +265,7 @@ impl Store {
         Ok(())
     }
 
-    /// Objects among the files here: tenants, digests and paths.
+    /// Lists the local objects: tenants, digests and paths.
     fn objects_here(&self) -> Result<Vec<(String, String, PathBuf)>> {
         let mut found = Vec::new();
         for (tenant, folder) in entries(&self.root.join(OBJECTS))? {
@@ -275,7 +275,8 @@ impl Store {
         Ok(found)
     }
 
-    /// Objects where all servers find them: tenants, digests, and when they were put there.
+    /// Lists the objects in the shared store, or here if there is none: tenants, digests and times of
+    /// storage.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -283,7 +284,7 @@ impl Store {
         let Some(bucket) = &self.bucket else {
             let here = self.objects_here()?.into_iter().filter_map(|(tenant, digest, path)| {
                 let written = path.metadata().and_then(|found| found.modified());
-                // One that is gone was removed meanwhile.
+                // A missing file was removed meanwhile.
                 written.ok().map(|written| ((tenant, digest), written))
             });
             return Ok(here.collect());
@@ -295,7 +296,7 @@ impl Store {
         Ok(stored.collect())
     }
 
-    /// Removes what came of an upload.
+    /// Removes the data of an upload.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -303,7 +304,7 @@ impl Store {
         files::remove(&self.upload(id))
     }
 
-    /// Removes what came of uploads that are not `known` any more; but nothing that is new.
+    /// Removes the data of uploads that are not `known`, except new data.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -316,7 +317,7 @@ impl Store {
         Ok(())
     }
 
-    /// Overwrites what came of an upload, as far as the disk lets, and removes it.
+    /// Overwrites the data of an upload, as far as the disk permits, and removes it.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -336,7 +337,7 @@ impl Store {
         files::remove(&path)
     }
 
-    /// Makes the folder of a job.
+    /// Creates the directory of a job.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -346,8 +347,7 @@ impl Store {
         Ok(folder)
     }
 
-    /// Has in the folder of a job the states of its training that another server may have left, and no
-    /// others.
+    /// Replaces the local states of a job's training by the ones in the shared store.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -357,7 +357,7 @@ impl Store {
         make_private(&folder)?;
         let there = bucket.list(&shared)?;
         for file in StateFile::all_in(&folder)? {
-            // One that has the same name may be of a claim that ended.
+            // A state of the same name may be of a claim that ended.
             files::remove(&folder.join(file.name()))?;
         }
         for file in there.iter().filter_map(|name| StateFile::of_name(name)) {
@@ -368,7 +368,7 @@ impl Store {
         Ok(())
     }
 
-    /// Has the states of a training where another server finds them, as [`Store::share_state`] each.
+    /// Uploads the states of a training to the shared store, as [`Store::share_state`] does for each.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -383,8 +383,8 @@ impl Store {
         Ok(())
     }
 
-    /// Has one state of a training where another server finds it, in place of earlier ones; later ones and
-    /// the weights of iterations stay, whoever left them.
+    /// Uploads one state of a training to the shared store, and removes earlier ones. Later states and the
+    /// weights of iterations stay, whichever server stored them.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -402,7 +402,7 @@ impl Store {
         Ok(())
     }
 
-    /// Removes the folder of a job, and what other servers find of it.
+    /// Removes the directory of a job, and its states in the shared store.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -417,7 +417,7 @@ impl Store {
         }
     }
 
-    /// Removes what other servers find of the states of a job.
+    /// Removes the states of a job from the shared store.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -430,7 +430,7 @@ impl Store {
         Ok(())
     }
 
-    /// Names of jobs of which other servers find states.
+    /// Lists the names of jobs with states in the shared store.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -443,15 +443,14 @@ impl Store {
         Ok(ids.collect::<BTreeSet<_>>().into_iter().collect())
     }
 
-    /// Removes what servers that were killed had not sent whole to where others find it; but nothing that is
-    /// new.
+    /// Removes incomplete files that killed servers left in the shared store, except new ones.
     ///
     /// # Errors
     /// [`Error::Io`].
     pub fn tidy_shared(&self) -> Result<()> {
         let Some(bucket) = &self.bucket else { return Ok(()) };
         for path in bucket.unfinished()? {
-            // One that is gone was finished meanwhile.
+            // A missing file was finished meanwhile.
             if matches!(is_new(&path), Ok(false)) {
                 files::remove(&path)?;
             }
@@ -459,7 +458,7 @@ impl Store {
         Ok(())
     }
 
-    /// Names of jobs that have folders here.
+    /// Lists the names of jobs with directories here.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -467,7 +466,7 @@ impl Store {
         Ok(entries(&self.root.join(JOBS))?.into_iter().map(|(id, _)| id).collect())
     }
 
-    /// Removes folders of jobs, but for those that are new.
+    /// Removes directories of jobs, except new ones.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -480,10 +479,10 @@ impl Store {
         Ok(())
     }
 
-    /// Whether the folder can be written to.
+    /// Returns whether the directory is writable, and the shared store is usable.
     #[must_use]
     pub fn is_usable(&self) -> bool {
-        // Several may look at the same time.
+        // A random name, since several checks may run at the same time.
         let probe = random_id().map(|id| self.root.join(UPLOADS).join(format!(".probe-{id}")));
         let written = |probe: &PathBuf| {
             fs::write(probe, b"sudare").and_then(|()| fs::remove_file(probe)).is_ok()
@@ -491,34 +490,34 @@ impl Store {
         probe.as_ref().is_ok_and(written) && self.bucket.as_ref().is_none_or(Bucket::is_usable)
     }
 
-    /// Text in which paths of this folder are not told.
+    /// Removes the path of this directory from a text.
     #[must_use]
     pub fn without_paths(&self, text: &str) -> String {
         without_paths(&self.root, text)
     }
 }
 
-/// The name of an object where other servers find it.
+/// Returns the name of an object in the shared store.
 fn object_name(tenant: &str, digest: &str) -> String {
     format!("{OBJECTS}/{tenant}/{digest}")
 }
 
-/// What the names of states of a job begin with there.
+/// Returns the prefix of a job's states in the shared store.
 fn states_name(id: &str) -> String {
     format!("{JOBS}/{id}/states")
 }
 
-/// Whether a file was written to or used a moment ago, as one was that is gone since it was looked for.
+/// Returns whether a file was written or used recently. A file that is gone counts as new.
 fn is_new(path: &Path) -> Result<bool> {
     let used = match path.metadata().and_then(|metadata| last_used(&metadata)) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
         used => used.map_err(|error| Error::io("read", path, error))?,
     };
-    // In the future, if the clock was set back.
+    // The time is in the future if the clock was set back.
     Ok(used.elapsed().is_ok_and(|age| age < NEW) || used.elapsed().is_err())
 }
 
-/// What is in a folder, by name; what is not named by text is none of this program's.
+/// Lists the entries of a directory, by name. Ignores names that are not valid UTF-8.
 pub fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     let io = |error| Error::io("read", folder, error);
     let mut found = Vec::new();
@@ -529,21 +528,22 @@ pub fn entries(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
     Ok(found)
 }
 
-/// Remembers that a file is used now: what was used last is kept longest. When it was written stays as
-/// it was, by which who has it mapped knows that it is the same.
+/// Sets the access time of a file to now, by which copies are kept or removed. The modification time stays,
+/// since processes that map the file check it.
 pub fn touch(path: &Path) -> Result<()> {
     let now = FileTimes::new().set_accessed(SystemTime::now());
     let touched = File::options().append(true).open(path).and_then(|file| file.set_times(now));
     touched.map_err(|error| Error::io("touch", path, error))
 }
 
-/// When a file was last written to or used, by [`touch`] or, where the system notes that, by reading.
+/// Returns the time when a file was last written or used, by [`touch`] or, where the system records it, by
+/// reading.
 pub fn last_used(metadata: &Metadata) -> io::Result<SystemTime> {
     let written = metadata.modified()?;
     Ok(metadata.accessed().map_or(written, |accessed| accessed.max(written)))
 }
 
-/// A new file, and the digest of what has been written to it.
+/// A new file, with the digest of the written data.
 struct Hashing<'a> {
     file: &'a mut NewFile,
     hasher: blake3::Hasher,
@@ -561,13 +561,13 @@ impl Write for Hashing<'_> {
     }
 }
 
-/// Text in which paths of a folder are told as from there.
+/// Makes the paths in a text relative to a directory.
 pub fn without_paths(folder: &Path, text: &str) -> String {
     text.replace(&format!("{}{MAIN_SEPARATOR}", folder.display()), "")
 }
 
-/// Makes a folder for the user alone, and those above it. One that was there before others could look
-/// into is closed to them.
+/// Creates a directory and its parents, with access for the user only. Also restricts an existing
+/// directory.
 pub fn make_private(folder: &Path) -> Result<()> {
     if !folder.is_dir() {
         files::make_folder(folder)?;
@@ -575,7 +575,7 @@ pub fn make_private(folder: &Path) -> Result<()> {
     restrict(folder).map_err(|error| Error::io("protect", folder, error))
 }
 
-/// Takes from a file or a folder what others than its user may do with it.
+/// Removes other users' permissions from a file or a directory.
 pub fn restrict(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
     {
@@ -591,7 +591,7 @@ pub fn restrict(path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes names in a folder durable.
+/// Makes the names in a directory durable.
 pub fn sync(folder: &Path) -> io::Result<()> {
     #[cfg(unix)]
     File::open(folder)?.sync_all()?;
@@ -605,7 +605,7 @@ pub fn sync(folder: &Path) -> io::Result<()> {
 pub(crate) mod testing {
     use super::*;
 
-    /// Two servers that share what is in a folder, `shared`.
+    /// Makes two servers that share the directory `shared`.
     pub fn sharing(folder: &Path) -> [Store; 2] {
         let shared = folder.join("shared");
         fs::create_dir(&shared).unwrap();
@@ -636,21 +636,21 @@ mod tests {
         store.remove_object("clinic", "d1").unwrap();
         store.remove_object("clinic", "d1").unwrap();
         assert!(!store.object("clinic", "d1").exists());
-        // What was overwritten is seen by another link to the same file.
+        // A second link to the file shows the overwritten bytes.
         let secret = vec![7; WIPED_AT_ONCE + 5];
         fs::write(store.upload("2"), &secret).unwrap();
         fs::hard_link(store.upload("2"), root.join("other")).unwrap();
         store.wipe_upload("2").unwrap();
         assert_eq!(fs::read(root.join("other")).unwrap(), vec![0; secret.len()]);
         assert!(!store.upload("2").exists());
-        // What came of an upload that nobody knows goes when it is old.
+        // Old data of an unknown upload is removed.
         fs::write(store.upload("3"), b"known").unwrap();
         fs::write(store.upload("4"), b"old").unwrap();
         fs::write(store.upload("5"), b"new").unwrap();
         ["3", "4"].iter().for_each(|id| age(&store.upload(id)));
         store.tidy_uploads(&HashSet::from(["3".into()])).unwrap();
         assert_eq!(["3", "4", "5"].map(|id| store.upload(id).exists()), [true, false, true]);
-        // However many look at the same time.
+        // Several checks may run at the same time.
         std::thread::scope(|scope| {
             let looks = || (0..50).all(|_| store.is_usable());
             let all = [(); 4].map(|()| scope.spawn(looks));
@@ -664,7 +664,7 @@ mod tests {
             use std::os::unix::fs::PermissionsExt;
             let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
             assert_eq!(mode(&root), 0o700);
-            // Also where it was another one before.
+            // The permissions are corrected if they were different before.
             drop(store);
             let objects = root.join(OBJECTS);
             for folder in [&root, &objects] {
@@ -675,14 +675,14 @@ mod tests {
         }
     }
 
-    /// Has a file look as if nobody had used it for long.
+    /// Makes a file look unused for a long time.
     fn age(path: &Path) {
         let long_ago = SystemTime::now() - 2 * NEW;
         let times = FileTimes::new().set_modified(long_ago).set_accessed(long_ago);
         File::options().append(true).open(path).unwrap().set_times(times).unwrap();
     }
 
-    /// The last that has it may be a task of the server.
+    /// A task of the server may drop the last reference.
     #[cfg(feature = "cluster")]
     #[test]
     fn stores_end_where_nothing_may_wait() {
@@ -691,7 +691,7 @@ mod tests {
         tokio::runtime::Runtime::new().unwrap().block_on(async { drop(stores) });
     }
 
-    /// Of what others have, too, copies go when they are not used, and come back when they are.
+    /// Copies of shared objects are removed when unused, and downloaded again.
     #[cfg(feature = "cluster")]
     #[test]
     fn copies_go_and_come_back() {
@@ -711,7 +711,7 @@ mod tests {
         for (at, text) in texts.iter().enumerate() {
             assert_eq!((&read(&one, at)[..], &read(&two, at)[..]), (*text, *text));
         }
-        // Whoever has one mapped is not disturbed where another one asks for it.
+        // A process that has a file mapped is not disturbed when another one uses it.
         let path = one.fetch_object("clinic", &digests[0]).unwrap();
         age(&path);
         let watched = files::Watch::new(&path, &File::open(&path).unwrap()).unwrap();
@@ -724,7 +724,7 @@ mod tests {
         let here = |store: &Store| {
             digests.each_ref().map(|digest| store.object("clinic", digest).exists())
         };
-        // What is new stays, whether it is known or not.
+        // New copies stay, known or not.
         two.tidy_copies(0, &named(&[]), &named(&[])).unwrap();
         assert_eq!(here(&two), [true; 3]);
         digests.iter().for_each(|digest| age(&two.object("clinic", digest)));
@@ -733,10 +733,10 @@ mod tests {
         two.tidy_copies(0, &named(&[0, 1]), &named(&[1])).unwrap();
         assert_eq!(here(&two), [false, true, false]);
         assert_eq!(read(&two, 0), texts[0]);
-        // What is removed is gone where the others look for it.
+        // A removed object is gone for the other servers, too.
         one.remove_object("clinic", &digests[2]).unwrap();
         assert!(two.fetch_object("clinic", &digests[2]).is_err());
-        // What others do not have yet is not removed before they do.
+        // An object that the shared store lacks is uploaded before its removal.
         let shared = folder.path().join("shared/objects/clinic");
         fs::remove_file(shared.join(&digests[0])).unwrap();
         age(&two.object("clinic", &digests[0]));
@@ -746,7 +746,7 @@ mod tests {
         assert_eq!(read(&one, 0), texts[0]);
     }
 
-    /// States of a job are those that its last holder left.
+    /// The states of a job are the ones that its last holder stored.
     #[cfg(feature = "cluster")]
     #[test]
     fn states_go_from_server_to_server() {
@@ -771,7 +771,7 @@ mod tests {
         one.share_states("7").unwrap();
         two.fetch_states("7").unwrap();
         assert_eq!(names(&two), names(&one));
-        // Another server is sent what follows, which has nothing of that.
+        // Another server stores the next states without having the earlier ones.
         fs::remove_dir_all(Store::states_in(&one.job("7"))).unwrap();
         make_private(&Store::states_in(&one.job("7"))).unwrap();
         for state in [StateFile::Weights(2), StateFile::State(2)] {
@@ -783,7 +783,7 @@ mod tests {
         let mut wanted = wanted.map(StateFile::name);
         wanted.sort();
         assert_eq!(names(&two), wanted);
-        // Who is late removes nothing of that.
+        // A late server removes no newer state.
         left(&one, StateFile::State(1));
         one.share_state("7", StateFile::State(1)).unwrap();
         two.fetch_states("7").unwrap();
@@ -795,7 +795,8 @@ mod tests {
         assert!(names(&one).is_empty());
     }
 
-    /// What a server was sending to a store in a folder when it was killed goes, but not what one sends now.
+    /// Removes what a killed server left incomplete in a store in a directory, but not what a server sends
+    /// now.
     #[cfg(feature = "cluster")]
     #[test]
     fn what_was_not_sent_whole_goes() {

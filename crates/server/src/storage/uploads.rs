@@ -1,4 +1,4 @@
-//! Who writes to which upload, and the digests of what is there.
+//! Locks of uploads, and the digests of their data.
 
 use std::{
     collections::HashMap,
@@ -8,26 +8,26 @@ use std::{
 };
 use tokio::sync::OwnedMutexGuard;
 
-/// What is known of the bytes of an upload that are here.
+/// Progress of an upload.
 #[derive(Default)]
 pub struct Progress {
-    /// Their digest so far, and how many they are.
+    /// Digest so far, and number of bytes.
     hashed: Option<(blake3::Hasher, u64)>,
-    /// What the header says, once it was read.
+    /// Facts from the header, once it was read.
     pub about: Option<serde_json::Value>,
 }
 
-/// The uploads that are under way.
+/// The uploads under way.
 #[derive(Default)]
 pub struct Uploads(Mutex<HashMap<String, Arc<tokio::sync::Mutex<Progress>>>>);
 
 impl Uploads {
-    /// The right to write to an upload; none while somebody else has it.
+    /// Locks an upload for writing. Returns `None` if it is locked.
     pub fn take(&self, id: &str) -> Option<OwnedMutexGuard<Progress>> {
         self.of(id).try_lock_owned().ok()
     }
 
-    /// The same right, once nobody else has it.
+    /// Waits for the lock of an upload.
     pub async fn wait(&self, id: &str) -> OwnedMutexGuard<Progress> {
         self.of(id).lock_owned().await
     }
@@ -37,15 +37,15 @@ impl Uploads {
         Arc::clone(all.entry(id.into()).or_default())
     }
 
-    /// Forgets an upload.
+    /// Drops the state of an upload.
     pub fn forget(&self, id: &str) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 }
 
 impl Progress {
-    /// The digest of the first `received` bytes of an upload, as far as it is known, else from its
-    /// file, which is read from the start.
+    /// Returns the digest of the first `received` bytes of an upload, if known, or reads the file from its
+    /// start.
     pub fn hasher(&mut self, mut file: &File, received: u64) -> io::Result<blake3::Hasher> {
         match self.hashed.take() {
             Some((hasher, bytes)) if bytes == received => Ok(hasher),
@@ -58,7 +58,7 @@ impl Progress {
         }
     }
 
-    /// Keeps the digest of the first `received` bytes.
+    /// Stores the digest of the first `received` bytes.
     pub fn keep(&mut self, hasher: blake3::Hasher, received: u64) {
         self.hashed = Some((hasher, received));
     }

@@ -1,4 +1,4 @@
-//! Who asks.
+//! Authentication of requests.
 
 use crate::{
     accounts::{
@@ -20,7 +20,7 @@ use std::{
     time::Instant,
 };
 
-/// Where the one who asks is counted, in the extensions of a request: until its answer has been sent.
+/// Slot in the extensions of a request, for the open request that counts until the response is sent.
 #[derive(Clone, Default)]
 pub struct Held(Arc<Mutex<Option<OpenRequest>>>);
 
@@ -54,17 +54,17 @@ pub fn count_open(parts: &Parts, app: &App, owner: &Owner) -> Result<(), Problem
     Ok(())
 }
 
-/// What varies in the path of a request.
+/// The parts of the path that vary.
 pub struct Path<T>(pub T);
 
-/// The tenant whose token came with a request.
+/// The tenant whose token authenticates the request.
 pub struct Tenant(pub String);
 
 impl<T: DeserializeOwned + Send> FromRequestParts<App> for Path<T> {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        // Nothing has a name that is no text.
+        // A path that is not valid UTF-8 names nothing.
         let path = extract::Path::from_request_parts(parts, app).await;
         path.map(|extract::Path(path)| Self(path)).map_err(|_| Problem::not_found())
     }
@@ -83,7 +83,7 @@ impl FromRequestParts<App> for Tenant {
             Counters::add(&app.counters.limited_requests, 1);
             let most = app.limits.tenant_requests;
             let detail = format!("{most} requests a second are what a tenant may make here");
-            // Whole seconds, the last one begun.
+            // Round up to whole seconds.
             let wait = wait.as_secs().saturating_add(1);
             return Err(Problem::too_many("TooManyRequests", detail, Some(wait)));
         }

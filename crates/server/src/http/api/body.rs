@@ -16,20 +16,20 @@ use std::{
 };
 use tokio::{sync::mpsc, time::timeout};
 
-/// Chunks of a request that wait to be written.
+/// Maximum chunks of a request that wait for the disk.
 const QUEUED_CHUNKS: usize = 16;
-/// How long nothing may come of a request.
+/// Maximum time between two chunks of a request.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
-/// Bytes a second that come of a request at least, after a time in which it may begin slowly: what drips in
-/// would hold a connection for as long as its sender likes.
+/// Minimum rate of a request, in bytes per second, after a slow start. Without it, a slow sender could hold
+/// a connection for any time.
 const MIN_BYTES_A_SECOND: u64 = 1 << 10;
 const SLOW_START: Duration = Duration::from_secs(30);
-/// Bytes of a refused request that are read nevertheless.
+/// Maximum bytes of a rejected request that are still read.
 const MAX_REFUSED_BYTES: usize = 32 << 20;
-/// Most bytes of a request in JSON.
+/// Maximum bytes of a JSON request.
 const MAX_JSON_BYTES: usize = 64 << 10;
 
-/// What a body says in JSON, which is to be `what`.
+/// Parses a JSON body as `what`.
 pub async fn json<T: DeserializeOwned>(body: Body, what: &str) -> Answer<T> {
     let body = timeout(MAX_SILENCE, to_bytes(body, MAX_JSON_BYTES)).await;
     let body = body.map_err(|_| incomplete("not all of it came within a minute"))?;
@@ -38,12 +38,12 @@ pub async fn json<T: DeserializeOwned>(body: Body, what: &str) -> Answer<T> {
         .map_err(|error| Problem::bad("Usage", format!("this is no {what}: {error}")))
 }
 
-/// Has `taker` take the bytes of a body as they come, on threads that are held for as long as it takes them and
-/// not while it waits for more: a thousand slow clients keep nobody else waiting. Returns the taker, why it took
-/// no more if it refused some, and why they ended before the body did if they have.
+/// Passes the chunks of a body to `taker`. A thread is in use only while `step` runs, not while the body
+/// waits for more data, so slow clients do not block others. Returns the taker, the error that stopped it,
+/// and the error that cut the body short.
 ///
 /// # Errors
-/// [`Problem`] if the taker is lost by a fault of the server.
+/// A [`Problem`] if the taker is lost because of a server error.
 pub async fn consume<T: Send + 'static>(
     app: &App,
     body: Body,
@@ -72,10 +72,10 @@ fn incomplete(how: &str) -> Problem {
     Problem::new(StatusCode::REQUEST_TIMEOUT, "Incomplete", how)
 }
 
-/// Passes on the bytes of a body as they come, until its end.
+/// Forwards the chunks of a body until its end.
 ///
 /// # Errors
-/// Why they ended before; what came was passed on.
+/// The reason why the body ended early. Earlier chunks are forwarded.
 async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
     let mut refused = 0_usize;
     let mut pace = Pace::default();
@@ -97,8 +97,8 @@ async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
                 let Ok(data) = frame.into_data() else { continue };
                 let bytes = data.len();
                 pace.bytes = pace.bytes.saturating_add(bytes as u64);
-                // What is refused is not taken, but read for a while: who sends reads no answer
-                // before all is sent.
+                // Clients read no response before they have sent everything. So chunks are read for a while
+                // after the rejection.
                 if chunks.send(data).await.is_err() {
                     refused = refused.saturating_add(bytes);
                     if refused > MAX_REFUSED_BYTES {
@@ -110,13 +110,13 @@ async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
             Err(_) if patience == MAX_SILENCE => {
                 return Err(incomplete("nothing came for a minute"));
             }
-            // It is too slow.
+            // The next round reports that the body is too slow.
             Err(_) => {}
         }
     }
 }
 
-/// How fast a body comes. Time in which the server itself is busy does not count.
+/// Speed of a body. The time in which the server is busy does not count.
 #[derive(Default)]
 struct Pace {
     bytes: u64,
@@ -124,7 +124,7 @@ struct Pace {
 }
 
 impl Pace {
-    /// How long the next bytes are waited for; none if they come too slowly.
+    /// Returns how long to wait for the next bytes, or `None` if the body is too slow.
     fn patience(&self) -> Option<Duration> {
         let seconds = self.bytes as f64 / MIN_BYTES_A_SECOND as f64;
         let allowed = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(patience(0, 0), Some(SLOW_START));
         assert_eq!(patience(0, 29), Some(Duration::from_secs(1)));
         assert_eq!(patience(3, 31), None);
-        // A byte each twelve seconds for an hour, and a kilobyte each second.
+        // One byte every twelve seconds for an hour is too slow. One kilobyte per second is not.
         assert_eq!(patience(300, 3600), None);
         assert_eq!(patience(3600 << 10, 3600), Some(SLOW_START));
         assert_eq!(patience(8 << 20, 10), Some(MAX_SILENCE));

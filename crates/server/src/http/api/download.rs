@@ -1,4 +1,4 @@
-//! Files that are sent, whole or in ranges.
+//! Downloads of files, whole or in ranges.
 
 use crate::{
     jobs::app::{App, Counters},
@@ -17,10 +17,10 @@ use tokio::{
     io::{AsyncReadExt, AsyncSeekExt, SeekFrom},
 };
 
-/// Bytes of a download that are read at a time.
+/// Bytes of a file that are read at a time.
 const READ_AT_ONCE: u64 = 256 << 10;
 
-/// The bytes of a file, or a range of them; `tag` is what it is known by.
+/// Sends a file or a range of it. `tag` identifies the content.
 pub async fn download(app: &App, path: &Path, tag: &str, headers: &HeaderMap) -> Answer {
     let failed = |error: io::Error| Problem::from(Error::io("read", path, error));
     let mut file = File::open(path).await.map_err(failed)?;
@@ -58,7 +58,7 @@ pub async fn download(app: &App, path: &Path, tag: &str, headers: &HeaderMap) ->
     Ok(response)
 }
 
-/// The next `left` bytes of a file.
+/// Reads the next `left` bytes of a file.
 fn contents(app: &App, file: File, left: u64) -> Body {
     let read = async |(app, mut file, left): (App, File, u64)| {
         if left == 0 {
@@ -82,13 +82,13 @@ fn contents(app: &App, file: File, left: u64) -> Body {
 #[derive(Debug, PartialEq, Eq)]
 enum Range {
     All,
-    /// From the first to before the last.
+    /// The first byte, and the byte after the last.
     Part(u64, u64),
     Impossible,
 }
 
-/// What is asked for of so many bytes (RFC 9110, 14.1.2). What is no single range of bytes counts
-/// for nothing.
+/// Parses a `Range` header for a file of `total` bytes (RFC 9110, 14.1.2). Anything but a single range of
+/// bytes means the whole file.
 fn range(text: &str, total: u64) -> Range {
     let Some((first, last)) = text.strip_prefix("bytes=").and_then(|text| text.split_once('-'))
     else {

@@ -1,4 +1,4 @@
-//! Jobs: asked for, looked at, followed and cancelled.
+//! `/v1/jobs`: jobs are submitted, listed, followed and cancelled.
 
 use super::{
     access::{Path, Tenant},
@@ -44,18 +44,18 @@ use sudare_roles::{
 };
 use tokio::{sync::watch, time::timeout};
 
-/// Most letters of a name for repetitions.
+/// Maximum characters of an idempotency key.
 pub const MAX_NAME_CHARS: usize = 128;
-/// Most encrypted tables of a job.
+/// Maximum encrypted tables of a job.
 pub const MAX_TABLES: usize = 64;
-/// Bytes of memory of a byte of a ciphertext in a file, at most: residues are packed there, and of a seeded
-/// one half is left out.
+/// Maximum bytes of memory per byte of a ciphertext file: files pack residues, and leave out half of a
+/// seeded ciphertext.
 const MAX_UNPACKED: u64 = 8;
-/// Jobs that are listed.
+/// Maximum jobs in a list.
 const MAX_LISTED: u32 = 1000;
-/// Within which a cancelled process is gone.
+/// Maximum time for a cancelled process to end.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
-/// Between two signs of life on streams of events.
+/// Interval of keep-alive messages on event streams.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Lists the routes of jobs.
@@ -140,18 +140,18 @@ async fn create(
     Ok((StatusCode::ACCEPTED, location, Json(view(&job))).into_response())
 }
 
-/// What a tenant asks for.
+/// A request for a job.
 struct Asked {
     tenant: String,
     request: Request,
     idempotency: Option<String>,
 }
 
-/// What is there of it.
+/// Result of looking up a request.
 enum Found {
-    /// The job, by its name for repetitions.
+    /// The job that the same idempotency key made.
     Known(Box<Job>),
-    /// The files that it takes.
+    /// A new request, and its files.
     New(Asked, Files),
 }
 
@@ -162,7 +162,7 @@ struct Files {
 }
 
 impl Files {
-    /// Bytes of memory that reading all their headers takes.
+    /// Returns the memory for reading all headers, in bytes.
     fn header_memory(&self) -> RolesResult<u64> {
         let mut sum = 0_u64;
         for path in self.tables.iter().chain([&self.keys]) {
@@ -178,7 +178,7 @@ impl Files {
 }
 
 impl Asked {
-    /// The job that this is by its name for repetitions.
+    /// Returns the job if it has the same request.
     fn same(&self, job: Job) -> Answer<Job> {
         if job.request == self.request {
             return Ok(job);
@@ -192,14 +192,14 @@ impl Asked {
         Problem::too_many("TooManyJobs", detail, None)
     }
 
-    /// What is there already; what the job takes is here then.
+    /// Looks up a job with the same idempotency key. Otherwise checks the request, and fetches its files.
     fn find(self, app: &Server) -> Answer<Found> {
         if let Some(name) = &self.idempotency
             && let Some(known) = app.records.repeated_job(&self.tenant, name)?
         {
             return self.same(known).map(|job| Found::Known(Box::new(job)));
         }
-        // Known without the seconds that a price may take.
+        // This check precedes the pricing, which may take seconds.
         let most = app.limits.tenant.jobs;
         if app.records.under_way(&self.tenant)? >= most {
             return Err(Self::too_many(most));
@@ -210,8 +210,7 @@ impl Asked {
         Ok(Found::New(self, files))
     }
 
-    /// The files of what the job takes, which are brought here. Whatever is known to be wrong without
-    /// reading them is refused.
+    /// Fetches the files of the job. Rejects everything that is wrong without reading the files.
     fn files(&self, app: &Server) -> Answer<Files> {
         let Self { tenant, request, .. } = self;
         if request.kind != JobKind::Train && (request.history || request.iterations.is_some()) {
@@ -255,8 +254,8 @@ impl Asked {
         Ok(Files { keys: bring(&keys)?, tables })
     }
 
-    /// Refuses what does not go together, and says what the job takes. Headers are compared before
-    /// parameters are built.
+    /// Checks that the files belong together, and predicts the resources of the job. Headers are compared
+    /// before parameters are built.
     fn price(&self, app: &Server, turn: &mut Turn<'_>, files: Files) -> Answer<Priced> {
         let threads = app.limits.threads;
         let Request { iterations, history, .. } = self.request;
@@ -266,8 +265,8 @@ impl Asked {
             let info = keys.info();
             let mut hasher = blake3::Hasher::new();
             let table_bytes = keys.table_bytes()?;
-            // Notes are read with the headers of tables. Two residues take half of what tables of their
-            // prime do.
+            // The notes of tables are read with the headers. They take half of what the tables of their
+            // prime take.
             let mut memory = table_bytes;
             for path in &files.tables {
                 let table = Opened::open(path, Kind::Ciphertexts)?;
@@ -299,7 +298,7 @@ impl Asked {
         })
     }
 
-    /// Queues the job, unless that exceeds a limit; whether it is new.
+    /// Queues the job within the limits. Returns the job, and whether it is new.
     fn add(self, app: &Server, priced: Priced) -> Answer<(Job, bool)> {
         let Priced { seconds, cpu_seconds, memory_bytes, result_bytes } = priced;
         app.disk.expect_room(result_bytes)?;
@@ -390,7 +389,7 @@ async fn cancel(State(app): State<App>, Tenant(tenant): Tenant, Path(id): Path<S
     let signalled = app.running().get(&id).map(|job| job.signal.clone());
     if let Some(signal) = signalled {
         signal.send_replace(Signal::Kill);
-        // Its receivers go when the process and the folder of the job are gone.
+        // The receivers are dropped when the process and the directory of the job are gone.
         let _ = timeout(CANCEL_TIMEOUT, signal.closed()).await;
     } else {
         let name = id.clone();
@@ -400,7 +399,7 @@ async fn cancel(State(app): State<App>, Tenant(tenant): Tenant, Path(id): Path<S
     Ok(Json(view(&find(&app, &tenant, &id).await?)).into_response())
 }
 
-/// The receipt of a job that is done.
+/// Sends the receipt of a job that is done.
 async fn receipt(State(app): State<App>, Tenant(tenant): Tenant, Path(id): Path<String>) -> Answer {
     let receipt = find(&app, &tenant, &id).await?.receipt.ok_or_else(|| {
         let detail = "the job is not done, or was done before servers gave receipts";
@@ -409,8 +408,8 @@ async fn receipt(State(app): State<App>, Tenant(tenant): Tenant, Path(id): Path<
     Ok(([(header::CONTENT_TYPE, "application/json")], receipt).into_response())
 }
 
-/// What happens to a job, as server-sent events: each is the job as it is then, named by how often it
-/// has changed. Who comes back with `Last-Event-ID` is told nothing twice.
+/// Sends server-sent events about a job. Each event is the job after a change, and its id is the number of
+/// changes. A client that reconnects with `Last-Event-ID` receives no event twice.
 async fn events(
     State(app): State<App>,
     Tenant(tenant): Tenant,
@@ -419,9 +418,9 @@ async fn events(
 ) -> Answer {
     let last = headers.get("last-event-id").and_then(|value| value.to_str().ok());
     let last = last.and_then(|text| text.parse().ok()).unwrap_or(0);
-    // Of what is not there, nothing is kept.
+    // An unknown job must leave no entry in the map of followers.
     find(&app, &tenant, &id).await?;
-    // Before it is read, so that nothing that happens meanwhile is missed.
+    // Subscribe before reading the job, so that no change in between is lost.
     let news = app.events.follow(&id);
     let job = find(&app, &tenant, &id).await?;
     let ending = app.ending.subscribe();
@@ -431,9 +430,9 @@ async fn events(
 }
 
 struct Following {
-    /// The last event that was sent.
+    /// Id of the last event sent.
     last: u64,
-    /// To be sent, if it is new.
+    /// The job to send, if it has changed.
     job: Option<Job>,
     news: watch::Receiver<Option<Job>>,
     ending: watch::Receiver<bool>,
@@ -458,7 +457,7 @@ impl Following {
             tokio::select! {
                 changed = self.news.changed() => match changed {
                     Ok(()) => self.job = self.news.borrow_and_update().clone(),
-                    // All has been told.
+                    // All changes are sent.
                     Err(_) => return None,
                 },
                 _ = self.ending.wait_for(|ending| *ending) => return None,

@@ -1,4 +1,4 @@
-//! What operators look at.
+//! Operations for operators, and about the server and its tenants.
 
 use super::{
     access::Tenant,
@@ -18,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// How long it is known whether the server can be used.
+/// Time for which a readiness check stays valid.
 const READINESS_TTL: Duration = Duration::from_secs(5);
 
 /// Lists the routes for operators, and those about the server and its tenants.
@@ -45,7 +45,7 @@ pub async fn healthy() -> &'static str {
     "ok\n"
 }
 
-/// The key by which receipts are checked. Whoever pins it learns it by another way, too.
+/// Shows the key that verifies receipts. Clients that pin the key should also learn it by another way.
 async fn server_key(State(app): State<App>) -> Json<Value> {
     Json(json!({
         "algorithm": "Ed25519",
@@ -54,7 +54,7 @@ async fn server_key(State(app): State<App>) -> Json<Value> {
     }))
 }
 
-/// What the tenant has taken, and what it may take.
+/// Shows what the tenant has used, and its limits.
 async fn usage(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
     let used = blocking(&app, move |app| app.records.usage(&tenant, now())).await?;
     let limits = &app.limits;
@@ -77,13 +77,13 @@ async fn usage(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
     Ok(Json(usage).into_response())
 }
 
-/// Whether records and folder can be used, and the server does not end.
+/// Checks that the records and the directory are usable, and that the server is not shutting down.
 pub async fn ready(State(app): State<App>) -> Answer<&'static str> {
     let unready = |what: &str| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Unready", what);
     if *app.ending.borrow() {
         return Err(unready("the server ends"));
     }
-    // One looks for all who ask meanwhile, so that nobody has the disk and the store asked at will.
+    // One check serves all requests that wait for it, so that requests cannot load the disk and the store.
     let mut known = app.readiness.lock().await;
     let is_usable = match *known {
         Some((looked, is_usable)) if looked.elapsed() < READINESS_TTL => is_usable,
@@ -100,7 +100,7 @@ pub async fn ready(State(app): State<App>) -> Answer<&'static str> {
     if is_usable { Ok("ready\n") } else { Err(unready("the folder cannot be written to")) }
 }
 
-/// What answers on the port of its own for metrics, without tokens.
+/// Builds the router for the metrics port, which requires no token.
 pub fn metrics_router(app: App) -> Router {
     Router::new().route("/metrics", get(metrics)).with_state(app)
 }
@@ -135,7 +135,7 @@ fn figures(app: &Server) -> Answer<String> {
     let tenants = app.records.usage_of_all(now())?;
     let mut of_tenants = |name: &str, kind: &str, value: &dyn Fn(&Usage) -> f64| {
         text += &format!("# TYPE {name} {kind}\n");
-        // Names of tenants are letters, digits and dashes.
+        // Names of tenants need no escaping: they consist of letters, digits and dashes.
         let line = |of: &Usage| format!("{name}{{tenant=\"{}\"}} {}\n", of.tenant, value(of));
         text.extend(tenants.iter().map(line));
     };
@@ -150,13 +150,13 @@ mod tests {
     use super::*;
     use crate::jobs::app::testing::server;
 
-    /// Frequent requests do not touch the disk each time.
+    /// Frequent requests do not access the disk each time.
     #[tokio::test]
     async fn readiness_is_known_for_a_while() {
         let folder = tempfile::tempdir().unwrap();
         let app = server(folder.path(), 1);
         assert!(ready(State(app.clone())).await.is_ok());
-        // Nothing can be written any more, which is found a while later.
+        // Writing fails from here on, which the next check notices.
         std::fs::remove_dir_all(folder.path().join("store")).unwrap();
         assert!(ready(State(app.clone())).await.is_ok());
         let long_ago = Instant::now().checked_sub(2 * READINESS_TTL).unwrap();

@@ -1,7 +1,12 @@
-//! Pages of other origins that may ask, in browsers (CORS, <https://fetch.spec.whatwg.org/#http-cors-protocol>).
+//! Cross-origin requests from pages in browsers (CORS,
+//! <https://fetch.spec.whatwg.org/#http-cors-protocol>).
 //!
-//! Whoever has a token may ask from anywhere; origins are about what a browser lets pages do. Each is
-//! named exactly. No page is given what a browser would send by itself, as cookies: there are none.
+//! A client with a token may send requests from anywhere. Origins restrict what a browser allows pages to
+//! do, and each allowed origin is named exactly. The server never allows credentials that a browser adds by
+//! itself, such as cookies.
+//!
+//! This is not `tower_http::cors`, which responds to every OPTIONS request itself: clients of tus need the
+//! router's response.
 
 use crate::jobs::app::App;
 use axum::{
@@ -11,22 +16,22 @@ use axum::{
     response::{IntoResponse, Response},
 };
 
-/// What pages may do.
+/// Methods for pages.
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST, PATCH, DELETE");
-/// What they may send: tokens, uploads of tus, ranges of results, and where they were in events.
+/// Request headers for pages: tokens, uploads by tus, ranges of results, and positions in event streams.
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
     "authorization, content-type, idempotency-key, last-event-id, range, tus-resumable, \
      upload-length, upload-metadata, upload-offset",
 );
-/// What they may read of answers, beside what they always may.
+/// Response headers for pages, besides the ones that are always readable.
 const ANSWER_HEADERS: HeaderValue = HeaderValue::from_static(
     "accept-ranges, content-range, etag, location, retry-after, tus-extension, tus-resumable, \
      tus-version, upload-expires, upload-length, upload-offset",
 );
-/// For how many seconds a browser need not ask again what is allowed.
+/// Seconds for which a browser may remember what is allowed.
 const REMEMBERED: HeaderValue = HeaderValue::from_static("600");
 
-/// Tells browsers which pages may read answers, and answers when they ask before.
+/// Tells browsers which pages may read responses, and responds to preflight requests.
 pub async fn allow(State(app): State<App>, request: Request, next: Next) -> Response {
     let origins = &app.limits.origins;
     if origins.is_empty() {

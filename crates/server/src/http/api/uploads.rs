@@ -1,6 +1,7 @@
-//! Uploads by tus 1.0: creation, expiration and termination (<https://tus.io/protocols/resumable-upload>).
+//! `/v1/uploads`: uploads by tus 1.0, with creation, expiration and termination
+//! (<https://tus.io/protocols/resumable-upload>).
 //!
-//! An upload declares its digest, by which it is known: who begins it again goes on where it was.
+//! An upload declares its digest. A client that begins the same upload again resumes it.
 
 use super::{
     access::{Path, Tenant},
@@ -39,7 +40,7 @@ const LENGTH: HeaderName = HeaderName::from_static("upload-length");
 const METADATA: HeaderName = HeaderName::from_static("upload-metadata");
 const EXPIRES: HeaderName = HeaderName::from_static("upload-expires");
 
-/// Letters of a digest.
+/// Hexadecimal digits of a digest.
 const DIGEST_HEX_LEN: usize = 64;
 
 /// Lists the routes of uploads under way.
@@ -78,7 +79,7 @@ pub async fn add_tus_headers(request: Request, next: Next) -> Response {
     response
 }
 
-/// What the server speaks.
+/// Shows the version and the extensions of tus.
 pub async fn options() -> Response {
     let headers = [(VERSIONS, VERSION), (EXTENSIONS, "creation,expiration,termination")];
     (StatusCode::NO_CONTENT, headers).into_response()
@@ -99,7 +100,7 @@ fn number(headers: &HeaderMap, name: &HeaderName) -> Answer<u64> {
     number.ok_or_else(|| Problem::bad("Usage", format!("a number of bytes is needed as {name}")))
 }
 
-/// The digest in the metadata of a new upload.
+/// Reads the digest from the metadata of a new upload.
 fn digest_of(headers: &HeaderMap) -> Answer<String> {
     let missing = || {
         let detail = "the BLAKE3 digest of what is sent is needed, as 64 hexadecimal digits in \
@@ -116,7 +117,7 @@ fn digest_of(headers: &HeaderMap) -> Answer<String> {
     valid.then_some(digest).ok_or_else(missing)
 }
 
-/// Begins an upload, or finds where it was.
+/// Begins an upload, or resumes it.
 pub async fn begin(app: App, tenant: String, to: Collection, headers: HeaderMap) -> Answer {
     expect_version(&headers)?;
     let (bytes, digest) = (number(&headers, &LENGTH)?, digest_of(&headers)?);
@@ -157,7 +158,7 @@ fn find_or_begin(
     }
     let complete = known.is_some();
     if complete {
-        // One row for what is there, however often it is asked for.
+        // Repeated requests share one row.
         if let Some(whole) = app.records.whole_upload_of(&tenant, &digest)? {
             app.records.received(&whole.id, bytes, now())?;
             return Ok(Upload { touched: now(), ..whole });
@@ -190,19 +191,19 @@ fn find_or_begin(
 
 async fn find(app: &App, tenant: String, id: String) -> Answer<Upload> {
     let found = blocking(app, move |app| {
-        // What another server has of an upload is not here.
+        // The data of an upload at another server is not available here.
         let is_here = |upload: &Upload| upload.complete || upload.server == app.store.name();
         Ok::<_, Problem>(app.records.upload(&tenant, &id)?.filter(is_here))
     });
     found.await?.ok_or_else(Problem::not_found)
 }
 
-/// An upload as it may be told of: what is here with all its bytes is an object by then.
+/// Makes an object of an upload that has all its bytes, unless it is one already.
 async fn finished(app: &App, upload: Upload) -> Answer<Upload> {
     if upload.complete || upload.received < upload.bytes {
         return Ok(upload);
     }
-    // Who sent the last bytes may be about to finish it, or was killed before.
+    // The request with the last bytes may be about to finish the upload, or was killed before.
     let progress = app.uploads.wait(&upload.id).await;
     let upload = find(app, upload.tenant, upload.id).await?;
     if upload.complete {
@@ -212,12 +213,12 @@ async fn finished(app: &App, upload: Upload) -> Answer<Upload> {
     blocking(app, move |app| finish(app, upload, progress)).await
 }
 
-/// When an upload is forgotten if nothing comes of it.
+/// Returns the time at which the upload expires without more data, as an HTTP date.
 fn expiry(app: &App, upload: &Upload) -> String {
     http_date(upload.touched.saturating_add(app.limits.upload_seconds))
 }
 
-/// Forgets an upload that nobody else writes to.
+/// Deletes an upload that no request writes to.
 fn discard(app: &Server, id: &str) -> Result<(), Error> {
     app.records.remove_upload(id)?;
     app.store.remove_upload(id)?;
@@ -234,7 +235,7 @@ fn progress_of(app: &App, upload: &Upload) -> [(HeaderName, String); 4] {
     ]
 }
 
-/// How much of an upload is here.
+/// Shows the progress of an upload.
 async fn show(
     State(app): State<App>,
     Tenant(tenant): Tenant,
@@ -246,7 +247,7 @@ async fn show(
     Ok(progress_of(&app, &upload).into_response())
 }
 
-/// Gives an upload up.
+/// Cancels an upload.
 async fn cancel(
     State(app): State<App>,
     Tenant(tenant): Tenant,
@@ -265,7 +266,7 @@ fn in_use() -> Problem {
     Problem::new(StatusCode::LOCKED, "UploadInUse", detail)
 }
 
-/// Takes what comes next of an upload, and keeps what came of it even if the connection breaks.
+/// Appends to an upload, and stores the data received even if the connection breaks.
 async fn append(
     State(app): State<App>,
     Tenant(tenant): Tenant,
@@ -273,7 +274,7 @@ async fn append(
     headers: HeaderMap,
     body: Body,
 ) -> Answer {
-    // Whoever answers goes away with the connection; what came by then is kept nevertheless.
+    // The handler is dropped with the connection. The task goes on, and stores the data received.
     let taking = tokio::spawn(async move {
         let (mut upload, progress) = ready_for(&app, tenant, id, &headers).await?;
         if let Some(progress) = progress {
@@ -288,7 +289,7 @@ async fn append(
     taking.await.unwrap_or_else(|error| Err(internal(error).into()))
 }
 
-/// What `X-HTTP-Method-Override` names, for clients that know no other methods.
+/// Handles `X-HTTP-Method-Override`, for clients that cannot send PATCH or DELETE.
 async fn override_method(
     app: State<App>,
     tenant: Tenant,
@@ -306,8 +307,8 @@ async fn override_method(
     }
 }
 
-/// The upload that a request may write to now, and the right to; without it if nothing is left to be sent,
-/// and nothing is.
+/// Returns the upload that a request may write to, with the lock. The lock is missing if all bytes are
+/// stored and the request has none.
 async fn ready_for(
     app: &App,
     tenant: String,
@@ -327,7 +328,7 @@ async fn ready_for(
         return Ok((known, None));
     }
     let progress = app.uploads.take(&known.id).ok_or_else(in_use)?;
-    // Another one may have written before this one had the right to.
+    // Another request may have written before this one had the lock.
     let upload = find(app, tenant, id).await?;
     if upload.complete {
         app.uploads.forget(&upload.id);
@@ -340,15 +341,14 @@ async fn ready_for(
     Ok((upload, Some(progress)))
 }
 
-/// Forgets uploads of which nothing came for long, takes down what came often, and removes what is not
-/// needed any more.
+/// Deletes expired uploads, records repeated events, and removes files that are no longer needed.
 pub async fn sweep(app: &App) {
     let swept = blocking(app, |app| {
         let (name, kept) = (app.store.name(), app.limits.upload_seconds);
         let before = now().saturating_sub(kept);
         for upload in app.records.stale_uploads(name, before, before.saturating_sub(kept))? {
             if let Some(_writing) = app.uploads.take(&upload.id) {
-                // A part may have come before nobody else could write.
+                // A part may have arrived before the lock was taken.
                 let found = app.records.upload(&upload.tenant, &upload.id)?;
                 if found.is_some_and(|found| found.touched == upload.touched) {
                     discard(app, &upload.id)?;
@@ -358,7 +358,7 @@ pub async fn sweep(app: &App) {
         app.store.tidy_uploads(&app.records.uploads_at(name)?)?;
         app.restore_ballast();
         app.note_repeats()?;
-        // What others have taken down meanwhile.
+        // Other processes may have added lines.
         app.records.sync_log()?;
         app.tidy_folder()
     });

@@ -1,4 +1,4 @@
-//! Jobs on other machines: claimed by workers, under leases that they renew.
+//! `/v1/work`: workers on other machines claim jobs under leases, which they renew.
 
 use super::{
     access::{Path, count_open, forbidden, owner},
@@ -38,11 +38,11 @@ use sudare_roles::{
 };
 use tokio::time::{Instant, sleep_until};
 
-/// Longest time that a worker waits for a job by one request.
+/// Maximum time that one request waits for a job, in seconds.
 const MAX_WAIT_SECONDS: u64 = 30;
-/// How long an address of a file is valid, if the lease is as long.
+/// Lifetime of a signed URL, if the lease lasts as long.
 const ADDRESS_SECONDS: Seconds = SECONDS_A_DAY;
-/// Most letters of what a worker says of a job that failed.
+/// Maximum characters of a worker's message about a failed job.
 const MAX_NAME_CHARS: usize = 4096;
 
 /// Lists the routes for workers.
@@ -78,10 +78,10 @@ pub fn routes() -> Vec<Route> {
     ]
 }
 
-/// The worker whose token came with a request.
+/// The worker whose token authenticates the request.
 pub struct Worker(pub String);
 
-/// The job in the path of a request, which the worker has claimed under the number that is there.
+/// The job in the path of a request, which the worker has claimed under the fence in the path.
 pub struct Claimed(pub Job);
 
 impl FromRequestParts<App> for Worker {
@@ -116,7 +116,7 @@ impl FromRequestParts<App> for Claimed {
     }
 }
 
-/// What a worker is told of a job that is not its own, or not any more.
+/// Explains that a job is not the worker's, or no longer.
 pub fn stale(app: &Server, id: &str) -> Problem {
     match app.records.state_of(id) {
         Ok(Some(JobState::Cancelled)) => {
@@ -166,7 +166,7 @@ async fn claim(State(app): State<App>, Worker(worker): Worker, body: Body) -> An
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// What a worker is told of a job that it has claimed.
+/// Describes a claimed job to its worker.
 fn assignment(app: &Server, job: &Job) -> RolesResult<Assignment> {
     let expires = now().saturating_add(ADDRESS_SECONDS);
     let blob = |name: &str, digest: String, bytes: u64| {
@@ -175,7 +175,7 @@ fn assignment(app: &Server, job: &Job) -> RolesResult<Assignment> {
     };
     let object = |digest: &String| {
         let known = app.records.object(&job.tenant, digest)?;
-        // It is fetched only if it is still there.
+        // A missing object fails when the worker downloads it.
         let bytes = known.map_or(0, |object| object.bytes);
         Ok(blob(digest, digest.clone(), bytes))
     };
@@ -204,7 +204,7 @@ fn assignment(app: &Server, job: &Job) -> RolesResult<Assignment> {
     })
 }
 
-/// Renews a lease, with how far the worker is.
+/// Renews a lease, and records the progress.
 async fn renew(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Answer {
     let report: Report = body::json(body, "report of a worker").await?;
     blocking(&app, move |app| {
@@ -221,7 +221,7 @@ async fn renew(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Ans
     Ok(Json(json!({ "lease_seconds": seconds })).into_response())
 }
 
-/// A file that a worker needs, by an address that is signed.
+/// Sends a file to a worker that has a signed URL.
 async fn file(
     State(app): State<App>,
     Path((job, fence, expires, signature, name)): Path<(String, String, String, String, String)>,
@@ -243,10 +243,10 @@ async fn file(
             Some(file) => {
                 let path = Store::states_in(&app.store.job(&held.id)).join(file.name());
                 if !path.exists() {
-                    // Another server had the claim.
+                    // Another server may have had the claim.
                     app.store.fetch_states(&held.id)?;
                 }
-                // A later one may have taken its place.
+                // A later state may have replaced it.
                 path.exists().then_some(path).ok_or_else(Problem::not_found)?
             }
             None => app.store.fetch_object(&held.tenant, &name)?,
@@ -257,7 +257,7 @@ async fn file(
     download(&app, &path, &name, &headers).await
 }
 
-/// Takes a state of a training.
+/// Stores a state of a training.
 async fn put_state(
     State(app): State<App>,
     Claimed(job): Claimed,
@@ -285,7 +285,7 @@ async fn put_state(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Takes the result of a job, which is done then.
+/// Stores the result of a job, which completes it.
 async fn put_result(
     State(app): State<App>,
     Claimed(job): Claimed,
@@ -305,7 +305,7 @@ async fn put_result(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Lets a worker leave a job without a result.
+/// Takes a job back without a result.
 async fn leave(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Answer {
     let why: Leaving = body::json(body, "reason of a worker").await?;
     blocking(&app, move |app| {
@@ -322,7 +322,7 @@ async fn leave(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Ans
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Takes a file of a job from its worker: it has its name once it is finished.
+/// Receives a file of a job from its worker. The file has no name until it is finished.
 async fn receive(
     app: &App,
     job: &Job,
@@ -337,7 +337,7 @@ async fn receive(
     passed_on.and(written)?;
     let found = writing.hasher.finalize().to_string();
     if found == digest {
-        // Before anything is locked for its name.
+        // Sync the data before the records are locked for the name.
         let synced = blocking(app, move |_| writing.file.sync().map(|()| writing.file));
         return Ok(synced.await?);
     }
@@ -345,7 +345,7 @@ async fn receive(
     Err(Problem::unusable("DigestMismatch", detail))
 }
 
-/// A new file of a job, and the digest of what is in it.
+/// A new file of a job, and the digest of its data.
 struct Writing {
     path: PathBuf,
     file: NewFile,
@@ -356,7 +356,7 @@ struct Writing {
 impl Writing {
     fn begin(app: &Server, job: &Job, path: PathBuf) -> Answer<Self> {
         let folder = app.store.job(&job.id);
-        // A job that was cancelled has no folder any more.
+        // A cancelled job has no directory any more.
         let begin = || {
             make_private(&Store::states_in(&folder))?;
             NewFile::create(&path, Access::Shared, true)

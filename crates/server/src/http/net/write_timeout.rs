@@ -1,4 +1,4 @@
-//! Streams that end if the other side takes nothing for long.
+//! Streams that fail if the other side reads nothing for a long time.
 
 use core::{
     future::Future,
@@ -12,17 +12,17 @@ use tokio::{
     time::{Sleep, sleep},
 };
 
-/// A stream whose writing fails once nothing could be written for a time: else whoever reads nothing of an
-/// answer would keep its connection for ever.
+/// A stream that fails when nothing could be written for a time. Without it, a client that reads nothing
+/// would keep its connection forever.
 pub struct WriteTimeout<S> {
     stream: S,
     patience: Duration,
-    /// Until when the write that waits may wait.
+    /// Deadline of the pending write.
     until: Option<Pin<Box<Sleep>>>,
 }
 
 impl<S> WriteTimeout<S> {
-    /// A stream that waits for so long.
+    /// Wraps a stream with a write timeout.
     pub fn new(stream: S, patience: Duration) -> Self {
         Self { stream, patience, until: None }
     }
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
     }
 
-    /// In all it takes longer than one write may, also of what waits to be read.
+    /// Takes longer in total than one write may, including data that waits to be read.
     #[tokio::test]
     async fn who_reads_slowly_is_not() {
         let (ours, mut theirs) = duplex(4);

@@ -1,4 +1,4 @@
-//! What a worker has fetched: files by their digests, within so many bytes.
+//! A cache of downloaded files by digest, with a maximum size.
 
 use crate::{
     cluster::lease::Blob,
@@ -10,14 +10,14 @@ use sudare_roles::{
     files::{Access, NewFile},
 };
 
-/// A folder of files that are fetched once.
+/// A directory of downloaded files.
 pub struct Cache {
     folder: PathBuf,
     max_bytes: u64,
 }
 
 impl Cache {
-    /// The files in a folder, which is made if it does not exist, and is to have so many bytes at most.
+    /// Opens the cache in a directory, created if missing. `max_bytes` is the maximum size.
     ///
     /// # Errors
     /// [`Error::Io`].
@@ -26,11 +26,11 @@ impl Cache {
         Ok(Self { folder, max_bytes })
     }
 
-    /// Has these files, and returns where they are, in order. Those that are missing are fetched; for
-    /// them the least lately used of the others go. They may take more than the most bytes together.
+    /// Returns the local paths of `blobs`, in order, and downloads missing ones with `fetch`. Removes the
+    /// least recently used files for them. The blobs together may exceed the maximum size.
     ///
     /// # Errors
-    /// [`Error::Io`]; those of `fetch`.
+    /// [`Error::Io`]; errors of `fetch`.
     pub fn ensure(
         &self,
         blobs: &[Blob],
@@ -48,7 +48,7 @@ impl Cache {
         Ok(places)
     }
 
-    /// Removes files, but for those that are `needed`, until so many bytes more have room.
+    /// Removes the least recently used files, except `needed` ones, until `more` bytes fit.
     fn evict(&self, more: u64, needed: &[PathBuf]) -> Result<()> {
         let mut files = Vec::new();
         for (_, path) in entries(&self.folder)? {
@@ -79,7 +79,7 @@ mod tests {
         Blob { name: digest.into(), digest: digest.into(), bytes, path: String::new() }
     }
 
-    /// What is here is not fetched again, and what was used least lately goes first.
+    /// Downloads each file once, and removes the least recently used ones.
     #[test]
     fn files_are_fetched_once_and_the_oldest_go() {
         let folder = tempfile::tempdir().unwrap();
@@ -104,10 +104,10 @@ mod tests {
         assert_eq!(bring(&[blob("c", 20)]), "c");
         assert_eq!(bring(&[blob("d", 10)]), "d");
         assert_eq!(here(), ["a", "c", "d"].map(String::from).into());
-        // What a job needs stays, whatever it takes.
+        // The files of a job stay, even beyond the maximum size.
         assert_eq!(bring(&[blob("a", 40), blob("e", 90)]), "e");
         assert_eq!(here(), ["a", "e"].map(String::from).into());
-        // What is not fetched to its end is not there.
+        // A partial download leaves no file.
         let failed = cache.ensure(&[blob("f", 1)], |_, _| Err(Error::Usage("x".into())));
         assert!(failed.is_err() && !here().iter().any(|name| name.contains('f')));
     }

@@ -1,4 +1,4 @@
-//! What is taken down for the audit log, in the transaction of what it tells of.
+//! Audit events, which are recorded in the transaction of the change.
 
 use super::{
     DatabaseAddress, Open, Records,
@@ -12,8 +12,8 @@ use crate::{
 use std::{io, path::Path};
 use sudare_roles::error::Result;
 
-/// Lines that are in the files are forgotten when there are about so many; but not where several servers
-/// share the records, of which each has all of them in files of its own.
+/// Number of lines in the files after which the records drop them. Shared records keep all lines, since
+/// each server copies them to its own files.
 const KEPT_LINES: u64 = 256;
 /// Lines that are read at a time.
 const READ_AT_ONCE: u32 = 1024;
@@ -22,7 +22,7 @@ fn line(row: &Row) -> io::Result<Line> {
     Ok((row.get("number")?, row.get("line")?))
 }
 
-/// Takes down an event.
+/// Records an event.
 pub fn note(db: &dyn Database, event: &Event<'_>) -> io::Result<()> {
     let sql = "SELECT line FROM audit ORDER BY number DESC LIMIT 1";
     let last: Option<String> = db.find(sql, &[], Row::first)?;
@@ -37,7 +37,7 @@ fn lines(db: &dyn Database, from: u64) -> io::Result<Vec<Line>> {
     db.all(sql, &values![from, READ_AT_ONCE], line)
 }
 
-/// The last lines in the records of a server, also while it runs, without touching its log.
+/// Reads the last lines in the records of a server, even while it runs, without touching its log.
 ///
 /// # Errors
 /// [`Error::Io`](sudare_roles::error::Error::Io); as [`Records::of`].
@@ -54,24 +54,24 @@ pub fn last_lines(path: &Path, database: Option<&DatabaseAddress>) -> Result<Vec
 }
 
 impl Records {
-    /// Takes down an event by itself; it is on the disk then.
+    /// Records an event in a transaction of its own. The event is on the disk on return.
     ///
     /// # Errors
-    /// As all of [`Records`].
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn note(&self, event: &Event<'_>) -> Result<()> {
         self.write(|db| note(db, event))
     }
 
-    /// Brings the files of the log to where the records are.
+    /// Appends missing lines to the files of the log.
     ///
     /// # Errors
-    /// [`Error::Parse`](sudare_roles::error::Error::Parse) for files that do not go with the records;
-    /// as all.
+    /// [`Error::Parse`](sudare_roles::error::Error::Parse) for files that do not match the records;
+    /// [`Error::Io`](sudare_roles::error::Error::Io).
     pub fn sync_log(&self) -> Result<()> {
         self.append_to_log(&mut self.lock())
     }
 
-    /// As [`Records::sync_log`]; nothing is done if there are no new lines.
+    /// Appends missing lines, as [`Records::sync_log`], if there are any.
     pub(super) fn append_to_log(&self, open: &mut Open) -> Result<()> {
         let failed = |error| super::failed(&self.place, error);
         let newest = "SELECT coalesce(max(number), 0) FROM audit";
@@ -81,7 +81,8 @@ impl Records {
             let engine = &mut open.engine;
             let last = self.log.append(|from| engine.read(|db| lines(db, from)).map_err(failed))?;
             if last / KEPT_LINES != before / KEPT_LINES && !self.are_shared {
-                // The last is kept, and the one before, after which the last is written if it is torn.
+                // The last two lines stay: if the last one is torn in the file, the one before shows where
+                // to write it again.
                 let sql = "DELETE FROM audit WHERE number + 1 < ?1";
                 let forget = |db: &dyn Database| db.execute(sql, &values![last]);
                 open.engine.write(forget).map_err(failed)?;
@@ -154,20 +155,20 @@ mod tests {
             let most = if place.database().is_some() { 302 } else { KEPT_LINES as usize };
             assert!(lines_of(&place).len() <= most);
 
-            // Killed in the middle of a line, it goes on.
+            // A process that was killed in the middle of a line continues the log.
             drop((first, second));
             fs::write(&file, &text[..text.len() - 100]).unwrap();
             assert_eq!((check(&place).last, check(&place).pending), (301, 1));
             drop(place.open());
             assert_eq!(fs::read_to_string(&file).unwrap(), text);
-            // A log that is another one is not gone on with.
+            // A log that does not match is not continued.
             fs::write(&file, text.replace("token-revoked", "token-removed")).unwrap();
             let refused = place.try_open().map(|_| ()).unwrap_err().to_string();
             assert!(refused.contains("move the folder"), "{refused}");
         }
     }
 
-    /// Each of several servers has all of the log in files of its own, also what came while it was away.
+    /// Each server has the whole log in its own files, including lines from the time when it was away.
     #[cfg(feature = "cluster")]
     #[test]
     fn each_server_has_the_whole_log() {

@@ -1,12 +1,11 @@
-//! What the records take of a database: SQL that SQLite and PostgreSQL both know, with values in
-//! and rows out.
+//! The interface of a database: SQL that both SQLite and PostgreSQL accept, with values in and rows out.
 //!
-//! Values are numbered `?1`, `?2`, … Sums are cast to BIGINT, since PostgreSQL adds wider, and so is a value
-//! that is asked whether it is there, which has no type otherwise.
+//! Values are numbered `?1`, `?2`, … Sums are cast to BIGINT, because PostgreSQL widens them. A value that
+//! is tested for NULL is cast too, because it has no type otherwise.
 
 use std::{io, sync::Arc};
 
-/// What stands in a column, or is put there.
+/// Value of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     Null,
@@ -16,7 +15,7 @@ pub enum Value {
     Bytes(Vec<u8>),
 }
 
-/// Values of these, in order.
+/// Makes an array of values.
 macro_rules! values {
     ($($value:expr),* $(,)?) => { [$($crate::storage::records::database::Value::from($value)),*] };
 }
@@ -25,7 +24,7 @@ pub(super) use values;
 macro_rules! integers {
     ($($integer:ty),*) => { $(
         impl From<$integer> for Value {
-            /// What is larger than a database knows is the largest that it does.
+            /// Clamps to the largest integer of the database.
             fn from(value: $integer) -> Self {
                 Self::Integer(value.try_into().unwrap_or(i64::MAX))
             }
@@ -62,7 +61,7 @@ impl From<f64> for Value {
 }
 
 impl From<&str> for Value {
-    /// PostgreSQL takes no zero bytes: they are replaced, as what is no text is elsewhere.
+    /// Replaces zero bytes, which PostgreSQL rejects, by the replacement character.
     fn from(text: &str) -> Self {
         Self::Text(text.replace('\0', "\u{fffd}"))
     }
@@ -92,9 +91,9 @@ impl<T: Into<Self>> From<Option<T>> for Value {
     }
 }
 
-/// What a column is read as.
+/// A type that a column can be read as.
 pub trait Column: Sized {
-    /// None if it is something else.
+    /// Reads a value. Returns `None` for another type.
     fn read(value: &Value) -> Option<Self>;
 }
 
@@ -137,23 +136,23 @@ impl<T: Column> Column for Option<T> {
     }
 }
 
-/// A row of what was asked for.
+/// A row of a result.
 pub struct Row {
     pub names: Arc<[String]>,
     pub values: Vec<Value>,
 }
 
 impl Row {
-    /// The column with this name.
+    /// Reads a column by name.
     ///
     /// # Errors
-    /// If there is none, or something else stands in it.
+    /// [`io::Error`] if the column is missing or has another type.
     pub fn get<T: Column>(&self, name: &str) -> io::Result<T> {
         let at = self.names.iter().position(|known| known == name);
         self.read(at.and_then(|at| self.values.get(at)), name)
     }
 
-    /// The only column, or the first.
+    /// Reads the first column.
     ///
     /// # Errors
     /// As [`Row::get`].
@@ -169,31 +168,31 @@ impl Row {
     }
 }
 
-/// What this program does not write into a database.
+/// Makes an error for content that this program does not write.
 pub fn unreadable(problem: &str) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, problem)
 }
 
-/// A database that is open, or a transaction of it.
+/// An open database, or a transaction.
 pub trait Database {
-    /// Does what changes rows, and says how many.
+    /// Runs a statement, and returns the number of changed rows.
     ///
     /// # Errors
-    /// Those of the database.
+    /// Errors of the database.
     fn execute(&self, sql: &str, values: &[Value]) -> io::Result<u64>;
 
-    /// Asks for rows.
+    /// Runs a query.
     ///
     /// # Errors
-    /// Those of the database.
+    /// Errors of the database.
     fn query(&self, sql: &str, values: &[Value]) -> io::Result<Vec<Row>>;
 }
 
 impl dyn Database + '_ {
-    /// Asks for rows, each read as one thing.
+    /// Runs a query, and reads each row.
     ///
     /// # Errors
-    /// Those of the database and of `read`.
+    /// Errors of the database and of `read`.
     pub fn all<T>(
         &self,
         sql: &str,
@@ -203,10 +202,10 @@ impl dyn Database + '_ {
         self.query(sql, values)?.iter().map(read).collect()
     }
 
-    /// Asks for one row, if there is one.
+    /// Runs a query, and reads the first row, if there is one.
     ///
     /// # Errors
-    /// Those of the database and of `read`.
+    /// Errors of the database and of `read`.
     pub fn find<T>(
         &self,
         sql: &str,
@@ -216,10 +215,10 @@ impl dyn Database + '_ {
         self.query(sql, values)?.first().map(read).transpose()
     }
 
-    /// Asks for one value, which there is.
+    /// Runs a query for one value.
     ///
     /// # Errors
-    /// Those of the database; if there is none.
+    /// Errors of the database; an error if there is no row.
     pub fn value<T: Column>(&self, sql: &str, values: &[Value]) -> io::Result<T> {
         self.find(sql, values, Row::first)?.ok_or_else(|| unreadable("a row is missing"))
     }

@@ -1,4 +1,4 @@
-//! Jobs, from when they are asked for until they are done.
+//! Records of jobs.
 
 use super::{
     Records, TenantLimits,
@@ -19,27 +19,27 @@ use serde::Serialize;
 use std::io;
 use sudare_roles::error::Result;
 
-/// Jobs that are asked for by one query.
+/// Maximum jobs of one query.
 const NAMED_AT_ONCE: usize = 500;
 
-/// How far a job is.
+/// State of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
-    /// It waits for room.
+    /// The job waits for room.
     Queued,
-    /// A process works on it.
+    /// A process computes the job.
     Running,
-    /// Its result is there.
+    /// The result is available.
     Done,
-    /// It cannot be done.
+    /// The job failed.
     Failed,
-    /// Its tenant wants it no more.
+    /// The tenant cancelled the job.
     Cancelled,
 }
 
 impl State {
-    /// Each that there is.
+    /// All states.
     pub const ALL: [Self; 5] =
         [Self::Queued, Self::Running, Self::Done, Self::Failed, Self::Cancelled];
 
@@ -53,7 +53,7 @@ impl State {
         }
     }
 
-    /// Whether nothing happens any more.
+    /// Returns whether the state never changes again.
     #[must_use]
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Queued | Self::Running)
@@ -65,76 +65,76 @@ stored_by_name!(State);
 /// A job of a tenant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// The name of the job.
+    /// Name of the job.
     pub id: String,
-    /// Whose it is.
+    /// Owner of the job.
     pub tenant: String,
-    /// What was asked for.
+    /// The request.
     pub request: Request,
-    /// How far it is.
+    /// State of the job.
     pub state: State,
-    /// Counts what has changed.
+    /// Number of changes.
     pub seq: u64,
-    /// Steps done.
+    /// Completed steps.
     pub done: u64,
-    /// Steps in all; 0 before they are known.
+    /// Total steps, 0 until they are known.
     pub total: u64,
-    /// About the seconds that it takes.
+    /// Predicted duration, in seconds.
     pub seconds: f64,
-    /// And of processors.
+    /// Predicted CPU time, in seconds.
     pub cpu_seconds: f64,
-    /// Bytes of memory that it is given.
+    /// Reserved memory, in bytes.
     pub memory: u64,
-    /// When it was asked for.
+    /// Time of the request.
     pub created: Seconds,
-    /// When a process began to work on it last.
+    /// Time of the last start.
     pub started: Option<Seconds>,
-    /// When it ended.
+    /// Time of the end.
     pub finished: Option<Seconds>,
-    /// Processes that died on it since a step that was the first of its kind.
+    /// Processes that died on the job since its last new step.
     pub deaths: u32,
-    /// Why it failed: a word and a text.
+    /// Kind and explanation of the error, if the job failed.
     pub problem: Option<(String, String)>,
-    /// The number of its last claim; 0 before the first.
+    /// Fence of the last claim, 0 before the first.
     pub fence: u64,
-    /// The worker that claimed it last, if no server itself did.
+    /// The worker that last claimed the job, if it was a worker.
     pub worker: Option<String>,
-    /// The server that claimed it last, if no worker did.
+    /// The server that last claimed the job, if it was a server.
     pub server: Option<String>,
-    /// Digest of its result.
+    /// Digest of the result.
     pub result: Option<String>,
-    /// What the server has signed of that.
+    /// Signed receipt of the result.
     pub receipt: Option<String>,
 }
 
-/// A job to be queued.
+/// A job to queue.
 #[derive(Debug, Clone)]
 pub struct NewJob {
     pub id: String,
     pub tenant: String,
     pub request: Request,
-    /// By which the same request is known when it comes again.
+    /// Idempotency key, by which a repeated request is recognized.
     pub idempotency: Option<String>,
     pub seconds: f64,
-    /// Seconds of processors.
+    /// Predicted CPU time, in seconds.
     pub cpu_seconds: f64,
     pub memory: u64,
-    /// The most that its result may have.
+    /// Maximum size of the result, in bytes.
     pub result_bytes: u64,
 }
 
-/// What happens to a job.
+/// A change of a job.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Change {
-    /// So many steps are done, of so many.
+    /// Completed steps, and total steps.
     Progress(u64, u64),
-    /// Its process died.
+    /// The process died.
     Died,
-    /// It waits again.
+    /// The job waits again.
     Requeued,
-    /// It cannot be done: a word and a text.
+    /// The job failed, with a kind and an explanation.
     Failed(String, String),
-    /// Its tenant wants it no more.
+    /// The tenant cancelled the job.
     Cancelled,
 }
 
@@ -171,7 +171,7 @@ pub(super) fn by_id(db: &dyn Database, id: &str) -> io::Result<Option<Job>> {
     db.find("SELECT * FROM jobs WHERE id = ?1", &values![id], job)
 }
 
-/// The job that a request with this name for repetitions made; none if it has no name.
+/// Finds the job with an idempotency key. Returns `None` without a key.
 fn by_idempotency(
     db: &dyn Database,
     tenant: &str,
@@ -181,7 +181,7 @@ fn by_idempotency(
     db.find(sql, &values![tenant, idempotency], job)
 }
 
-/// What is taken down of a job that has ended.
+/// Makes the audit event of a job that has ended.
 fn event(job: &Job) -> Option<Event<'_>> {
     let Job { tenant, id, state, result, problem, .. } = job;
     let problem = problem.as_ref().map(|(kind, _)| &kind[..]);
@@ -189,7 +189,7 @@ fn event(job: &Job) -> Option<Event<'_>> {
     Some(Event::JobEnded { tenant, job: id, state, result, problem })
 }
 
-/// A job that has just changed; if it has ended, that is taken down.
+/// Returns a job that has just changed. Records the event if the job has ended.
 fn changed(db: &dyn Database, id: &str) -> io::Result<Option<Job>> {
     let job = by_id(db, id)?;
     if let Some(event) = job.as_ref().and_then(event) {
@@ -198,32 +198,32 @@ fn changed(db: &dyn Database, id: &str) -> io::Result<Option<Job>> {
     Ok(job)
 }
 
-/// Sets that `?3` steps of `?4` are done. Deaths are counted anew by a step that no process made before,
-/// so that a job which dies at the same step each time is given up.
+/// Sets the completed steps to `?3` and the total to `?4`. Only a new step resets the deaths, so that a job
+/// which dies at the same step each time fails.
 pub(super) const STEP_FORWARD: &str = "done = ?3, total = ?4, \
     furthest = CASE WHEN ?3 > furthest THEN ?3 ELSE furthest END, \
     deaths = CASE WHEN ?3 > furthest THEN 0 ELSE deaths END";
 
-/// What becomes of a new job.
+/// Outcome of adding a job.
 #[derive(Debug, PartialEq)]
 pub enum Added {
-    /// It is queued.
+    /// The job is queued.
     New(Job),
-    /// It is there already, with the same name for repeated requests.
+    /// The job exists already, with the same idempotency key.
     Known(Job),
-    /// The tenant has not, or not any more, this object that it takes.
+    /// The tenant does not have this object, or no longer.
     Missing(String),
-    /// The tenant has as many as may be under way.
+    /// The tenant has the maximum of jobs under way.
     TooMany,
-    /// The tenant would have more bytes than it may, with the result.
+    /// The tenant would exceed its storage with the result.
     TooLarge,
-    /// The tenant would have more objects than it may, with the result.
+    /// The tenant would exceed its number of objects with the result.
     TooManyObjects,
-    /// Its jobs would take more of processors than they may.
+    /// The tenant would exceed its CPU time.
     TooLong(CpuPeriod),
 }
 
-/// Whether a job under way takes an object.
+/// Returns whether a job under way uses an object.
 fn is_used(db: &dyn Database, tenant: &str, digest: &str) -> io::Result<bool> {
     let sql = "SELECT * FROM jobs WHERE tenant = ?1 AND state IN ('queued', 'running')";
     let jobs = db.all(sql, &values![tenant], job)?;
@@ -231,10 +231,10 @@ fn is_used(db: &dyn Database, tenant: &str, digest: &str) -> io::Result<bool> {
 }
 
 impl Records {
-    /// Queues a job, unless it is there, what it takes is not, or the tenant would exceed a limit.
+    /// Queues a job, unless it exists, an object is missing, or the tenant would exceed a limit.
     ///
     /// # Errors
-    /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn add_job(&self, new: &NewJob, limits: &TenantLimits) -> Result<Added> {
         let NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory, .. } = new;
         let text = request.to_json();
@@ -277,11 +277,11 @@ impl Records {
         })
     }
 
-    /// Forgets an object, unless a job under way takes it. Its file is to be removed by this `server` then
+    /// Deletes an object, unless a job under way uses it. `server` must then remove its file
     /// ([`Records::claim_removal`]).
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn remove_object(&self, tenant: &str, digest: &str, server: &str) -> Result<Removal> {
         self.write(|db| {
             if is_used(db, tenant, digest)? {
@@ -300,28 +300,28 @@ impl Records {
         })
     }
 
-    /// The job that a request with this name for repetitions made.
+    /// Finds the job with an idempotency key.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn repeated_job(&self, tenant: &str, idempotency: &str) -> Result<Option<Job>> {
         self.read(|db| by_idempotency(db, tenant, Some(idempotency)))
     }
 
-    /// The job with this name, if it is the tenant's.
+    /// Finds a job of a tenant by name.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn job(&self, tenant: &str, id: &str) -> Result<Option<Job>> {
-        // Those of others are not even read, so that nobody sees by the time that they are there.
+        // Jobs of other tenants are not even read, so that timing does not reveal them.
         let sql = "SELECT * FROM jobs WHERE id = ?1 AND tenant = ?2";
         self.read(|db| db.find(sql, &values![id, tenant], job))
     }
 
-    /// The jobs that there are of those with these names.
+    /// Finds the jobs with these names.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn jobs_named(&self, ids: &[String]) -> Result<Vec<Job>> {
         let mut found = Vec::new();
         for ids in ids.chunks(NAMED_AT_ONCE) {
@@ -333,40 +333,41 @@ impl Records {
         Ok(found)
     }
 
-    /// How far the job with this name is, whoever has it.
+    /// Returns the state of a job, of any tenant.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn state_of(&self, id: &str) -> Result<Option<State>> {
         Ok(self.read(|db| by_id(db, id))?.map(|job| job.state))
     }
 
-    /// The jobs of a tenant, the newest first.
+    /// Lists at most `most` jobs of a tenant, newest first.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn jobs(&self, tenant: &str, most: u32) -> Result<Vec<Job>> {
         let sql = "SELECT * FROM jobs WHERE tenant = ?1 \
                    ORDER BY created DESC, number DESC LIMIT ?2";
         self.read(|db| db.all(sql, &values![tenant, most], job))
     }
 
-    /// The jobs in a state of all tenants, the oldest first.
+    /// Lists the jobs of all tenants in a state, oldest first.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn jobs_in(&self, state: State) -> Result<Vec<Job>> {
         let sql = "SELECT * FROM jobs WHERE state = ?1 ORDER BY created, number";
         self.read(|db| db.all(sql, &values![state], job))
     }
 
-    /// Ends a job under the number of its claim with a result, which is an object then: `adopt` puts its
-    /// file among those. Returns the job then; nothing is done, and `adopt` is not called, if the job has
-    /// ended before, or is not worked on under that number any more. `adopt` must not use the records. The
-    /// file was sent to where other servers find it after so many removals had been `done`.
+    /// Completes a job under its fence with a result, which becomes an object: `adopt` moves the file.
+    /// Returns the job. Does nothing, and does not call `adopt`, if the job has ended or is no longer held
+    /// under that fence. `adopt` must not use the records. `done` is the number of finished removals before
+    /// the file was uploaded to the shared store.
     ///
     /// # Errors
-    /// As all; those of `adopt`, of which nothing is taken down.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails; errors of `adopt`, which leave
+    /// the records unchanged.
     pub fn finish(
         &self,
         (id, fence): (&str, u64),
@@ -397,12 +398,11 @@ impl Records {
         adopted.map(|()| finished)
     }
 
-    /// Takes down what happens to a job that is under way, of what its process does under the number
-    /// of the claim, of what others want without one; returns the job then, or nothing if it has ended
-    /// before, or is not worked on under that number any more.
+    /// Records a change of a job under way. A change by the job's process names its fence, any other change
+    /// has none. Returns the job, or nothing if it has ended or is no longer held under that fence.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn change(&self, id: &str, fence: Option<u64>, change: &Change) -> Result<Option<Job>> {
         let mut values = values![id, fence].to_vec();
         let set = match change {
@@ -475,7 +475,8 @@ mod tests {
             };
             assert_eq!((job.state, job.memory, job.seconds), (State::Queued, 1 << 40, 1.5));
             assert_eq!(job.request, new("1", "a", None).request);
-            // The same request again, also by another name; other tenants have their own.
+            // A repeated request makes no second job, even with another name for the job. Other tenants
+            // have their own keys.
             let again = add(&new("2", "a", Some("x"))).unwrap();
             assert!(matches!(again, Added::Known(known) if known == job));
             assert!(matches!(add(&new("3", "b", Some("x"))).unwrap(), Added::New(_)));
@@ -501,7 +502,7 @@ mod tests {
             assert_eq!((died.state, died.deaths), (State::Queued, 1));
             let forward = change(Change::Progress(2, 3)).unwrap();
             assert_eq!((forward.done, forward.total, forward.deaths), (2, 3, 0));
-            // What was done before it died is no step forward.
+            // Steps that were complete before the death are no step forward.
             change(Change::Died).unwrap();
             for done in 0..=2 {
                 assert_eq!(change(Change::Progress(done, 3)).unwrap().deaths, 1);
@@ -516,7 +517,7 @@ mod tests {
                 about: serde_json::Value::Null,
             };
             let bug = || Error::Bug("a disk".into());
-            // A claim that is over ends nothing; nor does a file that cannot be kept.
+            // An outdated claim completes nothing, and neither does a file that cannot be moved.
             let unused = || panic!("nothing is adopted");
             assert_eq!(records.finish(("1", 1), (&result, "r"), 0, unused).unwrap(), Ok(None));
             let claimed = records.claim("1", SERVER, now()).unwrap().unwrap();
@@ -533,7 +534,7 @@ mod tests {
             assert_eq!((done.state, done.done, done.seq), (State::Done, 3, 11));
             assert_eq!((done.result.as_deref(), done.receipt.as_deref()), (Some("d"), Some("r")));
             assert!(done.finished >= done.started && done.started >= Some(done.created));
-            // What has ended stays as it is.
+            // A job that has ended never changes.
             assert_eq!(change(Change::Cancelled), None);
             assert_eq!(records.job("a", "1").unwrap(), Some(done));
             let failed =

@@ -1,4 +1,4 @@
-//! The key by which servers sign that share the records.
+//! The signing key of servers that share the records.
 
 use super::{
     Records,
@@ -7,11 +7,11 @@ use super::{
 use sudare_roles::error::{Error, Result};
 
 impl Records {
-    /// Keeps the public key of a server, in hexadecimal, as that of all servers with these records; it
-    /// takes the place of another if `replaces` says so.
+    /// Records the public key of a server, in hexadecimal, as the key of all servers with these records.
+    /// Replaces another key if `replaces`.
     ///
     /// # Errors
-    /// [`Error::Usage`] if servers with these records sign by another key; [`Error::Io`].
+    /// [`Error::Usage`] if other servers use another key; [`Error::Io`].
     pub fn agree_on_key(&self, public: &str, replaces: bool) -> Result<()> {
         let kept = self.write(|db| {
             let kept: Option<String> = db.find("SELECT public FROM server_key", &[], Row::first)?;

@@ -1,4 +1,4 @@
-//! Claims of jobs: who works on which, under which number, and until when.
+//! Claims of jobs: the holder, the fence, and the end of the lease.
 
 use super::{
     Records,
@@ -9,32 +9,32 @@ use super::{
 use crate::{clock::Seconds, storage::audit::Event};
 use sudare_roles::error::Result;
 
-/// Who claims a job.
+/// The claimant of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Claimant<'a> {
     /// A process of a server.
     Server {
-        /// Its name.
+        /// Name of the server.
         name: &'a str,
-        /// When the lease ends that is not renewed, if others may have the job then.
+        /// End of the lease unless it is renewed, if other servers may take the job then.
         until: Option<Seconds>,
     },
     /// A worker.
     #[cfg(feature = "cluster")]
     Worker {
-        /// Its name.
+        /// Name of the worker.
         name: &'a str,
-        /// When the lease ends that is not renewed.
+        /// End of the lease unless it is renewed.
         until: Seconds,
     },
 }
 
 impl Records {
-    /// Claims a job that waits, under a number that no claim of it had before. Of those who try at the
-    /// same time one has it; the others get nothing.
+    /// Claims a waiting job under a new fence. Among concurrent attempts one succeeds, and the others
+    /// return nothing.
     ///
     /// # Errors
-    /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn claim(&self, id: &str, by: Claimant<'_>, now: Seconds) -> Result<Option<Job>> {
         let (worker, server, until) = match by {
             Claimant::Server { name, until } => (None, Some(name), until),
@@ -53,20 +53,20 @@ impl Records {
         })
     }
 
-    /// How many jobs workers have leases on.
+    /// Counts the jobs under leases of workers.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn leases(&self) -> Result<u64> {
         let sql = "SELECT count(*) FROM jobs WHERE state = 'running' AND worker IS NOT NULL";
         self.read(|db| db.value(sql, &[]))
     }
 
-    /// Puts the name of a server to uploads, and to jobs under way that no worker has, which have none;
-    /// or, if it is `alone`, to all of them.
+    /// Assigns uploads, and running jobs of no worker, to a server: the ones without a server, or all if
+    /// the server is `alone`.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn take_over(&self, server: &str, alone: bool) -> Result<()> {
         let of_jobs = "UPDATE jobs SET server = ?1 WHERE worker IS NULL AND state = 'running' \
                        AND (server IS NULL OR CAST(?2 AS BIGINT) = 1)";
@@ -78,20 +78,20 @@ impl Records {
         })
     }
 
-    /// Which jobs a server itself works on, by their names and the numbers of their claims.
+    /// Lists the jobs in processes of a server, with their fences.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn held_by(&self, server: &str) -> Result<Vec<(String, u64)>> {
         let sql = "SELECT id, fence FROM jobs WHERE server = ?1 AND state = 'running'";
         let read = |row: &Row| Ok((row.get("id")?, row.get("fence")?));
         self.read(|db| db.all(sql, &values![server], read))
     }
 
-    /// Renews the leases of jobs that servers themselves work on, named with the numbers of their claims.
+    /// Renews the leases of jobs in processes of servers, given with their fences.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn renew_own(&self, jobs: &[(String, u64)], until: Seconds) -> Result<()> {
         let sql = "UPDATE jobs SET lease_until = ?3 WHERE id = ?1 AND fence = ?2 \
                    AND state = 'running' AND worker IS NULL";
@@ -101,10 +101,10 @@ impl Records {
         })
     }
 
-    /// Queues the jobs again whose leases ended before now, and returns them.
+    /// Queues the jobs again whose leases ended before `now`, and returns them.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn expire_leases(&self, now: Seconds) -> Result<Vec<Job>> {
         let is_due = "state = 'running' AND lease_until < ?1";
         let due = format!("SELECT EXISTS (SELECT 1 FROM jobs WHERE {is_due})");
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::storage::records::testing::{new_job, places, queue};
 
-    /// What a server itself works on is its own for as long as it renews that, and another one's then.
+    /// A server holds a job while it renews the lease, and then loses it.
     #[test]
     fn servers_hold_what_they_renew() {
         for place in places() {
@@ -148,11 +148,11 @@ mod tests {
             assert_eq!(expired[0].server.as_deref(), Some("two"));
             assert!(records.held_by("two").unwrap().is_empty());
             assert_eq!(claim("2", "one", None), Some(2));
-            // What takes no lease stays until its server ends.
+            // A job without a lease stays until its server ends.
             assert!(records.expire_leases(16).unwrap().is_empty());
             let names: Vec<_> = records.jobs_named(&["2".into(), "3".into()]).unwrap();
             assert_eq!(names.len(), 1);
-            // One that has the records alone has what one of another name left.
+            // A server that uses the records alone takes over from a server of another name.
             records.take_over("three", false).unwrap();
             assert!(records.held_by("three").unwrap().is_empty());
             records.take_over("three", true).unwrap();

@@ -1,24 +1,24 @@
-//! Limits of what a tenant may have and take.
+//! Limits of tenants.
 
-/// Seconds of processors that the jobs of a tenant may take; any number if there is none.
+/// Limits on the CPU seconds of a tenant's jobs. Default: no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct CpuLimits {
-    /// Each day, from midnight to midnight in UTC.
+    /// CPU seconds per day, from midnight to midnight UTC.
     pub daily_seconds: Option<f64>,
-    /// In all.
+    /// CPU seconds in total.
     pub total_seconds: Option<f64>,
 }
 
-/// What a tenant may have under way and keep; anything if nothing else is said.
+/// Limits of a tenant. Default: no limit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct TenantLimits {
-    /// Bytes of objects, of uploads under way, and of what results of jobs under way may have.
+    /// Storage in bytes: objects, uploads under way, and results of jobs under way.
     pub bytes: u64,
-    /// Objects, and uploads under way.
+    /// Number of objects and uploads under way.
     pub objects: u64,
     /// Jobs under way.
     pub jobs: u64,
-    /// Time of processors of jobs.
+    /// CPU time of jobs.
     pub cpu: CpuLimits,
 }
 

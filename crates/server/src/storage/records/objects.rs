@@ -1,4 +1,4 @@
-//! What tenants have, and what they are sending.
+//! Records of objects and uploads.
 
 use super::{
     Records, TenantLimits,
@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use std::{collections::HashSet, io};
 use sudare_roles::error::Result;
 
-/// What an object is to jobs.
+/// Collection of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Collection {
@@ -21,17 +21,17 @@ pub enum Collection {
     Keys,
     /// Encrypted tables.
     Tables,
-    /// Models to score by, plain or encrypted.
+    /// Models for scoring, plain or encrypted.
     Models,
-    /// What jobs made.
+    /// Results of jobs.
     Results,
 }
 
 impl Collection {
-    /// Each that there is.
+    /// All collections.
     pub const ALL: [Self; 4] = [Self::Keys, Self::Tables, Self::Models, Self::Results];
 
-    /// The name of the collection in paths.
+    /// Returns the name of the collection in paths.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -45,44 +45,44 @@ impl Collection {
 
 stored_by_name!(Collection);
 
-/// Something that a tenant has, named by its digest.
+/// An object of a tenant, named by its digest.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Object {
-    /// Whose it is.
+    /// Owner of the object.
     #[serde(skip)]
     pub tenant: String,
-    /// BLAKE3 of its bytes, in hexadecimal.
+    /// BLAKE3 digest of the file, in hexadecimal.
     pub digest: String,
-    /// What it is.
+    /// Collection of the object.
     pub collection: Collection,
-    /// How large it is.
+    /// Size in bytes.
     pub bytes: u64,
-    /// Since when it is here.
+    /// Time of creation.
     pub created: Seconds,
-    /// What its header says.
+    /// Facts from the header.
     pub about: serde_json::Value,
 }
 
-/// Something that a tenant is sending, or has sent.
+/// An upload of a tenant, under way or complete.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Upload {
-    /// The name of the upload.
+    /// Name of the upload.
     pub id: String,
-    /// Who sends it.
+    /// Owner of the upload.
     pub tenant: String,
-    /// The server that takes it.
+    /// The server that receives the upload.
     pub server: String,
-    /// What it is to be.
+    /// Collection of the object to be.
     pub collection: Collection,
-    /// What its digest is to be.
+    /// Declared digest.
     pub digest: String,
-    /// How large it is to be.
+    /// Declared size in bytes.
     pub bytes: u64,
-    /// How many bytes are here.
+    /// Bytes received.
     pub received: u64,
-    /// Whether it is an object now.
+    /// Whether the upload is an object now.
     pub complete: bool,
-    /// When something of it came last.
+    /// Time of the last data.
     pub touched: Seconds,
 }
 
@@ -112,12 +112,12 @@ fn upload(row: &Row) -> io::Result<Upload> {
     })
 }
 
-/// Bytes that a file counts for at least: it takes a block of the disk, a name and a row of the records,
-/// however small it is.
+/// Minimum bytes that a file counts for: even a small file takes a block of the disk, a name and a row of
+/// the records.
 pub const MIN_BYTES: u64 = 4096;
 
-/// Bytes that a tenant has, or has said that it sends, or that results of its jobs under way may have; of each
-/// file [`MIN_BYTES`] or more.
+/// Sums the bytes of a tenant's objects, declared uploads, and results of jobs under way. Each file counts
+/// for [`MIN_BYTES`] or more.
 pub(super) fn bytes_of(db: &dyn Database, tenant: &str) -> io::Result<u64> {
     let sql = "SELECT CAST(coalesce(sum(CASE WHEN bytes < ?2 THEN ?2 ELSE bytes END), 0) AS BIGINT) FROM \
                (SELECT bytes FROM objects WHERE tenant = ?1 UNION ALL \
@@ -127,48 +127,48 @@ pub(super) fn bytes_of(db: &dyn Database, tenant: &str) -> io::Result<u64> {
     db.value(sql, &values![tenant, MIN_BYTES])
 }
 
-/// Objects that a tenant has, and uploads that it has begun.
+/// Counts the objects of a tenant, and its uploads under way.
 pub(super) fn objects_of(db: &dyn Database, tenant: &str) -> io::Result<u64> {
     let sql = "SELECT (SELECT count(*) FROM objects WHERE tenant = ?1) + \
                (SELECT count(*) FROM uploads WHERE tenant = ?1 AND complete = 0)";
     db.value(sql, &values![tenant])
 }
 
-/// The outcome of beginning an upload.
+/// Outcome of beginning an upload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Begun {
-    /// It has begun.
+    /// The upload has begun.
     Taken,
-    /// The tenant would have too many bytes.
+    /// The tenant would exceed its storage.
     TooLarge,
-    /// The tenant would have too many objects.
+    /// The tenant would exceed its number of objects.
     TooMany,
 }
 
-/// A file of the same digest is being removed, or one may have been since this one was sent: it is to be
-/// sent again.
+/// Signals that a file of the same digest is being removed, or may have been since this one was sent. The
+/// caller must send the file again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Removing;
 
-/// What becomes of an object that is to be removed.
+/// Outcome of deleting an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Removal {
-    /// It is forgotten: its file is to be removed.
+    /// The object is deleted, and its file must be removed.
     Begun,
-    /// There is none, or somebody else removes it.
+    /// There is no such object, or another request deletes it.
     Absent,
-    /// A job under way takes it.
+    /// A job under way uses the object.
     InUse,
 }
 
-/// How many removals of a tenant's objects have been done.
+/// Counts the finished removals of a tenant's objects.
 fn removals_done(db: &dyn Database, tenant: &str) -> io::Result<u64> {
     let sql = "SELECT coalesce(max(count), 0) FROM removals_done WHERE tenant = ?1";
     db.value(sql, &values![tenant])
 }
 
-/// Whether the file of a new object is where it was put when so many removals were `done`: none of its
-/// digest is under way now, and none has been since.
+/// Returns whether the file of a new object is still where it was put when `done` removals were finished:
+/// no removal of its digest is under way, and no removal has finished since.
 pub(super) fn is_kept(db: &dyn Database, new: &Object, done: u64) -> io::Result<bool> {
     let sql = "SELECT count(*) FROM removals WHERE tenant = ?1 AND digest = ?2";
     let under_way = db.value::<u64>(sql, &values![&new.tenant, &new.digest])?;
@@ -184,64 +184,63 @@ pub(super) fn add_object(db: &dyn Database, new: &Object) -> io::Result<()> {
     db.execute(sql, &values).map(|_| ())
 }
 
-/// Whether a tenant has an object.
+/// Returns whether a tenant has an object.
 pub(super) fn has_object(db: &dyn Database, tenant: &str, digest: &str) -> io::Result<bool> {
     let sql = "SELECT count(*) FROM objects WHERE tenant = ?1 AND digest = ?2";
     Ok(db.value::<u64>(sql, &values![tenant, digest])? > 0)
 }
 
 impl Records {
-    /// What the tenant has of this digest.
+    /// Finds an object of a tenant by digest.
     ///
     /// # Errors
-    /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn object(&self, tenant: &str, digest: &str) -> Result<Option<Object>> {
         let sql = "SELECT * FROM objects WHERE tenant = ?1 AND digest = ?2";
         self.read(|db| db.find(sql, &values![tenant, digest], object))
     }
 
-    /// What the tenant has in a collection, the oldest first.
+    /// Lists the objects of a tenant in a collection, oldest first.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn objects(&self, tenant: &str, collection: Collection) -> Result<Vec<Object>> {
         let sql = "SELECT * FROM objects WHERE tenant = ?1 AND collection = ?2 \
                    ORDER BY created, digest";
         self.read(|db| db.all(sql, &values![tenant, collection], object))
     }
 
-    /// What all tenants have, as their names and digests.
+    /// Lists the objects of all tenants, as tenants and digests.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn all_objects(&self) -> Result<HashSet<(String, String)>> {
         let read = |row: &Row| Ok((row.get("tenant")?, row.get("digest")?));
         let found = self.read(|db| db.all("SELECT tenant, digest FROM objects", &[], read))?;
         Ok(found.into_iter().collect())
     }
 
-    /// Objects that the tenant has, and uploads that it has begun.
+    /// Counts the objects of a tenant, and its uploads under way.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn objects_of(&self, tenant: &str) -> Result<u64> {
         self.read(|db| objects_of(db, tenant))
     }
 
-    /// Bytes that the tenant has, or has said that it sends, or that results of its jobs under way may
-    /// have.
+    /// Sums the bytes of a tenant's objects, declared uploads, and results of jobs under way.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn bytes_of(&self, tenant: &str) -> Result<u64> {
         self.read(|db| bytes_of(db, tenant))
     }
 
-    /// Begins an upload, unless the tenant would have more than it may then. One of what is there already
-    /// takes nothing.
+    /// Begins an upload, unless the tenant would exceed a limit. An upload of an existing object counts for
+    /// nothing.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn begin_upload(&self, new: &Upload, limits: &TenantLimits) -> Result<Begun> {
         self.write(|db| {
             let more = new.bytes.max(MIN_BYTES);
@@ -264,49 +263,50 @@ impl Records {
         })
     }
 
-    /// The upload with this name, if it is the tenant's.
+    /// Finds an upload of a tenant by name.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn upload(&self, tenant: &str, id: &str) -> Result<Option<Upload>> {
         let sql = "SELECT * FROM uploads WHERE tenant = ?1 AND id = ?2";
         self.read(|db| db.find(sql, &values![tenant, id], upload))
     }
 
-    /// An upload by which the tenant sent, or found, what it has of this digest.
+    /// Finds a complete upload of a tenant with this digest.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn whole_upload_of(&self, tenant: &str, digest: &str) -> Result<Option<Upload>> {
         let sql = "SELECT * FROM uploads WHERE tenant = ?1 AND digest = ?2 AND complete = 1 \
                    ORDER BY touched DESC LIMIT 1";
         self.read(|db| db.find(sql, &values![tenant, digest], upload))
     }
 
-    /// The upload that a tenant has begun of this digest at a server and has not finished.
+    /// Finds a tenant's upload of this digest that is under way at a server.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn upload_of(&self, tenant: &str, digest: &str, server: &str) -> Result<Option<Upload>> {
         let sql = "SELECT * FROM uploads \
                    WHERE tenant = ?1 AND digest = ?2 AND complete = 0 AND server = ?3";
         self.read(|db| db.find(sql, &values![tenant, digest, server], upload))
     }
 
-    /// So many bytes of an upload are on the disk.
+    /// Records the number of bytes of an upload that are on the disk.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn received(&self, id: &str, received: u64, now: Seconds) -> Result<()> {
         let sql = "UPDATE uploads SET received = ?2, touched = ?3 WHERE id = ?1";
         self.write(|db| db.execute(sql, &values![id, received, now]).map(|_| ()))
     }
 
-    /// An upload is an object now: `adopt` puts its file among those, and must not use the records. It was
-    /// sent to where other servers find it after so many removals had been `done`.
+    /// Turns an upload into an object: `adopt` moves the file, and must not use the records. `done` is the
+    /// number of finished removals before the file was uploaded to the shared store.
     ///
     /// # Errors
-    /// As all; those of `adopt`, of which nothing is taken down.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails; errors of `adopt`, which leave
+    /// the records unchanged.
     pub fn complete_upload(
         &self,
         id: &str,
@@ -334,19 +334,19 @@ impl Records {
         adopted.map(|()| kept)
     }
 
-    /// How many removals of a tenant's objects have been done.
+    /// Counts the finished removals of a tenant's objects.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn removals_done(&self, tenant: &str) -> Result<u64> {
         self.read(|db| removals_done(db, tenant))
     }
 
-    /// Has a server remove the file of an object that was forgotten, if it is not removed yet, and is that
-    /// server's to remove or was forgotten `before` a time. Returns since when it removes it.
+    /// Makes a server responsible for removing the file of a deleted object, if the file is not removed
+    /// yet, and the removal is that server's or began `before` a time. Returns the time of the claim.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn claim_removal(
         &self,
         (tenant, digest): (&str, &str),
@@ -360,10 +360,11 @@ impl Records {
         Ok((self.write(|db| db.execute(sql, &values))? > 0).then_some(since))
     }
 
-    /// The file of an object is gone that a server has removed since then: another one may have its name.
+    /// Records that a server has removed the file that it claimed at `since`. Another file may then have
+    /// its name.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn removal_done(
         &self,
         (tenant, digest): (&str, &str),
@@ -380,12 +381,11 @@ impl Records {
         })
     }
 
-    /// Tenants and digests of objects whose files are not gone as far as anybody knows: of those that a
-    /// server is to remove, and of those of others that were forgotten `before` a time, as when their
-    /// server is lost.
+    /// Lists the removals that are not known to be finished, as tenants and digests: the ones of a server,
+    /// and the ones of other servers from `before` a time, whose server may be lost.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn removals(&self, server: &str, before: Seconds) -> Result<Vec<(String, String)>> {
         let sql = "SELECT tenant, digest FROM removals WHERE server = ?1 OR since < ?2 \
                    ORDER BY since";
@@ -393,11 +393,11 @@ impl Records {
         self.read(|db| db.all(sql, &values![server, before], read))
     }
 
-    /// Has a server remove the file of an object that no record knows, unless one does by now or one is being
-    /// sent. Returns whether it is to be removed ([`Records::claim_removal`]).
+    /// Makes a server responsible for removing the file of an object without a record, unless there is a
+    /// record or an upload by now. Returns whether to remove it ([`Records::claim_removal`]).
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn remove_orphan(&self, (tenant, digest): (&str, &str), server: &str) -> Result<bool> {
         let sending = "SELECT count(*) FROM uploads \
                        WHERE tenant = ?1 AND digest = ?2 AND complete = 0";
@@ -412,29 +412,29 @@ impl Records {
         })
     }
 
-    /// The names of tenants that have tokens or objects.
+    /// Lists the tenants that have tokens or objects.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn tenants(&self) -> Result<HashSet<String>> {
         let sql = "SELECT owner FROM tokens WHERE role = 'tenant' UNION SELECT tenant FROM objects";
         Ok(self.read(|db| db.all(sql, &[], Row::first))?.into_iter().collect())
     }
 
-    /// Forgets an upload.
+    /// Deletes an upload.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn remove_upload(&self, id: &str) -> Result<()> {
         let sql = "DELETE FROM uploads WHERE id = ?1";
         self.write(|db| db.execute(sql, &values![id]).map(|_| ()))
     }
 
-    /// Uploads of which nothing came since `before`: those at a server, and those at others of which
-    /// nothing came since `long_before`, as when their server is lost.
+    /// Lists stalled uploads: the ones at a server without data since `before`, and the ones at other
+    /// servers without data since `long_before`, whose server may be lost.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn stale_uploads(
         &self,
         server: &str,
@@ -446,10 +446,10 @@ impl Records {
         self.read(|db| db.all(sql, &values![server, before, long_before], upload))
     }
 
-    /// The names of all uploads at a server that are under way.
+    /// Lists the names of uploads under way at a server.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn uploads_at(&self, server: &str) -> Result<HashSet<String>> {
         let sql = "SELECT id FROM uploads WHERE server = ?1 AND complete = 0";
         let found = self.read(|db| db.all(sql, &values![server], Row::first))?;
@@ -477,7 +477,7 @@ mod tests {
         }
     }
 
-    /// What is promised counts as what is there, once, and frees its room when it is gone.
+    /// Counts declared bytes once, like stored ones, and frees them at the end.
     #[test]
     fn bytes_of_a_tenant_are_counted_once() {
         for place in places() {
@@ -488,14 +488,14 @@ mod tests {
             assert_eq!(begin(&first), Begun::Taken);
             assert_eq!(begin(&upload("2", "a", 4501)), Begun::TooLarge);
             assert_eq!(begin(&upload("3", "b", 4501)), Begun::Taken);
-            // However small one is, it takes a block.
+            // Even the smallest file takes a block.
             assert_eq!(begin(&upload("4", "a", 40)), Begun::Taken);
             assert_eq!(records.bytes_of("a").unwrap(), 6000 + MIN_BYTES);
             assert_eq!(begin(&upload("5", "a", 40)), Begun::TooLarge);
             let wide = TenantLimits { bytes: u64::MAX, ..limits };
             let fifth = upload("5", "a", 40);
             assert_eq!(records.begin_upload(&fifth, &wide).unwrap(), Begun::TooMany);
-            // An object that is there already takes nothing more.
+            // An object that exists already counts for nothing more.
             let found = Upload { complete: true, ..fifth };
             assert_eq!(begin(&found), Begun::Taken);
             let whole = records.whole_upload_of("a", &found.digest).unwrap();
@@ -541,7 +541,8 @@ mod tests {
                 (records.bytes_of("a").unwrap(), records.upload("a", "1").unwrap()),
                 (MIN_BYTES, None)
             );
-            // Until its file is gone, which somebody else sees to if who should is lost.
+            // The removal blocks the digest until the file is gone. Another server finishes it if the first
+            // is lost.
             let unused = || panic!("nothing is adopted");
             let completed = || records.complete_upload("4", &object, 0, unused).unwrap();
             assert_eq!(completed(), Err(Removing));
@@ -553,14 +554,14 @@ mod tests {
             let claim = |server, before| records.claim_removal(named, server, before).unwrap();
             assert_eq!(claim("two", now() - 100), None);
             let since = claim("one", 0).unwrap();
-            // Another has it then, and who is late ends nothing.
+            // The second server has the removal now, and the first can no longer finish it.
             let taken = claim("two", now() + 9).unwrap();
             records.removal_done(named, "one", since).unwrap();
             assert_eq!((completed(), removals("two", 0).len()), (Err(Removing), 1));
             records.removal_done(named, "two", taken).unwrap();
             assert_eq!(claim("two", now() + 9), None);
             records.removal_done(named, "two", taken).unwrap();
-            // It may have been removed since it was sent.
+            // The object may have been removed since it was sent.
             assert_eq!(completed(), Err(Removing));
             let done = ["a", "b"].map(|tenant| records.removals_done(tenant).unwrap());
             assert_eq!(done, [1, 0]);

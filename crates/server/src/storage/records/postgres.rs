@@ -1,4 +1,4 @@
-//! Records in a database of PostgreSQL, which several servers may share.
+//! Records in a PostgreSQL database, which several servers may share.
 
 use super::database::{Database, Row, Value, unreadable};
 use bytes::BytesMut;
@@ -16,19 +16,20 @@ use tokio_rustls::rustls::{
     pki_types::{CertificateDer, pem::PemObject},
 };
 
-/// How long a connection may take to be made.
+/// Maximum time to connect.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Within which a machine that is gone is noticed.
+/// Time within which a lost machine is noticed.
 const MAX_SILENCE: Duration = Duration::from_secs(30);
-/// A server that is lost or stands still keeps others waiting no longer than this.
+/// Timeouts, so that a server that is lost or hangs does not block the others.
 const SETTINGS: &str =
     "SET idle_in_transaction_session_timeout = '30s'; SET statement_timeout = '60s'";
-/// What those who write have one after the other; any number that no other program's locks have.
+/// Advisory lock that serializes writers. The number is arbitrary, but must differ from the locks of other
+/// programs.
 const LOCK: i64 = 0x7375_6461_7265;
-/// By which a file of authorities is named in an address, as by other programs.
+/// Setting in an address that names a file of authorities, as in other programs.
 const AUTHORITIES: &str = "sslrootcert";
 
-/// A database, and the connection to it while there is one.
+/// A database, with a connection while there is one.
 pub struct Postgres {
     config: Config,
     tls: MakeRustlsConnect,
@@ -41,7 +42,7 @@ fn failed(error: postgres::Error) -> io::Error {
         Some(&SqlState::DISK_FULL) => io::ErrorKind::StorageFull,
         _ => io::ErrorKind::Other,
     };
-    // What the database says is in the cause.
+    // The message of the database is in the source.
     let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
     io::Error::new(kind, format!("{error}{cause}"))
 }
@@ -84,12 +85,12 @@ fn value(row: &postgres::Row, at: usize, kind: &Type) -> io::Result<Value> {
     })
 }
 
-/// SQL with values numbered as PostgreSQL has it.
+/// Converts the numbering of values to PostgreSQL's.
 fn numbered(sql: &str) -> String {
     sql.replace('?', "$")
 }
 
-/// What changes tables, in the words of PostgreSQL.
+/// Converts the types in a migration to PostgreSQL's.
 fn translated(step: &str) -> String {
     [(" STRICT", ""), ("INTEGER", "BIGINT"), ("REAL", "DOUBLE PRECISION"), ("BLOB", "BYTEA")]
         .iter()
@@ -100,7 +101,7 @@ fn translated(step: &str) -> String {
 struct Session<'a>(RefCell<&'a mut Client>);
 
 impl Session<'_> {
-    /// Does what takes no values, and may be several things.
+    /// Executes one or more statements without values.
     fn batch(&self, sql: &str) -> io::Result<()> {
         self.0.borrow_mut().batch_execute(sql).map_err(failed)
     }
@@ -128,7 +129,7 @@ impl Database for Session<'_> {
     }
 }
 
-/// The authorities in a file, or those that browsers trust.
+/// Reads the authorities in a file. Default: the ones that browsers trust.
 fn authorities(file: Option<&str>) -> io::Result<RootCertStore> {
     let Some(file) = file else {
         return Ok(RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() });
@@ -143,8 +144,8 @@ fn authorities(file: Option<&str>) -> io::Result<RootCertStore> {
     Ok(roots)
 }
 
-/// An address as the driver takes it, and the file of authorities that it names. Certificates are checked
-/// whenever there is TLS, so that the words of other programs for that mean that it is required.
+/// Splits an address into the driver's part and the file of authorities. TLS always verifies certificates,
+/// so `verify-ca` and `verify-full` become `require`.
 fn split_address(address: &str) -> (String, Option<String>) {
     let Some((place, settings)) = address.split_once('?') else { return (address.into(), None) };
     let mut file = None;
@@ -160,7 +161,7 @@ fn split_address(address: &str) -> (String, Option<String>) {
     (if others.is_empty() { place.into() } else { format!("{place}?{others}") }, file)
 }
 
-/// Whether all hosts of an address are this machine.
+/// Returns whether all hosts of an address are this machine.
 fn is_here(config: &Config) -> bool {
     let is_local = |host: &Host| match host {
         Host::Tcp(name) => ["localhost", "127.0.0.1", "::1"].contains(&&name[..]),
@@ -172,18 +173,19 @@ fn is_here(config: &Config) -> bool {
 }
 
 impl Postgres {
-    /// Connects to a database by its address, `postgresql://user:password@host/name`.
+    /// Connects to the database at an address such as `postgresql://user:password@host/name`.
     ///
     /// # Errors
-    /// Those of the connection; [`io::ErrorKind::InvalidInput`] for what is no address, or none to which a password
-    /// may be sent.
+    /// Errors of the connection; [`io::ErrorKind::InvalidInput`] for an address that is invalid, or to
+    /// which no password may be sent.
     pub fn open(address: &str) -> io::Result<Self> {
         let (address, file) = split_address(address);
         let mut config =
-            // What is wrong is told without the address, which has a password.
+            // The error must not contain the address, which may contain a password.
             Config::from_str(&address).map_err(|error| usage(format!("the address of the database: {error}")))?;
         if config.get_ssl_mode() == SslMode::Prefer {
-            // Whoever is in between could say that the database speaks no TLS; here nobody is.
+            // An attacker on the network could claim that the database has no TLS. On this machine there is
+            // no network.
             config.ssl_mode(if is_here(&config) { SslMode::Disable } else { SslMode::Require });
         }
         config.application_name("sudare");
@@ -201,7 +203,7 @@ impl Postgres {
         Ok(this)
     }
 
-    /// Makes a connection in place of the one that there is.
+    /// Replaces the connection.
     fn connect(&mut self) -> io::Result<&mut Client> {
         self.disconnect();
         let mut client = self.config.connect(self.tls.clone()).map_err(failed)?;
@@ -209,14 +211,14 @@ impl Postgres {
         Ok(self.client.insert(client))
     }
 
-    /// Ends the connection, which waits for that: elsewhere, since this may be a thread that must not.
+    /// Closes the connection on another thread, since closing blocks and this thread may not.
     fn disconnect(&mut self) {
         if let Some(client) = self.client.take() {
             let _ = std::thread::spawn(move || drop(client)).join();
         }
     }
 
-    /// Begins a transaction; by a new connection if there is none, or the one that there was is of no use.
+    /// Begins a transaction, on a new connection if there is none or the old one is broken.
     fn begin(&mut self, begin: &str) -> io::Result<()> {
         if let Some(client) = &mut self.client
             && client.batch_execute(begin).is_ok()
@@ -225,20 +227,20 @@ impl Postgres {
         }
         let begun = self.connect()?.batch_execute(begin).map_err(failed);
         if begun.is_err() {
-            // It may be in a transaction that did not begin as it should.
+            // The connection may be in a half-begun transaction.
             self.disconnect();
         }
         begun
     }
 
-    /// All that `act` does in a transaction, or nothing of it.
+    /// Runs `act` in a transaction.
     fn within<T>(
         &mut self,
         begin: &str,
         act: impl FnOnce(&Session<'_>) -> io::Result<T>,
     ) -> io::Result<T> {
         self.begin(begin)?;
-        // It is put back when the transaction has ended, so that no other one is begun within it.
+        // The connection is put back after the transaction, so that no other one begins within it.
         let mut client = self.client.take().ok_or_else(|| unreadable("there is no connection"))?;
         let session = Session(RefCell::new(&mut client));
         let done = act(&session);
@@ -250,10 +252,10 @@ impl Postgres {
         done.and_then(|value| ended.map(|()| value))
     }
 
-    /// As [`Sqlite::migrate`](super::sqlite::Sqlite::migrate).
+    /// Migrates the tables, as [`Sqlite::migrate`](super::sqlite::Sqlite::migrate).
     ///
     /// # Errors
-    /// Those of the database.
+    /// Errors of the database.
     pub fn migrate(&mut self, steps: &[&str]) -> io::Result<i64> {
         self.within(&writing(), |session| {
             let db: &dyn Database = session;
@@ -268,18 +270,18 @@ impl Postgres {
         })
     }
 
-    /// To read.
+    /// Runs a read-only transaction.
     ///
     /// # Errors
-    /// Those of the database and of `read`.
+    /// Errors of the database and of `read`.
     pub fn read<T>(&mut self, read: impl FnOnce(&dyn Database) -> io::Result<T>) -> io::Result<T> {
         self.within("BEGIN READ ONLY", |session| read(session))
     }
 
-    /// All that `write` does, or nothing of it; those who write do so one after the other.
+    /// Runs a transaction that writes. Writers run one after the other.
     ///
     /// # Errors
-    /// Those of the database and of `write`.
+    /// Errors of the database and of `write`.
     pub fn write<T>(
         &mut self,
         write: impl FnOnce(&dyn Database) -> io::Result<T>,
@@ -294,7 +296,8 @@ impl Drop for Postgres {
     }
 }
 
-/// Begins a transaction that waits for all others of this kind; each statement sees what they wrote.
+/// Returns the statement that begins a writing transaction. It waits for all other writers, and then sees
+/// their changes.
 fn writing() -> String {
     format!("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCK})")
 }
@@ -341,7 +344,7 @@ mod tests {
         }
     }
 
-    /// A connection that broke is made anew by whoever asks next, and what it was at is undone.
+    /// Reconnects after a broken connection, and undoes the interrupted transaction.
     #[test]
     fn broken_connections_are_made_anew() {
         for place in places().iter().filter(|place| place.database().is_some()) {
@@ -362,7 +365,7 @@ mod tests {
     }
 
     fn break_connection(place: &Place, records: &Records) {
-        // Of which it may hear at the end.
+        // The transaction may or may not report the broken connection.
         let _ = records.read(|db| {
             break_connection_of(place, db);
             Ok(())

@@ -1,4 +1,4 @@
-//! Records in a file, by SQLite.
+//! Records in an SQLite file.
 
 use super::database::{Database, Row, Value};
 use crate::storage::store;
@@ -8,10 +8,10 @@ use rusqlite::{
 };
 use std::{fs::OpenOptions, io, path::Path, sync::Arc, time::Duration};
 
-/// How long a process waits for another one that writes.
+/// Maximum time to wait for another process that writes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A file that is open.
+/// An open file.
 pub struct Sqlite(Connection);
 
 fn failed(error: rusqlite::Error) -> io::Error {
@@ -79,7 +79,8 @@ impl Database for Connection {
     }
 }
 
-/// Makes a file for the user alone, if there is none: SQLite gives the files beside it the same rights.
+/// Creates a missing file with access for its owner only. SQLite gives the files next to it the same
+/// permissions.
 fn make_private(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.create(true).append(true);
@@ -101,34 +102,34 @@ fn make_private(path: &Path) -> io::Result<()> {
 }
 
 impl Sqlite {
-    /// Opens a file, making it if there is none.
+    /// Opens a file, creating it if missing.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// Errors of SQLite.
     pub fn open(path: &Path) -> io::Result<Self> {
         make_private(path)?;
         let connection = Connection::open(path).map_err(failed)?;
         connection.busy_timeout(PATIENCE).map_err(failed)?;
-        // What is answered is on the disk.
+        // Changes are on the disk before the server responds.
         connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         Ok(Self(connection))
     }
 
-    /// Opens a file that is there, to read it.
+    /// Opens an existing file for reading.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// Errors of SQLite.
     pub fn open_to_read(path: &Path) -> io::Result<Self> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
         Connection::open_with_flags(path, flags).map(Self).map_err(failed)
     }
 
-    /// Makes tables of those of an earlier version by the steps that are missing; returns the version
-    /// that there is then, which is a later one if another program wrote it.
+    /// Applies the missing migrations. Returns the version of the tables, which is higher if a newer
+    /// program wrote them.
     ///
     /// # Errors
-    /// Those of SQLite.
+    /// Errors of SQLite.
     pub fn migrate(&mut self, steps: &[&str]) -> io::Result<i64> {
         let transaction =
             self.0.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
@@ -142,15 +143,15 @@ impl Sqlite {
         version(&self.0).map_err(failed)
     }
 
-    /// To read.
+    /// Reads.
     pub fn read<T>(&self, read: impl FnOnce(&dyn Database) -> io::Result<T>) -> io::Result<T> {
         read(&self.0)
     }
 
-    /// All that `write` does, or nothing of it.
+    /// Runs `write` in a transaction.
     ///
     /// # Errors
-    /// Those of SQLite and of `write`.
+    /// Errors of SQLite and of `write`.
     pub fn write<T>(
         &mut self,
         write: impl FnOnce(&dyn Database) -> io::Result<T>,

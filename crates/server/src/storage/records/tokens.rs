@@ -12,7 +12,7 @@ use crate::{
 use std::io;
 use sudare_roles::error::Result;
 
-/// How the kinds of owners are stored.
+/// Stored names of roles.
 const TENANT: &str = "tenant";
 const WORKER: &str = "worker";
 
@@ -39,10 +39,10 @@ fn kept(row: &Row) -> io::Result<TokenRecord> {
 }
 
 impl Records {
-    /// Keeps a token.
+    /// Stores a token.
     ///
     /// # Errors
-    /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn add_token(&self, token: &TokenRecord) -> Result<()> {
         let TokenRecord { id, owner, digest, created, expires } = token;
         self.write(|db| {
@@ -54,18 +54,18 @@ impl Records {
         })
     }
 
-    /// The token with this name.
+    /// Finds a token by name.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn token(&self, id: &str) -> Result<Option<TokenRecord>> {
         self.read(|db| db.find("SELECT * FROM tokens WHERE id = ?1", &values![id], kept))
     }
 
-    /// All tokens, of one owner or of all, the oldest first.
+    /// Lists the tokens of one owner or of all, oldest first.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn tokens(&self, owner: Option<&Owner>) -> Result<Vec<TokenRecord>> {
         self.read(|db| {
             let sql = "SELECT * FROM tokens WHERE CAST(?1 AS TEXT) IS NULL OR (role = ?1 AND owner = ?2) \
@@ -74,10 +74,10 @@ impl Records {
         })
     }
 
-    /// Forgets the tokens of an owner: that with this name, or all. Returns how many.
+    /// Deletes a token of an owner, or all of them. Returns the number.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn revoke(&self, owner: &Owner, id: Option<&str>) -> Result<usize> {
         self.write(|db| {
             let sql = "DELETE FROM tokens WHERE role = ?1 AND owner = ?2 \
@@ -103,7 +103,7 @@ mod tests {
         for place in places() {
             let records = place.open();
             let [a, b] = ["a", "b"].map(|name| Owner::Tenant(name.into()));
-            // A worker of the same name is somebody else.
+            // A worker of the same name is another owner.
             let worker = Owner::Worker("a".into());
             let all: Vec<TokenRecord> = [(&a, None), (&b, Some(9)), (&a, Some(7)), (&worker, None)]
                 .into_iter()
@@ -114,7 +114,7 @@ mod tests {
             assert_eq!(records.tokens(Some(&a)).unwrap().len(), 2);
             assert_eq!(records.tokens(Some(&worker)).unwrap(), [all[3].clone()]);
             assert_eq!(records.tokens(None).unwrap().len(), 4);
-            // Nobody revokes what is another one's.
+            // A token can only be revoked for its own owner.
             assert_eq!(records.revoke(&a, Some(&all[1].id)).unwrap(), 0);
             assert_eq!(records.revoke(&a, Some(&all[3].id)).unwrap(), 0);
             assert_eq!(records.revoke(&a, Some(&all[0].id)).unwrap(), 1);

@@ -1,4 +1,4 @@
-//! What jobs of tenants take of processors.
+//! CPU time of tenants' jobs.
 
 use super::{
     CpuLimits, Records,
@@ -9,29 +9,29 @@ use crate::clock::{SECONDS_A_DAY, Seconds};
 use std::io;
 use sudare_roles::error::Result;
 
-/// Which of the limits a job would exceed.
+/// The limit that a job would exceed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CpuPeriod {
-    /// That of a day alone: tomorrow there is room.
+    /// The limit of a day alone. Tomorrow there is room.
     Day,
-    /// That of all days.
+    /// The limit in total.
     Total,
 }
 
-/// What a tenant has taken.
+/// Usage of a tenant.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Usage {
-    /// Whose it is.
+    /// Name of the tenant.
     pub tenant: String,
-    /// Bytes of objects, of uploads under way, and of what results of jobs under way may have.
+    /// Bytes of objects, uploads under way, and results of jobs under way.
     pub bytes: u64,
-    /// Objects, and uploads under way.
+    /// Number of objects and uploads under way.
     pub objects: u64,
     /// Jobs under way.
     pub jobs: u64,
-    /// Seconds of processors since midnight in UTC.
+    /// CPU seconds since midnight UTC.
     pub cpu_seconds_today: f64,
-    /// And in all.
+    /// CPU seconds in total.
     pub cpu_seconds: f64,
 }
 
@@ -40,7 +40,7 @@ fn day(now: Seconds) -> i64 {
     now.div_euclid(SECONDS_A_DAY)
 }
 
-/// Seconds of processors that the jobs of a tenant have taken, since midnight and in all.
+/// Returns the CPU seconds of a tenant's jobs, since midnight and in total.
 fn cpu_seconds(db: &dyn Database, tenant: &str, now: Seconds) -> io::Result<[f64; 2]> {
     let sum = "SELECT CAST(coalesce(sum(cpu_ms), 0) AS BIGINT) FROM usage WHERE tenant = ?1";
     let today = db.value::<u64>(&format!("{sum} AND day = ?2"), &values![tenant, day(now)])?;
@@ -48,7 +48,7 @@ fn cpu_seconds(db: &dyn Database, tenant: &str, now: Seconds) -> io::Result<[f64
     Ok([today, all].map(|milliseconds| milliseconds as f64 / 1e3))
 }
 
-/// Jobs of a tenant that wait or run.
+/// Counts the jobs of a tenant that wait or run.
 pub(super) fn under_way(db: &dyn Database, tenant: &str) -> io::Result<u64> {
     let sql = "SELECT count(*) FROM jobs WHERE tenant = ?1 AND state IN ('queued', 'running')";
     db.value(sql, &values![tenant])
@@ -62,8 +62,8 @@ fn usage(db: &dyn Database, tenant: String, now: Seconds) -> io::Result<Usage> {
     Ok(Usage { tenant, bytes, objects, jobs, cpu_seconds_today, cpu_seconds })
 }
 
-/// The limit that jobs would exceed which take so much more; what is under way counts as it was predicted,
-/// but for the part of its steps that are done.
+/// Returns the limit that a job with `more` CPU seconds would exceed. A job under way counts with its
+/// prediction, except for the completed part of its steps.
 pub(super) fn exceeded(
     db: &dyn Database,
     tenant: &str,
@@ -75,7 +75,7 @@ pub(super) fn exceeded(
         return Ok(None);
     }
     let [today, all] = cpu_seconds(db, tenant, now)?;
-    // What steps have taken is among what was used.
+    // The CPU time of completed steps is in the usage already.
     let sql = "SELECT coalesce(sum(cpu_seconds * \
                CASE WHEN total > done THEN (total - done) * 1.0 / total \
                WHEN total > 0 THEN 0.0 ELSE 1.0 END), 0.0) FROM jobs \
@@ -90,7 +90,7 @@ pub(super) fn exceeded(
     })
 }
 
-/// Jobs of a tenant took so many milliseconds of processors more.
+/// Adds CPU milliseconds to the usage of a tenant.
 pub(super) fn add_cpu(
     db: &dyn Database,
     tenant: &str,
@@ -103,34 +103,34 @@ pub(super) fn add_cpu(
 }
 
 impl Records {
-    /// Jobs of a tenant that wait or run.
+    /// Counts the jobs of a tenant that wait or run.
     ///
     /// # Errors
-    /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn under_way(&self, tenant: &str) -> Result<u64> {
         self.read(|db| under_way(db, tenant))
     }
 
-    /// Jobs of a tenant took so many milliseconds of processors more.
+    /// Adds CPU milliseconds to the usage of a tenant.
     ///
     /// # Errors
-    /// As all of [`Records`]: [`Error::Io`](sudare_roles::error::Error::Io).
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn use_cpu(&self, tenant: &str, now: Seconds, milliseconds: u64) -> Result<()> {
         self.write(|db| add_cpu(db, tenant, now, milliseconds))
     }
 
-    /// What a tenant has taken.
+    /// Returns the usage of a tenant.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn usage(&self, tenant: &str, now: Seconds) -> Result<Usage> {
         self.read(|db| usage(db, tenant.to_owned(), now))
     }
 
-    /// What all tenants have taken that have taken something.
+    /// Returns the usage of all tenants.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn usage_of_all(&self, now: Seconds) -> Result<Vec<Usage>> {
         let sql = "SELECT tenant FROM usage UNION SELECT tenant FROM objects \
                    UNION SELECT tenant FROM jobs UNION SELECT tenant FROM uploads ORDER BY tenant";
@@ -149,7 +149,7 @@ mod tests {
         testing::{new_job, places, queue},
     };
 
-    /// A limit is reached by what was used and what is under way, and a new day begins anew.
+    /// Limits count used and predicted time, and a new day starts from zero.
     #[test]
     fn processors_are_counted_by_day_and_tenant() {
         for place in places() {
@@ -179,7 +179,7 @@ mod tests {
             assert_eq!(exceeded(1.1, None, Some(6.0), noon + 43_200), Some(CpuPeriod::Total));
             assert_eq!(exceeded(1.1, Some(2.0), Some(6.0), noon), Some(CpuPeriod::Total));
 
-            // Of a job under way counts what is left to do.
+            // A job under way counts with its remaining steps.
             queue(&records, &NewJob { cpu_seconds: 4.0, ..new_job("3", "a") });
             for (done, total, fits) in [(0, 0, 1.0), (0, 4, 1.0), (1, 4, 2.0), (4, 4, 5.0)] {
                 records.change("3", None, &Change::Progress(done, total)).unwrap();

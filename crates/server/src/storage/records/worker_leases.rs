@@ -10,10 +10,10 @@ use crate::{clock::Seconds, cluster::lease::Report};
 use std::io;
 use sudare_roles::error::Result;
 
-/// Most milliseconds of processors that a claim may take: what workers say beyond that is not counted.
+/// Maximum CPU milliseconds of a claim. The server ignores what a worker reports beyond that.
 const MAX_CPU_MILLISECONDS: u64 = 1 << 40;
 
-/// Prolongs a lease that has this number; whether there is one.
+/// Prolongs the lease with this fence. Returns whether it exists.
 fn prolong(db: &dyn Database, id: &str, fence: u64, until: Seconds) -> io::Result<bool> {
     let sql = "UPDATE jobs \
                SET lease_until = CASE WHEN lease_until > ?3 THEN lease_until ELSE ?3 END \
@@ -22,21 +22,20 @@ fn prolong(db: &dyn Database, id: &str, fence: u64, until: Seconds) -> io::Resul
 }
 
 impl Records {
-    /// The job that a worker has a lease on, of this number.
+    /// Finds the job under a worker's lease with this fence.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn leased_job(&self, id: &str, fence: u64) -> Result<Option<Job>> {
         let sql = "SELECT * FROM jobs \
                    WHERE id = ?1 AND fence = ?2 AND state = 'running' AND worker IS NOT NULL";
         self.read(|db| db.find(sql, &values![id, fence], job))
     }
 
-    /// Renews a lease with what its worker says of the job; returns the job then, or nothing if the
-    /// lease has ended.
+    /// Renews a lease with the worker's report. Returns the job, or nothing if the lease has ended.
     ///
     /// # Errors
-    /// As all.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn renew(
         &self,
         id: &str,
@@ -55,7 +54,7 @@ impl Records {
                 return Ok(None);
             }
             db.execute(&sql, &values![id, fence, report.done, report.total])?;
-            // What was counted before is counted once, however often it is said.
+            // A report repeats the time of earlier ones, which is counted once.
             let of_lease = "SELECT tenant, lease_cpu_ms FROM jobs WHERE id = ?1";
             let read = |row: &Row| Ok((row.get::<String>("tenant")?, row.get("lease_cpu_ms")?));
             if let Some((tenant, counted)) = db.find(of_lease, &values![id], read)?
@@ -69,11 +68,11 @@ impl Records {
         })
     }
 
-    /// Does something under a lease, which it prolongs: nobody else claims the job before that is
-    /// done. Nothing is done if the lease has ended. `act` must not use the records.
+    /// Runs `act` under a lease, and prolongs the lease, so that nobody else claims the job meanwhile. Does
+    /// nothing if the lease has ended. `act` must not use the records.
     ///
     /// # Errors
-    /// As all; those of `act`.
+    /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails; errors of `act`.
     pub fn under_lease<T>(
         &self,
         id: &str,
@@ -112,7 +111,7 @@ mod tests {
         Object { tenant, digest, collection, bytes: 1, created: 0, about }
     }
 
-    /// What leases are, without a database.
+    /// A model of leases without a database.
     #[derive(Debug, Clone, PartialEq)]
     struct Model {
         state: State,
@@ -152,7 +151,7 @@ mod tests {
         }
     }
 
-    /// Numbers below `end`, at random but the same in each run.
+    /// A deterministic generator of numbers below `end`.
     struct Random(u64);
 
     impl Random {
@@ -162,7 +161,7 @@ mod tests {
         }
     }
 
-    /// One step of a random walk, the same on both; what either of them says is compared.
+    /// Makes one step of a random walk on the records and the model, and compares the results.
     fn step(
         records: &Records,
         id: &str,
@@ -237,7 +236,7 @@ mod tests {
         0
     }
 
-    /// Claims, renewals, ends and lost leases in any order do to the records what they do to a model.
+    /// Claims, renewals, ends and lost leases in any order change the records as they change a model.
     #[test]
     fn leases_do_what_their_model_does() {
         for place in places() {
@@ -254,7 +253,7 @@ mod tests {
                 now += random.below(2) as Seconds;
                 let live: Vec<usize> =
                     (0..jobs.len()).filter(|&at| !jobs[at].1.state.is_final()).collect();
-                // At times one that has ended.
+                // Sometimes choose a job that has ended.
                 let at = match random.below(10) {
                     0 => random.below(jobs.len() as u64) as usize,
                     _ => live[random.below(live.len() as u64) as usize],
@@ -289,7 +288,7 @@ mod tests {
         }
     }
 
-    /// Of several processes that claim the same jobs each job has one.
+    /// Each job has one holder when several processes claim the same jobs.
     #[test]
     fn a_job_is_claimed_once() {
         for place in places() {
@@ -309,7 +308,7 @@ mod tests {
             });
             assert_eq!(counts.iter().sum::<usize>(), ids.len());
             assert_eq!(records.leases().unwrap(), ids.len() as u64);
-            // What fails under a lease leaves it as it was, and the error is told.
+            // An error under a lease leaves the lease unchanged, and is returned.
             let failed =
                 records.under_lease(&ids[0], 1, 200, || Err::<(), _>(Error::Bug("x".into())));
             assert!(matches!(failed, Err(Error::Bug(_))));

@@ -1,4 +1,4 @@
-//! The description against what is answered, and against what is read of requests.
+//! Compares the description with actual responses, and with the parsers of requests.
 
 use super::*;
 use crate::{
@@ -31,7 +31,7 @@ use tempfile::TempDir;
 const TENANT: &str = "clinic";
 const SCHEMAS: &str = "/components/schemas";
 
-/// All values in it, with pointers to them (RFC 6901).
+/// Visits all values in a document, with their JSON pointers (RFC 6901).
 fn walk<'a>(at: &str, value: &'a Value, visit: &mut dyn FnMut(&str, &'a Value)) {
     visit(at, value);
     let mut visit_at = |name: &str, value| walk(&format!("{at}/{}", escaped(name)), value, visit);
@@ -55,7 +55,7 @@ fn is_digits(value: &Value, pattern: &str) -> bool {
     text.len() == count.unwrap().parse::<usize>().unwrap() && text.bytes().all(is_digit)
 }
 
-/// A description, and which members of schemas a value had.
+/// A description, with the schema members that occurred.
 struct Described {
     document: Value,
     seen: BTreeSet<String>,
@@ -70,7 +70,7 @@ impl Described {
         self.document.pointer(at).unwrap_or_else(|| panic!("there is no {at}"))
     }
 
-    /// Takes down which members a value has, all of which must be in the schema at a pointer.
+    /// Records the members of a value, all of which must be in the schema at a pointer.
     fn expect(&mut self, at: &str, value: &Value) {
         let found = self.members(at, value).unwrap_or_else(|problem| panic!("{problem}: {value}"));
         self.seen.extend(found);
@@ -136,8 +136,8 @@ impl Described {
         }
     }
 
-    /// What is written of a request is as its schema has it, and what is left out is refused just if it
-    /// is required, what is more just if there is nothing more.
+    /// Checks that a request matches its schema: removing a member fails exactly if it is required, and
+    /// adding one fails exactly if the schema is closed.
     fn expect_request<T: Serialize + DeserializeOwned>(&mut self, name: &str, request: &T) {
         let at = format!("{SCHEMAS}/{name}");
         let whole = serde_json::to_value(request).unwrap();
@@ -155,7 +155,7 @@ impl Described {
         assert_eq!(is_read(more), schema["additionalProperties"] != false, "{name}");
     }
 
-    /// Members of schemas that no value had.
+    /// Lists the schema members that never occurred.
     fn unseen(&self) -> Vec<String> {
         let mut all = Vec::new();
         walk(SCHEMAS, self.at(SCHEMAS), &mut |at, _| {
@@ -169,7 +169,7 @@ impl Described {
     }
 }
 
-/// A server and those who ask it, with a description of what is answered.
+/// A server, the tokens for it, and the description to check responses against.
 struct Asked {
     described: Described,
     app: App,
@@ -192,7 +192,7 @@ impl Asked {
         Self { described: Described::new(), app, tenant, worker, folder }
     }
 
-    /// What is answered to a request on a path of a route, which is as described.
+    /// Sends a request, and checks the response against the description.
     async fn ask(
         &mut self,
         route: &str,
@@ -236,7 +236,7 @@ impl Asked {
         (parts.status.as_u16(), parts.headers, body)
     }
 
-    /// The same, of what goes well.
+    /// Sends a request that must succeed.
     async fn done(&mut self, route: &str, path: &str, body: &str) -> String {
         let (status, _, body) = self.ask(route, path, &[], body).await;
         assert!(status < 300, "{route}: {status} {body}");
@@ -309,7 +309,7 @@ fn routes_are_described_whole() {
         let declared: Vec<_> = in_path.map(|of| of["name"].as_str().unwrap()).collect();
         assert_eq!(declared, route.names().collect::<Vec<_>>(), "{}", route.path);
         for (status, response) in operation["responses"].as_object().unwrap() {
-            // Beside these, answers have bodies.
+            // All other responses have bodies.
             let is_bare = ["201", "204"].contains(&status.as_str()) || route.method == "head";
             let content = response["content"].as_object();
             assert!(status == "default" || content.is_none() == is_bare, "{}", route.path);
@@ -322,7 +322,7 @@ fn routes_are_described_whole() {
     }
 }
 
-/// Names of variants, as what reads them says.
+/// Lists the names of variants that the parser accepts.
 fn variants<T: DeserializeOwned>() -> Vec<String> {
     let error = serde_json::from_value::<T>("none of them".into()).err().unwrap().to_string();
     let (_, names) = error.split_once("expected one of ").unwrap();
@@ -345,7 +345,7 @@ fn requests_are_read_as_described() {
     assert_eq!(leavings, ["released", "died", "failed"]);
 }
 
-/// Every member of every schema is in something that is read or answered, and nothing else is.
+/// Checks that each member of each schema occurs in a request or a response, and that nothing else does.
 #[tokio::test]
 async fn answers_are_as_described() {
     let mut asked = Asked::new();
