@@ -162,7 +162,7 @@ fn groups_and_histograms_are_those_of_the_command() {
         assert!(read("remote.ct") == read("local.ct"), "{kind}");
         // Another kind of job than the table is for.
         let line = format!("remote train {line} --url {url} --token-file token --json");
-        run(&line).mistake(&[job, "no job of train"]);
+        run(&line).mistake(&[job, "not a train job"]);
     }
 }
 
@@ -373,7 +373,7 @@ fn wrong_files_are_refused_by_their_headers() {
     let place = begun.header("location").unwrap();
     let refused = lenient.append(place, &token, 0, &none, none.len());
     assert_eq!(refused.problem(422), "Malformed");
-    assert!(refused.json()["detail"].as_str().unwrap().contains("header alone"));
+    assert!(refused.json()["detail"].as_str().unwrap().contains("only a header"));
 }
 
 /// Evaluation keys for statistics under parameters that say that they are insecure.

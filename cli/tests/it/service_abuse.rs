@@ -154,7 +154,7 @@ fn jobs_of_another_kind_are_refused_without_a_price() {
     asked["kind"] = "histogram".into();
     let refused = service.submit(&token, "kind", &asked);
     assert_eq!(refused.problem(422), "Usage");
-    assert!(refused.json()["detail"].as_str().unwrap().contains("no job of histogram"));
+    assert!(refused.json()["detail"].as_str().unwrap().contains("not a histogram job"));
     asked["kind"] = "stats".into();
     asked["iterations"] = 3.into();
     let refused = service.submit(&token, "iterations", &asked);

@@ -230,7 +230,9 @@ fn altered_logs_are_found_out(service: &mut Service, copy: &str, events: usize) 
     fs::write(&file, [&text[..text.len() - 10], "0123456\"}\n"].concat()).unwrap();
     let shared = service.option("--objects");
     let line = format!("serve {} {shared} --listen 127.0.0.1:0", service.place());
-    run(&line).mistake(&["of its last line its digest is not that of its bytes; move the folder"]);
+    run(&line).mistake(&[
+        "its last line is invalid: its digest does not match its content; move the directory",
+    ]);
     fs::rename(service.folder.join("audit"), service.folder.join("evidence")).unwrap();
     service.kill_and_restart();
     let whole = audit(&service.place()).json();
@@ -342,7 +344,7 @@ fn pages_of_named_origins_may_ask_and_no_others() {
     let closed = Service::start(&[]);
     let answer = preflight(&closed, "/v1/keys", page, "POST");
     assert!(answer.header(ALLOW).is_none() && answer.header("vary").is_none());
-    run("serve --folder never --allow-origin https://page.example/").mistake(&["no path"]);
+    run("serve --folder never --allow-origin https://page.example/").mistake(&["without a path"]);
 }
 
 fn get(service: &Service, path: &str, origin: &str, token: &str) -> server::Answer {
@@ -509,7 +511,7 @@ fn spans_are_sent_to_a_collector() {
     assert!(!sent.is_empty() && sent.iter().all(|(path, _)| path == "/v1/traces"));
     let bodies: Vec<u8> = sent.iter().flat_map(|(_, body)| body.clone()).collect();
     let says = |text: &str| bodies.windows(text.len()).any(|part| part == text.as_bytes());
-    for text in ["sudare-server", "POST /v1/{collection}", "PATCH /v1/uploads/{name}", "begins"] {
+    for text in ["sudare-server", "POST /v1/keys", "PATCH /v1/uploads/{name}", "starts"] {
         assert!(says(text), "{text}");
     }
     assert!(says("stats") && says(done["job"].as_str().unwrap()) && says("ended"));

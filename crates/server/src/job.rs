@@ -3,6 +3,11 @@
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// Maximum characters of an idempotency key.
+pub const MAX_IDEMPOTENCY_CHARS: usize = 128;
+/// Maximum encrypted tables of a job.
+pub const MAX_TABLES: usize = 64;
+
 /// Kind of computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]

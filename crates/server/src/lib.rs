@@ -120,7 +120,7 @@ impl Config {
     fn check(&self) -> Result<()> {
         if self.database.is_some() && self.objects.is_none() {
             return Err(Error::Usage(
-                "servers that share a database share a store of objects, too: name one with --objects"
+                "servers that share a database must share a store of objects: pass it with --objects"
                     .into(),
             ));
         }
@@ -147,9 +147,10 @@ pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
     let bucket = config.objects.as_deref().map(Bucket::open).transpose()?;
     let store = Store::open(&config.folder, bucket)?;
     let key = SigningKey::open(&config.key)?;
-    tracing::info!(server_key = %key.public(), name = store.name(), "signs receipts");
+    tracing::info!(server_key = %key.public(), name = store.name(), "key of receipts");
     let app = Server::new(config.limits.clone(), config.program.clone(), records, store, key);
-    let (program, server_key) = (env!("CARGO_PKG_VERSION"), app.key.public().to_string());
+    let program = env!("CARGO_PKG_VERSION");
+    let server_key = app.key.public().to_string();
     if app.records.are_shared() {
         app.records.agree_on_key(&server_key, config.replace_key)?;
     }
@@ -207,7 +208,7 @@ async fn run(app: &App, config: &Config, listening: impl FnOnce(&str)) -> Result
     let reloading = tls.and_then(reload_on_hangup);
     if let Some(place) = &config.metrics {
         let listener = Listener::bind(place).await?;
-        tracing::info!(place = listener.url("http"), "shows figures");
+        tracing::info!(place = listener.url("http"), "serves metrics");
         let all = api::metrics_router(Arc::clone(app));
         let routers = net::Routers { health: all.clone(), all };
         tasks.spawn(net::serve(listener, routers, None, app.ending.subscribe()));
@@ -216,10 +217,10 @@ async fn run(app: &App, config: &Config, listening: impl FnOnce(&str)) -> Result
     // These tasks run on while others wait for jobs to end.
     let leases = tokio::spawn(queue::watch_leases(Arc::clone(app)));
     let sweeping = tokio::spawn(sweep(Arc::clone(app)));
-    tracing::info!(place, "serves");
+    tracing::info!(place, "listening");
     listening(&place);
     wait_for_shutdown().await;
-    tracing::info!("ends");
+    tracing::info!("shutting down");
     app.ending.send_replace(true);
     while tasks.join_next().await.is_some() {}
     sweeping.abort();
@@ -239,8 +240,10 @@ fn reload_on_hangup(tls: Arc<Tls>) -> Option<JoinHandle<()>> {
         Some(tokio::spawn(async move {
             while told.recv().await.is_some() {
                 match tls.reload() {
-                    Ok(()) => tracing::info!("certificates are read again"),
-                    Err(error) => tracing::error!(%error, "the certificates stay those of before"),
+                    Ok(()) => tracing::info!("reloaded the certificates"),
+                    Err(error) => {
+                        tracing::error!(%error, "cannot reload the certificates: the old ones stay")
+                    }
                 }
             }
         }))

@@ -50,7 +50,7 @@ impl Problem {
     /// Makes a problem for something that the tenant does not have. Other tenants may have it.
     #[must_use]
     pub fn not_found() -> Self {
-        Self::new(StatusCode::NOT_FOUND, "NotFound", "there is no such thing here")
+        Self::new(StatusCode::NOT_FOUND, "NotFound", "nothing of this name exists here")
     }
 
     /// Makes a problem for a conflict with the current state.
@@ -94,7 +94,7 @@ impl From<Error> for Problem {
     fn from(error: Error) -> Self {
         let status = match &error {
             Error::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull => {
-                let detail = "the server has no room left: try again later";
+                let detail = "the server has no disk space left: try again later";
                 return Self::new(StatusCode::INSUFFICIENT_STORAGE, "StorageFull", detail);
             }
             Error::Io { .. } | Error::Bug(_) => {

@@ -12,8 +12,8 @@ impl FromStr for Origin {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let advice = "an origin is needed as browsers write it, such as https://page.example or \
-                      http://127.0.0.1:8000: small letters, no path, no usual port";
+        let advice = "pass an origin as browsers write it, such as https://page.example or \
+                      http://127.0.0.1:8000: in lower case, without a path and a default port";
         let (scheme, authority) = text.split_once("://").ok_or(advice)?;
         let (host, port) = match authority.rsplit_once(':') {
             // An IPv6 address in brackets contains colons.

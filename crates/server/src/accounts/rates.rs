@@ -121,7 +121,8 @@ mod tests {
     /// Allows the acts of an hour at once, and refills one by one.
     #[test]
     fn acts_come_back_over_an_hour() {
-        let (acts, start) = (Rates::per_hour(60), Instant::now());
+        let acts = Rates::per_hour(60);
+        let start = Instant::now();
         assert!((0..60).all(|_| acts.take("a", start).is_ok()));
         assert_eq!(acts.take("a", start), Err(Duration::from_secs(60)));
         assert!(acts.take("a", start + Duration::from_secs(61)).is_ok());
@@ -131,7 +132,8 @@ mod tests {
     /// Keeps the limits of tenants apart, and refills with time.
     #[test]
     fn tenants_have_their_own_requests() {
-        let (rates, start) = (Rates::new(2), Instant::now());
+        let rates = Rates::new(2);
+        let start = Instant::now();
         let at = |seconds| start + Duration::from_secs_f64(seconds);
         assert!((0..10).all(|_| rates.take("a", at(0.0)).is_ok()));
         assert_eq!(rates.take("a", at(0.0)), Err(Duration::from_millis(500)));

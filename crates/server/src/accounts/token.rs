@@ -64,7 +64,7 @@ impl Owner {
             return Ok(());
         }
         Err(Error::Usage(format!(
-            "{name:?} is no name of a {what}: take 1 to {MAX_NAME_CHARS} letters from a to z, digits and -"
+            "{name:?} is not a valid name of a {what}: use 1 to {MAX_NAME_CHARS} characters: a to z, 0 to 9 and -"
         )))
     }
 }

@@ -67,7 +67,8 @@ mod tests {
         let address = Address { job: "0123", fence: 7, expires: 1000, name: "iteration-000002.ct" };
         let path = addresses.path(&address);
         let parts: Vec<&str> = path.split('/').collect();
-        let (signature, name) = (parts[7], parts[8]);
+        let signature = parts[7];
+        let name = parts[8];
         assert_eq!((&parts[1..7].join("/")[..], name), ("v1/work/0123/7/files/1000", address.name));
         assert!(addresses.is_valid(&address, signature, 999));
         assert!(!addresses.is_valid(&address, signature, 1000));

@@ -77,27 +77,29 @@ impl Bucket {
     pub fn open(address: &str) -> Result<Self> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let ends = runtime.map_err(|error| Error::io("open", Path::new("the store"), error))?;
-        let (runtime, _ends) = (ends.handle().clone(), Ends(Some(ends)));
+        let runtime = ends.handle().clone();
+        let _ends = Ends(Some(ends));
         let usage = |problem: &dyn core::fmt::Display| {
             Error::Usage(format!(
-                "{address}: {problem}; stores have addresses such as s3://bucket/prefix, gs://bucket, \
-                 az://container and file:///folder"
+                "{address}: {problem}; use an address such as s3://bucket/prefix, gs://bucket, \
+                 az://container or file:///directory"
             ))
         };
         let url = Url::parse(address).map_err(|error| usage(&error))?;
         if url.scheme() == "file" {
-            let folder =
-                url.to_file_path().map_err(|()| usage(&"a path from the root is needed"))?;
+            let folder = url.to_file_path().map_err(|()| usage(&"the path must be absolute"))?;
             let there = folder.canonicalize();
             let there = there.map_err(|error| Error::io("open", &folder, error))?;
             let store = LocalFileSystem::new_with_prefix(&there);
             let store = store.map_err(|error| usage(&error))?.with_fsync(true);
-            let (store, root) = (Arc::new(store), Key::default());
+            let store = Arc::new(store);
+            let root = Key::default();
             return Ok(Self { store, root, folder: Some(there), runtime, _ends });
         }
         tls::install_provider();
         let settings = std::env::vars_os().filter_map(|(name, value)| {
-            let (name, value) = (name.into_string().ok()?, value.into_string().ok()?);
+            let name = name.into_string().ok()?;
+            let value = value.into_string().ok()?;
             let is_setting = SETTINGS.iter().any(|start| name.starts_with(start));
             is_setting.then(|| (name.to_lowercase(), value))
         });
@@ -221,7 +223,8 @@ impl Bucket {
     /// # Errors
     /// [`Error::Io`].
     pub fn unfinished(&self) -> Result<Vec<PathBuf>> {
-        let (mut found, mut folders) = (Vec::new(), Vec::from_iter(self.folder.clone()));
+        let mut found = Vec::new();
+        let mut folders = Vec::from_iter(self.folder.clone());
         while let Some(folder) = folders.pop() {
             let read = |error| Error::io("read", &folder, error);
             for entry in fs::read_dir(&folder).map_err(read)? {

@@ -65,7 +65,7 @@ impl Assignment {
     pub fn check(&self) -> Result<()> {
         let wrong = |what: &str, found: &str| {
             let detail =
-                format!("the server names {what} {found:?}, which none of a service would");
+                format!("the server sent {what} {found:?}, which is invalid: check its address");
             Err(Error::Refused { kind: "Http".into(), detail })
         };
         if !is_name(&self.job) {

@@ -66,7 +66,7 @@ impl Exporter {
 impl Drop for Exporter {
     fn drop(&mut self) {
         if let Err(error) = self.0.shutdown_with_timeout(SHUTDOWN_TIMEOUT) {
-            tracing::warn!(%error, "the last spans cannot be sent");
+            tracing::warn!(%error, "cannot send the last spans");
         }
     }
 }

@@ -10,6 +10,7 @@ mod operation;
 mod origins;
 mod results;
 mod route;
+mod spec;
 mod uploads;
 #[cfg(feature = "cluster")]
 mod work;
@@ -69,6 +70,7 @@ pub fn router(app: App) -> Router {
             let detail = "this path does not support the method: see /v1/openapi.json";
             Problem::new(StatusCode::METHOD_NOT_ALLOWED, "Method", detail)
         })
+        .layer(middleware::from_fn(uploads::add_tus_headers))
         .layer(middleware::from_fn_with_state(app.clone(), origins::allow))
         .layer(middleware::from_fn_with_state(app.clone(), count))
         .with_state(app)

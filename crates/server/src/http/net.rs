@@ -82,7 +82,7 @@ impl Listener {
             }
             #[cfg(not(unix))]
             Endpoint::Unix(_) => {
-                Err(Error::Usage("there are no Unix sockets here: use TCP".into()))
+                Err(Error::Usage("this system has no Unix sockets: use TCP".into()))
             }
         }
     }
@@ -118,7 +118,7 @@ fn remove_socket(path: &Path) -> Result<()> {
             std::fs::remove_file(path).map_err(|error| Error::io("remove", path, error))
         }
         Ok(_) => Err(Error::Usage(format!(
-            "--socket {}: a file that is no socket has this name; remove it, or name another one",
+            "--socket {}: this file is not a socket; remove it, or pass another path",
             path.display()
         ))),
         Err(_) => Ok(()),
@@ -178,7 +178,7 @@ async fn serve_within(
             _ = ended.wait_for(|ending| *ending) => break,
         };
         if let Err(error) = accepted {
-            tracing::warn!(%error, "a connection cannot be accepted");
+            tracing::warn!(%error, "cannot accept a connection");
             sleep(PAUSE).await;
         }
     }
@@ -242,9 +242,9 @@ impl Connections {
             match timeout(room.limit.unwrap_or(HEADER_TIMEOUT), shaking).await {
                 Ok(Ok(stream)) => serve_connection(stream, watcher, room).await,
                 Ok(Err(error)) => {
-                    tracing::debug!(%error, "a client does not speak TLS as it should")
+                    tracing::debug!(%error, "a TLS handshake failed")
                 }
-                Err(_) => tracing::debug!("a client takes too long to begin TLS"),
+                Err(_) => tracing::debug!("a TLS handshake timed out"),
             }
         });
     }
@@ -329,7 +329,7 @@ mod tests {
         for taken in [&path, &link] {
             let refused = Listener::bind(&Endpoint::Unix(taken.clone())).await;
             let refused = refused.map(|_| ()).unwrap_err().to_string();
-            assert!(refused.contains("no socket"), "{refused}");
+            assert!(refused.contains("not a socket"), "{refused}");
         }
         assert_eq!(std::fs::read(&link).unwrap(), b"important");
         let socket = Endpoint::Unix(folder.path().join("http"));

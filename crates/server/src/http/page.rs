@@ -65,7 +65,8 @@ pub fn serve_page(
 
 fn headers(file: &PageFile) -> Result<HeaderMap> {
     let policy = HeaderValue::from_str(&file.policy);
-    let policy = policy.map_err(|_| Error::Usage("the policy of the page is no header".into()))?;
+    let policy =
+        policy.map_err(|_| Error::Usage("the policy of the page is not a valid header".into()))?;
     let mut headers = HeaderMap::new();
     headers.insert(header::CONTENT_SECURITY_POLICY, policy);
     for (name, value) in [

@@ -74,7 +74,7 @@ fn start_of(mut file: &File, received: u64) -> io::Result<Vec<u8>> {
 /// Deletes an upload. Overwrites the data of a secret key.
 fn discard(app: &Server, upload: &Upload, secret: bool) -> Answer<()> {
     if secret {
-        tracing::warn!(tenant = upload.tenant, "a secret key was sent: refused and wiped");
+        tracing::warn!(tenant = upload.tenant, "a secret key was sent, rejected and wiped");
         app.store.wipe_upload(&upload.id)?;
         app.records.note(&Event::SecretKeyRefused { tenant: &upload.tenant })?;
     } else {
@@ -128,7 +128,7 @@ impl Receiving {
     pub fn write(&mut self, app: &Server, chunk: Bytes) -> Answer<()> {
         let room = self.upload.bytes.saturating_sub(self.upload.received);
         if chunk.len() as u64 > room {
-            let detail = format!("more than the {} bytes that were declared", self.upload.bytes);
+            let detail = format!("the upload exceeds the declared {} bytes", self.upload.bytes);
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LONG, detail));
         }
         let missing = inspect::START_BYTES.saturating_sub(self.start.len());
@@ -139,9 +139,9 @@ impl Receiving {
             }
             return Err(Problem::unusable(
                 SECRET_KEY,
-                "this is a secret key, which the server must not have: it was refused and wiped. Send \
-                 evaluation keys (evaluation.key), and make new keys if anybody else could have read \
-                 what was sent",
+                "this is a secret key, which the server must not have: it was rejected and wiped. Send \
+                 evaluation keys (evaluation.key), and make new keys if anyone else could have read \
+                 the upload",
             ));
         }
         self.unchecked = self.unchecked.saturating_add(chunk.len() as u64);
@@ -206,7 +206,7 @@ impl Receiving {
             None if collection == Collection::Models && bytes <= inspect::MAX_MODEL_BYTES => Ok(()),
             None => Err(Problem::unusable(
                 "Malformed",
-                "this is no file of keys or ciphertexts of this program",
+                "this is not a file of keys or ciphertexts of sudare",
             )),
         }
     }
@@ -236,7 +236,9 @@ impl Receiving {
         if found != *digest {
             return Err(Problem::unusable(
                 "DigestMismatch",
-                format!("what came has the digest {found}, {digest} was declared: send it again"),
+                format!(
+                    "the received file has the digest {found}, not the declared {digest}: send it again"
+                ),
             ));
         }
         let about = match self.progress.about.take() {
@@ -248,7 +250,7 @@ impl Receiving {
                 inspect::plain_model(file, *bytes)?
             }
             None => {
-                let detail = "this is no file of keys or ciphertexts of this program";
+                let detail = "this is not a file of keys or ciphertexts of sudare";
                 return Err(Problem::unusable("Malformed", detail));
             }
         };
@@ -282,7 +284,10 @@ mod tests {
     /// Makes a complete upload of a model, and nothing else.
     fn whole(app: &Server, content: &[u8]) -> Upload {
         let digest = blake3::hash(MODEL).to_string();
-        let (id, bytes, tenant, server) = ("u", MODEL.len() as u64, "clinic", "one");
+        let id = "u";
+        let bytes = MODEL.len() as u64;
+        let tenant = "clinic";
+        let server = "one";
         let upload = Upload {
             id: id.into(),
             tenant: tenant.into(),

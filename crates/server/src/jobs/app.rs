@@ -247,7 +247,7 @@ impl Server {
         self.acts.take(tenant, Instant::now()).map_err(|wait| {
             let most = self.limits.tenant_acts;
             let detail = format!(
-                "{most} uploads, removals, jobs and downloads an hour are what a tenant may make here"
+                "a tenant may make {most} uploads, removals, jobs and downloads per hour: try again later"
             );
             // Round up to whole seconds.
             Problem::too_many("TooManyRequests", detail, Some(wait.as_secs().saturating_add(1)))
@@ -273,7 +273,7 @@ impl Server {
         match (what, noted) {
             // A full disk must not turn a 401 into a 507. The next sweep records it.
             (Repeated::Refused, Err(problem)) => {
-                tracing::error!(%problem, "a refused request cannot be taken down yet");
+                tracing::error!(%problem, "a rejected request cannot be recorded yet");
                 self.repeats.is_first(what);
                 self.repeats.is_first(what);
                 Ok(())
@@ -285,7 +285,7 @@ impl Server {
     /// Restores the ballast, if there is room.
     pub fn restore_ballast(&self) {
         if let Err(error) = self.disk.restore_ballast() {
-            tracing::warn!(%error, "the ballast cannot be written");
+            tracing::warn!(%error, "cannot write the ballast");
         }
     }
 
@@ -331,7 +331,8 @@ where
     T: Send + 'static,
     E: Send + From<sudare_roles::error::Error> + 'static,
 {
-    let (app, span) = (Arc::clone(app), Span::current());
+    let app = Arc::clone(app);
+    let span = Span::current();
     let done = tokio::task::spawn_blocking(move || span.in_scope(|| work(&app))).await;
     done.unwrap_or_else(|error| Err(internal(error).into()))
 }

@@ -91,7 +91,8 @@ pub async fn run<F: Future<Output = ()>>(
     // If the write fails, the process has died, and its output says why.
     let _ = input.write_all(&line).await;
 
-    let (mut lines, mut last) = (BufReader::new(output).lines(), None);
+    let mut lines = BufReader::new(output).lines();
+    let mut last = None;
     let wanted = signal.clone();
     {
         let mut obeying = pin!(obey(&mut child, &mut input, signal));
@@ -123,11 +124,11 @@ pub async fn run<F: Future<Output = ()>>(
             let errors = errors.await.unwrap_or_default();
             if errors.contains(NO_MEMORY) {
                 // A second attempt would fail in the same way.
-                let detail = "the job took far more memory than it was predicted to";
+                let detail = "the job used far more memory than predicted";
                 return Ok(Ended::Failed { kind: "Memory".into(), detail: detail.into() });
             }
             if is_out_of_time(status) {
-                let detail = "the job took far more time of processors than it was predicted to";
+                let detail = "the job used far more CPU time than predicted";
                 return Ok(Ended::Failed { kind: "CpuSeconds".into(), detail: detail.into() });
             }
             Ended::Died(format!("{status}: {}", errors.trim()))

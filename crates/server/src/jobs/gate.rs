@@ -115,7 +115,7 @@ fn fits(used: u64, more: u64, most: u64) -> bool {
 }
 
 fn busy() -> Problem {
-    let detail = "the server reads other files now: send this one again in a moment";
+    let detail = "the server is busy with other files: try again in a moment";
     let retry_after = Some(1);
     Problem { retry_after, ..Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Busy", detail) }
 }
@@ -160,14 +160,14 @@ impl Gate {
             let found = machine::bytes(header_bytes);
             let most = machine::bytes(most);
             let detail =
-                format!("reading the headers takes {found} of memory, {most} are the most here");
+                format!("reading the headers needs {found} of memory, and the limit is {most}");
             return Err(Problem::unusable("Memory", detail));
         }
         let mut state = self.lock();
         if state.of_tenant(tenant) >= of_tenant {
             let detail = format!(
-                "{of_tenant} files and jobs of a tenant are looked at or wait for that at a time: \
-                 send this again in a moment"
+                "a tenant may have {of_tenant} files and jobs checked at a time: \
+                 try again in a moment"
             );
             return Err(Problem::too_many("TooManyRequests", detail, Some(1)));
         }
@@ -214,7 +214,7 @@ impl Turn<'_> {
         let Some(&most) = table_bytes.get(at).filter(|most| bytes <= **most) else {
             let most = machine::bytes(table_bytes.into_iter().max().unwrap_or(0));
             let detail = format!(
-                "planning this takes {} of memory, {most} are the most here",
+                "planning this needs {} of memory, and the limit is {most}",
                 machine::bytes(bytes)
             );
             return Err(Problem::unusable("Memory", detail));
@@ -314,7 +314,8 @@ mod tests {
         let (sender, order) = mpsc::channel();
         scope(|scope| {
             for (tenant, count) in [("a", 1), ("a", 2), ("b", 3)] {
-                let (gate, sender) = (&gate, sender.clone());
+                let gate = &gate;
+                let sender = sender.clone();
                 scope.spawn(move || {
                     let turn = gate.enter(tenant, 1).unwrap();
                     sender.send(tenant).unwrap();

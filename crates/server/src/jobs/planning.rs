@@ -79,7 +79,7 @@ fn ask(program: &Program, question: Question, table_bytes: u64) -> Answer<Found>
     let look = PlanTask { question, memory, cpu_seconds: MAX_CPU_SECONDS };
     let line = serde_json::to_vec(&look).map_err(internal)?;
     let too_much = |what: &str| {
-        let detail = format!("planning this takes {what} than a server spends on it");
+        let detail = format!("planning this needs {what} than the server allows");
         Problem::unusable("Memory", detail)
     };
     let answered = child::ask(program, &line);
@@ -87,7 +87,7 @@ fn ask(program: &Program, question: Question, table_bytes: u64) -> Answer<Found>
         Outcome::Message(text) => text,
         Outcome::OutOfMemory => return Err(too_much("more memory")),
         Outcome::OutOfTime => return Err(too_much("longer")),
-        Outcome::Died(how) => return Err(internal(format!("a look ended: {how}")).into()),
+        Outcome::Died(how) => return Err(internal(format!("planning ended: {how}")).into()),
     };
     match serde_json::from_str(&text).map_err(internal)? {
         Found::Refused { status, kind, detail } => {
@@ -119,7 +119,7 @@ pub fn plan(
 pub fn price(program: &Program, question: Question, table_bytes: u64) -> Answer<Priced> {
     match ask(program, question, table_bytes)? {
         Found::Priced(priced) => Ok(priced),
-        found => Err(internal(format!("a price was asked for, and {found:?} said")).into()),
+        found => Err(internal(format!("the answer to a price is {found:?}")).into()),
     }
 }
 

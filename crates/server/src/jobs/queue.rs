@@ -66,7 +66,8 @@ const LEASE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Starts jobs while there is room, until the server shuts down. Then tells the running ones to store their
 /// progress, and waits for them.
 pub async fn run(app: App) {
-    let (mut ending, mut news) = (app.ending.subscribe(), app.wake.subscribe());
+    let mut ending = app.ending.subscribe();
+    let mut news = app.wake.subscribe();
     let mut tasks = tokio::task::JoinSet::new();
     while !*ending.borrow_and_update() {
         news.borrow_and_update();
@@ -80,7 +81,7 @@ pub async fn run(app: App) {
                     tasks.spawn(run_job(Arc::clone(&app), job, receiver).instrument(span));
                 }
             }
-            Err(error) => tracing::error!(%error, "jobs cannot be looked up"),
+            Err(error) => tracing::error!(%error, "cannot read the queue"),
         }
         tokio::select! {
             _ = news.changed() => {}
@@ -107,7 +108,7 @@ pub async fn watch_leases(app: App) {
         match blocking(&app, move |app| app.check_leases(renew)).await {
             Ok(true) => app.wake.send_replace(()),
             Ok(false) => {}
-            Err(error) => tracing::error!(%error, "leases cannot be looked up"),
+            Err(error) => tracing::error!(%error, "cannot check the leases"),
         }
     }
 }
@@ -187,7 +188,7 @@ impl Server {
         let by = Claimant::Worker { name: worker, until: self.lease_end() };
         let claimed = self.records.claim(&job.id, by, now())?;
         if let Some(job) = &claimed {
-            tracing::info!(job = job.id, worker, fence = job.fence, "is claimed");
+            tracing::info!(job = job.id, worker, fence = job.fence, "claimed");
             self.events.publish(job);
         }
         Ok(claimed)
@@ -208,7 +209,7 @@ impl Server {
         self.records.take_over(name, !self.records.are_shared())?;
         let running = self.records.jobs_in(State::Running)?;
         for job in running.iter().filter(|job| job.server.as_deref() == Some(name)) {
-            tracing::info!(job = job.id, "goes on");
+            tracing::info!(job = job.id, "resumes");
             self.records.change(&job.id, Some(job.fence), &Change::Requeued)?;
         }
         Ok(())
@@ -225,8 +226,8 @@ impl Server {
         if before.saturating_add(1) < MAX_DEATHS {
             return Ok(Change::Died);
         }
-        let detail = "its process died again and again, without a step forward, or what it takes could \
-                      not be read: the server may have too little memory for it";
+        let detail = "its process died repeatedly without a step forward, or its files could not be read: \
+                      the server may have too little memory";
         Ok(Change::Failed("Died".into(), detail.into()))
     }
 
@@ -258,7 +259,8 @@ impl Server {
         keep: impl Fn(u64, &dyn Fn() -> Result<()>) -> Result<core::result::Result<T, Removing>>,
     ) -> Result<core::result::Result<T, Removing>> {
         let adopt = || self.store.adopt(file, tenant, digest);
-        let (mut until, mut pause) = (None, MIN_REMOVAL_PAUSE);
+        let mut until = None;
+        let mut pause = MIN_REMOVAL_PAUSE;
         loop {
             let done = self.records.removals_done(tenant)?;
             self.store.share_object(file, tenant, digest, until.is_none())?;
@@ -278,7 +280,8 @@ impl Server {
     /// # Errors
     /// Errors of [`Records`](crate::storage::records::Records); [`Error::Io`].
     pub fn finish_removal(&self, tenant: &str, digest: &str) -> Result<()> {
-        let (named, server) = ((tenant, digest), self.store.name());
+        let named = (tenant, digest);
+        let server = self.store.name();
         let Some(_place) = self.removing.try_lock(named) else { return Ok(()) };
         let claimed = self.records.claim_removal(named, server, self.long_ago())?;
         let Some(since) = claimed else { return Ok(()) };
@@ -290,7 +293,7 @@ impl Server {
     fn finish_removals(&self) -> Result<()> {
         for (tenant, digest) in self.records.removals(self.store.name(), self.long_ago())? {
             if let Err(error) = self.finish_removal(&tenant, &digest) {
-                tracing::error!(%error, tenant, digest, "what is being removed cannot be, yet");
+                tracing::error!(%error, tenant, digest, "cannot finish a removal yet");
             }
         }
         Ok(())
@@ -349,7 +352,8 @@ impl Server {
         }
         // List the store first, so that objects recorded meanwhile count as known.
         let stored = self.store.objects_stored()?;
-        let (known, tenants) = (self.records.all_objects()?, self.records.tenants()?);
+        let known = self.records.all_objects()?;
+        let tenants = self.records.tenants()?;
         let is_orphan = |named: &(String, String), written: SystemTime| {
             !known.contains(named) && tenants.contains(&named.0) && since(written) >= ORPHAN_AGE
         };
@@ -357,9 +361,9 @@ impl Server {
         let found: HashSet<(String, String)> = found.map(|(named, _)| named).collect();
         for (tenant, digest) in &found {
             if !orphans.found.contains(&(tenant.clone(), digest.clone())) {
-                tracing::warn!(tenant, digest, "no record knows this object: it will be removed");
+                tracing::warn!(tenant, digest, "an object has no record, and will be removed");
             } else if self.records.remove_orphan((tenant, digest), self.store.name())? {
-                tracing::warn!(tenant, digest, "an object that no record knows is removed");
+                tracing::warn!(tenant, digest, "an object without a record is removed");
                 self.finish_removal(tenant, digest)?;
             }
         }
@@ -492,7 +496,7 @@ async fn run_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
             app.events.publish(&job);
             let fence = job.fence;
             if let Err(error) = work_on(&app, job, signal).await {
-                tracing::error!(job = id, %error, "a job failed for a fault of the server");
+                tracing::error!(job = id, %error, "a job failed because of a server error");
                 // A shared store may be out of reach for a while, as may its database. A missing or altered
                 // file stays so.
                 let stays = [io::ErrorKind::NotFound, io::ErrorKind::InvalidData];
@@ -507,14 +511,14 @@ async fn run_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
                 let name = id.clone();
                 let told = blocking(&app, move |app| app.change(&name, Some(fence), &change)).await;
                 if let Err(error) = told {
-                    tracing::error!(job = id, %error, "it cannot be taken down");
+                    tracing::error!(job = id, %error, "cannot record the outcome");
                 }
             }
         }
         // The job was cancelled, or a worker has it.
         Ok(None) => {}
         Err(error) => {
-            tracing::error!(job = id, %error, "it cannot be claimed");
+            tracing::error!(job = id, %error, "cannot claim the job");
             sleep(PAUSE).await;
         }
     }
@@ -526,11 +530,13 @@ async fn run_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
 async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result<()> {
     let of = job.clone();
     let task = blocking(app, move |app| app.task(&of)).await?;
-    tracing::info!(job = job.id, tenant = job.tenant, kind = job.request.kind.name(), "begins");
+    tracing::info!(job = job.id, tenant = job.tenant, kind = job.request.kind.name(), "starts");
     let counted = AtomicU64::new(0);
     let is_training = job.request.kind == Kind::Train;
     let told = |said| {
-        let (app, id, tenant) = (Arc::clone(app), job.id.clone(), job.tenant.clone());
+        let app = Arc::clone(app);
+        let id = job.id.clone();
+        let tenant = job.tenant.clone();
         let fence = Some(job.fence);
         let before = &counted;
         async move {
@@ -554,7 +560,7 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
                 _ => Ok(()),
             };
             if let Err(error) = told {
-                tracing::warn!(%error, "what a process says cannot be taken down");
+                tracing::warn!(%error, "cannot record the message of a process");
             }
         }
     };

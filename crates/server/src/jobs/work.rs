@@ -115,8 +115,9 @@ fn read_input() -> Result<Input> {
     let mut line = String::new();
     let mut input = io::Read::take(io::stdin().lock(), MAX_TASK_BYTES);
     input.read_line(&mut line).map_err(|e| Error::io("read", Path::new("standard input"), e))?;
-    serde_json::from_str(&line)
-        .map_err(|error| Error::Usage(format!("a task of a server is needed on input: {error}")))
+    serde_json::from_str(&line).map_err(|error| {
+        Error::Usage(format!("standard input has no valid task of a server: {error}"))
+    })
 }
 
 /// Handles the lines from the server. A job that cannot be resumed exits at once.
@@ -154,7 +155,8 @@ fn ended(outcome: Result<Message>) -> u8 {
     let (said, status) = match outcome {
         Ok(said) => (said, 0),
         Err(error) => {
-            let (kind, detail) = (error.kind(), error.to_string());
+            let kind = error.kind();
+            let detail = error.to_string();
             (Message::Failed { kind, detail }, error.exit_code())
         }
     };
@@ -189,7 +191,7 @@ fn statistics(session: &Session, file: NewFile) -> Result<()> {
 fn predict(task: &Task, session: &Session, file: NewFile) -> Result<()> {
     let (Plan::Predict(plan), Some(model)) = (&session.plan, &task.model) else {
         return Err(Error::Usage(
-            "rows that were encrypted to be scored are needed, and a model".into(),
+            "a prediction needs rows that were encrypted for scoring, and a model".into(),
         ));
     };
     let model = AnyModel::read(model, session, plan)?;
@@ -202,13 +204,15 @@ fn predict(task: &Task, session: &Session, file: NewFile) -> Result<()> {
 
 fn train(task: &Task, session: Session, file: NewFile, stop: &AtomicBool) -> Result<Message> {
     let Plan::Train(plan) = &session.plan else {
-        return Err(Error::Usage("a table that was encrypted to train on is needed".into()));
+        return Err(Error::Usage(
+            "a training needs a table that was encrypted for training".into(),
+        ));
     };
     let iterations = iterations_of(plan, task.iterations)?;
     wait_for(&task.states)?;
     let kept = CheckpointFolder { folder: task.states.clone(), resume: true, replace: true };
     let mut server = TrainingServer::open(session, Some(kept), task.history, |damaged| {
-        tracing::warn!(damaged, "a state of a training is passed over");
+        tracing::warn!(damaged, "skipped a damaged state of a training");
     })?;
     let told = |done: u32| send(&Message::Progress(done.into(), iterations.into()));
     told(server.training().iteration);

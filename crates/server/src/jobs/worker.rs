@@ -105,7 +105,7 @@ pub async fn run(config: WorkerConfig, desk: impl Desk) -> Result<()> {
             }
             Ok(None) => {}
             Err(error @ Error::Unreachable { .. }) => {
-                tracing::warn!(%error, "no job can be claimed");
+                tracing::warn!(%error, "cannot claim a job");
                 pause(ending.clone()).await;
             }
             Err(error) => return Err(error),
@@ -127,7 +127,8 @@ async fn blocking<D: Desk, T: Send + 'static>(
     worker: &Arc<Worker<D>>,
     work: impl FnOnce(&Worker<D>) -> Result<T> + Send + 'static,
 ) -> Result<T> {
-    let (worker, span) = (Arc::clone(worker), Span::current());
+    let worker = Arc::clone(worker);
+    let span = Span::current();
     let done = tokio::task::spawn_blocking(move || span.in_scope(|| work(&worker))).await;
     done.unwrap_or_else(|error| Err(internal(error)))
 }
@@ -163,7 +164,7 @@ impl Claim {
 
     /// Stops all work on the job.
     fn lose(&self, why: &str) {
-        tracing::warn!(job = self.hold.job, why, "the job is lost");
+        tracing::warn!(job = self.hold.job, why, "lost the job");
         self.signal.send_replace(Signal::Kill);
     }
 }
@@ -176,7 +177,7 @@ impl<D: Desk> Worker<D> {
     /// Computes a job, or returns it.
     async fn run_job(self: &Arc<Self>, assignment: Assignment, mut ending: watch::Receiver<bool>) {
         let Assignment { job, fence, lease_seconds, kind, done, total, .. } = &assignment;
-        tracing::info!(job, fence, kind = kind.name(), "is claimed");
+        tracing::info!(job, fence, kind = kind.name(), "claimed");
         let claim = Arc::new(Claim {
             hold: Hold { job: job.clone(), fence: *fence },
             lease: Duration::from_secs(*lease_seconds),
@@ -184,7 +185,8 @@ impl<D: Desk> Worker<D> {
             signal: watch::Sender::new(Signal::Go),
         });
         let renewing = tokio::spawn(Arc::clone(self).renew(Arc::clone(&claim)));
-        let (ends, grace) = (ending.clone(), self.config.grace);
+        let ends = ending.clone();
+        let grace = self.config.grace;
         let stopped = Arc::clone(&claim);
         let stopping = tokio::spawn(async move {
             let _ = ending.wait_for(|ending| *ending).await;
@@ -196,7 +198,7 @@ impl<D: Desk> Worker<D> {
             _ if claim.is_lost() => Ok(()),
             Ok(Some(why)) => self.leave(&claim, why).await,
             Err(error) => {
-                tracing::error!(job = claim.hold.job, %error, "the job cannot be done here");
+                tracing::error!(job = claim.hold.job, %error, "cannot compute the job");
                 // The server may give the same response to every worker, so the attempt counts as a death.
                 let may_stay = match &error {
                     Error::Refused { kind, .. } => kind != "Http",
@@ -212,12 +214,12 @@ impl<D: Desk> Worker<D> {
         renewing.abort();
         stopping.abort();
         if let Err(error) = left.and_then(|()| self.clear()) {
-            tracing::warn!(job = claim.hold.job, %error, "the job cannot be left as it should");
+            tracing::warn!(job = claim.hold.job, %error, "cannot return the job properly");
         }
     }
 
     async fn leave(self: &Arc<Self>, claim: &Claim, why: Leaving) -> Result<()> {
-        tracing::info!(job = claim.hold.job, ?why, "is left");
+        tracing::info!(job = claim.hold.job, ?why, "returned");
         let hold = claim.hold.clone();
         blocking(self, move |worker| worker.desk.leave(&hold, &why)).await
     }
@@ -240,7 +242,8 @@ impl<D: Desk> Worker<D> {
         let mut until = Instant::now() + claim.lease;
         loop {
             let sent = Instant::now();
-            let (hold, report) = (claim.hold.clone(), *news.borrow_and_update());
+            let hold = claim.hold.clone();
+            let report = *news.borrow_and_update();
             let within = until.saturating_duration_since(sent);
             let renewed = blocking(&self, move |worker| worker.desk.renew(&hold, &report, within));
             let next = match timeout_at(until, renewed).await {
@@ -250,7 +253,7 @@ impl<D: Desk> Worker<D> {
                 }
                 Ok(Err(error)) if is_lost(&error) => return claim.lose(&error.to_string()),
                 Ok(Err(error)) => {
-                    tracing::warn!(%error, "a lease cannot be renewed");
+                    tracing::warn!(%error, "cannot renew a lease");
                     Instant::now() + PAUSE
                 }
                 Err(_) => until,
@@ -260,7 +263,7 @@ impl<D: Desk> Worker<D> {
                 _ = news.changed() => {}
             }
             if Instant::now() >= until {
-                return claim.lose("the lease has run out");
+                return claim.lose("the lease has ended");
             }
         }
     }
@@ -272,7 +275,8 @@ impl<D: Desk> Worker<D> {
         assignment: Assignment,
     ) -> Result<Option<Leaving>> {
         let mut wanted = claim.signal.subscribe();
-        let (of, stops) = (assignment.clone(), claim.signal.subscribe());
+        let of = assignment.clone();
+        let stops = claim.signal.subscribe();
         let task = tokio::select! {
             task = blocking(self, move |worker| worker.prepare(&of, &stops)) => task?,
             _ = wanted.wait_for(|signal| *signal != Signal::Go) => {
@@ -299,25 +303,27 @@ impl<D: Desk> Worker<D> {
         drop(progress);
         // States, progress and CPU time reach the server before the outcome.
         let _ = keeping.await;
-        let (hold, report, within) = (claim.hold.clone(), *claim.report.borrow(), claim.lease);
+        let hold = claim.hold.clone();
+        let report = *claim.report.borrow();
+        let within = claim.lease;
         let renewed = blocking(self, move |worker| worker.desk.renew(&hold, &report, within)).await;
         match renewed {
             Err(error) if is_lost(&error) => return Err(error),
             // The result is submitted in any case.
-            Err(error) => tracing::warn!(%error, "a lease cannot be renewed"),
+            Err(error) => tracing::warn!(%error, "cannot renew a lease"),
             Ok(()) => {}
         }
         Ok(match ended.map_err(internal)? {
             Ended::Done => {
                 let left = self.submit(claim, &task.output).await?;
                 if left.is_none() {
-                    tracing::info!(job = claim.hold.job, "is done");
+                    tracing::info!(job = claim.hold.job, "done");
                 }
                 left
             }
             // Another machine may not have this error.
             Ended::Failed { kind, detail } if kind == "Io" || kind == "Checkpoint" => {
-                tracing::warn!(job = claim.hold.job, kind, detail, "the machine refused something");
+                tracing::warn!(job = claim.hold.job, kind, detail, "the machine has an error");
                 Some(Leaving::Died)
             }
             Ended::Failed { kind, detail } => {
@@ -338,11 +344,12 @@ impl<D: Desk> Worker<D> {
         let mut wanted = claim.signal.subscribe();
         let mut pauses = SUBMIT_PAUSES.into_iter();
         loop {
-            let (hold, result) = (claim.hold.clone(), result.to_owned());
+            let hold = claim.hold.clone();
+            let result = result.to_owned();
             let handed_in = blocking(self, move |worker| worker.desk.finish(&hold, &result)).await;
             match (handed_in, pauses.next()) {
                 (Err(error), Some(pause)) if !is_lost(&error) => {
-                    tracing::warn!(job = claim.hold.job, %error, "a result cannot be handed in");
+                    tracing::warn!(job = claim.hold.job, %error, "cannot submit a result");
                     tokio::select! {
                         () = sleep(pause) => {}
                         _ = wanted.wait_for(|signal| *signal != Signal::Go) => {
@@ -361,7 +368,7 @@ impl<D: Desk> Worker<D> {
         self.clear()?;
         let fetch = |blob: &Blob, file: NewFile| {
             if *wanted.borrow() != Signal::Go {
-                return Err(Error::Usage("the job is left".into()));
+                return Err(Error::Usage("the job is abandoned".into()));
             }
             self.desk.fetch(blob, file)
         };
@@ -374,7 +381,7 @@ impl<D: Desk> Worker<D> {
         make_private(&states)?;
         for blob in &of.states {
             let state = StateFile::of_name(&blob.name)
-                .ok_or_else(|| internal(format!("{:?} is no name of a state", blob.name)))?;
+                .ok_or_else(|| internal(format!("{:?} is not the name of a state", blob.name)))?;
             fetch(blob, NewFile::create(&states.join(state.name()), Access::Shared, true)?)?;
         }
         Ok(Task {
@@ -404,7 +411,8 @@ impl<D: Desk> Worker<D> {
         while steps.changed().await.is_ok() {
             let (done, total) = *steps.borrow_and_update();
             if task.kind == Kind::Train && done < total {
-                let (hold, folder) = (claim.hold.clone(), task.states.clone());
+                let hold = claim.hold.clone();
+                let folder = task.states.clone();
                 let before = sent.clone();
                 let kept = blocking(&self, move |worker| {
                     let files = StateFile::all_in(&folder)?;
@@ -418,7 +426,7 @@ impl<D: Desk> Worker<D> {
                     Ok(files) => sent.extend(files),
                     Err(error) if is_lost(&error) => return claim.lose(&error.to_string()),
                     Err(error) => {
-                        tracing::warn!(%error, "a state cannot be left at the server");
+                        tracing::warn!(%error, "cannot store a state at the server");
                         continue;
                     }
                 }

@@ -119,7 +119,7 @@ const DIGEST: (&str, &str) = (",\"digest\":\"", "\"}");
 /// [`Error::Bug`] for a broken `last`.
 pub fn next_line(last: Option<&str>, time: Seconds, event: &Event<'_>) -> Result<Line> {
     let last = last.map(link).transpose().map_err(|problem| {
-        Error::Bug(format!("the last line of the audit log in the records is none: {problem}"))
+        Error::Bug(format!("the last line of the audit log in the records is invalid: {problem}"))
     })?;
     let number = last.as_ref().map_or(1, |last| last.number.saturating_add(1));
     let previous = last.as_ref().map_or(NONE, |last| &last.digest);
@@ -136,9 +136,9 @@ fn link(line: &str) -> core::result::Result<Link, String> {
     let parts = content.and_then(|content| content.rsplit_once(DIGEST.0));
     let (content, digest) = parts.ok_or("it does not end with a digest")?;
     if blake3::hash(content.as_bytes()).to_hex().as_str() != digest {
-        return Err("its digest is not that of its bytes".into());
+        return Err("its digest does not match its content".into());
     }
-    serde_json::from_str(line).map_err(|error| format!("it is no JSON of the log: {error}"))
+    serde_json::from_str(line).map_err(|error| format!("it is not valid JSON of a log: {error}"))
 }
 
 /// The files of a log.
@@ -271,7 +271,7 @@ impl Log {
         file.read_to_end(&mut tail).map_err(self.io("read"))?;
         let end = tail.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
         if end < tail.len() {
-            tracing::warn!(bytes = tail.len() - end, "what was left of a line is cut off");
+            tracing::warn!(bytes = tail.len() - end, "cut off an incomplete line");
             file.set_len(from + end as u64).map_err(self.io("append to"))?;
             file.sync_data().map_err(self.io("append to"))?;
         }
@@ -280,9 +280,9 @@ impl Log {
         };
         let line = tail.rsplit(|&byte| byte == b'\n').next().unwrap_or_default();
         let line = core::str::from_utf8(line);
-        let line = line.map_err(|_| unfit(&path, "its last line is no text"))?;
-        let last =
-            link(line).map_err(|problem| unfit(&path, &format!("of its last line {problem}")))?;
+        let line = line.map_err(|_| unfit(&path, "its last line is not valid UTF-8"))?;
+        let last = link(line)
+            .map_err(|problem| unfit(&path, &format!("its last line is invalid: {problem}")))?;
         Ok((last.number, Some(line.into())))
     }
 
@@ -298,10 +298,10 @@ impl Log {
         let path = self.file(file);
         match (line, lines.first()) {
             (Some(line), Some((first, known))) if *first == last && known != line => {
-                Err(unfit(&path, "its last line is another one than in the records"))
+                Err(unfit(&path, "its last line differs from the records"))
             }
             (Some(_), None) => {
-                Err(unfit(&path, &format!("it has {last} lines, the records know fewer")))
+                Err(unfit(&path, &format!("it has {last} lines, and the records have fewer")))
             }
             (_, Some((first, _))) if *first > last.saturating_add(1) => {
                 Err(unfit(&path, &format!("lines after {last} are missing")))
@@ -319,7 +319,7 @@ impl Log {
         let mut known: HashMap<u64, String> = noted.iter().cloned().collect();
         for (number, line) in lines {
             let link = link(line).map_err(|problem| {
-                broken(&self.folder, format!("of line {number} in the records {problem}"))
+                broken(&self.folder, format!("line {number} in the records: {problem}"))
             })?;
             known.insert(*number, link.digest);
         }
@@ -345,13 +345,14 @@ impl Log {
         }
         let newest = lines.last().map_or(0, |(number, _)| *number);
         if newest > chain.last && next.is_none() {
-            let problem = format!("it ends with line {}, the records know {newest}", chain.last);
+            let problem =
+                format!("it ends with line {}, and the records have {newest}", chain.last);
             return Err(broken(&self.folder, problem));
         }
         for (number, _) in noted {
             if *number < chain.first || *number > chain.last {
                 let problem = format!(
-                    "line {number} was noted, and it has lines {} to {}",
+                    "line {number} was noted, and the log has lines {} to {}",
                     chain.first, chain.last
                 );
                 return Err(broken(&self.folder, problem));
@@ -409,27 +410,27 @@ impl Chain {
             let whole = match line.strip_suffix(b"\n") {
                 Some(whole) => whole,
                 None if (line.len() as u64) < MAX_LINE_BYTES => return Ok(line),
-                None => return Err(broken(path, format!("line {at_line} of it has no end"))),
+                None => return Err(broken(path, format!("line {at_line} has no end"))),
             };
             let followed = self.step(whole, (at_line == 1).then_some(first));
-            followed.map_err(|problem| broken(path, format!("of line {at_line} {problem}")))?;
+            followed.map_err(|problem| broken(path, format!("line {at_line}: {problem}")))?;
         }
     }
 
     fn step(&mut self, line: &[u8], first: Option<u64>) -> core::result::Result<(), String> {
-        let line = core::str::from_utf8(line).map_err(|_| "not all is text")?;
+        let line = core::str::from_utf8(line).map_err(|_| "it is not valid UTF-8")?;
         let link = link(line)?;
         let expected = self.last.saturating_add(1);
         if link.number != expected || first.is_some_and(|first| first != expected) {
-            return Err(format!("the number is {}, {expected} was expected", link.number));
+            return Err(format!("its number is {}, not the expected {expected}", link.number));
         }
         // The line before the very first file may be elsewhere.
         let begins = link.number == self.first && self.first > 1;
         if link.previous != self.digest && !begins {
-            return Err("the line before is another one than it was".into());
+            return Err("it does not follow the line before it".into());
         }
         if self.known.get(&link.number).is_some_and(|known| *known != link.digest) {
-            return Err("the digest is another one than was noted".into());
+            return Err("its digest differs from the noted one".into());
         }
         (self.last, self.digest) = (link.number, link.digest);
         Ok(())
@@ -439,7 +440,7 @@ impl Chain {
 /// Describes a file that does not match the records.
 fn unfit(path: &Path, problem: &str) -> Error {
     let advice =
-        "move the folder of the log away for whoever examines it, and a new one begins there";
+        "move the directory of the log away to examine it, and the server starts a new one";
     broken(path, format!("{problem}; {advice}"))
 }
 
@@ -505,7 +506,8 @@ mod tests {
         let mut lines: Vec<Line> = Vec::new();
         let owner = Owner::Tenant("clinic".into());
         for number in 0..count {
-            let (tenant, job) = ("clinic", &format!("{number:016x}")[..]);
+            let tenant = "clinic";
+            let job = &format!("{number:016x}")[..];
             let event = match number % 3 {
                 0 => Event::JobStarted { tenant, job, worker: Some("w") },
                 1 => Event::AuthenticationRefused { times: number },
@@ -533,7 +535,8 @@ mod tests {
 
     /// Follows the chain as a third party would: by JSON and digests alone.
     fn follow(text: &str) -> u64 {
-        let (mut previous, mut count) = ("0".repeat(64), 0);
+        let mut previous = "0".repeat(64);
+        let mut count = 0;
         for line in text.lines() {
             let value: serde_json::Value = serde_json::from_str(line).unwrap();
             count += 1;
@@ -548,7 +551,8 @@ mod tests {
     #[test]
     fn lines_are_appended_once_over_all_files() {
         let folder = tempfile::tempdir().unwrap();
-        let (log, lines) = (log(folder.path()), lines(40));
+        let log = log(folder.path());
+        let lines = lines(40);
         for end in [1, 1, 2, 9, 9, 30, 40] {
             append(&log, &lines[..end]).unwrap();
             let found = log.check(&lines[..end], &[]).unwrap();
@@ -563,7 +567,8 @@ mod tests {
         let elsewhere = Log::at(folder.path().join("old"));
         fs::create_dir(&elsewhere.folder).unwrap();
         fs::rename(log.file(first), elsewhere.file(first)).unwrap();
-        let (old, rest) = (elsewhere.check(&[], &[]).unwrap(), log.check(&lines, &[]).unwrap());
+        let old = elsewhere.check(&[], &[]).unwrap();
+        let rest = log.check(&lines, &[]).unwrap();
         assert_eq!((old.first, old.last + 1, rest.last), (1, rest.first, 40));
         // A noted head is found again. Another one is not.
         let (number, digest) = rest.head.split_once(':').unwrap();
@@ -577,7 +582,8 @@ mod tests {
     #[test]
     fn no_byte_of_a_log_can_be_changed() {
         let folder = tempfile::tempdir().unwrap();
-        let (log, lines) = (log(folder.path()), lines(11));
+        let log = log(folder.path());
+        let lines = lines(11);
         append(&log, &lines).unwrap();
         let head = log.check(&lines, &[]).unwrap().head;
         let noted = [(11, head.strip_prefix("11:").unwrap().to_owned())];
@@ -610,7 +616,7 @@ mod tests {
         let text = String::from_utf8(files[0].1.clone()).unwrap();
         fs::write(&files[0].0, text.replace(&lines[1].1, &forged)).unwrap();
         let refused = log.check(&[], &[]).unwrap_err().to_string();
-        assert!(refused.contains("of line 3 the line before is another one"), "{refused}");
+        assert!(refused.contains("line 3: it does not follow the line before it"), "{refused}");
         fs::write(&files[0].0, text).unwrap();
         // The error names the first broken line, by its file and its place there.
         let (path, text) = &files[1];
@@ -619,7 +625,7 @@ mod tests {
         altered[end + 30] ^= 1;
         fs::write(path, altered).unwrap();
         let text = log.check(&lines, &[]).unwrap_err().to_string();
-        assert!(text.contains("of line 2 its digest is not"), "{text}");
+        assert!(text.contains("line 2: its digest does not match"), "{text}");
         assert!(text.contains(path.to_str().unwrap()), "{text}");
         // A log that is cut at a line end is a shorter log, unless the later lines are known.
         fs::write(path, &files[1].1).unwrap();
@@ -635,7 +641,8 @@ mod tests {
     #[test]
     fn what_is_torn_is_written_again() {
         let folder = tempfile::tempdir().unwrap();
-        let (log, lines) = (log(folder.path()), lines(11));
+        let log = log(folder.path());
+        let lines = lines(11);
         append(&log, &lines).unwrap();
         let whole = bytes(&log);
         let (path, text) = &whole[2];
@@ -657,7 +664,8 @@ mod tests {
     #[test]
     fn logs_of_other_records_are_left_as_they_are() {
         let folder = tempfile::tempdir().unwrap();
-        let (log, lines) = (log(folder.path()), lines(12));
+        let log = log(folder.path());
+        let lines = lines(12);
         append(&log, &lines[..6]).unwrap();
         let whole = bytes(&log);
         let refused = |lines: &[Line], why: &str| {
@@ -665,16 +673,18 @@ mod tests {
             assert!(text.contains(why), "{text}");
             assert_eq!(bytes(&log), whole);
         };
-        refused(&lines[..4], "it has 6 lines, the records know fewer");
+        refused(&lines[..4], "it has 6 lines, and the records have fewer");
         refused(&lines[8..], "lines after 6 are missing");
         let mut others = lines.clone();
         others[5].1 = others[5].1.replace("clinic", "clinik");
-        refused(&others, "another one than in the records");
+        refused(&others, "differs from the records");
         let (path, text) = whole.last().unwrap();
         let mut altered = text.clone();
         altered[text.len() - 100] ^= 1;
         fs::write(path, &altered).unwrap();
-        assert!(append(&log, &lines).unwrap_err().to_string().contains("its digest is not"));
+        assert!(
+            append(&log, &lines).unwrap_err().to_string().contains("its digest does not match")
+        );
     }
 
     #[test]

@@ -76,7 +76,7 @@ impl Disk {
             return Ok(());
         }
         let detail = format!(
-            "the server has {} of its disk left and keeps {} free: remove what is not needed any more, \
+            "the server has {} of its disk left and keeps {} free: remove objects that you no longer need, \
              or try again later",
             machine::bytes(space.free),
             machine::bytes(reserve)
@@ -117,7 +117,8 @@ impl Ballast {
     fn write(&self, bytes: u64) -> io::Result<()> {
         let mut random = blake3::Hasher::new().finalize_xof();
         let mut file = File::create(&self.0)?;
-        let (mut left, mut part) = (bytes, vec![0; WRITTEN_AT_ONCE]);
+        let mut left = bytes;
+        let mut part = vec![0; WRITTEN_AT_ONCE];
         while left > 0 {
             let count = left.min(part.len() as u64);
             let part = part.get_mut(..count as usize).unwrap_or_default();
@@ -134,7 +135,7 @@ impl Ballast {
         let bytes = self.bytes();
         let freed = fs::remove_file(&self.0).is_ok() && bytes > 0;
         if freed {
-            tracing::warn!(bytes, "the disk is full: the ballast is given up");
+            tracing::warn!(bytes, "the disk is full: the ballast is removed");
         }
         freed
     }
@@ -155,8 +156,8 @@ mod tests {
     #[test]
     fn a_reserve_stays_free() {
         let folder = tempfile::tempdir().unwrap();
-        let (none, all) =
-            (Disk::of(folder.path(), Some(0)), Disk::of(folder.path(), Some(u64::MAX)));
+        let none = Disk::of(folder.path(), Some(0));
+        let all = Disk::of(folder.path(), Some(u64::MAX));
         none.expect_room(0).unwrap();
         none.expect_room(u64::MAX).unwrap_err();
         let refused = all.expect_room(0).unwrap_err();
@@ -169,8 +170,8 @@ mod tests {
     #[test]
     fn the_ballast_is_given_up_once_and_comes_back() {
         let folder = tempfile::tempdir().unwrap();
-        let (disk, full) =
-            (Disk::of(folder.path(), Some(0)), Disk::of(folder.path(), Some(u64::MAX)));
+        let disk = Disk::of(folder.path(), Some(0));
+        let full = Disk::of(folder.path(), Some(u64::MAX));
         let path = folder.path().join("ballast");
         full.restore_ballast().unwrap();
         assert!(!path.exists() && !disk.ballast.give_up());

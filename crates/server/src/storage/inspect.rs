@@ -102,7 +102,7 @@ pub fn header(
         ));
     }
     if info.count == 0 {
-        let detail = "the file has a header alone, and no keys or ciphertexts: make it again";
+        let detail = "the file has only a header, and no keys or ciphertexts: make it again";
         return Err(Problem::unusable("Malformed", detail));
     }
     Ok(Header {
@@ -118,7 +118,8 @@ pub fn header(
 /// A [`Problem`] if the system cannot read it.
 pub fn digest_of_header(path: &Path) -> Answer<[u8; 32]> {
     let read = || -> io::Result<[u8; 32]> {
-        let (mut file, mut start) = (File::open(path)?, [0; START_BYTES]);
+        let mut file = File::open(path)?;
+        let mut start = [0; START_BYTES];
         file.read_exact(&mut start)?;
         let header = header_bytes(&start).unwrap_or(0);
         file.rewind()?;
@@ -198,7 +199,7 @@ pub fn plain_model(mut file: &File, bytes: u64) -> Answer<Value> {
 pub fn expect_kind(about: &Value, kind: &str) -> Answer<()> {
     match (about["kind"].as_str(), about["job"].as_str()) {
         (Some(found), Some(job)) if found != kind => {
-            let detail = format!("the table was encrypted for {job}, which is no job of {kind}");
+            let detail = format!("the table was encrypted for {job}, which is not a {kind} job");
             Err(Problem::unusable("Usage", detail))
         }
         _ => Ok(()),

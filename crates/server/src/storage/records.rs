@@ -263,15 +263,16 @@ impl Records {
             VERSION => {}
             found => {
                 return Err(Error::Usage(format!(
-                    "{} has records of version {found}, this program has {VERSION}: use the program \
-                     that wrote them last",
+                    "{} has records of version {found}, and this program supports {VERSION}: use the \
+                     program that last wrote them",
                     place.display()
                 )));
             }
         }
         let are_shared = matches!(engine, Engine::Postgres(_));
         let open = Mutex::new(Open { engine, in_log: 0 });
-        let (log, ballast) = (Log::of(folder), Ballast::of(folder));
+        let log = Log::of(folder);
+        let ballast = Ballast::of(folder);
         let this = Self { place, are_shared, ballast, log, open };
         this.sync_log()?;
         Ok(this)
@@ -318,7 +319,7 @@ impl Records {
             appended = self.append_to_log(open);
         }
         if let Err(error) = appended {
-            tracing::error!(%error, "the audit log cannot be written");
+            tracing::error!(%error, "cannot write the audit log");
         }
         Ok(written)
     }
@@ -396,9 +397,12 @@ pub(crate) mod testing {
 
     /// Stores the objects of a request.
     pub fn send_objects(records: &Records, tenant: &str, request: &Request) {
-        let (collection, about) = (Collection::Keys, serde_json::Value::Null);
+        let collection = Collection::Keys;
+        let about = serde_json::Value::Null;
         for digest in request.objects() {
-            let (tenant, digest, about) = (tenant.into(), digest.into(), about.clone());
+            let tenant = tenant.into();
+            let digest = digest.into();
+            let about = about.clone();
             let object = Object { tenant, digest, collection, bytes: 1, created: 0, about };
             records.write(|db| add_object(db, &object)).unwrap();
         }

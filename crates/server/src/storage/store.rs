@@ -145,7 +145,7 @@ impl Store {
         bucket.get(&object_name(tenant, digest), &mut hashing)?;
         let found = hashing.hasher.finalize().to_string();
         if found != digest {
-            let altered = format!("what the store has under this digest has another one, {found}");
+            let altered = format!("the file in the store has another digest, {found}");
             return Err(Error::io(
                 "fetch",
                 &path,
@@ -353,7 +353,8 @@ impl Store {
     /// [`Error::Io`].
     pub fn fetch_states(&self, id: &str) -> Result<()> {
         let Some(bucket) = &self.bucket else { return Ok(()) };
-        let (folder, shared) = (Self::states_in(&self.job(id)), states_name(id));
+        let folder = Self::states_in(&self.job(id));
+        let shared = states_name(id);
         make_private(&folder)?;
         let there = bucket.list(&shared)?;
         for file in StateFile::all_in(&folder)? {
@@ -390,7 +391,8 @@ impl Store {
     /// [`Error::Io`].
     pub fn share_state(&self, id: &str, state: StateFile) -> Result<()> {
         let Some(bucket) = &self.bucket else { return Ok(()) };
-        let (folder, shared) = (Self::states_in(&self.job(id)), states_name(id));
+        let folder = Self::states_in(&self.job(id));
+        let shared = states_name(id);
         bucket.put(&format!("{shared}/{}", state.name()), &folder.join(state.name()))?;
         let StateFile::State(iterations) = state else { return Ok(()) };
         for stored in bucket.list(&shared)? {

@@ -44,8 +44,7 @@ pub fn count_open(parts: &Parts, app: &App, owner: &Owner) -> Result<(), Problem
     let Some(request) = app.open.open(&format!("{role} {}", owner.name())) else {
         Counters::add(&app.counters.limited_requests, 1);
         let most = app.limits.tenant_open;
-        let detail =
-            format!("{most} requests of a {role} may be open at a time: wait for answers to end");
+        let detail = format!("a {role} may have {most} open requests: wait for responses to end");
         return Err(Problem::too_many("TooManyRequests", detail, Some(1)));
     };
     if let Some(held) = parts.extensions.get::<Held>() {
@@ -77,12 +76,13 @@ impl FromRequestParts<App> for Tenant {
         let owner = owner(parts, app).await?;
         count_open(parts, app, &owner)?;
         let Owner::Tenant(tenant) = owner else {
-            return Err(forbidden("this is the token of a worker, and that of a tenant is needed"));
+            return Err(forbidden("this is a token of a worker: use a token of a tenant"));
         };
         if let Err(wait) = app.rates.take(&tenant, Instant::now()) {
             Counters::add(&app.counters.limited_requests, 1);
             let most = app.limits.tenant_requests;
-            let detail = format!("{most} requests a second are what a tenant may make here");
+            let detail =
+                format!("a tenant may make {most} requests per second: wait, and try again");
             // Round up to whole seconds.
             let wait = wait.as_secs().saturating_add(1);
             return Err(Problem::too_many("TooManyRequests", detail, Some(wait)));
@@ -107,7 +107,7 @@ pub async fn owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
 
 async fn known_owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
     let refused = || {
-        let detail = "a valid token is needed: send Authorization: Bearer TOKEN";
+        let detail = "the request has no valid token: send Authorization: Bearer TOKEN";
         Problem::new(StatusCode::UNAUTHORIZED, "Unauthorized", detail)
     };
     let value = parts.headers.get(header::AUTHORIZATION).ok_or_else(refused)?;

@@ -32,10 +32,10 @@ const MAX_JSON_BYTES: usize = 64 << 10;
 /// Parses a JSON body as `what`.
 pub async fn json<T: DeserializeOwned>(body: Body, what: &str) -> Answer<T> {
     let body = timeout(MAX_SILENCE, to_bytes(body, MAX_JSON_BYTES)).await;
-    let body = body.map_err(|_| incomplete("not all of it came within a minute"))?;
-    let body = body.map_err(|_| Problem::bad("Usage", "the request has too many bytes"))?;
+    let body = body.map_err(|_| incomplete("the request did not arrive within a minute"))?;
+    let body = body.map_err(|_| Problem::bad("Usage", "the request is too long"))?;
     serde_json::from_slice(&body)
-        .map_err(|error| Problem::bad("Usage", format!("this is no {what}: {error}")))
+        .map_err(|error| Problem::bad("Usage", format!("this is not a valid {what}: {error}")))
 }
 
 /// Passes the chunks of a body to `taker`. A thread is in use only while `step` runs, not while the body
@@ -52,7 +52,8 @@ pub async fn consume<T: Send + 'static>(
 ) -> Answer<(T, Answer<()>, Answer<()>)> {
     let (sender, mut chunks) = mpsc::channel(QUEUED_CHUNKS);
     let taking = async move {
-        let (mut taker, mut taken) = (taker, Ok(()));
+        let mut taker = taker;
+        let mut taken = Ok(());
         let mut waiting = Vec::new();
         while taken.is_ok() && chunks.recv_many(&mut waiting, QUEUED_CHUNKS).await > 0 {
             let all = core::mem::take(&mut waiting);
@@ -82,8 +83,8 @@ async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
     loop {
         let Some(patience) = pace.patience() else {
             let detail = format!(
-                "less than {MIN_BYTES_A_SECOND} bytes a second came: send it over a faster connection, \
-                 or in smaller parts"
+                "the request was slower than {MIN_BYTES_A_SECOND} bytes per second: use a faster connection, \
+                 or send smaller parts"
             );
             return Err(incomplete(&detail));
         };
@@ -108,7 +109,7 @@ async fn pass_on(mut body: Body, chunks: mpsc::Sender<Bytes>) -> Answer<()> {
             }
             Ok(Some(Err(_))) => return Err(incomplete("the connection broke")),
             Err(_) if patience == MAX_SILENCE => {
-                return Err(incomplete("nothing came for a minute"));
+                return Err(incomplete("no data arrived for a minute"));
             }
             // The next round reports that the body is too slow.
             Err(_) => {}

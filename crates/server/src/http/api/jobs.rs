@@ -3,13 +3,13 @@
 use super::{
     access::{Path, Tenant},
     body,
-    description::{requests, responses},
     route::{Route, route},
+    spec::{requests, responses},
 };
 use crate::{
     accounts::token::random_id,
     clock::{SECONDS_A_DAY, now},
-    job::{Kind as JobKind, Request},
+    job::{Kind as JobKind, MAX_IDEMPOTENCY_CHARS, MAX_TABLES, Request},
     jobs::{
         app::{App, Server, blocking},
         child::Signal,
@@ -44,10 +44,6 @@ use sudare_roles::{
 };
 use tokio::{sync::watch, time::timeout};
 
-/// Maximum characters of an idempotency key.
-pub const MAX_NAME_CHARS: usize = 128;
-/// Maximum encrypted tables of a job.
-pub const MAX_TABLES: usize = 64;
 /// Maximum bytes of memory per byte of a ciphertext file: files pack residues, and leave out half of a
 /// seeded ciphertext.
 const MAX_UNPACKED: u64 = 8;
@@ -112,8 +108,9 @@ async fn create(
     body: Body,
 ) -> Answer {
     let idempotency = headers.get("idempotency-key").map(|value| {
-        let text = value.to_str().ok().filter(|text| text.len() <= MAX_NAME_CHARS);
-        let detail = format!("an Idempotency-Key has at most {MAX_NAME_CHARS} letters of ASCII");
+        let text = value.to_str().ok().filter(|text| text.len() <= MAX_IDEMPOTENCY_CHARS);
+        let detail =
+            format!("an Idempotency-Key has at most {MAX_IDEMPOTENCY_CHARS} ASCII characters");
         text.map(str::to_owned).ok_or_else(|| Problem::bad("Usage", detail))
     });
     let idempotency = idempotency.transpose()?;
@@ -183,12 +180,12 @@ impl Asked {
         if job.request == self.request {
             return Ok(job);
         }
-        let detail = "this Idempotency-Key was that of another request";
+        let detail = "another request used this Idempotency-Key: choose a new one";
         Err(Problem::unusable("IdempotencyKey", detail))
     }
 
     fn too_many(most: u64) -> Problem {
-        let detail = format!("{most} jobs of a tenant may be under way: wait for one to end");
+        let detail = format!("a tenant may have {most} jobs under way: wait for one to end");
         Problem::too_many("TooManyJobs", detail, None)
     }
 
@@ -214,7 +211,7 @@ impl Asked {
     fn files(&self, app: &Server) -> Answer<Files> {
         let Self { tenant, request, .. } = self;
         if request.kind != JobKind::Train && (request.history || request.iterations.is_some()) {
-            let detail = "only trainings have iterations and a history";
+            let detail = "only trainings have iterations and a history: leave them out";
             return Err(Problem::unusable("Usage", detail));
         }
         let find = |digest: &str, needed: &[Collection]| {
@@ -222,15 +219,17 @@ impl Asked {
             let found = found.filter(|object| needed.contains(&object.collection));
             let found = found.ok_or_else(|| {
                 let needed: Vec<&str> = needed.iter().map(|collection| collection.name()).collect();
-                let detail =
-                    format!("there is no {digest:?} among {}: send it first", needed.join(" and "));
+                let detail = format!(
+                    "{digest:?} is not among your {}: upload it first",
+                    needed.join(" and ")
+                );
                 Problem::new(StatusCode::NOT_FOUND, "NotFound", detail)
             })?;
             Answer::Ok(found)
         };
         let bring = |object: &Object| Answer::Ok(app.store.fetch_object(tenant, &object.digest)?);
         if request.tables.is_empty() || request.tables.len() > MAX_TABLES {
-            let detail = format!("a job takes 1 to {MAX_TABLES} encrypted tables");
+            let detail = format!("a job has 1 to {MAX_TABLES} encrypted tables");
             return Err(Problem::unusable("Usage", detail));
         }
         let keys = find(&request.keys, &[Collection::Keys])?;
@@ -246,7 +245,7 @@ impl Asked {
             }
             None if !scores => {}
             _ => {
-                let detail = "predictions take a model, and no other job does";
+                let detail = "a prediction needs a model, and other jobs must not have one";
                 return Err(Problem::unusable("Usage", detail));
             }
         }
@@ -304,7 +303,7 @@ impl Asked {
         app.disk.expect_room(result_bytes)?;
         if memory_bytes > app.limits.memory_bytes {
             let detail = format!(
-                "the job takes {memory_bytes} bytes of memory, jobs may take {} here",
+                "the job needs {memory_bytes} bytes of memory, and jobs may use {} on this server",
                 app.limits.memory_bytes
             );
             return Err(Problem::unusable("Memory", detail));
@@ -314,7 +313,7 @@ impl Asked {
         let most = cpu.fold(f64::INFINITY, f64::min);
         if cpu_seconds > most {
             let detail = format!(
-                "the job takes {cpu_seconds:.0} seconds of processors, those of a tenant may take {most}"
+                "the job needs {cpu_seconds:.0} CPU seconds, and the jobs of a tenant may use {most}"
             );
             return Err(Problem::unusable("CpuSeconds", detail));
         }
@@ -332,32 +331,31 @@ impl Asked {
             Added::New(job) => Ok((job, true)),
             Added::Known(job) => Ok((self.same(job)?, false)),
             Added::Missing(digest) => {
-                let detail = format!("{digest:?} was removed: send it again");
+                let detail = format!("{digest:?} was removed: upload it again");
                 Err(Problem::new(StatusCode::NOT_FOUND, "NotFound", detail))
             }
             Added::TooMany => Err(Self::too_many(limits.jobs)),
             Added::TooLarge => {
                 let detail = format!(
-                    "the result may have {result_bytes} bytes: together with what is here, is sent, and \
-                     jobs under way may make, that is more than the {} that a tenant may have; remove \
-                     what is not needed any more",
+                    "the result may have {result_bytes} bytes: together with your objects, uploads and results \
+                     under way, that exceeds the {} bytes of a tenant; remove objects that you no longer \
+                     need",
                     limits.bytes
                 );
                 Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail))
             }
             Added::TooManyObjects => {
                 let detail = format!(
-                    "{} keys, tables, models and results are what a tenant may have here: remove what is \
-                     not needed any more",
+                    "a tenant may have {} keys, tables, models and results: remove some that you no longer \
+                     need",
                     limits.objects
                 );
                 Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail))
             }
             Added::TooLong(period) => {
                 let detail = format!(
-                    "the job takes {cpu_seconds:.0} seconds of processors: together with what was used \
-                     and with jobs under way that is more than a tenant may take; GET /v1/usage says how \
-                     much that is"
+                    "the job needs {cpu_seconds:.0} CPU seconds: together with the time used and the jobs \
+                     under way, that exceeds the limit of a tenant; GET /v1/usage shows the limit"
                 );
                 let tomorrow = SECONDS_A_DAY - now().rem_euclid(SECONDS_A_DAY);
                 let retry = u64::try_from(tomorrow).ok().filter(|_| period == CpuPeriod::Day);
@@ -373,7 +371,8 @@ async fn list(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
 }
 
 async fn find(app: &App, tenant: &str, id: &str) -> Answer<Job> {
-    let (tenant, id) = (tenant.to_owned(), id.to_owned());
+    let tenant = tenant.to_owned();
+    let id = id.to_owned();
     blocking(app, move |app| app.records.job(&tenant, &id)).await?.ok_or_else(Problem::not_found)
 }
 
@@ -402,7 +401,7 @@ async fn cancel(State(app): State<App>, Tenant(tenant): Tenant, Path(id): Path<S
 /// Sends the receipt of a job that is done.
 async fn receipt(State(app): State<App>, Tenant(tenant): Tenant, Path(id): Path<String>) -> Answer {
     let receipt = find(&app, &tenant, &id).await?.receipt.ok_or_else(|| {
-        let detail = "the job is not done, or was done before servers gave receipts";
+        let detail = "the job is not done, or is older than receipts";
         Problem::new(StatusCode::NOT_FOUND, "NoReceipt", detail)
     })?;
     Ok(([(header::CONTENT_TYPE, "application/json")], receipt).into_response())

@@ -2,8 +2,8 @@
 
 use super::{
     access::{Path, Tenant},
-    description::{requests, responses},
     route::{Route, route},
+    spec::{requests, responses},
     uploads,
 };
 use crate::{
@@ -29,12 +29,10 @@ pub fn routes(of: Collection) -> Vec<Route> {
     vec![
         route!(options all.clone(), uploads::options, "Show how files are uploaded")
             .with_response(204, "Version and extensions of tus", &responses::TUS)
-            .public()
-            .with_tus_headers(),
+            .public(),
         route!(post all, begin, format!("Begin an upload to {name}, by tus 1.0"))
             .with_request(&requests::UPLOAD)
-            .with_response(201, "The address to send the file to", &responses::UPLOAD_CREATED)
-            .with_tus_headers(),
+            .with_response(201, "The address to send the file to", &responses::UPLOAD_CREATED),
         list_route(of),
         route!(
             get one,

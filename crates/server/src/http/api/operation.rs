@@ -2,8 +2,9 @@
 
 use super::{
     access::Tenant,
-    description::{self, responses},
+    description,
     route::{Route, route},
+    spec::responses,
 };
 use crate::{
     clock::now,
@@ -81,7 +82,7 @@ async fn usage(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
 pub async fn ready(State(app): State<App>) -> Answer<&'static str> {
     let unready = |what: &str| Problem::new(StatusCode::SERVICE_UNAVAILABLE, "Unready", what);
     if *app.ending.borrow() {
-        return Err(unready("the server ends"));
+        return Err(unready("the server is shutting down"));
     }
     // One check serves all requests that wait for it, so that requests cannot load the disk and the store.
     let mut known = app.readiness.lock().await;
@@ -97,7 +98,11 @@ pub async fn ready(State(app): State<App>) -> Answer<&'static str> {
             usable
         }
     };
-    if is_usable { Ok("ready\n") } else { Err(unready("the folder cannot be written to")) }
+    if is_usable {
+        Ok("ready\n")
+    } else {
+        Err(unready("the directory or the store cannot be used"))
+    }
 }
 
 /// Builds the router for the metrics port, which requires no token.

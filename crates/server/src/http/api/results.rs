@@ -2,10 +2,10 @@
 
 use super::{
     access::{Path, Tenant},
-    description::{requests, responses},
     download::download,
     objects,
     route::{Route, route},
+    spec::{requests, responses},
 };
 use crate::{
     jobs::app::{App, Server, blocking},

@@ -1,11 +1,8 @@
 //! Routes: the handler of an operation, and its description.
 
-use super::{
-    description::{RequestSpec, ResponseSpec, requests},
-    uploads,
-};
+use super::spec::{RequestSpec, ResponseSpec, requests};
 use crate::jobs::app::App;
-use axum::{middleware, routing::MethodRouter};
+use axum::routing::MethodRouter;
 
 /// An operation of the API.
 pub struct Route {
@@ -79,11 +76,5 @@ impl Route {
     /// Makes the route public: it requires no token.
     pub fn public(self) -> Self {
         Self { needs_token: false, ..self }
-    }
-
-    /// Adds the headers of tus to all responses of the handler.
-    pub fn with_tus_headers(self) -> Self {
-        let handler = self.handler.layer(middleware::from_fn(uploads::add_tus_headers));
-        Self { handler, ..self }
     }
 }

@@ -6,8 +6,8 @@
 use super::{
     access::{Path, Tenant},
     body,
-    description::{requests, responses},
     route::{Route, route},
+    spec::{requests, responses},
 };
 use crate::{
     accounts::token::random_id,
@@ -22,8 +22,8 @@ use crate::{
 };
 use axum::{
     body::Body,
-    extract::{Request, State},
-    http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header},
+    extract::{MatchedPath, Request, State},
+    http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
@@ -40,13 +40,16 @@ const LENGTH: HeaderName = HeaderName::from_static("upload-length");
 const METADATA: HeaderName = HeaderName::from_static("upload-metadata");
 const EXPIRES: HeaderName = HeaderName::from_static("upload-expires");
 
+/// Path of an upload under way.
+const PATH: &str = "/v1/uploads/{name}";
+/// Paths at which uploads begin.
+const BEGIN_PATHS: [&str; 3] = ["/v1/keys", "/v1/tables", "/v1/models"];
 /// Hexadecimal digits of a digest.
 const DIGEST_HEX_LEN: usize = 64;
 
 /// Lists the routes of uploads under way.
 pub fn routes() -> Vec<Route> {
-    const PATH: &str = "/v1/uploads/{name}";
-    let routes = [
+    vec![
         route!(options PATH, options, "Show how files are uploaded")
             .with_response(204, "Version and extensions of tus", &responses::TUS)
             .public(),
@@ -62,13 +65,19 @@ pub fn routes() -> Vec<Route> {
         route!(delete PATH, cancel, "Cancel an upload")
             .with_request(&requests::TUS)
             .with_response(204, "The upload is deleted", &responses::CANCELLED),
-    ];
-    routes.into_iter().map(Route::with_tus_headers).collect()
+    ]
 }
 
-/// Adds the headers that tus requires in every response, and the supported version to a 412.
+/// Adds the headers that tus requires in every response about uploads, even if the router rejects the
+/// request. A 412 also gets the supported version.
 pub async fn add_tus_headers(request: Request, next: Next) -> Response {
+    let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let may_begin = matches!(*request.method(), Method::POST | Method::OPTIONS);
+    let is_about_uploads = path == PATH || (may_begin && BEGIN_PATHS.contains(&path));
     let mut response = next.run(request).await;
+    if !is_about_uploads {
+        return response;
+    }
     let is_version = response.status() == StatusCode::PRECONDITION_FAILED;
     let headers = response.headers_mut();
     headers.insert(RESUMABLE, HeaderValue::from_static(VERSION));
@@ -89,7 +98,7 @@ fn expect_version(headers: &HeaderMap) -> Answer<()> {
     if headers.get(RESUMABLE).is_some_and(|version| version == VERSION) {
         return Ok(());
     }
-    let detail = "uploads are sent by tus 1.0: send Tus-Resumable: 1.0.0";
+    let detail = "uploads use tus 1.0: send Tus-Resumable: 1.0.0";
     Err(Problem::new(StatusCode::PRECONDITION_FAILED, "TusVersion", detail))
 }
 
@@ -97,14 +106,14 @@ fn number(headers: &HeaderMap, name: &HeaderName) -> Answer<u64> {
     let text = headers.get(name).and_then(|value| value.to_str().ok());
     let is_number = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.filter(is_number).and_then(|text| text.parse().ok());
-    number.ok_or_else(|| Problem::bad("Usage", format!("a number of bytes is needed as {name}")))
+    number.ok_or_else(|| Problem::bad("Usage", format!("send the number of bytes as {name}")))
 }
 
 /// Reads the digest from the metadata of a new upload.
 fn digest_of(headers: &HeaderMap) -> Answer<String> {
     let missing = || {
-        let detail = "the BLAKE3 digest of what is sent is needed, as 64 hexadecimal digits in \
-                      base64 after `digest` in Upload-Metadata";
+        let detail = "Upload-Metadata has no valid digest: send `digest` and the BLAKE3 digest of the file, \
+                      64 hexadecimal digits in base64";
         Problem::bad("Usage", detail)
     };
     let text = headers.get(METADATA).and_then(|value| value.to_str().ok()).ok_or_else(missing)?;
@@ -120,7 +129,8 @@ fn digest_of(headers: &HeaderMap) -> Answer<String> {
 /// Begins an upload, or resumes it.
 pub async fn begin(app: App, tenant: String, to: Collection, headers: HeaderMap) -> Answer {
     expect_version(&headers)?;
-    let (bytes, digest) = (number(&headers, &LENGTH)?, digest_of(&headers)?);
+    let bytes = number(&headers, &LENGTH)?;
+    let digest = digest_of(&headers)?;
     let upload = blocking(&app, move |app| find_or_begin(app, tenant, to, bytes, digest)).await?;
     let upload = finished(&app, upload).await?;
     let headers = [
@@ -139,10 +149,10 @@ fn find_or_begin(
     digest: String,
 ) -> Answer<Upload> {
     if bytes == 0 {
-        return Err(Problem::unusable("Usage", "an empty file is none of this program"));
+        return Err(Problem::unusable("Usage", "the upload is empty"));
     }
     let other = || {
-        let detail = "this digest is that of an upload of another size or kind";
+        let detail = "an upload of another size or kind has this digest";
         Err(Problem::conflict("UploadDiffers", detail))
     };
     let server = app.store.name().to_owned();
@@ -181,11 +191,10 @@ fn find_or_begin(
     let TenantLimits { bytes, objects, .. } = app.limits.tenant;
     let most = match app.records.begin_upload(&upload, &app.limits.tenant)? {
         Begun::Taken => return Ok(upload),
-        Begun::TooLarge => format!("{bytes} bytes, {MIN_BYTES} or more for each file,"),
+        Begun::TooLarge => format!("{bytes} bytes, at least {MIN_BYTES} for each file"),
         Begun::TooMany => format!("{objects} keys, tables, models and results"),
     };
-    let detail =
-        format!("{most} are what a tenant may have here: remove what is not needed any more");
+    let detail = format!("a tenant may have {most}: remove objects that you no longer need");
     Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail))
 }
 
@@ -262,7 +271,7 @@ async fn cancel(
 }
 
 fn in_use() -> Problem {
-    let detail = "somebody else sends to this upload: wait, and ask where it is";
+    let detail = "another request writes to this upload: wait, and ask for its offset";
     Problem::new(StatusCode::LOCKED, "UploadInUse", detail)
 }
 
@@ -318,7 +327,7 @@ async fn ready_for(
     expect_version(headers)?;
     let kind = headers.get(header::CONTENT_TYPE);
     if kind.is_none_or(|kind| kind != "application/offset+octet-stream") {
-        let detail = "bytes are sent as application/offset+octet-stream";
+        let detail = "send the bytes as application/offset+octet-stream";
         return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "ContentType", detail));
     }
     let offset = number(headers, &OFFSET)?;
@@ -332,10 +341,11 @@ async fn ready_for(
     let upload = find(app, tenant, id).await?;
     if upload.complete {
         app.uploads.forget(&upload.id);
-        return Err(Problem::conflict("UploadComplete", "all of this upload is here already"));
+        return Err(Problem::conflict("UploadComplete", "the upload is complete already"));
     }
     if offset != upload.received {
-        let detail = format!("{} bytes are here: go on there, not at {offset}", upload.received);
+        let detail =
+            format!("the server has {} bytes: continue there, not at {offset}", upload.received);
         return Err(Problem::conflict("UploadOffset", detail));
     }
     Ok((upload, Some(progress)))
@@ -344,7 +354,8 @@ async fn ready_for(
 /// Deletes expired uploads, records repeated events, and removes files that are no longer needed.
 pub async fn sweep(app: &App) {
     let swept = blocking(app, |app| {
-        let (name, kept) = (app.store.name(), app.limits.upload_seconds);
+        let name = app.store.name();
+        let kept = app.limits.upload_seconds;
         let before = now().saturating_sub(kept);
         for upload in app.records.stale_uploads(name, before, before.saturating_sub(kept))? {
             if let Some(_writing) = app.uploads.take(&upload.id) {
@@ -363,7 +374,7 @@ pub async fn sweep(app: &App) {
         app.tidy_folder()
     });
     if let Err(error) = swept.await {
-        tracing::error!(%error, "it cannot be tidied up");
+        tracing::error!(%error, "the sweep failed");
     }
 }
 

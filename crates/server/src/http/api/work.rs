@@ -3,9 +3,9 @@
 use super::{
     access::{Path, count_open, forbidden, owner},
     body,
-    description::{requests, responses},
     download::download,
     route::{Route, route},
+    spec::{requests, responses},
 };
 use crate::{
     accounts::token::Owner,
@@ -43,7 +43,7 @@ const MAX_WAIT_SECONDS: u64 = 30;
 /// Lifetime of a signed URL, if the lease lasts as long.
 const ADDRESS_SECONDS: Seconds = SECONDS_A_DAY;
 /// Maximum characters of a worker's message about a failed job.
-const MAX_NAME_CHARS: usize = 4096;
+const MAX_DETAIL_CHARS: usize = 4096;
 
 /// Lists the routes for workers.
 pub fn routes() -> Vec<Route> {
@@ -93,7 +93,7 @@ impl FromRequestParts<App> for Worker {
         match owner {
             Owner::Worker(worker) => Ok(Self(worker)),
             Owner::Tenant(_) => {
-                Err(forbidden("this is the token of a tenant, and that of a worker is needed"))
+                Err(forbidden("this is a token of a tenant: use a token of a worker"))
             }
         }
     }
@@ -120,10 +120,11 @@ impl FromRequestParts<App> for Claimed {
 pub fn stale(app: &Server, id: &str) -> Problem {
     match app.records.state_of(id) {
         Ok(Some(JobState::Cancelled)) => {
-            Problem::conflict("Cancelled", "the tenant wants this job no more: leave it")
+            Problem::conflict("Cancelled", "the tenant cancelled this job: leave it")
         }
         Ok(_) => {
-            let detail = "the lease of this number has ended: leave the job, and claim another one";
+            let detail =
+                "the lease with this number has ended: leave the job, and claim another one";
             Problem::conflict("Stale", detail)
         }
         Err(error) => error.into(),
@@ -137,14 +138,15 @@ async fn claim(State(app): State<App>, Worker(worker): Worker, body: Body) -> An
     let own = env!("CARGO_PKG_VERSION");
     if program != own {
         let detail = format!(
-            "the worker runs sudare {program}, the server {own}: results are the same, and trainings \
-             go on, under one version alone"
+            "the worker runs sudare {program}, and the server {own}: install the same version, since others \
+             may compute other results and cannot resume trainings"
         );
         return Err(Problem::conflict("OtherProgram", detail));
     }
     let wait = Duration::from_secs(wait_seconds.min(MAX_WAIT_SECONDS));
     let until = Instant::now() + wait;
-    let (mut ending, mut news) = (app.ending.subscribe(), app.wake.subscribe());
+    let mut ending = app.ending.subscribe();
+    let mut news = app.wake.subscribe();
     loop {
         news.borrow_and_update();
         if !*ending.borrow() {
@@ -182,7 +184,8 @@ fn assignment(app: &Server, job: &Job) -> RolesResult<Assignment> {
     app.store.fetch_states(&job.id)?;
     let folder = Store::states_in(&app.store.job(&job.id));
     let state = |file: StateFile| {
-        let (name, path) = (file.name(), folder.join(file.name()));
+        let name = file.name();
+        let path = folder.join(file.name());
         let bytes = path.metadata().map_err(|error| Error::io("read", &path, error))?.len();
         Ok(blob(&name, files::digest(&path)?, bytes))
     };
@@ -208,7 +211,8 @@ fn assignment(app: &Server, job: &Job) -> RolesResult<Assignment> {
 async fn renew(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Answer {
     let report: Report = body::json(body, "report of a worker").await?;
     blocking(&app, move |app| {
-        let (until, fence) = (app.lease_end(), job.fence);
+        let until = app.lease_end();
+        let fence = job.fence;
         let renewed = app.records.renew(&job.id, fence, until, &report, now())?;
         let renewed = renewed.ok_or_else(|| stale(app, &job.id))?;
         if renewed.seq > job.seq {
@@ -229,7 +233,7 @@ async fn file(
 ) -> Answer {
     let found = blocking(&app, move |app| {
         let forbidden = || {
-            let detail = "this address is none that the server signed, or has expired";
+            let detail = "the server did not sign this URL, or it has expired";
             Problem::new(StatusCode::FORBIDDEN, "Address", detail)
         };
         let numbers = fence.parse::<u64>().ok().zip(expires.parse::<Seconds>().ok());
@@ -265,7 +269,7 @@ async fn put_state(
     body: Body,
 ) -> Answer {
     let state = StateFile::of_name(&name).ok_or_else(|| {
-        Problem::bad("Usage", format!("{name:?} is no name of a state of a training"))
+        Problem::bad("Usage", format!("{name:?} is not the name of a state of a training"))
     })?;
     let folder = Store::states_in(&app.store.job(&job.id));
     let file = receive(&app, &job, folder.join(state.name()), digest, body).await?;
@@ -309,7 +313,7 @@ async fn put_result(
 async fn leave(State(app): State<App>, Claimed(job): Claimed, body: Body) -> Answer {
     let why: Leaving = body::json(body, "reason of a worker").await?;
     blocking(&app, move |app| {
-        let short = |text: String| text.chars().take(MAX_NAME_CHARS).collect();
+        let short = |text: String| text.chars().take(MAX_DETAIL_CHARS).collect();
         let change = match why {
             Leaving::Released => Change::Requeued,
             Leaving::Died => app.change_after_death(&job, "at a worker")?,
@@ -341,7 +345,9 @@ async fn receive(
         let synced = blocking(app, move |_| writing.file.sync().map(|()| writing.file));
         return Ok(synced.await?);
     }
-    let detail = format!("what came has the digest {found}, {digest} was declared: send it again");
+    let detail = format!(
+        "the received file has the digest {found}, not the declared {digest}: send it again"
+    );
     Err(Problem::unusable("DigestMismatch", detail))
 }
 
@@ -369,7 +375,7 @@ impl Writing {
     fn write(&mut self, app: &Server, chunk: Bytes) -> Answer<()> {
         self.bytes = self.bytes.saturating_add(chunk.len() as u64);
         if self.bytes > app.limits.tenant.bytes {
-            let detail = format!("{} bytes are what a tenant may have", app.limits.tenant.bytes);
+            let detail = format!("a tenant may have {} bytes", app.limits.tenant.bytes);
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail));
         }
         self.hasher.update(&chunk);

@@ -122,7 +122,8 @@ mod tests {
     fn what_is_taken_down_is_in_the_files() {
         for place in places() {
             let folder = place.folder();
-            let (first, second) = (place.open(), place.open());
+            let first = place.open();
+            let second = place.open();
             let token = Token::random().unwrap();
             let tenant = Owner::Tenant("a".into());
             first.add_token(&token.record(tenant.clone(), 1, None)).unwrap();
@@ -164,7 +165,7 @@ mod tests {
             // A log that does not match is not continued.
             fs::write(&file, text.replace("token-revoked", "token-removed")).unwrap();
             let refused = place.try_open().map(|_| ()).unwrap_err().to_string();
-            assert!(refused.contains("move the folder"), "{refused}");
+            assert!(refused.contains("move the directory"), "{refused}");
         }
     }
 

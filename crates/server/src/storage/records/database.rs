@@ -163,7 +163,7 @@ impl Row {
     fn read<T: Column>(&self, value: Option<&Value>, name: &str) -> io::Result<T> {
         value.and_then(T::read).ok_or_else(|| {
             let found = value.map_or("nothing".into(), |value| format!("{value:?}"));
-            unreadable(&format!("{found} stands in column {name}"))
+            unreadable(&format!("column {name} contains {found}"))
         })
     }
 }

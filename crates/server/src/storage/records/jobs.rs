@@ -185,7 +185,8 @@ fn by_idempotency(
 fn event(job: &Job) -> Option<Event<'_>> {
     let Job { tenant, id, state, result, problem, .. } = job;
     let problem = problem.as_ref().map(|(kind, _)| &kind[..]);
-    let (state, result) = (state.is_final().then(|| state.name())?, result.as_deref());
+    let state = state.is_final().then(|| state.name())?;
+    let result = result.as_deref();
     Some(Event::JobEnded { tenant, job: id, state, result, problem })
 }
 
@@ -265,13 +266,16 @@ impl Records {
                        seconds, cpu_seconds, memory, result_bytes, created, deaths, number) \
                        VALUES (?1, ?2, ?3, ?4, 'queued', 1, 0, 0, ?5, ?6, ?7, ?8, ?9, 0, \
                        (SELECT coalesce(max(number), 0) + 1 FROM jobs))";
-            let (name, seconds, cpu) = (idempotency.as_deref(), *seconds, *cpu_seconds);
+            let name = idempotency.as_deref();
+            let seconds = *seconds;
+            let cpu = *cpu_seconds;
             let mut values = values![id, tenant, &text, name, seconds, cpu].to_vec();
             values.extend(values![memory, new.result_bytes, now]);
             db.execute(sql, &values)?;
             let job = by_id(db, id)?.ok_or_else(|| unreadable("a new job is missing"))?;
             let Request { kind, keys, tables, model, .. } = &job.request;
-            let (kind, model) = (kind.name(), model.as_deref());
+            let kind = kind.name();
+            let model = model.as_deref();
             note(db, &Event::JobSubmitted { tenant, job: id, kind, keys, tables, model })?;
             Ok(Added::New(job))
         })
@@ -454,9 +458,13 @@ mod tests {
             iterations: Some(3),
             history: true,
         };
-        let (id, tenant) = (id.into(), tenant.into());
+        let id = id.into();
+        let tenant = tenant.into();
         let idempotency = idempotency.map(Into::into);
-        let (seconds, cpu_seconds, memory, result_bytes) = (1.5, 3.0, 1 << 40, 5000);
+        let seconds = 1.5;
+        let cpu_seconds = 3.0;
+        let memory = 1 << 40;
+        let result_bytes = 5000;
         NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory, result_bytes }
     }
 

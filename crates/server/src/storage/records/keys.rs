@@ -24,8 +24,8 @@ impl Records {
         match kept.filter(|kept| kept != public && !replaces) {
             None => Ok(()),
             Some(kept) => Err(Error::Usage(format!(
-                "servers with the records in {} sign by the key {kept}, this one by {public}: give all of \
-                 them one file with --key, or change the key of all with --replace-key",
+                "servers with the records in {} sign with the key {kept}, and this one with {public}: pass one \
+                 file to all of them with --key, or replace the key of all with --replace-key",
                 self.place.display()
             ))),
         }
@@ -45,7 +45,7 @@ mod tests {
             assert_eq!(agree("aa", false), Ok(()));
             assert_eq!(agree("aa", false), Ok(()));
             let refused = agree("bb", false).unwrap_err();
-            assert!(refused.contains("sign by the key aa, this one by bb"), "{refused}");
+            assert!(refused.contains("sign with the key aa, and this one with bb"), "{refused}");
             assert_eq!(agree("bb", true), Ok(()));
             assert_eq!(agree("bb", false), Ok(()));
             assert!(agree("aa", false).is_err());

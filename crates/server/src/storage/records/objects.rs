@@ -328,7 +328,8 @@ impl Records {
             let sql = "UPDATE uploads SET complete = 1, received = bytes, touched = ?2 \
                        WHERE id = ?1";
             db.execute(sql, &values![id, created])?;
-            let (collection, bytes) = (new.collection.name(), *bytes);
+            let collection = new.collection.name();
+            let bytes = *bytes;
             note(db, &Event::UploadCompleted { tenant, collection, object, bytes }).map(Ok)
         })?;
         adopted.map(|()| kept)

@@ -81,7 +81,7 @@ fn value(row: &postgres::Row, at: usize, kind: &Type) -> io::Result<Value> {
         Type::FLOAT8 => row.try_get::<_, Option<f64>>(at).map_err(failed)?.into(),
         Type::TEXT => row.try_get::<_, Option<String>>(at).map_err(failed)?.into(),
         Type::BYTEA => row.try_get::<_, Option<&[u8]>>(at).map_err(failed)?.into(),
-        _ => return Err(unreadable(&format!("a column has type {kind}"))),
+        _ => return Err(unreadable(&format!("a column has the unknown type {kind}"))),
     })
 }
 
@@ -182,7 +182,7 @@ impl Postgres {
         let (address, file) = split_address(address);
         let mut config =
             // The error must not contain the address, which may contain a password.
-            Config::from_str(&address).map_err(|error| usage(format!("the address of the database: {error}")))?;
+            Config::from_str(&address).map_err(|error| usage(format!("the address of the database is invalid: {error}")))?;
         if config.get_ssl_mode() == SslMode::Prefer {
             // An attacker on the network could claim that the database has no TLS. On this machine there is
             // no network.

@@ -40,7 +40,7 @@ fn value(value: ValueRef<'_>) -> io::Result<Value> {
         ValueRef::Integer(value) => Value::Integer(value),
         ValueRef::Real(value) => Value::Real(value),
         ValueRef::Text(text) => Value::Text(String::from_utf8(text.into()).map_err(|_| {
-            io::Error::new(io::ErrorKind::InvalidData, "what stands in a column is no text")
+            io::Error::new(io::ErrorKind::InvalidData, "a column is not valid UTF-8")
         })?),
         ValueRef::Blob(bytes) => Value::Bytes(bytes.into()),
     })

@@ -30,7 +30,7 @@ fn kept(row: &Row) -> io::Result<TokenRecord> {
         owner: match &role[..] {
             TENANT => Owner::Tenant(name),
             WORKER => Owner::Worker(name),
-            _ => return Err(unreadable(&format!("a token is of {role:?}"))),
+            _ => return Err(unreadable(&format!("a token has the unknown role {role:?}"))),
         },
         digest: row.get("digest")?,
         created: row.get("created")?,

@@ -106,8 +106,10 @@ mod tests {
     }
 
     fn result() -> Object {
-        let (tenant, digest) = (TENANT.to_owned(), "d".to_owned());
-        let (collection, about) = (Collection::Results, serde_json::Value::Null);
+        let tenant = TENANT.to_owned();
+        let digest = "d".to_owned();
+        let collection = Collection::Results;
+        let about = serde_json::Value::Null;
         Object { tenant, digest, collection, bytes: 1, created: 0, about }
     }
 
@@ -184,13 +186,15 @@ mod tests {
                 assert_eq!(claimed.is_some(), model.claim(None, Seconds::MAX));
             }
             3 | 4 => {
-                let (done, cpu_milliseconds) = (random.below(20), random.below(1000));
+                let done = random.below(20);
+                let cpu_milliseconds = random.below(1000);
                 let report = Report { done, total: 20, cpu_milliseconds };
                 let renewed = records.renew(id, fence, until, &report, now).unwrap();
                 assert_eq!(renewed.is_some(), model.has_lease(fence));
                 if renewed.is_some() {
                     let more = cpu_milliseconds.saturating_sub(model.cpu);
-                    let (until, cpu) = (model.until.max(until), model.cpu + more);
+                    let until = model.until.max(until);
+                    let cpu = model.cpu + more;
                     *model = Model { until, done, cpu, ..*model };
                     return more;
                 }
@@ -210,7 +214,8 @@ mod tests {
             6 => {
                 let (change, to) = match random.below(8) {
                     0 => {
-                        let (result, adopt) = (result(), || Ok(()));
+                        let result = result();
+                        let adopt = || Ok(());
                         let finished = records.finish((id, fence), (&result, "r"), 0, adopt);
                         let done = finished.unwrap().unwrap();
                         assert_eq!(done.is_some(), model.change(Some(fence), State::Done));
@@ -241,7 +246,9 @@ mod tests {
     fn leases_do_what_their_model_does() {
         for place in places() {
             let records = place.open();
-            let (mut random, mut now, mut cpu) = (Random(1), 1_000_000, 0);
+            let mut random = Random(1);
+            let mut now = 1_000_000;
+            let mut cpu = 0;
             let mut jobs: Vec<(String, Model)> = Vec::new();
             let mut claims = 0;
             for round in 0..1200 {

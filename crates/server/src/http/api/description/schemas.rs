@@ -3,7 +3,7 @@
 #[cfg(feature = "cluster")]
 mod work;
 
-use super::super::jobs::MAX_TABLES;
+use crate::job::MAX_TABLES;
 use crate::storage::records::{Collection, State};
 use serde_json::{Map, Value, json};
 
@@ -64,7 +64,8 @@ fn one_of(values: Value) -> Value {
 
 /// Describes an object by its members and their meanings. A `?` after a name marks an optional member.
 fn object<const N: usize>(members: [(&str, &str, Value); N]) -> Value {
-    let (mut properties, mut required) = (Map::new(), Vec::new());
+    let mut properties = Map::new();
+    let mut required = Vec::new();
     for (name, meaning, mut schema) in members {
         schema["description"] = meaning.into();
         let optional = name.strip_suffix('?');

@@ -1,6 +1,6 @@
 //! Compares the description with actual responses, and with the parsers of requests.
 
-use super::*;
+use super::{super::spec::PART, *};
 use crate::{
     accounts::token::{Owner, Token},
     clock::now,
@@ -245,7 +245,8 @@ impl Asked {
 
     fn add_object(&self, content: &str, collection: Collection, about: Value) -> String {
         let digest = blake3::hash(content.as_bytes()).to_string();
-        let (tenant, bytes) = (TENANT.to_owned(), content.len() as u64);
+        let tenant = TENANT.to_owned();
+        let bytes = content.len() as u64;
         let object =
             Object { tenant, digest: digest.clone(), collection, bytes, created: now(), about };
         let upload = self.app.store.upload(&digest);
@@ -446,7 +447,8 @@ async fn jobs_are_as_described(asked: &mut Asked) {
     asked.described.expect(&format!("{SCHEMAS}/Event"), &event.into());
     asked.done("get /v1/jobs/{name}/receipt", "/v1/jobs/1/receipt", "").await;
     asked.done("get /v1/results", "/v1/results", "").await;
-    let (show, path) = ("get /v1/results/{digest}", format!("/v1/results/{digest}"));
+    let show = "get /v1/results/{digest}";
+    let path = format!("/v1/results/{digest}");
     for (range, expected) in [("none", 200), ("bytes=0-0", 206), ("bytes=9-", 416)] {
         assert_eq!(asked.ask(show, &path, &[("range", range)], "").await.0, expected);
     }
