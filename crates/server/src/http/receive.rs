@@ -194,7 +194,7 @@ impl Receiving {
                 if app.planned.get(&header.plan).is_none() {
                     let memory = header.table_bytes;
                     turn.reserve(memory)?;
-                    planning::plan(&app.program, &self.path, (bytes, collection), memory)?;
+                    planning::plan(&app.program, &self.path, bytes, collection, memory)?;
                     app.planned.keep(header.plan, ());
                 }
                 drop(turn);
@@ -264,7 +264,7 @@ impl Receiving {
         };
         let keep =
             |done, adopt: &dyn Fn() -> _| app.records.complete_upload(id, &object, done, adopt);
-        let kept = app.keep_object(&self.path, (tenant, digest), REMOVAL_PATIENCE, keep)?;
+        let kept = app.keep_object(&self.path, tenant, digest, REMOVAL_PATIENCE, keep)?;
         kept.map_err(|Removing| Problem::removing())?;
         app.uploads.forget(id);
         tracing::info!(tenant, digest, bytes, collection = collection.name(), "received");

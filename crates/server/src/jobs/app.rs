@@ -121,7 +121,7 @@ pub struct ObjectLock<'a> {
 
 impl ObjectLocks {
     /// Locks an object. Returns `None` if the object is locked.
-    pub fn try_lock(&self, (tenant, digest): (&str, &str)) -> Option<ObjectLock<'_>> {
+    pub fn try_lock(&self, tenant: &str, digest: &str) -> Option<ObjectLock<'_>> {
         let named = (tenant.to_owned(), digest.to_owned());
         self.lock().insert(named.clone()).then_some(ObjectLock { locks: self, named })
     }

@@ -76,8 +76,8 @@ enum Found {
 /// Asks a process, which may use the memory of the tables and of the program.
 fn ask(program: &Program, question: Question, table_bytes: u64) -> Answer<Found> {
     let memory = table_bytes.saturating_add(BASE_MEMORY);
-    let look = PlanTask { question, memory, cpu_seconds: MAX_CPU_SECONDS };
-    let line = serde_json::to_vec(&look).map_err(internal)?;
+    let task = PlanTask { question, memory, cpu_seconds: MAX_CPU_SECONDS };
+    let line = serde_json::to_vec(&task).map_err(internal)?;
     let too_much = |what: &str| {
         let detail = format!("planning this needs {what} than the server allows");
         Problem::unusable("Memory", detail)
@@ -105,7 +105,8 @@ fn ask(program: &Program, question: Question, table_bytes: u64) -> Answer<Found>
 pub fn plan(
     program: &Program,
     path: &Path,
-    (bytes, collection): (u64, Collection),
+    bytes: u64,
+    collection: Collection,
     table_bytes: u64,
 ) -> Answer<()> {
     let question = Question::Header { path: path.into(), bytes, collection };
@@ -124,9 +125,9 @@ pub fn price(program: &Program, question: Question, table_bytes: u64) -> Answer<
 }
 
 /// Answers a question in this process. Returns the line to print.
-pub fn answer(look: &PlanTask) -> String {
+pub fn answer(task: &PlanTask) -> String {
     // One thread, so that planning leaves the processors to others.
-    let found = par::with_threads(1, || find(&look.question));
+    let found = par::with_threads(1, || find(&task.question));
     let found = found.unwrap_or_else(|error| Err(internal(error).into()));
     let found = found.unwrap_or_else(|Problem { status, kind, detail, .. }| Found::Refused {
         status: status.as_u16(),
@@ -144,7 +145,7 @@ fn find(question: &Question) -> Answer<Found> {
             Ok(Found::Good)
         }
         Question::Price { keys, tables, iterations, history, threads } => {
-            Ok(Found::Priced(priced(keys, tables, (*iterations, *history), *threads)?))
+            Ok(Found::Priced(priced(keys, tables, *iterations, *history, *threads)?))
         }
     }
 }
@@ -152,7 +153,8 @@ fn find(question: &Question) -> Answer<Found> {
 fn priced(
     keys: &Path,
     tables: &[PathBuf],
-    (iterations, history): (Option<u32>, bool),
+    iterations: Option<u32>,
+    history: bool,
     threads: usize,
 ) -> RolesResult<Priced> {
     let keys = Opened::open(keys, Kind::EvaluationKeys)?;
@@ -239,9 +241,9 @@ mod tests {
     #[test]
     fn processes_that_fail_are_answers() {
         let asked = |script: &str| {
-            let args = vec!["-c".into(), format!("read look\n{script}").into()];
+            let args = vec!["-c".into(), format!("read task\n{script}").into()];
             let program = Program { file: "/bin/sh".into(), args };
-            plan(&program, Path::new("file"), (7, Collection::Keys), 1)
+            plan(&program, Path::new("file"), 7, Collection::Keys, 1)
                 .map_err(|problem| (problem.status.as_u16(), problem.kind))
         };
         assert_eq!(asked("echo '\"Good\"'"), Ok(()));

@@ -254,7 +254,8 @@ impl Server {
     pub fn keep_object<T>(
         &self,
         file: &Path,
-        (tenant, digest): (&str, &str),
+        tenant: &str,
+        digest: &str,
         patience: Duration,
         keep: impl Fn(u64, &dyn Fn() -> Result<()>) -> Result<core::result::Result<T, Removing>>,
     ) -> Result<core::result::Result<T, Removing>> {
@@ -280,13 +281,12 @@ impl Server {
     /// # Errors
     /// Errors of [`Records`](crate::storage::records::Records); [`Error::Io`].
     pub fn finish_removal(&self, tenant: &str, digest: &str) -> Result<()> {
-        let named = (tenant, digest);
         let server = self.store.name();
-        let Some(_place) = self.removing.try_lock(named) else { return Ok(()) };
-        let claimed = self.records.claim_removal(named, server, self.long_ago())?;
+        let Some(_lock) = self.removing.try_lock(tenant, digest) else { return Ok(()) };
+        let claimed = self.records.claim_removal(tenant, digest, server, self.long_ago())?;
         let Some(since) = claimed else { return Ok(()) };
         self.store.remove_object(tenant, digest)?;
-        self.records.removal_done(named, server, since)
+        self.records.removal_done(tenant, digest, server, since)
     }
 
     /// Finishes the removals of this server, and old ones of other servers.
@@ -362,7 +362,7 @@ impl Server {
         for (tenant, digest) in &found {
             if !orphans.found.contains(&(tenant.clone(), digest.clone())) {
                 tracing::warn!(tenant, digest, "an object has no record, and will be removed");
-            } else if self.records.remove_orphan((tenant, digest), self.store.name())? {
+            } else if self.records.remove_orphan(tenant, digest, self.store.name())? {
                 tracing::warn!(tenant, digest, "an object without a record is removed");
                 self.finish_removal(tenant, digest)?;
             }
@@ -447,10 +447,9 @@ impl Server {
         })?;
         let receipt = receipt.text()?;
         let keep = |done, adopt: &dyn Fn() -> _| {
-            self.records.finish((&job.id, job.fence), (&object, &receipt), done, adopt)
+            self.records.finish(&job.id, job.fence, &object, &receipt, done, adopt)
         };
-        let named = (&job.tenant[..], &object.digest[..]);
-        let done = self.keep_object(output, named, patience, keep)?;
+        let done = self.keep_object(output, &job.tenant, &object.digest, patience, keep)?;
         if let Ok(Some(done)) = &done {
             self.publish(done);
             self.tidy(done)?;

@@ -55,10 +55,10 @@ pub fn work() -> u8 {
     let _ = fs::write("/proc/self/oom_score_adj", "1000");
     let task = match read_input() {
         Ok(Input::Task(task)) => task,
-        Ok(Input::PlanTask(look)) => {
-            limit(Some(look.memory), look.cpu_seconds);
+        Ok(Input::PlanTask(task)) => {
+            limit(Some(task.memory), task.cpu_seconds);
             let mut out = io::stdout().lock();
-            let said = writeln!(out, "{}", planning::answer(&look)).and_then(|()| out.flush());
+            let said = writeln!(out, "{}", planning::answer(&task)).and_then(|()| out.flush());
             return u8::from(said.is_err());
         }
         Err(error) => return ended(Err(error)),

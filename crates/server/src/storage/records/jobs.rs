@@ -374,8 +374,10 @@ impl Records {
     /// the records unchanged.
     pub fn finish(
         &self,
-        (id, fence): (&str, u64),
-        (result, receipt): (&Object, &str),
+        id: &str,
+        fence: u64,
+        result: &Object,
+        receipt: &str,
         done: u64,
         adopt: impl FnOnce() -> Result<()>,
     ) -> Result<core::result::Result<Option<Job>, Removing>> {
@@ -527,18 +529,18 @@ mod tests {
             let bug = || Error::Bug("a disk".into());
             // An outdated claim completes nothing, and neither does a file that cannot be moved.
             let unused = || panic!("nothing is adopted");
-            assert_eq!(records.finish(("1", 1), (&result, "r"), 0, unused).unwrap(), Ok(None));
+            assert_eq!(records.finish("1", 1, &result, "r", 0, unused).unwrap(), Ok(None));
             let claimed = records.claim("1", SERVER, now()).unwrap().unwrap();
             assert_eq!((claimed.fence, claimed.done), (2, 3));
-            assert_eq!(records.finish(("1", 1), (&result, "r"), 0, unused).unwrap(), Ok(None));
-            records.finish(("1", 2), (&result, "r"), 0, || Err(bug())).unwrap_err();
-            assert_eq!(records.finish(("1", 2), (&result, "r"), 1, unused).unwrap(), Err(Removing));
+            assert_eq!(records.finish("1", 1, &result, "r", 0, unused).unwrap(), Ok(None));
+            records.finish("1", 2, &result, "r", 0, || Err(bug())).unwrap_err();
+            assert_eq!(records.finish("1", 2, &result, "r", 1, unused).unwrap(), Err(Removing));
             assert_eq!(records.state_of("1").unwrap(), Some(State::Running));
             assert_eq!(records.object("a", "d").unwrap(), None);
             let done =
-                records.finish(("1", 2), (&result, "r"), 0, || Ok(())).unwrap().unwrap().unwrap();
+                records.finish("1", 2, &result, "r", 0, || Ok(())).unwrap().unwrap().unwrap();
             assert_eq!(records.object("a", "d").unwrap(), Some(result.clone()));
-            assert_eq!(records.finish(("1", 2), (&result, "r"), 0, unused).unwrap(), Ok(None));
+            assert_eq!(records.finish("1", 2, &result, "r", 0, unused).unwrap(), Ok(None));
             assert_eq!((done.state, done.done, done.seq), (State::Done, 3, 11));
             assert_eq!((done.result.as_deref(), done.receipt.as_deref()), (Some("d"), Some("r")));
             assert!(done.finished >= done.started && done.started >= Some(done.created));

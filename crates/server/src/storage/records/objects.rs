@@ -350,7 +350,8 @@ impl Records {
     /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn claim_removal(
         &self,
-        (tenant, digest): (&str, &str),
+        tenant: &str,
+        digest: &str,
         server: &str,
         before: Seconds,
     ) -> Result<Option<Seconds>> {
@@ -368,7 +369,8 @@ impl Records {
     /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn removal_done(
         &self,
-        (tenant, digest): (&str, &str),
+        tenant: &str,
+        digest: &str,
         server: &str,
         since: Seconds,
     ) -> Result<()> {
@@ -399,7 +401,7 @@ impl Records {
     ///
     /// # Errors
     /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
-    pub fn remove_orphan(&self, (tenant, digest): (&str, &str), server: &str) -> Result<bool> {
+    pub fn remove_orphan(&self, tenant: &str, digest: &str, server: &str) -> Result<bool> {
         let sending = "SELECT count(*) FROM uploads \
                        WHERE tenant = ?1 AND digest = ?2 AND complete = 0";
         let sql = "INSERT INTO removals (tenant, digest, server, since) \
@@ -551,17 +553,18 @@ mod tests {
             let removals = |server, before| records.removals(server, before).unwrap();
             assert_eq!([removals("one", 0), removals("two", now() + 9)], [named.clone(), named]);
             assert!(removals("two", now() - 100).is_empty());
-            let named = ("a", &first.digest[..]);
-            let claim = |server, before| records.claim_removal(named, server, before).unwrap();
+            let digest = &first.digest[..];
+            let claim =
+                |server, before| records.claim_removal("a", digest, server, before).unwrap();
             assert_eq!(claim("two", now() - 100), None);
             let since = claim("one", 0).unwrap();
             // The second server has the removal now, and the first can no longer finish it.
             let taken = claim("two", now() + 9).unwrap();
-            records.removal_done(named, "one", since).unwrap();
+            records.removal_done("a", digest, "one", since).unwrap();
             assert_eq!((completed(), removals("two", 0).len()), (Err(Removing), 1));
-            records.removal_done(named, "two", taken).unwrap();
+            records.removal_done("a", digest, "two", taken).unwrap();
             assert_eq!(claim("two", now() + 9), None);
-            records.removal_done(named, "two", taken).unwrap();
+            records.removal_done("a", digest, "two", taken).unwrap();
             // The object may have been removed since it was sent.
             assert_eq!(completed(), Err(Removing));
             let done = ["a", "b"].map(|tenant| records.removals_done(tenant).unwrap());

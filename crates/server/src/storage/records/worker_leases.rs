@@ -216,7 +216,7 @@ mod tests {
                     0 => {
                         let result = result();
                         let adopt = || Ok(());
-                        let finished = records.finish((id, fence), (&result, "r"), 0, adopt);
+                        let finished = records.finish(id, fence, &result, "r", 0, adopt);
                         let done = finished.unwrap().unwrap();
                         assert_eq!(done.is_some(), model.change(Some(fence), State::Done));
                         model.done = done.map_or(model.done, |job| job.total);
