@@ -21,11 +21,11 @@ use clap::{CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use sudare_roles::error;
 
-/// Computing on encrypted tables: statistics and logistic regression on data that
-/// the computing machine cannot read.
+/// Compute on encrypted tables: statistics and logistic regression on data that the computing
+/// machine cannot read
 ///
-/// The data owner makes keys, encrypts a table and decrypts the result. The server
-/// gets evaluation keys and ciphertexts only.
+/// The data owner makes keys, encrypts a table and decrypts the result. The server has only
+/// evaluation keys and ciphertexts.
 #[derive(Debug, Parser)]
 #[command(name = "sudare", version, after_help = "Start with: sudare demo")]
 pub struct Args {
@@ -35,7 +35,7 @@ pub struct Args {
     command: Command,
 }
 
-/// What to do.
+/// A command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     Demo(demo::Args),
@@ -72,7 +72,7 @@ pub enum Command {
         after_help = "Example: sudare completions bash > ~/.local/share/bash-completion/completions/sudare"
     )]
     Completions {
-        /// The shell
+        /// Shell to print the script for
         shell: Shell,
     },
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C.
+//! Handler of Ctrl-C.
 
 use crate::passphrase;
 use std::process;
@@ -7,7 +7,7 @@ use sudare_roles::files;
 /// Exit status after Ctrl-C.
 const INTERRUPTED: i32 = 130;
 
-/// From now on Ctrl-C removes unfinished files and ends the process.
+/// Lets Ctrl-C remove unfinished files and end the process.
 pub fn clean_up() {
     // Without a handler the process ends as the system has it end.
     let _ = ctrlc::set_handler(|| {

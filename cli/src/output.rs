@@ -10,15 +10,18 @@ use sudare_roles::{
     escape::{acts_on_terminal, escaped},
 };
 
-/// Where results go and in which form.
+/// Form of results on standard output.
 #[derive(Debug, Clone, Copy)]
 pub struct Output {
-    /// One JSON object a line instead of text.
+    /// One JSON object per line instead of text.
     pub json: bool,
 }
 
 impl Output {
     /// Writes a result: the object itself, or `text` of it.
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
     pub fn write<T: Serialize>(self, value: &T, text: impl FnOnce(&T) -> String) -> Result<()> {
         let line = if self.json {
             serde_json::to_string(value).map_err(|error| Error::Bug(error.to_string()))?
@@ -28,12 +31,18 @@ impl Output {
         self.write_text(&line)
     }
 
-    /// Writes lines for people, or of JSON, with a line end if there is none.
+    /// Writes lines of text or of JSON, with a line end if there is none.
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
     pub fn write_text(self, text: &str) -> Result<()> {
         self.write_as_it_is(&printable_lines(text))
     }
 
-    /// Writes data for programs, which a terminal gets as [`Output::write_text`] has it.
+    /// Writes data for programs. A terminal gets it as [`Output::write_text`] writes it.
+    ///
+    /// # Errors
+    /// If standard output cannot be written.
     pub fn write_data(self, text: &str) -> Result<()> {
         match io::stdout().is_terminal() {
             true => self.write_text(text),
@@ -50,37 +59,37 @@ impl Output {
     }
 }
 
-/// Writes a message line to standard error. If nobody can read it, nothing is lost.
+/// Writes a message line to standard error, and ignores a failure: nothing depends on it.
 pub fn say(message: impl core::fmt::Display) {
     let _ = writeln!(io::stderr().lock(), "{}", printable(&message.to_string()));
 }
 
-/// Text in which nothing has a meaning for a terminal: control characters, and those that change
-/// the direction of what follows, stand there as JSON has them, such as `\u001b`.
+/// Escapes characters that act on a terminal: control characters and changes of text direction
+/// become JSON escapes such as `\u001b`.
 ///
-/// Names in a result are whatever the maker of its file wrote; anybody with the public key can
-/// make one.
+/// Names in a result are those that the maker of its file wrote, and anybody with the public key
+/// can make one.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |c| acts_on_terminal(c) || c == '\n')
 }
 
-/// The same of text of several lines.
+/// Escapes text of several lines in the same way.
 fn printable_lines(text: &str) -> Cow<'_, str> {
     escaped(text, acts_on_terminal)
 }
 
-/// A clause about bootstrappings, if there are any.
+/// Returns a clause about bootstrappings, if there are any.
 pub fn bootstraps(count: u32) -> String {
     if count == 0 { String::new() } else { format!(", {count} bootstrappings") }
 }
 
-/// Lines `name  value`, the values below each other.
+/// Formats lines `name value` with aligned values.
 pub fn fields(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     rows.iter().map(|(name, value)| format!("{name:width$}  {}\n", printable(value))).collect()
 }
 
-/// Columns below each other, the first one to the left and the others to the right.
+/// Formats columns, the first one aligned left and the others right.
 pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let head = head.iter().map(|cell| printable(cell)).collect();
     let rows = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect());

@@ -14,22 +14,22 @@ use sudare_roles::{
 #[cfg(unix)]
 pub use terminal::show_again;
 
-/// Where a passphrase comes from.
+/// Source of a passphrase.
 #[derive(Debug, Clone, Copy, clap::Args)]
 pub struct Source {
-    /// File descriptor that the passphrase of a sealed secret key is read from, its first line; the
-    /// terminal asks for it if this is left out
+    /// File descriptor whose first line is the passphrase of a sealed secret key; default: the
+    /// terminal asks for it
     #[arg(long, value_name = "N")]
     passphrase_fd: Option<u32>,
 }
 
 impl Source {
-    /// Whether a descriptor is named.
+    /// Decides whether a descriptor is named.
     pub fn is_named(self) -> bool {
         self.passphrase_fd.is_some()
     }
 
-    /// The passphrase that the file at `path` is sealed by.
+    /// Reads the passphrase of the file at `path`.
     pub fn of(self, path: &Path) -> Result<Passphrase> {
         match self.passphrase_fd {
             Some(fd) => from_descriptor(fd),
@@ -37,7 +37,7 @@ impl Source {
         }
     }
 
-    /// A passphrase to seal the file at `path` by, which is asked for twice.
+    /// Reads a passphrase to seal the file at `path` with. The terminal asks for it twice.
     pub fn to_seal(self, path: &Path) -> Result<Passphrase> {
         if let Some(fd) = self.passphrase_fd {
             return from_descriptor(fd);
@@ -57,10 +57,10 @@ fn from_descriptor(fd: u32) -> Result<Passphrase> {
     Ok(Passphrase::new(line(file).map_err(io)?)?)
 }
 
-/// The first line of a file, as far as it can be a passphrase.
+/// Reads the first line of a file, up to the maximum length of a passphrase.
 #[expect(clippy::unbuffered_bytes, reason = "a buffer would keep a copy")]
 fn line(file: impl Read) -> io::Result<Vec<u8>> {
-    // It never grows, which would leave a copy behind.
+    // A buffer that grows would leave a copy in freed memory.
     let mut line = Vec::with_capacity(Passphrase::MAX_BYTES + 2);
     for byte in file.bytes().take(Passphrase::MAX_BYTES + 2) {
         match byte? {
@@ -91,7 +91,7 @@ mod terminal {
         sync::{Mutex, MutexGuard, PoisonError},
     };
 
-    /// A terminal that does not show what is typed, and how it was before.
+    /// A terminal that does not show typed characters, and its modes before.
     static HIDDEN: Mutex<Option<(File, Termios)>> = Mutex::new(None);
 
     fn hidden() -> MutexGuard<'static, Option<(File, Termios)>> {

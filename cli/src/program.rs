@@ -84,8 +84,7 @@ fn work<P: Program>(args: &P) -> error::Result<()> {
         [count] => par::with_threads(count, work).map_err(sudare::Error::from)?,
         _ if args.compares_threads() => work(),
         _ => Err(Error::Usage(
-            "several numbers of threads are for `sudare-bench strategies`: write --threads N"
-                .into(),
+            "several numbers of threads are for `sudare-bench strategies`: pass --threads N".into(),
         )),
     }
 }
@@ -127,8 +126,7 @@ impl core::str::FromStr for Threads {
             |text: &str| text.parse::<NonZeroU16>().ok().filter(|count| count.get() <= 1024);
         let all = text.split(',').map(number).collect::<Option<_>>();
         all.map(Self).ok_or(
-            "a whole number from 1 to 1024 is needed, or for sudare-bench strategies several such as \
-             1,2",
+            "expected a whole number from 1 to 1024, or for sudare-bench strategies several such as 1,2",
         )
     }
 }

@@ -1,4 +1,4 @@
-//! How far a long step is: a bar on a terminal, now and then a line elsewhere.
+//! Progress of a long step: a bar on a terminal, an occasional line elsewhere.
 
 use crate::output::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -22,14 +22,14 @@ pub struct Progress {
     next_line: Mutex<Instant>,
 }
 
-/// When so much time has gone by from now.
+/// Returns the instant after this time.
 fn after(time: Duration) -> Instant {
     let now = Instant::now();
     now.checked_add(time).unwrap_or(now)
 }
 
 impl Progress {
-    /// A step of `total` parts; 0 if that is not known.
+    /// Begins a step with `total` parts; 0 if the number is not known.
     pub fn new(what: impl Into<String>, total: usize) -> Self {
         let (what, total) = (what.into(), total as u64);
         let bar = io::stderr().is_terminal().then(|| {
@@ -50,7 +50,7 @@ impl Progress {
         Self { what, total, bar, next_line: Mutex::new(after(QUIET)) }
     }
 
-    /// `done` parts are complete. From any thread, in any order.
+    /// Records that `done` parts are complete, from any thread and in any order.
     pub fn set(&self, done: usize) {
         match &self.bar {
             Some(bar) => bar.set_position(bar.position().max(done as u64)),
@@ -58,8 +58,8 @@ impl Progress {
         }
     }
 
-    /// Says how many parts are done, and details of the last one: a row of a table above the bar, or
-    /// the rest of the line.
+    /// Records the complete parts and shows details of the last one: a row above the bar, or the
+    /// rest of the line.
     pub fn set_with(&self, done: usize, details: &str) {
         match &self.bar {
             Some(bar) => {
@@ -87,7 +87,7 @@ impl Drop for Progress {
     }
 }
 
-/// Makes evaluation keys under a bar that says `what`.
+/// Makes evaluation keys under a bar with the text `what`.
 ///
 /// # Errors
 /// As [`KeyGenerator::evaluation_keys`].

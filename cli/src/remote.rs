@@ -1,4 +1,4 @@
-//! A service, as its clients see it: requests by HTTP, repeated where the connection breaks.
+//! Client of a service: HTTP requests, repeated after broken connections.
 
 mod client;
 mod transfer;

@@ -1,32 +1,32 @@
-//! How values of options are read.
+//! Parsers of option values.
 
 use std::ops::RangeInclusive;
 use sudare_apps::stats::Edges;
 use sudare_roles::reading::{Reading, names_between_commas};
 use sudare_table::{Categorical, EncodingOptions, Missing, Unseen};
 
-/// Reads a whole number, or says which ones there are.
+/// Reads a whole number in a range.
 pub fn whole(
     range: RangeInclusive<u32>,
 ) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync {
     move |text| {
         let number = text.parse().ok().filter(|number| range.contains(number));
         let (first, last) = (range.start(), range.end());
-        number.ok_or_else(|| format!("a whole number from {first} to {last} is needed"))
+        number.ok_or_else(|| format!("expected a whole number from {first} to {last}"))
     }
 }
 
-/// Reads a number that is not infinite.
+/// Reads a finite number.
 pub fn finite(text: &str) -> Result<f64, &'static str> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite());
-    number.ok_or("a number such as 2.5 is needed")
+    number.ok_or("expected a number such as 2.5")
 }
 
-/// Reads so many GiB as bytes.
+/// Reads a number of GiB as bytes.
 #[cfg(feature = "serve")]
 pub fn gibibytes(text: &str) -> Result<u64, &'static str> {
     let number = text.parse().ok().filter(|&gib: &f64| gib > 0.0 && gib < 1e9);
-    number.map(|gib| (gib * f64::from(1 << 30)) as u64).ok_or("a number such as 2.5 is needed")
+    number.map(|gib| (gib * f64::from(1 << 30)) as u64).ok_or("expected a number such as 2.5")
 }
 
 /// Reads the weights of classes, such as 1,2.5.
@@ -34,17 +34,17 @@ pub fn class_weights(text: &str) -> Result<Vec<f64>, &'static str> {
     let positive = |text: &str| text.parse().ok().filter(|&w: &f64| w.is_finite() && w > 0.0);
     let weights: Option<Vec<f64>> = text.split(',').map(positive).collect();
     weights.filter(|weights| weights.len() > 1).ok_or(
-        "positive numbers are needed, the weight of a row of each class, such as 1,2.5 for a \
-         target of 0 and 1",
+        "expected positive numbers, the weight of a row of each class, such as 1,2.5 for a target \
+         of 0 and 1",
     )
 }
 
-/// Edges of bins, of one column or of all.
+/// Edges of bins, for one column or for all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnEdges {
-    /// Name of the column; none for all.
+    /// Name of the column; nothing for all.
     pub column: Option<String>,
-    /// How they are chosen.
+    /// The choice of the edges.
     pub edges: Edges,
 }
 
@@ -63,8 +63,8 @@ pub fn edges(text: &str) -> Result<ColumnEdges, &'static str> {
             let number = |text: &str| text.trim().parse().ok().filter(|x: &f64| x.is_finite());
             let numbers: Option<Vec<f64>> = numbers.split(',').map(number).collect();
             Edges::Given(numbers.filter(|numbers| numbers.len() > 2).ok_or(
-                "equal, quantile, log, or three or more numbers are needed, such as 0,10,20, with the \
-                 name of a column before them if they are not for all, such as age=0,10,20",
+                "expected equal, quantile, log, or three or more numbers such as 0,10,20, with the name of \
+                 a column first if they are for that column alone, such as age=0,10,20",
             )?)
         }
     };
@@ -74,48 +74,49 @@ pub fn edges(text: &str) -> Result<ColumnEdges, &'static str> {
 /// Reads a share of rows.
 pub fn share(text: &str) -> Result<f64, &'static str> {
     let number = text.parse().ok().filter(|&share: &f64| share > 0.0 && share < 1.0);
-    number.ok_or("a share between 0 and 1 is needed, such as 0.2")
+    number.ok_or("expected a share between 0 and 1, such as 0.2")
 }
 
-/// Names that are one argument.
+/// Names in one argument.
 pub type Names = Vec<String>;
 
 /// Reads names between commas. A name with a comma stands in double quotes.
 pub fn names(text: &str) -> Result<Names, &'static str> {
     names_between_commas(text)
-        .ok_or("names between commas are needed, in double quotes where they have commas")
+        .ok_or("expected names between commas, in double quotes where they contain commas")
 }
 
-/// How tables in files are read.
+/// Format of tables in files.
 #[derive(Debug, Clone, clap::Args)]
 pub struct TableFormat {
-    /// Columns that hold categories, each of which becomes a column of 0 and 1 for every value; all
-    /// for every column of text. Quote a name with a comma as in a CSV file: 'a,"b, in km"'
+    /// Columns with categories: each becomes a column of 0 and 1 for every value; all for every
+    /// column of text; default: none. Quote a name with a comma as in a CSV file: 'a,"b, in km"'
     #[arg(long, value_name = "COL,COL|all", value_parser = names)]
     categorical: Vec<Names>,
-    /// What becomes of missing values: refuse; mean, of the column, and a category of its own;
-    /// drop, their rows; flag, as mean with a column beside that says where
+    /// Treatment of missing values: refuse; mean, which replaces them by the mean of the column,
+    /// and by a category of their own; drop, which leaves out their rows; flag, which is mean with
+    /// an extra column that marks them
     #[arg(long, value_name = "refuse|mean|drop|flag", default_value = "refuse", value_parser = missing)]
     missing: Missing,
-    /// With --missing, words of a CSV file that stand for a missing value, in any column. Without
-    /// it, NA, N/A, n/a, na, #N/A, <NA>, NaN, nan, NAN, null, NULL, Null, None, ? and - do so in
-    /// columns of numbers, and are categories in columns of text. An empty cell always does
+    /// Words of a CSV file that mean a missing value in any column, with --missing. By default, NA,
+    /// N/A, n/a, na, #N/A, <NA>, NaN, nan, NAN, null, NULL, Null, None, ? and - do so in columns of
+    /// numbers, and are categories in columns of text. An empty cell always does
     #[arg(long, value_name = "WORD,WORD", value_parser = names)]
     missing_words: Vec<Names>,
-    /// What becomes of a category that the table which the model was trained on does not have:
-    /// refuse, or zero in all its columns
+    /// Treatment of a category that the training table does not have: refuse; or zero, in all its
+    /// columns
     #[arg(long, value_name = "refuse|zero", default_value = "refuse", value_parser = unseen)]
     unseen: Unseen,
-    /// What stands between the cells of a CSV file; found out if left out
+    /// Delimiter of a CSV file; default: detected
     #[arg(long, value_name = "CHAR", value_parser = delimiter)]
     delimiter: Option<char>,
-    /// Decimal mark of a CSV file, point or comma; found out if left out
+    /// Decimal mark of a CSV file, point or comma; default: detected
     #[arg(long, value_name = "CHAR")]
     decimal: Option<char>,
 }
 
 impl TableFormat {
-    /// The format of the table in the terms of [`Reading`].
+    /// Returns the format of the table in the terms of [`Reading`].
     pub fn reading(&self) -> Reading {
         let categorical = match &self.categorical.concat()[..] {
             [] => Categorical::None,
@@ -139,7 +140,7 @@ fn missing(text: &str) -> Result<Missing, &'static str> {
         "mean" => Ok(Missing::Mean),
         "drop" => Ok(Missing::Drop),
         "flag" => Ok(Missing::Flag),
-        _ => Err("refuse, mean, drop or flag is needed"),
+        _ => Err("expected refuse, mean, drop or flag"),
     }
 }
 
@@ -147,14 +148,14 @@ fn unseen(text: &str) -> Result<Unseen, &'static str> {
     match text {
         "refuse" => Ok(Unseen::Refuse),
         "zero" => Ok(Unseen::Zero),
-        _ => Err("refuse or zero is needed"),
+        _ => Err("expected refuse or zero"),
     }
 }
 
 /// Reads a character, `\t` being a tab.
 fn delimiter(text: &str) -> Result<char, &'static str> {
     let text = if text == "\\t" { "\t" } else { text };
-    text.parse().map_err(|_| "one character is needed, such as ';' or '\\t'")
+    text.parse().map_err(|_| "expected one character, such as ';' or '\\t'")
 }
 
 #[cfg(test)]
@@ -166,7 +167,7 @@ mod tests {
         let read = whole(1..=9);
         assert_eq!((read("1"), read("9")), (Ok(1), Ok(9)));
         for bad in ["0", "10", "-1", "1.5", "x", "", "99999999999"] {
-            assert_eq!(read(bad), Err("a whole number from 1 to 9 is needed".into()), "{bad}");
+            assert_eq!(read(bad), Err("expected a whole number from 1 to 9".into()), "{bad}");
         }
         assert_eq!((finite("2.5"), finite("-1e3")), (Ok(2.5), Ok(-1e3)));
         for bad in ["nan", "inf", "1e999", "x", ""] {

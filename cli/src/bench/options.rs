@@ -71,7 +71,7 @@ impl core::str::FromStr for Numbers {
         };
         let all = all.filter(|all| !all.is_empty());
         all.map(Self).ok_or(
-            "a number from 0 to 127, a list such as 5,10 or a rising range such as 5..15 is needed",
+            "expected a number from 0 to 127, a list such as 5,10 or a rising range such as 5..15",
         )
     }
 }
@@ -101,8 +101,8 @@ pub fn check<O: Operation>(ops: &[O], given: &[(&str, bool)]) -> Result<()> {
     for op in ops {
         if let (Some(example), false) = (op.example_set(), is_given("--params")) {
             return usage(format!(
-                "{} needs a parameter set: name one with --params, such as {example}; `sudare \
-                 params` lists them",
+                "{} needs a parameter set: pass one with --params, such as {example}; `sudare params` \
+                 lists them",
                 op.name()
             ));
         }
@@ -136,7 +136,7 @@ pub fn check_log_slots(name: &str, log_n: u32, log_slots: u32) -> Result<()> {
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "2^{log_slots} slots are not possible with {name}: --log-slots may be {} to {}",
+        "2^{log_slots} slots are not possible with {name}: pass --log-slots {} to {}",
         range.start(),
         range.end()
     )))

@@ -84,7 +84,7 @@ pub fn level(params: &Params, level: Option<u32>, ops: &[Op]) -> Result<Level> {
     params.rlwe().check_level(level)?;
     match (level, ops.iter().find(|op| op.is_product())) {
         (Level(0), Some(op)) => Err(Error::Usage(format!(
-            "{} at level 0 has no level to rescale to: write --level 1 or higher",
+            "{} at level 0 has no level to rescale to: pass --level 1 or higher",
             op.name()
         ))),
         _ => Ok(level),
@@ -163,7 +163,7 @@ impl Task for Op {
                 session.image(runs, &expected, |e, a| e.automorphism(a, g))
             }
             Self::RotateHoisted8 => session.rotate_hoisted(runs),
-            _ => Err(Error::Bug(format!("{} is no single operation", Operation::name(*self)))),
+            _ => Err(Error::Bug(format!("{} is not a single operation", Operation::name(*self)))),
         }
     }
 }

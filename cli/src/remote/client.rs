@@ -1,4 +1,4 @@
-//! Requests, and jobs.
+//! Requests to a service, and its jobs.
 
 use crate::output::say;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -19,32 +19,32 @@ use ureq::{
     tls::{Certificate, PemItem, RootCerts, TlsConfig, parse_pem},
 };
 
-/// How long a connection may take.
+/// Maximum time to connect.
 const CONNECT: Duration = Duration::from_secs(20);
-/// How long nothing may come; events come with signs of life.
+/// Maximum time without data; event streams send signs of life.
 const SILENCE: Duration = Duration::from_secs(90);
-/// How long a server may be away before that is an error.
+/// Maximum time without an answer before a temporary failure becomes an error.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// The first pause after a failure; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const LONGEST_PAUSE: Duration = Duration::from_secs(10);
-/// The variable of the environment that may have a token.
+/// Environment variable that may hold a token.
 const TOKEN: &str = "SUDARE_TOKEN";
-/// Most bytes of the file of a token.
-const MOST_TOKEN_BYTES: u64 = 4096;
-/// Most bytes of an answer in JSON.
-const MOST_JSON_BYTES: u64 = 16 << 20;
-/// A line of an event, which holds a job, is never longer.
+/// Maximum size of the file of a token.
+const MAX_TOKEN_BYTES: u64 = 4096;
+/// Maximum size of an answer in JSON.
+const MAX_JSON_BYTES: u64 = 16 << 20;
+/// Maximum size of a line of an event, which holds a job.
 const MAX_EVENT_BYTES: u64 = 1 << 20;
 
-/// A service and the token by which it knows this client.
+/// A service, and the token of this client.
 pub struct Client {
     pub(super) agent: Agent,
     base: String,
     authorization: String,
 }
 
-/// What a client says of a job.
+/// A job to submit.
 #[derive(Debug, Clone, Serialize)]
 pub struct Request<'a> {
     /// `stats`, `groups`, `histogram`, `train` or `predict`.
@@ -59,77 +59,80 @@ pub struct Request<'a> {
     /// Iterations of a training.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u32>,
-    /// Whether the weights after each iteration are kept.
+    /// Keep the weights after each iteration.
     pub history: bool,
 }
 
-/// A job, as the service tells of it.
+/// A job, as the service describes it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Job {
     /// The name of the job.
     pub id: String,
     /// `queued`, `running`, `done`, `failed` or `cancelled`.
     pub state: String,
-    /// What was asked for.
+    /// The submitted request.
     pub request: serde_json::Value,
-    /// Steps done, and in all.
+    /// Steps done, and all steps.
     pub progress: Steps,
-    /// What the server thinks that it takes.
+    /// Predicted time and memory.
     pub predicted: Predicted,
-    /// Why it failed.
+    /// Reason of its failure.
     pub error: Option<Failure>,
     /// Digest of its result.
     pub result: Option<String>,
 }
 
-/// How far a job is.
+/// Progress of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Steps {
     pub done: u64,
     pub total: u64,
 }
 
-/// What a job takes.
+/// Predicted cost of a job.
 #[derive(Debug, Clone, Copy, Serialize, Deserialize)]
 pub struct Predicted {
     pub seconds: f64,
     pub memory_bytes: u64,
 }
 
-/// Why a job failed, or a request was refused.
+/// Reason of a failed job or a refused request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Failure {
     pub kind: String,
     pub detail: String,
 }
 
-/// What a request for something that there may be is answered with.
+/// Presence of an object at the service.
 pub enum Seen {
-    /// It is there.
+    /// The service has it.
     There,
-    /// It is not.
+    /// The service does not have it.
     Absent,
 }
 
 impl Job {
-    /// Whether nothing happens to it any more.
+    /// Decides whether the job has ended.
     pub fn is_final(&self) -> bool {
         !matches!(&self.state[..], "queued" | "running")
     }
 
-    /// The digest of its result, once it is done.
+    /// Returns the digest of the result of a finished job.
     pub fn result(&self) -> Result<&str> {
         match (&self.result, &self.error) {
             (Some(result), _) => Ok(result),
             (None, Some(Failure { kind, detail })) => {
                 Err(Error::Refused { kind: kind.clone(), detail: detail.clone() })
             }
-            (None, None) => Err(Error::Usage(format!("job {} is {}", self.id, self.state))),
+            (None, None) => Err(Error::Usage(format!(
+                "job {} is {} and has no result: wait for one that ends well",
+                self.id, self.state
+            ))),
         }
     }
 }
 
-/// A failure that may pass.
+/// Pauses between attempts after a temporary failure.
 pub(super) struct Patience {
     since: Instant,
     pause: Duration,
@@ -140,7 +143,7 @@ impl Patience {
         Self { since: Instant::now(), pause: FIRST_PAUSE }
     }
 
-    /// Waits for a moment, unless that was done for too long.
+    /// Pauses before the next attempt, or returns the error after too long.
     pub(super) fn wait(&mut self, error: Error) -> Result<()> {
         if self.since.elapsed() > PATIENCE {
             return Err(error);
@@ -152,8 +155,8 @@ impl Patience {
 }
 
 impl Client {
-    /// A client of the service at `url`, which sends this token. `authority` is the file of the
-    /// certificates that the service's are signed by, if not by public ones.
+    /// Creates a client of the service at `url`, which sends this token. `authority` is the file of
+    /// the certificates that sign the service's certificate, if public authorities do not.
     pub fn new(url: &str, token: &str, authority: Option<&Path>) -> Result<Self> {
         let base = url.trim_end_matches('/').to_owned();
         let is_local = check_url(&base)?;
@@ -187,7 +190,7 @@ impl Client {
         Error::Unreachable { url: self.base.clone(), problem: error.to_string() }
     }
 
-    /// An answer, once it is none of a failure that passes.
+    /// Repeats a request until the answer is not a temporary failure.
     pub(super) fn until_answered(
         &self,
         mut request: impl FnMut() -> core::result::Result<Response<Body>, ureq::Error>,
@@ -202,7 +205,8 @@ impl Client {
         }
     }
 
-    /// The status and the body of an answer, once it came whole and is none of a failure that passes.
+    /// Returns the status and the body of an answer that arrived completely and is not a temporary
+    /// failure.
     fn whole(
         &self,
         mut request: impl FnMut() -> core::result::Result<Response<Body>, ureq::Error>,
@@ -219,7 +223,7 @@ impl Client {
         }
     }
 
-    /// What is answered in JSON.
+    /// Returns the JSON of an answer.
     fn json<T: DeserializeOwned>(
         &self,
         request: impl FnMut() -> core::result::Result<Response<Body>, ureq::Error>,
@@ -234,7 +238,7 @@ impl Client {
         self.json(self.getting(path))
     }
 
-    /// The answer to one request; that of a failure that passes is as none.
+    /// Returns the answer to a single request. A temporary failure counts as no answer.
     #[cfg(feature = "cluster")]
     pub(super) fn once(
         &self,
@@ -251,7 +255,7 @@ impl Client {
         self.until_answered(self.getting(path))
     }
 
-    /// The request for what is at a path, as often as it is made.
+    /// Returns a request for a path that can be repeated.
     fn getting(
         &self,
         path: &str,
@@ -260,7 +264,7 @@ impl Client {
         move || self.agent.get(&url).header("authorization", &self.authorization).call()
     }
 
-    /// Whether the service has something.
+    /// Asks the service whether it has an object.
     pub fn look_for(&self, path: &str) -> Result<Seen> {
         let url = self.url(path);
         let request = || self.agent.head(&url).header("authorization", &self.authorization).call();
@@ -273,7 +277,7 @@ impl Client {
         }
     }
 
-    /// Asks for a job. A request that was made before, and did not fail since, is not made again.
+    /// Submits a job. A request that was made before and has not failed is not made again.
     pub fn submit(&self, request: &Request<'_>) -> Result<Job> {
         let body = serde_json::to_vec(request).map_err(|e| Error::Bug(e.to_string()))?;
         let name = blake3::hash(&body);
@@ -299,12 +303,12 @@ impl Client {
         }
     }
 
-    /// A job.
+    /// Returns a job.
     pub fn job(&self, id: &str) -> Result<Job> {
         self.get_json(&format!("/v1/jobs/{}", checked(id)?))
     }
 
-    /// The receipt of a job that is done, unless the service has none.
+    /// Returns the receipt of a finished job, unless the service has none.
     pub fn receipt(&self, id: &str) -> Result<Option<String>> {
         match self.whole(self.getting(&format!("/v1/jobs/{}/receipt", checked(id)?)))? {
             (StatusCode::NOT_FOUND, _) => Ok(None),
@@ -315,17 +319,17 @@ impl Client {
         }
     }
 
-    /// The jobs of this client's tenant, the newest first.
+    /// Lists the jobs of the tenant, the newest first.
     pub fn jobs(&self) -> Result<Vec<Job>> {
         self.get_json("/v1/jobs")
     }
 
-    /// What the tenant has taken, and what it may take.
+    /// Returns the usage and the quotas of the tenant.
     pub fn usage(&self) -> Result<serde_json::Value> {
         self.get_json("/v1/usage")
     }
 
-    /// What the tenant has in a collection.
+    /// Lists the objects of the tenant in a collection.
     pub fn list(&self, collection: &str) -> Result<Vec<serde_json::Value>> {
         self.get_json(&format!("/v1/{collection}"))
     }
@@ -338,7 +342,7 @@ impl Client {
         expect_success(self.until_answered(request)?).map(|_| ())
     }
 
-    /// Waits until a job has ended; `progress` is told how far it is.
+    /// Waits until a job has ended. `progress` is called with the job whenever it advances.
     pub fn wait(&self, id: &str, mut progress: impl FnMut(&Job)) -> Result<Job> {
         let path = format!("/v1/jobs/{}/events", checked(id)?);
         let (mut last, mut patience) = (String::from("0"), Patience::new());
@@ -376,7 +380,7 @@ impl Client {
     }
 }
 
-/// The next line of a stream of events; none once the stream ends or breaks.
+/// Reads the next line of an event stream; nothing once the stream ends or breaks.
 fn next_line(events: &mut impl BufRead) -> Result<Option<String>> {
     let mut line = Vec::new();
     let read = events.take(MAX_EVENT_BYTES).read_until(b'\n', &mut line);
@@ -388,29 +392,28 @@ fn next_line(events: &mut impl BufRead) -> Result<Option<String>> {
     Ok(String::from_utf8(line).ok().filter(|_| is_whole))
 }
 
-/// The token in a file, or else in the environment. Says so if other users can read the file.
+/// Reads the token from a file, or else from the environment. Warns if other users can read the
+/// file.
 pub fn read_token(file: Option<&Path>) -> Result<String> {
     match file {
         Some(path) => {
-            let token = files::read_text(path, MOST_TOKEN_BYTES)?;
+            let token = files::read_text(path, MAX_TOKEN_BYTES)?;
             if path.metadata().is_ok_and(|found| files::others_may_read(&found)) {
                 say(format_args!(
-                    "warning: {} can be read by other users of this machine, who can then use the \
-                     service in your place: take the permission away, as with chmod 600",
+                    "warning: other users of this machine can read {}, and then use the service in your \
+                     place: remove the permission, for example with chmod 600",
                     path.display()
                 ));
             }
             Ok(token)
         }
         None => std::env::var(TOKEN).map_err(|_| {
-            Error::Usage(format!(
-                "a token is needed: name its file with --token-file, or set {TOKEN}"
-            ))
+            Error::Usage(format!("no token: pass its file with --token-file, or set {TOKEN}"))
         }),
     }
 }
 
-/// Whether an answer is that of a failure that may pass soon.
+/// Decides whether an answer reports a temporary failure.
 pub(super) fn is_passing(answer: &Response<Body>) -> bool {
     let soon = || {
         let text = answer.headers().get("retry-after")?.to_str().ok()?;
@@ -425,7 +428,7 @@ pub(super) fn is_passing(answer: &Response<Body>) -> bool {
     }
 }
 
-/// What a service refused, in its words.
+/// Turns a refusal of the service into an error.
 pub(super) fn refusal(answer: Response<Body>) -> Error {
     let status = answer.status();
     refusal_of(status, &body_of(answer).unwrap_or_default())
@@ -434,7 +437,7 @@ pub(super) fn refusal(answer: Response<Body>) -> Error {
 fn refusal_of(status: StatusCode, body: &[u8]) -> Error {
     let Failure { kind, detail } = parsed(body).unwrap_or_else(|_| Failure {
         kind: "Http".into(),
-        detail: format!("it answered {status} without saying why: is this a service of sudare?"),
+        detail: format!("it answered {status} without a reason: is this a sudare service?"),
     });
     Error::Refused { kind, detail }
 }
@@ -443,14 +446,14 @@ pub(super) fn expect_success(answer: Response<Body>) -> Result<Response<Body>> {
     if answer.status().is_success() { Ok(answer) } else { Err(refusal(answer)) }
 }
 
-/// What one answer says in JSON.
+/// Reads the JSON of one answer.
 #[cfg(feature = "cluster")]
 pub(super) fn json<T: DeserializeOwned>(answer: Response<Body>) -> Result<T> {
     parsed(&body_of(answer).map_err(|error| no_answer(&error))?)
 }
 
 fn body_of(answer: Response<Body>) -> core::result::Result<Vec<u8>, ureq::Error> {
-    answer.into_body().into_with_config().limit(MOST_JSON_BYTES).read_to_vec()
+    answer.into_body().into_with_config().limit(MAX_JSON_BYTES).read_to_vec()
 }
 
 fn parsed<T: DeserializeOwned>(body: &[u8]) -> Result<T> {
@@ -461,33 +464,36 @@ pub(super) fn no_answer(error: &dyn core::fmt::Display) -> Error {
     Error::Refused { kind: "Http".into(), detail: format!("its answer is {error}") }
 }
 
-/// A name that may stand in a path.
+/// Returns the name if it can be part of a path.
 pub(super) fn checked(name: &str) -> Result<&str> {
     if !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric()) {
         return Ok(name);
     }
-    Err(Error::Usage(format!("{name:?} is neither the name of a job nor a digest")))
+    Err(Error::Usage(format!(
+        "{name:?} is neither the name of a job nor a digest: `sudare remote status` and `sudare remote \
+         list` print them"
+    )))
 }
 
-/// Host and port of an address without its scheme.
+/// Returns host and port of an address without its scheme.
 pub fn host_of(rest: &str) -> &str {
     rest.split('/').next().unwrap_or_default()
 }
 
-/// The token in a text, if a header can carry it. Messages never repeat it.
+/// Returns the token in a text, if a header can carry it. Messages never repeat it.
 fn checked_token(text: &str) -> Result<&str> {
     let token = text.trim();
     if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(token);
     }
     Err(Error::Usage(
-        "the token is empty, or has blanks or other characters that no token has: use the line that \
-         `sudare serve token add` has printed"
+        "the token is empty, or has blanks or other invalid characters: use the line that `sudare \
+         serve token add` printed"
             .into(),
     ))
 }
 
-/// The host of a host and port.
+/// Returns the host of a host and port.
 fn without_port(authority: &str) -> &str {
     match authority.rsplit_once(':') {
         // A colon inside brackets belongs to the address.
@@ -496,7 +502,7 @@ fn without_port(authority: &str) -> &str {
     }
 }
 
-/// Whether a host is this machine, whose addresses no proxy is asked for.
+/// Decides whether a host is this machine, which needs no proxy.
 fn is_loopback(host: &str) -> bool {
     let name = host.trim_end_matches('.').to_ascii_lowercase();
     let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
@@ -505,8 +511,8 @@ fn is_loopback(host: &str) -> bool {
         || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Refuses addresses to which a token would travel in clear; returns whether the address is that of
-/// this machine.
+/// Rejects addresses to which a token would travel unencrypted. Returns whether the address is that
+/// of this machine.
 pub fn check_url(url: &str) -> Result<bool> {
     let host = |rest| without_port(host_of(rest));
     match url.split_once("://") {
@@ -515,8 +521,8 @@ pub fn check_url(url: &str) -> Result<bool> {
         Some((scheme, rest)) if host_of(rest).contains('@') => {
             let behind = host_of(rest).rsplit('@').next().unwrap_or_default();
             Err(Error::Usage(format!(
-                "{scheme}://…@{behind}: leave out the name and the password: a service takes tokens \
-                 alone"
+                "{scheme}://…@{behind}: leave out the name and the password, because a service accepts only \
+                 tokens"
             )))
         }
         Some(("https", rest)) if !rest.is_empty() => Ok(is_loopback(host(rest))),
@@ -524,10 +530,12 @@ pub fn check_url(url: &str) -> Result<bool> {
             Ok(true)
         }
         Some(("http", _)) => Err(Error::Usage(format!(
-            "{url}: the token would travel in clear: use https, or a tunnel to this machine and \
+            "{url}: the token would travel unencrypted: use https, or a tunnel to this machine and \
              http://127.0.0.1:PORT"
         ))),
-        _ => Err(Error::Usage(format!("{url:?} is no address such as https://server.example"))),
+        _ => Err(Error::Usage(format!(
+            "{url:?} is not an address: pass one such as https://server.example"
+        ))),
     }
 }
 
@@ -539,7 +547,10 @@ fn certificates(path: &Path) -> Result<Vec<Certificate<'static>>> {
     });
     let certificates: Vec<_> = certificates.collect();
     if certificates.is_empty() {
-        return Err(Error::Usage(format!("{} has no certificate in PEM", path.display())));
+        return Err(Error::Usage(format!(
+            "{} has no certificate in PEM: pass a file with one",
+            path.display()
+        )));
     }
     Ok(certificates)
 }

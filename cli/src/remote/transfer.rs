@@ -1,4 +1,4 @@
-//! Files on their way to a service and from it, in parts that are repeated where connections break.
+//! Transfers of files to a service and from it, in parts that are repeated after broken connections.
 
 use super::client::{
     Client, Patience, Seen, checked, expect_success, is_passing, no_answer, refusal,
@@ -15,14 +15,14 @@ use ureq::{
     http::{Response, StatusCode},
 };
 
-/// Bytes that are sent by one request: huge ones meet limits of proxies.
+/// Bytes per upload request: proxies limit larger ones.
 const CHUNK_BYTES: u64 = 8 << 20;
-/// Bytes that are read at a time.
+/// Bytes per read.
 const READ_AT_ONCE: usize = 1 << 20;
 
 impl Client {
-    /// Sends a file, unless the service has it, and returns its digest. `progress` is told the bytes
-    /// that are there, of all.
+    /// Sends a file, unless the service has it, and returns its digest. `progress` is called with
+    /// the bytes that arrived, and with all bytes.
     pub fn upload(&self, file: &Outgoing, mut progress: impl FnMut(u64, u64)) -> Result<String> {
         let collection = file.destination().name();
         let (digest, bytes) = (file.digest()?, file.bytes());
@@ -48,7 +48,7 @@ impl Client {
         Ok(digest)
     }
 
-    /// Begins an upload, or finds where it was.
+    /// Begins an upload, or finds its state.
     fn begin(&self, collection: &str, digest: &str, bytes: u64) -> Result<(String, u64)> {
         let url = self.url(&format!("/v1/{collection}"));
         let answer = self.until_answered(|| {
@@ -91,7 +91,7 @@ impl Client {
         offset.map(Appended::All).ok_or_else(|| no_tus(answer))
     }
 
-    /// Writes a result to a new file, and returns its bytes.
+    /// Writes a result to a new file, and returns its size.
     pub fn download(
         &self,
         digest: &str,
@@ -101,7 +101,7 @@ impl Client {
         self.read(&format!("/v1/results/{}", checked(digest)?), digest, file, progress)
     }
 
-    /// Writes what is at a path to a new file, if it has this digest, and returns its bytes.
+    /// Writes the content at a path to a new file, if it has this digest, and returns its size.
     pub(super) fn read(
         &self,
         place: &str,
@@ -122,7 +122,7 @@ impl Client {
             })?;
             let answer = expect_success(answer)?;
             let total = total_of(&answer, have)
-                .ok_or_else(|| self.unreachable("a proxy on the way does not pass on ranges"))?;
+                .ok_or_else(|| self.unreachable("a proxy on the way drops the header of ranges"))?;
             if *announced.get_or_insert(total) != total {
                 return Err(no_answer(&format!(
                     "{total} bytes long, where it was of another length before"
@@ -145,7 +145,7 @@ impl Client {
             if have >= total {
                 break;
             }
-            patience.wait(self.unreachable("the connection breaks"))?;
+            patience.wait(self.unreachable("the connection broke"))?;
         }
         let found = hasher.finalize().to_string();
         if found != digest {
@@ -156,15 +156,15 @@ impl Client {
     }
 }
 
-/// What became of a part.
+/// Outcome of sending a part.
 enum Appended {
-    /// All of it is there, and so many bytes in all.
+    /// The whole part arrived; the total number of bytes.
     All(u64),
-    /// Perhaps some of it, for this reason.
+    /// A part of it may have arrived, for this reason.
     Some(Error),
 }
 
-/// The path of an upload, which must be on the server that was asked.
+/// Returns the path of an upload, which must be on the server of the request.
 fn upload_path(location: &str) -> Result<String> {
     match location.strip_prefix("/v1/uploads/").map(checked) {
         Some(Ok(_)) => Ok(location.into()),
@@ -178,7 +178,7 @@ fn header<'a>(answer: &'a Response<Body>, name: &str) -> Option<&'a str> {
     answer.headers().get(name)?.to_str().ok()
 }
 
-/// Bytes of the whole, of an answer with those from `first` on.
+/// Returns the total size of a file from an answer whose body begins at byte `first`.
 fn total_of(answer: &Response<Body>, first: u64) -> Option<u64> {
     if answer.status() == StatusCode::PARTIAL_CONTENT {
         let range = header(answer, "content-range")?.strip_prefix("bytes ")?;
@@ -191,7 +191,7 @@ fn total_of(answer: &Response<Body>, first: u64) -> Option<u64> {
 }
 
 fn no_tus(answer: Response<Body>) -> Error {
-    let detail = format!("it answered {} without saying where it was", answer.status());
+    let detail = format!("it answered {} without the state of the upload", answer.status());
     Error::Refused { kind: "Http".into(), detail }
 }
 

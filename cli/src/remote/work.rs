@@ -1,4 +1,4 @@
-//! A service, as its workers see it.
+//! Requests of workers to a service.
 
 use super::client::{Client, checked, expect_success, json, no_answer};
 use serde::Serialize;
@@ -16,12 +16,12 @@ fn body(value: &impl Serialize) -> Result<Vec<u8>> {
 }
 
 impl Client {
-    /// The address of something that is done for a job.
+    /// Returns the URL of an action on a held job.
     fn of(&self, hold: &Hold, what: &str) -> String {
         self.url(&format!("/v1/work/{}/{}/{what}", hold.job, hold.fence))
     }
 
-    /// Sends a file to where its digest is looked for at the end of the address.
+    /// Sends a file to a URL that ends with its digest.
     fn put(&self, hold: &Hold, what: &str, file: &Outgoing) -> Result<()> {
         let url = self.of(hold, &format!("{what}/{}", file.digest()?));
         let answer = self.until_answered(|| {
@@ -33,14 +33,14 @@ impl Client {
     }
 }
 
-/// Whether all that a job names is at the server.
+/// Decides whether all files of a job are at the server.
 fn names_are_plain(assignment: &Assignment) -> bool {
     let Assignment { job, keys, tables, model, states, .. } = assignment;
     let mut blobs = tables.iter().chain(states).chain(model).chain([keys]);
     checked(job).is_ok() && blobs.all(is_plain)
 }
 
-/// Whether a file is at the server, and its names can be those of files here.
+/// Decides whether a file is at the server, and its names can be names of local files.
 fn is_plain(blob: &Blob) -> bool {
     let is_name = |name: &str| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

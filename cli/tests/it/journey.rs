@@ -269,7 +269,7 @@ fn rows_weigh_by_their_class() {
 
     // Keys for given weights, and a command that gives none or none that can be.
     run(&format!("{encrypt} --force")).mistake(&["given class weights", "--class-weight W,W"]);
-    run(&format!("{encrypt} --force --class-weight 1,0")).mistake(&["positive numbers are needed"]);
+    run(&format!("{encrypt} --force --class-weight 1,0")).mistake(&["expected positive numbers"]);
     run("keygen --params auto --for train:189x9 --out keys --force").ok();
     run(&format!("{encrypt} --force --class-weight 1,2"))
         .mistake(&["leave out --class-weight", "--class-weight given"]);

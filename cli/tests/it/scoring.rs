@@ -248,7 +248,7 @@ fn what_cannot_be_scored_is_refused() {
     let owner = f.owner();
     let keygen = "keygen --params auto --out keys --for";
     for (job, part) in [
-        ("stats:189x9 --predict", "--predict is for the model of a training"),
+        ("stats:189x9 --predict", "--predict is for trainings"),
         ("train:189x9 --probability 8", "make keys with --for predict:"),
         ("predict:189x9 --share 4", "whose range --score-range states"),
         ("predict:189x9 --score-range 8", "--score-range is for scores that are shared"),

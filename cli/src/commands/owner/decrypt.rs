@@ -36,8 +36,8 @@ use sudare_roles::{
 
 /// Decrypt a result with the secret key
 ///
-/// The values are exact to the precision of the computation and meant for the owner of
-/// the key alone: their last bits tell about the key. What others may see is made with --share.
+/// The values have the full precision of the computation and are for you, the owner of the key,
+/// alone: their last bits reveal information about the key. Make values for others with --share.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare decrypt --secret keys/secret.key -i model.ct -o model.json\n  \
@@ -50,15 +50,14 @@ pub struct Args {
     /// Encrypted result of `sudare train`, `sudare stats`, `sudare predict` or `sudare pool add`
     #[arg(short, long, value_name = "FILE")]
     input: PathBuf,
-    /// File for the values, CSV if its name ends in .csv and JSON otherwise; standard
-    /// output if left out
+    /// File for the values: CSV if its name ends in .csv, else JSON; default: standard output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Refuse a result that says it comes from another encrypted table than this one; of several
-    /// owners, one --table for each
+    /// Encrypted table that the result must name as its origin; with several owners, one --table
+    /// for each
     #[arg(long, value_name = "T.ct")]
     table: Vec<PathBuf>,
-    /// Of the total of several owners' sums: what they agreed on
+    /// Schema that the owners agreed on, for the total of several owners' sums
     #[arg(long, value_name = "S.json")]
     schema: Option<PathBuf>,
     #[command(flatten)]
@@ -68,43 +67,44 @@ pub struct Args {
     force: bool,
 }
 
-/// What to make of decrypted sums beyond what there is in any case.
+/// Values to compute from decrypted sums in addition.
 #[derive(Debug, clap::Args)]
 struct Finish {
-    /// Of statistics: also the means weighted by this column
+    /// Column whose values weight additional means: for statistics
     #[arg(long, value_name = "COL")]
     weights: Option<String>,
-    /// Of statistics: also the linear model of this column on all others
+    /// Column to fit an additional linear model of, on all other columns: for statistics
     #[arg(long, value_name = "COL")]
     regress: Option<String>,
-    /// Also Welch's test: of two columns of statistics, or of each column between two groups. Quote
-    /// a name with a comma: 'a,"b, in km"'
+    /// Two columns of statistics, or two groups, to compare by Welch's test; for groups, each
+    /// column is tested. Quote a name with a comma: 'a,"b, in km"'
     #[arg(long, value_name = "A,B", allow_hyphen_values = true, value_parser = names)]
     t_test: Option<Names>,
-    /// Of histograms: which quantiles [default: 0.25,0.5,0.75]
+    /// Probabilities of the quantiles of histograms [default: 0.25,0.5,0.75]
     #[arg(long, value_name = "P,P", value_delimiter = ',')]
     quantiles: Vec<f64>,
-    /// Of a model: make its probabilities right on this table, the one that was encrypted, as it
-    /// was; training under encryption ends before they are
+    /// The unchanged table that you encrypted, to calibrate the probabilities of a model on:
+    /// training under encryption ends before they are right
     #[arg(long, value_name = "T.csv", conflicts_with = "share")]
     calibrate: Option<PathBuf>,
     #[command(flatten)]
     format: TableFormat,
-    /// Of a model, statistics or scores whose keys were made with --share: values that others than
-    /// the owner of the key may see, to so many bits after the point, with noise that hides their
-    /// errors; of statistics, these are means of columns and of their products, as parts of their
-    /// ranges; a model has no history then
+    /// Bits after the binary point of values that others may see: for a model, statistics or scores
+    /// with keys made with --share. Noise hides the errors of the values. Shared statistics are
+    /// means of columns and of their products, as parts of their ranges; a shared model has no
+    /// history
     #[arg(long, value_name = "BITS", value_parser = whole(1..=MAX_SHARED_BITS))]
     share: Option<u32>,
-    /// With --share, of a model of several owners' rows: inner products and weights stay within what the
-    /// keys are for in every iteration, which nobody can check; if they do not, the model may tell
-    /// about the key
+    /// Assume that inner products and weights stay within the range of the keys in every iteration:
+    /// for --share of a model of several owners' rows. Nobody can check it. If it does not hold,
+    /// the model may reveal information about the key
     #[arg(long, requires = "share")]
     assume_range: bool,
 }
 
 impl Finish {
-    /// Refuses what a result of this kind has not: of the options named, all that are given.
+    /// Rejects the first given option among `options`, because a result of this kind does not have
+    /// it.
     fn expect_none(&self, kind: &str, options: &[&str]) -> Result<()> {
         let given = [
             ("--weights", self.weights.is_some()),
@@ -115,7 +115,7 @@ impl Finish {
         ];
         match given.iter().find(|(name, given)| *given && options.contains(name)) {
             Some((name, _)) => {
-                Err(Error::Usage(format!("{name} cannot be had from {kind}: leave it out")))
+                Err(Error::Usage(format!("{name} does not apply to {kind}: leave it out")))
             }
             None => Ok(()),
         }
@@ -148,7 +148,7 @@ impl Finish {
         })
     }
 
-    /// A model, its probabilities made right if that is asked for.
+    /// Returns the model, with calibrated probabilities if the user wants them.
     fn model(&self, trained: TrainedModel) -> Result<Model> {
         let Some(path) = &self.calibrate else { return Ok(trained.model) };
         let mut table = trained.model.inputs()?.read_table(path, None, &self.format.reading())?;
@@ -158,14 +158,14 @@ impl Finish {
         trained.calibrated(&table)
     }
 
-    /// The two names of `--t-test`.
+    /// Returns the two names of `--t-test`.
     fn pair(&self) -> Result<Option<(&str, &str)>> {
         match self.t_test.as_deref() {
             None => Ok(None),
             Some([a, b]) => Ok(Some((a, b))),
             Some(names) => Err(Error::Usage(format!(
-                "--t-test {}: two columns or groups are needed, as in A,B, names with commas in \
-                 double quotes",
+                "--t-test {}: pass two columns or groups, as in A,B, with double quotes around names \
+                 that have commas",
                 names.join(",")
             ))),
         }
@@ -210,7 +210,7 @@ impl Finish {
             labels.iter().position(|&other| Some(other) == label).ok_or_else(|| {
                 let labels: Vec<String> = labels.iter().map(f64::to_string).collect();
                 Error::Usage(format!(
-                    "there is no group with {key} = {name}; there are {}",
+                    "there is no group with {key} = {name}; the groups are {}",
                     labels.join(", ")
                 ))
             })
@@ -281,12 +281,12 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let file = args.secret.open()?;
     let secret = file.opened();
     input.expect_key(secret.info().params_id, secret.info().key_id)?;
-    // How large errors can be follows from the job, which the server could have changed.
+    // The bound of the error follows from the job, which the server could have changed.
     let (_, made_for) = secret.meta(&[Content::Keys])?;
     if !made_for.job.serves(&job) {
         return Err(Error::Usage(format!(
-            "{} is a result of {job}, the key was made for {}: decrypt the result of a table that \
-             was encrypted with this key",
+            "{} is a result of {job}, but the key was made for {}: decrypt the result of a table \
+             that was encrypted with this key",
             args.input.display(),
             made_for.job
         )));
@@ -297,7 +297,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         (Content::Sums, schema) => args.totals(input, schema.as_deref(), (&params, &decryptor))?,
         (_, Some(_)) => {
             return Err(Error::Usage(format!(
-                "{} holds {}, which takes no --schema: leave it out",
+                "{} holds {}, which has no schema: leave --schema out",
                 args.input.display(),
                 content.name()
             )));
@@ -329,7 +329,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 }
 
 impl Args {
-    /// Statistics of the rows of several owners.
+    /// Reads the statistics of the rows of several owners.
     fn totals(
         &self,
         input: Opened,
@@ -338,14 +338,14 @@ impl Args {
     ) -> Result<Decrypted> {
         let Some(path) = schema else {
             return Err(Error::Usage(format!(
-                "{} holds sums of several owners: name what they agreed on with --schema",
+                "{} holds sums of several owners: pass the schema that they agreed on with --schema",
                 self.input.display()
             )));
         };
         if self.finish.share.is_some() {
             return Err(Error::Usage(
-                "--share is for models, statistics and scores of one table, sums of several owners are \
-                 exact: leave it out, and give them to nobody else"
+                "--share is for models, statistics and scores of one table, but sums of several owners are \
+                 exact: leave it out, and keep the values to yourself"
                     .into(),
             ));
         }

@@ -29,12 +29,11 @@ use sudare_roles::{
 };
 use sudare_table::Table;
 
-/// Encrypt a table under a public key, or the owner's secret key
+/// Encrypt a table under a public key, or under the owner's secret key
 ///
-/// The names of the columns, and how they were prepared, travel encrypted with it. The number of
-/// columns is public, and of rows how many the keys are for. Rows are shuffled if they are trained
-/// on in batches. Rows to be scored by a model are prepared as those that it was trained on, which
-/// --like names.
+/// The names and the preparation of the columns are encrypted with the table. The number of columns
+/// and the maximum number of rows of the keys are public. Rows are shuffled if the training uses
+/// batches. To score rows by a model, prepare them like its training table with --like.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare encrypt --public keys/public.key --data births.csv --target low -o births.ct\n  \
@@ -51,43 +50,44 @@ pub struct Args {
     /// CSV file whose first line names the columns, or Parquet file (T.parquet)
     #[arg(long, value_name = "T.csv", required_unless_present = "model")]
     data: Option<PathBuf>,
-    /// Column to learn; with --like, to compare scores with where the rows have it
+    /// Target column; with --like, the known labels to compare with the scores
     #[arg(long, value_name = "COL", conflicts_with = "model")]
     target: Option<String>,
-    /// Column whose values tell which group a row belongs to
+    /// Column whose values tell the groups of rows apart
     #[arg(long, value_name = "COL", conflicts_with_all = ["model", "like"])]
     by: Option<String>,
-    /// For keys of a histogram: the edges of bins, equal for bins of equal width, quantile for as many
-    /// values in each, log for positive values, or numbers, one more than bins; values beyond them
-    /// are in no bin. For one column with its name; give it once for each that differs from the
-    /// others. The server learns the number of bins alone [default: equal]
+    /// Edges of the bins of a histogram: equal, for bins of equal width; quantile, for bins with
+    /// equal numbers of values; log, for positive values; or the numbers themselves, one more than
+    /// bins. Values beyond the edges are in no bin. For a single column, put its name first, and
+    /// repeat the option for each such column. The server learns only the number of bins [default:
+    /// equal]
     #[arg(long, value_name = "[COL=]equal|quantile|log|E,E,E", value_parser = edges, allow_hyphen_values = true, conflicts_with_all = ["model", "like", "transform"])]
     edges: Vec<ColumnEdges>,
-    /// For keys of a training with given class weights: what a row of each class weighs, in the
-    /// order of classes, as scikit-learn's class_weight. The larger their sum over all rows, the
-    /// weaker is the penalty of --c. The server does not learn them
+    /// Weight of a row of each class, in the order of classes, as in scikit-learn's class_weight:
+    /// for keys of a training with --class-weight given. The larger their sum over all rows, the
+    /// weaker is the penalty of --C. The server does not learn them
     #[arg(long, value_name = "W,W", value_parser = class_weights, conflicts_with = "model")]
     class_weight: Option<ClassWeightList>,
-    /// Of a table to train on: leave out a share of the rows, such as 0.2, to measure the model on
-    /// with `sudare evaluate --held-out`. Which they are goes with the model
+    /// Share of the rows to leave out of the training, such as 0.2, for `sudare evaluate
+    /// --held-out`. The model records which rows they are
     #[arg(long, value_name = "SHARE", value_parser = share, conflicts_with_all = ["model", "like", "by"])]
     hold_out: Option<f64>,
-    /// Of one of several owners: how they prepare their rows, as `sudare pool transform` made it
+    /// Transform file from `sudare pool transform`, when several owners train together
     #[arg(long, value_name = "FILE.json", requires = "owner", conflicts_with_all = ["model", "like", "by", "hold_out", "class_weight", "target"])]
     transform: Option<PathBuf>,
-    /// Whose rows they are
+    /// Name of the owner of the rows, as the schema has it
     #[arg(long, value_name = "NAME", requires = "transform")]
     owner: Option<String>,
     #[command(flatten)]
     format: TableFormat,
-    /// To score the rows by a model: the model, or any JSON file with its columns and divisors; or
-    /// the table that it was trained on, as it was
+    /// Model to score the rows by, or any JSON file with its columns and divisors; or the unchanged
+    /// table that it was trained on
     #[arg(long, value_name = "FILE", conflicts_with = "model")]
     like: Option<PathBuf>,
-    /// Encrypt this model instead of a table, for a server that is to score rows by it unseen
+    /// Model to encrypt instead of a table, for a server that scores rows by it without seeing it
     #[arg(long, value_name = "M.json", conflicts_with = "data")]
     model: Option<PathBuf>,
-    /// The encrypted table or model
+    /// File for the encrypted table or model
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Replace an existing file
@@ -119,7 +119,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let (subject, job) = Subject::read(args, &job)?;
     let bits = params.rlwe().security_bits();
     if params.spec().insecure {
-        say(format_args!("warning: this key has {bits:.1} bits of security only"));
+        say(format_args!("warning: this key has only {bits:.1} bits of security"));
     }
     let key = match file {
         OpenKey::Public(file) => Key::Public(Arc::new(file.public_key(&params)?)),
@@ -158,29 +158,33 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     })
 }
 
-/// The job that a key was made for, its parameters and their name.
+/// Returns the job of a key, its parameters and their name.
 fn made_for<R: Read>(key: &Opened<R>) -> Result<(Job, Params, String)> {
     let (_, meta) = key.meta(&[Content::Keys])?;
     Ok((meta.job, key.params()?, key.info().label.name.clone()))
 }
 
-/// What is encrypted.
+/// Data to encrypt.
 enum Subject {
-    /// To be computed with.
+    /// Rows to compute with.
     Table(Box<encryption::Subject>),
-    /// To be scored by a model with these features.
+    /// Rows to score by a model with these features.
     Rows(Box<Table>, Box<Inputs>),
     Model(Box<Model>),
 }
 
 impl Subject {
-    /// What the arguments name, and the job that it is encrypted for with keys for `job`.
+    /// Reads the data that the arguments name, and the job that it is encrypted for under keys for
+    /// `job`.
     fn read(args: &Args, job: &Job) -> Result<(Self, Job)> {
         if let Some(path) = &args.model {
             let model = Model::read(path)?;
             return Ok((Self::Model(Box::new(model)), job.scoring(1)?));
         }
-        let data = args.data.as_ref().ok_or_else(|| Error::Bug("encrypting nothing".into()))?;
+        let data = args
+            .data
+            .as_ref()
+            .ok_or_else(|| Error::Bug("neither a table nor a model is named".into()))?;
         if let (Some(path), Some(owner)) = (&args.transform, &args.owner) {
             let subject = read_pooled(args, data, (path, owner), job)?;
             return Ok((Self::Table(Box::new(subject)), *job));
@@ -197,7 +201,7 @@ impl Subject {
         Ok((Self::Rows(Box::new(table), Box::new(inputs)), scoring))
     }
 
-    /// Rows and features.
+    /// Returns the numbers of rows and features.
     fn shape(&self) -> (usize, usize) {
         match self {
             Self::Table(subject) => (subject.table.rows(), subject.table.features()),
@@ -207,7 +211,7 @@ impl Subject {
     }
 }
 
-/// The table of one of several owners.
+/// Reads the table of one of several owners.
 fn read_pooled(
     args: &Args,
     data: &Path,
@@ -216,7 +220,7 @@ fn read_pooled(
 ) -> Result<encryption::Subject> {
     if !job.takes().labels {
         return Err(Error::Usage(format!(
-            "these keys are for {job}: leave out --transform, which is for trainings"
+            "these keys are for {job}, but --transform is for trainings: leave it out"
         )));
     }
     let common = PooledTransform::read(path)?;
@@ -226,27 +230,26 @@ fn read_pooled(
     Ok(encryption::Subject { pooled, ..table.into() })
 }
 
-/// Refuses a table that the keys are not for.
+/// Rejects a table that does not fit the keys.
 fn expect_shape(data: &Path, (rows, features): (usize, usize), job: &Job) -> Result<()> {
     let (most, needed) = job.shape()?;
     if rows <= most && features == needed {
         return Ok(());
     }
     Err(Error::Usage(format!(
-        "{} has {rows} rows and {features} features besides the target, the keys are for {job}: \
-         give a table of as many features and at most as many rows, or make keys with --for {}",
+        "{} has {rows} rows and {features} features besides the target, but the keys are for {job}: \
+         use a table with that number of features and no more rows, or make keys with --for {}",
         data.display(),
         job.named(rows, features)?
     )))
 }
 
-/// Refuses options that the job does not take, and their lack where it does.
+/// Rejects options that the job does not use, and missing options that it needs.
 fn check_options(args: &Args, job: &Job) -> Result<()> {
     let takes = job.takes();
     if takes.labels && args.target.is_none() {
         return Err(Error::Usage(
-            "these keys are for training, which needs labels: name the column to learn with \
-             --target"
+            "these keys are for training, which needs labels: pass the target column with --target"
                 .into(),
         ));
     }
@@ -255,19 +258,21 @@ fn check_options(args: &Args, job: &Job) -> Result<()> {
         (false, Some(_)) => {
             return wrong("leave out --class-weight, or make keys with --class-weight given");
         }
-        (true, None) => return wrong("say what rows of each class weigh with --class-weight W,W"),
+        (true, None) => {
+            return wrong("pass the weight of a row of each class with --class-weight W,W");
+        }
         _ => {}
     }
     match (takes.groups.is_some(), &args.by) {
         (false, Some(_)) => return wrong("leave out --by, or make keys with --for groups:…"),
-        (true, None) => return wrong("name the column that tells groups apart with --by"),
+        (true, None) => return wrong("pass the column that tells groups apart with --by"),
         _ => {}
     }
     if takes.bins.is_none() && !args.edges.is_empty() {
         return wrong("leave out --edges, or make keys with --for histogram:…");
     }
     if args.hold_out.is_some() && !takes.labels {
-        return wrong("leave out --hold-out, which is for trainings");
+        return wrong("--hold-out is for trainings: leave it out");
     }
     if takes.model {
         return Err(encryption::unprepared());
@@ -275,12 +280,12 @@ fn check_options(args: &Args, job: &Job) -> Result<()> {
     Ok(())
 }
 
-/// The table, if the job can be done with it.
+/// Reads the table, if it fits the job.
 fn read_table(args: &Args, data: &Path, job: &Job) -> Result<encryption::Subject> {
     check_options(args, job)?;
     let (mut table, encoding) = args.format.reading().table(data, args.target.as_deref())?;
     if table.dropped() > 0 {
-        say(format_args!("{} rows with missing values are left out", table.dropped()));
+        say(format_args!("left out {} rows with missing values", table.dropped()));
     }
     let in_table = Error::in_table(data);
     let mut held_out = None;
@@ -307,7 +312,7 @@ fn read_table(args: &Args, data: &Path, job: &Job) -> Result<encryption::Subject
     Ok(encryption::Subject { encoding, held_out, key, edges, ..table.into() })
 }
 
-/// The edges of bins of each column.
+/// Returns the edges of the bins of each column.
 fn edges_of(given: &[ColumnEdges], columns: &[String]) -> Result<Vec<Edges>> {
     let for_all = given.iter().rfind(|given| given.column.is_none());
     let for_all = for_all.map_or(Edges::default(), |given| given.edges.clone());
@@ -326,7 +331,7 @@ fn edges_of(given: &[ColumnEdges], columns: &[String]) -> Result<Vec<Edges>> {
     Ok(edges)
 }
 
-/// Refuses more groups than the keys are for.
+/// Rejects more groups than the keys are for.
 fn expect_groups(data: &Path, key: Option<&KeyColumn>, job: &Job) -> Result<()> {
     let (Some(key), Some(most)) = (key, job.takes().groups) else { return Ok(()) };
     let found = key.grouping.labels().len();
@@ -335,14 +340,14 @@ fn expect_groups(data: &Path, key: Option<&KeyColumn>, job: &Job) -> Result<()> 
     }
     let (rows, features) = job.shape()?;
     Err(Error::Usage(format!(
-        "column {:?} of {} tells {found} groups apart, the keys are for {job}: make keys with --for \
+        "column {:?} of {} has {found} groups, but the keys are for {job}: make keys with --for \
          groups:{rows}x{features}x{found}",
         key.name,
         data.display()
     )))
 }
 
-/// Refuses a target of other classes than the keys are for.
+/// Rejects a target with other classes than the keys are for.
 fn expect_classes(data: &Path, table: &Table, job: &Job) -> Result<()> {
     let Some(spec) = job.training() else { return Ok(()) };
     let (found, needed) = (table.classes()?, spec.classes as usize);
@@ -352,8 +357,8 @@ fn expect_classes(data: &Path, table: &Table, job: &Job) -> Result<()> {
     let shown: Vec<&str> = found.iter().take(5).map(String::as_str).collect();
     let more = if found.len() > shown.len() { ", …" } else { "" };
     Err(Error::Usage(format!(
-        "{} has {} classes in column {:?} ({}{more}), the keys are for {needed}: make keys with \
-         --classes {}, or name another column",
+        "{} has {} classes in column {:?} ({}{more}), but the keys are for {needed}: make keys with \
+         --classes {}, or pass another column",
         data.display(),
         found.len(),
         table.target().unwrap_or_default(),

@@ -11,10 +11,10 @@ use sudare_roles::{
 };
 use sudare_table::{Table, metrics::Quality};
 
-/// Measure how well a decrypted model tells the classes of a table apart
+/// Measure how well a decrypted model separates the classes of a table
 ///
-/// On rows that it was trained on, a model does better than on others: measure it on a table of its
-/// own, or on the rows that `sudare encrypt --hold-out` left out.
+/// A model does better on its training rows than on others. Measure it on a separate table, or on
+/// the rows that `sudare encrypt --hold-out` left out.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare evaluate --model model.json --data test.csv --target low\n  \
@@ -24,7 +24,7 @@ pub struct Args {
     labelled: Labelled,
 }
 
-/// A decrypted model and rows whose classes are known.
+/// A decrypted model, and rows with known classes.
 #[derive(Debug, clap::Args)]
 pub struct Labelled {
     /// Model, as `sudare decrypt` writes it
@@ -33,10 +33,10 @@ pub struct Labelled {
     /// CSV or Parquet file with the columns of the model and its target
     #[arg(long, value_name = "T.csv")]
     pub data: PathBuf,
-    /// Column of labels; the model's target if left out
+    /// Column of labels; default: the model's target
     #[arg(long, value_name = "COL")]
     target: Option<String>,
-    /// Only the rows that were held out: of the table that was encrypted with --hold-out, as it was
+    /// Use only the held-out rows of the unchanged table that you encrypted with --hold-out
     #[arg(long)]
     held_out: bool,
     #[command(flatten)]
@@ -44,7 +44,7 @@ pub struct Labelled {
 }
 
 impl Labelled {
-    /// Both, from their files.
+    /// Reads the model and the table.
     pub fn read(&self) -> Result<(Model, Table)> {
         let model = Model::read(&self.model)?;
         let table = self.table(&model, &self.data)?;
@@ -59,22 +59,22 @@ impl Labelled {
         }
         if model.held_out.is_some() {
             say(
-                "note: if this is the table that was encrypted, --held-out measures the model on the \
-                 rows that it was not trained on",
+                "note: if this is the encrypted table, pass --held-out to measure the model on the rows \
+                 that it was not trained on",
             );
         }
         Ok((model, table))
     }
 
-    /// Another table, read as the first.
+    /// Reads another table in the same way.
     pub fn table(&self, model: &Model, path: &Path) -> Result<Table> {
         let table =
             model.inputs()?.read_table(path, self.target.as_deref(), &self.format.reading())?;
         if table.target().is_none() {
             let target = self.target.as_ref().unwrap_or(&model.target);
             return Err(Error::Usage(format!(
-                "{} has no column {target:?}, which says the classes of its rows: name another \
-                 column with --target",
+                "{} has no column {target:?} with the classes of its rows: pass another column with \
+                 --target",
                 path.display()
             )));
         }

@@ -7,10 +7,10 @@ use sudare_roles::{
     machine, secret,
 };
 
-/// Seal the file of a secret key by a passphrase, or unseal it
+/// Seal the file of a secret key with a passphrase, or unseal it
 ///
-/// A sealed key does in every command what one in clear does; the terminal asks for the passphrase.
-/// Nobody can restore one that is forgotten, nor what was encrypted for its key.
+/// Every command accepts a sealed key and asks for the passphrase on the terminal. Nobody can
+/// restore a forgotten passphrase, nor the data that was encrypted for its key.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare key seal keys/secret.key\n  \
@@ -22,19 +22,19 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Step {
-    /// Seal it by a passphrase
+    /// Seal the file with a passphrase
     #[command(after_help = "Example: sudare key seal keys/secret.key")]
     Seal(Files),
-    /// Write it in clear
+    /// Write the key in the clear
     #[command(after_help = "Example: sudare key unseal keys/secret.key -o clear.key")]
     Unseal(Files),
 }
 
 #[derive(Debug, clap::Args)]
 struct Files {
-    /// Secret key
+    /// File of the secret key
     file: PathBuf,
-    /// The new file; it takes the place of the old one if this is left out
+    /// New file; default: replace the old file
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
     /// Replace an existing file
@@ -62,9 +62,9 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     files::check_free(path, overwrite)?;
     let file = secret_key::open(&files.file)?;
     if seal == file.sealed().is_some() {
-        let (state, command) = if seal { ("sealed", "unseal") } else { ("in clear", "seal") };
+        let (state, command) = if seal { ("sealed", "unseal") } else { ("in the clear", "seal") };
         return Err(Error::Usage(format!(
-            "{} is {state} already: leave it as it is, or `sudare key {command}` it first",
+            "{} is already {state}: leave it as it is, or run `sudare key {command}` first",
             files.file.display()
         )));
     }
@@ -77,7 +77,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     new.finish()?;
     let report = Report { sealed: seal, key_id: key.id().to_string(), bytes, path: path.clone() };
     output.write(&report, |report| {
-        let state = if report.sealed { "sealed by a passphrase" } else { "in clear" };
+        let state = if report.sealed { "sealed with a passphrase" } else { "in the clear" };
         let (path, size) = (report.path.display(), machine::bytes(report.bytes));
         format!("{path}: secret key {} {state}, {size}\n", report.key_id)
     })

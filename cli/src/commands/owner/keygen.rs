@@ -23,8 +23,8 @@ use sudare_roles::{
 
 /// Make the keys that one job needs: a secret, a public and an evaluation key file
 ///
-/// The secret key stays with the owner of the data, the evaluation key goes to the
-/// server. What the job is stands in the files, so that the later steps know.
+/// The secret key stays with the owner of the data, and the evaluation key goes to the server. The
+/// files record the job, so later steps know it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare keygen --params auto --for train:189x9 --out keys\n  \
@@ -41,16 +41,17 @@ pub struct Args {
     /// Parameter set, or auto for the smallest secure ring for the job
     #[arg(long, value_name = "NAME|auto")]
     params: String,
-    /// The job: train:ROWSxFEATURES or stats:ROWSxFEATURES, where the target does not count, or
-    /// the table itself in place of the numbers; groups:ROWSxFEATURESxGROUPS,
-    /// histogram:ROWSxFEATURESxBINS, predict:ROWSxFEATURES, or bootstrap. Keys serve tables of as
-    /// many columns and at most as many rows
+    /// Job: train:ROWSxFEATURES or stats:ROWSxFEATURES, without the target column, or a table file
+    /// in place of the numbers; groups:ROWSxFEATURESxGROUPS; histogram:ROWSxFEATURESxBINS;
+    /// predict:ROWSxFEATURES; or bootstrap. Keys serve tables with exactly that number of columns
+    /// and at most that number of rows
     #[arg(long = "for", value_name = "JOB")]
     purpose: Purpose,
-    /// To train on the rows of several owners: what they agreed on. --for has the rows of all
+    /// Schema that several owners agreed on, to train on their rows together. Pass the number of
+    /// all rows with --for
     #[arg(long, value_name = "S.json", conflicts_with = "target")]
     schema: Option<PathBuf>,
-    /// Of a table that --for names: the column to learn
+    /// Target column of the table that --for names
     #[arg(long, value_name = "COL")]
     target: Option<String>,
     #[command(flatten)]
@@ -59,27 +60,26 @@ pub struct Args {
     format: TableFormat,
     #[command(flatten)]
     files: KeyFiles,
-    /// Accept a parameter set of less than 128 bits of security
+    /// Accept a parameter set with less than 128 bits of security
     #[arg(long)]
     insecure: bool,
 }
 
 impl Args {
-    /// Refuses options about tables that the job does not take.
+    /// Rejects options about tables that the job does not use.
     fn check_sources(&self) -> Result<()> {
         let of_file =
             matches!(&self.purpose, Purpose::Train(Extent::File(_)) | Purpose::StatsOf(_));
         if self.target.is_some() && !of_file {
             return Err(Error::Usage(
-                "--target is a column of the table that --for names, which names none: leave it \
-                 out here, and give it to `sudare encrypt`"
+                "--target needs a table file in --for: leave it out here, and pass it to `sudare encrypt`"
                     .into(),
             ));
         }
         if self.schema.is_some() && !matches!(&self.purpose, Purpose::Train(_)) {
             return Err(Error::Usage(
-                "--schema is for trainings on the rows of several owners: leave it out, keys for \
-                 statistics of theirs are for as many rows and columns"
+                "--schema is for trainings on the rows of several owners: leave it out; keys for \
+                 statistics need only the number of rows and columns"
                     .into(),
             ));
         }
@@ -87,7 +87,7 @@ impl Args {
     }
 }
 
-/// The job that the arguments name, its specification not yet checked.
+/// Reads the job from the arguments. Its specification is not checked yet.
 fn job(args: &Args) -> Result<Job> {
     let purpose = &args.purpose;
     let training = &args.training;
@@ -109,14 +109,14 @@ fn job(args: &Args) -> Result<Job> {
         Purpose::Train(Extent::File(path)) => {
             if args.schema.is_some() {
                 return Err(Error::Usage(
-                    "with --schema, --for has the rows of all owners together, which no file has: \
+                    "with --schema, --for needs the number of rows of all owners together, not a file: \
                      write train:ROWSxFEATURES"
                         .into(),
                 ));
             }
             let Some(target) = args.target.as_deref() else {
                 return Err(Error::Usage(format!(
-                    "which column of {} is to be learnt is not said: name it with --target",
+                    "no target column for {}: pass --target COLUMN",
                     path.display()
                 )));
             };
@@ -131,7 +131,7 @@ fn job(args: &Args) -> Result<Job> {
     })
 }
 
-/// What keys are made for.
+/// Keys to make, and their parameters.
 struct Planned {
     name: String,
     params: Params,
@@ -140,23 +140,23 @@ struct Planned {
     bootstraps: u32,
 }
 
-/// The name of the parameters, the parameters named or the smallest for the job, and its keys.
+/// Chooses the parameters for the job, unless they are named, and plans its keys.
 fn planned(args: &Args, job: &Job) -> Result<Planned> {
     let auto = args.params == "auto";
     let share = args.training.share;
     let exact = args.training.exact;
     if exact && !auto {
         return Err(Error::Usage(
-            "--exact makes parameters of its own: pass --params auto, or leave it out".into(),
+            "--exact chooses its own parameters: pass --params auto, or leave --exact out".into(),
         ));
     }
     if *job == Job::Bootstrap {
         if exact {
-            // Refused.
+            // Always an error for this job, which says why.
             job.exact_params()?;
         }
         if let Some(bits) = share {
-            // Refused.
+            // Always an error for this job, which says why.
             job.shared_params(bits)?;
         }
         let set = if auto { smallest()? } else { Set::bootstrapping(&args.params)? };
@@ -178,7 +178,7 @@ fn planned(args: &Args, job: &Job) -> Result<Planned> {
     Ok(Planned { name: args.params.clone(), params, request, bootstraps })
 }
 
-/// The first secure set with bootstrapping in the smallest ring.
+/// Finds the secure set with bootstrapping in the smallest ring.
 fn smallest() -> Result<Box<BootstrapPreset>> {
     let sets = Set::all().filter_map(|set| match set {
         Set::Bootstrapping(set) if !set.preset.spec.insecure => Some(set),
@@ -188,13 +188,13 @@ fn smallest() -> Result<Box<BootstrapPreset>> {
         .ok_or_else(|| Error::Bug("there is no secure set with bootstrapping".into()))
 }
 
-/// The parameters of a set, if the user accepts its security.
+/// Returns the parameters of a set, if the user accepts its security.
 fn accepted(args: &Args, preset: &Preset) -> Result<Params> {
     let params = Params::new(preset.spec.clone())?;
     let bits = params.rlwe().security_bits();
     if preset.spec.insecure && !args.insecure {
         return Err(Error::Usage(format!(
-            "{} has {bits:.1} bits of security, 128 are needed: choose another set, or write \
+            "{} has {bits:.1} bits of security, below the required 128: choose another set, or pass \
              --insecure for a reproduction with data that anyone may read",
             preset.name
         )));

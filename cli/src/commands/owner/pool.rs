@@ -18,10 +18,10 @@ use sudare_roles::{
 
 /// Compute with the rows of several owners, who show them to nobody
 ///
-/// Each owner encrypts the sums of its columns (sums); the server adds them (add); the holder of
-/// the key reads the total alone, statistics of all rows (`sudare decrypt --schema`), or makes of
-/// it how all owners prepare their rows (transform), which they then encrypt (`sudare encrypt
-/// --transform`) and the server trains on together (`sudare train -i A -i B`).
+/// Each owner encrypts the sums of its columns (sums). The server adds them (add). The holder of
+/// the key reads only the total: statistics of all rows (`sudare decrypt --schema`), or a transform
+/// by which all owners prepare their rows (transform). The owners encrypt prepared rows (`sudare
+/// encrypt --transform`), and the server trains on them together (`sudare train -i A -i B`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare pool sums --public public.key --schema schema.json --owner north --data north.csv -o north.sums\n  \
@@ -47,10 +47,10 @@ enum Step {
 struct SumsArgs {
     #[command(flatten)]
     public: PublicKeyFile,
-    /// What the owners agreed on
+    /// Schema that the owners agreed on
     #[arg(long, value_name = "S.json")]
     schema: PathBuf,
-    /// Whose rows they are
+    /// Name of the owner of the rows, as the schema has it
     #[arg(long, value_name = "NAME")]
     owner: String,
     /// CSV or Parquet file with the columns of the schema
@@ -58,7 +58,7 @@ struct SumsArgs {
     data: PathBuf,
     #[command(flatten)]
     format: TableFormat,
-    /// The encrypted sums
+    /// File for the encrypted sums
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Replace an existing file
@@ -66,19 +66,19 @@ struct SumsArgs {
     force: bool,
 }
 
-/// Add the encrypted sums of all owners: for the server, which needs no key
+/// Add the encrypted sums of all owners on the server, without a key
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare pool add --schema schema.json -i north.sums -i south.sums -i west.sums -o all.sums"
 )]
 struct AddArgs {
-    /// What the owners agreed on
+    /// Schema that the owners agreed on
     #[arg(long, value_name = "S.json")]
     schema: PathBuf,
     /// Encrypted sums, one -i for each owner
     #[arg(short, long, value_name = "FILE", required = true)]
     input: Vec<PathBuf>,
-    /// The encrypted total
+    /// File for the encrypted total
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Replace an existing file
@@ -86,10 +86,10 @@ struct AddArgs {
     force: bool,
 }
 
-/// Make of the total how all owners prepare their rows
+/// Make the transform by which all owners prepare their rows
 ///
-/// The file tells means, spreads and correlations of all rows together: give it to the owners, and
-/// not to the server.
+/// The file reveals means, spreads and correlations of all rows together. Pass it to the owners,
+/// and not to the server.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare pool transform --secret keys/secret.key --schema schema.json -i all.sums -o transform.json"
@@ -97,16 +97,16 @@ struct AddArgs {
 struct TransformArgs {
     #[command(flatten)]
     secret: SecretKeyFile,
-    /// What the owners agreed on
+    /// Schema that the owners agreed on
     #[arg(long, value_name = "S.json")]
     schema: PathBuf,
-    /// The encrypted total
+    /// Encrypted total
     #[arg(short, long, value_name = "FILE")]
     input: PathBuf,
-    /// For keys of a training with given class weights: what a row of each class weighs
+    /// Weight of a row of each class, for keys of a training with --class-weight given
     #[arg(long, value_name = "W,W", value_parser = class_weights)]
     class_weight: Option<Weights>,
-    /// The transform
+    /// File for the transform
     #[arg(short, long, value_name = "FILE.json")]
     output: PathBuf,
     /// Replace an existing file
@@ -119,7 +119,7 @@ type Weights = Vec<f64>;
 
 #[derive(Serialize)]
 struct Report {
-    /// Of an owner, or of all where they are known.
+    /// Rows of one owner, or of all owners where they are known.
     rows: Option<usize>,
     owners: usize,
     bytes: u64,
@@ -156,7 +156,8 @@ fn encrypt(args: &SumsArgs) -> Result<Made<'_>> {
     let (_, Meta { job, .. }) = key.meta(&[Content::Keys])?;
     let schema = pooled::read_schema(&args.schema)?;
     let table = args.format.reading().pooled(&args.data, &schema)?;
-    let (params, name) = (key.params()?, key.info().label.name.clone());
+    let params = key.params()?;
+    let name = key.info().label.name.clone();
     let public = Arc::new(key.public_key(&params)?);
     let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
     let of_owner = (&schema, args.owner.as_str());
@@ -190,7 +191,7 @@ fn transform(args: &TransformArgs) -> Result<Made<'_>> {
     let (job, totals) = sums::read(input, &schema, &params, &decryptor)?;
     if job != made_for.job {
         return Err(Error::Usage(format!(
-            "{} is of {job}, the key was made for {}: use files of one job",
+            "{} is for {job}, but the key was made for {}: use files of one job",
             args.input.display(),
             made_for.job
         )));
@@ -198,6 +199,8 @@ fn transform(args: &TransformArgs) -> Result<Made<'_>> {
     let transform = PooledTransform::new(&schema, &totals, &job, args.class_weight.clone())?;
     let text = transform.to_json()?;
     files::write_text(&args.output, &text, args.force)?;
-    say("for the owners alone: it tells means, spreads and correlations of all rows together");
+    say(
+        "only for the owners: the file reveals means, spreads and correlations of all rows together",
+    );
     Ok((Some(totals.rows()), schema.owners().len(), text.len() as u64, &args.output))
 }

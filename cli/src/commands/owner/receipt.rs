@@ -9,10 +9,10 @@ use sudare_roles::{
     receipt::{Expected, Receipt, ServerKey, Statement},
 };
 
-/// Check what a service has signed of a result, without the service
+/// Check the signed receipt of a result, without the service
 ///
-/// A receipt says which keys and tables a server computed a result from. It makes the server
-/// accountable for what it gave, and does not prove that the result is right.
+/// A receipt names the keys and tables that a server computed a result from. It makes the server
+/// accountable for the result, and does not prove that the result is right.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  \
     sudare receipt check model.ct.receipt --server-key KEY --result model.ct \
@@ -24,27 +24,27 @@ pub struct Args {
 
 #[derive(Debug, clap::Subcommand)]
 enum Step {
-    /// Check a receipt by the key of the server, and compare it with files
+    /// Check a receipt with the public key of the server, and compare it with files
     Check(Check),
 }
 
 #[derive(Debug, clap::Args)]
 struct Check {
-    /// The receipt, which `sudare remote` leaves beside the result
+    /// Receipt, which `sudare remote` writes next to the result
     file: PathBuf,
-    /// The key of the server, as its operator tells it (`sudare serve key`)
+    /// Public key of the server, as its operator publishes it (`sudare serve key`)
     #[arg(long, value_name = "KEY", env = "SUDARE_SERVER_KEY")]
     server_key: ServerKey,
-    /// The result that it should be for
+    /// Result that the receipt must be for
     #[arg(long, value_name = "FILE")]
     result: Option<PathBuf>,
-    /// The evaluation key that it should name
+    /// Evaluation key that the receipt must name
     #[arg(long, value_name = "FILE")]
     evaluation_key: Option<PathBuf>,
-    /// The encrypted tables that it should name, one -i for each
+    /// Encrypted tables that the receipt must name, one -i for each
     #[arg(short, long, value_name = "FILE")]
     input: Vec<PathBuf>,
-    /// The model that it should name
+    /// Model that the receipt must name
     #[arg(long, value_name = "FILE")]
     model: Option<PathBuf>,
 }
@@ -86,7 +86,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 fn text(checked: &Checked<'_>) -> String {
     let Checked { statement: said, compared } = checked;
     let compared = match &compared[..] {
-        [] => "no file: name --result, --evaluation-key, -i or --model".into(),
+        [] => "no file: pass --result, --evaluation-key, -i or --model".into(),
         names => names.join(", "),
     };
     let iterations =

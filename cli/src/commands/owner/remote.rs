@@ -18,9 +18,10 @@ use sudare_roles::{
 
 /// Let a service compute (`sudare serve`): upload keys and tables, follow jobs, download results
 ///
-/// `remote stats`, `groups`, `histogram`, `train` and `predict` do all of it: what the service has
-/// already is not sent again, and a command that was stopped goes on when it is run again. Every file is
-/// checked before a connection is opened: only evaluation keys, encrypted tables and models are sent.
+/// `remote stats`, `groups`, `histogram`, `train` and `predict` do all of it. Data that the service
+/// already has is not sent again, and an interrupted command continues when you run it again. The
+/// command checks every file before it opens a connection: it sends only evaluation keys, encrypted
+/// tables and models.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare remote train --evaluation-key keys/evaluation.key -i births.ct -o model.ct \
@@ -31,37 +32,38 @@ pub struct Args {
     step: Step,
 }
 
-/// Which service.
+/// The service and its credentials.
 #[derive(Debug, clap::Args)]
 struct Service {
     /// Address of the service, such as https://server.example
     #[arg(long, value_name = "URL", env = "SUDARE_URL")]
     url: String,
-    /// File of the token; that in the variable SUDARE_TOKEN if left out
+    /// File of the token; default: the variable SUDARE_TOKEN
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// File of the certificates, in PEM, that sign the service's, if public ones do not
+    /// File of the certificates, in PEM, that sign the service's certificate; default: public
+    /// authorities
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// The key that the service signs receipts with, as its operator tells it (`sudare serve key`):
-    /// results that come without a receipt of this key are refused
+    /// Public key with which the service signs receipts, as its operator publishes it (`sudare
+    /// serve key`). Results without a receipt by this key are rejected
     #[arg(long, value_name = "KEY", env = "SUDARE_SERVER_KEY")]
     server_key: Option<ServerKey>,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum Step {
-    /// Statistics of the columns of an encrypted table
+    /// Compute statistics of the columns of an encrypted table
     Stats(Computation),
-    /// Sums by groups of rows
+    /// Compute sums by groups of rows
     Groups(Computation),
-    /// Counts of values in bins
+    /// Count values in bins
     Histogram(Computation),
     /// Train a logistic regression
     Train {
         #[command(flatten)]
         computation: Computation,
-        /// Iterations, at most as many as the keys were made for
+        /// Iterations; default and maximum: the number that the keys were made for
         #[arg(long, value_name = "K", value_parser = clap::value_parser!(u32).range(1..))]
         iterations: Option<u32>,
         /// Keep the weights after each iteration with the model
@@ -72,95 +74,94 @@ enum Step {
     Predict {
         #[command(flatten)]
         computation: Computation,
-        /// Encrypted model, or one in clear with --plain-model; or the digest of a model that the
-        /// service has
+        /// Encrypted model, or a decrypted model with --plain-model, or the digest of a model that
+        /// the service has
         #[arg(long, value_name = "FILE|DIGEST")]
         model: String,
         #[command(flatten)]
         plain: Plain,
     },
-    /// Send a file, and print its digest
+    /// Upload files, and print their digests
     Upload {
         #[command(flatten)]
         service: Service,
-        /// Files of evaluation keys, encrypted tables or models
+        /// Evaluation keys, encrypted tables or models
         #[arg(required = true, value_name = "FILE")]
         files: Vec<PathBuf>,
         #[command(flatten)]
         plain: Plain,
     },
-    /// How far a job is, or all of them
+    /// Show the progress of a job, or of all jobs
     Status {
         #[command(flatten)]
         service: Service,
-        /// Its name; all if left out
+        /// Name of the job; default: all jobs
         job: Option<String>,
     },
     /// Wait until a job ends, and download its result
     Wait {
         #[command(flatten)]
         service: Service,
-        /// Its name
+        /// Name of the job
         job: String,
         #[command(flatten)]
         result: ResultFile,
     },
-    /// End a job
+    /// Cancel a job
     Cancel {
         #[command(flatten)]
         service: Service,
-        /// Its name
+        /// Name of the job
         job: String,
     },
     /// Download a result
     Download {
         #[command(flatten)]
         service: Service,
-        /// Its digest
+        /// Digest of the result
         digest: String,
         #[command(flatten)]
         result: ResultFile,
     },
-    /// What was used of the service, and what may be
+    /// Show the usage of the service and its quotas
     Usage {
         #[command(flatten)]
         service: Service,
     },
-    /// What the service has: keys, tables, models or results
+    /// List the keys, tables, models or results that the service has
     List {
         #[command(flatten)]
         service: Service,
-        /// Of these
+        /// Collection
         #[arg(value_parser = COLLECTIONS)]
         collection: String,
     },
-    /// Remove what the service has
+    /// Remove an object from the service
     Remove {
         #[command(flatten)]
         service: Service,
-        /// Of these
+        /// Collection
         #[arg(value_parser = COLLECTIONS)]
         collection: String,
-        /// Its digest
+        /// Digest of the object
         digest: String,
     },
 }
 
 const COLLECTIONS: [&str; 4] = ["keys", "tables", "models", "results"];
 
-/// Whether a model may be sent in clear.
+/// Consent to send a decrypted model.
 #[derive(Debug, clap::Args)]
 struct Plain {
-    /// Send a model that is not encrypted, such as `sudare decrypt` writes it: the server sees its
-    /// weights
+    /// Send a decrypted model, as `sudare decrypt` writes it: the server sees its weights
     #[arg(long)]
     plain_model: bool,
 }
 
-/// Where a result is written.
+/// File of a result.
 #[derive(Debug, clap::Args)]
 struct ResultFile {
-    /// File of the result
+    /// File for the result
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Replace an existing file
@@ -168,7 +169,7 @@ struct ResultFile {
     force: bool,
 }
 
-/// What is computed, with what and where.
+/// A computation: its inputs, its output and its service.
 #[derive(Debug, clap::Args)]
 struct Computation {
     #[command(flatten)]
@@ -176,13 +177,13 @@ struct Computation {
     /// Evaluation key
     #[arg(long, value_name = "FILE")]
     evaluation_key: PathBuf,
-    /// Encrypted table; to train on those of several owners, one -i for each
+    /// Encrypted table; to train on tables of several owners, one -i for each
     #[arg(short, long, value_name = "FILE", required = true)]
     input: Vec<PathBuf>,
-    /// Encrypted result
+    /// File for the encrypted result
     #[arg(short, long, value_name = "FILE", required_unless_present = "detach")]
     output: Option<PathBuf>,
-    /// Do not wait: print the job, for `sudare remote wait`
+    /// Print the name of the job instead of waiting for it: see `sudare remote wait`
     #[arg(long, conflicts_with = "output")]
     detach: bool,
     /// Replace an existing file
@@ -216,11 +217,11 @@ struct Downloaded {
     pinned: bool,
 }
 
-/// What is to be downloaded, and what is known of it.
+/// A result to download, and what is known of it.
 struct Download<'a> {
     service: &'a Service,
     client: &'a Client,
-    /// The job that made it, unless the service knows of none.
+    /// The job that made the result, unless the service does not know it.
     job: Option<&'a Job>,
     digest: &'a str,
     known: Expected<'a>,
@@ -290,12 +291,12 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         }
         Step::Remove { service, collection, digest } => {
             service.client()?.remove(collection, digest)?;
-            output.write(&digest, |digest| format!("{digest} is removed\n"))
+            output.write(&digest, |digest| format!("removed {digest}\n"))
         }
     }
 }
 
-/// The files of a result and, beside it, of its receipt.
+/// Files of a result and of its receipt next to it.
 struct NewFiles {
     result: NewFile,
     receipt: NewFile,
@@ -314,7 +315,7 @@ impl ResultFile {
     }
 }
 
-/// What some jobs take beside keys and tables.
+/// Inputs of some jobs besides keys and tables.
 #[derive(Default)]
 struct Extra {
     iterations: Option<u32>,
@@ -324,8 +325,9 @@ struct Extra {
 
 /// A model that rows are scored by.
 enum Model {
-    /// The service has it, under this digest.
+    /// A model that the service has, by its digest.
     There(String),
+    /// A model in a file.
     Here(Outgoing),
 }
 
@@ -338,7 +340,7 @@ impl Model {
         Outgoing::open(name.as_ref(), &[Destination::Models], plain_model).map(Self::Here)
     }
 
-    /// The digest of the model, which the service has then.
+    /// Returns the digest of the model, and uploads it if it is a file.
     fn digest(&self, client: &Client) -> Result<String> {
         match self {
             Self::There(digest) => Ok(digest.clone()),
@@ -403,7 +405,7 @@ fn wait(client: &Client, id: &str) -> Result<Job> {
     })
 }
 
-/// The receipt of a result, if the service has one, of the server and for the job that are meant.
+/// Downloads the receipt of a result, if the service has one, and checks its server and its job.
 fn receipt(wanted: &Download<'_>) -> Result<Option<Receipt>> {
     let pinned = wanted.service.server_key.as_ref();
     let text = wanted.job.map(|job| wanted.client.receipt(&job.id)).transpose()?.flatten();
@@ -423,15 +425,15 @@ fn receipt(wanted: &Download<'_>) -> Result<Option<Receipt>> {
     receipt.expect(&Expected { job, result: Some(wanted.digest), ..wanted.known })?;
     if pinned.is_none() {
         say(format_args!(
-            "the receipt is signed by the server {}: ask its operator, by another way, whether that is \
-             its key, and name it with --server-key from then on",
+            "the receipt is signed by the server {}: ask its operator by another channel whether that is \
+             its key, and pass it with --server-key from then on",
             receipt.statement().server_key
         ));
     }
     Ok(Some(receipt))
 }
 
-/// Downloads a result and its receipt, which is checked before.
+/// Downloads a result, after its receipt was checked.
 fn fetch(wanted: &Download<'_>, files: NewFiles, output: Output) -> Result<()> {
     let NewFiles { result, receipt: mut file } = files;
     let (path, receipt_path) = (result.path().to_owned(), file.path().to_owned());
@@ -447,7 +449,7 @@ fn fetch(wanted: &Download<'_>, files: NewFiles, output: Output) -> Result<()> {
             file.write_text(&receipt.text()?)?;
             file.finish()?;
         }
-        // One of the result that was there before is not of this one.
+        // A receipt that lay there belongs to an older result.
         None => files::remove(&receipt_path)?,
     }
     let downloaded = Downloaded {
@@ -476,7 +478,7 @@ fn list_text(jobs: &[Job]) -> String {
     output::table(&["job", "kind", "state", "steps", "result"], &rows.collect::<Vec<_>>())
 }
 
-/// What a field says, if it is there.
+/// Returns the text of a field, if it is there.
 fn text(value: Option<&serde_json::Value>) -> String {
     value.and_then(serde_json::Value::as_str).unwrap_or_default().to_owned()
 }

@@ -8,12 +8,12 @@ use sudare_roles::{
     report::{self, Report},
 };
 
-/// Show a decrypted model and how well it does on a table, as a page for a browser
+/// Show a decrypted model and its quality on a table, as a page for a browser
 ///
-/// One HTML file that needs no other: quality, ROC curve, how scores are spread and how right
-/// probabilities are, weights, and where the model has a history (`sudare train --history`) the
-/// loss and the AUC after each iteration, beside the same training in the clear if the table is
-/// the one that was trained on and that takes seconds at most.
+/// The page is one HTML file that needs no other. It shows quality, ROC curve, distribution of
+/// scores, calibration of probabilities and weights. If the model has a history (`sudare train
+/// --history`), it also shows the loss and the AUC after each iteration. Next to them stands the
+/// same training in the clear, if the table is the training table and that takes only seconds.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare report --model model.json --data births.csv -o report.html"
@@ -21,10 +21,10 @@ use sudare_roles::{
 pub struct Args {
     #[command(flatten)]
     labelled: Labelled,
-    /// Another table, whose rows the model was not trained on, to measure it on as well
+    /// Second table to measure the model on, with rows that it was not trained on
     #[arg(long, value_name = "T.csv")]
     test: Option<PathBuf>,
-    /// The page; standard output if left out, unless --json asks for the figures
+    /// File for the page; default: standard output, or with --json the figures
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
     /// Replace an existing file
@@ -32,7 +32,7 @@ pub struct Args {
     force: bool,
 }
 
-/// The figures of a page, and where it is.
+/// The figures of a page, and its path.
 #[derive(Serialize)]
 struct Reported<'a> {
     #[serde(flatten)]

@@ -11,11 +11,11 @@ use sudare_roles::{
     pooled,
 };
 
-/// Draft what several owners of rows agree on, or check a table against it
+/// Draft the schema that several owners of rows agree on, or check a table against it
 ///
-/// A schema has the columns, the smallest and the largest value that each may have, the categories
-/// and classes, and the names of the owners; it is public. One owner drafts it from its table,
-/// rounding the extremes of columns outwards; all owners read it, correct it by hand and agree.
+/// A schema has the columns, the minimum and the maximum of each, the categories and classes, and
+/// the names of the owners. It is public. One owner drafts it from a table, with extremes of
+/// columns rounded outwards. All owners read it, correct it by hand and agree on it.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare schema --data north.csv --target low --owners north,south,west -o schema.json\n  \
@@ -24,7 +24,7 @@ pub struct Args {
     /// CSV or Parquet file of an owner
     #[arg(long, value_name = "T.csv")]
     data: PathBuf,
-    /// Column to learn, if there is one
+    /// Target column, if there is one
     #[arg(long, value_name = "COL", conflicts_with = "check")]
     target: Option<String>,
     /// Names of all owners, in any order
@@ -35,12 +35,12 @@ pub struct Args {
         required_unless_present = "check"
     )]
     owners: Vec<String>,
-    /// Only say whether the table is one of this schema
+    /// Schema to check the table against, without writing anything
     #[arg(long, value_name = "S.json", conflicts_with_all = ["owners", "output"])]
     check: Option<PathBuf>,
     #[command(flatten)]
     format: TableFormat,
-    /// The schema
+    /// File for the schema
     #[arg(short, long, value_name = "S.json", required_unless_present = "check")]
     output: Option<PathBuf>,
     /// Replace an existing file
@@ -77,7 +77,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         file.write_text(&schema.to_json()?)?;
         file.finish()?;
         say(
-            "the schema is public: correct the bounds of columns if they tell too much, and let all \
+            "the schema is public: correct the bounds of columns if they reveal too much, and let all \
              owners agree on it",
         );
     }

@@ -25,12 +25,12 @@ use sudare_roles::{
 
 mod text;
 
-/// Find what is near a query, among vectors that the server does not see, or for queries that it
-/// does not see
+/// Find vectors near a query, where the server sees neither the vectors nor the query, or only one
+/// of them
 ///
-/// The owner makes keys (keygen), encrypts an index of vectors (index) and a query (query); the
-/// server searches (run); the owner reads the answer (open). What a search takes and tells is said
-/// before a key is made (explain).
+/// The owner makes keys (keygen) and encrypts an index of vectors (index) and a query (query). The
+/// server searches (run). The owner reads the answer (open). Before you make a key, see the cost
+/// and the leakage of a search (explain).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare search explain --for 50000x128 --answer matches --at 0.8 --margin 0.1\n  \
@@ -54,39 +54,40 @@ enum Step {
     Open(OpenArgs),
 }
 
-/// What is searched, and how.
+/// The search: its data, its comparison and its answer.
 #[derive(Debug, Clone, clap::Args)]
 struct Job {
-    /// Most vectors, those to be appended included, and their coordinates
+    /// Maximum number of vectors, with those that you will append, and their coordinates
     #[arg(long = "for", value_name = "ROWSxCOORDINATES", value_parser = shape)]
     shape: Shape,
-    /// How vectors are compared: cosine; inner, their inner product; or euclidean, their distance
+    /// Comparison of vectors: cosine; inner, their inner product; or euclidean, their distance
     #[arg(long, value_name = "cosine|inner|euclidean", default_value = "cosine", value_parser = comparison)]
     metric: Comparison,
-    /// Of inner products and distances: largest norm of a vector
+    /// Maximum norm of a vector, for inner products and distances
     #[arg(long, value_name = "X", value_parser = finite)]
     largest: Option<f64>,
-    /// Of inner products: largest norm of a query [default: that of a vector]
+    /// Maximum norm of a query, for inner products [default: that of --largest]
     #[arg(long, value_name = "X", value_parser = finite)]
     largest_query: Option<f64>,
-    /// Who sees what: encrypted, index and queries; plain-index, the server has it in the clear; or
-    /// plain-query, the server sees queries
+    /// View of the server: encrypted, where it sees neither index nor queries; plain-index, where
+    /// it has the index in the clear; or plain-query, where it sees queries
     #[arg(long, value_name = "encrypted|plain-index|plain-query", default_value = "encrypted", value_parser = mode)]
     mode: Mode,
-    /// What the server answers; one that finds matches gives scores and counts, too
+    /// Answer of the server. With keys for matches, it can also answer with scores and counts
     #[arg(long, value_name = "scores|count|matches", default_value = "scores")]
     answer: SearchKind,
-    /// Of counts and matches: the similarity, or the distance, from which on vectors match
+    /// Threshold of counts and matches: minimum similarity, or maximum distance
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = finite)]
     at: Option<f64>,
-    /// Of counts and matches: how far from it answers are right; within, either may happen
+    /// Distance from the threshold beyond which counts and matches are right. Within it, a vector
+    /// may match or not
     #[arg(long, value_name = "X", value_parser = finite)]
     margin: Option<f64>,
-    /// Of matches: how many are told but for a probability of 2^-20
+    /// Maximum number of matches in an answer, except with a probability of 2^-20
     #[arg(long, value_name = "N", default_value = "32")]
     most: usize,
-    /// Of matches: what each vector carries, to be told of those that match: rows, their numbers
-    /// alone; integers:COLUMNSxBITS, such as integers:1x32; or bytes:MOST
+    /// Payload of each vector, which matches return: rows, only its number; integers:COLUMNSxBITS,
+    /// such as integers:1x32; or bytes:MAXIMUM
     #[arg(long, value_name = "PAYLOAD", default_value = "rows")]
     payload: Payload,
 }
@@ -108,7 +109,7 @@ fn shape(text: &str) -> core::result::Result<Shape, &'static str> {
     let numbers = text.split_once('x').and_then(|(rows, dimension)| {
         Some(Shape { rows: rows.parse().ok()?, dimension: dimension.parse().ok()? })
     });
-    numbers.ok_or("write ROWSxCOORDINATES, such as 50000x128")
+    numbers.ok_or("expected ROWSxCOORDINATES, such as 50000x128")
 }
 
 fn comparison(text: &str) -> core::result::Result<Comparison, &'static str> {
@@ -116,7 +117,7 @@ fn comparison(text: &str) -> core::result::Result<Comparison, &'static str> {
         "cosine" => Ok(Comparison::Cosine),
         "inner" => Ok(Comparison::Inner),
         "euclidean" => Ok(Comparison::Euclidean),
-        _ => Err("cosine, inner or euclidean is needed"),
+        _ => Err("expected cosine, inner or euclidean"),
     }
 }
 
@@ -125,7 +126,7 @@ fn mode(text: &str) -> core::result::Result<Mode, &'static str> {
         "encrypted" => Ok(Mode::Encrypted),
         "plain-index" => Ok(Mode::PlainIndex),
         "plain-query" => Ok(Mode::PlainQuery),
-        _ => Err("encrypted, plain-index or plain-query is needed"),
+        _ => Err("expected encrypted, plain-index or plain-query"),
     }
 }
 
@@ -133,7 +134,7 @@ impl Job {
     fn setup(&self) -> Result<Setup> {
         let usage = |text: &str| Error::Usage(text.into());
         let largest = || {
-            let help = "inner products and distances take the largest norm of a vector: name it \
+            let help = "inner products and distances need the maximum norm of a vector: pass it \
                         with --largest";
             self.largest.ok_or_else(|| usage(help))
         };
@@ -148,26 +149,32 @@ impl Job {
                 Metric::InnerProduct { largest, largest_query }
             }
             Comparison::Euclidean if self.largest_query.is_some() => {
-                return Err(usage("of distances --largest is of vectors and queries alike"));
+                return Err(usage(
+                    "for distances, --largest is the maximum norm of vectors and queries: leave out --largest-query",
+                ));
             }
             Comparison::Euclidean => Metric::Euclidean { largest: largest()? },
         };
         let threshold = match (self.at, self.margin) {
             (Some(at), Some(margin)) => Some(Threshold { at, margin }),
             (None, None) => None,
-            _ => return Err(usage("a threshold is --at and --margin: name both")),
+            _ => {
+                return Err(usage(
+                    "a threshold needs both --at and --margin: pass both, or leave both out",
+                ));
+            }
         };
         let answer = match (self.answer, threshold) {
             (SearchKind::Scores, None) => Answer::Scores,
             (SearchKind::Scores, Some(_)) => {
                 return Err(usage(
-                    "scores have no threshold: leave out --at and --margin, or ask for --answer \
-                     count or matches",
+                    "scores have no threshold: leave out --at and --margin, or pass --answer count or \
+                     --answer matches",
                 ));
             }
             (_, None) => {
                 return Err(usage(
-                    "counts and matches take a threshold: name it with --at and --margin",
+                    "counts and matches need a threshold: pass it with --at and --margin",
                 ));
             }
             (SearchKind::Count, Some(threshold)) => Answer::Count(threshold),
@@ -185,7 +192,7 @@ impl Job {
     }
 }
 
-/// Say what a search takes and tells; needs no keys
+/// Explain the cost and the leakage of a search, without keys
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare search explain --for 50000x128 --answer count --at 0.8 --margin 0.1"
@@ -207,7 +214,7 @@ struct KeygenArgs {
     files: KeyFiles,
 }
 
-/// Of the key that encrypts.
+/// Opens the key that encrypts.
 fn writer(key: &EncryptionKey) -> Result<Writer> {
     match key.open()? {
         OpenKey::Public(file) => Writer::public(file),
@@ -219,10 +226,10 @@ fn writer(key: &EncryptionKey) -> Result<Writer> {
     }
 }
 
-/// Encrypt an index of vectors, or bring it up to date: blocks that have not changed stay
+/// Encrypt an index of vectors, or update it: unchanged blocks stay
 ///
-/// To append vectors, run it again with a longer file; to delete some, with --delete. Whatever
-/// interrupts it, it goes on where it was.
+/// To append vectors, run the command again with a longer file. To delete vectors, pass --delete.
+/// An interrupted update continues when you run it again.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare search index --secret keys/secret.key --data vectors.npy --payloads ids.npy -o index"
@@ -232,10 +239,10 @@ struct IndexArgs {
     key: EncryptionKey,
     #[command(flatten)]
     records: RecordFiles,
-    /// Folder for the encrypted index, which goes to the server
+    /// Directory for the encrypted index, which goes to the server
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// What the owner keeps of the index, which tells changed blocks [default: DIR.owner]
+    /// File of the owner's records of the index, which tells changed blocks [default: DIR.owner]
     #[arg(long, value_name = "FILE")]
     catalogue: Option<PathBuf>,
 }
@@ -243,14 +250,14 @@ struct IndexArgs {
 /// Records in the clear.
 #[derive(Debug, clap::Args)]
 struct RecordFiles {
-    /// Vectors, a row each: an array of NumPy (.npy) of floats or integers, or a CSV file
+    /// Vectors, one per row: a NumPy array (.npy) of floats or integers, or a CSV file
     #[arg(long, value_name = "V.npy")]
     data: PathBuf,
-    /// What they carry: an array of NumPy of whole numbers, bytes or text, or a text file with a line
-    /// for each
+    /// Payloads of the vectors: a NumPy array of whole numbers, bytes or text, or a text file with
+    /// one line per vector
     #[arg(long, value_name = "P.npy")]
     payloads: Option<PathBuf>,
-    /// Rows to delete, counted from 0, beside those deleted before
+    /// Rows to delete, counted from 0, in addition to those deleted before
     #[arg(long, value_name = "ROW,ROW", value_delimiter = ',')]
     delete: Vec<usize>,
 }
@@ -270,10 +277,10 @@ impl RecordFiles {
 struct QueryArgs {
     #[command(flatten)]
     key: EncryptionKey,
-    /// The vector: an array of NumPy or a line of a CSV file
+    /// Vector of the query: a NumPy array or a line of a CSV file
     #[arg(long, value_name = "Q.npy")]
     data: PathBuf,
-    /// The encrypted query
+    /// File for the encrypted query
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
     /// Replace an existing file
@@ -281,7 +288,7 @@ struct QueryArgs {
     force: bool,
 }
 
-/// Find what is near a query: for the server
+/// Find vectors near a query, on the server
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare search run --evaluation-key evaluation.key -i query.ct --index index -o answer.ct"
@@ -293,7 +300,7 @@ struct RunArgs {
     /// Encrypted query
     #[arg(short, long, value_name = "FILE", required_unless_present = "query")]
     input: Option<PathBuf>,
-    /// A query in the clear, for keys of --mode plain-query
+    /// Query in the clear, for keys of --mode plain-query
     #[arg(long, value_name = "Q.npy", conflicts_with = "input")]
     query: Option<PathBuf>,
     /// Encrypted index
@@ -302,19 +309,19 @@ struct RunArgs {
     /// Vectors in the clear, for keys of --mode plain-index
     #[arg(long, value_name = "V.npy", conflicts_with = "index")]
     data: Option<PathBuf>,
-    /// What vectors in the clear carry
+    /// Payloads of the vectors in the clear
     #[arg(long, value_name = "P.npy", requires = "data")]
     payloads: Option<PathBuf>,
-    /// Of vectors in the clear: rows to leave out
+    /// Rows of the vectors in the clear to leave out
     #[arg(long, value_name = "ROW,ROW", value_delimiter = ',', requires = "data")]
     delete: Vec<usize>,
-    /// What to find [default: what the keys were made for]
+    /// Answer to compute [default: the answer that the keys were made for]
     #[arg(long, value_name = "scores|count|matches")]
     answer: Option<SearchKind>,
-    /// The encrypted answer
+    /// File for the encrypted answer
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
-    /// Keep half of the evaluation key and compute the other when it is needed
+    /// Store half of the evaluation key and compute the other half when it is needed
     #[arg(long)]
     small_keys: bool,
     /// Replace an existing file
@@ -331,10 +338,10 @@ struct OpenArgs {
     /// Encrypted answer
     #[arg(short, long, value_name = "FILE")]
     input: PathBuf,
-    /// Of scores: how many of the nearest to tell
+    /// Number of the nearest vectors to list, for scores
     #[arg(long, value_name = "K", default_value = "10")]
     top: usize,
-    /// Of scores: what the owner kept of the index, so that deleted rows are left out
+    /// File of the owner's records of the index, to leave out deleted rows, for scores
     #[arg(long, value_name = "FILE")]
     catalogue: Option<PathBuf>,
 }
@@ -379,7 +386,7 @@ struct Indexed {
     blocks: usize,
     /// Blocks that were encrypted now, counted from 0.
     encrypted: Vec<usize>,
-    /// Of these blocks.
+    /// Bytes of the encrypted blocks.
     bytes: u64,
     seconds: f64,
     path: PathBuf,
@@ -465,7 +472,12 @@ fn search(args: &RunArgs, output: Output) -> Result<()> {
     let asked = match (&args.input, &args.query) {
         (Some(path), _) => Asked::Encrypted(Box::new(Opened::open(path, Kind::Ciphertexts)?)),
         (None, Some(path)) => Asked::Plain(search::read_vector(path, setup.spec.dimension)?),
-        (None, None) => return Err(Error::Usage("name a query with -i".into())),
+        (None, None) => {
+            return Err(Error::Usage(
+                "no query: pass an encrypted query with -i, or one in the clear with --query"
+                    .into(),
+            ));
+        }
     };
     let index = args.index.as_ref().map(|folder| Index::open(folder, session)).transpose()?;
     let deleted = args.delete.iter().copied().collect();
@@ -479,7 +491,11 @@ fn search(args: &RunArgs, output: Output) -> Result<()> {
     let searched = match (&index, &mut records) {
         (Some(index), _) => Searched::Index(index),
         (None, Some(records)) => Searched::Records(records, &deleted),
-        (None, None) => return Err(Error::Usage("name an index with --index".into())),
+        (None, None) => {
+            return Err(Error::Usage(
+                "no index: pass an encrypted index with --index, or vectors with --data".into(),
+            ));
+        }
     };
     let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
     let start = Instant::now();

@@ -20,27 +20,27 @@ use sudare_server::{PageFile, serve_page};
 
 /// Open the owner's side in a browser: serve the page to this machine, or export it
 ///
-/// The page encrypts a table, lets a service train on it (`sudare serve`) and decrypts the model, all
-/// keys staying in the browser. Who serves the page could take the keys: it comes from this machine,
-/// never from the server that computes. That one must allow the page's origin, with `--allow-origin
-/// http://127.0.0.1:8471`.
+/// The page encrypts a table, lets a service train on it (`sudare serve`) and decrypts the model.
+/// All keys stay in the browser. The host of the page could steal the keys, so the page comes from
+/// this machine and never from the server that computes. That server must allow the page's origin:
+/// `--allow-origin http://127.0.0.1:8471`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare web --server https://server.example\n  \
     sudare web --server https://server.example --export page")]
 pub struct Args {
-    /// Address of the service that computes, the only one that the page connects to
+    /// Address of the service that computes, the only address that the page connects to
     #[arg(long, value_name = "URL", env = "SUDARE_URL")]
     server: String,
-    /// Address and port of this machine for the browser; port 0 for any that is free
+    /// Address and port of this machine for the browser; port 0 chooses a free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8471")]
     listen: SocketAddr,
-    /// Folder of the page, as `make web` makes it; the one of the Python package, or web, ../web or
-    /// ../share/sudare/web beside this program, if left out
+    /// Directory of the page, as `make web` makes it; default: that of the Python package, or web,
+    /// ../web or ../share/sudare/web next to this program
     #[arg(long, value_name = "DIR", env = "SUDARE_PAGE")]
     page: Option<PathBuf>,
-    /// Write the page into a folder instead, with digests of its files, for a host of static files
-    /// that is the owner's
+    /// Directory to write the page and the digests of its files into, for the owner's host of
+    /// static files
     #[arg(long, value_name = "DIR", conflicts_with = "listen")]
     export: Option<PathBuf>,
     /// Replace existing files
@@ -48,14 +48,14 @@ pub struct Args {
     force: bool,
 }
 
-/// Where the page is looked for, from the folder of this program.
+/// Directories in which the page is looked for, relative to that of this program.
 const PLACES: [&str; 3] = ["web", "../web", "../share/sudare/web"];
 const INDEX: &str = "index.html";
-/// The thread that owns the keys.
+/// File of the thread that owns the keys.
 const WORKER: &str = "worker.js";
-/// What the digests of exported files are in.
+/// File with the digests of exported files.
 const MANIFEST: &str = "manifest.json";
-/// Of this and nothing else is the page made, beside `manifest.json`.
+/// Files of the page, besides `manifest.json`.
 const MEDIA_TYPES: [(&str, &str); 4] = [
     ("css", "text/css; charset=utf-8"),
     ("html", "text/html; charset=utf-8"),
@@ -76,7 +76,7 @@ struct Exported<'a> {
     files: BTreeMap<&'a str, Exact>,
 }
 
-/// A file to the last bit, and the headers that it is to be served with.
+/// A file to the last bit, and the headers to serve it with.
 #[derive(Serialize)]
 struct Exact {
     bytes: usize,
@@ -86,7 +86,7 @@ struct Exact {
 }
 
 impl Args {
-    /// Whether it serves until it is told to end.
+    /// Decides whether the command serves the page until it is stopped.
     pub fn serves(&self) -> bool {
         self.export.is_none()
     }
@@ -99,15 +99,15 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
     if !args.listen.ip().is_loopback() {
         return Err(Error::Usage(format!(
-            "{} is no address of this machine alone: write 127.0.0.1:{}, or export the page for a \
-             host with TLS",
+            "other machines can reach {}: pass --listen 127.0.0.1:{}, or export the page for a host \
+             with TLS",
             args.listen,
             args.listen.port()
         )));
     }
     serve_page(args.listen, files, |listening| {
         let serving = Serving { listening, server: &args.server };
-        // Whoever reads it may have gone.
+        // The reader of standard output may have gone.
         let _ = output.write(&serving, |serving| {
             format!(
                 "open {0} in a browser; {1} must allow it: --allow-origin {0}\n",
@@ -117,7 +117,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     })
 }
 
-/// The files of the page, for one server.
+/// Reads the files of the page, for one server.
 fn page(args: &Args) -> Result<BTreeMap<String, PageFile>> {
     let server = args.server.trim_end_matches('/');
     let origin = origin(server)?;
@@ -143,8 +143,8 @@ fn page(args: &Args) -> Result<BTreeMap<String, PageFile>> {
     Ok(files)
 }
 
-/// What a file may load and connect to. The thread with the keys connects to nothing, and the page to
-/// where it comes from and to the server.
+/// Returns the content security policy of a file. The thread with the keys connects to nothing. The
+/// page connects to its host and to the server.
 fn policy(name: &str, origin: &str) -> String {
     const NOTHING_ELSE: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; base-uri 'none'; form-action 'none'";
     match name {
@@ -155,7 +155,7 @@ fn policy(name: &str, origin: &str) -> String {
     }
 }
 
-/// The origin of a server, in which nothing means anything to a policy or a page.
+/// Returns the origin of a server, without characters that have a meaning in a policy or a page.
 fn origin(server: &str) -> Result<String> {
     check_url(server)?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/[]%".contains(c);
@@ -164,7 +164,7 @@ fn origin(server: &str) -> Result<String> {
             Ok(format!("{scheme}://{}", host_of(rest)))
         }
         _ => Err(Error::Usage(format!(
-            "{server:?} is no plain address such as https://server.example"
+            "{server:?} is not a plain address: pass one such as https://server.example"
         ))),
     }
 }
@@ -175,7 +175,7 @@ fn folder(args: &Args) -> Result<PathBuf> {
         return Some(folder.clone()).filter(is_page).ok_or_else(|| {
             Error::Usage(format!(
                 "there is no page in {}: wheels have one, and `make web` makes one in a checkout; \
-                 name its folder with --page",
+                 pass its directory with --page",
                 folder.display()
             ))
         });
@@ -185,7 +185,7 @@ fn folder(args: &Args) -> Result<PathBuf> {
     let beside = program.parent().unwrap_or(Path::new("."));
     PLACES.iter().map(|place| beside.join(place)).find(is_page).ok_or_else(|| {
         Error::Usage(format!(
-            "there is no page in {} beside {}: make it with `make web`, and name its folder with \
+            "there is no page in {} next to {}: make it with `make web`, and pass its directory with \
              --page",
             PLACES.join(", "),
             program.display()

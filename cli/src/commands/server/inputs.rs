@@ -13,17 +13,18 @@ pub struct ComputationFiles {
     /// Evaluation key
     #[arg(long, value_name = "FILE")]
     pub evaluation_key: PathBuf,
-    /// Encrypted table; to train on those of several owners, one -i for each
+    /// Encrypted table; to train on tables of several owners, one -i for each
     #[arg(short, long, value_name = "FILE", required = true)]
     pub input: Vec<PathBuf>,
-    /// Encrypted result
+    /// File for the encrypted result
     #[arg(short, long, value_name = "FILE")]
     pub output: PathBuf,
-    /// Leave the evaluation key in its file, which must not change meanwhile, and read it there
+    /// Read the evaluation key from its file during the computation, without loading it; the file
+    /// must not change meanwhile
     #[arg(long)]
     pub map_keys: bool,
-    /// Keep half of the evaluation key and compute the other when it is needed: half the memory
-    /// for a fifth more time
+    /// Store half of the evaluation key and compute the other half when it is needed: half the
+    /// memory for a fifth more time
     #[arg(long)]
     pub small_keys: bool,
     /// Replace an existing file
@@ -32,13 +33,13 @@ pub struct ComputationFiles {
 }
 
 impl ComputationFiles {
-    /// The first encrypted table, of which there is one at least.
+    /// Returns the first encrypted table; there is at least one.
     pub fn first(&self) -> &Path {
         self.input.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// Reads keys and table, which must belong together, and begins the file of the result, so
-    /// that no work is done that cannot be written.
+    /// Reads keys and tables, which must belong together. It begins the file of the result first,
+    /// so that no work is done that cannot be written.
     pub fn open(&self) -> Result<(Session, NewFile)> {
         let output = NewFile::create(&self.output, Access::Shared, self.force)?;
         let inputs = Inputs {

@@ -10,24 +10,26 @@ use sudare_roles::{
 };
 use sudare_server::{Collector, Program};
 
-/// Of the memory of the machine, the part that jobs leave free if it is not said.
+/// Part of the memory of the machine that jobs leave free by default: one in four.
 const FREE_MEMORY: u64 = 4;
 
-/// Bytes of memory that jobs may take together if it is not said.
+/// Returns the bytes of memory that jobs may use together by default.
 pub fn memory_for_jobs() -> u64 {
     machine::memory_bytes().map_or(u64::MAX, |all| all.saturating_sub(all / FREE_MEMORY))
 }
 
-/// Who is told of requests and jobs besides those who read the log.
+/// Receiver of spans of requests and jobs.
 #[derive(Debug, clap::Args)]
 pub struct Telemetry {
-    /// Send spans of requests and jobs to this collector of OpenTelemetry, such as http://localhost:4318, by OTLP in HTTP; headers for it are in OTEL_EXPORTER_OTLP_HEADERS
+    /// OpenTelemetry collector to send spans of requests and jobs to, such as
+    /// http://localhost:4318, by OTLP over HTTP; default: no spans. OTEL_EXPORTER_OTLP_HEADERS has
+    /// its headers
     #[arg(long, env = "OTEL_EXPORTER_OTLP_ENDPOINT", value_name = "URL")]
     otlp: Option<String>,
 }
 
 impl Telemetry {
-    /// The collector; an empty address names none, as a variable without a value.
+    /// Returns the collector. An empty address means no collector, as an empty variable does.
     pub fn collector(&self) -> Result<Option<Collector>> {
         let address = self.otlp.as_deref().filter(|address| !address.is_empty());
         let collector = address.map(|address| {
@@ -37,11 +39,12 @@ impl Telemetry {
     }
 }
 
-/// The variable of the environment in which Python says how it was started: the system tells of the
-/// program alone, and not of the environment of packages that it belongs to.
+/// Environment variable with the Python that started this process. The system knows only the
+/// program, not the virtual environment of its packages.
 const PYTHON: &str = "SUDARE_PYTHON";
 
-/// What does a job in a process of its own: this program, or the Python that runs it.
+/// Returns the program that does a job in a process of its own: this program, or the Python that
+/// runs it.
 pub fn job_program() -> Result<Program> {
     let file = std::env::current_exe();
     let file = file.map_err(|error| Error::io("find", Path::new("this program"), error))?;

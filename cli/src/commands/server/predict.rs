@@ -17,18 +17,19 @@ use sudare_roles::{
 
 /// Score rows by a model: in the clear, or encrypted rows on the server
 ///
-/// In the clear, --data names the rows and --model a decrypted model. On the server, -i names
-/// encrypted rows, and the model is a decrypted one, or encrypted: as `sudare train` left it, or as
-/// `sudare encrypt --model` made it. The owner reads encrypted scores with `sudare decrypt`.
+/// In the clear, pass the rows with --data and a decrypted model with --model. On the server, pass
+/// encrypted rows with -i. The model is then a decrypted one, or an encrypted one from `sudare
+/// train` or `sudare encrypt --model`. The owner reads encrypted scores with `sudare decrypt`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
     sudare predict --model model.json --data new.csv -o scores.csv\n  \
     sudare predict --evaluation-key evaluation.key --model model.ct -i new.ct -o scores.ct")]
 pub struct Args {
-    /// Model, as `sudare decrypt` writes it; for encrypted rows also an encrypted one
+    /// Model, as `sudare decrypt` writes it; for encrypted rows also an encrypted model
     #[arg(long, value_name = "FILE")]
     model: PathBuf,
-    /// CSV or Parquet file with the columns of the model; its target too, if labels are known
+    /// CSV or Parquet file with the columns of the model, and with its target if you know the
+    /// labels
     #[arg(
         long,
         value_name = "T.csv",
@@ -36,7 +37,7 @@ pub struct Args {
         conflicts_with = "evaluation_key"
     )]
     data: Option<PathBuf>,
-    /// Column of labels; the model's target if left out
+    /// Column of labels; default: the model's target
     #[arg(long, value_name = "COL", conflicts_with = "evaluation_key")]
     target: Option<String>,
     #[command(flatten)]
@@ -47,14 +48,15 @@ pub struct Args {
     /// Encrypted rows
     #[arg(short, long, value_name = "FILE", requires = "evaluation_key")]
     input: Option<PathBuf>,
-    /// File for scores: encrypted ones, or CSV with scores and probabilities, which go to standard
-    /// output if it is left out
+    /// File for encrypted scores, or for scores and probabilities in CSV; default for CSV: standard
+    /// output
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Leave the evaluation key in its file, which must not change meanwhile, and read it there
+    /// Read the evaluation key from its file during the computation, without loading it; the file
+    /// must not change meanwhile
     #[arg(long, requires = "evaluation_key")]
     map_keys: bool,
-    /// Keep half of the evaluation key and compute the other when it is needed
+    /// Store half of the evaluation key and compute the other half when it is needed
     #[arg(long, requires = "evaluation_key")]
     small_keys: bool,
     /// Replace an existing file
@@ -109,8 +111,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         }
         (None, None, _, Some(data)) => plain(args, data, output),
         _ => Err(Error::Usage(
-            "name rows in the clear with --data, or encrypted ones with --evaluation-key, -i and \
-             -o"
+            "no rows: pass rows in the clear with --data, or encrypted rows with --evaluation-key, -i \
+             and -o"
             .into(),
         )),
     }
@@ -120,8 +122,8 @@ fn encrypted(files: &ComputationFiles, model: &Path, output: Output) -> Result<(
     let (server, file) = files.open()?;
     let Plan::Predict(plan) = &server.plan else {
         return Err(Error::Usage(format!(
-            "{} was encrypted for {}: encrypt rows to be scored with --like, under keys for \
-             --for predict:… or a training with --predict",
+            "{} was encrypted for {}: encrypt rows to score with --like, under keys made with --for \
+             predict:…, or under keys for a training made with --predict",
             files.first().display(),
             server.meta.job
         )));

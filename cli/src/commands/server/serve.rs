@@ -21,9 +21,10 @@ use sudare_server::{
 
 /// Serve clients over HTTP: they upload keys and tables, and this machine computes
 ///
-/// Clients need a token (`sudare serve token add`) and use `sudare remote`. The server speaks TLS if it has a
-/// certificate, else plain HTTP: have it then listen at a Unix socket or at this machine alone, behind a
-/// proxy that does TLS. All that it has is in its folder; it may be killed at any time, and jobs go on when it is back.
+/// Clients need a token (`sudare serve token add`) and use `sudare remote`. With a certificate the
+/// server speaks TLS, else plain HTTP. Without TLS, let it listen at a Unix socket or at this
+/// machine alone, behind a proxy that does TLS. The server stores everything in its directory. You
+/// may kill it at any time: jobs continue after a restart.
 #[derive(Debug, clap::Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Examples:\n  \
@@ -34,105 +35,115 @@ use sudare_server::{
 pub struct Args {
     #[command(subcommand)]
     step: Option<Step>,
-    /// Folder of the server, made if it does not exist
+    /// Directory of the server, created if it does not exist
     #[arg(long, value_name = "DIR", required = true)]
     folder: Option<PathBuf>,
     #[command(flatten)]
     database: Database,
-    /// Store of objects, which several servers may share: s3://bucket/prefix, gs://, az:// or file:///shared; the folder if left out. Credentials are in the environment, as AWS_ACCESS_KEY_ID
+    /// Store of objects, which several servers may share: s3://bucket/prefix, gs://, az:// or
+    /// file:///shared; default: the directory. Credentials are environment variables, such as
+    /// AWS_ACCESS_KEY_ID
     #[arg(long, env = "SUDARE_OBJECTS", value_name = "URL")]
     objects: Option<String>,
-    /// Copies that the folder keeps of what is in that store, in GiB
+    /// Maximum size of the local copies of objects in that store, in GiB
     #[arg(long, value_name = "GIB", default_value = "64", value_parser = gibibytes)]
     copies: u64,
-    /// File of the key that signs receipts, made if there is none; server.key in the folder if left out
+    /// File of the key that signs receipts, created if it does not exist; default: server.key in
+    /// the directory
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Have this key replace the one by which servers with the same database have signed
+    /// Replace the signing key of the servers that share the database with this key
     #[arg(long, requires = "database")]
     replace_key: bool,
-    /// Address and port; port 0 for any that is free
+    /// Address and port to listen at; port 0 chooses a free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8470")]
     listen: SocketAddr,
     /// Unix socket to listen at, in place of an address
     #[arg(long, value_name = "FILE", conflicts_with = "listen")]
     socket: Option<PathBuf>,
-    /// Certificate for TLS, in PEM, with those between it and an authority; read again on SIGHUP
+    /// TLS certificate, in PEM, with its intermediate certificates; the server reads it again on
+    /// SIGHUP
     #[arg(long, value_name = "FILE", requires = "tls_key", conflicts_with = "socket")]
     tls_cert: Option<PathBuf>,
     /// Secret key of the certificate, in PEM
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
-    /// Address and port where figures are read, in the format of Prometheus, without a token
+    /// Address and port for metrics in the format of Prometheus, without a token; default: no
+    /// metrics
     #[arg(long, value_name = "ADDRESS:PORT")]
     metrics: Option<SocketAddr>,
     #[command(flatten)]
     telemetry: Telemetry,
-    /// Memory that jobs may take together, in GiB; three quarters of the machine's if left out
+    /// Memory that jobs may use together, in GiB; default: three quarters of the machine's
     #[arg(long, value_name = "GIB", value_parser = gibibytes)]
     memory: Option<u64>,
-    /// Jobs that are computed here at a time, each on all threads; 0 leaves them to workers (`sudare work`)
+    /// Number of jobs that this machine computes at a time, each on all threads; 0 leaves them to
+    /// workers (`sudare work`)
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: u16,
-    /// Seconds after which a job is given to others whose worker has not renewed its lease
+    /// Seconds without a renewal after which a job is taken from its worker; 1 to 3600
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
     lease: u32,
-    /// What a tenant may have here, in GiB
+    /// Storage quota per tenant, in GiB
     #[arg(long, value_name = "GIB", default_value = "64", value_parser = gibibytes)]
     tenant_bytes: u64,
-    /// Jobs of a tenant that may be under way
+    /// Maximum number of unfinished jobs per tenant
     #[arg(long, value_name = "N", default_value_t = 64)]
     tenant_jobs: u64,
-    /// Keys, tables, models and results that a tenant may have here, with uploads under way
+    /// Maximum number of keys, tables, models and results per tenant, with unfinished uploads
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     tenant_objects: u64,
-    /// Requests that a tenant may make a second; for a moment five times as many
+    /// Maximum number of requests per second and tenant, with bursts of five times that number
     #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u32).range(1..))]
     tenant_requests: u32,
-    /// Requests that a tenant may have open at a time, streams of events among them
+    /// Maximum number of open requests per tenant, with event streams
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..))]
     tenant_open: u32,
-    /// Uploads, removals, jobs and first downloads of results that a tenant may make an hour: each is kept in the audit log
+    /// Maximum number of uploads, removals, jobs and first downloads of results per hour and
+    /// tenant, because the audit log stores each
     #[arg(long, value_name = "N", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(1..))]
     tenant_acts: u32,
-    /// Seconds of processors that jobs of a tenant may take each day, by UTC; any number if left out
+    /// CPU time that jobs of a tenant may use per day, in seconds, by UTC; default: no limit
     #[arg(long, value_name = "SECONDS", value_parser = amount)]
     tenant_cpu_daily: Option<f64>,
-    /// Seconds of processors that jobs of a tenant may take in all; any number if left out
+    /// CPU time that jobs of a tenant may use in total, in seconds; default: no limit
     #[arg(long, value_name = "SECONDS", value_parser = amount)]
     tenant_cpu_total: Option<f64>,
-    /// How many times the seconds of processors that a job is predicted to take its process may before it is ended, with ten seconds to spare
+    /// Multiple of its predicted CPU time, plus 10 s, after which a job is stopped
     #[arg(long, value_name = "TIMES", default_value_t = 30.0, value_parser = amount)]
     overtime: f64,
-    /// Keep this much of the disk free, in GiB: uploads and jobs are refused below it; 1 GiB, or a twentieth of a smaller disk, if left out
+    /// Free disk space below which uploads and jobs are refused, in GiB; default: 1, or a twentieth
+    /// of a smaller disk
     #[arg(long, value_name = "GIB", value_parser = gibibytes)]
     disk_reserve: Option<u64>,
-    /// Hours after which an upload is forgotten of which nothing comes
+    /// Hours without data after which an upload is deleted
     #[arg(long, value_name = "HOURS", default_value_t = 24)]
     upload_hours: u32,
-    /// Seconds that a training has to finish its iteration when the server is told to end
+    /// Seconds in which a training may finish its iteration when the server is stopped
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     grace: u32,
-    /// Origin of pages that may ask from browsers, such as https://page.example; several times for several
+    /// Origin of pages in browsers that may use the service, such as https://page.example; repeat
+    /// the option for several; default: none
     #[arg(long, value_name = "URL")]
     allow_origin: Vec<Origin>,
-    /// Take keys and tables whose parameters have less than 128 bits of security, for tests
+    /// Accept keys and tables with less than 128 bits of security, for tests
     #[arg(long)]
     insecure: bool,
 }
 
-/// Which database has the records.
+/// The database of the records.
 #[derive(Debug, Clone, clap::Args)]
 struct Database {
-    /// Database of PostgreSQL that has the records, which several servers may share, as postgresql://user:password@host/name; a file of the folder if left out
+    /// PostgreSQL database for the records, which several servers may share, as
+    /// postgresql://user:password@host/name; default: a file in the directory
     #[arg(long, env = "SUDARE_DATABASE", hide_env_values = true, value_name = "URL")]
     database: Option<DatabaseAddress>,
 }
 
-/// Where the records of a server are.
+/// Location of the records of a server.
 #[derive(Debug, clap::Args)]
 struct At {
-    /// Folder of the server
+    /// Directory of the server
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
     #[command(flatten)]
@@ -147,32 +158,33 @@ impl At {
 
 #[derive(Debug, clap::Subcommand)]
 enum Step {
-    /// Who may ask: tokens of tenants, and of workers
+    /// Manage the tokens of tenants and workers
     #[command(subcommand)]
     Token(TokenStep),
-    /// Show the public key by which clients check receipts, and make the key if there is none
+    /// Show the public key by which clients check receipts; create the key if it does not exist
     #[command(after_help = "Example: sudare serve key --folder store")]
     Key {
-        /// Folder of the server, made if it does not exist
+        /// Directory of the server, created if it does not exist
         #[arg(long, value_name = "DIR")]
         folder: PathBuf,
-        /// File of the key, as the server is given it
+        /// File of the key, as you pass it to the server; default: server.key in the directory
         #[arg(long, value_name = "FILE")]
         key: Option<PathBuf>,
     },
-    /// Check that the audit log is whole: no line altered, left out or put in; also while the server runs
+    /// Check that no line of the audit log was changed, removed or inserted, also while the server
+    /// runs
     #[command(after_help = "Examples:\n  \
         sudare serve audit --folder store\n  \
         sudare serve audit --log copies/audit --head 1234:5e1f…")]
     Audit(AuditArgs),
-    /// Do the job that standard input names: what the server starts for each
+    /// Do the job on standard input: the server starts this command for each job
     #[command(hide = true)]
     Job,
 }
 
 #[derive(Debug, clap::Subcommand)]
 enum TokenStep {
-    /// Make a token, and show it once: the server keeps a digest of it alone
+    /// Create a token and print it once: the server stores only its digest
     #[command(after_help = "Examples:\n  \
         sudare serve token add --folder store --tenant clinic > clinic.token\n  \
         sudare serve token add --folder store --worker north > north.token")]
@@ -181,46 +193,47 @@ enum TokenStep {
         at: At,
         #[command(flatten)]
         of: Of,
-        /// Days after which it ends; never if left out
+        /// Days until the token expires; default: never
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         days: Option<u32>,
     },
-    /// List tokens by their names, which are their first 16 digits
+    /// List tokens by name: their first 16 digits
     #[command(after_help = "Example: sudare serve token list --folder store")]
     List {
         #[command(flatten)]
         at: At,
-        /// Those of this tenant; of all if left out
+        /// Tenant whose tokens are listed; default: all tenants and workers
         #[arg(long, value_name = "NAME", conflicts_with = "worker")]
         tenant: Option<String>,
-        /// Those of this worker
+        /// Worker whose tokens are listed
         #[arg(long, value_name = "NAME")]
         worker: Option<String>,
     },
-    /// Forget a token of a tenant or a worker, or all of them: they are refused from then on
+    /// Revoke a token of a tenant or a worker, or all of them: the server refuses them from then on
     #[command(after_help = "Example: sudare serve token revoke --folder store --tenant clinic")]
     Revoke {
         #[command(flatten)]
         at: At,
         #[command(flatten)]
         of: Of,
-        /// The name of the token, as `list` has it; all of the owner if left out
+        /// Name of the token, as `list` prints it; default: all tokens of the owner
         name: Option<String>,
     },
 }
 
-/// Which log, and what is known of it.
+/// An audit log, and earlier heads of it.
 #[derive(Debug, clap::Args)]
 struct AuditArgs {
-    /// Folder of the server
+    /// Directory of the server
     #[arg(long, value_name = "DIR", required_unless_present = "log")]
     folder: Option<PathBuf>,
     #[command(flatten)]
     database: Database,
-    /// Folder of the log alone, such as a copy
+    /// Directory of the log alone, such as a copy
     #[arg(long, value_name = "DIR", conflicts_with = "folder")]
     log: Option<PathBuf>,
-    /// Number and digest of a line, as this command showed them before: it must still be there
+    /// Number and digest of a line, as this command printed them before; the line must still be
+    /// there
     #[arg(long, value_name = "NUMBER:DIGEST", value_parser = head)]
     head: Vec<(u64, String)>,
 }
@@ -228,22 +241,25 @@ struct AuditArgs {
 fn head(text: &str) -> core::result::Result<(u64, String), &'static str> {
     let (number, digest) = text.split_once(':').unwrap_or_default();
     let number = number.parse().ok().filter(|_| digest.len() == 64);
-    number.map(|number| (number, digest.into())).ok_or("a number, a colon and a digest are needed")
+    number
+        .map(|number| (number, digest.into()))
+        .ok_or("expected NUMBER:DIGEST, as `sudare serve audit` prints it")
 }
 
-/// Whose token it is.
+/// Owner of a token.
 #[derive(Debug, clap::Args)]
 #[group(required = true, multiple = false)]
 struct Of {
-    /// A tenant, who sends keys and tables and asks for jobs: letters from a to z, digits and -
+    /// Tenant, who uploads keys and tables and submits jobs; characters a to z, digits and -
     #[arg(long, value_name = "NAME")]
     tenant: Option<String>,
-    /// A worker, which does jobs on another machine (`sudare work`) and nothing else: such letters, too
+    /// Worker, which only does jobs on another machine (`sudare work`); characters a to z, digits
+    /// and -
     #[arg(long, value_name = "NAME")]
     worker: Option<String>,
 }
 
-/// The owner of a token, of whom one is named at most.
+/// Returns the owner of a token; at most one is named.
 fn owner(tenant: &Option<String>, worker: &Option<String>) -> Option<Owner> {
     let tenant = tenant.clone().map(Owner::Tenant);
     tenant.or_else(|| worker.clone().map(Owner::Worker))
@@ -251,17 +267,18 @@ fn owner(tenant: &Option<String>, worker: &Option<String>) -> Option<Owner> {
 
 impl Of {
     fn owner(&self) -> Result<Owner> {
-        owner(&self.tenant, &self.worker)
-            .ok_or_else(|| Error::Usage("--tenant or --worker is needed".into()))
+        owner(&self.tenant, &self.worker).ok_or_else(|| {
+            Error::Usage("no owner of the token: pass --tenant NAME or --worker NAME".into())
+        })
     }
 }
 
 fn amount(text: &str) -> core::result::Result<f64, &'static str> {
     let number = text.parse().ok().filter(|&number: &f64| (0.0..1e12).contains(&number));
-    number.ok_or("a number is needed, which is not negative")
+    number.ok_or("expected a number that is not negative")
 }
 
-/// Whether Ctrl-C is the server's own, which ends by it as by SIGTERM.
+/// Decides whether the server handles Ctrl-C itself: it stops as on SIGTERM.
 pub fn minds_interrupts(args: &Args) -> bool {
     matches!(args.step, None | Some(Step::Job))
 }
@@ -301,7 +318,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         Some(Step::Audit(args)) => audit(args, output),
         Some(Step::Job) => match sudare_server::work() {
             0 => Ok(()),
-            // What was said is said on standard output, for the server.
+            // The job has reported its failure to the server on standard output.
             _ => Err(Error::Stdout(std::io::ErrorKind::BrokenPipe.into())),
         },
     }
@@ -312,7 +329,7 @@ struct Shown {
     server_key: String,
 }
 
-/// The file of the key of a server: that which is named, or the one in its folder.
+/// Returns the file of the key of a server: the named file, or the one in its directory.
 fn key_path(folder: &Path, named: Option<&Path>) -> Result<PathBuf> {
     named.map_or_else(|| sudare_server::key_path(folder), |path| Ok(path.into()))
 }
@@ -323,8 +340,11 @@ struct Serving<'a> {
 }
 
 fn serve(args: &Args, output: Output) -> Result<()> {
-    let folder = args.folder.clone().ok_or_else(|| Error::Usage("--folder is needed".into()))?;
-    // Before anything is made.
+    let folder = args
+        .folder
+        .clone()
+        .ok_or_else(|| Error::Usage("no directory: pass --folder DIR".into()))?;
+    // Checked before the server creates anything.
     let collector = args.telemetry.collector()?;
     let config = Config {
         key: key_path(&folder, args.key.as_deref())?,
@@ -369,7 +389,7 @@ fn serve(args: &Args, output: Output) -> Result<()> {
     };
     sudare_server::serve(config, |place| {
         let text = |serving: &Serving<'_>| format!("listening at {}\n", serving.listening);
-        // Whoever reads it may have gone.
+        // The reader of standard output may have gone.
         let _ = output.write(&Serving { listening: place }, text);
     })
 }
@@ -380,7 +400,7 @@ fn audit(args: &AuditArgs, output: Output) -> Result<()> {
             sudare_server::check_audit(folder, args.database.database.as_ref(), &args.head)
         }
         (None, Some(log)) => sudare_server::check_audit_files(log, &args.head),
-        (None, None) => Err(Error::Usage("--folder or --log is needed".into())),
+        (None, None) => Err(Error::Usage("no log: pass --folder DIR or --log DIR".into())),
     }?;
     output.write(&checked, |found| {
         let lines = match found.last {
@@ -407,7 +427,7 @@ fn token(step: &TokenStep, output: Output) -> Result<()> {
             let text = token.text();
             let added = Added { name: token.id(), owner: &owner, token: &text, expires };
             if !output.json {
-                say("this is shown once: keep it where its owner alone can read it");
+                say("this token is shown only once: store it where only its owner can read it");
             }
             output.write(&added, |added| format!("{}\n", added.token))
         }
@@ -428,7 +448,7 @@ fn token(step: &TokenStep, output: Output) -> Result<()> {
             if revoked == 0 {
                 let name = name.as_deref().unwrap_or("any");
                 return Err(Error::Usage(format!(
-                    "{} has no token {name}: `sudare serve token list` has all",
+                    "{} has no token {name}: list the tokens with `sudare serve token list`",
                     owner.name()
                 )));
             }
@@ -445,7 +465,7 @@ fn list_text(listed: &[Listed]) -> String {
         let ends =
             token.expires.map_or("never".into(), |expires| match expires.saturating_sub(now) {
                 left @ 1.. => format!("in {}", days(left)),
-                _ => "ended".into(),
+                _ => "expired".into(),
             });
         let made = format!("{} ago", days(now.saturating_sub(token.created)));
         let of = match &token.owner {
@@ -454,5 +474,5 @@ fn list_text(listed: &[Listed]) -> String {
         };
         vec![token.name.clone(), of.into(), token.owner.name().into(), made, ends]
     });
-    output::table(&["token", "of", "name", "made", "ends"], &rows.collect::<Vec<_>>())
+    output::table(&["token", "of", "name", "created", "expires"], &rows.collect::<Vec<_>>())
 }

@@ -6,9 +6,8 @@ use sudare_roles::{error::Result, label::Content, machine};
 
 /// Compute statistics of the columns of an encrypted table
 ///
-/// Those that its keys are for: moments, covariances and correlations (stats), sums by
-/// groups of rows (groups), or counts in bins (histogram). The owner reads them with
-/// `sudare decrypt`.
+/// The keys determine which: moments, covariances and correlations (stats), sums by groups of rows
+/// (groups), or counts in bins (histogram). The owner reads them with `sudare decrypt`.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare stats --evaluation-key evaluation.key -i table.ct -o statistics.ct"

@@ -19,11 +19,11 @@ use sudare_roles::{
     training::{CheckpointFolder, TrainingServer, iterations_of},
 };
 
-/// Train a logistic regression on an encrypted table, or on those of several owners
+/// Train a logistic regression on an encrypted table, or on the tables of several owners
 ///
-/// The step sizes, the batches and the number of iterations are those that the keys were made
-/// for. Weights are bootstrapped when levels run out. Rows are read from their files as they are
-/// needed, in parts of a gigabyte at most.
+/// The keys determine the step sizes, the batches and the maximum number of iterations. The server
+/// bootstraps weights when levels run out. It reads rows from their files when it needs them, in
+/// parts of at most a gigabyte.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare train --evaluation-key evaluation.key -i table.ct -o model.ct --checkpoint state --resume"
@@ -31,24 +31,24 @@ use sudare_roles::{
 pub struct Args {
     #[command(flatten)]
     files: ComputationFiles,
-    /// Iterations, at most as many as the keys were made for
+    /// Iterations; default and maximum: the number that the keys were made for
     #[arg(long, value_name = "K", allow_negative_numbers = true, value_parser = whole(1..=u32::MAX))]
     iterations: Option<u32>,
-    /// First step size; only the one that the keys were made for
+    /// First step size, for a check: only the value that the keys were made for
     #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = finite)]
     learning_rate: Option<f64>,
-    /// Rows of a batch; only as many as the keys were made for
+    /// Rows of a batch, for a check: only the number that the keys were made for
     #[arg(long, value_name = "B", value_parser = whole(1..=u32::MAX))]
     batch: Option<u32>,
-    /// Folder for the states after the last two iterations, made if it does not exist
+    /// Directory for the states after the last two iterations, created if it does not exist
     #[arg(long, value_name = "DIR")]
     checkpoint: Option<PathBuf>,
-    /// Keep the weights after each iteration with the model, for `sudare report`: a ciphertext
-    /// each, of the lowest level that holds them, 0.2 to 1 MB in the model and the checkpoint
-    /// folder, and hardly any time
+    /// Keep the weights after each iteration with the model, for `sudare report`. Each iteration
+    /// adds a ciphertext of the lowest level that holds them, 0.2 to 1 MB in the model and in the
+    /// checkpoint directory, at almost no cost of time
     #[arg(long)]
     history: bool,
-    /// Go on from the last state in the checkpoint folder, if there is one
+    /// Resume from the last state in the checkpoint directory, if there is one
     #[arg(long, requires = "checkpoint")]
     resume: bool,
 }
@@ -86,8 +86,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
     if resumed_after > iterations {
         return Err(Error::Usage(format!(
-            "the checkpoint has {resumed_after} iterations, more than the {iterations} asked for: \
-             ask for as many, or leave --resume out"
+            "the checkpoint has {resumed_after} iterations, more than --iterations {iterations}: pass \
+             --iterations {resumed_after} or more, or leave --resume out"
         )));
     }
     train(&mut server, iterations)?;
@@ -119,7 +119,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     })
 }
 
-/// Does iterations until so many are done.
+/// Does iterations until `iterations` are done.
 fn train(server: &mut TrainingServer<impl Read + Seek + Send>, iterations: u32) -> Result<()> {
     let progress = Progress::new("Training", iterations as usize);
     let (first, begun) = (server.training().iteration, Instant::now());
@@ -139,7 +139,7 @@ fn train(server: &mut TrainingServer<impl Read + Seek + Send>, iterations: u32) 
     Ok(())
 }
 
-/// Where states are kept, if they are.
+/// Returns the directory for states, if the user wants them.
 fn kept(args: &Args) -> Option<CheckpointFolder> {
     let folder = args.checkpoint.as_ref()?;
     Some(CheckpointFolder {
@@ -149,7 +149,7 @@ fn kept(args: &Args) -> Option<CheckpointFolder> {
     })
 }
 
-/// Iterations to do, if what is asked for is what the keys were made for.
+/// Returns the iterations to do, if the arguments agree with the keys.
 fn check(args: &Args, plan: &TrainPlan) -> Result<u32> {
     let job = plan.job();
     let iterations = iterations_of(plan, args.iterations)?;
@@ -158,15 +158,15 @@ fn check(args: &Args, plan: &TrainPlan) -> Result<u32> {
         let initial = job.spec.learning_rate.at(0);
         if rate != initial {
             return usage(format!(
-                "a learning rate of {rate} asked for, the keys are for {initial}: leave it out, or \
-                 make keys with --learning-rate {rate}"
+                "the learning rate {rate} is not that of the keys, {initial}: leave --learning-rate out, \
+                 or make keys with --learning-rate {rate}"
             ));
         }
     }
     let planned = job.spec.batch.unwrap_or(job.rows);
     match args.batch {
         Some(batch) if batch as usize != planned => usage(format!(
-            "batches of {batch} rows asked for, the keys are for {planned}: leave --batch out, or \
+            "batches of {batch} rows are not those of the keys, {planned}: leave --batch out, or \
              make keys with --batch {batch}"
         )),
         _ => Ok(iterations),

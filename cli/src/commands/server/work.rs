@@ -10,10 +10,10 @@ use sudare_server::WorkerConfig;
 
 /// Do jobs of a service (`sudare serve`) on this machine
 ///
-/// A worker claims jobs, one at a time, and renews its lease while a process of its own computes. States of
-/// trainings are left at the service, so that another worker goes on where this one is lost or told to
-/// end. It needs a token of a worker (`sudare serve token add --worker`), and sees evaluation keys and
-/// ciphertexts alone.
+/// A worker claims one job at a time, and renews its lease while a process computes. It stores
+/// states of trainings at the service, so that another worker can continue if this one is lost or
+/// stopped. It needs a token of a worker (`sudare serve token add --worker`), and sees only
+/// evaluation keys and ciphertexts.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  \
     sudare work --server https://server.example --token-file north.token --folder /var/lib/sudare-worker")]
@@ -21,22 +21,23 @@ pub struct Args {
     /// Address of the service, such as https://server.example
     #[arg(long, value_name = "URL")]
     server: String,
-    /// File of the token; that in the variable SUDARE_TOKEN if left out
+    /// File of the token; default: the variable SUDARE_TOKEN
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
-    /// File of the certificates, in PEM, that sign the service's, if public ones do not
+    /// File of the certificates, in PEM, that sign the service's certificate; default: public
+    /// authorities
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Folder of the worker, made if it does not exist
+    /// Directory of the worker, created if it does not exist
     #[arg(long, value_name = "DIR")]
     folder: PathBuf,
-    /// Memory that a job may take, in GiB; three quarters of the machine's if left out
+    /// Memory that a job may use, in GiB; default: three quarters of the machine's
     #[arg(long, value_name = "GIB", value_parser = gibibytes)]
     memory: Option<u64>,
-    /// Keys and tables that are kept for further jobs, in GiB
+    /// Maximum size of the keys and tables stored for further jobs, in GiB
     #[arg(long, value_name = "GIB", default_value = "64", value_parser = gibibytes)]
     cache: u64,
-    /// Seconds that a training has to finish its iteration when the worker is told to end
+    /// Seconds in which a training may finish its iteration when the worker is stopped
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     grace: u32,
     #[command(flatten)]
@@ -47,7 +48,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let token = read_token(args.token_file.as_deref())?;
     let client = Client::new(&args.server, &token, args.ca.as_deref())?;
     if !output.json {
-        say(format_args!("claims jobs of {}", args.server));
+        say(format_args!("claiming jobs of {}", args.server));
     }
     let config = WorkerConfig {
         folder: args.folder.clone(),

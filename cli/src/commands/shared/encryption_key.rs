@@ -11,16 +11,16 @@ use sudare_roles::{
     secret::SecretFile,
 };
 
-/// Which public key is meant.
+/// The public key that you mean.
 #[derive(Debug, clap::Args)]
 struct Expected {
-    /// Refuse any other public key than that of this digest, as `sudare keygen` and `sudare info`
-    /// print it
+    /// Digest of the public key, as `sudare keygen` and `sudare info` print it. Any other key is
+    /// rejected
     #[arg(long = "expect", value_name = "DIGEST", value_parser = digest)]
     digest: Option<[u8; 32]>,
 }
 
-/// The file of a public key, and which one is meant.
+/// File of a public key, and the digest that you expect.
 #[derive(Debug, clap::Args)]
 pub struct PublicKeyFile {
     /// Public key
@@ -30,7 +30,7 @@ pub struct PublicKeyFile {
     expected: Expected,
 }
 
-/// The file of the key that encrypts, be it the public or the secret one.
+/// File of the key that encrypts: the public or the secret key.
 #[derive(Debug, clap::Args)]
 #[command(group(ArgGroup::new("key").args(["public", "secret"]).required(true)))]
 pub struct EncryptionKey {
@@ -39,7 +39,7 @@ pub struct EncryptionKey {
     public: Option<PathBuf>,
     #[command(flatten)]
     expected: Expected,
-    /// Secret key, in place of the public one: what it encrypts is half as large
+    /// Secret key, in place of the public key: its ciphertexts have half the size
     #[arg(long, value_name = "FILE", conflicts_with = "digest")]
     secret: Option<PathBuf>,
     #[command(flatten)]
@@ -67,11 +67,11 @@ impl EncryptionKey {
                 Ok(OpenKey::Public(Opened::public_key_file(path, self.expected.digest)?))
             }
             (None, Some(path)) => Ok(OpenKey::Secret(secret_key::open(path)?)),
-            (None, None) => Err(Error::Usage("name a key with --public or --secret".into())),
+            (None, None) => Err(Error::Usage("no key: pass --public FILE or --secret FILE".into())),
         }
     }
 
-    /// The secret key in an open file.
+    /// Reads the secret key from an open file.
     pub fn secret_key(&self, file: SecretFile, params: &Params) -> Result<Arc<SecretKey>> {
         let path = file.opened().path().to_owned();
         Ok(Arc::new(file.key(params, || self.passphrase.of(&path))?))
@@ -81,5 +81,5 @@ impl EncryptionKey {
 /// Reads a digest.
 fn digest(text: &str) -> core::result::Result<[u8; 32], &'static str> {
     let digest = blake3::Hash::from_hex(text);
-    digest.map(Into::into).map_err(|_| "64 hexadecimal digits are needed, the digest of a file")
+    digest.map(Into::into).map_err(|_| "expected the digest of a file: 64 hexadecimal digits")
 }

@@ -21,23 +21,24 @@ use sudare_roles::{
     machine, opened, secret,
 };
 
-/// Where keys are written.
+/// Directory of the files, and the passphrase of the secret key.
 #[derive(Debug, clap::Args)]
 pub struct KeyFiles {
-    /// Folder for the files, made if it does not exist
+    /// Directory for the files, created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Seal the secret key by a passphrase, which the terminal asks for unless --passphrase-fd does
+    /// Seal the secret key with a passphrase. The terminal asks for it, unless you pass
+    /// --passphrase-fd
     #[arg(long)]
     passphrase: bool,
     #[command(flatten)]
     source: passphrase::Source,
-    /// Replace existing files; what an old secret key encrypted is then lost
+    /// Replace existing files. You then lose the data that only the old secret key decrypts
     #[arg(long)]
     force: bool,
 }
 
-/// The files of a folder of keys.
+/// Names of the files in the directory.
 const FILES: [&str; 3] = ["secret.key", "public.key", "evaluation.key"];
 
 /// Keys to make for a job.
@@ -76,7 +77,7 @@ impl KeyFiles {
         FILES.map(|name| self.out.join(name))
     }
 
-    /// Refuses names that are taken, before anything is planned.
+    /// Rejects names that are taken, before anything is planned.
     pub fn check_free(&self) -> Result<()> {
         if self.out.exists() {
             for path in self.paths() {
@@ -154,7 +155,7 @@ impl KeyFiles {
     }
 }
 
-/// The digest of a file, in hexadecimal.
+/// Returns the digest of a file, in hexadecimal.
 fn digest(path: &Path) -> Result<String> {
     Ok(blake3::Hash::from(opened::digest(path)?).to_string())
 }
@@ -165,7 +166,7 @@ fn text(report: &Report) -> String {
     };
     let [secret, public, evaluation] = FILES;
     output::fields(&[
-        ("for you alone", file(secret, report.secret_key_bytes)),
+        ("only for you", file(secret, report.secret_key_bytes)),
         ("to encrypt", file(public, report.public_key_bytes)),
         ("  its digest", report.public_key_digest.clone()),
         ("for the server", file(evaluation, report.evaluation_key_bytes)),

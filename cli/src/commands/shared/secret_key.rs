@@ -8,7 +8,7 @@ use sudare::{
 };
 use sudare_roles::{error::Result, ledger::Ledger, secret::SecretFile};
 
-/// The file of a secret key, and where its passphrase comes from.
+/// File of a secret key, and the source of its passphrase.
 #[derive(Debug, clap::Args)]
 pub struct SecretKeyFile {
     /// Secret key
@@ -24,12 +24,13 @@ impl SecretKeyFile {
         open(&self.secret)
     }
 
-    /// The key in the open file.
+    /// Reads the key from the open file.
     pub fn key(&self, file: SecretFile, params: &Params) -> Result<SecretKey> {
         file.key(params, || self.passphrase.of(&self.secret))
     }
 
-    /// The ledger of the key's releases, which is beside the file. Says so if it does not exist.
+    /// Opens the ledger of the releases of the key, which is next to its file. Prints a notice if
+    /// there is none.
     pub fn ledger(&self, params: &Params, decryptor: &Decryptor) -> Result<Ledger> {
         let ledger = Ledger::beside(&self.secret, params.rlwe().id(), decryptor.key_id())?;
         if let Some(notice) = ledger.notice() {

@@ -1,9 +1,9 @@
-//! What parameters and keys are said to be: secrets, sizes of primes, and estimated security.
+//! Texts about secrets, sizes of primes and estimated security.
 
 use sudare::rlwe::{KeySecurity, SecretDistribution};
 pub use sudare_roles::security::{key_security, least_security};
 
-/// How a secret is drawn, in words.
+/// Describes the distribution of a secret.
 pub fn secret_name(secret: SecretDistribution) -> String {
     match secret {
         SecretDistribution::UniformTernary => "uniform ternary".into(),
@@ -11,7 +11,7 @@ pub fn secret_name(secret: SecretDistribution) -> String {
     }
 }
 
-/// What each key costs an attacker, in words.
+/// Lists the estimated security of each key.
 pub fn security_of_keys(keys: &[KeySecurity]) -> String {
     let text = |key: &KeySecurity| {
         format!("{} {:.1} bits (modulus 2^{:.1})", key.what, key.security_bits, key.log2_q)
@@ -19,7 +19,7 @@ pub fn security_of_keys(keys: &[KeySecurity]) -> String {
     keys.iter().map(text).collect::<Vec<_>>().join(", ")
 }
 
-/// Sizes of primes, those of one size together.
+/// Lists sizes of primes, equal sizes together.
 pub fn sizes(bits: &[f64]) -> String {
     let run = bits.chunk_by(|a, b| a == b);
     let rounded = |bits: f64| (1e4 * bits).round() / 1e4;

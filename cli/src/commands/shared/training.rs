@@ -17,77 +17,79 @@ use sudare_roles::{
 };
 use sudare_table::Table;
 
-/// How to train. What is left out is chosen by the number of rows and columns.
+/// Options of a training. The number of rows and columns determines the defaults.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Training {
-    /// How the owner prepares columns: whiten, so that few iterations lead far; standardize; or
-    /// scale, by their largest magnitude, as in the papers on encrypted training
+    /// Preparation of columns by the owner: whiten, which needs few iterations; standardize; or
+    /// scale by the largest magnitude, as in the papers on encrypted training
     #[arg(long, value_name = "whiten|standardize|scale", default_value = "whiten", value_parser = preparation)]
     pub preparation: Preparation,
-    /// Iterations of training; bootstrapped when that takes less time than more levels
+    /// Iterations of training; default: by the shape of the table. The plan bootstraps where that
+    /// takes less time than more levels
     #[arg(long, value_name = "K", value_parser = whole(1..=u32::MAX))]
     iterations: Option<u32>,
-    /// Rows of a batch, at most
+    /// Maximum rows of a batch; default: by the shape of the table
     #[arg(long, value_name = "B", value_parser = whole(1..=u32::MAX))]
     batch: Option<u32>,
-    /// Step size of the first iteration
+    /// Step size of the first iteration; default: by the preparation
     #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = finite)]
     learning_rate: Option<f64>,
     /// Step sizes of iterations t = 0, 1, …: constant; slowing, divided by 1 + t / 2; or decaying,
-    /// by 1 + t
+    /// divided by 1 + t
     #[arg(long, value_name = "constant|slowing|decaying", value_parser = rate)]
     rate: Option<Rate>,
-    /// The same step size in all iterations
+    /// Use the same step size in all iterations
     #[arg(long, conflicts_with = "rate")]
     constant_rate: bool,
-    /// Strength of the L2 penalty as scikit-learn has it: the smaller the stronger [default: 1, of
-    /// columns that are scaled no penalty]
+    /// Inverse strength of the L2 penalty, as C of scikit-learn: smaller values penalise more;
+    /// default: 1, or no penalty for columns that are only scaled
     #[arg(long = "C", value_name = "C", allow_negative_numbers = true, value_parser = finite)]
     c: Option<f64>,
-    /// The same as a weight of the penalty: half the sum of the squares of the weights of
-    /// standardised columns, times this, is added to the mean loss
+    /// Weight of the L2 penalty, in place of --C: the loss adds half the sum of the squared weights
+    /// of standardised columns, times ALPHA, to the mean loss
     #[arg(long, visible_alias = "l2", value_name = "ALPHA", conflicts_with = "c", allow_negative_numbers = true, value_parser = finite)]
     alpha: Option<f64>,
-    /// Classes of the target [default: those of the table or schema, or of a shape 2]
+    /// Number of classes of the target; default: the classes of the table or the schema, or 2 for a
+    /// shape
     #[arg(long, value_name = "N", value_parser = whole(2..=TrainSpec::MAX_CLASSES))]
     classes: Option<u32>,
-    /// What rows weigh by their class: balanced, so that all classes count alike, or given, as
-    /// `sudare encrypt --class-weight` says. The server does not learn the weights
+    /// Weights of rows by class: balanced, for equal weight of all classes; or given, for the
+    /// weights of `sudare encrypt --class-weight`. The server does not learn the weights
     #[arg(long, value_name = "balanced|given", value_parser = weighting)]
     class_weight: Option<ClassWeights>,
-    /// Workers that each batch is to be divided among, where the training is distributed
+    /// Number of workers among which a distributed training divides each batch
     #[arg(long, value_name = "N", value_parser = whole(1..=u32::MAX))]
     workers: Option<u32>,
-    /// Bits after the binary point to which weights, statistics or scores are to be shared with
-    /// others: see `sudare decrypt --share`
+    /// Bits after the binary point of weights, statistics or scores that you will share with others
+    /// by `sudare decrypt --share`
     #[arg(long, value_name = "BITS", value_parser = whole(1..=TrainSpec::MAX_SHARED_BITS))]
     pub share: Option<u32>,
-    /// For histograms: parameters that are precise enough for exact counts, of any number of rows.
-    /// Without, counts come with a bound of their errors, which is 0 for tables of few rows
+    /// Choose parameters that are precise enough for exact counts of histograms, for any number of
+    /// rows. Without it, counts have error bounds, which are 0 for tables with few rows
     #[arg(long, conflicts_with = "share")]
     pub exact: bool,
-    /// Of a training: leave the model fit to score encrypted rows by before it is decrypted, as
-    /// many as one likes: see `sudare predict`
+    /// Keep the trained model usable for scoring any number of encrypted rows before you decrypt
+    /// it, by `sudare predict`
     #[arg(long)]
     predict: bool,
-    /// Of predict: have the server compute probabilities beside scores, to so many bits, for scores
-    /// up to the range of the sigmoid
+    /// Bits to which the server computes probabilities next to the scores of a predict job, for
+    /// scores within the range of the sigmoid; default: scores only
     #[arg(long, value_name = "BITS", value_parser = whole(1..=Probability::MAX_BITS))]
     probability: Option<u32>,
-    /// Of predict with --share: what no score exceeds in absolute value, 1 to 1024. A model whose
-    /// weights could bring scores beyond it is refused
+    /// Maximum absolute value of a score of a predict job with --share, 1 to 1024. A model whose
+    /// weights could exceed it is rejected
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = finite)]
     score_range: Option<f64>,
-    /// Largest inner product of a row and the weights that the sigmoid is approximated for
-    /// [default: what the table takes, or of a shape 8, of several owners 16]
+    /// Maximum inner product of a row and the weights that the sigmoid approximation covers;
+    /// default: as the table needs it, 8 for a shape, 16 for several owners
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = finite)]
     sigmoid_range: Option<f64>,
-    /// Degree of the sigmoid's polynomial: 3, 5 or 7
+    /// Degree of the sigmoid's polynomial: 3, 5 or 7; default: by the range
     #[arg(long, value_name = "D", value_parser = whole(3..=7))]
     sigmoid_degree: Option<u32>,
 }
 
-/// How step sizes change.
+/// Step sizes over the iterations.
 #[derive(Debug, Clone, Copy)]
 enum Rate {
     Constant,
@@ -106,7 +108,7 @@ impl Rate {
 }
 
 impl Training {
-    /// How to train on tables of a shape, not yet checked but for the degree.
+    /// Returns the training for tables of a shape. Only its degree is checked.
     pub fn spec(&self, rows: usize, features: usize) -> Result<TrainSpec> {
         let mut spec = TrainSpec::recommended(rows, features, self.preparation)?;
         spec.iterations = self.iterations.unwrap_or(spec.iterations);
@@ -132,7 +134,7 @@ impl Training {
         Ok(spec)
     }
 
-    /// The model of so many columns to score rows by.
+    /// Returns the model with `features` columns by which rows are scored.
     pub fn scored(&self, features: usize) -> ScoredModel {
         let classes = self.classes.unwrap_or(2);
         if let Some(range) = self.score_range {
@@ -143,20 +145,20 @@ impl Training {
         ScoredModel::Given { features, classes, probability }
     }
 
-    /// The same for the rows of several owners, of whom none can see whether the sigmoid suits
-    /// those of the others.
+    /// Adapts a training to the rows of several owners. No owner can see whether the sigmoid fits
+    /// the rows of the others.
     pub fn pooled(&self, spec: TrainSpec, features: usize, schema: &Schema) -> Result<TrainSpec> {
         let columns = schema.columns().len();
         if columns != features {
             return Err(Error::Usage(format!(
-                "the schema has {columns} columns, {features} are asked for: write --for \
+                "the schema has {columns} columns, but --for has {features}: write --for \
                  train:ROWSx{columns}"
             )));
         }
         if spec.preparation == Preparation::Scale {
             return Err(Error::Usage(
-                "the columns of several owners cannot be scaled, as nobody may tell their largest \
-                 values: leave out --preparation, or standardize"
+                "columns of several owners cannot be scaled, because no owner may reveal its largest \
+                 values: leave out --preparation, or pass --preparation standardize"
                     .into(),
             ));
         }
@@ -169,7 +171,7 @@ impl Training {
         Ok(spec)
     }
 
-    /// As asked for. Of prepared columns, batches take smaller and smaller steps.
+    /// Chooses the learning rate. For prepared columns, batches take ever smaller steps.
     fn rate(&self, usual: &TrainSpec) -> LearningRate {
         let initial = self.learning_rate.unwrap_or(usual.learning_rate.at(0));
         match (self.rate, usual.learning_rate) {
@@ -183,11 +185,11 @@ impl Training {
         }
     }
 
-    /// How to train on a table that is at hand: with a sigmoid for its inner products, unless
-    /// another is asked for.
+    /// Returns the training for a table at hand. The sigmoid covers its inner products, unless
+    /// --sigmoid-range is given.
     ///
     /// # Errors
-    /// [`Error::Table`] and [`Error::Apps`] for a table that cannot be trained on so.
+    /// [`Error::Table`] and [`Error::Apps`] for a table that cannot be trained on.
     pub fn spec_for(&self, table: &Table) -> Result<TrainSpec> {
         table.check_for_training()?;
         let mut spec = self.spec(table.rows(), table.features())?;
@@ -202,15 +204,15 @@ impl Training {
         let spec = spec.with_fitting_range(&Prepared::new(table, &spec, table.rows(), None)?)?;
         if spec.sigmoid.range > usual {
             say(format_args!(
-                "inner products of rows and weights exceed {usual}: the sigmoid is approximated up \
-                 to {}",
+                "inner products of rows and weights exceed {usual}: the sigmoid approximation covers \
+                 them up to {}",
                 spec.sigmoid.range
             ));
         }
         Ok(spec)
     }
 
-    /// Refuses options of other jobs.
+    /// Rejects options of other jobs.
     pub fn check(&self, purpose: &Purpose) -> Result<()> {
         let (train, predict) = match purpose {
             Purpose::Train(_) => (true, false),
@@ -219,7 +221,7 @@ impl Training {
         };
         if self.predict && !train {
             return Err(Error::Usage(
-                "--predict is for the model of a training: leave it out, or make keys with --for \
+                "--predict is for trainings: leave it out, or make keys with --for \
                  train:ROWSxFEATURES"
                     .into(),
             ));
@@ -233,29 +235,29 @@ impl Training {
         }
         if self.probability.is_some() && !predict {
             return Err(Error::Usage(
-                "--probability is for scores of a model that is given: leave it out, or make keys \
-                 with --for predict:ROWSxFEATURES"
+                "--probability is for predict jobs: leave it out, or make keys with --for \
+                 predict:ROWSxFEATURES"
                     .into(),
             ));
         }
         if self.score_range.is_some() && !(predict && self.share.is_some()) {
             return Err(Error::Usage(
-                "--score-range is for scores that are shared: leave it out, or make keys with \
+                "--score-range is for shared scores: leave it out, or make keys with \
                  --for predict:ROWSxFEATURES --share BITS"
                     .into(),
             ));
         }
         if self.probability.is_some() && self.share.is_some() {
             return Err(Error::Usage(
-                "--probability is not for scores that are shared, from which all who see them \
-                 compute probabilities: leave it out"
+                "--probability does not go with --share: leave it out; whoever sees shared scores can \
+                 compute their probabilities"
                     .into(),
             ));
         }
         if self.probability.is_some() && self.classes.is_some_and(|classes| classes > 2) {
             return Err(Error::Usage(
-                "--probability is for two classes: leave it out, probabilities of more are computed \
-                 from decrypted scores"
+                "--probability is for two classes: leave it out; `sudare decrypt` computes the \
+                 probabilities of more classes from scores"
                     .into(),
             ));
         }
@@ -263,32 +265,32 @@ impl Training {
     }
 }
 
-/// Reads how columns are prepared.
+/// Reads the preparation of columns.
 fn preparation(text: &str) -> core::result::Result<Preparation, &'static str> {
     match text {
         "whiten" => Ok(Preparation::Whiten),
         "standardize" => Ok(Preparation::Standardize),
         "scale" => Ok(Preparation::Scale),
-        _ => Err("whiten, standardize or scale is needed"),
+        _ => Err("expected whiten, standardize or scale"),
     }
 }
 
-/// Reads how step sizes change.
+/// Reads the change of step sizes.
 fn rate(text: &str) -> core::result::Result<Rate, &'static str> {
     match text {
         "constant" => Ok(Rate::Constant),
         "slowing" => Ok(Rate::Slowing),
         "decaying" => Ok(Rate::Decaying),
-        _ => Err("constant, slowing or decaying is needed"),
+        _ => Err("expected constant, slowing or decaying"),
     }
 }
 
-/// Reads where class weights come from.
+/// Reads the source of class weights.
 fn weighting(text: &str) -> core::result::Result<ClassWeights, &'static str> {
     match text {
         "balanced" => Ok(ClassWeights::Balanced),
         "given" => Ok(ClassWeights::Given),
-        _ => Err("balanced or given is needed; the server would learn weights that keys are made \
-                  for, so `sudare encrypt --class-weight` takes them"),
+        _ => Err("expected balanced or given: pass the weights themselves to `sudare encrypt \
+                  --class-weight`, so that the server does not learn them"),
     }
 }

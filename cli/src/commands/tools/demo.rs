@@ -35,10 +35,10 @@ use sudare_table::{Table, metrics::Quality};
 
 /// Train on encrypted data, all roles in this process
 ///
-/// The owner makes keys and encrypts a table, the server trains a logistic regression
-/// on it, the owner decrypts the model and compares it with the same steps in the clear, and with
-/// the model that scikit-learn's LogisticRegression converges to. The table is the Low Birth Weight
-/// Study, 189 rows of 9 features, unless another is named.
+/// The owner makes keys and encrypts a table. The server trains a logistic regression on it. The
+/// owner decrypts the model and compares it with the same steps in the clear, and with the model
+/// that scikit-learn's LogisticRegression converges to. The default table is the Low Birth Weight
+/// Study, with 189 rows of 9 features.
 #[derive(Debug, clap::Args)]
 #[command(
     args_conflicts_with_subcommands = true,
@@ -48,11 +48,11 @@ pub struct Args {
     /// CSV file whose first line names the columns, or Parquet file (T.parquet)
     #[arg(long, value_name = "T.csv", requires = "target")]
     data: Option<PathBuf>,
-    /// Column to learn
+    /// Target column
     #[arg(long, value_name = "COL", requires = "data")]
     target: Option<String>,
-    /// Train as the papers on encrypted training do: on columns that are scaled only, at the rate
-    /// 10 / (t + 1), without a penalty. It takes more iterations than five to a good model
+    /// Train as the papers on encrypted training do: on columns that are only scaled, at the rate
+    /// 10 / (t + 1), without a penalty. A good model then needs more than five iterations
     #[arg(long, conflicts_with = "preparation")]
     paper: bool,
     #[command(flatten)]
@@ -63,7 +63,7 @@ pub struct Args {
     other: Option<Other>,
 }
 
-/// What else is shown.
+/// Other demonstrations.
 #[derive(Debug, clap::Subcommand)]
 enum Other {
     Counts(counts::Args),

@@ -3,7 +3,7 @@ use serde::Serialize;
 use sudare_arith::{Isa, Modulus, par, previous_prime};
 use sudare_roles::{error::Result, machine};
 
-/// Show the processor's features, the kernels in use, memory and versions
+/// Show the features of the processor, the kernels in use, memory and versions
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: sudare doctor --json")]
 pub struct Args {}
@@ -23,7 +23,7 @@ struct Report {
     huge_pages: Option<String>,
 }
 
-/// The kernels for primes of a size.
+/// The kernels for a size of primes.
 #[derive(Serialize)]
 struct Kernel {
     prime_bits: u32,

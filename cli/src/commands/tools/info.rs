@@ -19,11 +19,11 @@ use sudare_roles::{
     secret::{self, SecretFile},
 };
 
-/// Explain a file of keys or ciphertexts, or a ledger of releases; no secret is needed
+/// Explain a file of keys or ciphertexts, or a ledger of releases, without a secret
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: sudare info evaluation.key")]
 pub struct Args {
-    /// The file
+    /// File to explain
     file: PathBuf,
 }
 
@@ -33,16 +33,16 @@ struct Report {
     about: About,
     log2_scale: f64,
     job: Option<String>,
-    /// Of a result: what it says that it comes from.
+    /// Origin that a result names.
     origin: Option<ComesFrom>,
     iterations: Option<u32>,
-    /// Ciphertexts of earlier weights that a model has with it.
+    /// Ciphertexts of earlier weights that a model stores.
     history: Option<u64>,
-    /// Whose rows are in it, of several owners.
+    /// Owners of the rows, where there are several.
     owners: Option<Vec<String>>,
 }
 
-/// What a result says that it comes from.
+/// Origin that a result names.
 #[derive(Serialize)]
 struct ComesFrom {
     program: String,
@@ -58,7 +58,7 @@ impl ComesFrom {
     }
 }
 
-/// How many results of a key others have seen.
+/// Number of results of a key that were released to others.
 #[derive(Serialize)]
 struct Releases {
     kind: &'static str,
@@ -68,7 +68,7 @@ struct Releases {
     limit: u64,
 }
 
-/// The ledger in a file, if that is one.
+/// Reads the ledger in a file, if it is one.
 fn ledger(path: &Path) -> Result<Option<Releases>> {
     let mut begin = [0; 8];
     let (mut file, _) = files::open(path, Access::Owner)?;

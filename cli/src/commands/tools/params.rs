@@ -31,17 +31,17 @@ use sudare_roles::{
                   sudare params n14-t65537\n  sudare params --log-n 15 --log-qp 881"
 )]
 pub struct Args {
-    /// The set to explain; all are listed if left out
+    /// Set to explain; default: list all sets
     name: Option<String>,
-    /// Estimate keys of any library in a ring of this log2 of the degree
+    /// Ring to estimate the security of any library's keys in: log2 of its degree, 1 to 63
     #[arg(long, value_name = "LOG_N", requires = "log_qp", conflicts_with = "name")]
     #[arg(value_parser = whole(1..=63))]
     log_n: Option<u32>,
-    /// log2 of the modulus of the keys, special primes included
+    /// Size of the modulus of the keys, special primes included: its log2, in bits
     #[arg(long, value_name = "BITS", requires = "log_n")]
     #[arg(allow_negative_numbers = true, value_parser = finite)]
     log_qp: Option<f64>,
-    /// Nonzero coefficients of the ternary secret; uniform if left out
+    /// Number of nonzero coefficients of the ternary secret; default: a uniform secret
     #[arg(long, value_name = "H", requires = "log_n", value_parser = whole(1..=u32::MAX))]
     weight: Option<u32>,
 }
@@ -83,7 +83,7 @@ struct Explained {
     bootstrapping: Option<Bootstrapping>,
 }
 
-/// How a set bootstraps.
+/// Bootstrapping of a set.
 #[derive(Serialize)]
 struct Bootstrapping {
     levels_after: u32,
@@ -111,7 +111,7 @@ struct Bootstrapping {
     output_level: u32,
 }
 
-/// One line of the list: sizes as the specification says them.
+/// One line of the list: the sizes of the specification.
 #[derive(Serialize)]
 struct Listed {
     name: String,
@@ -121,7 +121,7 @@ struct Listed {
     log2_scale: f64,
     log_qp: f64,
     security_bits: f64,
-    /// Of bootstrapping, where there is one.
+    /// Precision of bootstrapping, where the set has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     precision_bits: Option<f64>,
 }
@@ -129,7 +129,7 @@ struct Listed {
 #[derive(Serialize)]
 struct List {
     presets: Vec<Listed>,
-    /// Of BGV and BFV.
+    /// Sets of BGV and BFV.
     exact: Vec<exact::Listed>,
 }
 
@@ -147,7 +147,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
 }
 
-/// The set of this name; who asks for another one is told those of all schemes.
+/// Finds the set of this name. The error for an unknown name lists the sets of all schemes.
 fn named(name: &str) -> Result<Set> {
     Set::named(name).map_err(|error| match error {
         Error::Library(sudare::Error::UnknownPreset { name, known }) => {
@@ -161,13 +161,13 @@ fn named(name: &str) -> Result<Set> {
 fn estimate(log_n: u32, log_qp: f64, weight: Option<u32>) -> Result<Estimate> {
     if log_qp <= 0.0 {
         return Err(Error::Usage(format!(
-            "a modulus of {log_qp} bits is none: --log-qp must be above 0"
+            "--log-qp {log_qp} is not possible: it must be greater than 0"
         )));
     }
     if weight.is_some_and(|h| u64::from(h) > 1 << log_n) {
         return Err(Error::Usage(format!(
-            "a secret in a ring of degree 2^{log_n} has 2^{log_n} coefficients: --weight may be 1 \
-             to 2^{log_n}"
+            "a secret in a ring of degree 2^{log_n} has 2^{log_n} coefficients: pass --weight 1 to \
+             2^{log_n}"
         )));
     }
     let secret = weight
@@ -224,9 +224,9 @@ fn list_text(list: &List) -> String {
         .collect();
     let head = ["name", "log N", "levels", "log scale", "log QP", "security", "bootstrapping"];
     output::table(&head, &rows)
-        + "\nOf exact integers, for BGV and BFV:\n"
+        + "\nFor exact integers, with BGV and BFV:\n"
         + &exact::list_text(&list.exact)
-        + "\nsudare params NAME explains one.\n"
+        + "\nsudare params NAME explains a set.\n"
 }
 
 fn explain(set: Set) -> Result<Explained> {

@@ -24,7 +24,7 @@ use sudare_arith::{
 };
 use sudare_roles::error::{Error, Result};
 
-/// Check this build on this machine: known answers, kernels, a round trip
+/// Check this build on this machine: known answers, kernels, and a round trip
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example: sudare selftest --json")]
 pub struct Args {}
@@ -37,7 +37,7 @@ struct Report {
     failures: Vec<String>,
 }
 
-/// What a check says when it fails.
+/// Outcome of a check: its failure in words.
 type Check = core::result::Result<(), String>;
 
 pub fn run(_: &Args, output: Output) -> Result<()> {

@@ -1,4 +1,4 @@
-//! What searches take, and what answers say, as JSON and for people.
+//! Costs of searches and contents of answers, as JSON and as text.
 
 use super::{Answered, Found, Session, Value};
 use crate::output;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::json;
 use sudare_roles::{machine, search::Explained};
 
-/// What a search for a job takes and tells.
+/// Cost and leakage of a search.
 #[derive(Serialize)]
 pub struct Plan {
     pub job: String,
@@ -14,7 +14,7 @@ pub struct Plan {
     pub explained: Explained,
 }
 
-/// The plan of a search for people.
+/// Shows the plan of a search.
 pub fn explained(plan: &Plan) -> String {
     let e = &plan.explained;
     let index = match e.block_ciphertexts {
@@ -34,21 +34,21 @@ pub fn explained(plan: &Plan) -> String {
         ("index", index),
         ("query", machine::bytes(e.query_bytes)),
         ("answer", machine::bytes(e.answer_bytes)),
-        ("computes", format!("{} products, {} automorphisms", e.products, e.automorphisms)),
+        ("operations", format!("{} products, {} automorphisms", e.products, e.automorphisms)),
         ("time", format!("about {:.1} s on one thread", e.seconds)),
-        ("scores", format!("off by {:.1e} at most", e.largest_error)),
+        ("scores", format!("within {:.1e}", e.largest_error)),
     ];
     if let Some(log2) = e.log2_incomplete {
         fields.push(("incomplete", format!("2^{log2:.0} of the answers with planned matches")));
     }
     if let Some(log2) = e.log2_wrong {
-        fields.push(("wrong by noise", format!("2^{log2:.0} of the answers at most")));
+        fields.push(("wrong by noise", format!("at most 2^{log2:.0} of the answers")));
     }
     fields.extend(e.leakage.iter().map(|sentence| ("leakage", sentence.clone())));
     output::fields(&fields)
 }
 
-/// A record and how near it is.
+/// A record and its similarity.
 #[derive(Serialize)]
 pub struct Near {
     row: usize,
@@ -56,7 +56,7 @@ pub struct Near {
     similarity: f64,
 }
 
-/// What an answer says.
+/// Content of an answer.
 #[derive(Serialize)]
 #[serde(tag = "answer", rename_all = "lowercase")]
 pub enum Read {
@@ -78,7 +78,7 @@ pub enum Read {
     },
 }
 
-/// A record that matches, with what it carries as JSON has it.
+/// A matching record, with its payload as JSON has it.
 #[derive(Serialize)]
 pub struct Match {
     row: usize,
@@ -126,7 +126,7 @@ impl Read {
     }
 }
 
-/// The answer to a query for people.
+/// Shows the answer to a query.
 pub fn read(read: &Read) -> String {
     match read {
         Read::Scores { nearest, .. } => {
@@ -150,10 +150,10 @@ pub fn read(read: &Read) -> String {
             let mut text = output::table(&["row", "payload"], &rows);
             text += &format!("{} rows match{}", matches.len(), undecided_text(*undecided));
             if *crowded > 0 {
-                text += &format!("; {crowded} more are too many in one place to be told");
+                text += &format!("; {crowded} more matches are too crowded to be listed");
             }
             if *more_than_planned {
-                text += "; more than planned: make keys with a larger --most, or a nearer --at";
+                text += "; more than planned: make keys with a larger --most, or a stricter --at";
             }
             text.push('\n');
             text
@@ -165,7 +165,7 @@ fn undecided_text(undecided: usize) -> String {
     match undecided {
         0 => String::new(),
         _ => {
-            format!("; {undecided} sums are left out, with rows within the margin of the threshold")
+            format!("; {undecided} sums with rows within the margin of the threshold are left out")
         }
     }
 }

@@ -25,11 +25,12 @@ use sudare_table::Table;
 
 /// Count the rows of an encrypted table by groups and conditions, exactly
 ///
-/// The owner encrypts the Low Birth Weight Study as codes, once; the server counts births by race, smoking
-/// and weight of the child among mothers of 20 to 34 years and 110 pounds or more, without hypertension
-/// or uterine irritability, and all births by the weight of the mother, a histogram; the owner decrypts the
-/// counts. Where conditions are more levels deep than the parameters have, the server bootstraps: in the
-/// default set, and not in n16-t65537-boot, whose ring and keys are larger. It takes 7 GiB of memory.
+/// The owner encrypts the Low Birth Weight Study as codes, once. The server counts births by race,
+/// smoking and weight of the child, among mothers of 20 to 34 years and 110 pounds or more, without
+/// hypertension or uterine irritability. It also counts all births by the weight of the mother: a
+/// histogram. The owner decrypts the counts. Where conditions need more levels than the parameters
+/// have, the server bootstraps: in the default set, but not in n16-t65537-boot, which has a larger
+/// ring and larger keys. The command needs 7 GiB of memory.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  sudare demo counts\n  sudare demo counts --scheme bfv\n  sudare demo counts --params n16-t65537-boot\n  sudare demo counts --params n16-t786433-boot"
@@ -38,13 +39,13 @@ pub struct Args {
     /// Parameter set for bootstrapping
     #[arg(long, value_name = "NAME", default_value = "n15-t65537-boot")]
     params: String,
-    /// bgv or bfv
+    /// Scheme: bgv or bfv
     #[arg(long, value_name = "SCHEME", default_value = "bgv", value_parser = scheme)]
     scheme: Scheme,
 }
 
 fn scheme(name: &str) -> core::result::Result<Scheme, &'static str> {
-    name.parse().map_err(|_| "bgv or bfv is needed")
+    name.parse().map_err(|_| "expected bgv or bfv")
 }
 
 #[derive(Serialize)]
@@ -74,7 +75,7 @@ struct Report {
     peak_rss_bytes: Option<u64>,
 }
 
-/// What was counted of a group, encrypted and in the clear.
+/// Counts of a group, encrypted and in the clear.
 #[derive(Serialize)]
 struct Group {
     race: &'static str,
@@ -85,7 +86,7 @@ struct Group {
     plain_low_weight: u64,
 }
 
-/// What was counted of mothers of so many pounds, encrypted and in the clear.
+/// Counts of mothers within a range of pounds, encrypted and in the clear.
 #[derive(Serialize)]
 struct Bin {
     from: u32,
