@@ -18,10 +18,10 @@ use sudare_roles::error::{self, Error, MISTAKE};
 #[derive(Debug, clap::Args)]
 pub struct Common {
     /// Print one JSON object, or JSON lines, on standard output
-    #[arg(long, global = true)]
+    #[arg(long, global = true, display_order = 900)]
     pub json: bool,
     /// Threads to work on, 1 to 1024; default: all processors
-    #[arg(long, global = true, value_name = "N")]
+    #[arg(long, global = true, value_name = "N", display_order = 901)]
     pub threads: Option<Threads>,
 }
 
@@ -43,7 +43,7 @@ pub trait Program: Parser + Sync {
     /// Runs the command; `threads` are the numbers of threads given.
     ///
     /// # Errors
-    /// What the command reports.
+    /// Errors of the command.
     fn run(&self, threads: &[usize], output: Output) -> error::Result<()>;
 }
 

@@ -15,7 +15,7 @@ use sudare::{
 use sudare_apps::exact::{
     Scheme, Setting, bootstrapping_set, matrix_bytes, plan, plan_bootstrapping,
 };
-use sudare_roles::integers::key_label;
+use sudare_roles::exact_files::key_label;
 
 /// Parameters with a scheme, and what files of keys under them say beside.
 #[pyclass(frozen, module = "sudare._native")]

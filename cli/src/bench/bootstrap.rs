@@ -47,7 +47,7 @@ pub struct Published {
 
 /// Bits that the worst slot may be below the mean that the set states.
 const WORST_BITS: f64 = 6.0;
-/// How far a prediction may be from what is measured, as a part of that.
+/// Largest relative error of a prediction that is not remarked.
 const TOLERANCE: f64 = 0.25;
 /// Ciphertexts at the highest level that one being refreshed takes the memory of: both parts of
 /// it, powers and digits; 58 were measured.
@@ -58,7 +58,7 @@ const WORKING_CIPHERTEXTS: u64 = 64;
 struct Bootstrapped {
     #[serde(flatten)]
     line: Line,
-    /// Of the worst slot of all runs.
+    /// Precision of the worst slot of all runs.
     worst_precision_bits: Option<f64>,
     ciphertexts: usize,
     levels_left: u32,
@@ -68,7 +68,7 @@ struct Bootstrapped {
     seconds: f64,
     /// Time per ciphertext and slot.
     amortised_ms: f64,
-    /// What a publication prints of the same, of the whole only.
+    /// Published row of the same, for the whole only.
     published: Option<Published>,
     key_bytes: u64,
     matrix_bytes: u64,
@@ -79,15 +79,15 @@ struct Bootstrapped {
     profile: Option<Profile>,
 }
 
-/// What a stage does and should take.
+/// Work of a stage, and its predicted time.
 #[derive(Clone, Copy, Serialize)]
 struct Profile {
     #[serde(flatten)]
     work: Work,
     predicted_ms: f64,
-    /// Of what was measured.
+    /// Predicted over measured time.
     predicted_ratio: f64,
-    /// Of this machine, for the whole only.
+    /// Rates of this machine, for the whole only.
     #[serde(skip_serializing_if = "Option::is_none")]
     rates: Option<Rates>,
 }
@@ -98,7 +98,7 @@ impl Profile {
         Self { work, predicted_ms, predicted_ratio: predicted_ms / measured_ms, rates: None }
     }
 
-    /// Whether the prediction is off by more than it should be, either way.
+    /// Decides whether the prediction is off by more than [`TOLERANCE`].
     fn is_off(&self) -> bool {
         let ratio = self.predicted_ratio;
         !(1.0 - TOLERANCE..=1.0 + TOLERANCE).contains(&ratio)
@@ -371,7 +371,7 @@ fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
     Ok((start.elapsed().as_secs_f64(), done))
 }
 
-/// Of a wrong result nobody needs the speed.
+/// Rejects a wrong result, whatever its speed.
 fn check(set: &BootstrapPreset, plan: &BootstrapPlan, errors: &Errors) -> Result<()> {
     let (worst, needed) = (errors.worst_bits(), set.precision_bits - WORST_BITS);
     if worst >= needed {
@@ -465,7 +465,7 @@ fn text(lines: &[Bootstrapped]) -> String {
     )
 }
 
-/// What was counted and predicted, if it was asked for.
+/// Shows the counted work and the predicted times, if the user wants them.
 fn profile_text(lines: &[Bootstrapped]) -> String {
     let whole = lines.first().and_then(|line| line.profile);
     let Some(rates) = whole.and_then(|profile| profile.rates) else { return String::new() };

@@ -23,7 +23,7 @@ struct Line {
     of_all: OfAll,
     plaintext_modulus: String,
     slots: usize,
-    /// Of the result: `log2` of the largest coefficient of the error, measured and bounded.
+    /// `log2` of the largest coefficient of the error of the result, measured and bounded.
     noise_bits: f64,
     predicted_noise_bits: f64,
 }
@@ -68,7 +68,7 @@ struct Session {
     decryptor: Decryptor,
     x: Vec<u128>,
     encrypted: [Ciphertext; 2],
-    /// Of both, slot by slot.
+    /// Products of both, slot by slot.
     products: Vec<u128>,
 }
 

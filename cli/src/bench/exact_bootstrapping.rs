@@ -1,4 +1,4 @@
-//! Named ways to bootstrap exact ciphertexts: slots of integers, or all coefficients.
+//! Named sets for bootstrapping exact ciphertexts: of slots of integers, or of all coefficients.
 
 use sudare::{
     circuits::exact::bootstrap::{
@@ -12,9 +12,9 @@ use sudare_roles::error::Result;
 
 /// A named set with its way to bootstrap.
 pub enum Way {
-    /// Of slots of integers.
+    /// Bootstrapping of slots of integers.
     Slim(BootstrapPreset),
-    /// Of all coefficients.
+    /// Bootstrapping of all coefficients.
     Full(FullPreset),
 }
 
@@ -155,7 +155,7 @@ impl Plan {
         }
     }
 
-    /// What it would do to a fresh ciphertext.
+    /// Simulates the plan on a fresh ciphertext.
     pub fn simulate(&self, params: &Params) -> Result<Simulation> {
         Ok(match self {
             Self::Slim(plan) => plan.simulate(params)?,

@@ -1,4 +1,4 @@
-//! What a machine takes for each kind of work, in the ring of a parameter set.
+//! Rates of a machine for each kind of work, in the ring of a parameter set.
 
 use std::time::Instant;
 use sudare::{circuits::cost::Rates, ring::RnsBasis};

@@ -73,12 +73,12 @@ struct Line {
     keygen_s: f64,
     prepare_s: f64,
     peak_rss_bytes: Option<u64>,
-    /// Of the weakest key.
+    /// Security of the weakest key.
     security_bits: f64,
     /// `log2` of the modulus that is raised to, and of the largest key.
     log_q: f64,
     log_qp: f64,
-    /// What a thesis prints for such a set; of the whole only.
+    /// Published row for the set, for the whole only.
     published: Option<Published>,
 }
 

@@ -17,7 +17,7 @@ pub struct Time {
 /// Times `work`, and returns the result of the last run.
 ///
 /// # Errors
-/// Those of `work`.
+/// Errors of `work`.
 pub fn time<T>(runs: u32, mut work: impl FnMut() -> Result<T>) -> Result<(Time, T)> {
     let start = Instant::now();
     let mut last = work()?;

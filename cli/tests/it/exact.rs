@@ -8,7 +8,7 @@ use sudare::{
     rlwe::KeyGenerator,
 };
 use sudare_apps::exact::{PlainIntegers, Scheme, Setting, bootstrapping_set, encrypt};
-use sudare_roles::{integers, sealed::Passphrase};
+use sudare_roles::{exact_files, sealed::Passphrase};
 
 #[test]
 fn sets_are_listed_and_explained() {
@@ -59,7 +59,7 @@ fn sets_are_listed_and_explained() {
     for name in ["bfv-n12", "bgv-n12"] {
         assert_eq!(sudare(&format!("params {name} --json")).json()["name"], "n12-t65537");
     }
-    sudare("params n99").mistake(&["n99", "n16-d24", "n14-t65537", "clt-500"]);
+    sudare("params n99").mistake(&["n99", "n16-d24", "n14-t65537"]);
 }
 
 #[test]
@@ -159,14 +159,14 @@ fn write_files(folder: &Path) {
     let secret = keygen.secret_key().unwrap();
     let public = Arc::new(keygen.public_key(&secret).unwrap());
     let keys = keygen.evaluation_keys(&secret, &setting.required_keys().unwrap()).unwrap();
-    let label = integers::key_label(NAME, &setting).unwrap();
+    let label = exact_files::key_label(NAME, &setting).unwrap();
     let [mut public_file, mut keys_file, mut array_file] = [const { Vec::new() }; 3];
     serial::write_public_key(&mut public_file, &params, &public, &label).unwrap();
     serial::write_evaluation_keys(&mut keys_file, &params, &keys, &label).unwrap();
     let encryptor = Encryptor::new(&params, public).unwrap();
     let plain = PlainIntegers::new(&[2, 200], (0..400).collect());
     let array = encrypt(&encryptor, &setting, &plain).unwrap();
-    integers::write_array(&mut array_file, NAME, &setting, &array).unwrap();
+    exact_files::write_array(&mut array_file, NAME, &setting, &array).unwrap();
     let files = [("public.key", public_file), ("evaluation.key", keys_file), ("x.ct", array_file)];
     for (name, bytes) in files {
         fs::write(folder.join(name), bytes).unwrap();
@@ -174,7 +174,8 @@ fn write_files(folder: &Path) {
     let passphrase = Passphrase::new(b"six random words".to_vec()).unwrap();
     for (name, passphrase) in [("secret.key", None), ("sealed.key", Some(&passphrase))] {
         let (mut file, path) = (Vec::new(), folder.join(name));
-        integers::write_secret((&mut file, &path), (&params, &secret), &label, passphrase).unwrap();
+        exact_files::write_secret((&mut file, &path), (&params, &secret), &label, passphrase)
+            .unwrap();
         fs::write(path, file).unwrap();
     }
 }

@@ -6,6 +6,7 @@ mod common;
 mod bad_input;
 mod checkpoints;
 mod exact;
+mod help;
 mod journey;
 #[cfg(unix)]
 mod outgoing;

@@ -16,7 +16,7 @@ use std::{
 };
 use sudare::{exact, rlwe::KeyGenerator};
 use sudare_apps::exact::{Scheme, Setting};
-use sudare_roles::{integers, sealed::Passphrase};
+use sudare_roles::{exact_files, sealed::Passphrase};
 use tempfile::TempDir;
 
 const TOKEN: &str = "sudare_0123456789abcdef_secret";
@@ -144,7 +144,7 @@ fn files() -> &'static Path {
 fn write_integers(at: &Path, scheme: Scheme, name: &str) {
     let params = exact::Params::new(exact::preset("toy-n5").unwrap().spec).unwrap();
     let setting = Setting::named("toy-n5", params.clone(), scheme, true).unwrap();
-    let label = integers::key_label("toy-n5", &setting).unwrap();
+    let label = exact_files::key_label("toy-n5", &setting).unwrap();
     let mut generator = KeyGenerator::new(params.rlwe()).unwrap();
     let secret = generator.secret_key().unwrap();
     let public = generator.public_key(&secret).unwrap();
@@ -152,7 +152,8 @@ fn write_integers(at: &Path, scheme: Scheme, name: &str) {
     for (ending, passphrase) in [("", None), ("-sealed", Some(&passphrase))] {
         let path = at.join(format!("{name}{ending}.key"));
         let mut file = Vec::new();
-        integers::write_secret((&mut file, &path), (&params, &secret), &label, passphrase).unwrap();
+        exact_files::write_secret((&mut file, &path), (&params, &secret), &label, passphrase)
+            .unwrap();
         fs::write(path, file).unwrap();
     }
     let mut file = Vec::new();

@@ -29,12 +29,12 @@ struct Line {
     #[serde(flatten)]
     of_all: OfAll,
     slots: usize,
-    /// Of the result: the largest error of a slot, measured and predicted.
+    /// Largest error of a slot of the result, measured and predicted.
     noise_bits: f64,
     predicted_noise_bits: f64,
     keygen_s: f64,
     insecure: bool,
-    /// Of AES.
+    /// Rounds of AES.
     #[serde(skip_serializing_if = "Option::is_none")]
     rounds: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,7 +45,7 @@ struct Line {
     peak_rss_bytes: Option<u64>,
 }
 
-/// What was measured.
+/// Outcome of a measurement.
 struct Measured {
     time: Time,
     runs: u32,

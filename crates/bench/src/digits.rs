@@ -42,7 +42,7 @@ struct Line {
     products: usize,
     levels_left: u32,
     seconds: f64,
-    /// Of the weakest key.
+    /// Security of the weakest key.
     security_bits: f64,
     published: Option<Removed>,
 }

@@ -24,7 +24,7 @@ pub(super) struct Matrices {
     op: &'static str,
     plans: Vec<LinearPlan>,
     log_slots: u32,
-    /// What they do together, in the clear.
+    /// Product of all matrices, in the clear.
     clear: Clear,
 }
 
@@ -153,7 +153,7 @@ fn fourier(x: &[Complex<f64>]) -> Vec<Complex<f64>> {
     sums.chain(differences).collect()
 }
 
-/// How many values one factor of a transform combines: a power of two.
+/// Number of values that one factor of a transform combines: a power of two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Radix {
     layers: u32,

@@ -57,7 +57,7 @@ pub fn cases(op: &str) -> impl Iterator<Item = &'static str> {
     ROWS.lines().filter_map(move |line| line.strip_prefix(op)?.strip_prefix(',')?.split(',').next())
 }
 
-/// What is published of bootstrapping.
+/// Published measurements of bootstrapping.
 pub const PUBLICATIONS: Publications = Publications { bootstrap: bootstrapped, refresh: refreshed };
 
 fn bootstrapped(set: &str, log_slots: u32) -> Option<bootstrap::Published> {

@@ -25,7 +25,7 @@ use sudare_roles::{
     sets::Set,
 };
 
-/// What to time; everything where a list is empty.
+/// Cases to time; an empty list means all.
 pub(super) struct Options<'a> {
     /// The parameter set; that of the paper if left out.
     pub params: Option<&'a str>,
@@ -69,17 +69,17 @@ const STRATEGIES: [Strategy; 4] =
 const SET: &str = "fullrns-boot";
 /// The engine's choice may take so many times the best one's time.
 const ALLOWED: f64 = 1.05;
-/// Where it seems to take more, the runs are added so many times at most before that is said.
+/// Maximum number of repetitions of the runs before a choice counts as slower.
 const AGAIN: u32 = 3;
 /// A sample lasts at least so long; shorter operations are repeated in it.
 const SAMPLE: Duration = Duration::from_millis(20);
-/// Beside the keys.
+/// Memory besides the keys.
 const WORKING_BYTES: u64 = 1 << 30;
 
 /// One line: an operation at a level, on a number of threads.
 #[derive(Serialize)]
 struct Compared {
-    /// Of the engine's choice.
+    /// Line of the engine's choice.
     #[serde(flatten)]
     line: Line,
     strategies: Times,
@@ -88,7 +88,7 @@ struct Compared {
     /// The largest of the ratios: the engine's choice over the best of the others.
     ratio: f64,
     slower: bool,
-    /// Of the result, which is the same with all strategies.
+    /// Digest of the result, which is the same with all strategies.
     digest: String,
     published: Published,
 }
@@ -105,12 +105,12 @@ struct Times {
 struct Cut {
     median_ms: f64,
     min_ms: f64,
-    /// Of the engine's time over this one's.
+    /// The engine's time over this strategy's.
     ratio: f64,
 }
 
-/// What the paper says: on many threads by limbs and coefficients is the fastest for
-/// every operation at nearly every level, and by coefficients the slowest.
+/// Claims of the paper: on many threads, cutting by limbs and coefficients is the fastest for every
+/// operation at nearly every level, and cutting by coefficients the slowest.
 #[derive(Serialize)]
 struct Published {
     fastest: &'static str,
@@ -221,7 +221,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// What the slots of the result should be.
+    /// Expected slots of the result.
     fn expected(&self) -> Vec<Complex<f64>> {
         let (x, y) = (&self.session.x, &self.session.y);
         let pairs = x.iter().zip(y);
@@ -362,7 +362,7 @@ fn ratio(own: &[f64], other: &[f64]) -> f64 {
     in_turn.median_ms.min(fastest(own) / fastest(other))
 }
 
-/// Of the engine's choice, which is first, and the best of the others.
+/// Compares the engine's choice, which is first, with the best of the others.
 fn worst_ratio([own, others @ ..]: &[Vec<f64>; 4]) -> f64 {
     others.iter().map(|other| ratio(own, other)).fold(0.0, f64::max)
 }

@@ -22,7 +22,7 @@ use sudare_roles::{
     machine, memory,
 };
 
-/// What to time; everything where a list is empty.
+/// Cases to time; an empty list means all.
 pub(super) struct Options {
     /// `log2` of the numbers of images.
     pub m: Vec<u32>,
@@ -38,9 +38,9 @@ pub(super) struct Options {
 /// Times that the thesis prints: milliseconds on a Xeon Gold 6334 at 3.6 GHz, the mean of 100 runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct Published {
-    /// Unrolled, as in PALISADE.
+    /// Time of unrolled loops, as in PALISADE.
     normal_ms: f64,
-    /// With the thesis's kernels for AVX-512.
+    /// Time with the thesis's kernels for AVX-512.
     avx512_ms: f64,
     threads: u32,
     table: &'static str,
@@ -59,7 +59,7 @@ fn published(m: u32, h: u32, special: u32, level: u32, threads: usize) -> Option
 const M: [u32; 3] = [2, 7, 15];
 const LEVELS: [u32; 3] = [1, 4, 9];
 const SPECIAL: [u32; 3] = [1, 5, 10];
-/// Beside the keys.
+/// Memory besides the keys.
 const WORKING_BYTES: u64 = 512 << 20;
 
 /// One line: a number of images in a number of groups.
@@ -73,9 +73,9 @@ struct Traced {
     h: u32,
     /// Images of each group.
     groups: Vec<usize>,
-    /// Whether these groups are those chosen by their cost.
+    /// Whether the cost model chooses these groups.
     chosen: bool,
-    /// What the choice expects.
+    /// Time that the cost model expects.
     expected_ms: f64,
     published: Option<Published>,
 }
@@ -212,7 +212,7 @@ impl Session {
     }
 }
 
-/// Of `2^m` rotations of all slots; and of the conjugates, if that is twice as many.
+/// Sums `2^m` rotations of the slots, and their conjugates if that is twice their number.
 fn sums(x: &[Complex<f64>], m: u32) -> Vec<Complex<f64>> {
     let images = 1 << m;
     if images > x.len() {

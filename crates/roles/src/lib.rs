@@ -11,9 +11,9 @@
 //! | [`price`], [`security`] | the cost of a planned job on a server, and the security of its keys |
 //! | [`opened`], [`files`] | files that are read, and files that are whole or absent |
 //! | [`outgoing`] | files that may leave their owner's machine |
-//! | [`key`] | public and secret keys that encrypt |
-//! | [`secret`], [`sealed`] | files of secret keys, and their bytes, sealed by a passphrase |
-//! | [`integers`] | files of arrays of integers and of their keys |
+//! | [`key`] | keys that encrypt: public and secret ones |
+//! | [`secret`], [`sealed`] | files of secret keys; their bytes, sealed by a passphrase |
+//! | [`exact_files`] | files of exact arrays (BGV and BFV) and of their keys |
 //! | [`pooled`] | tables of several owners |
 //! | [`search`] | indices of vectors, queries and answers |
 //! | [`reading`], [`features`], [`model`] | tables as they arrive, rows for a model, and results in the clear |
@@ -35,11 +35,11 @@ pub mod decryption;
 pub mod encryption;
 pub mod error;
 pub mod escape;
+pub mod exact_files;
 pub mod features;
 pub mod files;
 pub mod fingerprint;
 pub mod hex;
-pub mod integers;
 pub mod job;
 pub mod key;
 pub mod label;

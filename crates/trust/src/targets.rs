@@ -4,10 +4,10 @@
 //! and the third one decrypts it. A target must return for any bytes. A panic or more than a second
 //! is a fault. For targets that only parse, so is more memory than [`heap_limit`].
 
+mod clt;
 mod decrypt;
 mod evaluate;
 mod exact;
-mod integers;
 mod parse;
 mod script;
 mod search;
@@ -89,7 +89,7 @@ pub const TARGETS: &[Target] = &[
     search::INDEX,
     exact::KEYS,
     exact::CIPHERTEXTS,
-    integers::CIPHERTEXT,
+    clt::CIPHERTEXT,
     evaluate::KEYS_USED,
     evaluate::CIPHERTEXTS_USED,
     evaluate::JOB,
@@ -97,7 +97,7 @@ pub const TARGETS: &[Target] = &[
     evaluate::TABLE,
     evaluate::CHECKPOINT,
     exact::USED,
-    integers::USED,
+    clt::USED,
     decrypt::CIPHERTEXTS_DECRYPTED,
     decrypt::RESULT,
     decrypt::NOTE,

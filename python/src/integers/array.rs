@@ -25,8 +25,8 @@ use sudare_apps::{
     exact::{self, Engine, IntegerArray, PlainIntegers},
 };
 use sudare_roles::{
+    exact_files,
     files::{Access, Watch},
-    integers,
 };
 
 /// Integers from Python: their shape and, in C order, their bytes, eight each.
@@ -71,7 +71,7 @@ struct Encrypted {
 
 impl Encrypted {
     fn write(&self, out: &mut (impl Write + ?Sized)) -> sudare::Result<u64> {
-        integers::write_array(out, &self.set.label.name, &self.set.setting, &self.array)
+        exact_files::write_array(out, &self.set.label.name, &self.set.setting, &self.array)
     }
 }
 
@@ -83,7 +83,7 @@ impl Integers {
     /// The file of an array, its header read.
     fn stored(file: Memory) -> sudare::Result<Self> {
         let reader = Reader::shared(file.mapping())?;
-        let (shape, key_id) = integers::array_facts(reader.info())?;
+        let (shape, key_id) = exact_files::array_facts(reader.info())?;
         Ok(Self(Form::Stored(file, shape, key_id)))
     }
 
@@ -97,7 +97,7 @@ impl Integers {
             Form::Stored(file, ..) => {
                 let (file, setting) = (file.mapping(), set.setting.clone());
                 job::run(py, None, move |_| {
-                    Ok(integers::read_array(Reader::shared(file)?, &setting)?)
+                    Ok(exact_files::read_array(Reader::shared(file)?, &setting)?)
                 })
             }
         }

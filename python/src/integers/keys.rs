@@ -22,8 +22,8 @@ use sudare::{
     rlwe::{self, KeyGenerator, KeyId, ParamsId},
 };
 use sudare_roles::{
+    exact_files::{self, Secret},
     files::{self, Access, NewFile, Watch},
-    integers::{self, Secret},
     opened,
 };
 
@@ -53,7 +53,7 @@ pub struct IntegerSecretKey {
 
 /// Refuses a file of anything else, and reads its parameters.
 fn read_set<R: Read>(reader: &Reader<R>, needed: Kind) -> sudare::Result<IntegerParameters> {
-    let setting = integers::read_setting(reader, needed)?;
+    let setting = exact_files::read_setting(reader, needed)?;
     Ok(IntegerParameters { setting, label: reader.info().label.clone() })
 }
 
@@ -103,7 +103,7 @@ pub fn check_integer_pair(py: Python<'_>, first: AnyKey<'_>, key: AnyKey<'_>) ->
         | (AnyKey::Public(public), AnyKey::Secret(secret)) => {
             let (setting, decryptor) = (secret.set.setting.clone(), Arc::clone(&secret.decryptor));
             let public = Arc::clone(&public.key);
-            job::run(py, None, move |_| Ok(integers::expect_pair(&setting, &decryptor, public)?))
+            job::run(py, None, move |_| Ok(exact_files::expect_pair(&setting, &decryptor, public)?))
         }
         _ => Ok(()),
     }
@@ -245,7 +245,8 @@ impl IntegerSecretKey {
     fn open(py: Python<'_>, path: PathBuf, passphrase: Option<String>) -> Result<Self> {
         let (key, warning) = job::run(py, None, move |_| {
             let passphrase = || needed_passphrase(&path, passphrase);
-            let Secret { setting, label, key, warning } = integers::read_secret(&path, passphrase)?;
+            let Secret { setting, label, key, warning } =
+                exact_files::read_secret(&path, passphrase)?;
             let decryptor = Arc::new(Decryptor::new(setting.params(), Arc::new(key))?);
             Ok((Self { set: IntegerParameters { setting, label }, decryptor }, warning))
         })?;
@@ -272,7 +273,7 @@ impl IntegerSecretKey {
             let mut file = NewFile::create(&path, Access::Owner, overwrite)?;
             let out = (&mut progress.watch(&mut file), &*path);
             let keys = (set.setting.params(), decryptor.key());
-            integers::write_secret(out, keys, &set.label, passphrase.as_ref())?;
+            exact_files::write_secret(out, keys, &set.label, passphrase.as_ref())?;
             Ok(file.finish()?)
         })
     }

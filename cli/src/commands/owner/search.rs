@@ -66,7 +66,7 @@ struct Job {
     /// Maximum norm of a vector, for inner products and distances
     #[arg(long, value_name = "X", value_parser = finite)]
     largest: Option<f64>,
-    /// Maximum norm of a query, for inner products [default: that of --largest]
+    /// Maximum norm of a query, for inner products [default: the value of --largest]
     #[arg(long, value_name = "X", value_parser = finite)]
     largest_query: Option<f64>,
     /// View of the server: encrypted, where it sees neither index nor queries; plain-index, where
@@ -242,7 +242,7 @@ struct IndexArgs {
     /// Directory for the encrypted index, which goes to the server
     #[arg(short, long, value_name = "DIR")]
     output: PathBuf,
-    /// File of the owner's records of the index, which tells changed blocks [default: DIR.owner]
+    /// File of the owner's records of the index, which identify changed blocks [default: DIR.owner]
     #[arg(long, value_name = "FILE")]
     catalogue: Option<PathBuf>,
 }

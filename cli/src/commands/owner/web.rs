@@ -35,7 +35,7 @@ pub struct Args {
     /// Address and port of this machine for the browser; port 0 chooses a free port
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:8471")]
     listen: SocketAddr,
-    /// Directory of the page, as `make web` makes it; default: that of the Python package, or web,
+    /// Directory of the page, as `make web` makes it; default: the page of the Python package, or web,
     /// ../web or ../share/sudare/web next to this program
     #[arg(long, value_name = "DIR", env = "SUDARE_PAGE")]
     page: Option<PathBuf>,

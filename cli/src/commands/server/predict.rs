@@ -67,11 +67,11 @@ pub struct Args {
 #[derive(Serialize)]
 struct Report {
     rows: usize,
-    /// Where labels are given.
+    /// Share of right predictions, if labels are given.
     accuracy: Option<f64>,
-    /// Where labels are given: the share of the largest class.
+    /// Share of the largest class, if labels are given.
     largest_class: Option<f64>,
-    /// Where labels of both classes are given.
+    /// Area under the ROC curve, if labels of both classes are given.
     auc: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     scores: Option<OfRows>,

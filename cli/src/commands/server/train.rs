@@ -158,16 +158,16 @@ fn check(args: &Args, plan: &TrainPlan) -> Result<u32> {
         let initial = job.spec.learning_rate.at(0);
         if rate != initial {
             return usage(format!(
-                "the learning rate {rate} is not that of the keys, {initial}: leave --learning-rate out, \
-                 or make keys with --learning-rate {rate}"
+                "a learning rate of {rate} does not fit: the keys are for {initial}; leave it out, or make \
+                 keys with --learning-rate {rate}"
             ));
         }
     }
     let planned = job.spec.batch.unwrap_or(job.rows);
     match args.batch {
         Some(batch) if batch as usize != planned => usage(format!(
-            "batches of {batch} rows are not those of the keys, {planned}: leave --batch out, or \
-             make keys with --batch {batch}"
+            "batches of {batch} rows do not fit: the keys are for {planned}; leave --batch out, or make \
+             keys with --batch {batch}"
         )),
         _ => Ok(iterations),
     }

@@ -80,15 +80,15 @@ struct Report {
     auc: Option<f64>,
     /// Share of the rows that are of the largest class.
     largest_class: f64,
-    /// Of the same steps in the clear.
+    /// Accuracy of the same steps in the clear.
     plain_accuracy: f64,
     plain_auc: Option<f64>,
-    /// Of the weights with the least loss, at scikit-learn's default penalty.
+    /// Accuracy of the weights with the least loss, at scikit-learn's default penalty.
     converged_accuracy: f64,
     converged_auc: Option<f64>,
-    /// In the coordinates of the training.
+    /// Largest error of a weight, in the coordinates of the training.
     max_abs_weight_error: f64,
-    /// Of each model the intercept, then one of each column in its own unit.
+    /// Weights of each model: the intercept, then the weight of each column in its own unit.
     coefficients: Vec<Vec<f64>>,
     keygen_s: f64,
     encrypt_s: f64,
@@ -187,7 +187,7 @@ fn train(args: &Args, output: Output) -> Result<()> {
     output.write(&report, text)
 }
 
-/// What `work` gives, and the seconds that it takes.
+/// Returns the result of `work` and its time in seconds.
 fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
     let start = Instant::now();
     let result = work()?;
@@ -236,7 +236,7 @@ fn trained(
     Ok(plan.model(&training)?)
 }
 
-/// How to train on the table.
+/// Returns the training for the table.
 fn spec(args: &Args, table: &Table) -> Result<TrainSpec> {
     let mut training = args.training.clone();
     if args.paper {
@@ -276,7 +276,7 @@ fn converged(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Vec<Vec<f64>>> {
     whitened.optimum(&spec)?.iter().map(under).collect()
 }
 
-/// How good weights are on the rows that they were trained on.
+/// Measures the quality of weights on their training rows.
 fn quality(rows: &Prepared<'_>, weights: &[Vec<f64>]) -> Result<Quality> {
     let entries = rows.transform().rows(rows.table().values());
     let of_model = |weights: &Vec<f64>| -> Vec<f64> {

@@ -11,8 +11,8 @@ use std::{
 use sudare::rlwe::serial::Kind;
 use sudare_roles::{
     error::Result,
+    exact_files,
     files::{self, Access},
-    integers,
     label::{Content, Meta, Origin},
     ledger::Entries,
     opened::{self, Opened},
@@ -98,7 +98,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     if let Some(ledger) = ledger(&args.file)? {
         return output.write(&ledger, ledger_text);
     }
-    if let Some(facts) = integers::facts(&args.file)? {
+    if let Some(facts) = exact_files::facts(&args.file)? {
         return exact::explain(&facts, output);
     }
     let report = match secret::is_sealed(&args.file)? {

@@ -100,7 +100,7 @@ struct Bootstrapping {
     log2_ratio: f64,
     method: &'static str,
     degree: usize,
-    /// Of the angle.
+    /// Doublings of the angle.
     doublings: u32,
     inverse_sine_degree: Option<usize>,
     correction: bool,

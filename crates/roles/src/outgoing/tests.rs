@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    integers,
+    exact_files,
     job::Job,
     label::Meta,
     sealed::{Passphrase, seal},
@@ -106,7 +106,7 @@ fn integers_of(scheme: Scheme) -> Vec<Sample> {
     let spec = exact::preset(NAME).unwrap().spec;
     let params = exact::Params::new(spec).unwrap();
     let setting = Setting::named(NAME, params.clone(), scheme, true).unwrap();
-    let label = integers::key_label(NAME, &setting).unwrap();
+    let label = exact_files::key_label(NAME, &setting).unwrap();
     let mut generator = KeyGenerator::new(params.rlwe()).unwrap();
     let secret = generator.secret_key().unwrap();
     let public = generator.public_key(&secret).unwrap();
@@ -115,7 +115,7 @@ fn integers_of(scheme: Scheme) -> Vec<Sample> {
     let written = |passphrase| {
         let mut file = Vec::new();
         let to = (&mut file, Path::new("secret.key"));
-        integers::write_secret(to, (&params, &secret), &label, passphrase).unwrap();
+        exact_files::write_secret(to, (&params, &secret), &label, passphrase).unwrap();
         file
     };
     let [mut public_file, mut keys_file, mut array] = [const { Vec::new() }; 3];
@@ -123,7 +123,7 @@ fn integers_of(scheme: Scheme) -> Vec<Sample> {
     exact::serial::write_evaluation_keys(&mut keys_file, &params, &keys, &label).unwrap();
     let encryptor = exact::Encryptor::new(&params, Arc::new(public)).unwrap();
     let encrypted = encrypt(&encryptor, &setting, &PlainIntegers::new(&[2], vec![1, 2])).unwrap();
-    integers::write_array(&mut array, NAME, &setting, &encrypted).unwrap();
+    exact_files::write_array(&mut array, NAME, &setting, &encrypted).unwrap();
     let of = |name: &str, file| sample(&format!("{name} of {scheme:?}"), file, &[]);
     vec![
         of("a secret key", written(None)),

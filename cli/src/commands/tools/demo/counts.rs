@@ -17,7 +17,7 @@ use sudare_apps::{
 use sudare_arith::par;
 use sudare_roles::{
     error::{Error, Result},
-    integers::key_label,
+    exact_files::key_label,
     machine,
     security::least_security,
 };
@@ -111,7 +111,7 @@ const BINS: u32 = 12;
 struct Coded {
     columns: Vec<Vec<u32>>,
     conditions: Vec<String>,
-    /// Of groups where the conditions hold, and of the histogram of all rows.
+    /// Plans of the groups where the conditions hold, and of the histogram of all rows.
     plans: [CountsPlan; 2],
 }
 

@@ -1,4 +1,4 @@
-//! What is known of every file of keys or ciphertexts, whatever its scheme.
+//! Facts about every file of keys or ciphertexts, of any scheme.
 
 use crate::{
     commands::shared::security::{least_security, secret_name, security_of_keys},
@@ -16,7 +16,7 @@ pub(super) struct About {
     kind: &'static str,
     content: String,
     format_version: u32,
-    /// Of a secret key: whether by a passphrase.
+    /// Whether a secret key is sealed by a passphrase.
     sealed: Option<bool>,
     params: String,
     params_id: String,
@@ -29,13 +29,13 @@ pub(super) struct About {
     secret: String,
     security_bits: f64,
     insecure: bool,
-    /// Of the file, by the checksums in it; not of a sealed one.
+    /// Digest of the file, from its checksums; a sealed file has none.
     digest: Option<String>,
     #[serde(flatten)]
     evaluation: Option<Evaluation>,
 }
 
-/// What the parameters of every scheme have.
+/// Properties that the parameters of every scheme have.
 pub(super) struct Parameters {
     pub log_n: u32,
     pub log_qp: f64,
@@ -45,8 +45,8 @@ pub(super) struct Parameters {
 }
 
 impl About {
-    /// What there is to say of a file with these parameters, the keys in it if it has any, and its
-    /// digest if it is not sealed.
+    /// Describes a file with these parameters, its evaluation keys if it has any, and its digest if it
+    /// is not sealed.
     pub fn new<S>(
         info: &Info<S>,
         params: &Parameters,
@@ -100,7 +100,7 @@ impl About {
     }
 }
 
-/// What evaluation keys can do.
+/// Operations of evaluation keys.
 #[derive(Serialize)]
 pub(super) struct Evaluation {
     /// Highest level of relinearisation.

@@ -5,7 +5,7 @@ use crate::output::Output;
 use serde::Serialize;
 use sudare::exact::IntegerEncoder;
 use sudare_apps::exact::{Scheme, Setting, matrix_bytes};
-use sudare_roles::{error::Result, integers::Facts, machine};
+use sudare_roles::{error::Result, exact_files::Facts, machine};
 
 #[derive(Serialize)]
 struct Report {
@@ -13,18 +13,18 @@ struct Report {
     about: About,
     plaintext_modulus: String,
     slots: usize,
-    /// Of keys.
+    /// Bootstrapping of keys.
     scheme: Option<Scheme>,
     signed: Option<bool>,
     bootstrapping: Option<Bootstrapping>,
-    /// Of an array.
+    /// Shape of an array.
     shape: Option<Vec<usize>>,
     level: Option<u32>,
     /// `log2` of the bound of the errors of an array.
     log2_noise: Option<f64>,
 }
 
-/// How arrays under a key are bootstrapped.
+/// Bootstrapping of arrays under a key.
 #[derive(Serialize)]
 struct Bootstrapping {
     levels_left: u32,

@@ -13,12 +13,12 @@ use sudare::{
 };
 use sudare_roles::{error::Result, machine};
 
-/// Where the sets are from.
+/// Source of the sets.
 const SOURCE: &str = "own";
-/// Where those are from that have less than 128 bits of security and bootstrap.
+/// Source of the bootstrapping sets with less than 128 bits of security.
 const REPRODUCED: &str = "log2 Q of Han's thesis, Tables 3.4 and 3.5, and its levels where errors have room; the rest own";
 
-/// Whether a name is that of a set of BGV and BFV.
+/// Decides whether a set of BGV and BFV has this name.
 pub fn is_set(name: &str) -> bool {
     exact::preset(name).is_ok() || Way::named(name).is_ok()
 }
@@ -118,10 +118,10 @@ pub struct Explained {
     bootstrapping: Option<Bootstrapping>,
 }
 
-/// What a set for bootstrapping promises.
+/// Properties of a set for bootstrapping.
 #[derive(Serialize)]
 struct Bootstrapping {
-    /// Whether slots are integers (slim) or all coefficients count (full).
+    /// `slim` if slots are integers, `full` if all coefficients are refreshed.
     mode: &'static str,
     slots: usize,
     /// Numbers that a slot has.
@@ -146,7 +146,7 @@ struct Bootstrapping {
 }
 
 impl Bootstrapping {
-    /// With the estimated security of each kind of key.
+    /// Each kind of key, with its estimated security.
     fn of(way: &Way, params: &Params) -> Result<(Self, Vec<KeySecurity>)> {
         let plan = way.plan(params)?;
         let (spec, request) = (plan.spec(), plan.required_keys());

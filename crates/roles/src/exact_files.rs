@@ -1,4 +1,4 @@
-//! Files of arrays of integers and of their keys.
+//! Files of exact arrays (BGV and BFV) and of their keys.
 //!
 //! Key files name the scheme and whether elements may be negative, so owner and server agree on
 //! both. Array files name the shape.
@@ -60,7 +60,7 @@ fn read_meta<M: DeserializeOwned>(info: &Info, content: &str) -> sudare::Result<
     })
 }
 
-/// Creates the label of keys for arrays of this setting. `name` is the name of the parameter set.
+/// Makes the label of keys for arrays of this setting, under parameters of this name.
 ///
 /// # Errors
 /// [`sudare::Error::Io`] if the metadata cannot be encoded.
@@ -69,8 +69,8 @@ pub fn key_label(name: &str, setting: &Setting) -> sudare::Result<Label> {
     label(name, KEYS, &meta)
 }
 
-/// Reads the setting of arrays under a key. The file must hold a key of kind `needed`. Arrays are
-/// bootstrapped if the name of the parameter set has bootstrapping.
+/// Reads the setting of arrays under the key of a file, whose kind must be `needed`. Arrays are
+/// bootstrapped if the parameters have the name of a set for bootstrapping.
 ///
 /// # Errors
 /// [`sudare::Error::WrongKind`]; [`sudare::Error::Malformed`]; the errors of [`Reader::params`] and
@@ -100,7 +100,7 @@ pub fn write_array(
     serial::write_ciphertexts(out, setting.params(), array.blocks(), &label)
 }
 
-/// Reads the public facts of an array's file: the shape and the key pair.
+/// Reads the shape and the key pair of the array in a file.
 ///
 /// # Errors
 /// [`sudare::Error::WrongKind`]; [`sudare::Error::Malformed`].
@@ -123,28 +123,27 @@ pub fn read_array<R: Read>(reader: Reader<R>, setting: &Setting) -> array::Resul
     IntegerArray::from_blocks(setting, layout, blocks, padding_is_zero)
 }
 
-/// Public facts of a file of keys or arrays of integers.
+/// Facts in a file of exact keys or arrays.
 pub struct Facts {
-    /// The header that files of all schemes have.
+    /// Facts in files of all schemes.
     pub info: Info,
-    /// True if the file is a secret key, sealed by a passphrase.
+    /// Whether the file is a secret key sealed by a passphrase.
     pub sealed: bool,
-    /// The parameters, built from the header.
+    /// The parameters of the file.
     pub params: Params,
     /// The setting of arrays under a key.
     pub setting: Option<Setting>,
     /// Shape of an array.
     pub shape: Option<Vec<usize>>,
-    /// The public form of each ciphertext.
+    /// Public facts about each ciphertext.
     pub forms: Vec<Form>,
-    /// The operations that evaluation keys permit.
+    /// Operations of evaluation keys.
     pub request: Option<KeyRequest>,
-    /// Digest of the file, from the checksums in it. `None` for a sealed file.
+    /// Digest of the file, from its checksums; a sealed file has none.
     pub digest: Option<[u8; 32]>,
 }
 
-/// Reads the public facts of a file of integers, without any secret. Returns `None` for a file of
-/// another scheme.
+/// Reads the facts in an exact file, without a secret; nothing for the file of another scheme.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::NotAFile`]; [`Error::File`]; [`Error::Seal`] for a file sealed at
@@ -162,7 +161,7 @@ pub fn facts(path: &Path) -> Result<Option<Facts>> {
     read_facts(file.into_inner(), bytes, path)
 }
 
-/// Bytes of a file up to the end of its scheme field.
+/// Reads the bytes of a file up to its scheme.
 const SCHEME_BYTES: u64 = 14;
 
 fn read_facts(mut file: impl Read + Seek, bytes: u64, path: &Path) -> Result<Option<Facts>> {
@@ -203,19 +202,19 @@ fn read_opened(
     Ok(Facts { info, sealed: false, params, setting, shape, forms, request, digest })
 }
 
-/// A secret key and the metadata of its file.
+/// A secret key with the facts in its file.
 pub struct Secret {
     /// The setting of arrays under the key.
     pub setting: Setting,
-    /// The label of the file.
+    /// Label of the file.
     pub label: Label,
     /// The key.
     pub key: SecretKey,
-    /// A warning for the owner if other users may read the file.
+    /// Warning for the owner if others can read the file.
     pub warning: Option<String>,
 }
 
-/// Reads the file of a secret key. Calls `passphrase` if the file is sealed.
+/// Reads the file of a secret key; `passphrase` is called if it is sealed.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::File`] for any other file; [`Error::Seal`]; errors from `passphrase`.
@@ -259,10 +258,11 @@ pub fn write_secret(
     secret::write_with(to, passphrase, |out| serial::write_secret_key(out, params, key, label))
 }
 
-/// Refuses a public key that claims to belong to a secret key but encrypts under another one.
+/// Rejects a public key that names the pair of a secret key and does not belong to it: the secret key
+/// could not decrypt its ciphertexts.
 ///
 /// # Errors
-/// [`Error::ForgedKey`]; [`Error::Library`] for a public key of another pair.
+/// [`Error::ForgedKey`]; [`Error::Library`] for a key that names another pair.
 pub fn expect_pair(setting: &Setting, secret: &Decryptor, public: Arc<PublicKey>) -> Result<()> {
     let params = setting.params();
     let encoder = BatchEncoder::with_slots(setting.modulus(), params.log_n(), 1)?;
