@@ -31,7 +31,8 @@ fn after(time: Duration) -> Instant {
 impl Progress {
     /// Begins a step with `total` parts; 0 if the number is not known.
     pub fn new(what: impl Into<String>, total: usize) -> Self {
-        let (what, total) = (what.into(), total as u64);
+        let what = what.into();
+        let total = total as u64;
         let bar = io::stderr().is_terminal().then(|| {
             let target = ProgressDrawTarget::stderr();
             let bar = ProgressBar::with_draw_target((total > 0).then_some(total), target);

@@ -11,7 +11,8 @@ pub fn whole(
 ) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync {
     move |text| {
         let number = text.parse().ok().filter(|number| range.contains(number));
-        let (first, last) = (range.start(), range.end());
+        let first = range.start();
+        let last = range.end();
         number.ok_or_else(|| format!("expected a whole number from {first} to {last}"))
     }
 }
@@ -124,7 +125,8 @@ impl TableFormat {
             names => Categorical::Columns(names.to_vec()),
         };
         let missing_words = Some(self.missing_words.concat()).filter(|words| !words.is_empty());
-        let (missing, unseen) = (self.missing, self.unseen);
+        let missing = self.missing;
+        let unseen = self.unseen;
         Reading {
             encoding: EncodingOptions { categorical, missing, unseen },
             delimiter: self.delimiter,

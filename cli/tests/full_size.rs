@@ -75,7 +75,8 @@ fn bootstrapping_is_right_and_timed_by_stages() {
     let stages: f64 = lines[1..].iter().map(time).sum();
     assert!((stages - time(&lines[0])).abs() < 1e-3 * stages, "{stages}");
     assert_profiles(&lines);
-    let (whole, bits) = (&lines[0], |field: &str| lines[0][field].as_f64().unwrap());
+    let whole = &lines[0];
+    let bits = |field: &str| lines[0][field].as_f64().unwrap();
     assert!((bits("precision_bits") - set["precision_bits"].as_f64().unwrap()).abs() < 1.5);
     assert!(bits("worst_precision_bits") < bits("precision_bits"));
     assert_eq!(whole["levels_left"], set["levels_after"]);
@@ -103,7 +104,8 @@ fn assert_profiles(lines: &[Value]) {
     // Each matrix is read once.
     assert_eq!(lines[0]["profile"]["matrix_bytes"], lines[0]["matrix_bytes"]);
     for line in lines {
-        let (profile, number) = (&line["profile"], |value: &Value| value.as_f64().unwrap());
+        let profile = &line["profile"];
+        let number = |value: &Value| value.as_f64().unwrap();
         let ratio = number(&profile["predicted_ms"]) / number(&line["median_ms"]);
         assert!((number(&profile["predicted_ratio"]) - ratio).abs() < 1e-9, "{line}");
         assert!((0.2..5.0).contains(&ratio), "{line}");

@@ -175,7 +175,8 @@ impl Case {
         let params = Params::new(set.preset.spec.clone())?;
         check_log_slots(&set.preset.name, params.log_n(), log_slots)?;
         let plan = set.plan(&params, log_slots)?;
-        let (request, rlwe) = (plan.required_keys(), params.rlwe());
+        let request = plan.required_keys();
+        let rlwe = params.rlwe();
         let key_bytes =
             if options.small_keys { request.small_bytes(rlwe) } else { request.bytes(rlwe) }?;
         let matrix_bytes = plan.matrix_bytes(&params);
@@ -293,7 +294,8 @@ impl Case {
     ) -> Result<Vec<f64>> {
         let expected: Vec<_> =
             inputs.iter().map(|input| self.opened(parties, input)).collect::<Result<_>>()?;
-        let (mut marks, mut last) = (Vec::new(), Instant::now());
+        let mut marks = Vec::new();
+        let mut last = Instant::now();
         let refreshed = bootstrapper.run_with(&parties.evaluator, inputs, |_| {
             marks.push(last.elapsed().as_secs_f64() * 1e3);
             last = Instant::now();
@@ -307,7 +309,8 @@ impl Case {
 
     /// Fresh random slots, encrypted.
     fn inputs(&self, parties: &Parties, run: u32, count: usize) -> Result<Vec<Ciphertext>> {
-        let (spec, size) = (self.plan.spec(), f64::from(self.integer_bits()).exp2());
+        let spec = self.plan.spec();
+        let size = f64::from(self.integer_bits()).exp2();
         let encrypted = |i| {
             let mut slots =
                 parties.uniform(&format!("run {run}, ciphertext {i}"), 1 << spec.log_slots);
@@ -373,7 +376,8 @@ fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(f64, T)> {
 
 /// Rejects a wrong result, whatever its speed.
 fn check(set: &BootstrapPreset, plan: &BootstrapPlan, errors: &Errors) -> Result<()> {
-    let (worst, needed) = (errors.worst_bits(), set.precision_bits - WORST_BITS);
+    let worst = errors.worst_bits();
+    let needed = set.precision_bits - WORST_BITS;
     if worst >= needed {
         return Ok(());
     }

@@ -89,7 +89,8 @@ impl Session {
             let mut stream = Stream::new(&seed, label, 0);
             (0..encoder.slots()).map(|_| t.reduce(stream.next_u64().into())).collect()
         };
-        let (x, y) = (random("x"), random("y"));
+        let x = random("x");
+        let y = random("y");
         let factor = params.fresh_factor(level, t)?;
         let encrypt = |slots: &[u128]| -> Result<Ciphertext> {
             Ok(encryptor.encrypt_at(&encoder.encode_unsigned(slots)?, level, factor)?)

@@ -165,7 +165,8 @@ impl Plan {
 
     /// Stages in the order of their lines, with their names and the level of their operands.
     pub fn stages(&self) -> Vec<(Stage, &'static str, Level)> {
-        let (input, top) = (self.input_level(), self.top());
+        let input = self.input_level();
+        let top = self.top();
         let to_slots = self.spec().coeffs_to_slots.len().max(1) as u32;
         let removal = Level(top.0.saturating_sub(to_slots));
         let ends = |coeffs_to_slots| {

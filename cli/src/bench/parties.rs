@@ -94,7 +94,8 @@ mod tests {
     #[test]
     fn both_kinds_of_keys_open_what_they_encrypt() {
         let params = Params::new(ckks::preset("n13").unwrap().spec).unwrap();
-        let (level, scale) = (Level(1), params.scale_at(Level(1)));
+        let level = Level(1);
+        let scale = params.scale_at(Level(1));
         let request = KeyRequest::new().rotations(params.log_n(), [1], level);
         for small in [false, true] {
             let parties = Parties::with_small_keys(&params, &request, small).unwrap();

@@ -76,7 +76,8 @@ fn streamed_product(basis: &RnsBasis, digits: &[u64], packed: &[u8]) -> f64 {
     }
     median_ns(2 * TERMS * n * jobs.len(), || {
         par::for_each(&jobs, |&(m, digits, key)| {
-            let (width, mut out) = (m.packed_bytes(), [0; TILE]);
+            let width = m.packed_bytes();
+            let mut out = [0; TILE];
             for start in (0..n).step_by(TILE) {
                 let len = TILE.min(n - start);
                 let digits: Vec<&[u64]> =
@@ -120,7 +121,8 @@ fn permuted(log_n: u32) -> f64 {
     let threads = par::threads();
     median_ns((threads * ROWS) << log_n, || {
         par::for_each(0..threads, |_| {
-            let (from, mut to) = (vec![1; words], vec![0; words]);
+            let from = vec![1; words];
+            let mut to = vec![0; words];
             for _ in 0..ROWS {
                 for block in 0..(1 << log_n) / words {
                     permutation.apply_block(block, &mut to, &from);
@@ -133,7 +135,8 @@ fn permuted(log_n: u32) -> f64 {
 
 /// Sums of two rows to a third, counted as three.
 fn row_byte(basis: &RnsBasis, rows: &mut [u64]) -> f64 {
-    let (n, m) = (basis.n(), basis.modulus(basis.all(), 0));
+    let n = basis.n();
+    let m = basis.modulus(basis.all(), 0);
     let third = rows.len() / n / 3 * n;
     let (out, rest) = rows.split_at_mut(third);
     let (a, b) = rest.split_at(third);

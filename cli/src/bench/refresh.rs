@@ -144,7 +144,8 @@ impl Case {
     fn new(way: &Way, options: &Options) -> Result<Self> {
         let params = Params::new(way.preset().spec.clone())?;
         let plan = way.plan(&params)?;
-        let (request, rlwe) = (plan.required_keys(), params.rlwe());
+        let request = plan.required_keys();
+        let rlwe = params.rlwe();
         let key_bytes =
             if options.small_keys { request.small_bytes(rlwe) } else { request.bytes(rlwe) }?;
         let matrix_bytes = plan.matrix_bytes(&params);
@@ -164,7 +165,8 @@ impl Case {
 
     /// Random integers in slots, or random coefficients.
     fn plaintext(&self, stream: &mut Stream) -> Result<PlainPoly> {
-        let (spec, log_n) = (self.plan.spec(), self.params.log_n());
+        let spec = self.plan.spec();
+        let log_n = self.params.log_n();
         let mut word = || u128::from(stream.next_u64());
         let mut residue = || spec.modulus.reduce(word() << 64 | word());
         match self.plan {
@@ -198,14 +200,16 @@ impl Case {
     fn measure(&self, name: &str, options: &Options) -> Result<Vec<Line>> {
         let start = Instant::now();
         let parties = self.parties(options.small_keys)?;
-        let (keygen_s, start) = (start.elapsed().as_secs_f64(), Instant::now());
+        let keygen_s = start.elapsed().as_secs_f64();
+        let start = Instant::now();
         let refresher = {
             let _progress = Progress::new("Preparing matrices", 0);
             self.plan.prepare(&parties.evaluator)?
         };
         let prepare_s = start.elapsed().as_secs_f64();
 
-        let (mut whole, mut budget) = (Vec::new(), f64::INFINITY);
+        let mut whole = Vec::new();
+        let mut budget = f64::INFINITY;
         let stages = self.plan.stages();
         let mut times = vec![Vec::new(); stages.len()];
         let progress = Progress::new("Bootstrapping", options.runs as usize + 1);
@@ -221,7 +225,8 @@ impl Case {
         }
         drop(progress);
 
-        let (spec, rlwe) = (self.plan.spec(), self.params.rlwe());
+        let spec = self.plan.spec();
+        let rlwe = self.params.rlwe();
         let slots = (options.ciphertexts() << spec.log_slots) as f64;
         let mut security = rlwe.key_security();
         security.extend(self.plan.required_keys().key_security(rlwe)?);
@@ -266,7 +271,8 @@ impl Case {
         run: u32,
         count: usize,
     ) -> Result<(Vec<f64>, f64)> {
-        let (t, level) = (self.plan.spec().modulus, self.plan.input_level());
+        let t = self.plan.spec().modulus;
+        let level = self.plan.input_level();
         let factor = self.params.factor_at(level, t)?;
         let plaintext = |i: usize| {
             self.plaintext(&mut Stream::new(&parties.seed, &format!("run {run}"), i as u64))
@@ -277,7 +283,8 @@ impl Case {
         };
         let inputs: Vec<_> = plaintexts.iter().map(encrypt).collect::<Result<_>>()?;
         let stages = self.plan.stages();
-        let (mut times, mut last) = (vec![0.0; stages.len()], Instant::now());
+        let mut times = vec![0.0; stages.len()];
+        let mut last = Instant::now();
         let fresh = refresher.run(&parties.evaluator, &inputs, |stage| {
             let time = last.elapsed().as_secs_f64() * 1e3;
             let of_stage = stages.iter().zip(&mut times).filter(|((known, ..), _)| *known == stage);

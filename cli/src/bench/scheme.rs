@@ -129,7 +129,8 @@ impl Task for Op {
     }
 
     fn required_keys(&self, params: &Params, level: Level) -> Result<KeyRequest> {
-        let (log_n, request) = (params.log_n(), KeyRequest::new());
+        let log_n = params.log_n();
+        let request = KeyRequest::new();
         Ok(match self {
             Self::Mul | Self::MulRescale => request.relinearize(level),
             Self::Rotate => request.rotations(log_n, [1], level),
@@ -211,20 +212,23 @@ impl Session {
     }
 
     fn add(&self, runs: u32) -> Result<Measured> {
-        let (a, b) = (self.encrypted(&self.x)?, self.encrypted(&self.y)?);
+        let a = self.encrypted(&self.x)?;
+        let b = self.encrypted(&self.y)?;
         let sums: Vec<_> = self.x.iter().zip(&self.y).map(|(&x, &y)| x + y).collect();
         self.ciphertext(runs, &sums, || Ok(self.parties.evaluator.add(&a, &b)?))
     }
 
     fn mul_const(&self, runs: u32) -> Result<Measured> {
-        let (a, half) = (self.encrypted(&self.x)?, Complex { re: 0.5, im: 0.0 });
+        let a = self.encrypted(&self.x)?;
+        let half = Complex { re: 0.5, im: 0.0 };
         let halves: Vec<_> = self.x.iter().map(|&x| x * half).collect();
         let evaluator = &self.parties.evaluator;
         self.ciphertext(runs, &halves, || Ok(evaluator.mul_const(&a, half, self.scale)?))
     }
 
     fn mul_plain(&self, runs: u32) -> Result<Measured> {
-        let (a, b) = (self.encrypted(&self.x)?, self.plain(&self.y)?);
+        let a = self.encrypted(&self.x)?;
+        let b = self.plain(&self.y)?;
         let evaluator = &self.parties.evaluator;
         self.ciphertext(runs, &self.products(), || Ok(evaluator.mul_plain(&a, &b)?))
     }
@@ -234,7 +238,8 @@ impl Session {
         runs: u32,
         mul: impl Fn(&Evaluator, &Ciphertext, &Ciphertext) -> sudare::Result<Ciphertext>,
     ) -> Result<Measured> {
-        let (a, b) = (self.encrypted(&self.x)?, self.encrypted(&self.y)?);
+        let a = self.encrypted(&self.x)?;
+        let b = self.encrypted(&self.y)?;
         self.with_key(runs, &self.products(), || Ok(mul(&self.parties.evaluator, &a, &b)?))
     }
 
@@ -256,7 +261,8 @@ impl Session {
     }
 
     fn rotate_hoisted(&self, runs: u32) -> Result<Measured> {
-        let (evaluator, a) = (&self.parties.evaluator, self.encrypted(&self.x)?);
+        let evaluator = &self.parties.evaluator;
+        let a = self.encrypted(&self.x)?;
         let (time, all) = time(runs, || {
             let hoisted = evaluator.hoist(&a)?;
             let rotation = |k| evaluator.rotate_hoisted(&hoisted, k);
@@ -346,7 +352,8 @@ impl Session {
     }
 
     fn exact(&self, time: Time, bytes: u64) -> Measured {
-        let (level, log2_scale) = (self.level, self.scale.log2());
+        let level = self.level;
+        let log2_scale = self.scale.log2();
         Measured { time, level, log2_scale, precision_bits: None, bytes, log_slots: None }
     }
 

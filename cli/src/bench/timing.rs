@@ -38,7 +38,8 @@ pub fn time<T>(runs: u32, mut work: impl FnMut() -> Result<T>) -> Result<(Time, 
 #[must_use]
 pub fn summary(mut times: Vec<f64>) -> Time {
     times.sort_by(f64::total_cmp);
-    let (middle, even) = (times.len() / 2, times.len().is_multiple_of(2));
+    let middle = times.len() / 2;
+    let even = times.len().is_multiple_of(2);
     let median_ms = if even { (times[middle - 1] + times[middle]) / 2.0 } else { times[middle] };
     Time { median_ms, min_ms: times[0] }
 }

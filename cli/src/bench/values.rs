@@ -13,7 +13,8 @@ pub const NOISE_BITS: f64 = 10.0;
 /// Evaluates the polynomial `row` at the root that `place` stands for.
 #[must_use]
 pub fn horner(table: &NttTable, row: &[u64], place: usize) -> u64 {
-    let (m, log_n) = (table.modulus(), table.log_n());
+    let m = table.modulus();
+    let log_n = table.log_n();
     // The polynomial X has the root itself as value.
     let mut x = vec![0; row.len()];
     x[1] = 1;

@@ -345,7 +345,8 @@ impl Client {
     /// Waits until a job has ended. `progress` is called with the job whenever it advances.
     pub fn wait(&self, id: &str, mut progress: impl FnMut(&Job)) -> Result<Job> {
         let path = format!("/v1/jobs/{}/events", checked(id)?);
-        let (mut last, mut patience) = (String::from("0"), Patience::new());
+        let mut last = String::from("0");
+        let mut patience = Patience::new();
         loop {
             let url = self.url(&path);
             let answer = self.until_answered(|| {

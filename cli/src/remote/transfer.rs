@@ -25,7 +25,8 @@ impl Client {
     /// the bytes that arrived, and with all bytes.
     pub fn upload(&self, file: &Outgoing, mut progress: impl FnMut(u64, u64)) -> Result<String> {
         let collection = file.destination().name();
-        let (digest, bytes) = (file.digest()?, file.bytes());
+        let digest = file.digest()?;
+        let bytes = file.bytes();
         if let Seen::There = self.look_for(&format!("/v1/{collection}/{digest}"))? {
             progress(bytes, bytes);
             return Ok(digest);
@@ -111,7 +112,9 @@ impl Client {
     ) -> Result<u64> {
         let path = file.path().to_owned();
         let io = |error| Error::io("write", &path, error);
-        let (mut hasher, mut have, mut patience) = (blake3::Hasher::new(), 0, Patience::new());
+        let mut hasher = blake3::Hasher::new();
+        let mut have = 0;
+        let mut patience = Patience::new();
         let mut buffer = vec![0; READ_AT_ONCE];
         let mut announced = None;
         loop {

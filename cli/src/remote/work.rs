@@ -93,7 +93,8 @@ impl Desk for Client {
     }
 
     fn leave(&self, hold: &Hold, why: &Leaving) -> Result<()> {
-        let (url, body) = (self.of(hold, "leave"), body(why)?);
+        let url = self.of(hold, "leave");
+        let body = body(why)?;
         let answer = self.until_answered(|| {
             self.agent.post(&url).header("authorization", self.authorization()).send(&body[..])
         })?;

@@ -56,7 +56,8 @@ fn folder() -> TempDir {
 
 fn copy_all(from: &Path, to: &Path) {
     for name in names(from) {
-        let (source, target) = (from.join(&name), to.join(&name));
+        let source = from.join(&name);
+        let target = to.join(&name);
         if source.is_dir() {
             fs::create_dir(&target).unwrap();
             copy_all(&source, &target);
@@ -251,7 +252,8 @@ fn false_labels() {
     let read = |name: &str| {
         let bytes = fs::read(at.join(name)).unwrap();
         let reader = Reader::new(&bytes[..], bytes.len() as u64).unwrap();
-        let (label, params) = (reader.info().label.clone(), reader.params().unwrap());
+        let label = reader.info().label.clone();
+        let params = reader.params().unwrap();
         (bytes, label, params)
     };
     let (key_bytes, key_label, params) = read("s/evaluation.key");
@@ -278,7 +280,8 @@ fn false_labels() {
     assert_eq!(key_label.meta, claim(20, 2, 0));
     let line = "stats --evaluation-key s/evaluation.key -i s.ct -o out.ct";
     for (rows, features) in [(usize::MAX, usize::MAX), (1 << 40, 1), (1 << 24, 1 << 3), (0, 0)] {
-        let (keys, table) = (claim(rows, features, 0), claim(rows, features, 1));
+        let keys = claim(rows, features, 0);
+        let table = claim(rows, features, 1);
         relabel(&with(&key_label, keys), &with(&table_label, table));
         refused(at, line, &[]);
     }
@@ -314,7 +317,8 @@ fn keys_and_tables_that_do_not_suffice() {
     let open =
         |name: &str| Reader::new(fs::File::open(at.join(name)).unwrap(), size(at, name)).unwrap();
     let reader = open("a/evaluation.key");
-    let (label, params) = (reader.info().label.clone(), reader.params().unwrap());
+    let label = reader.info().label.clone();
+    let params = reader.params().unwrap();
     let whole = reader.evaluation_keys(&params).unwrap().fulfils();
     let secret = open("a/secret.key").secret_key(&params).unwrap();
     let mut generator = KeyGenerator::from_seed(params.rlwe(), &Seed::from_bytes([1; 32]));
@@ -362,7 +366,8 @@ fn results_that_are_none() {
     let open =
         |name: &str| Reader::new(fs::File::open(at.join(name)).unwrap(), size(at, name)).unwrap();
     let reader = open("model.ct");
-    let (label, params) = (reader.info().label.clone(), reader.params().unwrap());
+    let label = reader.info().label.clone();
+    let params = reader.params().unwrap();
     let items = reader.ciphertexts(&params).unwrap();
     let public = Arc::new(open("a/public.key").public_key(&params).unwrap());
     let encryptor = Encryptor::new(&params, public).unwrap();

@@ -259,7 +259,8 @@ fn states_belong_to_keys_table_and_program() {
     let path = at.join("state/iteration-000002.ct");
     let file = fs::read(&path).unwrap();
     let reader = Reader::new(&file[..], file.len() as u64).unwrap();
-    let (params, mut label) = (reader.params().unwrap(), reader.info().label.clone());
+    let params = reader.params().unwrap();
+    let mut label = reader.info().label.clone();
     let state = reader.ciphertexts(&params).unwrap();
     let version = env!("CARGO_PKG_VERSION").as_bytes();
     let place = label.meta.windows(version.len()).position(|part| part == version).unwrap();
@@ -345,7 +346,8 @@ fn batches_are_those_of_the_keys() {
 fn cut_at_random(cuts: u32) {
     let folder = folder();
     let at = folder.path();
-    let (key, whole) = (at.join("keys/evaluation.key"), origin().join("keys/evaluation.key"));
+    let key = at.join("keys/evaluation.key");
+    let whole = origin().join("keys/evaluation.key");
     let bytes = fs::metadata(&whole).unwrap().len();
     let expected = uninterrupted();
     let renew = || {

@@ -173,7 +173,8 @@ fn write_files(folder: &Path) {
     }
     let passphrase = Passphrase::new(b"six random words".to_vec()).unwrap();
     for (name, passphrase) in [("secret.key", None), ("sealed.key", Some(&passphrase))] {
-        let (mut file, path) = (Vec::new(), folder.join(name));
+        let mut file = Vec::new();
+        let path = folder.join(name);
         exact_files::write_secret((&mut file, &path), (&params, &secret), &label, passphrase)
             .unwrap();
         fs::write(path, file).unwrap();

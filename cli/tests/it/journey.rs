@@ -98,8 +98,10 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
 
 #[test]
 fn a_model_trained_by_the_server_is_that_of_training_in_the_clear() {
-    let (owner, server) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (owner, server) = (owner.path(), server.path());
+    let owner = tempfile::tempdir().unwrap();
+    let server = tempfile::tempdir().unwrap();
+    let owner = owner.path();
+    let server = server.path();
     fs::copy(LBW, owner.join("lbw.csv")).unwrap();
     keys_are_made(owner);
     table_is_encrypted(owner);
@@ -333,8 +335,10 @@ fn rows_are_scored_by_the_names_of_their_columns() {
 
 #[test]
 fn statistics_of_the_server_are_those_of_the_table() {
-    let (owner, server) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let (owner, server) = (owner.path(), server.path());
+    let owner = tempfile::tempdir().unwrap();
+    let server = tempfile::tempdir().unwrap();
+    let owner = owner.path();
+    let server = server.path();
     fs::copy(UIS, owner.join("uis.csv")).unwrap();
     sudare_at(owner, "keygen --params auto --for stats:575x8 --out keys").ok();
     sudare_at(owner, "encrypt --public keys/public.key --data uis.csv --target y -o table.ct").ok();

@@ -35,11 +35,13 @@ impl Listener {
     fn start(answer: impl Fn(&str) -> Vec<u8> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let (taken, answer) = (Taken::default(), Arc::new(answer));
+        let taken = Taken::default();
+        let answer = Arc::new(answer);
         let keeps = Arc::clone(&taken);
         thread::spawn(move || {
             for stream in listener.incoming().map_while(Result::ok) {
-                let (keeps, answer) = (Arc::clone(&keeps), Arc::clone(&answer));
+                let keeps = Arc::clone(&keeps);
+                let answer = Arc::clone(&answer);
                 thread::spawn(move || attend(stream, &keeps, &*answer));
             }
         });
@@ -267,7 +269,8 @@ const PROXIES: [&str; 6] =
 
 #[test]
 fn no_proxy_sees_what_stays_on_this_machine() {
-    let (proxy, server) = (Listener::refusing(), Listener::refusing());
+    let proxy = Listener::refusing();
+    let server = Listener::refusing();
     let (_, port) = server.address.split_once(':').unwrap();
     let all: Vec<(&str, String)> = PROXIES.iter().map(|name| (*name, proxy.url())).collect();
     let all: Vec<(&str, &str)> = all.iter().map(|(name, url)| (*name, &url[..])).collect();
@@ -349,7 +352,8 @@ fn answers_without_an_end_are_refused() {
         });
         job.to_string()
     };
-    let (running, done) = (job("running"), job("done"));
+    let running = job("running");
+    let done = job("done");
     let chunked = |head: &str, first: &str| {
         let head =
             format!("HTTP/1.1 {head}\r\ntransfer-encoding: chunked\r\nconnection: close\r\n\r\n");
@@ -382,7 +386,8 @@ fn answers_without_an_end_are_refused() {
 #[test]
 fn tokens_are_kept() {
     let folder = tempfile::tempdir().unwrap();
-    let (server, path) = (Listener::refusing(), folder.path().join("token"));
+    let server = Listener::refusing();
+    let path = folder.path().join("token");
     let usage = |url: &str, token: &str, mode: u32| {
         fs::write(&path, token).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();

@@ -109,7 +109,8 @@ fn names_in_results_do_nothing_to_a_terminal() {
         Reader::new(File::open(at.join(name)).unwrap(), bytes).unwrap()
     };
     let result = open("r.ct");
-    let (params, label) = (result.params().unwrap(), result.info().label.clone());
+    let params = result.params().unwrap();
+    let label = result.info().label.clone();
     let mut items = result.ciphertexts(&params).unwrap();
     let public = Arc::new(open("keys/public.key").public_key(&params).unwrap());
     let encryptor = Encryptor::new(&params, public).unwrap();
@@ -187,7 +188,8 @@ fn with_passphrase(at: &Path, line: &str, passphrase: &str) -> crate::common::Ru
     let _ = running.stdin.take().unwrap().write_all(passphrase.as_bytes());
     let output = running.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    let (stdout, stderr) = (text(output.stdout), text(output.stderr));
+    let stdout = text(output.stdout);
+    let stderr = text(output.stderr);
     crate::common::Run { status: output.status.code(), stdout, stderr }
 }
 
@@ -267,7 +269,8 @@ fn the_secret_key_encrypts_in_half_the_bytes() {
         let line = format!("decrypt --secret keys/secret.key --table {table} -i {result} --json");
         with_passphrase(at, &line, "right").json()
     };
-    let (own, public) = (found("own.ct", "own.r.ct"), found("t.ct", "r.ct"));
+    let own = found("own.ct", "own.r.ct");
+    let public = found("t.ct", "r.ct");
     // Means of `i % 7` and `i * i % 5` over 20 rows.
     for means in [own, public].map(|found| crate::common::numbers(&found["values"]["mean"])) {
         assert!((means[0] - 2.85).abs() < 1e-4 && (means[1] - 2.0).abs() < 1e-4, "{means:?}");
@@ -322,7 +325,8 @@ fn another_public_key_is_refused_by_its_digest() {
     assert_eq!(evaluation["digest"], made["evaluation_key_digest"]);
     // One of the same fingerprint is another key all the same.
     let forged = at.join("forged.key");
-    let (own, other) = (read_public(at, "made/public.key"), read_public(at, "keys/public.key"));
+    let own = read_public(at, "made/public.key");
+    let other = read_public(at, "keys/public.key");
     let mut bytes = other.0;
     bytes[24..32].copy_from_slice(&own.0[24..32]);
     fs::write(&forged, crate::common::resealed(&bytes)).unwrap();

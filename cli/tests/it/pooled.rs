@@ -140,7 +140,8 @@ fn models_of_several_owners_are_shared_on_their_word() {
             ["weights", "divisors"].map(|name| numbers(&model["values"][name]));
         weights.iter().skip(1).zip(divisors).map(|(weight, divisor)| weight / divisor).collect()
     };
-    let (own, shared) = (decrypt("").json(), decrypt("--share 6 --assume-range ").json());
+    let own = decrypt("").json();
+    let shared = decrypt("--share 6 --assume-range ").json();
     let key = sudare_at(&f.at("holder"), "info keys/secret.key --json").json()["key_id"].take();
     let line = format!("info keys/{}.ledger --json", key.as_str().unwrap());
     assert_eq!(sudare_at(&f.at("holder"), &line).json()["releases"], 1);
@@ -157,7 +158,8 @@ fn owners_train_the_model_of_all_their_rows() {
     f.cut(&text);
     f.pool("train:189x9 --schema schema.json");
     f.encrypt();
-    let (holder, server) = (f.at("holder"), f.at("server"));
+    let holder = f.at("holder");
+    let server = f.at("server");
     let train = "train --evaluation-key evaluation.key -o model.ct";
     sudare_at(&server, &format!("{train}{} --checkpoint state", Folders::inputs("ct"))).ok();
     // In any order, and from a state.
@@ -186,7 +188,8 @@ fn owners_train_the_model_of_all_their_rows() {
         let divisors = numbers(&model["divisors"]);
         numbers(&model["weights"])[1..].iter().zip(divisors).map(|(w, d)| w / d).collect()
     };
-    let (found, expected) = (own(&pooled), own(&single));
+    let found = own(&pooled);
+    let expected = own(&single);
     let size = expected.iter().fold(0.0_f64, |size, w| size.max(w.abs()));
     for (found, expected) in found.iter().zip(&expected) {
         assert!((found - expected).abs() < 1e-4 * size, "{found} {expected}");
@@ -224,7 +227,8 @@ fn owners_train_in_batches_by_weighed_classes() {
     let text = fs::read_to_string(LBW).unwrap();
     f.cut(&text);
     f.pool("train:189x9 --schema schema.json --batch 64 --class-weight balanced");
-    let (holder, server) = (f.at("holder"), f.at("server"));
+    let holder = f.at("holder");
+    let server = f.at("server");
     let transform = "pool transform --secret keys/secret.key --schema schema.json -i all.sums";
     sudare_at(&holder, &format!("{transform} -o transform.json")).ok();
     f.to_owners("transform.json");

@@ -56,7 +56,8 @@ fn run(folder: &Path, script: &str) {
         .output()
         .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let (stdout, stderr) = (text(&output.stdout), text(&output.stderr));
+    let stdout = text(&output.stdout);
+    let stderr = text(&output.stderr);
     assert!(output.status.success(), "{stdout}\n{stderr}");
 }
 

@@ -62,7 +62,8 @@ const PREDICT: &str = "predict --evaluation-key evaluation.key -o x.ct";
 #[test]
 fn a_model_straight_from_training_scores_rows_as_it_is() {
     let f = Folders::new();
-    let (owner, server) = (f.owner(), f.server());
+    let owner = f.owner();
+    let server = f.server();
     sudare_at(owner, "keygen --params auto --for train:189x9 --iterations 3 --predict --out keys")
         .ok();
     sudare_at(owner, "encrypt --public keys/public.key --data lbw.csv --target y -o table.ct").ok();
@@ -122,7 +123,8 @@ fn a_model_straight_from_training_scores_rows_as_it_is() {
 }
 
 fn other_models_and_rows_are_refused(f: &Folders) {
-    let (owner, server) = (f.owner(), f.server());
+    let owner = f.owner();
+    let server = f.server();
     let refused = |line: &str, parts: &[&str]| {
         sudare_at(server, line).mistake(parts);
     };
@@ -156,7 +158,8 @@ fn other_models_and_rows_are_refused(f: &Folders) {
 
 /// Whatever the model.
 fn rows_of_other_preparations_are_noticed(f: &Folders, text: &str) {
-    let (owner, server) = (f.owner(), f.server());
+    let owner = f.owner();
+    let server = f.server();
     let other = text.lines().enumerate().map(|(i, line)| match i {
         0 => format!("{line}\n"),
         _ => format!("2{line}\n"),
@@ -303,7 +306,8 @@ fn scores_are_shared_to_the_bits_that_their_keys_were_made_for() {
         sudare_at(owner, &format!("decrypt --secret keys/secret.key -i scores.ct {options}"))
     };
     let shared = decrypt("--share 8 --json").json();
-    let (own, shared) = (numbers(&own["scores"]), numbers(&shared["values"]["scores"]));
+    let own = numbers(&own["scores"]);
+    let shared = numbers(&shared["values"]["scores"]);
     assert!(largest(&own, &scores(&table, &weights)) < 1e-9);
     let error = largest(&shared, &own);
     assert!(error > 1e-4 && error <= 1.0 / 256.0, "{error}");
@@ -336,14 +340,16 @@ fn statistics_are_shared_to_the_bits_that_their_keys_were_made_for() {
         sudare_at(owner, &format!("decrypt --secret keys/secret.key -i s.ct --json {options}"))
     };
     stats("--for stats:189x9 --share 10", "");
-    let (own, shared) = (decrypt("").json(), decrypt("--share 10 --regress lwt").json());
+    let own = decrypt("").json();
+    let shared = decrypt("--share 10 --regress lwt").json();
     let table = Table::bundled("lbw").unwrap();
     for (j, column) in table.columns().iter().enumerate() {
         let centre = table.column(j).sum::<f64>() / 189.0;
         let farthest = table.column(j).map(|x| (x - centre).abs()).fold(0.0, f64::max);
         let mean = |values: &Value| values["values"]["mean"][j].as_f64().unwrap();
         let unit = farthest / 1024.0;
-        let (own, shared) = (mean(&own), mean(&shared));
+        let own = mean(&own);
+        let shared = mean(&shared);
         assert!((own - shared).abs() <= unit * 1.000_001, "{column}: {shared} for {own}");
         let steps = (shared - centre) / unit;
         assert!((steps - steps.round()).abs() < 1e-6, "{column}: {steps} steps");
@@ -352,7 +358,8 @@ fn statistics_are_shared_to_the_bits_that_their_keys_were_made_for() {
     decrypt("--share 13").mistake(&["1 to 12"]);
 
     stats("--for groups:189x8x2 --share 8", "--by smoke");
-    let (own, shared) = (decrypt("").json(), decrypt("--share 8").json());
+    let own = decrypt("").json();
+    let shared = decrypt("--share 8").json();
     assert_eq!(own["values"]["count"], shared["values"]["count"]);
     assert_ne!(own["values"]["mean"], shared["values"]["mean"]);
 

@@ -95,10 +95,8 @@ fn results_are_those_of_the_command() {
         sudare_at(at, &format!("{local} -o local-{name}")).ok();
         let line = format!("{kind} {of_remote} -o remote-{name} --force --json");
         let report = remote(&service, &token, &line).json();
-        let (found, expected) = (
-            fs::read(at.join(format!("remote-{name}"))),
-            fs::read(at.join(format!("local-{name}"))),
-        );
+        let found = fs::read(at.join(format!("remote-{name}")));
+        let expected = fs::read(at.join(format!("local-{name}")));
         assert!(found.unwrap() == expected.unwrap(), "{name} differs");
         report
     };
@@ -170,7 +168,8 @@ fn groups_and_histograms_are_those_of_the_command() {
 #[test]
 fn uploads_are_resumed_and_misuse_is_refused() {
     let mut service = Service::start(&["--tenant-bytes", "0.5"]);
-    let (token, other) = (service.token("clinic"), service.token("lab"));
+    let token = service.token("clinic");
+    let other = service.token("lab");
     let file = fs::read(origin().join("stats.ct")).unwrap();
     let digest = blake3::hash(&file).to_string();
     let begun = service.begin("tables", &token, &digest, file.len());
@@ -275,7 +274,9 @@ fn uploads_that_stand_still_keep_nobody_waiting() {
 
 /// Connections that break at some byte; once the server does, too.
 fn upload_with_cuts(service: &mut Service, place: &str, token: &str, file: &[u8]) {
-    let (mut at, mut random, mut cuts) = (0, 12345_usize, 0);
+    let mut at = 0;
+    let mut random = 12345_usize;
+    let mut cuts = 0;
     while at < file.len() {
         let part = &file[at..(at + (1 << 16)).min(file.len())];
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
@@ -399,7 +400,8 @@ fn insecure_keys_of(request: &KeyRequest) -> Vec<u8> {
 fn jobs_that_cannot_be_done_are_refused() {
     let at = origin();
     let service = Service::start(&["--tenant-jobs", "1", "--jobs", "1"]);
-    let (token, other) = (service.token("clinic"), service.token("lab"));
+    let token = service.token("clinic");
+    let other = service.token("lab");
     let train = request(&service, &token, "train", "train", "train.ct");
     let stats = request(&service, &token, "stats", "stats", "stats.ct");
     let refused = |request: Value, status| submit(&service, &token, "x", &request).problem(status);
@@ -530,7 +532,8 @@ fn killed_at_random(kills: u32) {
     let whole = begun.elapsed();
     let expected = fs::read(at.join(format!("whole-{kills}.ct"))).unwrap();
     let mut random = Random::of_now();
-    let (mut name, mut done) = (0, 0);
+    let mut name = 0;
+    let mut done = 0;
     let mut id = String::new();
     for kill_number in 0..kills {
         if id.is_empty() {

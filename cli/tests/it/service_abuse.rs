@@ -86,11 +86,13 @@ fn small_files_of_large_parameters_end_no_server() {
     let (header, bytes) = large_header();
     assert!(header.len() < 2048, "{}", header.len());
     let mut service = Service::start(&["--tenant-requests", "10000"]);
-    let (token, other) = (service.token("clinic"), service.token("lab"));
+    let token = service.token("clinic");
+    let other = service.token("lab");
     let limit = format!("--data={SMALL_MEMORY}");
     assert!(service.is_restarted_under(vec!["prlimit".into(), limit]));
     let counts: Mutex<BTreeMap<u16, u64>> = Mutex::default();
-    let (numbers, stop) = (AtomicU64::new(0), AtomicBool::new(false));
+    let numbers = AtomicU64::new(0);
+    let stop = AtomicBool::new(false);
     let longest = thread::scope(|scope| {
         let sending: Vec<_> = (0..AT_ONCE)
             .map(|_| {
@@ -182,7 +184,8 @@ fn retry_after(answer: &Answer) -> u64 {
 #[test]
 fn tenants_have_few_requests_open() {
     let service = Service::start(&["--tenant-open", "4", "--jobs", "0"]);
-    let (token, other) = (service.token("clinic"), service.token("lab"));
+    let token = service.token("clinic");
+    let other = service.token("lab");
     upload(&service, &token, "stats");
     let job = ask(&service, &token, "stats", "a");
     let mut held: Vec<TcpStream> =
@@ -223,7 +226,8 @@ fn until(ask: impl Fn() -> Answer, status: u16) -> Answer {
 #[test]
 fn tenants_have_so_many_objects_and_acts() {
     let service = Service::start(&["--tenant-objects", "3", "--tenant-acts", "5"]);
-    let (token, other) = (service.token("clinic"), service.token("lab"));
+    let token = service.token("clinic");
+    let other = service.token("lab");
     upload(&service, &token, "stats");
     let begun = |number: u64| service.begin("keys", &token, &format!("{number:064x}"), 9);
     // One of a few bytes takes a block of the disk.
@@ -238,10 +242,8 @@ fn tenants_have_so_many_objects_and_acts() {
     let usage = service.get("/v1/usage", &token).json();
     assert_eq!(usage["objects"], serde_json::json!({ "used": 3, "limit": 3 }));
     // An upload of an object that is there takes nothing, and has the same name each time.
-    let (keys, size) = (
-        stats["keys"].as_str().unwrap(),
-        fs::metadata(origin().join("stats/evaluation.key")).unwrap().len() as usize,
-    );
+    let keys = stats["keys"].as_str().unwrap();
+    let size = fs::metadata(origin().join("stats/evaluation.key")).unwrap().len() as usize;
     let found =
         |_| service.begin("keys", &token, keys, size).header("location").unwrap().to_owned();
     let places: Vec<String> = (0..20).map(found).collect();

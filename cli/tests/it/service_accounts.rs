@@ -247,13 +247,15 @@ fn killed_servers_leave_whole_logs() {
     let table = fs::read(origin().join("t.ct")).unwrap();
     let digest = blake3::hash(&table).to_string();
     let path = format!("DELETE /v1/tables/{digest}");
-    let (mut deleted, mut random) = (0_usize, 1_u64);
+    let mut deleted = 0_usize;
+    let mut random = 1_u64;
     for _ in 0..12 {
         let begun = service.begin("tables", &token, &digest, table.len());
         let place = begun.header("location").unwrap().to_owned();
         service.append(&place, &token, 0, &table, table.len());
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let (pause, process) = (random >> 51, service.process.id());
+        let pause = random >> 51;
+        let process = service.process.id();
         let killer = std::thread::spawn(move || {
             std::thread::sleep(std::time::Duration::from_micros(pause));
             std::process::Command::new("kill").args(["-9", &process.to_string()]).status().unwrap();
@@ -378,7 +380,8 @@ fn strangers_are_told_nothing(service: &Service, token: &str) {
 #[test]
 fn tenants_make_so_many_requests_a_second() {
     let service = Service::start(&["--tenant-requests", "1"]);
-    let (token, other) = (service.token("clinic"), service.token("lab"));
+    let token = service.token("clinic");
+    let other = service.token("lab");
     let answers: Vec<_> = (0..20).map(|_| service.get("/v1/keys", &token)).collect();
     let limited: Vec<_> = answers.iter().filter(|answer| answer.status != 200).collect();
     assert!((10..=15).contains(&limited.len()), "{}", limited.len());
@@ -476,7 +479,8 @@ fn collector() -> (String, Sent) {
         for stream in listener.incoming() {
             let mut stream = BufReader::new(stream.unwrap());
             loop {
-                let (mut head, mut line) = (Vec::new(), String::new());
+                let mut head = Vec::new();
+                let mut line = String::new();
                 while stream.read_line(&mut line).unwrap() > 2 {
                     head.push(std::mem::take(&mut line).to_lowercase());
                 }

@@ -69,7 +69,9 @@ fn many_clients_are_answered_in_time() {
     }
     let end = Instant::now() + Duration::from_secs(in_full(600, 20).into());
     let followed: Vec<Mutex<String>> = (0..CLIENTS).map(|_| Mutex::default()).collect();
-    let (service, tokens, followed) = (&service, &tokens, &followed);
+    let service = &service;
+    let tokens = &tokens;
+    let followed = &followed;
     let token_of = |client: usize| &tokens[client % tokens.len()][..];
     thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
@@ -94,7 +96,8 @@ fn many_clients_are_answered_in_time() {
         }
         let count = waits.len();
         let [half, most] = [0.5, 0.99].map(|share| quantile(&mut waits, share));
-        let (mut requests, mut jobs) = (0, 0);
+        let mut requests = 0;
+        let mut jobs = 0;
         for client in clients {
             let (asked, done) = client.join().unwrap();
             (requests, jobs) = (requests + asked, jobs + done);
@@ -122,10 +125,13 @@ fn be_active(
     end: Instant,
 ) -> (u64, u64) {
     let kind = if client.is_multiple_of(4) { "train" } else { "stats" };
-    let (job, result) = (request(kind), digest(&format!("{kind}-local.ct")));
-    let (table, mut random) =
-        (format!("/v1/tables/{}", digest("train.ct")), Random::new(client as u64));
-    let (mut requests, mut done, mut name) = (0, 0, 0);
+    let job = request(kind);
+    let result = digest(&format!("{kind}-local.ct"));
+    let table = format!("/v1/tables/{}", digest("train.ct"));
+    let mut random = Random::new(client as u64);
+    let mut requests = 0;
+    let mut done = 0;
+    let mut name = 0;
     let set = |id: &str| id.clone_into(&mut current.lock().unwrap());
     while Instant::now() < end {
         let mut id = current.lock().unwrap().clone();
@@ -198,7 +204,8 @@ fn keep_streams<'a>(
     end: Instant,
 ) -> usize {
     let mut streams: Vec<Option<TcpStream>> = (0..count).map(|_| None).collect();
-    let (mut opened, mut buffer) = (0, [0; 4096]);
+    let mut opened = 0;
+    let mut buffer = [0; 4096];
     while Instant::now() < end {
         for (number, stream) in streams.iter_mut().enumerate() {
             let ended = match stream {
@@ -234,7 +241,8 @@ fn keep_streams<'a>(
 fn strangers_learn_nothing_by_answers_nor_by_their_time() {
     let _alone = alone();
     let service = Service::start(&[&["--jobs", "0"], &MANY_REQUESTS[..]].concat());
-    let (owner, stranger) = (service.token("clinic"), service.token("lab"));
+    let owner = service.token("clinic");
+    let stranger = service.token("lab");
     upload(&service, &owner, "stats");
     let job = service.submit(&owner, "a", &request("stats")).json();
     let file = fs::read(origin().join("train.ct")).unwrap();
@@ -245,7 +253,8 @@ fn strangers_learn_nothing_by_answers_nor_by_their_time() {
     let tus = "Tus-Resumable: 1.0.0\r\n";
     let offset = "Tus-Resumable: 1.0.0\r\nUpload-Offset: 1000\r\n\
                   Content-Type: application/offset+octet-stream\r\n";
-    let (table, keys) = (digest("stats.ct"), digest("stats/evaluation.key"));
+    let table = digest("stats.ct");
+    let keys = digest("stats/evaluation.key");
     let pairs = [
         ("GET", "tables", &table[..], "", ""),
         ("DELETE", "tables", &table, "", ""),
@@ -309,7 +318,8 @@ fn altered_files_do_the_server_no_harm() {
     let service = Service::start(&[&["--tenant-jobs", "100000"], &MANY_REQUESTS[..]].concat());
     let token = service.token("clinic");
     upload(&service, &token, "stats");
-    let (file, mut random) = (fs::read(origin().join("stats.ct")).unwrap(), Random::new(3));
+    let file = fs::read(origin().join("stats.ct")).unwrap();
+    let mut random = Random::new(3);
     let encoded = u64::from_le_bytes(file[48..56].try_into().unwrap());
     let (mut counts, mut jobs) = (BTreeMap::<String, u32>::new(), Vec::new());
     for number in 0..in_full(10_000, 200) {

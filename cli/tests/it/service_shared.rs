@@ -49,7 +49,8 @@ impl Store {
     /// not sent whole, which stays for an hour under a name with `#`.
     fn names(&self, start: &str) -> Vec<String> {
         let Some(folder) = &self.folder else { return Vec::new() };
-        let (mut names, mut folders) = (Vec::new(), vec![folder.path().join(start)]);
+        let mut names = Vec::new();
+        let mut folders = vec![folder.path().join(start)];
         while let Some(next) = folders.pop() {
             for entry in fs::read_dir(next).into_iter().flatten().flatten() {
                 if entry.path().is_dir() {
@@ -124,7 +125,8 @@ impl Servers {
 
     fn start(&self, jobs: &str) -> Service {
         let key = self.key.path().join("server.key");
-        let (key, objects) = (key.to_str().unwrap(), &self.store.url);
+        let key = key.to_str().unwrap();
+        let objects = &self.store.url;
         let database = &self.database;
         Service::start(&[
             "--jobs",
@@ -143,7 +145,8 @@ impl Servers {
     /// Receipts and addresses of one server are to hold at all of them.
     fn expect_no_other_key(&self) {
         let folder = tempfile::tempdir().unwrap();
-        let (objects, database) = (&self.store.url, &self.database);
+        let objects = &self.store.url;
+        let database = &self.database;
         let line = format!(
             "serve --folder store --listen 127.0.0.1:0 --objects {objects} --database {database}"
         );
@@ -214,7 +217,8 @@ fn a_lost_server_is_taken_over() {
 #[ignore = "takes a server of PostgreSQL: make test-stores"]
 fn jobs_of_other_servers_are_cancelled() {
     let servers = Servers::new();
-    let (first, second) = (servers.start("1"), servers.start("0"));
+    let first = servers.start("1");
+    let second = servers.start("0");
     let token = second.token("clinic");
     upload(&first, &token, "train");
     let id = ask(&second, &token, "train", "x");

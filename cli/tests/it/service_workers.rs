@@ -34,7 +34,8 @@ struct Worker {
 
 impl Worker {
     fn start(service: &Service, name: &str) -> Self {
-        let (url, token) = (service.url(), service.token_file(&service.worker_token(name)));
+        let url = service.url();
+        let token = service.token_file(&service.worker_token(name));
         let folder = tempfile::tempdir().unwrap();
         Self { process: spawn(&url, &token, folder.path()), url, token, folder }
     }
@@ -176,7 +177,8 @@ impl Raw<'_> {
     }
 
     fn put(&self, of: &Value, what: &str, bytes: &[u8], digest: &str) -> Answer {
-        let (job, fence) = (of["job"].as_str().unwrap(), &of["fence"]);
+        let job = of["job"].as_str().unwrap();
+        let fence = &of["fence"];
         self.send(&format!("PUT /v1/work/{job}/{fence}/{what}/{digest}"), bytes)
     }
 
@@ -185,7 +187,8 @@ impl Raw<'_> {
     }
 
     fn post(&self, of: &Value, what: &str, body: &Value) -> Answer {
-        let (job, fence) = (of["job"].as_str().unwrap(), &of["fence"]);
+        let job = of["job"].as_str().unwrap();
+        let fence = &of["fence"];
         self.send(&format!("POST /v1/work/{job}/{fence}/{what}"), body.to_string().as_bytes())
     }
 
@@ -309,7 +312,8 @@ fn workers_and_tenants_have_their_own_tokens() {
     sudare_at(Path::new("."), &line).ok();
     assert_eq!(north.claim(1 << 40).problem(401), "Unauthorized");
     let file = service.token_file(&token);
-    let (url, file) = (service.url(), file.display());
+    let url = service.url();
+    let file = file.display();
     let line =
         format!("work --server {url} --token-file {file} --folder {}-x", service.folder.display());
     let refused: Run = sudare_at(Path::new("."), &line);
@@ -371,7 +375,8 @@ fn killed_at_random(kills: u32) {
     expect_result(&service, &token, &id, "train");
     let whole = begun.elapsed();
     let mut random = Random::of_now();
-    let (mut id, mut steps) = (String::new(), 0);
+    let mut id = String::new();
+    let mut steps = 0;
     for kill in 0..kills {
         if id.is_empty() {
             (id, steps) = (submit(&service, &token, "train", &kill.to_string()), 0);

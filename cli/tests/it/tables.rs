@@ -118,7 +118,8 @@ fn several_classes_are_told_apart() {
     let run = |line: &str| sudare_at(at, line);
     let line = |i: usize| {
         let class = ["blue", "green", "red"][i % 3];
-        let (x, y) = ((i * 7 % 10) as f64 / 10.0, (i * 13 % 10) as f64 / 10.0);
+        let x = (i * 7 % 10) as f64 / 10.0;
+        let y = (i * 13 % 10) as f64 / 10.0;
         let (dx, dy) = [(0.0, 0.0), (2.0, 0.0), (1.0, 2.0)][i % 3];
         format!("{},{},{class}\n", x + dx, y + dy)
     };
@@ -188,7 +189,8 @@ fn a_server_learns_the_shape_that_keys_are_for() {
         let path = at.join(format!("{name}.ct"));
         let bytes = fs::read(&path).unwrap();
         let reader = Reader::new(&bytes[..], bytes.len() as u64).unwrap();
-        let (label, params) = (reader.info().label.clone(), reader.params().unwrap());
+        let label = reader.info().label.clone();
+        let params = reader.params().unwrap();
         let items = reader.ciphertexts(&params).unwrap();
         let shapes: Vec<_> = items.iter().map(|item| (item.level(), item.scale())).collect();
         (bytes.len(), label, shapes)

@@ -248,7 +248,8 @@ mod tests {
     #[test]
     fn operations_with_sets_of_their_own_run_alone() {
         let set = [("--params", true)];
-        let (add, fma) = (Op::Shared(Shared::Add), Op::Own(Own::Fma));
+        let add = Op::Shared(Shared::Add);
+        let fma = Op::Own(Own::Fma);
         for &op in Op::value_variants() {
             assert!(check(&[op, op], &[]).is_ok() || op.example_set().is_some());
             assert_eq!(check(&[add, op], &set).is_err(), op.alone().is_some(), "{}", op.name());

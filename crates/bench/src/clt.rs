@@ -100,9 +100,11 @@ fn operation(session: &Session, op: Own, runs: u32) -> Result<Measured> {
     let mut bits = || -> Vec<u64> {
         (0..session.params.spec().slots).map(|_| stream.next_u64() & 1).collect()
     };
-    let (a, b) = (bits(), bits());
+    let a = bits();
+    let b = bits();
     let encrypted = |bits: &[u64]| session.secret.encrypt(bits, 1).map_err(refused);
-    let (x, y) = (encrypted(&a)?, encrypted(&b)?);
+    let x = encrypted(&a)?;
+    let y = encrypted(&b)?;
     let product = || session.evaluator.mul(&x, &y).map_err(refused);
     let progress = Progress::new(format!("Timing {}", op.name()), runs as usize + 1);
     let mut done = 0;
@@ -125,8 +127,8 @@ fn operation(session: &Session, op: Own, runs: u32) -> Result<Measured> {
     if session.secret.decrypt(&result).map_err(refused)? != expected {
         return Err(Error::WrongResult(format!("{} of random bits", op.name())));
     }
-    let (noise_bits, predicted_noise_bits) =
-        (session.noise_bits([&result])?, result.noise().bits());
+    let noise_bits = session.noise_bits([&result])?;
+    let predicted_noise_bits = result.noise().bits();
     Ok(Measured { time, runs, noise_bits, predicted_noise_bits, aes: None })
 }
 

@@ -120,7 +120,8 @@ fn sizes(name: &str) -> Result<Sizes> {
 
 /// The smallest ring of 128 bits of security that holds it.
 fn params(removal: &DigitRemoval) -> Result<Params> {
-    let (plaintext_modulus, depth) = (removal.modulus(), removal.depth() + LEFT);
+    let plaintext_modulus = removal.modulus();
+    let depth = removal.depth() + LEFT;
     let choice =
         exact::choose(Needs { plaintext_modulus, depth, rotations: SUMMED, last_rotations: 0 })?;
     Ok(Params::new(choice.spec)?)
@@ -150,7 +151,9 @@ fn measure(sizes: Sizes, runs: u32) -> Result<Line> {
     let (p, e, v) = sizes;
     let removal = DigitRemoval::new(Modulus::new(p, e)?, v)?;
     let params = params(&removal)?;
-    let (t, log_n, top) = (removal.modulus(), params.log_n(), params.top());
+    let t = removal.modulus();
+    let log_n = params.log_n();
+    let top = params.top();
     let factor = params.fresh_factor(top, t)?;
     let plan: RemovalPlan = removal.plan(&params, top, factor)?;
     let request = plan.required_keys(&params);
@@ -163,7 +166,8 @@ fn measure(sizes: Sizes, runs: u32) -> Result<Line> {
     let seed = Seed::random().map_err(sudare::Error::from)?;
     let name = format!("digits-{p}-{e}-{v}");
     let progress = Progress::new(format!("Timing {name}"), runs as usize + 1);
-    let (mut times, mut slots) = (Vec::new(), 0);
+    let mut times = Vec::new();
+    let mut slots = 0;
     // The first run is the warm-up.
     for run in 0..=runs {
         let x = values(t, log_n, &mut Stream::new(&seed, "values", run.into()))?;

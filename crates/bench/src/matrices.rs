@@ -36,7 +36,8 @@ enum Clear {
 impl Matrices {
     /// One matrix of 32 diagonals next to each other with random entries, on all slots.
     pub(super) fn random(params: &Params, level: Level) -> Result<Self> {
-        let (log_slots, slots) = (params.log_n() - 1, params.max_slots());
+        let log_slots = params.log_n() - 1;
+        let slots = params.max_slots();
         let seed = Seed::random().map_err(sudare::Error::from)?;
         let diagonal = |k: usize| (k, uniform(&seed, &format!("diagonal {k}"), slots));
         // Results have about the size of what they come from.
@@ -73,7 +74,8 @@ impl Matrices {
         match &self.clear {
             Clear::Product(matrix) => matrix.apply(x),
             Clear::Dft => {
-                let (z, size) = (fourier(x), 1.0 / (x.len() as f64).sqrt());
+                let z = fourier(x);
+                let size = 1.0 / (x.len() as f64).sqrt();
                 let place = |i| z[dft::bit_reversed(self.log_slots, i)];
                 let sized = |z: Complex<f64>| Complex { re: size * z.re, im: size * z.im };
                 (0..x.len()).map(|i| sized(place(i))).collect()
@@ -130,7 +132,8 @@ fn planned(matrices: &[LinearTransform], params: &Params, level: Level) -> Resul
     }
     let levels = (1..=level.0).rev().map(Level);
     let plans = matrices.iter().zip(levels).map(|(matrix, level)| {
-        let (from, below) = (params.scale_at(level), Level(level.0 - 1));
+        let from = params.scale_at(level);
+        let below = Level(level.0 - 1);
         matrix.plan(params.log_n(), params.chain(), level, from, params.scale_at(below))
     });
     Ok(plans.collect::<sudare::Result<_>>()?)
@@ -142,7 +145,8 @@ fn fourier(x: &[Complex<f64>]) -> Vec<Complex<f64>> {
         return x.to_vec();
     }
     let half = |odd: usize| fourier(&x.iter().copied().skip(odd).step_by(2).collect::<Vec<_>>());
-    let (even, odd) = (half(0), half(1));
+    let even = half(0);
+    let odd = half(1);
     let turned = odd.iter().enumerate().map(|(j, &z)| {
         let (im, re) = (TAU * j as f64 / x.len() as f64).sin_cos();
         Complex { re, im } * z

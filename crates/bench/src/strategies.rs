@@ -223,7 +223,8 @@ impl<'a> Work<'a> {
 
     /// Expected slots of the result.
     fn expected(&self) -> Vec<Complex<f64>> {
-        let (x, y) = (&self.session.x, &self.session.y);
+        let x = &self.session.x;
+        let y = &self.session.y;
         let pairs = x.iter().zip(y);
         match self.op {
             Op::Add => pairs.map(|(&x, &y)| x + y).collect(),
@@ -283,7 +284,8 @@ impl<'a> Work<'a> {
             Op::Mult | Op::Rotate => rlwe.switching_key_bytes(self.level),
             _ => 2 * 8 * (limbs << self.session.params.log_n()),
         };
-        let (time, runs) = (summary(times[0].clone()), times[0].len() as u32);
+        let time = summary(times[0].clone());
+        let runs = times[0].len() as u32;
         let line = Line {
             threads,
             precision_bits: Some(precision_bits),

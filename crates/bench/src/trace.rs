@@ -173,7 +173,8 @@ impl Session {
     }
 
     fn measure(&self, plan: &TracePlan, m: u32, runs: u32) -> Result<Traced> {
-        let (params, level) = (&self.params, self.params.top());
+        let params = &self.params;
+        let level = self.params.top();
         let request = plan.required_keys(level);
         let parties = Parties::new(params, &request)?;
         let x = parties.uniform("x", params.max_slots());

@@ -54,7 +54,9 @@ fn mix_columns<G: Gates>(gates: &mut G, state: &[[G::Bit; 8]]) -> Result<Vec<[G:
         for i in 0..4 {
             let rest = xor_bytes(gates, &column[(i + 1) % 4], &sums[(i + 2) % 4])?;
             let [d0, d1, d2, d3, d4, d5, d6, d7] = sums[i].clone();
-            let (d4, d5, d7) = (gates.xor(&d4, &d0)?, gates.xor(&d5, &d0)?, gates.xor(&d7, &d0)?);
+            let d4 = gates.xor(&d4, &d0)?;
+            let d5 = gates.xor(&d5, &d0)?;
+            let d7 = gates.xor(&d7, &d0)?;
             mixed.push(xor_bytes(gates, &rest, &[d1, d2, d3, d4, d5, d6, d7, d0])?);
         }
     }
@@ -176,7 +178,8 @@ fn expanded(key: &[u8; 16]) -> Vec<[u8; 16]> {
 /// A block after the first key and so many rounds, ten at most, in the clear.
 #[must_use]
 pub fn clear_rounds(key: &[u8; 16], block: &[u8; 16], rounds: u32) -> [u8; 16] {
-    let (keys, boxes) = (expanded(key), table());
+    let keys = expanded(key);
+    let boxes = table();
     let doubled = |x: u8| (x << 1) ^ ((x >> 7) * 0x1b);
     let mut state: [u8; 16] = core::array::from_fn(|i| block[i] ^ keys[0][i]);
     for (number, key) in (1..).zip(keys.iter().skip(1)).take(rounds as usize) {
@@ -304,7 +307,8 @@ impl Plan {
 
 /// The worst noise after a round, if what follows can go on with it.
 fn planned_round(params: &Params, state: Noise, number: u32) -> Result<Noise> {
-    let (state, key) = (vec![[state; 8]; 16], vec![[Noise::fresh(params, 1); 8]; 16]);
+    let state = vec![[state; 8]; 16];
+    let key = vec![[Noise::fresh(params, 1); 8]; 16];
     let bits = round(&mut Predicted(params), &state, &key, number == ROUNDS)?;
     let worst = |a: Noise, b: &Noise| if b.bits() > a.bits() { *b } else { a };
     let worst = bits.iter().flatten().fold(bits[0][0], worst);

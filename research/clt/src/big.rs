@@ -114,7 +114,8 @@ mod tests {
 
         #[test]
         fn limbs_wrap(a in prop::collection::vec(any::<u64>(), 3), b in any::<[u64; 3]>()) {
-            let (mut sum, all) = (a.clone(), BigUint::from(1u32) << 192u32);
+            let mut sum = a.clone();
+            let all = BigUint::from(1u32) << 192u32;
             add_wrapping(&mut sum, &b);
             prop_assert_eq!(big(&sum), (big(&a) + big(&b)) % &all);
             negate_wrapping(&mut sum);

@@ -15,7 +15,8 @@
 #[must_use]
 pub fn lifting_polynomial(t: u32, order: u32) -> Vec<i64> {
     assert!(sudare_arith::is_prime(t.into()), "{t} is not a prime");
-    let (p, modulus) = (i64::from(t), i64::from(t).pow(order + 1));
+    let p = i64::from(t);
+    let modulus = i64::from(t).pow(order + 1);
     assert!(modulus <= 1 << 16, "{t}^{} is too large", order + 1);
     // Coefficients of X^0 to X^t.
     let mut f = vec![0; t as usize + 1];
@@ -65,7 +66,8 @@ fn interpolate(values: &[i64], p: i64) -> Vec<i64> {
 /// As [`lifting_polynomial`] of order `n`.
 #[must_use]
 pub fn extract(x: u64, t: u32, n: u32) -> u64 {
-    let (p, modulus) = (i64::from(t), i64::from(t).pow(n + 1));
+    let p = i64::from(t);
+    let modulus = i64::from(t).pow(n + 1);
     let mut f = vec![0];
     f.extend(if n == 0 { vec![1] } else { lifting_polynomial(t, n) });
     // What is left of x without its lower digits, over t^i, and those digits lifted.
@@ -94,9 +96,11 @@ mod tests {
             f.extend(lifting_polynomial(t, order));
             assert_eq!(f.len(), t as usize + 1);
             for k in 1..=order {
-                let (p, modulus) = (i64::from(t), i64::from(t).pow(k + 1));
+                let p = i64::from(t);
+                let modulus = i64::from(t).pow(k + 1);
                 for z in 0..modulus {
-                    let (low, high) = (z % p, z / p);
+                    let low = z % p;
+                    let high = z / p;
                     let input = low + p.pow(k) * high;
                     assert_eq!(evaluate(&f, input, modulus), low, "t = {t}, k = {k}, z = {z}");
                 }

@@ -145,7 +145,8 @@ impl Evaluator {
 
     fn shift(&self, a: &Ciphertext, steps: i64) -> Result<Ciphertext> {
         self.key.check(a)?;
-        let (params, exponent) = (self.params(), i64::from(a.exponent) + steps);
+        let params = self.params();
+        let exponent = i64::from(a.exponent) + steps;
         let most = params.max_exponent();
         let Some(target) = u32::try_from(exponent).ok().filter(|e| (1..=most).contains(e)) else {
             let found = u32::try_from(exponent.max(0)).unwrap_or(u32::MAX);
@@ -199,7 +200,8 @@ impl Evaluator {
     /// # Errors
     /// As [`Evaluator::add`]; [`Error::ExponentMismatch`] for other message spaces.
     pub fn hom_extract_many(&self, ciphertexts: &[Ciphertext]) -> Result<Vec<Ciphertext>> {
-        let (params, digits) = (self.params(), self.params().spec().digits);
+        let params = self.params();
+        let digits = self.params().spec().digits;
         let right = params.max_exponent();
         if let Some(c) = ciphertexts.iter().find(|c| c.exponent != right) {
             return Err(Error::ExponentMismatch { left: c.exponent, right });
@@ -292,7 +294,8 @@ impl Evaluator {
     /// Of each value `c` the words of `floor(c z_i) mod 2^eta` for all `i`, each larger by half of its
     /// range than the centred word that it stands for.
     fn remainder_words(&self, values: &[BigUint]) -> Vec<Vec<u32>> {
-        let (params, words) = (self.params(), self.params().words());
+        let params = self.params();
+        let words = self.params().words();
         let width = params.spec().word_bits as usize;
         let mut offset = vec![0; params.eta_limbs()];
         for word in 0..words {
@@ -305,7 +308,8 @@ impl Evaluator {
             factor.window(row, first, &mut remainder);
             add_wrapping(&mut remainder, &offset);
             out.extend((0..words).map(|word| {
-                let (at, range) = (width * word, 2 * u64::from(half_word(params, word)));
+                let at = width * word;
+                let range = 2 * u64::from(half_word(params, word));
                 let high = remainder.get(at / 64 + 1).copied().unwrap_or(0);
                 let bits = (u128::from(high) << 64 | u128::from(remainder[at / 64])) >> (at % 64);
                 (bits as u64 & (range - 1)) as u32
@@ -430,7 +434,8 @@ mod tests {
     fn windows_are_those_of_whole_products() {
         for (t, word_bits) in [(2, 16), (2, 32), (3, 13), (5, 7)] {
             let (secret, evaluator) = session(Spec { word_bits, ..Spec::small(3, t) });
-            let (params, key) = (evaluator.params(), &evaluator.key);
+            let params = evaluator.params();
+            let key = &evaluator.key;
             let c = secret.encrypt(&[1, 0, 1], 1).unwrap().value;
             let one = BigUint::from(1u32);
 
@@ -444,7 +449,8 @@ mod tests {
                         .map(|b| BigUint::from(word(b)) << (word_bits as usize * b))
                         .sum()
                 };
-                let (found, halves) = (sum(&|b| words[b]), sum(&|b| half_word(params, b)));
+                let found = sum(&|b| words[b]);
+                let halves = sum(&|b| half_word(params, b));
                 let range = &one << params.spec().eta;
                 assert_eq!(found % &range, (whole + halves) % &range);
             }

@@ -61,7 +61,8 @@ impl KeyGenerator {
         let secret = self.secret_key()?;
         let done = AtomicUsize::new(0);
         let count = |more: usize| report(done.fetch_add(more, Ordering::Relaxed) + more);
-        let (params, spec) = (&self.params, self.params.spec());
+        let params = &self.params;
+        let spec = self.params.spec();
         let public = self.seed.derive("integers public", 0);
 
         let subset = Subset::random(params, spec.convert, &mut self.stream("subset", 0));
@@ -81,7 +82,8 @@ impl KeyGenerator {
         let v = self.v(&secret, &subset, &count);
         let v_offset = self.v_offset(&secret, &v);
 
-        let (params, id) = (params.clone(), secret.id);
+        let params = params.clone();
+        let id = secret.id;
         let modulus = secret.modulus.clone();
         let key = EvaluationKey { params, id, modulus, z, sigma, sigma_offset, u, v, v_offset };
         Ok((secret, key))
@@ -128,8 +130,10 @@ impl KeyGenerator {
         subset: &Subset,
         count: &(impl Fn(usize) + Sync),
     ) -> Vec<u64> {
-        let (spec, words) = (self.params.spec(), self.params.words());
-        let (limbs, scale) = (self.params.limbs(), BigUint::from(1u32) << (spec.eta + 1));
+        let spec = self.params.spec();
+        let words = self.params.words();
+        let limbs = self.params.limbs();
+        let scale = BigUint::from(1u32) << (spec.eta + 1);
         let mut sigma = vec![0; spec.convert.len * words * limbs];
         let rows = sigma.chunks_exact_mut(words * limbs).zip(&subset.slots).enumerate();
         par::for_each(rows, |(i, (rows, slots))| {
@@ -163,7 +167,8 @@ impl KeyGenerator {
     /// The ciphertext of `floor(t^n / 2)` in every slot, less `floor(t^(n + 1) / 2)` times the sum of
     /// `v`: multipliers are that much larger than what they stand for.
     fn v_offset(&self, secret: &SecretKey, v: &[u64]) -> BigUint {
-        let (params, spec) = (&self.params, self.params.spec());
+        let params = &self.params;
+        let spec = self.params.spec();
         let modulus = params.power(params.max_exponent());
         let half = params.power(spec.digits) / 2;
         let values = (0..spec.slots).map(|slot| (slot, secret.prime(slot) / modulus * half));
@@ -289,7 +294,8 @@ fn is_probable_prime(n: &BigUint, stream: &mut Stream) -> bool {
     if SMALL_PRIMES.iter().any(|p| rest.is_multiple_of(*p)) {
         return false;
     }
-    let (one, last) = (BigUint::from(1u32), n - 1u32);
+    let one = BigUint::from(1u32);
+    let last = n - 1u32;
     let twos = last.trailing_zeros().unwrap_or(0);
     let odd = &last >> twos;
     (0..ROUNDS).all(|_| {

@@ -120,8 +120,10 @@ impl Noise {
 
     /// After bootstrapping: what [`Evaluator::bootstrap`](crate::Evaluator::bootstrap) predicts.
     pub(crate) fn bootstrapped(params: &Params) -> Result<Self> {
-        let (whole, digits) = (Self::refreshed_sum(params), params.spec().digits);
-        let (mut rest, mut lifted) = (whole, Vec::new());
+        let whole = Self::refreshed_sum(params);
+        let digits = params.spec().digits;
+        let mut rest = whole;
+        let mut lifted = Vec::new();
         for i in 0..digits {
             lifted.push(rest);
             let mut left = whole;

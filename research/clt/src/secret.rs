@@ -115,7 +115,8 @@ impl SecretKey {
         values: impl Iterator<Item = (usize, BigUint)>,
         stream: &mut Stream,
     ) -> BigUint {
-        let (spec, product) = (self.params.spec(), big(&self.product));
+        let spec = self.params.spec();
+        let product = big(&self.product);
         let stride = self.product.len();
         let mut words = Zeroizing::new(vec![0; spec.slots]);
         stream.fill(&mut words);

@@ -132,7 +132,7 @@ impl Finish {
                 Values::Statistics(Box::new(self.statistics(columns, statistics)?))
             }
             Decrypted::Groups { key, labels, columns, statistics } => {
-                Values::Groups(self.groups(columns, (key, labels), statistics)?)
+                Values::Groups(self.groups(columns, key, labels, statistics)?)
             }
             Decrypted::Histograms { rows, columns, histograms } => {
                 Values::Histograms(self.histograms(columns, rows, histograms)?)
@@ -185,7 +185,8 @@ impl Finish {
         let fit = target.map(|j| statistics.least_squares(j)).transpose()?;
         let t_test = match self.pair()? {
             Some((a, b)) => {
-                let (a, b) = (statistics.sample(index(a)?)?, statistics.sample(index(b)?)?);
+                let a = statistics.sample(index(a)?)?;
+                let b = statistics.sample(index(b)?)?;
                 Some(TTest::welch(&a, &b)?)
             }
             None => None,
@@ -198,7 +199,8 @@ impl Finish {
     fn groups(
         &self,
         columns: Vec<String>,
-        (key, labels): (String, Vec<f64>),
+        key: String,
+        labels: Vec<f64>,
         statistics: GroupStatistics,
     ) -> Result<NamedGroups> {
         self.expect_none(
@@ -217,9 +219,11 @@ impl Finish {
         };
         let t_test = match self.pair()? {
             Some((a, b)) => {
-                let (a, b) = (index(a)?, index(b)?);
+                let a = index(a)?;
+                let b = index(b)?;
                 let test = |j| {
-                    let (a, b) = (statistics.sample(a, j)?, statistics.sample(b, j)?);
+                    let a = statistics.sample(a, j)?;
+                    let b = statistics.sample(b, j)?;
                     Ok(TTest::welch(&a, &b).ok())
                 };
                 Some((0..columns.len()).map(test).collect::<Result<_>>()?)
@@ -294,7 +298,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let params = secret.params()?;
     let decryptor = Decryptor::new(&params, args.secret.key(file, &params)?)?;
     let decrypted = match (content, &args.schema) {
-        (Content::Sums, schema) => args.totals(input, schema.as_deref(), (&params, &decryptor))?,
+        (Content::Sums, schema) => args.totals(input, schema.as_deref(), &params, &decryptor)?,
         (_, Some(_)) => {
             return Err(Error::Usage(format!(
                 "{} holds {}, which has no schema: leave --schema out",
@@ -334,7 +338,8 @@ impl Args {
         &self,
         input: Opened,
         schema: Option<&Path>,
-        (params, decryptor): (&Params, &Decryptor),
+        params: &Params,
+        decryptor: &Decryptor,
     ) -> Result<Decrypted> {
         let Some(path) = schema else {
             return Err(Error::Usage(format!(

@@ -186,18 +186,19 @@ impl Subject {
             .as_ref()
             .ok_or_else(|| Error::Bug("neither a table nor a model is named".into()))?;
         if let (Some(path), Some(owner)) = (&args.transform, &args.owner) {
-            let subject = read_pooled(args, data, (path, owner), job)?;
+            let subject = read_pooled(args, data, path, owner, job)?;
             return Ok((Self::Table(Box::new(subject)), *job));
         }
         let Some(like) = &args.like else {
             return Ok((Self::Table(Box::new(read_table(args, data, job)?)), *job));
         };
-        let (target, reading) = (args.target.as_deref(), args.format.reading());
+        let target = args.target.as_deref();
+        let reading = args.format.reading();
         let known = (target, args.class_weight.as_deref());
         let inputs = Inputs::read(like, job.scoring(1)?.trained(), known, &reading)?;
         let table = inputs.read_table(data, target, &reading)?;
         let scoring = job.scoring(table.rows())?;
-        expect_shape(data, (table.rows(), table.features()), &scoring)?;
+        expect_shape(data, &table, &scoring)?;
         Ok((Self::Rows(Box::new(table), Box::new(inputs)), scoring))
     }
 
@@ -215,7 +216,8 @@ impl Subject {
 fn read_pooled(
     args: &Args,
     data: &Path,
-    (path, owner): (&Path, &str),
+    path: &Path,
+    owner: &str,
     job: &Job,
 ) -> Result<encryption::Subject> {
     if !job.takes().labels {
@@ -225,13 +227,15 @@ fn read_pooled(
     }
     let common = PooledTransform::read(path)?;
     let table = args.format.reading().pooled(data, common.schema())?;
-    expect_shape(data, (table.rows(), table.features()), job)?;
+    expect_shape(data, &table, job)?;
     let pooled = Some((owner.to_owned(), common));
     Ok(encryption::Subject { pooled, ..table.into() })
 }
 
 /// Rejects a table that does not fit the keys.
-fn expect_shape(data: &Path, (rows, features): (usize, usize), job: &Job) -> Result<()> {
+fn expect_shape(data: &Path, table: &Table, job: &Job) -> Result<()> {
+    let rows = table.rows();
+    let features = table.features();
     let (most, needed) = job.shape()?;
     if rows <= most && features == needed {
         return Ok(());
@@ -301,7 +305,7 @@ fn read_table(args: &Args, data: &Path, job: &Job) -> Result<encryption::Subject
         table = rest;
         key = Some(KeyColumn::new(name, &values)?);
     }
-    expect_shape(data, (table.rows(), table.features()), job)?;
+    expect_shape(data, &table, job)?;
     expect_groups(data, key.as_ref(), job)?;
     if job.takes().labels {
         table.check_for_training().map_err(in_table)?;
@@ -350,7 +354,8 @@ fn expect_groups(data: &Path, key: Option<&KeyColumn>, job: &Job) -> Result<()> 
 /// Rejects a target with other classes than the keys are for.
 fn expect_classes(data: &Path, table: &Table, job: &Job) -> Result<()> {
     let Some(spec) = job.training() else { return Ok(()) };
-    let (found, needed) = (table.classes()?, spec.classes as usize);
+    let found = table.classes()?;
+    let needed = spec.classes as usize;
     if found.len() == needed {
         return Ok(());
     }

@@ -78,7 +78,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let report = Report { sealed: seal, key_id: key.id().to_string(), bytes, path: path.clone() };
     output.write(&report, |report| {
         let state = if report.sealed { "sealed with a passphrase" } else { "in the clear" };
-        let (path, size) = (report.path.display(), machine::bytes(report.bytes));
+        let path = report.path.display();
+        let size = machine::bytes(report.bytes);
         format!("{path}: secret key {} {state}, {size}\n", report.key_id)
     })
 }

@@ -61,8 +61,9 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let refused = Error::in_receipt(&args.file);
     receipt.expect_server(&args.server_key).map_err(&refused)?;
     let digest = |path: &Option<PathBuf>| path.as_deref().map(files::digest).transpose();
-    let (result, keys, model) =
-        (digest(&args.result)?, digest(&args.evaluation_key)?, digest(&args.model)?);
+    let result = digest(&args.result)?;
+    let keys = digest(&args.evaluation_key)?;
+    let model = digest(&args.model)?;
     let tables = args.input.iter().map(|path: &PathBuf| files::digest(Path::new(path)));
     let tables = tables.collect::<Result<Vec<_>>>()?;
     let known = Expected {

@@ -250,7 +250,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             let client = service.client()?;
             for file in &files {
                 let digest = upload(&client, file)?;
-                let (collection, path) = (file.destination().name(), file.path().to_owned());
+                let collection = file.destination().name();
+                let path = file.path().to_owned();
                 let uploaded = Uploaded { collection, digest, path };
                 output.write(&uploaded, |of| {
                     format!("{}  {} ({})\n", of.digest, of.path.display(), of.collection)
@@ -269,7 +270,9 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             let files = result.begin()?;
             let client = service.client()?;
             let job = wait(&client, job)?;
-            let (client, digest, known) = (&client, job.result()?, Expected::default());
+            let client = &client;
+            let digest = job.result()?;
+            let known = Expected::default();
             fetch(&Download { service, client, job: Some(&job), digest, known }, files, output)
         }
         Step::Cancel { service, job } => {
@@ -278,7 +281,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             output.write(&client.job(job)?, |job| list_text(slice::from_ref(job)))
         }
         Step::Download { service, digest, result } => {
-            let (files, client) = (result.begin()?, &service.client()?);
+            let files = result.begin()?;
+            let client = &service.client()?;
             let jobs = client.jobs()?;
             let job = jobs.iter().find(|job| job.result.as_ref() == Some(digest));
             let known = Expected::default();
@@ -361,8 +365,10 @@ fn compute(args: &Computation, kind: &str, extra: &Extra, output: Output) -> Res
     let tables = tables.iter().map(|table| upload(&client, table));
     let tables = tables.collect::<Result<Vec<_>>>()?;
     let model = extra.model.as_ref().map(|model| model.digest(&client)).transpose()?;
-    let (iterations, history) = (extra.iterations, extra.history);
-    let (tables, model) = (&tables[..], model.as_deref());
+    let iterations = extra.iterations;
+    let history = extra.history;
+    let tables = &tables[..];
+    let model = model.as_deref();
     let job = client.submit(&Request { kind, keys: &keys, tables, model, iterations, history })?;
     let Some(files) = files else {
         return output.write(&job, |job| format!("{}\n", job.id));
@@ -382,7 +388,9 @@ fn compute(args: &Computation, kind: &str, extra: &Extra, output: Output) -> Res
         training: Some((iterations, history)),
         ..Expected::default()
     };
-    let (service, client, digest) = (&args.service, &client, job.result()?);
+    let service = &args.service;
+    let client = &client;
+    let digest = job.result()?;
     fetch(&Download { service, client, job: Some(&job), digest, known }, files, output)
 }
 
@@ -436,7 +444,8 @@ fn receipt(wanted: &Download<'_>) -> Result<Option<Receipt>> {
 /// Downloads a result, after its receipt was checked.
 fn fetch(wanted: &Download<'_>, files: NewFiles, output: Output) -> Result<()> {
     let NewFiles { result, receipt: mut file } = files;
-    let (path, receipt_path) = (result.path().to_owned(), file.path().to_owned());
+    let path = result.path().to_owned();
+    let receipt_path = file.path().to_owned();
     let receipt = receipt(wanted)?;
     let mut progress: Option<Progress> = None;
     let bytes = wanted.client.download(wanted.digest, result, |have, total| {

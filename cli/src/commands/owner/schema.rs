@@ -67,7 +67,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             (schema, rows)
         }
         None => {
-            let (options, target) = (&reading.encoding, args.target.as_deref());
+            let options = &reading.encoding;
+            let target = args.target.as_deref();
             let frame = reading.frame(&args.data, options.read_options(target))?;
             (Schema::draft(&frame, target, options, &args.owners)?, frame.rows())
         }

@@ -218,7 +218,8 @@ fn export(
         file.finish()?;
     }
     output.write(&exported, |exported| {
-        let (count, folder) = (exported.files.len(), exported.folder.display());
+        let count = exported.files.len();
+        let folder = exported.folder.display();
         format!(
             "{folder}: {count} files for {}, digests and headers in {MANIFEST}\n",
             exported.server

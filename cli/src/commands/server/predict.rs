@@ -184,7 +184,8 @@ fn plain(args: &Args, data: &Path, output: Output) -> Result<()> {
     } = scores;
     let path = args.output.clone();
     let shown = |values: OfRows| path.is_none().then_some(values);
-    let (scores, probabilities) = (shown(scores), shown(probabilities));
+    let scores = shown(scores);
+    let probabilities = shown(probabilities);
     let predicted = path.is_none().then_some(predicted);
     let report =
         Report { rows, accuracy, largest_class, auc, scores, probabilities, predicted, path };

@@ -420,7 +420,8 @@ fn token(step: &TokenStep, output: Output) -> Result<()> {
         TokenStep::Add { at, of, days } => {
             let owner = of.owner()?;
             owner.check()?;
-            let (token, now) = (Token::random()?, sudare_server::now());
+            let token = Token::random()?;
+            let now = sudare_server::now();
             let expires = days
                 .map(|days| now.saturating_add(Seconds::from(days).saturating_mul(SECONDS_A_DAY)));
             at.records()?.add_token(&token.record(owner.clone(), now, expires))?;

@@ -122,7 +122,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 /// Does iterations until `iterations` are done.
 fn train(server: &mut TrainingServer<impl Read + Seek + Send>, iterations: u32) -> Result<()> {
     let progress = Progress::new("Training", iterations as usize);
-    let (first, begun) = (server.training().iteration, Instant::now());
+    let first = server.training().iteration;
+    let begun = Instant::now();
     progress.set(first as usize);
     while server.training().iteration < iterations {
         let before = Instant::now();
@@ -130,7 +131,8 @@ fn train(server: &mut TrainingServer<impl Read + Seek + Send>, iterations: u32) 
         let training = server.training();
         let done = training.iteration;
         let level = training.state.first().map_or(0, |weights| weights.level().0);
-        let (seconds, so_far) = (before.elapsed().as_secs_f64(), begun.elapsed().as_secs_f64());
+        let seconds = before.elapsed().as_secs_f64();
+        let so_far = begun.elapsed().as_secs_f64();
         let left = so_far / f64::from(done.saturating_sub(first))
             * f64::from(iterations.saturating_sub(done));
         let details = format!(", level {level:>2}, {seconds:>7.1} s, {left:>7.0} s left");

@@ -120,9 +120,11 @@ fn train(args: &Args, output: Output) -> Result<()> {
         }
         None => ("lbw".into(), Table::bundled("lbw")?),
     };
-    let (rows, features) = (table.rows(), table.features());
+    let rows = table.rows();
+    let features = table.features();
     let spec = spec(args, &table)?;
-    let (job, iterations) = (Job::Train(logreg::Job { rows, features, spec }), spec.iterations);
+    let job = Job::Train(logreg::Job { rows, features, spec });
+    let iterations = spec.iterations;
     let params = job.auto_params()?;
     let plan = TrainPlan::new(&logreg::Job { rows, features, spec }, &params)?;
     let request = plan.required_keys();
@@ -147,7 +149,8 @@ fn train(args: &Args, output: Output) -> Result<()> {
     let (models, train_s) =
         timed(|| trained(&plan, &Evaluator::new(&params, Arc::new(keys))?, encrypted, iterations))?;
     let (weights, decrypt_s) = timed(|| {
-        let (decryptor, encoder) = (Decryptor::new(&params, secret)?, Encoder::new(&params));
+        let decryptor = Decryptor::new(&params, secret)?;
+        let encoder = Encoder::new(&params);
         let open = |model| Ok(plan.decode(&encoder.decode_real(&decryptor.decrypt(model)?)?));
         models.iter().map(open).collect::<Result<Vec<_>>>()
     })?;
@@ -155,8 +158,9 @@ fn train(args: &Args, output: Output) -> Result<()> {
     let plain = reference::train(&prepared, &spec)?;
     let max_abs_weight_error = compared(&weights, &plain)?;
     let quality = |weights| quality(&prepared, weights);
-    let (own, plain, converged) =
-        (quality(&weights)?, quality(&plain)?, quality(&converged(&prepared, &spec)?)?);
+    let own = quality(&weights)?;
+    let plain = quality(&plain)?;
+    let converged = quality(&converged(&prepared, &spec)?)?;
     let of_columns = |weights: &Vec<f64>| prepared.transform().of_columns(weights);
     let report = Report {
         dataset,

@@ -231,14 +231,16 @@ fn list_text(list: &List) -> String {
 
 fn explain(set: Set) -> Result<Explained> {
     let params = Params::new(set.preset().spec.clone())?;
-    let (mut keys, mut bootstrapping) = (params.rlwe().key_security(), None);
+    let mut keys = params.rlwe().key_security();
+    let mut bootstrapping = None;
     if let Set::Bootstrapping(set) = &set {
         let plan = set.bootstrap.plan(&params, params.upper_top())?;
         keys = key_security(&params, plan.required_keys())?;
         bootstrapping = Some(explain_bootstrapping(set, &params, &plan)?);
     }
     let preset = set.into_preset();
-    let (rlwe, top) = (params.rlwe(), params.top());
+    let rlwe = params.rlwe();
+    let top = params.top();
     let ciphertext_words = rlwe.limbs(top).q().saturating_mul(2 << params.log_n());
     Ok(Explained {
         name: preset.name,
@@ -271,7 +273,8 @@ fn explain_bootstrapping(
     params: &Params,
     plan: &BootstrapPlan,
 ) -> Result<Bootstrapping> {
-    let (spec, request) = (&set.bootstrap, plan.required_keys());
+    let spec = &set.bootstrap;
+    let request = plan.required_keys();
     let reduction = &spec.eval_mod;
     let (method, degree, doublings) = match reduction.method {
         ModMethod::Cosine { degree, double_angles } => ("cosine", degree, double_angles),

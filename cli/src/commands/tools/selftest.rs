@@ -93,7 +93,8 @@ fn known_stream() -> Check {
         return Err("two labels give one stream".into());
     }
     let ones: u32 = words("a").iter().map(|word: &u64| word.count_ones()).sum();
-    let (mean, deviation) = (4096 * 32, 256);
+    let mean = 4096 * 32;
+    let deviation = 256;
     if ones.abs_diff(mean) > 6 * deviation {
         return Err(format!("{ones} ones in {} bits", 2 * mean));
     }
@@ -147,7 +148,8 @@ fn transforms(isa: Isa, bits: u32) -> Check {
         let table = NttTable::with_isa(q, log_n, isa).map_err(|e| e.to_string())?;
         let m = table.modulus();
         let [a, b] = rows::<2>(q, n);
-        let (mut x, mut y) = (a.clone(), b.clone());
+        let mut x = a.clone();
+        let mut y = b.clone();
         table.forward(&mut x);
         table.forward(&mut y);
         for place in [0, 1, n / 2 + 1, n - 1] {

@@ -36,7 +36,8 @@ pub fn upload(service: &Service, token: &str, kind: &str) {
 
 /// What asks for a job.
 pub fn request(kind: &str) -> Value {
-    let (keys, table) = (digest(&format!("{kind}/evaluation.key")), digest(&format!("{kind}.ct")));
+    let keys = digest(&format!("{kind}/evaluation.key"));
+    let table = digest(&format!("{kind}.ct"));
     json!({ "kind": kind, "keys": keys, "tables": [table], "history": kind == "train" })
 }
 

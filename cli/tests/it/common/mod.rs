@@ -92,7 +92,8 @@ pub fn resealed(file: &[u8]) -> Vec<u8> {
     let mut file = file.to_vec();
     let sum = blake3::hash(&file[..header - HASH_BYTES]);
     file[header - HASH_BYTES..header].copy_from_slice(sum.as_bytes());
-    let (last, number) = (file.len() - HASH_BYTES, 1_u64.to_le_bytes());
+    let last = file.len() - HASH_BYTES;
+    let number = 1_u64.to_le_bytes();
     let sum = blake3::hash(&[sum.as_bytes(), &number[..], &file[header..last]].concat());
     file[last..].copy_from_slice(sum.as_bytes());
     file

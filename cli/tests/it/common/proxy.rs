@@ -35,11 +35,13 @@ impl Proxy {
     pub fn start(server: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
-        let (counts, server) = (Arc::new(Counts::default()), server.to_owned());
+        let counts = Arc::new(Counts::default());
+        let server = server.to_owned();
         let done = Arc::clone(&counts);
         thread::spawn(move || {
             for (number, client) in listener.incoming().enumerate() {
-                let (done, server) = (Arc::clone(&done), server.clone());
+                let done = Arc::clone(&done);
+                let server = server.clone();
                 // Whichever of both has gone, the connection is over.
                 thread::spawn(move || attend(client?, &server, number as u64, &done));
             }
@@ -76,7 +78,8 @@ fn attend(client: TcpStream, server: &str, number: u64, done: &Counts) -> io::Re
 
 /// Passes on both ways, until one way ends or has passed so many bytes on.
 fn join(client: TcpStream, server: TcpStream, sent: u64, answered: u64) -> io::Result<()> {
-    let (from, to) = (client.try_clone()?, server.try_clone()?);
+    let from = client.try_clone()?;
+    let to = server.try_clone()?;
     let there = thread::spawn(move || pass(from, to, sent));
     pass(server, client, answered);
     let _ = there.join();
@@ -91,7 +94,8 @@ fn pass(from: TcpStream, mut to: TcpStream, most: u64) {
 
 /// Passes one request on twice, and the answer to the second.
 fn twice(mut client: TcpStream, first: TcpStream, second: TcpStream) -> io::Result<()> {
-    let (mut request, mut buffer) = (Vec::new(), [0; 1 << 16]);
+    let mut request = Vec::new();
+    let mut buffer = [0; 1 << 16];
     while !is_whole(&request) {
         let read = client.read(&mut buffer)?;
         if read == 0 || request.len() > MOST_REPEATED_BYTES {

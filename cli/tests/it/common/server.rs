@@ -184,7 +184,8 @@ impl Service {
 
     /// Runs `sudare remote` for this service in a folder.
     pub fn remote(&self, folder: &Path, token: &str, line: &str) -> Run {
-        let (url, token) = (self.url(), self.token_file(token));
+        let url = self.url();
+        let token = self.token_file(token);
         let token = token.display();
         sudare_at(folder, &format!("remote {line} --url {url} --token-file {token}"))
     }

@@ -256,7 +256,7 @@ unsafe fn add_vectors<'a, const WIDTH: usize>(
     for (i, sums) in sums.chunks_exact_mut(LANES).enumerate() {
         let mut lows = [0; LANES];
         let mut highs = [0; LANES];
-        // SAFETY: there are eight words each; the rest is guaranteed by the caller.
+        // SAFETY: there are eight words each; the caller's.
         unsafe {
             store(lows.as_mut_ptr(), low[i]);
             store(highs.as_mut_ptr(), high[i]);

@@ -69,7 +69,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let mut state = State::encrypt(&session.secret, &blocks).map_err(refused)?;
     let encrypt_s = start.elapsed().as_secs_f64();
 
-    let (mut evaluate_s, mut noise_bits) = (0.0, 0.0f64);
+    let mut evaluate_s = 0.0;
+    let mut noise_bits = 0.0f64;
     {
         let progress = Progress::new("Server: rounds of AES", ROUNDS as usize);
         for round in 0..=ROUNDS {

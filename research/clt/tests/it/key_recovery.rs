@@ -93,7 +93,8 @@ fn reduce(b: &mut [Vec<BigInt>]) {
         };
     let subtract =
         |k: usize, l: usize, b: &mut [Vec<BigInt>], d: &[BigInt], lambda: &mut [Vec<BigInt>]| {
-            let (top, bottom) = (&lambda[k][l], &d[l + 1]);
+            let top = &lambda[k][l];
+            let bottom = &d[l + 1];
             if (top.magnitude() << 1u32) <= *bottom.magnitude() {
                 return;
             }
@@ -107,7 +108,8 @@ fn reduce(b: &mut [Vec<BigInt>]) {
             (0..l).for_each(|i| high[0][i] -= &q * &low[l][i]);
         };
     orthogonalise(0, b, &mut d, &mut lambda);
-    let (mut k, mut known) = (1, 0);
+    let mut k = 1;
+    let mut known = 0;
     while k < n {
         if k > known {
             known = k;

@@ -40,8 +40,8 @@ impl Session {
 
     /// Decrypts, and checks that the noise is what was predicted, or less.
     fn decrypt(&self, ciphertext: &Ciphertext) -> Vec<u64> {
-        let (found, bits) =
-            (self.secret.measure_noise(ciphertext).unwrap(), ciphertext.noise().bits());
+        let found = self.secret.measure_noise(ciphertext).unwrap();
+        let bits = ciphertext.noise().bits();
         assert!(found <= bits, "{found:.1} bits of noise, {bits:.1} were predicted");
         self.secret.decrypt(ciphertext).unwrap()
     }
@@ -64,8 +64,10 @@ fn operations_are_those_of_integers() {
         let mut session = Session::new(Spec { word_bits, ..Spec::small(slots, t) });
         for exponent in 1..=session.secret.params().max_exponent() {
             let modulus = session.secret.params().message_modulus(exponent).unwrap();
-            let (a, b) = (session.messages(exponent), session.messages(exponent));
-            let (x, y) = (session.encrypt(&a, exponent), session.encrypt(&b, exponent));
+            let a = session.messages(exponent);
+            let b = session.messages(exponent);
+            let x = session.encrypt(&a, exponent);
+            let y = session.encrypt(&b, exponent);
             assert_eq!(session.decrypt(&x), a);
             let sum = session.evaluator.add(&x, &y).unwrap();
             assert_eq!(session.decrypt(&sum), combined(&a, &b, modulus, |a, b| a + b));
@@ -87,7 +89,8 @@ fn message_spaces_change_without_work() {
         let p = u64::from(t);
         let messages: Vec<u64> = (0..4).map(|m| m % p).collect();
         let wide: Vec<u64> = messages.iter().map(|m| m * p * p).collect();
-        let (a, b) = (session.encrypt(&messages, 1), session.encrypt(&wide, 3));
+        let a = session.encrypt(&messages, 1);
+        let b = session.encrypt(&wide, 3);
         let dilated = session.evaluator.dilate(&a, 2).unwrap();
         assert_eq!((dilated.exponent(), session.decrypt(&dilated)), (3, wide));
         let contracted = session.evaluator.contract(&b, 2).unwrap();
@@ -176,10 +179,13 @@ fn thousand_bootstraps_keep_all_messages() {
 #[test]
 fn predicted_noise_is_near_measured_noise() {
     let mut session = Session::new(Spec::small(16, 2));
-    let (a, b) = (session.messages(1), session.messages(1));
-    let (x, mut y) = (session.encrypt(&a, 1), session.encrypt(&b, 1));
+    let a = session.messages(1);
+    let b = session.messages(1);
+    let x = session.encrypt(&a, 1);
+    let mut y = session.encrypt(&b, 1);
     for depth in 0..8 {
-        let (found, predicted) = (session.secret.measure_noise(&y).unwrap(), y.noise().bits());
+        let found = session.secret.measure_noise(&y).unwrap();
+        let predicted = y.noise().bits();
         eprintln!("depth {depth}: {found:.1} bits, predicted {predicted:.1}");
         let above = predicted - found;
         assert!((0.0..f64::from(6 + 2 * depth)).contains(&above), "depth {depth}: {above:.1}");
@@ -190,13 +196,16 @@ fn predicted_noise_is_near_measured_noise() {
 #[test]
 fn exclusive_ors_of_both_signs() {
     let mut session = Session::new(Spec::small(4, 2));
-    let (a, b) = (session.messages(1), session.messages(1));
-    let (x, y) = (session.encrypt(&a, 1), session.encrypt(&b, 1));
+    let a = session.messages(1);
+    let b = session.messages(1);
+    let x = session.encrypt(&a, 1);
+    let y = session.encrypt(&b, 1);
     for subtract in [false, true] {
         let sum = session.evaluator.xor(&x, &y, subtract).unwrap();
         assert_eq!(session.decrypt(&sum), combined(&a, &b, 2, |a, b| a ^ b));
     }
-    let (wide, ternary) = (session.encrypt(&a, 2), Session::new(Spec::small(4, 3)));
+    let wide = session.encrypt(&a, 2);
+    let ternary = Session::new(Spec::small(4, 3));
     let refused = session.evaluator.xor(&wide, &wide, true);
     assert!(matches!(refused, Err(Error::NotBits { .. })), "{refused:?}");
     let z = ternary.encrypt(&[0; 4], 1);
@@ -245,7 +254,8 @@ fn misuse_is_refused() {
 
     let params = Params::new(Spec::small(2, 2), insecure_research()).unwrap();
     let other = KeyGenerator::new(&params).unwrap().generate().unwrap().0;
-    let (own, foreign) = (session.encrypt(&[0; 4], 1), other.encrypt(&[0; 2], 1).unwrap());
+    let own = session.encrypt(&[0; 4], 1);
+    let foreign = other.encrypt(&[0; 2], 1).unwrap();
     let evaluator = &session.evaluator;
     assert_eq!(evaluator.add(&own, &foreign), Err(Error::OtherKey));
     assert_eq!(evaluator.sub(&foreign, &own), Err(Error::OtherKey));
@@ -270,7 +280,8 @@ fn misuse_is_refused() {
 #[test]
 fn exhausted_noise_is_refused() {
     let session = Session::new(Spec::small(4, 2));
-    let (evaluator, messages) = (&session.evaluator, [1, 0, 1, 1]);
+    let evaluator = &session.evaluator;
+    let messages = [1, 0, 1, 1];
     let mut c = session.encrypt(&messages, 1);
     let mut products = 0;
     let refused = loop {

@@ -129,7 +129,8 @@ impl Coded {
         let age = column("age").iter().map(|age| age - YOUNGEST).collect();
         let weights =
             |step: u32| column("lwt").iter().map(|pounds| (pounds - LIGHTEST) / step).collect();
-        let (weight, bin) = (weights(STEP), weights(BIN));
+        let weight = weights(STEP);
+        let bin = weights(BIN);
         let columns =
             vec![race, column("smoke"), low, age, weight, column("ht"), column("ui"), bin];
         let among = |column, accepted: core::ops::Range<u32>| Condition {
@@ -186,7 +187,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
 }
 
 fn count(set: &BootstrapPreset, scheme: Scheme) -> Result<Report> {
-    let (name, coded) = (&set.preset.name, Coded::new()?);
+    let name = &set.preset.name;
+    let coded = Coded::new()?;
     let params = Params::new(set.preset.spec.clone())?;
     let setting = Setting::named(name, params.clone(), scheme, false)?;
     coded.plans.iter().try_for_each(|plan| plan.fits(&setting))?;

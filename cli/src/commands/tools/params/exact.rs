@@ -149,7 +149,8 @@ impl Bootstrapping {
     /// Each kind of key, with its estimated security.
     fn of(way: &Way, params: &Params) -> Result<(Self, Vec<KeySecurity>)> {
         let plan = way.plan(params)?;
-        let (spec, request) = (plan.spec(), plan.required_keys());
+        let spec = plan.spec();
+        let request = plan.required_keys();
         let simulated = plan.simulate(params)?;
         let high = spec.modulus.with_exponent(spec.modulus.exponent().saturating_add(1))?;
         let facts = Self {
@@ -183,7 +184,8 @@ pub fn explain(name: &str) -> Result<Explained> {
     };
     let listed = Listed::of(preset.clone());
     let params = Params::new(preset.spec)?;
-    let (rlwe, top) = (params.rlwe(), params.top());
+    let rlwe = params.rlwe();
+    let top = params.top();
     let mut keys = rlwe.key_security();
     let mut facts = None;
     if let Some(way) = &way {
