@@ -399,7 +399,7 @@ fn tokens_are_kept() {
     };
     assert!(!usage(&server.url(), TOKEN, 0o600).contains("warning"));
     for mode in [0o640, 0o604, 0o644] {
-        assert!(usage(&server.url(), TOKEN, mode).contains("can be read by other users"));
+        assert!(usage(&server.url(), TOKEN, mode).contains("other users of this machine can read"));
     }
     for bad in ["sudare_0123\nx: y", "sudare_0123 4", "sudare_0123é", ""] {
         assert!(usage(&server.url(), bad, 0o600).contains("the token is empty, or has"));

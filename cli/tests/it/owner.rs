@@ -226,8 +226,8 @@ fn sealed_keys_do_what_clear_ones_do() {
     with_passphrase(at, unsealed, "right").ok();
     assert!(fs::read(at.join("clear.key")).unwrap() == clear);
     with_passphrase(at, unsealed, "right").mistake(&["clear.key exists", "--force"]);
-    with_passphrase(at, "key unseal clear.key", "p").mistake(&["is in clear already"]);
-    with_passphrase(at, "key seal keys/secret.key", "p").mistake(&["is sealed already"]);
+    with_passphrase(at, "key unseal clear.key", "p").mistake(&["is already in the clear"]);
+    with_passphrase(at, "key seal keys/secret.key", "p").mistake(&["is already sealed"]);
     with_passphrase(at, "key seal keys/public.key", "p").mistake(&["secret key is needed"]);
 
     let keygen = "keygen --params auto --for stats:20x2 --out made";

@@ -153,7 +153,7 @@ fn other_models_and_rows_are_refused(f: &Folders) {
     sudare_at(owner, "decrypt --secret keys/secret.key -i scores.ct --share 4")
         .mistake(&["not precise enough", "--score-range"]);
     sudare_at(owner, "decrypt --secret keys/secret.key -i scores.ct --quantiles 0.5")
-        .mistake(&["--quantiles cannot be had from scores"]);
+        .mistake(&["--quantiles does not apply to scores"]);
 }
 
 /// Whatever the model.

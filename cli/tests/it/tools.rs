@@ -84,8 +84,8 @@ fn keys_of_any_library_are_estimated() {
         ("--log-n x --log-qp 400", "a whole number from 1 to 63"),
         ("--log-n 15 --log-qp nan", "a number such as"),
         ("--log-n 15 --log-qp x", "a number such as"),
-        ("--log-n 15 --log-qp 0", "must be above 0"),
-        ("--log-n 15 --log-qp -5", "a modulus of -5 bits"),
+        ("--log-n 15 --log-qp 0", "must be greater than 0"),
+        ("--log-n 15 --log-qp -5", "--log-qp -5"),
         ("--log-n 15 --log-qp 400 --weight 0", "a whole number from 1"),
         ("--log-n 15 --log-qp 400 --weight 32769", "--weight may be 1 to 2^15"),
     ] {
@@ -191,6 +191,7 @@ fn mistakes_have_status_2_and_say_what_there_is() {
         "--ciphertexts is for bootstrap, bfv_bootstrap, bfv_bootstrap_slim: leave it out",
     ]);
     sudare("bench dft --radix 4").mistake(&["sudare-bench dft"]);
+    sudare("bench --params n13 --m 2").mistake(&["sudare-bench"]);
     sudare("bench add trace --params n13").mistake(&["sudare-bench trace"]);
     sudare("bench add --params n13 --threads 1,2").mistake(&["sudare-bench strategies"]);
     sudare("doctor --threads 0").mistake(&["1 to 1024"]);

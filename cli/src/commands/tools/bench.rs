@@ -32,6 +32,10 @@ pub struct Args {
     level: Option<u32>,
     #[command(flatten)]
     options: Options,
+    /// An option of `sudare-bench` alone, whose error names that program
+    #[arg(long = "radix", aliases = ["m", "special", "h", "op", "rounds", "levels"])]
+    #[arg(hide = true, value_parser = OptionElsewhere)]
+    option_elsewhere: Option<String>,
 }
 
 /// Operations that only the program `sudare-bench` times.
@@ -78,6 +82,25 @@ impl clap::builder::TypedValueParser for Operations {
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
         Some(Box::new(Op::value_variants().iter().filter_map(ValueEnum::to_possible_value)))
+    }
+}
+
+/// Rejects an option of the program `sudare-bench`.
+#[derive(Debug, Clone)]
+struct OptionElsewhere;
+
+impl clap::builder::TypedValueParser for OptionElsewhere {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &clap::Command,
+        _arg: Option<&clap::Arg>,
+        _value: &std::ffi::OsStr,
+    ) -> core::result::Result<String, clap::Error> {
+        let problem = "--radix, --m, --special, --h, --op, --rounds and --levels are options of the \
+                       program `sudare-bench`: run that one\n";
+        Err(command.clone().error(clap::error::ErrorKind::UnknownArgument, problem))
     }
 }
 
