@@ -1,13 +1,14 @@
 //! Encrypted arrays of any shape.
 //!
-//! An [`Array`] lies in one or more ciphertexts as its [`Layout`] says; an [`Engine`] computes on
-//! arrays as NumPy does on its own: elementwise with broadcasting, sums along axes, products of
-//! matrices, slices. It rescales, brings operands to one level and bootstraps by itself.
+//! An [`Array`] occupies one or more ciphertexts, and its [`Layout`] maps elements to slots. An
+//! [`Engine`] has NumPy's operations: elementwise operations with broadcasting, sums along axes,
+//! products of matrices, slices. It rescales, brings operands to one level and bootstraps by
+//! itself.
 //!
-//! Everything is written once against [`ComplexOps`]. On a
-//! [`ckks::Evaluator`] it computes under encryption; on a
-//! [`cost::Evaluator`](sudare::circuits::cost::Evaluator) the same program runs in the clear, and
-//! [`plan()`] finds from that the ring, the levels, the keys and the cost before a key exists.
+//! Programs are generic over [`ComplexOps`]. On a [`ckks::Evaluator`] a program computes under
+//! encryption. On a [`cost::Evaluator`](sudare::circuits::cost::Evaluator) the same program runs in
+//! the clear. From such a run [`plan()`] finds the ring, the levels, the keys and the cost before a
+//! key exists.
 //!
 //! ```
 //! use sudare_apps::array::{self, PlanOptions};
@@ -22,17 +23,18 @@
 //!
 //! # Scales and levels
 //! Every array has the default scale of its level,
-//! [`Params::scale_at`](sudare::ckks::Params::scale_at): products rescale to it, and an operand of
-//! a higher level is brought down to it without the loss of a level of the result. An operation
-//! that finds too few levels left bootstraps its operand, if the engine can; an array keeps its
-//! refreshed blocks, so that this happens once. What is bootstrapped must be at most
-//! [`BootstrapPlan::log2_bound`](sudare::circuits::bootstrap::BootstrapPlan::log2_bound) in
-//! magnitude, 1 for the named sets: scale data so. In simulation larger values are an error.
+//! [`Params::scale_at`](sudare::ckks::Params::scale_at). Products rescale to it. An operand of a
+//! higher level is brought down to it, at no level of the result. If too few levels are left for an
+//! operation, the engine bootstraps the operand where it can. An array keeps its refreshed blocks,
+//! so this happens once. Scale your data so that bootstrapped values have a magnitude of at most
+//! `2^b`, where `b` is
+//! [`BootstrapPlan::log2_bound`](sudare::circuits::bootstrap::BootstrapPlan::log2_bound). For the
+//! named sets `2^b` is 1. In simulation larger values are an error.
 //!
 //! # Padding
-//! Slots beyond the end of an axis are zero in new arrays. Operations keep them so where that
-//! costs no level, and an array knows whether they are; where they are not, and would
-//! reach a result, they are masked first, which takes a level.
+//! Slots beyond the end of an axis are zero in new arrays. Operations keep them zero where that
+//! costs no level, and an array knows whether they are zero. If nonzero padding would reach a
+//! result, the engine masks it first, at the cost of a level.
 
 mod crypt;
 mod elementwise;
@@ -61,11 +63,11 @@ pub use plan::{
 };
 pub use range::{PublicRange, Range};
 
-/// Why an operation on arrays is impossible.
+/// Reason why an operation on arrays is impossible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ArrayError {
-    /// The engine refused.
+    /// The underlying library returned an error.
     #[error(transparent)]
     Library(#[from] sudare::Error),
     /// An axis has no elements.
@@ -76,51 +78,51 @@ pub enum ArrayError {
         /// The axis.
         axis: usize,
     },
-    /// More elements or axes than can be.
+    /// The array has too many elements or too many axes.
     #[error("shape {shape:?} is too large: at most 32 axes and 2^40 elements are possible")]
     TooLarge {
         /// The shape.
         shape: Vec<usize>,
     },
-    /// A layout that does not fit itself, from a file.
+    /// A layout read from a file is inconsistent.
     #[error("this is no layout of an array, {problem}: use one that this library wrote")]
     InvalidLayout {
-        /// What is wrong.
+        /// The inconsistency.
         problem: String,
     },
-    /// Blocks that are not those of a layout, or not made for an engine.
+    /// Blocks do not match the layout or the parameters of the engine.
     #[error(
         "{what}: found {found}, but {needed} is needed; use the blocks of one array, made for the parameters at hand"
     )]
     Blocks {
         /// The quantity.
         what: &'static str,
-        /// As found.
+        /// The value found.
         found: String,
-        /// As needed.
+        /// The value required.
         needed: String,
     },
-    /// Operands whose shapes do not go together.
+    /// The shapes of the operands do not match.
     #[error("{op}: shapes {left:?} and {right:?} do not go together; reshape one of them")]
     Shapes {
         /// The operation.
         op: &'static str,
-        /// One shape.
+        /// The shape of the left operand.
         left: Vec<usize>,
-        /// The other.
+        /// The shape of the right operand.
         right: Vec<usize>,
     },
-    /// An axis that an array does not have, or has been named before.
+    /// An axis does not exist, or is named twice.
     #[error("{op}: axis {axis} is not one of the {ndim} of the array, or is named twice")]
     Axis {
         /// The operation.
         op: &'static str,
         /// The axis.
         axis: usize,
-        /// Axes there are.
+        /// Number of axes of the array.
         ndim: usize,
     },
-    /// A range that an axis does not have.
+    /// A range is empty or reaches beyond its axis.
     #[error(
         "{op}: {start}..{end} is not a range of one element or more of axis {axis}, which has \
          {size}"
@@ -130,40 +132,40 @@ pub enum ArrayError {
         op: &'static str,
         /// The axis.
         axis: usize,
-        /// Its elements.
+        /// Elements along the axis.
         size: usize,
         /// Start of the range.
         start: usize,
-        /// Its end.
+        /// End of the range, exclusive.
         end: usize,
     },
-    /// A number of values that is not that of the shape.
+    /// The number of values differs from the number of elements of the shape.
     #[error("{found} values do not fill shape {shape:?}: give one for each element")]
     Values {
-        /// Values given.
+        /// Number of values passed.
         found: usize,
         /// The shape.
         shape: Vec<usize>,
     },
-    /// A plain value that is NaN or infinite.
+    /// A plain value is NaN or infinite.
     #[error("{op}: value {index} is {value}: only finite numbers can be computed with")]
     NotFinite {
         /// The operation.
         op: &'static str,
-        /// Its place, in C order.
+        /// The index of the value, in C order.
         index: usize,
-        /// As printed.
+        /// The value, as printed.
         value: String,
     },
-    /// A number that an operation cannot do with.
+    /// An argument is out of the range of the operation.
     #[error("{op}: {problem}")]
     Argument {
         /// The operation.
         op: &'static str,
-        /// What was found and what is needed.
+        /// The value found, and the one required.
         problem: String,
     },
-    /// Axes that are not the rows of slots.
+    /// The last axes are not rows of slots.
     #[error(
         "{op}: rows of slots are the last two axes of arrays of shape (2, c), c a power of two, and \
          of stacks of shape (…, 2, {columns}); this one has shape {shape:?}: encrypt it in such a \
@@ -177,7 +179,7 @@ pub enum ArrayError {
         /// Slots of a row.
         columns: usize,
     },
-    /// Elements that move in too many ways.
+    /// A move of elements would have too many diagonals.
     #[error(
         "{op} would take a matrix of {found} diagonals, and at most {most} are possible here: use \
          a smaller array, or one in the layout that is needed"
@@ -185,9 +187,9 @@ pub enum ArrayError {
     TooManyDiagonals {
         /// The operation.
         op: &'static str,
-        /// Diagonals that it would take.
+        /// Diagonals of the move.
         found: usize,
-        /// Diagonals that are possible.
+        /// Maximum number of diagonals.
         most: usize,
     },
     /// A program is deeper than the levels allow.
@@ -199,12 +201,12 @@ pub enum ArrayError {
     LevelExhausted {
         /// The operation.
         op: &'static str,
-        /// Levels that it needs.
+        /// Levels that the operation needs.
         needed: u32,
         /// Levels left.
         left: u32,
     },
-    /// A value that bootstrapping could lose.
+    /// A value may exceed the bound of bootstrapping.
     #[error(
         "{op}: values of magnitude up to {} would be bootstrapped, but at most {most} can be: scale the data \
          down or, if you know a smaller range, promise it with within(low, high)",
@@ -213,12 +215,12 @@ pub enum ArrayError {
     BeyondBound {
         /// The operation.
         op: &'static str,
-        /// The largest magnitude.
+        /// The largest possible magnitude of a value.
         found: f64,
-        /// The largest possible.
+        /// The bound of bootstrapping.
         most: f64,
     },
-    /// Values of a result may exceed what its level holds.
+    /// Values of a result may exceed the capacity of its level.
     #[error(
         "{op}: values from {} to {} are possible, but only magnitudes below {} fit at \
          level {level}: scale the data down, plan the program for the range of its inputs, choose \
@@ -229,16 +231,16 @@ pub enum ArrayError {
     OutOfRoom {
         /// The operation.
         op: &'static str,
-        /// The lowest value that is possible.
+        /// The lowest possible value.
         low: f64,
-        /// The highest one.
+        /// The highest possible value.
         high: f64,
-        /// Magnitudes that fit are below.
+        /// Exclusive bound of magnitudes at the level.
         most: f64,
         /// The level of the result.
         level: u32,
     },
-    /// The argument of a function may leave the interval of the function.
+    /// The argument of a function may be outside the interval of the function.
     #[error(
         "{op}: arguments from {} to {} are possible, but the function is approximated on \
          [{start}, {end}]: take a wider interval, scale the data or, if you know a smaller range, \
@@ -248,16 +250,16 @@ pub enum ArrayError {
     OutsideInterval {
         /// The operation.
         op: &'static str,
-        /// The lowest argument that is possible.
+        /// The lowest possible argument.
         low: f64,
-        /// The highest one.
+        /// The highest possible argument.
         high: f64,
         /// The lower end of the interval.
         start: f64,
-        /// The upper end.
+        /// The upper end of the interval.
         end: f64,
     },
-    /// A value is not in the range that is known of its array.
+    /// A value is outside the known range of its array.
     #[error(
         "{op}: element {index} is {}, but elements lie in [{}, {}]: a range that was \
          declared or promised did not hold, or the argument of a function left its interval; check \
@@ -269,23 +271,23 @@ pub enum ArrayError {
         op: &'static str,
         /// The place of the element, in C order.
         index: usize,
-        /// Its value.
+        /// The value of the element.
         value: f64,
         /// The lower end of the range.
         low: f64,
         /// The upper end.
         high: f64,
     },
-    /// In simulation: a value that the modulus does not hold.
+    /// In simulation, a value exceeds the modulus.
     #[error(
         "a value exceeds what the modulus holds by {excess_bits:.1} bits and would decrypt to \
          noise: scale the data down, or leave more room above the scale"
     )]
     Overflow {
-        /// Bits by which it exceeds.
+        /// Bits by which the value exceeds the modulus.
         excess_bits: f64,
     },
-    /// A function of results that are to be shared may be given arguments outside its interval.
+    /// A function of results to be shared may get arguments outside its interval.
     #[error(
         "for inputs as large as they may be, the argument of a function could be {found:.2} \
          half-widths from the middle of its interval, and errors are bounded within it alone: take \
@@ -293,7 +295,8 @@ pub enum ArrayError {
          assumed"
     )]
     IntervalUnchecked {
-        /// The distance, which is at most 1 within the interval.
+        /// Distance of the argument from the middle of the interval, in half-widths: at most 1 is
+        /// within.
         found: f64,
     },
 }
@@ -301,7 +304,7 @@ pub enum ArrayError {
 /// Results of operations on arrays.
 pub type Result<T> = core::result::Result<T, ArrayError>;
 
-/// An encrypted array. Cheap to clone: blocks are shared.
+/// An encrypted array. Clones share the blocks, so cloning is cheap.
 pub struct Array<E: ComplexOps> {
     layout: Layout,
     level: Level,
@@ -309,7 +312,7 @@ pub struct Array<E: ComplexOps> {
     blocks: Vec<Arc<E::Ct>>,
     padding_is_zero: bool,
     range: Range,
-    /// The blocks after bootstrapping, once that was needed.
+    /// The blocks after bootstrapping, filled by the first operation that needs it.
     refreshed: Arc<OnceLock<Vec<Arc<E::Ct>>>>,
 }
 
@@ -326,12 +329,12 @@ impl<E: ComplexOps> Clone for Array<E> {
 }
 
 impl<E: ComplexOps> Array<E> {
-    /// An array of blocks in the order of the layout, such as those of a file, whose elements lie
-    /// in `range`. Padding that is not known to be zero is said not to be.
+    /// Builds an array from blocks in the order of the layout, for example from a file. Its
+    /// elements lie in `range`. Pass `false` for padding that is not known to be zero.
     ///
     /// # Errors
-    /// [`ArrayError::Blocks`] unless there are as many blocks as the layout has, of as many
-    /// slots, all of one level and scale.
+    /// [`ArrayError::Blocks`] unless the blocks match the layout in number and slots, and all have
+    /// one level and scale.
     pub fn from_parts(
         evaluator: &E,
         layout: Layout,
@@ -344,7 +347,7 @@ impl<E: ComplexOps> Array<E> {
         })
     }
 
-    /// With level, scale and `log2` of the slots of each block.
+    /// Checks the blocks, each passed with its level, scale and `log2` of its slots.
     fn checked(
         layout: Layout,
         blocks: Vec<E::Ct>,
@@ -376,55 +379,55 @@ impl<E: ComplexOps> Array<E> {
         Ok(Self { layout, level, scale, blocks, padding_is_zero, range, refreshed })
     }
 
-    /// How it lies in its blocks.
+    /// Returns the layout of the array in its blocks.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Elements along each axis.
+    /// Returns the elements along each axis.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         self.layout.shape()
     }
 
-    /// The level of its blocks.
+    /// Returns the level of the blocks.
     #[must_use]
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// The scale of its blocks.
+    /// Returns the scale of the blocks.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// The ciphertexts of the array, in C order of the tiles.
+    /// Returns the ciphertexts of the array, in C order of the tiles.
     #[must_use]
     pub fn blocks(&self) -> &[Arc<E::Ct>] {
         &self.blocks
     }
 
-    /// Whether slots beyond the end of an axis are known to be zero.
+    /// Returns whether slots beyond the end of an axis are known to be zero.
     #[must_use]
     pub fn padding_is_zero(&self) -> bool {
         self.padding_is_zero || !self.layout.is_padded()
     }
 
-    /// Where its elements lie.
+    /// Returns the known range of the elements.
     #[must_use]
     pub fn range(&self) -> &Range {
         &self.range
     }
 
-    /// The largest magnitude that its padding can have.
+    /// Returns the largest magnitude that the padding can have.
     fn padding(&self) -> f64 {
         if self.padding_is_zero() { 0.0 } else { self.range.padding() }
     }
 
-    /// The same, where elements are known to lie from `low` to `high`. Nobody checks that in
-    /// execution: results are wrong if it does not hold.
+    /// Returns the array with elements declared to lie from `low` to `high`. Execution does not
+    /// check this: results are wrong if it does not hold.
     ///
     /// # Errors
     /// [`ArrayError::Argument`] unless both are finite and in order.
@@ -433,22 +436,22 @@ impl<E: ComplexOps> Array<E> {
         Ok(Self { range: self.range.promised(low, high), ..self.clone() })
     }
 
-    /// The same, whose elements are to be read at other places.
+    /// Returns the array with a range for elements that will be read at other places.
     fn moved(&self) -> Self {
         Self { range: self.range.moved(), ..self.clone() }
     }
 
-    /// The same blocks in another layout that says the same of their slots.
+    /// Returns the same blocks in another layout that describes the same slots.
     fn with_layout(&self, layout: Layout) -> Self {
         Self { layout, ..self.clone() }
     }
 }
 
 impl Array<ckks::Evaluator> {
-    /// As [`Array::from_parts`], for whoever has no evaluator.
+    /// Builds an array as [`Array::from_parts`] does, without an evaluator.
     ///
     /// # Errors
-    /// As [`Array::from_parts`].
+    /// The errors of [`Array::from_parts`].
     pub fn from_ciphertexts(
         layout: Layout,
         blocks: Vec<ckks::Ciphertext>,
@@ -460,7 +463,7 @@ impl Array<ckks::Evaluator> {
         })
     }
 
-    /// Bytes of memory that the blocks take.
+    /// Returns the size of the blocks in memory, in bytes.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
         let polys = self.blocks.iter().flat_map(|block| block.polys());
@@ -475,29 +478,29 @@ impl<E: ComplexOps> core::fmt::Debug for Array<E> {
     }
 }
 
-/// An array of plain numbers, in C order.
+/// An array of plain numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlainArray {
     /// Elements along each axis.
     pub shape: Vec<usize>,
-    /// The elements, as many as the shape has.
+    /// The elements in C order. An operation checks that they fill the shape.
     pub values: Vec<f64>,
 }
 
 impl PlainArray {
-    /// With these values, which an operation checks.
+    /// Creates an array. Operations check its values, not this function.
     #[must_use]
     pub fn new(shape: &[usize], values: Vec<f64>) -> Self {
         Self { shape: shape.to_vec(), values }
     }
 
-    /// An array of no axes.
+    /// Creates an array without axes.
     #[must_use]
     pub fn scalar(value: f64) -> Self {
         Self { shape: Vec::new(), values: vec![value] }
     }
 
-    /// Refuses values that do not fill the shape or are not finite.
+    /// Rejects values that do not fill the shape or are not finite.
     fn check(&self, op: &'static str) -> Result<()> {
         let elements = self.shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size));
         if elements != Some(self.values.len()) {
@@ -517,7 +520,7 @@ impl PlainArray {
     }
 }
 
-/// A number for a message, in a few digits.
+/// Formats a number for a message, in a few digits.
 fn short(x: f64) -> String {
     let magnitude = x.abs();
     if magnitude != 0.0 && !(1e-3..1e6).contains(&magnitude) {
@@ -527,7 +530,7 @@ fn short(x: f64) -> String {
     digits.trim_end_matches('0').trim_end_matches('.').into()
 }
 
-/// Refuses what are no two ends of an interval.
+/// Rejects ends that do not form an interval.
 fn check_ends(op: &'static str, low: f64, high: f64) -> Result<()> {
     if low <= high && low.is_finite() && high.is_finite() {
         return Ok(());

@@ -1,12 +1,12 @@
-//! Bootstrapping of many ciphertexts, whatever they are part of.
+//! Bootstrapping of many ciphertexts, from one array or from several.
 
 use sudare::circuits::{ComplexOps, bootstrap::Bootstrapper, sim};
 
-/// Ciphertexts that go through a circuit together: enough to share the reading of keys and
-/// matrices, few enough that what is between does not fill the memory.
+/// Number of ciphertexts that go through a circuit together. It is large enough to share the
+/// reading of keys and matrices, and small enough that intermediate results do not fill the memory.
 pub(crate) const TOGETHER: usize = 16;
 
-/// Bootstraps ciphertexts of as many slots as was planned for, or fewer.
+/// Bootstraps ciphertexts that have at most the planned number of slots.
 pub(crate) fn bootstrapped<E: ComplexOps>(
     ev: &E,
     bootstrapper: &Bootstrapper<E>,
@@ -25,8 +25,9 @@ pub(crate) fn bootstrapped<E: ComplexOps>(
     Ok(all)
 }
 
-/// Gives a bootstrapped ciphertext the room that the second one had: within a bootstrapping, whose
-/// plan has room for values up to the bound, slots do not tell how large coefficients are.
+/// Gives the bootstrapped ciphertext `after` the headroom of `before`. The plan of a bootstrapping
+/// has room for every value up to its bound. Within it, therefore, the slots do not show how large
+/// the coefficients are.
 pub(crate) fn restore_headroom(after: &mut sim::Ciphertext, before: &sim::Ciphertext) {
     after.headroom_bits = before.headroom_bits;
     after.worst.headroom_bits = before.worst.headroom_bits;

@@ -213,7 +213,7 @@ pub fn exp(interval: Range<f64>, fit: Fit) -> Result<Function> {
 /// The natural logarithm.
 ///
 /// # Errors
-/// As [`exp`]; [`Error::Circuit`] for an interval that is not positive.
+/// The errors of [`exp`]; [`Error::Circuit`] for an interval that is not positive.
 pub fn log(interval: Range<f64>, fit: Fit) -> Result<Function> {
     if interval.start <= 0.0 {
         return Err(Error::Circuit(format!(
@@ -224,11 +224,10 @@ pub fn log(interval: Range<f64>, fit: Fit) -> Result<Function> {
     minimax("logarithm", real::ln, precise::ln, interval, fit, None)
 }
 
-/// The square root. Near 0 it is hard: on `[0, b]` the error of degree `n` is
-/// `0.14 sqrt(b) / n`.
+/// The square root. Near 0 it is hard: on `[0, b]` the error of degree `n` is `0.14 sqrt(b) / n`.
 ///
 /// # Errors
-/// As [`exp`]; [`Error::Circuit`] for an interval with negative numbers.
+/// The errors of [`exp`]; [`Error::Circuit`] for an interval with negative numbers.
 pub fn sqrt(interval: Range<f64>, fit: Fit) -> Result<Function> {
     if interval.start < 0.0 {
         return Err(Error::Circuit(format!(
@@ -242,7 +241,7 @@ pub fn sqrt(interval: Range<f64>, fit: Fit) -> Result<Function> {
 /// `1 / (1 + e^-x)`. On an interval around 0 the polynomial is one half and odd terms.
 ///
 /// # Errors
-/// As [`exp`].
+/// The errors of [`exp`].
 pub fn sigmoid(interval: Range<f64>, fit: Fit) -> Result<Function> {
     let exact = |x: f64| 1.0 / (1.0 + real::exp(-x));
     minimax("sigmoid", exact, precise::sigmoid, interval, fit, Some(0.5))
@@ -251,7 +250,7 @@ pub fn sigmoid(interval: Range<f64>, fit: Fit) -> Result<Function> {
 /// The hyperbolic tangent. On an interval around 0 the polynomial is odd.
 ///
 /// # Errors
-/// As [`exp`].
+/// The errors of [`exp`].
 pub fn tanh(interval: Range<f64>, fit: Fit) -> Result<Function> {
     minimax("tanh", real::tanh, precise::tanh, interval, fit, Some(0.0))
 }

@@ -1,22 +1,22 @@
 //! Statistics and logistic regression on encrypted tables.
 //!
-//! | module | what it holds |
+//! | module | contents |
 //! |---|---|
 //! | [`stats`] | moments, covariances, least squares, sums by groups, histograms, Welch's test |
 //! | [`pool`] | several owners of rows, and exact sums of all of them |
 //! | [`logreg`] | logistic regression by accelerated gradient, encrypted and in the clear |
-//! | [`array`](mod@array) | encrypted arrays of any shape, computed with as by NumPy |
+//! | [`array`](mod@array) | encrypted arrays of any shape, with NumPy's operations |
 //! | [`exact`] | encrypted arrays of integers modulo `t`, by BGV or BFV |
-//! | [`functions`] | inverse, exponential, sigmoid, sign, relu, maximum and others of encrypted slots |
-//! | [`search`] | an index of vectors that a server searches without seeing it, the query, or both |
-//! | [`nn`] | networks on encrypted samples: dense and convolutional layers, planned and run |
-//! | [`note`] | bytes that travel encrypted with a table |
+//! | [`functions`] | inverse, exponential, sigmoid, sign, relu, maximum and other functions of encrypted slots |
+//! | [`search`] | search among vectors, where the server does not see the index, the query, or either |
+//! | [`nn`] | neural networks on encrypted samples: dense and convolutional layers |
+//! | [`note`] | bytes, such as column names, that travel encrypted with a table |
 //!
 //! Tables come from [`sudare_table`], which reads files and codes them as numbers.
 //!
-//! Owner and server make the same plan from public facts. The owner encrypts by it, the
-//! server runs it with evaluation keys only, the owner decrypts and decodes; [`logreg`] and
-//! [`stats::StatsPlan`] show all of it.
+//! Owner and server make the same plan from public facts. The owner encrypts the inputs by the
+//! plan, and the server runs it with evaluation keys only. Then the owner decrypts and decodes the
+//! results. For complete examples see [`logreg`] and [`stats::StatsPlan`].
 #![cfg_attr(not(test), deny(clippy::disallowed_methods))]
 #![forbid(unsafe_code)]
 
@@ -35,5 +35,5 @@ pub mod stats;
 
 pub use logreg::{Error, Result};
 
-/// Slots to be encrypted, with their level and scale.
+/// Slots to encrypt, with their level and scale.
 pub type Slots = (Vec<f64>, sudare::rlwe::Level, sudare::ckks::Scale);

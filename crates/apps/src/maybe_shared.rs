@@ -1,8 +1,8 @@
-//! What computes for a while, and who keeps it.
+//! A value that a computation either borrows or shares.
 
 use std::sync::Arc;
 
-/// Borrowed for as long as its user lives, or shared with it.
+/// A value that is borrowed from its owner, or shared with it.
 pub(crate) enum MaybeShared<'a, T> {
     Borrowed(&'a T),
     Shared(Arc<T>),

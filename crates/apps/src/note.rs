@@ -1,8 +1,8 @@
-//! Bytes in the slots of ciphertexts.
+//! Notes: bytes in the slots of ciphertexts.
 //!
-//! What a server may not learn about a table but its owner must keep with it, such as column
-//! names, travels encrypted under the same key. A slot holds a byte; a header holds the length and
-//! a checksum, so that a note is read back whole or not at all.
+//! Some facts about a table, such as column names, must stay with its owner and hidden from the
+//! server. They travel encrypted under the same key. Each slot holds a byte, and a header holds the
+//! length and a checksum. A note is therefore read back whole or not at all.
 
 use crate::{Error, Result, Slots};
 use sudare::{
@@ -11,27 +11,29 @@ use sudare::{
 };
 use sudare_arith::real;
 
-/// Longest note, in bytes.
+/// Maximum length of a note, in bytes.
 pub const MAX_BYTES: usize = 64 << 20;
 
-/// Bytes of the length, little endian.
+/// Bytes of the length, in little-endian order.
 const LENGTH_BYTES: usize = 4;
-/// Bytes of the checksum, the start of the BLAKE3 hash of the note.
+/// Bytes of the checksum: the first ones of the BLAKE3 hash of the note.
 const CHECKSUM_BYTES: usize = 12;
 const HEADER_BYTES: usize = LENGTH_BYTES + CHECKSUM_BYTES;
 
-/// A slot is a byte over this.
+/// Divisor of a byte in a slot: slots are in `[0, 1)`.
 const BYTE_RANGE: f64 = 256.0;
 
-/// Largest `log2` of the scale, at which encoding is exact in double precision.
+/// Maximum `log2` of the scale. Up to it, encoding is exact in double precision.
 const MAX_LOG2_SCALE: f64 = 45.0;
 
-/// What the ciphertexts of a note hold: its bytes at level 0, in all slots, so that the number of
-/// ciphertexts tells no more than the length to a multiple of `N / 2`.
+/// Packs the bytes of a note into the slots of ciphertexts at level 0.
+///
+/// All slots are used, so the number of ciphertexts tells only the length rounded up to a multiple
+/// of `N / 2`.
 ///
 /// # Errors
-/// [`Error::NoteTooLong`] for more than [`MAX_BYTES`]; [`Error::Precision`] if the modulus at
-/// level 0 is too small to tell bytes from each other.
+/// [`Error::NoteTooLong`] for more than [`MAX_BYTES`]; [`Error::Precision`] if the modulus at level
+/// 0 is too small to tell bytes from each other.
 pub fn pack(params: &Params, bytes: &[u8]) -> Result<Vec<Slots>> {
     let found = bytes.len();
     let length = u32::try_from(found).ok().filter(|_| found <= MAX_BYTES);
@@ -48,10 +50,10 @@ pub fn pack(params: &Params, bytes: &[u8]) -> Result<Vec<Slots>> {
     Ok(parts.collect())
 }
 
-/// Encrypts bytes, as [`pack`] has them.
+/// Encrypts bytes in the slots that [`pack`] makes.
 ///
 /// # Errors
-/// As [`pack`]; [`Error::Library`] if the encryptor has other parameters.
+/// The errors of [`pack`]; [`Error::Library`] if the encryptor has other parameters.
 pub fn encrypt(encryptor: &Encryptor, params: &Params, bytes: &[u8]) -> Result<Vec<Ciphertext>> {
     let encoder = Encoder::new(params);
     let encrypt = |(slots, level, scale): Slots| {
@@ -60,10 +62,10 @@ pub fn encrypt(encryptor: &Encryptor, params: &Params, bytes: &[u8]) -> Result<V
     pack(params, bytes)?.into_iter().map(encrypt).collect()
 }
 
-/// The bytes of a note.
+/// Decrypts the bytes of a note.
 ///
 /// # Errors
-/// [`Error::DamagedNote`] if a ciphertext is missing, out of place, altered or none of a note;
+/// [`Error::DamagedNote`] if a ciphertext is missing, out of place, altered or not part of a note;
 /// [`Error::Library`] if the decryptor has another key or other parameters.
 pub fn decrypt(decryptor: &Decryptor, params: &Params, note: &[Ciphertext]) -> Result<Vec<u8>> {
     let damaged = |problem: String| Error::DamagedNote { problem };
@@ -78,7 +80,7 @@ pub fn decrypt(decryptor: &Decryptor, params: &Params, note: &[Ciphertext]) -> R
         for slot in slots {
             let value = slot * BYTE_RANGE;
             let byte = value.round();
-            // Negated, so that NaN is no byte.
+            // Negated, so that NaN is rejected as well.
             if !((0.0..BYTE_RANGE).contains(&byte) && (value - byte).abs() < 0.25) {
                 return Err(damaged(format!("slot {} holds no byte", message.len())));
             }
@@ -105,14 +107,14 @@ fn checksum(bytes: &[u8]) -> [u8; CHECKSUM_BYTES] {
     sum
 }
 
-/// A scale of a quarter of the modulus, if bytes stand out of the error of encryption at it.
+/// Returns a scale of a quarter of the modulus, if it separates bytes from the error of encryption.
 fn scale(params: &Params) -> Result<Scale> {
-    /// Error bits in a slot, beyond `log2(N)`, that a fresh encryption stays within except with
-    /// a probability of 2^-60: 9 standard deviations of `sqrt(10.5 * 4/3) N`.
+    /// Bits of the error in a slot of a fresh encryption, beyond `log2(N)`. Larger errors have a
+    /// probability of 2^-60: 9 standard deviations of `sqrt(10.5 * 4/3) N`.
     const ERROR_BITS: f64 = 5.1;
     let log2_scale = (params.chain().log2_q(Level(0)) - 2.0).min(MAX_LOG2_SCALE);
     let found = log2_scale - ERROR_BITS - f64::from(params.log_n());
-    // Within a quarter of a byte's step.
+    // The error must stay within a quarter of the step between bytes.
     let needed = real::log2(4.0 * BYTE_RANGE);
     if found < needed {
         return Err(Error::Precision { what: "a byte of a note", found, needed });

@@ -1,21 +1,23 @@
-//! What plans have in common whose results others than the owner of the key may see.
+//! Parts shared by plans whose results people other than the key's owner may see.
 
 use sudare::ckks::Params;
 use sudare_arith::real;
 
-/// Of a decoded value of at most 1, beside the error of encryption: `f64` rounds it in each of the
-/// steps of a transform.
+/// Error of decoding a value of at most 1, on top of the error of encryption. It is the rounding of
+/// `f64` in each step of a transform.
 pub(crate) const DECODING_ERROR: f64 = 16.0 * f64::EPSILON;
 
-/// Most bits that are tried. With more, encryption adds less than decoding.
+/// Maximum number of bits to try. With more, the error of decoding exceeds the error of encryption.
 const MOST_BITS: f64 = 92.0;
 
-/// Parameters with as much precision as sharing results to `bits` bits takes: `propose` makes them
-/// for a `log2` of precision or scale, from `first` upwards, and `errors` gives the largest error of
-/// a value of theirs and the largest with which it can be shared.
+/// Finds parameters with the precision that sharing results to `bits` bits requires.
+///
+/// `propose` makes parameters for a `log2` of precision or scale, from `first` upwards. `errors`
+/// returns two numbers for them: the largest error of a value, and the largest error with which the
+/// value can be shared.
 ///
 /// # Errors
-/// `TooLittlePrecision` if `f64` has not the digits; those of the functions.
+/// `TooLittlePrecision` if `f64` has too few digits; errors of `propose` and `errors`.
 pub(crate) fn precise_params<E: From<sudare::Error>>(
     first: f64,
     bits: u32,
@@ -29,11 +31,11 @@ pub(crate) fn precise_params<E: From<sudare::Error>>(
         if found <= needed {
             return Ok(params);
         }
-        // Also if there is no bound.
+        // The second condition covers parameters without a bound.
         if log2 > MOST_BITS || !found.is_finite() {
             return Err(sudare::Error::TooLittlePrecision { bits, found, needed }.into());
         }
-        // Primes are not exactly as large as asked for.
+        // Proposed primes may be slightly smaller than requested, so half a bit is added.
         log2 += real::log2(found / needed).max(0.0) + 0.5;
     }
 }

@@ -51,7 +51,7 @@ use crate::logreg::TrainSpec;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatsError {
-    /// What the engine refuses.
+    /// Errors of the engine.
     #[error(transparent)]
     Library(#[from] sudare::Error),
     /// There are no rows or no columns.

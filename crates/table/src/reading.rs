@@ -44,7 +44,7 @@ impl Frame {
     /// column turns out to be text.
     ///
     /// # Errors
-    /// As [`Frame::read`].
+    /// The errors of [`Frame::read`].
     pub fn from_csv(
         mut reader: impl Read + Seek,
         options: &ReadOptions,
@@ -56,7 +56,7 @@ impl Frame {
     /// Reads a Parquet file as [`Frame::read`] does, from its beginning.
     ///
     /// # Errors
-    /// As [`Frame::read`].
+    /// The errors of [`Frame::read`].
     #[cfg(feature = "parquet")]
     pub fn from_parquet(
         reader: impl Read + Seek,

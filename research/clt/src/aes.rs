@@ -357,10 +357,11 @@ impl<'a> Cipher<'a> {
         (0..=ROUNDS).try_fold(blocks.clone(), |state, number| self.round(keys, &state, number))
     }
 
-    /// Round `number`, with the bootstrapping before it if there is one; round 0 adds the first key.
+    /// Round `number`, with the bootstrapping before it if there is one; round 0 adds the first
+    /// key.
     ///
     /// # Errors
-    /// As [`Cipher::encrypt`]; [`Error::Count`] for a round beyond the tenth.
+    /// The errors of [`Cipher::encrypt`]; [`Error::Count`] for a round beyond the tenth.
     pub fn round(&self, keys: &RoundKeys, state: &State, number: u32) -> Result<State> {
         let Some(key) = keys.0.get(number as usize) else {
             let needed = ROUNDS as usize;
@@ -387,7 +388,7 @@ impl<'a> Cipher<'a> {
     /// Bootstraps all bits.
     ///
     /// # Errors
-    /// As [`Evaluator::bootstrap_many`].
+    /// The errors of [`Evaluator::bootstrap_many`].
     pub fn refresh(&self, state: &State) -> Result<State> {
         let bits: Vec<&Ciphertext> = state.bits().collect();
         Ok(State::of(self.evaluator.bootstrap_many(&bits)?))

@@ -62,7 +62,7 @@ impl Evaluator {
     /// The difference of each slot.
     ///
     /// # Errors
-    /// As [`Evaluator::add`].
+    /// The errors of [`Evaluator::add`].
     pub fn sub(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         let noise = self.checked("a difference", a, b, a.noise.sum(b.noise))?;
         let value = self.key.modulus.add(&a.value, &self.key.modulus.neg(&b.value));
@@ -71,12 +71,12 @@ impl Evaluator {
 
     /// The exclusive or of each slot, as the sum or, if `subtract`, as the difference of bits.
     ///
-    /// If `subtract` is drawn by a coin that knows nothing of the operands, noise grows by the squares
-    /// of what the operands have, as is predicted here, and lifts keep a mean of zero. That saves AES a
-    /// refresh: sums alone let lifts grow with their number.
+    /// If `subtract` is drawn by a coin that knows nothing of the operands, noise grows by the
+    /// squares of what the operands have, as is predicted here, and lifts keep a mean of zero. That
+    /// saves AES a refresh: sums alone let lifts grow with their number.
     ///
     /// # Errors
-    /// As [`Evaluator::add`]; [`Error::NotBits`].
+    /// The errors of [`Evaluator::add`]; [`Error::NotBits`].
     pub fn xor(&self, a: &Ciphertext, b: &Ciphertext, subtract: bool) -> Result<Ciphertext> {
         self.check_bits("exclusive or", a)?;
         let noise = self.checked("an exclusive or", a, b, a.noise.signed_sum(b.noise))?;
@@ -91,18 +91,18 @@ impl Evaluator {
     /// The product of each slot.
     ///
     /// # Errors
-    /// As [`Evaluator::add`].
+    /// The errors of [`Evaluator::add`].
     pub fn mul(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
         Ok(self.mul_many(&[(a, b)])?.swap_remove(0))
     }
 
     /// The product of each pair, each in its own message space.
     ///
-    /// `Mult` of the publication: `t^(a - 1) c_1 c_2` is converted. Its formula for conversion counts
-    /// `t` once more, which its proof does not; here it is left out.
+    /// `Mult` of the publication: `t^(a - 1) c_1 c_2` is converted. Its formula for conversion
+    /// counts `t` once more, which its proof does not; here it is left out.
     ///
     /// # Errors
-    /// As [`Evaluator::add`].
+    /// The errors of [`Evaluator::add`].
     pub fn mul_many(&self, pairs: &[(&Ciphertext, &Ciphertext)]) -> Result<Vec<Ciphertext>> {
         let params = self.params();
         let noises = pairs.iter().map(|(a, b)| {
@@ -194,11 +194,11 @@ impl Evaluator {
         Ok(sums)
     }
 
-    /// The digit of `t^n` of messages modulo `t^(n + 1)`, as messages modulo `t`: the second half of
-    /// bootstrapping (`HomExt`).
+    /// The digit of `t^n` of messages modulo `t^(n + 1)`, as messages modulo `t`: the second half
+    /// of bootstrapping (`HomExt`).
     ///
     /// # Errors
-    /// As [`Evaluator::add`]; [`Error::ExponentMismatch`] for other message spaces.
+    /// The errors of [`Evaluator::add`]; [`Error::ExponentMismatch`] for other message spaces.
     pub fn hom_extract_many(&self, ciphertexts: &[Ciphertext]) -> Result<Vec<Ciphertext>> {
         let params = self.params();
         let digits = self.params().spec().digits;
@@ -227,7 +227,7 @@ impl Evaluator {
     /// A ciphertext with the same messages modulo `t` and the noise of bootstrapping.
     ///
     /// # Errors
-    /// As [`Evaluator::hom_sum_many`].
+    /// The errors of [`Evaluator::hom_sum_many`].
     pub fn bootstrap(&self, a: &Ciphertext) -> Result<Ciphertext> {
         Ok(self.bootstrap_many(&[a])?.swap_remove(0))
     }

@@ -1,4 +1,4 @@
-//! From plain arrays to encrypted ones and back, and the same in simulation.
+//! Encryption and decryption of plain arrays, and their simulation.
 
 use sudare::{
     Error,
@@ -12,16 +12,16 @@ use super::{Array, ArrayError, Layout, PlainArray, Range, Result, engine::check_
 
 const OP: &str = "encrypt";
 
-/// Bits of noise of an operation in the largest rings, a few standard deviations.
+/// Bits of the noise of an operation in the largest rings, at a few standard deviations.
 const NOISE_BITS: f64 = 24.0;
 
-/// Encrypts an array in the blocks of `layout`, at `level` and its default scale. Its range is that
-/// of the values, which [`Array::declared`] replaces by public numbers.
+/// Encrypts an array in the blocks of `layout`, at `level` and its default scale. The range of the
+/// result is the range of the values. To replace it by public numbers, use [`Array::declared`].
 ///
 /// # Errors
 /// [`ArrayError::Values`], [`ArrayError::NotFinite`]; [`ArrayError::Shapes`] for a layout of
-/// another shape; [`Error::ValueTooLarge`] for a value that the level has no room for at its
-/// default scale; [`Error::LevelOutOfRange`] and what encoding refuses.
+/// another shape; [`Error::ValueTooLarge`] for a value that exceeds the level at its default scale;
+/// [`Error::LevelOutOfRange`] and errors of encoding.
 pub fn encrypt(
     encryptor: &Encryptor,
     params: &Params,
@@ -35,11 +35,11 @@ pub fn encrypt(
     })
 }
 
-/// The array that [`encrypt`] would give, in simulation; `evaluator` is that of the engine, or
-/// the one on clear slots inside a [`cost::Evaluator`](sudare::circuits::cost::Evaluator).
+/// Simulates [`encrypt`]. Pass the evaluator of the engine, or the evaluator on clear slots inside
+/// a [`cost::Evaluator`](sudare::circuits::cost::Evaluator).
 ///
 /// # Errors
-/// As [`encrypt`].
+/// The errors of [`encrypt`].
 pub fn simulate_encryption<E: ComplexOps<Ct = sim::Ciphertext>>(
     evaluator: &sim::Evaluator,
     params: &Params,
@@ -52,8 +52,8 @@ pub fn simulate_encryption<E: ComplexOps<Ct = sim::Ciphertext>>(
     })
 }
 
-/// The same, of an array that may have any elements in `range`; bounds of errors are for magnitudes
-/// up to `largest`.
+/// Simulates the encryption of an array that may have any elements in `range`. Error bounds hold
+/// for magnitudes up to `largest`.
 pub(super) fn simulate_encryption_within<E: ComplexOps<Ct = sim::Ciphertext>>(
     evaluator: &sim::Evaluator,
     params: &Params,
@@ -111,8 +111,8 @@ fn encrypt_with<E: ComplexOps>(
 /// Decrypts an array, without its padding.
 ///
 /// # Errors
-/// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`ArrayError::OutsideRange`] for a value that
-/// is far outside of the range of the array, as where a range that was promised did not hold.
+/// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`]; [`ArrayError::OutsideRange`] for a value far
+/// outside the range of the array, for example because a promised range did not hold.
 pub fn decrypt(
     decryptor: &Decryptor,
     params: &Params,
@@ -125,10 +125,10 @@ pub fn decrypt(
     opened(array, &slots)
 }
 
-/// The values that a simulated array holds.
+/// Returns the values of a simulated array.
 ///
 /// # Errors
-/// [`ArrayError::Overflow`] for values that encryption would have lost; as [`decrypt`].
+/// [`ArrayError::Overflow`] for values that encryption would have lost; the errors of [`decrypt`].
 pub fn simulate_decryption<E: ComplexOps<Ct = sim::Ciphertext>>(
     array: &Array<E>,
 ) -> Result<PlainArray> {
@@ -141,7 +141,8 @@ pub fn simulate_decryption<E: ComplexOps<Ct = sim::Ciphertext>>(
     opened(array, &slots)
 }
 
-/// The elements in the slots of the blocks, which must lie in the range of the array.
+/// Returns the elements in the slots of the blocks, and checks that they lie in the range of the
+/// array.
 fn opened<E: ComplexOps>(array: &Array<E>, slots: &[Vec<f64>]) -> Result<PlainArray> {
     let elements = array.layout.gather(slots);
     let range = &array.range;
@@ -150,12 +151,12 @@ fn opened<E: ComplexOps>(array: &Array<E>, slots: &[Vec<f64>]) -> Result<PlainAr
 }
 
 impl<E: ComplexOps> Array<E> {
-    /// The same, whose elements are declared to lie from `low` to `high`: two numbers that others
-    /// may learn, in place of those that were read off the data.
+    /// Returns the array with elements declared to lie from `low` to `high`. Others may learn these
+    /// two numbers. They replace the ends that were read off the data.
     ///
     /// # Errors
     /// [`ArrayError::Argument`] unless both are finite and in order; [`ArrayError::OutsideRange`]
-    /// for elements that do not lie there.
+    /// for elements outside this range.
     pub fn declared(&self, values: &PlainArray, low: f64, high: f64) -> Result<Self> {
         check_elements(OP, &values.values, low, high, 0.0)?;
         self.within(low, high)
@@ -163,14 +164,14 @@ impl<E: ComplexOps> Array<E> {
 }
 
 impl<E: ComplexOps<Ct = sim::Ciphertext>> Array<E> {
-    /// In simulation: `log2` of the standard deviation of the error of an element that encryption
-    /// would have caused, the largest of any block.
+    /// In simulation, returns `log2` of the standard deviation of the error that encryption would
+    /// have caused in an element: the largest of all blocks.
     #[must_use]
     pub fn noise_log2(&self) -> f64 {
         self.blocks.iter().map(|block| block.noise_log2).fold(f64::NEG_INFINITY, f64::max)
     }
 
-    /// In simulation: what holds of the slots of each block, whatever the inputs are.
+    /// In simulation, returns the worst case of the slots of each block, for all inputs.
     pub(super) fn worst(&self) -> impl Iterator<Item = &WorstCase> {
         self.blocks.iter().map(|block| &block.worst)
     }

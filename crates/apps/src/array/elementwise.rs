@@ -1,4 +1,4 @@
-//! Sums and products, element by element.
+//! Elementwise operations: sums, products, polynomials.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -15,7 +15,7 @@ use super::{
 };
 use crate::{bootstrap::TOGETHER, functions::twice};
 
-/// Largest magnitude of a whole number that is a factor without a level.
+/// Maximum magnitude of an integer factor that costs no level.
 const MAX_WHOLE: f64 = (1u64 << 31) as f64;
 
 /// Two operands in one layout, block by block.
@@ -24,12 +24,12 @@ struct Pair<E: ComplexOps> {
     level: Level,
     a: Vec<Arc<E::Ct>>,
     b: Vec<Arc<E::Ct>>,
-    /// For each padded axis, whether `a` and `b` are zero in its padding.
+    /// For each padded axis, true if `a` and `b` are zero in its padding.
     zero: Vec<[bool; 2]>,
     ranges: [Range; 2],
-    /// The largest magnitude in the padding of each, what is broadcast into it included.
+    /// The largest magnitude in the padding of each, including elements that are broadcast into it.
     padding: [f64; 2],
-    /// Whether elements meet those in the same places, so that no operand is broadcast.
+    /// True if no operand is broadcast, so that elements in the same places meet.
     paired: bool,
 }
 
@@ -39,44 +39,44 @@ impl<E: ComplexOps> Pair<E> {
     }
 }
 
-/// Whether an operand is zero in the padding of an axis of the layout of the result.
+/// Returns whether an operand is zero in the padding of an axis of the result's layout.
 fn is_zero_beyond<E: ComplexOps>(own: &Array<E>, axis: usize) -> bool {
     own.padding_is_zero() && own.layout().shape()[axis] > 1
 }
 
 /// # Elementwise operations
 ///
-/// Operands are broadcast as by NumPy. An encrypted one of one element along an axis is read
-/// along it for free; if the fields of two operands clash, one of them is moved first, by
-/// [`Engine::relayout`].
+/// Operands are broadcast as in NumPy. Broadcasting an encrypted operand along an axis of one
+/// element is free. If the fields of two operands clash, [`Engine::relayout`] moves one of them
+/// first.
 ///
 /// | operation | levels |
 /// |---|---|
-/// | sum, difference, negation, product with a whole number | 0 |
+/// | sum, difference, negation, product with an integer | 0 |
 /// | product, square, product with other plain numbers | 1 |
 /// | power `n` | `ceil(log2(n))` |
 /// | polynomial | its depth, see [`Polynomial::plan`], and one if padding is not zero |
 impl<E: ComplexOps> Engine<'_, E> {
-    /// `a + b`.
+    /// Returns `a + b`.
     ///
     /// # Errors
-    /// [`ArrayError::Shapes`]; [`ArrayError::LevelExhausted`]; what the evaluator refuses.
+    /// [`ArrayError::Shapes`]; [`ArrayError::LevelExhausted`]; errors of the evaluator.
     pub fn add(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
         self.sum_of_two("add", a, b, 1.0, E::add)
     }
 
-    /// `a - b`.
+    /// Returns `a - b`.
     ///
     /// # Errors
-    /// As [`Engine::add`].
+    /// The errors of [`Engine::add`].
     pub fn sub(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
         self.sum_of_two("subtract", a, b, -1.0, E::sub)
     }
 
-    /// `a b`, element by element.
+    /// Returns `a b`, element by element.
     ///
     /// # Errors
-    /// As [`Engine::add`].
+    /// The errors of [`Engine::add`].
     pub fn mul(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
         const OP: &str = "multiply";
         let pair = self.pair(OP, a, b, 1)?;
@@ -90,7 +90,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             if b.padding() > 0.0 {
                 return self.mul(a, &self.masked(&self.ready(OP, b, 2)?, 1.0)?);
             }
-            // It holds elements that are broadcast, which no mask takes away.
+            // The padding holds elements that are broadcast, which no mask removes.
             self.check_room(OP, level, &Range::new(-padding, padding))?;
         }
         let [left, right] = &pair.ranges;
@@ -101,10 +101,10 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(self.array(pair.layout, level, blocks, zero, range))
     }
 
-    /// `a^2`.
+    /// Returns `a^2`.
     ///
     /// # Errors
-    /// As [`Engine::add`].
+    /// The errors of [`Engine::add`].
     pub fn square(&self, a: &Array<E>) -> Result<Array<E>> {
         const OP: &str = "square";
         let a = self.ready(OP, a, 1)?;
@@ -120,10 +120,10 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(self.array(a.layout().clone(), level, blocks, a.padding_is_zero(), range))
     }
 
-    /// `a^n`, `n` at least 1.
+    /// Returns `a^n` for `n` of at least 1.
     ///
     /// # Errors
-    /// [`ArrayError::Argument`] for `n = 0`; as [`Engine::add`].
+    /// [`ArrayError::Argument`] for `n = 0`; the errors of [`Engine::add`].
     pub fn powi(&self, a: &Array<E>, n: u32) -> Result<Array<E>> {
         if n == 0 {
             let problem = "power 0 is 1, whatever is encrypted: take a power from 1 on".into();
@@ -149,29 +149,29 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(power)
     }
 
-    /// `-a`.
+    /// Returns `-a`.
     ///
     /// # Errors
-    /// What the evaluator refuses.
+    /// Errors of the evaluator.
     pub fn neg(&self, a: &Array<E>) -> Result<Array<E>> {
         self.mul_scalar(a, -1.0)
     }
 
-    /// `a + c`.
+    /// Returns `a + c`.
     ///
     /// # Errors
-    /// [`ArrayError::NotFinite`]; what the evaluator refuses.
+    /// [`ArrayError::NotFinite`]; errors of the evaluator.
     pub fn add_scalar(&self, a: &Array<E>, c: f64) -> Result<Array<E>> {
         const OP: &str = "add";
         check_scalar(OP, c)?;
         self.add_by_slot(&self.ready(OP, a, 0)?, c, 0.0)
     }
 
-    /// `c a`: without a level for a whole `c` of at most `2^31`. With 0 it is an encryption
-    /// without randomness, readable by all.
+    /// Returns `c a`. This costs no level for an integer `c` of magnitude at most `2^31`. With 0
+    /// the result is an encryption without randomness, which everybody can read.
     ///
     /// # Errors
-    /// [`ArrayError::NotFinite`]; as [`Engine::add`].
+    /// [`ArrayError::NotFinite`]; the errors of [`Engine::add`].
     pub fn mul_scalar(&self, a: &Array<E>, c: f64) -> Result<Array<E>> {
         const OP: &str = "multiply by a number";
         check_scalar(OP, c)?;
@@ -200,10 +200,10 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(self.array(layout, level, blocks, zero, range))
     }
 
-    /// `a + b` with a plain array.
+    /// Returns `a + b` with a plain array.
     ///
     /// # Errors
-    /// [`ArrayError::Values`]; [`ArrayError::NotFinite`]; as [`Engine::add`].
+    /// [`ArrayError::Values`]; [`ArrayError::NotFinite`]; the errors of [`Engine::add`].
     pub fn add_plain(&self, a: &Array<E>, b: &PlainArray) -> Result<Array<E>> {
         const OP: &str = "add";
         b.check(OP)?;
@@ -227,19 +227,19 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(self.array(layout, a.level(), blocks, zero, range))
     }
 
-    /// `a - b` with a plain array.
+    /// Returns `a - b` with a plain array.
     ///
     /// # Errors
-    /// As [`Engine::add_plain`].
+    /// The errors of [`Engine::add_plain`].
     pub fn sub_plain(&self, a: &Array<E>, b: &PlainArray) -> Result<Array<E>> {
         let values = b.values.iter().map(|x| -x).collect();
         self.add_plain(a, &PlainArray { shape: b.shape.clone(), values })
     }
 
-    /// `a b` with a plain array, element by element.
+    /// Returns `a b` with a plain array, element by element.
     ///
     /// # Errors
-    /// As [`Engine::add_plain`].
+    /// The errors of [`Engine::add_plain`].
     pub fn mul_plain(&self, a: &Array<E>, b: &PlainArray) -> Result<Array<E>> {
         const OP: &str = "multiply by a plain array";
         b.check(OP)?;
@@ -261,15 +261,15 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(self.array(layout, level, blocks, true, range))
     }
 
-    /// `p` of every element, which lies in the interval of `p`.
+    /// Evaluates `p` at every element. The elements must lie in the interval of `p`.
     ///
     /// # Errors
-    /// As [`Engine::add`] and [`Polynomial::plan`].
+    /// The errors of [`Engine::add`] and [`Polynomial::plan`].
     pub fn polynomial(&self, a: &Array<E>, p: &Polynomial) -> Result<Array<E>> {
         self.polynomial_with(a, p, RealParts::default())
     }
 
-    /// As [`Engine::polynomial`], of real parts and with real parts where that is asked for.
+    /// Evaluates [`Engine::polynomial`], and takes real parts before or after where `real` says so.
     pub(super) fn polynomial_with(
         &self,
         a: &Array<E>,
@@ -277,7 +277,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         real: RealParts,
     ) -> Result<Array<E>> {
         const OP: &str = "polynomial";
-        // What padding holds must lie in the interval, too.
+        // The padding must lie in the interval as well.
         let dirty = !a.padding_is_zero();
         let range = self.argument(OP, a, &p.interval())?.polynomial(p).with_padding(0.0);
         let (mut a, plan) = self.polynomial_input(OP, a, u32::from(dirty), (p, real))?;
@@ -310,7 +310,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         }
     }
 
-    /// The array, bootstrapped if it must be, and the plan of `p` for `before` levels below it.
+    /// Returns the array, bootstrapped if necessary, and the plan of `p` with `before` levels below
+    /// the array's level.
     fn polynomial_input(
         &self,
         op: &'static str,
@@ -345,7 +346,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         if before + depth > self.highest_level().0 - floor.0 {
             return exhausted(depth, a);
         }
-        // Its own levels do not suffice.
+        // The remaining levels do not suffice.
         let own = a.level().0.saturating_sub(floor.0);
         let a = self.ready(op, a, (before + depth).max(own + 1))?;
         match fits(&a) {
@@ -354,7 +355,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         }
     }
 
-    /// To the default scale of the level where it ends.
+    /// Plans the polynomial to end at the default scale of its last level.
     fn polynomial_plan(
         &self,
         level: Level,
@@ -366,7 +367,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(p.plan_to(chain, level, scale, |end| Ok(self.scale_at(end) / twice(real.after)))?)
     }
 
-    /// The same with padding that is zero, times `factor`, one level down.
+    /// Returns the array with zero padding, times `factor`, one level down.
     pub(super) fn masked(&self, a: &Array<E>, factor: f64) -> Result<Array<E>> {
         let layout = a.layout();
         let blocks =
@@ -378,8 +379,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(self.array(layout.clone(), Level(a.level().0 - 1), blocks, true, range))
     }
 
-    /// Adds `inside` to every element and `outside` to padding that is zero. Other padding
-    /// counts as elements, so that no block needs a vector.
+    /// Adds `inside` to every element and `outside` to zero padding. Other padding counts as
+    /// elements, so that no block needs a vector.
     fn add_by_slot(&self, a: &Array<E>, inside: f64, outside: f64) -> Result<Array<E>> {
         let layout = a.layout();
         let padding = if a.padding_is_zero() { 0.0 } else { a.padding() + inside.abs() };
@@ -421,7 +422,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let padding = if zero { 0.0 } else { pair.padding[0] + pair.padding[1] };
         let fits = self.holds_padding(pair.level, padding);
         if !fits && a.padding() + b.padding() == 0.0 {
-            // It holds elements that are broadcast, which no mask takes away.
+            // The padding holds elements that are broadcast, which no mask removes.
             self.check_room(op, pair.level, &Range::new(-padding, padding))?;
         } else if !fits {
             let clean = |x: &Array<E>| match x.padding() > 0.0 {
@@ -438,7 +439,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(self.array(pair.layout, pair.level, blocks, zero, range))
     }
 
-    /// Brings both to one level and one layout.
+    /// Brings both operands to one level and one layout.
     fn pair(&self, op: &'static str, a: &Array<E>, b: &Array<E>, needed: u32) -> Result<Pair<E>> {
         let shape = broadcast_shape(op, a.shape(), b.shape())?;
         let paired = a.shape() == b.shape();
@@ -449,7 +450,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         let layout = match a.layout().merged(b.layout(), &shape) {
             Some(layout) => layout,
             None => {
-                // The one of the higher level has one to lose; of equal ones, the smaller moves.
+                // Moving costs a level, so the operand of the higher level moves. Of equal levels,
+                // the smaller operand moves.
                 let size = |x: &Array<E>| (core::cmp::Reverse(x.level()), x.layout().elements());
                 let (still, moves) = if size(&a) < size(&b) { (&b, &mut a) } else { (&a, &mut b) };
                 let layout = self.stretched_layout(still.layout(), &shape);
@@ -480,7 +482,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(Pair { layout, level, a, b, zero, ranges, padding, paired })
     }
 
-    /// A layout broadcast to `shape`, new axes above all others.
+    /// Returns the layout broadcast to `shape`, with new axes above all others.
     fn stretched_layout(&self, own: &Layout, shape: &[usize]) -> Layout {
         let mut layout = own.with_leading_axes(shape.len() - own.ndim());
         for axis in (0..shape.len()).rev() {
@@ -491,8 +493,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         layout
     }
 
-    /// `a` with as many axes and slots as its broadcast with a plain array of shape `other` has,
-    /// and the layout of that.
+    /// Returns `a` with the axes and slots of its broadcast with a plain array of shape `other`,
+    /// and the layout of that broadcast.
     fn stretched(
         &self,
         op: &'static str,
@@ -505,8 +507,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok((self.widened(&a, layout.log_slots())?, layout))
     }
 
-    /// `f` of the blocks that meet the same values of a plain array, and these, which are 0 in
-    /// the padding.
+    /// Applies `f` to the blocks that meet the same values of a plain array, and to these values,
+    /// which are 0 in the padding.
     fn by_vectors(
         &self,
         layout: &Layout,
@@ -532,15 +534,15 @@ impl<E: ComplexOps> Engine<'_, E> {
     }
 }
 
-/// The largest magnitude of the padding of an array, read along the axes of a layout: an axis of one
-/// element is in the padding of it as well.
+/// Returns the largest magnitude of the padding of an array, read along the axes of a layout. An
+/// axis of one element fills the layout's padding with that element.
 fn broadcast_padding<E: ComplexOps>(own: &Array<E>, layout: &Layout) -> f64 {
     let fills = |axis| layout.pads(axis) && own.layout().shape()[axis] == 1;
     let spread = if (0..layout.ndim()).any(fills) { own.range().magnitude() } else { 0.0 };
     own.padding().max(spread)
 }
 
-/// Of a polynomial that bootstrapping leaves too few levels for.
+/// Returns the error for a polynomial that needs more levels than bootstrapping leaves.
 fn too_deep(op: &'static str, degree: usize, needed: u32, all: u32) -> ArrayError {
     let problem = format!(
         "degree {degree} takes {needed} levels, and bootstrapping leaves {all}: use a polynomial of \

@@ -16,20 +16,20 @@ use crate::{
     maybe_shared::MaybeShared,
 };
 
-/// Computes on arrays. Cheap to clone; clones count together.
+/// Computes on arrays. Clones are cheap and share their counts.
 ///
-/// Every operation returns a new array at the default scale of its level. The tables below say
-/// how many levels it takes; where too few are left it bootstraps, if it can.
+/// Every operation returns a new array at the default scale of its level. The tables below list the
+/// levels that it takes. If too few are left, the engine bootstraps where it can.
 pub struct Engine<'a, E: ComplexOps> {
     evaluator: MaybeShared<'a, E>,
     /// The default scale of each level.
     scales: Arc<[Scale]>,
-    /// The lowest level that results may have.
+    /// The lowest allowed level of results.
     floor: Level,
     bootstrapper: Option<MaybeShared<'a, Bootstrapper<E>>>,
-    /// In simulation.
+    /// Checks of values, in simulation.
     watch: Option<Watch<E::Ct>>,
-    /// While a program is planned.
+    /// Requirements of the program, recorded during planning.
     needs: Option<Arc<Needs>>,
     power_rotations: bool,
     counters: Arc<Counters>,
@@ -48,24 +48,26 @@ impl<E: ComplexOps> Clone for Engine<'_, E> {
     }
 }
 
-/// How much larger than the bound of bootstrapping values may be: noise and rounding reach beyond.
+/// Factor by which values may exceed the bound of bootstrapping, because of noise and rounding.
 const BOUND_SLACK: f64 = 1.0 + 1e-3;
 
-/// Bits of the modulus that are kept for noise.
+/// Bits of the modulus reserved for noise.
 const ROOM_MARGIN_BITS: f64 = 0.02;
 
-/// Bits before the point that decryption reads, less the sign.
+/// Integer bits that decryption reads, without the sign.
 const READABLE_BITS: f64 = Decryptor::VALUE_BITS - 1.0;
 
-/// How far outside of a promised range simulated values may be, relative to its magnitude.
+/// Distance of simulated values from a promised range that is tolerated, relative to the magnitude
+/// of the range.
 const SIMULATED_SLACK: f64 = 1e-6;
 
-/// What a program turns out to need while it is planned.
+/// Requirements of a program, found while it is planned.
 #[derive(Debug)]
 pub(super) struct Needs {
-    /// Bits left between the largest magnitudes and the room for them; negative if they lack.
+    /// Bits left between the largest magnitudes and their room. Negative if values do not fit.
     room_bits: Mutex<f64>,
-    /// Intervals of functions that inputs go into as they are, by the source of their range.
+    /// Intervals of the functions whose arguments are unchanged inputs, by the source of their
+    /// range.
     intervals: Mutex<Vec<(u64, core::ops::Range<f64>)>>,
 }
 
@@ -78,7 +80,7 @@ impl Needs {
         *self.room_bits.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The interval that holds for a source, where one was noted.
+    /// Returns the interval recorded for a source, if any.
     pub(super) fn interval(&self, source: u64) -> Option<core::ops::Range<f64>> {
         let intervals = self.intervals.lock().unwrap_or_else(PoisonError::into_inner);
         let own = intervals.iter().filter(|(of, _)| *of == source).map(|(_, interval)| interval);
@@ -102,23 +104,24 @@ impl Needs {
 struct Counters {
     bootstraps: AtomicU64,
     log_slots: AtomicU32,
-    /// Below the highest level, how far results went.
+    /// Distance of the lowest result from the highest level.
     depth: AtomicU32,
 }
 
-/// What an engine has done so far.
+/// Counts of an engine's operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Counts {
-    /// Ciphertexts bootstrapped.
+    /// Number of ciphertexts bootstrapped.
     pub bootstraps: u64,
-    /// `log2` of the most slots of one that was, 0 if none was.
+    /// `log2` of the largest number of slots of a bootstrapped ciphertext, 0 if none was
+    /// bootstrapped.
     pub bootstrapped_log_slots: u32,
     /// The lowest level of a result.
     pub lowest_level: Level,
 }
 
-/// The keys for any program with [`Engine::with_power_rotations`] that starts at `level`: to
-/// relinearise, to conjugate, and of rotations by powers of two in both directions.
+/// Returns the keys for any program with [`Engine::with_power_rotations`] that starts at `level`:
+/// for relinearisation, for conjugation, and for rotations by powers of two in both directions.
 #[must_use]
 pub fn general_keys(params: &Params, level: Level) -> KeyRequest {
     let powers = (0..params.log_n() - 1).map(|bit| 1i64 << bit);
@@ -128,14 +131,14 @@ pub fn general_keys(params: &Params, level: Level) -> KeyRequest {
 }
 
 impl<'a, E: ComplexOps> Engine<'a, E> {
-    /// An engine on `evaluator`, which bootstraps if it is given a way to.
+    /// Creates an engine on `evaluator`. It bootstraps if you pass `bootstrapping`.
     ///
-    /// Results go down to level 0 or, with bootstrapping, to the level that this takes in; in
-    /// either case no lower than levels rescale to their default scales.
+    /// Results go down to level 0 or, with bootstrapping, to the input level of bootstrapping. In
+    /// both cases they stay at levels that rescale to their default scales.
     ///
     /// # Errors
     /// [`ArrayError::Argument`] for an evaluator of other parameters, or a bootstrapping whose
-    /// result is not above what it takes in.
+    /// output level is not above its input level.
     pub fn new(
         evaluator: &'a E,
         params: &Params,
@@ -187,14 +190,14 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         })
     }
 
-    /// An engine that rotates by sums of powers of two alone, so that [`general_keys`] are all it
-    /// needs. Matrices, which take many rotations, are the slower for it.
+    /// Makes the engine rotate by sums of powers of two alone, so that [`general_keys`] suffice.
+    /// Products with matrices, which take many rotations, become slower.
     #[must_use]
     pub fn with_power_rotations(self, power_rotations: bool) -> Self {
         Self { power_rotations, ..self }
     }
 
-    /// An engine that rotates as is best with these keys: by sums of powers of two if they have all of
+    /// Chooses rotations for these keys: by sums of powers of two if they include all of
     /// [`general_keys`].
     #[must_use]
     pub fn for_keys(self, params: &Params, keys: &KeyRequest) -> Self {
@@ -205,23 +208,24 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         self.with_power_rotations(all)
     }
 
-    /// The evaluator.
+    /// Returns the evaluator.
     #[must_use]
     pub fn evaluator(&self) -> &E {
         &self.evaluator
     }
 
-    /// Whether it has a way to bootstrap.
+    /// Returns whether the engine can bootstrap.
     pub(super) fn bootstraps(&self) -> bool {
         self.bootstrapper.is_some()
     }
 
-    /// The largest error of a bootstrapped element, about; none without bootstrapping.
+    /// Returns the estimated largest error of a bootstrapped element, or `None` without
+    /// bootstrapping.
     pub(super) fn bootstrapping_error(&self) -> Option<f64> {
         self.bootstrapper.as_ref().map(|bootstrapper| bootstrapper.plan().largest_error())
     }
 
-    /// The level of new arrays: that of bootstrapped ones, or the top.
+    /// Returns the level of new arrays: the output level of bootstrapping, or the top level.
     #[must_use]
     pub fn highest_level(&self) -> Level {
         match &self.bootstrapper {
@@ -230,13 +234,14 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         }
     }
 
-    /// The lowest level of results.
+    /// Returns the lowest level of results.
     #[must_use]
     pub fn lowest_level(&self) -> Level {
         self.floor
     }
 
-    /// `log2` of the most slots of a block: those that are bootstrapped, or all of the ring.
+    /// Returns `log2` of the maximum number of slots of a block: the slots that bootstrapping
+    /// accepts, or all of the ring.
     #[must_use]
     pub fn log_slots_max(&self) -> u32 {
         match &self.bootstrapper {
@@ -245,7 +250,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         }
     }
 
-    /// What has been done since the engine was made.
+    /// Returns the operations done since the engine was created.
     #[must_use]
     pub fn counts(&self) -> Counts {
         let depth = self.counters.depth.load(Relaxed);
@@ -256,11 +261,11 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         }
     }
 
-    /// The array with its blocks bootstrapped, at the highest level.
+    /// Returns the array with its blocks bootstrapped, at the highest level.
     ///
     /// # Errors
-    /// [`ArrayError::Argument`] without bootstrapping, or for blocks of more slots than it has;
-    /// in simulation [`ArrayError::BeyondBound`]; what the evaluator refuses.
+    /// [`ArrayError::Argument`] without bootstrapping, or for blocks of more slots than it has; in
+    /// simulation [`ArrayError::BeyondBound`]; errors of the evaluator.
     pub fn refresh(&self, a: &Array<E>) -> Result<Array<E>> {
         const OP: &str = "bootstrapping";
         let invalid = |problem: String| Err(ArrayError::Argument { op: OP, problem });
@@ -304,8 +309,8 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         })
     }
 
-    /// The range after bootstrapping, which takes values up to `bound` and gives others for those
-    /// that are larger, all within the range.
+    /// Returns the range after bootstrapping. Values above `bound` become other values, all within
+    /// the returned range.
     fn range_to_bootstrap(&self, op: &'static str, a: &Array<E>, bound: f64) -> Result<Range> {
         let found = a.range.magnitude().max(a.padding());
         if found > bound * BOUND_SLACK {
@@ -318,7 +323,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
     fn check_magnitudes(&self, op: &'static str, a: &Array<E>, most: f64) -> Result<()> {
         let Some(Watch { magnitude, .. }) = self.watch else { return Ok(()) };
         let found = largest(a.blocks.iter().map(|block| magnitude(block)));
-        // Noise and rounding may reach beyond.
+        // Noise and rounding may exceed the bound slightly.
         if found <= most * BOUND_SLACK {
             Ok(())
         } else {
@@ -326,14 +331,14 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         }
     }
 
-    /// The largest magnitude that `level` holds at its default scale.
+    /// Returns the largest magnitude that `level` holds at its default scale.
     fn room(&self, level: Level) -> f64 {
         let modulus_bits = self.evaluator.chain().log2_q(level) - 1.0;
         let value_bits = (modulus_bits - self.scale_at(level).log2()).min(READABLE_BITS);
         real::exp2(value_bits - ROOM_MARGIN_BITS)
     }
 
-    /// Refuses a result at `level` whose elements could be too large for it.
+    /// Rejects a result at `level` whose elements could exceed its capacity.
     pub(super) fn check_room(&self, op: &'static str, level: Level, range: &Range) -> Result<()> {
         let most = self.room(level);
         let found = range.magnitude();
@@ -353,13 +358,14 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         })
     }
 
-    /// Whether padding of this magnitude fits at `level` beside the elements.
+    /// Returns whether padding of this magnitude fits at `level` next to the elements.
     pub(super) fn holds_padding(&self, level: Level, padding: f64) -> bool {
         padding <= self.room(level)
     }
 
-    /// The range of an argument of a function on an interval, within that. Arguments that may
-    /// well lie outside are refused; a bound that is far from what values reach is taken on trust.
+    /// Returns the range of a function's argument, clamped to the function's interval. A tight
+    /// range that exceeds the interval is rejected. A loose bound is accepted, because actual
+    /// values may stay far from it.
     pub(super) fn argument(
         &self,
         op: &'static str,
@@ -388,7 +394,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         Ok(a.range.clamped(start, end))
     }
 
-    /// In simulation, refuses elements that are not within two numbers.
+    /// In simulation, rejects elements outside `[low, high]`.
     fn check_values(&self, op: &'static str, a: &Array<E>, low: f64, high: f64) -> Result<()> {
         let Some(watch) = self.watch.filter(|_| self.needs.is_none()) else { return Ok(()) };
         let slots: Vec<Vec<f64>> = a.blocks.iter().map(|block| (watch.values)(block)).collect();
@@ -396,8 +402,8 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         check_elements(op, &a.layout.gather(&slots), low, high, slack)
     }
 
-    /// The same array, where elements are known to lie from `low` to `high`. In execution nobody
-    /// checks that: results are wrong if it does not hold. Simulation does.
+    /// Returns the array with elements declared to lie from `low` to `high`. Execution does not
+    /// check this: results are wrong if it does not hold. Simulation checks it.
     ///
     /// # Errors
     /// [`ArrayError::Argument`] unless both are finite and in order; in simulation
@@ -412,7 +418,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         self.scales[level.index()]
     }
 
-    /// An array of blocks at `level` and the default scale there.
+    /// Builds an array of blocks at `level` and its default scale.
     pub(super) fn array(
         &self,
         layout: Layout,
@@ -429,7 +435,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         Array { layout, level, scale, blocks, padding_is_zero, range, refreshed }
     }
 
-    /// Refuses an array of other parameters.
+    /// Rejects an array of other parameters.
     fn check(&self, a: &Array<E>) -> Result<()> {
         let known = self.scales.get(a.level.index()).is_some_and(|scale| scale.matches(a.scale));
         if known && a.layout.log_slots() < self.evaluator.log_n() {
@@ -446,7 +452,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         })
     }
 
-    /// The array with as many levels above the lowest, bootstrapped if it must be.
+    /// Returns the array with at least `needed` levels above the lowest, bootstrapped if necessary.
     pub(super) fn ready(&self, op: &'static str, a: &Array<E>, needed: u32) -> Result<Array<E>> {
         self.check(a)?;
         let left = |level: Level| level.0.saturating_sub(self.floor.0);
@@ -460,7 +466,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         Err(ArrayError::LevelExhausted { op, needed, left: left(a.level) })
     }
 
-    /// The same at a level at or below its own, and the default scale there.
+    /// Returns the array lowered to `level`, at the default scale of that level.
     pub(super) fn lowered(&self, a: &Array<E>, level: Level) -> Result<Array<E>> {
         if a.level == level {
             return Ok(a.clone());
@@ -472,7 +478,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         Ok(self.array(a.layout.clone(), level, blocks, a.padding_is_zero, range))
     }
 
-    /// Both at one level with as many levels above the lowest.
+    /// Brings both to one level with at least `needed` levels above the lowest.
     pub(super) fn aligned(
         &self,
         op: &'static str,
@@ -485,7 +491,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         Ok([self.lowered(&a, level)?, self.lowered(&b, level)?])
     }
 
-    /// `f` of every block.
+    /// Applies `f` to every block.
     pub(super) fn each(
         &self,
         blocks: &[Arc<E::Ct>],
@@ -494,7 +500,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         Ok(par::try_map(blocks, |block| f(block).map(Arc::new))?)
     }
 
-    /// Blocks read as `2^log_slots` slots.
+    /// Returns the blocks read as `2^log_slots` slots.
     pub(super) fn widened(&self, a: &Array<E>, log_slots: u32) -> Result<Array<E>> {
         if a.layout.log_slots() == log_slots {
             return Ok(a.clone());
@@ -505,13 +511,14 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         Ok(Array { layout, blocks, refreshed: Arc::default(), ..a.clone() })
     }
 
-    /// The scale of a factor that brings what is at `level` to the default scale one level down.
+    /// Returns the scale of a factor that takes a block at `level` to the default scale one level
+    /// down.
     pub(super) fn factor_scale(&self, level: Level) -> Scale {
         let below = self.scale_at(Level(level.0 - 1));
         below * self.evaluator.chain().divisor(level) / self.scale_at(level)
     }
 
-    /// Products of blocks at `level` with one vector of slots, one level down.
+    /// Multiplies blocks at `level` by one vector of slots. The products are one level down.
     pub(super) fn times_vector(
         &self,
         level: Level,
@@ -523,7 +530,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         Ok(par::try_map(products, |product| self.rescaled(product))?)
     }
 
-    /// Products of blocks at `level` with a number, one level down.
+    /// Multiplies blocks at `level` by a number. The products are one level down.
     pub(super) fn times_constant(
         &self,
         level: Level,
@@ -542,7 +549,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         Ok(Arc::new(product))
     }
 
-    /// Slot `i` of the result is slot `i + k` of `a`, which has `slots`.
+    /// Rotates `a`, which has `slots` slots: slot `i` of the result is slot `i + k` of `a`.
     pub(super) fn rotated(&self, a: &E::Ct, k: usize, slots: usize) -> sudare::Result<E::Ct> {
         let k = k % slots;
         if !self.power_rotations {
@@ -553,15 +560,15 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         steps.try_fold(self.evaluator.rotate(a, first)?, |a, step| self.evaluator.rotate(&a, step))
     }
 
-    /// The sum over the field from `shift` of `log` bits, in slots of index 0 along it, and in
-    /// all if nothing lies above it.
+    /// Sums over the field of `log` bits from bit `shift`. The sum is in slots of index 0 along the
+    /// field, and in all slots if nothing lies above the field.
     pub(super) fn field_sum(&self, a: &E::Ct, shift: u32, log: u32) -> sudare::Result<E::Ct> {
         let e = self.evaluator();
         Trace::inner_sum(e.log_n(), 1 << shift, 1 << log)?.doubling().run(e, a)
     }
 
-    /// What slots of index 0 along the field from `shift` have, in the first `count`, if others
-    /// are zero.
+    /// Copies slots of index 0 along the field from `shift` to the first `count` indices. All other
+    /// slots must be zero.
     pub(super) fn field_copy(&self, a: &E::Ct, shift: u32, count: usize) -> sudare::Result<E::Ct> {
         let e = self.evaluator();
         Trace::replicate(e.log_n(), 1 << shift, count)?.doubling().run(e, a)
@@ -573,10 +580,10 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
 }
 
 impl<E: ComplexOps> Engine<'static, E> {
-    /// As [`Engine::new`], of what is shared.
+    /// Creates an engine as [`Engine::new`] does, from shared parts.
     ///
     /// # Errors
-    /// As [`Engine::new`].
+    /// The errors of [`Engine::new`].
     pub fn shared(
         evaluator: Arc<E>,
         params: &Params,
@@ -587,27 +594,27 @@ impl<E: ComplexOps> Engine<'static, E> {
 }
 
 impl<E: ComplexOps<Ct = sim::Ciphertext>> Engine<'_, E> {
-    /// An engine that notes the room and the intervals that a program needs, and refuses nothing
-    /// for lack of them.
+    /// Makes the engine record the room and the intervals that a program needs, instead of
+    /// rejecting it where they lack.
     pub(super) fn noting(self, needs: &Arc<Needs>) -> Self {
         Self { needs: Some(Arc::clone(needs)), ..self }
     }
 
-    /// An engine that looks at the values: it refuses to bootstrap any beyond the bound, arguments
-    /// outside the interval of a function and values outside a promised range.
+    /// Makes the engine check values in simulation. It rejects bootstrapping beyond the bound,
+    /// arguments outside the interval of a function, and values outside a promised range.
     #[must_use]
     pub fn with_checked_magnitudes(self) -> Self {
         Self { watch: Some(Watch { magnitude, values, restore_headroom }), ..self }
     }
 }
 
-/// What is looked at in simulation when arrays are bootstrapped.
+/// Checks of blocks in simulation.
 struct Watch<Ct> {
-    /// The largest magnitude of a slot.
+    /// Returns the largest magnitude of a slot.
     magnitude: fn(&Ct) -> f64,
-    /// The real parts of the slots.
+    /// Returns the real parts of the slots.
     values: fn(&Ct) -> Vec<f64>,
-    /// Gives a bootstrapped block the room that the second one had.
+    /// Gives the bootstrapped block the headroom of the second one.
     restore_headroom: fn(&mut Ct, &Ct),
 }
 
@@ -627,7 +634,7 @@ fn values(a: &sim::Ciphertext) -> Vec<f64> {
     a.slots.iter().map(|z| z.re).collect()
 }
 
-/// Refuses elements that are more than `slack` outside of an interval, or not numbers.
+/// Rejects elements that are NaN or more than `slack` outside an interval.
 pub(super) fn check_elements(
     op: &'static str,
     elements: &[f64],
@@ -644,13 +651,13 @@ pub(super) fn check_elements(
     }
 }
 
-/// The largest of numbers that are not negative, or NaN if one is.
+/// Returns the largest of numbers that are not negative, or NaN if one is NaN.
 fn largest(numbers: impl Iterator<Item = f64>) -> f64 {
     numbers.fold(0.0, |most, x| if x <= most || most.is_nan() { most } else { x })
 }
 
-/// Powers of two and their negatives, as few as can be, whose sum is `k` modulo `slots`: the
-/// digits of its non-adjacent form.
+/// Returns the fewest signed powers of two whose sum is `k` modulo `slots`: the digits of its
+/// non-adjacent form.
 fn signed_powers(k: usize, slots: usize) -> Vec<i64> {
     let (mut k, mut power, mut steps) = (k as i64, 1i64, Vec::new());
     while k != 0 && power < slots as i64 {

@@ -6,12 +6,12 @@ use sudare_arith::par;
 use super::{Array, Engine, Result};
 use crate::functions::{Finish, Function, NOISE, Noise, PairFunction, real_part};
 
-/// Where real parts are taken of blocks that go through a polynomial.
+/// Places where a polynomial takes the real parts of blocks.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RealParts {
-    /// Of its arguments, which it then takes at twice their scale.
+    /// Take real parts of the arguments, whose scale this doubles.
     pub before: bool,
-    /// Of its values, which then come at half the scale that is wanted.
+    /// Take real parts of the values, which then come at half the requested scale.
     pub after: bool,
 }
 
@@ -37,21 +37,22 @@ impl RealParts {
 }
 
 impl<E: ComplexOps> Engine<'_, E> {
-    /// `f` of every element, which lies in the interval of `f`.
+    /// Evaluates `f` at every element. The elements must lie in the interval of `f`.
     ///
-    /// Its polynomials are evaluated one after the other by [`Engine::polynomial`], with
-    /// bootstrapping between them where levels run out: [`Function::depth`] levels at least. A
-    /// [`PairFunction`](crate::functions::PairFunction) is this of the difference of two arrays,
-    /// and the second one added where it says so.
+    /// [`Engine::polynomial`] evaluates the polynomials of `f` one after the other, in at least
+    /// [`Function::depth`] levels. The engine bootstraps between them where levels run out. A
+    /// [`PairFunction`](crate::functions::PairFunction) is such a function of the difference of two
+    /// arrays. Some pair functions then add the second array.
     ///
-    /// Between polynomials it takes real parts, which needs the key to conjugate and no level. It
-    /// takes those of the argument, too, where the first polynomial needs that
-    /// ([`Function::needs_real_argument`]) and the array is not as it was encrypted. It evaluates
-    /// [`Function::for_noise`], for the noise of encryption and of bootstrapping.
+    /// Between polynomials the engine takes real parts, which needs the conjugation key and no
+    /// level. It also takes real parts of the argument if the first polynomial needs that
+    /// ([`Function::needs_real_argument`]) and the array is the result of a computation. The
+    /// polynomials are those that [`Function::for_noise`] returns for the noise of encryption and
+    /// of bootstrapping.
     ///
     /// # Errors
-    /// [`ArrayError::OutsideInterval`](super::ArrayError::OutsideInterval); as [`Engine::polynomial`],
-    /// [`Engine::mul`] and [`Function::for_noise`].
+    /// [`ArrayError::OutsideInterval`](super::ArrayError::OutsideInterval); the errors of
+    /// [`Engine::polynomial`], [`Engine::mul`] and [`Function::for_noise`].
     pub fn function(&self, a: &Array<E>, f: &Function) -> Result<Array<E>> {
         let argument = self.argument(f.name(), a, &f.interval())?;
         let range = argument.image(f);
@@ -70,7 +71,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             };
             let before = before && f.needs_real_argument(index, imaginary);
             let real = RealParts { before, after: index + 1 < stages };
-            // Stages are made for what the ones before them give.
+            // A stage is approximated on the interval of values that the stages before it return.
             let interval = stage.interval();
             let range = value.range().clamped(interval.start, interval.end);
             value = self.polynomial_with(&Array { range, ..value }, stage, real)?;
@@ -82,7 +83,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(Array { range, ..value })
     }
 
-    /// An operand of `f`, which lies in the interval of `f`.
+    /// Checks that the elements of `a` lie in the interval of `f`, and returns `a` as an operand of
+    /// `f`.
     ///
     /// # Errors
     /// [`ArrayError::OutsideInterval`](super::ArrayError::OutsideInterval).

@@ -5,27 +5,28 @@ use serde::{Deserialize, Serialize};
 
 use super::{ArrayError, Result};
 
-/// Most elements of an array.
+/// Maximum number of elements of an array.
 const MAX_ELEMENTS: u64 = 1 << 40;
 
-/// Most axes of an array.
+/// Maximum number of axes of an array.
 const MAX_AXES: usize = 32;
 
-/// Most slots of a block, as `log2`: those of the largest ring.
+/// `log2` of the maximum number of slots of a block, in the largest ring.
 const MAX_LOG_SLOTS: u32 = 16;
 
-/// The index that stands for a slot of padding.
+/// Index that marks a slot of padding.
 pub(super) const PADDING: usize = usize::MAX;
 
-/// How an array of any shape lies in *blocks*, each a ciphertext of `2^log_slots` slots.
+/// Map from the elements of an array to the slots of *blocks*, each a ciphertext of `2^log_slots`
+/// slots.
 ///
-/// Axis `i` is cut into tiles of `2^log_i` elements, and a block holds one tile of every axis.
-/// The index within a tile is a field of bits of the slot's index, `log_i` bits from bit
-/// `shift_i` up. Slots do not depend on bits of no field: there, values repeat. Blocks
-/// are in C order of the tiles. Slots beyond the end of an axis are *padding*.
+/// Axis `i` is cut into tiles of `2^log_i` elements, and a block holds one tile of every axis. The
+/// index within a tile is a field of bits of the slot's index, `log_i` bits from bit `shift_i` up.
+/// Values repeat along bits that belong to no field. Blocks are in C order of the tiles. Slots
+/// beyond the end of an axis are *padding*.
 ///
-/// A new array fills the fields from the last axis on, so that slots are in C order. An axis
-/// of one element has no field: it may be broadcast along any bits that are free.
+/// A new array fills the fields from the last axis on, so slots are in C order. An axis of one
+/// element has no field: it may be broadcast along any bits that are free.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "RawLayout", into = "RawLayout")]
 pub struct Layout {
@@ -34,13 +35,13 @@ pub struct Layout {
     log_slots: u32,
 }
 
-/// The field of an axis.
+/// Tile of an axis: a field of bits of the slot's index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Tile {
     /// `log2` of the elements of a tile.
     pub log: u32,
-    /// The lowest bit of the index.
+    /// The lowest bit of the field.
     pub shift: u32,
 }
 
@@ -49,12 +50,12 @@ impl Tile {
         1 << self.log
     }
 
-    /// Slots from one index to the next.
+    /// Distance in slots from one index to the next.
     pub fn stride(self) -> usize {
         1 << self.shift
     }
 
-    /// The bit above the field.
+    /// The bit just above the field.
     pub fn end(self) -> u32 {
         self.shift + self.log
     }
@@ -67,12 +68,12 @@ impl Tile {
         self.shift.max(other.shift) < self.end().min(other.end())
     }
 
-    /// The index that a slot has along the axis.
+    /// Returns the index of a slot along the axis.
     pub fn index(self, slot: usize) -> usize {
         (slot >> self.shift) & (self.len() - 1)
     }
 
-    /// A mask of `slots` slots, 1 in those of index 0 and 0 in the others.
+    /// Returns a mask of `slots` slots: 1 in slots of index 0, and 0 in the others.
     pub fn first(self, slots: usize) -> Vec<f64> {
         (0..slots).map(|slot| if self.index(slot) == 0 { 1.0 } else { 0.0 }).collect()
     }
@@ -102,7 +103,7 @@ impl TryFrom<RawLayout> for Layout {
 }
 
 impl Layout {
-    /// The layout of a new array, in blocks of at most `2^log_slots_max` slots.
+    /// Creates the layout of a new array, in blocks of at most `2^log_slots_max` slots.
     ///
     /// # Errors
     /// [`ArrayError::Empty`] for an axis of no elements; [`ArrayError::TooLarge`] for more than
@@ -121,7 +122,7 @@ impl Layout {
         Self::from_tiles(shape.to_vec(), tiles, used)
     }
 
-    /// With these fields, of which those of axes of one element have no bits.
+    /// Builds a layout of these fields. Fields of axes of one element get no bits.
     pub(super) fn from_tiles(
         shape: Vec<usize>,
         mut tiles: Vec<Tile>,
@@ -157,47 +158,48 @@ impl Layout {
         Ok(Self { shape, tiles, log_slots })
     }
 
-    /// Elements along each axis.
+    /// Returns the number of elements along each axis.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn elements(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// `log2` of the slots of a block.
+    /// Returns `log2` of the slots of a block.
     #[must_use]
     pub fn log_slots(&self) -> u32 {
         self.log_slots
     }
 
-    /// Slots of a block.
+    /// Returns the slots of a block.
     #[must_use]
     pub fn slots(&self) -> usize {
         1 << self.log_slots
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     #[must_use]
     pub fn blocks(&self) -> usize {
         (0..self.shape.len()).map(|axis| self.grid(axis)).product()
     }
 
-    /// Whether there is padding.
+    /// Returns whether there is padding.
     #[must_use]
     pub fn is_padded(&self) -> bool {
         (0..self.shape.len()).any(|axis| self.pads(axis))
     }
 
-    /// The layout of the sum over `axes`, which leaves them out: an array that is encrypted in it
-    /// goes with such sums, and along those axes with what is summed, and nothing has to move.
+    /// Returns the layout of the sum over `axes`, without these axes. An array encrypted in it
+    /// matches such sums. It also matches the summed array if it is broadcast along `axes`. In both
+    /// cases no element has to move.
     ///
     /// # Errors
-    /// [`ArrayError::Axis`] for an axis that there is not, or that comes twice.
+    /// [`ArrayError::Axis`] for an axis that does not exist or is named twice.
     pub fn summed(&self, axes: &[usize]) -> Result<Self> {
         check_axes("sum", axes, self.ndim())?;
         let ones = axes
@@ -214,27 +216,27 @@ impl Layout {
         self.tiles[axis]
     }
 
-    /// Blocks along an axis.
+    /// Returns the blocks along an axis.
     pub(super) fn grid(&self, axis: usize) -> usize {
         self.shape[axis].div_ceil(self.tiles[axis].len())
     }
 
-    /// Whether the last block along an axis has padding.
+    /// Returns whether the last block along an axis has padding.
     pub(super) fn pads(&self, axis: usize) -> bool {
         !self.shape[axis].is_multiple_of(self.tiles[axis].len())
     }
 
-    /// Whether values repeat in all bits from `bit` up.
+    /// Returns whether values repeat in all bits from `bit` up.
     pub(super) fn repeats_from(&self, bit: u32) -> bool {
         self.tiles.iter().all(|tile| tile.end() <= bit)
     }
 
-    /// The bits that no field has, from the lowest.
+    /// Returns the bits that belong to no field, from the lowest.
     pub(super) fn free_bits(&self) -> impl Iterator<Item = u32> {
         (0..self.log_slots).filter(|bit| !self.tiles.iter().any(|tile| tile.bits().contains(bit)))
     }
 
-    /// The coordinates of a block in the grid.
+    /// Returns the coordinates of a block in the grid.
     pub(super) fn coordinates(&self, mut block: usize) -> Vec<usize> {
         let mut coordinates = vec![0; self.ndim()];
         for (axis, at) in coordinates.iter_mut().enumerate().rev() {
@@ -244,13 +246,14 @@ impl Layout {
         coordinates
     }
 
-    /// The block at these coordinates.
+    /// Returns the block at these coordinates.
     pub(super) fn block_at(&self, coordinates: &[usize]) -> usize {
         let places = coordinates.iter().enumerate();
         places.fold(0, |block, (axis, at)| block * self.grid(axis) + at)
     }
 
-    /// For each tile of an axis, the blocks that have it, in the order of the others.
+    /// Returns, for each tile of an axis, the blocks that contain it, ordered by their other
+    /// coordinates.
     pub(super) fn along(&self, axis: usize) -> Vec<Vec<usize>> {
         let mut along = vec![Vec::new(); self.grid(axis)];
         for block in 0..self.blocks() {
@@ -259,14 +262,14 @@ impl Layout {
         along
     }
 
-    /// The place of a block among those that have the same tile of an axis.
+    /// Returns the place of a block among the blocks with the same tile of an axis.
     pub(super) fn rest(&self, axis: usize, block: usize) -> usize {
         let places = self.coordinates(block).into_iter().enumerate();
         let others = places.filter(|&(other, _)| other != axis);
         others.fold(0, |rest, (other, at)| rest * self.grid(other) + at)
     }
 
-    /// For each slot of a block, the sum of `strides[axis] * index` over the axes, or
+    /// Returns, for each slot of a block, the sum of `strides[axis] * index` over the axes, or
     /// [`PADDING`].
     pub(super) fn offsets(&self, block: usize, strides: &[usize]) -> Vec<usize> {
         let mut offsets = vec![0usize; self.slots()];
@@ -289,12 +292,12 @@ impl Layout {
         offsets
     }
 
-    /// For each slot of a block, the index of its element in C order, or [`PADDING`].
+    /// Returns, for each slot of a block, the index of its element in C order, or [`PADDING`].
     pub(super) fn elements_of(&self, block: usize) -> Vec<usize> {
         self.offsets(block, &c_strides(&self.shape))
     }
 
-    /// The slots of each block; values are in C order, and 0 where there are none.
+    /// Returns the slots of each block. Pass the values in C order; missing values are 0.
     #[must_use]
     pub fn scatter(&self, values: &[f64]) -> Vec<Vec<f64>> {
         (0..self.blocks()).map(|block| self.scatter_block(values, block)).collect()
@@ -305,7 +308,7 @@ impl Layout {
         self.elements_of(block).into_iter().map(value).collect()
     }
 
-    /// The values in C order of these slots, without padding; NaN where slots lack.
+    /// Returns the values of these slots in C order, without padding. Missing slots yield NaN.
     #[must_use]
     pub fn gather(&self, blocks: &[Vec<f64>]) -> Vec<f64> {
         let mut values = vec![f64::NAN; self.elements()];
@@ -319,13 +322,13 @@ impl Layout {
         values
     }
 
-    /// The same in blocks of more slots, where values repeat.
+    /// Returns the layout in blocks of more slots, where values repeat.
     pub(super) fn with_log_slots(&self, log_slots: u32) -> Self {
         debug_assert!(self.repeats_from(log_slots));
         Self { log_slots, ..self.clone() }
     }
 
-    /// The same with axis `axes[i]` in place `i`.
+    /// Returns the layout with axis `axes[i]` in place `i`.
     pub(super) fn transposed(&self, axes: &[usize]) -> Self {
         Self {
             shape: axes.iter().map(|&axis| self.shape[axis]).collect(),
@@ -334,17 +337,19 @@ impl Layout {
         }
     }
 
-    /// The layout of the same slots as another shape of as many elements in C order, where
-    /// there is one: axes of one element come and go, and of others some that follow each other
-    /// are the same number of elements before and after, in fields that follow each other and have
-    /// no padding, all in one block but the first.
+    /// Returns the layout of the same slots for another shape with the same number of elements in C
+    /// order, if there is one.
+    ///
+    /// Axes of one element come and go. Other axes are divided into runs before and after, each run
+    /// with the same number of elements on both sides. The fields of a run follow each other
+    /// without padding, and only the first field of a run may have several tiles.
     pub(super) fn reshaped(&self, shape: &[usize]) -> Option<Self> {
         let live: Vec<usize> = (0..self.ndim()).filter(|&axis| self.shape[axis] > 1).collect();
         let mut tiles = vec![Tile::default(); shape.len()];
         let mut own = live.into_iter().peekable();
         let mut next = (0..shape.len()).filter(|&axis| shape[axis] > 1).peekable();
         while own.peek().is_some() && next.peek().is_some() {
-            // The fewest axes on either side with as many elements.
+            // The shortest runs of axes, before and after, with the same number of elements.
             let (mut before, mut after) = (vec![own.next()?], vec![next.next()?]);
             let count = |axes: &[usize], shape: &[usize]| -> usize {
                 axes.iter().map(|&axis| shape[axis]).product()
@@ -361,7 +366,7 @@ impl Layout {
                 tiles[*to] = self.tiles[*axis];
                 continue;
             }
-            // One field of all, of which only the first axis may have several tiles.
+            // All fields of the run as one; only the first axis may have several tiles.
             let mut field = self.tiles[before[0]];
             for &axis in &before[1..] {
                 let tile = self.tiles[axis];
@@ -388,7 +393,7 @@ impl Layout {
         Self::from_tiles(shape.to_vec(), tiles, self.log_slots).ok()
     }
 
-    /// The same with `count` axes of one element before the others.
+    /// Returns the layout with `count` axes of one element before the others.
     pub(super) fn with_leading_axes(&self, count: usize) -> Self {
         Self {
             shape: [&vec![1; count], &self.shape[..]].concat(),
@@ -397,7 +402,7 @@ impl Layout {
         }
     }
 
-    /// The same with another number of elements along an axis, in the tile given.
+    /// Returns the layout with `size` elements along an axis, in the tile passed.
     pub(super) fn with_axis(&self, axis: usize, size: usize, tile: Tile) -> Self {
         let mut layout = self.clone();
         layout.shape[axis] = size;
@@ -405,8 +410,8 @@ impl Layout {
         layout
     }
 
-    /// The same with `size` elements along an axis that has one, in the free bits above all
-    /// fields: those of a block of at most `2^log_slots_max` slots.
+    /// Returns the layout with `size` elements along an axis that has one. They use the free bits
+    /// above all fields, up to blocks of at most `2^log_slots_max` slots.
     pub(super) fn stretched(&self, axis: usize, size: usize, log_slots_max: u32) -> Self {
         let shift = self.tiles.iter().map(|tile| tile.end()).max().unwrap_or(0);
         let log = ceil_log2(size).min(log_slots_max.saturating_sub(shift));
@@ -414,8 +419,7 @@ impl Layout {
         Self { log_slots: self.log_slots.max(shift + log), ..layout }
     }
 
-    /// The layout of both of two operands that are broadcast to `shape`, if none of them has to be
-    /// moved.
+    /// Returns one layout for two operands that are broadcast to `shape`, if neither has to move.
     pub(super) fn merged(&self, other: &Self, shape: &[usize]) -> Option<Self> {
         let mut tiles = vec![Tile::default(); shape.len()];
         for (axis, tile) in tiles.iter_mut().enumerate() {
@@ -429,8 +433,8 @@ impl Layout {
         Self::from_tiles(shape.to_vec(), tiles, log_slots).ok()
     }
 
-    /// For each block, that of `own`, a layout of the same fields and of one element where this
-    /// one is broadcast.
+    /// Returns, for each block, the matching block of `own`, a layout of the same fields that has
+    /// one element where this layout is broadcast.
     pub(super) fn sources(&self, own: &Self) -> Vec<usize> {
         let source = |block| {
             let mut at = self.coordinates(block);
@@ -444,8 +448,9 @@ impl Layout {
         (0..self.blocks()).map(source).collect()
     }
 
-    /// Blocks by what tells their slots apart: the coordinate along the axes for which `varies`
-    /// says so, and along others whether the end of the axis lies within.
+    /// Groups blocks whose slots are alike. Blocks differ by their coordinate along axes for which
+    /// `varies` returns true. Along other axes they differ by whether the axis ends within the
+    /// block.
     pub(super) fn alike(&self, varies: impl Fn(usize) -> bool) -> BTreeMap<Vec<usize>, Vec<usize>> {
         let mut groups = BTreeMap::<_, Vec<usize>>::new();
         for block in 0..self.blocks() {
@@ -460,7 +465,8 @@ impl Layout {
         groups
     }
 
-    /// The same without the axes for which `drop` says so, all of one element.
+    /// Returns the layout without the axes for which `drop` returns true. All of them have one
+    /// element.
     pub(super) fn without_axes(&self, drop: impl Fn(usize) -> bool) -> Self {
         let kept = || (0..self.ndim()).filter(|&axis| !drop(axis));
         Self {
@@ -471,7 +477,7 @@ impl Layout {
     }
 }
 
-/// Refuses axes that there are not, or that come twice.
+/// Rejects axes that do not exist or are named twice.
 pub(super) fn check_axes(op: &'static str, axes: &[usize], ndim: usize) -> Result<()> {
     for (i, &axis) in axes.iter().enumerate() {
         if axis >= ndim || axes[..i].contains(&axis) {
@@ -493,12 +499,12 @@ fn check_shape(shape: &[usize]) -> Result<()> {
     Ok(())
 }
 
-/// `ceil(log2(n))`, `n` being at least 1.
+/// Returns `ceil(log2(n))` for `n` of at least 1.
 pub(super) fn ceil_log2(n: usize) -> u32 {
     n.next_power_of_two().ilog2()
 }
 
-/// Elements from one index to the next along each axis, in C order.
+/// Returns the distance in elements from one index to the next along each axis, in C order.
 pub(super) fn c_strides(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1; shape.len()];
     for axis in (1..shape.len()).rev() {
@@ -507,8 +513,8 @@ pub(super) fn c_strides(shape: &[usize]) -> Vec<usize> {
     strides
 }
 
-/// The shape of two operands together: axes count from the last, and those of one element go
-/// with any number.
+/// Returns the broadcast shape of two operands. Axes are aligned at the last, and axes of one
+/// element match any size.
 pub(super) fn broadcast_shape(op: &'static str, a: &[usize], b: &[usize]) -> Result<Vec<usize>> {
     let ndim = a.len().max(b.len());
     let size = |shape: &[usize], axis: usize| {

@@ -17,19 +17,20 @@ use super::{
 
 const OP: &str = "matrix product";
 
-/// Columns and rows that are spread together: products of so many are summed before they are
-/// relinearised, and as many copies of an operand are in memory.
+/// Columns and rows that are spread together. This number of products is summed before
+/// relinearisation, and the same number of copies of an operand is in memory.
 const SPREAD: usize = 8;
 
-/// How many indices that are summed are worth a level.
+/// Number of summed indices that is worth an additional level.
 const MANY: usize = 4;
 
-/// Blocks of a result along an axis, and for each all others in order.
+/// Blocks of a result along an axis. Each entry holds the other blocks in order.
 type Stacks<E> = Vec<Vec<Arc<<E as Ops>::Ct>>>;
 
 /// # Products of matrices
 ///
-/// Of vectors and matrices as NumPy's `@`; a vector on the left is a row, on the right a column.
+/// These are NumPy's `@` for vectors and matrices. A vector is a row on the left and a column on
+/// the right.
 ///
 /// | product | levels |
 /// |---|---|
@@ -39,21 +40,22 @@ type Stacks<E> = Vec<Vec<Arc<<E as Ops>::Ct>>>;
 /// | of two encrypted matrices, a sum of products of columns and rows | 2 |
 /// | of two whose fields make that impossible, as `transpose(x) @ x`, or costly | 3 |
 impl<E: ComplexOps> Engine<'_, E> {
-    /// `a @ w`: over the last axis of `a`, and the first of `w`, which has one or two.
+    /// Returns `a @ w`, summed over the last axis of `a` and the first axis of `w`. `w` has one or
+    /// two axes.
     ///
     /// # Errors
     /// [`ArrayError::Shapes`]; [`ArrayError::Values`]; [`ArrayError::NotFinite`];
-    /// [`ArrayError::LevelExhausted`]; what the evaluator refuses.
+    /// [`ArrayError::LevelExhausted`]; errors of the evaluator.
     pub fn matmul_plain(&self, a: &Array<E>, w: &PlainArray) -> Result<Array<E>> {
         let last = a.shape().len().checked_sub(1);
         self.product_with_plain(a, w, last, [a.shape(), &w.shape], false)
     }
 
-    /// `w @ a`: over the last axis of `w`, which has one or two, and the one before the last of
-    /// `a`, or its only one.
+    /// Returns `w @ a`, summed over the last axis of `w` and the second-to-last axis of `a`, or its
+    /// only axis. `w` has one or two axes.
     ///
     /// # Errors
-    /// As [`Engine::matmul_plain`].
+    /// The errors of [`Engine::matmul_plain`].
     pub fn rmatmul_plain(&self, w: &PlainArray, a: &Array<E>) -> Result<Array<E>> {
         let ndim = a.shape().len();
         let axis = ndim.checked_sub(2).or(ndim.checked_sub(1));
@@ -72,7 +74,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let shapes = || ArrayError::Shapes { op: OP, left: left.to_vec(), right: right.to_vec() };
         let axis = axis.ok_or_else(shapes)?;
         let count = a.shape()[axis];
-        // Element (j, i) takes the j-th element along the axis to the i-th.
+        // Element (j, i) moves the j-th element along the axis to the i-th.
         let (columns, strides) = match (&w.shape[..], on_the_left) {
             (&[size], _) if size == count => (None, [1, 0]),
             (&[size, columns], false) if size == count => (Some(columns), [columns, 1]),
@@ -85,7 +87,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             shape[axis] = count;
             PlainArray::new(&shape, (0..count).map(|j| weight(j, i)).collect())
         };
-        // A level less is worth twice the work.
+        // Saving a level is worth twice the work.
         match columns {
             None => self.sum(&self.mul_plain(a, &column(0))?, Some(&[axis]), false),
             Some(1) => self.sum(&self.mul_plain(a, &column(0))?, Some(&[axis]), true),
@@ -140,7 +142,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             if !parts.is_empty() {
                 return Ok(self.total(parts)?);
             }
-            // Of weights that are all zero.
+            // For weights that are all zero.
             let rest = from[0][target.rest(axis, block)];
             let zeros = self.times_constant(a.level(), &a.blocks()[rest..=rest], 0.0)?;
             Result::Ok(Arc::clone(&zeros[0]))
@@ -172,7 +174,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(self.array(target.clone(), end, unstacked::<E>(target, axis, stacks), true, range))
     }
 
-    /// The sums of blocks along an axis and over its field, in slots of index 0.
+    /// Sums blocks along an axis and over its field. The sums are in slots of index 0.
     fn field_totals(
         &self,
         layout: &Layout,
@@ -192,9 +194,9 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(par::try_map(0..along[0].len(), total)?)
     }
 
-    /// Puts what slots of index 0 along an axis of `target` have in the `i`-th of `pieces` to index
-    /// `i`, one level down, and leaves the rest zero. Where a block has one index only, pieces
-    /// are the blocks.
+    /// Moves slots of index 0 along an axis of `target` in the `i`-th of `pieces` to index `i`, one
+    /// level down. All other slots become zero. If a block has one index only, the pieces are the
+    /// blocks.
     fn stacked(
         &self,
         level: Level,
@@ -227,11 +229,11 @@ impl<E: ComplexOps> Engine<'_, E> {
         (0..size).step_by(field.len()).map(stack).collect()
     }
 
-    /// `a @ b` of encrypted vectors and matrices.
+    /// Returns `a @ b` of encrypted vectors and matrices.
     ///
     /// # Errors
-    /// [`ArrayError::Shapes`] for other shapes, or more than two axes;
-    /// [`ArrayError::LevelExhausted`]; as [`Engine::relayout`].
+    /// [`ArrayError::Shapes`] for shapes that do not match, or more than two axes;
+    /// [`ArrayError::LevelExhausted`]; the errors of [`Engine::relayout`].
     pub fn matmul(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
         let shapes =
             || ArrayError::Shapes { op: OP, left: a.shape().to_vec(), right: b.shape().to_vec() };
@@ -263,8 +265,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(product.with_layout(layout))
     }
 
-    /// Index by index of the axis that is summed, or row by row or column by column of the result,
-    /// which takes a level more.
+    /// Multiplies index by index of the summed axis, or row by row or column by column of the
+    /// result, which takes another level.
     fn product_of_two(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
         let (rows, columns) = (a.layout().tile(0), b.layout().tile(1));
         let by_outer = !rows.overlaps(columns);
@@ -281,7 +283,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         if by_outer {
             return self.product_by_outer(a, b);
         }
-        // Columns of the result above its rows.
+        // Columns of the result lie above its rows.
         let (shape, most) = (b.shape(), self.log_slots_max());
         let log = ceil_log2(shape[1]).min(most - rows.end());
         let right = Tile { log, shift: rows.end() };
@@ -291,8 +293,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         self.product_by_outer(a, &self.relayout(&self.ready(OP, b, 3)?, &target)?)
     }
 
-    /// The sum over `j` of column `j` of `a`, everywhere along rows, times row `j` of `b`,
-    /// everywhere along columns.
+    /// Sums, over `j`, column `j` of `a`, copied along rows, times row `j` of `b`, copied along
+    /// columns.
     fn product_by_outer(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
         let fields = [a.layout().tile(1), b.layout().tile(0)];
         let masks = u32::from(fields.iter().any(|field| field.log > 0));
@@ -345,8 +347,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(self.array(target, end, sums.unwrap_or_default(), zero, range))
     }
 
-    /// Row by row: row `i` of `a`, everywhere along its rows, times `b`, which has its own axis
-    /// of sums in the same field, summed over that. Rows of the result are along that field.
+    /// Multiplies row by row: row `i` of `a`, copied along its rows, times `b`, summed over the
+    /// field that both have for the summed axis. Rows of the result lie along that field.
     fn product_by_inner(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
         let (field, rows) = (a.layout().tile(1), a.layout().tile(0));
         let spread = u32::from(rows.log > 0);
@@ -399,20 +401,21 @@ impl<E: ComplexOps> Engine<'_, E> {
     }
 }
 
-/// What has one index along an axis, in all slots of its field.
+/// The blocks of one index along an axis, copied to all slots of the field.
 struct Copies<'e, 'a, E: ComplexOps> {
     engine: &'e Engine<'a, E>,
     a: Array<E>,
     field: Tile,
-    /// Blocks by tile of the axis and all others.
+    /// Blocks by tile of the axis and by all other coordinates.
     along: Vec<Vec<usize>>,
     mask: Vec<f64>,
-    /// The last index, and the blocks rotated so that it comes to 0.
+    /// The last index, and the blocks rotated so that this index is at 0.
     last: Option<(usize, Vec<Arc<E::Ct>>)>,
 }
 
 impl<'e, 'a, E: ComplexOps> Copies<'e, 'a, E> {
-    /// At `level`: one below that of `a`, or the same where each index has blocks of its own.
+    /// Prepares copies at `level`: one below the level of `a`, or the same level if each index has
+    /// its own blocks.
     fn new(engine: &'e Engine<'a, E>, a: &Array<E>, axis: usize, level: Level) -> Result<Self> {
         let (field, along) = (a.layout().tile(axis), a.layout().along(axis));
         let mask = field.first(a.layout().slots());
@@ -420,8 +423,8 @@ impl<'e, 'a, E: ComplexOps> Copies<'e, 'a, E> {
         Ok(Self { engine, a, field, along, mask, last: None })
     }
 
-    /// For index `i`, a block for all blocks that differ along the axis only. Next to the
-    /// last index it takes the least.
+    /// Returns, for index `i`, a block for all blocks that differ along the axis only. An index
+    /// to the last one are cheapest.
     fn at(&mut self, i: usize) -> Result<Vec<Arc<E::Ct>>> {
         let (tile, index) = (i / self.field.len(), i % self.field.len());
         let own = || self.along[tile].iter().map(|&block| Arc::clone(&self.a.blocks()[block]));
@@ -446,19 +449,19 @@ impl<'e, 'a, E: ComplexOps> Copies<'e, 'a, E> {
     }
 }
 
-/// A plain matrix that is applied along an axis, and where that leads.
+/// A plain matrix to apply along an axis, and the field of its result.
 struct Matrix {
     axis: usize,
     /// Elements along the axis before.
     size: usize,
-    /// Its field before.
+    /// Field of the axis before.
     field: Tile,
     target: Layout,
 }
 
 impl Matrix {
-    /// To `columns` elements, of which a block has as many as before, or more where nothing lies
-    /// above.
+    /// Plans a matrix to `columns` elements. A block has the same number of slots as before, or
+    /// more if nothing lies above.
     fn new(layout: &Layout, axis: usize, columns: usize, log_slots_max: u32) -> Self {
         let (size, field) = (layout.shape()[axis], layout.tile(axis));
         let others = (0..layout.ndim()).filter(|&other| other != axis);
@@ -473,21 +476,22 @@ impl Matrix {
         Self { axis, size, field, target }
     }
 
-    /// Of a block, if none is zero.
+    /// Returns the number of diagonals of a block without zero diagonals.
     fn diagonals_count(&self) -> usize {
         let rows = self.field.len().min(self.size);
         let columns = self.field.len().min(self.target.shape()[self.axis]);
         (rows + columns - 1).min(self.target.slots() / self.field.stride())
     }
 
-    /// Key switches that the diagonals cost a block, about, of so many with the same matrix; none if
-    /// there are too many.
+    /// Estimates the key switches of the diagonals for one block, if `sharing` blocks share a
+    /// matrix. Returns `None` for too many diagonals.
     fn diagonals_cost(&self, sharing: usize, power_rotations: bool) -> Option<f64> {
         let count = self.diagonals_count();
         check_diagonals(OP, count, self.target.slots()).ok()?;
         let diagonals = count as f64;
         Some(match power_rotations {
-            // A rotation by the sum of a third as many powers of two as there are.
+            // On average a rotation takes a third of the field's powers of two, the density of a
+            // non-adjacent form.
             true => diagonals * (1.0 + f64::from(self.field.log) / 3.0),
             // Baby and giant steps, products, and weights that are encoded once.
             false => {
@@ -497,12 +501,12 @@ impl Matrix {
         })
     }
 
-    /// The same of sums column by column.
+    /// Estimates the same for sums column by column.
     fn columns_cost(&self) -> f64 {
         self.target.shape()[self.axis] as f64 * f64::from(self.field.log + 2)
     }
 
-    /// From tile `from` of the axis to tile `to`.
+    /// Returns the diagonals from tile `from` of the axis to tile `to`.
     fn diagonals(&self, from: usize, to: usize, weight: impl Fn(usize, usize) -> f64) -> Diagonals {
         let (slots, stride) = (self.target.slots(), self.field.stride());
         let place = self.target.tile(self.axis);
@@ -515,7 +519,7 @@ impl Matrix {
             if weight == 0.0 {
                 continue;
             }
-            // Values repeat above the field: the copy next to where they go.
+            // Values repeat above the field, so the copy nearest to the target is read.
             let copy = i - i % self.field.len();
             let offset = (j + copy + slots - i) % slots * stride % slots;
             let entries = diagonals.entry(offset).or_insert_with(|| vec![0.0; slots]);
@@ -527,7 +531,7 @@ impl Matrix {
     }
 }
 
-/// The range of sums along an axis with these weights, of which there are `columns`.
+/// Returns the range of sums along an axis with the weights of `columns` columns.
 fn weighted_range<E: ComplexOps>(
     a: &Array<E>,
     axis: usize,
@@ -542,12 +546,12 @@ fn weighted_range<E: ComplexOps>(
     a.range().weighted(sums)
 }
 
-/// Whether another axis has padding.
+/// Returns whether another axis has padding.
 fn pads_beside(layout: &Layout, axis: usize) -> bool {
     (0..layout.ndim()).any(|other| other != axis && layout.pads(other))
 }
 
-/// Blocks by tile of an axis in the order of the layout.
+/// Returns blocks that are grouped by the tile of an axis in the order of the layout.
 fn unstacked<E: ComplexOps>(layout: &Layout, axis: usize, stacks: Stacks<E>) -> Vec<Arc<E::Ct>> {
     let places = layout.along(axis).into_iter().flatten();
     let mut blocks: Vec<_> = places.zip(stacks.into_iter().flatten()).collect();

@@ -1,4 +1,4 @@
-//! Elements moved to other slots.
+//! Moves of elements to other slots.
 
 use core::ops::Range;
 use std::{
@@ -18,25 +18,25 @@ use super::{
 };
 use crate::bootstrap::TOGETHER;
 
-/// Most entries of the diagonals of one matrix: 16 bytes each, and as many again for every
-/// prime where it is encoded.
+/// Maximum number of entries of the diagonals of one matrix. An entry takes 16 bytes, and the same
+/// again for every prime where it is encoded.
 const MAX_ENTRIES: usize = 1 << 23;
 
 const OP: &str = "change of layout";
 
-/// A matrix over the slots, by its diagonals as [`LinearTransform`] has them.
+/// A matrix over the slots, by its diagonals, in the form that [`LinearTransform`] has.
 pub(super) type Diagonals = BTreeMap<usize, Vec<f64>>;
 
 impl<E: ComplexOps> Engine<'_, E> {
-    /// An array in another layout, of any shape with as many elements in C order, by one
-    /// linear transform of the slots, which takes a level. Where that would have too many
-    /// diagonals, it takes several, each of which moves some bits of the fields. Padding is zero
-    /// then.
+    /// Moves an array to another layout, of any shape with the same number of elements in C order.
+    /// One linear transform of the slots does it, at the cost of a level. If the transform would
+    /// have too many diagonals, several transforms each move some bits of the fields. The padding
+    /// of the result is zero.
     ///
     /// # Errors
-    /// [`ArrayError::Shapes`] for another number of elements; [`ArrayError::TooManyDiagonals`]
-    /// where elements move in too many ways; [`ArrayError::LevelExhausted`]; what the evaluator
-    /// refuses.
+    /// [`ArrayError::Shapes`] for another number of elements; [`ArrayError::TooManyDiagonals`] if
+    /// elements move by too many different distances; [`ArrayError::LevelExhausted`]; errors of the
+    /// evaluator.
     pub fn relayout(&self, a: &Array<E>, target: &Layout) -> Result<Array<E>> {
         let layout = a.layout();
         if layout == target {
@@ -80,7 +80,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         for moves in steps {
             let blocks = self.applied(&a, target.blocks(), moves.matrices(OP)?)?;
             let level = Level(a.level().0 - 1);
-            // Fields of the target come to their places one by one.
+            // Each transform moves some fields of the target to their places.
             let range = a.range().moved();
             a = self.array(target.with_log_slots(log_slots), level, blocks, false, range);
         }
@@ -88,7 +88,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         self.copied(target, a.level(), log_slots, a.blocks().to_vec(), range)
     }
 
-    /// As many blocks as `count`, each the sum of what the matrices bring there, one level down.
+    /// Applies the matrices and returns `count` blocks, each the sum of the products moved there,
+    /// one level down.
     fn applied(
         &self,
         a: &Array<E>,
@@ -104,8 +105,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(par::try_map(parts, |parts| self.total(&parts))?)
     }
 
-    /// What slots of blocks of `2^log_slots` slots have, that are 0 in all bits that no field of
-    /// `target` has, in all slots.
+    /// Copies the slots that are 0 in all bits outside the fields of `target` to all slots. Blocks
+    /// have `2^log_slots` slots.
     fn copied(
         &self,
         target: &Layout,
@@ -130,7 +131,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(self.array(target.clone(), level, blocks, true, range))
     }
 
-    /// The array with axis `axes[i]` in place `i`, or all in reverse; free.
+    /// Returns the array with axis `axes[i]` in place `i`, or with all axes reversed. This is free.
     ///
     /// # Errors
     /// [`ArrayError::Axis`] unless every axis is named once.
@@ -149,12 +150,12 @@ impl<E: ComplexOps> Engine<'_, E> {
         }))
     }
 
-    /// The array in another shape of as many elements, in C order. Free where axes of one element
-    /// come or go and where others are cut or joined within whole fields; else by
-    /// [`Engine::relayout`] to the layout of a new array.
+    /// Returns the array in another shape with the same number of elements, in C order. This is
+    /// free if only axes of one element come or go, or other axes are split or joined within whole
+    /// fields. Otherwise [`Engine::relayout`] moves the array to the layout of a new one.
     ///
     /// # Errors
-    /// [`ArrayError::Shapes`] for another number of elements; as [`Engine::relayout`].
+    /// [`ArrayError::Shapes`] for another number of elements; the errors of [`Engine::relayout`].
     pub fn reshape(&self, a: &Array<E>, shape: &[usize]) -> Result<Array<E>> {
         let target = Layout::new(shape, self.log_slots_max())?;
         match a.layout().reshaped(shape) {
@@ -163,15 +164,16 @@ impl<E: ComplexOps> Engine<'_, E> {
         }
     }
 
-    /// `a[ranges[0], ranges[1], ..]`; axes without a range stay whole. Tiles stay as large.
+    /// Returns `a[ranges[0], ranges[1], ..]`. Axes without a range stay whole, and tiles keep their
+    /// size.
     ///
-    /// Free of levels if each range begins with a tile or lies within one, and has two elements
-    /// or more: what else its tiles hold becomes padding that is not zero. One level otherwise, and
-    /// padding is zero then.
+    /// This costs no level if each range begins with a tile or lies within one, and has two
+    /// elements or more. The other elements of its tiles then become nonzero padding. Otherwise it
+    /// costs one level, and the padding is zero.
     ///
     /// # Errors
-    /// [`ArrayError::Range`] for a range that is empty or beyond the axis; [`ArrayError::Axis`]
-    /// for more ranges than axes; [`ArrayError::LevelExhausted`]; what the evaluator refuses.
+    /// [`ArrayError::Range`] for a range that is empty or beyond the axis; [`ArrayError::Axis`] for
+    /// more ranges than axes; [`ArrayError::LevelExhausted`]; errors of the evaluator.
     pub fn slice(&self, a: &Array<E>, ranges: &[Range<usize>]) -> Result<Array<E>> {
         const OP: &str = "slice";
         let layout = a.layout();
@@ -192,7 +194,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             start[axis] = first;
             let (tiles, index) = (first / tile.len(), first % tile.len());
             let spans = index > 0 && end > (tiles + 1) * tile.len();
-            // One element is in every slot of the field that it had.
+            // A single element must fill the field that its axis had, so it has to be copied.
             moves |= spans || (end - first == 1 && tile.log > 0);
             dirty |= index > 0 || (end < size && !end.is_multiple_of(tile.len()));
             turn += index * tile.stride();
@@ -230,7 +232,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(self.array(layout, part.level(), blocks, zero, range))
     }
 
-    /// Products of a matrix with blocks at `level`, one level down.
+    /// Multiplies blocks at `level` by a matrix, one level down.
     pub(super) fn transformed(
         &self,
         level: Level,
@@ -274,7 +276,8 @@ impl<E: ComplexOps> Engine<'_, E> {
 }
 
 impl<E: ComplexOps> Array<E> {
-    /// In a layout of the same blocks, of which `source` says the coordinates here.
+    /// Returns the array in a layout of the same blocks. `source` maps coordinates in it to
+    /// coordinates here.
     fn reordered(&self, layout: Layout, source: impl Fn(Vec<usize>) -> Vec<usize>) -> Self {
         let place = |block| self.layout.block_at(&source(layout.coordinates(block)));
         let order: Vec<usize> = (0..layout.blocks()).map(place).collect();
@@ -287,13 +290,13 @@ impl<E: ComplexOps> Array<E> {
     }
 }
 
-/// Refuses a matrix of too many diagonals.
+/// Rejects a matrix of too many diagonals.
 pub(super) fn check_diagonals(op: &'static str, found: usize, slots: usize) -> Result<()> {
     let most = MAX_ENTRIES / slots;
     if found <= most { Ok(()) } else { Err(ArrayError::TooManyDiagonals { op, found, most }) }
 }
 
-/// The runs of bits below the highest field that no field has.
+/// Returns the runs of bits below the highest field that belong to no field.
 fn free_runs(layout: &Layout) -> Vec<Tile> {
     let mut runs: Vec<Tile> = Vec::new();
     for bit in layout.free_bits() {
@@ -305,12 +308,12 @@ fn free_runs(layout: &Layout) -> Vec<Tile> {
     runs
 }
 
-/// The bits of slots that no field has.
+/// Returns a mask of the bits of slots that belong to no field.
 fn free_mask(layout: &Layout) -> usize {
     layout.free_bits().fold(0, |bits, bit| bits | 1 << bit)
 }
 
-/// For each element, its block and its first slot there.
+/// Returns, for each element, its block and its first slot there.
 fn places(layout: &Layout) -> Vec<(usize, usize)> {
     let (free, mut places) = (free_mask(layout), vec![(0, 0); layout.elements()]);
     for block in 0..layout.blocks() {
@@ -323,20 +326,20 @@ fn places(layout: &Layout) -> Vec<(usize, usize)> {
     places
 }
 
-/// Blocks that something is moved to and from.
+/// Pairs of blocks: the target and the source of a move.
 type Pairs = Vec<(usize, usize)>;
 
-/// Where the elements of a layout go.
+/// Moves from the elements of one layout to another.
 struct Moves {
     slots: usize,
-    /// By the slots moved, to and by how much, the blocks that they are moved to and from.
+    /// Blocks to and from, by the slots moved and the distance of the move.
     pairs: HashMap<Vec<(u32, u32)>, Pairs>,
 }
 
 impl Moves {
-    /// Both of as many slots; `indices` says which element of `from`, in C order, each slot of a
-    /// block of `to` takes. Slots with an index in bits that no field has are not written, and
-    /// read where that is nearest.
+    /// Plans the moves between two layouts of the same number of slots. `indices` returns the
+    /// element of `from`, in C order, for each slot of a block of `to`. Slots with an index in bits
+    /// outside all fields are not written, and are read where that is nearest.
     fn new(from: &Layout, to: &Layout, indices: impl Fn(&Layout, usize) -> Vec<usize>) -> Self {
         let (slots, places) = (from.slots(), places(from));
         let (from_free, to_free) = (free_mask(from), free_mask(to));
@@ -353,7 +356,8 @@ impl Moves {
         Self::of(slots, moves)
     }
 
-    /// Of blocks and slots, to and from; those to one block come one after the other.
+    /// Collects moves as pairs of (block, slot), target first. Moves to one block must follow each
+    /// other.
     fn of(slots: usize, moves: impl Iterator<Item = ((usize, usize), (usize, usize))>) -> Self {
         let mut by_blocks = BTreeMap::<_, Vec<(u32, u32)>>::new();
         for ((block, slot), (source, place)) in moves {
@@ -367,9 +371,9 @@ impl Moves {
         Self { slots, pairs }
     }
 
-    /// The moves one after the other between layouts of the same axes, each of as many bits of
-    /// the fields as have few enough diagonals; none if bits are in each other's way, or there
-    /// is nothing to divide. What takes other blocks comes with the first.
+    /// Splits the moves between layouts of the same axes into steps. Each step moves the maximum
+    /// number of bits of the fields that keeps its diagonals few enough. Returns `None` if bits
+    /// obstruct each other, or there is nothing to split. The first step moves data between blocks.
     fn in_steps(from: &Layout, to: &Layout) -> Option<Vec<Self>> {
         if from.shape() != to.shape() {
             return None;
@@ -385,7 +389,8 @@ impl Moves {
                 }
             }
         }
-        // Upwards the highest first, downwards the lowest.
+        // Bits that move up go highest first, and bits that move down lowest first, so that none
+        // overwrites another.
         bits.sort_by_key(|&(old, new)| if new > old { -i64::from(old) } else { old.into() });
         let fits =
             |count: &usize| check_diagonals(OP, 1 << bits.len().div_ceil(*count), slots).is_ok();
@@ -410,7 +415,7 @@ impl Moves {
                 return None;
             }
             let kept = left.iter().fold(!0, |kept, &(_, new)| kept & !(1 << new));
-            // Where a slot of the result is until the bits that are left have been moved.
+            // Slot of the result until the remaining bits have moved.
             let place = |slot: usize| {
                 let back = |place, &(old, new): &(u32, u32)| place | (slot >> new & 1) << old;
                 left.iter().fold(slot & kept, back)
@@ -423,7 +428,7 @@ impl Moves {
         Some(steps)
     }
 
-    /// The matrices, each with the blocks that it takes to and from.
+    /// Returns the matrices, each with the pairs of blocks that it applies to.
     fn matrices(self, op: &'static str) -> Result<Vec<(Diagonals, Pairs)>> {
         let slots = self.slots;
         let matrix = |(moved, pairs): (Vec<(u32, u32)>, Pairs)| {

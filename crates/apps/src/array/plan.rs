@@ -1,4 +1,4 @@
-//! What a program on arrays needs, from the shapes of its inputs.
+//! Plans: the parameters, keys and cost of a program on arrays, from the shapes of its inputs.
 
 use core::ops::{Range as Interval, RangeInclusive};
 use std::sync::Arc;
@@ -26,62 +26,64 @@ use sudare_arith::real;
 
 const OP: &str = "plan";
 
-/// Most levels that are tried.
+/// Maximum number of levels to try.
 const MAX_DEPTH: usize = 60;
 
-/// Most bits of a scale: with more, results are not more precise, since `f64` rounds them.
+/// Maximum bits of a scale. `f64` rounds results, so more bits would not make them more precise.
 const MAX_SCALE_BITS: f64 = 90.0;
 
-/// Bits of the magnitude of inputs that a program has room for where nothing is said of them: a
-/// million.
+/// Bits of the magnitude of inputs without a declared range: a million.
 const USUAL_BOUND_BITS: f64 = 20.0;
 
-/// Magnitudes of inputs that are tried, the largest first.
+/// Magnitudes of inputs to try, in bits, from the largest.
 const BOUNDS_BITS: [f64; 7] = [30.0, USUAL_BOUND_BITS, 16.0, 12.0, 8.0, 4.0, 0.0];
 
-/// The most room for values that is considered.
+/// Maximum room for values, in bits.
 const MAX_ROOM_BITS: f64 = 200.0;
 
-/// Bits of room that one prime more may give: squares of numbers up to a million need 31 more than
-/// [`PlanOptions::log2_range`], squares of thousands 16.
+/// Bits of room that one additional prime may provide. Squares of numbers up to a million need 31
+/// bits more than [`PlanOptions::log2_range`], squares of thousands 16.
 const SPARES_BITS: [f64; 7] = [40.0, 36.0, 32.0, 28.0, 24.0, 20.0, 16.0];
 
-/// Blocks of arrays that a program holds at once for each of its inputs and results, about.
+/// Estimated number of blocks in memory at once, for each block of inputs and results.
 const BLOCKS_HELD: u64 = 3;
 
-/// What runs a program in the clear, with the costs and errors that it would have.
+/// An engine that runs a program in the clear, with the costs and errors of encryption.
 pub type Simulator = Engine<'static, cost::Evaluator>;
 
 /// An array in a [`Simulator`].
 pub type SimulatedArray = Array<cost::Evaluator>;
 
-/// What is asked of the parameters.
+/// Requirements for the parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PlanOptions {
-    /// Rings that are tried, by `log2` of their dimension.
+    /// Rings to try, by `log2` of their dimension.
     pub log_n: RangeInclusive<u32>,
-    /// `log2` of the scale without bootstrapping: values have some 18 bits less behind the point
-    /// in the largest ring. With more than 60 bits, levels have several primes.
+    /// `log2` of the scale without bootstrapping. In the largest ring, values have about 18 bits
+    /// less after the point. Above 60 bits, levels have several primes.
     pub log2_scale: f64,
     /// `log2` of the largest magnitude of a value, without bootstrapping.
     pub log2_range: f64,
-    /// For each input the interval that it lies in, where that is known. There is room for it. An
-    /// input without one is taken to fill the interval of the function that it goes into; if it goes
-    /// into none, there is room for magnitudes up to 2^20 or as many as one prime more allows.
+    /// The known interval of each input, or `None`.
+    ///
+    /// There is room for a declared interval. An input without one is assumed to fill the interval
+    /// of the function that it is passed to. If it is passed to none, there is room for magnitudes
+    /// up to 2^20, or up to the largest bound that one additional prime allows.
     pub ranges: Vec<Option<(f64, f64)>>,
-    /// The set to bootstrap with if no ring has as many levels, such as `n16-boot-real`; none
-    /// refuses such programs.
+    /// The set to bootstrap with if no ring has enough levels, such as `n16-boot-real`. With
+    /// `None`, such programs are rejected.
     pub bootstrapping: Option<String>,
-    /// The largest magnitude of the inputs that the program is run on.
+    /// The largest magnitude of the inputs in the trial run.
     pub input_bound: f64,
-    /// Bits after the point to which others than the owner of the key may see the results, if any:
-    /// scales are then as large as [`Release`] needs them, at least `log2_scale`.
+    /// Bits after the point to which people other than the key's owner may see the results. `None`
+    /// shares no results. Scales are then as large as [`Release`] needs them, at least
+    /// `log2_scale`.
     pub share_bits: Option<u32>,
-    /// That arguments of functions stay in their intervals, also where inputs of such a magnitude and
-    /// the steps before do not imply it. Bounds of errors rely on it: if it is not so, what is
-    /// released may tell about the key.
+    /// Assume that arguments of functions stay in their intervals, even if the magnitude of the
+    /// inputs and the previous steps do not imply it. Error bounds rely on this assumption: if it
+    /// is wrong, released results may leak information about the key.
     pub assume_intervals: bool,
-    /// The speed of the machine, else that of [`Rates::reference`].
+    /// The speed of the machine. `None` uses [`Rates::reference`].
     pub rates: Option<Rates>,
 }
 
@@ -106,55 +108,55 @@ impl Default for PlanOptions {
 pub struct Planned {
     /// The parameters.
     pub spec: Spec,
-    /// The set that it bootstraps with, and `log2` of the slots that are bootstrapped.
+    /// The bootstrapping set, and `log2` of the number of bootstrapped slots.
     pub bootstrapping: Option<(String, u32)>,
-    /// `log2` of the dimension of the ring.
+    /// `log2` of the ring dimension.
     pub log_n: u32,
     /// Bits of security.
     pub security_bits: f64,
     /// Levels from the inputs to the lowest result.
     pub depth: u32,
-    /// Ciphertexts that are bootstrapped.
+    /// Number of bootstrapped ciphertexts.
     pub bootstraps: u64,
     /// The inputs, in the layouts of new arrays.
     pub inputs: Vec<ArrayFacts>,
     /// The results.
     pub outputs: Vec<ArrayFacts>,
-    /// What each input may hold: there is room for all that follows from it.
+    /// Ranges of the inputs. The parameters have room for every value that follows from them.
     pub ranges: Vec<InputRange>,
-    /// The keys that the program uses, and no other.
+    /// Exactly the keys that the program uses.
     #[serde(skip)]
     pub required_keys: KeyRequest,
     /// Number of evaluation keys.
     pub keys: usize,
-    /// Bytes of evaluation keys in memory.
+    /// Size of the evaluation keys in memory, in bytes.
     pub key_bytes: u64,
-    /// Bytes of the matrices of bootstrapping.
+    /// Size of the matrices of bootstrapping, in bytes.
     pub matrix_bytes: u64,
-    /// Bytes of the inputs.
+    /// Size of the inputs, in bytes.
     pub ciphertext_bytes: u64,
-    /// Bytes of memory that the program takes, about: keys, matrices of bootstrapping, and three
-    /// times its inputs and results.
+    /// Estimated memory of the program, in bytes: keys, matrices of bootstrapping, and three times
+    /// its inputs and results.
     pub peak_bytes: u64,
-    /// What is computed, without the encoding of matrices.
+    /// Work of the computation, without the encoding of matrices.
     pub work: Work,
-    /// The time that it takes.
+    /// Estimated time of the computation, in seconds.
     pub seconds: f64,
 }
 
-/// What an input of a planned program may hold.
+/// Range of an input of a planned program.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct InputRange {
     /// The lowest value.
     pub low: f64,
     /// The highest value.
     pub high: f64,
-    /// Whether the range was declared or follows from the program, rather than from the room that
-    /// there is.
+    /// True if the range was declared or follows from the program. Otherwise it follows from the
+    /// room of the parameters.
     pub declared: bool,
 }
 
-/// An array of a planned program.
+/// Shape, size and errors of an array of a planned program.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ArrayFacts {
     /// Elements along each axis.
@@ -163,31 +165,32 @@ pub struct ArrayFacts {
     pub blocks: usize,
     /// Level of the array.
     pub level: u32,
-    /// Bytes of its ciphertexts.
+    /// Size of the ciphertexts, in bytes.
     pub bytes: u64,
-    /// `log2` of the standard deviation of the error of an element that noise causes, for inputs
-    /// that fill their declared ranges, or up to [`PlanOptions::input_bound`]. What bootstrapping and approximations add is not in it.
+    /// `log2` of the standard deviation of the error that noise causes in an element. Inputs fill
+    /// their declared ranges, or have magnitudes up to [`PlanOptions::input_bound`]. Errors of
+    /// bootstrapping and approximations are not included.
     pub noise_log2: f64,
-    /// The same for inputs that fill the ranges that there is room for.
+    /// `noise_log2` for inputs that fill the ranges for which there is room.
     pub filled_noise_log2: f64,
     /// The largest magnitude that an element can have.
     pub magnitude: f64,
-    /// A bound of the errors that encryption, rounding and encoding cause, whatever the inputs are
-    /// and however often they are used ([`WorstCase`](sudare::circuits::WorstCase)); infinite with
-    /// bootstrapping.
+    /// A bound of the errors of encryption, rounding and encoding, for all inputs and any number of
+    /// uses ([`WorstCase`](sudare::circuits::WorstCase)). Infinite with bootstrapping.
     pub error_bound: f64,
-    /// How far from the middle of its interval the argument of a function can be, in half-widths; 0
-    /// if there is none, or if intervals are assumed.
+    /// Largest possible distance of a function's argument from the middle of its interval, in
+    /// half-widths. 0 without functions, or if intervals are assumed.
     pub argument: f64,
-    /// Bits left between the largest value that inputs can lead to on the way here and the modulus
-    /// that held it; negative if some would be lost.
+    /// Bits left between the largest value that inputs can produce on the way here and the modulus
+    /// that held it. Negative if some values would be lost.
     pub headroom_bits: f64,
 }
 
 impl ArrayFacts {
-    /// A bound of the errors of decrypted elements, for all inputs up to
-    /// [`PlanOptions::input_bound`]: [`ArrayFacts::error_bound`] and the rounding of decoding.
-    /// Infinite where none is known, also if arguments of functions can leave their intervals.
+    /// Returns a bound of the errors of decrypted elements for all inputs up to
+    /// [`PlanOptions::input_bound`]: [`ArrayFacts::error_bound`] plus the rounding of decoding.
+    ///
+    /// Infinite if no bound is known, or if arguments of functions can leave their intervals.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         if self.headroom_bits < 0.0 || self.leaves_intervals() {
@@ -196,7 +199,7 @@ impl ArrayFacts {
         self.error_bound + self.decoding_error()
     }
 
-    /// Whether arguments of functions can be outside of their intervals.
+    /// Returns whether arguments of functions can leave their intervals.
     fn leaves_intervals(&self) -> bool {
         self.argument > WorstCase::LARGEST_ARGUMENT
     }
@@ -205,13 +208,15 @@ impl ArrayFacts {
         DECODING_ERROR * self.magnitude.max(1.0)
     }
 
-    /// The largest error of elements with which all can be shared to `bits` bits after the point.
+    /// Returns the largest error of elements with which all elements can be shared to `bits` bits
+    /// after the point.
     #[must_use]
     pub fn largest_shared_error(&self, bits: u32) -> f64 {
         Release::default().largest_error(self.shape.iter().product(), bits)
     }
 
-    /// The most bits after the point to which all elements can be shared, if there are any.
+    /// Returns the maximum number of bits after the point to which all elements can be shared, if
+    /// any.
     #[must_use]
     pub fn most_shared_bits(&self) -> Option<u32> {
         Release::default().most_bits(self.shape.iter().product(), self.largest_error())
@@ -240,10 +245,11 @@ impl ArrayFacts {
 }
 
 impl Planned {
-    /// How it bootstraps in parameters made from its specification, if it does.
+    /// Returns the plan of bootstrapping in `params`, which are made from [`Planned::spec`], or
+    /// `None` without bootstrapping.
     ///
     /// # Errors
-    /// As [`bootstrap::BootstrapPreset::plan`].
+    /// The errors of [`bootstrap::BootstrapPreset::plan`].
     pub fn bootstrap_plan(&self, params: &Params) -> Result<Option<BootstrapPlan>> {
         let plan = |(name, log_slots): &(String, u32)| -> Result<_> {
             Ok(bootstrap::preset(name)?.plan(params, *log_slots)?)
@@ -252,16 +258,16 @@ impl Planned {
     }
 }
 
-/// Runs a program in simulation, on inputs of these shapes, to find the smallest ring of 128 bits
-/// of security that has its levels, and what it takes there. Which operations are done must
-/// depend on shapes only.
+/// Runs a program in simulation, on inputs of these shapes. Finds the smallest ring of 128 bits of
+/// security that has enough levels, and the cost of the program there. The operations of the
+/// program may depend on the shapes only.
 ///
 /// # Errors
-/// [`ArrayError::LevelExhausted`] if no ring has the levels, and bootstrapping is not allowed or of
-/// no help; [`ArrayError::Argument`] for options out of range; [`ArrayError::Library`] with
-/// `TooLittlePrecision` for results that cannot be shared to so many bits, and
-/// [`ArrayError::Overflow`] if some inputs would be lost, [`ArrayError::IntervalUnchecked`] if some
-/// could lead out of the interval of a function; those of the program.
+/// [`ArrayError::LevelExhausted`] if no ring has the levels, and bootstrapping is not allowed or
+/// does not help; [`ArrayError::Argument`] for options out of range; [`ArrayError::Library`] with
+/// `TooLittlePrecision` for results that cannot be shared to `share_bits` bits;
+/// [`ArrayError::Overflow`] if some inputs would be lost; [`ArrayError::IntervalUnchecked`] if some
+/// inputs could lead out of the interval of a function; the errors of the program.
 pub fn plan(
     shapes: &[&[usize]],
     options: &PlanOptions,
@@ -271,7 +277,7 @@ pub fn plan(
     let mut lacking: Option<ArrayError> = None;
     loop {
         let planned = match (plan_at_scale(shapes, &options, &program), &lacking) {
-            // No ring has room for scales that are as large as it takes.
+            // No ring has room for the scale that the errors require.
             (Err(ArrayError::LevelExhausted { .. }), Some(lacking)) => return Err(lacking.clone()),
             (planned, _) => planned?,
         };
@@ -287,7 +293,8 @@ pub fn plan(
         let room = planned.outputs.iter().map(|out| out.headroom_bits).fold(0.0, f64::min);
         if room < 0.0 {
             let error = ArrayError::Overflow { excess_bits: -room };
-            // Larger scales help if it is for errors, and then the first time.
+            // Larger scales help only against errors that are too large, and against an overflow in
+            // the first round.
             if matches!(lacking, Some(ArrayError::Overflow { .. })) {
                 return Err(error);
             }
@@ -303,7 +310,7 @@ pub fn plan(
         };
         let Some((found, needed)) = errors(ArrayFacts::largest_error) else { return Ok(planned) };
         let error = ArrayError::Library(sudare::Error::TooLittlePrecision { bits, found, needed });
-        // Larger scales do not make decoding more precise.
+        // Above the error of decoding, larger scales do not make results more precise.
         let hopeless = errors(ArrayFacts::decoding_error).is_some();
         if hopeless || !found.is_finite() || options.log2_scale >= MAX_SCALE_BITS {
             return Err(error);
@@ -314,7 +321,7 @@ pub fn plan(
     }
 }
 
-/// As [`plan`], whatever the errors.
+/// Plans the program at the scale of `options`, for any errors.
 fn plan_at_scale(
     shapes: &[&[usize]],
     options: &PlanOptions,
@@ -350,16 +357,16 @@ fn plan_at_scale(
     trial.planned(options, Some((name.clone(), &plan)))
 }
 
-/// What an input of a program is taken to hold.
+/// Assumed range of an input.
 #[derive(Debug, Clone, PartialEq)]
 struct Assumed {
-    /// What it may hold, for which there is room.
+    /// The range for which there is room.
     range: (f64, f64),
-    /// What it holds in the trial, for which errors are estimated.
+    /// The range of values in the trial, for which errors are estimated.
     values: (f64, f64),
-    /// Whether the range is to stay as it is.
+    /// True if the range may not be changed.
     is_fixed: bool,
-    /// Whether it was asked for, or follows from the program.
+    /// True if the range was requested or follows from the program.
     is_declared: bool,
 }
 
@@ -368,7 +375,7 @@ impl Assumed {
         Self { range, values: range, is_fixed: true, is_declared: true }
     }
 
-    /// The same, whose values in the trial fill the range.
+    /// Returns the input with trial values that fill the range.
     fn filled(&self) -> Self {
         Self { values: self.range, ..self.clone() }
     }
@@ -396,11 +403,12 @@ struct Search<'a, P> {
 }
 
 impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Search<'_, P> {
-    /// The least levels and the least modulus of a ring that have room for the inputs: for those
-    /// of a declared range, or for as large ones as one prime more allows.
+    /// Plans the program in one ring, with the minimum levels and the smallest modulus that have
+    /// room for the inputs: their declared ranges, or the largest bound that one additional prime
+    /// allows.
     ///
     /// # Errors
-    /// [`ArrayError::LevelExhausted`] where the ring is too small.
+    /// [`ArrayError::LevelExhausted`] if the ring is too small.
     fn in_ring(&self, log_n: u32) -> Result<Planned> {
         let too_small = || ArrayError::LevelExhausted { op: OP, needed: 1, left: 0 };
         let spec = |depth, room_bits| self.options.spec(log_n, depth, room_bits);
@@ -446,7 +454,7 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
                     return trial.planned(self.options, None);
                 }
                 match self.trial_with_its_keys(&params, &filled) {
-                    // Simulation refuses what noise would ruin.
+                    // Simulation rejects values that noise would ruin, so smaller ranges are tried.
                     Err(ArrayError::Library(sudare::Error::Circuit(_)))
                         if self.shrink(&mut assumed) => {}
                     filled => return trial.with_filled(filled?).planned(self.options, None),
@@ -457,7 +465,7 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
         }
     }
 
-    /// Halves the ranges of inputs that nobody declared; whether any could be.
+    /// Halves the ranges of inputs without a declared range. Returns whether any could be halved.
     fn shrink(&self, assumed: &mut [Assumed]) -> bool {
         let mut any = false;
         for input in assumed.iter_mut().filter(|input| !input.is_fixed) {
@@ -469,8 +477,10 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
         any
     }
 
-    /// Room and ranges for inputs that nobody declared: numbers of [`USUAL_BOUND_BITS`] or more if
-    /// there is room for what follows from them, else as large ones as one prime more allows.
+    /// Finds room and ranges for inputs without a declared range.
+    ///
+    /// They may have [`USUAL_BOUND_BITS`] bits or more if the results have room. Otherwise they may
+    /// be as large as one additional prime allows.
     fn widened(
         &self,
         log_n: u32,
@@ -508,7 +518,7 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
         Ok((room_bits, with_bound(0.0)))
     }
 
-    /// The same, where inputs that nobody declared may be `2^bits` times the usual bound.
+    /// Returns the inputs with bounds of `2^bits` times the usual one where no range is declared.
     fn with_bound(&self, assumed: &[Assumed], bits: f64) -> Vec<Assumed> {
         let bound = real::exp2(bits) * self.options.input_bound;
         let of = |input: &Assumed| match input.is_fixed {
@@ -518,8 +528,9 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
         assumed.iter().map(of).collect()
     }
 
-    /// What inputs are taken to hold: what was declared; else what functions want that they go
-    /// into as they are; else numbers up to [`PlanOptions::input_bound`].
+    /// Returns the assumed ranges of the inputs: the declared range, or the interval of the
+    /// function that an unchanged input is passed to, or magnitudes up to
+    /// [`PlanOptions::input_bound`].
     fn assumed(&self, params: &Params, plan: Option<&BootstrapPlan>) -> Result<Vec<Assumed>> {
         let bound = self.options.input_bound;
         let declared = |place: usize| self.options.ranges.get(place).copied().flatten();
@@ -545,7 +556,7 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
                 Some((low, high)) => (low.max(start), high.min(end)),
                 None => (start, end),
             };
-            // Intervals without a number in common are refused where the second one is met.
+            // Disjoint intervals are rejected when the program meets the second one.
             if low <= high { Assumed::fixed((low, high)) } else { input }
         };
         Ok(first.into_iter().zip(trial.intervals).enumerate().map(narrowed).collect())
@@ -560,12 +571,12 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
     }
 }
 
-/// What a program takes under given parameters with these keys, and with a way to bootstrap if there
-/// is one: the name of its set and the plan. Of the options the bound of inputs, the rates and whether
-/// intervals are assumed count.
+/// Finds the cost of a program under given parameters with these keys. To allow bootstrapping, pass
+/// the name of its set and the plan. Of the options only the bound and ranges of inputs, the rates,
+/// `share_bits` and `assume_intervals` matter.
 ///
 /// # Errors
-/// [`ArrayError::LevelExhausted`] for a program that is too deep; as [`plan`].
+/// [`ArrayError::LevelExhausted`] for a program that is too deep; the errors of [`plan`].
 pub fn measure(
     params: &Params,
     keys: &KeyRequest,
@@ -583,7 +594,7 @@ pub fn measure(
     };
     let mut trial = run(&assumed)?;
     trial.check_room()?;
-    // As large ones as there is room for, where nothing is declared.
+    // Ranges that are not declared become as large as the room allows.
     if assumed.iter().any(|input| !input.is_fixed) {
         for bits in BOUNDS_BITS {
             match run(&search.with_bound(&assumed, bits)) {
@@ -600,9 +611,9 @@ pub fn measure(
 }
 
 impl PlanOptions {
-    /// The smallest ring of these that has `depth` levels at 128 bits of security, with room for
-    /// results of the lowest level up to 2^40 times [`PlanOptions::log2_range`] where it has the
-    /// modulus.
+    /// Returns the smallest of these rings that has `depth` levels at 128 bits of security. Results
+    /// at the lowest level have room up to 2^40 times [`PlanOptions::log2_range`], if the modulus
+    /// allows.
     #[must_use]
     pub fn parameters(&self, depth: usize) -> Option<Spec> {
         self.log_n.clone().find_map(|log_n| {
@@ -612,8 +623,9 @@ impl PlanOptions {
         })
     }
 
-    /// Parameters of this depth with more room, by the sizes of their keys, and for each size the most
-    /// room: more modulus leaves less for special primes, so that keys may have more digits.
+    /// Returns parameters of this depth with more room, sorted by the sizes of their keys. For each
+    /// size, the one with the most room is returned. More modulus leaves less for special primes,
+    /// so that keys may have more digits.
     fn roomier(&self, log_n: u32, depth: usize, room_bits: f64) -> Vec<(f64, Spec)> {
         let mut found: Vec<(u64, f64, Spec)> = Vec::new();
         for spare in SPARES_BITS {
@@ -664,11 +676,11 @@ impl PlanOptions {
         Ok(())
     }
 
-    /// Parameters of this depth with so much room at the lowest level, if they have 128 bits of
-    /// security.
+    /// Returns parameters of this depth with `room_bits` bits of room at the lowest level, if they
+    /// have 128 bits of security.
     fn spec(&self, log_n: u32, depth: usize, room_bits: f64) -> Option<Spec> {
         let room = Room::new(log_n);
-        // Before memory is taken for each level.
+        // Checked before memory is reserved for each level.
         if !room.holds(self.log2_scale * depth as f64) {
             return None;
         }
@@ -678,23 +690,23 @@ impl PlanOptions {
     }
 }
 
-/// A program that has been run in simulation.
+/// The result of a simulated run of a program.
 struct Trial {
     params: Params,
     engine: Simulator,
-    /// The keys that it uses.
+    /// The keys that the run used.
     keys: KeyRequest,
     inputs: Vec<ArrayFacts>,
     outputs: Vec<ArrayFacts>,
     ranges: Vec<InputRange>,
-    /// For each input the interval of the functions that it goes into as it is.
+    /// For each input, the interval of the functions that it is passed to unchanged.
     intervals: Vec<Option<Interval<f64>>>,
-    /// Bits left between the largest magnitudes and the room for them.
+    /// Bits left between the largest magnitudes and their room.
     room_bits: f64,
 }
 
 impl Trial {
-    /// As [`Trial::run`] where the keys that it uses are all that there will be.
+    /// Runs the program with exactly the keys that a first run used.
     fn with_its_keys(
         params: &Params,
         plan: Option<&BootstrapPlan>,
@@ -713,7 +725,7 @@ impl Trial {
         Ok(again)
     }
 
-    /// With as many rotations as it likes, or with those that these keys are for.
+    /// Runs the program with any rotations, or with the rotations of `keys`.
     fn run(
         params: &Params,
         held: Option<&KeyRequest>,
@@ -736,7 +748,7 @@ impl Trial {
         let mut inputs = Vec::with_capacity(shapes.len());
         for (salt, (shape, assumed)) in shapes.iter().zip(assumed).enumerate() {
             let layout = Layout::new(shape, engine.log_slots_max())?;
-            // Errors of products grow with the factors.
+            // Errors of products grow with the factors, so inputs fill their trial range.
             let (low, high) = assumed.values;
             let value = |i| match options.share_bits {
                 Some(_) if unit(salt, i) < 0.0 => low,
@@ -779,7 +791,7 @@ impl Trial {
         })
     }
 
-    /// The same, with the errors of a trial on inputs that fill their ranges.
+    /// Adds the errors of a trial on inputs that fill their ranges.
     fn with_filled(mut self, filled: Self) -> Self {
         for (output, filled) in self.outputs.iter_mut().zip(filled.outputs) {
             output.filled_noise_log2 = filled.noise_log2;
@@ -787,7 +799,7 @@ impl Trial {
         self
     }
 
-    /// Refuses a program whose results could be larger than its parameters hold.
+    /// Rejects a program whose results could exceed its parameters.
     fn check_room(&self) -> Result<()> {
         if self.room_bits >= 0.0 {
             return Ok(());
@@ -809,7 +821,7 @@ impl Trial {
         let evaluator = self.engine.evaluator();
         let mut required_keys = self.keys.clone();
         let counts = self.engine.counts();
-        // Without any, the keys for it are not needed.
+        // Without bootstrapped ciphertexts, the keys for bootstrapping are not needed.
         let bootstrapping = bootstrapping.filter(|_| counts.bootstraps > 0);
         let mut matrix_bytes = 0;
         if let Some((_, plan)) = &bootstrapping {
@@ -843,7 +855,7 @@ impl Trial {
     }
 }
 
-/// Numbers in [-1, 1] without structure.
+/// Returns a pseudorandom number in [-1, 1].
 fn unit(salt: usize, i: usize) -> f64 {
     let mut x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((salt as u64) << 48);
     x = (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -12,33 +12,33 @@ use sudare_arith::real;
 
 use crate::functions::Function;
 
-/// Intervals between the points at which a curve is known.
+/// Number of intervals between the points at which a curve is known.
 const POINTS: usize = 4096;
 
-/// Degree up to which the points of a curve bound it: between two of them a polynomial of degree
-/// `d` exceeds its largest value at all of them by a factor of at most `1 / cos(pi d / 2 POINTS)`
-/// (Ehlich and Zeller, 1964), here 1.0003.
+/// Maximum degree for which the points of a curve bound it. Between two points a polynomial of
+/// degree `d` exceeds its largest value at all points by a factor of at most
+/// `1 / cos(pi d / 2 POINTS)` (Ehlich and Zeller, 1964), here 1.0003.
 const MAX_DEGREE: usize = 64;
 
-/// Curves that are kept of an array, beside itself.
+/// Maximum number of curves stored with an array, in addition to its own.
 const MAX_CURVES: usize = 3;
 
 /// Relative slack for the rounding of `f64` and for noise at the ends of intervals.
 const SLACK: f64 = 1e-6;
 
-/// How far off values of functions may be, relative to their range.
+/// Estimated error of functions, relative to their range.
 const FUNCTION_ERROR: f64 = 1.0 / 16.0;
 
-/// Chebyshev points on `[-1, 1]`, both ends included.
+/// Chebyshev points on `[-1, 1]`, including both ends.
 static NODES: LazyLock<Vec<f64>> = LazyLock::new(|| {
     let node = |k| real::cos(core::f64::consts::PI * k as f64 / POINTS as f64);
     (0..=POINTS).map(node).collect()
 });
 
-/// An interval that holds every element of an array, and a bound of what padding holds.
+/// An interval that contains every element of an array, and a bound of the padding.
 ///
-/// It follows from the inputs by interval arithmetic. Where an array is a polynomial of one other
-/// array, element by element, the bound comes from the polynomial as a whole, so that
+/// Interval arithmetic derives it from the inputs. If an array is a polynomial of one other array,
+/// element by element, the bound comes from the whole polynomial. For example,
 /// `x * (1.5 - 0.5 * x**2)` stays in `[-1, 1]` on `[-1, 1]`.
 #[derive(Debug, Clone)]
 pub struct Range {
@@ -46,25 +46,24 @@ pub struct Range {
     high: f64,
     /// The largest magnitude in slots beyond the elements.
     padding: f64,
-    /// How far off elements may be by noise: an estimate on the safe side, to tell noise from values
-    /// that are lost.
+    /// Estimated error of elements, on the safe side. It tells noise from values that are lost.
     error: f64,
-    /// What one operation adds to that.
+    /// Error that one operation adds.
     unit: f64,
-    /// Whether values may well reach both ends, rather than stay far within.
+    /// True if values may well reach both ends. False if they stay far within.
     is_tight: bool,
-    /// Whether the ends were read off data that nobody else may learn.
+    /// True if the ends were read off data that only the owner may know.
     is_private: bool,
-    /// How they depend on some arrays that they were computed from, the latest first.
+    /// Dependence of the elements on arrays that they were computed from, latest first.
     curves: Vec<Curve>,
 }
 
-/// How the elements depend on those of one source in the same places.
+/// Dependence of the elements on the elements of one source in the same places.
 #[derive(Debug, Clone)]
 struct Curve {
     source: u64,
     degree: usize,
-    /// Values at the points of the range of the source; none for the source itself.
+    /// Values at the points of the source's range. `None` for the source itself.
     values: Option<Arc<[f64]>>,
 }
 
@@ -74,14 +73,15 @@ impl Curve {
         Self { source: SOURCES.fetch_add(1, Relaxed), degree: 1, values: None }
     }
 
-    /// Another one of the same source, if its degree is small enough for its points to tell.
+    /// Returns another curve of the same source, if its degree is low enough for its points to
+    /// bound it.
     fn with(&self, degree: usize, values: Vec<f64>) -> Option<Self> {
         let values = Some(values.into());
         (degree <= MAX_DEGREE).then_some(Self { source: self.source, degree, values })
     }
 }
 
-/// What others may be told of a range, as the file of an array has it.
+/// The public part of a range, as the file of an array stores it.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PublicRange {
@@ -91,15 +91,15 @@ pub struct PublicRange {
     pub high: f64,
     /// The largest magnitude in slots beyond the elements.
     pub padding: f64,
-    /// How far off elements may be by noise, about.
+    /// Estimated error of elements.
     #[serde(default)]
     pub error: f64,
-    /// Whether values may well reach both ends, rather than stay far within.
+    /// True if values may well reach both ends. False if they stay far within.
     pub tight: bool,
 }
 
 impl PublicRange {
-    /// Whether it is one that an array can have: a file can say anything.
+    /// Returns whether an array can have this range. Values read from a file are arbitrary.
     #[must_use]
     pub fn is_valid(self) -> bool {
         let Self { low, high, padding, error, .. } = self;
@@ -116,8 +116,8 @@ impl From<PublicRange> for Range {
 }
 
 impl Range {
-    /// The range of an array whose file does not say it: such files come from versions that encrypted
-    /// numbers below 512 and kept no account of results.
+    /// Returns the range of an array whose file has no range. Such files come from versions that
+    /// encrypted numbers below 512 and did not track results.
     #[must_use]
     pub fn unknown() -> Self {
         Self::from(PublicRange {
@@ -129,7 +129,7 @@ impl Range {
         })
     }
 
-    /// The range of values that may be anywhere between two public numbers.
+    /// Returns the range of values between two public numbers.
     #[must_use]
     pub fn new(low: f64, high: f64) -> Self {
         let curves = vec![Curve::identity()];
@@ -145,7 +145,7 @@ impl Range {
         }
     }
 
-    /// The range of these values, which only their owner knows.
+    /// Returns the range of these values. Only their owner knows its ends.
     #[must_use]
     pub fn of(values: &[f64]) -> Self {
         let low = values.iter().copied().fold(f64::INFINITY, f64::min);
@@ -153,43 +153,44 @@ impl Range {
         Self { is_private: true, ..Self::new(low, high) }
     }
 
-    /// The range of values that everybody may know.
+    /// Returns the range of public values.
     pub(super) fn public_of(values: &[f64]) -> Self {
         Self { is_private: false, ..Self::of(values) }
     }
 
-    /// The interval.
+    /// Returns the interval.
     #[must_use]
     pub fn interval(&self) -> RangeInclusive<f64> {
         self.low..=self.high
     }
 
-    /// No element is lower.
+    /// Returns the lower bound of all elements.
     #[must_use]
     pub fn low(&self) -> f64 {
         self.low
     }
 
-    /// No element is higher.
+    /// Returns the upper bound of all elements.
     #[must_use]
     pub fn high(&self) -> f64 {
         self.high
     }
 
-    /// The largest magnitude of an element.
+    /// Returns the largest magnitude of an element.
     #[must_use]
     pub fn magnitude(&self) -> f64 {
         self.low.abs().max(self.high.abs())
     }
 
-    /// The largest magnitude in slots beyond the elements.
+    /// Returns the largest magnitude in slots beyond the elements.
     #[must_use]
     pub fn padding(&self) -> f64 {
         self.padding
     }
 
-    /// What others may be told of it: the interval as it is if it follows from public numbers;
-    /// otherwise each end is rounded outward to 0, or to a power of two above all magnitudes.
+    /// Returns the part of the range that others may learn. The interval is unchanged if it follows
+    /// from public numbers. Otherwise each end is rounded outward: to 0, or to a power of two above
+    /// all magnitudes.
     #[must_use]
     pub fn public(&self) -> PublicRange {
         let Self { low, high, padding, error, is_tight: tight, .. } = *self;
@@ -206,7 +207,7 @@ impl Range {
         }
     }
 
-    /// Whether all of it lies within an interval, but for rounding and noise.
+    /// Returns whether the whole range lies within an interval, up to rounding and noise.
     pub(super) fn is_within(&self, interval: &core::ops::Range<f64>) -> bool {
         let slack = SLACK * (interval.end - interval.start);
         interval.start - slack <= self.low && self.high <= interval.end + slack
@@ -216,7 +217,7 @@ impl Range {
         self.is_tight
     }
 
-    /// The array that it is the range of, as long as nothing has been computed from that.
+    /// Returns the id of the array that has this range, until another array is computed from it.
     pub(super) fn source(&self) -> Option<u64> {
         match &self.curves[..] {
             [Curve { source, values: None, .. }] => Some(*source),
@@ -224,19 +225,19 @@ impl Range {
         }
     }
 
-    /// The largest magnitude of any slot.
+    /// Returns the largest magnitude of any slot.
     pub(super) fn reach(&self) -> f64 {
         self.magnitude().max(self.padding)
     }
 
-    /// With other ends, which someone promises.
+    /// Returns the range with other ends, which the caller promises.
     #[must_use]
     pub(super) fn promised(&self, low: f64, high: f64) -> Self {
         let Self { padding, error, unit, .. } = *self;
         Self { padding, error, unit, ..Self::new(low, high) }
     }
 
-    /// The part within an interval.
+    /// Returns the part of the range within an interval.
     pub(super) fn clamped(&self, low: f64, high: f64) -> Self {
         let clamp = |x: f64| x.max(low).min(high);
         let low = clamp(self.low);
@@ -244,18 +245,18 @@ impl Range {
         Self { low, high, ..self.moved() }
     }
 
-    /// How far off elements may be by noise, about.
+    /// Returns the estimated error of elements.
     pub(super) fn error(&self) -> f64 {
         self.error
     }
 
-    /// How far a decrypted element may be outside of the range.
+    /// Returns the tolerated distance of a decrypted element from the range.
     pub(super) fn slack(&self) -> f64 {
-        // More than approximations add, and far less than what overflows.
+        // More than approximations add, and far less than the error of an overflow.
         self.magnitude().max(1.0) + self.error
     }
 
-    /// Elements that are off by noise, as each operation adds it.
+    /// Adds the noise of one operation to the error of the elements.
     pub(super) fn with_noise(self, unit: f64) -> Self {
         Self { error: unit, unit, ..self }
     }
@@ -268,19 +269,19 @@ impl Range {
         Self { error: error + self.unit, ..self }
     }
 
-    /// Padding of at most this magnitude.
+    /// Returns the range with padding of at most this magnitude.
     #[must_use]
     pub(super) fn with_padding(self, padding: f64) -> Self {
         Self { padding, ..self }
     }
 
-    /// Elements that are at other places, or some of them.
+    /// Returns the range of some of the elements, possibly at other places.
     #[must_use]
     pub(super) fn moved(&self) -> Self {
         Self { curves: vec![Curve::identity()], ..*self }
     }
 
-    /// The same ends, which may be far from what values reach.
+    /// Marks the ends as loose: values may stay far within them.
     #[must_use]
     pub(super) fn loose(self) -> Self {
         Self { is_tight: false, ..self.moved() }
@@ -290,12 +291,12 @@ impl Range {
         Self { low, high, ..self.moved() }
     }
 
-    /// Of `c x`.
+    /// Returns the range of `c x`.
     pub(super) fn times(&self, c: f64) -> Self {
         self.affine(c, 0.0).with_padding(self.padding * c.abs())
     }
 
-    /// Of `x + c`.
+    /// Returns the range of `x + c`.
     pub(super) fn plus(&self, c: f64) -> Self {
         self.affine(1.0, c)
     }
@@ -310,7 +311,7 @@ impl Range {
         Self { low, high, curves, ..*self }.with_error(factor.abs() * self.error)
     }
 
-    /// Of `p(x)`, for `x` in the interval of `p`.
+    /// Returns the range of `p(x)`, for `x` in the interval of `p`.
     pub(super) fn polynomial(&self, p: &Polynomial) -> Self {
         let degree = p.degree().max(1);
         let interval = p.interval();
@@ -320,14 +321,14 @@ impl Range {
             let values = self.points(curve).into_iter().map(of).collect();
             curve.with(curve.degree * degree, values)
         };
-        // A polynomial of this degree is at most so steep (Markov).
+        // Markov's inequality bounds the slope of a polynomial of this degree.
         let steepness =
             (degree * degree) as f64 * (all.1 - all.0) / (interval.end - interval.start);
         self.narrowed(grown(all, degree), self.curves.iter().filter_map(map).collect())
             .with_error(steepness * self.error)
     }
 
-    /// A range within an interval, and within what curves tell.
+    /// Returns a range within an interval and within the bounds of the curves.
     fn narrowed(&self, all: (f64, f64), mut curves: Vec<Curve>) -> Self {
         let (mut low, mut high) = all;
         for Curve { degree, values, .. } in &curves {
@@ -343,8 +344,8 @@ impl Range {
         Self { low, high, curves, ..*self }
     }
 
-    /// Of `f(x)`, for `x` in the interval of `f`: between the smallest and the largest value of the
-    /// function itself, give or take its approximation.
+    /// Returns the range of `f(x)`, for `x` in the interval of `f`: between the smallest and the
+    /// largest value of the exact function, widened by the error of its approximation.
     pub(super) fn image(&self, f: &Function) -> Self {
         let points = self.points(&Curve::identity());
         let values: Vec<f64> = points.iter().map(|&x| f.exact(x)).collect();
@@ -352,13 +353,13 @@ impl Range {
         let corner = (self.low < 0.0 && 0.0 < self.high).then(|| f.exact(0.0));
         let (low, high) = between(&values, corner);
         let error = 2.0 * f.max_error();
-        // Noise that is more than this is refused before.
+        // More noise than this is rejected earlier.
         let noise = FUNCTION_ERROR * (high - low).max(1.0);
         Self { error: noise, ..self.with_ends(low - error, high + error) }.with_padding(0.0)
     }
 
-    /// Of sums (`sign` 1) or differences (-1) of elements in the same places of arrays of one shape
-    /// (`paired`), or of any.
+    /// Returns the range of sums (`sign` 1) or differences (`sign` -1). `paired` means that both
+    /// arrays have one shape and elements in the same places meet.
     pub(super) fn sum(&self, other: &Self, sign: f64, paired: bool) -> Self {
         let (low, high) = ends(&[sign * other.low, sign * other.high]);
         let all = (self.low + low, self.high + high);
@@ -366,7 +367,7 @@ impl Range {
             .with_error(self.error + other.error)
     }
 
-    /// Of products.
+    /// Returns the range of products.
     pub(super) fn product(&self, other: &Self, paired: bool) -> Self {
         let corners = [
             self.low * other.low,
@@ -380,8 +381,8 @@ impl Range {
         self.joined(other, paired, ends(&corners), |a, b| a + b, |a, b| a * b).with_error(error)
     }
 
-    /// Of a function of pairs, which is in `all` whatever they are and has this degree by the degrees
-    /// of both.
+    /// Returns the range of a function of pairs. Its values lie in `all`, and its degree is
+    /// computed from the degrees of both operands.
     fn joined(
         &self,
         other: &Self,
@@ -406,12 +407,13 @@ impl Range {
         Self { is_tight, is_private, unit, ..self.narrowed(all, curves) }.with_padding(0.0)
     }
 
-    /// Of sums of `count` elements.
+    /// Returns the range of sums of `count` elements.
     pub(super) fn total(&self, count: f64) -> Self {
         self.with_ends(count * self.low, count * self.high).loose().with_error(count * self.error)
     }
 
-    /// Of weighted sums of elements, for each the sums of its positive and its negative weights.
+    /// Returns the range of weighted sums of elements. For each sum, pass the totals of its
+    /// positive and its negative weights.
     pub(super) fn weighted(&self, sums: impl Iterator<Item = [f64; 2]>) -> Self {
         let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
         let mut padding: f64 = 0.0;
@@ -425,14 +427,15 @@ impl Range {
         self.with_ends(low, high).loose().with_padding(padding).with_error(error)
     }
 
-    /// Of elements and padding times a number, apart from their source.
+    /// Returns the range of elements and padding times a number, without their source.
     pub(super) fn scaled(&self, c: f64) -> Self {
         let (low, high) = ends(&[c * self.low, c * self.high]);
         let scaled = self.with_ends(low, high).with_padding(self.padding * c.abs());
         scaled.with_error(self.error * c.abs())
     }
 
-    /// The values of a curve: those of the range itself if it has none of its own.
+    /// Returns the values of a curve. A curve without values is the source, whose values are the
+    /// points of its range.
     fn points(&self, curve: &Curve) -> Vec<f64> {
         match &curve.values {
             Some(values) => values.to_vec(),
@@ -445,14 +448,15 @@ impl Range {
     }
 }
 
-/// The interval of a polynomial of this degree, from that of its values at the points.
+/// Returns the interval of a polynomial of this degree from the interval of its values at the
+/// points.
 fn grown((low, high): (f64, f64), degree: usize) -> (f64, f64) {
     let excess = 1.0 / real::cos(core::f64::consts::PI * degree as f64 / (2 * POINTS) as f64);
     let more = (excess - 1.0) * low.abs().max(high.abs());
     (low - more, high + more)
 }
 
-/// The smallest power of two that is not below `x`; 0 for 0.
+/// Returns the smallest power of two that is not below `x`, or 0 for 0.
 fn power_above(x: f64) -> f64 {
     if x > 0.0 { real::exp2(real::log2(x).ceil()).max(x) } else { 0.0 }
 }

@@ -12,8 +12,8 @@ use super::{
 
 /// # Reductions
 ///
-/// Axes of the result that were summed have one element, or are left out unless `keepdims`; no axes
-/// named are all of them.
+/// With `keepdims`, a summed axis stays as an axis of one element. Otherwise it is removed. Without
+/// named axes, all axes are summed.
 ///
 /// | operation | levels |
 /// |---|---|
@@ -22,36 +22,37 @@ use super::{
 /// | mean | 1 |
 /// | variance | 3 |
 ///
-/// One more is taken first where an axis that is summed has padding that is not zero, unless
-/// the sum has a level for its factor.
+/// One more level is needed if a summed axis has nonzero padding, unless the sum already has a
+/// level for its factor.
 ///
-/// Fields above all others are the leading axes of a new array, and all axes that a block
-/// has nothing of but one element.
+/// The leading axes of a new array have fields above all others, and so do axes of which a block
+/// contains one element.
 impl<E: ComplexOps> Engine<'_, E> {
-    /// The sum over `axes`.
+    /// Returns the sum over `axes`.
     ///
     /// # Errors
-    /// [`ArrayError::Axis`]; [`ArrayError::LevelExhausted`]; what the evaluator refuses.
+    /// [`ArrayError::Axis`]; [`ArrayError::LevelExhausted`]; errors of the evaluator.
     pub fn sum(&self, a: &Array<E>, axes: Option<&[usize]>, keepdims: bool) -> Result<Array<E>> {
         let reduction = Reduction::new("sum", a, axes)?;
         self.reduced(a, &reduction, 1.0).map(|sum| reduction.finished(sum, keepdims))
     }
 
-    /// The mean over `axes`.
+    /// Returns the mean over `axes`.
     ///
     /// # Errors
-    /// As [`Engine::sum`].
+    /// The errors of [`Engine::sum`].
     pub fn mean(&self, a: &Array<E>, axes: Option<&[usize]>, keepdims: bool) -> Result<Array<E>> {
         let reduction = Reduction::new("mean", a, axes)?;
         let factor = 1.0 / reduction.count as f64;
         self.reduced(a, &reduction, factor).map(|sum| reduction.finished(sum, keepdims))
     }
 
-    /// The variance over `axes`: the sum of squared differences to the mean over their number
-    /// less `ddof`.
+    /// Returns the variance over `axes`: the sum of squared differences from the mean, divided by
+    /// the number of elements minus `ddof`.
     ///
     /// # Errors
-    /// [`ArrayError::Argument`] for a `ddof` of that number or more; as [`Engine::sum`].
+    /// [`ArrayError::Argument`] for a `ddof` of the number of elements or more; the errors of
+    /// [`Engine::sum`].
     pub fn var(
         &self,
         a: &Array<E>,
@@ -78,13 +79,13 @@ impl<E: ComplexOps> Engine<'_, E> {
         Ok(reduction.finished(sum, keepdims))
     }
 
-    /// `factor` times the sum, with axes of one element.
+    /// Returns `factor` times the sum, with summed axes of one element.
     fn reduced(&self, a: &Array<E>, reduction: &Reduction, factor: f64) -> Result<Array<E>> {
         self.reduced_within(a, reduction, factor, &[])
     }
 
-    /// The same, with as many elements as before along the axes of `within`, which are one tile,
-    /// all equal, and zero in the padding.
+    /// Returns the sum with the elements repeated along the axes of `within`. Each of these axes
+    /// keeps its size, which is one tile, and its padding is zero.
     fn reduced_within(
         &self,
         a: &Array<E>,
@@ -96,8 +97,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         let live = |&axis: &usize| layout.shape()[axis] > 1;
         let summed: Vec<usize> = reduction.axes.iter().copied().filter(live).collect();
         let kept = (0..layout.ndim()).filter(|axis| !summed.contains(axis));
-        // Summing a field with none below it that is kept reaches over what is above, which has been
-        // summed before, in circles: the sum is in all slots.
+        // Without a kept field below it, summing a field reaches cyclically over the bits above.
+        // These have been summed before, so the sum is in all slots.
         let above = kept.map(|axis| layout.tile(axis).end()).max().unwrap_or(0);
         let mut fields: Vec<Tile> = summed.iter().map(|&axis| layout.tile(axis)).collect();
         fields.retain(|tile| tile.log > 0);
@@ -158,7 +159,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         }
     }
 
-    /// The blocks of `a` that make each block of a layout of one element along some axes.
+    /// Returns, for each block of a layout of one element along some axes, the blocks of `a` to
+    /// sum.
     fn summands(&self, a: &Array<E>, target: &Layout) -> Vec<Vec<Arc<E::Ct>>> {
         let mut groups = vec![Vec::new(); target.blocks()];
         for (source, block) in a.layout().sources(target).into_iter().zip(a.blocks()) {
@@ -167,7 +169,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         groups
     }
 
-    /// The sum of one block or more.
+    /// Returns the sum of one or more blocks.
     pub(super) fn total(&self, blocks: &[Arc<E::Ct>]) -> sudare::Result<Arc<E::Ct>> {
         let mut blocks = blocks.iter().cloned();
         let none = || sudare::Error::Circuit("sum of blocks: none".into());
@@ -175,8 +177,9 @@ impl<E: ComplexOps> Engine<'_, E> {
         blocks.try_fold(first, |sum, block| self.evaluator().add(&sum, &block).map(Arc::new))
     }
 
-    /// Slots of index 0 along the fields, times `factor`, in so many slots of each, one level
-    /// down; zero in the others.
+    /// Copies slots of index 0 along each field, times `factor`, to the first slots of the field,
+    /// one level down. `copies` has the number of slots for each field. All other slots become
+    /// zero.
     fn spread(&self, a: &Array<E>, copies: &[(Tile, usize)], factor: f64) -> Result<Array<E>> {
         let first = |slot| copies.iter().all(|(tile, _)| tile.index(slot) == 0);
         let slots = 0..a.layout().slots();
@@ -195,7 +198,8 @@ impl<E: ComplexOps> Engine<'_, E> {
     }
 }
 
-/// The range of sums of `count` elements over axes, whose padding is masked first if it is `dirty`.
+/// Returns the range of sums of `count` elements over axes. If `a` is `dirty`, its padding is
+/// masked first.
 fn total_range<E: ComplexOps>(a: &Array<E>, count: usize, summed: &[usize], dirty: bool) -> Range {
     let layout = a.layout();
     let slots = |&axis: &usize| (layout.grid(axis) * layout.tile(axis).len()) as f64;
@@ -204,11 +208,11 @@ fn total_range<E: ComplexOps>(a: &Array<E>, count: usize, summed: &[usize], dirt
     a.range().total(count as f64).with_padding(padding)
 }
 
-/// Axes that are summed.
+/// Axes to sum.
 struct Reduction {
     op: &'static str,
     axes: Vec<usize>,
-    /// Elements that are summed.
+    /// Number of elements in a sum.
     count: usize,
 }
 

@@ -31,12 +31,12 @@ pub fn bootstrapping_set(
     sized(bootstrap::preset(name)?, insecure_log_n)
 }
 
-/// The smallest set for bootstrapping of arrays modulo `t` that leaves `depth` levels: a named one, or
-/// one that [`bootstrap::choose`] makes.
+/// The smallest set for bootstrapping of arrays modulo `t` that leaves `depth` levels: a named one,
+/// or one that [`bootstrap::choose`] makes.
 ///
 /// # Errors
 /// [`sudare::Error::InvalidSpec`], naming the most levels, or saying why there are none;
-/// [`sudare::Error::NoSlots`]; as [`sudare::exact::Modulus::from_value`].
+/// [`sudare::Error::NoSlots`]; the errors of [`sudare::exact::Modulus::from_value`].
 pub fn plan_bootstrapping(t: u128, depth: u32) -> sudare::Result<BootstrapPreset> {
     let modulus = modulus(t, |_| Some(*bootstrap::RINGS.end()))?;
     check_slots(modulus, *bootstrap::RINGS.end())?;
@@ -100,11 +100,11 @@ fn sized(mut set: BootstrapPreset, insecure_log_n: Option<u32>) -> sudare::Resul
 }
 
 impl Setting {
-    /// As [`Setting::new`], with the way to bootstrap that parameters of this name have, in a ring of
-    /// any size, if there is one.
+    /// As [`Setting::new`], with the way to bootstrap that parameters of this name have, in a ring
+    /// of any size, if there is one.
     ///
     /// # Errors
-    /// As [`Setting::new`], which refuses sets whose slots are not those of arrays, and
+    /// The errors of [`Setting::new`], which refuses sets whose slots are not those of arrays, and
     /// [`BootstrapSpec::plan`].
     pub fn named(name: &str, params: Params, scheme: Scheme, signed: bool) -> sudare::Result<Self> {
         let Spec { log_n, insecure, .. } = *params.spec();
@@ -121,7 +121,7 @@ impl Setting {
     ///
     /// # Errors
     /// [`sudare::Error::Circuit`] for a way that has not as many slots as arrays have, or leaves no
-    /// level; as [`BootstrapSpec::plan`].
+    /// level; the errors of [`BootstrapSpec::plan`].
     pub fn with_bootstrapping(&self, spec: &BootstrapSpec) -> sudare::Result<Self> {
         let params = self.params();
         let plan = match self.scheme() {

@@ -25,11 +25,11 @@ pub struct Costs {
 }
 
 impl Setting {
-    /// Runs a product, a rotation and a bootstrapping on what is public about ciphertexts. With a way
-    /// to bootstrap that takes seconds in the named sets.
+    /// Runs a product, a rotation and a bootstrapping on what is public about ciphertexts. With a
+    /// way to bootstrap that takes seconds in the named sets.
     ///
     /// # Errors
-    /// [`sudare::Error::NoiseExhausted`] for parameters without room for one of them; as
+    /// [`sudare::Error::NoiseExhausted`] for parameters without room for one of them; the errors of
     /// [`Setting::required_keys`].
     pub fn costs(&self) -> sudare::Result<Costs> {
         let (params, keys) = (self.params(), self.required_keys()?);

@@ -200,9 +200,9 @@ impl CountsPlan {
     /// The counts of all cells, at the first element of each, and zero elsewhere.
     ///
     /// # Errors
-    /// [`ArrayError::Argument`] for another number of columns; as [`CountsPlan::fits`];
-    /// [`ArrayError::Shapes`] for a column of another shape than [`CountsPlan::shape`]; what the
-    /// engine refuses.
+    /// [`ArrayError::Argument`] for another number of columns; the errors of [`CountsPlan::fits`];
+    /// [`ArrayError::Shapes`] for a column of another shape than [`CountsPlan::shape`]; errors of
+    /// the engine.
     pub fn run(&self, engine: &Engine, columns: &[IntegerArray]) -> Result<IntegerArray> {
         self.fits(engine.setting())?;
         if columns.len() != self.codes.len() {

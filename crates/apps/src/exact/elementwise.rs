@@ -111,7 +111,7 @@ impl Engine {
     /// The difference.
     ///
     /// # Errors
-    /// As [`Engine::add`].
+    /// The errors of [`Engine::add`].
     pub fn sub(&self, a: &IntegerArray, b: &IntegerArray) -> Result<IntegerArray> {
         self.summed("subtract", a, b, |x, y| self.exact().sub(x, y))
     }
@@ -164,7 +164,7 @@ impl Engine {
     /// level.
     ///
     /// # Errors
-    /// As [`Engine::add_plain`]; [`Error::LevelExhausted`].
+    /// The errors of [`Engine::add_plain`]; [`Error::LevelExhausted`].
     pub fn mul_plain_array(&self, a: &IntegerArray, b: &PlainIntegers) -> Result<IntegerArray> {
         if let Some(c) = self.scalar(a, b)? {
             return self.mul_scalar(a, c);

@@ -115,7 +115,7 @@ impl Engine {
     /// `a @ matrix`, as [`Engine::matmul_left`]: `matrix` has two axes, or one that is a column.
     ///
     /// # Errors
-    /// As [`Engine::matmul_left`].
+    /// The errors of [`Engine::matmul_left`].
     pub fn matmul_right(&self, a: &IntegerArray, matrix: &PlainIntegers) -> Result<IntegerArray> {
         let (shape, columns) = match (a.shape(), &matrix.shape[..]) {
             ([n], [m]) if n == m => (vec![], *n),

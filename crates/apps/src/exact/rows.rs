@@ -43,7 +43,7 @@ impl Engine {
     /// The two rows exchanged, of arrays as [`Engine::rotate`] takes: a key switch.
     ///
     /// # Errors
-    /// As [`Engine::rotate`].
+    /// The errors of [`Engine::rotate`].
     pub fn swap_rows(&self, a: &IntegerArray) -> Result<IntegerArray> {
         const OP: &str = "swap rows";
         self.check_rows(OP, a)?;

@@ -11,11 +11,11 @@ use sudare::{
 
 use super::{Fit, Function, FunctionPlan, relu, sign::kinked, step};
 
-/// `1` where `a > b` and `0` where `a < b`, for `a` and `b` in `interval`; anything between
-/// where they differ by less than `gap`, and one half where they are equal.
+/// `1` where `a > b` and `0` where `a < b`, for `a` and `b` in `interval`; anything between where
+/// they differ by less than `gap`, and one half where they are equal.
 ///
 /// # Errors
-/// As [`sign`](super::sign()), of the interval of differences.
+/// The errors of [`sign`](super::sign()), of the interval of differences.
 pub fn compare(interval: Range<f64>, gap: f64, fit: Fit) -> Result<PairFunction> {
     let of_difference = Function { name: "compare", ..step(differences(&interval), gap, fit)? };
     Ok(PairFunction { interval, of_difference, adds_second: false })
@@ -24,7 +24,7 @@ pub fn compare(interval: Range<f64>, gap: f64, fit: Fit) -> Result<PairFunction>
 /// The larger one of two numbers in `interval`: `b + relu(a - b)`.
 ///
 /// # Errors
-/// As [`relu`], of the interval of differences.
+/// The errors of [`relu`], of the interval of differences.
 pub fn maximum(interval: Range<f64>, fit: Fit) -> Result<PairFunction> {
     let of_difference = Function { name: "maximum", ..relu(differences(&interval), fit)? };
     Ok(PairFunction { interval, of_difference, adds_second: true })
@@ -33,7 +33,7 @@ pub fn maximum(interval: Range<f64>, fit: Fit) -> Result<PairFunction> {
 /// The smaller one of two numbers in `interval`: `b` and the smaller one of `a - b` and 0.
 ///
 /// # Errors
-/// As [`relu`], of the interval of differences.
+/// The errors of [`relu`], of the interval of differences.
 pub fn minimum(interval: Range<f64>, fit: Fit) -> Result<PairFunction> {
     let exact = |x: f64| x.min(0.0);
     let of_difference = kinked("minimum", exact, &differences(&interval), fit, [0.5, -0.5])?;
@@ -89,7 +89,7 @@ impl PairFunction {
     /// As [`Function::plan`], for two ciphertexts.
     ///
     /// # Errors
-    /// As [`Function::plan`].
+    /// The errors of [`Function::plan`].
     pub fn plan(&self, params: &Params) -> Result<PairPlan> {
         self.planned(self.of_difference.plan(params)?)
     }
@@ -97,7 +97,7 @@ impl PairFunction {
     /// As [`Function::plan_at`], for two ciphertexts.
     ///
     /// # Errors
-    /// As [`Function::plan_at`].
+    /// The errors of [`Function::plan_at`].
     pub fn plan_at(&self, params: &Params, level: Level) -> Result<PairPlan> {
         self.planned(self.of_difference.plan_at(params, level)?)
     }
@@ -148,8 +148,8 @@ impl PairPlan {
     /// The function of every pair of slots.
     ///
     /// # Errors
-    /// As [`FunctionPlan::run`]; [`sudare::Error::ScaleMismatch`] if the scales of `a` and `b`
-    /// differ.
+    /// The errors of [`FunctionPlan::run`]; [`sudare::Error::ScaleMismatch`] if the scales of `a`
+    /// and `b` differ.
     pub fn run<E: ComplexOps>(&self, e: &E, a: &E::Ct, b: &E::Ct) -> Result<E::Ct> {
         let y = self.of_difference.run(e, &e.sub(a, b)?)?;
         if !self.adds_second {

@@ -272,9 +272,8 @@ impl FunctionPlan {
     /// The function of every slot of `x`. A ciphertext of a higher level is dropped first.
     ///
     /// # Errors
-    /// [`Error::LevelOutOfRange`] if `x` is below the planned level,
-    /// [`Error::ScaleMismatch`] if it has another scale than planned, and what the
-    /// evaluator refuses.
+    /// [`Error::LevelOutOfRange`] if `x` is below the planned level, [`Error::ScaleMismatch`] if it
+    /// has another scale than planned, and errors of the evaluator.
     pub fn run<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         let Entry { level, scale, rescales } = self.entry;
         if e.level(x) < level {
@@ -302,7 +301,7 @@ impl FunctionPlan {
     /// As [`FunctionPlan::run`] of each of `xs`, in lock step: see [`LockStep`].
     ///
     /// # Errors
-    /// As [`FunctionPlan::run`], and [`Error::ScaleMismatch`] if the scales of `xs`
+    /// The errors of [`FunctionPlan::run`], and [`Error::ScaleMismatch`] if the scales of `xs`
     /// differ.
     pub fn run_many<E: ComplexOps>(&self, e: &E, xs: &[E::Ct]) -> Result<Vec<E::Ct>> {
         LockStep::new(e).run(xs, |e, x| self.run(e, x))

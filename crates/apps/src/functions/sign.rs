@@ -51,7 +51,7 @@ pub fn sign(interval: Range<f64>, gap: f64, fit: Fit) -> Result<Function> {
 /// `1` above 0, `0` below: half of one more than the [`sign`]. At 0 it is one half.
 ///
 /// # Errors
-/// As [`sign`].
+/// The errors of [`sign`].
 pub fn step(interval: Range<f64>, gap: f64, fit: Fit) -> Result<Function> {
     let exact = |x: f64| if x == 0.0 { 0.5 } else { f64::from(x > 0.0) };
     sharp("step", exact, &interval, gap, fit, [0.5, 0.5])
@@ -66,11 +66,11 @@ pub fn abs(interval: Range<f64>, fit: Fit) -> Result<Function> {
     kinked("absolute value", f64::abs, &interval, fit, [0.0, 1.0])
 }
 
-/// The larger one of `x` and 0 on `[-r, r]`, where `r` is the larger magnitude of the ends
-/// of `interval`.
+/// The larger one of `x` and 0 on `[-r, r]`, where `r` is the larger magnitude of the ends of
+/// `interval`.
 ///
 /// # Errors
-/// As [`abs`].
+/// The errors of [`abs`].
 pub fn relu(interval: Range<f64>, fit: Fit) -> Result<Function> {
     kinked("relu", |x| x.max(0.0), &interval, fit, [0.5, 0.5])
 }

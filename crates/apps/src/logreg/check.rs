@@ -119,7 +119,7 @@ impl TrainPlan {
     /// Prepares a table as those of other owners are; `row_weights` are those of its classes.
     ///
     /// # Errors
-    /// As [`TrainPlan::prepare`]; [`Error::TransformColumns`].
+    /// The errors of [`TrainPlan::prepare`]; [`Error::TransformColumns`].
     pub fn prepare_with<'a>(
         &self,
         table: &'a Table,
@@ -259,8 +259,8 @@ impl TrainPlan {
     /// [`TrainPlan::check`]. `progress` is told the number of ciphertexts made.
     ///
     /// # Errors
-    /// As [`TrainPlan::prepare`] and [`TrainPlan::check`]; [`Error::Library`] if the encryptor has
-    /// other parameters.
+    /// The errors of [`TrainPlan::prepare`] and [`TrainPlan::check`]; [`Error::Library`] if the
+    /// encryptor has other parameters.
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,

@@ -54,7 +54,7 @@ impl<E: ComplexOps> Gradients<'static, E> {
     /// As [`TrainPlan::gradients`], of what is shared.
     ///
     /// # Errors
-    /// As [`TrainPlan::gradients`].
+    /// The errors of [`TrainPlan::gradients`].
     pub fn shared(plan: Arc<TrainPlan>, ev: Arc<E>) -> Result<Self> {
         Self::with(MaybeShared::Shared(plan), MaybeShared::Shared(ev))
     }

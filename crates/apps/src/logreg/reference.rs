@@ -20,7 +20,7 @@ pub fn train(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Vec<Vec<f64>>> {
 /// As [`train`], with the true sigmoid in place of the polynomial.
 ///
 /// # Errors
-/// As [`train`].
+/// The errors of [`train`].
 pub fn train_exact(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Vec<Vec<f64>>> {
     let models = 0..spec.models();
     let slope = |u: f64| 1.0 / (1.0 + real::exp(u)) - 0.5;
@@ -31,7 +31,7 @@ pub fn train_exact(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Vec<Vec<f64>
 /// The weights of each model after each iteration of [`train`], by iteration.
 ///
 /// # Errors
-/// As [`train`].
+/// The errors of [`train`].
 pub fn history(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Vec<Vec<Vec<f64>>>> {
     let slope = polynomial(spec)?;
     let mut history = vec![Vec::new(); spec.iterations as usize];
@@ -64,7 +64,7 @@ pub struct Ranges {
 /// Trains as [`train`] does and records the ranges that a plan for encrypted training needs.
 ///
 /// # Errors
-/// As [`train`].
+/// The errors of [`train`].
 pub fn ranges(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Ranges> {
     let slope = polynomial(spec)?;
     let zeros = || vec![0.0; spec.iterations as usize];

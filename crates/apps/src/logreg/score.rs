@@ -449,8 +449,8 @@ impl ScorePlan {
     /// transformed as those that the model was trained on.
     ///
     /// # Errors
-    /// As [`ScorePlan::pack`]. Of a ciphertext, [`Error::Library`] if the encryptor has other
-    /// parameters.
+    /// The errors of [`ScorePlan::pack`]. Of a ciphertext, [`Error::Library`] if the encryptor has
+    /// other parameters.
     pub fn encryptions<'a>(
         &'a self,
         encryptor: &'a Encryptor,
@@ -482,7 +482,8 @@ impl ScorePlan {
     /// Encrypts a weight vector of a model, the intercept first.
     ///
     /// # Errors
-    /// As [`ScorePlan::pack_model`]; [`Error::Library`] if the encryptor has other parameters.
+    /// The errors of [`ScorePlan::pack_model`]; [`Error::Library`] if the encryptor has other
+    /// parameters.
     pub fn encrypt_model(&self, encryptor: &Encryptor, weights: &[f64]) -> Result<Ciphertext> {
         let (level, scale) = self.model;
         let slots = self.pack_model(weights)?;
@@ -492,9 +493,9 @@ impl ScorePlan {
     /// Scores by a model on any evaluator with the plan's chain, the simulator included.
     ///
     /// # Errors
-    /// As [`ScorePlan::encrypt_model`] for plain weights; [`Error::NotAsPlanned`] for encrypted
-    /// ones of another number, level or scale, and for another chain; [`Error::Library`] for a
-    /// missing key.
+    /// The errors of [`ScorePlan::encrypt_model`] for plain weights; [`Error::NotAsPlanned`] for
+    /// encrypted ones of another number, level or scale, and for another chain; [`Error::Library`]
+    /// for a missing key.
     pub fn scorer<'a, E: ComplexOps>(
         &'a self,
         ev: &'a E,

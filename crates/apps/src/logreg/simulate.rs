@@ -34,7 +34,7 @@ impl TrainPlan {
     /// `progress` is told the iterations done.
     ///
     /// # Errors
-    /// As [`TrainPlan::check`] and [`Trainer::step`](super::Trainer::step).
+    /// The errors of [`TrainPlan::check`] and [`Trainer::step`](super::Trainer::step).
     pub fn simulate(&self, rows: &Prepared<'_>, progress: impl Fn(u32)) -> Result<Simulated> {
         self.check(rows)?;
         let e = self.simulator();

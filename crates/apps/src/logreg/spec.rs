@@ -492,8 +492,9 @@ impl TrainSpec {
     /// the weaker is [`Penalty::C`]. Balanced weights sum to the number of rows.
     ///
     /// # Errors
-    /// As [`TrainSpec::row_weights`]; [`TrainError::Penalty`] where `C` and the weights are so small
-    /// that the strength is not finite, or beyond the bound of errors of a model to be shared.
+    /// The errors of [`TrainSpec::row_weights`]; [`TrainError::Penalty`] where `C` and the weights
+    /// are so small that the strength is not finite, or beyond the bound of errors of a model to be
+    /// shared.
     pub fn alpha(&self, counts: &[usize], given: Option<&[f64]>) -> Result<f64, TrainError> {
         self.row_weights(counts, given)?;
         let count = |class: usize| counts.get(class).map_or(0.0, |&count| count as f64);

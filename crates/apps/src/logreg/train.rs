@@ -52,7 +52,7 @@ impl<E: ComplexOps> Trainer<'static, E> {
     /// As [`TrainPlan::trainer`], of what is shared.
     ///
     /// # Errors
-    /// As [`TrainPlan::trainer`].
+    /// The errors of [`TrainPlan::trainer`].
     pub fn shared(plan: Arc<TrainPlan>, ev: Arc<E>, sums: Vec<E::Ct>) -> Result<Self> {
         Self::with(MaybeShared::Shared(plan), MaybeShared::Shared(ev), sums)
     }
@@ -116,7 +116,7 @@ impl<'a, E: ComplexOps> Trainer<'a, E> {
     /// Bootstraps the weights if the next iteration takes them so and they are not yet.
     ///
     /// # Errors
-    /// As [`Trainer::step`].
+    /// The errors of [`Trainer::step`].
     pub fn refresh(&self, t: &mut Training<E::Ct>) -> Result<()> {
         let (plan, e) = (&*self.gradients.plan, &*self.gradients.ev);
         let round = plan.round(t.iteration)?;
@@ -137,7 +137,7 @@ impl<'a, E: ComplexOps> Trainer<'a, E> {
     /// Does one iteration with the gradient over all rows of the batch.
     ///
     /// # Errors
-    /// As [`Trainer::step`]; [`Error::NotAsPlanned`] for another gradient, or if
+    /// The errors of [`Trainer::step`]; [`Error::NotAsPlanned`] for another gradient, or if
     /// [`Trainer::refresh`] was left out.
     pub fn update(&self, gradient: Gradient<E::Ct>, t: &mut Training<E::Ct>) -> Result<()> {
         let (plan, e) = (&*self.gradients.plan, &*self.gradients.ev);

@@ -30,7 +30,7 @@ impl ScorePlan {
     /// Plans to score `rows` by what a training leaves.
     ///
     /// # Errors
-    /// As [`ScorePlan::new`].
+    /// The errors of [`ScorePlan::new`].
     pub fn trained(training: &TrainPlan, rows: usize) -> Result<Self> {
         training.scoring(rows)
     }
@@ -39,7 +39,8 @@ impl ScorePlan {
     /// training leaves those of the training.
     ///
     /// # Errors
-    /// As [`ScorePlan::new`]; [`Error::Library`](crate::Error::Library) if no ring is large enough.
+    /// The errors of [`ScorePlan::new`]; [`Error::Library`](crate::Error::Library) if no ring is
+    /// large enough.
     pub fn auto_params(job: &ScoreJob) -> Result<Params> {
         match &job.model {
             ScoredModel::Trained(training) => TrainPlan::auto_params(training),

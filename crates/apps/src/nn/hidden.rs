@@ -131,7 +131,8 @@ impl HiddenPlan {
     /// Plans a network that bootstraps with this set where its levels run out.
     ///
     /// # Errors
-    /// As [`HiddenPlan::new`]; [`NnError::Library`] also for layers too wide for the set's ring.
+    /// The errors of [`HiddenPlan::new`]; [`NnError::Library`] also for layers too wide for the
+    /// set's ring.
     pub fn with_bootstrapping(outline: &Outline, set: &BootstrapPreset) -> Result<Self> {
         let job = outline.job()?;
         let setup = Setup::bootstrapped(&job, set)?;
@@ -436,7 +437,8 @@ impl HiddenPlan {
     /// ones: the result without errors by encryption.
     ///
     /// # Errors
-    /// As [`HiddenPlan::encrypt_weights`], [`HiddenPlan::check`] and [`HiddenPlan::run`].
+    /// The errors of [`HiddenPlan::encrypt_weights`], [`HiddenPlan::check`] and
+    /// [`HiddenPlan::run`].
     pub fn simulate(&self, network: &Network, sample: &[f64]) -> Result<Vec<f64>> {
         self.check(network, &[sample])?;
         let costs = cost::Evaluator::new(&self.params, &self.keys).with_trusted_arguments();

@@ -52,11 +52,11 @@ impl Network {
         })
     }
 
-    /// As [`Network::from_onnx`], with weights in files beside the model, of which `beside` reads parts.
-    /// It is asked only for files whose names stay in the directory of the model.
+    /// As [`Network::from_onnx`], with weights in files beside the model, of which `beside` reads
+    /// parts. It is asked only for files whose names stay in the directory of the model.
     ///
     /// # Errors
-    /// As [`Network::from_onnx`]; those of `beside`.
+    /// The errors of [`Network::from_onnx`]; those of `beside`.
     pub fn from_onnx_with(bytes: &[u8], degree: usize, beside: &mut Beside<'_>) -> Result<Self> {
         let graph = Graph::of_model(bytes)?;
         let mut read = Reading::begin(&graph, degree, beside)?;

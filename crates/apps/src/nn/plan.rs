@@ -137,11 +137,12 @@ impl Plan {
         planned(Job::new(stages, ranges, options)?, plan, Self::seconds)
     }
 
-    /// Plans a network that bootstraps with this set where its levels run out, as few ciphertexts as
-    /// can be: numbers before an activation, each as a part of its range.
+    /// Plans a network that bootstraps with this set where its levels run out, as few ciphertexts
+    /// as can be: numbers before an activation, each as a part of its range.
     ///
     /// # Errors
-    /// As [`Plan::new`]; [`NnError::Library`] also for layers too wide for the set's ring.
+    /// The errors of [`Plan::new`]; [`NnError::Library`] also for layers too wide for the set's
+    /// ring.
     pub fn with_bootstrapping(
         network: &Network,
         ranges: &Ranges,
@@ -312,7 +313,7 @@ impl Plan {
     /// As [`Plan::encrypt`], for files of half the bytes.
     ///
     /// # Errors
-    /// As [`Plan::encrypt`].
+    /// The errors of [`Plan::encrypt`].
     pub fn encrypt_seeded(
         &self,
         encryptor: &SymmetricEncryptor,

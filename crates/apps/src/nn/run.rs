@@ -119,7 +119,8 @@ impl Plan {
     /// as encrypted ones.
     ///
     /// # Errors
-    /// As [`Plan::encrypt`] and [`Plan::run`]; [`NnError::Library`] for what encryption would refuse.
+    /// The errors of [`Plan::encrypt`] and [`Plan::run`]; [`NnError::Library`] for what encryption
+    /// would refuse.
     pub fn simulate(&self, samples: &[&[f64]]) -> Result<Simulation> {
         let costs = self.cost_evaluator();
         let (ev, (level, scale)) = (costs.slots(), self.input);

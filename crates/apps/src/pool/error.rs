@@ -6,7 +6,7 @@ use sudare_table::{Place, TableError};
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// What the engine refuses.
+    /// Errors of the engine.
     #[error(transparent)]
     Library(#[from] sudare::Error),
     /// A table cannot be coded by the schema.

@@ -2,7 +2,7 @@
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// What the engine refuses.
+    /// Errors of the engine.
     #[error(transparent)]
     Library(#[from] sudare::Error),
     /// A count that no index has.

@@ -95,7 +95,7 @@ impl Plan {
     /// [`SearchError::Count`] and [`SearchError::Number`] for a specification that cannot be;
     /// [`SearchError::TooFewLevels`]; [`SearchError::Precision`] if primes are too small for scores
     /// within `2^-12` of the largest, or for answers that keep the margin; [`SearchError::Library`]
-    /// for what the engine refuses.
+    /// for errors of the engine.
     pub fn new(spec: &Spec, params: &Params) -> Result<Self> {
         spec.check()?;
         let layout = layout(spec, params.max_slots())?;
@@ -139,7 +139,7 @@ impl Plan {
     /// The smallest ring and shortest chain for a search at 128 bits of security.
     ///
     /// # Errors
-    /// As [`Plan::new`]; [`SearchError::Library`] if no ring is large enough.
+    /// The errors of [`Plan::new`]; [`SearchError::Library`] if no ring is large enough.
     pub fn auto_params(spec: &Spec) -> Result<Params> {
         spec.check()?;
         let proposed = |log_n| Ok::<_, SearchError>(propose(spec, log_n).ok());
@@ -233,7 +233,7 @@ impl Plan {
     /// As [`Plan::encrypt_block`] by the secret key, for files of half the bytes.
     ///
     /// # Errors
-    /// As [`Plan::encrypt_block`].
+    /// The errors of [`Plan::encrypt_block`].
     pub fn encrypt_block_seeded(
         &self,
         encryptor: &SymmetricEncryptor,
@@ -283,7 +283,7 @@ impl Plan {
     /// As [`Plan::encrypt_query`] by the secret key, for files of half the bytes.
     ///
     /// # Errors
-    /// As [`Plan::encrypt_query`].
+    /// The errors of [`Plan::encrypt_query`].
     pub fn encrypt_query_seeded(
         &self,
         encryptor: &SymmetricEncryptor,

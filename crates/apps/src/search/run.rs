@@ -130,8 +130,8 @@ impl<E: ComplexOps> Search<'_, E> {
     /// Counts or selects the matches of the next block; block 0 is the first.
     ///
     /// # Errors
-    /// [`SearchError::NotPlanned`] if scores were planned; [`SearchError::BlockOrder`]; as
-    /// [`Search::scores`]. After an error the block can be added again.
+    /// [`SearchError::NotPlanned`] if scores were planned; [`SearchError::BlockOrder`]; the errors
+    /// of [`Search::scores`]. After an error the block can be added again.
     pub fn add(&mut self, block: usize, content: Block<'_, E::Ct>) -> Result<()> {
         let selection = self.plan.expect_selection("a count or matches")?;
         if block != self.blocks {

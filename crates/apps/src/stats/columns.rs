@@ -135,11 +135,11 @@ impl StatsPlan {
         })
     }
 
-    /// The smallest ring and shortest chain for the job at 128 bits of security:
-    /// level 0 for sums of all rows, and two levels of 38 bits.
+    /// The smallest ring and shortest chain for the job at 128 bits of security: level 0 for sums
+    /// of all rows, and two levels of 38 bits.
     ///
     /// # Errors
-    /// As [`StatsPlan::new`]; [`StatsError::Library`] if no ring is large enough.
+    /// The errors of [`StatsPlan::new`]; [`StatsError::Library`] if no ring is large enough.
     pub fn auto_params(job: &Job) -> Result<Params> {
         smallest_params(job, LOG2_SCALE, DEPTH, 1)
     }
@@ -148,7 +148,7 @@ impl StatsPlan {
     /// [`StatsPlan::share`] to `bits` bits takes.
     ///
     /// # Errors
-    /// As [`StatsPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
+    /// The errors of [`StatsPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
     /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
     /// `TooLittlePrecision` if there are so many results that `f64` is not precise enough.
     pub fn shared_params(job: &Job, bits: u32) -> Result<Params> {
@@ -256,11 +256,12 @@ impl StatsPlan {
         self.packing.shapes(self.level(), self.scale())
     }
 
-    /// The table scaled and encrypted. `progress` learns the number of ciphertexts
-    /// done after each, from any thread.
+    /// The table scaled and encrypted. `progress` learns the number of ciphertexts done after each,
+    /// from any thread.
     ///
     /// # Errors
-    /// As [`StatsPlan::pack`]; [`StatsError::Library`] if the encryptor has other parameters.
+    /// The errors of [`StatsPlan::pack`]; [`StatsError::Library`] if the encryptor has other
+    /// parameters.
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,
@@ -271,12 +272,11 @@ impl StatsPlan {
         packing::encrypt(&self.params, encryptor, self.pack(table, scaling)?, progress)
     }
 
-    /// The sums, on the server. `progress` learns the number of outputs done, from any
-    /// thread.
+    /// The sums, on the server. `progress` learns the number of outputs done, from any thread.
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of ciphertexts than planned,
-    /// [`StatsError::Library`] for what the evaluator refuses.
+    /// [`StatsError::Library`] for errors of the evaluator.
     pub fn run<E: ComplexOps>(
         &self,
         e: &E,
@@ -353,7 +353,7 @@ impl StatsPlan {
     /// `progress` as in [`StatsPlan::run`].
     ///
     /// # Errors
-    /// As [`StatsPlan::encrypt`] and [`StatsPlan::run`].
+    /// The errors of [`StatsPlan::encrypt`] and [`StatsPlan::run`].
     pub fn simulate(
         &self,
         table: &Table,

@@ -200,7 +200,7 @@ impl GroupPlan {
     /// The smallest ring and shortest chain for the job at 128 bits of security.
     ///
     /// # Errors
-    /// As [`GroupPlan::new`]; [`StatsError::Library`] if no ring is large enough.
+    /// The errors of [`GroupPlan::new`]; [`StatsError::Library`] if no ring is large enough.
     pub fn auto_params(job: &GroupJob) -> Result<Params> {
         job.check()?;
         smallest_params(&job.table(), LOG2_SCALE, DEPTH, 1)
@@ -210,7 +210,7 @@ impl GroupPlan {
     /// [`GroupPlan::share`] to `bits` bits takes.
     ///
     /// # Errors
-    /// As [`GroupPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
+    /// The errors of [`GroupPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
     /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
     /// `TooLittlePrecision` if there are so many results that `f64` is not precise enough.
     pub fn shared_params(job: &GroupJob, bits: u32) -> Result<Params> {
@@ -368,11 +368,12 @@ impl GroupPlan {
         values.chain(repeat_n(members, self.ciphertexts() - self.packing.ciphertexts()))
     }
 
-    /// The table scaled and encrypted, with its groups. `progress` learns the number of
-    /// ciphertexts done after each, from any thread.
+    /// The table scaled and encrypted, with its groups. `progress` learns the number of ciphertexts
+    /// done after each, from any thread.
     ///
     /// # Errors
-    /// As [`GroupPlan::pack`]; [`StatsError::Library`] if the encryptor has other parameters.
+    /// The errors of [`GroupPlan::pack`]; [`StatsError::Library`] if the encryptor has other
+    /// parameters.
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,
@@ -384,13 +385,13 @@ impl GroupPlan {
         packing::encrypt(&self.params, encryptor, self.pack(table, scalings, grouping)?, progress)
     }
 
-    /// The sums, on the server: for each group the number of its rows, and for each
-    /// ciphertext's worth of columns their sums and those of their squares. `progress`
-    /// learns the number of outputs done, from any thread.
+    /// The sums, on the server: for each group the number of its rows, and for each ciphertext's
+    /// worth of columns their sums and those of their squares. `progress` learns the number of
+    /// outputs done, from any thread.
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of ciphertexts than planned,
-    /// [`StatsError::Library`] for what the evaluator refuses.
+    /// [`StatsError::Library`] for errors of the evaluator.
     pub fn run<E: ComplexOps>(
         &self,
         e: &E,

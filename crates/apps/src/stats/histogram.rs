@@ -112,7 +112,7 @@ impl Histogram {
     /// NumPy's and pandas' are, whatever the errors of counts.
     ///
     /// # Errors
-    /// As [`Histogram::quantile`].
+    /// The errors of [`Histogram::quantile`].
     pub fn quantile_bounds(&self, p: f64) -> Result<(f64, f64)> {
         check_quantile(p)?;
         let ends = (self.edges.first(), self.edges.last());
@@ -188,11 +188,11 @@ impl HistogramPlan {
         })
     }
 
-    /// The smallest ring and shortest chain for the job at 128 bits of security, with primes as large
-    /// as exact counts take if that makes them exact.
+    /// The smallest ring and shortest chain for the job at 128 bits of security, with primes as
+    /// large as exact counts take if that makes them exact.
     ///
     /// # Errors
-    /// As [`HistogramPlan::new`]; [`StatsError::Library`] if no ring is large enough.
+    /// The errors of [`HistogramPlan::new`]; [`StatsError::Library`] if no ring is large enough.
     pub fn auto_params(job: &HistogramJob) -> Result<Params> {
         job.check()?;
         let depth = step(job)?.depth();
@@ -210,8 +210,8 @@ impl HistogramPlan {
     /// [`HistogramPlan::share`] to `bits` bits takes.
     ///
     /// # Errors
-    /// As [`HistogramPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
+    /// The errors of [`HistogramPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1
+    /// to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
     /// `TooLittlePrecision` if there are so many results that `f64` is not precise enough.
     pub fn shared_params(job: &HistogramJob, bits: u32) -> Result<Params> {
         job.check()?;
@@ -227,8 +227,8 @@ impl HistogramPlan {
     /// exact counts take.
     ///
     /// # Errors
-    /// As [`HistogramPlan::auto_params`]; [`StatsError::Library`] with `TooLittlePrecision` if
-    /// there are so many rows that `f64` is not precise enough.
+    /// The errors of [`HistogramPlan::auto_params`]; [`StatsError::Library`] with
+    /// `TooLittlePrecision` if there are so many rows that `f64` is not precise enough.
     pub fn exact_params(job: &HistogramJob) -> Result<Params> {
         job.check()?;
         let depth = step(job)?.depth();
@@ -257,7 +257,7 @@ impl HistogramPlan {
     /// The bins of each column of `table`, by the edges of each or by one for all.
     ///
     /// # Errors
-    /// [`StatsError::Shape`] for edges of another number of columns; as [`Bins::of`].
+    /// [`StatsError::Shape`] for edges of another number of columns; the errors of [`Bins::of`].
     pub fn bins(&self, table: &Table, edges: &[Edges]) -> Result<Vec<Bins>> {
         let features = table.features();
         if edges.len() != 1 {
@@ -372,11 +372,12 @@ impl HistogramPlan {
         self.packing.shapes(self.level(), self.scale())
     }
 
-    /// The bins of the values of a table, encrypted. `progress` learns the number of ciphertexts done
-    /// after each, from any thread.
+    /// The bins of the values of a table, encrypted. `progress` learns the number of ciphertexts
+    /// done after each, from any thread.
     ///
     /// # Errors
-    /// As [`HistogramPlan::pack`]; [`StatsError::Library`] if the encryptor has other parameters.
+    /// The errors of [`HistogramPlan::pack`]; [`StatsError::Library`] if the encryptor has other
+    /// parameters.
     pub fn encrypt(
         &self,
         encryptor: &Encryptor,
@@ -392,12 +393,12 @@ impl HistogramPlan {
         index as f64 / self.job.bins as f64 - 0.5
     }
 
-    /// The numbers of values above each inner edge, on the server. `progress` learns the
-    /// number of outputs done, from any thread.
+    /// The numbers of values above each inner edge, on the server. `progress` learns the number of
+    /// outputs done, from any thread.
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of ciphertexts than planned,
-    /// [`StatsError::Library`] for what the evaluator refuses.
+    /// [`StatsError::Library`] for errors of the evaluator.
     pub fn run<E: ComplexOps>(
         &self,
         e: &E,

@@ -130,12 +130,12 @@ impl SlotPlan {
 
     /// The mean in every slot, at [`SlotPlan::mean_level`].
     ///
-    /// `x` holds the numbers in its first slots, zeros in others, and no more slots
-    /// than the next power of two.
+    /// `x` holds the numbers in its first slots, zeros in others, and no more slots than the next
+    /// power of two.
     ///
     /// # Errors
     /// [`StatsError::Library`]: [`Error::ScaleMismatch`] if `x` has another scale than
-    /// planned, and what the evaluator refuses.
+    /// planned, and errors of the evaluator.
     pub fn mean<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         self.check(e, x)?;
         let mut x = x.clone();
@@ -146,7 +146,7 @@ impl SlotPlan {
     /// The population variance in every slot, one level below [`SlotPlan::level`].
     ///
     /// # Errors
-    /// As [`SlotPlan::mean`].
+    /// The errors of [`SlotPlan::mean`].
     pub fn variance<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         self.check(e, x)?;
         let mut x = x.clone();

@@ -17,10 +17,10 @@ impl ScorePlan {
     /// [`ScorePlan::share`] to `bits` bits takes, for a job of [`ScoredModel::Shared`].
     ///
     /// # Errors
-    /// As [`ScorePlan::auto_params`]; [`TrainError::SharedBits`] unless there are 1 to
+    /// The errors of [`ScorePlan::auto_params`]; [`TrainError::SharedBits`] unless there are 1 to
     /// [`TrainSpec::MAX_SHARED_BITS`] bits; [`Error::Library`](crate::Error::Library) with
-    /// `TooLittlePrecision` for other jobs, and for more bits, rows or a larger range than `f64` has
-    /// digits for.
+    /// `TooLittlePrecision` for other jobs, and for more bits, rows or a larger range than `f64`
+    /// has digits for.
     pub fn shared_params(job: &ScoreJob, bits: u32) -> Result<Params> {
         check_bits(bits)?;
         job.model.check()?;
