@@ -1,13 +1,12 @@
-//! Functions of encrypted slots: inverse, exponential, logarithm, square root, sigmoid,
-//! tanh, absolute value, relu, sign, comparison, maximum and minimum, and polynomials with given
+//! Functions of encrypted slots: inverse, exponential, logarithm, square root, sigmoid, tanh,
+//! absolute value, relu, sign, comparison, maximum, minimum, and polynomials with arbitrary
 //! coefficients.
 //!
-//! A [`Function`] is made in the clear: polynomials to evaluate one after the other
-//! ([`Function::stages`]), what is done with the last one's value
-//! ([`Function::finish`]), and the largest error of the whole on its interval
-//! ([`Function::max_error`]), measured. It is then planned for ciphertexts of a level
-//! ([`Function::plan`], [`Function::plan_at`]) and run. A [`PairFunction`] is a function
-//! of two numbers through their difference.
+//! A [`Function`] is built in the clear. It consists of polynomials to evaluate one after the other
+//! ([`Function::stages`]), a last step ([`Function::finish`]), and the measured largest error on
+//! its interval ([`Function::max_error`]). It is then planned for ciphertexts of a level
+//! ([`Function::plan`], [`Function::plan_at`]) and run. A [`PairFunction`] is a function of two
+//! numbers through their difference.
 //!
 //! | function | polynomials | source |
 //! |---|---|---|
@@ -17,12 +16,12 @@
 //! | [`sign`], [`step`], [`compare`] | a composition of minimax polynomials | 2020/834 |
 //! | [`abs`], [`relu`], [`maximum`], [`minimum`] | the same times the argument, or one minimax polynomial | 2020/834 |
 //!
-//! Two errors add up. That of the *approximation* is known in the clear. That of the
-//! *evaluation*, the difference between the decrypted slots and [`Function::evaluate`],
-//! is a few roundings at the scale of the slots, amplified by the slope of the function:
-//! for the three functions of [`table_2`] it stays below `2^-32` under the preset
-//! `functions-n14`, where a ciphertext starts one level above the polynomial and is
-//! rescaled first, which divides the noise of encryption away.
+//! Two errors add up. The error of the *approximation* is known in the clear. The error of the
+//! *evaluation* is the difference between the decrypted slots and [`Function::evaluate`]. It is a
+//! few roundings at the scale of the slots, amplified by the slope of the function. For the three
+//! functions of [`table_2`] it stays below `2^-32` under the preset `functions-n14`. There a
+//! ciphertext starts one level above the polynomial and is rescaled first, which removes the noise
+//! of encryption.
 
 mod inverse;
 mod pair;
@@ -50,10 +49,10 @@ pub(crate) use plan::{real_part, twice};
 pub(crate) use sign::NOISE;
 pub use sign::{abs, relu, sign, step};
 
-/// Points of each piece of an interval at which errors and bounds are taken.
+/// Number of points, in each piece of an interval, at which errors and bounds are measured.
 const SAMPLES: usize = 5_000;
 
-/// The same where each is evaluated several times.
+/// Number of points for measurements that evaluate each point several times.
 const FEW_SAMPLES: usize = 500;
 
 /// Errors of encrypted values that go through the polynomials of a function.
@@ -61,40 +60,41 @@ const FEW_SAMPLES: usize = 500;
 pub struct Noise {
     /// The largest error of an argument.
     pub argument: f64,
-    /// The largest error that evaluating a polynomial, or bootstrapping after it, adds to its value.
+    /// The largest error that the evaluation of a polynomial, or bootstrapping after it, adds to
+    /// the value.
     pub between: f64,
 }
 
 impl Noise {
-    /// Six standard deviations of fresh encryptions in a ring of dimension `2^log_n` at a scale, and
-    /// of a few roundings at this scale.
+    /// Returns six standard deviations of the noise of fresh encryptions in a ring of dimension
+    /// `2^log_n` at `scale`, with a few roundings at this scale.
     #[must_use]
     pub fn fresh(log_n: u32, scale: Scale) -> Self {
         let unit = real::exp2(f64::from(log_n) - scale.log2());
         Self { argument: 16.0 * unit, between: 4.0 * unit }
     }
 
-    /// At least as large as bootstrapping leaves it.
+    /// Raises both errors to at least `error`, the error of bootstrapping.
     #[must_use]
     pub fn bootstrapped(self, error: f64) -> Self {
         Self { argument: self.argument.max(error), between: self.between.max(error) }
     }
 }
 
-/// How close a function is to be approximated.
+/// Accuracy of an approximation.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Fit {
-    /// By one polynomial of at most this degree, 255 at most.
+    /// One polynomial of at most this degree, which is at most 255.
     Degree(usize),
-    /// With an error of at most `2^-bits` on the whole interval, at the least depth and
-    /// then of the least degree.
+    /// An error of at most `2^-bits` on the whole interval, at the minimum depth and then of the
+    /// minimum degree.
     PrecisionBits(f64),
 }
 
-/// The error that a precision leaves.
+/// Returns the error that a precision allows.
 ///
 /// # Errors
-/// [`Error::Circuit`] for one beyond double precision.
+/// [`Error::Circuit`] for a precision beyond double precision.
 fn tolerance(bits: f64) -> Result<f64> {
     if bits.abs() <= MAX_PRECISION_BITS {
         return Ok(real::exp2(-bits));
@@ -104,7 +104,7 @@ fn tolerance(bits: f64) -> Result<f64> {
     )))
 }
 
-/// Refuses what is not an interval of numbers.
+/// Rejects ends that do not form an interval of numbers.
 ///
 /// # Errors
 /// [`Error::Circuit`].
@@ -118,24 +118,24 @@ fn check_interval(name: &str, interval: &Range<f64>) -> Result<()> {
     )))
 }
 
-/// Beyond, coefficients of double precision are too coarse.
+/// Above this precision, coefficients of double precision are too coarse.
 const MAX_PRECISION_BITS: f64 = 48.0;
 
-/// How the result follows from the value of the last polynomial.
+/// Last step: computes the result from the value of the last polynomial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Finish {
-    /// It is that value.
+    /// The result is the value.
     Value,
-    /// It is that value times the argument of the first polynomial, one level more.
+    /// The result is the value times the argument of the first polynomial, one level more.
     TimesArgument,
 }
 
-/// The functions of Table 2 of Cheon, Han, Kim, Kim, Song, "A full RNS variant of
-/// approximate homomorphic encryption" (SAC 2018,
-/// [2018/931](https://eprint.iacr.org/2018/931)), in its order and of its degrees: the
-/// inverse on `[1/2, 3/2]` (degree 15), the exponential on `[-1, 1]` (7) and the sigmoid
-/// on `[-4, 4]` (7). Deviation: the paper's Taylor polynomials are far from the function
-/// at the same cost.
+/// Returns the functions of Table 2 of Cheon, Han, Kim, Kim, Song, "A full RNS variant of
+/// approximate homomorphic encryption" (SAC 2018, [2018/931](https://eprint.iacr.org/2018/931)).
+///
+/// In the paper's order and of its degrees, these are the inverse on `[1/2, 3/2]` (degree 15), the
+/// exponential on `[-1, 1]` (7) and the sigmoid on `[-4, 4]` (7). Deviation: the paper's Taylor
+/// polynomials have much larger errors at the same cost.
 ///
 /// # Errors
 /// None: the intervals are valid.
@@ -147,29 +147,29 @@ pub fn table_2() -> Result<[Function; 3]> {
     ])
 }
 
-/// `1 / x` on an interval of positive numbers, by a polynomial of degree `2^n - 1` in
-/// product form, `2 <= n <= 8`; another degree is rounded up to one of these, at the same
-/// depth.
+/// Approximates `1 / x` on an interval of positive numbers by a polynomial in product form. Its
+/// degree is `2^n - 1` with `2 <= n <= 8`; other degrees are rounded up to one of these, at the
+/// same depth.
 ///
-/// Let `x = r (c + t)` with `t` in `[-1, 1]`, `t_k = T_(2^k)(t)` and `c_k = T_(2^k)(c)`,
-/// `T` being Chebyshev polynomials. As `2 (c_k - t_k)(c_k + t_k) = c_(k+1) - t_(k+1)`,
+/// Let `x = r (c + t)` with `t` in `[-1, 1]`, `t_k = T_(2^k)(t)` and `c_k = T_(2^k)(c)`, where `T`
+/// are Chebyshev polynomials. Since `2 (c_k - t_k)(c_k + t_k) = c_(k+1) - t_(k+1)`,
 ///
 /// ```text
 /// 1 / x  =  2^n (c_0 - t_0)(c_1 + t_1) … (c_(n-1) + t_(n-1)) / (r (c_n - t_n))
 /// ```
 ///
-/// and putting `c_n` for `c_n - t_n` leaves a relative error of `1 / T_(2^n)(c)`, the
-/// least of all polynomials of this degree: `2^-29` on `[1/2, 3/2]` with four factors,
-/// where `c = 2`. It takes `2 (n - 1)` products.
+/// Replacing `c_n - t_n` by `c_n` leaves a relative error of `1 / T_(2^n)(c)`, the minimum over all
+/// polynomials of this degree. On `[1/2, 3/2]`, where `c = 2`, four factors give `2^-29`. The
+/// evaluation needs `2 (n - 1)` products.
 ///
 /// Deviation from the paper of [`table_2`], which takes `(1 + y)(1 + y^2)(1 + y^4) …` with
 /// `y = 1 - x` (Algorithm 2 of Cheon, Kim, Kim, Song,
-/// [2016/421](https://eprint.iacr.org/2016/421)): its relative error there is `2^-16`, at
-/// the same cost.
+/// [2016/421](https://eprint.iacr.org/2016/421)): its relative error there is `2^-16`, at the same
+/// cost.
 ///
 /// # Errors
-/// [`Error::Circuit`] unless the interval is finite and positive, for a precision that
-/// degree 255 does not reach, or if the interval is so narrow that a lower degree is exact.
+/// [`Error::Circuit`] unless the interval is finite and positive, for a precision that degree 255
+/// does not reach, or if the interval is so narrow that a lower degree is exact.
 pub fn inverse(interval: Range<f64>, fit: Fit) -> Result<Function> {
     let function = |factors: u32| -> Result<Function> {
         let form = ProductForm::new(&interval, factors)?;
@@ -195,7 +195,7 @@ pub fn inverse(interval: Range<f64>, fit: Fit) -> Result<Function> {
     )))
 }
 
-/// `e^x`.
+/// Approximates `e^x`.
 ///
 /// # Errors
 /// [`Error::Circuit`] for an interval that is empty, infinite or so long that the function
@@ -210,7 +210,7 @@ pub fn exp(interval: Range<f64>, fit: Fit) -> Result<Function> {
     minimax("exponential", real::exp, precise::exp, interval, fit, None)
 }
 
-/// The natural logarithm.
+/// Approximates the natural logarithm.
 ///
 /// # Errors
 /// The errors of [`exp`]; [`Error::Circuit`] for an interval that is not positive.
@@ -224,7 +224,8 @@ pub fn log(interval: Range<f64>, fit: Fit) -> Result<Function> {
     minimax("logarithm", real::ln, precise::ln, interval, fit, None)
 }
 
-/// The square root. Near 0 it is hard: on `[0, b]` the error of degree `n` is `0.14 sqrt(b) / n`.
+/// Approximates the square root. Near 0 the error falls slowly: on `[0, b]` degree `n` has an error
+/// of `0.14 sqrt(b) / n`.
 ///
 /// # Errors
 /// The errors of [`exp`]; [`Error::Circuit`] for an interval with negative numbers.
@@ -238,7 +239,8 @@ pub fn sqrt(interval: Range<f64>, fit: Fit) -> Result<Function> {
     minimax("square root", f64::sqrt, Dd::sqrt, interval, fit, None)
 }
 
-/// `1 / (1 + e^-x)`. On an interval around 0 the polynomial is one half and odd terms.
+/// Approximates the sigmoid `1 / (1 + e^-x)`. On an interval around 0 the polynomial is one half
+/// and odd terms.
 ///
 /// # Errors
 /// The errors of [`exp`].
@@ -247,7 +249,7 @@ pub fn sigmoid(interval: Range<f64>, fit: Fit) -> Result<Function> {
     minimax("sigmoid", exact, precise::sigmoid, interval, fit, Some(0.5))
 }
 
-/// The hyperbolic tangent. On an interval around 0 the polynomial is odd.
+/// Approximates the hyperbolic tangent. On an interval around 0 the polynomial is odd.
 ///
 /// # Errors
 /// The errors of [`exp`].
@@ -255,7 +257,8 @@ pub fn tanh(interval: Range<f64>, fit: Fit) -> Result<Function> {
     minimax("tanh", real::tanh, precise::tanh, interval, fit, Some(0.0))
 }
 
-/// `sum coefficients[n] x^n` on an interval, evaluated in Chebyshev polynomials of the interval.
+/// Builds the polynomial `sum coefficients[n] x^n` on an interval. It is evaluated in Chebyshev
+/// polynomials of the interval.
 ///
 /// # Errors
 /// [`Error::Circuit`] for an interval that is empty or infinite, for a constant, for a degree above
@@ -283,8 +286,8 @@ fn horner(coefficients: &[f64], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, c| sum * x + c)
 }
 
-/// The minimax polynomial of a function that is odd about the value `odd_about` at 0, if
-/// it is.
+/// Finds the minimax polynomial of a function. `odd_about` is the function's value at 0 if the
+/// function is odd around it.
 fn minimax(
     name: &'static str,
     exact: fn(f64) -> f64,
@@ -307,7 +310,7 @@ fn minimax(
         Fit::PrecisionBits(bits) => Approximation::minimax_within(f, &domain, tolerance(bits)?),
     };
     let in_function = |error| match error {
-        // An interval that is much longer than the part where the function bends.
+        // The interval is much longer than the part where the function bends.
         Error::Circuit(_) if highest_misses(name, &interval) => Error::Circuit(format!(
             "{name} on {interval:?}: no polynomial of degree {MAX_DEGREE} follows it there: use an \
              interval of the numbers that occur, such as -8..8, after scaling them down, or sign \
@@ -322,17 +325,18 @@ fn minimax(
     Ok(Function::smooth(name, exact, polynomial))
 }
 
-/// Whether the interval of a function that rises once is longer than any polynomial can follow.
+/// Returns whether the interval of a function that rises once is too long for any polynomial to
+/// follow the rise.
 fn highest_misses(name: &str, interval: &Range<f64>) -> bool {
     matches!(name, "sigmoid" | "tanh") && interval.end - interval.start > 4.0 * MAX_DEGREE as f64
 }
 
-/// Levels of a polynomial of this degree.
+/// Returns the levels of a polynomial of this degree.
 fn depth_of(degree: usize) -> u32 {
     usize::BITS - degree.leading_zeros()
 }
 
-/// The function that polynomials stand for.
+/// The function that the polynomials approximate.
 #[derive(Clone)]
 enum Exact {
     Known(fn(f64) -> f64),
@@ -340,8 +344,8 @@ enum Exact {
     Polynomial(Vec<f64>),
 }
 
-/// Without the address of a function, which is another one in each process: what is written of a
-/// function names it in digests.
+/// Prints no address of a function: the address differs between processes, and digests use the
+/// printed text.
 impl fmt::Debug for Exact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -353,7 +357,7 @@ impl fmt::Debug for Exact {
     }
 }
 
-/// A function with the polynomials that stand for it on an interval.
+/// A function with the polynomials that approximate it on an interval.
 #[derive(Debug, Clone)]
 pub struct Function {
     name: &'static str,
@@ -362,13 +366,13 @@ pub struct Function {
     gap: f64,
     stages: Vec<Polynomial>,
     finish: Finish,
-    /// Of the only stage, if it has one.
+    /// The product form of the only stage, if it has one.
     product: Option<ProductForm>,
     max_error: f64,
 }
 
 impl Function {
-    /// One polynomial that is close on its whole interval.
+    /// Builds a function from one polynomial that approximates it on its whole interval.
     fn smooth(name: &'static str, exact: fn(f64) -> f64, polynomial: Polynomial) -> Self {
         let Range { start, end } = polynomial.interval();
         Self {
@@ -384,7 +388,7 @@ impl Function {
         .measured()
     }
 
-    /// The same with its error measured.
+    /// Measures the error of the function.
     fn measured(self) -> Self {
         let error = |x| {
             let error = (self.exact(x) - self.evaluate(x)).abs();
@@ -394,8 +398,8 @@ impl Function {
         Self { max_error, ..self }
     }
 
-    /// Points of the interval but for those nearer to 0 than `gap`: as dense near the ends
-    /// of each piece as extremes of polynomials are.
+    /// Returns points of the interval outside `(-gap, gap)`. They are as dense near the ends of
+    /// each piece as extremes of polynomials are.
     fn points(&self, gap: f64, samples: usize) -> impl Iterator<Item = f64> {
         let (start, end) = self.interval;
         let pieces = match start < 0.0 && 0.0 < end {
@@ -410,13 +414,13 @@ impl Function {
         })
     }
 
-    /// What it is called.
+    /// Returns the name of the function.
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The function itself at `x`.
+    /// Returns the value of the exact function at `x`.
     #[must_use]
     pub fn exact(&self, x: f64) -> f64 {
         match &self.exact {
@@ -425,7 +429,7 @@ impl Function {
         }
     }
 
-    /// What takes its place at `x`, in the clear.
+    /// Returns the value of the approximation at `x`, in the clear.
     #[must_use]
     pub fn evaluate(&self, x: f64) -> f64 {
         let value = self.stages.iter().fold(x, |value, stage| stage.evaluate(value));
@@ -435,11 +439,12 @@ impl Function {
         }
     }
 
-    /// The polynomials to evaluate one after the other, at least one. Slots lie in
-    /// [`Polynomial::interval`] of the first, values between two of them within
-    /// `[-1, 1]`, also if bootstrapping adds an error of up to `2^-16` there; for larger ones see
-    /// [`Function::for_noise`]. That holds of the real line alone: take real parts between them,
-    /// since imaginary parts of noise grow with each ([`ComplexOps::twice_real_part`]).
+    /// Returns the polynomials to evaluate one after the other, at least one. Slots must lie in
+    /// [`Polynomial::interval`] of the first polynomial. Values between two polynomials lie within
+    /// `[-1, 1]`, even if bootstrapping adds an error of up to `2^-16` there. For larger errors see
+    /// [`Function::for_noise`]. These bounds hold on the real line only. Take real parts between
+    /// polynomials ([`ComplexOps::twice_real_part`]), since each polynomial amplifies imaginary
+    /// parts of noise.
     ///
     /// [`ComplexOps::twice_real_part`]: sudare::circuits::ComplexOps::twice_real_part
     #[must_use]
@@ -447,8 +452,8 @@ impl Function {
         &self.stages
     }
 
-    /// Whether imaginary parts of a stage's arguments up to `imaginary`, as noise has them, change
-    /// the real part of its values by more than noise may ([`Polynomial::off_the_real_line`]).
+    /// Returns whether imaginary parts up to `imaginary` in a stage's arguments change the real
+    /// parts of its values by more than noise may ([`Polynomial::off_the_real_line`]).
     #[must_use]
     pub fn needs_real_argument(&self, stage: usize, imaginary: f64) -> bool {
         let Some(stage) = self.stages.get(stage) else { return false };
@@ -458,13 +463,13 @@ impl Function {
         stage.off_the_real_line(imaginary) > NOISE / 2.0 * largest
     }
 
-    /// The largest error of encrypted results, under noise.
+    /// Returns the largest error of encrypted results under noise.
     ///
-    /// It contains the error of the approximation ([`Function::max_error`]), the slope of the
-    /// function times the error of its argument, and what polynomials amplify: at the ends of an
-    /// interval they run away beyond it, and between two of a composition values come so close to 0
-    /// that noise can change their sign. It is taken at 1,000 points of each side of 0, dense at the
-    /// ends, the gap and 0.
+    /// It contains the error of the approximation ([`Function::max_error`]) and the slope of the
+    /// function times the error of its argument. It also contains the amplification by polynomials,
+    /// which grow fast outside their intervals. Between two polynomials of a composition, values
+    /// come so close to 0 that noise can change their sign. The error is measured at 1,000 points
+    /// on each side of 0, dense at the ends, the gap and 0.
     #[must_use]
     pub fn stated_error(&self, noise: Noise) -> f64 {
         let error = |x: f64| {
@@ -477,8 +482,8 @@ impl Function {
         points.map(error).fold(self.max_error, f64::max)
     }
 
-    /// Arguments between its ends, on either side of 0, whose values after the first of several
-    /// polynomials are nearest to 0.
+    /// Returns arguments between the ends of the interval, on either side of 0, at which the first
+    /// of several polynomials is nearest to 0.
     fn dips(&self) -> Vec<f64> {
         let [first, _, ..] = &self.stages[..] else { return Vec::new() };
         let value = |x: f64| first.evaluate(x).abs();
@@ -500,9 +505,9 @@ impl Function {
         points.windows(3).filter_map(dip).collect()
     }
 
-    /// The least and the largest value that noise can make of that at `x`.
+    /// Returns the smallest and the largest value that noise can produce at `x`.
     fn values_around(&self, x: f64, noise: Noise) -> (f64, f64) {
-        /// Points of an interval that noise leaves open.
+        /// Number of parts of the interval that noise leaves open, for sampling.
         const PARTS: u32 = 4;
         let ends = |values: &mut dyn Iterator<Item = f64>| {
             values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high): (f64, f64), y| {
@@ -524,12 +529,13 @@ impl Function {
         }
     }
 
-    /// The function for such noise: as it is up to `2^-16`, else with so much more room in the
-    /// intervals of its polynomials if it has several.
+    /// Returns the function adapted to `noise`. It is unchanged up to `2^-16`. Above that, several
+    /// polynomials get room for the noise in their intervals.
     ///
     /// # Errors
-    /// [`Error::Circuit`] where noise makes results wrong: between polynomials of a composition that is
-    /// to be more precise than noise, next to a gap that is not wider, or at the ends of an interval.
+    /// [`Error::Circuit`] if noise makes results wrong: between polynomials of a composition that
+    /// must be more precise than the noise, next to a gap that is not wider than the noise, or at
+    /// the ends of an interval.
     pub fn for_noise(&self, noise: Noise) -> Result<Cow<'_, Self>> {
         let mut function = Cow::Borrowed(self);
         if noise.argument.max(noise.between) > NOISE && self.stages.len() > 1 {
@@ -563,7 +569,8 @@ impl Function {
         )))
     }
 
-    /// An error that such noise may cause: a few times its own, by the slope of the function.
+    /// Returns the error that `noise` may cause: a few times the argument's error, times the slope
+    /// of the function.
     fn tolerable_error(&self, noise: Noise) -> f64 {
         let points: Vec<f64> = self.points(self.gap, FEW_SAMPLES).collect();
         let slope = |pair: &[f64]| match pair {
@@ -576,35 +583,36 @@ impl Function {
         2.0 * self.max_error + 8.0 * slope * noise.argument.max(noise.between)
     }
 
-    /// What is done with the value of the last polynomial.
+    /// Returns the step after the last polynomial.
     #[must_use]
     pub fn finish(&self) -> Finish {
         self.finish
     }
 
-    /// Where slots must lie.
+    /// Returns the interval in which slots must lie.
     #[must_use]
     pub fn interval(&self) -> Range<f64> {
         self.interval.0..self.interval.1
     }
 
-    /// Nearer to 0 than this the result is anything between the values on both sides; 0
-    /// for functions that are continuous.
+    /// Returns the gap. Nearer to 0 than this, the result lies anywhere between the values on both
+    /// sides. 0 for continuous functions.
     #[must_use]
     pub fn gap(&self) -> f64 {
         self.gap
     }
 
-    /// The largest difference between the function and [`Function::evaluate`] among
-    /// 10,000 points of the interval without the gap, dense near the ends, the gap and 0.
+    /// Returns the largest difference between the exact function and [`Function::evaluate`] among
+    /// 10,000 points of the interval without the gap. The points are dense near the ends, the gap
+    /// and 0.
     #[must_use]
     pub fn max_error(&self) -> f64 {
         self.max_error
     }
 
-    /// Levels that evaluation takes at least: `ceil(log2(degree + 1))` for each
-    /// polynomial, and one to multiply with the argument. An interval whose half-width is
-    /// far from 1 takes one more where the scale of the slots cannot be chosen for it.
+    /// Returns the minimum number of levels of an evaluation: `ceil(log2(degree + 1))` for each
+    /// polynomial, and one for a product with the argument. If the half-width of the interval is
+    /// far from 1, one more level is needed where the scale of the slots cannot be chosen for it.
     #[must_use]
     pub fn depth(&self) -> u32 {
         let stages = match &self.product {
@@ -629,20 +637,20 @@ mod tests {
         Params::new(sudare::ckks::preset("functions-n14").unwrap().spec).unwrap()
     }
 
-    /// As many levels as a test asks for, on a ring too small to be secure.
+    /// Returns parameters with `levels` levels, in a ring too small to be secure.
     fn deep(levels: usize) -> Params {
         let spec = Spec::uniform(10, 50.0, levels, 40.0, vec![50.0; levels / 4 + 1]);
         Params::new(Spec { insecure: true, ..spec }).unwrap()
     }
 
-    /// Points of the interval but for the gap.
+    /// Returns points of the interval outside the gap.
     fn grid(f: &Function) -> Vec<f64> {
         let Range { start, end } = f.interval();
         let all = (0..512).map(|i| start + (end - start) * f64::from(i) / 511.0);
         all.filter(|x| x.abs() >= f.gap()).collect()
     }
 
-    /// The plan keeps what it promises, on the simulator.
+    /// Checks on the simulator that the plan keeps its promises.
     fn check(f: &Function, params: &Params, plan: &FunctionPlan) {
         let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
         let xs = grid(f);
@@ -801,7 +809,7 @@ mod tests {
             let slope = if f.name() == "inverse" { 400.0 } else { 1.0 };
             for noise in [-20.0, -16.0, -13.0].map(f64::exp2) {
                 let both = Noise { argument: noise, between: noise };
-                // More than polynomials are made for may be too much.
+                // The noise may exceed the tolerance of the polynomials.
                 let Ok(f) = f.for_noise(both) else {
                     assert!(noise > NOISE, "{}", f.name());
                     continue;

@@ -1,14 +1,14 @@
-//! Private search: an index of vectors, queries, and what a server answers without seeing them.
+//! Private search: a server answers queries to an index of vectors without seeing one or both.
 //!
 //! | answer | the owner learns |
 //! |---|---|
 //! | [`Answer::Scores`] | the similarity of each record, to rank ([`Plan::nearest`]) |
-//! | [`Answer::Count`] | how many records are beyond a [`Threshold`] |
+//! | [`Answer::Count`] | the number of records beyond a [`Threshold`] |
 //! | [`Answer::Matches`] | numbers and payloads of those records |
 //!
-//! Either the index is encrypted, or queries are, or both ([`Mode`]). Vectors are compared by their
-//! angle, inner product or distance ([`Metric`]). [`Plan::explain`] says what a search takes and
-//! tells before a key is made.
+//! The index is encrypted, or the queries, or both ([`Mode`]). Vectors are compared by their angle,
+//! inner product or distance ([`Metric`]). [`Plan::explain`] lists the cost and the leakage of a
+//! search before a key exists.
 //!
 //! ```
 //! use std::sync::Arc;

@@ -423,8 +423,8 @@ impl<'e, 'a, E: ComplexOps> Copies<'e, 'a, E> {
         Ok(Self { engine, a, field, along, mask, last: None })
     }
 
-    /// Returns, for index `i`, a block for all blocks that differ along the axis only. An index
-    /// to the last one are cheapest.
+    /// Returns, for index `i`, a block for all blocks that differ along the axis only. Ask
+    /// for indices in ascending order: an index right after the last one costs the least.
     fn at(&mut self, i: usize) -> Result<Vec<Arc<E::Ct>>> {
         let (tile, index) = (i / self.field.len(), i % self.field.len());
         let own = || self.along[tile].iter().map(|&block| Arc::clone(&self.a.blocks()[block]));

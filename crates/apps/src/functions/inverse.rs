@@ -14,7 +14,7 @@ pub(super) struct ProductForm {
     radius: f64,
     /// `c_0 .. c_(n-1)`.
     centres: Vec<f64>,
-    /// What `(1 - t_0/c_0)(1 + t_1/c_1) …` is multiplied with.
+    /// Factor of the product `(1 - t_0/c_0)(1 + t_1/c_1) …`.
     factor: f64,
 }
 
@@ -42,14 +42,14 @@ impl ProductForm {
             centres.push(centre);
             centre = next;
         }
-        // Beyond, the last factor is 1 to double precision.
+        // Above this, the last factor is 1 in double precision.
         if centres[centres.len() - 1] > 1e16 {
             return invalid("the interval is so narrow that a lower degree is exact, ask for less");
         }
         Ok(Self { radius, centres, factor: factor / centre })
     }
 
-    /// Levels that it takes, as many as factors.
+    /// Returns the levels of the evaluation: one for each factor.
     pub(super) fn depth(&self) -> u32 {
         self.centres.len() as u32
     }
@@ -64,9 +64,9 @@ impl ProductForm {
         product
     }
 
-    /// The scale of the argument at `level` for which [`ProductForm::run`] ends at `out`.
+    /// Returns the scale of the argument at `level` for which [`ProductForm::run`] ends at `out`.
     pub(super) fn input_scale(&self, chain: &Chain, level: Level, out: Scale) -> Scale {
-        // In log2, the result is `power` times the scale of `t_0` plus a constant.
+        // In log2, the scale of the result is `power` times the scale of `t_0` plus a constant.
         let (mut t, mut product) = (0.0, real::log2(self.centres[0]) - real::log2(self.factor));
         let divisor_bits = |below: u32| chain.divisor(Level(level.0 - below)).log2();
         for (k, centre) in (1..).zip(&self.centres[1..]) {
@@ -77,8 +77,8 @@ impl ProductForm {
         Scale::from_log2((out.log2() - product) / power) / Scale::from_f64(self.radius)
     }
 
-    /// `t_k` follow by squaring; factors `1 + t_k / c_k` are `c_k + t_k` read at a
-    /// larger scale, and doubling is reading at half the scale.
+    /// Evaluates the product. Each `t_k` is the square of the one before. A factor `1 + t_k / c_k`
+    /// is `c_k + t_k` read at a larger scale, and doubling is reading at half the scale.
     pub(super) fn run<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<E::Ct> {
         let read = |a: &E::Ct, factor: f64| e.with_scale(a, e.scale(a) / Scale::from_f64(factor));
         let add = |a: &E::Ct, c: f64| e.add_const(a, Complex::new(c, 0.0));

@@ -1,4 +1,4 @@
-//! Functions of two numbers by their difference.
+//! Functions of two numbers through their difference.
 
 use core::ops::Range;
 
@@ -11,36 +11,36 @@ use sudare::{
 
 use super::{Fit, Function, FunctionPlan, relu, sign::kinked, step};
 
-/// `1` where `a > b` and `0` where `a < b`, for `a` and `b` in `interval`; anything between where
-/// they differ by less than `gap`, and one half where they are equal.
+/// Compares `a` and `b` in `interval`: `1` for `a > b`, `0` for `a < b`, and one half for equal
+/// numbers. If they differ by less than `gap`, the result lies anywhere between.
 ///
 /// # Errors
-/// The errors of [`sign`](super::sign()), of the interval of differences.
+/// The errors of [`sign`](super::sign())for the interval of differences.
 pub fn compare(interval: Range<f64>, gap: f64, fit: Fit) -> Result<PairFunction> {
     let of_difference = Function { name: "compare", ..step(differences(&interval), gap, fit)? };
     Ok(PairFunction { interval, of_difference, adds_second: false })
 }
 
-/// The larger one of two numbers in `interval`: `b + relu(a - b)`.
+/// Returns the larger of two numbers in `interval`: `b + relu(a - b)`.
 ///
 /// # Errors
-/// The errors of [`relu`], of the interval of differences.
+/// The errors of [`relu`]for the interval of differences.
 pub fn maximum(interval: Range<f64>, fit: Fit) -> Result<PairFunction> {
     let of_difference = Function { name: "maximum", ..relu(differences(&interval), fit)? };
     Ok(PairFunction { interval, of_difference, adds_second: true })
 }
 
-/// The smaller one of two numbers in `interval`: `b` and the smaller one of `a - b` and 0.
+/// Returns the smaller of two numbers in `interval`: `b` plus the smaller of `a - b` and 0.
 ///
 /// # Errors
-/// The errors of [`relu`], of the interval of differences.
+/// The errors of [`relu`]for the interval of differences.
 pub fn minimum(interval: Range<f64>, fit: Fit) -> Result<PairFunction> {
     let exact = |x: f64| x.min(0.0);
     let of_difference = kinked("minimum", exact, &differences(&interval), fit, [0.5, -0.5])?;
     Ok(PairFunction { interval, of_difference, adds_second: true })
 }
 
-/// Of two numbers in `interval`.
+/// Returns the interval of differences of two numbers in `interval`.
 fn differences(interval: &Range<f64>) -> Range<f64> {
     let width = interval.end - interval.start;
     -width..width
@@ -55,38 +55,38 @@ pub struct PairFunction {
 }
 
 impl PairFunction {
-    /// What is done with the difference of first and second number. Its interval, gap,
-    /// error and depth are those of the whole.
+    /// Returns the function of the difference, first minus second number. Its interval, gap, error
+    /// and depth apply to the whole.
     #[must_use]
     pub fn of_difference(&self) -> &Function {
         &self.of_difference
     }
 
-    /// Where both numbers must lie.
+    /// Returns the interval in which both numbers must lie.
     #[must_use]
     pub fn interval(&self) -> Range<f64> {
         self.interval.clone()
     }
 
-    /// Whether the second number is added to that.
+    /// Returns whether the second number is added to the function of the difference.
     #[must_use]
     pub fn adds_second(&self) -> bool {
         self.adds_second
     }
 
-    /// The function itself.
+    /// Returns the value of the exact function.
     #[must_use]
     pub fn exact(&self, a: f64, b: f64) -> f64 {
         self.of_difference.exact(a - b) + if self.adds_second { b } else { 0.0 }
     }
 
-    /// What takes its place, in the clear.
+    /// Returns the value of the approximation, in the clear.
     #[must_use]
     pub fn evaluate(&self, a: f64, b: f64) -> f64 {
         self.of_difference.evaluate(a - b) + if self.adds_second { b } else { 0.0 }
     }
 
-    /// As [`Function::plan`], for two ciphertexts.
+    /// Plans the evaluation on two ciphertexts as [`Function::plan`] does.
     ///
     /// # Errors
     /// The errors of [`Function::plan`].
@@ -94,7 +94,7 @@ impl PairFunction {
         self.planned(self.of_difference.plan(params)?)
     }
 
-    /// As [`Function::plan_at`], for two ciphertexts.
+    /// Plans the evaluation on two ciphertexts as [`Function::plan_at`] does.
     ///
     /// # Errors
     /// The errors of [`Function::plan_at`].
@@ -107,7 +107,7 @@ impl PairFunction {
     }
 }
 
-/// How to evaluate a [`PairFunction`] on two ciphertexts of one level and scale.
+/// Plan to evaluate a [`PairFunction`] on two ciphertexts of one level and scale.
 #[derive(Debug, Clone)]
 pub struct PairPlan {
     of_difference: FunctionPlan,
@@ -115,37 +115,37 @@ pub struct PairPlan {
 }
 
 impl PairPlan {
-    /// Level at which to encrypt; ciphertexts of higher levels are dropped to it.
+    /// Returns the level at which to encrypt. Ciphertexts of higher levels are lowered to it.
     #[must_use]
     pub fn level(&self) -> Level {
         self.of_difference.level()
     }
 
-    /// Scale at which to encrypt.
+    /// Returns the scale at which to encrypt.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.of_difference.scale()
     }
 
-    /// Level of the result.
+    /// Returns the level of the result.
     #[must_use]
     pub fn output_level(&self) -> Level {
         self.of_difference.output_level()
     }
 
-    /// Scale of the result.
+    /// Returns the scale of the result.
     #[must_use]
     pub fn output_scale(&self) -> Scale {
         self.of_difference.output_scale()
     }
 
-    /// Keys needed, see [`FunctionPlan::required_keys`].
+    /// Returns the keys that the evaluation needs, see [`FunctionPlan::required_keys`].
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         self.of_difference.required_keys()
     }
 
-    /// The function of every pair of slots.
+    /// Evaluates the function at every pair of slots.
     ///
     /// # Errors
     /// The errors of [`FunctionPlan::run`]; [`sudare::Error::ScaleMismatch`] if the scales of `a`

@@ -12,33 +12,36 @@ use sudare::{
 use super::{Finish, Function, Noise, SAMPLES, inverse::ProductForm};
 use sudare_arith::real;
 
-/// Bits of scale that a result may lack before it is left at a higher level.
+/// Maximum bits of scale that a result may lack. If it lacks more, it ends at a higher level.
 const MAX_LOST_BITS: f64 = 2.0;
 
 impl Function {
-    /// Fixes level and scale for a ciphertext of `params` that is encrypted for this
-    /// function alone: it starts one level above the depth, or at the depth if the chain
-    /// is no longer, so that no prime is carried that is not needed, and ends at level 0
-    /// with the largest scale, up to the default, at which that holds the values. If this
-    /// is over two bits below the default and the chain has levels to spare, it ends above.
+    /// Fixes level and scale for a ciphertext of `params` that is encrypted for this function
+    /// alone.
+    ///
+    /// It starts one level above the depth, or at the depth if the chain is no longer, so no unused
+    /// primes are carried. It ends at level 0 with the largest scale, up to the default, at which
+    /// level 0 holds the values. If this scale is over two bits below the default and the chain has
+    /// levels to spare, the evaluation ends at a higher level.
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`] if the chain has too few levels, and what
-    /// [`Polynomial::plan`](sudare::circuits::Polynomial::plan) refuses.
+    /// [`Error::LevelExhausted`] if the chain has too few levels; the errors of
+    /// [`Polynomial::plan`](sudare::circuits::Polynomial::plan).
     pub fn plan(&self, params: &Params) -> Result<FunctionPlan> {
         let (depth, chain) = (self.depth(), params.chain());
         let spare = self.spare_levels(params.top())?;
         let highest = spare.saturating_sub(1);
-        // Evaluators want room for 1 in any case.
+        // Evaluators need room for 1 in any case.
         let bound = self.points(0.0, SAMPLES).map(|x| self.evaluate(x).abs()).fold(1.0, f64::max);
-        // Sign, and a few hundredths of a bit for what lies between the points.
+        // One bit for the sign, and a few hundredths for values between the sampled points.
         let room_bits = |level| chain.log2_q(Level(level)) - 1.03 - real::log2(bound);
         let lost_bits = |level: &u32| params.scale_at(Level(*level)).log2() - room_bits(*level);
         let base = (0..highest).find(|level| lost_bits(level) <= MAX_LOST_BITS).unwrap_or(highest);
         let lost_bits = lost_bits(&base).max(0.0);
         let out = params.scale_at(Level(base)) * Scale::from_log2(-lost_bits);
         let start = Level(base + depth);
-        // The variable on [-1, 1] has the default scale of its level, or what ends at `out`.
+        // Either the variable on [-1, 1] has the default scale of its level, or the scale from
+        // which the product form ends at `out`.
         let Range { start: a, end: b } = self.stages[0].interval();
         let scale = match &self.product {
             Some(form) => form.input_scale(chain, start, out),
@@ -55,18 +58,18 @@ impl Function {
         self.checked(params, entry, scale, steps)
     }
 
-    /// Fixes how to evaluate it on ciphertexts of `level` that have the default scale
-    /// there ([`Params::scale_at`]), with a result of the default scale of its level.
+    /// Plans the evaluation on ciphertexts of `level` with the default scale there
+    /// ([`Params::scale_at`]). The result has the default scale of its level.
     ///
-    /// Imaginary parts of their slots must be no larger than fresh encryptions have them: of
-    /// ciphertexts that were computed, take real parts before
-    /// ([`ComplexOps::twice_real_part`]). Where even those would disturb the first polynomial, the
-    /// plan takes real parts first, with an interval of half-width near 1 at one level more.
+    /// Imaginary parts of the slots must be no larger than in fresh encryptions. For computed
+    /// ciphertexts, take real parts first ([`ComplexOps::twice_real_part`]). If even the imaginary
+    /// parts of fresh encryptions would disturb the first polynomial, the plan takes real parts
+    /// first. For an interval of half-width near 1, this costs one level.
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`] if `level` is below the depth, or at it if the interval
-    /// takes a level to be brought to `[-1, 1]`; what
-    /// [`Polynomial::plan`](sudare::circuits::Polynomial::plan) refuses.
+    /// [`Error::LevelExhausted`] if `level` is below the depth, or at it if the interval takes a
+    /// level to be brought to `[-1, 1]`; the errors of
+    /// [`Polynomial::plan`](sudare::circuits::Polynomial::plan).
     pub fn plan_at(&self, params: &Params, level: Level) -> Result<FunctionPlan> {
         params.chain().levels().check(level)?;
         self.spare_levels(level)?;
@@ -81,8 +84,8 @@ impl Function {
         self.checked(params, entry, scale, steps)
     }
 
-    /// As [`Self::steps`] of the product form, which takes one scale only: the polynomial
-    /// has the same value and is taken where that saves a level.
+    /// Returns [`Self::steps`] in product form where that saves a level. The product form works at
+    /// one scale only, and the polynomial has the same value.
     fn product_steps(
         &self,
         form: &ProductForm,
@@ -109,7 +112,7 @@ impl Function {
         Ok(steps)
     }
 
-    /// Levels of a ciphertext beyond the depth.
+    /// Returns the levels of a ciphertext beyond the depth.
     fn spare_levels(&self, level: Level) -> Result<u32> {
         let needed = self.depth();
         level.0.checked_sub(needed).ok_or_else(|| self.exhausted(needed, level))
@@ -119,8 +122,8 @@ impl Function {
         Error::LevelExhausted { op: self.name, needed, level }
     }
 
-    /// What is done to an argument at `level` of `scale`, after its real parts are taken if they
-    /// must be; results have the scale `out`.
+    /// Returns the steps for an argument at `level` and `scale`, after real parts are taken if
+    /// necessary. Results have the scale `out`.
     fn steps(
         &self,
         params: &Params,
@@ -153,8 +156,8 @@ impl Function {
             read = plan.output_scale() * twice(!last);
             steps.push(Step::Polynomial(Box::new(plan)));
             if !last {
-                // The imaginary parts of noise grow from stage to stage, and off the real line
-                // the next polynomial runs away.
+                // Imaginary parts of noise grow from stage to stage, and the next polynomial
+                // amplifies them.
                 steps.push(Step::RealPart);
             }
         }
@@ -164,8 +167,8 @@ impl Function {
         Ok(steps)
     }
 
-    /// The plan, run once in the clear: what it would be refused is refused here, and a function
-    /// that noise makes wrong.
+    /// Runs the plan once in the clear. This rejects every error that a run would have, and
+    /// functions that noise makes wrong.
     fn checked(
         &self,
         params: &Params,
@@ -186,12 +189,12 @@ impl Function {
     }
 }
 
-/// How to evaluate a [`Function`] on ciphertexts of one level and scale.
+/// Plan to evaluate a [`Function`] on ciphertexts of one level and scale.
 #[derive(Debug, Clone)]
 pub struct FunctionPlan {
     name: &'static str,
     entry: Entry,
-    /// Of the argument once it has entered.
+    /// Scale of the argument after its entry.
     scale: Scale,
     steps: Vec<Step>,
     output: (Level, Scale),
@@ -199,77 +202,79 @@ pub struct FunctionPlan {
     products: usize,
 }
 
-/// How ciphertexts come in.
+/// Preparation of ciphertexts before the first step.
 #[derive(Debug, Clone, Copy)]
 struct Entry {
     level: Level,
     scale: Scale,
-    /// Whether they are rescaled first.
+    /// True if they are rescaled first.
     rescales: bool,
 }
 
 #[derive(Debug, Clone)]
 enum Step {
     Polynomial(Box<PolynomialPlan>),
-    /// Without imaginary parts, at twice the scale.
+    /// Takes real parts, at twice the scale.
     RealPart,
-    /// Down to this level and scale.
+    /// Lowers the ciphertext to this level and scale.
     MatchScale(Level, Scale),
-    /// The scale that it ends at, but for rounding, which is read exactly.
+    /// Evaluates the product form. The result is read at this scale exactly, up to rounding.
     Product(ProductForm, Scale),
-    /// The product with what entered, rescaled.
+    /// Multiplies by the prepared argument and rescales.
     TimesArgument,
 }
 
-/// The factor of the scale of what [`real_part`] gives, if it is taken.
+/// Returns the factor of the scale that [`real_part`] causes, or 1 without real parts.
 pub(crate) fn twice(real: bool) -> Scale {
     Scale::from_u64(if real { 2 } else { 1 })
 }
 
-/// The real part of every slot, at twice the scale and without a level.
+/// Returns the real part of every slot, at twice the scale and without a level.
 pub(crate) fn real_part<E: ComplexOps>(e: &E, x: &E::Ct) -> Result<E::Ct> {
     let sum = e.twice_real_part(x)?;
     e.with_scale(&sum, e.scale(&sum) * twice(true))
 }
 
 impl FunctionPlan {
-    /// Level at which to encrypt; ciphertexts of higher levels are dropped to it.
+    /// Returns the level at which to encrypt. Ciphertexts of higher levels are lowered to it.
     #[must_use]
     pub fn level(&self) -> Level {
         self.entry.level
     }
 
-    /// Scale at which to encrypt.
+    /// Returns the scale at which to encrypt.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.entry.scale
     }
 
-    /// Level of the result.
+    /// Returns the level of the result.
     #[must_use]
     pub fn output_level(&self) -> Level {
         self.output.0
     }
 
-    /// Scale of the result.
+    /// Returns the scale of the result.
     #[must_use]
     pub fn output_scale(&self) -> Scale {
         self.output.1
     }
 
-    /// Keys needed: one to relinearise, and where real parts are taken one to conjugate.
+    /// Returns the keys that the evaluation needs: the relinearisation key, and the conjugation key
+    /// if real parts are taken.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.request
     }
 
-    /// Number of products of two ciphertexts.
+    /// Returns the number of products of two ciphertexts.
     #[must_use]
     pub fn products(&self) -> usize {
         self.products
     }
 
-    /// The function of every slot of `x`. A ciphertext of a higher level is dropped first.
+    /// Evaluates the function at every slot of `x`. A ciphertext of a higher level is lowered
+    /// first.
     ///
     /// # Errors
     /// [`Error::LevelOutOfRange`] if `x` is below the planned level, [`Error::ScaleMismatch`] if it
@@ -298,7 +303,7 @@ impl FunctionPlan {
         })
     }
 
-    /// As [`FunctionPlan::run`] of each of `xs`, in lock step: see [`LockStep`].
+    /// Runs [`FunctionPlan::run`] on each of `xs` in lock step, see [`LockStep`].
     ///
     /// # Errors
     /// The errors of [`FunctionPlan::run`], and [`Error::ScaleMismatch`] if the scales of `xs`

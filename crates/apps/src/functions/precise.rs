@@ -1,5 +1,4 @@
-//! Functions in double-double arithmetic, for the approximation of which those of double
-//! precision are too coarse.
+//! Functions in double-double arithmetic, for approximations that need more than double precision.
 
 use core::f64::consts::LN_2;
 
@@ -8,34 +7,35 @@ use sudare::circuits::minimax::Dd;
 /// Squarings of the argument reduction of [`exp`].
 const SQUARINGS: i32 = 8;
 
-/// Terms of its series: the first left out is below `2^-110` of the sum.
+/// Terms of its series. The first omitted term is below `2^-110` of the sum.
 const TERMS: i32 = 11;
 
 fn ln_2() -> Dd {
     Dd::from_sum(LN_2, 2.319_046_813_846_299_6e-17)
 }
 
-/// `e^x = 2^k (e^(r / 2^8))^(2^8)` with `x = k ln 2 + r`, to about `2^-95` of it.
+/// Returns `e^x = 2^k (e^(r / 2^8))^(2^8)` with `x = k ln 2 + r`, to a relative error of about
+/// `2^-95`.
 pub(super) fn exp(x: Dd) -> Dd {
     let k = (x.hi() / LN_2).round();
     let r = (x - Dd::from(k) * ln_2()).mul_pow2(-SQUARINGS);
     let series = (1..=TERMS).rev().fold(Dd::ONE, |sum, n| Dd::ONE + r * sum / Dd::from(n));
     let power = (0..SQUARINGS).fold(series, |power, _| power * power);
-    // The cast saturates, and the power with it.
+    // The cast saturates, and so does the power.
     power.mul_pow2(k as i32)
 }
 
-/// The natural logarithm.
+/// Returns the natural logarithm.
 pub(super) fn ln(x: Dd) -> Dd {
     x.log2() * ln_2()
 }
 
-/// `1 / (1 + e^-x)`.
+/// Returns `1 / (1 + e^-x)`.
 pub(super) fn sigmoid(x: Dd) -> Dd {
     Dd::ONE / (Dd::ONE + exp(-x))
 }
 
-/// `1 - 2 / (1 + e^2x)`, with an absolute error of about `2^-100`.
+/// Returns `tanh(x)` as `1 - 2 / (1 + e^2x)`, with an absolute error of about `2^-100`.
 pub(super) fn tanh(x: Dd) -> Dd {
     Dd::ONE - Dd::from(2) / (Dd::ONE + exp(x.mul_pow2(1)))
 }

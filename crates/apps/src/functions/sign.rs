@@ -1,16 +1,20 @@
-//! The sign as a composition of odd minimax polynomials, and what follows from it.
+//! The sign as a composition of odd minimax polynomials, and functions derived from it.
 //!
 //! Lee, Lee, No, Kim, "Minimax approximation of sign function by composite polynomial for
-//! homomorphic comparison" ([2020/834](https://eprint.iacr.org/2020/834), IEEE TDSC 2022):
-//! the first polynomial is the minimax approximation of the sign on `[-1, -g]` and
-//! `[g, 1]`, each further one that on the image of the ones before.
-//! `relu(x) = x (1 + sign x) / 2`, and the maximum follows from that of a difference.
+//! homomorphic comparison" ([2020/834](https://eprint.iacr.org/2020/834), IEEE TDSC 2022). The
+//! first polynomial is the minimax approximation of the sign on `[-1, -g]` and `[g, 1]`. Each
+//! further polynomial is the minimax approximation on the image of the composition before it.
+//! `relu(x) = x (1 + sign x) / 2`, and the maximum of two numbers follows from the relu of their
+//! difference.
 //!
-//! Deviations: values are scaled to `[-1, 1]` after every polynomial, and each image is
-//! widened by what rescaling and bootstrapping may add; the degrees are found by the
-//! search of [`Composition::least_depth`] in place of their dynamic programming; where
-//! `|x|` needs few bits, one even polynomial replaces the composition, which saves the
-//! product with `x`.
+//! Deviations from the paper:
+//!
+//! - Values are scaled to `[-1, 1]` after every polynomial, and each image is widened by the errors
+//!   that rescaling and bootstrapping may add.
+//! - [`Composition::least_depth`] searches for the degrees, in place of the paper's dynamic
+//!   programming.
+//! - Where `|x|` needs few bits, one even polynomial replaces the composition, which saves the
+//!   product with `x`.
 
 use core::ops::Range;
 
@@ -24,31 +28,32 @@ use sudare::{
 
 use super::{Exact, Finish, Fit, Function, check_interval, tolerance};
 
-/// Depths of the polynomials of a composition: beyond degree 31 their products outweigh
-/// the levels saved.
+/// Depths of the polynomials of a composition. Beyond degree 31 the additional products cost more
+/// than the saved levels.
 const STAGE_DEPTHS: core::ops::RangeInclusive<u32> = 2..=5;
 
-/// Levels after which the search gives up.
+/// Number of levels after which the search stops.
 const MAX_DEPTH: u32 = 48;
 
-/// Part of the largest value by which values may be off between two polynomials.
+/// Error of values between two polynomials, as a fraction of the largest value.
 pub(crate) const NOISE: f64 = 1.0 / (1 << 16) as f64;
 
-/// Smallest gap, as a part of the largest value.
+/// Smallest gap, as a fraction of the largest value.
 const MIN_GAP: f64 = 1.0 / (1 << 28) as f64;
 
-/// `1` above 0, `-1` below, on `[-r, r]` without `(-gap, gap)`, where `r` is the larger
-/// magnitude of the ends of `interval`.
+/// Approximates the sign: `1` above 0 and `-1` below, on `[-r, r]` without `(-gap, gap)`, where `r`
+/// is the larger magnitude of the ends of `interval`.
 ///
 /// # Errors
-/// [`Error::Circuit`] for an interval that is empty or infinite, a gap below `2^-28 r` or
-/// not below `r`, a degree above 255, and a precision that 48 levels do not reach.
+/// [`Error::Circuit`] for an interval that is empty or infinite, a gap below `2^-28 r` or not below
+/// `r`, a degree above 255, and a precision that 48 levels do not reach.
 pub fn sign(interval: Range<f64>, gap: f64, fit: Fit) -> Result<Function> {
     let exact = |x: f64| if x == 0.0 { 0.0 } else { x.signum() };
     sharp("sign", exact, &interval, gap, fit, [0.0, 1.0])
 }
 
-/// `1` above 0, `0` below: half of one more than the [`sign`]. At 0 it is one half.
+/// Approximates the step: `1` above 0 and `0` below, computed as `(1 + sign x) / 2` with [`sign`].
+/// At 0 it is one half.
 ///
 /// # Errors
 /// The errors of [`sign`].
@@ -57,17 +62,17 @@ pub fn step(interval: Range<f64>, gap: f64, fit: Fit) -> Result<Function> {
     sharp("step", exact, &interval, gap, fit, [0.5, 0.5])
 }
 
-/// `|x|` on `[-r, r]`, where `r` is the larger magnitude of the ends of `interval`.
+/// Approximates `|x|` on `[-r, r]`, where `r` is the larger magnitude of the ends of `interval`.
 ///
 /// # Errors
-/// [`Error::Circuit`] for an interval that is empty or infinite, and a precision that is
-/// not reached.
+/// [`Error::Circuit`] for an interval that is empty or infinite, and for a precision that cannot be
+/// reached.
 pub fn abs(interval: Range<f64>, fit: Fit) -> Result<Function> {
     kinked("absolute value", f64::abs, &interval, fit, [0.0, 1.0])
 }
 
-/// The larger one of `x` and 0 on `[-r, r]`, where `r` is the larger magnitude of the ends of
-/// `interval`.
+/// Approximates the larger of `x` and 0 on `[-r, r]`, where `r` is the larger magnitude of the ends
+/// of `interval`.
 ///
 /// # Errors
 /// The errors of [`abs`].
@@ -75,20 +80,20 @@ pub fn relu(interval: Range<f64>, fit: Fit) -> Result<Function> {
     kinked("relu", |x| x.max(0.0), &interval, fit, [0.5, 0.5])
 }
 
-/// The polynomial on an interval that is wider by `margin` at both ends, of arguments that are as
-/// much nearer to its middle.
+/// Returns the polynomial on an interval that is wider by `margin` at both ends. Its arguments are
+/// scaled towards the middle by the same factor.
 pub(super) fn widened(p: &Polynomial, margin: f64) -> Result<Polynomial> {
     let Range { start, end } = p.interval();
     Polynomial::chebyshev_series(p.coeffs().to_vec(), start - margin..end + margin)
 }
 
-/// The polynomial with values that leave `margin` more between them and the ends of `[-1, 1]`.
+/// Returns the polynomial with values scaled so that `margin` is free at both ends of `[-1, 1]`.
 pub(super) fn shrunk(p: &Polynomial, margin: f64) -> Result<Polynomial> {
     let coeffs = p.coeffs().iter().map(|c| c / (1.0 + margin)).collect();
     Polynomial::chebyshev_series(coeffs, p.interval())
 }
 
-/// `offset + factor sign(x)`.
+/// Builds `offset + factor sign(x)`.
 fn sharp(
     name: &'static str,
     exact: fn(f64) -> f64,
@@ -122,7 +127,7 @@ fn sharp(
     .measured())
 }
 
-/// `linear x + factor |x|`.
+/// Builds `linear x + factor |x|`.
 pub(super) fn kinked(
     name: &'static str,
     exact: fn(f64) -> f64,
@@ -149,14 +154,14 @@ pub(super) fn kinked(
         Fit::Degree(degree) => return direct(Approximation::minimax(Dd::abs, &domain, degree)?),
         Fit::PrecisionBits(bits) => bits,
     };
-    // Of |t| on [-1, 1].
+    // Error of |t| on [-1, 1].
     let max_error = tolerance(bits)? / (factor.abs() * radius);
     let highest = Approximation::minimax(Dd::abs, &domain, MAX_DEGREE)?;
     if highest.max_error <= max_error {
         return direct(Approximation::minimax_within(Dd::abs, &domain, max_error)?);
     }
-    // Outside the gap the error is that of the sign at most, inside it is below an eighth
-    // of the gap if the sign rises twice as steeply as a line through its edges.
+    // Outside the gap the error is at most the error of the sign. Inside, it is below an eighth of
+    // the gap if the sign rises twice as steeply as a line through the edges of the gap.
     let mut gap = 8.0 * max_error;
     while gap >= MIN_GAP {
         let composition = Composition::least_depth(gap, max_error)?;
@@ -172,13 +177,13 @@ pub(super) fn kinked(
     )))
 }
 
-/// The larger magnitude of the ends.
+/// Returns the larger magnitude of the ends.
 fn radius(name: &str, interval: &Range<f64>) -> Result<f64> {
     check_interval(name, interval)?;
     Ok(interval.start.abs().max(interval.end.abs()))
 }
 
-/// Odd polynomials whose composition is near the sign on `[-1, -gap]` and `[gap, 1]`.
+/// Odd polynomials whose composition approximates the sign on `[-1, -gap]` and `[gap, 1]`.
 #[derive(Debug, Clone)]
 struct Composition {
     gap: f64,
@@ -189,7 +194,7 @@ struct Composition {
 #[derive(Debug, Clone)]
 struct Part {
     degree: usize,
-    /// On `[-1, 1]`, with values up to `1 + error`.
+    /// The polynomial on `[-1, 1]`, with values up to `1 + error`.
     polynomial: Polynomial,
     error: f64,
 }
@@ -205,7 +210,8 @@ impl Composition {
         Self { gap, parts: Vec::new() }
     }
 
-    /// The same with polynomials of these degrees more, of which there is one at least in the end.
+    /// Returns the composition with polynomials of these degrees appended. The result has at least
+    /// one polynomial.
     fn followed_by(&self, degrees: &[usize]) -> Result<Self> {
         let mut all = self.clone();
         for &degree in degrees {
@@ -217,11 +223,11 @@ impl Composition {
         Ok(all)
     }
 
-    /// Lower end of the image of the magnitudes, scaled to `[0, 1]`.
+    /// Returns the lower end of the image of the magnitudes, scaled to `[0, 1]`.
     fn lower(&self) -> f64 {
         let Some(last) = self.parts.last() else { return self.gap / (1.0 + NOISE) };
         let lower = (1.0 - last.error) * last.scale();
-        // Near the gap, noise has to stay below what is to be told from 0.
+        // Near the gap, noise has to stay below values that must be distinguished from 0.
         lower - NOISE.min(lower / 16.0)
     }
 
@@ -233,13 +239,12 @@ impl Composition {
         self.parts.iter().map(|part| part.degree).collect()
     }
 
-    /// That of the least depth whose error is at most `max_error`, and of the least sum of
-    /// degrees among those of this depth that are found.
+    /// Finds the composition of the minimum depth whose error is at most `max_error`. Among the
+    /// compositions found at this depth, it returns the one of the minimum sum of degrees.
     ///
-    /// Depths of the polynomials do not decrease along a composition. For each depth, the
-    /// compositions are kept that no other one of the same depth surpasses, with an image
-    /// nearer to 1 and a last polynomial of no larger depth. Degrees are `2^k - 1` at
-    /// first, and lowered at the end.
+    /// Depths of the polynomials do not decrease along a composition. For each depth, the search
+    /// keeps a composition unless another one of the same depth has an image nearer to 1 and a last
+    /// polynomial of no larger depth. Degrees are `2^k - 1` at first, and are lowered at the end.
     fn least_depth(gap: f64, max_error: f64) -> Result<Self> {
         let mut by_depth: Vec<Vec<(u32, Self)>> = vec![vec![(0, Self::start(gap))]];
         for depth in 1..=MAX_DEPTH {
@@ -247,7 +252,7 @@ impl Composition {
             for part in STAGE_DEPTHS.filter(|&part| part <= depth) {
                 let before = &by_depth[(depth - part) as usize];
                 for (_, composition) in before.iter().filter(|(last, _)| *last <= part) {
-                    // What does not converge is left out.
+                    // Compositions that do not converge are skipped.
                     if let Ok(next) = composition.followed_by(&[(1 << part) - 1]) {
                         found.push((part, next));
                     }
@@ -269,7 +274,7 @@ impl Composition {
         )))
     }
 
-    /// Lower degrees, from the last polynomial to the first, as far as the error allows.
+    /// Lowers degrees, from the last polynomial to the first, as far as the error allows.
     fn lowered(&self, max_error: f64) -> Self {
         let mut best = self.clone();
         for index in (0..self.parts.len()).rev() {
@@ -289,8 +294,8 @@ impl Composition {
         best
     }
 
-    /// The polynomials for arguments of magnitudes up to `radius`; of the last one's value
-    /// `s`, `offset + factor s`.
+    /// Returns the polynomials for arguments of magnitudes up to `radius`. If the sign is `s`, the
+    /// last polynomial returns `offset + factor s`.
     fn polynomials(&self, radius: f64, [offset, factor]: [f64; 2]) -> Result<Vec<Polynomial>> {
         let polynomial = |(index, part): (usize, &Part)| {
             let (offset, factor) = match index + 1 == self.parts.len() {
@@ -372,7 +377,7 @@ mod tests {
         }
     }
 
-    /// In the gap the sign rises steadily, so that what is not told apart stays between.
+    /// In the gap the sign rises steadily, so values inside stay between both sides.
     #[test]
     fn nothing_overshoots() {
         for (f, bits) in [

@@ -1,87 +1,87 @@
-/// Why an index cannot be planned, built, searched or an answer read.
+/// Errors of planning, building or searching an index, and of reading an answer.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SearchError {
-    /// Errors of the engine.
+    /// Error of the underlying library.
     #[error(transparent)]
     Library(#[from] sudare::Error),
-    /// A count that no index has.
+    /// A count is out of range.
     #[error("found {found} {what}; {least} to {most} are possible")]
     Count {
-        /// What was counted.
+        /// The counted quantity.
         what: &'static str,
-        /// How many there are.
+        /// The count found.
         found: usize,
-        /// The fewest that are possible.
+        /// The minimum.
         least: usize,
-        /// The most that are possible.
+        /// The maximum.
         most: usize,
     },
-    /// A number that has no meaning in its place.
+    /// A number is out of the range of its quantity.
     #[error("{what} of {found}: {needed}")]
     Number {
         /// The quantity.
         what: &'static str,
-        /// As found.
+        /// The number found.
         found: f64,
-        /// What it may be.
+        /// The allowed values.
         needed: String,
     },
-    /// Something has another shape than planned.
+    /// A count differs from the plan.
     #[error("found {found} {what}, but the plan needs {needed}: use what was made for this plan")]
     Shape {
-        /// What was counted.
+        /// The counted quantity.
         what: &'static str,
-        /// How many were given.
+        /// The number passed.
         found: usize,
-        /// How many are needed.
+        /// The number planned.
         needed: usize,
     },
-    /// A vector that cannot be compared with others.
+    /// A vector cannot be compared with others.
     #[error("{place}: {problem}")]
     Vector {
-        /// Which one.
+        /// The query, or the row of a record.
         place: Place,
-        /// What is wrong, and what would work.
+        /// The problem, and its remedy.
         problem: String,
     },
-    /// Something encrypted, or an evaluator, is not what was planned for.
+    /// A ciphertext or an evaluator differs from the plan.
     #[error("{what}: found {found}, but the plan needs {needed}; use what was made for this plan")]
     NotAsPlanned {
         /// The quantity.
         what: &'static str,
-        /// As found.
+        /// The value found.
         found: String,
-        /// As needed.
+        /// The value planned.
         needed: String,
     },
     /// The index or its parameters were made for other answers or another mode.
     #[error("{asked} was asked for, but the index was planned for {planned}: plan for it")]
     NotPlanned {
-        /// What was asked for.
+        /// The answer or mode requested.
         asked: &'static str,
-        /// What was planned.
+        /// The answer or mode planned.
         planned: &'static str,
     },
-    /// Blocks come in another order than theirs.
+    /// Blocks were added out of order.
     #[error("block {found} was given in place of block {needed}: give each once, from 0 on")]
     BlockOrder {
-        /// The one that was given.
+        /// The block passed.
         found: usize,
-        /// The one that is next.
+        /// The block expected next.
         needed: usize,
     },
-    /// The parameters have too few levels.
+    /// The parameters have too few levels for the answer.
     #[error(
         "the answer takes {needed} levels, the parameters have {found}: use those made for the plan"
     )]
     TooFewLevels {
         /// Levels of the parameters.
         found: u32,
-        /// Levels that it takes.
+        /// Levels of the answer.
         needed: u32,
     },
-    /// The primes are too small, or the margin is, for a right answer.
+    /// The primes or the margin are too small for a correct answer.
     #[error(
         "{what} would be off by {found:.1e}, but at most {needed:.1e} is possible: use the \
          parameters made for the plan, or a wider margin"
@@ -89,9 +89,9 @@ pub enum SearchError {
     Precision {
         /// The quantity.
         what: &'static str,
-        /// Its error.
+        /// The error of the quantity.
         found: f64,
-        /// The largest tolerable one.
+        /// The largest tolerable error.
         needed: f64,
     },
     /// A part of the index could not be read.
@@ -99,19 +99,19 @@ pub enum SearchError {
     Unreadable {
         /// The block.
         block: usize,
-        /// The ciphertext in it.
+        /// The ciphertext in the block.
         part: usize,
-        /// What went wrong.
+        /// The cause.
         problem: String,
     },
 }
 
-/// Which vector something is said about.
+/// The vector that an error refers to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     /// The query.
     Query,
-    /// That of a record, counted from the first of the index.
+    /// The vector of a record, counted from the first record of the index.
     Row(usize),
 }
 
@@ -127,12 +127,12 @@ impl core::fmt::Display for Place {
 /// Results of this module.
 pub type Result<T> = core::result::Result<T, SearchError>;
 
-/// Refuses another number of something than planned.
+/// Rejects a count that differs from the plan.
 pub(super) fn expect(what: &'static str, found: usize, needed: usize) -> Result<()> {
     if found == needed { Ok(()) } else { Err(SearchError::Shape { what, found, needed }) }
 }
 
-/// Refuses an error that is too large, or not a number.
+/// Rejects an error that is too large or NaN.
 pub(super) fn check_precision(what: &'static str, found: f64, needed: f64) -> Result<()> {
     match found <= needed {
         true => Ok(()),

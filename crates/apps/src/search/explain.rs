@@ -1,4 +1,4 @@
-//! What a search takes and tells, before any key exists.
+//! Explanations of a search: its cost and its leakage, before any key exists.
 
 use sudare::{
     circuits::{
@@ -16,8 +16,8 @@ use super::{
     spec::{Answer, Mode},
 };
 
-/// What a search takes and tells, for an index of as many records as planned. Bytes are those of
-/// files, but for headers.
+/// Cost and leakage of a search, for an index of the planned number of records. Bytes are sizes of
+/// files without their headers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Explanation {
     /// `log2(N)` of the ring.
@@ -28,50 +28,50 @@ pub struct Explanation {
     pub levels: u32,
     /// Blocks of the index.
     pub blocks: usize,
-    /// Records of a block.
+    /// Maximum number of records of a block.
     pub block_len: usize,
-    /// Ciphertexts of a block; 0 if the index is plain.
+    /// Ciphertexts of a block, 0 for a plain index.
     pub block_parts: usize,
-    /// Keys of the server, that to relinearise included.
+    /// Keys of the server, including the relinearisation key.
     pub keys: usize,
-    /// Bytes in the memory of the server of these keys; in a file they are half.
+    /// Size of these keys in the memory of the server, in bytes. In a file they take half.
     pub key_bytes: u64,
-    /// Bytes of the index encrypted by the public key, twice those of one encrypted by the secret
-    /// key; 0 if it is plain.
+    /// Size of the index in bytes, if the public key encrypts it. By the secret key it takes half.
+    /// 0 for a plain index.
     pub index_bytes: u64,
-    /// Bytes of a query encrypted by the public key, twice those of one encrypted by the secret key;
-    /// 0 if queries are plain.
+    /// Size of a query in bytes, if the public key encrypts it. By the secret key it takes half. 0
+    /// for plain queries.
     pub query_bytes: u64,
-    /// Bytes of an answer.
+    /// Size of an answer, in bytes.
     pub answer_bytes: u64,
-    /// What the server does with a query, before it looks at the index.
+    /// The server's work on a query, before it reads the index.
     pub query: Step,
-    /// What the server does with each block.
+    /// The server's work on each block.
     pub block: Step,
-    /// What the server does after the last block.
+    /// The server's work after the last block.
     pub end: Step,
-    /// `log2` of the probability that an answer with as many matches as planned is incomplete; none if there
-    /// are none, or if it is impossible.
+    /// `log2` of the probability that an answer with the planned number of matches is incomplete.
+    /// `None` if that is impossible, or if matches are not returned.
     pub log2_incomplete: Option<f64>,
     /// `log2` of a bound of the probability that noise makes counts or matches wrong
     /// ([`Plan::log2_wrong`]).
     pub log2_wrong: Option<f64>,
-    /// What the server learns, and what the owner of the query learns of an index that is not
-    /// theirs, in sentences.
+    /// Sentences on leakage: the facts that the server learns, and the facts that a querier learns
+    /// about an index of another owner.
     pub leakage: Vec<String>,
 }
 
 /// A step of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Step {
-    /// Operations on ciphertexts. Products that are relinearised in one sum count each.
+    /// Number of operations on ciphertexts. Products that share a relinearisation count one by one.
     pub counts: Counts,
-    /// What they compute.
+    /// The work of the operations.
     pub work: Work,
 }
 
 impl Explanation {
-    /// Seconds of one thread for a search of the whole index, at these rates.
+    /// Returns the seconds of one thread for a search of the whole index, at these rates.
     #[must_use]
     pub fn seconds(&self, rates: &Rates) -> f64 {
         let blocks = self.blocks as f64;
@@ -82,7 +82,7 @@ impl Explanation {
 }
 
 impl Plan {
-    /// What the search takes and tells, found by running it on zeros in the clear.
+    /// Finds the cost and the leakage of the search by running it on zeros in the clear.
     ///
     /// # Errors
     /// [`SearchError::Library`](super::SearchError::Library) if it cannot be simulated.

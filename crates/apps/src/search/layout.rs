@@ -1,4 +1,4 @@
-//! Where vectors stand in slots, and how a query is spread over ciphertexts.
+//! Layout of vectors in slots, and of a query in its ciphertexts.
 
 use core::f64::consts::PI;
 
@@ -8,12 +8,12 @@ use sudare_arith::prng::{Seed, Stream};
 use super::spec::Spec;
 use sudare_arith::real;
 
-/// Where records of an index stand.
+/// Layout of the records of an index.
 ///
-/// Record `r` of a half block has `group` slots from `group r` on, of which the `c`-th holds
-/// coordinate `group j + c` in ciphertext `j`. Real and imaginary parts of slots are a half block
-/// each. With many records the group is one slot; with fewer than a block would have then, groups
-/// are as long as all of them leave room for.
+/// Record `r` of a half block has `group` slots, from slot `group r` on. The `c`-th of them holds
+/// coordinate `group j + c` in ciphertext `j`. The real parts of the slots are one half block, and
+/// the imaginary parts the other. With many records a group is one slot. With fewer records than a
+/// block would then hold, groups are as long as the records allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
     /// Slots of a ciphertext, a power of two.
@@ -22,12 +22,13 @@ pub(super) struct Layout {
     pub coordinates: usize,
     /// Slots of a record in each ciphertext, a power of two.
     pub group: usize,
-    /// Blocks of an index of as many records as planned.
+    /// Blocks of an index with the planned number of records.
     pub blocks: usize,
 }
 
 impl Layout {
-    /// The layout of a search in ciphertexts of so many slots, a power of two, if a vector fits one.
+    /// Returns the layout of a search in ciphertexts of `slots` slots, a power of two, if a vector
+    /// fits into one.
     pub fn new(spec: &Spec, slots: usize) -> Option<Self> {
         let coordinates = spec.dimension + spec.metric.further();
         if coordinates.next_power_of_two() > slots {
@@ -40,53 +41,53 @@ impl Layout {
         Some(Self { slots, coordinates, group, blocks })
     }
 
-    /// Records of half a block.
+    /// Returns the records of half a block.
     pub fn half(&self) -> usize {
         self.slots / self.group
     }
 
-    /// Records of a block.
+    /// Returns the records of a block.
     pub fn block(&self) -> usize {
         2 * self.half()
     }
 
-    /// Ciphertexts of the vectors of a block.
+    /// Returns the ciphertexts of the vectors of a block.
     pub fn parts(&self) -> usize {
         self.coordinates.div_ceil(self.group)
     }
 
-    /// Ciphertexts that an encrypted query is spread over: [`Layout::parts`] rounded up to a power
-    /// of two, by which its values grow.
+    /// Returns the number of ciphertexts that an encrypted query is spread over: [`Layout::parts`]
+    /// rounded up to a power of two. The values of a query grow by this factor.
     pub fn spread(&self) -> usize {
         self.parts().next_power_of_two()
     }
 
-    /// The largest magnitude of an inner product of vectors of norm 1 at most. Sums over slots that
-    /// are not those of one record mix parts of two, of norm `sqrt 2` together.
+    /// Returns the largest magnitude of an inner product of vectors with a norm of at most 1. A sum
+    /// of slots that belong to two records mixes parts of both, so its norm may be `sqrt 2`.
     pub fn reach(&self) -> f64 {
         if self.group == 1 { 1.0 } else { 2f64.sqrt() }
     }
 
-    /// Blocks of an index of so many records.
+    /// Returns the blocks of an index of `rows` records.
     pub fn blocks_of(&self, rows: usize) -> usize {
         rows.div_ceil(self.block())
     }
 
-    /// Where the records of a block stand, in their order: a permutation that all know, so that
-    /// places of matches are as good as random.
+    /// Returns the places of the records of a block, in their order. The permutation is public, and
+    /// makes the places of matches as good as random.
     pub fn places(&self, block: usize) -> Vec<usize> {
-        /// Nothing up anybody's sleeve: there is nothing to keep secret.
+        /// A fixed, readable seed: the permutation is public, so there is nothing to hide in it.
         const SEED: [u8; 32] = *b"places of the records of a block";
         let mut stream = Stream::new(&Seed::from_bytes(SEED), "sudare search", block as u64);
         let mut places: Vec<usize> = (0..self.block()).collect();
-        // Fisher and Yates; a remainder of 64 bits is uniform but for 2^-37.
+        // Fisher–Yates shuffle. The remainder of a 64-bit number is uniform up to 2^-37.
         for i in (1..places.len()).rev() {
             places.swap(i, (stream.next_u64() % (i as u64 + 1)) as usize);
         }
         places
     }
 
-    /// The number of the record in each place of a block.
+    /// Returns the number of the record at each place of a block.
     pub fn records(&self, block: usize) -> Vec<usize> {
         let places = self.places(block);
         let mut records = vec![0; places.len()];
@@ -96,12 +97,13 @@ impl Layout {
         records
     }
 
-    /// The half block of a place, and the first of its slots.
+    /// Returns the half block of a place, and its first slot.
     pub fn slot(&self, place: usize) -> (usize, usize) {
         (place / self.half(), place % self.half() * self.group)
     }
 
-    /// The slots of part `part` of the embedded vectors of a block, which stand at `places`.
+    /// Returns the slots of part `part` of the embedded vectors of a block, which stand at
+    /// `places`.
     pub fn part(
         &self,
         vectors: &[Option<Vec<f64>>],
@@ -120,8 +122,8 @@ impl Layout {
         slots
     }
 
-    /// The coordinates of an embedded query that meet those of part `part`, one for each slot of a
-    /// group.
+    /// Returns the coordinates of an embedded query that belong to part `part`, one for each slot
+    /// of a group.
     pub fn query_part(&self, query: &[f64], part: usize) -> Vec<f64> {
         let mut group: Vec<f64> =
             query.iter().skip(part * self.group).take(self.group).copied().collect();
@@ -129,8 +131,8 @@ impl Layout {
         group
     }
 
-    /// The slots of an embedded query whose polynomial is `sum_j X^j q_j` over its parts, each of
-    /// which repeats after a group and is so a polynomial in `X^(slots / group)`.
+    /// Returns the slots of an embedded query. Its polynomial is `sum_j X^j q_j` over its parts.
+    /// Each part repeats after a group, so it is a polynomial in `X^(slots / group)`.
     pub fn query(&self, query: &[f64]) -> Vec<Complex<f64>> {
         let parts: Vec<_> = (0..self.parts()).map(|part| self.query_part(query, part)).collect();
         let x = powers_of_x(self.slots, 1);
@@ -144,10 +146,10 @@ impl Layout {
     }
 }
 
-/// The slots of `X^k` where there are so many, a power of two: its values at the roots
-/// `exp(i pi 5^s / (2 slots))`, `s` being the slot.
+/// Returns the slots of `X^k` for a power of two of slots: its values at the roots
+/// `exp(i pi 5^s / (2 slots))` for slot `s`.
 pub(super) fn powers_of_x(slots: usize, k: i64) -> Vec<Complex<f64>> {
-    // Of the order of a root.
+    // The order of a root.
     let order = 4 * slots as u64;
     let exponent = k.rem_euclid(order as i64) as u64;
     let of = |power: u64| {
@@ -203,7 +205,7 @@ mod tests {
             places.sort_unstable();
             assert_eq!(places, (0..32).collect::<Vec<_>>());
         }
-        // An index depends on them for ever.
+        // Stored indexes depend on these places, so they must never change.
         assert_eq!(layout.places(1)[..4], [0, 13, 14, 9]);
     }
 

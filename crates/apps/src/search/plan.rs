@@ -1,4 +1,4 @@
-//! Levels, scales and keys of a search, and what the owner does by them.
+//! Levels, scales and keys of a search, and the owner's side: encryption and decoding.
 
 use sudare::{
     circuits::{Ops, Trace, TracePlan, sim},
@@ -18,50 +18,51 @@ use super::{
     spec::{Mode, Spec},
 };
 
-/// Bits above the scale of scores: they are complex, twice as large where parts of two records mix,
-/// and signed.
+/// Bits above the scale of scores. Scores are complex, signed, and twice as large where parts of
+/// two records mix.
 const SCORE_ROOM_BITS: f64 = 3.0;
 
-/// Bits of the scale of sums over matches, at least.
+/// Minimum bits of the scale of sums over matches.
 const SUM_BITS: f64 = 30.0;
 
 /// The largest error of an inner product of unit vectors that a plan for scores accepts.
 const LARGEST_ERROR: f64 = 1.0 / (1 << 12) as f64;
 
-/// By which `f64` may be off in decoding an inner product of unit vectors.
+/// Error of `f64` in the decoding of an inner product of unit vectors.
 const DECODING_ERROR: f64 = 64.0 * f64::EPSILON;
 
-/// Ciphertexts that are encrypted, or multiplied, before the next ones are looked at.
+/// Number of ciphertexts that are encrypted or multiplied together. It limits the memory in use.
 pub(super) const CHUNK: usize = 16;
 
 /// A record of an index.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Record<'a> {
-    /// The vector, of as many coordinates as planned.
+    /// The vector, with the planned number of coordinates.
     pub vector: &'a [f64],
-    /// What the record holds, as many bytes as planned; none if the server answers scores or counts.
+    /// The payload, of the planned number of bytes. Empty if the server answers scores or counts.
     pub payload: &'a [u8],
 }
 
-/// How to build and to search an index.
+/// Plan to build and to search an index.
 ///
-/// Records are in blocks of [`Plan::block_len`], in their order. The owner encrypts block after
-/// block ([`Plan::encrypt_block`]); to append or to delete records encrypts the blocks anew that
-/// they are in, with nothing in place of what is deleted, and no other ones.
+/// Records are divided into blocks of [`Plan::block_len`], in their order. The owner encrypts block
+/// after block ([`Plan::encrypt_block`]). To append or delete records, encrypt the blocks that
+/// contain them again, with `None` in place of deleted records. Other blocks stay as they are.
 ///
-/// Ciphertext `j` of a block holds coordinate `j` of its records in the slots, two records in each:
-/// one in real parts, one in imaginary parts. A query is one ciphertext, the polynomial of which
-/// has the coordinates as coefficients; the server spreads it over as many ciphertexts as there are
-/// coordinates, each with one coordinate in all slots, by automorphisms that separate coefficients
-/// by the parity of their index, then by the next bit, and so on (Angel, Chen, Laine, Setty,
-/// [2017/1142](https://eprint.iacr.org/2017/1142), Figure 3). Inner products are sums of products,
-/// relinearised in sums: one level, and no rotation of the index.
+/// Ciphertext `j` of a block holds coordinate `j` of its records. Each slot holds two records, one
+/// in its real part and one in its imaginary part. A query is one ciphertext, and the coefficients
+/// of its polynomial are the coordinates. The server spreads it over one ciphertext for each
+/// coordinate, with that coordinate in all slots. Automorphisms separate the coefficients by the
+/// parity of their index, then by the next bit, and so on (Angel, Chen, Laine, Setty,
+/// [2017/1142](https://eprint.iacr.org/2017/1142), Figure 3). Inner products are sums of products
+/// that share relinearisations. They cost one level, and no rotation of the index.
 ///
 /// For counts and matches a [step](crate::functions::step) follows, which is 1 for matches and 0
-/// for others, and products with numbers beside each vector, which are summed over buckets of
-/// records: so many buckets that matches, as many as planned, are seldom many in one of them. From
-/// the sums of a bucket the owner learns how many of its records match, and if these are few,
-/// which ones and their payloads. Where they are not few, the answer says so.
+/// for other records. It is multiplied by numbers next to each vector, and the products are summed
+/// over buckets of records. There are enough buckets that the planned number of matches seldom
+/// crowds one of them. From the sums of a bucket the owner learns the number of its matches. If
+/// they are few, the owner also learns their rows and payloads. If there are too many, the answer
+/// says so.
 #[derive(Debug, Clone)]
 pub struct Plan {
     pub(super) spec: Spec,
@@ -69,22 +70,22 @@ pub struct Plan {
     pub(super) layout: Layout,
     /// Level of vectors and queries.
     pub(super) level: Level,
-    /// Of vectors.
+    /// Scale of vectors.
     pub(super) vectors: Scale,
-    /// Of queries, once they are spread.
+    /// Scale of queries, after the server has spread them.
     pub(super) query: Scale,
-    /// Of inner products, one level below.
+    /// Scale of inner products, one level below.
     pub(super) product: Scale,
     /// The lowest level that holds scores.
     scores: Level,
-    /// Over the slots of a group.
+    /// Sum over the slots of a group.
     pub(super) group_sum: TracePlan,
     keys: KeyRequest,
-    /// Of inner products of embedded vectors.
+    /// Error of inner products of embedded vectors.
     error: f64,
-    /// What follows for counts and matches.
+    /// Selection of matches, for counts and matches.
     pub(super) selection: Option<Selection>,
-    /// Of counts of buckets.
+    /// Errors of counts of buckets.
     pub(super) count_errors: CountErrors,
 }
 
@@ -92,7 +93,7 @@ impl Plan {
     /// Plans a search for these parameters.
     ///
     /// # Errors
-    /// [`SearchError::Count`] and [`SearchError::Number`] for a specification that cannot be;
+    /// [`SearchError::Count`] and [`SearchError::Number`] for a specification out of range;
     /// [`SearchError::TooFewLevels`]; [`SearchError::Precision`] if primes are too small for scores
     /// within `2^-12` of the largest, or for answers that keep the margin; [`SearchError::Library`]
     /// for errors of the engine.
@@ -113,7 +114,8 @@ impl Plan {
         };
         let level = Level(below.0 + 1);
         let both = product * chain.divisor(level);
-        // A query grows by being spread, and is encrypted at the scale of vectors then.
+        // Spreading enlarges the values of a query by this factor. It is then at the scale of
+        // vectors.
         let vectors = (both / Scale::from_u64(grown(spec.mode, &layout))).sqrt();
         let group_sum = Trace::inner_sum(params.log_n(), 1, layout.group)?.doubling();
         let mut plan = Self {
@@ -136,7 +138,8 @@ impl Plan {
         Ok(plan)
     }
 
-    /// The smallest ring and shortest chain for a search at 128 bits of security.
+    /// Returns the parameters of the smallest ring and the shortest chain for a search at 128 bits
+    /// of security.
     ///
     /// # Errors
     /// The errors of [`Plan::new`]; [`SearchError::Library`] if no ring is large enough.
@@ -144,36 +147,36 @@ impl Plan {
         spec.check()?;
         let proposed = |log_n| Ok::<_, SearchError>(propose(spec, log_n).ok());
         let found = planner::smallest(RINGS, proposed)?;
-        // Without a proposal, the largest ring tells why.
+        // Without a proposal, the error of the largest ring explains why.
         let proposed = found.map_or_else(|| propose(spec, *RINGS.end()), Ok)?;
         Ok(Params::new(proposed)?)
     }
 
-    /// What is planned.
+    /// Returns the specification of the search.
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     #[must_use]
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// Keys that the server needs.
+    /// Returns the keys that the server needs.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.keys
     }
 
-    /// Records of a block, the last one of an index excepted, which may have fewer.
+    /// Returns the number of records of a block. The last block of an index may have fewer.
     #[must_use]
     pub fn block_len(&self) -> usize {
         self.layout.block()
     }
 
-    /// Blocks of an index of so many records.
+    /// Returns the number of blocks of an index of `rows` records.
     ///
     /// # Errors
     /// [`SearchError::Count`] for more than planned.
@@ -182,14 +185,14 @@ impl Plan {
         Ok(self.layout.blocks_of(rows))
     }
 
-    /// Ciphertexts of an encrypted block.
+    /// Returns the ciphertexts of an encrypted block.
     #[must_use]
     pub fn block_parts(&self) -> usize {
         let pairs = self.selection.as_ref().map_or(0, |selection| selection.sketch.pairs());
         self.layout.parts() + 2 * pairs
     }
 
-    /// Level and scale of a ciphertext of an encrypted block.
+    /// Returns the level and the scale of a ciphertext of an encrypted block.
     #[must_use]
     pub fn part_form(&self, part: usize) -> (Level, Scale) {
         match &self.selection {
@@ -198,28 +201,28 @@ impl Plan {
         }
     }
 
-    /// Level and scale of an encrypted query.
+    /// Returns the level and the scale of an encrypted query.
     #[must_use]
     pub fn query_form(&self) -> (Level, Scale) {
         (self.level, self.query / Scale::from_u64(grown(self.spec.mode, &self.layout)))
     }
 
-    /// A bound of the errors of similarities as [`Plan::decode_scores`] gives them, whatever the
-    /// vectors and however often they are used.
+    /// Returns a bound of the errors of similarities from [`Plan::decode_scores`], for all vectors
+    /// and any number of uses.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         self.spec.metric.similarity(self.error).abs()
     }
 
-    /// Encrypts a block, ciphertext after ciphertext, [`Plan::block_parts`] of them. Nothing in
-    /// place of a record is one that was deleted, which neither counts nor matches; it has the
-    /// score of a zero vector.
+    /// Encrypts the [`Plan::block_parts`] ciphertexts of a block one after the other. `None` in
+    /// place of a record marks a deleted one. It neither counts nor matches, and has the score of a
+    /// zero vector.
     ///
     /// # Errors
     /// [`SearchError::NotPlanned`] if the index is plain; [`SearchError::Count`] for a block or
     /// records beyond those planned; [`SearchError::Vector`]; [`SearchError::Shape`] for payloads
     /// of another length than planned; [`SearchError::Library`] if the encryptor has other
-    /// parameters; those of `write`.
+    /// parameters; the errors of `write`.
     pub fn encrypt_block(
         &self,
         encryptor: &Encryptor,
@@ -230,7 +233,8 @@ impl Plan {
         self.encrypted_block(|a| encryptor.encrypt(a), block, records, write)
     }
 
-    /// As [`Plan::encrypt_block`] by the secret key, for files of half the bytes.
+    /// Encrypts a block as [`Plan::encrypt_block`] does, but by the secret key: files take half the
+    /// bytes.
     ///
     /// # Errors
     /// The errors of [`Plan::encrypt_block`].
@@ -280,7 +284,8 @@ impl Plan {
         Ok(encryptor.encrypt(&self.encode_query(query)?)?)
     }
 
-    /// As [`Plan::encrypt_query`] by the secret key, for files of half the bytes.
+    /// Encrypts a query as [`Plan::encrypt_query`] does, but by the secret key: files take half the
+    /// bytes.
     ///
     /// # Errors
     /// The errors of [`Plan::encrypt_query`].
@@ -302,7 +307,7 @@ impl Plan {
         Ok(Encoder::new(&self.params).encode(&slots, level, scale)?)
     }
 
-    /// The slots of each ciphertext of an answer.
+    /// Decrypts the slots of each ciphertext of an answer.
     ///
     /// # Errors
     /// [`SearchError::Library`] for ciphertexts of another key or other parameters.
@@ -315,8 +320,9 @@ impl Plan {
         par::try_map(answer, |part| Ok(encoder.decode(&decryptor.decrypt(part)?)?))
     }
 
-    /// The similarity of each of the first `records` records of block `block`, from the slots of
-    /// its decrypted scores: a cosine, an inner product, or the square of a distance.
+    /// Returns the similarities of the first `records` records of block `block`, from the slots of
+    /// its decrypted scores. A similarity is a cosine, an inner product, or the square of a
+    /// distance.
     ///
     /// # Errors
     /// [`SearchError::Count`] for a block or records beyond those planned; [`SearchError::Shape`]
@@ -337,8 +343,8 @@ impl Plan {
         Ok(self.layout.places(block).into_iter().take(records).map(similarity).collect())
     }
 
-    /// The `most` nearest of these records with their similarities, the nearest first; of equally
-    /// near ones those with lower numbers. What is not a number comes last.
+    /// Returns the `most` nearest of these records with their similarities, the nearest first. Of
+    /// equally near records, the one with the lower number comes first. NaN comes last.
     #[must_use]
     pub fn nearest(
         &self,
@@ -370,7 +376,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What stands in the slots of a block.
+    /// Returns the content of the slots of a block.
     pub(super) fn content(&self, block: usize, records: &[Option<Record<'_>>]) -> Result<Content> {
         self.check_block(block, records.len())?;
         let places = self.layout.places(block);
@@ -391,8 +397,8 @@ impl Plan {
         Ok(Content { places, vectors, beside })
     }
 
-    /// The slots of a part of a block: of a coordinate of vectors, or for each half of a pair of
-    /// the numbers beside them.
+    /// Returns the slots of a part of a block: a coordinate of its vectors, or a pair of the
+    /// numbers next to them for each half.
     pub(super) fn slots(&self, content: &Content, part: usize) -> Vec<Complex<f64>> {
         let Content { places, vectors, beside } = content;
         let Some(number) = part.checked_sub(self.layout.parts()) else {
@@ -425,19 +431,19 @@ impl Plan {
         Err(SearchError::Vector { place, problem })
     }
 
-    /// The lowest level up to `from` that holds scores.
+    /// Returns the lowest level, up to `from`, that holds scores.
     fn lowest(&self, from: Level) -> Level {
         let bits = self.product.log2() + SCORE_ROOM_BITS - 0.5;
         let chain = self.params.chain();
         (0..from.0).map(Level).find(|&level| chain.log2_q(level) >= bits).unwrap_or(from)
     }
 
-    /// The lowest level of scores.
+    /// Returns the lowest level of scores.
     pub(super) fn scores_level(&self) -> Level {
         self.scores
     }
 
-    /// Finds keys and errors.
+    /// Runs the search on the simulator to find keys and errors.
     fn dry_run(&mut self, comparison: Option<&Comparison>) -> Result<()> {
         let e = sim::Evaluator::for_params(&self.params);
         let inner = self.largest_inner_products(&e)?;
@@ -451,21 +457,22 @@ impl Plan {
         Ok(())
     }
 
-    /// Inner products of vectors of norm 1 with the largest errors: by the inequality of Cauchy and
-    /// Schwarz those of vectors with equal coordinates.
+    /// Computes inner products of vectors of norm 1 with the largest errors. By the Cauchy–Schwarz
+    /// inequality these are vectors with equal coordinates.
     fn largest_inner_products(&self, e: &sim::Evaluator) -> Result<sim::Ciphertext> {
         let Layout { slots, group, .. } = self.layout;
         let parts = self.layout.parts();
         let coordinate = 1.0 / ((parts * group) as f64).sqrt();
-        // Slots hold two vectors.
+        // Each slot holds two vectors.
         let entry = Complex::new(coordinate, coordinate);
         let vector = e.encrypt(&vec![entry; slots], self.level, self.vectors)?;
         let query = || -> Result<sim::Ciphertext> {
             let (level, scale) = self.query_form();
-            // As large as sums of all coordinates, of which each slot has one once it is spread.
+            // A slot holds one coordinate after spreading, and the sum of all coordinates before.
             let message = vec![Complex::new(coordinate * parts as f64, 0.0); slots];
             let mut query = e.encrypt(&message, level, scale)?;
-            // What all parts go through but for products with powers of X, which are exact.
+            // The steps that all parts go through. The products with powers of X are left out: they
+            // are exact.
             for turn in turns(slots, self.layout.spread()) {
                 query = e.add(&query, &e.rotate(&query, turn)?)?;
             }
@@ -507,7 +514,7 @@ impl Plan {
     }
 }
 
-/// By how much a query grows when it is spread.
+/// Returns the factor by which a query grows when it is spread.
 fn grown(mode: Mode, layout: &Layout) -> u64 {
     match mode {
         Mode::Encrypted | Mode::PlainIndex => layout.spread() as u64,
@@ -515,8 +522,8 @@ fn grown(mode: Mode, layout: &Layout) -> u64 {
     }
 }
 
-/// Rotations that separate the coefficients of polynomials in `X^(2^i)` by parity, for each `i`
-/// below `log2(spread)`: powers of 5 by which `X^(2^i)` becomes `-X^(2^i)`.
+/// Returns the rotations that separate the coefficients of polynomials in `X^(2^i)` by parity, for
+/// each `i` below `log2(spread)`. They are powers of 5 that map `X^(2^i)` to `-X^(2^i)`.
 pub(super) fn turns(slots: usize, spread: usize) -> impl Iterator<Item = i64> {
     (0..spread.ilog2()).map(move |i| (slots >> (i + 1)) as i64)
 }
@@ -529,25 +536,26 @@ fn layout(spec: &Spec, slots: usize) -> Result<Layout> {
     })
 }
 
-/// Bits of the primes of the top level, above comparisons. The errors of inner products are
-/// `sqrt(d)` times those of a coordinate, which are of encryption at the root of the scale of
-/// products over the growth of the query, and proportional to the degree of the ring.
+/// Returns the bits of the primes of the top level, above comparisons. The error of an inner
+/// product is `sqrt(d)` times the error of a coordinate. That error comes from encryption at a
+/// scale of the square root of the products' scale over the growth of the query. It is proportional
+/// to the degree of the ring.
 fn top_bits(layout: &Layout, log_n: u32) -> f64 {
     let growth = (layout.parts() * layout.group * layout.spread()) as f64;
     let more = real::log2(growth) - 16.0 + 2.0 * (f64::from(log_n) - 15.0);
     PRIME_BITS + more.max(0.0)
 }
 
-/// What stands in the slots of a block, record by record.
+/// Content of the slots of a block, record by record.
 pub(super) struct Content {
     places: Vec<usize>,
-    /// Embedded.
+    /// The embedded vectors, `None` for deleted records.
     vectors: Vec<Option<Vec<f64>>>,
-    /// Tags, and the bytes that numbers beside vectors follow from.
+    /// Tags, and the bytes from which the numbers next to vectors are computed.
     beside: Vec<Option<(usize, Vec<u8>)>>,
 }
 
-/// Parameters in a ring but for special primes.
+/// Proposes parameters in a ring, without special primes.
 pub(super) fn propose(spec: &Spec, log_n: u32) -> Result<ckks::Spec> {
     let layout = layout(spec, 1 << (log_n - 1))?;
     let mut q_bits = vec![vec![PRIME_BITS]; 2];

@@ -1,4 +1,4 @@
-//! What the owner reads in decrypted sums.
+//! Decoding of decrypted sums by the owner.
 
 use sudare::ckks::Complex;
 
@@ -10,15 +10,15 @@ use super::{
     spec::Answer,
 };
 
-/// The least that is said of `log2` of a probability.
+/// Lower limit of reported values of `log2` of a probability.
 const LEAST_LOG2: f64 = -128.0;
 
-/// How many records match.
+/// A decoded count of matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Count {
-    /// Records that match.
+    /// Number of records that match.
     pub matches: usize,
-    /// Sums that are no whole numbers, and were left out: each has a record within the margin of
+    /// Number of omitted sums that are not integers. Each contains a record within the margin of
     /// the threshold.
     pub undecided: usize,
 }
@@ -28,29 +28,29 @@ pub struct Count {
 pub struct Match {
     /// The number of the record in the index, from 0.
     pub row: usize,
-    /// What the record holds, in bytes.
+    /// The payload of the record, in bytes.
     pub payload: Vec<u8>,
 }
 
-/// The records that match, as far as an answer tells them.
+/// The records that match, as far as an answer resolves them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Matches {
-    /// Matches that are told, by the numbers of records. Payloads are right but for a probability of `2^-15`
-    /// where several records of a bucket are within the margin of the threshold and their errors
-    /// make up for each other.
+    /// The resolved matches, in the order of their records. If several records of a bucket are
+    /// within the margin of the threshold, their errors can compensate each other. A payload is
+    /// then wrong with a probability of `2^-15`.
     pub found: Vec<Match>,
-    /// Further records that match, in buckets with too many to tell them apart: more match than
-    /// were planned for, or improbably many in one bucket.
+    /// Number of further matches in buckets that have too many to resolve. More records match than
+    /// planned, or improbably many are in one bucket.
     pub crowded: usize,
-    /// Buckets whose sums are not those of whole records, and were left out: each has a record
+    /// Number of omitted buckets whose sums do not come from whole records. Each has a record
     /// within the margin of the threshold.
     pub undecided: usize,
-    /// Whether more records match than were planned for.
+    /// True if more records match than planned.
     pub more_than_planned: bool,
 }
 
 impl Matches {
-    /// Whether `found` are all that match.
+    /// Returns whether `found` contains all matches.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.crowded == 0 && self.undecided == 0
@@ -58,7 +58,7 @@ impl Matches {
 }
 
 impl Plan {
-    /// The number of matches, from the slots of a decrypted answer.
+    /// Decodes the number of matches from the slots of a decrypted answer.
     ///
     /// # Errors
     /// [`SearchError::NotPlanned`] if the server answers scores; [`SearchError::Shape`] for another
@@ -76,11 +76,11 @@ impl Plan {
         Ok(count)
     }
 
-    /// The matches, from the slots of a decrypted answer.
+    /// Decodes the matches from the slots of a decrypted answer.
     ///
     /// # Errors
-    /// [`SearchError::NotPlanned`] if the server does not answer matches; [`SearchError::Shape`] for
-    /// another number of ciphertexts or slots.
+    /// [`SearchError::NotPlanned`] if the server does not answer matches; [`SearchError::Shape`]
+    /// for another number of ciphertexts or slots.
     pub fn decode_matches(&self, answer: &[Vec<Complex<f64>>]) -> Result<Matches> {
         let selection = self.expect_selection("matches")?;
         let Answer::Matches { most, .. } = self.spec.answer else {
@@ -118,18 +118,20 @@ impl Plan {
         Ok(matches)
     }
 
-    /// A bound of how far sums of counts are from whole numbers if no record is within the margin,
-    /// as estimated; they are taken for whole numbers up to twice as far at least. None if the
-    /// server answers scores.
+    /// Returns an estimated bound of the distance of counts from integers, if no record is within
+    /// the margin. Decoding accepts at least twice this distance. `None` if the server answers
+    /// scores.
     #[must_use]
     pub fn largest_count_error(&self) -> Option<f64> {
         self.selection.as_ref().map(|_| self.count_errors.largest())
     }
 
-    /// `log2` of a bound of the probability that noise makes an answer wrong where no record is
-    /// within the margin: that any of its sums is further from a whole number than what it is read
-    /// as allows (`docs/notes/search-failures.md`). -128 where it is less, which rests on tails that
-    /// nobody has tested. None if the server answers scores.
+    /// Returns `log2` of a bound of the probability that noise makes an answer wrong although no
+    /// record is within the margin.
+    ///
+    /// An answer is wrong if one of its sums is further from an integer than decoding allows
+    /// (`docs/notes/search-failures.md`). The minimum is -128, because smaller values would rest on
+    /// untested tails of distributions. `None` if the server answers scores.
     #[must_use]
     pub fn log2_wrong(&self) -> Option<f64> {
         let sketch = &self.selection.as_ref()?.sketch;
@@ -137,8 +139,8 @@ impl Plan {
         Some(self.count_errors.log2_beyond(sketch.tolerance(), sums).max(LEAST_LOG2))
     }
 
-    /// `log2` of the probability that as many matches as planned are not all told; none if that is
-    /// impossible.
+    /// Returns `log2` of the probability that an answer does not resolve all matches, if there are
+    /// as planned. `None` if that is impossible.
     pub(super) fn log2_incomplete(&self) -> Option<f64> {
         let Answer::Matches { most, .. } = self.spec.answer else { return None };
         let sketch = self.selection.as_ref()?.sketch;

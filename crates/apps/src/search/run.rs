@@ -1,4 +1,4 @@
-//! What the server does.
+//! The server's side of a search.
 
 use sudare::{
     circuits::{ComplexOps, Ops},
@@ -15,50 +15,50 @@ use super::{
     spec::Mode,
 };
 
-/// A query as the server has it.
+/// A query, as the server has it.
 #[derive(Debug, Clone, Copy)]
 pub enum Query<'a, C> {
-    /// In the clear.
+    /// The query in the clear.
     Plain(&'a [f64]),
-    /// As [`Plan::encrypt_query`] makes it.
+    /// The ciphertext from [`Plan::encrypt_query`].
     Encrypted(&'a C),
 }
 
-/// A block of an index as the server has it.
+/// A block of an index, as the server has it.
 pub enum Block<'a, C> {
-    /// Its records in the clear, with nothing in place of deleted ones.
+    /// The records in the clear, with `None` in place of deleted ones.
     Plain(&'a [Option<Record<'a>>]),
-    /// Reads the ciphertexts that [`Plan::encrypt_block`] made, by their numbers. Few are held at a
-    /// time.
+    /// A function that reads a ciphertext of [`Plan::encrypt_block`] by its number. Only a few are
+    /// in memory at a time.
     Encrypted(&'a mut dyn FnMut(usize) -> Result<C>),
 }
 
-/// A search for one query on any evaluator with the plan's chain, the simulator included.
+/// A search for one query, on any evaluator with the plan's chain, including the simulator.
 pub struct Search<'a, E: Ops> {
     plan: &'a Plan,
     ev: &'a E,
     query: Spread<E::Ct>,
-    /// Blocks that were added.
+    /// Number of blocks added.
     blocks: usize,
-    /// Of these, of each pair of numbers beside vectors that match.
+    /// Sums over the added blocks, for each pair of numbers next to matching vectors.
     sums: Vec<E::Ct>,
 }
 
-/// A block of which the plain parts are laid out.
+/// A block whose plain parts have been laid out in slots.
 enum Laid<'a, C> {
     Plain(Content),
     Encrypted(&'a mut dyn FnMut(usize) -> Result<C>),
 }
 
-/// A query, coordinate by coordinate.
+/// A query, spread by coordinates.
 enum Spread<C> {
     Plain(Vec<f64>),
     Encrypted(Vec<C>),
 }
 
 impl Plan {
-    /// Begins a search. An encrypted query is spread here: as many automorphisms as a vector has
-    /// ciphertexts, less one, and as many ciphertexts held until the search ends.
+    /// Starts a search. An encrypted query is spread here. For a vector of `n` ciphertexts this
+    /// takes `n - 1` automorphisms, and the search holds `n` ciphertexts until it ends.
     ///
     /// # Errors
     /// [`SearchError::NotAsPlanned`] for a query of another form, level or scale, or an evaluator
@@ -87,13 +87,14 @@ impl Plan {
         Ok(Search { plan: self, ev, query, blocks: 0, sums: Vec::new() })
     }
 
-    /// Each part of an encrypted query by itself, in all slots that repeat after a group.
+    /// Returns each part of an encrypted query in a ciphertext of its own, in all slots that repeat
+    /// after a group.
     fn spread<E: ComplexOps>(&self, e: &E, query: &E::Ct) -> Result<Vec<E::Ct>> {
         let (slots, count) = (self.layout.slots, self.layout.parts());
         let mut parts = vec![query.clone()];
         for (i, turn) in turns(slots, self.layout.spread()).enumerate() {
-            // The sum has the coefficients of even index, the difference those of odd index. Where
-            // there are none of odd index, twice the part is the sum.
+            // The sum has the coefficients of even index, the difference the coefficients of odd
+            // index. Without coefficients of odd index, the sum is twice the part.
             let odd = count - parts.len();
             let both = par::try_map(parts.iter().enumerate(), |(k, part)| {
                 if k >= odd {
@@ -104,7 +105,7 @@ impl Plan {
             })?;
             let (even, odd): (Vec<_>, Vec<_>) = both.into_iter().unzip();
             let odd: Vec<&E::Ct> = odd.iter().flatten().collect();
-            // Exact: a monomial has an integer coefficient.
+            // Exact, because a monomial has an integer coefficient.
             let lowered = powers_of_x(slots, -(1 << i));
             let odd = e.mul_plain_many(&odd, &lowered, Scale::from_u64(1))?;
             parts = even.into_iter().chain(odd).collect();
@@ -114,24 +115,25 @@ impl Plan {
 }
 
 impl<E: ComplexOps> Search<'_, E> {
-    /// The scores of the records of a block, for [`Plan::decode_scores`].
+    /// Returns the scores of the records of a block, for [`Plan::decode_scores`].
     ///
     /// # Errors
     /// [`SearchError::NotAsPlanned`] for a block of another form, or ciphertexts of another level,
     /// scale or number of slots; [`SearchError::Count`], [`SearchError::Vector`] and
-    /// [`SearchError::Shape`] for a plain block that is not as planned; [`SearchError::Library`]
-    /// for a missing key or ciphertexts of another one; those of a reader.
+    /// [`SearchError::Shape`] for a plain block that differs from the plan;
+    /// [`SearchError::Library`] for a missing key or ciphertexts of another one; the errors of a
+    /// reader.
     pub fn scores(&self, block: usize, content: Block<'_, E::Ct>) -> Result<E::Ct> {
         let mut scores = self.inner_products(&mut self.laid(block, content)?)?;
         self.ev.drop_to(&mut scores, self.plan.scores_level())?;
         Ok(scores)
     }
 
-    /// Counts or selects the matches of the next block; block 0 is the first.
+    /// Counts or selects the matches of the next block. Start with block 0.
     ///
     /// # Errors
     /// [`SearchError::NotPlanned`] if scores were planned; [`SearchError::BlockOrder`]; the errors
-    /// of [`Search::scores`]. After an error the block can be added again.
+    /// of [`Search::scores`]. After an error you can add the block again.
     pub fn add(&mut self, block: usize, content: Block<'_, E::Ct>) -> Result<()> {
         let selection = self.plan.expect_selection("a count or matches")?;
         if block != self.blocks {
@@ -154,8 +156,8 @@ impl<E: ComplexOps> Search<'_, E> {
         Ok(())
     }
 
-    /// The answer, for [`Plan::decode_count`] or [`Plan::decode_matches`], from the blocks that
-    /// were added.
+    /// Returns the answer for the added blocks, to be decoded by [`Plan::decode_count`] or
+    /// [`Plan::decode_matches`].
     ///
     /// # Errors
     /// [`SearchError::NotPlanned`] if scores were planned; [`SearchError::Count`] if no block was
@@ -170,7 +172,7 @@ impl<E: ComplexOps> Search<'_, E> {
         selection.pack(self.ev, &self.sums)
     }
 
-    /// A block that is as planned.
+    /// Lays out a block, and checks it against the plan.
     fn laid<'b>(&self, block: usize, content: Block<'b, E::Ct>) -> Result<Laid<'b, E::Ct>> {
         let plan = self.plan;
         match (plan.spec.mode, content) {
@@ -190,8 +192,8 @@ impl<E: ComplexOps> Search<'_, E> {
         }
     }
 
-    /// The products of indicators of both halves of a block with numbers beside vectors, for some
-    /// pairs of these.
+    /// Multiplies the indicators of both halves of a block by some pairs of the numbers next to
+    /// vectors.
     fn selected(
         &self,
         indicators: &[E::Ct],
@@ -233,7 +235,7 @@ impl<E: ComplexOps> Search<'_, E> {
         }
     }
 
-    /// Inner products with the records of a block, in the first slots of groups.
+    /// Computes the inner products with the records of a block, in the first slots of groups.
     fn inner_products(&self, content: &mut Laid<'_, E::Ct>) -> Result<E::Ct> {
         let (plan, e) = (self.plan, self.ev);
         let products = match (&self.query, content) {
@@ -267,7 +269,7 @@ impl<E: ComplexOps> Search<'_, E> {
         Ok(plan.group_sum.run(e, &e.with_scale(&products, plan.product)?)?)
     }
 
-    /// The sum of what `chunk` makes of some parts at a time.
+    /// Sums the results of `chunk`, which handles some parts at a time.
     fn sum(
         &self,
         mut chunk: impl FnMut(core::ops::Range<usize>) -> Result<E::Ct>,
@@ -322,7 +324,7 @@ impl<E: ComplexOps> Search<'_, E> {
     }
 }
 
-/// The sum of ciphertexts, at least one.
+/// Returns the sum of one or more ciphertexts.
 fn total<E: ComplexOps>(e: &E, xs: Vec<E::Ct>) -> sudare::Result<E::Ct> {
     let sum = xs.into_iter().map(Ok).reduce(|sum, x| e.add(&sum?, &x?));
     sum.unwrap_or_else(|| Err(sudare::Error::Circuit("a sum of no ciphertexts".into())))

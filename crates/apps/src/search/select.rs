@@ -1,4 +1,4 @@
-//! Which records match, and the sums over these of the numbers beside them.
+//! Selection: sums, over matching records, of the numbers next to their vectors.
 
 use core::f64::consts::SQRT_2;
 
@@ -20,54 +20,54 @@ use sudare_arith::real;
 /// `log2` of the scale of comparisons.
 pub(super) const LOG2_SCALE: f64 = 40.0;
 
-/// The part of the gap that is left to errors of scores.
+/// Fraction of the gap that is reserved for errors of scores.
 const GAP_FOR_ERRORS: f64 = 1.0 / 16.0;
 
-/// Room in `[-1, 1]` for errors of what is compared, as a part of the largest.
+/// Room in `[-1, 1]` for errors of compared values, as a fraction of the largest.
 pub(super) const ROOM: f64 = 1.0 / 1024.0;
 
-/// Standard deviations that errors of sums stay within.
+/// Number of standard deviations within which errors of sums are assumed.
 const DEVIATIONS: f64 = 8.0;
 
-/// How far counts of buckets are from whole numbers.
+/// Distance of the counts of buckets from integers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct CountErrors {
-    /// By the step's approximation: of all records that could be in a bucket, at most.
+    /// Bound of the error by the approximation of the step, over all records of a bucket.
     pub step: f64,
-    /// By encryption: the standard deviation.
+    /// Standard deviation of the error by encryption.
     pub noise: f64,
 }
 
 impl CountErrors {
-    /// Errors of plans that have no counts.
+    /// Errors of plans without counts.
     pub const NONE: Self = Self { step: f64::INFINITY, noise: f64::INFINITY };
 
-    /// A bound, as estimated.
+    /// Returns an estimated bound.
     pub fn largest(self) -> f64 {
         self.step + DEVIATIONS * self.noise
     }
 
-    /// `log2` of the probability, at most, that one of so many sums is further from what it should
-    /// be than `tolerance`, if noise is normal: by the union of the tails of each on both sides.
+    /// Bounds `log2` of the probability that one of `sums` sums is further than `tolerance` from
+    /// its exact value, if noise is normal. This is the union bound over the two-sided tails.
     pub fn log2_beyond(self, tolerance: f64, sums: usize) -> f64 {
         let deviations = (tolerance - self.step) / self.noise;
         real::log2(2.0 * sums as f64) - deviations * deviations / 2.0 * core::f64::consts::LOG2_E
     }
 }
 
-/// The step that tells matches from others, and the numbers that it selects.
+/// The step that separates matches from other records, and the numbers that it selects.
 pub(super) struct Comparison {
     pub sketch: Sketch,
     pub step: Function,
-    /// Half the interval of what is compared.
+    /// Half the interval of compared values.
     radius: f64,
-    /// The middle of the gap, and half its width, in units of the radius.
+    /// The middle of the gap and half its width, in units of the radius.
     middle: f64,
     gap: f64,
 }
 
 impl Comparison {
-    /// For a search; none if the server answers scores only.
+    /// Plans the comparison of a search. Returns `None` if the server answers scores only.
     pub fn new(spec: &Spec, layout: &Layout) -> Result<Option<Self>> {
         let Some(threshold) = spec.answer.threshold() else { return Ok(None) };
         let sketch = Sketch::new(spec, layout).ok_or_else(|| {
@@ -75,28 +75,28 @@ impl Comparison {
                 Answer::Matches { most, .. } => most,
                 _ => 0,
             };
-            // Fewer are always possible.
+            // Fewer matches are always possible.
             SearchError::Count { what: "matches", found: most, least: 1, most: most / 2 }
         })?;
         let (middle, half) = spec.metric.gap(threshold)?;
         let radius = (layout.reach() + middle.abs()) * (1.0 + ROOM);
-        // A narrower gap than asked for serves as well.
+        // A narrower gap than requested is also valid.
         let (middle, gap) = (middle / radius, (half / radius).min(0.5));
-        // All that do not match add up to a quarter of what an error may be.
+        // All records that do not match may add up to a quarter of the tolerance.
         let bits = real::log2(4.0 * sketch.candidates as f64 / sketch.tolerance());
         let fit = Fit::PrecisionBits(bits);
         let step = functions::step(-1.0..1.0, gap * (1.0 - GAP_FOR_ERRORS), fit)?;
         Ok(Some(Self { sketch, step, radius, middle, gap }))
     }
 
-    /// Bits of level 0 above the scale of sums, which may be those of all records. Each coefficient
-    /// of an answer is one of a pair of sums, so that packing takes no more.
+    /// Returns the bits of level 0 above the scale of sums, which may be sums over all records.
+    /// Each coefficient of an answer is one of a pair of sums, so packing needs no more bits.
     pub fn room_bits(&self) -> f64 {
         let sketch = &self.sketch;
         real::log2(sketch.candidates as f64 * sketch.largest() * SQRT_2) + 1.25
     }
 
-    /// Levels from inner products to sums.
+    /// Returns the levels from inner products to sums.
     pub fn depth(&self) -> u32 {
         self.step.depth() + 1
     }
@@ -110,16 +110,16 @@ pub(super) struct Selection {
     middle: f64,
     /// Scale of inner products, at the level of the step.
     pub product: Scale,
-    /// Scale of numbers beside vectors, at level 1.
+    /// Scale of numbers next to vectors, at level 1.
     pub columns: Scale,
-    /// Of the sums, at level 0.
+    /// Scale of the sums, at level 0.
     sums: Scale,
     fold: TracePlan,
     layout: Layout,
 }
 
 impl Selection {
-    /// Level of numbers beside vectors and of what selects them.
+    /// Level of the numbers next to vectors and of the indicators that select them.
     pub const LEVEL: Level = Level(1);
 
     pub fn new(comparison: &Comparison, params: &Params, layout: &Layout) -> Result<Self> {
@@ -135,7 +135,7 @@ impl Selection {
         Ok(Self {
             sketch: comparison.sketch,
             middle: comparison.middle,
-            // Real parts are half the sum with the conjugate.
+            // A real part is half the sum with the conjugate.
             product: step.scale() / Scale::from_f64(2.0 * comparison.radius),
             columns: sums * chain.divisor(Self::LEVEL) / step.output_scale(),
             sums,
@@ -145,17 +145,17 @@ impl Selection {
         })
     }
 
-    /// Level of inner products.
+    /// Returns the level of inner products.
     pub fn level(&self) -> Level {
         self.step.level()
     }
 
-    /// What is compared: inner products of both halves of a block less the middle of the gap, in
-    /// `[-1, 1]`.
+    /// Returns the arguments of the step: inner products of both halves of a block minus the middle
+    /// of the gap, in `[-1, 1]`.
     fn arguments<E: ComplexOps>(&self, e: &E, inner: &E::Ct) -> Result<Vec<E::Ct>> {
         let conjugate = e.conjugate(inner)?;
         let imaginary = e.sub(inner, &conjugate)?;
-        // -i is a monomial, so that this is exact.
+        // -i is a monomial, so this is exact.
         let imaginary = e.mul_const(&imaginary, Complex::new(0.0, -1.0), Scale::from_u64(1))?;
         let halves = [e.add(inner, &conjugate)?, imaginary];
         let minus_middle = Complex::new(-self.middle, 0.0);
@@ -164,14 +164,15 @@ impl Selection {
         Ok(halves.iter().map(argument).collect::<sudare::Result<_>>()?)
     }
 
-    /// Near 1 for each record of both halves of a block that matches, near 0 for the others.
+    /// Returns indicators for both halves of a block: near 1 for each matching record, near 0 for
+    /// the others.
     pub fn indicators<E: ComplexOps>(&self, e: &E, inner: &E::Ct) -> Result<Vec<E::Ct>> {
         Ok(self.step.run_many(e, &self.arguments(e, inner)?)?)
     }
 
-    /// The ciphertexts of an answer, from sums over blocks of each pair of numbers: sums over
-    /// buckets repeat after a period, so their polynomials have few coefficients that are not zero
-    /// and are put beside each other.
+    /// Packs sums over blocks, one ciphertext for each pair of numbers, into the ciphertexts of an
+    /// answer. Sums over buckets repeat after a period. Their polynomials therefore have few
+    /// nonzero coefficients, which are interleaved.
     pub fn pack<E: ComplexOps>(&self, e: &E, sums: &[E::Ct]) -> Result<Vec<E::Ct>> {
         let packed = self.sketch.packed(&self.layout);
         let outputs = sums.chunks(packed).map(|sums| {
@@ -191,7 +192,7 @@ impl Selection {
         Ok(outputs.collect::<sudare::Result<_>>()?)
     }
 
-    /// The sums of buckets of each pair of numbers, from the decrypted slots of an answer.
+    /// Returns the sums of buckets for each pair of numbers, from the decrypted slots of an answer.
     pub fn unpack(&self, outputs: &[Vec<Complex<f64>>]) -> Vec<Vec<Complex<f64>>> {
         let (packed, period) = (self.sketch.packed(&self.layout), self.sketch.period(&self.layout));
         let pair = |pair: usize| -> Vec<Complex<f64>> {
@@ -209,9 +210,9 @@ impl Selection {
         (0..self.sketch.pairs()).map(pair).collect()
     }
 
-    /// Runs all on the simulator, which finds the keys, and checks that answers are right: inner
-    /// products have the largest errors, and what is computed from these the estimated ones.
-    /// Returns the errors of the count of a bucket.
+    /// Runs the selection on the simulator to find the keys, and checks that answers are correct.
+    /// Inner products have their largest errors, and later values their estimated errors. Returns
+    /// the errors of the count of a bucket.
     pub fn dry_run(
         &self,
         e: &sim::Evaluator,
@@ -222,20 +223,21 @@ impl Selection {
         let argument = &self.arguments(e, inner)?[0];
         let allowed = comparison.gap * GAP_FOR_ERRORS;
         check_precision("a score beside the margin", argument.worst.error, allowed)?;
-        // All values of which the step is 0 or 1.
+        // Values at which the step is 0 or 1.
         let value = |slot: usize| {
             let part = slot as f64 / layout.slots as f64;
             let beyond = comparison.gap + (1.0 - comparison.gap) * (2.0 * part - 1.0).abs();
             Complex::new(if slot.is_multiple_of(2) { beyond } else { -beyond }, 0.0)
         };
         let slots = (0..layout.slots).map(value).collect();
-        // Errors of arguments narrow the gap, as was checked, and change no more of the step.
+        // Errors of arguments narrow the gap, which was checked, and do not change the step
+        // otherwise.
         let noise_log2 = f64::NEG_INFINITY;
         let argument = sim::Ciphertext { slots, noise_log2, ..argument.clone() };
         let selected = self.step.run(e, &argument)?;
         let in_selection = real::exp2(selected.noise_log2);
 
-        // Of matches, the numbers beside which have errors of encryption.
+        // Matches, whose numbers have errors of encryption.
         let one = vec![Complex::new(1.0, 0.0); layout.slots];
         let selected = sim::Ciphertext { slots: one, noise_log2, ..selected };
         let zeros = vec![Complex::new(0.0, 0.0); layout.slots];
@@ -246,7 +248,7 @@ impl Selection {
 
         let sketch = &self.sketch;
         let candidates = sketch.candidates as f64;
-        // Matches of a bucket have errors of encryption, blocks those of rounding.
+        // Matches of a bucket have errors of encryption, and blocks have errors of rounding.
         let terms = sketch.solved.max(layout.blocks) as f64;
         let noise = candidates.sqrt() * in_selection + terms.sqrt() * real::exp2(folded.noise_log2);
         let errors = CountErrors { step: candidates * comparison.step.max_error(), noise };
@@ -260,8 +262,8 @@ mod tests {
     use super::*;
     use crate::search::{Answer, Metric, Mode, Plan, Threshold};
 
-    /// The numbers of `docs/notes/search-failures.md` for the small size of the public suite, from
-    /// what defines them and from the plan.
+    /// Recomputes the numbers of `docs/notes/search-failures.md` for the small size of the public
+    /// suite, from their definitions and from the plan.
     #[test]
     fn failures_are_as_improbable_as_documented() {
         let (at, margin) = (0.8, 0.1);
@@ -290,7 +292,7 @@ mod tests {
         assert_eq!(errors.step, 128.0 * comparison.step.max_error());
         assert!((1.89e-4..1.91e-4).contains(&errors.step), "{errors:?}");
         assert!((1.9e-5..1.95e-5).contains(&errors.noise), "{errors:?}");
-        // Matches of a bucket that are a little nearer to the threshold than was promised.
+        // Matches of a bucket that are a little nearer to the threshold than promised.
         let within = [0.89, 0.88, 0.87, 0.86].map(|cosine| 5.0 * off(cosine) / tolerance);
         let documented = [0.115, 2.25, 13.8, 53.0];
         let mut pairs = within.iter().zip(documented);
@@ -305,7 +307,7 @@ mod tests {
         assert!((40.0..42.0).contains(&deviations), "{deviations}");
         assert!((-1196.0..-1195.0).contains(&found), "{found}");
         assert_eq!(plan.log2_wrong(), Some(-128.0));
-        // Too many in one bucket: of 32 matches some six.
+        // Too many in one bucket: six of 32 matches.
         let sets: f64 = (0..6).map(|i| (f64::from(32 - i) / f64::from(i + 1)).log2()).sum();
         let crowded = sets - 5.0 * 9.0;
         assert!((crowded - plan.log2_incomplete().unwrap()).abs() < 1e-9, "{crowded}");

@@ -1,12 +1,13 @@
-//! Numbers beside each vector, from whose sums over matches the matches follow.
+//! Numbers next to each vector, whose sums over matches determine the matches.
 //!
-//! Records are in buckets, by their places; the server adds up the numbers of those that match, in
-//! each bucket. With `L` matches or fewer in a bucket, all of them follow: for a record with the tag
-//! `t`, its number among those of its bucket, and the bytes `p_c` of its payload the numbers are
-//! `1`, `t, …, t^L` and `p_c, t p_c, …, t^(L-1) p_c` modulo a prime. The first sum tells how many
-//! match, the next ones are power sums of their tags and give these by Newton's identities, the
-//! rest is a system of Vandermonde for the bytes. A digest of place and payload, two bytes more,
-//! tells sums of whole matches from others.
+//! The places of records divide them into buckets. For each bucket, the server sums the numbers of
+//! matching records. If a bucket has at most `L` matches, its sums determine all of them. Let `t`
+//! be the tag of a record, its number within its bucket, and let `p_c` be the bytes of its payload.
+//! The numbers of the record are `1`, `t, …, t^L` and `p_c, t p_c, …, t^(L-1) p_c` modulo a prime.
+//!
+//! The first sum is the number of matches. The next sums are power sums of their tags, from which
+//! Newton's identities give the tags. The remaining sums are a Vandermonde system for the bytes. A
+//! digest of place and payload, two more bytes, detects sums that do not come from whole matches.
 
 use super::{
     layout::Layout,
@@ -17,48 +18,48 @@ use sudare_arith::real;
 /// Bytes of the digest.
 const CHECK_BYTES: usize = 2;
 
-/// The smallest prime in which bytes are numbers.
+/// The smallest prime above all bytes.
 const LEAST_PRIME: u64 = 257;
 
-/// Most matches of a bucket that are told apart.
+/// Maximum number of matches of a bucket that are resolved.
 const MOST_SOLVED: usize = 16;
 
-/// `log2` of the probability, at most, that matches at random places, as many as planned, are too
-/// many for one of the buckets.
+/// Maximum `log2` of the probability that the planned number of matches, at random places, has too
+/// many in one bucket.
 const LOG2_CROWDED: f64 = -20.0;
 
-/// Most candidates of a bucket.
+/// Maximum number of candidates of a bucket.
 const MOST_CANDIDATES: usize = 1 << 13;
 
-/// Which numbers stand beside vectors.
+/// The numbers next to each vector.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sketch {
-    /// A power of two.
+    /// Number of buckets, a power of two.
     pub buckets: usize,
     /// Places of all blocks in each bucket.
     pub candidates: usize,
-    /// Matches of a bucket that are told apart; 0 if they are counted only.
+    /// Number of matches of a bucket that are resolved, 0 if they are only counted.
     pub solved: usize,
     /// Bytes of payload.
     payload: usize,
     prime: u64,
 }
 
-/// What sums of a bucket say.
+/// The content of a bucket, as its sums show it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Bucket {
-    /// These match: their tags and payloads.
+    /// The matches: their tags and payloads.
     Solved(Vec<(usize, Vec<u8>)>),
-    /// So many match, which is too many to tell them apart.
+    /// The number of matches, which is too large to resolve them.
     Crowded(usize),
-    /// Sums are not those of whole matches.
+    /// The sums do not come from whole matches.
     Undecided,
 }
 
 impl Sketch {
-    /// The sketch of a specification; none for scores. Among those for which too many matches in a bucket
-    /// are improbable enough, that with the fewest ciphertexts of an answer and then the fewest
-    /// numbers.
+    /// Returns the sketch of a specification, or `None` for scores. Too many matches in one bucket
+    /// must be improbable. Among such sketches, the one with the fewest ciphertexts of an answer,
+    /// and then with the fewest numbers, is returned.
     pub fn new(spec: &Spec, layout: &Layout) -> Option<Self> {
         let half = layout.half();
         let of = |buckets: usize, solved: usize, payload: usize| {
@@ -68,7 +69,7 @@ impl Sketch {
         };
         match spec.answer {
             Answer::Scores => None,
-            // Where matches are is not for those who do not own the index.
+            // One bucket: people who do not own the index must not learn where the matches are.
             Answer::Count(_) if spec.mode == Mode::PlainIndex => Some(of(1, 0, 0)),
             Answer::Count(_) => Some(of(half, 0, 0)),
             Answer::Matches { most, payload, .. } => {
@@ -89,49 +90,49 @@ impl Sketch {
         }
     }
 
-    /// Numbers beside a vector.
+    /// Returns the number of numbers next to a vector.
     pub fn columns(&self) -> usize {
         1 + self.solved * (1 + self.bytes())
     }
 
-    /// Pairs of them: real and imaginary parts of slots.
+    /// Returns the number of pairs of numbers: real and imaginary parts of slots.
     pub fn pairs(&self) -> usize {
         self.columns().div_ceil(2)
     }
 
-    /// Slots after which sums of buckets repeat.
+    /// Returns the slots after which sums of buckets repeat.
     pub fn period(&self, layout: &Layout) -> usize {
         self.buckets * layout.group
     }
 
-    /// Pairs of sums in a ciphertext of an answer: as many as classes of coefficients of
-    /// polynomials in `X^(slots / period)`.
+    /// Returns the pairs of sums in a ciphertext of an answer: the number of classes of
+    /// coefficients of polynomials in `X^(slots / period)`.
     pub fn packed(&self, layout: &Layout) -> usize {
         layout.slots / self.period(layout)
     }
 
-    /// Ciphertexts of an answer.
+    /// Returns the ciphertexts of an answer.
     pub fn outputs(&self, layout: &Layout) -> usize {
         self.pairs().div_ceil(self.packed(layout))
     }
 
-    /// The largest of the numbers.
+    /// Returns the largest of the numbers.
     pub fn largest(&self) -> f64 {
         if self.solved == 0 { 1.0 } else { (self.prime - 1) as f64 }
     }
 
-    /// How far the count of a bucket may be from an integer. Other sums are off by as much times
-    /// [`Sketch::largest`], a quarter at most.
+    /// Returns the tolerated distance of the count of a bucket from an integer, at most a quarter.
+    /// Other sums are off by [`Sketch::largest`] times this distance.
     pub fn tolerance(&self) -> f64 {
         0.25 / self.largest()
     }
 
-    /// Bytes of a record that its numbers follow from.
+    /// Returns the bytes of a record that determine its numbers.
     fn bytes(&self) -> usize {
         if self.solved == 0 { 0 } else { self.payload + CHECK_BYTES }
     }
 
-    /// The bucket of a place of a block, and the tag there.
+    /// Returns the bucket of a place of a block, and the tag there.
     pub fn tag(&self, layout: &Layout, block: usize, place: usize) -> (usize, usize) {
         let (half, record) = (place / layout.half(), place % layout.half());
         let each = layout.half() / self.buckets;
@@ -139,15 +140,15 @@ impl Sketch {
         (record % self.buckets, tag)
     }
 
-    /// Block and place of a tag in a bucket.
+    /// Returns the block and the place of a tag in a bucket.
     pub fn place(&self, layout: &Layout, bucket: usize, tag: usize) -> (usize, usize) {
         let each = layout.half() / self.buckets;
         let (half_block, record) = (tag / each, tag % each * self.buckets + bucket);
         (half_block / 2, half_block % 2 * layout.half() + record)
     }
 
-    /// What the numbers of a record follow from beside its tag: the bytes of its payload and of the
-    /// digest.
+    /// Returns the bytes that, together with the tag, determine the numbers of a record: its
+    /// payload and the digest.
     pub fn symbols(&self, bucket: usize, tag: usize, payload: &[u8]) -> Vec<u8> {
         match self.solved {
             0 => Vec::new(),
@@ -155,7 +156,7 @@ impl Sketch {
         }
     }
 
-    /// Number `column` of a record; 0 beyond the last.
+    /// Returns number `column` of a record, or 0 beyond the last.
     pub fn number(&self, tag: usize, symbols: &[u8], column: usize) -> f64 {
         let power = |exponent| power(tag as u64, exponent, self.prime);
         let number = match column.checked_sub(1 + self.solved) {
@@ -169,15 +170,16 @@ impl Sketch {
         number as f64
     }
 
-    /// The number of matches that the first of the sums of a bucket stands for, if it does.
+    /// Returns the number of matches that the first sum of a bucket represents, if it is close to
+    /// an integer.
     pub fn count(&self, sum: f64) -> Option<usize> {
         let count = sum.round();
-        // What is not a number is none of these.
+        // The comparison is false for NaN.
         let is_one = (sum - count).abs() <= self.tolerance();
         (is_one && (0.0..=self.candidates as f64).contains(&count)).then_some(count as usize)
     }
 
-    /// What the sums of a bucket say, at least [`Sketch::columns`] of them.
+    /// Decodes the sums of a bucket, at least [`Sketch::columns`] of them.
     pub fn read(&self, bucket: usize, sums: &[f64]) -> Bucket {
         let Some(count) = sums.first().and_then(|&sum| self.count(sum)) else {
             return Bucket::Undecided;
@@ -233,10 +235,11 @@ impl Sketch {
         matched.collect()
     }
 
-    /// So many different tags of candidates with these power sums, the first being the sum.
+    /// Finds `count` different tags of candidates with these power sums. The first power sum is the
+    /// sum.
     fn tags(&self, count: usize, powers: &[u64]) -> Option<Vec<u64>> {
         let p = self.prime;
-        // Newton: k e_k = e_(k-1) p_1 - e_(k-2) p_2 + …, of which (-1)^k e_k are coefficients.
+        // Newton: k e_k = e_(k-1) p_1 - e_(k-2) p_2 + …, and (-1)^k e_k are coefficients.
         let mut coefficients = vec![1];
         for k in 1..=count {
             let terms = coefficients.iter().rev().zip(powers);
@@ -251,8 +254,9 @@ impl Sketch {
     }
 }
 
-/// `log2` of a bound of the probability that more than `solved` of so many matches at random places
-/// are in one bucket: the expected number of sets of one more that are.
+/// Returns `log2` of a bound of the probability that more than `solved` of `matches` matches, at
+/// random places, are in one bucket. The bound is the expected number of sets of `solved + 1`
+/// matches in one bucket.
 pub(super) fn log2_crowded(matches: usize, solved: usize, buckets: usize) -> f64 {
     let sets = (0..=solved).map(|i| real::log2((matches as f64 - i as f64) / (i as f64 + 1.0)));
     sets.sum::<f64>() - solved as f64 * real::log2(buckets as f64)
@@ -267,7 +271,7 @@ fn check(bucket: usize, tag: usize, payload: &[u8]) -> [u8; CHECK_BYTES] {
     core::array::from_fn(|i| digest.as_bytes()[i])
 }
 
-/// The polynomial with these coefficients, the lowest first, times `slope x - root`.
+/// Multiplies the polynomial with these coefficients, the lowest first, by `slope x - root`.
 fn times_linear(polynomial: &[u64], root: u64, slope: u64, p: u64) -> Vec<u64> {
     let mut product = vec![0; polynomial.len() + 1];
     for (i, &a) in polynomial.iter().enumerate() {
@@ -289,12 +293,12 @@ fn power(x: u64, exponent: usize, p: u64) -> u64 {
     result
 }
 
-/// By Fermat, modulo a prime.
+/// Returns the inverse modulo a prime, by Fermat's little theorem.
 fn inverse(x: u64, p: u64) -> u64 {
     power(x, p as usize - 2, p)
 }
 
-/// The least prime that is not below `from`.
+/// Returns the smallest prime that is at least `from`.
 fn least_prime(from: u64) -> u64 {
     let is_prime =
         |&n: &u64| n >= 2 && (2..).take_while(|d| d * d <= n).all(|d| !n.is_multiple_of(d));
@@ -325,7 +329,7 @@ mod tests {
         (0..numbers[0].len()).map(|i| numbers.iter().map(|x| x[i]).sum()).collect()
     }
 
-    /// All numbers of a record, and two that there are not.
+    /// Returns all numbers of a record, and two beyond the last.
     fn numbers(sketch: &Sketch, bucket: usize, tag: usize, payload: &[u8]) -> Vec<f64> {
         let symbols = sketch.symbols(bucket, tag, payload);
         (0..sketch.columns() + 2).map(|column| sketch.number(tag, &symbols, column)).collect()
@@ -347,7 +351,7 @@ mod tests {
         }
     }
 
-    /// Each number of matches up to those that are told apart, and one more.
+    /// Tests each number of matches up to the maximum that is resolved, and one more.
     #[test]
     fn sums_of_matches_are_solved() {
         let spec = spec(50_000, 32, 8);
@@ -362,7 +366,7 @@ mod tests {
             let error = |(i, x): (usize, f64)| x + if i == 0 { 5e-4 } else { 0.12 };
             let sums: Vec<f64> = sum(&all).into_iter().enumerate().map(error).collect();
             assert_eq!(sketch.read(9, &sums), Bucket::Solved(expected));
-            // Of another bucket, or one that adds half a match.
+            // Of another bucket, or with half a match added.
             if !tags.is_empty() {
                 assert_eq!(sketch.read(8, &sums), Bucket::Undecided);
                 let half: Vec<f64> = sums.iter().map(|x| x * 0.5).collect();

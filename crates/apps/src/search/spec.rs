@@ -1,56 +1,57 @@
-//! What is public about a search, and how vectors become such of unit balls.
+//! The public facts of a search, and the embedding of vectors into unit balls.
 
 use serde::{Deserialize, Serialize};
 
 use super::error::{Place, Result, SearchError};
 use sudare_arith::real;
 
-/// Most records of an index.
+/// Maximum number of records of an index.
 const MAX_ROWS: usize = 1 << 26;
-/// Most coordinates of a vector.
+/// Maximum number of coordinates of a vector.
 const MAX_DIMENSION: usize = 1 << 12;
-/// Most bytes of a payload.
+/// Maximum payload of a record, in bytes.
 const MAX_PAYLOAD: usize = 1 << 10;
-/// Most matches that an answer is planned for.
+/// Maximum number of matches that an answer is planned for.
 const MAX_MATCHES: usize = 1 << 10;
 
-/// What is public about a search: owner and server make the same [`Plan`](super::Plan) of it.
+/// The public facts of a search. Owner and server make the same [`Plan`](super::Plan) from them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Spec {
     /// Coordinates of a vector, 1 to 4096.
     pub dimension: usize,
-    /// Most records that the index will hold, those to be appended included; 1 to `2^26`.
+    /// Maximum number of records that the index will hold, including records appended later: 1 to
+    /// `2^26`.
     pub rows: usize,
-    /// How vectors are compared.
+    /// Measure of similarity of vectors.
     pub metric: Metric,
-    /// Who sees what.
+    /// The parts of a search that the server sees.
     pub mode: Mode,
-    /// What the server answers. One that finds matches gives scores and counts, too.
+    /// The answer of the server. A search planned for matches also answers scores and counts.
     pub answer: Answer,
 }
 
-/// How vectors are compared.
+/// Measure of similarity of vectors.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Metric {
-    /// The cosine of the angle between them, -1 to 1. Their lengths do not matter.
+    /// The cosine of the angle between vectors, -1 to 1. Their lengths do not matter.
     Cosine,
-    /// Their inner product.
+    /// The inner product of vectors.
     InnerProduct {
         /// Largest Euclidean norm of a vector of the index.
         largest: f64,
         /// Largest Euclidean norm of a query.
         largest_query: f64,
     },
-    /// The Euclidean distance between them.
+    /// The Euclidean distance between vectors.
     Euclidean {
         /// Largest Euclidean norm of a vector of the index or of a query.
         largest: f64,
     },
 }
 
-/// Who sees what.
+/// The parts of a search that the server sees.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// The server has the index in the clear, and learns nothing about queries.
@@ -61,20 +62,20 @@ pub enum Mode {
     PlainQuery,
 }
 
-/// What the server answers.
+/// The answer of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub enum Answer {
     /// The similarity of each record, for the owner to rank.
     Scores,
-    /// How many records match.
+    /// The number of records that match.
     Count(Threshold),
-    /// The payloads of those that match.
+    /// The rows and payloads of the records that match.
     Matches {
-        /// Which records match.
+        /// The threshold of a match.
         threshold: Threshold,
-        /// The number of matches up to which answers are complete but for a probability below
-        /// `2^-20`; 1 to 1024.
+        /// Number of matches up to which answers are complete, 1 to 1024. They are incomplete with
+        /// a probability below `2^-20`.
         most: usize,
         /// Bytes of the payload of each record, 0 to 1024.
         payload: usize,
@@ -98,15 +99,15 @@ impl Answer {
     }
 }
 
-/// From which similarity on records match, in the unit of the [`Metric`]: a cosine or an inner
-/// product of at least `at`, a distance of at most `at`.
+/// The similarity at which records match, in the unit of the [`Metric`]: a cosine or an inner
+/// product of at least `at`, or a distance of at most `at`.
 ///
-/// Within `margin` of `at` a record may be taken for either, or its bucket of an answer is called
-/// undecided; beyond, answers are right.
+/// Answers are correct beyond `margin`. Within `margin` of `at`, a record may or may not match, or
+/// its bucket of an answer is undecided.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Threshold {
-    /// The similarity.
+    /// The similarity of the threshold.
     pub at: f64,
     /// Half the width of the gap around it, positive.
     pub margin: f64,
@@ -122,7 +123,7 @@ impl Spec {
             Metric::Euclidean { largest } => [largest, largest],
         };
         for found in norms {
-            // Squares of norms and their inverses are numbers, too.
+            // Squares of norms and their inverses must be finite, too.
             if !(1e-100..=1e100).contains(&found) {
                 let needed = "1e-100 to 1e100 is possible".into();
                 return Err(SearchError::Number { what: "a largest norm", found, needed });
@@ -139,7 +140,7 @@ impl Spec {
         check_count("records", found, 0, self.rows)
     }
 
-    /// Bytes of each payload.
+    /// Returns the bytes of each payload.
     pub(super) fn payload(&self) -> usize {
         match self.answer {
             Answer::Matches { payload, .. } => payload,
@@ -149,7 +150,7 @@ impl Spec {
 }
 
 impl Metric {
-    /// Coordinates that are added to those of vectors.
+    /// Returns the number of coordinates that the embedding adds to a vector.
     pub(super) fn further(&self) -> usize {
         match self {
             Self::Euclidean { .. } => 2,
@@ -157,8 +158,8 @@ impl Metric {
         }
     }
 
-    /// The middle of the gap around a threshold and half its width, as inner products of embedded
-    /// vectors.
+    /// Returns the middle of the gap around a threshold and half its width, as inner products of
+    /// embedded vectors.
     pub(super) fn gap(&self, threshold: Threshold) -> Result<(f64, f64)> {
         let Threshold { at, margin } = threshold;
         let number = |what, found, needed: String| Err(SearchError::Number { what, found, needed });
@@ -190,7 +191,7 @@ impl Metric {
         })
     }
 
-    /// `-(d / 2 B)^2`, which the inner product of embedded vectors at the distance `d` is.
+    /// Returns `-(d / 2 B)^2`, the inner product of embedded vectors at the distance `d`.
     fn embedded_distance(&self, distance: f64) -> f64 {
         match self {
             Self::Euclidean { largest } => -real::powi(distance / (2.0 * largest), 2),
@@ -198,8 +199,8 @@ impl Metric {
         }
     }
 
-    /// The similarity of vectors whose embeddings have this inner product: a cosine, an inner
-    /// product or the square of a distance.
+    /// Returns the similarity of vectors whose embeddings have this inner product: a cosine, an
+    /// inner product or the square of a distance.
     pub(super) fn similarity(&self, inner: f64) -> f64 {
         match self {
             Self::Cosine => inner,
@@ -208,12 +209,12 @@ impl Metric {
         }
     }
 
-    /// Whether the largest similarity is the nearest.
+    /// Returns whether the largest similarity is the nearest.
     pub(super) fn descends(&self) -> bool {
         !matches!(self, Self::Euclidean { .. })
     }
 
-    /// A coordinate of a vector that is short enough, but not zero.
+    /// Returns a coordinate of a vector that is short enough, but not zero.
     pub(super) fn small(&self) -> f64 {
         match self {
             Self::Cosine => 1.0,
@@ -222,11 +223,11 @@ impl Metric {
         }
     }
 
-    /// A vector of the index as one of norm at most 1.
+    /// Embeds a vector of the index as a vector of norm at most 1.
     ///
-    /// For distances, with all divided by the bound of norms, the inner product of
-    /// `(k, -|k|^2 / sqrt 2, -1 / sqrt 2) / sqrt 2` and of `(q, 1 / sqrt 2, |q|^2 / sqrt 2) / sqrt 2`
-    /// is `-|q - k|^2 / 4`.
+    /// For distances, all coordinates are divided by the bound of norms. The inner product of
+    /// `(k, -|k|^2 / sqrt 2, -1 / sqrt 2) / sqrt 2` and `(q, 1 / sqrt 2, |q|^2 / sqrt 2) / sqrt 2`
+    /// is then `-|q - k|^2 / 4`.
     pub(super) fn embed_row(&self, row: usize, vector: &[f64]) -> Result<Vec<f64>> {
         let place = Place::Row(row);
         match *self {
@@ -240,7 +241,7 @@ impl Metric {
         }
     }
 
-    /// A query as a vector of norm at most 1: see [`Metric::embed_row`].
+    /// Embeds a query as a vector of norm at most 1: see [`Metric::embed_row`].
     pub(super) fn embed_query(&self, vector: &[f64]) -> Result<Vec<f64>> {
         let place = Place::Query;
         match *self {
@@ -268,7 +269,7 @@ fn extended(vector: &[f64], further: [f64; 2]) -> Vec<f64> {
     vector.iter().chain(&further).map(|x| x * root).collect()
 }
 
-/// The largest magnitude of coordinates, all of which must be numbers.
+/// Returns the largest magnitude of the coordinates. All of them must be finite.
 fn largest(place: Place, vector: &[f64]) -> Result<f64> {
     if let Some(index) = vector.iter().position(|x| !x.is_finite()) {
         let problem = format!("coordinate {index} is {}; numbers are needed", vector[index]);
@@ -283,7 +284,7 @@ fn unit(place: Place, vector: &[f64]) -> Result<Vec<f64>> {
         let problem = "the zero vector has no direction; leave it out".into();
         return Err(SearchError::Vector { place, problem });
     }
-    // Squares of numbers near either end of their range are none.
+    // Divided first, since squares of numbers near either end of their range overflow or vanish.
     let vector: Vec<f64> = vector.iter().map(|x| x / largest).collect();
     let norm = vector.iter().map(|x| x * x).sum::<f64>().sqrt();
     Ok(vector.iter().map(|x| x / norm).collect())
@@ -292,7 +293,7 @@ fn unit(place: Place, vector: &[f64]) -> Result<Vec<f64>> {
 fn scaled(place: Place, vector: &[f64], most: f64) -> Result<Vec<f64>> {
     largest(place, vector)?;
     let found = vector.iter().map(|x| real::powi(x / most, 2)).sum::<f64>().sqrt() * most;
-    // A norm that was the bound before it was rounded is still the bound.
+    // The slack accepts a norm that equalled the bound before rounding.
     if found.is_nan() || found > most * (1.0 + 1e-6) {
         let problem = format!("its norm is {found}, but the plan is for norms of at most {most}");
         return Err(SearchError::Vector { place, problem });
