@@ -1,8 +1,8 @@
 //! Encrypted arrays of integers modulo `t`, of any shape, by BGV or BFV.
 //!
-//! A [`Setting`] is parameters with a scheme; a [`Layout`] says how the elements of an array lie in
-//! the slots of its ciphertexts; an [`Engine`] computes as NumPy does on integers modulo `t`. What
-//! it returns is exact, and what might not decrypt is refused.
+//! A [`Setting`] is a set of parameters with a scheme. A [`Layout`] maps the elements of an array
+//! to the slots of its ciphertexts. An [`Engine`] has NumPy's operations on integers modulo `t`.
+//! Results are exact, and a result that might not decrypt is an error.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -27,22 +27,23 @@
 //! ```
 //!
 //! # Levels
-//! Products of arrays, with plain arrays, and with scalars beyond 16 in size take a level; so do
-//! products with plain matrices, and polynomials the depth of theirs. Each array has the factor
-//! that follows from scheme and level, so that arrays of one level can be added, and one of a
-//! higher level is brought down to it. An operation that finds too large errors at a level is done
-//! at the next one below, so that a sum of many slots costs a level where a product follows.
+//! These operations take a level: a product of two arrays, with a plain array, with a scalar of
+//! magnitude above 16, and with a plain matrix. A polynomial takes levels of its depth. The factor
+//! of an array follows from scheme and level. Arrays of one level can therefore be added, and an
+//! array of a higher level is lowered first. If errors are too large for an operation at a level,
+//! it runs at the next level below. A sum of many slots therefore costs a level if a product
+//! follows.
 //!
 //! # Bootstrapping
-//! With a [`Setting`] that has it, programs may be of any depth: an operation that finds too few
-//! levels left, or whose result would have errors too large to be bootstrapped, bootstraps its
-//! operands, and an array keeps its refreshed blocks, so that this happens once. Results stay at or
-//! above the level that bootstrapping takes in, and can be bootstrapped.
+//! With a [`Setting`] for bootstrapping, programs may have any depth. An operation bootstraps its
+//! operands if too few levels are left, or if the errors of its result would be too large to
+//! bootstrap. An array keeps its refreshed blocks, so this happens once. Results stay at or above
+//! the input level of bootstrapping, and can be bootstrapped.
 //!
 //! # Padding
-//! An array fills its slots in C order. Those left are zero in new arrays. An array knows whether
-//! they still are; where they are not, and would be summed, they are masked first, which takes a
-//! level.
+//! An array fills its slots in C order. The remaining slots are zero in new arrays, and an array
+//! knows whether they still are. If nonzero padding would be summed, the engine masks it first, at
+//! the cost of a level.
 
 mod blocks;
 mod bootstrap;
@@ -78,23 +79,23 @@ pub use crypt::{budget, decrypt, encrypt};
 pub use layout::{Layout, PlainIntegers};
 pub use setting::{Scheme, Setting, plan};
 
-/// An encrypted array of integers. Cheap to clone: blocks are shared.
+/// An encrypted array of integers. Clones share the blocks, so cloning is cheap.
 #[derive(Clone)]
 pub struct IntegerArray {
     layout: Layout,
-    /// At one level, and with its factor.
+    /// Blocks of one level, with its factor.
     blocks: Blocks,
     padding_is_zero: bool,
 }
 
 impl IntegerArray {
-    /// An array of blocks in order, such as those of a file. Padding that is not known to be zero is said
-    /// not to be.
+    /// Builds an array from its blocks in order, for example from a file. Pass `false` for padding
+    /// that is not known to be zero.
     ///
     /// # Errors
-    /// [`ArrayError::Blocks`] unless there are as many blocks as the layout has, of one level and
-    /// modulo `t`; [`sudare::Error::FactorMismatch`] if they are not of the scheme of `setting`;
-    /// [`sudare::Error::ParamsMismatch`].
+    /// [`ArrayError::Blocks`] unless the number of blocks matches the layout, and all have one
+    /// level and the modulus `t`; [`sudare::Error::FactorMismatch`] if they are not of the scheme
+    /// of `setting`; [`sudare::Error::ParamsMismatch`].
     pub fn from_blocks(
         setting: &Setting,
         layout: Layout,
@@ -123,7 +124,7 @@ impl IntegerArray {
         Ok(array)
     }
 
-    /// Refuses an array of other parameters or of the other scheme.
+    /// Checks that an array has the parameters and the scheme of `setting`.
     ///
     /// # Errors
     /// [`sudare::Error::ParamsMismatch`]; [`sudare::Error::FactorMismatch`].
@@ -140,7 +141,7 @@ impl IntegerArray {
         Ok(())
     }
 
-    /// Refuses an array of another key.
+    /// Checks that an array is encrypted under the key `expected`.
     ///
     /// # Errors
     /// [`sudare::Error::KeyMismatch`].
@@ -151,44 +152,44 @@ impl IntegerArray {
         }
     }
 
-    /// How it lies in its blocks.
+    /// Returns the layout of the array in its blocks.
     #[must_use]
     pub fn layout(&self) -> &Layout {
         &self.layout
     }
 
-    /// Elements along each axis.
+    /// Returns the elements along each axis.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         self.layout.shape()
     }
 
-    /// The level of its blocks.
+    /// Returns the level of the blocks.
     #[must_use]
     pub fn level(&self) -> Level {
         self.blocks.first().map_or(Level(0), Ciphertext::level)
     }
 
-    /// The ciphertexts of the array, in order.
+    /// Returns the ciphertexts of the array, in order.
     #[must_use]
     pub fn blocks(&self) -> &[Ciphertext] {
         &self.blocks
     }
 
-    /// Whether slots beyond the last element are known to be zero.
+    /// Returns whether slots beyond the last element are known to be zero.
     #[must_use]
     pub fn padding_is_zero(&self) -> bool {
         self.padding_is_zero || !self.layout.is_padded()
     }
 
-    /// Bytes of memory that the blocks take.
+    /// Returns the size of the blocks in memory, in bytes.
     #[must_use]
     pub fn nbytes(&self) -> u64 {
         let polys = self.blocks.iter().flat_map(Ciphertext::polys);
         polys.flat_map(|poly| poly.rows()).map(|row| 8 * row.len() as u64).sum()
     }
 
-    /// An array with the same elements in C order in another shape.
+    /// Returns an array of another shape with the same elements in C order.
     ///
     /// # Errors
     /// [`ArrayError::Shapes`] for a shape of more or fewer elements; [`ArrayError::Empty`];
@@ -197,7 +198,7 @@ impl IntegerArray {
         Ok(Self { layout: self.layout.reshaped(shape)?, ..self.clone() })
     }
 
-    /// The images of all blocks under `map`.
+    /// Applies `map` to all blocks.
     fn map(&self, map: impl FnMut(&Ciphertext) -> sudare::Result<Ciphertext>) -> Result<Self> {
         let blocks = self.blocks.iter().map(map).collect::<sudare::Result<_>>()?;
         Ok(Self { blocks, ..self.clone() })
@@ -215,21 +216,21 @@ impl fmt::Debug for IntegerArray {
 pub struct Engine {
     setting: Setting,
     evaluator: Evaluator,
-    /// Of the setting, once something was bootstrapped.
+    /// Bootstrapping of the setting, prepared at its first use.
     bootstrapper: Mutex<Option<Arc<Bootstrapper<exact::Evaluator>>>>,
-    /// Ciphertexts that were.
+    /// Number of bootstrapped ciphertexts.
     bootstraps: AtomicU64,
 }
 
-/// How ciphertexts are multiplied.
+/// Products of ciphertexts, by the scheme.
 enum Evaluator {
     Bgv(exact::Evaluator),
     Bfv(Box<bfv::Evaluator>),
 }
 
 impl Engine {
-    /// With these keys, which should be those of [`Setting::required_keys`]: what lacks one is
-    /// refused.
+    /// Creates an engine with these keys, which should be the keys of [`Setting::required_keys`].
+    /// An operation whose key is missing returns an error.
     ///
     /// # Errors
     /// [`sudare::Error::ParamsMismatch`]; [`sudare::Error::InvalidSpec`] if BFV finds too few
@@ -248,26 +249,25 @@ impl Engine {
         })
     }
 
-    /// The parameters and the scheme.
+    /// Returns the parameters and the scheme.
     #[must_use]
     pub fn setting(&self) -> &Setting {
         &self.setting
     }
 
-    /// Ciphertexts that were bootstrapped since the engine was made.
+    /// Returns the number of ciphertexts bootstrapped by this engine.
     #[must_use]
     pub fn bootstraps(&self) -> u64 {
         self.bootstraps.load(Relaxed)
     }
 
-    /// Refuses an array of other parameters, of the other scheme or of another key, whatever is then
-    /// computed with it.
+    /// Rejects an array of other parameters, another scheme or another key, before any computation.
     fn check(&self, a: &IntegerArray) -> sudare::Result<()> {
         a.check(&self.setting)?;
         a.check_key(self.exact().keys().id())
     }
 
-    /// What does not depend on the scheme.
+    /// Returns the evaluator of operations that do not depend on the scheme.
     fn exact(&self) -> &exact::Evaluator {
         match &self.evaluator {
             Evaluator::Bgv(evaluator) => evaluator,
@@ -275,7 +275,7 @@ impl Engine {
         }
     }
 
-    /// Brought down to `level`, with its factor there.
+    /// Returns the array lowered to `level`, with the factor of that level.
     fn lowered(&self, a: &IntegerArray, level: Level) -> Result<IntegerArray> {
         if a.level() == level {
             return Ok(a.clone());
@@ -287,10 +287,10 @@ impl Engine {
         })
     }
 
-    /// What `compute` gives of operands at one level, the highest from theirs down where errors
-    /// leave room for the result, and at least `above` the lowest. Operands that have no such level
-    /// are bootstrapped if the setting has a way to, and so are all where errors find no room, be it
-    /// for the result or for bootstrapping it.
+    /// Runs `compute` on operands at one level. This is the highest level, from theirs down, where
+    /// errors leave room for the result and at least `above` levels remain above the lowest. If
+    /// there is no such level and the setting has bootstrapping, the operands are bootstrapped.
+    /// This also happens if errors leave no room for the result, or for bootstrapping it.
     fn where_it_fits<const N: usize>(
         &self,
         op: &'static str,
@@ -322,14 +322,14 @@ impl Engine {
         }
     }
 
-    /// An array unless it could not be bootstrapped and arrays are.
+    /// Checks that an array can be bootstrapped, if the setting has bootstrapping.
     fn refreshable(&self, a: IntegerArray) -> Result<IntegerArray> {
         let mut forms = a.blocks.iter().map(Ciphertext::form);
         forms.try_for_each(|form| self.setting.check_refreshable(form))?;
         Ok(a)
     }
 
-    /// What `compute` gives of operands at the highest level down to `lowest` where it fits.
+    /// Runs `compute` on operands at the highest level, down to `lowest`, where the result fits.
     fn descend<const N: usize>(
         &self,
         op: &'static str,
@@ -361,7 +361,7 @@ impl Engine {
         }
     }
 
-    /// The product with a plaintext, a level below.
+    /// Multiplies by a plaintext. The product is one level below.
     fn mul_plain(
         &self,
         blocks: &[&Ciphertext],

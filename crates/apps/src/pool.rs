@@ -1,23 +1,23 @@
-//! Several owners of rows, one holder of the key, and sums that nobody sees but of all rows.
+//! Sums over the rows of several owners, revealed to one holder of the key as totals only.
 //!
-//! What training needs to know of all rows beforehand, and statistics of them, follow from sums of
-//! columns and of their products. Each owner computes those of its own rows in the clear, exactly,
-//! and encrypts them; the holder of the key reads the total of all owners only. No precision is
-//! lost: means, spreads and correlations are those that one table of all rows would have.
+//! Preparing rows for training, and their statistics, requires sums of columns and of products of
+//! columns. Each owner computes the exact sums of its own rows in the clear and encrypts them. The
+//! holder of the key reads only the total of all owners. No precision is lost: means, spreads and
+//! correlations are the same as for one table of all rows.
 //!
-//! | who | does |
+//! | party | steps |
 //! |---|---|
 //! | one owner | [`Schema::draft`] from its table, which all owners check and agree on |
 //! | holder of the key | parameters and keys, [`SumsPlan::new`]; publishes schema and public key |
 //! | each owner | [`Schema::apply`], [`Sums::of`], [`SumsPlan::encrypt`] |
 //! | server | [`SumsPlan::add`], without any key |
 //! | holder of the key | decrypts, [`SumsPlan::decode`], [`Totals::moments`] or [`Totals::statistics`] |
-//! | each owner | prepares its rows by the transform that follows, see [`crate::logreg::Transform::of_moments`] |
+//! | each owner | prepares its rows by the resulting transform, see [`crate::logreg::Transform::of_moments`] |
 //!
-//! The server sees ciphertexts, and from the schema columns, bounds, categories and owners. The
-//! holder of the key must not see what single owners send: who holds the key and runs the server
-//! sees every owner's sums. Who is told the exact total and has rows in it can subtract their sums,
-//! and knows those of all others together.
+//! The server sees ciphertexts, and in the schema it sees columns, bounds, categories and owners.
+//! The holder of the key must not see the ciphertexts of single owners: a server that also holds
+//! the key sees every owner's sums. An owner who learns the exact total can subtract its own sums,
+//! and then knows the sums of all other owners together.
 //!
 //! ```
 //! use std::{io::Cursor, sync::Arc};

@@ -3,8 +3,8 @@
 use std::sync::{Arc, OnceLock};
 use sudare::exact::Ciphertext;
 
-/// Ciphertexts in order, and what they are after bootstrapping, once that was needed. Cheap to
-/// clone: clones are refreshed together.
+/// Ciphertexts in order, and their bootstrapped form once it exists. Clones are cheap and share
+/// that form.
 #[derive(Clone)]
 pub(super) struct Blocks(Arc<Held>);
 
@@ -14,12 +14,13 @@ struct Held {
 }
 
 impl Blocks {
-    /// The same bootstrapped, if they have been.
+    /// Returns the bootstrapped blocks, if they exist.
     pub(super) fn refreshed(&self) -> Option<&Self> {
         self.0.refreshed.get()
     }
 
-    /// What they are after bootstrapping: `blocks`, or what another thread found before.
+    /// Stores the bootstrapped blocks and returns them, or the blocks that another thread stored
+    /// first.
     pub(super) fn keep_refreshed(&self, blocks: Self) -> &Self {
         self.0.refreshed.get_or_init(|| blocks)
     }

@@ -1,4 +1,4 @@
-//! Ways to bootstrap arrays, and arrays that are bootstrapped.
+//! Bootstrapping of arrays, and its sets of parameters.
 
 use super::{
     Engine, IntegerArray, Scheme, Setting,
@@ -14,12 +14,13 @@ use sudare::{
     rlwe::Level,
 };
 
-/// Ciphertexts that are bootstrapped together: enough to share the reading of keys and matrices,
-/// few enough that what is between does not fill the memory.
+/// Number of ciphertexts that are bootstrapped together. It is large enough to share the reading of
+/// keys and matrices, and small enough that intermediate results do not fill the memory.
 const TOGETHER: usize = 4;
 
-/// The set for bootstrapping of this name, in a ring of degree `2^log_n` without security if that is
-/// asked for: with as many levels, which bootstrapping in fewer slots has more than it needs of.
+/// Returns the bootstrapping set of this name. For an insecure ring of degree `2^log_n`, pass
+/// `log_n`: the set then keeps its number of levels, which exceeds the need of bootstrapping in
+/// fewer slots.
 ///
 /// # Errors
 /// [`sudare::Error::UnknownPreset`]; [`sudare::Error::NoSlots`] for a ring where the modulus of the
@@ -31,16 +32,17 @@ pub fn bootstrapping_set(
     sized(bootstrap::preset(name)?, insecure_log_n)
 }
 
-/// The smallest set for bootstrapping of arrays modulo `t` that leaves `depth` levels: a named one,
-/// or one that [`bootstrap::choose`] makes.
+/// Returns the smallest bootstrapping set for arrays modulo `t` that leaves `depth` levels: a named
+/// set, or one that [`bootstrap::choose`] makes.
 ///
 /// # Errors
-/// [`sudare::Error::InvalidSpec`], naming the most levels, or saying why there are none;
-/// [`sudare::Error::NoSlots`]; the errors of [`sudare::exact::Modulus::from_value`].
+/// [`sudare::Error::InvalidSpec`], which names the maximum number of levels, or the reason why
+/// there are no levels; [`sudare::Error::NoSlots`]; the errors of
+/// [`sudare::exact::Modulus::from_value`].
 pub fn plan_bootstrapping(t: u128, depth: u32) -> sudare::Result<BootstrapPreset> {
     let modulus = modulus(t, |_| Some(*bootstrap::RINGS.end()))?;
     check_slots(modulus, *bootstrap::RINGS.end())?;
-    // Slots of other sets are not those of arrays.
+    // Only sets whose slots match the slots of arrays are usable.
     let holds = |set: &BootstrapPreset| {
         let (way, spec) = (&set.bootstrap, &set.preset.spec);
         way.modulus == modulus
@@ -75,21 +77,21 @@ pub fn plan_bootstrapping(t: u128, depth: u32) -> sudare::Result<BootstrapPreset
     }
 }
 
-/// Bytes of the matrices of a way to bootstrap, which an [`Engine`] prepares when it first
-/// bootstraps.
+/// Returns the size in bytes of the matrices of bootstrapping, which an [`Engine`] prepares when it
+/// first bootstraps.
 #[must_use]
 pub fn matrix_bytes(params: &Params, plan: &BootstrapPlan) -> u64 {
     plan.matrix_bytes(params)
 }
 
-/// A set, in a ring of another degree if one is given.
+/// Returns a set in a ring of another degree, if one is passed.
 fn sized(mut set: BootstrapPreset, insecure_log_n: Option<u32>) -> sudare::Result<BootstrapPreset> {
     let Some(log_n) = insecure_log_n else { return Ok(set) };
     let (spec, way) = (&mut set.preset.spec, &mut set.bootstrap);
     (spec.log_n, spec.insecure) = (log_n, true);
     way.log_slots = most_slots(way.modulus, log_n)?.min(way.log_slots);
     let layers = way.log_slots.saturating_sub(1);
-    // In as many factors, so that levels are those of the set.
+    // The number of factors stays the same, so that the levels match the set.
     let split = |factors: &[u32]| -> Vec<u32> {
         let count = factors.len() as u32;
         (0..count).map(|i| layers * (i + 1) / count - layers * i / count).collect()
@@ -100,12 +102,12 @@ fn sized(mut set: BootstrapPreset, insecure_log_n: Option<u32>) -> sudare::Resul
 }
 
 impl Setting {
-    /// As [`Setting::new`], with the way to bootstrap that parameters of this name have, in a ring
-    /// of any size, if there is one.
+    /// Creates a setting as [`Setting::new`] does, with the bootstrapping of the parameters of this
+    /// name, if any. The ring may have any size.
     ///
     /// # Errors
-    /// The errors of [`Setting::new`], which refuses sets whose slots are not those of arrays, and
-    /// [`BootstrapSpec::plan`].
+    /// The errors of [`Setting::new`], which rejects sets whose slots do not match the slots of
+    /// arrays; [`BootstrapSpec::plan`].
     pub fn named(name: &str, params: Params, scheme: Scheme, signed: bool) -> sudare::Result<Self> {
         let Spec { log_n, insecure, .. } = *params.spec();
         let sets = bootstrap::candidates(name).unwrap_or_default().into_iter();
@@ -117,11 +119,12 @@ impl Setting {
         }
     }
 
-    /// An engine whose operations bootstrap where they find too few levels.
+    /// Returns the setting with bootstrapping, so that engines bootstrap where too few levels are
+    /// left.
     ///
     /// # Errors
-    /// [`sudare::Error::Circuit`] for a way that has not as many slots as arrays have, or leaves no
-    /// level; the errors of [`BootstrapSpec::plan`].
+    /// [`sudare::Error::Circuit`] for a bootstrapping whose number of slots differs from arrays, or
+    /// that leaves no level; the errors of [`BootstrapSpec::plan`].
     pub fn with_bootstrapping(&self, spec: &BootstrapSpec) -> sudare::Result<Self> {
         let params = self.params();
         let plan = match self.scheme() {
@@ -142,7 +145,8 @@ impl Setting {
         Ok(self.bootstrapped_by(plan))
     }
 
-    /// Levels of a new array, which products can take one after the other before it is bootstrapped.
+    /// Returns the levels of a new array: the number of successive products before it has to be
+    /// bootstrapped.
     #[must_use]
     pub fn usable_levels(&self) -> u32 {
         let top = self.params().top().0;
@@ -151,18 +155,18 @@ impl Setting {
 }
 
 impl Engine {
-    /// The array with its blocks bootstrapped: of any level down to that which bootstrapping takes
-    /// in, at [`BootstrapPlan::output_level`]. The array keeps what they become, so that this happens
-    /// once.
+    /// Returns the array with its blocks bootstrapped, at [`BootstrapPlan::output_level`]. The
+    /// array may have any level down to the input level of bootstrapping. It keeps the new blocks,
+    /// so this happens once.
     ///
-    /// The first time, matrices are prepared, which takes seconds and gigabytes in the named sets. It
-    /// fails with a probability of `2^`[`BootstrapPlan::log2_failure`] a block, and then elements
-    /// are wrong.
+    /// The first call prepares matrices, which takes seconds and gigabytes in the named sets.
+    /// Bootstrapping fails with a probability of `2^`[`BootstrapPlan::log2_failure`] per block, and
+    /// then elements are wrong.
     ///
     /// # Errors
     /// [`ArrayError::Argument`] for a setting without bootstrapping;
     /// [`sudare::Error::EphemeralSecretMismatch`] for keys without it;
-    /// [`sudare::Error::LevelExhausted`], [`sudare::Error::NoiseExhausted`] for an array below its
+    /// [`sudare::Error::LevelExhausted`], [`sudare::Error::NoiseExhausted`] for an array below the
     /// lowest level, or with too large errors there; [`sudare::Error::ParamsMismatch`];
     /// [`sudare::Error::KeyMismatch`]; [`sudare::Error::MissingGaloisKey`].
     pub fn bootstrap(&self, a: &IntegerArray) -> Result<IntegerArray> {
@@ -186,7 +190,7 @@ impl Engine {
         Ok(IntegerArray { blocks: a.blocks.keep_refreshed(blocks.into()).clone(), ..a.clone() })
     }
 
-    /// Those of the operands that are below `level` bootstrapped.
+    /// Bootstraps the operands that are below `level`.
     pub(super) fn at_least<const N: usize>(
         &self,
         mut operands: [IntegerArray; N],
@@ -202,7 +206,7 @@ impl Engine {
         &self,
         plan: &BootstrapPlan,
     ) -> sudare::Result<Arc<Bootstrapper<exact::Evaluator>>> {
-        // What a panic leaves is none or whole.
+        // The value is set only when it is complete, so a panic of another thread leaves it usable.
         let mut held = self.bootstrapper.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(bootstrapper) = &*held {
             return Ok(Arc::clone(bootstrapper));

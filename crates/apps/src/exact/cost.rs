@@ -1,4 +1,4 @@
-//! What operations take, before a key exists.
+//! Predicted costs of operations, before a key exists.
 
 use super::{Scheme, Setting};
 use sudare::{
@@ -9,24 +9,24 @@ use sudare::{
     rlwe::{GaloisElement, Level, Rates},
 };
 
-/// Predicted seconds of one ciphertext at the highest level of arrays, with one thread of the machine
-/// of `docs/performance.md`.
+/// Predicted seconds for one ciphertext at the highest level of arrays, with one thread of the
+/// machine of `docs/performance.md`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Costs {
-    /// A product of BGV, where there is a level for one; that of BFV, which also changes bases, has
-    /// no prediction.
+    /// A product of BGV, if a level is left for one. The product of BFV, which also changes bases,
+    /// has no prediction.
     pub product_s: Option<f64>,
     /// A rotation by a power of two.
     pub rotation_s: f64,
-    /// A bootstrapping, where there is one.
+    /// A bootstrapping, if the setting has it.
     pub bootstrapping_s: Option<f64>,
-    /// Bits by which errors may grow after it.
+    /// Bits by which errors may grow after a bootstrapping, if the setting has it.
     pub budget_bits: Option<f64>,
 }
 
 impl Setting {
-    /// Runs a product, a rotation and a bootstrapping on what is public about ciphertexts. With a
-    /// way to bootstrap that takes seconds in the named sets.
+    /// Runs a product, a rotation and a bootstrapping on the public facts of ciphertexts. With
+    /// bootstrapping this takes seconds in the named sets.
     ///
     /// # Errors
     /// [`sudare::Error::NoiseExhausted`] for parameters without room for one of them; the errors of

@@ -1,14 +1,15 @@
 //! Exact counts of the rows of an encrypted table, by groups and under conditions.
 //!
-//! Each column is a code from 0 up in each row, a category or a bin of numbers. A [`CountsPlan`] says
-//! which columns make the groups and which codes are accepted in others; the server learns that, and
-//! neither codes nor counts. Every *cell*, a code of each column of groups, has the rows of the table for
-//! itself, so that all cells are counted at once. In each slot stands the product of indicators, 1 or
-//! 0: whether the codes are those of the cell, and whether they are accepted.
+//! Each column holds a code in each row, from 0 up: a category or a bin of numbers. A
+//! [`CountsPlan`] lists the columns that make the groups, and the codes that are accepted in other
+//! columns. The server learns the plan, but neither codes nor counts. A *cell* is one code for each
+//! column of groups. Every cell has its own copy of the table's rows, so all cells are counted at
+//! once. Each slot holds a product of indicators, 1 or 0: the codes match the cell, and they are
+//! accepted.
 //!
-//! An indicator among `k` codes is a polynomial of degree `k - 1`, or of groups, where codes are compared,
-//! `2k - 2`. Indicators are multiplied from the highest level on, so that products are no deeper than
-//! they must be, and bootstrapped where they are too deep.
+//! An indicator of accepted codes among `k` is a polynomial of degree `k - 1`. An indicator of
+//! groups, which compares codes, has degree `2k - 2`. Indicators are multiplied from the highest
+//! level on, which keeps products shallow. They are bootstrapped if they are too deep.
 //!
 //! ```
 //! use sudare_apps::exact::{Condition, CountsPlan};
@@ -29,26 +30,26 @@ use sudare::exact::Modulus;
 
 const OP: &str = "count";
 
-/// Most codes of a column.
+/// Maximum number of codes of a column.
 const MAX_CODES: u32 = 1 << 10;
 
-/// Most cells, and most rows of one.
+/// Maximum number of cells, and of rows of one cell.
 const MAX_SIZE: usize = 1 << 20;
 
-/// Which codes of a column are counted.
+/// The accepted codes of a column.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Condition {
     /// The column.
     pub column: usize,
-    /// Codes that the column has in rows that are counted.
+    /// Codes of the column in rows that are counted.
     pub accepted: Vec<u32>,
 }
 
-/// What is counted: public facts.
+/// The public facts of a count: columns, groups and conditions.
 #[derive(Debug, Clone)]
 pub struct CountsPlan {
     rows: usize,
-    /// Codes of each column.
+    /// Number of codes of each column.
     codes: Vec<u32>,
     groups: Vec<usize>,
     conditions: Vec<Condition>,
@@ -59,13 +60,14 @@ fn invalid<T>(problem: String) -> Result<T> {
 }
 
 impl CountsPlan {
-    /// Counts among `rows` rows of columns with so many codes each, by the columns of `groups`, the
-    /// last of which varies fastest from cell to cell, where all conditions hold.
+    /// Plans counts among `rows` rows. `codes` has the number of codes of each column. Rows for
+    /// which all conditions hold are counted by the columns of `groups`, the last of which varies
+    /// fastest from cell to cell.
     ///
     /// # Errors
-    /// [`ArrayError::Argument`] without rows or groups, for a column that there is not, a column of
-    /// groups that is named twice or has one code, more than 1024 codes, a condition on no code or on
-    /// one that there is not, or more than 2^20 rows or cells.
+    /// [`ArrayError::Argument`] without rows or groups, for a column that does not exist, a column
+    /// of groups that is named twice or has one code, more than 1024 codes, a condition on no code
+    /// or on a code that does not exist, or more than 2^20 rows or cells.
     pub fn new(
         rows: usize,
         codes: &[u32],
@@ -116,13 +118,13 @@ impl CountsPlan {
         Ok(Self { rows, codes: codes.to_vec(), groups: groups.to_vec(), conditions })
     }
 
-    /// The number of counts.
+    /// Returns the number of counts.
     #[must_use]
     pub fn cells(&self) -> usize {
         self.groups.iter().map(|&column| self.codes[column] as usize).product()
     }
 
-    /// The codes of a cell, those of the columns of groups in their order.
+    /// Returns the codes of a cell, one for each column of groups, in their order.
     #[must_use]
     pub fn cell(&self, cell: usize) -> Vec<u32> {
         let mut rest = cell;
@@ -131,7 +133,7 @@ impl CountsPlan {
                 let k = self.codes[column] as usize;
                 let code = rest % k;
                 rest /= k;
-                // Below the codes of the column.
+                // Below the number of codes of the column, so the cast is exact.
                 code as u32
             })
             .collect();
@@ -139,12 +141,12 @@ impl CountsPlan {
         codes
     }
 
-    /// Slots of a cell: the rows, up to a power of two.
+    /// Returns the slots of a cell: the rows, rounded up to a power of two.
     fn width(&self) -> usize {
         self.rows.next_power_of_two()
     }
 
-    /// The shape of encrypted columns: a row of slots for each cell.
+    /// Returns the shape of encrypted columns: a row of slots for each cell.
     #[must_use]
     pub fn shape(&self) -> [usize; 2] {
         [self.cells(), self.width()]
@@ -167,10 +169,10 @@ impl CountsPlan {
         }
     }
 
-    /// For the owner: a column as it is encrypted, once for each cell.
+    /// Returns a column to encrypt, repeated for each cell. This is for the owner.
     ///
     /// # Errors
-    /// [`ArrayError::Argument`] for codes of another number of rows, or that were not planned.
+    /// [`ArrayError::Argument`] for another number of rows, or codes that were not planned.
     pub fn column(&self, column: usize, codes: &[u32]) -> Result<PlainIntegers> {
         self.check(column, codes)?;
         let code = |row: usize| codes.get(row).map_or(0, |&code| code.into());
@@ -178,11 +180,11 @@ impl CountsPlan {
         Ok(PlainIntegers::new(&self.shape(), one.repeat(self.cells())))
     }
 
-    /// Refuses a setting whose slots cannot count so many rows.
+    /// Checks that the slots of a setting can count the planned rows.
     ///
     /// # Errors
-    /// [`ArrayError::Argument`] for a modulus that is not a prime above twice the rows and twice the
-    /// codes of each column, or more rows than a row of slots has.
+    /// [`ArrayError::Argument`] for a modulus that is not a prime above twice the rows and twice
+    /// the codes of each column, or more rows than a row of slots has.
     pub fn fits(&self, setting: &Setting) -> Result<()> {
         let (t, most) = (setting.modulus(), setting.slots() / 2);
         let most_codes = self.codes.iter().copied().max().unwrap_or(0);
@@ -197,7 +199,8 @@ impl CountsPlan {
         Ok(())
     }
 
-    /// The counts of all cells, at the first element of each, and zero elsewhere.
+    /// Counts all cells. The count is at the first element of each cell, and the other elements are
+    /// zero.
     ///
     /// # Errors
     /// [`ArrayError::Argument`] for another number of columns; the errors of [`CountsPlan::fits`];
@@ -230,10 +233,10 @@ impl CountsPlan {
         engine.mul_plain_array(&sums, &PlainIntegers::new(&shape, firsts))
     }
 
-    /// 1 where a column of groups has the code of the cell.
+    /// Returns 1 where a column of groups has the code of the cell, and 0 elsewhere.
     fn equal(&self, engine: &Engine, column: &IntegerArray, place: usize) -> Result<IntegerArray> {
         let (cells, width) = (self.cells(), self.width());
-        // Beyond the last row codes are 0, which differs from -1 by 1.
+        // Codes are 0 beyond the last row, and differ from -1 by 1 there.
         let own = (0..cells).flat_map(|cell| {
             let code = self.cell(cell).get(place).map_or(0, |&code| i64::from(code));
             (0..width).map(move |row| if row < self.rows { -code } else { 1 })
@@ -245,10 +248,10 @@ impl CountsPlan {
         engine.polynomial(&difference, &zero)
     }
 
-    /// For the owner: the counts in what [`CountsPlan::run`] decrypts to.
+    /// Decodes the counts from the decrypted result of [`CountsPlan::run`]. This is for the owner.
     ///
     /// # Errors
-    /// [`ArrayError::Argument`] for anything else.
+    /// [`ArrayError::Argument`] for any other array.
     pub fn decode(&self, decrypted: &PlainIntegers) -> Result<Vec<u64>> {
         let mut firsts = decrypted.values.chunks(self.width()).map(|cell| cell.first());
         let counts = firsts.try_fold(Vec::new(), |mut counts, count| {
@@ -261,7 +264,7 @@ impl CountsPlan {
         }
     }
 
-    /// What is counted, computed in the clear.
+    /// Computes the counts in the clear.
     ///
     /// # Errors
     /// [`ArrayError::Argument`] for columns that were not planned.
@@ -288,8 +291,8 @@ impl CountsPlan {
     }
 }
 
-/// Coefficients of the polynomial that is 1 at those of `domain` whose places are `accepted`, and 0 at
-/// the others: Lagrange's. Differences are units.
+/// Returns the coefficients of the Lagrange polynomial that is 1 at the accepted points of `domain`
+/// and 0 at the others. `accepted` has the places of points. Differences of points are units.
 fn indicator(t: Modulus, domain: core::ops::Range<i64>, accepted: &[u32]) -> Vec<i64> {
     let points: Vec<u128> = domain.map(|x| t.reduce_i128(x.into())).collect();
     // The product of X - x over all points, the highest coefficient last.
@@ -305,7 +308,7 @@ fn indicator(t: Modulus, domain: core::ops::Range<i64>, accepted: &[u32]) -> Vec
     places.sort_unstable();
     places.dedup();
     for x in places.iter().filter_map(|&place| points.get(place as usize)) {
-        // Divided by X - x, and its value there.
+        // Divided by X - x, with the value of the quotient at x.
         let mut quotient = vec![0; points.len()];
         let mut carry = 0;
         for i in (0..points.len()).rev() {
@@ -321,7 +324,7 @@ fn indicator(t: Modulus, domain: core::ops::Range<i64>, accepted: &[u32]) -> Vec
     sum.into_iter().map(|c| t.centered(c) as i64).collect()
 }
 
-/// The product of arrays, of those of the highest levels first.
+/// Returns the product of arrays. The arrays of the highest levels are multiplied first.
 fn product(engine: &Engine, mut factors: Vec<IntegerArray>) -> Result<IntegerArray> {
     loop {
         factors.sort_by_key(IntegerArray::level);
@@ -336,8 +339,8 @@ fn product(engine: &Engine, mut factors: Vec<IntegerArray>) -> Result<IntegerArr
 }
 
 impl Engine {
-    /// In each slot of a row the sum of `width` slots from there on, a power of two up to the columns of
-    /// the layout: `log2(width)` key switches.
+    /// Sums, in each slot of a row, the `width` slots from there on. `width` is a power of two up
+    /// to the columns of the layout. This takes `log2(width)` key switches.
     fn windows(&self, a: &IntegerArray, width: usize) -> Result<IntegerArray> {
         let sums = self
             .where_it_fits(OP, [a], 0, |[a]| a.map(|block| self.exact().inner_sum(block, width)))?;
@@ -354,7 +357,7 @@ mod tests {
     use super::*;
     use sudare::exact::{Params, preset};
 
-    /// As `values`, below the codes of a column.
+    /// `values`, reduced below the number of codes of a column.
     fn codes(rows: usize, k: u32, salt: i64) -> Vec<u32> {
         let values = values(&[rows], salt).values;
         values.iter().map(|x| (x.unsigned_abs() % u64::from(k)) as u32).collect()
@@ -369,7 +372,7 @@ mod tests {
         let clear = plan.clear(columns).unwrap();
         assert_eq!(plan.decode(&found).unwrap(), clear);
         assert!(clear.iter().sum::<u64>() > 0);
-        // Nothing but counts is in it.
+        // All other elements are zero.
         assert_eq!(found.values.iter().sum::<i64>() as u64, clear.iter().sum::<u64>());
     }
 

@@ -1,4 +1,4 @@
-//! From plain arrays to encrypted ones and back.
+//! Encryption and decryption of arrays.
 
 use super::{IntegerArray, PlainIntegers, Setting, layout::Values};
 use crate::array::Result;
@@ -7,8 +7,8 @@ use sudare::exact::{Decryptor, Encryptor};
 /// Encrypts an array.
 ///
 /// # Errors
-/// [`ArrayError::Values`](crate::array::ArrayError::Values) and the like for a shape that is not
-/// that of the values; [`sudare::Error::ValueOutOfRange`]; [`sudare::Error::ParamsMismatch`].
+/// [`ArrayError::Values`](crate::array::ArrayError::Values) and similar errors if the shape does
+/// not match the values; [`sudare::Error::ValueOutOfRange`]; [`sudare::Error::ParamsMismatch`].
 pub fn encrypt(
     encryptor: &Encryptor,
     setting: &Setting,
@@ -22,11 +22,11 @@ pub fn encrypt(
     IntegerArray::from_blocks(setting, layout, blocks, true)
 }
 
-/// The elements of an array.
+/// Decrypts the elements of an array.
 ///
 /// # Errors
-/// [`sudare::Error::ParamsMismatch`]; [`sudare::Error::KeyMismatch`];
-/// [`sudare::Error::NotInSlots`] for what was not computed on arrays.
+/// [`sudare::Error::ParamsMismatch`]; [`sudare::Error::KeyMismatch`]; [`sudare::Error::NotInSlots`]
+/// for ciphertexts that were not computed from arrays.
 pub fn decrypt(
     decryptor: &Decryptor,
     setting: &Setting,
@@ -46,8 +46,8 @@ pub fn decrypt(
     Ok(PlainIntegers::new(array.shape(), values))
 }
 
-/// The bits by which errors of the worst block could grow before it does not decrypt. They depend
-/// on the secret key: they are for its owner alone.
+/// Returns the bits by which errors of the worst block could grow before it fails to decrypt. They
+/// depend on the secret key: share them with nobody but its owner.
 ///
 /// # Errors
 /// [`sudare::Error::ParamsMismatch`]; [`sudare::Error::KeyMismatch`].

@@ -1,4 +1,4 @@
-//! Sums, products and polynomials of elements.
+//! Elementwise sums, products and polynomials.
 
 use super::{
     Engine, Evaluator, IntegerArray, PlainIntegers,
@@ -13,11 +13,11 @@ use sudare::{
     rlwe::Level,
 };
 
-/// Scalars up to this size multiply errors and take no level.
+/// Maximum magnitude of scalars that multiply without a level. They multiply the errors instead.
 pub(super) const SMALL: u128 = 16;
 
 impl Engine {
-    /// Repeated to `shape`, which only arrays of one element are.
+    /// Returns an array repeated to `shape`, if it has one element.
     fn broadcast(
         &self,
         op: &'static str,
@@ -44,7 +44,7 @@ impl Engine {
         }
     }
 
-    /// Both in the shape that they have together.
+    /// Returns both arrays in their common shape.
     fn paired(
         &self,
         op: &'static str,
@@ -55,7 +55,8 @@ impl Engine {
         Ok((self.broadcast(op, a, &shape)?, self.broadcast(op, b, &shape)?))
     }
 
-    /// An array in the shape that it has together with a plain one, whose blocks are encoded.
+    /// Returns an array in its common shape with a plain array, and the encoded blocks of the
+    /// latter.
     fn encoded(
         &self,
         op: &'static str,
@@ -71,7 +72,7 @@ impl Engine {
         Ok((a, plains))
     }
 
-    /// Block by block.
+    /// Combines two arrays block by block.
     fn zipped<B>(
         a: &IntegerArray,
         b: &[B],
@@ -99,16 +100,16 @@ impl Engine {
         })
     }
 
-    /// The sum.
+    /// Returns the sum.
     ///
     /// # Errors
-    /// [`ArrayError::Shapes`], [`ArrayError::Argument`] for shapes that do not go together;
+    /// [`ArrayError::Shapes`], [`ArrayError::Argument`] for shapes that do not match;
     /// [`Error::NoiseExhausted`]; [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn add(&self, a: &IntegerArray, b: &IntegerArray) -> Result<IntegerArray> {
         self.summed("add", a, b, |x, y| self.exact().add(x, y))
     }
 
-    /// The difference.
+    /// Returns the difference.
     ///
     /// # Errors
     /// The errors of [`Engine::add`].
@@ -116,7 +117,7 @@ impl Engine {
         self.summed("subtract", a, b, |x, y| self.exact().sub(x, y))
     }
 
-    /// The negative.
+    /// Returns the negative.
     ///
     /// # Errors
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
@@ -124,10 +125,11 @@ impl Engine {
         a.map(|block| self.exact().neg(block))
     }
 
-    /// The sum with a plain array.
+    /// Returns the sum with a plain array.
     ///
     /// # Errors
-    /// [`Error::ValueOutOfRange`] for values of the size of `t` or more; else as [`Engine::add`].
+    /// [`Error::ValueOutOfRange`] for values of magnitude `t` or more; the errors of
+    /// [`Engine::add`].
     pub fn add_plain(&self, a: &IntegerArray, b: &PlainIntegers) -> Result<IntegerArray> {
         const OP: &str = "add a plain array";
         if let Some(c) = self.scalar(a, b)? {
@@ -142,10 +144,10 @@ impl Engine {
         })
     }
 
-    /// The product, a level below.
+    /// Returns the product, one level below.
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`] at level 0; [`Error::MissingRelinearizationKey`]; else as
+    /// [`Error::LevelExhausted`] at level 0; [`Error::MissingRelinearizationKey`]; the errors of
     /// [`Engine::add`].
     pub fn mul(&self, a: &IntegerArray, b: &IntegerArray) -> Result<IntegerArray> {
         const OP: &str = "multiply";
@@ -160,8 +162,8 @@ impl Engine {
         })
     }
 
-    /// The product with a plain array, a level below; with a scalar of up to 16 in size at the same
-    /// level.
+    /// Returns the product with a plain array, one level below. A product with a scalar of
+    /// magnitude at most 16 stays at the same level.
     ///
     /// # Errors
     /// The errors of [`Engine::add_plain`]; [`Error::LevelExhausted`].
@@ -174,7 +176,7 @@ impl Engine {
         let product = self.where_it_fits(OP, [&a], 1, |[a]| {
             Self::zipped(&a, &plains, |block, plain| Ok(self.mul_plain(&[block], plain)?.remove(0)))
         })?;
-        // What stands beyond the last element was multiplied by zero.
+        // Slots beyond the last element were multiplied by zero.
         Ok(IntegerArray { padding_is_zero: true, ..product })
     }
 
@@ -198,7 +200,7 @@ impl Engine {
         })
     }
 
-    /// The only value of a plain operand that does not change the shape of `a`.
+    /// Returns the only value of a plain operand that does not change the shape of `a`.
     fn scalar(&self, a: &IntegerArray, plain: &PlainIntegers) -> Result<Option<i128>> {
         plain.check(self.setting.modulus(), Values::Any)?;
         match plain.values[..] {
@@ -207,17 +209,17 @@ impl Engine {
         }
     }
 
-    /// The power of each element, `ceil(log2(exponent))` levels below.
+    /// Returns the power of each element, `ceil(log2(exponent))` levels below.
     ///
     /// # Errors
-    /// [`ArrayError::Argument`] for the exponent 0; else as [`Engine::mul`].
+    /// [`ArrayError::Argument`] for the exponent 0; the errors of [`Engine::mul`].
     pub fn power(&self, a: &IntegerArray, exponent: u64) -> Result<IntegerArray> {
         if exponent == 0 {
             let problem = "the power of 0 is 1 whatever the element: use an exponent from 1 on";
             return Err(ArrayError::Argument { op: "power", problem: problem.into() });
         }
         self.check(a)?;
-        // Refused before anything is computed.
+        // Rejected before anything is computed.
         let (needed, level) = (u64::BITS - (exponent - 1).leading_zeros(), a.level());
         if self.setting.bootstrapping().is_none() && level.0 < needed {
             return Err(Error::LevelExhausted { op: "power", needed, level }.into());
@@ -226,7 +228,7 @@ impl Engine {
         self.power_of(&mut powers, exponent)
     }
 
-    /// Adds `exponent` and what it is made of to `powers`.
+    /// Adds power `exponent`, and the powers that it is a product of, to `powers`.
     fn power_of(
         &self,
         powers: &mut BTreeMap<u64, IntegerArray>,
@@ -242,11 +244,11 @@ impl Engine {
         Ok(power)
     }
 
-    /// The value of `sum_n coeffs[n] x^n` at each element, `ceil(log2(degree + 1))` levels below.
+    /// Evaluates `sum_n coeffs[n] x^n` at each element, `ceil(log2(degree + 1))` levels below.
     ///
     /// # Errors
     /// [`ArrayError::Argument`] without coefficients; [`Error::ValueOutOfRange`];
-    /// [`Error::LevelExhausted`]; else as [`Engine::mul`].
+    /// [`Error::LevelExhausted`]; the errors of [`Engine::mul`].
     pub fn polynomial(&self, a: &IntegerArray, coeffs: &[i64]) -> Result<IntegerArray> {
         const OP: &str = "polynomial";
         let t = self.setting.modulus();

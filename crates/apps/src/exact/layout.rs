@@ -1,85 +1,85 @@
-//! Where the elements of an array are, and plain arrays.
+//! Layout of arrays in ciphertexts, and plain arrays.
 
 use crate::array::{ArrayError, Result};
 use core::ops::Range;
 use sudare::exact::Modulus;
 
-/// Most elements of an array.
+/// Maximum number of elements of an array.
 const MAX_ELEMENTS: u64 = 1 << 40;
 
-/// Most axes of an array.
+/// Maximum number of axes of an array.
 const MAX_AXES: usize = 32;
 
-/// How an array lies in *blocks*, each a ciphertext.
+/// Map from the elements of an array to *blocks*, each a ciphertext.
 ///
-/// Elements are in C order, as many in each block as a plaintext has slots. Those of an array that
-/// fits into fewer take the next power of two of slots, at least 2: the first half of these is row
-/// 0, the second half row 1, and each row repeats to all columns that there are, so that rotations
-/// of rows rotate elements. The only element of an array is in every slot. Slots beyond the last
-/// element are *padding*.
+/// Elements are in C order and fill all slots of each block. An array that needs fewer slots uses
+/// the next power of two, at least 2. The first half of these slots is row 0 and the second half
+/// row 1. Each row repeats to all columns of the plaintext, so rotations of rows rotate elements.
+/// The element of an array of one element is in every slot. Slots beyond the last element are
+/// *padding*.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Layout {
     shape: Vec<usize>,
-    /// Of a block, before they repeat.
+    /// `log2` of the slots of a block, before they repeat.
     log_slots: u32,
 }
 
 impl Layout {
-    /// Where a block has at most `2^most` slots.
+    /// Creates a layout in blocks of at most `2^most` slots.
     pub(super) fn new(shape: &[usize], most: u32) -> Result<Self> {
         let elements = elements(shape)?;
         let log_slots = elements.next_power_of_two().ilog2().clamp(1, most);
         Ok(Self { shape: shape.to_vec(), log_slots })
     }
 
-    /// Elements along each axis.
+    /// Returns the elements along each axis.
     #[must_use]
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Number of elements.
+    /// Returns the number of elements.
     #[must_use]
     pub fn elements(&self) -> usize {
         self.shape.iter().product()
     }
 
-    /// `log2` of the slots of a block before they repeat.
+    /// Returns `log2` of the slots of a block, before they repeat.
     #[must_use]
     pub fn log_slots(&self) -> u32 {
         self.log_slots
     }
 
-    /// Number of ciphertexts.
+    /// Returns the number of ciphertexts.
     #[must_use]
     pub fn blocks(&self) -> usize {
         self.elements().div_ceil(1 << self.log_slots)
     }
 
-    /// Whether there are slots beyond the last element.
+    /// Returns whether there are slots beyond the last element.
     #[must_use]
     pub fn is_padded(&self) -> bool {
         !self.is_everywhere() && !self.elements().is_multiple_of(1 << self.log_slots)
     }
 
-    /// Whether there is one element, in every slot.
+    /// Returns whether the array has one element, in every slot.
     #[must_use]
     pub fn is_everywhere(&self) -> bool {
         self.elements() == 1
     }
 
-    /// Columns of a block before they repeat.
+    /// Returns the columns of a block, before they repeat.
     pub(super) fn columns(&self) -> usize {
         1 << (self.log_slots - 1)
     }
 
-    /// The elements in a block.
+    /// Returns the range of the elements in a block.
     pub(super) fn range(&self, block: usize) -> Range<usize> {
         let start = block << self.log_slots;
         start..self.elements().min(start + (1 << self.log_slots))
     }
 
-    /// The element in a row and a column of a block, unless that is padding.
+    /// Returns the element in a row and a column of a block, or `None` for padding.
     pub(super) fn element(&self, block: usize, row: usize, column: usize) -> Option<usize> {
         if self.is_everywhere() {
             return Some(0);
@@ -89,7 +89,7 @@ impl Layout {
         (element < self.elements()).then_some(element)
     }
 
-    /// Both rows of a block before they repeat, from what elements hold.
+    /// Returns both rows of a block, before they repeat, filled with the elements.
     pub(super) fn scattered(&self, block: usize, elements: &[u128]) -> Vec<u128> {
         let columns = self.columns();
         let slot = |i| self.element(block, i / columns, i % columns).map_or(0, |i| elements[i]);
@@ -105,7 +105,7 @@ impl Layout {
     }
 }
 
-/// How many elements a shape has.
+/// Returns the number of elements of a shape.
 fn elements(shape: &[usize]) -> Result<usize> {
     if let Some(axis) = shape.iter().position(|&size| size == 0) {
         return Err(ArrayError::Empty { shape: shape.to_vec(), axis });
@@ -119,7 +119,7 @@ fn elements(shape: &[usize]) -> Result<usize> {
     }
 }
 
-/// The shape that two shapes are broadcast to, as by NumPy.
+/// Returns the shape that two shapes are broadcast to, as in NumPy.
 pub(super) fn broadcast(op: &'static str, left: &[usize], right: &[usize]) -> Result<Vec<usize>> {
     let axes = left.len().max(right.len());
     let size = |shape: &[usize], axis: usize| {
@@ -138,25 +138,25 @@ pub(super) fn broadcast(op: &'static str, left: &[usize], right: &[usize]) -> Re
 pub struct PlainIntegers {
     /// Elements along each axis.
     pub shape: Vec<usize>,
-    /// The elements, as many as the shape has.
+    /// The elements. An operation checks that they fill the shape.
     pub values: Vec<i64>,
 }
 
 impl PlainIntegers {
-    /// With these values, which an operation checks.
+    /// Creates an array. Operations check its values, not this function.
     #[must_use]
     pub fn new(shape: &[usize], values: Vec<i64>) -> Self {
         Self { shape: shape.to_vec(), values }
     }
 
-    /// An array of no axes.
+    /// Creates an array without axes.
     #[must_use]
     pub fn scalar(value: i64) -> Self {
         Self { shape: Vec::new(), values: vec![value] }
     }
 
-    /// Refuses values that do not fill the shape, and those that are not in the range of elements
-    /// modulo `t`: signed ones, unsigned ones, or both.
+    /// Rejects values that do not fill the shape, or are out of the range of elements modulo `t`:
+    /// signed, unsigned, or both.
     pub(super) fn check(&self, t: Modulus, range: Values) -> Result<()> {
         let found = self.values.len();
         if elements(&self.shape)? != found {
@@ -177,14 +177,14 @@ impl PlainIntegers {
         }
     }
 
-    /// The residues, repeated to `shape`, which the own one was broadcast to.
+    /// Returns the residues, repeated to `shape`, which this array is broadcast to.
     pub(super) fn residues(&self, t: Modulus, shape: &[usize]) -> Vec<u128> {
         let all: Vec<u128> = self.values.iter().map(|&x| t.reduce_i128(x.into())).collect();
         if self.shape == shape {
             return all;
         }
         let missing = shape.len() - self.shape.len();
-        // How far apart neighbours along each axis are; where they are repeated, not at all.
+        // Distance of neighbours along each axis, 0 where the axis is repeated.
         let mut strides = vec![0; shape.len()];
         let mut stride = 1;
         for (axis, &size) in self.shape.iter().enumerate().rev() {
@@ -199,14 +199,14 @@ impl PlainIntegers {
     }
 }
 
-/// Which integers stand for residues modulo `t`.
+/// Range of the integers that represent residues modulo `t`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Values {
-    /// Up to `t / 2` in size.
+    /// Magnitudes up to `t / 2`.
     Signed,
     /// From 0 to `t - 1`.
     Unsigned,
-    /// Those below `t` in size.
+    /// Magnitudes below `t`.
     Any,
 }
 

@@ -10,29 +10,28 @@ use sudare::{
 
 const OP: &str = "multiply by a plain matrix";
 
-/// A linear map of the elements of one array to those of another.
+/// A linear map from the elements of one array to the elements of another.
 struct Map<'a> {
     from: &'a Layout,
     to: Layout,
     /// Residues of the plain matrix.
     entries: Vec<u128>,
-    /// Its columns.
+    /// Columns of the plain matrix.
     width: usize,
     side: Side,
 }
 
-/// On which side of the array the matrix stands, and the elements along the last axis of the
-/// array, or along that of the result.
+/// Side of the array on which the matrix stands.
 #[derive(Clone, Copy)]
 enum Side {
-    /// `A x`: columns of `x`.
+    /// `A x`, with the number of columns of `x`.
     Left { columns: usize },
-    /// `x B`: columns of `x`.
+    /// `x B`, with the number of columns of `x`.
     Right { columns: usize },
 }
 
 impl Map<'_> {
-    /// The weight of an element in an element of the result.
+    /// Returns the weight of an element in an element of the result.
     fn entry(&self, to: usize, from: usize) -> u128 {
         let (row, column) = match self.side {
             Side::Left { columns } => {
@@ -51,16 +50,17 @@ impl Map<'_> {
         self.entries[row * self.width + column]
     }
 
-    /// Columns of slots that both layouts repeat in.
+    /// Returns the number of columns of slots after which both layouts repeat.
     fn columns(&self) -> usize {
         self.from.columns().max(self.to.columns())
     }
 
-    /// What a block of the array, rotated by `step` and with its rows swapped or not, is multiplied
-    /// by in what is rotated by `turn` then and added to a block of the result; none if it is zero.
+    /// Returns the weights by which a block's image, rotated by `step` and possibly with its rows
+    /// swapped, is multiplied. The product is then rotated by `turn` and added to a block of the
+    /// result. `None` if all weights are zero.
     ///
-    /// Of the slots of the result, `out[c] = sum_k w_k[c] x[c + k]` for `k = turn + step`. The
-    /// weights are met before the turn, at `c + turn`.
+    /// The slots of the result are `out[c] = sum_k w_k[c] x[c + k]` for `k = turn + step`. The
+    /// weights apply before the turn, at `c + turn`.
     fn weights(&self, (to, turn): (usize, usize), from: Factor) -> Option<Vec<u128>> {
         let columns = self.columns();
         // A single element is in both rows.
@@ -80,7 +80,7 @@ impl Map<'_> {
     }
 }
 
-/// An image of a block that is multiplied by weights.
+/// An image of a block, to be multiplied by weights.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Factor {
     block: usize,
@@ -89,17 +89,16 @@ struct Factor {
 }
 
 impl Engine {
-    /// `matrix @ a`, a level below: `matrix` has two axes, or one that is a row.
+    /// Returns `matrix @ a`, one level below. `matrix` has two axes, or one axis that is a row.
     ///
-    /// The cost is that of a plaintext for each diagonal of the matrix in the slots that is not
-    /// zero, at most as many as elements along its columns, and of about the square root of as many
-    /// rotations, each of one key switch.
+    /// Each nonzero diagonal of the matrix in the slots costs a product with a plaintext. Let `d`
+    /// be their number, at most the number of elements along its columns. About `sqrt(d)` rotations
+    /// are needed, each of one key switch.
     ///
     /// # Errors
-    /// [`ArrayError::Shapes`] unless the matrix has as many columns as `a` has elements along its
-    /// first axis, of one or two; [`sudare::Error::ValueOutOfRange`];
-    /// [`sudare::Error::LevelExhausted`]; [`sudare::Error::MissingGaloisKey`];
-    /// [`sudare::Error::NoiseExhausted`].
+    /// [`ArrayError::Shapes`] unless `a` has one or two axes and its first axis matches the columns
+    /// of the matrix; [`sudare::Error::ValueOutOfRange`]; [`sudare::Error::LevelExhausted`];
+    /// [`sudare::Error::MissingGaloisKey`]; [`sudare::Error::NoiseExhausted`].
     pub fn matmul_left(&self, matrix: &PlainIntegers, a: &IntegerArray) -> Result<IntegerArray> {
         let (shape, columns) = match (&matrix.shape[..], a.shape()) {
             ([n], [m]) if n == m => (vec![], 1),
@@ -112,7 +111,8 @@ impl Engine {
         self.linear(a, matrix, &shape, width, Side::Left { columns })
     }
 
-    /// `a @ matrix`, as [`Engine::matmul_left`]: `matrix` has two axes, or one that is a column.
+    /// Returns `a @ matrix`, one level below, at the cost of [`Engine::matmul_left`]. `matrix` has
+    /// two axes, or one axis that is a column.
     ///
     /// # Errors
     /// The errors of [`Engine::matmul_left`].
@@ -143,7 +143,7 @@ impl Engine {
         self.where_it_fits(OP, [a], 1, |[a]| self.mapped(&a, &map))
     }
 
-    /// The image of an array, by baby and giant steps of which each is a power of two.
+    /// Applies a map to an array by baby and giant steps. Each step is a power of two.
     fn mapped(&self, a: &IntegerArray, map: &Map<'_>) -> Result<IntegerArray> {
         let log_columns = map.from.columns().ilog2();
         let baby = 1usize << log_columns.div_ceil(2);
@@ -177,7 +177,7 @@ impl Engine {
         Ok(IntegerArray { layout, blocks: blocks.into(), padding_is_zero })
     }
 
-    /// An image of a block times weights, not rescaled.
+    /// Multiplies an image of a block by weights, without rescaling.
     fn weighted(
         &self,
         a: &IntegerArray,
@@ -195,7 +195,7 @@ impl Engine {
         Ok(self.exact().mul_plain_many(&[block], plain, factor)?.remove(0))
     }
 
-    /// Zero, as if it had been multiplied.
+    /// Returns zero in the form of a product.
     fn zero(&self, a: &IntegerArray) -> Result<Ciphertext> {
         let block = &a.blocks[0];
         debug_assert!(block.level() > Level(0));
@@ -203,7 +203,7 @@ impl Engine {
         self.unrescaled(block, &PlainPoly::constant(t, log_n, 0)?)
     }
 
-    /// A block rotated and swapped, from the image with the lowest digit of its step removed.
+    /// Rotates and swaps a block, starting from the image whose step lacks the lowest digit.
     fn image(
         &self,
         a: &IntegerArray,
@@ -227,7 +227,7 @@ impl Engine {
     }
 }
 
-/// Every image that baby steps can make of so many blocks.
+/// Returns every image that baby steps can make of `blocks` blocks.
 fn factors(blocks: usize, baby: usize) -> impl Iterator<Item = Factor> {
     (0..blocks).flat_map(move |block| {
         [false, true]

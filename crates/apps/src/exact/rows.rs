@@ -5,7 +5,7 @@ use crate::array::{ArrayError, Result};
 use sudare::exact::Ciphertext;
 
 impl Engine {
-    /// Refuses arrays whose last two axes are not the rows of their blocks.
+    /// Rejects arrays whose last two axes are not the rows of their blocks.
     fn check_rows(&self, op: &'static str, a: &IntegerArray) -> Result<()> {
         let columns = a.layout.columns();
         match a.shape() {
@@ -18,10 +18,10 @@ impl Engine {
         }
     }
 
-    /// Elements of the last axis rolled to the left by `k`, in arrays whose last two axes are the
-    /// two rows of slots: 2 rows of a power of two of columns, or as many such as there are, of as
-    /// many columns as slots have. That costs a key switch for each binary digit 1 of `k` or of
-    /// what is missing to all columns.
+    /// Rolls the elements of the last axis to the left by `k`. The last two axes of the array must
+    /// be the two rows of slots. The array has either 2 rows of a power of two of columns, or
+    /// several pairs of rows with all columns of the slots. A key switch is needed for each binary
+    /// digit 1 of `k`, or of the number of columns minus `k`.
     ///
     /// # Errors
     /// [`ArrayError::SlotRows`]; [`sudare::Error::MissingGaloisKey`];
@@ -34,13 +34,13 @@ impl Engine {
         self.where_it_fits(OP, [a], 0, |[a]| a.map(|block| self.rotated(block, steps)))
     }
 
-    /// By a number of columns, in steps of powers of two.
+    /// Rotates by `steps` columns, in steps of powers of two.
     pub(super) fn rotated(&self, block: &Ciphertext, steps: usize) -> sudare::Result<Ciphertext> {
         let mut powers = (0..usize::BITS).filter(|i| steps >> i & 1 == 1);
         powers.try_fold(block.clone(), |block, i| self.exact().rotate(&block, 1 << i))
     }
 
-    /// The two rows exchanged, of arrays as [`Engine::rotate`] takes: a key switch.
+    /// Exchanges the two rows of an array that [`Engine::rotate`] accepts, by one key switch.
     ///
     /// # Errors
     /// The errors of [`Engine::rotate`].
@@ -50,8 +50,8 @@ impl Engine {
         self.where_it_fits(OP, [a], 0, |[a]| a.map(|block| self.exact().swap_rows(block)))
     }
 
-    /// The sum of all elements: as many key switches as the slots of an array have binary digits.
-    /// The error grows by about as many times as there are elements.
+    /// Returns the sum of all elements. An array in `2^k` slots needs `k` key switches. The error
+    /// grows by about the number of elements.
     ///
     /// # Errors
     /// [`sudare::Error::MissingGaloisKey`]; [`sudare::Error::NoiseExhausted`];

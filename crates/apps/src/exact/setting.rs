@@ -1,4 +1,4 @@
-//! Parameters with a scheme, and the factors and keys that follow.
+//! Parameters with a scheme, and their factors and keys.
 
 use super::{Layout, elementwise::SMALL};
 use crate::array::Result;
@@ -14,13 +14,13 @@ use sudare::{
     rlwe::{GaloisElement, KeyRequest, Level, ParamsId},
 };
 
-/// How ciphertexts are multiplied.
+/// Scheme of the products of ciphertexts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Scheme {
-    /// [`exact`](mod@sudare::exact): the faster product.
+    /// [`exact`](mod@sudare::exact), whose product is faster.
     Bgv,
-    /// [`bfv`](mod@sudare::bfv): the product that does not depend on how large errors are.
+    /// [`bfv`](mod@sudare::bfv), whose product does not depend on the size of errors.
     Bfv,
 }
 
@@ -46,31 +46,31 @@ impl FromStr for Scheme {
     }
 }
 
-/// Moduli are below this power of two, so that plain integers are words.
+/// Moduli are below this power of two, so that a plain integer fits a machine word.
 const MODULUS_BITS: u32 = 62;
 
-/// Ciphertexts that may be summed before each product of [`plan`]: that is room for a product with
-/// a scalar that takes no level, too.
+/// Number of ciphertexts that may be summed before each product of [`plan`]. This is also room for
+/// a product with a scalar that takes no level.
 const SUMMED: u32 = SMALL as u32;
 
-/// Elements that may be summed after the last product of [`plan`]: all slots of the largest ring,
-/// times a scalar that takes no level, or those of several ciphertexts.
+/// Number of elements that may be summed after the last product of [`plan`]: all slots of the
+/// largest ring times a scalar that takes no level, or the slots of several ciphertexts.
 const SUMMED_LAST: u32 = 1 << 18;
 
-/// A modulus with so many times fewer slots than a ring has is refused where a prime of its size has
-/// them all.
+/// Factor by which a modulus may have fewer slots than the ring. Beyond it, the modulus is rejected
+/// if a prime of its size has all slots.
 const FEW_SLOTS: usize = 64;
 
-/// Parameters of 128 bits of security for arrays modulo `t` and programs of `depth` levels.
+/// Chooses parameters of 128 bits of security for arrays modulo `t` and programs of `depth` levels.
 ///
-/// Beside the products there is room for a sum of 16 ciphertexts, or a product with a scalar of up
-/// to 16, before each of them, and for a sum of 2^18 elements after the last.
+/// There is room for a sum of 16 ciphertexts, or a product with a scalar of magnitude up to 16,
+/// before each product. After the last product there is room for a sum of 2^18 elements.
 ///
 /// # Errors
-/// [`Error::PlaintextModulusNotPrime`] unless `t` is a prime or a power of one;
-/// [`Error::NoSlots`] for one without slots, or for a prime with few where one of its size has
-/// many; both name primes that have them. [`Error::InvalidSpec`] for one that is too large, or if no
-/// ring has so many levels.
+/// [`Error::PlaintextModulusNotPrime`] unless `t` is a prime or a power of a prime.
+/// [`Error::NoSlots`] for a modulus without slots, or for a prime with few slots if another prime
+/// of its size has many. Both errors name primes that have slots. [`Error::InvalidSpec`] for a
+/// modulus that is too large, or if no ring has `depth` levels.
 pub fn plan(t: u128, depth: u32) -> sudare::Result<Choice> {
     let needs = |plaintext_modulus| Needs {
         plaintext_modulus,
@@ -84,8 +84,8 @@ pub fn plan(t: u128, depth: u32) -> sudare::Result<Choice> {
     Ok(choice)
 }
 
-/// The modulus `t`. Where it is not the power of a prime, the error names primes near it with all
-/// slots of the ring that `log_n` finds for a prime of its size.
+/// Checks the modulus `t`. If it is not the power of a prime, the error names nearby primes with
+/// all slots of a ring. `log_n` finds this ring for a prime of the size of `t`.
 pub(super) fn modulus(t: u128, log_n: impl Fn(Modulus) -> Option<u32>) -> sudare::Result<Modulus> {
     let refused = match Modulus::from_value(t) {
         Err(Error::PlaintextModulusNotPrime { found, .. }) => found,
@@ -102,8 +102,8 @@ pub(super) fn modulus(t: u128, log_n: impl Fn(Modulus) -> Option<u32>) -> sudare
 /// `log2` of the degree of the smallest ring of [`plan`].
 const FIRST_RING: u32 = 12;
 
-/// Refuses a modulus without slots in the ring of degree `2^log_n`, and a prime with few of them
-/// where one between half and twice its size has all.
+/// Rejects a modulus without slots in the ring of degree `2^log_n`. Also rejects a prime with few
+/// slots if a prime between half and twice its size has all slots.
 pub(super) fn check_slots(t: Modulus, log_n: u32) -> sudare::Result<()> {
     let slots = 1usize << log_n;
     let possible = 1usize << most_slots(t, log_n)?;
@@ -116,7 +116,8 @@ pub(super) fn check_slots(t: Modulus, log_n: u32) -> sudare::Result<()> {
     Err(Error::NoSlots { modulus: t.into(), slots, possible, primes: names.join(" and ") })
 }
 
-/// `log2` of the slots of a ciphertext modulo `t`; an error names primes that have all of them.
+/// Returns `log2` of the slots of a ciphertext modulo `t`. An error names primes that have all
+/// slots.
 pub(super) fn most_slots(t: Modulus, log_n: u32) -> sudare::Result<u32> {
     if t.value() >> MODULUS_BITS != 0 {
         let problem = format!("{t} is too large: arrays take moduli below 2^{MODULUS_BITS}");
@@ -124,12 +125,12 @@ pub(super) fn most_slots(t: Modulus, log_n: u32) -> sudare::Result<u32> {
     }
     match BatchEncoder::most_slots(t, log_n) {
         Some(log_slots) => Ok(log_slots),
-        // It says which primes have all of them.
+        // The encoder's error names primes that have all slots.
         None => BatchEncoder::new(t, log_n).map(|encoder| encoder.slots().ilog2()),
     }
 }
 
-/// What arrays are encrypted and computed with under. Cheap to clone.
+/// Parameters and scheme under which arrays are encrypted and computed. Clones are cheap.
 #[derive(Clone)]
 pub struct Setting(Arc<Inner>);
 
@@ -138,24 +139,24 @@ struct Inner {
     params: Params,
     scheme: Scheme,
     signed: bool,
-    /// For all slots that plaintexts have.
+    /// Encoder for all slots of a plaintext.
     encoder: Arc<BatchEncoder>,
     bootstrapping: Option<Arc<Bootstrapping>>,
 }
 
-/// A way to bootstrap, and what it takes in once that was asked for.
+/// The plan of bootstrapping, and the form of its input, computed at its first use.
 struct Bootstrapping {
     plan: BootstrapPlan,
     inputs: OnceLock<Inputs>,
 }
 
 impl Setting {
-    /// Arrays modulo the plaintext modulus of `params`; if `signed`, their elements decrypt to
-    /// integers in `(-t/2, t/2]`, else in `[0, t)`.
+    /// Creates a setting for arrays modulo the plaintext modulus `t` of `params`. If `signed`,
+    /// elements decrypt to integers in `(-t/2, t/2]`, otherwise in `[0, t)`.
     ///
     /// # Errors
-    /// [`Error::NoSlots`], naming primes that have slots; [`Error::InvalidSpec`] for a modulus of
-    /// 62 bits or more.
+    /// [`Error::NoSlots`], which names primes that have slots; [`Error::InvalidSpec`] for a modulus
+    /// of 62 bits or more.
     pub fn new(params: Params, scheme: Scheme, signed: bool) -> sudare::Result<Self> {
         let (t, log_n) = (params.plaintext_modulus(), params.log_n());
         let encoder = BatchEncoder::with_slots(t, log_n, most_slots(t, log_n)?)?;
@@ -163,39 +164,39 @@ impl Setting {
         Ok(Self(Arc::new(Inner { params, scheme, signed, encoder, bootstrapping })))
     }
 
-    /// The same with a way to bootstrap, of its own slots.
+    /// Returns the setting with bootstrapping, and with its slots.
     pub(super) fn bootstrapped_by(&self, plan: BootstrapPlan) -> Self {
         let bootstrapping = Some(Arc::new(Bootstrapping { plan, inputs: OnceLock::new() }));
         Self(Arc::new(Inner { bootstrapping, ..(*self.0).clone() }))
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     #[must_use]
     pub fn params(&self) -> &Params {
         &self.0.params
     }
 
-    /// The scheme.
+    /// Returns the scheme.
     #[must_use]
     pub fn scheme(&self) -> Scheme {
         self.0.scheme
     }
 
-    /// Whether elements may be negative.
+    /// Returns whether elements may be negative.
     #[must_use]
     pub fn is_signed(&self) -> bool {
         self.0.signed
     }
 
-    /// How arrays are bootstrapped, if they are.
+    /// Returns the plan of bootstrapping, if any.
     #[must_use]
     pub fn bootstrapping(&self) -> Option<&BootstrapPlan> {
         self.0.bootstrapping.as_deref().map(|bootstrapping| &bootstrapping.plan)
     }
 
-    /// Refuses a ciphertext that could not be bootstrapped, if arrays are.
+    /// Rejects a ciphertext that could not be bootstrapped, if the setting has bootstrapping.
     ///
-    /// The first time, norms of matrices are computed, which takes seconds in the named sets.
+    /// The first call computes norms of matrices, which takes seconds in the named sets.
     pub(super) fn check_refreshable(&self, form: Form) -> sudare::Result<()> {
         let Some(Bootstrapping { plan, inputs }) = self.0.bootstrapping.as_deref() else {
             return Ok(());
@@ -207,23 +208,24 @@ impl Setting {
         inputs.get_or_init(|| found).check(form)
     }
 
-    /// `t`.
+    /// Returns the plaintext modulus `t`.
     #[must_use]
     pub fn modulus(&self) -> Modulus {
         self.0.params.plaintext_modulus()
     }
 
-    /// Slots of a ciphertext, in two rows of half as many.
+    /// Returns the slots of a ciphertext. They form two rows.
     #[must_use]
     pub fn slots(&self) -> usize {
         self.0.encoder.slots()
     }
 
-    /// Keys for everything that an [`Engine`](super::Engine) can do: for products, to swap rows,
-    /// to rotate them by powers of two, which other rotations are made of, and to bootstrap.
+    /// Returns the keys for every operation of an [`Engine`](super::Engine): for products, for the
+    /// exchange of rows, for rotations by powers of two, and for bootstrapping. Other rotations are
+    /// composed of powers of two.
     ///
     /// # Errors
-    /// [`Error::InvalidSpec`] for a ring that has no such keys.
+    /// [`Error::InvalidSpec`] for a ring without such keys.
     pub fn required_keys(&self) -> sudare::Result<KeyRequest> {
         let (params, top) = (self.params(), self.params().top());
         let rows = inner_sum_keys(params.log_n(), self.slots() / 2, top)?;
@@ -235,7 +237,7 @@ impl Setting {
         Ok(request)
     }
 
-    /// How a new array lies in ciphertexts.
+    /// Returns the layout of a new array in ciphertexts.
     ///
     /// # Errors
     /// [`ArrayError::Empty`](crate::array::ArrayError::Empty);
@@ -244,10 +246,10 @@ impl Setting {
         Layout::new(shape, self.slots().ilog2())
     }
 
-    /// The plaintext of two rows that repeat to all columns.
+    /// Encodes two rows, repeated to all columns.
     ///
-    /// Encoders of fewer slots would do the same but for the order of slots, which follows from a
-    /// root of unity for each number of them.
+    /// Encoders of fewer slots would use another order of slots, because each number of slots has
+    /// its own root of unity.
     pub(super) fn encode(&self, rows: &[u128]) -> sudare::Result<PlainPoly> {
         let columns = rows.len() / 2;
         let repeats = self.slots() / rows.len();
@@ -255,13 +257,13 @@ impl Setting {
         self.0.encoder.encode_unsigned(&slots.collect::<Vec<_>>())
     }
 
-    /// The first `columns` columns of both rows of a plaintext.
+    /// Decodes the first `columns` columns of both rows of a plaintext.
     pub(super) fn decode(&self, plain: &PlainPoly, columns: usize) -> sudare::Result<Vec<u128>> {
         let slots = self.0.encoder.decode_unsigned(plain)?;
         Ok(slots.chunks(self.slots() / 2).flat_map(|row| row[..columns].to_vec()).collect())
     }
 
-    /// The factor of every array at `level`.
+    /// Returns the factor of every array at `level`.
     pub(super) fn factor(&self, level: Level) -> sudare::Result<Unit> {
         let (params, t) = (self.params(), self.modulus());
         match self.scheme() {
@@ -270,8 +272,8 @@ impl Setting {
         }
     }
 
-    /// The factor of what an array at `level` is multiplied by so that the product, rescaled, has
-    /// that of the level below.
+    /// Returns the factor of a plaintext for a product with an array at `level`. The rescaled
+    /// product then has the factor of the level below.
     pub(super) fn weight_factor(&self, op: &'static str, level: Level) -> sudare::Result<Unit> {
         let Some(below) = level.0.checked_sub(1) else {
             return Err(Error::LevelExhausted { op, needed: 1, level });
@@ -280,7 +282,7 @@ impl Setting {
         Ok(self.factor(Level(below))? * divisor / self.factor(level)?)
     }
 
-    /// Refuses what was made under other parameters.
+    /// Rejects objects of other parameters.
     pub(super) fn check_params(&self, found: ParamsId) -> sudare::Result<()> {
         let expected = self.params().rlwe().id();
         match found == expected {

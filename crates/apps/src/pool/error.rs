@@ -1,38 +1,38 @@
-//! Why owners cannot pool their rows.
+//! Errors of pooling the rows of several owners.
 
 use sudare_table::{Place, TableError};
 
-/// Why owners cannot pool their rows.
+/// Errors of pooling the rows of several owners.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PoolError {
-    /// Errors of the engine.
+    /// Error of the underlying library.
     #[error(transparent)]
     Library(#[from] sudare::Error),
-    /// A table cannot be coded by the schema.
+    /// The schema cannot encode a table.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// A document is no schema, or what it says cannot be.
+    /// A document is not a schema, or describes an impossible one.
     #[error("this is no schema of a pool: {problem}; correct it, and give it to all owners again")]
     Schema {
-        /// What is wrong.
+        /// The problem, and its remedy.
         problem: String,
     },
-    /// Missing values are to be filled by a mean.
+    /// The schema fills missing values by a mean.
     #[error(
         "missing values of a pool cannot be filled by means, which nobody knows beforehand: \
          refuse them, drop their rows, or flag them"
     )]
     FilledByMean,
-    /// The schema has no such owner.
+    /// The schema has no owner of this name or index.
     #[error("there is no owner {owner:?} in the schema; its owners are {owners}")]
     UnknownOwner {
-        /// The name, or the index, of the wanted owner.
+        /// The name or the index.
         owner: String,
         /// The owners, or the first of them.
         owners: String,
     },
-    /// A value is missing in a column where the schema has none missing.
+    /// A value is missing in a column that has no missing values by the schema.
     #[error(
         "{place}, column {column:?}: the value is missing, but by the schema this column lacks \
          none; fill it, drop the row, or agree on a schema with \"missing\": true for the column"
@@ -40,10 +40,10 @@ pub enum PoolError {
     Missing {
         /// Row of the cell.
         place: Place,
-        /// Its column.
+        /// The column of the cell.
         column: String,
     },
-    /// A value lies outside the bounds of its column.
+    /// A value is outside the bounds of its column.
     #[error(
         "{place}, column {column:?}: found {found:?}, but the schema has values from {low} to \
          {high}; correct it, drop the row, or agree on a schema with wider bounds"
@@ -51,40 +51,40 @@ pub enum PoolError {
     OutOfBounds {
         /// Row of the cell.
         place: Place,
-        /// Its column.
+        /// The column of the cell.
         column: String,
         /// The value.
         found: f64,
-        /// The least value of the schema.
+        /// The lower bound of the schema.
         low: f64,
-        /// The largest.
+        /// The upper bound.
         high: f64,
     },
-    /// A table was not coded by the schema.
+    /// The table was not encoded by the schema.
     #[error("the table has other {what} than the schema: code it by `Schema::apply`")]
     OtherTable {
-        /// What differs.
+        /// The difference.
         what: &'static str,
     },
-    /// Sums, or what is encrypted of them, are of another schema or plan.
+    /// Sums or their ciphertexts belong to another schema or plan.
     #[error(
         "{what} are not of this schema and plan: all owners and the holder of the key must use \
          one schema, and sum with or without classes for as many rows"
     )]
     OtherSchema {
-        /// What differs.
+        /// The difference.
         what: String,
     },
-    /// More or fewer than a pool can have.
+    /// A count is out of the range of a pool.
     #[error("found {found} {what}, but {least} to {most} are possible here")]
     Count {
-        /// What was counted.
+        /// The counted quantity.
         what: &'static str,
-        /// How many there are.
+        /// The count found.
         found: u128,
-        /// The fewest that are possible.
+        /// The minimum.
         least: u128,
-        /// The most.
+        /// The maximum.
         most: u128,
     },
     /// No level of the parameters has room for the sums.
@@ -94,11 +94,11 @@ pub enum PoolError {
          smaller ring"
     )]
     ParamsTooSmall {
-        /// Owners.
+        /// Number of owners.
         owners: usize,
         /// `log2(N)` of the ring.
         log_n: u32,
-        /// `log2` of the modulus that is needed at least.
+        /// `log2` of the minimum modulus.
         needed: f64,
         /// `log2` of the largest modulus of the parameters.
         found: f64,
@@ -110,52 +110,52 @@ pub enum PoolError {
     RingTooSmall {
         /// Slots of a ciphertext.
         found: usize,
-        /// Slots that each ciphertext has for its marks.
+        /// Slots of each ciphertext that are reserved for marks.
         needed: usize,
     },
-    /// Something encrypted or decrypted is not as planned.
+    /// A ciphertext or a decrypted vector differs from the plan.
     #[error("{what}: found {found}, but the plan needs {needed}; use what was made for this plan")]
     NotAsPlanned {
         /// The quantity.
         what: &'static str,
-        /// As found.
+        /// The value found.
         found: String,
-        /// As needed.
+        /// The value planned.
         needed: String,
     },
     /// The total lacks an owner's sums.
     #[error("the total lacks the sums of owner {owner:?}: add them, then decrypt the new total")]
     OwnerMissing {
-        /// The first owner that is missing.
+        /// The first missing owner.
         owner: String,
     },
-    /// The total has an owner's sums more than once.
+    /// The total contains an owner's sums more than once.
     #[error(
         "the total has the sums of owner {owner:?} {times} times: add those of each owner once, \
          then decrypt the new total"
     )]
     OwnerRepeated {
-        /// The first owner that is repeated.
+        /// The first repeated owner.
         owner: String,
-        /// How often it is in the total.
+        /// The number of times that the owner is in the total.
         times: u64,
     },
-    /// What was decrypted is no total.
+    /// The decrypted slots are not a total.
     #[error(
         "this is no intact total of sums: {problem}; add what the owners sent again, and decrypt \
          it with the key that they encrypted for"
     )]
     Damaged {
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// Rows are to weigh by classes that were not summed apart.
+    /// Rows are weighted by class, but the sums do not separate classes.
     #[error(
         "the sums are of all classes together, so that rows cannot weigh by their class: plan sums \
          by class"
     )]
     NotByClass,
-    /// Weights of classes that rows cannot have.
+    /// The weight of a class is not allowed.
     #[error(
         "the rows of class {class} weigh {found} each: weights must be finite and not negative, \
          and some rows must weigh more than nothing"

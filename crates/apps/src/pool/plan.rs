@@ -14,35 +14,38 @@ use super::{
     sums::{FRACTION_BITS, Shape, Sums, check_rows},
 };
 
-/// Bits of the mark by which a ciphertext tells what it belongs to, and of that by which those of
-/// one encryption know each other.
+/// Bits of each mark of a ciphertext. One mark identifies the plan and the place of the ciphertext.
+/// The other is common to all ciphertexts of one encryption.
 const MARK_BITS: u64 = 64;
 
-/// Largest `log2` of the scale, at which encoding is exact in double precision.
+/// Maximum `log2` of the scale. Up to it, encoding is exact in double precision.
 const MAX_LOG2_SCALE: f64 = 45.0;
 
-/// Most bits of a limb: sums of those of all owners stay far below what decoding rounds.
+/// Maximum bits of a limb. Sums of the limbs of all owners stay far below the precision of
+/// decoding.
 const MAX_LIMB_BITS: u32 = 24;
 
-/// The largest error of a slot over its standard deviation, `log2(9)`, but for a chance of 2^-60.
+/// `log2(9)`: the largest error of a slot in standard deviations. Larger errors have a probability
+/// of 2^-60.
 const LARGEST_ERROR_BITS: f64 = 3.17;
 
-/// Room of a modulus above the sums of all owners, in bits: for a sign, and so that sums of twice
-/// as many are still told from others.
+/// Bits of a modulus above the sums of all owners: for a sign, and so that sums of twice the number
+/// of owners are still detected.
 const ROOM_BITS: f64 = 2.0;
 
-/// How owners encrypt their sums, a server adds them, and the holder of the key reads the total.
+/// Plan by which owners encrypt their sums, a server adds them, and the holder of the key reads the
+/// total.
 ///
-/// Each sum is made positive by what it can be at least, cut into limbs of a few bits, and a slot
-/// holds a limb. Slots of all owners add up, and limbs of the total follow exactly: the errors of
-/// as many fresh encryptions as there are owners stay below a quarter of a limb's step, but for a
-/// chance of 2^-60 a slot. The number of ciphertexts follows from the schema and the arguments of
-/// [`SumsPlan::new`].
+/// An offset, the negated lower bound of a sum, makes each sum positive. The result is cut into
+/// limbs of a few bits, and a slot holds a limb. Slots of all owners add up, which yields the limbs
+/// of the total exactly. The errors of one fresh encryption for each owner stay below a quarter of
+/// a limb's step, except with a probability of 2^-60 per slot. The number of ciphertexts follows
+/// from the schema and the arguments of [`SumsPlan::new`].
 ///
-/// Every owner has a slot of its own with a 1, so that the total tells whose sums are missing or
-/// there twice. Every ciphertext begins with two marks: one that follows from schema and plan and
-/// from its place, and one that its owner draws for all ciphertexts of an encryption. These show
-/// mistakes; a server that sets out to deceive can encrypt any total itself.
+/// Every owner has its own slot with a 1, so the total shows missing and repeated owners. Every
+/// ciphertext begins with two marks. One is computed from schema, plan and place. The owner draws
+/// the other at random for all ciphertexts of an encryption. The marks detect mistakes, not a
+/// malicious server, which can encrypt any total itself.
 #[derive(Debug, Clone)]
 pub struct SumsPlan {
     schema: Schema,
@@ -50,28 +53,28 @@ pub struct SumsPlan {
     most_rows: usize,
     params: Params,
     coding: Coding,
-    /// What the marks of ciphertexts follow from.
+    /// Digest of schema and plan, from which the marks of ciphertexts are computed.
     digest: [u8; 32],
 }
 
-/// How limbs stand in ciphertexts.
+/// Layout of limbs in ciphertexts.
 #[derive(Debug, Clone, Copy)]
 struct Coding {
     level: Level,
     scale: Scale,
-    /// Of a limb.
+    /// Bits of a limb.
     bits: u32,
     ciphertexts: usize,
 }
 
 impl SumsPlan {
-    /// A plan for the tables of the owners of a schema, each of at most `most_rows` rows, summed by
-    /// class or not. It takes the level at which the ciphertexts are smallest.
+    /// Plans the sums of the owners' tables, each of at most `most_rows` rows, by class or not. The
+    /// plan uses the level at which the ciphertexts are smallest.
     ///
     /// # Errors
-    /// [`PoolError::Count`] for too many sums, or rows that are not 1 to [`Sums::MAX_ROWS`] for
-    /// all owners together; [`PoolError::ParamsTooSmall`] if no level has room for a bit of each
-    /// owner beside the errors; [`PoolError::RingTooSmall`].
+    /// [`PoolError::Count`] for too many sums, or if the rows of all owners together are not
+    /// between 1 and [`Sums::MAX_ROWS`]; [`PoolError::ParamsTooSmall`] if no level has room for a
+    /// bit of each owner above the errors; [`PoolError::RingTooSmall`].
     pub fn new(
         schema: &Schema,
         by_class: bool,
@@ -91,7 +94,8 @@ impl SumsPlan {
         Ok(Self { schema, shape, most_rows, params, coding, digest })
     }
 
-    /// Ciphertexts that each owner sends, and of the total.
+    /// Returns the number of ciphertexts that each owner sends, which is also the number of
+    /// ciphertexts of the total.
     #[must_use]
     pub fn ciphertexts(&self) -> usize {
         self.coding.ciphertexts
@@ -101,7 +105,7 @@ impl SumsPlan {
     ///
     /// # Errors
     /// [`PoolError::UnknownOwner`]; [`PoolError::OtherSchema`] for sums of another schema, or by
-    /// class where they are planned otherwise; [`PoolError::Count`] for more rows than planned;
+    /// class if the plan is not, and vice versa; [`PoolError::Count`] for more rows than planned;
     /// [`PoolError::Library`] if the encryptor has other parameters.
     pub fn encrypt(
         &self,
@@ -142,12 +146,13 @@ impl SumsPlan {
         })
     }
 
-    /// Adds what one owner encrypted to a total, which is empty before the first. It takes an
-    /// evaluator without keys, see [`EvaluationKeys::none`](sudare::rlwe::EvaluationKeys::none).
+    /// Adds the ciphertexts of one owner to a total, which is empty before the first owner. An
+    /// evaluator without keys suffices, see
+    /// [`EvaluationKeys::none`](sudare::rlwe::EvaluationKeys::none).
     ///
     /// # Errors
-    /// [`PoolError::NotAsPlanned`] for other ciphertexts than [`SumsPlan::encrypt`] makes;
-    /// [`PoolError::Library`] for those of another key or other parameters.
+    /// [`PoolError::NotAsPlanned`] for ciphertexts that [`SumsPlan::encrypt`] does not make;
+    /// [`PoolError::Library`] for ciphertexts of another key or other parameters.
     pub fn add<E: ComplexOps>(
         &self,
         ops: &E,
@@ -165,7 +170,7 @@ impl SumsPlan {
         Ok(())
     }
 
-    /// Refuses ciphertexts of another shape.
+    /// Checks the number and the form of ciphertexts.
     fn check<E: ComplexOps>(&self, ops: &E, ciphertexts: &[E::Ct]) -> Result<(), PoolError> {
         let planned = |what, found: String, needed: String| {
             if found == needed {
@@ -190,9 +195,9 @@ impl SumsPlan {
     ///
     /// # Errors
     /// [`PoolError::NotAsPlanned`] for another number of ciphertexts or slots;
-    /// [`PoolError::OtherSchema`] if an owner, or who reads, has another schema or plan;
-    /// [`PoolError::OwnerMissing`]; [`PoolError::OwnerRepeated`]; [`PoolError::Damaged`] if slots
-    /// hold no such sums, as after decryption with another key.
+    /// [`PoolError::OtherSchema`] if an owner or the reader has another schema or plan;
+    /// [`PoolError::OwnerMissing`]; [`PoolError::OwnerRepeated`]; [`PoolError::Damaged`] if the
+    /// slots hold no valid sums, for example after decryption with another key.
     pub fn decode(&self, slots: &[Vec<f64>]) -> Result<Totals, PoolError> {
         let slots = self.integers(slots)?;
         let header = 2 * self.mark_width();
@@ -214,7 +219,7 @@ impl SumsPlan {
         Totals::new(&self.schema, sums)
     }
 
-    /// The integers that the slots hold.
+    /// Returns the integers in the slots.
     fn integers(&self, slots: &[Vec<f64>]) -> Result<Vec<Vec<u64>>, PoolError> {
         let planned = |what, found: usize, needed: usize| {
             if found == needed {
@@ -228,7 +233,7 @@ impl SumsPlan {
         let integer = |index: usize, at: usize, slot: f64| {
             let value = slot / step;
             let integer = value.round();
-            // Negated, so that NaN is no integer.
+            // Negated, so that NaN is rejected as well.
             if !((0.0..=most).contains(&integer) && (value - integer).abs() < 0.25) {
                 return Err(damaged(format!("slot {at} of ciphertext {index} holds no limb")));
             }
@@ -241,7 +246,8 @@ impl SumsPlan {
         slots.iter().enumerate().map(ciphertext).collect()
     }
 
-    /// Refuses ciphertexts of another schema or plan, or in another order, of so many tables.
+    /// Rejects ciphertexts of another schema or plan, or out of order. `tables` is the number of
+    /// tables in the total.
     fn check_marks(&self, slots: &[Vec<u64>], tables: u64) -> Result<(), PoolError> {
         for (index, slots) in slots.iter().enumerate() {
             let mut expected = Vec::new();
@@ -256,7 +262,7 @@ impl SumsPlan {
         Ok(())
     }
 
-    /// Refuses a total that has not each owner once.
+    /// Rejects a total that does not contain each owner once.
     fn check_owners(&self, times: &[u64]) -> Result<(), PoolError> {
         let owners = || times.iter().copied().zip(self.schema.owners());
         if let Some((times, owner)) = owners().find(|&(times, _)| times > 1) {
@@ -268,7 +274,7 @@ impl SumsPlan {
         }
     }
 
-    /// The sums of these limbs.
+    /// Returns the sums from these limbs.
     fn numbers(&self, limbs: &[u64], owners: usize) -> Vec<BigInt> {
         let mut rest = limbs;
         let number = |power: u32| {
@@ -283,7 +289,7 @@ impl SumsPlan {
         self.shape.powers().map(number).collect()
     }
 
-    /// Refuses sums that no rows have.
+    /// Rejects sums that no rows can have.
     fn check_sums(&self, sums: &Sums) -> Result<(), PoolError> {
         let bad = || Err(damaged("its sums are none of as many rows"));
         let owners = self.schema.owners().len();
@@ -301,7 +307,7 @@ impl SumsPlan {
                 return bad();
             }
         }
-        // No variance is negative.
+        // A variance cannot be negative.
         for (group, rows) in sums.group_rows().into_iter().enumerate() {
             let scatter = |j| sums.product(group, j, j) * rows - sums.sum(group, j).pow(2);
             if (0..self.shape.columns).any(|j| scatter(j) < BigInt::ZERO) {
@@ -311,34 +317,34 @@ impl SumsPlan {
         Ok(())
     }
 
-    /// What a limb of 1 is in a slot.
+    /// Returns the value of a limb of 1 in a slot.
     fn step(&self) -> f64 {
         real::powi(2_f64, -(self.coding.bits as i32))
     }
 
-    /// Limbs of a mark.
+    /// Returns the limbs of a mark.
     fn mark_width(&self) -> usize {
         mark_width(self.coding.bits)
     }
 
-    /// Limbs of a sum of this power.
+    /// Returns the limbs of a sum of this power.
     fn width(&self, power: u32) -> usize {
         width(self.most_rows, power, self.coding.bits)
     }
 
-    /// Limbs of all owners' presence and of all sums.
+    /// Returns the limbs of all owners' presence and of all sums.
     fn limbs(&self) -> usize {
         limbs(&self.shape, self.most_rows, self.schema.owners().len(), self.coding.bits)
     }
 
-    /// Slots of a ciphertext beside those of its marks.
+    /// Returns the slots of a ciphertext without the slots of its marks.
     fn payload(&self) -> usize {
         self.params.max_slots() - 2 * self.mark_width()
     }
 }
 
-/// How limbs of the sums of so many owners stand in ciphertexts, at the level at which these are
-/// smallest.
+/// Chooses the layout of the limbs of the sums of `owners` owners, at the level at which the
+/// ciphertexts are smallest.
 fn coding(
     shape: &Shape,
     most_rows: usize,
@@ -348,7 +354,7 @@ fn coding(
     let chain = params.chain();
     let owner_bits = real::log2(owners as f64);
     let noise = (Noise::fresh(params.rlwe()) + Noise::encoding()).log2_sd();
-    // In a slot, of all owners' encryptions; a quarter of a limb's step is more.
+    // The sum of all owners' errors in a slot must be below a quarter of a limb's step.
     let error_bits =
         noise + (f64::from(params.log_n()) + owner_bits) / 2.0 + LARGEST_ERROR_BITS + 2.0;
     let room_bits = owner_bits + ROOM_BITS;
@@ -376,17 +382,17 @@ fn coding(
     })
 }
 
-/// Limbs of all owners' presence and of all sums.
+/// Returns the limbs of all owners' presence and of all sums.
 fn limbs(shape: &Shape, most_rows: usize, owners: usize, bits: u32) -> usize {
     owners + shape.powers().map(|power| width(most_rows, power, bits)).sum::<usize>()
 }
 
-/// What a sum over so many rows of this power of values is at most, and minus which at least.
+/// Bounds the magnitude of a sum over `rows` rows of this power of values.
 fn offset(rows: usize, power: u32) -> BigInt {
     BigInt::from(rows) << (FRACTION_BITS * power)
 }
 
-/// Limbs of such a sum after its offset was added.
+/// Returns the limbs of such a sum after its offset was added.
 fn width(most_rows: usize, power: u32, bits: u32) -> usize {
     let largest: BigInt = offset(most_rows, power) * 2;
     largest.bits().div_ceil(u64::from(bits)) as usize
@@ -396,7 +402,7 @@ fn mark_width(bits: u32) -> usize {
     MARK_BITS.div_ceil(u64::from(bits)) as usize
 }
 
-/// The mark of a ciphertext.
+/// Returns the mark of a ciphertext.
 fn mark(digest: &[u8; 32], index: usize) -> u64 {
     let mut hasher = blake3::Hasher::new();
     hasher.update(digest).update(&(index as u64).to_le_bytes());
@@ -405,7 +411,7 @@ fn mark(digest: &[u8; 32], index: usize) -> u64 {
     u64::from_le_bytes(mark)
 }
 
-/// Adds the limbs of a number that is not negative, the lowest first.
+/// Appends the limbs of a nonnegative number, the lowest first.
 fn push_limbs(limbs: &mut Vec<u64>, number: &BigInt, bits: u32, width: usize) {
     let words: Vec<u64> = number.iter_u64_digits().collect();
     let word = |at: usize| words.get(at).copied().map_or(0, u128::from);

@@ -1,4 +1,4 @@
-//! What the owners of a pool agree on in public.
+//! The public schema of a pool.
 
 use std::collections::HashSet;
 
@@ -10,14 +10,14 @@ use sudare_table::{
 
 use super::PoolError;
 
-/// Version of the document that is written and read.
+/// Version of the document.
 const VERSION: u32 = 1;
 
-/// What all owners of a pool and the holder of the key agree on in public: the columns in order
-/// with their bounds or categories, the target with its classes, what becomes of missing values
-/// and of unknown categories, and the names of the owners.
+/// The public schema that all owners of a pool and the holder of the key agree on. It has the
+/// columns in order with their bounds or categories, the target with its classes, the treatment of
+/// missing values and of unknown categories, and the names of the owners.
 ///
-/// It is a JSON document, which people read and edit:
+/// It is a JSON document that people can read and edit:
 ///
 /// ```json
 /// {
@@ -33,9 +33,9 @@ const VERSION: u32 = 1;
 /// }
 /// ```
 ///
-/// A column whose values may be missing, where `missing` is `flag`, gets another beside it, which
-/// is 1 where the value is missing and 0 elsewhere; a missing number is then the middle of its
-/// bounds. [`Encoding`] says how columns are coded apart from that.
+/// With `"missing": "flag"`, a column whose values may be missing gets an additional column, which
+/// is 1 where the value is missing and 0 elsewhere. A missing number then becomes the middle of its
+/// bounds. [`Encoding`] describes the rest of the encoding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Document", into = "Document")]
 pub struct Schema {
@@ -45,7 +45,7 @@ pub struct Schema {
     digest: [u8; 32],
 }
 
-/// What is written of a schema.
+/// The JSON form of a schema.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
@@ -71,12 +71,12 @@ struct Target {
 struct Column {
     name: String,
     kind: Kind,
-    /// Whether a column beside it tells where its value is missing.
+    /// True if an additional column flags missing values.
     #[serde(default)]
     missing: bool,
 }
 
-/// What a column holds.
+/// The content of a column.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Kind {
@@ -84,38 +84,39 @@ enum Kind {
     Categories(Vec<String>),
 }
 
-/// The least and the largest value that a column may have.
+/// The smallest and the largest value that a column may have.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
-    /// The least value.
+    /// The smallest value.
     pub low: f64,
-    /// The largest, which is larger.
+    /// The largest value, above `low`.
     pub high: f64,
 }
 
 impl Bounds {
-    /// Of columns that are 0 or 1.
+    /// Bounds of columns that are 0 or 1.
     const BINARY: Self = Self { low: 0.0, high: 1.0 };
 
-    /// The middle.
+    /// Returns the middle.
     #[must_use]
     pub fn center(self) -> f64 {
         self.high / 2.0 + self.low / 2.0
     }
 
-    /// Half the width.
+    /// Returns half the width.
     #[must_use]
     pub fn unit(self) -> f64 {
         self.high / 2.0 - self.low / 2.0
     }
 
-    /// Whether a value lies within.
+    /// Returns whether a value lies within the bounds.
     fn hold(self, value: f64) -> bool {
         (self.low..=self.high).contains(&value)
     }
 
-    /// Wider ones of two significant digits, so that they tell less of the values.
+    /// Returns bounds around the values, rounded outward to two significant digits so that they
+    /// reveal less of the values.
     fn around(values: impl Iterator<Item = f64>) -> Self {
         let empty = (f64::INFINITY, f64::NEG_INFINITY);
         let (low, high) = values.fold(empty, |(low, high), x| (x.min(low), x.max(high)));
@@ -128,7 +129,7 @@ impl Bounds {
     }
 }
 
-/// The next number of two significant digits above, or below.
+/// Returns the next number of two significant digits above or below.
 fn two_digits(x: f64, above: bool) -> f64 {
     let text = format!("{:e}", x.abs());
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
@@ -141,22 +142,22 @@ fn two_digits(x: f64, above: bool) -> f64 {
 }
 
 impl Schema {
-    /// Most owners of a pool.
+    /// Maximum number of owners of a pool.
     pub const MAX_OWNERS: usize = 1000;
 
-    /// Most columns after coding: each has a sum with each other.
+    /// Maximum number of encoded columns. The number of sums grows with its square.
     pub const MAX_COLUMNS: usize = 1024;
 
-    /// A schema for tables like that of one owner: with its columns, categories and classes, and
-    /// with bounds of its numbers that are rounded outward to two significant digits.
+    /// Drafts a schema from the table of one owner: its columns, categories and classes, and bounds
+    /// of its numbers, rounded outward to two significant digits.
     ///
-    /// It publishes names, categories, classes, and bounds near the extremes of this table. Its
-    /// owner reads it before others do, widens bounds by what may be elsewhere, adds categories
-    /// that only others have, and says where only others lack values.
+    /// The draft reveals names, categories, classes, and bounds near the extremes of this table.
+    /// Its owner should review it before sharing it: widen bounds for the values of other owners,
+    /// add categories that only others have, and mark columns in which only others lack values.
     ///
     /// # Errors
-    /// [`PoolError::FilledByMean`]; [`PoolError::Table`] as [`Encoding::fit`];
-    /// [`PoolError::Schema`] as [`Schema::from_json`].
+    /// [`PoolError::FilledByMean`]; [`PoolError::Table`] with the errors of [`Encoding::fit`];
+    /// [`PoolError::Schema`] with the errors of [`Schema::from_json`].
     pub fn draft(
         frame: &Frame,
         target: Option<&str>,
@@ -190,33 +191,33 @@ impl Schema {
         Self::try_from(Document { version: VERSION, owners, target, missing, unseen, columns })
     }
 
-    /// The schema of a JSON document.
+    /// Reads the schema of a JSON document.
     ///
     /// # Errors
-    /// [`PoolError::FilledByMean`]. [`PoolError::Schema`] says what else is wrong: text that is no
-    /// such document or of another version; not 1 to 1000 different owners with names; fewer than
-    /// two classes; bounds that are not finite or hold no more than one value; columns without or
-    /// with equal names, without categories, or with a flag that `missing` does not allow; more
-    /// than [`Schema::MAX_COLUMNS`] columns after coding.
+    /// [`PoolError::FilledByMean`]. [`PoolError::Schema`] for every other problem: text that is not
+    /// a schema, or of another version; not 1 to 1000 different owners with names; fewer than two
+    /// classes; bounds that are not finite or contain only one value; columns without names or with
+    /// equal names, without categories, or with a flag that `missing` does not allow; more than
+    /// [`Schema::MAX_COLUMNS`] columns after coding.
     pub fn from_json(text: &str) -> Result<Self, PoolError> {
         let document: Document = serde_json::from_str(text).map_err(problem)?;
         Self::try_from(document)
     }
 
-    /// The document, the same for equal schemas, in lines that people read.
+    /// Returns the document, indented for people to read. Equal schemas give equal documents.
     ///
     /// # Errors
-    /// [`PoolError::Schema`] if it cannot be written, which no checked schema leads to.
+    /// [`PoolError::Schema`] if it cannot be written, which no checked schema causes.
     pub fn to_json(&self) -> Result<String, PoolError> {
         serde_json::to_string_pretty(&self.document).map_err(problem)
     }
 
-    /// Names of the owners, by their index.
+    /// Returns the names of the owners, by their index.
     pub fn owners(&self) -> &[String] {
         &self.document.owners
     }
 
-    /// The index of an owner.
+    /// Returns the index of an owner.
     ///
     /// # Errors
     /// [`PoolError::UnknownOwner`].
@@ -225,61 +226,62 @@ impl Schema {
         found.ok_or_else(|| self.unknown_owner(name))
     }
 
-    /// The error of a name or an index that no owner has.
+    /// Returns the error for an unknown name or index of an owner.
     pub(super) fn unknown_owner(&self, owner: &str) -> PoolError {
         PoolError::UnknownOwner { owner: excerpt(owner), owners: list(self.owners()) }
     }
 
-    /// How frames become tables: the same for all owners.
+    /// Returns the encoding of frames as tables, the same for all owners.
     pub fn encoding(&self) -> &Encoding {
         &self.encoding
     }
 
-    /// How to read a file whose frame the schema is to be applied to.
+    /// Returns the options to read a file to which you apply the schema.
     pub fn read_options(&self) -> ReadOptions {
         self.encoding.read_options()
     }
 
-    /// Names of the coded columns, in order.
+    /// Returns the names of the encoded columns, in order.
     pub fn columns(&self) -> &[String] {
         self.encoding.columns()
     }
 
-    /// Classes of the target, in order; none without a target.
+    /// Returns the classes of the target in order, empty without a target.
     pub fn classes(&self) -> &[String] {
         self.encoding.classes()
     }
 
-    /// Bounds of each coded column; 0 and 1 of those that tell categories or missing values.
+    /// Returns the bounds of each encoded column: 0 and 1 for columns of categories or missing
+    /// values.
     pub fn bounds(&self) -> &[Bounds] {
         &self.bounds
     }
 
-    /// The middle of the bounds of each coded column.
+    /// Returns the middle of the bounds of each encoded column.
     #[must_use]
     pub fn centers(&self) -> Vec<f64> {
         self.bounds.iter().map(|bounds| bounds.center()).collect()
     }
 
-    /// Half the width of the bounds of each coded column, positive.
+    /// Returns half the width of the bounds of each encoded column, which is positive.
     #[must_use]
     pub fn units(&self) -> Vec<f64> {
         self.bounds.iter().map(|bounds| bounds.unit()).collect()
     }
 
-    /// The BLAKE3 hash of the document in its shortest form: who has the same has the same schema.
+    /// Returns the BLAKE3 hash of the document in its shortest form. Equal hashes mean equal
+    /// schemas.
     #[must_use]
     pub fn digest(&self) -> [u8; 32] {
         self.digest
     }
 
-    /// The table of an owner's frame, which has the columns of the schema in any order, and the
-    /// target if the schema has one.
+    /// Encodes the frame of an owner as a table. The frame has the columns of the schema in any
+    /// order, and the target if the schema has one.
     ///
     /// # Errors
-    /// [`PoolError::Table`] names columns that the frame lacks or has besides, or the place of a
-    /// text, a category or a class that the schema does not know; [`PoolError::Missing`];
-    /// [`PoolError::OutOfBounds`].
+    /// [`PoolError::Table`], which names missing and surplus columns, or the place of an unknown
+    /// text, category or class; [`PoolError::Missing`]; [`PoolError::OutOfBounds`].
     pub fn apply(&self, frame: &Frame) -> Result<Table, PoolError> {
         if let Some(Target { name, .. }) = &self.document.target
             && !frame.columns().contains(name)
@@ -290,7 +292,7 @@ impl Schema {
         self.check_gaps(frame)?;
         let table = self.encoding.apply(frame.clone())?;
         self.check_bounds(&table, |row| {
-            // Rows that lack a value may have been dropped.
+            // The encoding may have dropped rows with missing values.
             let dropped = table.dropped() > 0;
             let kept = |&row: &usize| {
                 !(dropped && (0..frame.columns().len()).any(|at| is_missing(frame, row, at)))
@@ -300,7 +302,7 @@ impl Schema {
         Ok(table)
     }
 
-    /// Refuses a table that the schema did not make.
+    /// Rejects a table that the schema did not encode.
     pub(super) fn check(&self, table: &Table) -> Result<(), PoolError> {
         if table.columns() != self.columns() {
             return Err(PoolError::OtherTable { what: "columns" });
@@ -326,7 +328,7 @@ impl Schema {
         Err(PoolError::OutOfBounds { place, column, found, low, high })
     }
 
-    /// Refuses gaps that no column tells of, which the encoding would fill.
+    /// Rejects missing values without a flag column, which the encoding would fill.
     fn check_gaps(&self, frame: &Frame) -> Result<(), PoolError> {
         if self.document.missing != Missing::Flag {
             return Ok(());
@@ -343,7 +345,7 @@ impl Schema {
     }
 }
 
-/// Whether a row lacks the value of a column.
+/// Returns whether a row lacks the value of a column.
 fn is_missing(frame: &Frame, row: usize, at: usize) -> bool {
     match frame.text(at) {
         Some(text) => text.codes()[row] == TextColumn::MISSING,
@@ -380,7 +382,7 @@ impl From<Schema> for Document {
 }
 
 impl Document {
-    /// Refuses what an encoding would not.
+    /// Rejects documents that would pass as an encoding but are not allowed in a pool.
     fn check(&self) -> Result<(), PoolError> {
         let bad = |text: String| Err(problem(text));
         if self.version != VERSION {
@@ -451,7 +453,7 @@ impl Column {
         }
     }
 
-    /// Bounds of each of its coded columns.
+    /// Returns the bounds of each of the column's encoded columns.
     fn bounds(&self) -> impl Iterator<Item = Bounds> + use<> {
         let (own, binary) = match &self.kind {
             Kind::Number(bounds) => (Some(*bounds), 0),

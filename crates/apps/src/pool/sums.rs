@@ -9,33 +9,34 @@ use sudare_table::Table;
 
 use super::{PoolError, Schema};
 
-/// A value is an integer over `2^47` in the unit of its column.
+/// Fraction bits of a value: it is an integer over `2^47` in the unit of its column.
 pub(super) const FRACTION_BITS: u32 = 47;
 
-/// Of the lower of the two integers that a value is cut into, each within `2^23`.
+/// Bits of the lower of the two integers into which a value is split. Each is within `2^23`.
 const LIMB_BITS: u32 = 24;
 
-/// Rows whose products are summed in `f64`, exactly: `2^7 2^23 2^23` is `2^53`.
+/// Number of rows whose products `f64` sums exactly: `2^7 2^23 2^23` is `2^53`.
 const BLOCK: usize = 128;
 
-/// Most parts of a table that are summed apart, and most values of all their sums.
+/// Maximum number of parts of a table that are summed in parallel, and of values in all their sums.
 const PARTS: usize = 16;
 const PART_VALUES: usize = 1 << 24;
 
-/// Most sums of a table.
+/// Maximum number of sums of a table.
 const MAX_NUMBERS: u128 = 1 << 22;
 
-/// Which sums there are, in what order: counts of classes; of each group the sums of columns and
-/// of their products; sums of third and of fourth powers.
+/// The list of sums and its order. First come the counts of classes. Then come, for each group, the
+/// sums of columns and of their products. Sums of third and of fourth powers are last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Shape {
     /// Digest of the schema.
     pub digest: [u8; 32],
-    /// Coded columns.
+    /// Number of encoded columns.
     pub columns: usize,
-    /// Classes of the target, or 1.
+    /// Number of classes of the target, or 1.
     pub classes: usize,
-    /// Sets of rows whose columns and products are summed apart: classes, or 1.
+    /// Number of groups of rows whose columns and products are summed separately: the number of
+    /// classes, or 1.
     pub groups: usize,
 }
 
@@ -52,12 +53,12 @@ impl Shape {
         Ok(shape)
     }
 
-    /// How many sums.
+    /// Returns the number of sums.
     pub fn numbers(&self) -> usize {
         self.classes + self.groups * self.group() + 2 * self.columns
     }
 
-    /// The power of values that each sum is of.
+    /// Returns the power of values in each sum.
     pub fn powers(&self) -> impl Iterator<Item = u32> + use<> {
         let Self { columns, classes, groups, .. } = *self;
         let times = std::iter::repeat_n::<u32>;
@@ -66,7 +67,7 @@ impl Shape {
         times(0, classes).chain((0..groups).flat_map(group)).chain(higher)
     }
 
-    /// Sums of a group.
+    /// Returns the number of sums of a group.
     fn group(&self) -> usize {
         self.columns + pairs(self.columns)
     }
@@ -80,27 +81,28 @@ impl Shape {
     }
 }
 
-/// Pairs of columns, those of a column with itself included.
+/// Returns the number of pairs of columns, including each column with itself.
 fn pairs(columns: usize) -> usize {
     columns * (columns + 1) / 2
 }
 
-/// Where a pair stands, the larger column first.
+/// Returns the place of a pair, the larger column first.
 fn pair(j: usize, k: usize) -> usize {
     let (j, k) = (j.max(k), j.min(k));
     pairs(j) + k
 }
 
-/// Exact sums of the rows of a table that a schema made: how many there are of each class, and of
-/// the values of its columns `Σ u`, `Σ u_j u_k`, `Σ u³` and `Σ u⁴`, the first two by class where
-/// rows are to weigh by their class.
+/// Exact sums of the rows of a table that a schema encoded: the number of rows of each class, and
+/// `Σ u`, `Σ u_j u_k`, `Σ u³` and `Σ u⁴` of the columns. If rows are weighted by class, the first
+/// two are computed for each class.
 ///
 /// A value `x` counts as `u = (x - center) / unit`, within `[-1, 1]` by the bounds of the schema,
 /// and rounded to a multiple of `2^-47`. Nothing else is rounded: sums of parts of a table add up
-/// to those of the whole, to the last bit. A column whose standard deviation is a millionth of its
-/// unit keeps eight digits of each value's deviation.
+/// to the sums of the whole, to the last bit. If the standard deviation of a column is a millionth
+/// of its unit, eight digits of each deviation are kept.
 ///
-/// They say much about few rows, and stay with the owner of the rows. `Debug` shows the shape only.
+/// Sums of few rows reveal much about them, so they stay with the owner of the rows. `Debug` shows
+/// the shape only.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sums {
     shape: Shape,
@@ -108,10 +110,11 @@ pub struct Sums {
 }
 
 impl Sums {
-    /// Most rows of all owners' tables.
+    /// Maximum number of rows of all owners' tables.
     pub const MAX_ROWS: u64 = 1 << 32;
 
-    /// Sums of a table that [`Schema::apply`] made, for rows that may weigh by their class, or not.
+    /// Computes the sums of a table from [`Schema::apply`]. With `by_class`, rows can later be
+    /// weighted by class.
     ///
     /// # Errors
     /// [`PoolError::OtherTable`] or [`PoolError::OutOfBounds`] for another table;
@@ -140,16 +143,16 @@ impl Sums {
         Ok(Self { shape, numbers })
     }
 
-    /// From what a plan decoded.
+    /// Creates sums from the numbers that a plan decoded.
     pub(super) fn from_numbers(shape: Shape, numbers: Vec<BigInt>) -> Self {
         Self { shape, numbers }
     }
 
-    /// Adds those of other rows.
+    /// Adds the sums of other rows.
     ///
     /// # Errors
-    /// [`PoolError::OtherSchema`] unless they are of the same schema, and both by class or both
-    /// not; [`PoolError::Count`] for more than [`Sums::MAX_ROWS`] together.
+    /// [`PoolError::OtherSchema`] unless both have the same schema, and both or neither are by
+    /// class; [`PoolError::Count`] for more than [`Sums::MAX_ROWS`] together.
     pub fn add(&mut self, other: &Self) -> Result<(), PoolError> {
         if self.shape != other.shape {
             return Err(PoolError::OtherSchema { what: "sums to be added".to_owned() });
@@ -159,7 +162,7 @@ impl Sums {
         Ok(())
     }
 
-    /// Rows that were summed.
+    /// Returns the number of rows summed.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.counts().sum()
@@ -169,39 +172,39 @@ impl Sums {
         &self.shape
     }
 
-    /// All of them, in the order of their shape.
+    /// Returns all sums, in the order of their shape.
     pub(super) fn numbers(&self) -> &[BigInt] {
         &self.numbers
     }
 
-    /// Rows of each class.
+    /// Returns the rows of each class.
     pub(super) fn counts(&self) -> impl Iterator<Item = usize> {
-        // A count is at most `MAX_ROWS`.
+        // A count is at most `MAX_ROWS`, so it fits.
         let count = |number: &BigInt| usize::try_from(number).unwrap_or(usize::MAX);
         self.numbers[..self.shape.classes].iter().map(count)
     }
 
-    /// Rows of each group.
+    /// Returns the rows of each group.
     pub(super) fn group_rows(&self) -> Vec<usize> {
         if self.shape.groups == 1 { vec![self.rows()] } else { self.counts().collect() }
     }
 
-    /// `Σ u` of column `j` in a group.
+    /// Returns `Σ u` of column `j` in a group.
     pub(super) fn sum(&self, group: usize, j: usize) -> &BigInt {
         &self.numbers[self.shape.group_start(group) + j]
     }
 
-    /// `Σ u_j u_k` in a group.
+    /// Returns `Σ u_j u_k` in a group.
     pub(super) fn product(&self, group: usize, j: usize, k: usize) -> &BigInt {
         &self.numbers[self.shape.group_start(group) + self.shape.columns + pair(j, k)]
     }
 
-    /// `Σ u³` of column `j`.
+    /// Returns `Σ u³` of column `j`.
     pub(super) fn cube(&self, j: usize) -> &BigInt {
         &self.numbers[self.shape.powers_start() + j]
     }
 
-    /// `Σ u⁴` of column `j`.
+    /// Returns `Σ u⁴` of column `j`.
     pub(super) fn fourth(&self, j: usize) -> &BigInt {
         &self.numbers[self.shape.powers_start() + self.shape.columns + j]
     }
@@ -224,7 +227,7 @@ pub(super) fn check_rows(rows: usize) -> Result<(), PoolError> {
     Err(PoolError::Count { what: "rows", found, least: 1, most })
 }
 
-/// The integers that values are.
+/// Conversion of values to integers.
 struct Grid {
     centers: Vec<f64>,
     units: Vec<f64>,
@@ -235,19 +238,19 @@ impl Grid {
         Self { centers: schema.centers(), units: schema.units() }
     }
 
-    /// That of `x` in column `j`, up to `2^47` in magnitude.
+    /// Returns the integer of `x` in column `j`, up to `2^47` in magnitude.
     fn integer(&self, j: usize, x: f64) -> i64 {
         let u = ((x - self.centers[j]) / self.units[j]).clamp(-1.0, 1.0);
         (u * (1_u64 << FRACTION_BITS) as f64).round_ties_even() as i64
     }
 }
 
-/// Sums of some rows, of the integers that values are.
+/// Sums of some rows, over the integers of their values.
 struct Part {
     sums: Vec<i128>,
-    /// Of pairs, in the order of [`pair`].
+    /// Sums of pairs, in the order of [`pair`].
     products: Vec<i128>,
-    /// Of the parts of third and fourth powers.
+    /// Sums of the parts of third and fourth powers.
     powers: Vec<PowerParts>,
 }
 
@@ -260,7 +263,7 @@ impl Part {
         Self { sums: vec![0; columns], products, powers: vec![[0; 5]; columns] }
     }
 
-    /// Of these rows, in parts side by side.
+    /// Sums these rows, in parallel parts.
     fn of_rows(table: &Table, grid: &Grid, rows: &[usize]) -> Self {
         let columns = table.features();
         let most = (PART_VALUES / columns.pow(2).max(1)).clamp(1, PARTS);
@@ -297,7 +300,7 @@ impl Part {
         products.add_to(&mut self.products, columns);
     }
 
-    /// Sums of third powers of the columns, then those of fourth ones.
+    /// Returns the sums of third powers of the columns, then the sums of fourth powers.
     fn powers(&self) -> impl Iterator<Item = BigInt> {
         let high = |sum: i128| BigInt::from(sum) << FRACTION_BITS;
         let cube = move |[v_q1, v_q0, ..]: &PowerParts| high(*v_q1) + v_q0;
@@ -327,7 +330,7 @@ struct Products {
     /// Row by row.
     high: Vec<f64>,
     low: Vec<f64>,
-    /// High with high, high with low, low with low.
+    /// Products high by high, high by low, and low by low.
     sums: [DMatrix<f64>; 3],
 }
 

@@ -1,4 +1,4 @@
-//! Tables and schemas to test with.
+//! Tables and schemas for tests.
 
 use sudare_arith::prng::{Seed, Stream};
 use sudare_table::{Frame, Table};
@@ -11,8 +11,8 @@ pub fn uniform(seed: u8) -> impl FnMut() -> f64 {
     move || (stream.next_u64() >> 11) as f64 / (1_u64 << 53) as f64
 }
 
-/// Columns of all sorts, and three classes: wide, of mean over deviation 10^6, constant, rare,
-/// correlated with the first, and very small.
+/// Returns columns of all kinds, and three classes: wide, with a mean of 10^6 deviations, constant,
+/// rare, correlated with the first, and very small.
 pub fn mixed(rows: usize, seed: u8) -> Table {
     let names = ["wide", "far", "constant", "rare", "related", "small"];
     let mut next = uniform(seed);
@@ -30,7 +30,7 @@ pub fn mixed(rows: usize, seed: u8) -> Table {
     Table::with_classes(columns, values, ("y".to_owned(), classes, members)).unwrap()
 }
 
-/// A schema for tables like [`mixed`].
+/// Returns a schema for tables like [`mixed`].
 pub fn schema(owners: usize) -> Schema {
     let number = |name: &str, low: f64, high: f64| serde_json::json!({ "name": name, "kind": { "number": { "low": low, "high": high } } });
     let document = serde_json::json!({
@@ -51,7 +51,7 @@ pub fn schema(owners: usize) -> Schema {
     Schema::from_json(&document.to_string()).unwrap()
 }
 
-/// A table as an owner's file has it, the target last.
+/// Returns a table as an owner's file has it, with the target last.
 pub fn frame(table: &Table) -> Frame {
     let names = table.columns().iter().map(String::as_str).chain(table.target());
     let members = table.members().unwrap();

@@ -1,4 +1,4 @@
-//! What follows from the sums of all owners' rows.
+//! Moments and statistics from the sums of all owners' rows.
 
 use num_bigint::{BigInt, Sign};
 
@@ -9,14 +9,14 @@ use super::{
 use crate::{logreg::Moments, stats::Statistics};
 use sudare_arith::real;
 
-/// A column whose standard deviation is less than this part of its mean is constant but for
-/// rounding.
+/// Relative spread below which a column is constant up to rounding: its standard deviation over its
+/// mean.
 const CONSTANT: f64 = 1e-14;
 
-/// Deviations below this are none: their inverses would not be finite.
+/// Smaller deviations count as zero, because their inverses would not be finite.
 const SMALLEST: f64 = 1e-305;
 
-/// The sums of all owners' rows, and what follows from them.
+/// The sums of all owners' rows, with moments and statistics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Totals {
     sums: Sums,
@@ -25,7 +25,8 @@ pub struct Totals {
 }
 
 impl Totals {
-    /// Totals of sums in the clear, of one owner or of several that [`Sums::add`] added.
+    /// Creates totals from sums in the clear, of one owner or of several owners combined by
+    /// [`Sums::add`].
     ///
     /// # Errors
     /// [`PoolError::OtherSchema`] for sums of another schema.
@@ -36,27 +37,29 @@ impl Totals {
         Ok(Self { sums, centers: schema.centers(), units: schema.units() })
     }
 
-    /// Rows of all owners.
+    /// Returns the rows of all owners.
     #[must_use]
     pub fn rows(&self) -> usize {
         self.sums.rows()
     }
 
-    /// Rows of each class of the target; of a schema without a target, one number for all.
+    /// Returns the rows of each class of the target, or one number for a schema without a target.
     #[must_use]
     pub fn class_counts(&self) -> Vec<usize> {
         self.sums.counts().collect()
     }
 
-    /// Means, spreads and correlations of all rows, which weigh by their class as `row_weights`
-    /// has it, 1 where it ends: those of [`Moments::of`] for the table of all rows.
+    /// Returns the means, spreads and correlations of all rows, weighted by class: the values of
+    /// [`Moments::of`] for the table of all rows. Classes beyond the end of `row_weights` have
+    /// weight 1.
     ///
-    /// Sums are centred at the means of all rows before they become `f64`. A column is constant
-    /// where its standard deviation is less than `2^-47` of its unit, or less than rounding makes.
+    /// Sums are centred at the means of all rows before they become `f64`. A column counts as
+    /// constant if its standard deviation is below `2^-47` of its unit, or below the error of
+    /// rounding.
     ///
     /// # Errors
     /// [`PoolError::RowWeight`] for weights that are negative, not finite or all 0;
-    /// [`PoolError::NotByClass`] for weights that differ, of sums that are not by class.
+    /// [`PoolError::NotByClass`] for weights that differ, if the sums are not by class.
     pub fn moments(&self, row_weights: &[f64]) -> Result<Moments, PoolError> {
         let weighted = self.weighted(row_weights)?;
         let shifts = self.shifts(&weighted);
@@ -86,7 +89,7 @@ impl Totals {
         Ok(Moments { rows: self.rows(), centers, deviations, correlations })
     }
 
-    /// Statistics of all rows, by the conventions of [`Statistics`].
+    /// Returns the statistics of all rows, by the conventions of [`Statistics`].
     #[must_use]
     pub fn statistics(&self) -> Statistics {
         let columns = 0..self.centers.len();
@@ -98,11 +101,11 @@ impl Totals {
             columns.clone().map(|j| each(&|k| f(j, k))).collect::<Vec<Vec<f64>>>()
         };
         let moments = matrix(&|j, k| self.moment(j, k));
-        // Sums are exact, of values that are rounded to half a step each.
+        // The sums are exact, but each value is rounded by up to half a step.
         let step = real::exp2(-f64::from(FRACTION_BITS));
         let spread = each(&|j| moments[j][j].sqrt());
         let error = |j: usize, k: usize| (spread[j] + spread[k] + step) * step / 2.0;
-        // Of a constant column 0, and of one whose spread may be rounding not a number.
+        // Zero for a constant column. NaN for a column whose spread may be rounding only.
         let told = |j: usize| spread[j] == 0.0 || moments[j][j] > error(j, j);
         let second = each(&|j| if told(j) { moments[j][j] } else { f64::NAN });
         let shape = |j: usize, value: f64| if second[j] > 0.0 { value } else { f64::NAN };
@@ -133,7 +136,7 @@ impl Totals {
         }
     }
 
-    /// Rows of the groups that are summed apart, what each row of them weighs, and all together.
+    /// Returns the rows of each group, the weight of a row of each group, and the total weight.
     fn weighted(&self, row_weights: &[f64]) -> Result<Weighted, PoolError> {
         let of_class = |class: usize| row_weights.get(class).copied().unwrap_or(1.0);
         let counts = self.class_counts();
@@ -157,7 +160,7 @@ impl Totals {
         Err(PoolError::RowWeight { class, found: of_class(class) })
     }
 
-    /// The means of all groups.
+    /// Returns the means of all groups.
     fn shifts(&self, weighted: &Weighted) -> Shifts {
         let columns = 0..self.centers.len();
         let of_group = |(group, &rows): (usize, &usize)| {
@@ -168,7 +171,7 @@ impl Totals {
         Shifts { offsets: columns.clone().map(offset).collect(), groups }
     }
 
-    /// The sum over all groups.
+    /// Returns the sum over all groups.
     fn total<'a>(&'a self, of: impl Fn(usize) -> &'a BigInt) -> BigInt {
         (0..self.sums.shape().groups).map(of).sum()
     }
@@ -181,12 +184,12 @@ impl Totals {
         self.total(|group| self.sums.product(group, j, k))
     }
 
-    /// The mean of column `j`, in its unit from its center.
+    /// Returns the mean of column `j`, in its unit from its center.
     fn mean(&self, j: usize) -> f64 {
         to_f64(&self.sum(j), 1) / self.rows() as f64
     }
 
-    /// The mean of column `j` in a group, from that of all rows.
+    /// Returns the mean of column `j` in a group, relative to the mean of all rows.
     fn shift(&self, group: usize, rows: usize, j: usize) -> f64 {
         if rows == 0 {
             return 0.0;
@@ -196,7 +199,7 @@ impl Totals {
         to_f64(&difference, 1) / (all as f64 * rows as f64)
     }
 
-    /// The sum of products of deviations from the means of a group.
+    /// Returns the sum of products of deviations from the means of a group.
     fn scatter(&self, group: usize, rows: usize, j: usize, k: usize) -> f64 {
         if rows == 0 {
             return 0.0;
@@ -205,14 +208,14 @@ impl Totals {
         to_f64(&(self.sums.product(group, j, k) * rows - sum_j * sum_k), 2) / rows as f64
     }
 
-    /// The mean product of deviations of two columns.
+    /// Returns the mean product of deviations of two columns.
     fn moment(&self, j: usize, k: usize) -> f64 {
         let n = self.rows();
         let scatter = self.product(j, k) * n - self.sum(j) * self.sum(k);
         to_f64(&scatter, 2) / real::powi(n as f64, 2)
     }
 
-    /// The mean of third powers of deviations.
+    /// Returns the mean of third powers of deviations.
     fn third(&self, j: usize) -> f64 {
         let (n, sum) = (BigInt::from(self.rows()), self.sum(j));
         let cubes = &n * &n * self.sums.cube(j);
@@ -220,7 +223,7 @@ impl Totals {
         to_f64(&centered, 3) / real::powi(self.rows() as f64, 3)
     }
 
-    /// The mean of fourth powers of deviations.
+    /// Returns the mean of fourth powers of deviations.
     fn fourth(&self, j: usize) -> f64 {
         let (n, sum) = (BigInt::from(self.rows()), self.sum(j));
         let fourths = n.pow(3) * self.sums.fourth(j);
@@ -229,7 +232,8 @@ impl Totals {
         to_f64(&(fourths - cubes + squares - 3 * sum.pow(4)), 4) / real::powi(self.rows() as f64, 4)
     }
 
-    /// The standard deviation of column `j` with this mean, in its unit; 0 if it is constant.
+    /// Returns the standard deviation of column `j` with this mean, in its unit, or 0 if it is
+    /// constant.
     fn spread(&self, j: usize, mean: f64) -> f64 {
         let spread = self.moment(j, j).sqrt();
         let deviation = spread * self.units[j];
@@ -239,17 +243,18 @@ impl Totals {
     }
 }
 
-/// Groups of rows, and what they weigh.
+/// Groups of rows, and their weights.
 struct Weighted {
     rows: Vec<usize>,
-    /// Of a row of each group.
+    /// Weight of a row of each group.
     weights: Vec<f64>,
-    /// Of all rows.
+    /// Total weight of all rows.
     weight: f64,
 }
 
 impl Weighted {
-    /// A sum over the rows of each group, which `of` gives for a group and its rows, by weight.
+    /// Returns the weighted mean of `of`, which returns a sum over the rows of a group for the
+    /// group and its number of rows.
     fn mean(&self, of: impl Fn(usize, usize) -> f64) -> f64 {
         let groups = self.rows.iter().zip(&self.weights).enumerate();
         let sum: f64 = groups.map(|(group, (&rows, weight))| weight * of(group, rows)).sum();
@@ -257,22 +262,22 @@ impl Weighted {
     }
 }
 
-/// Means of groups in the units of columns, from those of all rows.
+/// Means of groups in the units of columns, relative to the means of all rows.
 struct Shifts {
-    /// Of each group.
+    /// The means of each group.
     groups: Vec<Vec<f64>>,
     /// The weighted means of all rows.
     offsets: Vec<f64>,
 }
 
 impl Shifts {
-    /// The mean of a group, from the weighted one.
+    /// Returns the mean of a group, relative to the weighted mean.
     fn of(&self, group: usize, j: usize) -> f64 {
         self.groups[group][j] - self.offsets[j]
     }
 }
 
-/// A sum of products of so many values, as it is in their units.
+/// Converts a sum of products of `power` values from integers to the values' units.
 fn to_f64(number: &BigInt, power: u32) -> f64 {
     let dropped = number.bits().saturating_sub(64);
     let top = (number.magnitude() >> dropped).iter_u64_digits().next().unwrap_or(0) as f64;
