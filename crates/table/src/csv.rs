@@ -1,4 +1,4 @@
-//! Tables in text, with a delimiter between cells.
+//! Tables in text files with a delimiter between cells.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod delimiter;
@@ -14,17 +14,17 @@ use super::{
 };
 use lines::UnixLines;
 
-/// Bytes by which the delimiter is recognised.
+/// Number of bytes from which the delimiter is detected.
 const HEAD_BYTES: u64 = 1 << 18;
 
-/// After so many rows reading starts again if columns turned out to be text, and not only at the
-/// end: most of those that are text show it early.
+/// Number of rows after which reading restarts if columns turned out to be text, instead of at the
+/// end. Most text columns show it early.
 const EARLY_ROWS: usize = 1000;
 
 type Result<T, E = TableError> = core::result::Result<T, E>;
 
-/// Reads a frame. `rewind` brings the source to its beginning, which is needed if columns that may
-/// be text turn out to be.
+/// Reads a frame. `rewind` moves the source back to its beginning. It is needed if columns that may
+/// be text turn out to be text.
 pub(super) fn read<R: Read>(
     mut source: R,
     rewind: impl Fn(&mut R) -> io::Result<()>,
@@ -41,11 +41,11 @@ pub(super) fn read<R: Read>(
     }
 }
 
-/// What came of reading a file once.
+/// The outcome of one pass over a file.
 enum Outcome {
-    /// All of it.
+    /// The whole frame.
     Read(Frame),
-    /// These columns are text, and must be read as such.
+    /// These columns are text, and must be read as text.
     Text(Vec<usize>),
 }
 
@@ -57,13 +57,13 @@ enum Decimal {
     Either,
 }
 
-/// What cells look like.
+/// The format of cells.
 #[derive(Clone, Copy)]
 struct Dialect<'a> {
     delimiter: u8,
     decimal: Decimal,
     missing: bool,
-    /// What stands for a missing value in any column, if that was given.
+    /// The words for a missing value in any column, if passed.
     missing_words: Option<&'a [String]>,
 }
 
@@ -96,19 +96,19 @@ impl<'a> Dialect<'a> {
         Ok(Self { delimiter, decimal, missing: options.missing, missing_words })
     }
 
-    /// Whether a cell of a column of numbers stands for a missing value.
+    /// Returns whether a cell of a number column is a missing value.
     fn is_missing_number(self, text: &str) -> bool {
         self.missing && (text.is_empty() || self.is_missing_word(text))
     }
 
-    /// Whether a cell of a column of text stands for a missing value. Words such as `NA` may be
-    /// categories there, so only words that were given count.
+    /// Returns whether a cell of a text column is a missing value. Words such as `NA` may be
+    /// categories there, so only words that the caller passed count.
     fn is_missing_text(self, text: &str) -> bool {
         let given = self.missing_words.is_some() && self.is_missing_word(text);
         self.missing && (text.is_empty() || given)
     }
 
-    /// Whether a text is one of the words that stand for a missing number.
+    /// Returns whether a text is one of the words for a missing number.
     fn is_missing_word(self, text: &str) -> bool {
         match self.missing_words {
             Some(words) => words.iter().any(|word| word == text),
@@ -117,7 +117,8 @@ impl<'a> Dialect<'a> {
     }
 }
 
-/// What a file is whose first bytes are no text, and what to do with it.
+/// Recognises files that are not text by their first bytes. Returns the type of the file and a
+/// remedy.
 fn not_text(head: &[u8]) -> Option<&'static str> {
     const KINDS: [(&[u8], &str); 4] = [
         (b"PK\x03\x04", "it is a workbook or an archive, not text: save the sheet as CSV"),
@@ -128,8 +129,8 @@ fn not_text(head: &[u8]) -> Option<&'static str> {
     KINDS.iter().find(|(start, _)| head.starts_with(start)).map(|(_, problem)| *problem)
 }
 
-/// Whether the mark in a number may separate thousands, as in `12,500`: one to three digits before
-/// it, of which the first is no 0, and three behind it.
+/// Returns whether the mark in a number may separate thousands, as in `12,500`: one to three digits
+/// precede it, the first of them nonzero, and three digits follow it.
 fn may_separate_thousands(text: &str, mark: char) -> bool {
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     let Some((whole, rest)) = unsigned.split_once(mark) else { return false };
@@ -141,7 +142,7 @@ fn may_separate_thousands(text: &str, mark: char) -> bool {
         && digits(rest)
 }
 
-/// The number that a text is, with one of these decimal marks.
+/// Parses a number with one of these decimal marks.
 fn parse(text: &str, decimal: Decimal) -> Option<f64> {
     if decimal == Decimal::Point || (decimal == Decimal::Either && !text.contains(',')) {
         return text.parse().ok();
@@ -152,14 +153,14 @@ fn parse(text: &str, decimal: Decimal) -> Option<f64> {
     text.replacen(',', ".", 1).parse().ok()
 }
 
-/// A column as it is read.
+/// A column that is being read.
 struct Column {
     name: String,
     role: Role,
-    /// The first cells with a decimal point and with a decimal comma, where both are possible.
+    /// The first cells with a decimal point and with a decimal comma, if both are allowed.
     point: Option<Cell>,
     comma: Option<Cell>,
-    /// Whether a mark was found that cannot separate thousands.
+    /// True if a mark was found that cannot separate thousands.
     has_decimals: bool,
 }
 
@@ -168,19 +169,19 @@ enum Role {
     Number,
     /// 0 and 1.
     Binary,
-    /// Numbers as long as nothing else is found.
+    /// Numbers, until a cell shows otherwise.
     Any(Findings),
     Text(TextBuilder),
 }
 
-/// What was found in a column that may be text.
+/// Findings in a column that may be text.
 #[derive(Default)]
 struct Findings {
-    /// Whether it is.
+    /// True if the column is text.
     text: bool,
-    /// Whether it is text, too, if a number is not exact.
+    /// True if a number that is not exact also makes the column text.
     exact: bool,
-    /// What is wrong unless it is, and in which row.
+    /// The fault if the column is not text, and its row.
     fault: Option<(usize, TableError)>,
 }
 
@@ -191,7 +192,7 @@ struct Row {
     line: u64,
 }
 
-/// Reading a file once.
+/// One pass over a file.
 struct Pass<'a> {
     dialect: Dialect<'a>,
     columns: Vec<Column>,
@@ -202,7 +203,7 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    /// Reads a file whose columns with the indices `text` are text.
+    /// Reads a file. The columns with the indices `text` are text.
     fn run(
         source: &mut impl Read,
         name: &str,
@@ -306,7 +307,7 @@ impl<'a> Pass<'a> {
         Ok(())
     }
 
-    /// The columns that turned out to be text.
+    /// Returns the columns that turned out to be text, if any.
     fn found_text(&self) -> Option<Vec<usize>> {
         let text = |column: &Column| matches!(column.role, Role::Any(Findings { text: true, .. }));
         let columns = self.columns.iter().enumerate();
@@ -338,7 +339,7 @@ impl<'a> Pass<'a> {
         Ok(Outcome::Read(Frame { columns, numbers: self.numbers, text, places: self.places }))
     }
 
-    /// Refuses numbers of both decimal marks, and marks that may all separate thousands.
+    /// Rejects files with both decimal marks, and files whose marks may all separate thousands.
     fn check_marks(&self) -> Result<()> {
         let columns = || self.columns.iter();
         let point = columns().filter_map(|column| column.point.as_ref());
@@ -349,7 +350,7 @@ impl<'a> Pass<'a> {
         let ambiguous = match (&point, &comma) {
             (None, None) => false,
             (Some(_), Some(_)) => true,
-            // As likely to be a thousand times as large.
+            // Each number could equally be 1000 times as large.
             _ => !columns().any(|column| column.has_decimals),
         };
         if ambiguous { Err(TableError::DecimalMarks { point, comma }) } else { Ok(()) }
@@ -357,9 +358,9 @@ impl<'a> Pass<'a> {
 }
 
 impl Column {
-    /// The number of a cell; NaN if it is missing or makes the column one of text.
+    /// Returns the number of a cell, or NaN if it is missing or turns the column into text.
     fn number(&mut self, text: &str, row: Row, dialect: Dialect<'_>) -> Result<f64> {
-        // A word that stands for a missing value may look like a number: -9.
+        // A word for a missing value may look like a number, such as -9.
         if dialect.missing_words.is_some() && dialect.is_missing_number(text) {
             return Ok(f64::NAN);
         }
@@ -388,7 +389,7 @@ impl Column {
         if text.is_empty() {
             return Err(fault);
         }
-        // What may be a missing or infinite number does not make a column of numbers one of text.
+        // A number, or a word for a missing number, does not turn a column into text.
         if parsed.is_some() || dialect.is_missing_word(text) {
             findings.fault.get_or_insert((row.number, fault));
         } else {
@@ -397,7 +398,7 @@ impl Column {
         Ok(f64::NAN)
     }
 
-    /// Why a cell is no number.
+    /// Returns the reason why a cell is not a number.
     fn fault(&self, text: &str, parsed: Option<f64>, row: Row) -> TableError {
         let (place, column, found) = (Place::Line(row.line), excerpt(&self.name), excerpt(text));
         if text.is_empty() {
@@ -409,7 +410,7 @@ impl Column {
         }
     }
 
-    /// Keeps the first cells with either decimal mark.
+    /// Records the first cells with either decimal mark.
     fn mark(&mut self, text: &str, row: Row) {
         for (mark, first) in [('.', &mut self.point), (',', &mut self.comma)] {
             if !text.contains(mark) {
@@ -427,11 +428,11 @@ impl Column {
 /// The records of a file, with the lines on which they begin.
 struct Records<'a, R> {
     reader: csv::Reader<RecordLimit<UnixLines<R>>>,
-    /// The record that was read last.
+    /// The most recent record.
     record: csv::ByteRecord,
     /// The line that follows it.
     next_line: u64,
-    /// Where a record begins that ends with the file, and not with a line.
+    /// First line of a record that is closed by the end of the file instead of a line end.
     open_line: Option<u64>,
     name: &'a str,
 }
@@ -446,7 +447,7 @@ impl<'a, R: Read> Records<'a, R> {
         Self { reader, record: csv::ByteRecord::new(), next_line: 1, open_line: None, name }
     }
 
-    /// Reads the next record; returns its line, and the line of an empty one before it.
+    /// Reads the next record. Returns its line, and the line of an empty line before it.
     fn next(&mut self) -> Result<Option<(u64, Option<u64>)>> {
         self.reader.get_mut().begin();
         match self.reader.read_byte_record(&mut self.record) {
@@ -484,7 +485,7 @@ fn header(record: &csv::ByteRecord, line: u64, decimal: Decimal) -> Result<Vec<S
     Ok(columns)
 }
 
-/// The text of a cell, without blanks around it.
+/// Returns the text of a cell without surrounding blanks.
 fn utf8(cell: &[u8], line: u64, index: usize) -> Result<&str> {
     std::str::from_utf8(cell.trim_ascii())
         .map_err(|_| TableError::NotUtf8 { line, column: index.saturating_add(1) })

@@ -1,4 +1,4 @@
-//! How the columns of a frame become numbers.
+//! Encoding of the columns of a frame as numbers.
 
 mod apply;
 mod fit;
@@ -11,51 +11,51 @@ use super::{
     Categorical, Frame, ReadOptions, Table, TableError, TextColumn, check_names, error::excerpt,
 };
 
-/// Most values of a column that are coded, as categories or as classes.
+/// Maximum number of values of a column that is encoded, as categories or as classes.
 pub(super) const MAX_CATEGORIES: usize = 1000;
 
-/// What becomes of missing values. Missing labels are refused, unless their rows are dropped.
+/// Treatment of missing values. Missing labels are rejected, except with [`Missing::Drop`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Missing {
-    /// They are refused.
+    /// Reject them.
     #[default]
     Refuse,
-    /// A missing number is the mean of its column in the table that the encoding was fitted to; a
-    /// missing category is a category of its own, if that table had any.
+    /// Replace a missing number by the mean of its column in the fitted table. A missing category
+    /// is a category of its own if the fitted table had any.
     Mean,
-    /// Rows with any are left out.
+    /// Drop rows with missing values.
     Drop,
-    /// As with [`Missing::Mean`], and columns of numbers that lacked some in the table that the
-    /// encoding was fitted to get another beside them, which is 1 where the number is missing and 0
-    /// elsewhere. Columns that lack some only later get none.
+    /// Fill as [`Missing::Mean`] does, and add a feature to number columns that lacked values in
+    /// the fitted table. It is 1 where the number is missing and 0 elsewhere. Columns that lack
+    /// values only later get no such feature.
     Flag,
 }
 
-/// What becomes of a category that the table which an encoding was fitted to did not have.
+/// Treatment of categories that the fitted table did not have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unseen {
-    /// It is refused.
+    /// Reject them.
     #[default]
     Refuse,
-    /// All columns of the categories are 0.
+    /// Set all features of the column to 0.
     Zero,
 }
 
-/// What an encoding does.
+/// Options of an encoding.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EncodingOptions {
-    /// The columns that are coded by categories.
+    /// The columns to encode as categories.
     pub categorical: Categorical,
-    /// What becomes of missing values.
+    /// Treatment of missing values.
     pub missing: Missing,
-    /// What becomes of categories that come later.
+    /// Treatment of categories that the fitted table did not have.
     pub unseen: Unseen,
 }
 
 impl EncodingOptions {
-    /// How to read a file whose frame is to be fitted with these options.
+    /// Returns the options to read a file whose frame you fit with these options.
     pub fn read_options(&self, target: Option<&str>) -> ReadOptions {
         ReadOptions {
             categorical: self.categorical.clone(),
@@ -66,17 +66,17 @@ impl EncodingOptions {
     }
 }
 
-/// How the columns of a table become numbers: fitted to the table of its owner, and kept, so that
-/// rows that come later are treated alike.
+/// Encoding of the columns of a table as numbers. It is fitted to the owner's table and stored, so
+/// that later rows are encoded in the same way.
 ///
-/// A column of numbers is one feature, or two ([`Missing::Flag`]). A column `purpose` of categories
-/// is as many as it has values: `purpose=car`, `purpose=home` and so on, 1 where the row has the
-/// value and 0 elsewhere, and `purpose missing` if values were missing. Values are in the order of
-/// the numbers that they are, if they all are, and otherwise in that of their letters; so are the
-/// classes of the target.
+/// A number column becomes one feature, or two with [`Missing::Flag`]. A category column `purpose`
+/// becomes one feature for each value: `purpose=car`, `purpose=home` and so on. The feature is 1
+/// where the row has the value and 0 elsewhere. If values were missing, `purpose missing` is added.
+/// Values and classes are sorted numerically if all of them are numbers, and alphabetically
+/// otherwise.
 ///
-/// Serialised, it may travel with a model: it names columns, categories and classes, and the means
-/// that fill gaps.
+/// A serialised encoding may travel with a model. It reveals columns, categories, classes, and the
+/// means that replace missing numbers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Encoding {
@@ -85,7 +85,7 @@ pub struct Encoding {
     columns: Vec<String>,
 }
 
-/// What is written of an encoding.
+/// The serialised form of an encoding.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Parts {
@@ -103,20 +103,20 @@ struct Input {
     code: Code,
 }
 
-/// Code of a column: the features that it becomes.
+/// Code of a column, which defines its features.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Code {
     /// The column's numbers.
     Number {
-        /// Fills gaps.
+        /// The value that replaces missing numbers.
         mean: Option<f64>,
         /// Adds a feature that is 1 where a number is missing.
         flag: bool,
     },
     /// One feature for each value.
     Categories {
-        /// The values in order.
+        /// The values, in order.
         values: Vec<String>,
         /// Adds a feature that is 1 where a value is missing.
         missing: bool,
@@ -132,15 +132,15 @@ struct Labels {
 }
 
 impl Encoding {
-    /// The encoding of a frame, with the labels of column `target`.
+    /// Fits the encoding to a frame, with the labels of column `target`.
     ///
-    /// Labels may be numbers or text. Numbers that are 0 or 1 are of the classes "0" and "1", even
-    /// if one of them does not occur.
+    /// Labels may be numbers or text. Numbers that are all 0 or 1 have the classes "0" and "1",
+    /// even if one of them does not occur.
     ///
     /// # Errors
     /// [`TableError`] names the place of a missing value or a text that `options` do not allow; a
-    /// column without any value, or with more than 1000 categories or classes; a target or a
-    /// column of the options that does not exist; two columns whose codes would have one name.
+    /// column without any value, or with more than 1000 categories or classes; a target or a column
+    /// of the options that does not exist; two columns whose codes would have one name.
     pub fn fit(
         frame: &Frame,
         target: Option<&str>,
@@ -149,7 +149,7 @@ impl Encoding {
         Self::try_from(fit::parts(frame, target, options)?)
     }
 
-    /// Builds an encoding that was agreed on instead of fitted, from the codes of its columns and the
+    /// Builds an encoding by agreement instead of by a fit, from the codes of its columns and the
     /// name and classes of its target.
     ///
     /// # Errors
@@ -165,24 +165,24 @@ impl Encoding {
         Self::try_from(Parts { inputs, target, missing, unseen })
     }
 
-    /// The table of a frame that has this encoding's columns, in any order.
+    /// Encodes a frame, which has this encoding's columns in any order, as a table.
     ///
-    /// The table has labels if the frame has the target. The frame's memory becomes the table's
-    /// where that is no larger.
+    /// The table has labels if the frame has the target. It reuses the memory of the frame if it is
+    /// not larger.
     ///
     /// # Errors
-    /// [`TableError`] names the columns that the frame lacks or has besides, or the place of the
-    /// first missing value, text, category or label that the encoding does not code.
+    /// [`TableError`] names missing and surplus columns of the frame, or the place of the first
+    /// missing value, text, category or label that the encoding does not code.
     pub fn apply(&self, frame: Frame) -> Result<Table, TableError> {
         apply::table(self, frame)
     }
 
-    /// How to read a file whose frame the encoding is to be applied to.
+    /// Returns the options to read a file whose frame you encode with [`Encoding::apply`].
     pub fn read_options(&self) -> ReadOptions {
         let Parts { inputs, target, missing, .. } = &self.parts;
         let categories =
             inputs.iter().filter(|input| matches!(input.code, Code::Categories { .. }));
-        // Labels that were numbers may be written otherwise than their classes.
+        // Labels that were numbers may be written differently from their classes.
         let text = target.iter().filter(|target| !target.classes.iter().all(is_number));
         let names = categories.map(|input| &input.name).chain(text.map(|target| &target.name));
         ReadOptions {
@@ -193,8 +193,8 @@ impl Encoding {
         }
     }
 
-    /// Whether it codes nothing: columns are numbers, none may be missing, and labels are 0 and 1.
-    /// Then [`Table::read_csv`] reads the same table.
+    /// Returns whether the encoding changes nothing: all columns are numbers, none may be missing,
+    /// and labels are 0 and 1. Then [`Table::read_csv`] reads the same table.
     pub fn is_plain(&self) -> bool {
         let Parts { inputs, target, missing, .. } = &self.parts;
         let binary = target.as_ref().is_none_or(|target| target.classes == super::binary_classes());
@@ -202,28 +202,29 @@ impl Encoding {
         binary && *missing == Missing::Refuse && inputs.iter().all(number)
     }
 
-    /// Names of the features that it makes, in order.
+    /// Returns the names of the features, in order.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// Names of the columns that it codes, without the target, in the order of the table that it
-    /// was fitted to.
+    /// Returns the names of the encoded columns, without the target, in the order of the fitted
+    /// table.
     pub fn inputs(&self) -> impl ExactSizeIterator<Item = &str> {
         self.parts.inputs.iter().map(|input| input.name.as_str())
     }
 
-    /// The columns that it codes with their codes, in the order of [`Encoding::inputs`].
+    /// Returns the encoded columns with their codes, in the order of [`Encoding::inputs`].
     pub fn codes(&self) -> impl Iterator<Item = (&str, &Code)> {
         self.parts.inputs.iter().map(|input| (input.name.as_str(), &input.code))
     }
 
-    /// Name of the target, if there is one.
+    /// Returns the name of the target, if any.
     pub fn target(&self) -> Option<&str> {
         self.parts.target.as_ref().map(|target| target.name.as_str())
     }
 
-    /// An encoding of tables that call the target otherwise; without a target itself.
+    /// Returns the encoding with another name of the target. An encoding without a target stays
+    /// unchanged.
     ///
     /// # Errors
     /// [`TableError::DuplicateColumn`] or [`TableError::EncodedName`] if a column has that name.
@@ -234,7 +235,7 @@ impl Encoding {
         Self::try_from(self.parts)
     }
 
-    /// An encoding with a target of these classes, in this order.
+    /// Returns the encoding with a target of these classes, in this order.
     ///
     /// # Errors
     /// [`TableError::DuplicateColumn`] or [`TableError::EncodedName`] if a column has that name;
@@ -244,7 +245,7 @@ impl Encoding {
         Self::try_from(self.parts)
     }
 
-    /// Classes of the target, in order; none without a target.
+    /// Returns the classes of the target in order, empty without a target.
     pub fn classes(&self) -> &[String] {
         self.parts.target.as_ref().map_or(&[], |target| &target.classes)
     }
@@ -267,7 +268,7 @@ impl From<Encoding> for Parts {
 }
 
 impl Parts {
-    /// Refuses what no fit gives.
+    /// Rejects encodings that no fit produces.
     fn check(&self) -> Result<(), TableError> {
         let bad = |problem: String| Err(TableError::Encoding { problem });
         if self.inputs.is_empty() {
@@ -288,7 +289,7 @@ impl Parts {
         }
     }
 
-    /// Names of the features.
+    /// Returns the names of the features.
     fn columns(&self) -> Result<Vec<String>, TableError> {
         let target = self.target.iter().map(|target| (target.name.clone(), &target.name));
         let inputs = self.inputs.iter();
@@ -308,7 +309,7 @@ impl Parts {
 }
 
 impl Code {
-    /// What contradicts an encoding with this treatment of missing values.
+    /// Returns the contradiction between the code and this treatment of missing values, if any.
     fn problem(&self, missing: Missing) -> Option<&'static str> {
         let fills = matches!(missing, Missing::Mean | Missing::Flag);
         let fits = match self {
@@ -326,7 +327,7 @@ impl Code {
 }
 
 impl Input {
-    /// Names of its features.
+    /// Returns the names of the column's features.
     fn columns(&self) -> impl Iterator<Item = String> {
         let (own, values, missing) = match &self.code {
             Code::Number { flag, .. } => (Some(self.name.clone()), &[][..], *flag),
@@ -337,12 +338,12 @@ impl Input {
     }
 }
 
-/// Whether a class is named as a number is.
+/// Returns whether the name of a class is a number.
 fn is_number(class: &String) -> bool {
     class.parse().is_ok_and(|number| TextColumn::name_of(number) == *class)
 }
 
-/// Whether these are 1 to [`MAX_CATEGORIES`] different values.
+/// Returns whether these are 1 to [`MAX_CATEGORIES`] different values.
 fn is_set(values: &[String]) -> bool {
     let different: HashSet<_> = values.iter().collect();
     (1..=MAX_CATEGORIES).contains(&values.len()) && different.len() == values.len()

@@ -1,16 +1,16 @@
-//! Why a table cannot be read, encoded, scaled or trained on.
+//! Errors of reading, encoding, scaling and training on tables.
 
 use std::{fmt, io};
 
 use super::Table;
 
-/// Longest excerpt of a cell or name that an error message repeats, in characters.
+/// Maximum length of an excerpt of a cell or name in an error message, in characters.
 const MAX_EXCERPT: usize = 40;
 
-/// Where a value stands in its source.
+/// Place of a value in its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Place {
-    /// Line of a CSV file, counted from 1; the header is normally line 1.
+    /// Line of a CSV file, counted from 1. The header is normally line 1.
     Line(u64),
     /// Row of a table in memory, counted from 0.
     Row(usize),
@@ -32,7 +32,7 @@ pub struct Cell {
     pub place: Place,
     /// The column of the cell.
     pub column: String,
-    /// What it holds, cut to a short excerpt.
+    /// The content, cut to a short excerpt.
     pub found: String,
 }
 
@@ -42,11 +42,11 @@ impl fmt::Display for Cell {
     }
 }
 
-/// Why a table cannot be read, encoded, scaled or trained on.
+/// Errors of reading, encoding, scaling and training on tables.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TableError {
-    /// The operating system refused to open or read the source.
+    /// The operating system could not open or read the source.
     #[error("cannot read {name}: {message}")]
     Read {
         /// Path of the file, or "the table" for other readers.
@@ -56,7 +56,7 @@ pub enum TableError {
         /// The operating system's description.
         message: String,
     },
-    /// The first line holds numbers where column names belong.
+    /// The first line contains numbers instead of column names.
     #[error(
         "line {line} holds only numbers, but the first line must name the columns; add a line of \
          column names"
@@ -80,20 +80,20 @@ pub enum TableError {
         /// The repeated name.
         column: String,
     },
-    /// The wanted target is no column of the table.
+    /// The target column does not exist.
     #[error("there is no column {target:?} to serve as target; the columns are {columns}")]
     UnknownTarget {
-        /// The wanted target.
+        /// The requested target.
         target: String,
-        /// Names of the columns that exist.
+        /// Names of the existing columns.
         columns: String,
     },
-    /// There is no feature column of a name.
+    /// A feature column does not exist.
     #[error("there is no column {column:?} besides the target; the columns are {columns}")]
     UnknownColumn {
-        /// The wanted column.
+        /// The requested column.
         column: String,
-        /// Names of the columns that exist.
+        /// Names of the existing columns.
         columns: String,
     },
     /// A line has too few or too many cells.
@@ -109,7 +109,7 @@ pub enum TableError {
         /// Columns of the header.
         needed: usize,
     },
-    /// The quotes around a cell do not end.
+    /// A quoted cell is not closed.
     #[error("line {line} begins a cell in quotes that do not end; close or double them")]
     OpenQuote {
         /// Line of the row.
@@ -148,7 +148,7 @@ pub enum TableError {
         /// The text, cut to a short excerpt.
         found: String,
     },
-    /// A cell is infinite, not a number, or too large for double precision.
+    /// A cell is infinite, NaN, or too large for double precision.
     #[error(
         "{place}, column {column:?}: found {found}, but values must be finite numbers; replace \
          it, or drop the row"
@@ -185,28 +185,28 @@ pub enum TableError {
         /// The cell.
         found: f64,
     },
-    /// There are no rows or no feature columns.
+    /// The table has no rows or no feature columns.
     #[error(
         "the table has {rows} rows and {features} feature columns; it needs at least one of each"
     )]
     Empty {
         /// Rows found.
         rows: usize,
-        /// Feature columns found, the target not counted.
+        /// Feature columns found, without the target.
         features: usize,
     },
-    /// The table holds more cells than the caller allows.
+    /// The table has more cells than the caller allows.
     #[error(
         "the table passes the limit of {limit} cells at line {line}; raise the limit, or split \
          the table"
     )]
     TooManyCells {
-        /// Largest number of cells allowed.
+        /// Maximum number of cells.
         limit: usize,
         /// First line beyond it.
         line: u64,
     },
-    /// The table of a Parquet file holds more cells than the caller allows.
+    /// The table of a Parquet file has more cells than the caller allows.
     #[error(
         "the table has {rows} rows and {columns} columns, more than {limit} cells; raise the \
          limit, or split the table"
@@ -214,20 +214,20 @@ pub enum TableError {
     TooLarge {
         /// Rows.
         rows: usize,
-        /// Columns, the target included.
+        /// Columns, including the target.
         columns: usize,
-        /// Largest number of cells allowed.
+        /// Maximum number of cells.
         limit: usize,
     },
-    /// A Parquet file is damaged, or uses what is not read here.
+    /// A Parquet file is damaged, or uses an unsupported feature.
     #[error(
         "this Parquet file cannot be read: {problem}; write it again, or save the table as CSV"
     )]
     Parquet {
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// A column of a Parquet file holds something else than numbers.
+    /// A column of a Parquet file does not contain numbers.
     #[error(
         "column {column:?} holds {found}, but a column must hold integers, floating-point numbers \
          or truth values; code it as such, or drop it"
@@ -235,17 +235,17 @@ pub enum TableError {
     NotNumbers {
         /// Name of the column.
         column: String,
-        /// What it holds.
+        /// The type of its content.
         found: &'static str,
     },
     /// Values in memory do not fill whole rows, or labels do not match the rows.
     #[error("found {found} {what}, but the shape of the table needs {needed}")]
     Shape {
-        /// What was counted.
+        /// The counted quantity.
         what: &'static str,
-        /// How many were given.
+        /// The count passed.
         found: usize,
-        /// How many the table needs.
+        /// The count that the table needs.
         needed: usize,
     },
     /// Labels are needed, but no target column was named.
@@ -261,10 +261,10 @@ pub enum TableError {
         /// The only class.
         value: String,
     },
-    /// No bundled table has this name.
+    /// There is no bundled table of this name.
     #[error("there is no bundled table {name:?}; the bundled tables are {names}", names = Table::BUNDLED.join(", "))]
     UnknownBundled {
-        /// The wanted name.
+        /// The requested name.
         name: String,
     },
     /// A scale is not a positive finite number.
@@ -272,21 +272,20 @@ pub enum TableError {
     Scale {
         /// Index of the feature, counted from 0.
         feature: usize,
-        /// The offending scale.
+        /// The invalid scale.
         found: f64,
     },
-    /// An option of reading is not one of those that make sense.
+    /// The value of a read option is not possible.
     #[error("the {option} cannot be {found:?}; it must be {needed}")]
     ReadOption {
         /// The option.
         option: &'static str,
-        /// Its value.
+        /// The value of the option.
         found: char,
-        /// What is possible.
+        /// The possible values.
         needed: &'static str,
     },
-    /// A file has numbers with a decimal point and others with a decimal comma, or marks that may
-    /// all separate thousands.
+    /// A file has both decimal points and decimal commas, or marks that may all separate thousands.
     #[error("{}", marks(.point.as_deref(), .comma.as_deref()))]
     DecimalMarks {
         /// The first cell with a point.
@@ -294,7 +293,7 @@ pub enum TableError {
         /// The first cell with a comma.
         comma: Option<Box<Cell>>,
     },
-    /// The different texts of a table take more memory than they may.
+    /// The different texts of a table exceed the memory limit.
     #[error(
         "with column {column:?} the different texts of the table take more than {limit} bytes; \
          drop columns of free text"
@@ -302,7 +301,7 @@ pub enum TableError {
     TooMuchText {
         /// Name of the column.
         column: String,
-        /// Most bytes.
+        /// Maximum memory, in bytes.
         limit: usize,
     },
     /// No row has a value in a column.
@@ -311,7 +310,7 @@ pub enum TableError {
         /// Name of the column.
         column: String,
     },
-    /// Rows with missing values are to be dropped, and each has one.
+    /// Rows with missing values are to be dropped, and each row has one.
     #[error(
         "each of the {rows} rows lacks a value, so none is left when these are dropped; fill the \
          missing values, or drop the columns that have few"
@@ -320,7 +319,7 @@ pub enum TableError {
         /// Rows found.
         rows: usize,
     },
-    /// A column has too many values to be coded by categories or classes.
+    /// A column has too many values for categories or classes.
     #[error(
         "column {column:?} has {found} different values, but at most {limit} can be categories or \
          classes; drop it, or bring its values into groups"
@@ -328,12 +327,12 @@ pub enum TableError {
     TooManyCategories {
         /// Name of the column.
         column: String,
-        /// Its different values.
+        /// Number of different values.
         found: usize,
-        /// The most that can be coded.
+        /// Maximum number of different values.
         limit: usize,
     },
-    /// A number that names a category or a class, and may stand for other numbers, too.
+    /// A number that names a category or a class may also represent other numbers.
     #[error(
         "column {column:?} has categories or classes such as {found}, but whole numbers from 2^53 on \
          are not exact here, so that different ones could be one: store the column as text"
@@ -344,71 +343,71 @@ pub enum TableError {
         /// The number.
         found: f64,
     },
-    /// A table lacks columns that its encoding codes.
+    /// A table lacks columns of its encoding.
     #[error("the table lacks {missing}, which its encoding needs; its columns are {columns}")]
     MissingColumns {
-        /// Names of the columns that it lacks.
+        /// Names of the missing columns.
         missing: String,
-        /// Names of the columns that it has.
+        /// Names of the columns of the table.
         columns: String,
     },
-    /// A table has columns that its encoding does not know.
+    /// A table has columns that its encoding does not have.
     #[error("the table has {surplus} besides the columns of its encoding, {columns}; drop them")]
     SurplusColumns {
-        /// Names of the columns that are too many.
+        /// Names of the surplus columns.
         surplus: String,
         /// Names of the columns of the encoding.
         columns: String,
     },
-    /// A category is none of those that an encoding was fitted to.
+    /// A category is not among the categories of the fitted table.
     #[error(
         "{}, column {:?}: found {:?}, but the encoding knows {known}; correct it, drop the row, or \
          have unknown categories coded by zeros",
         .cell.place, .cell.column, .cell.found
     )]
     UnseenCategory {
-        /// Where it stands.
+        /// The cell.
         cell: Box<Cell>,
-        /// The categories that the encoding knows, or the first of them.
+        /// The categories of the encoding, or the first of them.
         known: String,
     },
-    /// A label is none of the classes that an encoding was fitted to.
+    /// A label is not among the classes of the fitted table.
     #[error(
         "{}, target column {:?}: found {:?}, but the classes are {classes}; correct it, or drop \
          the row",
         .cell.place, .cell.column, .cell.found
     )]
     UnknownClass {
-        /// Where it stands.
+        /// The cell.
         cell: Box<Cell>,
         /// The classes, or the first of them.
         classes: String,
     },
-    /// Two columns of a table would be one by the names of their codes.
+    /// Two features of a table would have the same name.
     #[error("columns {first:?} and {second:?} would both be coded as {name:?}; rename one of them")]
     EncodedName {
-        /// The name that two codes have.
+        /// The common name.
         name: String,
-        /// The column of one of them.
+        /// The column of the first feature.
         first: String,
-        /// The column of the other.
+        /// The column of the second feature.
         second: String,
     },
     /// An encoding contradicts itself.
     #[error("this is no encoding of a table: {problem}; fit one again")]
     Encoding {
-        /// What is wrong.
+        /// The contradiction.
         problem: String,
     },
-    /// Classes do not belong to a table's rows.
+    /// The classes do not match the rows of a table.
     #[error("the classes of target column {column:?} cannot be used: {problem}")]
     Classes {
         /// Name of the target.
         column: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// Two classes are needed, and the target has more.
+    /// The target has more than two classes.
     #[error(
         "target column {column:?} has {count} classes, {classes}, but two are needed here; tell \
          one class from all others, or keep the rows of two"
@@ -416,20 +415,20 @@ pub enum TableError {
     NotTwoClasses {
         /// Name of the target.
         column: String,
-        /// How many classes.
+        /// Number of classes.
         count: usize,
         /// The classes, or the first of them.
         classes: String,
     },
-    /// A table has no such row.
+    /// A row does not exist in the table.
     #[error("there is no row {row}; the table has {rows} rows, counted from 0")]
     UnknownRow {
-        /// The wanted row.
+        /// The requested row.
         row: usize,
         /// Rows of the table.
         rows: usize,
     },
-    /// A table cannot be split in such a share.
+    /// A table cannot be split by this share.
     #[error(
         "a share of {share} of {rows} rows cannot be held out; shares lie between 0 and 1, and \
          there must be two rows at least"
@@ -442,7 +441,7 @@ pub enum TableError {
     },
 }
 
-/// What to do with a cell that is no number.
+/// Returns the remedy for a cell that is not a number.
 fn instead(found: &str) -> &'static str {
     let with_point = found.replacen(',', ".", 1);
     if found.contains(',') && with_point.parse::<f64>().is_ok() {
@@ -452,7 +451,7 @@ fn instead(found: &str) -> &'static str {
     "replace it, or code the column as categories: --categorical, in Python text in a data frame"
 }
 
-/// Why the decimal mark of a file is not known.
+/// Returns the reason why the decimal mark of a file is ambiguous.
 fn marks(point: Option<&Cell>, comma: Option<&Cell>) -> String {
     match (point, comma) {
         (Some(point), Some(comma)) => format!(
@@ -471,8 +470,8 @@ fn marks(point: Option<&Cell>, comma: Option<&Cell>) -> String {
     }
 }
 
-/// Names that a table with the columns `found` lacks, as messages list them, each with the column
-/// whose name differs only in how accents are written.
+/// Lists names that a table with the columns `found` lacks, for a message. Each name is followed by
+/// the column that differs only in the encoding of accents, if any.
 pub fn lacking(missing: &[impl AsRef<str>], found: &[String]) -> String {
     let written = |name: &str| -> String {
         let twin = found.iter().find(|other| differ_by_accents(name, other));
@@ -493,8 +492,8 @@ pub fn lacking(missing: &[impl AsRef<str>], found: &[String]) -> String {
     shown.join(", ")
 }
 
-/// Whether two different names are the same letters, in one of them with marks of their own for
-/// accents.
+/// Returns whether two different names are the same characters, except that accents are combining
+/// marks in one of them.
 fn differ_by_accents(a: &str, b: &str) -> bool {
     let is_mark = |c: &char| ('\u{300}'..='\u{36f}').contains(c);
     let composed = |composed: &str, apart: &str| {
@@ -514,7 +513,7 @@ fn differ_by_accents(a: &str, b: &str) -> bool {
     a != b && (composed(a, b) || composed(b, a))
 }
 
-/// Names that a message lists.
+/// Maximum number of names in a message.
 const SHOWN: usize = 12;
 
 pub(super) fn read_error(name: &str, error: &io::Error) -> TableError {
@@ -529,7 +528,7 @@ pub fn excerpt(text: &str) -> String {
     }
 }
 
-/// Lists names in a message: the first ones, and a count of the rest.
+/// Lists names for a message: the first ones, and a count of the rest.
 pub fn list(names: &[impl AsRef<str>]) -> String {
     let mut shown: Vec<_> = names.iter().take(SHOWN).map(|name| excerpt(name.as_ref())).collect();
     if names.len() > SHOWN {

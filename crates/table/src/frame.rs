@@ -1,57 +1,58 @@
-//! Tables as their files have them, before they are coded as numbers.
+//! Tables as files have them, before they are encoded as numbers.
 
 use std::{borrow::Cow, collections::HashMap, fmt};
 
 use super::{Place, Table, TableError, check_names, error::excerpt};
 
-/// Which columns hold names of categories.
+/// The columns that contain names of categories.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Categorical {
-    /// None: text is refused, but for labels.
+    /// None. Text is rejected, except in labels.
     #[default]
     None,
-    /// Every column of text.
+    /// Every text column.
     Every,
-    /// Those with these names, even if they hold numbers; text in others is refused.
+    /// The columns with these names, even if they contain numbers. Text in other columns is
+    /// rejected.
     Columns(Vec<String>),
 }
 
-/// How a file is read.
+/// Options to read a file.
 ///
-/// By default it is a table of numbers: text is refused, and so are missing values.
-/// [`EncodingOptions::read_options`] and [`Encoding::read_options`] give the options that suit an
-/// encoding.
+/// By default, a file is a table of numbers: text and missing values are rejected. For the options
+/// that match an encoding, see [`EncodingOptions::read_options`] and [`Encoding::read_options`].
 ///
 /// [`EncodingOptions::read_options`]: super::EncodingOptions::read_options
 /// [`Encoding::read_options`]: super::Encoding::read_options
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadOptions {
-    /// What stands between the cells of a CSV file. Without it, comma, semicolon, tab or vertical
-    /// bar, whichever splits the header and the first rows into as many cells, more than one. If
-    /// several do, the one that makes most of the rows' cells numbers, then the one that makes
-    /// most cells, then the first of these.
+    /// The delimiter between the cells of a CSV file. Without it, comma, semicolon, tab and
+    /// vertical bar are tried. A candidate must split the header and the first rows into the same
+    /// number of cells, more than one. Among several candidates, the one with the most numbers in
+    /// the rows wins, then the one with the most cells, then the first in this list.
     pub delimiter: Option<char>,
-    /// The decimal mark of a CSV file, point or comma. Without it, the point where the delimiter
-    /// is a comma, and elsewhere the one that the numbers of the file have.
+    /// The decimal mark of a CSV file, point or comma. Without it, the mark is the point if the
+    /// delimiter is a comma. Otherwise it is detected from the numbers of the file.
     pub decimal: Option<char>,
-    /// The columns that may hold text. [`Categorical::Columns`] are text from the first cell,
-    /// whatever they hold: `1` and `1.0` differ there.
+    /// The columns that may contain text. [`Categorical::Columns`] are text from the first cell on,
+    /// so `1` and `1.0` differ there.
     pub categorical: Categorical,
-    /// Whether values may be missing: in a CSV file cells that are empty, and in columns of numbers
-    /// also one of [`ReadOptions::MISSING`]; in a Parquet file nulls and NaN.
+    /// True if values may be missing. In a CSV file, empty cells are missing, and in number columns
+    /// also the words [`ReadOptions::MISSING`]. In a Parquet file, nulls and NaN are missing.
     pub missing: bool,
-    /// Words that stand for a missing value in any column of a CSV file, of text also, in place of
+    /// Words for a missing value in any column of a CSV file, including text columns. They replace
     /// [`ReadOptions::MISSING`].
     pub missing_words: Option<Vec<String>>,
-    /// The column of labels, which may hold text whatever `categorical` says. The file may lack it.
+    /// The column of labels, which may contain text for any value of `categorical`. The file may
+    /// lack it.
     pub target: Option<String>,
-    /// The most cells, the target's included.
+    /// Maximum number of cells, including the target.
     pub max_cells: usize,
 }
 
 impl ReadOptions {
-    /// What stands for a missing number in a CSV file, besides nothing. In a column of text, these
-    /// words are values: `NA` may be Namibia.
+    /// The words for a missing number in a CSV file, in addition to an empty cell. In a text column
+    /// these words are values: `NA` may be Namibia.
     pub const MISSING: [&str; 15] = [
         "NA", "N/A", "n/a", "na", "#N/A", "<NA>", "NaN", "nan", "NAN", "null", "NULL", "Null",
         "None", "?", "-",
@@ -72,31 +73,32 @@ impl Default for ReadOptions {
     }
 }
 
-/// What the cells of a column may be.
+/// The allowed content of the cells of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum CellKind {
     Number,
-    /// Numbers, or text if any of them is.
+    /// Numbers, or text if any cell is text.
     Any,
-    /// As [`CellKind::Any`], and text if any number is not exact, since it names a class.
+    /// Like [`CellKind::Any`]. The column is also text if a number is not exact, because a number
+    /// names a class.
     Label,
     Text,
 }
 
-/// Memory that the different texts of a table take.
+/// Memory of the different texts of a table.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct TextMemory {
     bytes: usize,
 }
 
 impl TextMemory {
-    /// Most bytes.
+    /// Maximum memory, in bytes.
     const LIMIT: usize = 1 << 30;
 
-    /// What keeping a text takes beside its own bytes.
+    /// Estimated overhead of a stored text, in bytes.
     const BYTES_EACH: usize = 64;
 
-    /// Refuses a new text of `column` that is one too many.
+    /// Counts a new text of `column`, and rejects it beyond the limit.
     pub(super) fn take(&mut self, text: &str, column: &str) -> Result<(), TableError> {
         self.bytes = self.bytes.saturating_add(text.len() + Self::BYTES_EACH);
         if self.bytes > Self::LIMIT {
@@ -107,7 +109,7 @@ impl TextMemory {
     }
 }
 
-/// A column of text: its different values, and which of them each row has.
+/// A text column: its different values, and the index of each row's value.
 #[derive(Clone, PartialEq, Eq)]
 pub struct TextColumn {
     values: Vec<String>,
@@ -118,42 +120,42 @@ impl TextColumn {
     /// The code of rows whose value is missing.
     pub const MISSING: u32 = u32::MAX;
 
-    /// The different values, in order of their first appearance.
+    /// Returns the different values, in order of their first appearance.
     pub fn values(&self) -> &[String] {
         &self.values
     }
 
-    /// The index of the value of each row, or [`TextColumn::MISSING`].
+    /// Returns the index of the value of each row, or [`TextColumn::MISSING`].
     pub fn codes(&self) -> &[u32] {
         &self.codes
     }
 
-    /// Number of rows.
+    /// Returns the number of rows.
     pub fn rows(&self) -> usize {
         self.codes.len()
     }
 
-    /// The value of a row, unless it is missing or there is no such row.
+    /// Returns the value of a row, or `None` if it is missing or there is no such row.
     pub fn get(&self, row: usize) -> Option<&str> {
         let code = *self.codes.get(row)?;
         self.values.get(code as usize).map(String::as_str)
     }
 
-    /// The numbers that the values are, or the first value that is none.
+    /// Parses the values as numbers, or returns the first value that is not a number.
     pub(super) fn numbers(&self) -> Result<Vec<f64>, &str> {
         let number = |value: &String| value.parse().ok().filter(|number: &f64| number.is_finite());
         self.values.iter().map(|value| number(value).ok_or(value.as_str())).collect()
     }
 
-    /// The first row with a value.
+    /// Returns the first row with a value.
     fn row_of(&self, value: &str) -> Option<usize> {
         (0..self.rows()).find(|&row| self.get(row) == Some(value))
     }
 
-    /// The text of column `at`, or else its numbers in rows of `width` as text.
+    /// Returns the text of column `at`, or its numbers as text. Numbers are in rows of `width`.
     ///
     /// # Errors
-    /// [`TableError::InexactName`] for numbers that are not exact, which messages place in one of
+    /// [`TableError::InexactName`] for numbers that are not exact. The message names one of
     /// `columns`.
     pub(super) fn or_numbers<'a>(
         text: Option<&'a Self>,
@@ -171,8 +173,8 @@ impl TextColumn {
         })
     }
 
-    /// Numbers as text, each in the shortest form that is read as the same number, or the first one
-    /// that may stand for other numbers, too; NaN is missing.
+    /// Converts numbers to text, each in the shortest form that parses to the same number. NaN is
+    /// missing. Fails with the first number that may represent other numbers, too.
     fn of_numbers(numbers: impl Iterator<Item = f64>) -> Result<Self, f64> {
         let (mut known, mut values) = (HashMap::new(), Vec::new());
         let mut code = |number: f64| {
@@ -191,14 +193,14 @@ impl TextColumn {
         Ok(Self { values, codes })
     }
 
-    /// The shortest text that is read as a number; -0 is 0.
+    /// Returns the shortest text that parses to the number. -0 becomes 0.
     pub(super) fn name_of(number: f64) -> String {
         (number + 0.0).to_string()
     }
 }
 
 impl<S: AsRef<str>> FromIterator<Option<S>> for TextColumn {
-    /// The values of the rows in order, `None` where one is missing.
+    /// Collects the values of the rows in order. `None` is a missing value.
     fn from_iter<I: IntoIterator<Item = Option<S>>>(cells: I) -> Self {
         let mut column = TextBuilder::default();
         for cell in cells {
@@ -217,17 +219,18 @@ impl fmt::Debug for TextColumn {
     }
 }
 
-/// Tests whether a whole number is below `2^53`, from where on the reader rounds other numbers to it.
+/// Returns whether the magnitude of an integer is below `2^53`. From there on, other numbers round
+/// to it.
 pub fn is_exact(number: f64) -> bool {
     number.abs() < 9_007_199_254_740_992.0
 }
 
-/// The code of the value at this index. So many different values as have none fit no memory.
+/// Returns the code of the value at this index. More values than codes do not fit into memory.
 fn code_of(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(TextColumn::MISSING)
 }
 
-/// A text column that is being read.
+/// Builder of a text column.
 #[derive(Default)]
 pub(super) struct TextBuilder {
     known: HashMap<String, u32>,
@@ -235,7 +238,7 @@ pub(super) struct TextBuilder {
 }
 
 impl TextBuilder {
-    /// Adds a row; returns whether its value is a new one.
+    /// Adds a row. Returns whether its value is new.
     pub(super) fn push(&mut self, cell: Option<&str>) -> bool {
         let known = cell.and_then(|text| self.known.get(text).copied());
         let (code, new) = match (cell, known) {
@@ -250,7 +253,7 @@ impl TextBuilder {
         new.is_some()
     }
 
-    /// Adds rows without a value until there are so many.
+    /// Adds rows without a value, up to `rows` rows.
     #[cfg(feature = "parquet")]
     pub(super) fn pad(&mut self, rows: usize) {
         self.codes.resize(rows.max(self.codes.len()), TextColumn::MISSING);
@@ -264,17 +267,17 @@ impl TextBuilder {
     }
 }
 
-/// Where rows stand in their source.
+/// Places of rows in their source.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Places {
     /// In memory, or in a file of rows.
     Rows,
-    /// In a text: rows with their lines. Those in between are on the lines that follow.
+    /// In a text file: some rows with their lines. Rows in between are on consecutive lines.
     Lines(Vec<(usize, u64)>),
 }
 
 impl Places {
-    /// Row `row`, the next one, stands on this line.
+    /// Records that the next row, `row`, is on this line.
     pub(super) fn push(&mut self, row: usize, line: u64) {
         if self.of(row) != Place::Line(line)
             && let Self::Lines(lines) = self
@@ -293,24 +296,24 @@ impl Places {
     }
 }
 
-/// A table as its file has it: named columns of numbers and of text, with missing values.
+/// A table as its file has it: named number and text columns, with missing values.
 ///
-/// An [`Encoding`](super::Encoding) makes a [`Table`] of it. `Debug` shows the shape, not the
+/// An [`Encoding`](super::Encoding) turns it into a [`Table`]. `Debug` shows the shape, not the
 /// values.
 #[derive(Clone)]
 pub struct Frame {
     pub(super) columns: Vec<String>,
-    /// Row-major, of all columns; NaN where a value is missing or the column is text.
+    /// Row-major, with a place for every column. NaN for missing values and in text columns.
     pub(super) numbers: Vec<f64>,
-    /// The columns that are text.
+    /// The text columns, `None` for number columns.
     pub(super) text: Vec<Option<TextColumn>>,
     pub(super) places: Places,
 }
 
 impl Frame {
-    /// A frame of `columns`, each a name and its text if it is a column of text, and of `numbers`,
-    /// row-major with a place for every column, NaN where a number is missing. What stands in the
-    /// places of text columns does not matter.
+    /// Creates a frame. Each of `columns` has a name, and its text if it is a text column.
+    /// `numbers` is row-major with a place for every column, and NaN marks a missing number. The
+    /// places of text columns are ignored.
     ///
     /// # Errors
     /// [`TableError::Empty`], [`TableError::Shape`], [`TableError::UnnamedColumn`],
@@ -345,38 +348,38 @@ impl Frame {
         Ok(Self { columns, numbers, text, places: Places::Rows })
     }
 
-    /// Names of the columns, in order.
+    /// Returns the names of the columns, in order.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// Number of rows, at least 1.
+    /// Returns the number of rows, at least 1.
     pub fn rows(&self) -> usize {
         self.numbers.len() / self.columns.len()
     }
 
-    /// Numbers of all rows, row-major with a place for every column; NaN where a value is missing,
-    /// and in columns of text.
+    /// Returns the numbers of all rows, row-major with a place for every column. Missing values and
+    /// the places of text columns are NaN.
     pub fn numbers(&self) -> &[f64] {
         &self.numbers
     }
 
-    /// The text of column `index`; nothing for a column of numbers.
+    /// Returns the text of column `index`, or `None` for a number column.
     pub fn text(&self, index: usize) -> Option<&TextColumn> {
         self.text.get(index)?.as_ref()
     }
 
-    /// Where a row stands in the source.
+    /// Returns the place of a row in the source.
     pub fn place(&self, row: usize) -> Place {
         self.places.of(row)
     }
 
-    /// Where the column of a name is.
+    /// Returns the index of the column of this name.
     pub(super) fn position(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column == name)
     }
 
-    /// How many values each column lacks.
+    /// Returns the number of missing values of each column.
     pub(super) fn gaps(&self) -> Vec<usize> {
         let mut gaps = vec![0; self.columns.len()];
         for row in self.numbers.chunks_exact(self.columns.len()) {
@@ -392,7 +395,7 @@ impl Frame {
         gaps
     }
 
-    /// Whether a row lacks the value of a column.
+    /// Returns whether a row lacks the value of a column.
     pub(super) fn is_missing(&self, row: usize, at: usize) -> bool {
         match &self.text[at] {
             Some(text) => text.codes[row] == TextColumn::MISSING,
@@ -400,7 +403,7 @@ impl Frame {
         }
     }
 
-    /// The text of a column, or its numbers as text.
+    /// Returns the text of a column, or its numbers as text.
     ///
     /// # Errors
     /// [`TableError::InexactName`] for numbers that are not exact.
@@ -408,10 +411,10 @@ impl Frame {
         TextColumn::or_numbers(self.text(at), &self.numbers, at, &self.columns)
     }
 
-    /// Makes a column one of numbers.
+    /// Converts a column to numbers.
     ///
     /// # Errors
-    /// [`TableError::Text`] if it has a value that is none.
+    /// [`TableError::Text`] if it has a value that is not a number.
     pub(super) fn make_numbers(&mut self, at: usize) -> Result<(), TableError> {
         let Some(text) = &self.text[at] else { return Ok(()) };
         let values = self.numbers_of(at, text)?;
@@ -423,7 +426,7 @@ impl Frame {
         Ok(())
     }
 
-    /// Of a column of text, the number that each of its values is.
+    /// Returns the number of each value of a text column.
     pub(super) fn numbers_of(&self, at: usize, text: &TextColumn) -> Result<Vec<f64>, TableError> {
         text.numbers().map_err(|value| {
             let row = text.row_of(value).unwrap_or_default();
@@ -442,7 +445,8 @@ impl fmt::Debug for Frame {
     }
 }
 
-/// How a file is read, and whether its target must be there and hold 0 and 1 only.
+/// Rules for the content of a file: the options, and whether a target must exist and contain 0 and
+/// 1 only.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Rules<'a> {
     pub(super) options: &'a ReadOptions,
@@ -450,7 +454,7 @@ pub(super) struct Rules<'a> {
 }
 
 impl Rules<'_> {
-    /// What the cells of a column may be.
+    /// Returns the allowed content of the cells of a column.
     pub(super) fn kind(&self, column: &str) -> CellKind {
         let ReadOptions { categorical, target, .. } = self.options;
         match categorical {
@@ -463,7 +467,7 @@ impl Rules<'_> {
         }
     }
 
-    /// The place of a target that must be there.
+    /// Returns the index of a target that must exist.
     pub(super) fn binary_target(&self, columns: &[String]) -> Result<Option<usize>, TableError> {
         let Some(target) = self.options.target.as_ref().filter(|_| self.binary) else {
             return Ok(None);
@@ -472,7 +476,7 @@ impl Rules<'_> {
         at.map(Some).ok_or_else(|| super::unknown_target(target, columns))
     }
 
-    /// The number of columns besides the target.
+    /// Returns the number of columns without the target.
     pub(super) fn features(&self, columns: &[String]) -> usize {
         let target = self.options.target.as_ref();
         columns.iter().filter(|column| Some(*column) != target).count()
@@ -558,7 +562,7 @@ mod tests {
         assert_eq!(memory.take("", "b"), Err(TableError::TooMuchText { column, limit }));
     }
 
-    /// The name of a file says how it is read.
+    /// The ending of a file name decides the format.
     #[test]
     fn names_that_end_in_parquet() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/parquet/");

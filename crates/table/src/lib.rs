@@ -1,8 +1,8 @@
-//! Tables from CSV or Parquet files: as they come, and coded as numbers.
+//! Tables from CSV or Parquet files, raw or encoded as numbers.
 //!
-//! [`Table::read_csv`] reads what is numbers already, with a target of 0 and 1, and refuses
-//! anything else cell by cell. A [`Frame`] is a table as its file has it, with text and missing
-//! values; an [`Encoding`] is fitted to it and makes a [`Table`] of it, and of rows that come later:
+//! [`Table::read_csv`] reads a table of numbers with a target of 0 and 1, and rejects any other
+//! cell. A [`Frame`] is a table as its file has it, with text and missing values. An [`Encoding`]
+//! is fitted to the frame, and encodes it and later rows as a [`Table`]:
 //!
 //! ```
 //! use std::io::Cursor;
@@ -77,25 +77,25 @@ struct Target {
     classes: Vec<String>,
     /// The class of each row, by its index.
     members: Vec<u32>,
-    /// Whether the labels are text, also where they look like numbers.
+    /// True if the labels are text, even if they look like numbers.
     is_text: bool,
 }
 
 impl Table {
-    /// Largest number of cells that [`Table::read_csv`] accepts: 2^28, 2 GiB of values.
+    /// Maximum number of cells that [`Table::read_csv`] accepts: 2^28, which is 2 GiB of values.
     pub const DEFAULT_MAX_CELLS: usize = 1 << 28;
 
-    /// Names that [`Table::bundled`] knows.
+    /// Names for [`Table::bundled`].
     pub const BUNDLED: [&str; 2] = ["lbw", "uis"];
 
-    /// Reads text whose first line names the columns, with commas, semicolons, tabs or vertical bars
-    /// between cells; numbers have a decimal point or, unless between commas, a decimal comma.
-    /// [`ReadOptions`] says how these are recognised.
+    /// Reads a text file whose first line names the columns, with commas, semicolons, tabs or
+    /// vertical bars between cells. Numbers have a decimal point. A decimal comma is possible if
+    /// the delimiter is not a comma. [`ReadOptions`] describes the detection.
     ///
-    /// All cells must be finite numbers; blanks around a cell and a byte order mark are ignored,
-    /// line ends may be LF, CRLF or CR. The column named `target` must hold 0 and 1 only and is
-    /// kept apart from the features. At most [`Table::DEFAULT_MAX_CELLS`] cells are read;
-    /// [`Table::from_csv`] takes another limit.
+    /// All cells must be finite numbers. Blanks around a cell and a byte order mark are ignored,
+    /// and line ends may be LF, CRLF or CR. The column named `target` must contain 0 and 1 only and
+    /// is separate from the features. The maximum is [`Table::DEFAULT_MAX_CELLS`] cells. For
+    /// another limit use [`Table::from_csv`].
     ///
     /// # Errors
     /// [`TableError`] names the line and the column of the first fault.
@@ -104,8 +104,8 @@ impl Table {
         Self::of_csv(file, &name, target, Self::DEFAULT_MAX_CELLS)
     }
 
-    /// Reads text as [`Table::read_csv`] does, with at most `max_cells` cells, the target's
-    /// included. Reading stops at the first row beyond the limit.
+    /// Reads text as [`Table::read_csv`] does, with at most `max_cells` cells, including the
+    /// target. Reading stops at the first row beyond the limit.
     ///
     /// # Errors
     /// [`TableError`] names the line and the column of the first fault.
@@ -123,7 +123,7 @@ impl Table {
         target: Option<&str>,
         max_cells: usize,
     ) -> Result<Self, TableError> {
-        // Where no column may be text, nothing is read again.
+        // Without text columns, nothing is read again.
         let forward = |_: &mut _| Err(io::ErrorKind::NotSeekable.into());
         Self::of_numbers(target, max_cells, |rules| csv::read(source, forward, name, rules))
     }
@@ -138,7 +138,7 @@ impl Table {
         Self::of_numbers(target, max_cells, |rules| parquet::read(source, name, rules))
     }
 
-    /// A table that must be numbers already, with a target of 0 and 1.
+    /// Returns the table of a frame that contains only numbers, with a target of 0 and 1.
     fn of_numbers(
         target: Option<&str>,
         max_cells: usize,
@@ -150,10 +150,10 @@ impl Table {
         Encoding::fit(&frame, target, &EncodingOptions::default())?.apply(frame)
     }
 
-    /// Reads a Parquet file whose columns are integers, floating-point numbers or truth values
-    /// (0 and 1), none of them nested and none with nulls; compressed by nothing, Snappy, gzip,
-    /// Zstandard or LZ4. The target is as for [`Table::read_csv`], and so is the number of cells.
-    /// Integers beyond 2^53 are rounded to double precision.
+    /// Reads a Parquet file whose columns are integers, floating-point numbers or booleans (0 and
+    /// 1), without nesting and nulls. It may be uncompressed or compressed with Snappy, gzip,
+    /// Zstandard or LZ4. The target and the maximum number of cells are the same as for
+    /// [`Table::read_csv`]. Integers beyond 2^53 are rounded to double precision.
     ///
     /// # Errors
     /// [`TableError`] names the row, counted from 0, and the column of the first fault.
@@ -163,8 +163,8 @@ impl Table {
         Self::of_parquet(file, &name, target, Self::DEFAULT_MAX_CELLS)
     }
 
-    /// A table of `values`, row-major with one value per name in `columns`, and a target column's
-    /// name and labels, one per row: its classes are "0" and "1".
+    /// Creates a table of `values`, row-major with one value per name in `columns`. The target has
+    /// a name and one label per row. Its classes are "0" and "1".
     ///
     /// # Errors
     /// [`TableError::Empty`], [`TableError::Shape`], [`TableError::UnnamedColumn`],
@@ -181,12 +181,12 @@ impl Table {
         Self::checked(columns, values, target)
     }
 
-    /// A table of `values`, row-major with one value per name in `columns`, and a target column's
-    /// name, its classes, and the class of each row by its index.
+    /// Creates a table of `values`, row-major with one value per name in `columns`. The target has
+    /// a name, its classes, and the index of the class of each row.
     ///
     /// # Errors
-    /// [`TableError::Classes`] unless the classes differ and each row has one of them; otherwise as
-    /// [`Table::new`].
+    /// [`TableError::Classes`] unless the classes differ and each row has one of them; the errors
+    /// of [`Table::new`].
     pub fn with_classes(
         columns: Vec<String>,
         values: Vec<f64>,
@@ -204,7 +204,7 @@ impl Table {
         Self::checked(columns, values, Some(Target { name, classes, members, is_text: false }))
     }
 
-    /// A table whose shape, names and numbers are checked.
+    /// Creates a table, and checks its shape, names and numbers.
     fn checked(
         columns: Vec<String>,
         values: Vec<f64>,
@@ -236,9 +236,9 @@ impl Table {
         Ok(Self { columns, values, target, dropped: 0 })
     }
 
-    /// A data set that is part of this crate, with its target: `"lbw"`, the Low Birth Weight
-    /// Study (189 rows, 9 features), or `"uis"`, the UMARU IMPACT Study (575 rows, 8 features),
-    /// both from Hosmer and Lemeshow in the coding used by the papers on encrypted training.
+    /// Returns a data set that is part of this crate, with its target. These are `"lbw"`, the Low
+    /// Birth Weight Study (189 rows, 9 features), or `"uis"`, the UMARU IMPACT Study (575 rows, 8
+    /// features), both from Hosmer and Lemeshow, in the coding of the papers on encrypted training.
     /// `data/NOTICE.md` states origin, coding and licence.
     ///
     /// # Errors
@@ -252,42 +252,43 @@ impl Table {
         Self::of_csv(text.as_bytes(), name, Some("y"), Self::DEFAULT_MAX_CELLS)
     }
 
-    /// Names of the feature columns, in order.
+    /// Returns the names of the feature columns, in order.
     pub fn columns(&self) -> &[String] {
         &self.columns
     }
 
-    /// Number of rows, at least 1.
+    /// Returns the number of rows, at least 1.
     pub fn rows(&self) -> usize {
         self.values.len() / self.columns.len()
     }
 
-    /// Number of feature columns, at least 1; the target does not count.
+    /// Returns the number of feature columns without the target, at least 1.
     pub fn features(&self) -> usize {
         self.columns.len()
     }
 
-    /// Features of all rows, row-major: `rows() * features()` values.
+    /// Returns the features of all rows, row-major: `rows() * features()` values.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
-    /// The rows in order, each with `features()` values.
+    /// Returns the rows in order, each with `features()` values.
     pub fn iter_rows(&self) -> impl ExactSizeIterator<Item = &[f64]> {
         self.values.chunks_exact(self.columns.len())
     }
 
-    /// Values of feature `index` in row order; nothing if there is no such feature.
+    /// Returns the values of feature `index` in row order. The iterator is empty if there is no
+    /// such feature.
     pub fn column(&self, index: usize) -> impl Iterator<Item = f64> {
         let start = if index < self.columns.len() { index } else { self.values.len() };
         self.values[start..].iter().step_by(self.columns.len()).copied()
     }
 
-    /// The table without one of its feature columns, and the values of that.
+    /// Returns the table without one of its feature columns, and the values of this column.
     ///
     /// # Errors
-    /// [`TableError::UnknownColumn`] if there is no such column, [`TableError::Empty`] if
-    /// there is no other.
+    /// [`TableError::UnknownColumn`] if there is no such column, [`TableError::Empty`] if it is the
+    /// only column.
     pub fn without(&self, column: &str) -> Result<(Self, Vec<f64>), TableError> {
         let Some(index) = self.columns.iter().position(|name| name == column) else {
             let columns = excerpt(&self.columns.join(", "));
@@ -304,12 +305,12 @@ impl Table {
         Ok((rest, self.column(index).collect()))
     }
 
-    /// Name of the target column, if the table has one.
+    /// Returns the name of the target column, if any.
     pub fn target(&self) -> Option<&str> {
         self.target.as_ref().map(|target| target.name.as_str())
     }
 
-    /// The classes of the target, in the order of their indices.
+    /// Returns the classes of the target, in the order of their indices.
     ///
     /// # Errors
     /// [`TableError::NoTarget`] if the table was read without a target.
@@ -317,7 +318,7 @@ impl Table {
         self.labelled().map(|target| &target.classes[..])
     }
 
-    /// The class of each row, as an index of [`Table::classes`].
+    /// Returns the class of each row, as an index of [`Table::classes`].
     ///
     /// # Errors
     /// [`TableError::NoTarget`] if the table was read without a target.
@@ -325,7 +326,7 @@ impl Table {
         self.labelled().map(|target| &target.members[..])
     }
 
-    /// One label per row, true for the second of two classes, such as a target of 1.
+    /// Returns one label per row. It is true for the second of two classes, such as a target of 1.
     ///
     /// # Errors
     /// [`TableError::NoTarget`] if the table was read without a target,
@@ -339,7 +340,7 @@ impl Table {
         Ok(members.iter().map(|&class| class == 1).collect())
     }
 
-    /// The table with labels that are text, also where they look like numbers, such as `"3"`.
+    /// Marks the labels as text, even if they look like numbers, such as `"3"`.
     #[must_use]
     pub fn with_text_labels(mut self) -> Self {
         if let Some(target) = &mut self.target {
@@ -348,7 +349,7 @@ impl Table {
         self
     }
 
-    /// Whether the labels are known to be text, also where they look like numbers.
+    /// Returns whether the labels are known to be text, even if they look like numbers.
     pub fn has_text_labels(&self) -> bool {
         self.target.as_ref().is_some_and(|target| target.is_text)
     }
@@ -357,13 +358,13 @@ impl Table {
         self.target.as_ref().ok_or(TableError::NoTarget)
     }
 
-    /// How many rows [`Encoding::apply`] left out since values were missing there.
+    /// Returns the number of rows that [`Encoding::apply`] dropped because values were missing.
     pub fn dropped(&self) -> usize {
         self.dropped
     }
 
-    /// Brings the rows into an order that only who knows `seed` can tell, each as likely as any
-    /// other: for training in batches, whose order is public.
+    /// Shuffles the rows into an order that is unpredictable without `seed`. Each order is equally
+    /// likely. Use it for training in batches, whose order is public.
     pub fn shuffle(&mut self, seed: &Seed) {
         let mut stream = Stream::new(seed, "order of rows", 0);
         let (rows, features) = (self.rows(), self.features());
@@ -376,10 +377,11 @@ impl Table {
         });
     }
 
-    /// The rows with these indices, in this order; one may come more than once.
+    /// Returns the rows with these indices, in this order. An index may occur more than once.
     ///
     /// # Errors
-    /// [`TableError::UnknownRow`] for an index beyond the table, [`TableError::Empty`] without any.
+    /// [`TableError::UnknownRow`] for an index beyond the table, [`TableError::Empty`] without
+    /// indices.
     pub fn take(&self, rows: &[usize]) -> Result<Self, TableError> {
         let (found, features) = (self.rows(), self.features());
         if let Some(&row) = rows.iter().find(|&&row| row >= found) {
@@ -402,11 +404,12 @@ impl Table {
         Ok(Self { columns: self.columns.clone(), values, target, dropped: 0 })
     }
 
-    /// The table in two: most rows, and a `share` of them that is held out, such as 0.2, to test on.
+    /// Splits the table in two: rows to train on, and a `share` of the rows that is held out for
+    /// tests, such as 0.2.
     ///
-    /// The same seed gives the same split. Of each class the same share is held out, to the row; of
-    /// all rows it is `share` times their number, rounded, but at least one and not all. Both
-    /// tables keep the order of rows.
+    /// The same seed gives the same split. The held-out rows number `share` times all rows,
+    /// rounded, at least one and not all. Each class contributes in proportion, to within a row.
+    /// Both tables keep the order of rows.
     ///
     /// # Errors
     /// [`TableError::Split`] unless the share lies between 0 and 1, exclusively, and there are two
@@ -437,10 +440,10 @@ impl Table {
         Ok((self.take(&kept)?, self.take(&held)?))
     }
 
-    /// Checks what training needs beyond a readable table.
+    /// Checks the requirements of training: a target with rows of at least two classes.
     ///
     /// # Errors
-    /// [`TableError::NoTarget`], or [`TableError::ConstantTarget`] if all rows are of one class.
+    /// [`TableError::NoTarget`], or [`TableError::ConstantTarget`] if all rows have the same class.
     pub fn check_for_training(&self) -> Result<(), TableError> {
         let Target { name, classes, members, .. } = self.labelled()?;
         let first = members[0];
@@ -462,13 +465,13 @@ impl fmt::Debug for Table {
     }
 }
 
-/// The classes of a target of truth values.
+/// Returns the classes of a boolean target.
 fn binary_classes() -> Vec<String> {
     ["0", "1"].map(str::to_owned).to_vec()
 }
 
-/// How many of each class are held out: a share of all, at least one and not all, which the classes
-/// have part in by their sizes, to one.
+/// Returns the number of held-out rows of each class. Together they are a share of all rows, at
+/// least one and not all. They are proportional to the sizes of the classes, to within a row.
 fn shares(sizes: &[usize], share: f64) -> Vec<usize> {
     let all: usize = sizes.iter().sum();
     let held = ((all as f64 * share).round() as usize).clamp(1, all - 1);
@@ -483,9 +486,9 @@ fn shares(sizes: &[usize], share: f64) -> Vec<usize> {
     counts
 }
 
-/// A number below `end`, which is positive, each equally likely.
+/// Returns a uniform number below `end`, which must be positive.
 fn below(stream: &mut Stream, end: u64) -> u64 {
-    // The last incomplete run of `end` numbers would favour small ones.
+    // Rejects numbers in the last incomplete run of `end`, which would favour small results.
     let runs = u64::MAX - u64::MAX % end;
     loop {
         let number = stream.next_u64();
@@ -495,7 +498,7 @@ fn below(stream: &mut Stream, end: u64) -> u64 {
     }
 }
 
-/// Swaps what two indices below `count` stand for until every order is as likely as any other.
+/// Calls `swap` for pairs of indices below `count`, so that every order is equally likely.
 fn shuffle(stream: &mut Stream, count: usize, mut swap: impl FnMut(usize, usize)) {
     for last in (1..count).rev() {
         let other = below(stream, last as u64 + 1) as usize;

@@ -1,14 +1,14 @@
-//! How well real scores separate classes: accuracy, ROC curve and the area under it,
-//! Kolmogorov-Smirnov statistic; and how right the probabilities are that they stand for:
-//! logarithmic loss, Brier score, calibration.
+//! Quality of real scores for classes. The metrics of separation are accuracy, the ROC curve and
+//! the area under it, and the Kolmogorov–Smirnov statistic. The metrics of the scores'
+//! probabilities are logarithmic loss, Brier score and calibration.
 //!
-//! All counts are exact integers; the one rounding is the final division.
+//! All counts are exact integers, so the only rounding is the final division.
 
 use serde::Serialize;
 use std::cmp::Ordering;
 use sudare_arith::real;
 
-/// Why a metric is undefined.
+/// Reason why a metric is undefined.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetricError {
@@ -23,7 +23,7 @@ pub enum MetricError {
     /// There are no scores.
     #[error("there are no scores; a metric needs at least one")]
     Empty,
-    /// A score is not a number.
+    /// A score is NaN.
     #[error("the score of row {row} is not a number; check the model's weights and the row")]
     NotANumber {
         /// Row of the score, counted from 0.
@@ -41,37 +41,39 @@ pub enum MetricError {
     },
 }
 
-/// How good the scores of rows are, whose classes are known.
+/// Quality of the scores of rows whose classes are known.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Quality {
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
-    /// Share of the rows that are of the largest class: the accuracy of always naming it.
+    /// Fraction of the rows in the largest class: the accuracy of always predicting it.
     pub largest_class: f64,
-    /// Share of the rows whose class has the largest score.
+    /// Fraction of the rows whose class has the largest score.
     pub accuracy: f64,
-    /// Area under the ROC curve; of more than two classes the mean over classes, each against all
-    /// others, by its probability. None if a class has no rows.
+    /// Area under the ROC curve. For more than two classes, it is the mean over classes, each
+    /// against all others, by its probability. `None` if a class has no rows.
     pub auc: Option<f64>,
-    /// Kolmogorov-Smirnov statistic of two classes; none of more, or of one that has no rows.
+    /// Kolmogorov–Smirnov statistic of two classes. `None` for more classes, or if a class has no
+    /// rows.
     pub ks: Option<f64>,
     /// Mean of `-ln p` for the probability `p` of the class of a row.
     pub log_loss: f64,
-    /// Mean squared distance of the probabilities from 1 for the class of a row and 0 for others:
-    /// of two classes the distance of one of them.
+    /// Mean squared distance of the probabilities from 1 for the class of a row and from 0 for
+    /// others. For two classes, the distance of one of them.
     pub brier: f64,
-    /// Mean distance of the share of rows whose class is named, or of two classes of the rows of
-    /// the second, from the mean of the probabilities of that, over [`Quality::BINS`] bins with as
-    /// many rows each.
+    /// Mean distance between predicted probabilities and frequencies, over [`Quality::BINS`] bins
+    /// of equal numbers of rows. The predicted class counts, or for two classes the second one. In
+    /// each bin, the fraction of its rows is compared to the mean of its probabilities.
     pub calibration_error: f64,
 }
 
 impl Quality {
-    /// Bins of [`Quality::calibration_error`].
+    /// Number of bins of [`Quality::calibration_error`].
     pub const BINS: usize = 10;
 
-    /// Quality of scores: of two classes of the second, of more of each, whose softmax is the
-    /// probability. `members` are the classes of the rows, counted from 0.
+    /// Measures the quality of scores. For two classes, a row has one score, for the second class.
+    /// For more classes, a row has a score for each, and their softmax is the probability.
+    /// `members` are the classes of the rows, counted from 0.
     ///
     /// # Errors
     /// [`MetricError::Length`], [`MetricError::Empty`] or [`MetricError::NotANumber`].
@@ -135,8 +137,8 @@ impl Quality {
     }
 }
 
-/// The class of a row that has the largest score: the first of equal ones, and of a single score of
-/// 0 the first.
+/// Returns the class of a row with the largest score, the first of equal ones. A single score of 0
+/// predicts the first class.
 #[must_use]
 pub fn named(scores: &[Vec<f64>], row: usize) -> usize {
     match scores {
@@ -147,8 +149,8 @@ pub fn named(scores: &[Vec<f64>], row: usize) -> usize {
     }
 }
 
-/// The probability of each class of each row: the sigmoid of a single score, which is that of the
-/// second of two classes, and the softmax of several.
+/// Returns the probability of each class of each row. A single score is the score of the second of
+/// two classes, and its sigmoid is the probability. Several scores have their softmax.
 #[must_use]
 pub fn probabilities(scores: &[Vec<f64>]) -> Vec<Vec<f64>> {
     match scores {
@@ -172,7 +174,7 @@ fn log_softmax(scores: &[Vec<f64>], row: usize, class: usize) -> f64 {
     scores[class][row] - largest - real::ln(sum)
 }
 
-/// None where a class is missing that a metric needs.
+/// Returns `None` if a class that the metric needs is missing.
 fn known(metric: Result<f64, MetricError>) -> Result<Option<f64>, MetricError> {
     match metric {
         Err(MetricError::OneClass { .. }) => Ok(None),
@@ -180,7 +182,7 @@ fn known(metric: Result<f64, MetricError>) -> Result<Option<f64>, MetricError> {
     }
 }
 
-/// Of probabilities of what is true or not.
+/// Returns the calibration error of pairs of a probability and its outcome.
 fn calibration_error(mut stated: Vec<(f64, bool)>) -> f64 {
     stated.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let rows = stated.len();
@@ -194,7 +196,7 @@ fn calibration_error(mut stated: Vec<(f64, bool)>) -> f64 {
     (0..bins).map(of_bin).sum::<f64>() / rows as f64
 }
 
-/// Share of rows whose label is true exactly if the score is above 0.
+/// Returns the fraction of rows whose label is true exactly if the score is above 0.
 ///
 /// A score of 0 predicts false.
 ///
@@ -206,8 +208,9 @@ pub fn accuracy(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
     Ok(right.count() as f64 / scores.len() as f64)
 }
 
-/// Mean of `-ln p`, where `p = sigmoid(score)` for a true label and `sigmoid(-score)` for a false
-/// one is the probability that the score gives to the label: what logistic regression lowers.
+/// Returns the mean of `-ln p`, where `p` is the probability of the label by its score:
+/// `sigmoid(score)` for a true label and `sigmoid(-score)` for a false one. Logistic regression
+/// minimises this mean.
 ///
 /// # Errors
 /// [`MetricError::Length`], [`MetricError::Empty`] or [`MetricError::NotANumber`].
@@ -220,8 +223,9 @@ pub fn log_loss(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
     Ok(scores.iter().zip(labels).map(loss).sum::<f64>() / scores.len() as f64)
 }
 
-/// The ROC curve: for falling thresholds, the shares of negative and of positive rows that score at
-/// or above, from `[0, 0]` to `[1, 1]`, one corner for each different score. Time O(n log n).
+/// Returns the ROC curve. For falling thresholds, its points are the fractions of negative and of
+/// positive rows that score at or above the threshold. It runs from `[0, 0]` to `[1, 1]`, with one
+/// corner for each different score. Time O(n log n).
 ///
 /// # Errors
 /// [`MetricError`]; both classes must occur.
@@ -236,8 +240,8 @@ pub fn roc(scores: &[f64], labels: &[bool]) -> Result<Vec<[f64; 2]>, MetricError
     Ok(core::iter::once([0.0, 0.0]).chain(ranking.groups.iter().rev().map(corner)).collect())
 }
 
-/// Area under the ROC curve: the probability that a random positive row scores above a random
-/// negative one, ties counted half (the Mann-Whitney statistic). Time O(n log n).
+/// Returns the area under the ROC curve: the probability that a random positive row scores above a
+/// random negative one, ties counted half (the Mann-Whitney statistic). Time O(n log n).
 ///
 /// # Errors
 /// [`MetricError`]; both classes must occur.
@@ -253,9 +257,9 @@ pub fn auc(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
     Ok(doubled_wins as f64 / (2.0 * ranking.pairs()))
 }
 
-/// Kolmogorov-Smirnov statistic: the largest difference, over all thresholds, between the shares
-/// of negative and of positive rows that score at or below the threshold. In [0, 1]; credit
-/// scoring prints it times 100. Time O(n log n).
+/// Returns the Kolmogorov–Smirnov statistic: the largest difference, over all thresholds, between
+/// the fractions of negative and of positive rows that score at or below the threshold. It is in
+/// [0, 1]. Credit scoring reports it times 100. Time O(n log n).
 ///
 /// # Errors
 /// [`MetricError`]; both classes must occur.
@@ -330,7 +334,7 @@ mod tests {
 
     use super::*;
 
-    /// Of two classes the metrics of this module, and what is written out by hand.
+    /// Compares two classes with the metrics of this module, and with sums written out by hand.
     #[test]
     fn quality_of_two_classes() {
         let scores = vec![vec![-2.0, -1.0, 0.5, 1.0, 3.0]];

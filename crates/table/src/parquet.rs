@@ -1,8 +1,9 @@
-//! Tables in Parquet files: the part of the format that flat tables of numbers and text use.
+//! Tables in Parquet files. Only the part of the format that flat tables of numbers and text use is
+//! supported.
 //!
-//! Sizes in a file are claims. Each is compared with the bytes that there are, or with the rows of
-//! the table, before memory is taken for it: a table takes its numbers, each of its different texts
-//! up to a limit, a column chunk as it is in the file, and one page of it.
+//! Sizes in a file are untrusted. Each is compared with the available bytes, or with the rows of
+//! the table, before memory is allocated for it. Memory is used for the numbers of a table, its
+//! different texts up to a limit, a column chunk as it is in the file, and one decompressed page.
 //!
 //! Reference: the Apache Parquet format, version 2.12 (`parquet.thrift`, `Encodings.md`,
 //! `Compression.md`), and the compact protocol of Apache Thrift.
@@ -24,11 +25,11 @@ use thrift::{Bad, Fields};
 const MAGIC: &[u8; 4] = b"PAR1";
 /// Magic of files whose footer is encrypted.
 const MAGIC_ENCRYPTED: &[u8; 4] = b"PARE";
-/// Bytes of a footer and of a decompressed page, at most.
+/// Maximum number of bytes of a footer, and of a decompressed page.
 const MAX_FOOTER_BYTES: u64 = 32 << 20;
 const MAX_PAGE_BYTES: usize = 256 << 20;
 
-/// What `pandas` names an index that it writes.
+/// Prefix of the name of an index that `pandas` writes.
 const INDEX_PREFIX: &str = "__index_level_";
 
 type Result<T, E = TableError> = core::result::Result<T, E>;
@@ -94,7 +95,7 @@ pub(super) fn read(mut source: impl Read + Seek, name: &str, rules: Rules<'_>) -
 struct Parts<'a, S> {
     source: S,
     name: &'a str,
-    /// Of all.
+    /// Total number of bytes.
     bytes: u64,
 }
 
@@ -130,20 +131,20 @@ impl<S: Read + Seek> Parts<'_, S> {
     }
 }
 
-/// A column as it is read.
+/// A column that is being read.
 struct Cells<'a> {
     name: &'a str,
     missing: bool,
-    /// Whether only 0 and 1 are allowed.
+    /// True if only 0 and 1 are allowed.
     binary: bool,
-    /// Of a column of text.
+    /// The text of a text column.
     text: Option<TextBuilder>,
-    /// Of the texts of all columns so far.
+    /// Memory of the texts of all columns so far.
     memory: TextMemory,
 }
 
 impl Cells<'_> {
-    /// The number of a cell; NaN if it is missing or text.
+    /// Returns the number of a cell, or NaN if it is missing or text.
     fn number(&mut self, row: usize, item: Option<Item<'_>>) -> Result<f64> {
         let (place, column) = (Place::Row(row), || excerpt(self.name));
         let number = match item {
@@ -163,7 +164,7 @@ impl Cells<'_> {
         Ok(number)
     }
 
-    /// Keeps the text of a row, which follows those that were kept.
+    /// Stores the text of a row. Rows must come in order.
     fn keep(&mut self, row: usize, text: &str) -> Result<()> {
         let Some(column) = &mut self.text else { return Ok(()) };
         column.pad(row);
@@ -181,7 +182,7 @@ impl From<Bad> for TableError {
     }
 }
 
-/// What a footer says.
+/// The content of a footer.
 #[derive(Default)]
 struct FileInfo {
     schema: Vec<SchemaElement>,
@@ -201,7 +202,7 @@ struct SchemaElement {
     logical: Option<Logical>,
 }
 
-/// A logical type: the number of its field in the union, and for integers whether they are signed.
+/// A logical type: the number of its field in the union, and the signedness of integers.
 #[derive(Clone, Copy)]
 struct Logical {
     number: i16,
@@ -213,7 +214,7 @@ struct RowGroup {
     chunks: Vec<Chunk>,
 }
 
-/// Where the data of a column are.
+/// Position of the data of a column.
 #[derive(Default)]
 struct Chunk {
     physical: i32,
@@ -262,12 +263,12 @@ impl FileInfo {
         if encrypted { Err(bad("it is encrypted")) } else { Ok(info) }
     }
 
-    /// What the schema says of each column.
+    /// Returns the schema element of each column.
     fn leaves(&self) -> &[SchemaElement] {
         self.schema.split_first().map_or(&[], |(_, leaves)| leaves)
     }
 
-    /// Kinds and names of the columns.
+    /// Returns the kinds and names of the columns.
     fn columns(&self, rules: Rules<'_>) -> Result<Vec<(Kind, String)>> {
         let Some((root, leaves)) = self.schema.split_first() else {
             return Err(bad("it has no schema"));
@@ -291,7 +292,7 @@ impl FileInfo {
         kinds.zip(names).map(|(kind, name)| Ok((kind?, name))).collect()
     }
 
-    /// The rows of all groups.
+    /// Returns the rows of all groups.
     fn rows(&self) -> Result<usize> {
         let sum = self.groups.iter().try_fold(0_usize, |sum, group| sum.checked_add(group.rows));
         let rows = sum.filter(|&sum| usize::try_from(self.rows) == Ok(sum));
@@ -321,7 +322,7 @@ impl SchemaElement {
         TableError::NotNumbers { column: excerpt(&self.name), found }
     }
 
-    /// What its values are, if they are numbers, or text where it may be.
+    /// Returns the type of the column's values: numbers, or text where it is allowed.
     fn kind(&self, rules: Rules<'_>) -> Result<Kind> {
         let Self { physical, converted, logical, .. } = self;
         let may_be_text = rules.kind(&self.name) != CellKind::Number && *physical == Some(6);
@@ -337,7 +338,7 @@ impl SchemaElement {
             (_, Some(11)) => Some("nothing but nulls"),
             (_, Some(15)) => Some("16-bit floating-point numbers"),
             (Some(21), _) => Some("durations"),
-            // Integers of some width, or none of the above.
+            // Integers of some width, or an unknown type.
             (None | Some(11..=18), None | Some(10)) => None,
             _ => Some("values that are no numbers"),
         };
@@ -379,7 +380,7 @@ impl Logical {
     }
 }
 
-/// What writers keep in a footer beside the schema.
+/// Metadata that writers store in a footer next to the schema.
 #[derive(Default)]
 struct KeyValue {
     key: String,
@@ -392,7 +393,7 @@ impl KeyValue {
         fields.each(|fields, field| {
             match field {
                 1 => pair.key = fields.text()?,
-                // Others may keep what is no text.
+                // Other writers may store values that are not text.
                 2 => pair.value = fields.text().unwrap_or_default(),
                 _ => {}
             }

@@ -1,4 +1,4 @@
-//! Frames and tables from files.
+//! Reading of frames and tables from files.
 
 use std::{
     fs::{self, File},
@@ -11,20 +11,23 @@ use super::parquet;
 use super::{Frame, ReadOptions, TableError, csv, error::read_error, frame::Rules};
 
 impl Frame {
-    /// Reads a Parquet file if its name ends so, and otherwise text whose first line names the
-    /// columns, with a delimiter between cells.
+    /// Reads a file: Parquet if its name ends in `.parquet`, and otherwise text with a delimiter
+    /// between cells, whose first line names the columns.
     ///
-    /// Of text, blanks around a cell and a byte order mark are ignored, cells may be quoted, and
-    /// line ends may be LF, CRLF or CR. A column is text if any of its cells is neither a number
-    /// nor missing; it then keeps all cells as they are written. Columns of a Parquet file are
-    /// integers, floating-point numbers, truth values (0 and 1) or UTF-8 text, none of them nested;
-    /// compressed by nothing, Snappy, gzip, Zstandard or LZ4. Integers beyond 2^53 are rounded to
-    /// double precision, but for labels and categories: these stay text in a CSV file, and are
-    /// refused where they are numbers.
+    /// In text files, blanks around a cell and a byte order mark are ignored, cells may be quoted,
+    /// and line ends may be LF, CRLF or CR. A column is text if any of its cells is neither a
+    /// number nor missing. It then keeps all cells as they are written.
+    ///
+    /// Columns of a Parquet file are integers, floating-point numbers, booleans (0 and 1) or UTF-8
+    /// text, without nesting. The file may be uncompressed or compressed with Snappy, gzip,
+    /// Zstandard or LZ4.
+    ///
+    /// Integers beyond 2^53 are rounded to double precision. In labels and categories they stay
+    /// text in a CSV file, and are rejected if they are stored as numbers.
     ///
     /// # Errors
-    /// [`TableError`] names the line or row and the column of a fault. Among the faults are text
-    /// and missing values that `options` do not allow, and infinite numbers.
+    /// [`TableError`] names the line or row and the column of a fault. Text and missing values that
+    /// `options` do not allow are faults, and so are infinite numbers.
     pub fn read(path: impl AsRef<Path>, options: &ReadOptions) -> Result<Self, TableError> {
         let path = path.as_ref();
         let (file, name) = open(path)?;
@@ -40,7 +43,7 @@ impl Frame {
         csv::read(file, Seek::rewind, &name, options)
     }
 
-    /// Reads text as [`Frame::read`] does, from its beginning. It is read more than once if a
+    /// Reads text as [`Frame::read`] does, from its beginning. The text is read more than once if a
     /// column turns out to be text.
     ///
     /// # Errors
@@ -66,11 +69,11 @@ impl Frame {
     }
 }
 
-/// The file of a table, and its name for messages.
+/// Opens the file of a table. Returns it with its name for messages.
 pub(super) fn open(path: &Path) -> Result<(File, String), TableError> {
     let name = path.display().to_string();
     let failed = |error| read_error(&name, &error);
-    // A pipe may never end, and what it holds is not bounded by a size.
+    // A pipe may never end, and its content is not bounded by a size.
     if !fs::metadata(path).map_err(failed)?.is_file() {
         let problem = "it is not a regular file, save the table as one";
         return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, problem)));

@@ -1,24 +1,24 @@
-//! Rows that end.
+//! A limit on the length of rows.
 
 use std::io::{self, Read};
 
-/// A row of a table has at most so many bytes.
+/// Maximum length of a row of a table, in bytes.
 pub const MAX_RECORD_BYTES: u64 = 64 << 20;
 
-/// Refuses to read on once a row has more than [`MAX_RECORD_BYTES`]: a file without line ends, or with
-/// an open quote, would otherwise be held in memory whole. Counts what was read ahead, too.
+/// Stops reading when a row exceeds [`MAX_RECORD_BYTES`]. Otherwise a file without line ends, or
+/// with an open quote, would be held in memory as a whole. Bytes read ahead count, too.
 pub struct RecordLimit<R> {
     inner: R,
     left: u64,
 }
 
 impl<R> RecordLimit<R> {
-    /// Reads rows from `inner`.
+    /// Creates a limit for rows from `inner`.
     pub fn new(inner: R) -> Self {
         Self { inner, left: MAX_RECORD_BYTES }
     }
 
-    /// Says that the next row begins.
+    /// Marks the start of the next row.
     pub fn begin(&mut self) {
         self.left = MAX_RECORD_BYTES;
     }

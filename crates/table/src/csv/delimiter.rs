@@ -1,15 +1,15 @@
-//! Which character stands between the cells of a file.
+//! Detection of the character between the cells of a file.
 
 use super::{Decimal, lines::UnixLines, parse};
 
-/// The characters that are tried, those that are preferred first.
+/// The candidates, in order of preference.
 const CANDIDATES: [u8; 4] = [b',', b';', b'\t', b'|'];
 
-/// Records that are looked at, the header included.
+/// Number of records to examine, including the header.
 const RECORDS: usize = 100;
 
-/// The delimiter of a file that begins with `head`, which is `whole` if there is no more of it. A
-/// file of one column has none, and gets a comma.
+/// Detects the delimiter of a file that starts with `head`. Set `whole` if `head` is the whole
+/// file. A file of one column has no delimiter, and gets a comma.
 pub(super) fn recognised(head: &[u8], whole: bool) -> u8 {
     let mut best: Option<(Fit, u8)> = None;
     for delimiter in CANDIDATES {
@@ -23,19 +23,20 @@ pub(super) fn recognised(head: &[u8], whole: bool) -> u8 {
     best.map_or(usual, |(_, delimiter)| delimiter)
 }
 
-/// How well a delimiter suits a file, compared by one field after the other.
+/// Quality of a delimiter for a file. Fields are compared in order.
 #[derive(Debug, PartialEq, PartialOrd)]
 struct Fit {
-    /// Whether all rows have as many cells as the header.
+    /// True if all rows have the number of cells of the header.
     even: bool,
-    /// The share of numbers among the cells of rows that are not empty.
+    /// Fraction of numbers among the cells of nonempty rows.
     numbers: f64,
-    /// Cells of the header.
+    /// Number of cells of the header.
     cells: usize,
 }
 
 impl Fit {
-    /// Unless the delimiter does not occur in the header, or not in the rows.
+    /// Measures a delimiter. Returns `None` if it does not occur in the header, or does not occur
+    /// in the rows.
     fn of(head: &[u8], whole: bool, delimiter: u8) -> Option<Self> {
         if !head.contains(&delimiter) {
             return None;
@@ -58,7 +59,7 @@ impl Fit {
     }
 }
 
-/// The first records, without one that may be cut off.
+/// Returns the first records, without a last one that may be cut off.
 fn records(head: &[u8], whole: bool, delimiter: u8) -> Vec<csv::ByteRecord> {
     let reader = csv::ReaderBuilder::new()
         .has_headers(false)

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-/// Turns CRLF and CR line ends into LF and ends the last line, so that line counts are exact:
+/// Converts CRLF and CR line ends to LF and ends the last line, so that line counts are exact.
 /// `csv` counts LF bytes, and leaves the LF of a CRLF to the next record.
 pub(super) struct UnixLines<R> {
     inner: R,
@@ -18,7 +18,8 @@ impl<R: Read> UnixLines<R> {
 }
 
 impl<R> UnixLines<R> {
-    /// Turns the line ends of bytes that follow those before; returns how many are left, in front.
+    /// Converts line ends in a buffer that continues the previous one. Returns the number of
+    /// remaining bytes, which are moved to the front.
     #[expect(
         clippy::indexing_slicing,
         clippy::arithmetic_side_effects,

@@ -1,4 +1,4 @@
-//! The table of a frame.
+//! Application of an encoding to a frame.
 
 use std::{borrow::Cow, collections::HashMap};
 
@@ -13,7 +13,7 @@ use super::{
 
 type Result<T, E = TableError> = core::result::Result<T, E>;
 
-/// The features and labels of a frame.
+/// Encodes the features and labels of a frame as a table.
 pub(super) fn table(encoding: &Encoding, mut frame: Frame) -> Result<Table> {
     let Encoding { parts, columns } = encoding;
     let (inputs, target_at) = matched(parts, &frame)?;
@@ -52,7 +52,7 @@ pub(super) fn table(encoding: &Encoding, mut frame: Frame) -> Result<Table> {
     Ok(Table { columns: columns.clone(), values, target, dropped: rows - kept })
 }
 
-/// Where a frame has the columns of an encoding, and its target.
+/// Finds the encoding's columns and its target in a frame.
 fn matched(parts: &Parts, frame: &Frame) -> Result<(Vec<usize>, Option<usize>)> {
     let columns = frame.columns();
     let places = columns.iter().enumerate().map(|(at, name)| (name.as_str(), at));
@@ -81,23 +81,23 @@ fn matched(parts: &Parts, frame: &Frame) -> Result<(Vec<usize>, Option<usize>)> 
     Ok((inputs, target_at))
 }
 
-/// How the rows of a frame are coded.
+/// Encoder of the rows of a frame.
 struct Coder<'a> {
     parts: &'a Parts,
-    /// Of all inputs, in order.
+    /// Codes of all inputs, in order.
     cells: Vec<Cells<'a>>,
     labels: Option<Classes<'a>>,
     places: &'a Places,
 }
 
-/// How cells of a row are coded.
+/// Code of some cells of a row.
 enum Cells<'a> {
-    /// Numbers that stand together as these inputs do, the first at this place of the row.
+    /// Numbers of consecutive inputs. The first is at this place of the row.
     Numbers {
         at: usize,
         inputs: &'a [Input],
     },
-    /// Whether the number at this place is missing.
+    /// Flag for a missing number at this place.
     Flag {
         at: usize,
     },
@@ -109,11 +109,11 @@ struct Categories<'a> {
     name: &'a str,
     known: &'a [String],
     text: Cow<'a, TextColumn>,
-    /// Which of the column's features each value of the text makes 1.
+    /// For each value of the text, the feature of the column that it sets to 1.
     features: Vec<Option<usize>>,
-    /// Which of them is 1 where the value is missing.
+    /// The feature that is 1 where the value is missing.
     missing: Option<usize>,
-    /// How many there are.
+    /// Number of features of the column.
     count: usize,
 }
 
@@ -121,18 +121,18 @@ struct Categories<'a> {
 struct Classes<'a> {
     labels: &'a Labels,
     text: Cow<'a, TextColumn>,
-    /// Of each value of the text.
+    /// The class of each value of the text.
     classes: Vec<Option<u32>>,
 }
 
-/// The cells of inputs with these places in the frame.
+/// Returns the codes of inputs that have these places in the frame.
 fn cells<'a>(
     inputs: &'a [Input],
     places: &[usize],
     texts: impl Fn(usize) -> Result<Cow<'a, TextColumn>>,
 ) -> Result<Vec<Cells<'a>>> {
     let mut cells = Vec::new();
-    // Where the inputs begin that stand together.
+    // Start of the current run of consecutive inputs.
     let mut first = 0;
     for (index, (Input { name, code }, &place)) in inputs.iter().zip(places).enumerate() {
         let flag = match code {
@@ -167,7 +167,7 @@ impl<'a> Categories<'a> {
     fn new(name: &'a str, known: &'a [String], missing: bool, text: Cow<'a, TextColumn>) -> Self {
         let places: HashMap<&String, usize> = known.iter().zip(0..).collect();
         let missing_feature = missing.then_some(known.len());
-        // Encodings of earlier versions took such words of CSV files for missing values.
+        // Encodings of earlier versions treated such words in CSV files as missing values.
         let gap = |value: &String| {
             missing_feature.filter(|_| ReadOptions::MISSING.contains(&value.as_str()))
         };
@@ -187,7 +187,7 @@ impl<'a> Classes<'a> {
     fn new(labels: &'a Labels, text: Cow<'a, TextColumn>) -> Self {
         let known: HashMap<&str, u32> =
             labels.classes.iter().map(String::as_str).zip(0..).collect();
-        // Labels that are written otherwise than their class may still be the same number.
+        // Labels that are written differently from their class may still be the same number.
         let number = |value: &String| {
             let number = value.parse().ok().filter(|&number| is_exact(number));
             number.map(TextColumn::name_of)
@@ -201,8 +201,8 @@ impl<'a> Classes<'a> {
 }
 
 impl Coder<'_> {
-    /// The features of the rows that are kept, and their classes. Features that are no more than
-    /// the columns of the frame take its place, row by row.
+    /// Returns the features of the kept rows, and their classes. Features that are not more than
+    /// the columns of the frame reuse its memory, row by row.
     fn rows(
         &self,
         mut numbers: Vec<f64>,
@@ -238,7 +238,7 @@ impl Coder<'_> {
         Ok((values, members))
     }
 
-    /// Whether a row lacks a feature or its label.
+    /// Returns whether a row lacks a feature or its label.
     fn lacks_any(&self, row: usize, numbers: &[f64]) -> bool {
         let unlabelled = self.labels.as_ref().is_some_and(|labels| labels.text.get(row).is_none());
         unlabelled
@@ -251,7 +251,7 @@ impl Coder<'_> {
             })
     }
 
-    /// Adds the features of a row.
+    /// Appends the features of a row.
     fn row(&self, row: usize, numbers: &[f64], coded: &mut Vec<f64>) -> Result<()> {
         for cells in &self.cells {
             let first = coded.len();
@@ -274,7 +274,7 @@ impl Coder<'_> {
         Ok(())
     }
 
-    /// Fills the gaps of a row by the means of these inputs.
+    /// Replaces the missing numbers of a row by the means of these inputs.
     fn fill(&self, row: usize, inputs: &[Input], numbers: &mut [f64]) -> Result<()> {
         let gaps = numbers.iter_mut().zip(inputs).filter(|(number, _)| number.is_nan());
         for (number, Input { name, code }) in gaps {
@@ -286,7 +286,7 @@ impl Coder<'_> {
         Ok(())
     }
 
-    /// Which feature of a column is 1.
+    /// Returns the feature of a column that is 1.
     fn category(&self, row: usize, categories: &Categories<'_>) -> Result<Option<usize>> {
         let Parts { missing, unseen, .. } = self.parts;
         let Categories { name, known, text, features, .. } = categories;

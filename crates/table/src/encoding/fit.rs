@@ -1,4 +1,4 @@
-//! The encoding of a frame.
+//! Fit of an encoding to a frame.
 
 use super::{
     super::{
@@ -11,7 +11,7 @@ use super::{
 
 type Result<T, E = TableError> = core::result::Result<T, E>;
 
-/// The codes of all columns.
+/// Returns the codes of all columns.
 pub(super) fn parts(
     frame: &Frame,
     target: Option<&str>,
@@ -42,15 +42,15 @@ pub(super) fn parts(
     })
 }
 
-/// A frame, and what is known of all of its columns.
+/// A frame with statistics of its columns.
 struct Fit<'a> {
     frame: &'a Frame,
     options: &'a EncodingOptions,
-    /// Missing values of each column.
+    /// Number of missing values of each column.
     gaps: Vec<usize>,
-    /// Of each column its mean, if gaps are filled.
+    /// The mean of each column, if missing numbers are to be replaced.
     means: Option<Vec<Mean>>,
-    /// Which rows are kept, unless all are.
+    /// For each row, true if it is kept. `None` keeps all rows.
     kept: Option<Vec<bool>>,
 }
 
@@ -71,7 +71,7 @@ impl<'a> Fit<'a> {
         Ok(Self { frame, options, gaps, means, kept })
     }
 
-    /// What becomes of column `at`.
+    /// Returns the code of column `at`.
     fn code(&self, at: usize) -> Result<Code> {
         let text = self.frame.text(at);
         let categorical = match &self.options.categorical {
@@ -95,7 +95,7 @@ impl<'a> Fit<'a> {
         Ok(Code::Number { mean: mean.map(|mean| mean.value), flag })
     }
 
-    /// The classes of column `at`.
+    /// Returns the classes of column `at`.
     fn labels(&self, at: usize) -> Result<Labels> {
         let (name, binary) = (self.frame.columns()[at].clone(), binary_classes());
         let classes = self.values(at)?;
@@ -103,7 +103,7 @@ impl<'a> Fit<'a> {
         Ok(Labels { name, classes: if is_binary { binary } else { classes } })
     }
 
-    /// The different values of column `at` in the rows that are kept, in order.
+    /// Returns the different values of column `at` in the kept rows, in order.
     fn values(&self, at: usize) -> Result<Vec<String>> {
         let text = self.frame.texts(at)?;
         let mut occurs = vec![false; text.values().len()];
@@ -123,7 +123,7 @@ impl<'a> Fit<'a> {
     }
 }
 
-/// Refuses missing values that the options do not allow, and columns that have no others.
+/// Rejects missing values that the options do not allow, and columns without any value.
 fn check_gaps(
     frame: &Frame,
     target_at: Option<usize>,
@@ -153,7 +153,7 @@ fn check_gaps(
     }
 }
 
-/// Which rows lack nothing.
+/// Returns, for each row, whether it has all values.
 fn complete(frame: &Frame) -> Result<Vec<bool>> {
     let columns = 0..frame.columns().len();
     let complete = |row| !columns.clone().any(|at| frame.is_missing(row, at));
@@ -164,8 +164,8 @@ fn complete(frame: &Frame) -> Result<Vec<bool>> {
     Err(TableError::NoCompleteRow { rows: frame.rows() })
 }
 
-/// The mean of some numbers. It exceeds none of them, however large they are, and is exact if they
-/// are equal.
+/// The mean of some numbers. It lies between them, however large they are, and is exact if they are
+/// equal.
 #[derive(Debug, Clone, Copy, Default)]
 struct Mean {
     value: f64,
@@ -173,7 +173,7 @@ struct Mean {
 }
 
 impl Mean {
-    /// With one more number.
+    /// Adds a number.
     fn and(self, number: f64) -> Self {
         let count = self.count + 1.0;
         let step = (number - self.value) / count;
@@ -182,7 +182,7 @@ impl Mean {
     }
 }
 
-/// The mean of each column; none of text counts.
+/// Returns the mean of each column. Text columns have no mean.
 fn means(frame: &Frame) -> Vec<Mean> {
     let mut means = vec![Mean::default(); frame.columns().len()];
     for row in frame.numbers().chunks_exact(means.len()) {
@@ -195,7 +195,7 @@ fn means(frame: &Frame) -> Vec<Mean> {
     means
 }
 
-/// Values in the order of the numbers that they are, if all are, and otherwise of their letters.
+/// Sorts values numerically if all of them are numbers, and alphabetically otherwise.
 fn in_order(mut values: Vec<String>) -> Vec<String> {
     let number = |value: &String| value.parse().ok().filter(|number: &f64| number.is_finite());
     let numbers: Option<Vec<f64>> = values.iter().map(number).collect();

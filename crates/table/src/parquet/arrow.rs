@@ -1,25 +1,25 @@
-//! Durations, which Parquet stores as integers: only the schema of Arrow tells, which writers keep
-//! beside that of Parquet.
+//! Detection of durations. Parquet stores them as integers. Only the schema of Arrow, which writers
+//! store next to the schema of Parquet, distinguishes them.
 //!
 //! Reference: `Message.fbs` and `Schema.fbs` of Apache Arrow, and the binary format of FlatBuffers.
 
-/// The key under which writers keep the schema, in base64.
+/// The key under which writers store the schema, in base64.
 pub(super) const KEY: &str = "ARROW:schema";
 
 /// The type of a duration in the union `Type`.
 const DURATION: u8 = 18;
 
-/// The header of a message that has a schema.
+/// The header of a message that contains a schema.
 const SCHEMA: u8 = 1;
 
-/// Names of the columns that are durations; none if the text is not a schema.
+/// Returns the names of the columns that are durations, empty if the text is not a schema.
 pub(super) fn durations(text: &str) -> Vec<String> {
     base64(text).and_then(|bytes| of_message(&bytes)).unwrap_or_default()
 }
 
 fn of_message(bytes: &[u8]) -> Option<Vec<String>> {
     let (first, rest) = bytes.split_first_chunk::<4>()?;
-    // The length of the message follows, behind a mark in all but old files.
+    // The length of the message follows. Except in old files, a mark precedes it.
     let message = if *first == [0xff; 4] { rest.get(4..)? } else { rest };
     let root = Node { bytes: message, at: 0 }.target()?;
     if root.field(1)?.byte()? != SCHEMA {
@@ -66,12 +66,12 @@ impl<'a> Node<'a> {
         Some(Self { at, ..self })
     }
 
-    /// Where the offset that stands here leads.
+    /// Returns the target of the offset at this node.
     fn target(self) -> Option<Self> {
         self.moved(self.number()?)
     }
 
-    /// A field of the table that stands here, if it has one.
+    /// Returns a field of the table at this node, if it has the field.
     fn field(self, place: u16) -> Option<Self> {
         let back = self.part().map(i32::from_le_bytes)?;
         let at = self.at.checked_add_signed(isize::try_from(back.checked_neg()?).ok()?)?;
@@ -84,7 +84,7 @@ impl<'a> Node<'a> {
         (offset > 0).then(|| self.moved(offset.into())).flatten()
     }
 
-    /// The text that stands here behind its length.
+    /// Returns the text at this node, which follows its length.
     fn text(self) -> Option<String> {
         let length = usize::try_from(self.number()?).ok()?;
         let text: &'a [u8] = self.bytes.get(self.at..)?.get(4..)?.get(..length)?;
@@ -92,7 +92,7 @@ impl<'a> Node<'a> {
     }
 }
 
-/// The bytes of a text in base64.
+/// Decodes a text in base64.
 fn base64(text: &str) -> Option<Vec<u8>> {
     let value = |letter: u8| {
         let value = match letter {
@@ -111,7 +111,8 @@ fn base64(text: &str) -> Option<Vec<u8>> {
             let value = letters.get(place).map_or(Some(0), |&letter| value(letter));
             Some(bits << 6 | value?)
         });
-        // As many bytes as letters, but for one: the first of the four bytes of `bits` is 0.
+        // A group of `n` characters decodes to `n - 1` bytes. They follow the first of the four
+        // bytes of `bits`, which is 0.
         bytes.extend(bits?.to_be_bytes().get(1..letters.len())?);
     }
     Some(bytes)
@@ -140,7 +141,8 @@ mod tests {
         assert!(durations("").is_empty() && durations("no schema").is_empty());
         let bytes = base64(ONE.trim()).unwrap();
         for end in 0..bytes.len() {
-            // No end makes a panic, and what is cut off is not made up.
+            // Every cut must end in an error or a shorter result, never in a panic or in invented
+            // data.
             let found = of_message(&bytes[..end]);
             assert!(found.is_none_or(|names| names.is_empty() || names == ["t"]));
         }

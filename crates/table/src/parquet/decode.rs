@@ -7,7 +7,7 @@ use super::{
 use crate::TableError;
 use std::io::Read;
 
-/// What the values of a column are.
+/// The type of the values of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     Bool,
@@ -28,7 +28,7 @@ pub enum Item<'a> {
 }
 
 impl Kind {
-    /// The number of its physical type.
+    /// Returns the number of the physical type.
     fn physical(self) -> i32 {
         match self {
             Self::Bool => 0,
@@ -40,7 +40,8 @@ impl Kind {
         }
     }
 
-    /// Bytes of a value; truth values have no whole ones, texts any number.
+    /// Returns the bytes of a value: 0 for booleans, which share bytes, and for texts, whose length
+    /// varies.
     fn bytes(self) -> usize {
         match self {
             Self::Bool | Self::Text => 0,
@@ -49,7 +50,7 @@ impl Kind {
         }
     }
 
-    /// The number that these bits are, the upper half of which is not read for 4 bytes.
+    /// Returns the number that these bits represent. For 4 bytes the upper half is ignored.
     fn number(self, bits: u64) -> f64 {
         match self {
             Self::Text => f64::NAN,
@@ -81,7 +82,7 @@ const DATA: i32 = 0;
 const DICTIONARY: i32 = 2;
 const DATA_V2: i32 = 3;
 
-/// What a page says of itself; sizes that are not given are 0.
+/// The header of a page. Missing sizes are 0.
 #[derive(Default)]
 struct Page {
     kind: i32,
@@ -90,15 +91,15 @@ struct Page {
     values: usize,
     encoding: i32,
     level_encoding: i32,
-    /// Of version 2: bytes before what is compressed.
+    /// In version 2: bytes before the compressed part.
     repetition_bytes: usize,
     definition_bytes: usize,
-    /// Of version 2: whether it is as it was in spite of the codec.
+    /// In version 2: true if the page is not compressed, even if the chunk has a codec.
     stored: bool,
 }
 
 impl Page {
-    /// Reads a header and leaves what follows.
+    /// Reads a header, and advances `bytes` to its end.
     fn read(bytes: &mut &[u8]) -> thrift::Result<Self> {
         let mut page = Self { level_encoding: RLE, ..Self::default() };
         let mut fields = Fields::of(bytes);
@@ -138,14 +139,14 @@ impl Page {
         Ok(page)
     }
 
-    /// Definition levels, where they are apart, and what is behind them, decompressed.
+    /// Returns the definition levels, if they are separate, and the decompressed rest.
     fn unpack<'a>(
         &self,
         content: &'a [u8],
         chunk: &Chunk,
         kind: Kind,
     ) -> Result<(&'a [u8], Vec<u8>), TableError> {
-        // The widest numbers, and room for levels and for what fills the last block.
+        // The widest numbers, plus room for levels and for the padding of the last block.
         let of_numbers = self.values.saturating_mul(16).saturating_add(1 << 16);
         let most = if kind == Kind::Text { MAX_PAGE_BYTES } else { of_numbers.min(MAX_PAGE_BYTES) };
         if self.bytes > most {
@@ -160,8 +161,8 @@ impl Page {
     }
 }
 
-/// Gives `put` every value of a column chunk with the number of its row, or that there is none.
-/// Values come by their rows, and those that are missing before the others of their page.
+/// Calls `put` for every row of a column chunk with its value, or `None` if it is missing. Values
+/// are in the order of rows, except that a page's missing values come before its other values.
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "no page has more values than rows are left, nor more that are missing"
@@ -189,7 +190,7 @@ pub fn page_values(
         if ![DATA, DATA_V2, DICTIONARY].contains(&page.kind) {
             continue;
         }
-        // A dictionary may have values that no row has.
+        // A dictionary may contain values that no row uses.
         let spare = if page.kind == DICTIONARY { 1 << 20 } else { 0 };
         if page.values > (rows - row).max(spare) {
             return Err(bad("a page has more values than its column"));
@@ -213,7 +214,7 @@ pub fn page_values(
         };
         missing.iter().try_for_each(|&missing| put(first + missing as usize, None))?;
         let count = page.values - missing.len();
-        // The row of the next value, and the rows to be left out, the next one last.
+        // The row of the next value, and the rows to skip, the next one last.
         let mut next = first;
         missing.reverse();
         let mut put = |item: Item<'_>| {
@@ -234,12 +235,12 @@ pub fn page_values(
     Ok(())
 }
 
-/// The values that others stand for.
+/// The values that indices refer to.
 #[derive(Default)]
 struct Dictionary {
     numbers: Vec<f64>,
     texts: Vec<u8>,
-    /// Where each text ends.
+    /// End of each text.
     ends: Vec<usize>,
 }
 
@@ -271,7 +272,7 @@ impl Dictionary {
     }
 }
 
-/// Which of `count` values are missing.
+/// Returns the missing ones of `count` values.
 fn nulls(definitions: &[u8], count: usize) -> Result<Vec<u32>, TableError> {
     let (mut at, mut missing) = (0_u32, Vec::new());
     hybrid(definitions, 1, count, |defined| {
@@ -284,7 +285,7 @@ fn nulls(definitions: &[u8], count: usize) -> Result<Vec<u32>, TableError> {
     Ok(missing)
 }
 
-/// Numbers, one index of a dictionary each.
+/// Reads numbers, each by an index into a dictionary.
 fn indices(
     body: &[u8],
     count: usize,
@@ -296,7 +297,7 @@ fn indices(
 
 const NOT_LISTED: Bad = Bad("a value is not in the dictionary");
 
-/// The texts of a page of data, `count` of them.
+/// Reads the `count` texts of a page of data.
 fn texts(
     page: &Page,
     mut body: &[u8],
@@ -331,7 +332,7 @@ fn texts(
     }
 }
 
-/// Lengths by their differences.
+/// Reads lengths that are stored as differences.
 fn lengths(body: &mut &[u8], count: usize) -> Result<Vec<usize>, TableError> {
     let mut lengths = Vec::new();
     deltas(body, count, |length| {
@@ -341,14 +342,14 @@ fn lengths(body: &mut &[u8], count: usize) -> Result<Vec<usize>, TableError> {
     Ok(lengths)
 }
 
-/// The next bytes, so many.
+/// Splits off the first `length` bytes.
 fn part<'a>(bytes: &mut &'a [u8], length: usize) -> thrift::Result<&'a [u8]> {
     let (part, rest) = bytes.split_at_checked(length).ok_or(SHORT)?;
     *bytes = rest;
     Ok(part)
 }
 
-/// Texts one after the other, each behind its length.
+/// Reads texts that follow each other, each after its length.
 fn plain_texts(
     mut bytes: &[u8],
     count: usize,
@@ -357,7 +358,7 @@ fn plain_texts(
     (0..count).try_for_each(|_| put(prefixed(&mut bytes)?))
 }
 
-/// The numbers of a page of data, `count` of them.
+/// Reads the `count` numbers of a page of data.
 fn numbers(
     kind: Kind,
     page: &Page,
@@ -384,7 +385,7 @@ fn numbers(
                 return Err(SHORT.into());
             }
             (0..count).try_for_each(|i| {
-                // Byte `k` of all values stands together, the lowest first.
+                // The bytes `k` of all values are stored together, the lowest first.
                 let bytes = body.iter().skip(i).step_by(count).rev();
                 put(kind.number(bytes.fold(0, |number, &byte| number << 8 | u64::from(byte))))
             })
@@ -401,23 +402,23 @@ fn unknown_encoding() -> TableError {
 /// Codecs.
 const UNCOMPRESSED: i32 = 0;
 
-/// Exactly so many bytes.
+/// Decompresses exactly `bytes` bytes.
 fn decompress(codec: i32, packed: &[u8], bytes: usize) -> Result<Vec<u8>, TableError> {
     const BROKEN: Bad = Bad("a page cannot be decompressed");
-    // No codec that fills a given space is better than 256 to 1.
+    // Codecs that need the output's size in advance compress by at most 256 to 1.
     let given = || match packed.len().checked_mul(256) {
         Some(most) if bytes <= most => Ok(vec![0; bytes]),
         _ => Err(BROKEN),
     };
     let stream = |reader: &mut dyn Read| {
         let mut out = Vec::new();
-        // One more, to see that there is none.
+        // One more byte, to detect surplus output.
         let read = reader.take((bytes as u64).saturating_add(1)).read_to_end(&mut out);
         read.map(|_| out).map_err(|_| BROKEN)
     };
     let out = match codec {
         UNCOMPRESSED => packed.to_vec(),
-        // Nothing may be stored as nothing.
+        // Empty data may be stored as no bytes at all.
         1..=7 if bytes == 0 => Vec::new(),
         1 => {
             let mut out = given()?;
@@ -446,14 +447,14 @@ fn decompress(codec: i32, packed: &[u8], bytes: usize) -> Result<Vec<u8>, TableE
     if out.len() == bytes { Ok(out) } else { Err(BROKEN.into()) }
 }
 
-/// A part of this many bytes, whose number is in front of it.
+/// Splits off a part that follows its length.
 fn prefixed<'a>(bytes: &mut &'a [u8]) -> thrift::Result<&'a [u8]> {
     let (length, rest) = bytes.split_first_chunk::<4>().ok_or(SHORT)?;
     *bytes = rest;
     part(bytes, u32::from_le_bytes(*length) as usize)
 }
 
-/// Values one after the other.
+/// Reads values that follow each other.
 fn plain(
     kind: Kind,
     bytes: &[u8],
@@ -474,7 +475,7 @@ fn plain(
     })
 }
 
-/// Runs of equal numbers, and groups of eight numbers of `width` bits, by turns.
+/// Reads runs of equal numbers and groups of eight numbers of `width` bits, which alternate.
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "runs are at most as long as numbers are left, whose bits are those of a page"
@@ -502,7 +503,7 @@ fn hybrid(
         } else {
             let groups = usize::try_from(head >> 1).map_err(|_| SHORT)?;
             let run = groups.saturating_mul(8).min(left);
-            // The last group may be cut off behind the last number.
+            // The last group may be cut off after the last number.
             let needed = (run as u64 * u64::from(width)).div_ceil(8) as usize;
             let whole = groups.saturating_mul(width as usize).min(bytes.len());
             let (numbers, rest) = bytes.split_at(whole);
@@ -517,7 +518,8 @@ fn hybrid(
     Ok(())
 }
 
-/// Number `i` of those of `width` bits each, at most 64, the lowest bits first. There must be as many.
+/// Returns number `i` of packed numbers of `width` bits each, at most 64, the lowest bits first.
+/// `i` must be in range.
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "there are as many numbers, so that their bits are those of bytes in memory"
@@ -535,8 +537,8 @@ fn bits(bytes: &[u8], i: usize, width: u32) -> u64 {
     (number >> shift) as u64 & u64::MAX.checked_shr(64 - width).unwrap_or(0)
 }
 
-/// Integers by their differences, in blocks whose smallest difference is given. What follows them is
-/// left.
+/// Reads integers that are stored as differences, in blocks with a minimum difference each.
+/// Advances to the end of the integers.
 #[expect(
     clippy::arithmetic_side_effects,
     reason = "blocks have at most 2^20 differences of 64 bits, parts divide them"
@@ -617,7 +619,7 @@ mod tests {
         assert_eq!(all(|put| deltas(&mut &bytes[..], 8, put)).unwrap(), [7, 5, 3, 1, 2, 3, 4, 5]);
     }
 
-    /// What stands behind differences is left, and texts are pieced together.
+    /// Bytes after differences stay unread, and texts are assembled.
     #[test]
     fn texts_by_differences() {
         let page = |encoding| Page { encoding, ..Page::default() };
@@ -686,7 +688,7 @@ mod tests {
 
     #[test]
     fn claims_are_checked_first() {
-        // A run of 2^62 numbers ends with the page, groups of as many do not begin.
+        // A run of 2^62 numbers ends with the page. Groups of 2^62 numbers are rejected.
         let endless = [254, 255, 255, 255, 255, 255, 255, 255, 127, 1];
         assert_eq!(all(|put| hybrid(&endless, 1, 3, |v| put(v.into()))).unwrap(), [1, 1, 1]);
         let endless = [255, 255, 255, 255, 255, 255, 255, 255, 127, 1];

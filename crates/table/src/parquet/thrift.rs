@@ -1,12 +1,12 @@
 //! Structures in the compact protocol of Apache Thrift, as `thrift-compact-protocol.md` specifies it.
 
-/// What is wrong with a file.
+/// The problem of a file.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Bad(pub &'static str);
 
 pub type Result<T> = core::result::Result<T, Bad>;
 
-/// Structures within structures, at most.
+/// Maximum nesting of structures.
 const MAX_DEPTH: u32 = 24;
 
 /// Types of values.
@@ -29,24 +29,24 @@ const SHORT: Bad = Bad("it ends in the middle of its description");
 /// The fields of structures, one after the other.
 pub struct Fields<'a> {
     bytes: &'a [u8],
-    /// Type of the value that is next, until it is read.
+    /// Type of the next value, until it is read.
     next: Option<u8>,
     depth: u32,
 }
 
 impl<'a> Fields<'a> {
-    /// The fields of the structure that begins here.
+    /// Starts at the fields of a structure.
     pub fn of(bytes: &'a [u8]) -> Self {
         Self { bytes, next: Some(STRUCT), depth: 0 }
     }
 
-    /// The bytes behind what was read.
+    /// Returns the bytes after the last value read.
     pub fn rest(&self) -> &'a [u8] {
         self.bytes
     }
 
-    /// Reads a structure: `field` gets the number of each of its fields, to read the field or to
-    /// leave it.
+    /// Reads a structure. `field` is called with the number of each field, and reads the value or
+    /// ignores it.
     pub fn each(&mut self, mut field: impl FnMut(&mut Self, i16) -> Result<()>) -> Result<()> {
         self.expect(&[STRUCT])?;
         self.nest()?;
@@ -70,7 +70,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// A list of structures, of `least` bytes each at least.
+    /// Reads a list of structures. Each of them has at least `least` bytes.
     pub fn list<T>(&mut self, least: u64, item: impl Fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         self.expect(&[LIST])?;
         let (kind, count) = self.list_head()?;
@@ -136,7 +136,7 @@ impl<'a> Fields<'a> {
         varint(&mut self.bytes).ok_or(SHORT)
     }
 
-    /// Type and number of the items of a list or set.
+    /// Reads the type and the number of the items of a list or set.
     fn list_head(&mut self) -> Result<(u8, u64)> {
         let head = self.byte()?;
         let count = match head >> 4 {
@@ -180,7 +180,7 @@ impl<'a> Fields<'a> {
         self.nest()?;
         for _ in 0..count {
             for &kind in kinds {
-                // In lists and maps a truth value is a byte.
+                // In lists and maps a boolean is a byte.
                 self.skip(if kind == TRUE || kind == FALSE { BYTE } else { kind })?;
             }
         }
@@ -189,7 +189,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A number in groups of seven bits, the lowest first.
+/// Reads a number in groups of seven bits, the lowest first.
 pub fn varint(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for shift in (0..64).step_by(7) {
@@ -207,7 +207,7 @@ pub fn varint(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// The signed number that `0, -1, 1, -2, …` stand for.
+/// Returns the signed number that an unsigned one encodes, in the order `0, -1, 1, -2, …`.
 pub fn zigzag(number: u64) -> i64 {
     (number >> 1) as i64 ^ ((number & 1) as i64).wrapping_neg()
 }
