@@ -1,8 +1,8 @@
 //! Statistics of encrypted numbers.
 //!
-//! [`SlotPlan`] computes mean and variance of the numbers in one ciphertext, wholly
-//! under encryption. The other plans are for tables of any length, and the owner finishes
-//! in the clear what is cheap there:
+//! [`SlotPlan`] computes the mean and the variance of the numbers in one ciphertext, wholly under
+//! encryption. The other plans are for tables of any length. The owner finishes the cheap part in
+//! the clear:
 //!
 //! | plan | the server computes | the owner reads |
 //! |---|---|---|
@@ -10,17 +10,17 @@
 //! | [`GroupPlan`] | sums by encrypted groups of rows, of columns and their squares | [`GroupStatistics`]: counts, sums, means and variances by group |
 //! | [`HistogramPlan`] | counts of values above edges | [`Histogram`] and its quantiles |
 //!
-//! A table may have fewer rows than planned for, and then takes what the planned ones do; how many
-//! there are stays with the owner.
+//! A table may have fewer rows than planned. The cost stays the same, and the number of rows stays
+//! with the owner.
 //!
-//! [`TTest`] compares two [`Sample`]s, which are columns, or a column in two groups.
+//! [`TTest`] compares two [`Sample`]s: two columns, or a column in two groups.
 //!
 //! # Results for others
-//! Others than the owner of the key may see results that have been through `share`
-//! ([`StatsPlan::share`]), of parameters made for that ([`StatsPlan::shared_params`]). Divided by
-//! the number of rows, each sum of scaled values has noise that hides its error, and is rounded to
-//! so many bits after the point; see [`Release`](sudare::ckks::Release). Each call counts as one of
-//! the 1024 releases of a key.
+//! To show results to people other than the key's owner, plan with [`StatsPlan::shared_params`] and
+//! pass the results through [`StatsPlan::share`]. Each sum of scaled values is divided by the
+//! number of rows. Noise that hides its error is added, and it is rounded to the requested bits
+//! after the point; see [`Release`](sudare::ckks::Release). Each call counts as one of the 1024
+//! releases of a key.
 
 mod bins;
 mod bounded;
@@ -47,14 +47,14 @@ pub use summary::{ColumnScaling, Statistics};
 
 use crate::logreg::TrainSpec;
 
-/// Why statistics cannot be planned, computed or read.
+/// Errors of planning, computing or reading statistics.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum StatsError {
-    /// Errors of the engine.
+    /// Error of the underlying library.
     #[error(transparent)]
     Library(#[from] sudare::Error),
-    /// There are no rows or no columns.
+    /// The table has no rows or no columns.
     #[error("found {rows} rows and {features} columns; statistics need at least one of each")]
     Empty {
         /// Rows found.
@@ -62,26 +62,26 @@ pub enum StatsError {
         /// Columns found.
         features: usize,
     },
-    /// Less than a job is about.
+    /// A count is below the minimum of a job.
     #[error("found {found} {what}; at least {needed} are needed")]
     TooFew {
-        /// What was counted.
+        /// The counted quantity.
         what: &'static str,
-        /// How many there are.
+        /// The count found.
         found: usize,
-        /// How many are needed.
+        /// The minimum.
         needed: usize,
     },
-    /// More than is computed in one job.
+    /// A count is above the maximum of a job.
     #[error(
         "found {found} {what}, but a job holds at most {limit}; ask for fewer, or split the table"
     )]
     TooLarge {
-        /// What was counted.
+        /// The counted quantity.
         what: &'static str,
-        /// How many there are.
+        /// The count found.
         found: u128,
-        /// How many are allowed.
+        /// The maximum.
         limit: u128,
     },
     /// The parameters have too few levels or too small a modulus for the sums.
@@ -95,9 +95,9 @@ pub enum StatsError {
         what: &'static str,
         /// Levels that it consumes.
         levels: u32,
-        /// Rows, those of padding included.
+        /// Rows, including padding.
         rows: u128,
-        /// `log2` of the modulus at the top.
+        /// `log2` of the modulus at the top level.
         log2_q: f64,
         /// `log2` of the default scale.
         log2_scale: f64,
@@ -107,21 +107,20 @@ pub enum StatsError {
     Rows {
         /// Rows found.
         found: usize,
-        /// Rows planned for.
+        /// Rows planned.
         most: usize,
     },
-    /// Something has another shape than planned.
+    /// A count differs from the plan.
     #[error("found {found} {what}, but the plan needs {needed}")]
     Shape {
-        /// What was counted.
+        /// The counted quantity.
         what: &'static str,
-        /// How many were given.
+        /// The count passed.
         found: usize,
-        /// How many are needed.
+        /// The count planned.
         needed: usize,
     },
-    /// A value that scaling should have brought to `[-1, 1]`, or a sum of such, is
-    /// too large or not a number.
+    /// A scaled value outside `[-1, 1]`, or a sum of such values, is too large or NaN.
     #[error(
         "output {output}: a sum of {rows} scaled values is {found}, beyond what they can reach; \
          decode with the scaling and the plan that the table was encrypted under"
@@ -134,7 +133,7 @@ pub enum StatsError {
         /// The sum found.
         found: f64,
     },
-    /// A scaling with a centre or a half-range that no table has.
+    /// The centre or half-range of a scaling is impossible.
     #[error(
         "column {column} is scaled by centre {centre} and half-range {half_range}: both must be \
          finite, and the half-range not negative"
@@ -142,28 +141,28 @@ pub enum StatsError {
     Scaling {
         /// Index of the column.
         column: usize,
-        /// Its centre.
+        /// The centre.
         centre: f64,
-        /// Its half-range.
+        /// The half-range.
         half_range: f64,
     },
-    /// There is no such column.
+    /// The column does not exist.
     #[error("there is no column {found}: there are {columns}, counted from 0")]
     Column {
-        /// Index asked for.
+        /// The requested index.
         found: usize,
         /// Number of columns.
         columns: usize,
     },
-    /// There is no such group.
+    /// The group does not exist.
     #[error("there is no group {found}: there are {groups}, counted from 0")]
     Group {
-        /// Index asked for.
+        /// The requested index.
         found: usize,
         /// Number of groups.
         groups: usize,
     },
-    /// A value of a key column that may stand for other values, too.
+    /// A value of a key column may also represent other values.
     #[error(
         "rows are grouped by {found}, but whole numbers from 2^53 on are not exact here, so that \
          different ones could be one group: number the groups from 0"
@@ -172,21 +171,21 @@ pub enum StatsError {
         /// The value.
         found: f64,
     },
-    /// Edges that make no bins.
+    /// The edges do not form bins.
     #[error("bins of column {column:?} cannot be made: {problem}")]
     Edges {
         /// Name of the column.
         column: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
-    /// A quantile of no part of the values.
+    /// The fraction of a quantile is not in `[0, 1]`.
     #[error("a quantile of the part {found} of the values: a number from 0 to 1 is needed")]
     Quantile {
-        /// The part asked for.
+        /// The requested fraction.
         found: f64,
     },
-    /// Means that cannot be weighted.
+    /// Means cannot be weighted by this column.
     #[error(
         "the weights in column {column} have the mean {mean}, within {error:.1e}, but one that is \
          certainly positive is needed: choose a column of weights"
@@ -194,12 +193,12 @@ pub enum StatsError {
     Weights {
         /// Index of the column.
         column: usize,
-        /// Its mean.
+        /// The mean of the weights.
         mean: f64,
-        /// How far the mean may be off.
+        /// The bound of the mean's error.
         error: f64,
     },
-    /// A sample that cannot be tested.
+    /// The sample cannot be tested.
     #[error(
         "a sample of {count} values with mean {mean} and variance {variance}, within \
          {variance_error:.1e}, cannot be tested: two values or more are needed, and a variance well \
@@ -208,34 +207,34 @@ pub enum StatsError {
     Sample {
         /// Number of values.
         count: usize,
-        /// Their mean.
+        /// The mean of the values.
         mean: f64,
-        /// Their variance.
+        /// The variance of the values.
         variance: f64,
-        /// How far the variance may be off.
+        /// The bound of the variance's error.
         variance_error: f64,
     },
-    /// Results cannot be shared to so many bits.
+    /// Results cannot be shared to this number of bits.
     #[error(
         "results to be shared to {found} bits after the point; 1 to {MAX_SHARED_BITS} are possible"
     )]
     SharedBits {
-        /// Bits asked for.
+        /// The requested number of bits.
         found: u32,
     },
-    /// A linear model that cannot be fitted.
+    /// A linear model cannot be fitted.
     #[error("a linear model cannot be fitted: {problem}")]
     Regression {
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
 
-/// Most bits after the binary point to which results can be shared. With more, `f64` would round
-/// what noise must hide.
+/// Maximum number of bits after the binary point to which results can be shared. With more, `f64`
+/// would round the digits that noise must hide.
 pub const MAX_SHARED_BITS: u32 = TrainSpec::MAX_SHARED_BITS;
 
-/// Bits left free in a modulus above the largest sum, for errors.
+/// Bits of a modulus that stay free above the largest sum, for errors.
 const ROOM_BITS: f64 = 0.1;
 
 /// Results of this module.
@@ -246,7 +245,7 @@ mod testkit {
     use super::Statistics;
     use sudare_table::Table;
 
-    /// Statistics by definition: means first, then moments of the deviations.
+    /// Computes statistics by definition: means first, then moments of the deviations.
     pub fn two_passes(table: &Table) -> Statistics {
         let n = table.rows() as f64;
         let columns: Vec<Vec<f64>> =
@@ -279,7 +278,7 @@ mod testkit {
         }
     }
 
-    /// Whether all agree within `tolerance`, relative to the standard deviations of
+    /// Checks that all statistics agree within `tolerance`, relative to the standard deviations of
     /// the columns where a statistic has their unit.
     pub fn assert_close(found: &Statistics, expected: &Statistics, tolerance: f64) {
         assert_eq!(found.rows, expected.rows);
@@ -289,7 +288,7 @@ mod testkit {
         };
         for i in 0..expected.mean.len() {
             let deviation = expected.std_dev[i];
-            // Of one row there is none; its mean is exact to rounding.
+            // A single row has no deviation. Its mean is exact up to rounding.
             let unit = if deviation.is_nan() { expected.mean[i].abs() } else { deviation };
             check("mean", found.mean[i], expected.mean[i], unit);
             check("variance", found.variance[i], expected.variance[i], deviation.powi(2));

@@ -1,43 +1,43 @@
-//! Bins of the values of columns, which their owner chooses.
+//! Bins of the values of columns, which the owner of the values chooses.
 
 use serde::{Deserialize, Serialize};
 use sudare_arith::real;
 
 use super::{Result, StatsError};
 
-/// Whole numbers below this in magnitude have numbers halfway between them.
+/// Integers below this in magnitude have exact numbers halfway between them.
 const HALVES: f64 = 4_503_599_627_370_496.0;
 
-/// How the edges of bins are chosen.
+/// Choice of the edges of bins.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub enum Edges {
-    /// Bins of equal width from the smallest to the largest value.
+    /// Bins of equal width, from the smallest to the largest value.
     #[default]
     Equal,
-    /// Bins of about as many values each.
+    /// Bins with about the same number of values each.
     Quantiles,
-    /// Bins of which each is as many times as wide as the one before, from the smallest to the
-    /// largest value, which must be positive.
+    /// Bins whose widths grow by a constant factor, from the smallest to the largest value, which
+    /// must be positive.
     Logarithmic,
-    /// These, ascending, one more than bins. Values below the first and above the last are not
-    /// counted in any bin.
+    /// These edges, ascending, one more than bins. Values below the first and above the last edge
+    /// are counted in no bin.
     Given(Vec<f64>),
 }
 
-/// Bins of a column, and how many values are in none of them. They stay with the owner.
+/// Bins of a column, and the numbers of values outside all bins. They stay with the owner.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bins {
     edges: Vec<f64>,
     below: u64,
     above: u64,
-    /// Whether each value is encrypted as the middle of its bin, so that it is near no edge.
+    /// True if each value is encrypted as the middle of its bin, far from every edge.
     centred: bool,
 }
 
 impl Bins {
-    /// The bins of a column with these values, finite ones and at least one. Edges of columns of
-    /// whole numbers that are not given lie halfway between them, so that bins of equal width then
-    /// end beyond the largest value.
+    /// Chooses the bins of a column with these values, at least one, all finite. In columns of
+    /// integers, chosen edges lie halfway between integers. Bins of equal width then end beyond the
+    /// largest value.
     ///
     /// # Errors
     /// [`StatsError::Edges`] for given edges of another number or order, and for logarithmic ones
@@ -94,7 +94,7 @@ impl Bins {
         Ok(Self::between(edges, &sorted))
     }
 
-    /// With values in ascending order.
+    /// Builds bins from edges and ascending values.
     fn between(edges: Vec<f64>, sorted: &[f64]) -> Self {
         let low = edges[0];
         let high = edges[edges.len() - 1];
@@ -103,8 +103,8 @@ impl Bins {
         Self { edges, below, above, centred: true }
     }
 
-    /// Bins of equal width about a centre, of a table that was encrypted as it is: its values may be
-    /// near an edge.
+    /// Returns bins of equal width about a centre, for a table that was encrypted without bins. Its
+    /// values may be near an edge.
     pub(super) fn about((centre, half_range): (f64, f64), bins: usize) -> Self {
         let low = centre - half_range;
         let high = centre + half_range;
@@ -112,20 +112,20 @@ impl Bins {
         Self { edges, below: 0, above: 0, centred: false }
     }
 
-    /// The edges, ascending, one more than bins. Those of bins of as many values each may be equal
-    /// where many values are.
+    /// Returns the edges, ascending, one more than bins. With [`Edges::Quantiles`], neighbouring
+    /// edges may be equal where many values are equal.
     #[must_use]
     pub fn edges(&self) -> &[f64] {
         &self.edges
     }
 
-    /// Values below the first edge.
+    /// Returns the number of values below the first edge.
     #[must_use]
     pub fn below(&self) -> u64 {
         self.below
     }
 
-    /// Values above the last edge.
+    /// Returns the number of values above the last edge.
     #[must_use]
     pub fn above(&self) -> u64 {
         self.above
@@ -135,21 +135,21 @@ impl Bins {
         self.centred
     }
 
-    /// The bin of a value: from its lower edge to below its upper one, the last one with both. Of values
-    /// outside the first or the last one.
+    /// Returns the bin of a value. A bin includes its lower edge, and the last one also includes
+    /// its upper edge. A value outside all bins gets the first or the last one.
     pub(super) fn place(&self, x: f64) -> usize {
         let last = self.edges.len().saturating_sub(2);
         self.edges.partition_point(|&edge| edge <= x).saturating_sub(1).min(last)
     }
 }
 
-/// The end of part `k` of `parts` of an interval, which may be longer than the largest number.
+/// Returns the end of part `k` of `parts` of an interval. The length of the interval may overflow.
 fn part(low: f64, high: f64, k: usize, parts: usize) -> f64 {
     let step = (high - low) / parts as f64;
     if k == parts {
         high
     } else if step.is_finite() {
-        // Rounding may lead beyond the end of an interval of few numbers.
+        // Rounding may exceed the end of an interval that contains few floating-point numbers.
         (low + step * k as f64).min(high)
     } else {
         let share = k as f64 / parts as f64;
@@ -157,7 +157,7 @@ fn part(low: f64, high: f64, k: usize, parts: usize) -> f64 {
     }
 }
 
-/// The quantiles of sorted values that cut them in so many parts, linear between values.
+/// Returns the quantiles that divide sorted values into `parts` parts, linear between values.
 fn quantiles(sorted: &[f64], parts: usize) -> Vec<f64> {
     let last = sorted.len() - 1;
     let quantile = |k: usize| {
@@ -166,7 +166,7 @@ fn quantiles(sorted: &[f64], parts: usize) -> Vec<f64> {
         let rest = place.fract();
         let a = sorted[floor];
         let b = sorted[(floor + 1).min(last)];
-        // Neither overflows, and equal values give themselves.
+        // Neither product overflows, and equal values yield themselves.
         if rest == 0.0 || a == b { a } else { a * (1.0 - rest) + b * rest }
     };
     (0..=parts).map(quantile).collect()

@@ -2,10 +2,11 @@
 
 use core::ops::{Add, Div, Mul, Sub};
 
-/// Part of a result, or of its natural unit, that its error may be for the result to be told.
+/// Maximum error of a result that is still reported, as a fraction of the result or of its natural
+/// unit.
 const TELLING: f64 = 1.0 / 16.0;
 
-/// A number, and how far the true one may be from it.
+/// A number, and a bound of its error.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Bounded {
     pub value: f64,
@@ -21,30 +22,30 @@ impl Bounded {
         Self { value, error: 0.0 }
     }
 
-    /// A result that double precision rounds.
+    /// Returns a result that double precision rounds.
     fn rounded(value: f64, error: f64) -> Self {
         Self { value, error: error + value.abs() * f64::EPSILON }
     }
 
-    /// Multiplied with an exact number.
+    /// Multiplies by an exact number.
     pub fn times(self, factor: f64) -> Self {
         Self::rounded(self.value * factor, self.error * factor.abs())
     }
 
-    /// The square root; not a number unless the number is above its error.
+    /// Returns the square root, or NaN unless the number is above its error.
     pub fn sqrt(self) -> Self {
         let root = self.positive().sqrt();
         // (x - y) / (sqrt(x) + sqrt(y)) with y >= 0.
         Self::rounded(root, self.error / root)
     }
 
-    /// The value if it is above its error, and otherwise NaN: its sign cannot be told.
+    /// Returns the value if it is above its error, and otherwise NaN: its sign is unknown.
     pub fn positive(self) -> f64 {
         if self.value > self.error { self.value } else { f64::NAN }
     }
 
-    /// The value if its error is a small part of it, or of the unit in which such values are
-    /// judged, and otherwise NaN.
+    /// Returns the value if its error is a small part of it, or of the unit in which such values
+    /// are judged. Otherwise returns NaN.
     pub fn told(self, unit: f64) -> f64 {
         let most = TELLING * self.value.abs().max(unit);
         if self.error <= most { self.value } else { f64::NAN }
@@ -81,7 +82,7 @@ impl Mul for Bounded {
 impl Div for Bounded {
     type Output = Self;
 
-    /// Not a number if the divisor may be 0.
+    /// Returns NaN if the divisor may be 0.
     fn div(self, other: Self) -> Self {
         let least = other.value.abs() - other.error;
         if least.is_nan() || least <= 0.0 {

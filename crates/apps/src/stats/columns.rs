@@ -22,16 +22,16 @@ use super::{
 };
 use crate::Slots;
 
-/// Levels that fourth powers take.
+/// Levels of fourth powers.
 const DEPTH: u32 = 2;
 
-/// Power sums of a column.
+/// Number of power sums of a column.
 const POWERS: usize = 4;
 
-/// Chunks whose products are relinearised together.
+/// Number of chunks whose products are relinearised together.
 const BATCH: usize = 16;
 
-/// What is computed together.
+/// A set of sums that is computed together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Task {
     /// The first four power sums of a group.
@@ -49,17 +49,17 @@ impl Task {
     }
 }
 
-/// How to compute the statistics of a table of known shape: what the owner encrypts,
-/// what the server sums, and how the owner reads it.
+/// Plan for the statistics of a table of known shape: the owner's encryption, the server's sums,
+/// and the owner's decoding.
 ///
-/// The server computes `sum x, sum x^2, sum x^3, sum x^4` of every column and
-/// `sum x y` of every pair, of columns scaled to `[-1, 1]` ([`ColumnScaling`]). It
-/// takes two levels. A pair product of columns in the same ciphertext is one product
-/// with the ciphertext rotated by blocks, for all pairs of that distance at once.
+/// Columns are scaled to `[-1, 1]` ([`ColumnScaling`]). The server computes
+/// `sum x, sum x^2, sum x^3, sum x^4` of every column and `sum x y` of every pair, in two levels.
+/// For pairs of columns in the same ciphertext, one product with the ciphertext rotated by blocks
+/// handles all pairs of that distance at once.
 ///
-/// Errors of decrypted sums are near `2^-23` of one scaled value times the square root
-/// of the rows under [`StatsPlan::auto_params`]: means, deviations and correlations
-/// keep 6 to 8 decimal digits of the half-range of their columns.
+/// Errors of decrypted sums are near `2^-23` of one scaled value times the square root of the rows
+/// under [`StatsPlan::auto_params`]: means, deviations and correlations keep 6 to 8 decimal digits
+/// of the half-range of their columns.
 ///
 /// ```no_run
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -96,9 +96,9 @@ pub struct StatsPlan {
     packing: Packing,
     tasks: Vec<Task>,
     sum: TracePlan,
-    /// Level of the results; values enter [`DEPTH`] levels above.
+    /// Level of the results. Values enter [`DEPTH`] levels above.
     base: Level,
-    /// The sums are those of powers, and one of products if there are any.
+    /// Measured facts of the power sums, and of one sum of products if there are any.
     pub(super) learnt: Learnt,
 }
 
@@ -135,8 +135,8 @@ impl StatsPlan {
         })
     }
 
-    /// The smallest ring and shortest chain for the job at 128 bits of security: level 0 for sums
-    /// of all rows, and two levels of 38 bits.
+    /// Returns the parameters of the smallest ring and the shortest chain for the job at 128 bits
+    /// of security. Level 0 holds sums of all rows, and two levels of 38 bits follow.
     ///
     /// # Errors
     /// The errors of [`StatsPlan::new`]; [`StatsError::Library`] if no ring is large enough.
@@ -144,13 +144,13 @@ impl StatsPlan {
         smallest_params(job, LOG2_SCALE, DEPTH, 1)
     }
 
-    /// Parameters as [`StatsPlan::auto_params`] makes them, with as much more precision as
-    /// [`StatsPlan::share`] to `bits` bits takes.
+    /// Returns parameters like [`StatsPlan::auto_params`], with the additional precision that
+    /// [`StatsPlan::share`] to `bits` bits needs.
     ///
     /// # Errors
     /// The errors of [`StatsPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
     /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
-    /// `TooLittlePrecision` if there are so many results that `f64` is not precise enough.
+    /// `TooLittlePrecision` if `f64` is not precise enough for the number of results.
     pub fn shared_params(job: &Job, bits: u32) -> Result<Params> {
         let errors = |params: &Params| {
             let plan = Self::new(job, params)?;
@@ -164,49 +164,49 @@ impl StatsPlan {
         )
     }
 
-    /// The shape planned for.
+    /// Returns the shape planned for.
     #[must_use]
     pub fn job(&self) -> Job {
         self.job
     }
 
-    /// The parameters planned for.
+    /// Returns the parameters planned for.
     #[must_use]
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// Keys that the server needs.
+    /// Returns the keys that the server needs.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.learnt.request
     }
 
-    /// Level of the encrypted table.
+    /// Returns the level of the encrypted table.
     #[must_use]
     pub fn level(&self) -> Level {
         Level(self.base.0 + DEPTH)
     }
 
-    /// Scale of the encrypted table.
+    /// Returns the scale of the encrypted table.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.params.scale_at(self.level())
     }
 
-    /// Ciphertexts of the encrypted table.
+    /// Returns the number of ciphertexts of the encrypted table.
     #[must_use]
     pub fn ciphertexts(&self) -> usize {
         self.packing.ciphertexts()
     }
 
-    /// Ciphertexts of the result.
+    /// Returns the number of ciphertexts of the result.
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.tasks.iter().map(Task::outputs).sum()
     }
 
-    /// What the server does, before any key exists.
+    /// Predicts the server's work, before any key exists.
     ///
     /// # Errors
     /// [`StatsError::Library`] if it cannot be simulated.
@@ -216,7 +216,7 @@ impl StatsPlan {
         })
     }
 
-    /// Level and scale of each ciphertext of the result.
+    /// Returns the level and the scale of each ciphertext of the result.
     #[must_use]
     pub fn output_shapes(&self) -> Vec<(Level, Scale)> {
         let shapes = &self.learnt.shapes;
@@ -230,12 +230,12 @@ impl StatsPlan {
         self.tasks.iter().flat_map(of_task).collect()
     }
 
-    /// Of so many slots that what is done is the same.
+    /// Returns the inputs of a simulation, with the fewest slots that need the same operations.
     pub(super) fn inputs(&self) -> [Inputs; 1] {
         [(self.ciphertexts(), 1, self.level(), self.scale())]
     }
 
-    /// What the ciphertexts of a table hold: its columns, scaled.
+    /// Returns the slots of the ciphertexts of a table: its scaled columns.
     ///
     /// # Errors
     /// [`StatsError::Rows`] for more rows than planned, [`StatsError::Shape`] for other columns.
@@ -251,13 +251,13 @@ impl StatsPlan {
         }))
     }
 
-    /// The shape of each ciphertext of a table.
+    /// Returns the shape of each ciphertext of a table.
     pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
         self.packing.shapes(self.level(), self.scale())
     }
 
-    /// The table scaled and encrypted. `progress` learns the number of ciphertexts done after each,
-    /// from any thread.
+    /// Scales and encrypts a table. `progress` is called with the number of finished ciphertexts
+    /// after each, from any thread.
     ///
     /// # Errors
     /// The errors of [`StatsPlan::pack`]; [`StatsError::Library`] if the encryptor has other
@@ -272,7 +272,8 @@ impl StatsPlan {
         packing::encrypt(&self.params, encryptor, self.pack(table, scaling)?, progress)
     }
 
-    /// The sums, on the server. `progress` learns the number of outputs done, from any thread.
+    /// Computes the sums, on the server. `progress` is called with the number of finished outputs,
+    /// from any thread.
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of ciphertexts than planned,
@@ -293,7 +294,7 @@ impl StatsPlan {
         Ok(sums.into_iter().flatten().collect())
     }
 
-    /// The sums of one task; `table` gives a ciphertext by its index.
+    /// Computes the sums of one task. `table` returns a ciphertext by its index.
     fn sums<'a, E: ComplexOps>(
         &self,
         e: &E,
@@ -349,8 +350,8 @@ impl StatsPlan {
         sums.iter().map(|sum| self.sum.run(e, sum)).collect()
     }
 
-    /// The statistics of a table, in the clear by the program that computes them under encryption.
-    /// `progress` as in [`StatsPlan::run`].
+    /// Computes the statistics of a table in the clear, by the program that computes them under
+    /// encryption. `progress` is called as by [`StatsPlan::run`].
     ///
     /// # Errors
     /// The errors of [`StatsPlan::encrypt`] and [`StatsPlan::run`].
@@ -370,7 +371,7 @@ impl StatsPlan {
         sim::Evaluator::for_params(&self.params)
     }
 
-    /// The table scaled, as if it were encrypted.
+    /// Returns the scaled table as simulated ciphertexts.
     fn in_clear(
         &self,
         e: &sim::Evaluator,
@@ -384,8 +385,8 @@ impl StatsPlan {
         self.pack(table, scaling)?.map(encrypt).collect()
     }
 
-    /// The keys that the job uses and the largest error of its results, if the modulus holds sums
-    /// of rows that are all 1.
+    /// Finds the keys that the job uses and the largest error of its results, if the modulus holds
+    /// sums of rows that are all 1.
     fn dry_run(&self) -> Option<Learnt> {
         let e = self.simulator();
         if self.level() > self.params.top() {
@@ -396,7 +397,7 @@ impl StatsPlan {
         let mut shifts = std::collections::BTreeSet::new();
         let mut all = Vec::new();
         for task in &self.tasks {
-            // Tasks of the same shift use the same keys and reach the same sums.
+            // Tasks of the same shift use the same keys and have sums of the same size.
             let task = match task {
                 Task::Powers { group: 0 } => task.clone(),
                 &Task::Products { right, shift, .. } if shifts.insert(shift) => {
@@ -413,36 +414,35 @@ impl StatsPlan {
         Some(Learnt::of(&e, &all, self.job.rows))
     }
 
-    /// A bound of the errors of results, of each decrypted sum divided by the number of rows,
-    /// whatever the table.
+    /// Returns a bound of the errors of results, for any table. A result is a decrypted sum divided
+    /// by the number of rows.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         self.learnt.largest_error
     }
 
-    /// The largest such error with which results can be shared to `bits` bits.
+    /// Returns the largest error with which results can be shared to `bits` bits.
     #[must_use]
     pub fn largest_shared_error(&self, bits: u32) -> f64 {
         let slots = core::iter::repeat_n(self.params.max_slots(), self.outputs());
         self.packing.largest_shared_error(slots, bits)
     }
 
-    /// The slots of the decrypted outputs as others than the owner of the key may see them and
-    /// all that [`StatsPlan::decode`] makes of them ([how](super#results-for-others)).
-    /// One seed serves one release.
+    /// Prepares the slots of the decrypted outputs for people other than the key's owner
+    /// ([how](super#results-for-others)). They may also see everything that [`StatsPlan::decode`]
+    /// computes from these slots. Use a new seed for each release.
     ///
     /// # Errors
-    /// [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
-    /// `TooLittlePrecision` for more bits than there is precision for: [`StatsPlan::shared_params`]
-    /// gives it.
+    /// [`StatsError::SharedBits`] unless there are 1 to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS)
+    /// bits; [`StatsError::Library`] with `TooLittlePrecision` for more bits than the precision
+    /// allows: use [`StatsPlan::shared_params`].
     pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
         self.packing.share(slots, self.job.rows, self.largest_error(), (bits, noise))
     }
 
-    /// The statistics, from the slots of the decrypted outputs in their order, and the rows and
-    /// the scaling of the table that was encrypted. Slots that [`StatsPlan::share`] made to some
-    /// bits come with these.
+    /// Decodes the statistics from the slots of the decrypted outputs in their order, and the rows
+    /// and the scaling of the encrypted table. For slots from [`StatsPlan::share`], pass the number
+    /// of bits.
     ///
     /// # Errors
     /// [`StatsError::Rows`]; [`StatsError::Shape`] for another number of outputs, slots or columns
@@ -497,7 +497,7 @@ impl StatsPlan {
     }
 }
 
-/// Powers of every group, then products of every pair of columns.
+/// Returns the tasks: powers of every group, then products of every pair of columns.
 fn tasks(packing: &Packing) -> Vec<Task> {
     let groups = packing.groups();
     let powers = (0..groups).map(|group| Task::Powers { group });
@@ -519,7 +519,7 @@ mod tests {
     use super::*;
     use crate::stats::testkit::{assert_close, two_passes};
 
-    /// A ring of so few slots that columns need several ciphertexts.
+    /// A ring with few slots, so that columns need several ciphertexts.
     fn small_params(log_n: u32) -> Params {
         let spec = Spec::uniform(log_n, 60.0, 2, 40.0, vec![60.0]);
         Params::new(Spec { insecure: true, ..spec }).unwrap()
@@ -530,7 +530,7 @@ mod tests {
         Table::new(columns, values[..rows * features].to_vec(), None).unwrap()
     }
 
-    /// The plan's statistics of a table, on the simulator.
+    /// Computes the plan's statistics of a table on the simulator.
     fn simulate(plan: &StatsPlan, table: &Table) -> Statistics {
         let (e, scaling) = (plan.simulator(), ColumnScaling::of(table));
         let encrypted = plan.in_clear(&e, table, &scaling).unwrap();
@@ -565,7 +565,7 @@ mod tests {
         ) {
             let values = values.iter().map(|x| centre + x).collect();
             let table = table(rows, features, values);
-            // Of a plan for more rows.
+            // A plan for more rows than the table has.
             let job = Job { rows: rows + spare, features };
             let plan = StatsPlan::new(&job, &small_params(log_n)).unwrap();
             assert_close(&simulate(&plan, &table), &two_passes(&table), 1e-6);

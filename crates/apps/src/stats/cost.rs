@@ -1,4 +1,4 @@
-//! What jobs take, before any key exists.
+//! Costs of jobs, before any key exists.
 
 use sudare::{
     circuits::{
@@ -12,21 +12,22 @@ use sudare::{
 
 use super::Result;
 
-/// What the server does for a job.
+/// The server's work for a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Cost {
     /// Levels from the table to the lowest result.
     pub depth: u32,
-    /// Bytes in memory of the encrypted table.
+    /// Size of the encrypted table in memory, in bytes.
     pub input_bytes: u64,
-    /// Bytes in memory of the result.
+    /// Size of the result in memory, in bytes.
     pub output_bytes: u64,
-    /// What it computes, with the keys of the job.
+    /// The work of the computation, with the keys of the job.
     pub work: Work,
 }
 
 impl Cost {
-    /// Of `run` on so many ciphertexts each of a number of slots, at a level and a scale.
+    /// Predicts the cost of `run` on inputs of these numbers of ciphertexts, slots, levels and
+    /// scales.
     pub(super) fn of(
         params: &Params,
         keys: &KeyRequest,
@@ -51,7 +52,7 @@ impl Cost {
     }
 }
 
-/// So many ciphertexts of a number of slots, at a level and a scale.
+/// Number of ciphertexts, their number of slots, level and scale.
 pub(super) type Inputs = (usize, usize, Level, Scale);
 
 fn zeros(
@@ -74,7 +75,8 @@ mod tests {
     };
     use sudare::ckks::Spec;
 
-    /// What plans learn of one ciphertext of each kind holds for all, in one chunk and in several.
+    /// Facts that plans measure on one ciphertext of each kind hold for all, in one chunk and in
+    /// several.
     #[test]
     fn shapes_are_those_of_the_results() {
         let check = |params: &Params, inputs: &[Inputs], shapes, run: &Simulated<'_>| {
@@ -106,7 +108,8 @@ mod tests {
     type Simulated<'a> =
         dyn Fn(&sim::Evaluator, &[sim::Ciphertext]) -> Result<Vec<sim::Ciphertext>> + 'a;
 
-    /// Whoever reads a file plans what its label says, so that a plan is little work whatever that is.
+    /// Readers of a file plan the job that its label describes, so planning must be little work for
+    /// any label.
     #[test]
     fn no_shape_takes_much_work_to_plan() {
         let small = |log_n| {

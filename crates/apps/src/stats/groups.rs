@@ -1,4 +1,4 @@
-//! Sums and counts of the rows of a table by groups that nobody but the owner knows.
+//! Sums and counts of the rows of a table, by groups that only the owner knows.
 
 use core::iter::repeat_n;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -24,21 +24,21 @@ use super::{
 };
 use crate::Slots;
 
-/// Most groups of a job.
+/// Maximum number of groups of a job.
 const MAX_GROUPS: usize = 1 << 10;
 
-/// Levels of a square and of its product with the membership.
+/// Levels of a square and its product with the membership.
 const DEPTH: u32 = 2;
 
 /// The shape of the table and the number of groups, which are public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GroupJob {
-    /// Number of rows, at most.
+    /// Maximum number of rows.
     pub rows: usize,
-    /// Number of columns that are summed.
+    /// Number of columns to sum.
     pub features: usize,
-    /// Number of groups, at most.
+    /// Maximum number of groups.
     pub groups: usize,
 }
 
@@ -53,7 +53,7 @@ impl GroupJob {
     }
 }
 
-/// Which rows belong together: those with the same value of a key column.
+/// Groups of rows that have the same value in a key column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Grouping {
     labels: Vec<f64>,
@@ -62,14 +62,14 @@ pub struct Grouping {
 }
 
 impl Grouping {
-    /// By the values of a key column, one per row; the groups are in ascending order of
-    /// these. -0 and 0 are one value.
+    /// Groups rows by the values of a key column, one per row. Groups are in ascending order of
+    /// their values. -0 and 0 are one value.
     ///
     /// # Errors
-    /// [`StatsError::GroupKey`] for a value whose neighbours among whole numbers are rounded to
-    /// it, and for NaN.
+    /// [`StatsError::GroupKey`] for a value to which neighbouring integers are rounded, and for
+    /// NaN.
     pub fn of(keys: &[f64]) -> Result<Self> {
-        // Adding 0 takes the sign from -0, which would sort before 0.
+        // Adding 0 removes the sign of -0, which would sort before 0.
         let keys: Vec<f64> = keys.iter().map(|key| key + 0.0).collect();
         if let Some(&found) = keys.iter().find(|key| !is_exact(**key)) {
             return Err(StatsError::GroupKey { found });
@@ -81,50 +81,51 @@ impl Grouping {
         Ok(Self { members: keys.iter().map(place).collect(), labels })
     }
 
-    /// The values of the key column, ascending, one per group.
+    /// Returns the values of the key column, ascending, one per group.
     #[must_use]
     pub fn labels(&self) -> &[f64] {
         &self.labels
     }
 
-    /// The group of each row.
+    /// Returns the group of each row.
     #[must_use]
     pub fn members(&self) -> &[usize] {
         &self.members
     }
 }
 
-/// What is known of the rows of each group, by group and column.
+/// Statistics of the rows of each group, by group and column.
 ///
-/// Variances divide by the count less one. What is undefined is NaN, `null` in JSON: means
-/// of empty groups, variances of groups of fewer than two rows. So is what cannot be told from the
-/// error of encryption: a variance below its error, and a mean of a group whose count is.
+/// Variances divide by the count minus one. Undefined values are NaN, `null` in JSON: means of
+/// empty groups, and variances of groups of fewer than two rows. Values that the error of
+/// encryption dominates are NaN, too: a variance below its error, and the mean of a group whose
+/// count is below its error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct GroupStatistics {
     /// Rows of each group.
     pub count: Vec<usize>,
     /// Sum of each column over the rows of each group.
     pub sum: Vec<Vec<f64>>,
-    /// Mean likewise.
+    /// Mean of each column over the rows of each group.
     #[serde(with = "undefined_as_null::matrix")]
     pub mean: Vec<Vec<f64>>,
-    /// Sample variance likewise.
+    /// Sample variance of each column over the rows of each group.
     #[serde(with = "undefined_as_null::matrix")]
     pub variance: Vec<Vec<f64>>,
-    /// How many rows each count may be off; 0 if counts are exact.
+    /// Bound of the error of each count, in rows. 0 if counts are exact.
     pub count_error: f64,
-    /// How far each sum may be off.
+    /// Bound of the error of each sum.
     pub sum_error: Vec<Vec<f64>>,
-    /// How far each mean may be off.
+    /// Bound of the error of each mean.
     #[serde(with = "undefined_as_null::matrix")]
     pub mean_error: Vec<Vec<f64>>,
-    /// How far each variance may be off.
+    /// Bound of the error of each variance.
     #[serde(with = "undefined_as_null::matrix")]
     pub variance_error: Vec<Vec<f64>>,
 }
 
 impl GroupStatistics {
-    /// The values of a column in a group as a sample, for a test between groups.
+    /// Returns the values of a column in a group as a sample, for a test between groups.
     ///
     /// # Errors
     /// [`StatsError::Group`] and [`StatsError::Column`] if there is no such group or column.
@@ -145,20 +146,20 @@ impl GroupStatistics {
     }
 }
 
-/// How to sum the columns of a table by groups.
+/// Plan to sum the columns of a table by groups.
 ///
-/// The owner encrypts the columns as [`StatsPlan`](super::StatsPlan) does, but scaled by the rows
-/// of each group ([`GroupPlan::scalings`]), so that no group takes digits from another. For each
-/// group follows a column that is 1 in its rows and 0 elsewhere. The server computes the sums of
-/// these, and of their products with every column and its square, in two levels: it does
-/// not learn which row belongs to which group, nor how large groups are.
+/// The owner encrypts the columns as [`StatsPlan`](super::StatsPlan) does, but scales them by the
+/// rows of each group ([`GroupPlan::scalings`]). No group then loses precision to another. For each
+/// group, a column follows that is 1 in its rows and 0 elsewhere. The server sums these columns,
+/// and their products with every column and its square, in two levels. It learns neither the group
+/// of a row nor the sizes of groups.
 #[derive(Debug, Clone)]
 pub struct GroupPlan {
     job: GroupJob,
     params: Params,
     packing: Packing,
     sum: TracePlan,
-    /// Level of the results; values enter [`DEPTH`] levels above, memberships one.
+    /// Level of the results. Values enter [`DEPTH`] levels above, and memberships one level above.
     base: Level,
     pub(super) learnt: Learnt,
 }
@@ -197,7 +198,8 @@ impl GroupPlan {
         })
     }
 
-    /// The smallest ring and shortest chain for the job at 128 bits of security.
+    /// Returns the parameters of the smallest ring and the shortest chain for the job at 128 bits
+    /// of security.
     ///
     /// # Errors
     /// The errors of [`GroupPlan::new`]; [`StatsError::Library`] if no ring is large enough.
@@ -206,13 +208,13 @@ impl GroupPlan {
         smallest_params(&job.table(), LOG2_SCALE, DEPTH, 1)
     }
 
-    /// Parameters as [`GroupPlan::auto_params`] makes them, with as much more precision as
-    /// [`GroupPlan::share`] to `bits` bits takes.
+    /// Returns parameters like [`GroupPlan::auto_params`], with the additional precision that
+    /// [`GroupPlan::share`] to `bits` bits needs.
     ///
     /// # Errors
     /// The errors of [`GroupPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
     /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
-    /// `TooLittlePrecision` if there are so many results that `f64` is not precise enough.
+    /// `TooLittlePrecision` if `f64` is not precise enough for the number of results.
     pub fn shared_params(job: &GroupJob, bits: u32) -> Result<Params> {
         let errors = |params: &Params| {
             let plan = Self::new(job, params)?;
@@ -226,37 +228,37 @@ impl GroupPlan {
         )
     }
 
-    /// The shape planned for.
+    /// Returns the shape planned for.
     #[must_use]
     pub fn job(&self) -> GroupJob {
         self.job
     }
 
-    /// Keys that the server needs.
+    /// Returns the keys that the server needs.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.learnt.request
     }
 
-    /// Ciphertexts of the encrypted table: those of its columns, then those of the groups.
+    /// Returns the number of ciphertexts of the encrypted table: its columns, then the groups.
     #[must_use]
     pub fn ciphertexts(&self) -> usize {
         self.packing.ciphertexts() + self.job.groups * self.packing.chunks
     }
 
-    /// Ciphertexts of the result.
+    /// Returns the number of ciphertexts of the result.
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.job.groups * (1 + 2 * self.packing.groups())
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     #[must_use]
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// What the server does, before any key exists.
+    /// Predicts the server's work, before any key exists.
     ///
     /// # Errors
     /// [`StatsError::Library`] if it cannot be simulated.
@@ -266,7 +268,7 @@ impl GroupPlan {
         })
     }
 
-    /// Level and scale of each ciphertext of the result.
+    /// Returns the level and the scale of each ciphertext of the result.
     #[must_use]
     pub fn output_shapes(&self) -> Vec<(Level, Scale)> {
         let Some((count, sums)) = self.learnt.shapes.split_first() else { return Vec::new() };
@@ -274,7 +276,8 @@ impl GroupPlan {
         of_group.repeat(self.job.groups)
     }
 
-    /// Slots of ciphertexts of columns and of groups, fewer where they are all alike.
+    /// Returns the slots of simulated ciphertexts of columns and of groups. They are fewer than
+    /// real ones where all slots are alike.
     fn simulated_slots(&self) -> (usize, usize) {
         let Packing { block, blocks, .. } = self.packing;
         if blocks == 1 { (1, 1) } else { (block * blocks, block) }
@@ -298,13 +301,13 @@ impl GroupPlan {
         Level(self.base.0 + 1)
     }
 
-    /// The scaling of the columns of each planned group by its rows. Groups that the table does
-    /// not have scale to 0.
+    /// Returns the scaling of the columns of each planned group by its rows. Groups that the table
+    /// does not have scale to 0.
     #[must_use]
     pub fn scalings(&self, table: &Table, grouping: &Grouping) -> Vec<ColumnScaling> {
         let mut rows = vec![Vec::new(); self.job.groups];
         for (row, &group) in grouping.members().iter().enumerate().take(table.rows()) {
-            // Groups beyond the plan are refused where the table is packed.
+            // Groups beyond the plan are rejected when the table is packed.
             if let Some(rows) = rows.get_mut(group) {
                 rows.push(row);
             }
@@ -312,7 +315,7 @@ impl GroupPlan {
         rows.iter().map(|rows| ColumnScaling::of_rows(table, rows.iter().copied())).collect()
     }
 
-    /// Slots, level and scale of ciphertext `index`.
+    /// Returns the slots, the level and the scale of ciphertext `index`.
     fn slots(
         &self,
         table: &Table,
@@ -340,8 +343,8 @@ impl GroupPlan {
         (slots, level, self.params.scale_at(level))
     }
 
-    /// What the ciphertexts of a table hold: its columns, scaled by groups, and which rows each
-    /// group has.
+    /// Returns the slots of the ciphertexts of a table: its columns, scaled by groups, and the
+    /// membership of rows in each group.
     ///
     /// # Errors
     /// [`StatsError::Rows`] for more rows than planned, [`StatsError::TooLarge`] for more groups,
@@ -359,7 +362,7 @@ impl GroupPlan {
         Ok((0..self.ciphertexts()).map(|index| self.slots(table, scalings, grouping, index)))
     }
 
-    /// The shape of each ciphertext of a table.
+    /// Returns the shape of each ciphertext of a table.
     pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
         let level = self.level_of_values();
         let values = self.packing.shapes(level, self.params.scale_at(level));
@@ -368,8 +371,8 @@ impl GroupPlan {
         values.chain(repeat_n(members, self.ciphertexts() - self.packing.ciphertexts()))
     }
 
-    /// The table scaled and encrypted, with its groups. `progress` learns the number of ciphertexts
-    /// done after each, from any thread.
+    /// Scales and encrypts a table with its groups. `progress` is called with the number of
+    /// finished ciphertexts after each, from any thread.
     ///
     /// # Errors
     /// The errors of [`GroupPlan::pack`]; [`StatsError::Library`] if the encryptor has other
@@ -385,9 +388,9 @@ impl GroupPlan {
         packing::encrypt(&self.params, encryptor, self.pack(table, scalings, grouping)?, progress)
     }
 
-    /// The sums, on the server: for each group the number of its rows, and for each ciphertext's
-    /// worth of columns their sums and those of their squares. `progress` learns the number of
-    /// outputs done, from any thread.
+    /// Computes the sums, on the server. Each group has the number of its rows, and then, for each
+    /// ciphertext of columns, the sums of the columns and the sums of their squares. `progress` is
+    /// called with the number of finished outputs, from any thread.
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of ciphertexts than planned,
@@ -414,7 +417,7 @@ impl GroupPlan {
         Ok(sums.into_iter().flatten().collect())
     }
 
-    /// Of one group.
+    /// Computes the sums of one group.
     fn sums<E: ComplexOps>(
         &self,
         e: &E,
@@ -425,7 +428,7 @@ impl GroupPlan {
         let mut count = total(e, members.iter().copied())?;
         e.drop_to(&mut count, self.base)?;
         let mut sums = vec![self.sum.run(e, &count)?];
-        // With several blocks there is one chunk.
+        // Several blocks in a ciphertext mean one chunk.
         let wide = match (self.packing.blocks, members) {
             (1, _) | (_, []) => None,
             (_, &[member, ..]) => {
@@ -446,8 +449,8 @@ impl GroupPlan {
         Ok(sums)
     }
 
-    /// The keys that the job uses and the largest error of its results, if the modulus holds sums
-    /// of rows that are all 1.
+    /// Finds the keys that the job uses and the largest error of its results, if the modulus holds
+    /// sums of rows that are all 1.
     fn dry_run(&self) -> Option<Learnt> {
         let e = sim::Evaluator::for_params(&self.params);
         if self.level_of_values() > self.params.top() {
@@ -462,7 +465,7 @@ impl GroupPlan {
         let x = ones(self.level_of_values(), wide)?;
         let square = e.mul_rescale(&x, &x).ok()?;
         let member = ones(self.level_of_groups(), narrow)?;
-        // All groups of columns use the same keys and reach the same sums.
+        // All groups of columns use the same keys and have sums of the same size.
         let one = Self { packing: Packing { features: 1, ..self.packing }, ..self.clone() };
         let sums = one.sums(&e, &vec![&x; chunks], &vec![&square; chunks], &vec![&member; chunks]);
         let sums = sums.ok()?;
@@ -470,14 +473,14 @@ impl GroupPlan {
         fits.then(|| Learnt::of(&e, &sums, self.job.rows))
     }
 
-    /// A bound of the errors of results, of each decrypted sum divided by the number of rows,
-    /// whatever the table.
+    /// Returns a bound of the errors of results, for any table. A result is a decrypted sum divided
+    /// by the number of rows.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         self.learnt.largest_error
     }
 
-    /// The largest such error with which results can be shared to `bits` bits.
+    /// Returns the largest error with which results can be shared to `bits` bits.
     #[must_use]
     pub fn largest_shared_error(&self, bits: u32) -> f64 {
         let (count, all) = (self.packing.block, self.params.max_slots());
@@ -486,34 +489,33 @@ impl GroupPlan {
         self.packing.largest_shared_error(slots, bits)
     }
 
-    /// The slots of the decrypted outputs as others than the owner of the key may see them and
-    /// all that [`GroupPlan::decode`] makes of them ([how](super#results-for-others)).
-    /// One seed serves one release.
-    /// Counts are rounded to whole numbers, and off by up to `rows 2^-bits`.
+    /// Prepares the slots of the decrypted outputs for people other than the key's owner
+    /// ([how](super#results-for-others)). They may also see everything that [`GroupPlan::decode`]
+    /// computes from these slots. Use a new seed for each release. Counts are rounded to integers,
+    /// and their error is at most `rows 2^-bits`.
     ///
     /// # Errors
-    /// [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
-    /// `TooLittlePrecision` for more bits than there is precision for: [`GroupPlan::shared_params`]
-    /// gives it.
+    /// [`StatsError::SharedBits`] unless there are 1 to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS)
+    /// bits; [`StatsError::Library`] with `TooLittlePrecision` for more bits than the precision
+    /// allows: use [`GroupPlan::shared_params`].
     pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
         let rows = self.job.rows;
         let mut shared = self.packing.share(slots, rows, self.largest_error(), (bits, noise))?;
-        // Counts are whole numbers, whatever the noise.
+        // Counts are integers, so rounding removes noise from them.
         for counts in shared.iter_mut().step_by(1 + 2 * self.packing.groups()) {
             counts.iter_mut().for_each(|count| *count = count.round().max(0.0));
         }
         Ok(shared)
     }
 
-    /// The statistics, from the slots of the decrypted outputs in their order, the scaling of each
-    /// group of the table that was encrypted, and the number of its groups. Slots that
-    /// [`GroupPlan::share`] made to some bits come with these.
+    /// Decodes the statistics from the slots of the decrypted outputs in their order, the scaling
+    /// of each group of the encrypted table, and the number of its groups. For slots from
+    /// [`GroupPlan::share`], pass the number of bits.
     ///
     /// # Errors
-    /// [`StatsError::Shape`] for another number of outputs, slots, columns or scalings than planned,
-    /// [`StatsError::TooLarge`] for more groups, [`StatsError::OutOfRange`] for a sum that scaled
-    /// values cannot have, and a count that is no whole number.
+    /// [`StatsError::Shape`] for another number of outputs, slots, columns or scalings than
+    /// planned, [`StatsError::TooLarge`] for more groups, [`StatsError::OutOfRange`] for a sum that
+    /// scaled values cannot have, and for a count that is not an integer.
     pub fn decode(
         &self,
         slots: &[Vec<f64>],
@@ -534,7 +536,7 @@ impl GroupPlan {
             let value = self.packing.sum(slots, output, place, rows)?;
             Ok::<_, StatsError>(Bounded::new(value, error(kind)))
         };
-        // Rounding makes counts exact that are off by less than a half.
+        // Rounding makes counts exact if their error is below a half.
         let count_error = if error(0) < 0.5 { 0.0 } else { error(0) + 0.5 };
         let mut found = GroupStatistics {
             count: Vec::with_capacity(groups),
@@ -579,8 +581,8 @@ impl GroupPlan {
     }
 }
 
-/// Sum, mean and sample variance of a column in a group, from its count, the sums of its scaled
-/// values and of their squares, and its scaling.
+/// Returns the sum, the mean and the sample variance of a column in a group, from its count, the
+/// sums of its scaled values and of their squares, and its scaling.
 fn moments(
     count: Bounded,
     [sum, squares]: [Bounded; 2],
@@ -646,7 +648,7 @@ mod tests {
             let (rows, grouping) = (keys.len(), Grouping::of(&keys).unwrap());
             let groups = grouping.labels().len();
             let table = table(rows, features, &values);
-            // Of a plan for more rows and groups.
+            // A plan for more rows and groups than the table has.
             let (rows, groups) = (rows + spare, groups + spare % 3);
             let plan = GroupPlan::new(&GroupJob { rows, features, groups }, &small_params(log_n));
             let plan = plan.unwrap();
@@ -674,8 +676,8 @@ mod tests {
         }
     }
 
-    /// What is told of a group does not depend on the size of others, and what a scaling of all rows
-    /// leaves of its digits is not told.
+    /// Results of a group do not depend on the size of other groups, and digits that a scaling of
+    /// all rows would lose are not reported.
     #[test]
     fn no_group_takes_digits_from_another() {
         let params = small_params(5);
@@ -688,7 +690,7 @@ mod tests {
                 / 3.0;
         assert!((found.variance[0][0] / expected - 1.0).abs() < 1e-9, "{found:?}");
         assert!(found.variance_error[0][0] < 1e-3 * expected);
-        // As tables were encrypted before, by one scaling.
+        // One scaling for all groups, as earlier versions encrypted tables.
         let scaling = ColumnScaling::of(&far);
         let scaled = |x: f64| scaling.scaled(0, x);
         let mut slots: Vec<_> = [8, 16, 16, 8, 16, 16].map(|count| vec![0.0; count]).into();

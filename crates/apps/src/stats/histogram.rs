@@ -1,5 +1,4 @@
-//! Histograms and quantiles of the columns of a table, by comparison with edges under
-//! encryption.
+//! Histograms and quantiles of the columns of a table, by comparisons with edges under encryption.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
@@ -27,17 +26,17 @@ use crate::{
     release::precise_params,
 };
 
-/// Most bins of a job.
+/// Maximum number of bins of a job.
 const MAX_BINS: usize = 1 << 8;
 
-/// `log2` of the scale of [`HistogramPlan::auto_params`]. The sign is some `2^9` times as
-/// steep as its argument.
+/// `log2` of the scale of [`HistogramPlan::auto_params`]. The slope of the sign is about `2^9`,
+/// which amplifies errors of its argument.
 const LOG2_SCALE: f64 = 40.0;
 
-/// How far steps are off over all rows, at most.
+/// Maximum total error of the steps over all rows.
 const STEP_ERROR: f64 = 0.25;
 
-/// Counts that are less off than this are rounded to exact ones.
+/// Counts with an error below this are rounded to exact ones.
 const EXACT_BELOW: f64 = 0.5;
 
 /// Levels for each special prime of [`HistogramPlan::auto_params`].
@@ -47,9 +46,9 @@ const LEVELS_PER_DIGIT: u32 = 4;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HistogramJob {
-    /// Number of rows, at most.
+    /// Maximum number of rows.
     pub rows: usize,
-    /// Number of columns, the target not counted.
+    /// Number of columns, without the target.
     pub features: usize,
     /// Bins of each column.
     pub bins: usize,
@@ -71,21 +70,22 @@ impl HistogramJob {
 pub struct Histogram {
     /// Edges of the bins, ascending, one more than bins.
     pub edges: Vec<f64>,
-    /// Values in each bin: from its lower edge to below its upper one, in the last bin with both.
+    /// Number of values in each bin. A bin includes its lower edge, and the last one also includes
+    /// its upper edge.
     pub counts: Vec<f64>,
-    /// How many values each count may be off; 0 if counts are exact. NaN, `null` in JSON, if that
-    /// is not known, since values near an edge were encrypted as they are.
+    /// Bound of the error of each count. 0 if counts are exact. NaN, `null` in JSON, if values were
+    /// encrypted without bins: then values near an edge make the error unknown.
     #[serde(with = "undefined_as_null")]
     pub errors: Vec<f64>,
-    /// Values below the first edge, in no bin.
+    /// Number of values below the first edge, in no bin.
     pub below: u64,
-    /// Values above the last edge, in no bin.
+    /// Number of values above the last edge, in no bin.
     pub above: u64,
 }
 
 impl Histogram {
-    /// The value below which the part `p` of the counted values lies, `0 <= p <= 1`: linear within
-    /// bins. [`Histogram::quantile_bounds`] says how far it may be off.
+    /// Returns the value below which the fraction `p` of the counted values lies, for
+    /// `0 <= p <= 1`. It is linear within bins. For bounds see [`Histogram::quantile_bounds`].
     ///
     /// # Errors
     /// [`StatsError::Quantile`] for another `p`.
@@ -99,17 +99,17 @@ impl Histogram {
         for (count, edges) in self.counts.iter().zip(self.edges.windows(2)) {
             if rest <= *count && *count > 0.0 {
                 let share = rest / count;
-                // A difference of edges may be beyond the largest number.
+                // Not the difference of edges, which may overflow.
                 return Ok(edges[0] * (1.0 - share) + edges[1] * share);
             }
             rest -= count;
         }
-        // Rounding may leave a little over.
+        // Rounding may leave a small remainder.
         Ok(self.edges.last().copied().unwrap_or(f64::NAN))
     }
 
-    /// Two edges between which the quantile lies that is linear between neighbouring values, as
-    /// NumPy's and pandas' are, whatever the errors of counts.
+    /// Returns two edges that enclose the exact quantile for all errors of counts. The exact
+    /// quantile is linear between neighbouring values, as in NumPy and pandas.
     ///
     /// # Errors
     /// The errors of [`Histogram::quantile`].
@@ -118,7 +118,7 @@ impl Histogram {
         let ends = (self.edges.first(), self.edges.last());
         let (Some(&first), Some(&last)) = ends else { return Ok((f64::NAN, f64::NAN)) };
         let all: f64 = self.counts.iter().sum();
-        // The number of values up to an edge is as far off as the first count.
+        // The number of values up to an edge has the error of the first count.
         let error = self.errors.first().copied().unwrap_or(f64::NAN);
         if all <= 0.0 || error.is_nan() {
             return Ok((first, last));
@@ -139,15 +139,15 @@ fn check_quantile(p: f64) -> Result<()> {
     if (0.0..=1.0).contains(&p) { Ok(()) } else { Err(StatsError::Quantile { found: p }) }
 }
 
-/// How to count the values of columns in bins.
+/// Plan to count the values of columns in bins.
 ///
 /// The owner chooses the bins of each column ([`HistogramPlan::bins`]) and encrypts each value as
-/// the middle of its bin, where bins are of equal width from -1/2 to 1/2. So the server learns
-/// nothing of edges, and no value is near one. For each inner edge the server subtracts it, takes the
-/// [`functions::step`] and sums: the number of values above. The step is off by up to a
-/// quarter of a value over all rows, and rises from 0 to 1 within an eighth of a bin on
-/// either side of the edge. With the error of encryption that is less than a half under
-/// [`HistogramPlan::exact_params`], so that rounding gives exact counts.
+/// the middle of its bin. Encrypted bins have equal width from -1/2 to 1/2. The server therefore
+/// learns nothing about edges, and no value is near one. The server subtracts each inner edge,
+/// applies the [`functions::step`] and sums. The result is the number of values above the edge. The
+/// step has an error of at most a quarter of a value over all rows. It rises from 0 to 1 within an
+/// eighth of a bin on either side of the edge. Under [`HistogramPlan::exact_params`], the error
+/// including encryption is below a half, so rounding yields exact counts.
 #[derive(Debug, Clone)]
 pub struct HistogramPlan {
     job: HistogramJob,
@@ -171,7 +171,7 @@ impl HistogramPlan {
         let step = step(job)?;
         let sum = Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling();
         for level in (step.depth()..=params.top().0).map(Level) {
-            // Too low a level takes no plan.
+            // A level that is too low has no plan.
             let Ok(step) = step.plan_at(params, level) else { continue };
             let (params, sum, learnt) = (params.clone(), sum.clone(), Learnt::default());
             let plan = Self { job: *job, params, packing, step, sum, learnt };
@@ -188,8 +188,8 @@ impl HistogramPlan {
         })
     }
 
-    /// The smallest ring and shortest chain for the job at 128 bits of security, with primes as
-    /// large as exact counts take if that makes them exact.
+    /// Returns the parameters of the smallest ring and the shortest chain for the job at 128 bits
+    /// of security. Primes are larger if this makes counts exact.
     ///
     /// # Errors
     /// The errors of [`HistogramPlan::new`]; [`StatsError::Library`] if no ring is large enough.
@@ -200,19 +200,19 @@ impl HistogramPlan {
         if Self::new(job, &usual)?.is_exact() {
             return Ok(usual);
         }
-        // As many primes, so that this costs little.
+        // The number of primes stays the same, so this costs little.
         let precise = propose(job, depth, PRIME_BITS)?;
         let exact = precise.log_n() == usual.log_n() && Self::new(job, &precise)?.is_exact();
         Ok(if exact { precise } else { usual })
     }
 
-    /// Parameters as [`HistogramPlan::auto_params`] makes them, with as much more precision as
-    /// [`HistogramPlan::share`] to `bits` bits takes.
+    /// Returns parameters like [`HistogramPlan::auto_params`], with the additional precision that
+    /// [`HistogramPlan::share`] to `bits` bits needs.
     ///
     /// # Errors
     /// The errors of [`HistogramPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1
     /// to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
-    /// `TooLittlePrecision` if there are so many results that `f64` is not precise enough.
+    /// `TooLittlePrecision` if `f64` is not precise enough for the number of results.
     pub fn shared_params(job: &HistogramJob, bits: u32) -> Result<Params> {
         job.check()?;
         let depth = step(job)?.depth();
@@ -223,12 +223,12 @@ impl HistogramPlan {
         packing::shared_params(LOG2_SCALE, bits, |scale| propose(job, depth, scale), errors)
     }
 
-    /// Parameters as [`HistogramPlan::auto_params`] makes them, with as much more precision as
-    /// exact counts take.
+    /// Returns parameters like [`HistogramPlan::auto_params`], with the additional precision that
+    /// exact counts need.
     ///
     /// # Errors
     /// The errors of [`HistogramPlan::auto_params`]; [`StatsError::Library`] with
-    /// `TooLittlePrecision` if there are so many rows that `f64` is not precise enough.
+    /// `TooLittlePrecision` if `f64` is not precise enough for the number of rows.
     pub fn exact_params(job: &HistogramJob) -> Result<Params> {
         job.check()?;
         let depth = step(job)?.depth();
@@ -237,24 +237,26 @@ impl HistogramPlan {
             let found = Self::new(job, params)?.learnt.errors(job.rows, None);
             Ok((found.iter().copied().fold(0.0, f64::max), needed))
         };
-        // Above the size of one prime, two that are not too small: rings have few small ones.
+        // Above the size of one prime, two primes that are not too small are needed. Rings have few
+        // small primes.
         let whole = |scale| if scale > PRIME_BITS { f64::max(scale, 2.0 * 29.0) } else { scale };
         precise_params(LOG2_SCALE, 0, |scale| propose(job, depth, whole(scale)), errors)
     }
 
-    /// Whether counts are exact.
+    /// Returns whether counts are exact.
     #[must_use]
     pub fn is_exact(&self) -> bool {
         self.error_above(None) < EXACT_BELOW
     }
 
-    /// How far each number of values above an edge may be off, before it is rounded.
+    /// Returns a bound of the error of each number of values above an edge, before rounding.
     fn error_above(&self, shared_bits: Option<u32>) -> f64 {
         let errors = self.learnt.errors(self.job.rows, shared_bits);
         STEP_ERROR + errors.iter().copied().fold(0.0, f64::max)
     }
 
-    /// The bins of each column of `table`, by the edges of each or by one for all.
+    /// Returns the bins of each column of `table`. Pass edges for each column, or one choice for
+    /// all.
     ///
     /// # Errors
     /// [`StatsError::Shape`] for edges of another number of columns; the errors of [`Bins::of`].
@@ -271,8 +273,8 @@ impl HistogramPlan {
         of_columns.map(bins).collect()
     }
 
-    /// Bins of equal width of a table whose values were encrypted as they are, scaled, so that those
-    /// near an edge count partly in two bins.
+    /// Returns bins of equal width for a table whose scaled values were encrypted without bins.
+    /// Values near an edge count partly in two bins.
     #[must_use]
     pub fn uncentred_bins(&self, scaling: &ColumnScaling) -> Vec<Bins> {
         scaling.maps().iter().map(|&map| Bins::about(map, self.job.bins)).collect()
@@ -284,49 +286,49 @@ impl HistogramPlan {
         bins.iter().try_for_each(check)
     }
 
-    /// The shape planned for.
+    /// Returns the shape planned for.
     #[must_use]
     pub fn job(&self) -> HistogramJob {
         self.job
     }
 
-    /// Keys that the server needs.
+    /// Returns the keys that the server needs.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.learnt.request
     }
 
-    /// Level of the encrypted table.
+    /// Returns the level of the encrypted table.
     #[must_use]
     pub fn level(&self) -> Level {
         self.step.level()
     }
 
-    /// Scale of the encrypted table.
+    /// Returns the scale of the encrypted table.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.step.scale()
     }
 
-    /// Ciphertexts of the encrypted table.
+    /// Returns the number of ciphertexts of the encrypted table.
     #[must_use]
     pub fn ciphertexts(&self) -> usize {
         self.packing.ciphertexts()
     }
 
-    /// Ciphertexts of the result.
+    /// Returns the number of ciphertexts of the result.
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.packing.groups() * (self.job.bins - 1)
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     #[must_use]
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// What the server does, before any key exists.
+    /// Predicts the server's work, before any key exists.
     ///
     /// # Errors
     /// [`StatsError::Library`] if it cannot be simulated.
@@ -336,19 +338,19 @@ impl HistogramPlan {
         })
     }
 
-    /// Level and scale of each ciphertext of the result.
+    /// Returns the level and the scale of each ciphertext of the result.
     #[must_use]
     pub fn output_shapes(&self) -> Vec<(Level, Scale)> {
         self.learnt.shapes.repeat(self.outputs())
     }
 
-    /// Of so many slots that what is done is the same.
+    /// Returns the inputs of a simulation, with the fewest slots that need the same operations.
     pub(super) fn inputs(&self) -> [Inputs; 1] {
         [(self.ciphertexts(), 1, self.level(), self.scale())]
     }
 
-    /// What the ciphertexts of a table hold: the middles of the bins of its values, in
-    /// `[-1/2, 1/2]`, so that differences from edges lie in `[-1, 1]`.
+    /// Returns the slots of the ciphertexts of a table: the middles of the bins of its values. They
+    /// are in `[-1/2, 1/2]`, so differences from edges lie in `[-1, 1]`.
     ///
     /// # Errors
     /// [`StatsError::Rows`] for more rows than planned, [`StatsError::Shape`] for other columns.
@@ -360,20 +362,20 @@ impl HistogramPlan {
         self.job.table().check_table(table, &[])?;
         self.check_bins(bins)?;
         let middle = |bin| (self.edge(bin) + self.edge(bin + 1)) / 2.0;
-        // Padding is in the first bin, above no edge.
+        // Padding is in the first bin, which is above no edge.
         Ok((0..self.ciphertexts()).map(move |index| {
             let place = |_, column: usize, x| middle(bins[column].place(x));
             (self.packing.slots(table, index, place, middle(0)), self.level(), self.scale())
         }))
     }
 
-    /// The shape of each ciphertext of a table.
+    /// Returns the shape of each ciphertext of a table.
     pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
         self.packing.shapes(self.level(), self.scale())
     }
 
-    /// The bins of the values of a table, encrypted. `progress` learns the number of ciphertexts
-    /// done after each, from any thread.
+    /// Encrypts the bins of the values of a table. `progress` is called with the number of finished
+    /// ciphertexts after each, from any thread.
     ///
     /// # Errors
     /// The errors of [`HistogramPlan::pack`]; [`StatsError::Library`] if the encryptor has other
@@ -388,13 +390,13 @@ impl HistogramPlan {
         packing::encrypt(&self.params, encryptor, self.pack(table, bins)?, progress)
     }
 
-    /// Edge `index` of `0..=bins`, of values in `[-1/2, 1/2]`.
+    /// Returns edge `index` of `0..=bins`, for values in `[-1/2, 1/2]`.
     fn edge(&self, index: usize) -> f64 {
         index as f64 / self.job.bins as f64 - 0.5
     }
 
-    /// The numbers of values above each inner edge, on the server. `progress` learns the number of
-    /// outputs done, from any thread.
+    /// Counts the values above each inner edge, on the server. `progress` is called with the number
+    /// of finished outputs, from any thread.
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of ciphertexts than planned,
@@ -418,65 +420,64 @@ impl HistogramPlan {
         })
     }
 
-    /// How many values are above an edge.
+    /// Counts the values above an edge.
     fn above<E: ComplexOps>(&self, e: &E, chunks: &[E::Ct], edge: usize) -> sudare::Result<E::Ct> {
         let above = chunks.iter().map(|x| self.steps(e, x, edge));
         let above = above.collect::<sudare::Result<Vec<_>>>()?;
         self.sum.run(e, &total(e, &above)?)
     }
 
-    /// 1 where a value is above an edge, else 0.
+    /// Returns 1 where a value is above an edge, and 0 elsewhere.
     fn steps<E: ComplexOps>(&self, e: &E, x: &E::Ct, edge: usize) -> sudare::Result<E::Ct> {
         self.step.run(e, &e.add_const(x, Complex::new(-self.edge(edge), 0.0))?)
     }
 
-    /// What the simulator tells, if the modulus holds counts of all rows.
+    /// Runs the job on the simulator, if the modulus holds counts of all rows.
     fn dry_run(&self) -> Option<Learnt> {
         let e = sim::Evaluator::for_params(&self.params);
-        // Counts are largest far above an edge.
+        // Counts are largest for values far above an edge.
         let x = e.encrypt(&[Complex::new(0.5, 0.0)], self.level(), self.scale()).ok()?;
         let x = x.standing_for(self.params.max_slots());
-        // In all chunks alike.
+        // All chunks are alike.
         let above = self.steps(&e, &x, 1).ok()?;
         let total = total(&e, core::iter::repeat_n(&above, self.packing.chunks)).ok()?;
         let total = self.sum.run(&e, &total).ok()?;
         (total.headroom_bits >= ROOM_BITS).then(|| Learnt::of(&e, &[total], self.job.rows))
     }
 
-    /// A bound of the errors of results, of each decrypted sum divided by the number of rows,
-    /// whatever the table.
+    /// Returns a bound of the errors of results, for any table. A result is a decrypted sum divided
+    /// by the number of rows.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         self.learnt.largest_error
     }
 
-    /// The largest such error with which results can be shared to `bits` bits.
+    /// Returns the largest error with which results can be shared to `bits` bits.
     #[must_use]
     pub fn largest_shared_error(&self, bits: u32) -> f64 {
         let slots = core::iter::repeat_n(self.params.max_slots(), self.outputs());
         self.packing.largest_shared_error(slots, bits)
     }
 
-    /// The slots of the decrypted outputs as others than the owner of the key may see them and
-    /// all that [`HistogramPlan::decode`] makes of them ([how](super#results-for-others)).
-    /// One seed serves one release.
+    /// Prepares the slots of the decrypted outputs for people other than the key's owner
+    /// ([how](super#results-for-others)). They may also see everything that
+    /// [`HistogramPlan::decode`] computes from these slots. Use a new seed for each release.
     ///
     /// # Errors
-    /// [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
-    /// `TooLittlePrecision` for more bits than there is precision for:
-    /// [`HistogramPlan::shared_params`] gives it.
+    /// [`StatsError::SharedBits`] unless there are 1 to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS)
+    /// bits; [`StatsError::Library`] with `TooLittlePrecision` for more bits than the precision
+    /// allows: use [`HistogramPlan::shared_params`].
     pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
         self.packing.share(slots, self.job.rows, self.largest_error(), (bits, noise))
     }
 
-    /// The histogram of each column, from the slots of the decrypted outputs in their order, and
-    /// the rows and the bins of the table that was encrypted. Slots that [`HistogramPlan::share`]
-    /// made to some bits come with these.
+    /// Decodes the histogram of each column from the slots of the decrypted outputs in their order,
+    /// and the rows and the bins of the encrypted table. For slots from [`HistogramPlan::share`],
+    /// pass the number of bits.
     ///
     /// # Errors
     /// [`StatsError::Rows`]; [`StatsError::Shape`] for another number of outputs, slots, columns or
-    /// edges than planned, [`StatsError::OutOfRange`] for a count that there cannot be.
+    /// edges than planned, [`StatsError::OutOfRange`] for an impossible count.
     pub fn decode(
         &self,
         slots: &[Vec<f64>],
@@ -501,7 +502,8 @@ impl HistogramPlan {
             let above = |edge: usize| {
                 let output = group * inner + edge;
                 let found = slots[output][place * block];
-                // An eighth more, for what is far from what any values lead to.
+                // An eighth more is tolerated. Only counts far from every possible value are
+                // rejected.
                 let off = (found - found.round()).abs();
                 let most = 1.125 * error.max(1.0);
                 if !(-most..=rows as f64 + most).contains(&found) || exact && off > error {
@@ -534,14 +536,14 @@ impl HistogramPlan {
     }
 }
 
-/// With scales of `2^log2_scale` for a step of this depth.
+/// Proposes parameters with scales of `2^log2_scale` for a step of this depth.
 fn propose(job: &HistogramJob, depth: u32, log2_scale: f64) -> Result<Params> {
     let special = depth.div_ceil(LEVELS_PER_DIGIT) as usize;
     smallest_params(&job.table(), log2_scale, depth, special)
 }
 
-/// The step on differences from edges, exact to a quarter of a value over all rows, those
-/// of padding included.
+/// Returns the step on differences from edges. Its total error is a quarter of a value over all
+/// rows, including padding.
 fn step(job: &HistogramJob) -> Result<Function> {
     let gap = 1.0 / (8 * job.bins) as f64;
     let bits = f64::from(job.rows.next_power_of_two().ilog2()) + 2.0;
@@ -577,8 +579,8 @@ mod tests {
         plan.decode(&slots, &bins, table.rows(), None).unwrap()
     }
 
-    /// Values of irregular spread, many of which are at an edge or next to one; of every other column
-    /// whole numbers.
+    /// Values of irregular spread, many of them at an edge or next to one. Every other column has
+    /// integers.
     fn table(rows: usize, features: usize) -> Table {
         let value = |i: usize, j: usize| match (((i * i + 7 * j) % 101) as f64, j % 2) {
             (x, 0) => 40.0 + (j + 1) as f64 * (x / 50.0 - 1.0),
@@ -588,7 +590,7 @@ mod tests {
         Table::new((0..features).map(|j| format!("c{j}")).collect(), values, None).unwrap()
     }
 
-    /// Of the values in each bin, the last one with both ends.
+    /// Counts the values in each bin, the last one with both ends.
     fn counted(values: &[f64], edges: &[f64]) -> Vec<f64> {
         let last = edges.len() - 2;
         let count = |(k, ends): (usize, &[f64])| {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{Result, StatsError, bounded::Bounded};
 use sudare_arith::real;
 
-/// What a test needs to know of a sample.
+/// Moments of a sample, as a test needs them.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Number of values, at least 2.
@@ -16,16 +16,16 @@ pub struct Sample {
     pub mean: f64,
     /// Variance of the values, which divides by `count - 1`.
     pub variance: f64,
-    /// How far the mean may be off.
+    /// Bound of the error of the mean.
     pub mean_error: f64,
-    /// How far the variance may be off.
+    /// Bound of the error of the variance.
     pub variance_error: f64,
 }
 
 /// Welch's test of two samples with possibly different variances.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TTest {
-    /// Difference of the means, the first less the second.
+    /// Difference of the means, first minus second.
     pub difference: f64,
     /// Standard error of the difference.
     pub standard_error: f64,
@@ -38,14 +38,13 @@ pub struct TTest {
 }
 
 impl TTest {
-    /// The test of Welch, "The generalization of Student's problem when several different
-    /// population variances are involved", Biometrika 34, 1947, with two-sided
-    /// probability.
+    /// Performs the test of Welch, "The generalization of Student's problem when several different
+    /// population variances are involved", Biometrika 34, 1947, with two-sided probability.
     ///
     /// # Errors
-    /// [`StatsError::Sample`] for a sample of fewer than two values, with a mean or a
-    /// variance that is not a number, if both variances are 0, or if errors leave `t` open by more
-    /// than a sixteenth of its size, or of 1 where it is smaller.
+    /// [`StatsError::Sample`] for a sample of fewer than two values, with a mean or a variance that
+    /// is NaN, or if both variances are 0. Also if the error of `t` exceeds a sixteenth of its
+    /// magnitude, or a sixteenth for magnitudes below 1.
     pub fn welch(a: &Sample, b: &Sample) -> Result<Self> {
         let refused = |sample: &Sample| {
             let Sample { count, mean, variance, variance_error, .. } = *sample;
@@ -68,7 +67,7 @@ impl TTest {
         if t.is_nan() {
             return refused(if a.variance_error > b.variance_error { a } else { b });
         }
-        // Parts of the square, whose own squares may be beyond the range of `f64`.
+        // Parts of the square. Their own squares may overflow `f64`.
         let freedom = |sample: &Sample| {
             real::powi(part(sample).value / square.value, 2) / (sample.count - 1) as f64
         };
@@ -84,16 +83,17 @@ impl TTest {
     }
 }
 
-/// Probability of a magnitude of at least `|t|` under Student's distribution:
-/// `I_x(nu / 2, 1 / 2)` at `x = nu / (nu + t^2)` (Abramowitz, Stegun,
-/// "Handbook of mathematical functions", section 26.7).
+/// Returns the probability of a magnitude of at least `|t|` under Student's distribution:
+/// `I_x(nu / 2, 1 / 2)` at `x = nu / (nu + t^2)` (Abramowitz, Stegun, "Handbook of mathematical
+/// functions", section 26.7).
 pub(super) fn two_sided(t: f64, degrees_of_freedom: f64) -> f64 {
     let nu = degrees_of_freedom;
     incomplete_beta(nu / 2.0, 0.5, nu / (nu + t * t), t * t / (nu + t * t))
 }
 
-/// The regularised incomplete beta function `I_x(a, b)` with `y = 1 - x`, by its continued
-/// fraction (Abramowitz, Stegun, section 26.5) where that converges fast, else by `1 - I_y(b, a)`.
+/// Returns the regularised incomplete beta function `I_x(a, b)` with `y = 1 - x`. It uses the
+/// continued fraction (Abramowitz, Stegun, section 26.5) where that converges fast, and otherwise
+/// `1 - I_y(b, a)`.
 fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     if x <= 0.0 {
         return 0.0;
@@ -105,7 +105,7 @@ fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
         return 1.0 - incomplete_beta(b, a, y, x);
     }
     let front = ln_gamma(a + b) - ln_gamma(a) - ln_gamma(b) + a * real::ln(x) + b * real::ln(y);
-    // From the last term to the first; some dozens are needed, more for a large `a`.
+    // From the last term to the first. A few dozen terms are enough, and more for a large `a`.
     let terms = 100 + (4.0 * a.max(b).sqrt()) as i32;
     let tail = (1..=terms).rev().fold(1.0, |tail, n| {
         let m = f64::from(n / 2);
@@ -118,8 +118,8 @@ fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
     real::exp(front) / (a * tail)
 }
 
-/// `ln gamma(x)` of a positive number, by Stirling's series (Abramowitz, Stegun, section 6.1)
-/// above 12.
+/// Returns `ln gamma(x)` of a positive number, by Stirling's series (Abramowitz, Stegun, section
+/// 6.1) above 12.
 fn ln_gamma(x: f64) -> f64 {
     let (mut shifted, mut product) = (x, 1.0);
     while shifted < 12.0 {
@@ -148,8 +148,8 @@ mod tests {
         assert!((ln_gamma(0.5) - PI.sqrt().ln()).abs() < 1e-14);
     }
 
-    /// Closed forms for one and two degrees of freedom, and the table of critical values
-    /// that every textbook has.
+    /// Closed forms for one and two degrees of freedom, and the table of critical values from
+    /// textbooks.
     #[test]
     fn probabilities_are_students() {
         for t in [0.0f64, 0.1, 1.0, 2.5, 40.0] {

@@ -1,4 +1,4 @@
-//! Where the values of a table stand in ciphertexts, and what all plans do with these.
+//! Packing of the values of a table in ciphertexts, and the parts common to all plans.
 
 use core::{iter::repeat_n, ops::RangeInclusive};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -23,35 +23,35 @@ use crate::{
 };
 
 /// `log2` of the scale of powers and products of columns. Sums of up to `2^10` rows then fit a
-/// level 0 of one prime of the fast kernels; values carry 23 bits.
+/// level 0 of one prime of the fast kernels. Values have 23 bits.
 pub(super) const LOG2_SCALE: f64 = 38.0;
 
-/// Most bits of a prime of a level; special primes have 50, as digits of so many primes have as
-/// many special ones.
+/// Maximum bits of a prime of a level. Special primes have 50 bits, because a digit of several
+/// primes needs the same number of special primes.
 pub(super) const PRIME_BITS: f64 = 46.0;
 
-/// Most rows of a job.
+/// Maximum number of rows of a job.
 const MAX_ROWS: u128 = 1 << 24;
-/// Most columns of a job: their pairs grow with the square.
+/// Maximum number of columns of a job. The number of pairs grows with its square.
 const MAX_FEATURES: u128 = 1 << 8;
-/// Most cells of a job: a cell takes about 128 bytes of ciphertext.
+/// Maximum number of cells of a job. A cell takes about 128 bytes of ciphertext.
 const MAX_CELLS: u128 = 1 << 26;
-/// Most ciphertexts of a table. No secure ring has so few slots that a job of most cells takes more,
-/// and a plan goes through those of a column.
+/// Maximum number of ciphertexts of a table. Secure rings have enough slots to stay below this
+/// number even for the maximum number of cells. A plan iterates over the ciphertexts of a column.
 const MAX_CIPHERTEXTS: u128 = 1 << 16;
 
 /// The shape of the table, which is public.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Job {
-    /// Number of rows, at most.
+    /// Maximum number of rows.
     pub rows: usize,
-    /// Number of columns, the target not counted.
+    /// Number of columns, without the target.
     pub features: usize,
 }
 
 impl Job {
-    /// The shape of `table`.
+    /// Returns the shape of `table`.
     #[must_use]
     pub fn of(table: &Table) -> Self {
         Self { rows: table.rows(), features: table.features() }
@@ -75,14 +75,14 @@ impl Job {
         Ok(())
     }
 
-    /// Refuses a table of more rows, or a table or scalings of other columns.
+    /// Rejects a table of more rows, and a table or scalings of other columns.
     pub(super) fn check_table(self, table: &Table, scalings: &[ColumnScaling]) -> Result<()> {
         check_rows(table.rows(), self.rows)?;
         check_shape("columns", table.features(), self.features)?;
         self.check_scalings(scalings)
     }
 
-    /// Refuses scalings of other columns.
+    /// Rejects scalings of other columns.
     pub(super) fn check_scalings(self, scalings: &[ColumnScaling]) -> Result<()> {
         let check = |scaling: &ColumnScaling| {
             check_shape("scaled columns", scaling.features(), self.features)
@@ -91,11 +91,11 @@ impl Job {
     }
 }
 
-/// Where values stand.
+/// Places of values in ciphertexts.
 ///
-/// A column of at most as many rows as slots fills one block, of a power of two of
-/// slots; a ciphertext holds as many columns as blocks, a *group*. A longer column
-/// fills several ciphertexts, its *chunks*, and is a group of its own. Zeros fill up.
+/// A column with at most one row per slot fills one block, a power of two of slots. A ciphertext
+/// holds several blocks, one column each, which form a *group*. A longer column fills several
+/// ciphertexts, its *chunks*, and is a group of its own. Unused slots are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Packing {
     pub features: usize,
@@ -114,7 +114,7 @@ impl Packing {
         Self { features: job.features, block, blocks: slots / block, chunks }
     }
 
-    /// Rows with those of padding.
+    /// Returns the number of rows, including padding.
     pub fn padded_rows(&self) -> u128 {
         self.block as u128 * self.chunks as u128
     }
@@ -123,42 +123,41 @@ impl Packing {
         self.features.div_ceil(self.blocks)
     }
 
-    /// Columns in `group`.
+    /// Returns the number of columns in `group`.
     pub fn columns(&self, group: usize) -> usize {
         self.blocks.min(self.features - group * self.blocks)
     }
 
-    /// Column in block `block` of `group`, if there is one.
+    /// Returns the column in block `block` of `group`, if there is one.
     pub fn column(&self, group: usize, block: usize) -> Option<usize> {
         (block < self.columns(group)).then_some(group * self.blocks + block)
     }
 
-    /// Which products, `a` times `b` shifted by `shift` blocks, meet all pairs of
-    /// columns: within a group, a shift meets pairs of both distances
-    /// `shift` and `blocks - shift`; between groups every shift is needed, since `a`
-    /// is full.
+    /// Returns whether the products of group `a` and group `b`, shifted by `shift` blocks, are
+    /// needed to cover all pairs of columns. Within a group, a shift covers pairs of both distances
+    /// `shift` and `blocks - shift`. Between groups every shift is needed, since `a` is full.
     pub fn is_needed(&self, a: usize, b: usize, shift: usize) -> bool {
         a != b || (1..self.columns(b)).contains(&shift) && shift <= self.blocks / 2
     }
 
-    /// Slots of a ciphertext of the table.
+    /// Returns the slots of a ciphertext of the table.
     pub fn all(&self) -> usize {
         self.block * self.blocks
     }
 
-    /// Ciphertexts of the table: group after group, in each chunk after chunk.
+    /// Returns the ciphertexts of the table, in order of groups, and of chunks within a group.
     pub fn ciphertexts(&self) -> usize {
         self.groups() * self.chunks
     }
 
-    /// The shapes of these.
+    /// Returns the shapes of these ciphertexts.
     pub fn shapes(&self, level: Level, scale: Scale) -> impl Iterator<Item = Shape> + use<> {
         let log_slots = self.all().ilog2();
         repeat_n(Shape { level, scale, log_slots }, self.ciphertexts())
     }
 
-    /// The slots of ciphertext `index`: `slot` of the row, column and value of each cell, and
-    /// `padding` in the rows that a column lacks.
+    /// Returns the slots of ciphertext `index`. `slot` returns the slot for the row, the column and
+    /// the value of each cell. Rows that a column lacks get `padding`.
     pub fn slots(
         &self,
         table: &Table,
@@ -179,21 +178,21 @@ impl Packing {
         slots
     }
 
-    /// Places of a decrypted output that are read.
+    /// Returns the number of places that are read from a decrypted output.
     fn places(&self, slots: usize) -> usize {
         self.features.min(slots / self.block)
     }
 
-    /// The largest error of a value to be shared to `bits` bits, of outputs with these slots.
+    /// Returns the largest error of a value that can be shared to `bits` bits, for outputs with
+    /// these slots.
     pub fn largest_shared_error(&self, outputs: impl Iterator<Item = usize>, bits: u32) -> f64 {
         let values = outputs.map(|slots| self.places(slots)).sum();
         Release::default().largest_error(values, bits)
     }
 
-    /// The decrypted outputs, sums over `rows` rows, as others than the owner of the key may see
-    /// them: divided by the rows, each has noise of a seed and is rounded to `bits` bits after the
-    /// point.
-    /// `largest_error` bounds the errors of these quotients.
+    /// Prepares decrypted outputs, sums over `rows` rows, for people other than the key's owner.
+    /// Each sum is divided by the rows, noise from a seed is added, and the result is rounded to
+    /// `bits` bits after the point. `largest_error` bounds the errors of these quotients.
     ///
     /// # Errors
     /// [`StatsError::SharedBits`]; [`StatsError::Library`] with `TooLittlePrecision`.
@@ -222,10 +221,10 @@ impl Packing {
         Ok(slots.iter().map(hidden).collect())
     }
 
-    /// A sum over `rows` rows of scaled values, from block `place` of a decrypted output.
+    /// Returns a sum over `rows` rows of scaled values, from block `place` of a decrypted output.
     pub fn sum(&self, slots: &[Vec<f64>], output: usize, place: usize, rows: usize) -> Result<f64> {
         let found = slots[output][place * self.block];
-        // Errors of a hundredth are far beyond those of encryption.
+        // An error of a hundredth is far beyond the errors of encryption.
         if found.abs() <= 1.01 * rows as f64 {
             Ok(found)
         } else {
@@ -234,7 +233,8 @@ impl Packing {
     }
 }
 
-/// Encryptions of slots. `progress` learns the number done after each, from any thread.
+/// Encrypts slots. `progress` is called with the number of finished ciphertexts after each, from
+/// any thread.
 pub(super) fn encrypt(
     params: &Params,
     encryptor: &Encryptor,
@@ -250,7 +250,7 @@ pub(super) fn encrypt(
     })
 }
 
-/// The sum of ciphertexts, at least one.
+/// Returns the sum of one or more ciphertexts.
 pub(super) fn total<'a, E: ComplexOps>(
     e: &E,
     xs: impl IntoIterator<Item = &'a E::Ct>,
@@ -264,7 +264,7 @@ where
     xs.try_fold(first, |sum, x| e.add(&sum, x))
 }
 
-/// The sum of the products of pairs, rescaled.
+/// Returns the sum of the products of pairs, rescaled.
 pub(super) fn product<'a, E: ComplexOps>(
     e: &E,
     xs: impl IntoIterator<Item = &'a E::Ct>,
@@ -276,13 +276,13 @@ where
     e.mul_sum_rescale(&ProductSum { products: xs.into_iter().zip(ys).collect(), addend: None })
 }
 
-/// Refuses a table of more ciphertexts than a secure ring could have for a job.
+/// Rejects a table of more ciphertexts than a job in a secure ring can have.
 pub(super) fn check_ciphertexts(found: u128) -> Result<()> {
     let (what, limit) = ("ciphertexts", MAX_CIPHERTEXTS);
     if found > limit { Err(StatsError::TooLarge { what, found, limit }) } else { Ok(()) }
 }
 
-/// Refuses a count that no job has.
+/// Rejects a count that no job can have.
 pub(super) fn check_count(
     what: &'static str,
     found: usize,
@@ -303,7 +303,7 @@ fn check_shared_bits(bits: u32) -> Result<()> {
     }
 }
 
-/// Refuses more rows than planned, or none.
+/// Rejects more rows than planned, and an empty table.
 pub(super) fn check_rows(found: usize, most: usize) -> Result<()> {
     if (1..=most).contains(&found) { Ok(()) } else { Err(StatsError::Rows { found, most }) }
 }
@@ -312,7 +312,7 @@ pub(super) fn check_shape(what: &'static str, found: usize, needed: usize) -> Re
     if found == needed { Ok(()) } else { Err(StatsError::Shape { what, found, needed }) }
 }
 
-/// What a plan learns from a simulator that has computed sums of each kind.
+/// Facts that a plan learns from a simulation of sums of each kind.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Learnt {
     pub request: KeyRequest,
@@ -320,9 +320,9 @@ pub(super) struct Learnt {
     pub largest_error: f64,
     /// Level and scale of each of the sums.
     pub shapes: Vec<(Level, Scale)>,
-    /// A bound of the error of each of the sums.
+    /// A bound of the error of each sum.
     errors: Vec<f64>,
-    /// Operations that were simulated.
+    /// Number of operations simulated.
     #[cfg(test)]
     pub operations: u64,
 }
@@ -345,8 +345,8 @@ impl Learnt {
         }
     }
 
-    /// Bounds of the errors of the sums over `rows` planned rows, as they are decrypted or as they
-    /// were shared to some bits.
+    /// Returns bounds of the errors of the sums over `rows` planned rows, either as decrypted or as
+    /// shared to some bits.
     pub fn errors(&self, rows: usize, shared_bits: Option<u32>) -> Vec<f64> {
         let Some(bits) = shared_bits else { return self.errors.clone() };
         let shared = real::powi(2.0, -bits.cast_signed()) + self.largest_error;
@@ -354,8 +354,9 @@ impl Learnt {
     }
 }
 
-/// Parameters with scales as large as sharing takes: `propose` makes them for a `log2` of the
-/// scale, `errors` gives the largest error of a value to be shared and the largest possible.
+/// Finds parameters with scales that are large enough for sharing. `propose` makes them for a
+/// `log2` of the scale. `errors` returns the largest error of a value to share, and the largest
+/// error that sharing allows.
 pub(super) fn shared_params(
     log2_scale: f64,
     bits: u32,
@@ -366,12 +367,12 @@ pub(super) fn shared_params(
     precise_params(log2_scale, bits, propose, errors)
 }
 
-/// The smallest ring at 128 bits of security with a level 0 for sums of all rows at
-/// `2^log2_scale`, `depth` levels of that size, and `special` primes of 50 bits for each prime of a
-/// level.
+/// Returns the parameters of the smallest ring at 128 bits of security. They have a level 0 for
+/// sums of all rows at `2^log2_scale`, `depth` levels of that size, and `special` primes of 50 bits
+/// for each prime of a level.
 ///
 /// # Errors
-/// Those of a job that cannot be; [`StatsError::Library`] if no ring is large enough.
+/// Errors for a job out of range; [`StatsError::Library`] if no ring is large enough.
 pub(super) fn smallest_params(
     job: &Job,
     log2_scale: f64,
@@ -382,7 +383,7 @@ pub(super) fn smallest_params(
     let primes = |bits: f64| planner::level(bits, PRIME_BITS);
     let spec = |log_n: u32| {
         let rows = Packing::new(*job, 1 << (log_n - 1)).padded_rows();
-        // Scale, sum, sign, and room for errors and primes below their size.
+        // Scale, sum, sign, and room for errors and for primes below their nominal size.
         let base_bits = log2_scale + real::log2(rows as f64) + 1.0 + 2.0 * ROOM_BITS;
         let base = if base_bits <= FAST_BITS { vec![FAST_BITS] } else { primes(base_bits) };
         let levels = (0..depth).map(|_| primes(log2_scale));
@@ -391,7 +392,7 @@ pub(super) fn smallest_params(
         Spec { p_bits, ..planner::chain(log_n, q_bits, log2_scale) }
     };
     let fits = |log_n: &u32| Room::new(*log_n).holds(spec(*log_n).log2_qp() + ROOM_BITS);
-    // The last ring is refused for its security, with the figures.
+    // Without a secure ring, the error for the last ring states its security.
     let log_n = RINGS.clone().find(fits).unwrap_or(*RINGS.end());
     Ok(Params::new(spec(log_n))?)
 }

@@ -8,24 +8,24 @@ use super::{
 };
 use sudare_arith::real;
 
-/// Largest condition number of the correlations of predictors that is accepted, however precise
-/// they are: rounding changes coefficients by up to `10^-11` then.
+/// Maximum condition number of the correlations of predictors, however precise they are. Up to it,
+/// rounding changes coefficients by at most `10^-11`.
 const MAX_CONDITION: f64 = 1e5;
 
-/// Largest part by which errors of correlations may change their inverse.
+/// Maximum relative change of the inverse of correlations by their errors.
 const MAX_CHANGE: f64 = 0.5;
 
-/// Sweeps of Jacobi rotations; some ten suffice.
+/// Number of sweeps of Jacobi rotations. About ten are enough.
 const SWEEPS: usize = 60;
 
 /// A linear model of one column, fitted to the others with an intercept.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct LeastSquares {
-    /// Index of the column that is predicted.
+    /// Index of the target column.
     pub target: usize,
-    /// Indices of the others, in the order of the fields below.
+    /// Indices of the other columns, in the order of the fields below.
     pub predictors: Vec<usize>,
-    /// Predicted where all predictors are 0.
+    /// Prediction for predictors that are all 0.
     pub intercept: f64,
     /// Coefficient of each predictor.
     #[serde(with = "undefined_as_null")]
@@ -33,31 +33,31 @@ pub struct LeastSquares {
     /// Standard errors of the coefficients.
     #[serde(with = "undefined_as_null")]
     pub standard_errors: Vec<f64>,
-    /// Two-sided probabilities, under Student's distribution, of coefficients of at least
-    /// these magnitudes if those of the population are 0.
+    /// Two-sided probabilities, under Student's distribution, of coefficients of at least these
+    /// magnitudes if the coefficients of the population are 0.
     #[serde(with = "undefined_as_null")]
     pub p_values: Vec<f64>,
-    /// Part of the variance of the target that is explained.
+    /// Fraction of the variance of the target that the model explains.
     pub r_squared: f64,
-    /// Variance of the residuals: their squares over `rows - predictors - 1`.
+    /// Variance of the residuals: their sum of squares over `rows - predictors - 1`.
     pub residual_variance: f64,
     /// Condition number of the correlations of the predictors, at most `10^5`.
     pub condition: f64,
 }
 
 impl Statistics {
-    /// The linear model of column `target` with the least squares of residuals, by the
-    /// normal equations: from the correlations of the columns, which the server has summed,
-    /// their Cholesky factor, and the ratio of their largest to their smallest eigenvalue.
+    /// Fits the linear model of column `target` by least squares, with the normal equations. It
+    /// uses the correlations of the columns, which the server has summed, and their Cholesky
+    /// factor. The condition number is the ratio of their largest to their smallest eigenvalue.
     ///
-    /// What the errors of these sums leave open is NaN: coefficients that are off by more than a
-    /// sixteenth, or of standardised columns by more than a sixteenth of 1, and what follows from a
-    /// variance of residuals below its error.
+    /// Results that are uncertain because of the errors of these sums are NaN. These are
+    /// coefficients with an error above a sixteenth of their value and, for standardised columns,
+    /// above 1/16. They are also all results derived from a variance of residuals below its error.
     ///
     /// # Errors
     /// [`StatsError::Column`] if there is no such column; [`StatsError::Regression`] without
-    /// predictors, for too few rows, a constant column, or predictors that are nearly
-    /// linear functions of each other, so far as their correlations are known.
+    /// predictors, for too few rows, a constant column, or predictors that are nearly linear
+    /// functions of each other within the precision of their correlations.
     pub fn least_squares(&self, target: usize) -> Result<LeastSquares> {
         self.check_column(target)?;
         let predictors: Vec<usize> = (0..self.mean.len()).filter(|&j| j != target).collect();
@@ -120,7 +120,7 @@ impl Statistics {
         let rows = self.rows as f64;
         let freedom = rows - count as f64 - 1.0;
         let of_target = self.covariance_of(target, target);
-        // Parts of the variance of the target.
+        // Fractions of the variance of the target.
         let residual = (Bounded::exact(1.0) - r_squared).times((rows - 1.0) / freedom);
         let residual_known = residual.positive();
         let (mut coefficients, mut standard_errors) = (Vec::new(), Vec::new());
@@ -151,11 +151,12 @@ impl Statistics {
         })
     }
 
-    /// With errors, the inverse of the correlations of some columns; none if they may be singular.
+    /// Returns the inverse of the correlations of some columns with its errors, or `None` if they
+    /// may be singular.
     ///
     /// The inverse of `A + E` is `B - B E B + B E B E B - ...`, where `B` is the inverse of `A`. If
-    /// `r`, the largest sum of a row of `|B| |E|`, is below 1, an entry of the terms from the second
-    /// on is at most `r^2 / (1 - r)` times the largest entry of its column of `|B|`.
+    /// `r`, the largest sum of a row of `|B| |E|`, is below 1, an entry of the terms from the
+    /// second on is at most `r^2 / (1 - r)` times the largest entry of its column of `|B|`.
     fn bounded_inverse(
         &self,
         columns: &[usize],
@@ -183,7 +184,7 @@ impl Statistics {
     }
 }
 
-/// Of a positive definite matrix, by its Cholesky factor `L`: `L^-T L^-1`.
+/// Inverts a positive definite matrix by its Cholesky factor `L`: `L^-T L^-1`.
 #[expect(clippy::needless_range_loop, reason = "as the formulas are written")]
 fn inverse(matrix: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
     let n = matrix.len();
@@ -213,8 +214,8 @@ fn inverse(matrix: &[Vec<f64>]) -> Option<Vec<Vec<f64>>> {
     Some((0..n).map(|i| (0..n).map(|j| product(i, j)).collect()).collect())
 }
 
-/// Of a symmetric matrix, by cyclic Jacobi rotations (Golub, Van Loan, "Matrix
-/// computations", section 8.5).
+/// Returns the eigenvalues of a symmetric matrix, by cyclic Jacobi rotations (Golub, Van Loan,
+/// "Matrix computations", section 8.5).
 #[expect(clippy::needless_range_loop, reason = "two rows of one matrix change")]
 fn eigenvalues(mut a: Vec<Vec<f64>>) -> Vec<f64> {
     let n = a.len();
@@ -288,7 +289,7 @@ mod tests {
         assert!((fit.intercept - 3.0).abs() < 1e-9 && fit.predictors == [0, 2]);
         assert!((fit.coefficients[0] + 2.0).abs() < 1e-10);
         assert!((fit.coefficients[1] - 0.25).abs() < 1e-10);
-        // Residuals are below the error of rounding, so that no test of a coefficient is possible.
+        // Residuals are below the error of rounding, so no test of a coefficient is possible.
         assert!(fit.r_squared > 1.0 - 1e-12 && fit.residual_variance.is_nan());
         assert!(fit.p_values.iter().chain(&fit.standard_errors).all(|x| x.is_nan()));
         let noisy: Vec<f64> = (0..).zip(&plane).map(|(i, y)| y + f64::from(i * i % 5)).collect();
@@ -324,7 +325,7 @@ mod tests {
 
     #[test]
     fn eigenvalues_are_those_of_closed_forms() {
-        // With r beside the diagonal throughout: 1 - r, and 1 + (n - 1) r once.
+        // All off-diagonal entries are r: the eigenvalues are 1 - r, and 1 + (n - 1) r once.
         let (n, r) = (5, 0.4);
         let matrix = (0..n).map(|i| (0..n).map(|j| if i == j { 1.0 } else { r }).collect());
         let mut found = eigenvalues(matrix.collect());

@@ -9,20 +9,20 @@ use sudare::{
 
 use super::{ROOM_BITS, Result, StatsError};
 
-/// Mean and variance of `count` numbers in `[-1, 1]`, each number in a slot of one
-/// ciphertext, all under encryption.
+/// Plan for the mean and the variance of `count` numbers in `[-1, 1]`. Each number is in a slot of
+/// one ciphertext, and the whole computation is under encryption.
 ///
-/// The job is Table 3 of Cheon, Han, Kim, Kim, Song, "A full RNS variant of
-/// approximate homomorphic encryption" ([2018/931](https://eprint.iacr.org/2018/931)):
-/// partial sums by `log2(slots)` rotations. Deviations: dividing by `count` is reading
-/// the sum at a larger scale, and takes neither a product nor a level; rotations happen
-/// at the lowest level that holds the sum. So the mean costs rotations at level 0 only,
-/// the variance as many again at level 1 and two products.
+/// The job is Table 3 of Cheon, Han, Kim, Kim, Song, "A full RNS variant of approximate homomorphic
+/// encryption" ([2018/931](https://eprint.iacr.org/2018/931)): partial sums by `log2(slots)`
+/// rotations. Deviations: the division by `count` reads the sum at a larger scale, and needs
+/// neither a product nor a level. Rotations happen at the lowest level that holds the sum. The mean
+/// therefore costs rotations at level 0 only. The variance adds the same number of rotations at
+/// level 1 and two products.
 ///
-/// Both results fill every slot. The variance is the population's, `E[x^2] - E[x]^2`,
-/// which divides by `count`. Its error is absolute, near `2^-24` under the preset
-/// `stats-n14`: where the spread is small against the mean, few digits of it
-/// are left, so subtract a rough mean before encrypting, and scale to fill `[-1, 1]`.
+/// Both results fill every slot. The variance is the population's, `E[x^2] - E[x]^2`, which divides
+/// by `count`. Its error is absolute, near `2^-24` under the preset `stats-n14`. If the spread is
+/// small compared to the mean, few digits of the variance are left. Subtract a rough mean before
+/// encryption, and scale the values to fill `[-1, 1]`.
 #[derive(Debug, Clone)]
 pub struct SlotPlan {
     count: usize,
@@ -79,7 +79,7 @@ impl SlotPlan {
         })
     }
 
-    /// The keys used, if all slots may be 1.
+    /// Finds the keys used, if all slots may be 1.
     fn dry_run(
         &self,
         params: &Params,
@@ -92,46 +92,46 @@ impl SlotPlan {
         (y.headroom_bits >= ROOM_BITS).then(|| e.used_keys())
     }
 
-    /// How many numbers there are.
+    /// Returns the number of numbers.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// Level at which to encrypt: what the variance needs.
+    /// Returns the level at which to encrypt, which the variance needs.
     #[must_use]
     pub fn level(&self) -> Level {
         self.level
     }
 
-    /// Level that suffices for the mean alone.
+    /// Returns the level that is enough for the mean alone.
     #[must_use]
     pub fn mean_level(&self) -> Level {
         self.mean_level
     }
 
-    /// Scale at which to encrypt.
+    /// Returns the scale at which to encrypt.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.scale
     }
 
-    /// Keys for the mean.
+    /// Returns the keys for the mean.
     #[must_use]
     pub fn mean_keys(&self) -> &KeyRequest {
         &self.mean_keys
     }
 
-    /// Keys for the variance; they serve the mean as well.
+    /// Returns the keys for the variance, which include the keys for the mean.
     #[must_use]
     pub fn variance_keys(&self) -> &KeyRequest {
         &self.variance_keys
     }
 
-    /// The mean in every slot, at [`SlotPlan::mean_level`].
+    /// Computes the mean in every slot, at [`SlotPlan::mean_level`].
     ///
-    /// `x` holds the numbers in its first slots, zeros in others, and no more slots than the next
-    /// power of two.
+    /// `x` holds the numbers in its first slots and zeros in the others. It has no more slots than
+    /// the next power of two.
     ///
     /// # Errors
     /// [`StatsError::Library`]: [`Error::ScaleMismatch`] if `x` has another scale than
@@ -143,7 +143,7 @@ impl SlotPlan {
         Ok(self.average(e, &x)?)
     }
 
-    /// The population variance in every slot, one level below [`SlotPlan::level`].
+    /// Computes the population variance in every slot, one level below [`SlotPlan::level`].
     ///
     /// # Errors
     /// The errors of [`SlotPlan::mean`].
@@ -153,8 +153,8 @@ impl SlotPlan {
         e.drop_to(&mut x, self.level)?;
         let mean = self.average(e, &x)?;
         let mean_square = e.mul_rescale(&mean, &mean)?;
-        // An integer factor that brings the squares to the scale of the square of the
-        // mean, once their sum is read as an average.
+        // This integer factor brings the squares to the scale of the square of the mean, after
+        // their sum is read as an average.
         let raised = e.mul_const(&x, Complex::new(1.0, 0.0), self.divisor())?;
         let squares = e.mul_rescale(&x, &raised)?;
         Ok(e.sub(&self.average(e, &squares)?, &mean_square)?)

@@ -1,4 +1,4 @@
-//! From power sums to statistics, in the clear.
+//! Statistics from power sums, in the clear.
 
 use core::array::from_fn;
 
@@ -7,28 +7,28 @@ use sudare_table::Table;
 
 use super::{Result, Sample, StatsError, bounded::Bounded};
 
-/// The affine map `x -> (x - centre) / half_range` of each column to `[-1, 1]`, from
-/// its mean and the largest distance from that. It stays with the owner: it tells both.
+/// The affine map `x -> (x - centre) / half_range` of each column to `[-1, 1]`, from its mean and
+/// the largest distance from the mean. It reveals both, so it stays with the owner.
 ///
-/// Central moments are differences of raw ones, and lose digits where the mean is
-/// large against the spread. After this map the mean is 0 but for rounding, so that
-/// nothing cancels, and the largest deviation is 1; one far outlier still
-/// leaves the others little of the range.
+/// Central moments are differences of raw moments, and lose digits if the mean is large compared to
+/// the spread. After this map the mean is 0 up to rounding, so nothing cancels, and the largest
+/// deviation is 1. One far outlier still leaves the other values little of the range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<(f64, f64)>", into = "Vec<(f64, f64)>")]
 pub struct ColumnScaling {
-    /// Centre and half-range of each column; a half-range of 0 maps to 0.
+    /// Centre and half-range of each column. A half-range of 0 maps to 0.
     maps: Vec<(f64, f64)>,
 }
 
 impl ColumnScaling {
-    /// The scaling of each feature column of `table`.
+    /// Returns the scaling of each feature column of `table`.
     #[must_use]
     pub fn of(table: &Table) -> Self {
         Self::of_rows(table, 0..table.rows())
     }
 
-    /// The scaling of each feature column by some rows of the table; without any, it maps to 0.
+    /// Returns the scaling of each feature column by some rows of the table. Without rows, it maps
+    /// to 0.
     pub(super) fn of_rows(table: &Table, rows: impl Iterator<Item = usize> + Clone) -> Self {
         let features = table.features();
         let rows = || rows.clone().map(|row| &table.values()[row * features..][..features]);
@@ -37,7 +37,7 @@ impl ColumnScaling {
             let count = f64::from(count);
             for ((centre, _), &x) in maps.iter_mut().zip(row) {
                 let step = (x - *centre) / count;
-                // No mean is beyond the range of `f64`, but differences may be.
+                // The mean cannot overflow `f64`, but differences may.
                 *centre += if step.is_finite() { step } else { x / count - *centre / count };
             }
         }
@@ -47,7 +47,7 @@ impl ColumnScaling {
             }
         }
         for (column, map) in maps.iter_mut().enumerate().filter(|(_, map)| map.1.is_infinite()) {
-            // From the middle no distance is.
+            // Distances from the middle cannot overflow.
             let ends = (f64::INFINITY, f64::NEG_INFINITY);
             let (low, high) =
                 rows().fold(ends, |(low, high), row| (low.min(row[column]), high.max(row[column])));
@@ -56,7 +56,7 @@ impl ColumnScaling {
         Self { maps }
     }
 
-    /// From the centre and half-range of each column.
+    /// Creates a scaling from the centre and the half-range of each column.
     ///
     /// # Errors
     /// [`StatsError::Scaling`] unless they are finite and half-ranges not negative.
@@ -71,19 +71,19 @@ impl ColumnScaling {
         }
     }
 
-    /// Number of columns.
+    /// Returns the number of columns.
     #[must_use]
     pub fn features(&self) -> usize {
         self.maps.len()
     }
 
-    /// Centre and half-range of each column.
+    /// Returns the centre and the half-range of each column.
     #[must_use]
     pub fn maps(&self) -> &[(f64, f64)] {
         &self.maps
     }
 
-    /// The scaled value, cut to `[-1, 1]` against rounding.
+    /// Returns the scaled value, clamped to `[-1, 1]` against rounding.
     pub(super) fn scaled(&self, column: usize, x: f64) -> f64 {
         let (centre, half_range) = self.maps[column];
         if half_range == 0.0 { 0.0 } else { ((x - centre) / half_range).clamp(-1.0, 1.0) }
@@ -106,13 +106,14 @@ impl From<ColumnScaling> for Vec<(f64, f64)> {
 
 /// Statistics of the columns of a table, in their order.
 ///
-/// Conventions: variance, standard deviation and covariance divide by `rows - 1`, as
-/// pandas and R do; skewness is `g1 = m3 / m2^1.5` and kurtosis the excess
-/// `g2 = m4 / m2^2 - 3`, of moments that divide by `rows`, as `scipy.stats` does by
-/// default. What is undefined is NaN, `null` in JSON: dispersion of one row, and shape
-/// and correlation of a constant column. So is what cannot be told from the error of
-/// encryption: a variance or a covariance below its error, and a shape or a correlation that is
-/// off by more than a sixteenth of its size, or of 1 where it is smaller.
+/// Conventions: variance, standard deviation and covariance divide by `rows - 1`, as in pandas and
+/// R. Skewness is `g1 = m3 / m2^1.5` and kurtosis the excess `g2 = m4 / m2^2 - 3`. Their moments
+/// divide by `rows`, which is the default of `scipy.stats`.
+///
+/// Undefined values are NaN, `null` in JSON: dispersion of one row, and shape and correlation of a
+/// constant column. Values that the error of encryption dominates are NaN, too: a variance or a
+/// covariance below its error, and a shape or a correlation whose error exceeds a sixteenth of its
+/// magnitude, or a sixteenth for magnitudes below 1.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Statistics {
     /// Number of rows.
@@ -138,23 +139,23 @@ pub struct Statistics {
     /// Pearson correlation of each pair of columns, symmetric.
     #[serde(with = "undefined_as_null::matrix")]
     pub correlation: Vec<Vec<f64>>,
-    /// How far each mean may be off.
+    /// Bound of the error of each mean.
     #[serde(with = "undefined_as_null")]
     pub mean_error: Vec<f64>,
-    /// How far each covariance may be off, and on the diagonal each variance.
+    /// Bound of the error of each covariance. Variances are on the diagonal.
     #[serde(with = "undefined_as_null::matrix")]
     pub covariance_error: Vec<Vec<f64>>,
 }
 
 impl Statistics {
-    /// The mean of each column with the values of column `weights` as weights,
-    /// `sum w x / sum w = mean(x) + cov(w, x) / mean(w)`; that of the weights themselves
-    /// is `sum w^2 / sum w`. NaN where the error is more than a sixteenth of the mean, and of the
-    /// standard deviation of the column.
+    /// Returns the mean of each column with the values of column `weights` as weights:
+    /// `sum w x / sum w = mean(x) + cov(w, x) / mean(w)`. The weighted mean of the weights
+    /// themselves is `sum w^2 / sum w`. A mean is NaN if its error exceeds both a sixteenth of the
+    /// mean and a sixteenth of the standard deviation of the column.
     ///
     /// # Errors
-    /// [`StatsError::Column`] if there is no such column, [`StatsError::Weights`] if the
-    /// weights do not have a mean above its error.
+    /// [`StatsError::Column`] if there is no such column, [`StatsError::Weights`] if the weights do
+    /// not have a mean above its error.
     pub fn weighted_mean(&self, weights: usize) -> Result<Vec<f64>> {
         self.check_column(weights)?;
         let mean = self.mean_of(weights);
@@ -175,7 +176,7 @@ impl Statistics {
         Ok((0..self.mean.len()).map(weighted).collect())
     }
 
-    /// Column `index` as a sample.
+    /// Returns column `index` as a sample.
     ///
     /// # Errors
     /// [`StatsError::Column`] if there is no such column.
@@ -199,17 +200,17 @@ impl Statistics {
         Bounded::new(self.mean[j], self.mean_error[j])
     }
 
-    /// Of columns `i` and `j`; of one column its variance.
+    /// Returns the covariance of columns `i` and `j`. For one column this is its variance.
     pub(super) fn covariance_of(&self, i: usize, j: usize) -> Bounded {
         Bounded::new(self.covariance[i][j], self.covariance_error[i][j])
     }
 
-    /// With its error, as the fields have it.
+    /// Returns the correlation with its error, from the fields.
     pub(super) fn correlation_of(&self, i: usize, j: usize) -> Bounded {
         if i == j {
             return Bounded::exact(1.0);
         }
-        // Square roots first, as products of variances may be beyond the range of `f64`.
+        // Square roots come first, because products of variances may overflow `f64`.
         let root = |j: usize| self.covariance_of(j, j).sqrt();
         let error = (self.covariance_of(i, j) / root(i) / root(j)).error;
         Bounded::new(self.correlation[i][j], error)
@@ -223,14 +224,14 @@ pub(super) struct PowerSums {
     pub powers: Vec<[f64; 4]>,
     /// `sum x_i x_j` for `i < j`, in row `i` and place `j - i - 1`.
     pub products: Vec<Vec<f64>>,
-    /// How far the sums of each power may be off.
+    /// Bound of the error of the sums of each power.
     pub power_errors: [f64; 4],
-    /// How far the sums of products may be off.
+    /// Bound of the error of the sums of products.
     pub product_error: f64,
 }
 
 impl PowerSums {
-    /// The statistics of the columns before scaling.
+    /// Computes the statistics of the columns before scaling.
     pub fn statistics(&self, scaling: &ColumnScaling) -> Statistics {
         let n = self.rows as f64;
         let per_row = |sum: f64, error: f64| Bounded::new(sum / n, error / n);
@@ -280,7 +281,7 @@ impl PowerSums {
         Statistics {
             rows: self.rows,
             mean: of_each(&|c| c.centre + c.half_range * c.mean.value),
-            // The variance may be beyond the range of `f64` where its root is not.
+            // The variance may overflow `f64` while its root does not.
             std_dev: of_each(&|c| c.half_range * (c.variance() * sample).sqrt()),
             variance: (0..columns.len()).map(|j| covariance[j][j]).collect(),
             skewness: of_each(&|c| c.shape(|c| c.m3 / (c.m2 * c.m2.sqrt()))),
@@ -304,7 +305,7 @@ struct Column {
 }
 
 impl Column {
-    /// From the means of the first four powers.
+    /// Creates a column from the means of the first four powers.
     fn new(powers: [Bounded; 4], (centre, half_range): (f64, f64)) -> Self {
         let [m, s2, s3, s4] = match half_range == 0.0 {
             true => [Bounded::exact(0.0); 4],
@@ -325,7 +326,7 @@ impl Column {
         self.half_range == 0.0
     }
 
-    /// That of the population, in scaled units.
+    /// Returns the variance of the population, in scaled units.
     fn variance(&self) -> f64 {
         if self.is_constant() { 0.0 } else { self.m2.positive() }
     }
@@ -334,13 +335,13 @@ impl Column {
         self.half_range * self.mean.error + self.centre.abs() * f64::EPSILON
     }
 
-    /// What `f` makes of a column, which one without spread does not have.
+    /// Returns `f` of a column, or NaN for a column without spread.
     fn shape(&self, f: impl Fn(&Self) -> Bounded) -> f64 {
         if self.is_constant() { f64::NAN } else { f(self).told(1.0) }
     }
 }
 
-/// NaN as `null`, which JSON has in its place.
+/// Serialises NaN as `null`, because JSON has no NaN.
 pub(super) mod undefined_as_null {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -360,7 +361,7 @@ pub(super) mod undefined_as_null {
         values.into_iter().map(|x| x.unwrap_or(f64::NAN)).collect()
     }
 
-    /// Matrices as rows of numbers that may be missing, in JSON.
+    /// Matrices in JSON, as rows of numbers that may be missing.
     pub mod matrix {
         use super::{Deserialize, Deserializer, Serialize, Serializer, from_options, to_options};
 
