@@ -1,9 +1,10 @@
-//! Networks on encrypted samples: the server has the weights in the clear and learns nothing of
-//! samples and results. Or it has them encrypted, too, and learns an [`Outline`] of them ([`HiddenPlan`]).
+//! Neural networks on encrypted samples. The server has the weights in the clear, and learns
+//! nothing about samples and results ([`Plan`]). Or the weights are encrypted as well, and the
+//! server learns only an [`Outline`] of the network ([`HiddenPlan`]).
 //!
-//! A [`Network`] is dense and convolutional layers, average pooling, normalisation, activations and
-//! residual blocks of these.
-//! [`Ranges`] are calibrated with samples, a [`Plan`] follows for a number of samples.
+//! A [`Network`] consists of dense and convolutional layers, average pooling, normalisation,
+//! activations and residual blocks. Calibrate [`Ranges`] with samples, and make a [`Plan`] for a
+//! number of samples.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -77,14 +78,16 @@ pub use plan::{Explanation, Plan};
 pub use ranges::Ranges;
 pub use run::{Prepared, Simulation};
 
-/// A network that tells handwritten digits apart, and its ranges: images of 28 by 28 pixels from 0
-/// to 1 as vectors, ten numbers of which the largest is at the digit.
+/// Returns a network that classifies handwritten digits, and its ranges. A sample is an image of 28
+/// by 28 pixels from 0 to 1, as a vector. The result is ten numbers, and the index of the largest
+/// is the digit.
 ///
-/// 784-128-64-10 with squares, of which 360 pixels are used, and weights of four bits and a sign:
-/// `scripts/train_digits.py` trained it on MNIST and measured 99.2 % on its 10,000 test images.
+/// Its layers are 784-128-64-10 with squares. It uses 360 of the pixels, and weights of four bits
+/// and a sign. `scripts/train_digits.py` trained it on MNIST and measured 99.2 % on its 10,000 test
+/// images.
 ///
 /// # Errors
-/// None as long as the files of this crate are whole.
+/// None, unless files of this crate are damaged.
 pub fn digits() -> Result<(Network, Ranges)> {
     let problem = |error: serde_json::Error| NnError::Network { problem: error.to_string() };
     let network = serde_json::from_str(include_str!("../data/digits.json")).map_err(problem)?;

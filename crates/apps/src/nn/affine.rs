@@ -1,4 +1,4 @@
-//! Layers as they are computed on encrypted data: affine maps, and a function after each.
+//! Layers in the form computed on encrypted data: affine maps, each followed by a function.
 
 use core::ops::Range;
 
@@ -9,45 +9,45 @@ use super::{
     model::{Activation, Layer, Network, degree, each_window},
 };
 
-/// The most entries of a map.
+/// Maximum number of entries of a map.
 const MAX_ENTRIES: usize = 1 << 26;
 
 /// The largest multiple of a step that is encoded exactly.
 const LARGEST_MULTIPLE: f64 = (1 << 16) as f64;
 
-/// `weights x + bias`, with the weights that are not zero.
+/// The map `weights x + bias`, with its nonzero weights.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Affine {
     pub(super) inputs: usize,
     pub(super) rows: Vec<Vec<(usize, f64)>>,
     pub(super) bias: Vec<f64>,
-    /// What all weights are small integer multiples of, if there is such a number.
+    /// The number that all weights are small integer multiples of, if any.
     pub(super) step: Option<f64>,
 }
 
-/// What follows an affine map.
+/// The function after an affine map.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Function {
     Square,
-    /// On the calibrated range.
+    /// An activation, on the calibrated range.
     Of(Activation),
 }
 
-/// An affine map and what follows it, nothing after the last.
+/// An affine map and the function after it. The last stage has no function.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Stage {
-    /// What the map is applied to, side by side.
+    /// The inputs of the map, side by side.
     pub(super) sources: Vec<Source>,
     pub(super) affine: Affine,
     pub(super) function: Option<Function>,
 }
 
-/// Numbers that stages take.
+/// A value that a stage uses as input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Source {
-    /// 0 for a sample, `k + 1` for what stage `k` gives.
+    /// Index of the value: 0 for a sample, `k + 1` for the result of stage `k`.
     pub(super) value: usize,
-    /// How many they are.
+    /// Number of numbers in the value.
     pub(super) width: usize,
 }
 
@@ -57,7 +57,7 @@ impl Affine {
         Self { inputs, rows, bias: vec![0.0; inputs], step: Some(1.0) }
     }
 
-    /// Of a layer that is affine, none of others.
+    /// Returns the map of an affine layer, or `None` for other layers.
     fn of_layer(layer: &Layer, input: &[usize], output: &[usize]) -> Option<Self> {
         let inputs: usize = input.iter().product();
         let channel = |i: usize| i * input[0] / inputs;
@@ -112,7 +112,7 @@ impl Affine {
         Some(map)
     }
 
-    /// This map of what `first` gives.
+    /// Returns the composition: this map after `first`.
     fn after(&self, first: &Self) -> Result<Self> {
         let mut sums = vec![0.0; first.inputs];
         let mut entries = 0;
@@ -142,7 +142,8 @@ impl Affine {
         Ok(out)
     }
 
-    /// The sum of two maps to as many numbers, of which the second takes these inputs.
+    /// Returns the sum of two maps with the same number of outputs. `place` maps the inputs of
+    /// `other` to inputs of the sum.
     fn plus(mut self, other: &Self, inputs: usize, place: impl Fn(usize) -> usize) -> Self {
         self.inputs = inputs;
         for (row, added) in self.rows.iter_mut().zip(&other.rows) {
@@ -163,14 +164,14 @@ impl Affine {
         self
     }
 
-    /// Which inputs a weight touches.
+    /// Returns, for each input, whether a weight touches it.
     fn touched(&self) -> Vec<bool> {
         let mut touched = vec![false; self.inputs];
         self.rows.iter().flatten().for_each(|&(i, _)| touched[i] = true);
         touched
     }
 
-    /// Without inputs that no weight touches.
+    /// Removes the inputs that are not in `kept`.
     fn keep(&mut self, kept: &[bool]) {
         let mut places = Vec::with_capacity(kept.len());
         let mut count = 0;
@@ -182,7 +183,7 @@ impl Affine {
         self.inputs = count;
     }
 
-    /// Of some of its inputs, without the bias.
+    /// Returns the map of some of the inputs, without the bias.
     pub(super) fn part(&self, inputs: Range<usize>) -> Self {
         let within = |row: &Vec<(usize, f64)>| {
             let row = row.iter().filter(|(i, _)| inputs.contains(i));
@@ -192,18 +193,18 @@ impl Affine {
         Self { inputs: inputs.len(), bias: vec![0.0; rows.len()], rows, step: self.step }
     }
 
-    /// The largest magnitude of a weight.
+    /// Returns the largest magnitude of a weight.
     pub(super) fn largest(&self) -> f64 {
         self.rows.iter().flatten().fold(0.0, |most, (_, weight)| weight.abs().max(most))
     }
 
-    /// The largest Euclidean norm of a row.
+    /// Returns the largest Euclidean norm of a row.
     pub(super) fn norm(&self) -> f64 {
         let square = |row: &Vec<(usize, f64)>| row.iter().map(|(_, w)| w * w).sum::<f64>();
         self.rows.iter().map(square).fold(0.0, f64::max).sqrt()
     }
 
-    /// The most weights of a row.
+    /// Returns the maximum number of weights of a row.
     pub(super) fn widest(&self) -> usize {
         self.rows.iter().map(Vec::len).max().unwrap_or(0)
     }
@@ -214,17 +215,17 @@ impl Affine {
     }
 }
 
-/// The step of integers, if they are small ones.
+/// Returns the step of the weights, if they are small multiples of it.
 fn step_of<'a>(step: f64, weights: impl IntoIterator<Item = &'a f64>) -> Option<f64> {
     let small = |w: &f64| w.fract() == 0.0 && w.abs() <= LARGEST_MULTIPLE;
     (step != 0.0 && weights.into_iter().all(small)).then(|| step.abs())
 }
 
-/// An affine map of values that may grow: layers are merged into it until a function follows.
+/// An affine map of values that can still grow: layers are merged into it until a function follows.
 #[derive(Clone)]
 struct Open {
     sources: Vec<Source>,
-    /// None is the identity.
+    /// The map, where `None` is the identity.
     map: Option<Affine>,
 }
 
@@ -246,7 +247,7 @@ impl Open {
         (self.sources, self.map.unwrap_or_else(|| Affine::identity(inputs)))
     }
 
-    /// The sum with another one of as many numbers.
+    /// Returns the sum with another map that has the same number of outputs.
     fn plus(self, other: Self) -> Self {
         let ((mut sources, map), (added, other)) = (self.into_map(), other.into_map());
         sources.extend(
@@ -267,7 +268,7 @@ impl Open {
     fn close(self, function: Option<Function>) -> Stage {
         let (sources, affine) = self.into_map();
         let mut stage = Stage { sources, affine, function };
-        // What only zeros are multiplied with is not taken.
+        // Inputs that are multiplied by zeros only are dropped.
         let touched = stage.affine.touched();
         let spans: Vec<_> = stage.spans().collect();
         let used = |span: &Range<usize>| touched[span.clone()].contains(&true);
@@ -280,9 +281,10 @@ impl Open {
     }
 }
 
-/// The stages of a network: affine layers that follow each other are merged, also those past a
-/// residual block, and a polynomial of degree 2 becomes a square between two changes of scale and
-/// origin, which are merged, too.
+/// Returns the stages of a network.
+///
+/// Successive affine layers are merged, even past a residual block. A polynomial of degree 2
+/// becomes a square between two changes of scale and origin, which are merged into the maps.
 pub(super) fn stages(network: &Network) -> Result<Vec<Stage>> {
     let mut stages = Vec::new();
     let input = Open::of(0, network.inputs());
@@ -294,8 +296,7 @@ pub(super) fn stages(network: &Network) -> Result<Vec<Stage>> {
     }
 }
 
-/// Adds the stages of layers that take numbers of this shape, but for the map after the last
-/// function.
+/// Adds the stages of layers for inputs of this shape. The map after the last function stays open.
 fn add_layers(
     layers: &[Layer],
     shape: &[usize],
@@ -343,12 +344,12 @@ fn add_function(activation: &Activation, open: Open, stages: &mut Vec<Stage>) ->
 }
 
 impl Stage {
-    /// Whether it takes what the one before it gives, and no more.
+    /// Returns whether the stage uses exactly the result of the stage before it.
     pub(super) fn follows(&self, number: usize) -> bool {
         matches!(&self.sources[..], [source] if source.value == number)
     }
 
-    /// Each source and its places among the inputs of the map.
+    /// Returns each source with its places among the inputs of the map.
     pub(super) fn spans(&self) -> impl Iterator<Item = (Source, Range<usize>)> {
         self.sources.iter().scan(0, |first, &source| {
             let span = *first..*first + source.width;
@@ -357,20 +358,20 @@ impl Stage {
         })
     }
 
-    /// Applies what follows the map, exactly.
+    /// Applies the function after the map, exactly.
     pub(super) fn apply_function(&self, y: &mut [f64]) {
         if let Some(function) = &self.function {
             y.iter_mut().for_each(|y| *y = function.value(*y));
         }
     }
 
-    /// What the map is applied to, from the values of all sources.
+    /// Returns the inputs of the map, from the values of all sources.
     pub(super) fn gather<'a, T>(&self, values: &'a [Vec<T>]) -> Vec<&'a T> {
         self.sources.iter().flat_map(|source| &values[source.value]).collect()
     }
 }
 
-/// Drops the features of a sample that no weight touches, and names those that are left.
+/// Drops the features of a sample that no weight touches, and returns the indices of the others.
 pub(super) fn keep_used(stages: &mut [Stage]) -> Vec<usize> {
     let of_sample = |stage: &Stage| stage.spans().find(|(source, _)| source.value == 0);
     let mut used = Vec::new();
@@ -396,7 +397,7 @@ pub(super) fn keep_used(stages: &mut [Stage]) -> Vec<usize> {
 }
 
 impl Function {
-    /// The value under encryption, if approximations are exact.
+    /// Returns the value under encryption, if approximations are exact.
     pub(super) fn value(&self, x: f64) -> f64 {
         match self {
             Self::Square => x * x,
@@ -404,7 +405,7 @@ impl Function {
         }
     }
 
-    /// The polynomial in place of what is not a square, on `[-r, r]`.
+    /// Returns the polynomial on `[-r, r]` that replaces a function other than a square.
     pub(super) fn polynomial(&self, r: f64) -> sudare::Result<Option<Polynomial>> {
         let (activation, range) = match self {
             Self::Square => return Ok(None),
@@ -416,7 +417,7 @@ impl Function {
             Activation::Polynomial(coefficients) => {
                 Polynomial::chebyshev(exact, range, degree(coefficients))
             }
-            // Its bend makes interpolation overshoot.
+            // The kink makes interpolation overshoot, so this is a least-squares fit.
             Activation::Relu { degree } => Polynomial::least_squares(exact, range, *degree),
             Activation::Gelu { degree }
             | Activation::Sigmoid { degree }
@@ -426,8 +427,8 @@ impl Function {
     }
 }
 
-/// Computes the stages of a sample: `apply` gets the number of each and what its affine map gives,
-/// in place of which it puts what the stage gives. Returns that of the last.
+/// Computes the stages of a sample, and returns the value of the last. `apply` gets the number of
+/// each stage and the value of its affine map, and replaces it by the value of the stage.
 pub(super) fn walk(
     stages: &[Stage],
     sample: &[f64],

@@ -1,4 +1,4 @@
-//! Which modulus, scales and levels a network takes.
+//! Modulus, scales and levels of a network.
 
 use sudare::{
     circuits::{Chain, Polynomial},
@@ -18,27 +18,29 @@ use super::{
     ranges::Ranges,
 };
 
-/// Bits of the smallest primes above those of the degree of the ring: there are many of that size.
+/// Bits of the smallest primes above the bits of the ring's degree. There are many primes of this
+/// size.
 const LEAST_BITS: f64 = 7.0;
-/// Bits between a value and the modulus: the sign, and sizes of primes that are not met exactly.
+/// Bits between a value and the modulus, for the sign and for primes that miss their nominal size.
 const ROOM_BITS: f64 = 2.0;
-/// Bits of the scale above the precision in chains of one scale.
+/// Bits of the scale above the precision, in chains of one scale.
 pub(super) const SCALE_ROOM_BITS: f64 = 6.0;
-/// By which sums of sizes of primes may be off.
+/// Tolerance of sums of the sizes of primes.
 const SLACK_BITS: f64 = 0.3;
 
-/// What a network is computed by, before primes are chosen.
+/// Draft of the chain of a network, before primes are chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Draft {
     pub(super) spec: Spec,
-    /// Of inputs; the default scale of the top level if there is none.
+    /// Scale of inputs. `None` is the default scale of the top level.
     pub(super) input: Option<Scale>,
-    /// Of the weights of each stage, whose products are not rescaled; if there are none, they are
+    /// Scale of the weights of each stage, whose products are not rescaled. If empty, products are
     /// rescaled to default scales.
     pub(super) weights: Vec<Scale>,
 }
 
-/// The least ring for a network that has so many slots, by the compact chain if possible.
+/// Drafts the smallest ring for a network that needs `2^log2_slots` slots, with the compact chain
+/// if possible.
 pub(super) fn draft(job: &Job<'_>, log2_slots: u32) -> Result<Draft> {
     let stages = &job.stages;
     let squares = |stage: &Stage| !matches!(stage.function, Some(Function::Of(_)));
@@ -59,11 +61,12 @@ pub(super) fn draft(job: &Job<'_>, log2_slots: u32) -> Result<Draft> {
     Err(NnError::TooDeep { levels, log2_q, log_n: *RINGS.end() })
 }
 
-/// Levels and bits that a ring does not have.
+/// Levels and bits that a network needs, if a ring does not have them.
 type Needed = (usize, f64);
 
-/// Squares only, and no residual blocks: products with weights are not rescaled, and levels have the bits that squares
-/// need, each of its own size. The last square need not be rescaled either.
+/// Drafts a chain for networks of squares without residual blocks. Products with weights are not
+/// rescaled. Each level has the bits that its square needs. The last square is not rescaled if that
+/// is unnecessary.
 fn compact_chain(job: &Job<'_>, log_n: u32) -> core::result::Result<Draft, Needed> {
     let Job { ranges, options, stages, .. } = job;
     let both = [true, false].map(|rescaled| {
@@ -90,7 +93,7 @@ fn compact_chain(job: &Job<'_>, log_n: u32) -> core::result::Result<Draft, Neede
 }
 
 struct CompactLevels {
-    /// Of each level, level 0 first.
+    /// Bits of each level, from level 0.
     bits: Vec<f64>,
     log2_input: f64,
     log2_weights: Vec<f64>,
@@ -106,7 +109,7 @@ fn compact_levels(
     let size = |k: usize| ranges.of_stage(k);
     let errors = Errors::new(log_n);
     let least_bits = f64::from(log_n) + LEAST_BITS;
-    // The scale of what stage `k` takes, at which its error does not matter.
+    // Scale of the input of stage `k` at which its error is negligible.
     let mut inputs: Vec<f64> = (0..stages.len())
         .map(|k| {
             let error = if k == 0 { errors.secret_fresh } else { errors.rounding };
@@ -127,12 +130,12 @@ fn compact_levels(
         inputs[k] += (least_bits - found).max(0.0) / 2.0;
         bits[level] = found.max(least_bits);
     }
-    // What is not rescaled squares its scale.
+    // Without rescaling, a square squares its scale.
     for k in rescales..stages.len() - 1 {
         inputs[k + 1] = 2.0 * (inputs[k] + weights[k]);
     }
     for k in 0..stages.len() {
-        // The modulus holds the scale of small values, too.
+        // The modulus must also hold the scale of values below 1.
         let value = inputs[k] + weights[k] + real::log2(size(k)).max(0.0);
         let value = if k + 1 == stages.len() { value } else { 2.0 * value };
         let above = &bits[1..=rescales.saturating_sub(k)];
@@ -142,16 +145,16 @@ fn compact_levels(
     CompactLevels { bits, log2_input: inputs[0], log2_weights: weights }
 }
 
-/// `log2` of the scale of weights: that of their step, or one at which rounding them does not
-/// matter.
+/// Returns `log2` of the scale of weights: the scale of their step, or one at which their rounding
+/// is negligible.
 fn log2_weights(stage: &Stage, largest: f64, size: f64, precision_bits: f64) -> f64 {
     let rounding = (stage.affine.widest() as f64 / 12.0).sqrt() * largest / size;
     let rounded = || precision_bits + real::log2(rounding);
     stage.affine.step.map_or_else(rounded, |step| -real::log2(step)).max(0.0)
 }
 
-/// Sizes of primes for levels of so many bits and of the special prime, as few as the modulus has
-/// room for.
+/// Splits levels of these bits into primes, and adds special primes. Uses the fewest primes that
+/// the modulus allows.
 fn cut(levels: &[f64], log_n: u32) -> Option<(Vec<Vec<f64>>, f64)> {
     let least = f64::from(log_n) + LEAST_BITS;
     let caps = core::iter::successors(Some(PRIME_BITS), |cap| Some(cap - 0.5));
@@ -169,7 +172,8 @@ fn cut(levels: &[f64], log_n: u32) -> Option<(Vec<Vec<f64>>, f64)> {
     cuts.min_by_key(|(primes, _)| primes.iter().map(Vec::len).sum::<usize>())
 }
 
-/// Levels of one scale: each affine map takes one, and each function what its polynomial takes.
+/// Drafts levels of one scale. Each affine map uses one level, and each function the levels of its
+/// polynomial.
 fn even_chain(job: &Job<'_>, log_n: u32) -> Result<core::result::Result<Draft, Needed>> {
     let Job { ranges, options, stages, polynomials } = job;
     let log2_scale = Errors::new(log_n).rounding + options.precision_bits + SCALE_ROOM_BITS;
@@ -193,8 +197,8 @@ fn even_chain(job: &Job<'_>, log_n: u32) -> Result<core::result::Result<Draft, N
     })
 }
 
-/// Levels that a polynomial of numbers within `[-r, r]` takes, a square if there is none, and the
-/// largest magnitude at the ends.
+/// Returns the levels of a polynomial of numbers within `[-r, r]`, and its largest magnitude at the
+/// ends. `None` stands for a square.
 pub(super) fn depth_and_most(
     polynomial: Option<&Polynomial>,
     r: f64,

@@ -1,104 +1,105 @@
-/// Why a network cannot be read, planned, run or its result be used.
+/// Errors of reading, planning or running a network, or of using its result.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NnError {
-    /// Errors of the engine.
+    /// Error of the underlying library.
     #[error(transparent)]
     Library(#[from] sudare::Error),
-    /// A layer that cannot be.
+    /// A layer is invalid.
     #[error("layer {layer}, {name}: {problem}")]
     Layer {
-        /// Its number, from 0.
+        /// The number of the layer, from 0.
         layer: usize,
-        /// What it is.
+        /// The kind of the layer.
         name: &'static str,
-        /// What is wrong, and what would work.
+        /// The problem, and its remedy.
         problem: String,
     },
-    /// A network that cannot be, or not be planned.
+    /// A network is invalid, or cannot be planned.
     #[error("the network {problem}")]
     Network {
-        /// What is wrong, and what would work.
+        /// The problem, and its remedy.
         problem: String,
     },
-    /// A count that is not as the network needs it.
+    /// A count differs from the network's.
     #[error("found {found} {what}, but {needed} are needed")]
     Shape {
-        /// What was counted.
+        /// The counted quantity.
         what: &'static str,
-        /// How many were given.
+        /// The count passed.
         found: usize,
-        /// How many are needed.
+        /// The count needed.
         needed: String,
     },
-    /// A number that was not foreseen: NaN, infinite, or beyond its calibrated range.
+    /// A number is NaN, infinite, or outside its calibrated range.
     #[error(
         "{what} {index} of sample {sample} is {found}, outside the calibrated range {least} to \
          {most}: clip or scale it, or calibrate with samples like this one"
     )]
     OutOfRange {
-        /// Which number.
+        /// The kind of the number.
         what: &'static str,
-        /// Its index.
+        /// The index of the number.
         index: usize,
-        /// Of which sample.
+        /// The index of the sample.
         sample: usize,
-        /// As found.
+        /// The number found.
         found: f64,
-        /// The least that was planned for.
+        /// The minimum of the plan.
         least: f64,
-        /// The most that was planned for.
+        /// The maximum of the plan.
         most: f64,
     },
-    /// No ring has the levels that the network takes at this precision, without bootstrapping.
+    /// Without bootstrapping, no ring has enough levels for the network at this precision.
     #[error(
         "the network takes {levels} levels, {log2_q:.0} bits with special primes, and no ring up to \
          N = 2^{log_n} holds them securely: choose activations of lower degree, fewer layers, or \
          less precision"
     )]
     TooDeep {
-        /// Levels that it takes.
+        /// Levels of the network.
         levels: usize,
         /// Bits of the modulus.
         log2_q: f64,
         /// The largest ring.
         log_n: u32,
     },
-    /// A function takes more levels than bootstrapping gives.
+    /// An activation takes more levels than bootstrapping leaves.
     #[error(
         "the network must be bootstrapped, and one of its activations takes {needed} levels where \
          bootstrapping leaves {left}: choose a lower degree"
     )]
     DeepActivation {
-        /// Levels that it takes.
+        /// Levels of the activation.
         needed: u32,
-        /// Levels that there are for it.
+        /// Levels available.
         left: u32,
     },
-    /// Something encrypted, or an evaluator, is not what was planned for.
+    /// A ciphertext or an evaluator differs from the plan.
     #[error("{what}: found {found}, but the plan needs {needed}; use what was made for this plan")]
     NotAsPlanned {
         /// The quantity.
         what: &'static str,
-        /// As found.
+        /// The value found.
         found: String,
-        /// As needed.
+        /// The value planned.
         needed: String,
     },
-    /// Bytes that are no ONNX model, or one of a kind that is not read.
+    /// Bytes are not an ONNX model, or not a supported one.
     #[error("not a usable ONNX model: {problem}")]
     Onnx {
-        /// What is wrong, and what would work.
+        /// The problem, and its remedy.
         problem: String,
     },
-    /// An operator of an ONNX model that is not computed on encrypted data, or not as the node has it.
+    /// An operator of an ONNX model is not supported on encrypted data, or not in the form of the
+    /// node.
     #[error("the ONNX node {node:?} is {operator:?}, which cannot be encrypted here: {instead}")]
     Operator {
         /// The name of the node.
         node: String,
-        /// Its operator.
+        /// The operator of the node.
         operator: String,
-        /// What could replace it.
+        /// A replacement.
         instead: String,
     },
 }
@@ -106,7 +107,7 @@ pub enum NnError {
 /// Results of this module.
 pub type Result<T> = core::result::Result<T, NnError>;
 
-/// Refuses another number of something than needed.
+/// Rejects a count that differs from the one needed.
 pub(super) fn expect(what: &'static str, found: usize, needed: usize) -> Result<()> {
     match found == needed {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! Networks whose weights are encrypted for the server, as samples are.
+//! Networks whose weights are encrypted for the server, like the samples.
 
 use core::iter::repeat_n;
 
@@ -32,25 +32,25 @@ use super::{
     uses::LastUses,
 };
 
-/// Ciphertexts that are encrypted, or read, before the next ones are looked at.
+/// Number of ciphertexts that are encrypted or read together. It limits the memory in use.
 const CHUNK: usize = 16;
 
-/// How a network with encrypted weights is computed, one sample after the other: owner and server
-/// make the same plan of its [`Outline`].
+/// Plan to compute a network with encrypted weights, one sample at a time. Owner and server make
+/// the same plan from its [`Outline`].
 ///
-/// Samples, weights and results are encrypted under one key, that of their owner. The server learns
-/// the outline and nothing else.
+/// Samples, weights and results are encrypted under one key, which belongs to their owner. The
+/// server learns the outline and nothing else.
 ///
-/// A sample is in one ciphertext, weights are one for each diagonal of a matrix, as many as it has
-/// rows, rounded up to a power of two. Products of diagonals with the rotated sample are relinearised
-/// in sums, by baby and giant steps: the owner rotates diagonals of a giant step before they are
-/// encrypted (Halevi, Shoup, "Bootstrapping for HElib" ([2014/873](https://eprint.iacr.org/2014/873)),
-/// section 4.3, of plain matrices). Sums over parts of rows follow, as in
-/// [`Packing::Sample`](super::Packing::Sample).
+/// A sample is in one ciphertext. The weights of a matrix are one ciphertext for each diagonal. The
+/// number of diagonals is the number of rows, rounded up to a power of two. Products of diagonals
+/// with the rotated sample share relinearisations, by baby and giant steps. The owner rotates the
+/// diagonals of a giant step before encryption (Halevi, Shoup, "Bootstrapping for HElib"
+/// ([2014/873](https://eprint.iacr.org/2014/873)), section 4.3, for plain matrices). Sums over
+/// parts of rows follow, as in [`Packing::Sample`](super::Packing::Sample).
 ///
-/// A sum of several values, as at the end of a residual block, takes a matrix for each of them: the server
-/// does not learn which values are added as they are. Blocks that follow each other without an activation
-/// between them take a matrix for each block before.
+/// A sum of several values, for example at the end of a residual block, needs a matrix for each
+/// value. The server does not learn which values are added unchanged. Successive blocks without an
+/// activation between them need a matrix for each block before.
 #[derive(Debug, Clone)]
 pub struct HiddenPlan {
     outline: Outline,
@@ -61,7 +61,7 @@ pub struct HiddenPlan {
     keys: KeyRequest,
 }
 
-/// What a plan with encrypted weights says of itself, before a key is made.
+/// Sizes and cost of a plan with encrypted weights, before a key exists.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct HiddenExplanation {
     /// `log2(N)`.
@@ -72,31 +72,31 @@ pub struct HiddenExplanation {
     pub levels: u32,
     /// Ciphertexts of the weights.
     pub weights: usize,
-    /// Bytes of these in a file, each with a seed in place of a half.
+    /// Size of the weights in a file, in bytes. A seed replaces half of each ciphertext.
     pub weight_bytes: u64,
-    /// Bytes of an encrypted sample in a file.
+    /// Size of an encrypted sample in a file, in bytes.
     pub input_bytes: u64,
-    /// Evaluation keys.
+    /// Number of evaluation keys.
     pub keys: usize,
-    /// Bytes of these in a file.
+    /// Size of the keys in a file, in bytes.
     pub key_bytes: u64,
-    /// The parameter set that it bootstraps with, if it does.
+    /// The parameter set of bootstrapping, if any.
     pub bootstrapping: Option<String>,
-    /// Ciphertexts that a run bootstraps.
+    /// Number of ciphertexts that a run bootstraps.
     pub bootstraps: usize,
-    /// The time of a run on the machine of `docs/performance.md`, without the reading of weights, if the
-    /// server uses one thread. An estimate.
+    /// Estimated seconds of a run with one thread on the machine of `docs/performance.md`, without
+    /// reading the weights.
     pub seconds: f64,
 }
 
 /// A layer with levels and scales.
 #[derive(Debug, Clone)]
 struct HiddenLayer {
-    /// Of weights, and of what they are multiplied with.
+    /// Level of the weights, and of the values that they multiply.
     level: Level,
-    /// One for each value that the layer takes, all of as many rows.
+    /// One matrix for each input value of the layer, all with the same number of rows.
     matrices: Vec<HiddenMatrix>,
-    /// Level and scale of the bias: those of the sum of all products.
+    /// Level and scale of the bias, which match the sum of all products.
     bias: (Level, Scale),
     after: After,
 }
@@ -104,31 +104,32 @@ struct HiddenLayer {
 /// A product of encrypted diagonals with slots.
 #[derive(Debug, Clone)]
 struct HiddenMatrix {
-    /// The number of the value that it is multiplied with, the sample's 0.
+    /// Index of the value that the matrix multiplies. The sample is 0.
     source: usize,
-    /// `log2` of columns, and of rows.
+    /// `log2` of the numbers of columns and of rows.
     log_slots: [u32; 2],
-    /// Diagonals of a giant step.
+    /// Number of diagonals of a giant step.
     babies: usize,
-    /// Of weights.
+    /// Scale of the weights.
     scale: Scale,
-    /// Over slots that hold parts of the same row.
+    /// Sum over slots that hold parts of the same row.
     sum: TracePlan,
 }
 
 impl HiddenPlan {
-    /// Plans a network at 128 bits of security: without bootstrapping if a ring has the levels, else with a
-    /// set, both chosen as in [`Plan::new`](super::Plan::new).
+    /// Plans a network at 128 bits of security. If a ring has enough levels there is no
+    /// bootstrapping. Otherwise the plan uses a bootstrapping set. Ring and set are chosen as in
+    /// [`Plan::new`](super::Plan::new).
     ///
     /// # Errors
-    /// [`NnError::Network`], [`NnError::Layer`] and [`NnError::Shape`] for an outline of no network;
-    /// [`NnError::DeepActivation`]; [`NnError::TooDeep`]; [`NnError::Library`].
+    /// [`NnError::Network`], [`NnError::Layer`] and [`NnError::Shape`] for an outline that no
+    /// network has; [`NnError::DeepActivation`]; [`NnError::TooDeep`]; [`NnError::Library`].
     pub fn new(outline: &Outline) -> Result<Self> {
         let seconds = |plan: &Self| Ok(plan.seconds_of(plan.work()?.0));
         planned(outline.job()?, |job, setup| Self::of(&job, setup, outline), seconds)
     }
 
-    /// Plans a network that bootstraps with this set where its levels run out.
+    /// Plans a network that bootstraps with `set` where its levels run out.
     ///
     /// # Errors
     /// The errors of [`HiddenPlan::new`]; [`NnError::Library`] also for layers too wide for the
@@ -165,25 +166,25 @@ impl HiddenPlan {
         Ok(Self { outline: outline.clone(), params, input, layers, refresh, keys })
     }
 
-    /// What is planned.
+    /// Returns the outline of the network.
     #[must_use]
     pub fn outline(&self) -> &Outline {
         &self.outline
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     #[must_use]
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// Keys that the server needs.
+    /// Returns the keys that the server needs.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.keys
     }
 
-    /// What weights and a run take.
+    /// Returns the sizes and the cost of the plan.
     ///
     /// # Errors
     /// [`NnError::Library`].
@@ -211,13 +212,13 @@ impl HiddenPlan {
         work.seconds(&Rates::reference(self.params.log_n()))
     }
 
-    /// Ciphertexts of the weights.
+    /// Returns the number of ciphertexts of the weights.
     #[must_use]
     pub fn weights(&self) -> usize {
         self.layers.iter().map(HiddenLayer::parts).sum()
     }
 
-    /// Level, scale and `log2` of the slots of each of them.
+    /// Returns the level, the scale and `log2` of the slots of each ciphertext of the weights.
     pub fn weight_forms(&self) -> impl Iterator<Item = (Level, Scale, u32)> {
         self.layers.iter().flat_map(|layer| {
             let diagonals = layer.matrices.iter().flat_map(|matrix| {
@@ -229,12 +230,12 @@ impl HiddenPlan {
         })
     }
 
-    /// Encrypts the weights of the network, ciphertext after ciphertext, [`HiddenPlan::weights`] of
-    /// them.
+    /// Encrypts the weights of the network, and passes the [`HiddenPlan::weights`] ciphertexts to
+    /// `write` one after the other.
     ///
     /// # Errors
     /// [`NnError::Network`] for a network of another outline; [`NnError::Library`] if the encryptor
-    /// has other parameters; those of `write`.
+    /// has other parameters; the errors of `write`.
     pub fn encrypt_weights(
         &self,
         encryptor: &SymmetricEncryptor,
@@ -256,7 +257,8 @@ impl HiddenPlan {
         Encoder::new(&self.params).encode_real(&slots, level, scale)
     }
 
-    /// Calls `each` with the number of the first of some ciphertexts, and what they are to hold.
+    /// Calls `each` with chunks of plaintexts, and the number of the first ciphertext of each
+    /// chunk.
     fn each_weight(
         &self,
         network: &Network,
@@ -293,9 +295,9 @@ impl HiddenPlan {
         }
     }
 
-    /// Refuses samples that leave the ranges anywhere in the network, as simulation does: features, the
-    /// inputs of activations, and results. [`HiddenPlan::encrypt`] knows no weights and checks
-    /// features.
+    /// Rejects samples that leave the ranges anywhere in the network: in features, inputs of
+    /// activations, or results. Simulation checks the same. [`HiddenPlan::encrypt`] does not know
+    /// the weights, so it checks features only.
     ///
     /// # Errors
     /// [`NnError::Shape`]; [`NnError::OutOfRange`] for the first number outside its range;
@@ -341,7 +343,7 @@ impl HiddenPlan {
         Ok(slots)
     }
 
-    /// Prepares bootstrapping, if the network takes any, where `ev` can reach it: once for all runs.
+    /// Prepares bootstrapping for `ev`, if the network needs it. Do this once for all runs.
     ///
     /// # Errors
     /// [`NnError::NotAsPlanned`] for an evaluator of other parameters; [`NnError::Library`].
@@ -351,12 +353,12 @@ impl HiddenPlan {
     }
 
     /// Computes the network on an encrypted sample, on any evaluator with the plan's chain. `read`
-    /// gives the ciphertext of weights with a number, of which few are held at a time.
+    /// returns a ciphertext of the weights by its number. Only a few are in memory at a time.
     ///
     /// # Errors
     /// [`NnError::NotAsPlanned`] for ciphertexts of another level, scale or number of slots, an
-    /// evaluator of other parameters, or what was prepared for another plan; [`NnError::Library`] for a
-    /// missing key or ciphertexts of another one; those of `read`.
+    /// evaluator of other parameters, or matrices prepared for another plan; [`NnError::Library`]
+    /// for a missing key or ciphertexts of another one; the errors of `read`.
     pub fn run<E: ComplexOps>(
         &self,
         ev: &E,
@@ -368,7 +370,7 @@ impl HiddenPlan {
         self.run_with(ev, read, sample, |xs, most| prepared.refreshed(ev, xs, most))
     }
 
-    /// As [`HiddenPlan::run`], with a way to bootstrap numbers up to a magnitude.
+    /// Runs the plan. `refresh` bootstraps numbers up to a magnitude.
     fn run_with<E: ComplexOps>(
         &self,
         ev: &E,
@@ -393,7 +395,7 @@ impl HiddenPlan {
         values.pop().and_then(|mut xs| xs.pop()).ok_or_else(|| missing("a network of no layers"))
     }
 
-    /// What a run computes, and how many ciphertexts it bootstraps.
+    /// Returns the work of a run, and the number of ciphertexts that it bootstraps.
     fn work(&self) -> Result<(Work, usize)> {
         let ev = cost::Evaluator::new(&self.params, &self.keys).with_trusted_arguments();
         let sample = zero(&ev, self.input, slots_of_sample(&self.outline))?;
@@ -409,11 +411,11 @@ impl HiddenPlan {
         Ok(counted.with(ev.work()))
     }
 
-    /// The result of a sample, from what [`HiddenPlan::run`] gave for it.
+    /// Decrypts the result of a sample from [`HiddenPlan::run`].
     ///
     /// # Errors
-    /// [`NnError::OutOfRange`] for a result outside its range, which a sample has made that is not
-    /// like those of the calibration; [`NnError::Library`].
+    /// [`NnError::OutOfRange`] for a result outside its range: its sample differs from the samples
+    /// of the calibration; [`NnError::Library`].
     pub fn decrypt(&self, decryptor: &Decryptor, result: &Ciphertext) -> Result<Vec<f64>> {
         let slots = Encoder::new(&self.params).decode_real(&decryptor.decrypt(result)?)?;
         self.read(slots)
@@ -426,15 +428,15 @@ impl HiddenPlan {
             return Err(NnError::Shape { what, found: slots.len(), needed });
         }
         slots.truncate(outputs);
-        // Beside errors of encryption, eight times as large as planned.
+        // In addition to the range, eight times the planned error of encryption is tolerated.
         let beyond = real::exp2(3.0 - self.outline.precision_bits());
         let most = self.outline.ranges().output * (1.0 + beyond);
         check_within("result", 0, &slots, [-most, most])?;
         Ok(slots)
     }
 
-    /// Runs the plan on a network and a sample in the clear, through the same steps as encrypted
-    /// ones: the result without errors by encryption.
+    /// Runs the plan on a network and a sample in the clear, by the same steps as under encryption.
+    /// The result has no errors of encryption.
     ///
     /// # Errors
     /// The errors of [`HiddenPlan::encrypt_weights`], [`HiddenPlan::check`] and
@@ -463,7 +465,7 @@ impl HiddenPlan {
     }
 }
 
-/// Slots of a sample.
+/// Returns the slots of a sample.
 fn slots_of_sample(outline: &Outline) -> usize {
     outline.features().next_power_of_two()
 }
@@ -473,7 +475,7 @@ fn missing(what: &str) -> NnError {
 }
 
 impl HiddenLayer {
-    /// Ciphertexts: diagonals, and the bias.
+    /// Returns the number of ciphertexts: diagonals, and the bias.
     fn parts(&self) -> usize {
         self.matrices.iter().map(HiddenMatrix::diagonals).sum::<usize>() + 1
     }
@@ -482,7 +484,7 @@ impl HiddenLayer {
         self.matrices.first().map_or(0, |matrix| matrix.log_slots[1])
     }
 
-    /// The sum of all products and the bias.
+    /// Returns the sum of all products and the bias.
     fn run<E: ComplexOps>(
         &self,
         ev: &E,
@@ -513,7 +515,7 @@ impl HiddenLayer {
 }
 
 impl HiddenMatrix {
-    /// Of so many rows, with a value, at a level to a scale one below.
+    /// Plans a matrix of this number of rows for a value, from a level to a scale one level below.
     fn new(
         rows: usize,
         source: Source,
@@ -531,7 +533,7 @@ impl HiddenMatrix {
         })
     }
 
-    /// As many as rows.
+    /// Returns the number of diagonals, which equals the number of rows.
     fn diagonals(&self) -> usize {
         1 << self.log_slots[1]
     }
@@ -546,7 +548,7 @@ impl HiddenMatrix {
         keys
     }
 
-    /// The weights row after row, with zeros for rows and columns that there are not.
+    /// Returns the weights row by row, with zeros in the padding.
     fn dense(&self, affine: &Affine) -> Vec<f64> {
         let [columns, rows] = self.log_slots.map(|log| 1usize << log);
         let mut dense = vec![0.0; rows * columns];
@@ -558,8 +560,8 @@ impl HiddenMatrix {
         dense
     }
 
-    /// Diagonal `k`, whose entry `i` meets number `i + k` of the sample, rotated back by its giant
-    /// step.
+    /// Returns diagonal `k`, rotated back by its giant step. Its entry `i` multiplies number
+    /// `i + k` of the sample.
     fn diagonal(&self, dense: &[f64], k: usize) -> Vec<f64> {
         let [columns, rows] = self.log_slots.map(|log| 1usize << log);
         let giant = k - k % self.babies;
@@ -570,7 +572,7 @@ impl HiddenMatrix {
         (0..columns).map(entry).collect()
     }
 
-    /// The product with `x`, of this scale.
+    /// Returns the product with `x`, which has this scale.
     fn run<E: ComplexOps>(
         &self,
         ev: &E,

@@ -1,4 +1,4 @@
-//! The choices that a plan follows from.
+//! The choices that determine a plan.
 
 use sudare::{circuits::Polynomial, ckks::Params};
 
@@ -9,13 +9,13 @@ use super::{
     ranges::Ranges,
 };
 
-/// A network with its ranges and what to plan for: all that is chosen.
+/// A network with its ranges and options: all choices of a plan.
 #[derive(Clone)]
 pub(super) struct Job<'a> {
     pub(super) ranges: &'a Ranges,
     pub(super) options: Options,
     pub(super) stages: Vec<Stage>,
-    /// One for each stage, in place of its function. Squares have none.
+    /// The polynomial that replaces the function of each stage. Squares have none.
     pub(super) polynomials: Vec<Option<Polynomial>>,
 }
 
@@ -27,7 +27,7 @@ impl<'a> Job<'a> {
         Ok(Self { ranges, options, stages, polynomials })
     }
 
-    /// `log2` of the slots of the widest matrix.
+    /// Returns `log2` of the slots of the widest matrix.
     pub(super) fn log2_slots(&self) -> u32 {
         let widths = |stage: &Stage| {
             let sources = stage.sources.iter().map(|source| source.width);
@@ -40,7 +40,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Samples of one run.
+    /// Returns the number of samples of one run.
     pub(super) fn slots(&self, params: &Params) -> usize {
         match self.options.packing {
             Packing::Features => params.max_slots().min(self.options.samples.next_power_of_two()),

@@ -1,22 +1,22 @@
-//! Networks in the clear: what they are made of, and what they compute.
+//! Networks in the clear: layers and their evaluation.
 
 use serde::{Deserialize, Serialize};
 use sudare_arith::real;
 
 use super::error::{NnError, Result, expect};
 
-/// The most features between two layers.
+/// Maximum number of features between two layers.
 pub(super) const MAX_FEATURES: usize = 1 << 16;
-/// The most layers, those of residual blocks included.
+/// Maximum number of layers, including the layers of residual blocks.
 pub(super) const MAX_LAYERS: usize = 256;
-/// The most weights of a layer.
+/// Maximum number of weights of a layer.
 const MAX_WEIGHTS: usize = 1 << 26;
-/// The largest magnitude of a number of a description.
+/// The largest magnitude of a number in a description.
 const MAX_NUMBER: f64 = 1e30;
-/// The highest degree of an activation.
+/// Maximum degree of an activation.
 const MAX_DEGREE: usize = 255;
 
-/// A feed-forward network: layers, each of which takes what the one before it gives.
+/// A feed-forward network. Each layer uses the result of the layer before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Description", into = "Description")]
 pub struct Network {
@@ -25,7 +25,7 @@ pub struct Network {
     outputs: usize,
 }
 
-/// A network as it is written in a file.
+/// A network as a file describes it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Description {
@@ -35,53 +35,53 @@ struct Description {
 
 /// A layer of a network.
 ///
-/// Images have three axes, `[channels, rows, columns]`; all else is a vector. Where there is a
-/// `step`, weights are multiples of it: integers with a step are encoded exactly, and the smaller
-/// they are, the smaller is the ring that is needed.
+/// Images have three axes, `[channels, rows, columns]`. All other values are vectors. If there is a
+/// `step`, weights are multiples of it. Integers with a step are encoded exactly, and smaller
+/// integers allow a smaller ring.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Layer {
     /// Keeps these features of a vector, in this order.
     Select(Vec<usize>),
-    /// `step * weights x + bias`, of a vector.
+    /// `step * weights x + bias` of a vector.
     Dense {
-        /// A row for each output.
+        /// One row for each output.
         weights: Vec<Vec<f64>>,
-        /// A number for each output.
+        /// One number for each output.
         bias: Vec<f64>,
-        /// What weights are multiples of.
+        /// Factor of all weights.
         #[serde(default = "one")]
         step: f64,
     },
-    /// The cross-correlation of an image with kernels, as learning libraries convolve.
+    /// The cross-correlation of an image with kernels, which learning libraries call convolution.
     Convolution(Convolution),
     /// The means of windows of each channel.
     AveragePool {
-        /// Rows and columns of a window.
+        /// Number of rows and columns of a window.
         window: [usize; 2],
-        /// By how much windows are shifted.
+        /// Distance of neighbouring windows, in rows and columns.
         stride: [usize; 2],
     },
-    /// `factors x + offsets` with a number of each for every channel of an image, or every feature
-    /// of a vector; what batch normalisation is once it is trained.
+    /// `factors x + offsets`, with a number of each for every channel of an image or every feature
+    /// of a vector. Trained batch normalisation has this form.
     Normalize {
-        /// Multiply.
+        /// The factors.
         factors: Vec<f64>,
-        /// Are added.
+        /// The offsets.
         offsets: Vec<f64>,
     },
     /// An image as a vector, its last axis fastest.
     Flatten,
-    /// Features in another shape of as many, their order as it is.
+    /// The features in another shape with the same number of features, in the same order.
     Reshape(Vec<usize>),
     /// A function of every feature.
     Activation(Activation),
-    /// The sum of what layers and a shortcut past them give, of the same shape.
+    /// The sum of the results of layers and of a shortcut past them. Both have the same shape.
     Residual {
-        /// Of any kind.
+        /// The layers, of any kind.
         layers: Vec<Layer>,
-        /// Of any kind but activations and residual blocks; without any, what the layers take is
-        /// added as it is.
+        /// Layers of any kind except activations and residual blocks. If empty, the input of
+        /// `layers` is added unchanged.
         #[serde(default)]
         shortcut: Vec<Layer>,
     },
@@ -91,28 +91,28 @@ pub enum Layer {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Convolution {
-    /// Axes are output channel, input channel of the group, row and column.
+    /// Weights, by output channel, input channel of the group, row and column.
     pub kernels: Vec<Vec<Vec<Vec<f64>>>>,
-    /// A number for each output channel.
+    /// One number for each output channel.
     pub bias: Vec<f64>,
-    /// By how many rows and columns kernels are shifted.
+    /// Distance of neighbouring positions of kernels, in rows and columns.
     pub stride: [usize; 2],
-    /// Rows of zeros above, columns of zeros on the left, then those below and on the right.
+    /// Rows of zeros above, columns of zeros on the left, then rows below and columns on the right.
     pub padding: [usize; 4],
-    /// Parts of the channels, from first to last, which are convolved each by itself; as many as there
-    /// are channels where each has kernels of its own.
+    /// Number of groups of channels, in order, each with a convolution of its own. It equals the
+    /// number of channels if each channel has its own kernels.
     #[serde(default = "one_group", skip_serializing_if = "is_one_group")]
     pub groups: usize,
-    /// What weights are multiples of.
+    /// Factor of all weights.
     #[serde(default = "one")]
     pub step: f64,
 }
 
-/// What is applied to every feature between layers.
+/// Function applied to every feature between layers.
 ///
-/// Under encryption all but [`Activation::Square`] and [`Activation::Polynomial`] are approximated
-/// by a polynomial on the calibrated range. Polynomials of degree 2 cost one product, and least of
-/// all.
+/// Under encryption, a polynomial on the calibrated range approximates each activation except
+/// [`Activation::Square`] and [`Activation::Polynomial`]. Polynomials of degree 2 cost one product,
+/// the minimum.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Activation {
@@ -122,22 +122,22 @@ pub enum Activation {
     Polynomial(Vec<f64>),
     /// `max(x, 0)`.
     Relu {
-        /// Of the polynomial in its place.
+        /// Degree of the approximating polynomial.
         degree: usize,
     },
     /// `x (1 + erf(x / sqrt 2)) / 2`.
     Gelu {
-        /// Of the polynomial in its place.
+        /// Degree of the approximating polynomial.
         degree: usize,
     },
     /// `1 / (1 + exp(-x))`.
     Sigmoid {
-        /// Of the polynomial in its place.
+        /// Degree of the approximating polynomial.
         degree: usize,
     },
     /// The hyperbolic tangent.
     Tanh {
-        /// Of the polynomial in its place.
+        /// Degree of the approximating polynomial.
         degree: usize,
     },
 }
@@ -169,21 +169,23 @@ impl From<Network> for Description {
 }
 
 impl Network {
-    /// A network from its description as JSON, which is what serde writes.
+    /// Reads a network from its description as JSON, in serde's format.
     ///
     /// # Errors
-    /// [`NnError::Network`] for text that describes none; [`NnError::Layer`] as [`Network::new`].
+    /// [`NnError::Network`] for text that does not describe a network; [`NnError::Layer`] as from
+    /// [`Network::new`].
     pub fn from_json(text: &str) -> Result<Self> {
         let description: Description = serde_json::from_str(text)
             .map_err(|error| NnError::Network { problem: format!("is not described: {error}") })?;
         description.try_into()
     }
 
-    /// A network of these layers for samples of this shape.
+    /// Creates a network of these layers for samples of this shape.
     ///
     /// # Errors
-    /// [`NnError::Layer`] for a layer that does not fit the one before it, or a number that is
-    /// none; [`NnError::Network`] without layers, for more than 256 or for more than 2^16 features.
+    /// [`NnError::Layer`] for a layer that does not match the one before it, or a number that is
+    /// NaN or too large; [`NnError::Network`] without layers, for more than 256 or for more than
+    /// 2^16 features.
     pub fn new(input: Vec<usize>, layers: Vec<Layer>) -> Result<Self> {
         let found = layers.iter().map(Layer::count).sum();
         if !(1..=MAX_LAYERS).contains(&found) {
@@ -205,31 +207,31 @@ impl Network {
         Ok(Self { input, layers, outputs: shape.iter().product() })
     }
 
-    /// Sizes along the axes of a sample.
+    /// Returns the sizes along the axes of a sample.
     #[must_use]
     pub fn input(&self) -> &[usize] {
         &self.input
     }
 
-    /// Numbers of a sample.
+    /// Returns the number of numbers of a sample.
     #[must_use]
     pub fn inputs(&self) -> usize {
         self.input.iter().product()
     }
 
-    /// Numbers of a result.
+    /// Returns the number of numbers of a result.
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.outputs
     }
 
-    /// The layers.
+    /// Returns the layers.
     #[must_use]
     pub fn layers(&self) -> &[Layer] {
         &self.layers
     }
 
-    /// What the network computes of a sample, in the clear and with its own activations.
+    /// Evaluates the network on a sample, in the clear and with the exact activations.
     ///
     /// # Errors
     /// [`NnError::Shape`].
@@ -240,7 +242,7 @@ impl Network {
     }
 }
 
-/// What layers one after the other give of numbers of this shape.
+/// Evaluates successive layers on an input of this shape.
 fn forward(
     layers: &[Layer],
     mut x: Vec<f64>,
@@ -255,7 +257,7 @@ fn forward(
     Ok(x)
 }
 
-/// The number of features of a shape, if that is possible.
+/// Returns the number of features of a shape, if it is possible.
 fn features(shape: &[usize]) -> Option<usize> {
     let count = shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size))?;
     (1..=MAX_FEATURES).contains(&count).then_some(count)
@@ -276,7 +278,7 @@ impl Layer {
         }
     }
 
-    /// How many numbers it holds, with those of layers inside.
+    /// Returns the number of numbers of the layer, including the layers inside.
     pub(super) fn numbers(&self) -> usize {
         match self {
             Self::Select(kept) => kept.len(),
@@ -295,7 +297,7 @@ impl Layer {
         }
     }
 
-    /// How many layers it is, with those inside.
+    /// Returns the number of layers, including the layers inside.
     pub(super) fn count(&self) -> usize {
         match self {
             Self::Residual { layers, shortcut } => {
@@ -305,7 +307,7 @@ impl Layer {
         }
     }
 
-    /// Whether it is an affine map.
+    /// Returns whether the layer is an affine map.
     pub(super) fn is_affine(&self) -> bool {
         match self {
             Self::Activation(Activation::Polynomial(coefficients)) => degree(coefficients) == 1,
@@ -314,7 +316,7 @@ impl Layer {
         }
     }
 
-    /// The shape of what it gives, or what is wrong with it.
+    /// Returns the shape of the result, or the problem of the layer.
     pub(super) fn output(&self, input: &[usize]) -> core::result::Result<Vec<usize>, String> {
         self.check_numbers()?;
         self.shape(input)
@@ -338,7 +340,7 @@ impl Layer {
         }
     }
 
-    /// The shape of what it gives, or why it has none.
+    /// Returns the shape of the result, or the reason why there is none.
     pub(super) fn shape(&self, input: &[usize]) -> core::result::Result<Vec<usize>, String> {
         let vector = |what: &str| match *input {
             [features] => Ok(features),
@@ -456,7 +458,7 @@ impl Layer {
     }
 }
 
-/// The shape of what layers inside another one give, or which of them has none.
+/// Returns the shape of the result of layers inside another one, or the layer without a result.
 fn shape_after(layers: &[Layer], input: &[usize]) -> core::result::Result<Vec<usize>, String> {
     let mut shape = input.to_vec();
     for (i, layer) in layers.iter().enumerate() {
@@ -467,7 +469,7 @@ fn shape_after(layers: &[Layer], input: &[usize]) -> core::result::Result<Vec<us
 }
 
 impl Convolution {
-    /// Rows and columns of a kernel.
+    /// Returns the rows and columns of a kernel.
     fn window(&self) -> [usize; 2] {
         let kernel = self.kernels.first().and_then(|kernel| kernel.first());
         [kernel.map_or(0, Vec::len), kernel.and_then(|rows| rows.first()).map_or(0, Vec::len)]
@@ -507,7 +509,7 @@ impl Convolution {
         Ok(output)
     }
 
-    /// Calls `f` for each output with its channel and the places and weights of what is summed.
+    /// Calls `f` for each output with its channel, and the places and weights of its summands.
     pub(super) fn each_output(
         &self,
         input: &[usize],
@@ -543,7 +545,7 @@ impl Convolution {
     }
 }
 
-/// Calls `f` for each window of each channel with the places of what is averaged.
+/// Calls `f` for each window of each channel with the places to average.
 pub(super) fn each_window(
     input: &[usize],
     output: &[usize],
@@ -590,7 +592,7 @@ impl Activation {
         }
     }
 
-    /// The function itself.
+    /// Returns the value of the exact function.
     #[must_use]
     pub fn value(&self, x: f64) -> f64 {
         match self {
@@ -606,8 +608,8 @@ impl Activation {
     }
 }
 
-/// The distribution function of the standard normal distribution, to `1e-12`: by the series of its
-/// density around 0, and by its continued fraction far from there.
+/// Returns the distribution function of the standard normal distribution, to `1e-12`. It uses the
+/// series of its density around 0, and its continued fraction far from 0.
 fn normal(x: f64) -> f64 {
     let density = real::exp(-x * x / 2.0) / core::f64::consts::TAU.sqrt();
     if x.abs() > 4.0 {
@@ -623,7 +625,7 @@ fn normal(x: f64) -> f64 {
     0.5 + density * sum
 }
 
-/// That of the last coefficient that is not zero.
+/// Returns the degree: the index of the last nonzero coefficient.
 pub(super) fn degree(coefficients: &[f64]) -> usize {
     coefficients.iter().rposition(|&c| c != 0.0).unwrap_or(0)
 }
@@ -651,7 +653,7 @@ fn check_weights(count: Option<usize>) -> core::result::Result<(), String> {
     }
 }
 
-/// How many windows fit so many places.
+/// Returns the number of windows that fit into `places` places.
 fn windows(places: usize, window: usize, stride: usize) -> core::result::Result<usize, String> {
     if window == 0 || stride == 0 || window > places {
         return Err(format!(

@@ -1,8 +1,9 @@
 //! Networks from ONNX files.
 //!
 //! Every operator, attribute, input and axis of a model is either computed as ONNX defines it or
-//! refused. [`operators`] lists what nodes may have, [`constants`] computes what exporters leave to be
-//! computed of weights and shapes, and here nodes on samples become layers.
+//! rejected. [`operators`] lists the supported nodes. [`constants`] computes the expressions of
+//! weights and shapes that exporters leave in a model. This module turns nodes on samples into
+//! layers.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 mod constant;
@@ -22,27 +23,32 @@ use constant::{Constant, Numbers};
 pub use wire::Beside;
 use wire::{DOUBLE, FLOAT, Graph, Node, Stored, malformed};
 
-/// The most numbers of all constants and layers that a model makes.
+/// Maximum number of numbers in all constants and layers of a model.
 const MAX_NUMBERS: usize = 1 << 28;
-/// The most axes of a tensor.
+/// Maximum number of axes of a tensor.
 const MAX_AXES: usize = 16;
 
 impl Network {
-    /// The network of an ONNX model: `MatMul`, `Gemm`, `Conv`, `AveragePool`, `GlobalAveragePool`,
-    /// `BatchNormalization`, `ReduceMean` of rows and columns, sums and products with constants, `Neg`,
-    /// `Relu`, `Gelu`, `Sigmoid`, `Tanh`, `Pow` and products of a tensor with itself; `Flatten`,
-    /// `Reshape`, `Squeeze`, `Unsqueeze` and `Transpose`, as long as samples stay on the first axis;
-    /// `Identity`, `Dropout` and `Cast` between floats are left out. `Add`, `Sum` and `Sub` of tensors
-    /// are residual blocks: both come from one tensor, and one of them without an activation.
-    /// Activations that need one get a polynomial of this degree.
+    /// Reads the network of an ONNX model.
     ///
-    /// The first axis of the input counts samples. What exporters compute of constants and shapes is
-    /// computed, too. Versions 7 to 28 of ONNX's operators are read, weights as floats or doubles.
+    /// These operators become layers: `MatMul`, `Gemm`, `Conv`, `AveragePool`, `GlobalAveragePool`,
+    /// `BatchNormalization`, `ReduceMean` of rows and columns, sums and products with constants,
+    /// `Neg`, `Relu`, `Gelu`, `Sigmoid`, `Tanh`, `Pow`, and products of a tensor with itself.
+    /// `Flatten`, `Reshape`, `Squeeze`, `Unsqueeze` and `Transpose` are allowed as long as samples
+    /// stay on the first axis. `Identity`, `Dropout` and `Cast` between floats are skipped.
+    ///
+    /// `Add`, `Sum` and `Sub` of tensors are residual blocks: both tensors come from a common one,
+    /// and one of them without an activation. Activations that need an approximation get a
+    /// polynomial of this degree.
+    ///
+    /// The first axis of the input counts samples. Expressions of constants and shapes are
+    /// computed, too. Versions 7 to 28 of ONNX's operators are supported, with weights as floats or
+    /// doubles.
     ///
     /// # Errors
-    /// [`NnError::Operator`] for an operator, an attribute or an axis that is not computed here, with
-    /// what could replace it; [`NnError::Onnx`] for bytes that are no such model, or whose weights are
-    /// in another file; those of [`Network::new`].
+    /// [`NnError::Operator`] for an unsupported operator, attribute or axis, with a replacement;
+    /// [`NnError::Onnx`] for bytes that are not such a model, or whose weights are in another file;
+    /// the errors of [`Network::new`].
     pub fn from_onnx(bytes: &[u8], degree: usize) -> Result<Self> {
         Self::from_onnx_with(bytes, degree, &mut |location, _, _| {
             Err(malformed(format!(
@@ -52,11 +58,12 @@ impl Network {
         })
     }
 
-    /// As [`Network::from_onnx`], with weights in files beside the model, of which `beside` reads
-    /// parts. It is asked only for files whose names stay in the directory of the model.
+    /// Reads a model as [`Network::from_onnx`] does, with weights in files next to it. `beside`
+    /// reads parts of these files. It is called only for names that stay in the directory of the
+    /// model.
     ///
     /// # Errors
-    /// The errors of [`Network::from_onnx`]; those of `beside`.
+    /// The errors of [`Network::from_onnx`]; the errors of `beside`.
     pub fn from_onnx_with(bytes: &[u8], degree: usize, beside: &mut Beside<'_>) -> Result<Self> {
         let graph = Graph::of_model(bytes)?;
         let mut read = Reading::begin(&graph, degree, beside)?;
@@ -80,51 +87,53 @@ impl Network {
     }
 }
 
-/// A graph that is read node by node.
+/// State of reading a graph node by node.
 struct Reading<'a, 'b> {
     version: i64,
     degree: usize,
-    /// How many samples the model is for, if that is fixed.
+    /// The number of samples that the model is for, if it is fixed.
     samples: Option<usize>,
-    /// Tensors that no node has taken yet.
+    /// Tensors that no node has used yet.
     stored: BTreeMap<String, Stored<'a>>,
     beside: &'a mut Beside<'b>,
-    /// What nodes give.
+    /// Results of nodes, by name.
     names: BTreeMap<String, Known>,
-    /// The input, and what layers give, each after what it is computed from.
+    /// The input, and the results of layers. Each comes after the values that it is computed from.
     values: Vec<Value>,
-    /// Values in other shapes.
+    /// Reshaped values.
     laid: BTreeMap<(usize, Vec<usize>), usize>,
-    /// Numbers of constants and layers.
+    /// Number of numbers in constants and layers so far.
     spent: usize,
 }
 
 struct Value {
     shape: Vec<usize>,
-    /// The layer that gives it, and the number of what that takes; none for the input.
+    /// The layer that computes the value, and the index of its input. `None` for the input of the
+    /// model.
     from: Option<(usize, Layer)>,
 }
 
-/// Something with a name.
+/// The meaning of a name.
 #[derive(Clone)]
 enum Known {
     Flow(Flow),
     Constant(Rc<Constant>),
 }
 
-/// A value as it stands in the graph.
+/// A value, as the graph uses it.
 #[derive(Clone, PartialEq)]
 struct Flow {
     value: usize,
-    /// Behind the axis of samples. As many numbers as the value has, perhaps in another shape.
+    /// The shape behind the axis of samples. It has the same number of features as the value, but
+    /// may be another shape.
     shape: Vec<usize>,
 }
 
-/// What a node does not do here, for people.
+/// The result of a node, or the reason why it is not supported.
 type Outcome<T> = core::result::Result<T, Problem>;
 
 enum Problem {
-    /// The node cannot be computed, and what to do.
+    /// The node cannot be computed. The text has the reason and a remedy.
     Refused(String),
     Other(NnError),
 }
@@ -147,7 +156,7 @@ impl From<NnError> for Problem {
     }
 }
 
-/// A node with what its inputs are; none for those left out.
+/// A node with its inputs. `None` marks an omitted input.
 struct Call<'n, 'a> {
     node: &'n Node<'a>,
     inputs: Vec<Option<Known>>,
@@ -158,7 +167,7 @@ impl Call<'_, '_> {
         self.inputs.get(number).and_then(Option::as_ref)
     }
 
-    /// An input that depends on samples.
+    /// Returns an input that depends on samples.
     fn flow(&self, number: usize) -> Outcome<&Flow> {
         match self.input(number) {
             Some(Known::Flow(flow)) => Ok(flow),
@@ -166,7 +175,7 @@ impl Call<'_, '_> {
         }
     }
 
-    /// An input that does not depend on samples, if it is there.
+    /// Returns an input that does not depend on samples, if it is present.
     fn option(&self, number: usize) -> Outcome<Option<&Constant>> {
         match self.input(number) {
             Some(Known::Constant(constant)) => Ok(Some(constant)),
@@ -179,7 +188,8 @@ impl Call<'_, '_> {
         self.option(number)?.ok_or_else(|| format!("its input {number} is missing").into())
     }
 
-    /// Axes of a tensor whose first one counts samples, if there are any; that one is refused.
+    /// Returns the axes of a tensor whose first axis counts samples, if there are any. The axis of
+    /// samples is rejected.
     fn axes(&self, flow: &Flow, new: bool, version: i64) -> Outcome<Option<Vec<usize>>> {
         let Some(numbers) = constants::named_axes(self.node, self.option(1)?)? else {
             return Ok(None);
@@ -191,7 +201,7 @@ impl Call<'_, '_> {
         Ok(Some(behind.ok_or("its first axis counts samples, and must stay as it is")?))
     }
 
-    /// Sizes that the node has, or those in their place.
+    /// Returns the sizes of an attribute, or the defaults.
     fn sizes<const N: usize>(&self, name: &str, without: [usize; N]) -> Outcome<[usize; N]> {
         let Some(numbers) = self.node.integers(name) else { return Ok(without) };
         let sizes = numbers.iter().map(|&size| usize::try_from(size).ok());
@@ -201,7 +211,7 @@ impl Call<'_, '_> {
         })
     }
 
-    /// Strides and padding of windows on an image.
+    /// Returns the strides and the padding of windows on an image.
     fn windows(&self, window: [usize; 2], image: [usize; 2]) -> Outcome<([usize; 2], [usize; 4])> {
         let stride = self.sizes("strides", [1; 2])?;
         let padding = self.sizes("pads", [0; 4])?;
@@ -225,7 +235,7 @@ impl Call<'_, '_> {
                 }
                 let [first, second] =
                     [missing.map(|zeros| zeros / 2), missing.map(|zeros| zeros.div_ceil(2))];
-                // The odd one is at the end, or at the beginning.
+                // An odd remainder goes to the end, or to the beginning.
                 let ([above, left], [below, right]) =
                     if automatic == "SAME_UPPER" { (first, second) } else { (second, first) };
                 [above, left, below, right]
@@ -300,7 +310,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         let (Some(output), more) = (outputs.next(), outputs.next()) else {
             return Err(malformed(format!("node {:?} has no output", node.name)));
         };
-        // The second output of a dropout is known to no node, so that none can take it.
+        // The second output of a dropout gets no name, so no node can use it.
         if more.is_some() && node.operator != "Dropout" {
             return Err(refused(format!("it has the outputs {:?}: one is possible", node.outputs)));
         }
@@ -316,7 +326,8 @@ impl<'a, 'b> Reading<'a, 'b> {
         Ok(())
     }
 
-    /// An input by its name; none for an empty name, by which nodes leave inputs out.
+    /// Returns an input by its name. Nodes omit inputs by an empty name, for which this returns
+    /// `None`.
     fn known(&mut self, name: &str) -> Result<Option<Known>> {
         if name.is_empty() {
             return Ok(None);
@@ -334,7 +345,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         Ok(Some(known))
     }
 
-    /// Counts numbers that are held, which a small file could ask for many times.
+    /// Counts numbers in memory. A small file could otherwise request them many times.
     fn spend(&mut self, numbers: usize) -> Result<()> {
         self.spent = self.spent.saturating_add(numbers);
         match self.spent <= MAX_NUMBERS {
@@ -359,8 +370,8 @@ impl<'a, 'b> Reading<'a, 'b> {
         Ok(number)
     }
 
-    /// Adds a layer to a value in the shape that it has in the graph; its result has the shape that the
-    /// layer gives.
+    /// Adds a layer to a value in the shape that it has in the graph. The result has the layer's
+    /// shape.
     fn add_to(&mut self, flow: &Flow, layer: Layer) -> Outcome<Known> {
         if flow.shape.is_empty() {
             return Err(
@@ -372,7 +383,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         Ok(Known::Flow(Flow { value, shape: self.shape(value).to_vec() }))
     }
 
-    /// Adds a layer to the features of a value, whatever their shape, which stays.
+    /// Adds a layer to the features of a value of any shape, which stays the same.
     fn add_to_each(&mut self, flow: &Flow, layer: Layer) -> Result<Known> {
         let value = self.add_layer(flow.value, layer)?;
         Ok(Known::Flow(Flow { value, shape: flow.shape.clone() }))
@@ -382,7 +393,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         self.values.get(value).map_or(&[], |value| &value.shape)
     }
 
-    /// The number of a value that has the shape which it has in the graph.
+    /// Returns the index of a value that has the graph's shape of `flow`.
     fn laid(&mut self, flow: &Flow) -> Result<usize> {
         let shape = if flow.shape.is_empty() { vec![1] } else { flow.shape.clone() };
         if self.shape(flow.value) == shape {
@@ -401,7 +412,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         Ok(value)
     }
 
-    /// The layers that lead from one value to another.
+    /// Returns the layers from one value to another.
     fn layers_after(&self, first: usize, mut last: usize) -> Result<Vec<Layer>> {
         let mut layers = Vec::new();
         while last != first {
@@ -414,7 +425,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         Ok(layers)
     }
 
-    /// The sum of two values as a block.
+    /// Returns the sum of two values as a residual block.
     fn residual(&mut self, left: &Flow, right: &Flow) -> Outcome<Known> {
         if left.shape != right.shape {
             return Err(format!(
@@ -425,7 +436,8 @@ impl<'a, 'b> Reading<'a, 'b> {
         }
         let (left, right) = (self.laid(left)?, self.laid(right)?);
         let (mut a, mut b) = (left, right);
-        // A value comes from one with a lower number, and all come from the input.
+        // A value is computed from one with a lower index, and all depend on the input. So this
+        // loop ends.
         while a != b {
             let later = if a > b { &mut a } else { &mut b };
             let from = self.values.get(*later).and_then(|value| value.from.as_ref());
@@ -447,7 +459,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         Ok(Known::Flow(Flow { value, shape: self.shape(value).to_vec() }))
     }
 
-    /// What a node gives.
+    /// Computes a node.
     fn apply(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
         let (node, version, degree) = (call.node, self.version, self.degree);
         let constants: Option<Vec<Option<Rc<Constant>>>> = call
@@ -527,13 +539,14 @@ impl<'a, 'b> Reading<'a, 'b> {
         }
     }
 
-    /// A value in another shape of as many features.
+    /// Reshapes a value.
     fn reshape(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
         let (node, flow, version) = (call.node, call.flow(0)?, self.version);
         let shape = match node.operator.as_str() {
             "Flatten" => {
                 let rank = flow.shape.len().saturating_add(1);
-                // As many as axes is possible, too, and makes features samples.
+                // The axis may also equal the number of axes, which would turn features into
+                // samples.
                 if constants::axis(node.integer("axis", 1), rank, version).ok() != Some(1) {
                     return Err("flatten from axis 1 on: the first one counts samples".into());
                 }
@@ -560,7 +573,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         }
     }
 
-    /// The shape of samples that a reshaping gives, which must keep them apart.
+    /// Returns the shape of samples after a reshape, which must keep samples separate.
     fn reshaped(
         &self,
         target: &[Option<i64>],
@@ -583,7 +596,8 @@ impl<'a, 'b> Reading<'a, 'b> {
         let kept = match *first {
             None => true,
             Some(0) => !zeros,
-            // As many samples as before, if the rest says how many features there are.
+            // The number of samples stays the same if the other sizes determine the number of
+            // features.
             Some(-1) => !rest.contains(&-1),
             Some(samples) => {
                 usize::try_from(samples).is_ok_and(|count| self.samples == Some(count))
@@ -613,7 +627,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         Ok(Known::Flow(Flow { value, shape }))
     }
 
-    /// Of weights with a column for each output, or a row if `rows` says so.
+    /// Adds a dense layer. The weights have a column for each output, or a row if `rows` is true.
     fn dense(
         &mut self,
         call: &Call<'_, '_>,
@@ -690,7 +704,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         self.add_to(call.flow(0)?, Layer::Convolution(convolution))
     }
 
-    /// Means of windows, or of all rows and columns.
+    /// Adds the means of windows, or of all rows and columns.
     fn pool(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
         let (node, flow) = (call.node, call.flow(0)?);
         if node.operator == "ReduceMean" {
@@ -769,7 +783,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         self.add_to(flow, Layer::Normalize { factors, offsets })
     }
 
-    /// The sum, difference, product or quotient of two inputs.
+    /// Computes the sum, difference, product or quotient of two inputs.
     fn combined(
         &mut self,
         call: &Call<'_, '_>,
@@ -808,7 +822,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         self.add_to_each(flow, Layer::Normalize { factors, offsets })
     }
 
-    /// The sum, difference, product or quotient with a constant.
+    /// Computes the sum, difference, product or quotient with a constant.
     fn with_constant(
         &mut self,
         operator: &str,
@@ -817,7 +831,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         first: bool,
     ) -> Outcome<Known> {
         let mut numbers = for_features(constant, &flow.shape)?;
-        // One number for each channel is enough where none depends on rows and columns.
+        // One number for each channel is enough if none depends on rows and columns.
         let channels = flow.shape.first().copied().unwrap_or(1);
         let part = numbers.len().checked_div(channels).unwrap_or(1).max(1);
         let even = |part: &[f64]| part.iter().all(|x| Some(x) == part.first());
@@ -845,7 +859,7 @@ impl<'a, 'b> Reading<'a, 'b> {
     }
 }
 
-/// A constant as a number for each feature of a sample, the same for all samples.
+/// Returns a constant as one number for each feature of a sample, the same for all samples.
 fn for_features(constant: &Constant, shape: &[usize]) -> Outcome<Vec<f64>> {
     let axes = shape.len().saturating_add(1);
     let one = match constant.shape.split_first() {
@@ -869,7 +883,7 @@ fn for_features(constant: &Constant, shape: &[usize]) -> Outcome<Vec<f64>> {
     }
 }
 
-/// A constant as a number for each channel.
+/// Returns a constant as one number for each channel.
 fn for_channels(constant: &Constant, channels: usize) -> Outcome<Vec<f64>> {
     match constant.shape == [channels] {
         true => Ok(constant.floats()?.to_vec()),
@@ -881,7 +895,7 @@ fn for_channels(constant: &Constant, channels: usize) -> Outcome<Vec<f64>> {
     }
 }
 
-/// The exponent of a power, the same for all features.
+/// Returns the exponent of a power, which must be the same for all features.
 fn exponent(constant: &Constant, shape: &[usize]) -> Outcome<usize> {
     let numbers: Vec<f64> = match &constant.numbers {
         Numbers::Floats { numbers, .. } => numbers.clone(),

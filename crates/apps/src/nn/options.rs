@@ -1,43 +1,43 @@
-//! What to plan for.
+//! Options of a plan.
 
 use serde::{Deserialize, Serialize};
 
 use super::error::{NnError, Result};
 
-/// The most samples of a plan.
+/// Maximum number of samples of a plan.
 const MAX_SAMPLES: usize = 1 << 16;
-/// Bits of precision that can be asked for.
+/// Allowed bits of precision.
 const PRECISION_BITS: core::ops::RangeInclusive<f64> = 2.0..=30.0;
-/// So many samples take less time one by one.
+/// Maximum number of samples that are faster one by one.
 const FEW_SAMPLES: usize = 2;
 
-/// What slots hold.
+/// Content of the slots of a ciphertext.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Packing {
-    /// A ciphertext holds one feature of many samples. Layers are sums of ciphertexts times numbers,
-    /// without rotations: time and bytes are the same for one sample and for as many as there are
-    /// slots.
+    /// A ciphertext holds one feature of many samples. Layers are sums of ciphertexts times
+    /// numbers, without rotations. Time and bytes are the same for any number of samples up to the
+    /// number of slots.
     Features,
-    /// A ciphertext holds one sample. Layers are products of matrices with slots by diagonals.
+    /// A ciphertext holds one sample. Layers multiply slots by matrices, using their diagonals.
     Sample,
 }
 
-/// What to plan for.
+/// Options of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Options {
-    /// Samples that are encrypted together, 1 to 2^16; they may take several runs.
+    /// Number of samples that are encrypted together, 1 to 2^16. They may need several runs.
     pub samples: usize,
-    /// What slots hold.
+    /// Content of the slots.
     pub packing: Packing,
-    /// `-log2` of the tolerable error of each activation by encryption, as a part of its range, 2
-    /// to 30. To classify takes few bits.
+    /// `-log2` of the tolerable error by encryption of each activation, as a fraction of its range:
+    /// 2 to 30. Classification needs few bits.
     pub precision_bits: f64,
 }
 
 impl Options {
-    /// The packing of least time for so many samples, at eight bits.
+    /// Returns the options for the fastest packing of this number of samples, at eight bits.
     #[must_use]
     pub fn for_samples(samples: usize) -> Self {
         let few = samples <= FEW_SAMPLES;

@@ -1,4 +1,4 @@
-//! What a server knows of a network whose weights are encrypted.
+//! The outline of a network with encrypted weights, which the server knows.
 
 use core::iter::{once, repeat_n};
 
@@ -13,18 +13,18 @@ use super::{
     ranges::Ranges,
 };
 
-/// The most weights of a network, where zeros are encrypted, too.
+/// Maximum number of weights of a network, including the zeros that are encrypted.
 const MAX_HIDDEN_WEIGHTS: u64 = 1 << 28;
 
-/// All that a server knows of a network whose weights are encrypted: how many numbers layers give, which
-/// earlier layers they take these from, what is applied to them, and how large they become.
+/// The facts that a server knows about a network with encrypted weights: the number of outputs of
+/// each layer, the earlier layers that it uses, its activation, and the bounds of its values.
 ///
-/// Affine layers that follow each other are one layer here, also past a residual block, and a
-/// polynomial of degree 2 is a square between two of them.
+/// Successive affine layers are one layer here, even past a residual block. A polynomial of degree
+/// 2 is a square between two layers.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Outline {
-    /// Numbers of a sample.
+    /// Number of numbers of a sample.
     features: usize,
     layers: Vec<OutlineLayer>,
     ranges: Ranges,
@@ -35,28 +35,29 @@ pub struct Outline {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct OutlineLayer {
-    /// What it takes side by side: 0 is a sample, `k + 1` what layer `k` gives. None if that is what the
-    /// layer before it gives, or the sample for the first one, and no more.
+    /// The inputs of the layer, side by side: 0 is a sample, `k + 1` the result of layer `k`.
+    /// `None` means exactly the result of the layer before, or the sample for the first layer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sources: Option<Vec<usize>>,
     outputs: usize,
-    /// None after the last layer.
+    /// The activation, `None` after the last layer.
     activation: Option<Activation>,
 }
 
 impl Outline {
-    /// The outline of a network, for inputs within these ranges. Their bounds become powers of two, so that
-    /// they tell less of samples and weights. `precision_bits` is `-log2` of the tolerable error of each
-    /// activation by encryption, as a part of its range, 2 to 30.
+    /// Returns the outline of a network, for inputs within these ranges. Bounds are rounded up to
+    /// powers of two, so that they reveal less about samples and weights. `precision_bits` is
+    /// `-log2` of the tolerable error by encryption of each activation, as a fraction of its range:
+    /// 2 to 30.
     ///
     /// # Errors
-    /// [`NnError::Shape`] for ranges of another network or a number of bits that is not possible;
+    /// [`NnError::Shape`] for ranges of another network or an impossible number of bits;
     /// [`NnError::Network`].
     pub fn of(network: &Network, ranges: &Ranges, precision_bits: f64) -> Result<Self> {
         Self::with_ranges(network, ranges.rounded(), precision_bits)
     }
 
-    /// The outline of a network with these ranges as they are.
+    /// Returns the outline of a network with these exact ranges.
     pub(super) fn with_ranges(
         network: &Network,
         ranges: Ranges,
@@ -79,12 +80,12 @@ impl Outline {
         Ok(outline)
     }
 
-    /// Numbers of a sample.
+    /// Returns the number of numbers of a sample.
     pub(super) fn features(&self) -> usize {
         self.features
     }
 
-    /// Numbers of a result.
+    /// Returns the number of numbers of a result.
     pub(super) fn outputs(&self) -> usize {
         self.layers.last().map_or(0, |layer| layer.outputs)
     }
@@ -97,7 +98,7 @@ impl Outline {
         self.precision_bits
     }
 
-    /// What is planned for: one sample, by layers whose weights are not known.
+    /// Returns the job: one sample, by layers with unknown weights.
     pub(super) fn job(&self) -> Result<Job<'_>> {
         Job::new(self.stages()?, &self.ranges, self.options())
     }
@@ -107,7 +108,7 @@ impl Outline {
         Options { samples: 1, packing: Packing::Sample, precision_bits }
     }
 
-    /// Layers without weights, all of which could be.
+    /// Returns the layers without weights, any of which may be nonzero.
     fn stages(&self) -> Result<Vec<Stage>> {
         let count = self.layers.len();
         if !(1..=MAX_LAYERS + 1).contains(&count) {
@@ -155,10 +156,10 @@ impl Outline {
 }
 
 impl OutlineLayer {
-    /// What the layer of this number takes.
+    /// Returns the inputs of the layer of this number.
     fn sources_at(&self, number: usize) -> Result<Vec<usize>> {
         let Some(sources) = &self.sources else { return Ok(vec![number]) };
-        // As many as there can be, before they are looked at.
+        // One entry for each possible input, to detect repeated ones.
         let mut seen = vec![false; number + 1];
         let mut is_new = |&value: &usize| {
             seen.get_mut(value).is_some_and(|seen| !core::mem::replace(seen, true))
@@ -173,15 +174,15 @@ impl OutlineLayer {
     }
 }
 
-/// Refuses more weights than are planned for, counted with the zeros that are encrypted, too: every layer takes a
-/// matrix for each of its sources. `widths` are those of values.
+/// Rejects more weights than the maximum, counting encrypted zeros. Every layer needs a matrix for
+/// each of its sources. `widths` has the widths of values.
 fn check_weights(widths: &[usize], sources: &[Vec<usize>]) -> Result<()> {
     let padded = |size: usize| size.next_power_of_two() as u64;
     let layer = |(number, sources): (usize, &Vec<usize>)| {
         let rows = padded(widths[number + 1]);
         sources.iter().map(move |&value| rows * padded(widths[value]).max(rows)).sum::<u64>()
     };
-    // At most 2^16 matrices of 2^32 weights each: the sum does not overflow.
+    // There are at most 2^16 matrices of 2^32 weights each, so the sum does not overflow.
     let weights: u64 = sources.iter().enumerate().map(layer).sum();
     match weights <= MAX_HIDDEN_WEIGHTS {
         true => Ok(()),

@@ -1,4 +1,4 @@
-//! What a network takes on encrypted samples, and what the owner does.
+//! Plan of a network on encrypted samples, and the owner's side of it.
 
 use serde::Serialize;
 use sudare::{
@@ -24,23 +24,23 @@ use super::{
     steps::{Design, Step},
 };
 
-/// How to compute a network on encrypted samples: made by owner and server alike from the network,
-/// its ranges and what is planned for, with the smallest ring at 128 bits of security that does.
+/// Plan to compute a network on encrypted samples. Owner and server make the same plan from the
+/// network, its ranges and the options. It uses the smallest possible ring at 128 bits of security.
 ///
-/// Affine layers that follow each other are one, and polynomials of degree 2 are squares. Features
-/// that no weight touches are not encrypted. Networks of more levels than a ring has are bootstrapped,
-/// see [`Plan::new`].
+/// Successive affine layers are merged, and polynomials of degree 2 become squares. Features that
+/// no weight touches are not encrypted. Networks that need more levels than a ring has are
+/// bootstrapped, see [`Plan::new`].
 ///
-/// [`Packing::Features`] with squares alone has the shortest modulus: integers as weights are
-/// products without a rescaling, each square is divided by a prime as large as its excess only, and
-/// samples are encrypted under the secret key. Exact integers of BGV would need a plaintext modulus
-/// for the largest result, which doubles in length with every square: for two squares and weights of
-/// five bits over 90 bits, more than the whole modulus here, which forgets the lowest bits instead.
-/// Slots stay real: the square of a complex number is not that of its parts, and a conjugation that
-/// separates them costs more than the half of the first layer that it would save.
+/// [`Packing::Features`] with squares alone has the shortest modulus. Products with integer weights
+/// are not rescaled, each square is divided by a prime that covers only its excess, and samples are
+/// encrypted under the secret key. Exact integers of BGV would need a plaintext modulus for the
+/// largest result, whose length doubles with every square. For two squares and weights of five bits
+/// that is over 90 bits, more than the whole modulus here, which drops the lowest bits instead.
+/// Slots stay real, because the square of a complex number mixes its parts. Separating the parts by
+/// a conjugation would cost more than the half of the first layer that it would save.
 ///
-/// [`Packing::Sample`] multiplies with matrices by diagonals as long as a row, of which there are as
-/// many as the matrix has rows; sums over the rest of the slots follow (Juvekar, Vaikuntanathan,
+/// [`Packing::Sample`] multiplies by matrices with diagonals as long as a row. Their number is the
+/// number of rows of the matrix. Sums over the other slots follow (Juvekar, Vaikuntanathan,
 /// Chandrakasan, "GAZELLE" ([2018/073](https://eprint.iacr.org/2018/073)), section 4). Deviation:
 /// numbers of rows are padded to powers of two, and diagonals are summed by baby and giant steps.
 #[derive(Debug, Clone)]
@@ -50,7 +50,7 @@ pub struct Plan {
     ranges: Ranges,
     options: Options,
     params: Params,
-    /// Features of a sample that are encrypted.
+    /// The features of a sample that are encrypted.
     used: Vec<usize>,
     features: usize,
     slots: usize,
@@ -61,7 +61,7 @@ pub struct Plan {
     error: f64,
 }
 
-/// What a plan says of itself, before a key is made.
+/// Sizes and cost of a plan, before a key exists.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
     /// `log2(N)`.
@@ -70,26 +70,26 @@ pub struct Explanation {
     pub log2_qp: f64,
     /// The level of encrypted samples.
     pub levels: u32,
-    /// Samples of one run.
+    /// Number of samples of one run.
     pub samples: usize,
-    /// Ciphertexts that are sent for one run.
+    /// Number of ciphertexts that are sent for one run.
     pub inputs: usize,
-    /// Bytes of these in a file; half by [`Plan::encrypt_seeded`].
+    /// Size of these ciphertexts in a file, in bytes. Half of it with [`Plan::encrypt_seeded`].
     pub input_bytes: u64,
-    /// Ciphertexts of the result of one run.
+    /// Number of ciphertexts of the result of one run.
     pub outputs: usize,
-    /// Evaluation keys.
+    /// Number of evaluation keys.
     pub keys: usize,
-    /// Bytes of these in a file.
+    /// Size of the keys in a file, in bytes.
     pub key_bytes: u64,
-    /// The parameter set that it bootstraps with, if it does.
+    /// The parameter set of bootstrapping, if any.
     pub bootstrapping: Option<String>,
-    /// Ciphertexts that one run bootstraps.
+    /// Number of ciphertexts that one run bootstraps.
     pub bootstraps: usize,
-    /// The time of one run on the machine of `docs/performance.md`, without the encoding of
-    /// matrices, if the server uses one thread. An estimate.
+    /// Estimated seconds of one run with one thread on the machine of `docs/performance.md`,
+    /// without the encoding of matrices.
     pub seconds: f64,
-    /// The standard deviation of the error of a result by encryption, at the ends of all ranges.
+    /// Standard deviation of the error by encryption of a result, at the ends of all ranges.
     pub error: f64,
 }
 
@@ -119,17 +119,20 @@ impl Plan {
         })
     }
 
-    /// Plans a network for inputs within these ranges: without bootstrapping if a ring has the levels
-    /// at 128 bits of security, else with the set `n16-boot-real`, or `n16-boot-high` for more than
-    /// 16 bits of precision; also where that takes less time than a larger ring.
+    /// Plans a network for inputs within these ranges, at 128 bits of security.
     ///
-    /// A sample that left the ranges inside the network would have a wrong result, and with bootstrapping
-    /// spoil others of its run: encryption refuses it.
+    /// A ring with enough levels needs no bootstrapping. If there is none, or if bootstrapping is
+    /// faster than a larger ring, the plan uses the set `n16-boot-real`. For more than 16 bits of
+    /// precision it uses `n16-boot-high`.
+    ///
+    /// A sample that left the ranges inside the network would have a wrong result. With
+    /// bootstrapping it would also spoil other samples of its run. Encryption therefore rejects
+    /// such samples.
     ///
     /// # Errors
-    /// [`NnError::Shape`] for ranges of another network, or a number of samples or bits that is not
-    /// possible; [`NnError::Network`]; [`NnError::DeepActivation`]; [`NnError::TooDeep`] for layers
-    /// too wide for the rings of these sets; [`NnError::Library`].
+    /// [`NnError::Shape`] for ranges of another network, or an impossible number of samples or
+    /// bits; [`NnError::Network`]; [`NnError::DeepActivation`]; [`NnError::TooDeep`] for layers too
+    /// wide for the rings of these sets; [`NnError::Library`].
     pub fn new(network: &Network, ranges: &Ranges, options: Options) -> Result<Self> {
         let mut stages = stages(network)?;
         let used = keep_used(&mut stages);
@@ -137,8 +140,9 @@ impl Plan {
         planned(Job::new(stages, ranges, options)?, plan, Self::seconds)
     }
 
-    /// Plans a network that bootstraps with this set where its levels run out, as few ciphertexts
-    /// as can be: numbers before an activation, each as a part of its range.
+    /// Plans a network that bootstraps with `set` where its levels run out, with the fewest
+    /// bootstrapped ciphertexts. It bootstraps the inputs of activations, each as a fraction of its
+    /// range.
     ///
     /// # Errors
     /// The errors of [`Plan::new`]; [`NnError::Library`] also for layers too wide for the set's
@@ -156,37 +160,37 @@ impl Plan {
         Self::of(job, setup, network.inputs(), used)
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     #[must_use]
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// The ranges planned for.
+    /// Returns the ranges planned for.
     #[must_use]
     pub fn ranges(&self) -> &Ranges {
         &self.ranges
     }
 
-    /// What was planned for.
+    /// Returns the options of the plan.
     #[must_use]
     pub fn options(&self) -> Options {
         self.options
     }
 
-    /// Keys that the server needs.
+    /// Returns the keys that the server needs.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.keys
     }
 
-    /// The most samples of one run.
+    /// Returns the maximum number of samples of one run.
     #[must_use]
     pub fn samples_per_run(&self) -> usize {
         self.slots
     }
 
-    /// Ciphertexts of the samples of one run.
+    /// Returns the number of ciphertexts of the samples of one run.
     #[must_use]
     pub fn inputs(&self) -> usize {
         match self.options.packing {
@@ -195,7 +199,7 @@ impl Plan {
         }
     }
 
-    /// Ciphertexts of the results of one run.
+    /// Returns the number of ciphertexts of the results of one run.
     #[must_use]
     pub fn outputs(&self) -> usize {
         match self.options.packing {
@@ -204,12 +208,12 @@ impl Plan {
         }
     }
 
-    /// Numbers of a result.
+    /// Returns the number of numbers of a result.
     fn results(&self) -> usize {
         self.stages.last().map_or(0, |stage| stage.affine.rows.len())
     }
 
-    /// Level and scale of encrypted samples.
+    /// Returns the level and the scale of encrypted samples.
     #[must_use]
     pub fn input_form(&self) -> (Level, Scale) {
         self.input
@@ -223,7 +227,7 @@ impl Plan {
         work.seconds(&Rates::reference(self.params.log_n()))
     }
 
-    /// What a run takes.
+    /// Returns the sizes and the cost of a run.
     ///
     /// # Errors
     /// [`NnError::Library`].
@@ -254,15 +258,14 @@ impl Plan {
         })
     }
 
-    /// The standard deviation of the error of a result by encryption, if all numbers are at the ends
-    /// of their ranges; less where they are not.
+    /// Returns the standard deviation of the error by encryption of a result, if all numbers are at
+    /// the ends of their ranges. Elsewhere it is smaller.
     #[must_use]
     pub fn error(&self) -> f64 {
         self.error
     }
 
-    /// The result for a sample in the clear, with the polynomials that encrypted samples go
-    /// through.
+    /// Evaluates a sample in the clear, with the polynomials that are applied to encrypted samples.
     ///
     /// # Errors
     /// [`NnError::Shape`]; [`NnError::OutOfRange`]; [`NnError::Library`].
@@ -270,8 +273,8 @@ impl Plan {
         self.walked(0, sample)
     }
 
-    /// Refuses samples that leave the ranges anywhere in the network, as encryption and simulation do:
-    /// features, what activations are applied to, and results.
+    /// Rejects samples that leave the ranges anywhere in the network: in features, inputs of
+    /// activations, or results. Encryption and simulation check the same.
     ///
     /// # Errors
     /// [`NnError::Shape`]; [`NnError::OutOfRange`] for the first number outside its range.
@@ -280,7 +283,7 @@ impl Plan {
         par::try_map(samples.iter().enumerate(), walked).map(drop)
     }
 
-    /// The result of the sample with this number in the clear, if it stays in the ranges.
+    /// Evaluates the sample with this number in the clear, and checks that it stays in the ranges.
     fn walked(&self, number: usize, sample: &[f64]) -> Result<Vec<f64>> {
         expect("features of a sample", sample.len(), self.features)?;
         self.ranges.check_input(number, sample)?;
@@ -295,13 +298,13 @@ impl Plan {
         })
     }
 
-    /// Encrypts samples for one run: as many as [`Plan::samples_per_run`] at most. Under the secret
-    /// key, for which a plan is made, or a public key, whose errors are larger by a factor of
+    /// Encrypts samples for one run, at most [`Plan::samples_per_run`]. Plans are made for
+    /// encryption by the secret key. With a public key, errors are larger by a factor of
     /// `sqrt(4 N / 3)`.
     ///
     /// # Errors
-    /// [`NnError::Shape`]; [`NnError::OutOfRange`] as [`Plan::check`]; [`NnError::Library`] if the
-    /// encryptor has other parameters.
+    /// [`NnError::Shape`]; [`NnError::OutOfRange`] as from [`Plan::check`]; [`NnError::Library`] if
+    /// the encryptor has other parameters.
     pub fn encrypt<K: EncryptionKey + Send + Sync>(
         &self,
         encryptor: &Encryptor<Params, K>,
@@ -310,7 +313,7 @@ impl Plan {
         self.encrypted(samples, |slots| encryptor.encrypt(slots))
     }
 
-    /// As [`Plan::encrypt`], for files of half the bytes.
+    /// Encrypts samples as [`Plan::encrypt`] does, for files of half the bytes.
     ///
     /// # Errors
     /// The errors of [`Plan::encrypt`].
@@ -334,7 +337,7 @@ impl Plan {
         })
     }
 
-    /// What the slots of each ciphertext are to hold.
+    /// Returns the slots of each ciphertext.
     pub(super) fn messages(&self, samples: &[&[f64]]) -> Result<Vec<Vec<f64>>> {
         if !(1..=self.slots).contains(&samples.len()) {
             let (what, found) = ("samples of one run", samples.len());
@@ -343,7 +346,7 @@ impl Plan {
         self.check(samples)?;
         Ok(match self.options.packing {
             Packing::Features => {
-                // Further slots repeat a sample: another one might leave the ranges.
+                // The remaining slots repeat a sample, because other values might leave the ranges.
                 let last = samples.len() - 1;
                 let slots = |&feature: &usize| {
                     (0..self.slots).map(|slot| samples[slot.min(last)][feature]).collect()
@@ -358,16 +361,16 @@ impl Plan {
         })
     }
 
-    /// Slots of a sample that is in one ciphertext.
+    /// Returns the slots of a sample that is in one ciphertext.
     pub(super) fn slots_of_sample(&self) -> usize {
         self.used.len().next_power_of_two()
     }
 
-    /// The results of so many samples, from what [`Plan::run`] gave for them.
+    /// Decrypts the results of `samples` samples from [`Plan::run`].
     ///
     /// # Errors
-    /// [`NnError::Shape`]; [`NnError::OutOfRange`] for a result outside its range, which a sample
-    /// has made that is not like those of the calibration: others of the run hold;
+    /// [`NnError::Shape`]; [`NnError::OutOfRange`] for a result outside its range: its sample
+    /// differs from the samples of the calibration, and other results of the run are valid;
     /// [`NnError::Library`].
     pub fn decrypt(
         &self,
@@ -382,7 +385,7 @@ impl Plan {
         self.read(&slots, samples)
     }
 
-    /// The results in slots.
+    /// Reads the results from slots.
     pub(super) fn read(&self, slots: &[Vec<f64>], samples: usize) -> Result<Vec<Vec<f64>>> {
         expect("ciphertexts of a result", slots.len(), self.outputs())?;
         let results = self.results();

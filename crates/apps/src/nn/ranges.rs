@@ -7,37 +7,39 @@ use super::{
     model::Network,
 };
 
-/// By how much of its range noise and rounding may take a number beyond.
+/// Fraction of its range by which noise and rounding may move a number beyond the range.
 pub(super) const BEYOND: f64 = 1e-3;
 /// The largest magnitude of a range, 2^100.
 const LARGEST: f64 = (1u128 << 100) as f64;
 
-/// How large the numbers of a network become: what a plan makes room for.
+/// Bounds of the numbers of a network, for which a plan has room.
 ///
-/// From a network and samples like those to be expected ([`Ranges::calibrate`]). Beyond them
-/// approximated activations are far off and results overflow, so samples are checked against them
-/// before they are encrypted ([`Plan::check`](super::Plan::check)), and can be without a plan
-/// ([`Ranges::check`]).
+/// They are calibrated with a network and representative samples ([`Ranges::calibrate`]). Outside
+/// the ranges, approximated activations are far off and results overflow. Samples are therefore
+/// checked before encryption ([`Plan::check`](super::Plan::check)). To check samples without a
+/// plan, use [`Ranges::check`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ranges {
-    /// The least and the most of a feature of a sample.
+    /// The smallest and the largest value of a feature of a sample.
     pub input: [f64; 2],
-    /// For each activation the largest magnitude of what it is applied to. Polynomials of degree 2
-    /// are squares here, after the change of origin that makes them so.
+    /// For each activation, the largest magnitude of its input. Polynomials of degree 2 are squares
+    /// here, after a change of origin.
     pub activations: Vec<f64>,
     /// The largest magnitude of a result.
     pub output: f64,
 }
 
 impl Ranges {
-    /// The ranges that these samples take. All but the input's are widened by the factor `margin`, at
-    /// least 1: 1.25 suits some thousand samples of test data. A server sees ranges, so that each bound
-    /// is the next power of two outwards, which tells of samples only how large they are.
+    /// Returns the ranges of these samples. All ranges except the input's are widened by the factor
+    /// `margin`, at least 1. A margin of 1.25 suits a few thousand samples of test data. A server
+    /// sees the ranges, so each bound is rounded outward to a power of two, which reveals only the
+    /// magnitude of samples.
     ///
     /// # Errors
     /// [`NnError::Shape`] without samples, or for one of another length; [`NnError::OutOfRange`]
-    /// for a margin, or a number anywhere in the network, that is none; those of the network.
+    /// for a margin, or a number anywhere in the network that is not finite; the errors of the
+    /// network.
     pub fn calibrate<'a>(
         network: &Network,
         samples: impl IntoIterator<Item = &'a [f64]>,
@@ -64,14 +66,14 @@ impl Ranges {
             let needed = "1 or more".into();
             return Err(NnError::Shape { what: "samples to calibrate with", found: 0, needed });
         }
-        // A number that is zero for all of them may be somewhat else for another one.
+        // A number that is zero for all samples may be nonzero for another sample.
         let widened = |most: &f64| (margin * most).max(1e-6);
         let mut activations: Vec<f64> = largest.iter().map(widened).collect();
         let output = activations.pop().unwrap_or(0.0);
         Ok(Self { input, activations, output }.rounded())
     }
 
-    /// Ranges that hold these, whose bounds are powers of two.
+    /// Returns ranges that contain these ranges and have powers of two as bounds.
     pub(super) fn rounded(&self) -> Self {
         let [least, most] = self.input;
         let least = if least > 0.0 { power_below(least) } else { -power_above(-least) };
@@ -83,11 +85,11 @@ impl Ranges {
         }
     }
 
-    /// Whether samples stay inside, throughout the network.
+    /// Checks that samples stay inside the ranges, throughout the network.
     ///
     /// # Errors
-    /// [`NnError::OutOfRange`] for the first number that does not; [`NnError::Shape`] for a sample
-    /// or ranges of another network.
+    /// [`NnError::OutOfRange`] for the first number outside; [`NnError::Shape`] for a sample or
+    /// ranges of another network.
     pub fn check<'a>(
         &self,
         network: &Network,
@@ -123,13 +125,13 @@ impl Ranges {
         }
     }
 
-    /// The largest magnitude of what the affine map of a stage gives.
+    /// Returns the largest magnitude of the values of a stage's affine map.
     pub(super) fn of_stage(&self, number: usize) -> f64 {
         self.activations.get(number).copied().unwrap_or(self.output)
     }
 
-    /// The polynomial of each stage's function on its range. Stages without a function, and squares,
-    /// have none.
+    /// Returns the polynomial of each stage's function on its range. Stages without a function, and
+    /// squares, have none.
     pub(super) fn polynomials(&self, stages: &[Stage]) -> sudare::Result<Vec<Option<Polynomial>>> {
         let fitted = |(k, stage): (usize, &Stage)| match &stage.function {
             Some(function) => function.polynomial(self.of_stage(k)),
@@ -138,7 +140,7 @@ impl Ranges {
         stages.iter().enumerate().map(fitted).collect()
     }
 
-    /// Refuses what the affine map of a stage gives of a sample, if it leaves its range.
+    /// Rejects values of a stage's affine map that leave the stage's range.
     pub(super) fn check_stage(&self, number: usize, sample: usize, numbers: &[f64]) -> Result<()> {
         let what = if number == self.activations.len() { "result" } else { "pre-activation" };
         let limit = self.of_stage(number) * (1.0 + BEYOND);
@@ -149,26 +151,26 @@ impl Ranges {
         check_within("feature", sample, x, self.input)
     }
 
-    /// The largest magnitude of a feature.
+    /// Returns the largest magnitude of a feature.
     pub(super) fn largest_input(&self) -> f64 {
         self.input[0].abs().max(self.input[1].abs())
     }
 }
 
-/// The least power of two that is not below a number from 0 on.
+/// Returns the smallest power of two that is not below a nonnegative number.
 fn power_above(x: f64) -> f64 {
     let below = power_below(x);
     if below == x { x } else { (2.0 * below).max(f64::MIN_POSITIVE) }
 }
 
-/// The largest power of two that is not above a number from 0 on; 0 for smaller ones than all with full
-/// precision.
+/// Returns the largest power of two that is not above a nonnegative number, or 0 for numbers below
+/// full precision.
 fn power_below(x: f64) -> f64 {
     let exponent = !((1u64 << (f64::MANTISSA_DIGITS - 1)) - 1);
     f64::from_bits(x.to_bits() & exponent)
 }
 
-/// Refuses numbers outside a range; NaN is outside of all.
+/// Rejects numbers outside a range, and NaN.
 pub(super) fn check_within(
     what: &'static str,
     sample: usize,

@@ -1,4 +1,4 @@
-//! Where and how networks are bootstrapped.
+//! Choice of the places where networks are bootstrapped, and the bootstrapping itself.
 
 use std::collections::BTreeMap;
 
@@ -20,12 +20,12 @@ use super::{
 };
 use crate::bootstrap::{TOGETHER, bootstrapped};
 
-/// Sets that are chosen from, that of least time first.
+/// Sets to choose from, the fastest first.
 const SETS: [&str; 2] = ["n16-boot-real", "n16-boot-high"];
-/// Ways to the same stage that are kept.
+/// Maximum number of ways to one stage that the search keeps.
 const MOST_WAYS: usize = 256;
 
-/// The set for activations of this precision.
+/// Returns the set for activations of this precision.
 pub(super) fn set_for(precision_bits: f64) -> Result<BootstrapPreset> {
     let [fast, precise] = SETS;
     let fast = bootstrap::preset(fast)?;
@@ -33,12 +33,12 @@ pub(super) fn set_for(precision_bits: f64) -> Result<BootstrapPreset> {
     if suffices { Ok(fast) } else { Ok(bootstrap::preset(precise)?) }
 }
 
-/// How the numbers that functions are applied to are bootstrapped: each as a part of its range.
+/// Bootstrapping of the inputs of functions, each as a fraction of its range.
 #[derive(Debug, Clone)]
 pub(super) struct Refresh {
     pub(super) name: String,
     pub(super) plan: BootstrapPlan,
-    /// The standard deviation of what bootstrapping adds to a number of `[-1, 1]`, about.
+    /// Estimated standard deviation of the error that bootstrapping adds to a number of `[-1, 1]`.
     pub(super) error: f64,
 }
 
@@ -49,7 +49,7 @@ impl Refresh {
         Ok(Self { name: set.preset.name.clone(), plan, error })
     }
 
-    /// What bootstrapping so many ciphertexts takes.
+    /// Returns the work of bootstrapping `ciphertexts` ciphertexts.
     pub(super) fn work(&self, params: &Params, ciphertexts: usize) -> Result<Work> {
         let mut all = Work::default();
         let parts = [(TOGETHER, ciphertexts / TOGETHER), (ciphertexts % TOGETHER, 1)];
@@ -61,7 +61,7 @@ impl Refresh {
     }
 }
 
-/// Bootstraps numbers of at most `most` in magnitude.
+/// Bootstraps numbers of a magnitude of at most `most`.
 pub(super) fn refreshed<E: ComplexOps>(
     ev: &E,
     bootstrapper: &Bootstrapper<E>,
@@ -77,30 +77,31 @@ pub(super) fn refreshed<E: ComplexOps>(
     Ok(all)
 }
 
-/// What a stage takes.
+/// Requirements of a stage.
 pub(super) struct Demand {
-    /// Numbers of values, the sample's 0.
+    /// Indices of the input values. The sample is 0.
     pub(super) sources: Vec<usize>,
     /// Levels of its function.
     pub(super) depth: u32,
-    /// What its map gives.
+    /// Number of ciphertexts of the map's values.
     pub(super) ciphertexts: u64,
 }
 
-/// One way to a stage.
+/// One way to reach a stage.
 #[derive(Clone)]
 struct Way {
     bootstraps: u64,
     placed: Vec<bool>,
 }
 
-/// Before which functions is bootstrapped, so that the fewest ciphertexts are: values are at level
-/// `highest` at first and then, and must not go below `lowest`.
+/// Returns the stages before whose functions to bootstrap, so that the fewest ciphertexts are
+/// bootstrapped. Values have level `highest` at first and after bootstrapping, and must not go
+/// below `lowest`.
 ///
-/// Every value that a stage takes is kept above the lowest level, so that what its map gives can be
-/// bootstrapped: a way that came so far can always go on. Of ways to the same levels the best is
-/// kept, and of many ways those of the fewest bootstraps, which is a choice only where several
-/// earlier values are still to be taken.
+/// Every input of a stage stays above the lowest level, so that the values of its map can be
+/// bootstrapped. Every partial way can therefore be completed. Among ways to the same levels, the
+/// search keeps the best. If too many ways remain, it keeps those with the fewest bootstraps. That
+/// can lose the optimum only if several earlier values are still needed.
 ///
 /// # Errors
 /// [`NnError::DeepActivation`] for a function that takes more levels than there are.
@@ -149,7 +150,7 @@ pub(super) fn place(demands: &[Demand], highest: Level, lowest: Level) -> Result
 mod tests {
     use super::*;
 
-    /// The fewest bootstraps by trying every choice.
+    /// Finds the fewest bootstraps by trying every choice.
     fn fewest(demands: &[Demand], highest: u32, lowest: u32) -> Option<u64> {
         let cost = |choice: u32| {
             let (mut levels, mut cost) = (vec![highest], 0);

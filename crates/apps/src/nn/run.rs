@@ -1,4 +1,4 @@
-//! What the server does.
+//! The server's side of a network.
 
 use std::{
     borrow::Cow,
@@ -28,30 +28,30 @@ use super::{
 };
 use crate::bootstrap::restore_headroom;
 
-/// The part of weights that are not zero from which on all sums are computed together.
+/// Fraction of nonzero weights from which on all sums are computed together.
 const DENSE: f64 = 0.25;
 
-/// The matrices of a plan as an evaluator keeps them: none where samples are in slots or weights are encrypted,
-/// but those of bootstrapping if there is any.
+/// The matrices of a plan, prepared for an evaluator. If slots hold samples or weights are
+/// encrypted, these are only the matrices of bootstrapping, if any.
 pub struct Prepared<E: ComplexOps> {
     matrices: Vec<E::Matrix>,
     bootstrapper: Option<Bootstrapper<E>>,
 }
 
-/// What a simulated run gives.
+/// The result of a simulated run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulation {
-    /// The results of the samples, without errors by encryption.
+    /// The results of the samples, without errors of encryption.
     pub results: Vec<Vec<f64>>,
-    /// The standard deviation that errors by encryption would have, at most of any result. An
-    /// estimate.
+    /// Estimated standard deviation of the error that encryption would cause: the maximum over all
+    /// results.
     pub error: f64,
     /// Bits left between the largest number met and the modulus that held it.
     pub headroom_bits: f64,
 }
 
 impl Plan {
-    /// Encodes the matrices of the network where `ev` can reach them: once for all runs.
+    /// Encodes the matrices of the network for `ev`. Do this once for all runs.
     ///
     /// # Errors
     /// [`NnError::NotAsPlanned`] for an evaluator of other parameters; [`NnError::Library`].
@@ -72,7 +72,7 @@ impl Plan {
     /// # Errors
     /// [`NnError::Shape`] for another number of ciphertexts; [`NnError::NotAsPlanned`] for
     /// ciphertexts of another level, scale or number of slots, an evaluator of other parameters, or
-    /// what was prepared for another plan; [`NnError::Library`] for a missing key or ciphertexts of
+    /// matrices prepared for another plan; [`NnError::Library`] for a missing key or ciphertexts of
     /// another one.
     pub fn run<E: ComplexOps>(
         &self,
@@ -84,7 +84,7 @@ impl Plan {
         self.run_with(ev, &prepared.matrices, inputs, |xs, most| prepared.refreshed(ev, xs, most))
     }
 
-    /// As [`Plan::run`], with a way to bootstrap numbers up to a magnitude.
+    /// Runs the plan. `refresh` bootstraps numbers up to a magnitude.
     fn run_with<E: ComplexOps>(
         &self,
         ev: &E,
@@ -115,12 +115,12 @@ impl Plan {
         Ok(values.pop().unwrap_or_default())
     }
 
-    /// Runs the plan on samples in the clear, as many as of one run at most, through the same steps
-    /// as encrypted ones.
+    /// Runs the plan on samples in the clear, at most the samples of one run, by the same steps as
+    /// under encryption.
     ///
     /// # Errors
-    /// The errors of [`Plan::encrypt`] and [`Plan::run`]; [`NnError::Library`] for what encryption
-    /// would refuse.
+    /// The errors of [`Plan::encrypt`] and [`Plan::run`]; [`NnError::Library`] for values that
+    /// encryption would reject.
     pub fn simulate(&self, samples: &[&[f64]]) -> Result<Simulation> {
         let costs = self.cost_evaluator();
         let (ev, (level, scale)) = (costs.slots(), self.input);
@@ -153,11 +153,11 @@ impl Plan {
         cost::Evaluator::new(self.params(), self.required_keys()).with_trusted_arguments()
     }
 
-    /// What a run computes, without the encoding of matrices, and how many ciphertexts it
-    /// bootstraps.
+    /// Returns the work of a run, without the encoding of matrices, and the number of ciphertexts
+    /// that it bootstraps.
     pub(super) fn work(&self) -> Result<(cost::Work, usize)> {
         let ev = self.cost_evaluator();
-        // With a feature in a ciphertext the work does not depend on the number of slots.
+        // With one feature in a ciphertext, the work does not depend on the number of slots.
         let slots = match self.options().packing {
             Packing::Features => 1,
             Packing::Sample => self.slots_of_sample(),
@@ -172,7 +172,7 @@ impl Plan {
     }
 }
 
-/// Zeros of this level and scale.
+/// Returns zeros of this level and scale.
 pub(super) fn zero(
     ev: &cost::Evaluator,
     (level, scale): (Level, Scale),
@@ -181,18 +181,18 @@ pub(super) fn zero(
     Ok(ev.slots().encrypt(&vec![Complex::new(0.0, 0.0); slots], level, scale)?)
 }
 
-/// What bootstrapping takes, where it is counted and not done.
+/// Counts bootstrapping instead of computing it.
 #[derive(Default)]
 pub(super) struct Counted {
     work: cost::Work,
-    /// Ciphertexts.
+    /// Number of ciphertexts.
     bootstraps: usize,
-    /// What so many together take.
+    /// Work by the number of ciphertexts bootstrapped together.
     together: BTreeMap<usize, cost::Work>,
 }
 
 impl Counted {
-    /// With the work of all else: all of it, and ciphertexts that are bootstrapped.
+    /// Adds other work. Returns the total, and the number of bootstrapped ciphertexts.
     pub(super) fn with(mut self, other: cost::Work) -> (cost::Work, usize) {
         self.work += other;
         (self.work, self.bootstraps)
@@ -218,13 +218,13 @@ impl Counted {
 }
 
 impl<E: ComplexOps> Prepared<E> {
-    /// Without matrices.
+    /// Prepares bootstrapping without other matrices.
     pub(super) fn new(ev: &E, refresh: Option<&Refresh>) -> Result<Self> {
         let bootstrapper = refresh.map(|refresh| refresh.plan.prepare(ev)).transpose()?;
         Ok(Self { matrices: Vec::new(), bootstrapper })
     }
 
-    /// Refuses what was prepared for other bootstrapping than a plan has.
+    /// Rejects matrices that were prepared for another bootstrapping than the plan's.
     pub(super) fn check(&self, refresh: Option<&Refresh>) -> Result<()> {
         let Some(refresh) = refresh else { return Ok(()) };
         let form = |plan: &BootstrapPlan| {
@@ -241,7 +241,7 @@ impl<E: ComplexOps> Prepared<E> {
         }
     }
 
-    /// Bootstraps numbers of at most `most` in magnitude.
+    /// Bootstraps numbers of a magnitude of at most `most`.
     pub(super) fn refreshed(&self, ev: &E, xs: &[E::Ct], most: Scale) -> Result<Vec<E::Ct>> {
         let missing = || sudare::Error::Circuit("nothing to bootstrap with".into());
         refreshed(ev, self.bootstrapper.as_ref().ok_or_else(missing)?, xs, most)
@@ -249,7 +249,8 @@ impl<E: ComplexOps> Prepared<E> {
 }
 
 impl Prepared<sim::Evaluator> {
-    /// As [`Prepared::refreshed`], with an error for numbers that are too large.
+    /// Bootstraps as [`Prepared::refreshed`] does, in simulation, and rejects numbers that are too
+    /// large.
     pub(super) fn simulated(
         &self,
         ev: &sim::Evaluator,
@@ -286,7 +287,7 @@ pub(super) fn check_evaluator<E: ComplexOps>(params: &Params, ev: &E) -> Result<
 }
 
 impl Step {
-    /// The affine map of ciphertexts, one for each feature.
+    /// Applies the affine map to ciphertexts, one for each feature.
     fn affine<E: ComplexOps>(
         &self,
         ev: &E,
@@ -360,7 +361,7 @@ impl Step {
         })
     }
 
-    /// The affine map of slots, by the next of these matrices.
+    /// Applies the affine map to slots, by the next of these matrices.
     fn product<'a, E: ComplexOps>(
         &self,
         ev: &E,
@@ -399,7 +400,7 @@ impl Matrix {
 }
 
 impl After {
-    /// `refreshed` bootstraps numbers up to a magnitude.
+    /// Runs the stages. `refreshed` bootstraps numbers up to a magnitude.
     pub(super) fn run<E: ComplexOps>(
         &self,
         ev: &E,

@@ -1,4 +1,4 @@
-//! Parameters for a job, and where it bootstraps: all that is to be chosen.
+//! Parameters of a job, and the places where it bootstraps.
 
 use sudare::{
     circuits::bootstrap::BootstrapPreset,
@@ -15,20 +15,20 @@ use super::{
     refresh::{Demand, Refresh, place, set_for},
 };
 
-/// Parameters of a plan, and where it bootstraps.
+/// Parameters of a plan, and the places where it bootstraps.
 pub(super) struct Setup {
     pub(super) params: Params,
     /// Level and scale of samples.
     pub(super) input: (Level, Scale),
-    /// Of the weights of each stage, if products are not rescaled.
+    /// Scale of the weights of each stage, if products are not rescaled.
     pub(super) weights: Vec<Scale>,
     pub(super) refresh: Option<Refresh>,
-    /// For each stage, whether to bootstrap what its map gives.
+    /// For each stage, true if the values of its map are bootstrapped.
     placed: Vec<bool>,
 }
 
-/// Plans without bootstrapping if a ring has the levels at 128 bits of security. Plans with a set of
-/// [`set_for`] otherwise, or where that takes less time than a larger ring.
+/// Plans without bootstrapping if a ring has enough levels at 128 bits of security. If there is
+/// none, or if bootstrapping is faster than a larger ring, it plans with the set of [`set_for`].
 pub(super) fn planned<'a, P>(
     job: Job<'a>,
     plan: impl Fn(Job<'a>, Setup) -> Result<P>,
@@ -46,7 +46,7 @@ pub(super) fn planned<'a, P>(
     };
     match draft(&job, job.log2_slots()) {
         Ok(draft) if has_room && draft.spec.log_n > set.preset.spec.log_n => {
-            // Primes of the size of levels may be too few for so many.
+            // There may be too few primes of the size of levels.
             match (leveled(job.clone(), &draft), bootstrapped(job)) {
                 (Ok(leveled), Ok(plan)) if seconds(&plan)? >= seconds(&leveled)? => Ok(leveled),
                 (_, Ok(plan)) | (Ok(plan), _) => Ok(plan),
@@ -68,7 +68,7 @@ impl Setup {
         Ok(Setup { params, input, weights, refresh: None, placed: Vec::new() })
     }
 
-    /// Bootstraps with this set where levels run out, if they do.
+    /// Plans to bootstrap with this set where levels run out, if they do.
     pub(super) fn bootstrapped(job: &Job<'_>, set: &BootstrapPreset) -> Result<Setup> {
         let params = Params::new(set.preset.spec.clone())?;
         let functions = job.stages.iter().filter(|stage| stage.function.is_some());
@@ -99,7 +99,7 @@ impl Setup {
         Ok(Setup { params, input: (highest, scale), weights: Vec::new(), refresh, placed })
     }
 
-    /// How what the map of a stage gives is bootstrapped, if it is.
+    /// Returns the bootstrapping of the values of a stage's map, if it is needed.
     pub(super) fn refresh_after(&self, number: usize) -> Option<&Refresh> {
         let placed = self.placed.get(number).copied().unwrap_or(false);
         self.refresh.as_ref().filter(|_| placed)

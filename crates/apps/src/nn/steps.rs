@@ -18,13 +18,13 @@ use super::{
 /// A stage with levels and scales.
 #[derive(Debug, Clone)]
 pub(super) struct Step {
-    /// Of the map, which takes its sources to there.
+    /// Level of the map, to which its sources are lowered.
     pub(super) level: Level,
-    /// Of weights, for each source, where ciphertexts are multiplied by numbers.
+    /// Scale of the weights for each source, if ciphertexts are multiplied by numbers.
     pub(super) weights: Vec<Scale>,
-    /// Whether such products are rescaled.
+    /// True if such products are rescaled.
     pub(super) rescales: bool,
-    /// For each source, where slots are multiplied by a matrix.
+    /// The matrix for each source, if slots are multiplied by matrices.
     pub(super) matrices: Vec<Matrix>,
     pub(super) after: After,
 }
@@ -33,9 +33,9 @@ pub(super) struct Step {
 #[derive(Debug, Clone)]
 pub(super) struct Matrix {
     pub(super) plan: LinearPlan,
-    /// Over slots that hold parts of the same row.
+    /// Sum over slots that hold parts of the same row.
     pub(super) sum: TracePlan,
-    /// `log2` of columns, and of rows.
+    /// `log2` of the numbers of columns and of rows.
     pub(super) log_slots: [u32; 2],
 }
 
@@ -45,42 +45,42 @@ pub(super) enum Applied {
     Polynomial(Box<PolynomialPlan>),
 }
 
-/// What is done with what the map of a stage gives.
+/// Steps after the map of a stage.
 #[derive(Debug, Clone)]
 pub(super) struct After {
-    /// The largest magnitude, if it is bootstrapped.
+    /// The largest magnitude, if the values are bootstrapped.
     pub(super) refreshed: Option<Scale>,
     pub(super) applied: Option<Applied>,
 }
 
-/// What the steps of a plan follow from.
+/// The choices from which the steps of a plan are computed.
 pub(super) struct Design<'a> {
     pub(super) job: &'a Job<'a>,
     pub(super) setup: &'a Setup,
 }
 
-/// What a stage takes or gives.
+/// Form of an input or a result of a stage.
 #[derive(Clone, Copy)]
 pub(super) struct Value {
     pub(super) level: Level,
     pub(super) scale: Scale,
-    /// After which slots repeat.
+    /// Number of slots after which slots repeat.
     pub(super) period: usize,
 }
 
-/// What is foreseen of a value.
+/// Predicted error and size of a value.
 #[derive(Clone, Copy)]
 struct Foreseen {
     level: Level,
     scale: Scale,
-    /// The standard deviation of its error.
+    /// The standard deviation of the error.
     error: f64,
-    /// Its magnitude.
+    /// The largest magnitude.
     largest: f64,
 }
 
 impl Design<'_> {
-    /// Levels and scales of all stages, and the keys that they take.
+    /// Returns the levels and scales of all stages, and the keys that they need.
     pub(super) fn steps(&self) -> Result<(Vec<Step>, KeyRequest)> {
         let (mut steps, mut keys) = (Vec::new(), KeyRequest::new());
         let inputs = self.job.stages.first().map_or(1, |stage| stage.affine.inputs);
@@ -94,7 +94,7 @@ impl Design<'_> {
         Ok((steps, keys))
     }
 
-    /// A stage, and what it gives.
+    /// Plans a stage, and returns the form of its result.
     fn step(
         &self,
         number: usize,
@@ -134,33 +134,34 @@ impl Design<'_> {
         Ok((Step { level, weights, rescales: compact.is_none(), matrices, after }, value))
     }
 
-    /// What a stage takes, and the level to which all of it is brought.
+    /// Returns the inputs of a stage, and the level to which all of them are lowered.
     pub(super) fn taken(&self, number: usize, values: &[Value]) -> (Level, Vec<Value>) {
         let sources = self.job.stages[number].sources.iter().map(|source| values[source.value]);
         let level = sources.clone().map(|value| value.level).min();
         (level.unwrap_or(self.setup.input.0), sources.collect())
     }
 
-    /// Level and scale of what the map of a stage gives, from this level.
+    /// Returns the level and the scale of the values of a stage's map, starting from this level.
     pub(super) fn below(&self, number: usize, level: Level) -> Result<(Level, Scale)> {
         let below = below(level)?;
         let scale = self.setup.params.scale_at(below);
         Ok((
             below,
             match self.setup.refresh_after(number) {
-                // What is bootstrapped has the default scale as a part of its range.
+                // Bootstrapped values have the default scale as a fraction of their range.
                 Some(_) => scale / self.most(number),
                 None => scale,
             },
         ))
     }
 
-    /// The largest magnitude of what the map of a stage gives.
+    /// Returns the largest magnitude of the values of a stage's map.
     fn most(&self, number: usize) -> Scale {
         Scale::from_f64(self.job.ranges.of_stage(number))
     }
 
-    /// What follows the map of a stage, which gives `value`, and the value that the stage gives.
+    /// Returns the steps after the map of a stage, whose values have the form `value`, and the form
+    /// of the stage's result.
     pub(super) fn after(
         &self,
         number: usize,
@@ -186,8 +187,8 @@ impl Design<'_> {
         Ok((after, value))
     }
 
-    /// The standard deviation of the error of a result, with all numbers at the ends of their
-    /// ranges.
+    /// Returns the standard deviation of the error of a result, if all numbers are at the ends of
+    /// their ranges.
     pub(super) fn predicted_error(&self, steps: &[Step]) -> f64 {
         let (level, scale) = self.setup.input;
         let error = real::exp2(Errors::new(self.setup.params.log_n()).secret_fresh - scale.log2());
@@ -219,7 +220,7 @@ impl Design<'_> {
         let worst = |of: fn(&Foreseen) -> f64| sources.iter().map(of).fold(0.0, f64::max);
         let (error, largest) = (worst(|x| x.error), worst(|x| x.largest));
         let exact = stage.affine.step.is_some() && step.matrices.is_empty() && !step.rescales;
-        // Each coefficient of a diagonal is rounded.
+        // Encoding rounds each coefficient of a diagonal.
         let diagonal = real::exp2(0.5 * f64::from(self.setup.params.log_n()));
         let matrices = step.matrices.iter().map(|m| diagonal / m.plan.weight_scale().to_f64());
         let weights = step.weights.iter().map(|scale| 1.0 / scale.to_f64());
@@ -244,7 +245,7 @@ impl Design<'_> {
         Foreseen { level, scale, error, largest }
     }
 
-    /// Of a function of numbers up to the largest of `x`.
+    /// Predicts the error of a function of numbers up to the largest of `x`.
     fn foresee_function(&self, applied: &Applied, function: &Function, x: Foreseen) -> Foreseen {
         let Foreseen { mut level, mut scale, mut error, largest: range } = x;
         match applied {
@@ -260,7 +261,7 @@ impl Design<'_> {
             Applied::Polynomial(plan) => {
                 let (level, scale) = (plan.output_level(), plan.output_scale());
                 let (slope, most) = steepest(function, range);
-                // Its own roundings are some times that of the result.
+                // The roundings inside the function are a few times the rounding of its result.
                 let rounding = 4.0 * most.max(1.0) * self.rounding(scale);
                 Foreseen {
                     level,
@@ -274,7 +275,8 @@ impl Design<'_> {
 }
 
 impl Matrix {
-    /// For slots that repeat after `period`, at this level and scale to the one below.
+    /// Plans a matrix for slots that repeat after `period`, from this level and scale to the level
+    /// below.
     fn new(
         affine: &Affine,
         period: usize,
@@ -305,8 +307,8 @@ impl Matrix {
 }
 
 impl Applied {
-    /// The polynomial of numbers of this level and scale, their square if there is none, with the form
-    /// of the result. Adds the keys that it takes.
+    /// Plans the polynomial of numbers of this level and scale, or their square for `None`, and
+    /// returns the form of the result. Adds the keys that it needs.
     pub(super) fn new(
         polynomial: Option<&Polynomial>,
         params: &Params,
@@ -331,13 +333,13 @@ impl Applied {
     }
 }
 
-/// One level down.
+/// Returns the level below.
 pub(super) fn below(level: Level) -> Result<Level> {
     let needed = sudare::Error::LevelExhausted { op: "a layer", needed: 1, level };
     level.0.checked_sub(1).map(Level).ok_or(NnError::Library(needed))
 }
 
-/// The largest slope and magnitude of a function on `[-r, r]`, by samples.
+/// Returns the largest slope and magnitude of a function on `[-r, r]`, by sampling.
 fn steepest(function: &Function, r: f64) -> (f64, f64) {
     const SAMPLES: usize = 512;
     let at = |i: usize| function.value(r * (2.0 * i as f64 / SAMPLES as f64 - 1.0));

@@ -1,10 +1,10 @@
-//! Numbers of a model.
+//! Constants of a model.
 
-/// Numbers that do not depend on samples, but for how many samples there are.
+/// Numbers that do not depend on samples. The number of samples itself is an exception.
 #[derive(Debug, Clone)]
 pub(super) struct Constant {
     pub(super) shape: Vec<usize>,
-    /// In the order of rows.
+    /// The numbers, in row-major order.
     pub(super) numbers: Numbers,
 }
 
@@ -12,14 +12,14 @@ pub(super) struct Constant {
 pub(super) enum Numbers {
     Floats {
         numbers: Vec<f64>,
-        /// Whether they have 32 bits.
+        /// True if the floats have 32 bits.
         single: bool,
     },
-    /// None is the number of samples.
+    /// Integers, where `None` is the number of samples.
     Integers(Vec<Option<i64>>),
 }
 
-/// Results with what is wrong, for people.
+/// Results whose error describes the problem.
 type Result<T> = core::result::Result<T, String>;
 
 impl Numbers {
@@ -30,7 +30,7 @@ impl Numbers {
         }
     }
 
-    /// The numbers at these places.
+    /// Returns the numbers at these places.
     pub(super) fn at(&self, places: &[usize]) -> Self {
         match self {
             Self::Floats { numbers, single } => {
@@ -57,7 +57,7 @@ impl Constant {
         }
     }
 
-    /// Integers, with none for the number of samples.
+    /// Returns integers, where `None` is the number of samples.
     pub(super) fn sizes(&self) -> Result<&[Option<i64>]> {
         match &self.numbers {
             Numbers::Integers(numbers) => Ok(numbers),
@@ -70,7 +70,7 @@ impl Constant {
         known.ok_or_else(|| "it depends on the number of samples".into())
     }
 
-    /// The only number.
+    /// Returns the only number.
     pub(super) fn integer(&self) -> Result<i64> {
         match self.integers()?[..] {
             [number] => Ok(number),
@@ -78,7 +78,7 @@ impl Constant {
         }
     }
 
-    /// The numbers that meet those of a larger shape, as NumPy broadcasts.
+    /// Broadcasts the numbers to a larger shape, as NumPy does.
     pub(super) fn spread(&self, shape: &[usize]) -> Result<Numbers> {
         let missing = shape.len().checked_sub(self.shape.len());
         let sizes = missing.map(|ones| [vec![1; ones], self.shape.clone()].concat());
@@ -96,7 +96,7 @@ impl Constant {
         Self { shape, numbers: self.numbers.clone() }
     }
 
-    /// Rows along the first axis.
+    /// Returns the rows along the first axis with these indices.
     pub(super) fn rows(&self, numbers: impl Iterator<Item = usize>) -> Vec<usize> {
         let row: usize = self.shape.iter().skip(1).product();
         let row = |number: usize| {
@@ -107,7 +107,7 @@ impl Constant {
     }
 }
 
-/// Places of numbers of these sizes as often as a larger shape takes them.
+/// Repeats places of numbers of these sizes to fill a larger shape.
 fn repeated(places: &[usize], sizes: &[usize], shape: &[usize]) -> Vec<usize> {
     let (Some((&size, sizes)), Some((&whole, shape))) = (sizes.split_first(), shape.split_first())
     else {

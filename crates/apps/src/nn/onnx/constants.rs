@@ -1,4 +1,5 @@
-//! Constants of a model, and what exporters compute of them: transposed weights, and shapes.
+//! Constants of a model, and the expressions of constants that exporters write: transposed weights,
+//! and shapes.
 
 use std::rc::Rc;
 
@@ -8,10 +9,10 @@ use super::{
     wire::{Beside, Content, DOUBLE, FLOAT, INT32, INT64, Node},
 };
 
-/// Results with what is wrong, for people.
+/// Results whose error describes the problem.
 type Result<T> = core::result::Result<T, String>;
 
-/// The places of numbers of this shape in the order of other axes.
+/// Returns the places of numbers of this shape in the order of permuted axes.
 pub(super) fn permuted(shape: &[usize], order: &[usize]) -> Vec<usize> {
     let mut strides = vec![0; shape.len()];
     let mut stride = 1usize;
@@ -30,7 +31,7 @@ pub(super) fn permuted(shape: &[usize], order: &[usize]) -> Vec<usize> {
     places
 }
 
-/// An axis of so many, which may count from the last one.
+/// Returns an axis of a tensor of `rank` axes. A negative number counts from the end.
 pub(super) fn axis(number: i64, rank: usize, version: i64) -> Result<usize> {
     let wrong = || format!("it names the axis {number} of {rank}");
     let count = i64::try_from(rank).map_err(|_| wrong())?;
@@ -41,7 +42,7 @@ pub(super) fn axis(number: i64, rank: usize, version: i64) -> Result<usize> {
     usize::try_from(from_first).ok().filter(|&axis| axis < rank).ok_or_else(wrong)
 }
 
-/// Different axes in ascending order.
+/// Returns different axes in ascending order.
 pub(super) fn axes(numbers: &[i64], rank: usize, version: i64) -> Result<Vec<usize>> {
     let mut axes =
         numbers.iter().map(|&number| axis(number, rank, version)).collect::<Result<Vec<_>>>()?;
@@ -52,7 +53,7 @@ pub(super) fn axes(numbers: &[i64], rank: usize, version: i64) -> Result<Vec<usi
     }
 }
 
-/// The order of axes that a transposition of so many gives.
+/// Returns the order of axes of a transposition of `rank` axes.
 pub(super) fn order(node: &Node<'_>, rank: usize) -> Result<Vec<usize>> {
     let Some(order) = node.integers("perm") else { return Ok((0..rank).rev().collect()) };
     let order: Option<Vec<usize>> = order.iter().map(|&axis| usize::try_from(axis).ok()).collect();
@@ -64,8 +65,8 @@ pub(super) fn order(node: &Node<'_>, rank: usize) -> Result<Vec<usize>> {
     order.ok_or_else(|| format!("its axes are in no order of {rank}"))
 }
 
-/// The shape of numbers of another one that a reshaping asks for; 0 stands for the size of before
-/// unless `zeros` are sizes, and -1 for what is left.
+/// Returns the shape that a reshape requests. A 0 keeps the previous size, unless `zeros` says that
+/// 0 is a size. A -1 is the size that remains.
 pub(super) fn reshaped(target: &[i64], shape: &[usize], zeros: bool) -> Result<Vec<usize>> {
     let wrong = || format!("it makes {target:?} of {shape:?}");
     let mut found = Vec::new();
@@ -93,7 +94,7 @@ pub(super) fn reshaped(target: &[i64], shape: &[usize], zeros: bool) -> Result<V
     }
 }
 
-/// The shape without these axes, which must have one number.
+/// Returns the shape without these axes, which must have size 1.
 pub(super) fn squeezed(shape: &[usize], axes: &[usize]) -> Result<Vec<usize>> {
     match axes.iter().all(|&axis| shape.get(axis) == Some(&1)) {
         true => {
@@ -104,7 +105,7 @@ pub(super) fn squeezed(shape: &[usize], axes: &[usize]) -> Result<Vec<usize>> {
     }
 }
 
-/// The shape with further axes of one number, at these places of the result.
+/// Returns the shape with additional axes of size 1, at these places of the result.
 pub(super) fn unsqueezed(shape: &[usize], axes: &[usize]) -> Vec<usize> {
     let mut sizes = shape.iter().copied();
     let rank = shape.len().saturating_add(axes.len());
@@ -112,7 +113,7 @@ pub(super) fn unsqueezed(shape: &[usize], axes: &[usize]) -> Vec<usize> {
     (0..rank).filter_map(size).collect()
 }
 
-/// From which place to which a slice of so many goes.
+/// Returns the start and the end of a slice of `count` numbers.
 pub(super) fn bounds(start: i64, end: i64, count: usize) -> (usize, usize) {
     let whole = i64::try_from(count).unwrap_or(i64::MAX);
     let place = |bound: i64| {
@@ -123,14 +124,14 @@ pub(super) fn bounds(start: i64, end: i64, count: usize) -> (usize, usize) {
     (start, end.max(start))
 }
 
-/// What a shape is, or a part of it.
+/// Returns the sizes of a shape, or the part of them that the node selects.
 pub(super) fn shape_of(node: &Node<'_>, sizes: Vec<Option<i64>>) -> Constant {
     let (start, end) = (node.integer("start", 0), node.integer("end", i64::MAX));
     let (start, end) = bounds(start, end, sizes.len());
     Constant::of_integers(sizes.get(start..end).unwrap_or_default().to_vec())
 }
 
-/// The axes of a node, of its attribute or its further input.
+/// Returns the axes of a node, from its attribute or its additional input.
 pub(super) fn named_axes(node: &Node<'_>, input: Option<&Constant>) -> Result<Option<Vec<i64>>> {
     match (node.integers("axes"), input) {
         (Some(axes), _) => Ok(Some(axes.to_vec())),
@@ -139,7 +140,7 @@ pub(super) fn named_axes(node: &Node<'_>, input: Option<&Constant>) -> Result<Op
     }
 }
 
-/// Refuses a dropout that drops.
+/// Rejects a dropout in training mode.
 pub(super) fn check_dropout(training: Option<&Constant>) -> Result<()> {
     match training.map(Constant::integer).transpose()? {
         None | Some(0) => Ok(()),
@@ -147,7 +148,7 @@ pub(super) fn check_dropout(training: Option<&Constant>) -> Result<()> {
     }
 }
 
-/// What a node gives of constants alone, if that is computed here.
+/// Computes a node of constants alone, if it is supported.
 pub(super) fn evaluated(
     node: &Node<'_>,
     version: i64,
@@ -214,7 +215,7 @@ pub(super) fn evaluated(
     })
 }
 
-/// What a node says itself.
+/// Returns the value of a constant node.
 fn given(node: &Node<'_>, beside: &mut Beside<'_>) -> Result<Constant> {
     let [attribute] = &node.attributes[..] else {
         return Err(format!("it has {} values: one is needed", node.attributes.len()));
@@ -247,7 +248,7 @@ fn cast(x: &Constant, to: i64) -> Result<Constant> {
         single,
     };
     let whole = |&x: &f64| {
-        // Beyond, programs differ in what they make of a number.
+        // Beyond this limit, programs convert a number in different ways.
         let limit = f64::from(i32::MAX);
         (-limit..=limit).contains(&x).then_some(Some(x as i64))
     };
@@ -337,7 +338,7 @@ fn sliced(
     Ok(Constant { shape, numbers: x.numbers.at(&x.rows(start..end)) })
 }
 
-/// An integer that programs of 32 bits compute alike.
+/// Rejects integers outside 32 bits, which programs may compute differently.
 fn checked(number: Option<i64>) -> Result<Option<i64>> {
     let number = number.filter(|&number| i32::try_from(number).is_ok());
     number.map(Some).ok_or_else(|| "it computes no integer of 32 bits".into())
@@ -376,7 +377,7 @@ fn combined(
     let (left, right) = (padded(&x.shape), padded(&y.shape));
     let shape: Vec<usize> =
         left.iter().zip(&right).map(|(&a, &b)| if a == 1 { b } else { a }).collect();
-    // Of two that grow, the product may be large.
+    // Both factors can be large, so the product may overflow.
     let count = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size));
     if count.is_none_or(|count| count > x.numbers.len().max(y.numbers.len())) {
         return Err("of constants that are combined, one must have the shape of the result".into());

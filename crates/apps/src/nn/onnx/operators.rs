@@ -1,19 +1,19 @@
-//! The operators that are read: in which versions of ONNX's operators, with how many inputs, and with
-//! which attributes. A node with anything else is refused, since it may mean anything.
+//! The supported operators: versions of ONNX's operators, numbers of inputs, and attributes. A node
+//! with any other feature is rejected, because its meaning is unknown.
 //!
-//! Source: the [changelog of operators](https://github.com/onnx/onnx/blob/main/docs/Changelog.md), up to
-//! version 28.
+//! Source: the [changelog of operators](https://github.com/onnx/onnx/blob/main/docs/Changelog.md),
+//! up to version 28.
 
 use core::ops::RangeInclusive;
 
 use super::wire::{Content, Node};
 
-/// Versions of ONNX's operators that are read. Before 7, sums broadcast in another way.
+/// Supported versions of ONNX's operators. Before version 7, sums broadcast differently.
 pub(super) const VERSIONS: RangeInclusive<i64> = FIRST..=LAST;
 const FIRST: i64 = 7;
 const LAST: i64 = 28;
 
-/// The first version in which axes may count from the last one.
+/// The first version in which axes may be negative and count from the end.
 pub(super) const NEGATIVE_AXES: i64 = 11;
 
 /// Kind of an attribute.
@@ -46,7 +46,7 @@ const fn operator(
     Operator { name, versions, inputs, attributes }
 }
 
-/// Takes as many inputs as there are.
+/// Number of inputs of operators that accept any number.
 const MANY: usize = usize::MAX;
 
 const OPERATORS: &[Operator] = &[
@@ -187,7 +187,7 @@ const OPERATORS: &[Operator] = &[
     operator("Unsqueeze", 13..=LAST, 2..=2, &[]),
 ];
 
-/// Says what about a node is not read, and what would be instead.
+/// Checks a node. The error has the unsupported feature and a remedy.
 pub(super) fn check(node: &Node<'_>, version: i64) -> Result<(), String> {
     let named = || OPERATORS.iter().filter(|operator| operator.name == node.operator);
     let Some(operator) = named().find(|operator| operator.versions.contains(&version)) else {
@@ -229,7 +229,7 @@ pub(super) fn check(node: &Node<'_>, version: i64) -> Result<(), String> {
     Ok(())
 }
 
-/// What could stand in place of an operator.
+/// Suggests a replacement for an operator.
 fn replacement(operator: &str) -> &'static str {
     match operator {
         "MaxPool" | "GlobalMaxPool" => "AveragePool is a sum, which costs nothing beside its layer",
@@ -247,7 +247,7 @@ fn replacement(operator: &str) -> &'static str {
 }
 
 impl Node<'_> {
-    /// The integer of an attribute, or the one in its place.
+    /// Returns the integer of an attribute, or the default.
     pub(super) fn integer(&self, name: &str, without: i64) -> i64 {
         match self.content(name) {
             Some(Content::Integer(number)) => *number,

@@ -1,7 +1,7 @@
-//! The encoding of ONNX files, protocol buffers: fields of messages, and the few messages that
-//! networks are made of.
+//! The encoding of ONNX files, which is protocol buffers: fields of messages, and the few messages
+//! that networks use.
 //!
-//! Numbers of fields are those of
+//! The numbers of fields are from
 //! [onnx.proto](https://github.com/onnx/onnx/blob/main/onnx/onnx.proto).
 
 use std::path::{Component, Path};
@@ -9,10 +9,10 @@ use std::path::{Component, Path};
 use super::constant::{Constant, Numbers};
 use crate::nn::error::{NnError, Result};
 
-/// The most numbers of a tensor.
+/// Maximum number of numbers of a tensor.
 const MAX_NUMBERS: usize = 1 << 26;
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Value<'a> {
     Varint(u64),
@@ -25,7 +25,7 @@ pub(super) fn malformed(problem: impl Into<String>) -> NnError {
     NnError::Onnx { problem: problem.into() }
 }
 
-/// Takes so many bytes from the front.
+/// Splits off the first `count` bytes.
 fn take<'a>(bytes: &mut &'a [u8], count: usize) -> Result<&'a [u8]> {
     let (front, rest) = bytes.split_at_checked(count).ok_or_else(|| malformed("it ends early"))?;
     *bytes = rest;
@@ -36,7 +36,7 @@ fn array<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N]> {
     take(bytes, N)?.try_into().map_err(|_| malformed("it ends early"))
 }
 
-/// Seven bits a byte, the lowest first.
+/// Reads seven bits from each byte, the lowest first.
 fn varint(bytes: &mut &[u8]) -> Result<u64> {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
@@ -87,13 +87,13 @@ impl<'a> Value<'a> {
 
     fn integer(self) -> Result<i64> {
         match self {
-            // Negative numbers are their two's complement.
+            // Negative numbers are stored as their two's complement.
             Self::Varint(value) => Ok(value.cast_signed()),
             _ => Err(malformed("something else stands in place of an integer")),
         }
     }
 
-    /// A repeated integer, packed or not.
+    /// Reads a repeated integer, packed or not.
     fn integers(self, out: &mut Vec<i64>) -> Result<()> {
         match self {
             Self::Bytes(mut bytes) => {
@@ -119,7 +119,7 @@ fn check_room<T>(numbers: &[T]) -> Result<()> {
     }
 }
 
-/// Where a tensor's numbers lie in another file.
+/// Place of a tensor's numbers in another file.
 #[derive(Debug, Default)]
 struct External {
     location: String,
@@ -128,7 +128,7 @@ struct External {
 }
 
 impl External {
-    /// Reads an entry of a key and a value.
+    /// Reads an entry with a key and a value.
     fn add(&mut self, entry: &[u8]) -> Result<()> {
         let mut key = String::new();
         let mut text = String::new();
@@ -157,7 +157,7 @@ impl External {
         Ok(())
     }
 
-    /// Reads so many bytes of the file.
+    /// Reads `count` bytes of the file.
     fn read(&self, name: &str, count: usize, beside: &mut Beside<'_>) -> Result<Vec<u8>> {
         let location = &self.location;
         let is_name = |component| matches!(component, Component::Normal(_) | Component::CurDir);
@@ -185,7 +185,7 @@ impl External {
     }
 }
 
-/// Reads bytes of a file beside a model: by its name, where they begin, and how many they are.
+/// Reads bytes of a file next to a model, by its name, an offset, and a length.
 pub type Beside<'a> = dyn FnMut(&str, u64, usize) -> Result<Vec<u8>> + 'a;
 
 /// Data types of tensors.
@@ -195,7 +195,7 @@ pub(super) const INT64: i64 = 7;
 const BOOL: i64 = 9;
 pub(super) const DOUBLE: i64 = 11;
 
-/// A tensor as it is stored, to be read when a node takes it.
+/// A tensor in its stored form. It is parsed when a node uses it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Stored<'a>(&'a [u8]);
 
@@ -243,7 +243,7 @@ impl<'a> Stored<'a> {
             }
             Ok(())
         })?;
-        // Without zeros no size exceeds the count of numbers.
+        // Without zeros, no size exceeds the number of numbers.
         let size = |&dim: &i64| match usize::try_from(dim) {
             Ok(size) if size > 0 => Ok(size),
             _ => Err(malformed(format!("tensor {name:?} has a size of {dim}"))),
@@ -291,10 +291,10 @@ impl<'a> Stored<'a> {
             FLOAT => Numbers::Floats { numbers: floats, single: true },
             DOUBLE => Numbers::Floats { numbers: doubles, single: false },
             INT64 => integers(large),
-            // Of 32 bits, whatever stands in their place.
+            // Other types have 32 bits, in any encoding.
             _ => integers(small.into_iter().map(|number| i64::from(number as i32)).collect()),
         };
-        // Also of another kind than the tensor says.
+        // This also rejects numbers of a different type than the tensor declares.
         if found != count || numbers.len() != count {
             let problem = format!("tensor {name:?} has {found} numbers for the shape {shape:?}");
             return Err(malformed(problem));
@@ -303,7 +303,7 @@ impl<'a> Stored<'a> {
     }
 }
 
-/// Numbers of so many bytes each, the lowest first.
+/// Returns numbers of `N` bytes each, the lowest byte first.
 fn words<const N: usize, T>(
     bytes: &[u8],
     out: &mut Vec<T>,
@@ -334,14 +334,14 @@ pub(super) enum Content<'a> {
     Other,
 }
 
-/// A number, numbers or a tensor that a node has beside its inputs.
+/// An attribute of a node: a number, numbers or a tensor.
 #[derive(Debug, Clone)]
 pub(super) struct Attribute<'a> {
     pub(super) name: String,
     pub(super) content: Content<'a>,
 }
 
-/// A step of a graph.
+/// A node of a graph.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Node<'a> {
     pub(super) name: String,
@@ -352,11 +352,11 @@ pub(super) struct Node<'a> {
     pub(super) attributes: Vec<Attribute<'a>>,
 }
 
-/// An input of a graph, with the sizes that are known.
+/// An input of a graph, with its known sizes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Input {
     pub(super) name: String,
-    /// Its data type, as of tensors; 0 if it is no tensor.
+    /// Its data type, with the numbers of tensor types. 0 if it is not a tensor.
     pub(super) kind: i64,
     pub(super) shape: Vec<Option<usize>>,
 }
@@ -371,7 +371,7 @@ pub(super) struct Graph<'a> {
     pub(super) version: i64,
 }
 
-/// Whether a domain is that of ONNX's own operators.
+/// Returns whether a domain contains ONNX's own operators.
 pub(super) fn is_own(domain: &str) -> bool {
     matches!(domain, "" | "ai.onnx")
 }
@@ -399,7 +399,7 @@ impl<'a> Graph<'a> {
                         versions.push(version);
                     }
                 }
-                // A function takes the place of an operator of its name.
+                // A function replaces the operator of its name.
                 25 => {
                     let (mut name, mut domain) = (String::new(), String::new());
                     fields(value.bytes()?, |field, value| {
@@ -498,7 +498,7 @@ impl<'a> Attribute<'a> {
                 (7, Value::Fixed32(word)) => floats.push(f64::from(f32::from_le_bytes(word))),
                 (8, value) => value.integers(&mut integers)?,
                 (20, value) => kind = value.integer()?,
-                // Also a reference to an attribute of a function.
+                // This includes a reference to an attribute of a function.
                 (2 | 6 | 7 | 9..=11 | 14 | 15 | 21..=23, _) => content.push(Content::Other),
                 _ => {}
             }
@@ -511,7 +511,7 @@ impl<'a> Attribute<'a> {
             content.push(Content::Integers(integers));
         }
         let known = (content.pop(), content.pop());
-        // Writers may leave out what is zero or empty.
+        // Writers may omit zero or empty content.
         let content = match (kind, known) {
             (0 | 1, (Some(content @ Content::Float(_)), None))
             | (0 | 2, (Some(content @ Content::Integer(_)), None))
@@ -536,7 +536,7 @@ impl Input {
         fields(bytes, |field, value| {
             match field {
                 1 => input.name = value.text()?,
-                // A type; as the first of kinds that of a tensor.
+                // A type. Its first alternative is a tensor type.
                 2 => fields(value.bytes()?, |field, value| match field {
                     1 => input.read_tensor(value.bytes()?),
                     _ => Ok(()),
@@ -564,7 +564,7 @@ impl Input {
         })
     }
 
-    /// A size, if it is a number.
+    /// Reads a size, if it is a number.
     fn read_size(bytes: &[u8]) -> Result<Option<usize>> {
         let mut size = None;
         fields(bytes, |field, value| {
