@@ -1,16 +1,16 @@
 //! Logistic regression by Nesterov's accelerated gradient, in the clear and on encrypted rows.
 //!
-//! The owner of a table and a server proceed as follows; [`TrainPlan`] is made by both from the
-//! public [`Job`] and the parameters.
+//! Owner and server make the same [`TrainPlan`] from the public [`Job`] and the parameters. Then
+//! they proceed as follows:
 //!
-//! | who | does |
+//! | party | steps |
 //! |---|---|
 //! | owner | [`TrainPlan::auto_params`], keys by [`TrainPlan::required_keys`], [`TrainPlan::prepare`], [`TrainPlan::encryptions`] |
 //! | server | [`TrainPlan::trainer`], [`Trainer::start`], [`Trainer::step`] until done, each on its [`TrainPlan::batch`], [`TrainPlan::model`] |
-//! | several servers | the same in parts: [`Trainer`] says which |
+//! | several servers | the same in parts, see [`Trainer`] |
 //! | owner | decrypts, [`TrainPlan::decode`], [`Transform::of_columns`] |
 //!
-//! [`ScorePlan`] is for rows that are scored by a model, plain or as a training leaves it.
+//! To score rows by a plain or a trained model, use [`ScorePlan`].
 //!
 //! ```
 //! use std::sync::Arc;

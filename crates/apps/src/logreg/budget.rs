@@ -1,9 +1,9 @@
-//! How large scales and primes must be: errors and scales of encrypted training, as `log2`.
+//! Scales and primes of encrypted training: a budget of errors, as `log2`.
 //!
-//! Every quantity is held as an integer, the scale times the value, and every rescaling, rotation
-//! and product leaves an integer error of about the same size in each slot. So the relative error
-//! is chosen by the scales, and these by the primes. With [`Sigmoid`], an iteration that multiplies
-//! rows first ([`Order`]) computes
+//! Every quantity is an integer: the scale times the value. Every rescaling, rotation and product
+//! adds an integer error of about the same size to each slot. The scales therefore determine the
+//! relative error, and the primes determine the scales. With [`Sigmoid`], an iteration that
+//! multiplies rows first ([`Order`]) computes
 //!
 //! ```text
 //! level l      v: scale s_v       x: scale s_x
@@ -13,7 +13,8 @@
 //!              by a scale m / (gamma lead) times as large, lead = c_3 range^3
 //! ```
 //!
-//! with one level more for degrees 5 and 7; and one that evaluates the polynomial first
+//! with one level more for degrees 5 and 7. An iteration that evaluates the polynomial first
+//! computes
 //!
 //! ```text
 //! l - 1        t as before
@@ -22,16 +23,16 @@
 //! l - 4        p x: s_p s_x / q_(l-3), whose sum is read as before
 //! ```
 //!
-//! Errors of `t`, `a`, `p` and `y` are independent in each row and averaged by the sum; those of
-//! the sum itself are not, so weights have the larger scale. The scale of the next `v` is fixed in
-//! advance and `s_x'` or `s_t'` chosen to reach it exactly.
+//! Errors of `t`, `a`, `p` and `y` are independent in each row, so the sum averages them. Errors of
+//! the sum itself are not averaged, so weights have a larger scale. The scale of the next `v` is
+//! fixed in advance, and `s_x'` or `s_t'` is chosen to reach it exactly.
 //!
-//! With class weights, the last `x` is a second ciphertext of `c x`: then errors of what it is
-//! multiplied with are multiplied by `c`, and grow in the sum by the root mean square of `c` over
-//! the rows. Scales and primes are those without class weights; the bound of errors is larger.
+//! With class weights, the last `x` is a second ciphertext of `c x`. The errors of its other factor
+//! are then multiplied by `c`, and grow in the sum by the root mean square of `c` over the rows.
+//! Scales and primes are the same as without class weights, and the bound of errors is larger.
 //!
-//! Iterations with products come in segments, each on the same levels: one segment if nothing
-//! is bootstrapped, else those between two bootstrappings.
+//! Iterations with products are divided into segments, each on the same levels. Without
+//! bootstrapping there is one segment. Otherwise a segment lies between two bootstrappings.
 
 use super::{
     layout::{Layout, Order},
@@ -46,66 +47,69 @@ use sudare::ckks::{
 use sudare::rlwe::Level;
 use sudare_arith::real;
 
-/// Scales of what an iteration computes.
+/// Scales inside an iteration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Within {
     /// Scale of the inner products, over the range.
     pub t: Scale,
     /// Scale of the squares of inner products.
     pub y: Scale,
-    /// Scale of rows as they are multiplied with `t`, or of the polynomial with which rows are.
+    /// Scale of rows in their product with `t`, or of the polynomial in its product with rows.
     pub other: Scale,
-    /// Scale of `t` times rows, or of `t` as it is multiplied.
+    /// Scale of `t` times rows, or of `t` in its product.
     pub a: Scale,
     /// Scale of the last factor of the polynomial.
     pub factor: Scale,
-    /// Scale of what the last factor is multiplied with.
+    /// Scale of the other factor of the last factor.
     pub product: Scale,
     /// Scale of the next weights.
     pub weights: Scale,
-    /// What the first products are divided by when they are rescaled.
+    /// Divisor of the first products when they are rescaled.
     pub first: Scale,
-    /// What sums are.
+    /// Divisor of the sums when they are rescaled.
     pub above: Scale,
 }
 
-/// Weights stay below this in absolute value, or below the learning rate if that is larger.
+/// Bound of the absolute value of weights, unless the learning rate is larger.
 const LARGEST_WEIGHT: f64 = 16.0;
 
-/// Averaging over rows makes errors smaller by this factor at most, as `log2`: products of errors
-/// are not averaged.
+/// Maximum reduction of errors by averaging over rows, as `log2`. Products of errors are not
+/// averaged.
 const AVERAGING_BITS: f64 = 6.0;
 
-/// `log2` of what errors of the penalty are multiplied with: weights, of which few are larger.
+/// `log2` of the assumed size of weights, by which errors of the penalty are multiplied. Few
+/// weights are larger.
 const PENALISED_WEIGHT_BITS: f64 = 1.0;
 
-/// By how many bits the penalty may be less precise than primes are made for: plans accept that.
-/// Where rows are few, primes would otherwise be too small for its scale, which is one of them.
+/// Bits by which the penalty may be less precise than the target of the primes. Plans accept this
+/// much. With few rows, primes would otherwise be too small for the penalty's scale, which is one
+/// of them.
 const PENALTY_SLACK_BITS: f64 = 3.5;
 
-/// An iteration that multiplies ciphertexts: any but those that take sums of labels alone.
+/// An iteration that multiplies ciphertexts: any iteration except those that use sums of labels
+/// alone.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Round {
-    /// Level and scale of `v` as the last iteration left it.
+    /// Level and scale of `v` after the previous iteration.
     pub arrival: (Level, Scale),
-    /// Whether the weights are bootstrapped first.
+    /// True if the weights are bootstrapped first.
     pub refresh: bool,
-    /// Level of `v` before.
+    /// Level of `v` before the iteration.
     pub level: Level,
-    /// Level of the sum over rows and of the weights after, [`Order::levels`] below.
+    /// Level of the sum over rows and of the weights after the iteration, [`Order::levels`] below.
     pub left: Level,
-    /// Scale of `v` before.
+    /// Scale of `v` before the iteration.
     pub scale: Scale,
     pub step: Step,
-    /// Whether no momentum is needed after it.
+    /// True if no momentum is needed afterwards.
     pub last: bool,
-    /// What 1 is encoded at, to multiply the rows with at `level`, or `t` a level below.
+    /// Scale of the encoded 1 by which rows are multiplied at `level`, or `t` one level below.
     pub lift: Scale,
     /// Scale of the sum over rows.
     pub sum: Scale,
-    /// The factor on it, before the sum is read as weights.
+    /// Factor on the scale of the sum before it is read as weights.
     pub read: Scale,
-    /// Scales in between.
+    /// Scales inside the iteration.
     pub within: Within,
 }
 
@@ -120,74 +124,75 @@ pub(super) struct Scales {
     pub penalty: Scale,
     /// Scale of the means of labels when read as the weights after the first iterations.
     pub start: Scale,
-    /// Scale of the weights that the first round takes.
+    /// Scale of the weights at the start of the first round.
     pub first: Scale,
     /// Scale of the trained weights.
     pub end: Scale,
     pub rounds: Vec<Round>,
-    /// `-log2` of the error expected to dominate.
+    /// `-log2` of the error that is expected to dominate.
     pub precision_bits: f64,
 }
 
-/// `log2` of scales that a precision asks for.
+/// `log2` of the scales that a precision requires.
 struct Wanted {
     data: f64,
-    /// Of the means of labels, read as weights.
+    /// For the means of labels, read as weights.
     start: f64,
     weights: f64,
-    /// Of what is computed for each row.
+    /// For values of each row.
     row: f64,
-    /// Of the penalty; none without one.
+    /// For the penalty. `None` without a penalty.
     penalty: f64,
 }
 
-/// What decides about errors and scales of a job in a ring.
+/// The facts of a job and a ring that determine errors and scales.
 pub(super) struct Budget<'a> {
     pub layout: &'a Layout,
     pub order: Order,
     pub batches: &'a Batches,
     pub sigmoid: &'a Sigmoid,
-    /// One per iteration, at least one.
+    /// One step per iteration, at least one.
     pub schedule: &'a [Step],
-    /// Leading iterations that take sums of labels alone, at least one.
+    /// Number of leading iterations that use sums of labels alone, at least one.
     pub label_iterations: usize,
     pub penalised: bool,
     pub log_n: u32,
     pub segments: Segments,
-    /// Levels below those of a single segment: one, if rows are to be scored with the weights.
+    /// Levels below the levels of a single segment: one, if rows are to be scored with the weights.
     pub spare: u32,
-    /// Root mean square of the weights of rows, at most.
+    /// Maximum root mean square of the weights of rows.
     pub row_weight: f64,
 }
 
-/// On which levels rounds are.
+/// Division of the levels into segments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Segments {
-    /// All rounds one after the other, ending at level 0.
+    /// All rounds one after the other, which end at level 0.
     One,
-    /// From level `top` on, so many rounds at most, and again.
+    /// Repeated segments from level `top` down, each with at most `rounds` rounds.
     Many { top: Level, rounds: usize },
 }
 
 impl Budget<'_> {
-    /// Rows planned for the batch of full iteration `k`.
+    /// Returns the rows planned for the batch of full iteration `k`.
     pub fn rows(&self, k: usize) -> f64 {
         let iteration = (k + self.label_iterations) as u32;
         self.batches.rows(self.batches.of(iteration)).len() as f64
     }
 
-    /// The step that makes the weights out of the means of labels: the last that takes them alone.
+    /// Returns the step size that turns the means of labels into weights: the one of the last
+    /// iteration that uses them alone.
     pub fn first_gamma(&self) -> f64 {
         self.schedule[self.label_iterations - 1].gamma
     }
 
-    /// Weights stay below this in absolute value.
+    /// Returns the bound of the absolute value of weights.
     pub fn largest_weight(&self) -> f64 {
         LARGEST_WEIGHT.max(self.first_gamma())
     }
 
-    /// Bits at level 0 above the scale of the weights, for their values and signs, or those of
-    /// scores.
+    /// Returns the bits at level 0 above the scale of the weights, for the values and signs of
+    /// weights or scores.
     fn headroom_bits(&self) -> f64 {
         match self.spare {
             0 => 1.0 + real::log2(self.largest_weight()),
@@ -203,32 +208,34 @@ impl Budget<'_> {
         self.order.levels(self.sigmoid)
     }
 
-    /// Factor on the scale of the sum of full iteration `k` that makes it the step of `w`.
+    /// Returns the factor on the scale of the sum of full iteration `k` that turns the sum into the
+    /// step of `w`.
     fn read_factor(&self, k: usize) -> f64 {
         self.rows(k) / (self.full()[k].gamma * self.sigmoid.lead.abs())
     }
 
-    /// Whether full iteration `k` is the last.
+    /// Returns whether full iteration `k` is the last.
     fn is_last(&self, k: usize) -> bool {
         k + 1 == self.full().len()
     }
 
-    /// Factor between the scales of the next weights and the next `v`, which has none if last.
+    /// Returns the factor between the scales of the next weights and the next `v`, or 1 if there is
+    /// no next `v`.
     fn momentum_factor(&self, k: usize) -> f64 {
         if self.is_last(k) { 1.0 } else { 1.0 - self.full()[k].eta }
     }
 
-    /// Factor between the scales of the sum of full iteration `k` and the next `v`.
+    /// Returns the factor between the scales of the sum of full iteration `k` and the next `v`.
     fn read_of(&self, k: usize) -> f64 {
         self.read_factor(k) / self.momentum_factor(k)
     }
 
-    /// Growth of independent errors by the sums over a row's slots.
+    /// Returns the growth of independent errors by the sums over a row's slots.
     fn window_bits(&self) -> f64 {
         real::log2(2.0 * self.layout.block() as f64) / 2.0
     }
 
-    /// Share of independent errors in the sums over rows.
+    /// Returns the share of independent errors in the sums over rows.
     fn sum_share(&self) -> f64 {
         let summands = self.layout.blocks as f64 * self.layout.sums() as f64;
         real::log2(2.0 * summands) / 2.0 - self.unit_bits()
@@ -238,37 +245,37 @@ impl Budget<'_> {
         self.first_gamma() + self.full().iter().map(|step| step.gamma).sum::<f64>()
     }
 
-    /// What errors of weights are compared with: 1, or the size that weights can be expected to
-    /// reach at a low learning rate.
+    /// Returns the unit of errors of weights: 1, or the size that weights are expected to reach at
+    /// a low learning rate.
     fn unit_bits(&self) -> f64 {
         real::log2((self.sum_of_gammas() / 4.0).min(1.0))
     }
 
-    /// Share of an error of a row in the weights, when independent in all rows.
+    /// Returns the share of a row's error in the weights, if errors are independent in all rows.
     fn share(&self, gamma: f64, slope: f64) -> f64 {
         let rows = self.batches.most_rows() as f64;
         (real::log2(gamma * slope / rows.sqrt()) - self.unit_bits()).max(-AVERAGING_BITS)
     }
 
-    /// Share of the errors of encrypted rows, which are the same in all iterations, if rows weigh
-    /// so much: half of it is through inner products.
+    /// Returns the share of the errors of encrypted rows, for this weight of rows. These errors are
+    /// the same in all iterations, and half of their effect is through inner products.
     fn data_share(&self, row_weight: f64) -> f64 {
         self.share(self.sum_of_gammas(), 0.25 * (1.0 + row_weight))
     }
 
-    /// Share of the errors of means of labels, which are the same in all iterations.
+    /// Returns the share of the errors of means of labels, which are the same in all iterations.
     fn label_share(&self) -> f64 {
         real::log2(self.sum_of_gammas()) - self.unit_bits()
     }
 
-    /// `log2` of the scale of the weights after the first iterations over that of rows, with which
-    /// errors of the means of labels are as large as those of the rows, but at least as small as
-    /// a sum over rows leaves them.
+    /// Returns `log2` of the ratio of two scales: the scale of the weights after the first
+    /// iterations over the scale of rows. At this ratio, errors of the means of labels are as large
+    /// as the errors of rows, or at least as small as the errors of a sum over rows.
     fn start_bits(&self) -> f64 {
         self.label_share() - self.data_share(1.0) - real::log2(self.first_gamma())
     }
 
-    /// `log2` of scales such that no single error is above `2^-precision_bits`.
+    /// Returns `log2` of scales at which no single error is above `2^-precision_bits`.
     fn wanted(&self, precision_bits: f64) -> Wanted {
         let errors = Errors::new(self.log_n);
         let largest = self.full().iter().map(|step| step.gamma).fold(0.0, f64::max);
@@ -287,12 +294,13 @@ impl Budget<'_> {
         }
     }
 
-    /// Sizes of the primes of a round, from the bottom, that takes `v` at a scale and reads the
-    /// sum over rows at one `read` times as large.
+    /// Returns the sizes of the primes of a round, from the bottom. The round starts with `v` at
+    /// one scale, and reads the sum over rows at a scale `read` times as large.
     fn round_bits(&self, wanted: &Wanted, v: f64, read: f64) -> Vec<Vec<f64>> {
         let &Wanted { data, weights, row, .. } = wanted;
         let (window, range) = (self.window_bits(), real::log2(self.sigmoid.range));
-        // Primes are then close enough to the sizes asked for, and enough of them.
+        // From this size on, there are enough primes, and they are close enough to the requested
+        // sizes.
         let least = f64::from(self.log_n) + 10.0;
         let inner = (v + data + range - row - window).max(wanted.penalty);
         let other = match self.order {
@@ -307,8 +315,8 @@ impl Budget<'_> {
         levels
     }
 
-    /// Sizes of the primes of a segment of `rounds` rounds, from the bottom, that serve every
-    /// segment, and `log2` of the scale of the weights that it takes and leaves.
+    /// Returns the sizes of the primes of a segment of `rounds` rounds, from the bottom, which fit
+    /// every segment. Also returns `log2` of the scale of the weights at both ends of a segment.
     pub fn segment_bits(&self, rounds: usize, precision_bits: f64) -> (Vec<Vec<f64>>, f64) {
         let wanted = self.wanted(precision_bits);
         let read = (0..self.full().len()).map(|k| self.read_of(k)).fold(0.0, f64::max);
@@ -316,7 +324,8 @@ impl Budget<'_> {
         (core::iter::repeat_n(round, rounds).flatten().collect(), wanted.weights)
     }
 
-    /// Sizes of the primes of each level such that no single error is above `2^-precision_bits`.
+    /// Returns the sizes of the primes of each level at which no single error is above
+    /// `2^-precision_bits`.
     pub fn prime_bits(&self, precision_bits: f64) -> Vec<Vec<f64>> {
         let wanted = self.wanted(precision_bits);
         let full = self.full();
@@ -333,12 +342,12 @@ impl Budget<'_> {
         levels
     }
 
-    /// Levels of the whole training, with those below it.
+    /// Returns the levels of the whole training, including the levels below it.
     pub fn depth(&self) -> u32 {
         self.levels() * self.full().len() as u32 + self.spare
     }
 
-    /// Rounds of a segment, at most.
+    /// Returns the maximum number of rounds of a segment.
     fn segment(&self) -> usize {
         match self.segments {
             Segments::One => self.full().len(),
@@ -346,7 +355,7 @@ impl Budget<'_> {
         }
     }
 
-    /// The level of `v` before full iteration `k`.
+    /// Returns the level of `v` before full iteration `k`.
     fn level(&self, k: usize) -> u32 {
         let top = match self.segments {
             Segments::One => self.depth(),
@@ -355,11 +364,11 @@ impl Budget<'_> {
         top - self.levels() * (k % self.segment()) as u32
     }
 
-    /// Scales of `v` before full iterations that end with one of `log2` `end`, as numbers `a` and
-    /// `b` of `log2(v) = a - b log2(data)`: in each iteration, `t` and what it is multiplied with
-    /// share what the primes offer, from the last upwards.
+    /// Returns the scales of `v` before full iterations, whose last scale is `end` as `log2`. They
+    /// are pairs of `a` and `b` for `log2(v) = a - b log2(data)`. In each iteration, from the last
+    /// to the first, `t` and its other factor share the bits of the primes.
     fn targets(&self, chain: &Chain, iterations: Range<usize>, end: f64) -> Vec<(f64, f64)> {
-        // Rows are multiplied at their own scale only after the polynomial.
+        // Rows are multiplied at their own scale only if the polynomial comes first.
         let own = if self.order == Order::SigmoidFirst { 1.0 } else { 0.0 };
         let mut next = (end, 0.0);
         let above = iterations.rev().map(|k| {
@@ -372,8 +381,8 @@ impl Budget<'_> {
         targets
     }
 
-    /// Scales for a chain with at least [`Budget::depth`] levels and a single segment, whose
-    /// result must fit level 0.
+    /// Returns the scales for a chain with at least [`Budget::depth`] levels and a single segment,
+    /// whose result must fit level 0.
     pub fn scales(&self, chain: &Chain) -> Scales {
         let weights = chain.log2_q(Level(0)) - self.headroom_bits();
         let mut targets = self.targets(chain, 0..self.full().len(), weights);
@@ -382,13 +391,14 @@ impl Budget<'_> {
         let log2_data = (offset - self.start_bits()) / (1.0 + part);
         let data = Scale::from_log2(log2_data);
         let mut scales = targets.iter().map(|(a, b)| Scale::from_log2(a - b * log2_data));
-        // Exactly what is read.
+        // The first scale is replaced by `start`, at which the means of labels are read exactly.
         scales.next();
         self.chained(chain, data, |start| core::iter::once(start).chain(scales).collect())
     }
 
-    /// Scales for segments that all begin with weights of scale `v` and leave momentum of that
-    /// scale. The scale of the rows is between those that suit each segment best.
+    /// Returns the scales for segments that all start with weights of scale `v` and end with
+    /// momentum of that scale. The scale of the rows is a compromise between the best scales of all
+    /// segments.
     pub fn segment_scales(&self, chain: &Chain, v: Scale) -> Scales {
         let (count, segment, end) = (self.full().len(), self.segment(), v.log2());
         let starts = (0..count).step_by(segment);
@@ -409,8 +419,8 @@ impl Budget<'_> {
         self.chained(chain, Scale::from_log2(log2_data), |_| scales)
     }
 
-    /// Rounds from the scales of `v` before each and after the last, which follow from that of the
-    /// weights after the first iterations.
+    /// Returns the rounds for scales of `v` before each round and after the last. These scales
+    /// follow from the scale of the weights after the first iterations.
     fn chained(&self, chain: &Chain, data: Scale, v: impl FnOnce(Scale) -> Vec<Scale>) -> Scales {
         let start = data * Scale::from_log2(self.start_bits());
         let labels = start * Scale::from_f64(self.first_gamma());
@@ -442,13 +452,14 @@ impl Budget<'_> {
         Scales { data, labels, penalty, start, first, end, rounds, precision_bits }
     }
 
-    /// The scale of `v` before full iteration `k` times that of the rows, if the scale after it is
-    /// `next` and `t` has the scale of what it is multiplied with, times the growth of its errors:
-    /// as `log2`.
+    /// Returns, as `log2`, the product of the scales of `v` before full iteration `k` and of the
+    /// rows, times the growth of its errors. The scale after the iteration is `next`, and `t` has
+    /// the scale of its other factor.
     fn offset(&self, chain: &Chain, k: usize, next: f64) -> f64 {
         let (top, levels) = (self.level(k), self.levels());
         let prime = |below: u32| chain.divisor(Level(top - below)).log2();
-        // The degree counts the factors t of the sum; each square loses the prime at its level.
+        // The degree is the number of factors t in the sum. Each square is divided by the prime of
+        // its level.
         let squares = f64::from(self.sigmoid.degree - 1) / 2.0;
         let squared_squares =
             if self.sigmoid.tail.is_some() { (squares - 1.0) * prime(2) } else { 0.0 };
@@ -461,8 +472,8 @@ impl Budget<'_> {
         t / f64::from(self.sigmoid.degree) + prime(0) - real::log2(self.sigmoid.range)
     }
 
-    /// Full iteration `k`, that takes `v` at one scale to the next; and `-log2` of the largest
-    /// single error that it adds.
+    /// Returns full iteration `k`, which takes `v` from one scale to the next, and `-log2` of the
+    /// largest single error that it adds.
     fn round(
         &self,
         chain: &Chain,
@@ -476,15 +487,15 @@ impl Budget<'_> {
         let weights = next * Scale::from_f64(self.momentum_factor(k));
         let t = v * data / prime(0) * Scale::from_f64(self.sigmoid.range);
         let y = t * t / prime(1);
-        // From the sum down: the polynomial that rows are multiplied with, and what it is, or the
-        // sum itself, before it was rescaled.
+        // Scales from the sum down, before rescaling: the polynomial in its product with rows, and
+        // its factors, or the sum itself.
         let sum = weights / read;
         let polynomial = sum * prime(levels - 1) / data;
         let last = match self.order {
             Order::RowsFirst => sum * prime(levels - 1),
             Order::SigmoidFirst => polynomial * prime(levels - 2),
         };
-        // The factor beside a (degree 3), or beside a (y + shift).
+        // The other factor of `a` (degree 3), or of `a (y + shift)`.
         let (a, factor, product) = match &self.sigmoid.tail {
             None => (last / y, y, y),
             Some(tail) => {
@@ -502,7 +513,7 @@ impl Budget<'_> {
         };
         let errors = Errors::new(self.log_n);
         let rounding = errors.rounding;
-        // Of what is multiplied by a row after its error is made.
+        // Share of errors that are made before the multiplication by a row.
         let weighted_share = self.share(step.gamma, self.sigmoid.size * self.row_weight);
         let share = match self.order {
             Order::RowsFirst => self.share(step.gamma, self.sigmoid.size),
@@ -539,32 +550,33 @@ impl Budget<'_> {
     }
 }
 
-/// The least number, or NaN if there is one.
+/// Returns the smallest number, or NaN if there is one.
 fn least<const K: usize>(numbers: [f64; K]) -> f64 {
     numbers.into_iter().fold(f64::INFINITY, |a, b| if a.is_nan() || a <= b { a } else { b })
 }
 
-/// The root mean square of the entries of a row to be scored by a trained model stays below this:
-/// over all rows that it was trained on, it is 1 if they were whitened.
+/// Bound of the root mean square of the entries of a row that is scored by a trained model. Over
+/// all training rows the value is 1 if they were whitened.
 pub(super) const LARGEST_ROW: f64 = 32.0;
 
-/// `log2` of what level 0 has above the scale of scores of rows prepared as those of a training:
-/// for their values and signs.
+/// Returns `log2` of the room at level 0 above the scale of scores, for their values and signs.
+/// Rows are prepared like the rows of a training.
 pub(super) fn trained_room_bits(entries: usize, largest_weight: f64) -> f64 {
     room_bits(entries, largest_weight, LARGEST_ROW)
 }
 
-/// `log2` of what level 0 has above the scale of scores, for weights and entries of these sizes.
+/// Returns `log2` of the room at level 0 above the scale of scores, for weights and entries of
+/// these sizes.
 pub(super) fn room_bits(entries: usize, largest_weight: f64, largest_entry: f64) -> f64 {
     1.0 + SLACK_BITS + real::log2(largest_weight * largest_entry * entries as f64)
 }
 
-/// `log2` of the scale of rows at which the error of their encryption is 1 in a score.
+/// Returns `log2` of the scale of rows at which the error of their encryption is 1 in a score.
 pub(super) fn row_scale_bits(entries: usize, largest_weight: f64, log_n: u32) -> f64 {
     Errors::new(log_n).fresh + real::log2(largest_weight) + real::log2(entries as f64) / 2.0
 }
 
-/// The primes of a level of this many bits.
+/// Returns the primes of a level of this number of bits.
 pub(super) fn level_of(bits: f64) -> Vec<f64> {
     planner::level(bits, MAX_PRIME_BITS)
 }

@@ -1,27 +1,30 @@
-//! What the owner of rows finishes in the clear: scores that are logits of probabilities again.
+//! Calibration, which the owner of rows does in the clear: scores become logits of probabilities
+//! again.
 
 use super::prepare::Prepared;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use sudare_arith::{par, real};
 
-/// Steps at most, and the largest change of a factor after which there are no more.
+/// Maximum number of steps, and the change of a factor below which the iteration stops.
 const STEPS: usize = 1000;
 const TOLERANCE: f64 = 1e-8;
 
-/// Rows whose contributions are summed apart.
+/// Number of rows in each partial sum.
 const PART: usize = 4096;
 
 impl Prepared<'_> {
-    /// Weights whose scores have the least penalised loss on these rows, of all that are functions
-    /// of the scores by trained weights: of one model its score times a number plus another, of
-    /// several models linear functions of all their scores, which are then compared by the softmax.
+    /// Calibrates trained weights: returns the weights of minimum penalised loss on these rows,
+    /// among affine functions of the trained scores.
     ///
-    /// A polynomial in place of the sigmoid, and steps that end before they have converged, leave
-    /// scores that order rows well and are not the logits of probabilities. A single model that has
-    /// converged with the true sigmoid stays as it is. Takes up to
+    /// For one model the new score is a factor times its score plus a constant. For several models,
+    /// each new score is a linear function of all scores, and the softmax compares them.
+    ///
+    /// A polynomial in place of the sigmoid, and steps that stop before convergence, yield scores
+    /// that order rows well but are not logits of probabilities. A single model that has converged
+    /// with the true sigmoid does not change. The cost is at most
     /// `1000 x rows x (models + 1) x models` products.
     ///
-    /// References: Platt, "Probabilistic outputs for support vector machines", 1999; of several
+    /// References: Platt, "Probabilistic outputs for support vector machines", 1999; for several
     /// models Guo, Pleiss, Sun, Weinberger, "On calibration of modern neural networks", ICML 2017,
     /// section 4.2 (matrix scaling). Descent by a fixed bound of the Hessian: Böhning, "Multinomial
     /// logistic regression algorithm", Ann. Inst. Stat. Math. 44, 1992.
@@ -44,12 +47,12 @@ impl Prepared<'_> {
     }
 }
 
-/// The loss as a function of the factors that scores, and 1 after them, are multiplied with: a
-/// column for each new score.
+/// The loss as a function of factors. They multiply the scores and a trailing 1, with a column of
+/// factors for each new score.
 struct Fit<'a> {
     rows: &'a Prepared<'a>,
     models: usize,
-    /// Of each row, and 1 after them.
+    /// The scores of each row, followed by 1.
     scores: Vec<f64>,
     /// The Hessian of the penalty of a column of factors.
     penalty: DMatrix<f64>,
@@ -58,7 +61,7 @@ struct Fit<'a> {
 }
 
 impl<'a> Fit<'a> {
-    /// None if scores are not finite, or the same for all rows.
+    /// Returns `None` if scores are not finite, or equal for all rows.
     fn new(rows: &'a Prepared<'a>, weights: &[Vec<f64>]) -> Option<Self> {
         let models = weights.len();
         let scores = rows.scores(weights);
@@ -73,20 +76,20 @@ impl<'a> Fit<'a> {
                 penalty[(j, k)] = of_weights(j).component_mul(&h).dot(&of_weights(k));
             }
         }
-        // Of the rows planned, as the penalty is of weights that belong to these.
+        // The rows planned, to which the penalty of the weights refers.
         let count = rows.planned.total() as f64;
         let mut products = DMatrix::zeros(models + 1, models + 1);
         for (row, scores) in scores.chunks_exact(models + 1).enumerate() {
             let scores = DVector::from_column_slice(scores);
             products.ger(rows.weight(row) / count, &scores, &scores, 1.0);
         }
-        // The variance of a label is at most a quarter, their covariance matrix at most a half.
+        // The variance of a label is at most 1/4, and the covariance matrix of labels at most 1/2.
         let curvature = if models == 1 { 0.25 } else { 0.5 };
         let bound = Cholesky::new(products * curvature + &penalty)?;
         Some(Self { rows, models, scores, penalty, bound })
     }
 
-    /// The factors with the least loss, by accelerated steps that begin anew where they overshoot.
+    /// Finds the factors of minimum loss by accelerated steps, which restart when they overshoot.
     fn minimise(&self) -> Option<DMatrix<f64>> {
         let mut now = DMatrix::identity(self.models + 1, self.models);
         let (mut ahead, mut momentum) = (now.clone(), 1.0_f64);
@@ -100,7 +103,7 @@ impl<'a> Fit<'a> {
             if step.amax() < TOLERANCE {
                 return Some(next);
             }
-            // Uphill: the step and the way of the last one point apart.
+            // The step overshoots if it points away from the previous movement.
             let uphill = step.dot(&moved) > 0.0;
             let following =
                 if uphill { 1.0 } else { (1.0 + (1.0 + 4.0 * momentum * momentum).sqrt()) / 2.0 };
@@ -134,7 +137,7 @@ impl<'a> Fit<'a> {
     }
 }
 
-/// The sigmoid of one score, the softmax of several.
+/// Returns the sigmoid of one score, or the softmax of several.
 fn probabilities(scores: &DVector<f64>) -> DVector<f64> {
     if scores.len() == 1 {
         return scores.map(|score| 1.0 / (1.0 + real::exp(-score)));
@@ -164,7 +167,7 @@ mod tests {
         of_rows.sum::<f64>() / rows.planned.total() as f64 + squares.sum::<f64>() / 2.0
     }
 
-    /// Every direction of factors leads uphill.
+    /// The loss increases in every direction of factors.
     #[test]
     fn calibrated_weights_have_the_least_loss() {
         let lbw = Table::bundled("lbw").unwrap();
@@ -229,7 +232,7 @@ mod tests {
         }
     }
 
-    /// Weights of 0, and classes that a score tells apart without a penalty.
+    /// Weights of 0, and classes that a score separates without a penalty, stay unchanged.
     #[test]
     fn nothing_is_made_of_nothing() {
         let table = Table::bundled("lbw").unwrap();

@@ -14,11 +14,13 @@ use sudare_arith::real;
 use sudare_table::Table;
 
 impl TrainSpec {
-    /// A specification with the smallest of [`SigmoidApprox::RANGES`] that the inner products of a
-    /// prepared table stay in, as training in the clear finds out. Where the model of that range is
-    /// far from the true sigmoid's and a wider range at least halves the distance, the wider one is
-    /// chosen: heavy class weights push most rows to one side, where a narrow polynomial is at its
-    /// worst. Besides the table's shape, the range is all that the server learns about the table.
+    /// Returns the specification with a sigmoid range that fits a prepared table.
+    ///
+    /// Training in the clear finds the smallest of [`SigmoidApprox::RANGES`] that contains all
+    /// inner products. If the model of that range is far from the model of the true sigmoid, and a
+    /// wider range at least halves the distance, the wider range is chosen. Heavy class weights
+    /// push most rows to one side, where a narrow polynomial is worst. Apart from the table's
+    /// shape, the server learns only the range about the table.
     ///
     /// # Errors
     /// [`Error::InnerProductsTooLarge`] if no range is wide enough; [`Error::Train`].
@@ -45,8 +47,8 @@ impl TrainSpec {
         Self { sigmoid: SigmoidApprox { range, ..self.sigmoid }, ..self }
     }
 
-    /// This specification, whose model in the clear has `weights`, or one with the first of the
-    /// `wider` ranges that is worth its coarser polynomial.
+    /// Returns this specification, whose model in the clear has `weights`, or the specification
+    /// with the first of the `wider` ranges that is worth its coarser polynomial.
     fn closer(
         self,
         rows: &Prepared<'_>,
@@ -73,12 +75,12 @@ impl TrainSpec {
     }
 }
 
-/// Distance of a model from the true sigmoid's, relative to the latter, above which a wider range is
+/// Relative distance between a model and the model of the true sigmoid above which a wider range is
 /// tried. Polynomials of degree 7 on a fitting range are within a few hundredths on usual tables.
 const FAR_FROM_EXACT: f64 = 0.1;
 
-/// The largest Euclidean distance of a model from its counterpart, relative to the counterpart's
-/// length.
+/// Returns the largest Euclidean distance of a model from its counterpart, relative to the length
+/// of the counterpart.
 fn largest_distance(models: &[Vec<f64>], exact: &[Vec<f64>]) -> f64 {
     let distances = models.iter().zip(exact).map(|(model, exact)| {
         let square: f64 = model.iter().zip(exact).map(|(a, b)| (a - b) * (a - b)).sum();
@@ -88,9 +90,9 @@ fn largest_distance(models: &[Vec<f64>], exact: &[Vec<f64>]) -> f64 {
     distances.fold(0.0, f64::max)
 }
 
-/// Refuses inner products beyond the sigmoid's range. Columns that are not prepared are left to
-/// whoever chose their step sizes, unless the weights are to be shared: the bound of their errors
-/// relies on the range.
+/// Rejects inner products beyond the sigmoid's range. Columns without preparation are not checked,
+/// because their step sizes are the caller's choice. If the weights are to be shared they are
+/// checked as well, because the bound of errors relies on the range.
 fn inner_fits(ranges: &reference::Ranges, spec: &TrainSpec) -> Result<()> {
     if spec.preparation == Preparation::Scale && spec.shared_bits.is_none() {
         return Ok(());
@@ -103,20 +105,21 @@ fn inner_fits(ranges: &reference::Ranges, spec: &TrainSpec) -> Result<()> {
 }
 
 impl TrainPlan {
-    /// Prepares a table of at most as many rows as planned by what it says itself. `given` are
-    /// the weights of its classes, for a plan with
+    /// Prepares a table by its own moments. It has at most the planned number of rows. Pass the
+    /// weights of its classes in `given` for a plan with
     /// [`ClassWeights::Given`](super::ClassWeights::Given).
     ///
     /// # Errors
     /// [`Error::TableShape`] for more rows or other features than planned; [`Error::TableClasses`]
     /// for another number of classes; [`Error::Table`] if there is no target; [`Error::Train`] for
-    /// weights or none where the plan has it otherwise.
+    /// weights that the plan does not expect, or missing ones that it expects.
     pub fn prepare<'a>(&self, table: &'a Table, given: Option<&[f64]>) -> Result<Prepared<'a>> {
         self.check_shape(table)?;
         Prepared::new(table, &self.job.spec, self.job.rows, given)
     }
 
-    /// Prepares a table as those of other owners are; `row_weights` are those of its classes.
+    /// Prepares a table by a transform that it shares with the tables of other owners.
+    /// `row_weights` are the weights of its classes.
     ///
     /// # Errors
     /// The errors of [`TrainPlan::prepare`]; [`Error::TransformColumns`].
@@ -143,9 +146,9 @@ impl TrainPlan {
         Ok(())
     }
 
-    /// Refuses rows whose training leads to weights or inner products that the plan has no room
-    /// for, or that weigh so much that errors of encryption would, too: by training on them in the
-    /// clear.
+    /// Rejects rows whose training exceeds the plan, by training on them in the clear. This covers
+    /// weights and inner products without room, and class weights that would amplify errors of
+    /// encryption too much.
     ///
     /// # Errors
     /// [`Error::RowsTooHeavy`]; [`Error::WeightsTooLarge`]; [`Error::InnerProductsTooLarge`];
@@ -164,7 +167,8 @@ impl TrainPlan {
         }
         let ranges = reference::ranges(rows, &self.job.spec)?;
         inner_fits(&ranges, &self.job.spec)?;
-        // Weights that the last iteration that takes labels alone undoes are not computed.
+        // Weights that the last iteration with labels alone undoes are not computed under
+        // encryption.
         let passed = self.job.spec.label_iterations() as usize - 1;
         let weights = ranges.weight.iter().skip(passed).chain(&ranges.momentum);
         let found = weights.copied().fold(0.0, f64::max);
@@ -174,9 +178,11 @@ impl TrainPlan {
         Ok(())
     }
 
-    /// What the ciphertexts of a table hold: its rows in as many groups a batch as the plan is for,
-    /// batch after batch, with class weights each group once as it is and once times the weights
-    /// of its rows; then the means of labels of each model, and the penalty.
+    /// Returns the slots of the ciphertexts of a table.
+    ///
+    /// The groups of rows come first, batch after batch, with the planned number of groups in each
+    /// batch. With class weights each group occurs twice: unchanged, and times the weights of its
+    /// rows. The means of labels of each model follow, and the penalty.
     pub fn pack<'a>(&'a self, rows: &'a Prepared<'_>) -> impl Iterator<Item = Slots> + use<'a> {
         let of_batches = 0..self.used_batches();
         let of_groups =
@@ -189,7 +195,7 @@ impl TrainPlan {
         of_rows.chain(self.sums(rows))
     }
 
-    /// The shape of each ciphertext of [`TrainPlan::encryptions`].
+    /// Returns the shape of each ciphertext of [`TrainPlan::encryptions`].
     pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<'_> {
         let of_batches = (0..self.used_batches()).map(|batch| self.input(batch));
         let rows = of_batches.flat_map(|shape| repeat_n(shape, self.layout.ciphertexts()));
@@ -201,7 +207,7 @@ impl TrainPlan {
         all.map(move |(level, scale)| Shape { level, scale, log_slots })
     }
 
-    /// The slots of the ciphertexts of a group of rows.
+    /// Returns the slots of the ciphertexts of a group of rows.
     fn packed_group(&self, rows: &Prepared<'_>, batch: usize, group: usize) -> Vec<Vec<f64>> {
         let Layout { entries, pieces, copies, blocks, .. } = self.layout;
         let all = rows.batches.rows(batch);
@@ -221,7 +227,7 @@ impl TrainPlan {
         packed
     }
 
-    /// The means of labels of each model, and the penalty.
+    /// Returns the means of labels of each model, and the penalty.
     fn sums<'a>(&'a self, rows: &'a Prepared<'_>) -> impl Iterator<Item = Slots> + use<'a> {
         let models = self.job.spec.models();
         let (level, scale) = (self.label_level, self.scales.labels);
@@ -236,14 +242,14 @@ impl TrainPlan {
         labels.chain(penalty)
     }
 
-    /// A vector with an entry for each of a row, as weights lie.
+    /// Returns a vector with an entry for each entry of a row, in the layout of weights.
     fn everywhere(&self, entries: &[f64]) -> Vec<f64> {
         let period = self.layout.packed_vector(entries, 0);
         period.iter().copied().cycle().take(self.layout.slots()).collect()
     }
 
-    /// Encrypts a checked table for its owner, a ciphertext each time that the next one is asked
-    /// for. Batches are of rows as they come: [`Table::shuffle`] them first if there are several.
+    /// Encrypts a checked table for its owner. The iterator encrypts one ciphertext per call.
+    /// Batches are consecutive rows: if there are several, call [`Table::shuffle`] first.
     pub fn encryptions<'a>(
         &'a self,
         encryptor: &'a Encryptor,
@@ -255,8 +261,8 @@ impl TrainPlan {
         })
     }
 
-    /// All of [`TrainPlan::encryptions`] of a table that is prepared by what it says itself, after
-    /// [`TrainPlan::check`]. `progress` is told the number of ciphertexts made.
+    /// Prepares a table by its own moments, calls [`TrainPlan::check`], and returns all ciphertexts
+    /// of [`TrainPlan::encryptions`]. `progress` is called with the number of finished ciphertexts.
     ///
     /// # Errors
     /// The errors of [`TrainPlan::prepare`] and [`TrainPlan::check`]; [`Error::Library`] if the

@@ -1,41 +1,41 @@
 use super::spec::{SigmoidApprox, TrainError};
 use sudare_table::TableError;
 
-/// Why a computation on an encrypted table is impossible.
+/// Errors of computations on an encrypted table.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The engine refused.
+    /// Error of the underlying library.
     #[error(transparent)]
     Library(#[from] sudare::Error),
-    /// A table cannot be used.
+    /// The table cannot be used.
     #[error(transparent)]
     Table(#[from] TableError),
-    /// A training specification cannot be used.
+    /// The training specification cannot be used.
     #[error(transparent)]
     Train(#[from] TrainError),
-    /// The modulus is too short for training.
+    /// The modulus is too short for the training.
     #[error(
         "{found} iterations need {needed} levels, more than the ring N = 2^{log_n} offers here; \
          {fit} iterations fit: train that many, or choose parameters with more levels"
     )]
     TooManyIterations {
-        /// Iterations asked for.
+        /// Iterations requested.
         found: u32,
-        /// Levels that they need.
+        /// Levels that the iterations need.
         needed: u64,
         /// `log2(N)` of the ring.
         log_n: u32,
         /// Iterations that fit.
         fit: u32,
     },
-    /// A row does not fit a ciphertext.
+    /// A row does not fit into a ciphertext.
     #[error(
         "{found} features do not fit a ciphertext of the ring N = 2^{log_n}, which holds rows of \
          up to {fit}: choose a larger ring, or fewer features"
     )]
     TooManyFeatures {
-        /// Features asked for.
+        /// Features requested.
         found: usize,
         /// `log2(N)` of the ring.
         log_n: u32,
@@ -55,7 +55,7 @@ pub enum Error {
         /// `-log2` of the largest tolerable error.
         needed: f64,
     },
-    /// Training leads to weights that an encrypted training has no room for.
+    /// Training leads to weights beyond the capacity of an encrypted training.
     #[error(
         "a weight or its momentum reaches {found:.1}, but at most {most:.1} can be trained under \
          encryption: lower the learning rate"
@@ -63,10 +63,11 @@ pub enum Error {
     WeightsTooLarge {
         /// The largest absolute value.
         found: f64,
-        /// The largest that is possible.
+        /// The largest possible value.
         most: f64,
     },
-    /// Weights of a training of which nobody has checked what their bound relies on.
+    /// Weights of a training whose range was not checked, although the bound of errors relies on
+    /// it.
     #[error(
         "errors of weights are bounded as long as inner products and weights are {range} and {weight:.0} \
          at most in every iteration, which nobody checks of rows of several owners, nor of a \
@@ -74,12 +75,12 @@ pub enum Error {
          know that they are, say that the range is to be assumed"
     )]
     RangeUnchecked {
-        /// The largest magnitude of an inner product that the bound holds for.
+        /// The largest magnitude of an inner product for which the bound holds.
         range: f64,
-        /// That of a weight and its momentum.
+        /// The largest magnitude of a weight and its momentum for which the bound holds.
         weight: f64,
     },
-    /// A few rows weigh so much that errors of encryption would, too.
+    /// A few rows have such a large weight that errors of encryption would be amplified too much.
     #[error(
         "by their class weights, rows of a batch weigh up to {found:.1} (root mean square), but at \
          most {most:.1} can be trained under encryption: bring the class weights nearer to each \
@@ -88,16 +89,16 @@ pub enum Error {
     RowsTooHeavy {
         /// The largest root mean square of the weights of the rows of a batch.
         found: f64,
-        /// The largest that is possible.
+        /// The largest possible value.
         most: f64,
     },
-    /// A training leaves a model that no row can be scored by.
+    /// A training leaves a model that cannot score rows.
     #[error(
         "the training leaves its weights at level 0, and scoring rows by them takes a level: make \
          keys for a training whose model is to score encrypted rows, or decrypt it"
     )]
     NotScorable,
-    /// A plan takes more work than any job of use does.
+    /// Planning would exceed the limit of simulated work.
     #[error(
         "planning takes {found} simulated slots, and at most {limit} are simulated: choose fewer \
          features, rows or iterations, or parameters made for the job"
@@ -105,10 +106,10 @@ pub enum Error {
     TooMuchWork {
         /// Slots of the ciphertexts that would be simulated.
         found: u64,
-        /// The most that are.
+        /// The limit of slots.
         limit: u64,
     },
-    /// A row to be scored has a feature far beyond those that the model was trained on.
+    /// A row to score has a feature far outside the training rows.
     #[error(
         "row {row}, column {column:?}: the value is {found:.1} times as far from the mean as the \
          farthest that the model was trained on, at most {most} times as far can be scored: check \
@@ -121,10 +122,10 @@ pub enum Error {
         column: String,
         /// The distance of the value from the column's center, divided by its divisor.
         found: f64,
-        /// The largest that is possible.
+        /// The largest possible distance.
         most: f64,
     },
-    /// A row to be scored is far from those that the model was trained on.
+    /// A row to score is far from the training rows.
     #[error(
         "row {row}: it is {found:.0} times as far from the mean as rows are that the model was \
          trained on, most of all by column {column:?}, and at most {most} times as far can be \
@@ -137,10 +138,10 @@ pub enum Error {
         column: String,
         /// The root mean square of its transformed entries.
         found: f64,
-        /// The largest that is possible.
+        /// The largest possible value.
         most: f64,
     },
-    /// A model to score by has a weight that encrypted scores have no room for.
+    /// A model to score by has a weight beyond the capacity of encrypted scores.
     #[error(
         "the model has a weight of size {found}, rows can be scored by weights of at most {most}: \
          divide the features by larger divisors, or train with a penalty on weights"
@@ -148,7 +149,7 @@ pub enum Error {
     WeightTooLarge {
         /// The absolute value.
         found: f64,
-        /// The largest that is possible.
+        /// The largest possible value.
         most: f64,
     },
     /// The scores of a model may exceed the interval of the sigmoid's polynomial.
@@ -185,12 +186,12 @@ pub enum Error {
          are possible; scale them without a penalty, or leave some out"
     )]
     TooManyToCorrelate {
-        /// Columns.
+        /// Number of columns.
         found: usize,
-        /// The most that are possible.
+        /// Maximum number of columns.
         most: usize,
     },
-    /// A transform is for other columns than those of the table.
+    /// A transform is for another number of columns than the table has.
     #[error(
         "the transform is for {found} columns, but the table has {needed}: use the transform that \
          was made for tables with these columns"
@@ -201,7 +202,7 @@ pub enum Error {
         /// Columns of the table.
         needed: usize,
     },
-    /// Rows were prepared without directions that a model has weights in.
+    /// Rows were prepared without directions in which a model has weights.
     #[error(
         "{:.1e} of the model's weights lie in directions that the rows were prepared without: score \
          them by the model of the training that they were prepared for, or prepare them for this \
@@ -209,10 +210,10 @@ pub enum Error {
         .part
     )]
     OtherDirections {
-        /// The length of what is lost over the length of the weights.
+        /// Length of the lost part of the weights over the length of all weights.
         part: f64,
     },
-    /// A target has another number of classes than was planned for.
+    /// A target has another number of classes than planned.
     #[error(
         "the target has {found} classes, but the plan is for {needed}: make a plan for as many"
     )]
@@ -222,7 +223,7 @@ pub enum Error {
         /// Classes planned for.
         needed: usize,
     },
-    /// A table is not one that was planned for.
+    /// A table does not match the plan.
     #[error(
         "the table has {rows} rows and {features} features, but the plan is for at most \
          {needed_rows} rows and for {needed_features} features; make a plan for this table"
@@ -232,19 +233,19 @@ pub enum Error {
         rows: usize,
         /// Features found.
         features: usize,
-        /// Rows planned for, at most.
+        /// Maximum number of rows planned.
         needed_rows: usize,
         /// Features planned for.
         needed_features: usize,
     },
-    /// Something encrypted, or an evaluator, is not what was planned for.
+    /// A ciphertext or an evaluator differs from the plan.
     #[error("{what}: found {found}, but the plan needs {needed}; use what was made for this plan")]
     NotAsPlanned {
         /// The quantity.
         what: &'static str,
-        /// As found.
+        /// The value found.
         found: String,
-        /// As needed.
+        /// The value planned.
         needed: String,
     },
     /// All iterations are done.
@@ -256,9 +257,9 @@ pub enum Error {
     /// A note is too long.
     #[error("a note of {found} bytes is too long: at most {max} bytes can be encrypted")]
     NoteTooLong {
-        /// Bytes given.
+        /// Length of the note in bytes.
         found: usize,
-        /// Most bytes.
+        /// Maximum length in bytes.
         max: usize,
     },
     /// Ciphertexts do not decrypt to a note.
@@ -267,15 +268,15 @@ pub enum Error {
          the key pair they were made for"
     )]
     DamagedNote {
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
 
-/// This crate's results.
+/// Results of this crate.
 pub type Result<T> = core::result::Result<T, Error>;
 
-/// The range to plan with for inner products of this size.
+/// Returns the range to plan with for inner products of this size.
 fn wider(found: f64, range: f64) -> f64 {
     let ranges = SigmoidApprox::RANGES;
     let fits = ranges.into_iter().find(|&other| other > range && other >= found);

@@ -17,7 +17,7 @@ use sudare::{
 };
 use sudare_arith::par;
 
-/// Where a gradient is taken: all that computing a part of it needs to know of a training.
+/// The point at which a gradient is computed. A worker needs nothing else about a training.
 #[derive(Debug, Clone)]
 pub struct Point<C = Ciphertext> {
     /// Iterations done.
@@ -26,24 +26,22 @@ pub struct Point<C = Ciphertext> {
     pub v: Vec<C>,
 }
 
-/// A part of what an iteration sums over the rows of its batch, as [`Gradients::part`] and
-/// [`Gradients::sum`] make it. To send it, write its ciphertexts, and the other fields beside them;
-/// all of it is checked where it is used.
+/// A part of the sum over the rows of a batch, from [`Gradients::part`] or [`Gradients::sum`]. To
+/// send it, write its ciphertexts and the other fields. Every field is checked before use.
 #[derive(Debug, Clone)]
 pub struct Gradient<C = Ciphertext> {
-    /// Iterations done before.
+    /// Iterations done before this gradient.
     pub iteration: u32,
-    /// Which ciphertexts of the encrypted rows it is of, in order and with gaps between.
+    /// The included ciphertexts of the encrypted rows, as ascending ranges with gaps between them.
     pub shares: Vec<Range<usize>>,
-    /// The sums: of each model one for each piece of a row.
+    /// The sums: for each model, one for each piece of a row.
     pub sums: Vec<C>,
 }
 
-/// The ciphertexts of a group of rows that inner products are taken with, and those that are
-/// summed.
+/// The ciphertexts of a group of rows: those for inner products, and those to sum.
 type Group<'a, C> = (&'a [C], &'a [C]);
 
-/// Computes parts of gradients, which takes the evaluation keys and rows, and nothing else of a
+/// Computes parts of gradients. It needs the evaluation keys and rows, and nothing else of a
 /// training.
 pub struct Gradients<'a, E: ComplexOps> {
     pub(super) plan: MaybeShared<'a, TrainPlan>,
@@ -51,7 +49,7 @@ pub struct Gradients<'a, E: ComplexOps> {
 }
 
 impl<E: ComplexOps> Gradients<'static, E> {
-    /// As [`TrainPlan::gradients`], of what is shared.
+    /// Creates gradients as [`TrainPlan::gradients`] does, from a shared plan and evaluator.
     ///
     /// # Errors
     /// The errors of [`TrainPlan::gradients`].
@@ -66,15 +64,15 @@ impl<'a, E: ComplexOps> Gradients<'a, E> {
         Ok(Self { plan, ev })
     }
 
-    /// The part of a gradient that the rows of a share make, which are these ciphertexts of the
-    /// encrypted rows. A share is a part of [`TrainPlan::batch`]`(point.iteration)` that begins and
-    /// ends where those of [`TrainPlan::shares`] can.
+    /// Computes the part of a gradient over the rows of a share. A share is a range of
+    /// [`TrainPlan::batch`]`(point.iteration)`. Its ends must be possible ends of the ranges of
+    /// [`TrainPlan::shares`].
     ///
     /// # Errors
     /// [`Error::Finished`](crate::Error::Finished) if no iteration is left;
-    /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for another point, for other ciphertexts
-    /// than planned, or a share that begins or ends elsewhere;
-    /// [`Error::Library`](crate::Error::Library) for a missing key.
+    /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for another point, for ciphertexts that
+    /// differ from the plan, or a share with other ends; [`Error::Library`](crate::Error::Library)
+    /// for a missing key.
     pub fn part(
         &self,
         point: &Point<E::Ct>,
@@ -94,8 +92,8 @@ impl<'a, E: ComplexOps> Gradients<'a, E> {
         Ok(Gradient { iteration: point.iteration, shares: vec![share], sums })
     }
 
-    /// The sum of parts of one gradient. The same, bit for bit, in any order and for any parts in
-    /// between.
+    /// Sums parts of one gradient. The result is the same, bit for bit, for any order and any
+    /// intermediate parts.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for no parts, parts of different
@@ -116,7 +114,7 @@ impl<'a, E: ComplexOps> Gradients<'a, E> {
     }
 }
 
-/// Ranges in order, those that touch as one.
+/// Sorts ranges and joins adjacent ones.
 fn joined(mut ranges: Vec<Range<usize>>) -> Result<Vec<Range<usize>>> {
     ranges.sort_unstable_by_key(|range| range.start);
     let mut joined: Vec<Range<usize>> = Vec::with_capacity(ranges.len());
@@ -134,7 +132,7 @@ fn joined(mut ranges: Vec<Range<usize>>) -> Result<Vec<Range<usize>>> {
 }
 
 impl TrainPlan {
-    /// Computes parts of gradients on any evaluator with the plan's chain.
+    /// Returns the worker that computes parts of gradients, on any evaluator with the plan's chain.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for another chain.
@@ -142,14 +140,15 @@ impl TrainPlan {
         Gradients::with(MaybeShared::Borrowed(self), MaybeShared::Borrowed(ev))
     }
 
-    /// The batch of an iteration ([`TrainPlan::batch`]) cut into shares for [`Gradients::part`], as
-    /// even as can be: at most `most` of them, at least one.
+    /// Divides the batch of an iteration ([`TrainPlan::batch`]) into shares for
+    /// [`Gradients::part`], as evenly as possible. There are at most `most` shares, and at least
+    /// one.
     ///
     /// Products of eight groups of rows, or fewer for a job with
     /// [`TrainSpec::workers`](super::TrainSpec::workers), are summed before they are relinearised
-    /// and rounded. So a share is a multiple of as many groups, or what is left at the end of the
-    /// batch; a group has as many ciphertexts as a row has pieces. What is summed of shares then
-    /// are integers, and that is exact.
+    /// and rounded. A share is therefore a multiple of this number of groups, or the rest of the
+    /// batch. A group has one ciphertext for each piece of a row. Sums of shares are sums of
+    /// integers, so they are exact.
     #[must_use]
     pub fn shares(&self, iteration: u32, most: usize) -> Vec<Range<usize>> {
         let (batch, sums) = (self.batch(iteration), self.layout.sums());
@@ -162,9 +161,9 @@ impl TrainPlan {
         (0..count).map(|k| edge(k)..edge(k + 1)).collect()
     }
 
-    /// `1/|lead| sum_i o(x_i . v) c_i x_i` over the rows of each block, up to a sign, where `o` is
-    /// the sigmoid's polynomial without its 1/2, `lead` its first coefficient and `c_i` the weight
-    /// of a row; for each piece.
+    /// Computes `1/|lead| sum_i o(x_i . v) c_i x_i` over the rows of each block, up to a sign, for
+    /// each piece. `o` is the sigmoid's polynomial without its 1/2, `lead` its first coefficient,
+    /// and `c_i` the weight of a row.
     pub(super) fn slope_sums<E: ComplexOps>(
         &self,
         e: &E,
@@ -194,7 +193,7 @@ impl TrainPlan {
         sums.ok_or_else(|| not_as_planned("ciphertexts of the batch", 0, needed))
     }
 
-    /// [`TrainPlan::slope_sums`] of groups of rows whose products are summed together.
+    /// Computes [`TrainPlan::slope_sums`] of groups of rows whose products are summed together.
     fn rows_first<E: ComplexOps>(
         &self,
         e: &E,
@@ -205,7 +204,7 @@ impl TrainPlan {
         let slopes = par::try_map(groups, |rows| self.slopes(e, round, *rows, turned))?;
         par::try_map(0..self.layout.pieces, |turn| {
             let products: Vec<_> = slopes.iter().map(|slope| slope.product(turn)).collect();
-            // What the sigmoid's polynomial has beside the product at higher degrees.
+            // The additional terms of the sigmoid's polynomial at higher degrees.
             let addend = match &self.sigmoid.tail {
                 None => None,
                 Some(tail) => {
@@ -217,7 +216,7 @@ impl TrainPlan {
         })
     }
 
-    /// The same, with the polynomial first.
+    /// Computes the same with the polynomial first.
     fn sigmoid_first<E: ComplexOps>(
         &self,
         e: &E,
@@ -247,8 +246,8 @@ impl TrainPlan {
         })
     }
 
-    /// The inner products of rows with the weights, over the sigmoid's range, in all slots of their
-    /// blocks that hold entries.
+    /// Returns the inner products of rows with the weights, over the sigmoid's range, in all slots
+    /// of their blocks that hold entries.
     fn inner<E: ComplexOps>(
         &self,
         e: &E,
@@ -257,14 +256,14 @@ impl TrainPlan {
     ) -> sudare::Result<E::Ct> {
         let products = rows.iter().zip(turned).collect();
         let inner = e.mul_sum_rescale(&ProductSum { products, addend: None })?;
-        // Slots beyond a piece's entries get sums of a part of them, and are cleared by the zeros
-        // that they are multiplied with.
+        // Slots beyond a piece's entries get sums of a part of them. The zeros that they are
+        // multiplied by clear them later.
         let inner = add_rotations(e, inner, self.layout.row_sums())?;
         e.with_scale(&inner, e.scale(&inner) * Scale::from_f64(self.sigmoid.range))
     }
 
-    /// What [`TrainPlan::rows_first`] sums, for the rows of a group, each in its block: as they are
-    /// and as they are summed.
+    /// Returns the factors that [`TrainPlan::rows_first`] multiplies and sums, for the rows of a
+    /// group, each in its block. `inner` are the rows for inner products, `summed` the rows to sum.
     fn slopes<E: ComplexOps>(
         &self,
         e: &E,
@@ -291,7 +290,7 @@ impl TrainPlan {
         Ok(Slopes { rows: a, products: Some(products), factor })
     }
 
-    /// Refuses other ciphertexts than those of a share.
+    /// Rejects ciphertexts that differ from the ciphertexts of a share.
     fn check_rows<E: ComplexOps>(
         &self,
         e: &E,
@@ -320,7 +319,7 @@ impl TrainPlan {
         })
     }
 
-    /// Refuses all but the gradient over the whole batch.
+    /// Rejects every gradient except the one over the whole batch.
     pub(super) fn check_gradient<E: ComplexOps>(
         &self,
         e: &E,
@@ -346,7 +345,8 @@ impl TrainPlan {
     }
 }
 
-/// The sum of what is multiplied by a constant beside products, at their level and scale.
+/// Returns the sum of the terms that have a constant factor, at the level and the scale of the
+/// products.
 fn rest_of<E: ComplexOps>(
     e: &E,
     products: &[(&E::Ct, &E::Ct)],
@@ -362,11 +362,11 @@ fn rest_of<E: ComplexOps>(
     e.mul_const_sum(&terms)
 }
 
-/// For a group of rows and each of its ciphertexts, the factors of what is summed.
+/// For a group of rows and each of its ciphertexts, the factors of the summed products.
 struct Slopes<C> {
     /// The inner product with `v`, times the row.
     rows: Vec<C>,
-    /// At degrees above 3, what else that is multiplied with.
+    /// At degrees above 3, the second factor.
     products: Option<Vec<C>>,
     /// The last factor.
     factor: C,

@@ -10,8 +10,9 @@ use sudare_arith::real;
 const SPARE_BITS: [f64; 2] = [1.0, 5.0];
 
 impl TrainPlan {
-    /// The encrypted weights of each model so far at the lowest level that holds them: small
-    /// ciphertexts, of use for decryption alone. [`TrainPlan::history`] reads those of a training.
+    /// Returns the current encrypted weights of each model at the lowest level that holds them.
+    /// These ciphertexts are small, and useful for decryption only. [`TrainPlan::history`] reads
+    /// the snapshots of a training.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for another state than planned;
@@ -25,7 +26,7 @@ impl TrainPlan {
         Ok(models)
     }
 
-    /// The lowest level that holds weights of this level and scale.
+    /// Returns the lowest level that holds weights of this level and scale.
     fn snapshot_level(&self, own: Level, scale: Scale) -> Level {
         let spare = SPARE_BITS[usize::from(self.refresh.is_some())];
         let needed = scale.log2() + real::log2(self.largest_weight) + spare;
@@ -34,8 +35,8 @@ impl TrainPlan {
         levels.find(|&level| chain.log2_q(level) >= needed).unwrap_or(own)
     }
 
-    /// Level and scale of the weights in each [`TrainPlan::snapshot`] of a training of so many
-    /// iterations, in order.
+    /// Returns the level and the scale of the weights in each [`TrainPlan::snapshot`] of a training
+    /// of this number of iterations, in order.
     pub fn snapshot_shapes(&self, iterations: u32) -> impl Iterator<Item = (Level, Scale)> {
         let first = self.job.spec.label_iterations();
         (first..=iterations.max(first)).map(|done| {
@@ -44,18 +45,19 @@ impl TrainPlan {
         })
     }
 
-    /// Snapshots that a training of so many iterations has: one after each, but one for all that
-    /// take means of labels alone.
+    /// Returns the number of snapshots of a training of this number of iterations: one for all
+    /// iterations that use means of labels alone, and one after each other iteration.
     #[must_use]
     pub fn snapshots(&self, iterations: u32) -> usize {
         let label_iterations = self.job.spec.label_iterations();
         (iterations.max(label_iterations) + 1 - label_iterations) as usize
     }
 
-    /// The weights of each model after each iteration, as [`TrainPlan::decode`] gives them, in the
-    /// slots of the decrypted [`TrainPlan::snapshot`]s of a training, in order. Those after the
-    /// first of two iterations that take means of labels alone, which encrypted training passes
-    /// over, are those after the second at the step size of the first ([`schedule`]).
+    /// Decodes the weights of each model after each iteration, as [`TrainPlan::decode`] does. Pass
+    /// the slots of the decrypted [`TrainPlan::snapshot`]s of a training, in order.
+    ///
+    /// If two iterations use means of labels alone, encrypted training skips the first. Its weights
+    /// are the weights after the second iteration at the step size of the first ([`schedule`]).
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for slots that are not of whole

@@ -1,4 +1,4 @@
-//! What a ring decides about a training, and what its levels are then used for.
+//! Facts of a training that a ring determines, and the use of its levels.
 
 use super::{
     budget::{Budget, Scales, Segments},
@@ -16,11 +16,11 @@ use sudare::{
 };
 use sudare_arith::real;
 
-/// `-log2` of the standard deviations of errors of weights, each on its own, that a plan accepts:
-/// weights come within some 2^-10.
+/// Minimum `-log2` of the standard deviation of each single error of weights that a plan accepts.
+/// Weights then come within about 2^-10.
 const LEAST_PRECISION_BITS: f64 = 13.0;
 
-/// What the levels of a chain are used for.
+/// Use of the levels of a chain.
 pub(super) struct StageLevels {
     pub refresh: Option<Box<Refresh>>,
     pub level: Level,
@@ -30,7 +30,7 @@ pub(super) struct StageLevels {
     pub largest_error: f64,
 }
 
-/// What a ring decides about a job.
+/// Facts of a job that a ring determines.
 pub(super) struct PlanInputs {
     pub log_n: u32,
     pub order: Order,
@@ -39,14 +39,14 @@ pub(super) struct PlanInputs {
     pub sigmoid: Sigmoid,
     label_iterations: usize,
     penalised: bool,
-    /// Levels below those of the training: one, if rows are to be scored.
+    /// Levels below the levels of the training: one, if rows are to be scored.
     spare: u32,
-    /// Root mean square of the weights of the rows of a batch, at most.
+    /// Maximum root mean square of the weights of the rows of a batch.
     row_weight: f64,
     spec: TrainSpec,
-    /// Rows planned.
+    /// Number of rows planned.
     rows: usize,
-    /// The largest error with which the weights can be shared, if they are to be.
+    /// The largest error with which the weights can be shared, if requested.
     largest_shared_error: Option<f64>,
 }
 
@@ -76,12 +76,12 @@ impl PlanInputs {
         })
     }
 
-    /// Cost of an iteration, in key switches of as many levels as it takes.
+    /// Returns the cost of an iteration, in key switches at the levels of an iteration.
     pub fn cost(&self) -> f64 {
         self.layout.cost(self.order, &self.sigmoid) * f64::from(self.levels())
     }
 
-    /// Cost of all iterations and bootstrappings, in key switches.
+    /// Returns the cost of all iterations and bootstrappings, in key switches.
     pub fn cost_with(&self, levels: &StageLevels) -> f64 {
         let rounds = &levels.scales.rounds;
         let bootstraps = rounds.iter().filter(|round| round.refresh).count();
@@ -90,12 +90,12 @@ impl PlanInputs {
         rounds.len() as f64 * of_round + bootstraps as f64 * each
     }
 
-    /// Levels of an iteration.
+    /// Returns the levels of an iteration.
     pub fn levels(&self) -> u32 {
         self.order.levels(&self.sigmoid)
     }
 
-    /// `-log2` of the largest error with which weights that are to be shared can be.
+    /// Returns `-log2` of the largest error with which weights can be shared, if requested.
     pub fn shared_bits(&self) -> Option<f64> {
         self.largest_shared_error.map(|error| -real::log2(error))
     }
@@ -130,7 +130,7 @@ impl PlanInputs {
         Ok(levels)
     }
 
-    /// With a level for every step.
+    /// Uses a level for every step.
     pub fn leveled(&self, schedule: &[Step], params: &Params) -> Result<StageLevels> {
         let budget = self.budget(schedule, Segments::One);
         let (level, scales) = (Level(budget.depth()), budget.scales(params.chain()));
@@ -150,9 +150,9 @@ impl PlanInputs {
         self.checked(levels)
     }
 
-    /// With bootstrapping that raises to the highest level at which what it leaves of the chain
-    /// suits the weights; none if no level leaves enough. A set made for bootstrapping of more
-    /// slots has its large primes further down than they are needed here.
+    /// Uses bootstrapping, raised to the highest level whose remaining chain suits the weights.
+    /// Returns `None` if no level leaves enough. A set made for bootstrapping of more slots has its
+    /// large primes lower than this needs.
     pub fn segments(&self, schedule: &[Step], params: &Params) -> Result<Option<StageLevels>> {
         let largest_weight = self.budget(schedule, Segments::One).largest_weight();
         let mut refused = None;
@@ -174,7 +174,7 @@ impl PlanInputs {
             }
             let budget = self.budget(schedule, Segments::Many { top: level, rounds });
             let scales = budget.segment_scales(params.chain(), refresh.output_scale());
-            // The means of labels are brought to the scale of refreshed weights.
+            // The means of labels are lowered to the scale of refreshed weights.
             let label_level = Level(level.0 + 1);
             let refresh = Some(Box::new(refresh));
             let largest_error = f64::INFINITY;

@@ -1,18 +1,18 @@
-//! What is public about a training: what its plans are made from.
+//! The public facts of a training, from which its plans are made.
 
 use super::spec::TrainSpec;
 use serde::{Deserialize, Serialize};
 
-/// Most iterations of a plan.
+/// Maximum number of iterations of a plan.
 pub(super) const MOST_ITERATIONS: u32 = 1000;
 
-/// What is public about a training: the shape of the table, and how to train.
+/// The public facts of a training: the shape of the table, and the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Job {
-    /// Rows of the table at most, at least 1.
+    /// Maximum number of rows of the table, at least 1.
     pub rows: usize,
-    /// Feature columns, at least 1; the intercept and the target do not count.
+    /// Number of feature columns, at least 1, without the intercept and the target.
     pub features: usize,
-    /// How to train.
+    /// Specification of the training.
     pub spec: TrainSpec,
 }

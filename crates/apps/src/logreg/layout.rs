@@ -1,4 +1,4 @@
-//! How rows lie in ciphertexts, and in which order an iteration multiplies them.
+//! Layout of rows in ciphertexts, and the order of products of an iteration.
 
 use super::{
     sigmoid::Sigmoid,
@@ -6,70 +6,76 @@ use super::{
 };
 use crate::{Error, Result};
 
-/// In which order an iteration computes `o(x . v) x` for each row.
+/// Order in which an iteration computes `o(x . v) x` for each row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
-    /// `x` is multiplied first with `x . v` and then with the rest of the polynomial: a level less,
-    /// but products of each ciphertext of rows are relinearised. For few rows.
+    /// `x` is first multiplied by `x . v`, and then by the rest of the polynomial. This saves a
+    /// level, but each ciphertext of rows needs a relinearisation. It suits few rows.
     RowsFirst,
-    /// The polynomial is evaluated first, once for each group of rows: a level more, and products
-    /// with the ciphertexts of rows are summed before they are relinearised. For many rows.
+    /// The polynomial is evaluated first, once for each group of rows. This needs another level,
+    /// but products with the ciphertexts of rows are summed before relinearisation. It suits many
+    /// rows.
     SigmoidFirst,
 }
 
 impl Order {
     pub const ALL: [Self; 2] = [Self::RowsFirst, Self::SigmoidFirst];
 
-    /// Levels of an iteration.
+    /// Returns the levels of an iteration.
     pub fn levels(self, sigmoid: &Sigmoid) -> u32 {
         let rows_first = if sigmoid.tail.is_some() { 4 } else { 3 };
         rows_first + u32::from(self == Self::SigmoidFirst)
     }
 }
 
-/// How a batch of rows lies in ciphertexts.
+/// Layout of a batch of rows in ciphertexts.
 ///
-/// A row, its `features + 1` entries and zeros after them, is cut into pieces of `width` entries.
-/// Slots are a sequence of blocks twice as long, each with a piece in its first half and zeros in
-/// the second, so that sums over the slots around an entry reach all entries of its piece and
-/// none of another. A group of as many rows as a ciphertext has blocks takes as many ciphertexts
-/// as a row has pieces: block `p` of the `j`-th has piece `p + j`, in a circle, of row `p`.
+/// A row has `features + 1` entries and zeros after them, and is cut into pieces of `width`
+/// entries. Slots are a sequence of blocks twice as long. Each block has a piece in its first half
+/// and zeros in the second. Sums over the slots around an entry therefore cover all entries of its
+/// piece and no others. A group has one row for each block of a ciphertext, and one ciphertext for
+/// each piece of a row. Block `p` of the `j`-th ciphertext has piece `p + j`, cyclically, of row
+/// `p`.
 ///
-/// Weights have their pieces in order, again and again: rotated by `j` blocks they fit the `j`-th
-/// ciphertext of every group, and they are a single ciphertext, however long rows are. With a
-/// single piece, a row is a block.
+/// Weights have their pieces in order, repeated. Rotated by `j` blocks they match the `j`-th
+/// ciphertext of every group. They are a single ciphertext for rows of any length. With a single
+/// piece, a row is a block.
 ///
-/// Where rows have weights, a second copy of the group follows the first, each row times its
+/// If rows have weights, a second copy of the group follows the first, with each row times its
 /// weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Layout {
-    /// Entries of a row with its intercept.
+    /// Entries of a row, including its intercept.
     pub entries: usize,
     /// Entries of a piece, a power of two.
     pub width: usize,
-    /// Pieces of a row and ciphertexts of a copy of a group, a power of two.
+    /// Pieces of a row, which is also the number of ciphertexts of a copy of a group. A power of
+    /// two.
     pub pieces: usize,
-    /// Copies of each group: 1, or 2 where rows have weights.
+    /// Copies of each group: 1, or 2 if rows have weights.
     pub copies: usize,
-    /// Blocks of a ciphertext and rows of a group, a power of two and at least [`Layout::pieces`].
+    /// Blocks of a ciphertext, which is also the number of rows of a group. A power of two, at
+    /// least [`Layout::pieces`].
     pub blocks: usize,
     /// Groups of a batch.
     pub groups: usize,
-    /// Groups whose products are summed before they are relinearised.
+    /// Number of groups whose products are summed before relinearisation.
     pub summed: usize,
 }
 
-/// Key switches in an iteration, as many at so many levels below its first.
+/// Key switches of an iteration: pairs of a number, and its levels below the first level of the
+/// iteration.
 pub(super) type Switches = [(f64, u32); 4];
 
 impl Layout {
-    /// The most groups whose products are summed before they are relinearised, and the most
-    /// ciphertexts that they should have, which are in memory together.
+    /// Maximum number of groups whose products are summed before relinearisation, and the maximum
+    /// number of their ciphertexts, which are in memory together.
     const SUMMED: usize = 8;
     const SUMMED_CIPHERTEXTS: usize = 256;
 
-    /// The layout of batches of up to `rows` with the least cost of an iteration, of those that
-    /// can be divided among the workers of a spec, or among the most if none can.
+    /// Returns the layout of batches of up to `rows` rows at the minimum cost of an iteration. The
+    /// layouts considered can be divided among the workers of a spec, or among the maximum number
+    /// if none can.
     pub fn of_training(
         (rows, features): (usize, usize),
         log_n: u32,
@@ -80,7 +86,7 @@ impl Layout {
         let copies = if spec.class_weights.is_some() { 2 } else { 1 };
         let planned = |layout: &Self| {
             let layout = Self { copies, ..*layout };
-            // The last group of each table but one may be nearly empty.
+            // The last group of each table, except one, may be nearly empty.
             let groups = layout.groups.saturating_add(spec.tables - 1);
             let most = (Self::SUMMED_CIPHERTEXTS / layout.group()).clamp(1, Self::SUMMED);
             Self { groups, summed: (groups / workers).clamp(1, most), ..layout }
@@ -92,7 +98,8 @@ impl Layout {
         Ok(planned(&Self::cheapest(rows, features, log_n, rank)?))
     }
 
-    /// The layout of up to `rows` with the least cost; of equal ones, that with the longest pieces.
+    /// Returns the layout of up to `rows` rows at the minimum cost. Of equal ones, the one with the
+    /// longest pieces.
     pub fn cheapest<C: PartialOrd>(
         rows: usize,
         features: usize,
@@ -120,7 +127,7 @@ impl Layout {
         Ok(best)
     }
 
-    /// With pieces of `width` entries, for ciphertexts of `slots`.
+    /// Returns the layout with pieces of `width` entries, for ciphertexts of `slots` slots.
     pub fn of_width(rows: usize, entries: usize, width: usize, slots: usize) -> Self {
         let pieces = entries.next_power_of_two() / width;
         let blocks = rows.min(slots / (2 * width)).next_power_of_two().max(pieces);
@@ -128,8 +135,8 @@ impl Layout {
         Self { entries, width, pieces, copies: 1, blocks, groups, summed: Self::SUMMED }
     }
 
-    /// Key switches that the other work on a ciphertext of rows takes as long as: two products
-    /// before relinearisation, and for rows that are multiplied first a rescaling.
+    /// Returns the other work on a ciphertext of rows, in key switches of the same time: two
+    /// products before relinearisation, and a rescaling if rows are multiplied first.
     pub fn ciphertext_cost(order: Order) -> f64 {
         match order {
             Order::RowsFirst => 0.5,
@@ -137,18 +144,19 @@ impl Layout {
         }
     }
 
-    /// Cost of an iteration, in key switches.
+    /// Returns the cost of an iteration, in key switches.
     pub fn cost(&self, order: Order, sigmoid: &Sigmoid) -> f64 {
         let switches = self.key_switches(order, sigmoid);
         let switches: f64 = switches.iter().map(|(count, _)| count).sum();
         switches + Self::ciphertext_cost(order) * self.multiplied() as f64
     }
 
-    /// Key switches of an iteration.
+    /// Returns the key switches of an iteration.
     pub fn key_switches(&self, order: Order, sigmoid: &Sigmoid) -> Switches {
         let Self { pieces, groups, .. } = *self;
         let [rows, sums] = [self.row_sums().count(), self.block_sums().count()];
-        // Of `y` and other powers for each group, and products with each of some ciphertexts.
+        // Products for `y` and other powers, for each group, and products for each of some
+        // ciphertexts.
         let (powers, products) = match &sigmoid.tail {
             None => (1, 1),
             Some(tail) => (1 + usize::from(tail.inner.is_some()), 2),
@@ -169,12 +177,12 @@ impl Layout {
         ]
     }
 
-    /// Slots of a block.
+    /// Returns the slots of a block.
     pub fn block(&self) -> usize {
         2 * self.width
     }
 
-    /// Slots after which weights repeat.
+    /// Returns the number of slots after which weights repeat.
     pub fn period(&self) -> usize {
         self.block() * self.pieces
     }
@@ -183,52 +191,54 @@ impl Layout {
         self.block() * self.blocks
     }
 
-    /// Ciphertexts of a group.
+    /// Returns the number of ciphertexts of a group.
     pub fn group(&self) -> usize {
         self.copies * self.pieces
     }
 
-    /// The ciphertexts of a group that inner products are taken with, and those that are summed.
+    /// Returns the ciphertexts of a group: those for inner products, and those to sum.
     pub fn split<'a, C>(&self, group: &'a [C]) -> (&'a [C], &'a [C]) {
         (&group[..self.pieces], &group[group.len() - self.pieces..])
     }
 
-    /// Ciphertexts of the groups whose products are summed before they are relinearised.
+    /// Returns the number of ciphertexts of the groups whose products are summed before
+    /// relinearisation.
     pub fn summed_ciphertexts(&self) -> usize {
         self.summed * self.group()
     }
 
-    /// Ciphertexts of a batch.
+    /// Returns the number of ciphertexts of a batch.
     pub fn ciphertexts(&self) -> usize {
         self.groups * self.group()
     }
 
-    /// Ciphertexts of a batch that inner products are taken with, as many as are then multiplied.
+    /// Returns the number of ciphertexts of a batch for inner products. The same number is
+    /// multiplied later.
     pub fn multiplied(&self) -> usize {
         self.groups * self.pieces
     }
 
-    /// Sums of products of a batch that are relinearised for each piece.
+    /// Returns the number of relinearised sums of products of a batch, for each piece.
     pub fn sums(&self) -> usize {
         self.groups.div_ceil(self.summed)
     }
 
-    /// Rotations, each followed by a sum with what was rotated, that put the sum of a piece into
-    /// each of its entries.
+    /// Returns the rotations that put the sum of a piece into each of its entries. Each rotation is
+    /// followed by a sum with the unrotated value.
     pub fn row_sums(&self) -> impl Iterator<Item = i64> {
         let width = self.width as i64;
-        // A piece of one entry is its sum.
+        // A piece of one entry equals its sum.
         let copy = (width > 1).then_some(-width);
         copy.into_iter().chain(powers_of_two(1, width))
     }
 
-    /// Rotations that put the sum of all periods into each period.
+    /// Returns the rotations that put the sum of all periods into each period.
     pub fn block_sums(&self) -> impl Iterator<Item = i64> {
         powers_of_two(self.period() as i64, self.slots() as i64)
     }
 
-    /// The slots of the ciphertext of a group that has its pieces turned by `turn` blocks, of rows
-    /// with [`Layout::entries`] entries each, one after the other.
+    /// Returns the slots of the ciphertext of a group whose pieces are turned by `turn` blocks.
+    /// Rows have [`Layout::entries`] entries each, one row after the other.
     pub fn packed(&self, rows: &[f64], turn: usize) -> Vec<f64> {
         let mut slots = vec![0.0; self.slots()];
         let rows = rows.chunks_exact(self.entries);
@@ -240,15 +250,16 @@ impl Layout {
         slots
     }
 
-    /// The slots of a vector with an entry for each of a row, such as the weights, turned by `turn`
-    /// blocks: a period of them.
+    /// Returns a period of the slots of a vector in the layout of weights, turned by `turn` blocks.
+    /// It has an entry for each entry of a row.
     pub fn packed_vector(&self, entries: &[f64], turn: usize) -> Vec<f64> {
         let period = Self { blocks: self.pieces, ..*self };
         period.packed(&entries.repeat(self.pieces), turn)
     }
 
-    /// What [`Layout::packed_vector`] packed, out of slots that repeat it with errors of their own,
-    /// of which the mean is taken; nothing if there are too few slots.
+    /// Returns the vector that [`Layout::packed_vector`] packed, from slots that repeat it. It is
+    /// the mean of the repetitions, which have independent errors. Empty if there are too few
+    /// slots.
     pub fn unpacked_vector(&self, slots: &[f64]) -> Vec<f64> {
         let mean = |entry: usize| {
             let slot = entry / self.width * self.block() + entry % self.width;
@@ -259,14 +270,14 @@ impl Layout {
         (0..entries).map(mean).collect()
     }
 
-    /// Steps of rotation whose sums turn pieces to every place: 1, 2, 4 … blocks.
+    /// Returns the steps of rotation whose sums turn pieces to every place: 1, 2, 4 … blocks.
     pub fn turns(&self) -> impl DoubleEndedIterator<Item = i64> {
         let block = self.block() as i64;
         (0..self.pieces.ilog2()).map(move |k| block << k)
     }
 }
 
-/// `start, 2 start, 4 start, …` below `end`.
+/// Returns `start, 2 start, 4 start, …` below `end`.
 pub(super) fn powers_of_two(start: i64, end: i64) -> impl Iterator<Item = i64> {
     core::iter::successors(Some(start), |k| Some(2 * k)).take_while(move |&k| k < end)
 }

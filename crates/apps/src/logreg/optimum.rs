@@ -1,4 +1,4 @@
-//! The model that a training comes near to, in the clear.
+//! The exact optimum that a training approximates, in the clear.
 
 use super::{
     prepare::Prepared,
@@ -8,29 +8,29 @@ use crate::Result;
 use nalgebra::{Cholesky, DMatrix, DMatrixView, DVector};
 use sudare_arith::{par, real};
 
-/// Steps at most.
+/// Maximum number of steps.
 const STEPS: u32 = 100;
 
-/// The largest change of a weight after which there are no more.
+/// Change of a weight below which the iteration stops.
 const TOLERANCE: f64 = 1e-10;
 
-/// Halvings of a step that does not lower the loss.
+/// Maximum number of halvings of a step that does not lower the loss.
 const HALVINGS: u32 = 30;
 
-/// Rows that are summed at a time, and parts of the table that are summed apart.
+/// Number of rows that are summed together, and of parts of the table that are summed in parallel.
 const BLOCK: usize = 512;
 const PARTS: usize = 16;
 
 impl Prepared<'_> {
-    /// The weights of each model with the least penalised loss on these rows by the true sigmoid:
-    /// of two classes those of scikit-learn's `LogisticRegression` with the same `C`, when it has
-    /// converged.
+    /// Returns the weights of each model that minimise the penalised loss on these rows with the
+    /// true sigmoid. For two classes these are the weights of scikit-learn's `LogisticRegression`
+    /// with the same `C`, after convergence.
     ///
-    /// By Newton's method, in memory of a block of rows beside the table.
+    /// It uses Newton's method, and memory for a block of rows in addition to the table.
     ///
     /// # Errors
-    /// [`Error::Train`](crate::Error::Train) with `Diverged` where there is no least loss, as for
-    /// classes that a plane separates and no penalty.
+    /// [`Error::Train`](crate::Error::Train) with `Diverged` if the loss has no minimum, for
+    /// example for classes that a plane separates without a penalty.
     pub fn optimum(&self, spec: &TrainSpec) -> Result<Vec<Vec<f64>>> {
         (0..spec.models()).map(|model| self.optimum_of(model, spec.models())).collect()
     }
@@ -59,7 +59,7 @@ impl Prepared<'_> {
         Err(TrainError::Diverged { iteration: STEPS, largest: weights.amax() }.into())
     }
 
-    /// The penalised loss about some weights.
+    /// Expands the penalised loss around some weights.
     fn expansion(&self, weights: &DVector<f64>, (model, models): (usize, usize)) -> Expansion {
         let (rows, entries) = (self.table.rows(), self.transform.entries());
         let part = rows.div_ceil(PARTS).next_multiple_of(BLOCK);
@@ -102,7 +102,7 @@ impl Prepared<'_> {
     }
 }
 
-/// A function to second order.
+/// The second-order expansion of a function.
 struct Expansion {
     loss: f64,
     gradient: DVector<f64>,
@@ -118,7 +118,7 @@ impl Expansion {
         }
     }
 
-    /// What leads to the least value of the expansion; directions in which it is flat are left.
+    /// Returns the step to the minimum of the expansion. Flat directions are skipped.
     fn newton_step(&self) -> Option<DVector<f64>> {
         let mut hessian = self.hessian.clone();
         let largest = hessian.diagonal().amax();
@@ -144,8 +144,8 @@ mod tests {
         Ok(rows.transform().of_columns(&rows.optimum(spec)?[0]))
     }
 
-    /// The gradient of the penalised loss on the user's columns is 0, and the model the same for
-    /// all preparations and numbers of planned rows.
+    /// The gradient of the penalised loss on the user's columns is 0. The model is the same for all
+    /// preparations and numbers of planned rows.
     #[test]
     fn the_loss_is_stationary_whatever_the_preparation() {
         let table = Table::bundled("lbw").unwrap();

@@ -18,52 +18,57 @@ use sudare::{
     rlwe::{KeyRequest, Level},
 };
 
-/// A [`Job`] laid out for parameters: how rows are encrypted, which keys the server needs, and
-/// every scale of the computation. It holds nothing secret.
+/// Plan of a [`Job`] for parameters: the encryption of rows, the keys of the server, and every
+/// scale of the computation. It contains nothing secret.
 ///
-/// Training computes what [`super::reference::train`] does. The first iteration, or the first two
-/// with [`Preparation::Scale`](super::Preparation::Scale), takes means of labels alone, which the
-/// owner of the rows encrypts beside them; each one after takes 3 levels at degree 3 of the
-/// sigmoid and 4 at degrees 5 and 7, or one more if the polynomial is evaluated before it is
-/// multiplied with the rows, which is cheaper for many rows. When these run out, weights and
-/// momentum are bootstrapped, together. Weights must stay below 16 in absolute value, or below the
-/// learning rate of the first of these iterations if that is larger, and prepared rows' inner
-/// products with them within the sigmoid's range: nobody can see on the server if they do not, so
-/// [`TrainPlan::check`] refuses tables with which they do not.
+/// Training computes the same as [`super::reference::train`]. The first iteration, or the first two
+/// with [`Preparation::Scale`](super::Preparation::Scale), use means of labels alone, which the
+/// owner encrypts with the rows. Each later iteration takes 3 levels at degree 3 of the sigmoid and
+/// 4 at degrees 5 and 7. One more level is needed if the polynomial is evaluated before the product
+/// with the rows, which is cheaper for many rows. When levels run out, weights and momentum are
+/// bootstrapped together.
 ///
-/// A table may have fewer rows than planned: its rows and sums are then encrypted so that means
-/// over the planned rows are means over those that there are, and the server does not learn how
-/// many there are. Several tables with fewer rows are trained on together
-/// ([`TrainPlan::for_groups`]).
+/// The absolute value of weights must stay below 16, or below the learning rate of the first of
+/// these iterations if that is larger. Inner products of prepared rows and weights must stay within
+/// the sigmoid's range. The server cannot see violations, so [`TrainPlan::check`] rejects tables
+/// that would cause them.
 ///
-/// With [`ClassWeights`](super::ClassWeights), each row `x` is encrypted twice, as it is and times
-/// its weight `c`: `x . v` is taken with the first and `o(x . v) c x` with the second, so that no
-/// level, key or larger prime is spent. The server, which sees that there are two, does not learn
-/// the weights, nor how many rows a class has. Heavy rows make errors larger: in each batch, the
-/// root mean square of the weights, whose mean over all rows is 1, must be 8 at most, which suits
-/// balanced weights of classes of 0.4 % of the rows or more. [`TrainPlan::check`] refuses others,
-/// and [`TrainPlan::largest_error`] allows for such rows whatever the weights are.
+/// A table may have fewer rows than planned. Its rows and sums are then scaled so that means over
+/// the planned rows are means over the actual rows, and the server does not learn their number.
+/// Several tables with fewer rows can be trained on together ([`TrainPlan::for_groups`]).
 ///
-/// Errors of iterations add up, and momentum carries them on: after `k` of them the error of a
-/// weight that the rows say little about can be `k^1.5` times that of one.
+/// With [`ClassWeights`](super::ClassWeights), each row `x` is encrypted twice: unchanged, and
+/// times its weight `c`. `x . v` uses the first and `o(x . v) c x` the second, which costs no
+/// level, key or larger prime. The server sees that there are two copies. It does not learn the
+/// weights or the number of rows of a class. Heavy rows enlarge errors. The mean of the weights
+/// over all rows is 1, and in each batch their root mean square must be at most 8. This is true for
+/// balanced weights if each class has at least 0.4 % of the rows. [`TrainPlan::check`] rejects
+/// other rows, and [`TrainPlan::largest_error`] covers all allowed weights.
 ///
-/// A ciphertext holds pieces of rows, and as many ciphertexts as a row has pieces hold a group of
-/// rows. Key switches of an iteration at degree 3 with rows multiplied first: one for each
-/// ciphertext; `log2` of the entries of a piece and 3 for each group; and
-/// `3 pieces - 2 + log2(rows / pieces)`, the rows being those of a group. With the polynomial
-/// first, ciphertexts take none, but each piece one for every eight groups. The length of pieces is
-/// the one for which these are fewest: with 197 entries and batches of 1,024 rows at `N = 2^15` it
-/// is 32, and 32 ciphertexts take about a fourth of the key switches that they take with whole
-/// rows.
+/// Errors of iterations add up, and momentum amplifies them. For a weight that the rows hardly
+/// determine, the error after `k` iterations can be `k^1.5` times the error of one iteration.
+///
+/// A ciphertext holds pieces of rows, and a group of rows has one ciphertext for each piece. An
+/// iteration at degree 3 with rows multiplied first has these key switches: one for each
+/// ciphertext; `log2` of the entries of a piece plus 3 for each group; and
+/// `3 pieces - 2 + log2(rows / pieces)`, for the rows of a group. With the polynomial first,
+/// ciphertexts need none, but each piece needs one for every eight groups. The length of pieces
+/// minimises this number. With 197 entries and batches of 1,024 rows at `N = 2^15` it is 32. The 32
+/// ciphertexts then need about a quarter of the key switches of whole rows.
 ///
 /// Reference: Han, "Bootstrapping Methods for Homomorphic Encryption", Seoul National University,
-/// chapter 6, algorithm 7. Deviations: sums of labels are taken in the clear; blocks are twice as
-/// long as pieces, so that nothing is masked after sums; pieces of a row are skewed over
-/// ciphertexts instead of having a ciphertext each, so that the weights are one ciphertext instead
-/// of one for each piece, which is summed over rows and bootstrapped by itself; products are summed
-/// before they are relinearised; constants are absorbed into scales, which with the blocks makes 3
-/// levels an iteration instead of 5; sums over rows and slots are taken after rescaling, where they
-/// are cheaper, at scales that allow for their errors.
+/// chapter 6, algorithm 7. Deviations:
+///
+/// - Sums of labels are computed in the clear.
+/// - Blocks are twice as long as pieces, so nothing is masked after sums.
+/// - Pieces of a row are skewed over ciphertexts instead of having a ciphertext each. The weights
+///   are therefore one ciphertext instead of one for each piece, each summed over rows and
+///   bootstrapped separately.
+/// - Products are summed before relinearisation.
+/// - Constants are absorbed into scales. Together with the blocks this gives 3 levels per iteration
+///   instead of 5.
+/// - Sums over rows and slots come after rescaling, where they are cheaper, at scales that allow
+///   for their errors.
 #[derive(Debug, Clone)]
 pub struct TrainPlan {
     pub(super) job: Job,
@@ -73,29 +78,29 @@ pub struct TrainPlan {
     pub(super) batches: Batches,
     pub(super) sigmoid: Sigmoid,
     pub(super) scales: Box<Scales>,
-    /// Of the rows of the first batch, and of the penalty.
+    /// Level of the rows of the first batch, and of the penalty.
     pub(super) level: Level,
-    /// Of encrypted means of labels.
+    /// Level of the encrypted means of labels.
     pub(super) label_level: Level,
-    /// How weights are bootstrapped, if they are.
+    /// Bootstrapping of weights, if any.
     pub(super) refresh: Option<Box<Refresh>>,
-    /// What weights and momentum must not exceed in absolute value.
+    /// Bound of the absolute value of weights and momentum.
     pub(super) largest_weight: f64,
     largest_error: f64,
     keys: KeyRequest,
 }
 
 impl TrainPlan {
-    /// Plans a job for parameters: on their lowest levels, or, if it needs more than there are,
-    /// with bootstrapping on all of them.
+    /// Plans a job for parameters. It uses their lowest levels, or, if these are not enough, all
+    /// levels with bootstrapping.
     ///
     /// # Errors
-    /// [`Error::Train`] for a bad specification or an empty table; [`Error::TooManyFeatures`];
+    /// [`Error::Train`] for an invalid specification or an empty table; [`Error::TooManyFeatures`];
     /// [`Error::TooManyIterations`] if they do not fit the levels, which have no room for
-    /// bootstrapping either, or are more than 1000: it names the number that fits;
+    /// bootstrapping either, or are more than 1000 (the error has the number that fits);
     /// [`Error::Precision`] if the primes are too small to come within 2^-10 of training in the
-    /// clear, or for weights to be shared, as are those that are bootstrapped; [`Error::Library`]
-    /// if a value would not fit the modulus; [`Error::TooMuchWork`].
+    /// clear, or too imprecise for weights to be shared, which bootstrapped weights always are;
+    /// [`Error::Library`] if a value would not fit the modulus; [`Error::TooMuchWork`].
     pub fn new(job: &Job, params: &Params) -> Result<Self> {
         let log_n = params.log_n();
         let mut orders = Order::ALL
@@ -176,7 +181,7 @@ impl TrainPlan {
             keys: KeyRequest::new(),
         };
         if let Some(refresh) = &plan.refresh {
-            // First to learn what is used beside these, then where.
+            // A first run finds the keys used outside bootstrapping, with their levels.
             plan.keys = refresh.required_keys().clone();
             plan.keys = plan.dry_run()?.into_level_keys(plan.params.rlwe());
         }
@@ -187,7 +192,7 @@ impl TrainPlan {
         Ok(plan)
     }
 
-    /// To score `rows` by what this training leaves.
+    /// Plans to score `rows` rows by the model of this training.
     pub(super) fn scoring(&self, rows: usize) -> Result<ScorePlan> {
         let leaves = Leaves {
             job: &self.job,
@@ -199,35 +204,36 @@ impl TrainPlan {
         ScorePlan::after(&leaves, rows, || self.simulator())
     }
 
-    /// The job.
+    /// Returns the job.
     #[must_use]
     pub fn job(&self) -> &Job {
         &self.job
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     #[must_use]
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// The keys that the server needs, each at the highest level of its use.
+    /// Returns the keys that the server needs, each at the highest level of its use.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.keys
     }
 
-    /// A bound of the errors of weights, in absolute value, in the coordinates of the training,
-    /// that holds for every table that [`TrainPlan::check`] takes, of a plan for weights to be
-    /// shared; for others inner products must be within the range of the sigmoid. It counts all
-    /// iterations and the rounding of decoding. Infinite with bootstrapping, of which no bound is
-    /// known.
+    /// Returns a bound of the absolute errors of weights, in the coordinates of the training.
+    ///
+    /// For a plan whose weights are to be shared, it holds for every table that
+    /// [`TrainPlan::check`] accepts. For other plans, inner products must be within the range of
+    /// the sigmoid. The bound covers all iterations and the rounding of decoding. It is infinite
+    /// with bootstrapping, for which no bound is known.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         self.largest_error
     }
 
-    /// `log2` of the standard deviation of the error that is expected to dominate.
+    /// Returns `log2` of the standard deviation of the error that is expected to dominate.
     #[must_use]
     pub fn noise_log2(&self) -> f64 {
         match self.refresh {
@@ -236,36 +242,36 @@ impl TrainPlan {
         }
     }
 
-    /// How the rows planned are cut into batches.
+    /// Returns the division of the planned rows into batches.
     #[must_use]
     pub fn batches(&self) -> &Batches {
         &self.batches
     }
 
-    /// Groups of rows of a batch: those that the plan has room for, or those of the tables that it
-    /// is for.
+    /// Returns the groups of rows of a batch: the planned ones, or those of the tables from
+    /// [`TrainPlan::for_groups`].
     #[must_use]
     pub fn groups(&self) -> usize {
         self.layout.groups
     }
 
-    /// Ciphertexts of a group of rows.
+    /// Returns the number of ciphertexts of a group of rows.
     #[must_use]
     pub fn group_len(&self) -> usize {
         self.layout.group()
     }
 
-    /// The groups of a batch that a table of so many rows takes.
+    /// Returns the groups of a batch that a table of this number of rows needs.
     #[must_use]
     pub fn groups_for(&self, rows: usize) -> usize {
         self.batches.of_rows(rows).most_rows().div_ceil(self.layout.blocks).max(1)
     }
 
-    /// This plan for tables with so many groups of rows in each batch, together: at most as
-    /// many as were planned.
+    /// Returns this plan for tables that together have `groups` groups of rows in each batch, at
+    /// most the planned number.
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`] for none, or more.
+    /// [`Error::NotAsPlanned`] for 0 groups, or more than planned.
     pub fn for_groups(&self, groups: usize) -> Result<Self> {
         let most = self.layout.groups;
         if groups == 0 || groups > most {
@@ -275,13 +281,15 @@ impl TrainPlan {
         Ok(Self { layout: Layout { groups, ..self.layout }, ..self.clone() })
     }
 
-    /// Ciphertexts of the encrypted rows: of those batches that the training looks at.
+    /// Returns the number of ciphertexts of the encrypted rows, of the batches that the training
+    /// uses.
     #[must_use]
     pub fn row_ciphertexts(&self) -> usize {
         self.used_batches() * self.layout.ciphertexts()
     }
 
-    /// Batches whose rows are looked at; none by iterations that take means of labels alone.
+    /// Returns the number of batches whose rows are used. Iterations with means of labels alone use
+    /// none.
     pub(super) fn used_batches(&self) -> usize {
         match self.job.spec.iterations > self.job.spec.label_iterations() {
             true => self.batches.used(self.job.spec.iterations),
@@ -289,14 +297,14 @@ impl TrainPlan {
         }
     }
 
-    /// Ciphertexts after those of the rows: the means of labels of each model, of all rows or of
-    /// each batch, and the penalty, if there is one.
+    /// Returns the number of ciphertexts after the rows: the means of labels of each model, over
+    /// all rows or over each batch, and the penalty, if any.
     #[must_use]
     pub fn sum_ciphertexts(&self) -> usize {
         self.label_batches() * self.job.spec.models() + usize::from(self.penalised())
     }
 
-    /// Means of labels of each model.
+    /// Returns the number of means of labels of each model.
     pub(super) fn label_batches(&self) -> usize {
         match self.job.spec.preparation {
             super::Preparation::Scale => self.batches.used(self.job.spec.iterations),
@@ -308,13 +316,13 @@ impl TrainPlan {
         self.job.spec.penalty != super::Penalty::None
     }
 
-    /// Ciphertexts of the encrypted table.
+    /// Returns the number of ciphertexts of the encrypted table.
     #[must_use]
     pub fn ciphertexts(&self) -> usize {
         self.row_ciphertexts() + self.sum_ciphertexts()
     }
 
-    /// The groups of a batch of a table with so many ciphertexts.
+    /// Returns the groups of a batch of a table with this number of ciphertexts.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`] if there is no such table.
@@ -333,8 +341,8 @@ impl TrainPlan {
         })
     }
 
-    /// Which ciphertexts of the encrypted rows an iteration looks at, counted from 0 as it is;
-    /// after the last one, those of the last.
+    /// Returns the range of ciphertexts of the encrypted rows that an iteration, counted from 0,
+    /// uses. After the last iteration, returns the range of the last one.
     #[must_use]
     pub fn batch(&self, iteration: u32) -> Range<usize> {
         let count = self.layout.ciphertexts();
@@ -343,8 +351,8 @@ impl TrainPlan {
         start..start + count
     }
 
-    /// Level and scale of the encrypted rows of a batch, counted from 0: the highest level at which
-    /// an iteration takes it.
+    /// Returns the level and the scale of the encrypted rows of a batch, counted from 0. The level
+    /// is the highest at which an iteration uses the batch.
     #[must_use]
     pub fn input(&self, batch: usize) -> (Level, Scale) {
         let first = self.job.spec.label_iterations();
@@ -354,13 +362,13 @@ impl TrainPlan {
         (level, self.scales.data)
     }
 
-    /// Level and scale of the trained weights.
+    /// Returns the level and the scale of the trained weights.
     #[must_use]
     pub fn output(&self) -> (Level, Scale) {
         self.output_after(self.job.spec.iterations)
     }
 
-    /// Level and scale of the weights after so many iterations.
+    /// Returns the level and the scale of the weights after this number of iterations.
     #[must_use]
     pub fn output_after(&self, iterations: u32) -> (Level, Scale) {
         let full = iterations.checked_sub(self.job.spec.label_iterations() + 1);
@@ -372,7 +380,7 @@ impl TrainPlan {
         }
     }
 
-    /// Bootstrappings in the first so many iterations, of each model.
+    /// Returns the number of bootstrappings of each model in this number of leading iterations.
     #[must_use]
     pub fn bootstraps(&self, iterations: u32) -> u32 {
         let full = iterations.saturating_sub(self.job.spec.label_iterations());
@@ -380,14 +388,14 @@ impl TrainPlan {
         rounds.map(|round| u32::from(round.refresh)).sum()
     }
 
-    /// Levels between refreshed weights and the lowest that can be refreshed again; none without
-    /// bootstrapping.
+    /// Returns the levels between refreshed weights and the lowest level that can be refreshed
+    /// again, or `None` without bootstrapping.
     #[must_use]
     pub fn bootstrap_levels(&self) -> Option<u32> {
         self.refresh.as_ref().map(|refresh| refresh.usable_levels())
     }
 
-    /// The evaluator on clear values for this plan, which records the keys that it uses.
+    /// Returns the evaluator on clear values for this plan. It records the keys used.
     #[must_use]
     pub fn simulator(&self) -> sim::Evaluator {
         let e = sim::Evaluator::for_params(&self.params);
@@ -399,8 +407,8 @@ impl TrainPlan {
         }
     }
 
-    /// Trains on zeros until the second bootstrapping, after which levels repeat, to learn which
-    /// keys are used where.
+    /// Trains on zeros to find the keys with their levels. It stops at the second bootstrapping,
+    /// after which levels repeat.
     fn dry_run(&self) -> Result<KeyRequest> {
         let one = TrainSpec { classes: 2, ..self.job.spec };
         let plan = Self { job: Job { spec: one, ..self.job }, ..self.clone() };

@@ -1,4 +1,4 @@
-//! What runs of plans have in common: checks that operands are as planned, and sums of them.
+//! Parts shared by runs of plans: checks of operands, and sums of them.
 
 use crate::{Error, Result};
 use core::fmt::Display;
@@ -9,7 +9,7 @@ use sudare::{
     rlwe::Level,
 };
 
-/// Refuses an evaluator of other parameters than those of a plan.
+/// Rejects an evaluator whose parameters differ from the plan's.
 pub(super) fn expect_params<E: ComplexOps>(ev: &E, params: &Params) -> Result<()> {
     if ev.log_n() == params.log_n() && ev.chain() == params.chain() {
         return Ok(());
@@ -22,8 +22,8 @@ pub(super) fn expect_params<E: ComplexOps>(ev: &E, params: &Params) -> Result<()
     ))
 }
 
-/// The sum with itself rotated by the first of `steps`, then of that with itself rotated by the
-/// next, and so on.
+/// Adds to a ciphertext its rotation by the first of `steps`, then to the sum its rotation by the
+/// next step, and so on.
 pub(super) fn add_rotations<E: ComplexOps>(
     e: &E,
     mut a: E::Ct,
@@ -35,7 +35,7 @@ pub(super) fn add_rotations<E: ComplexOps>(
     Ok(a)
 }
 
-/// The value at a level at or below its own.
+/// Returns the value at a level at or below its own.
 pub(super) fn at<'a, E: ComplexOps>(
     e: &E,
     a: &'a E::Ct,
@@ -73,7 +73,7 @@ pub(super) fn expect_scale(what: &'static str, found: Scale, needed: Scale) -> R
     if found.matches(needed) { Ok(()) } else { Err(not_as_planned(what, found, needed)) }
 }
 
-/// The sums of two lists, one by one.
+/// Returns the elementwise sums of two lists.
 pub(super) fn added<E: ComplexOps>(e: &E, a: &[E::Ct], b: &[E::Ct]) -> sudare::Result<Vec<E::Ct>> {
     a.iter().zip(b).map(|(a, b)| e.add(a, b)).collect()
 }
