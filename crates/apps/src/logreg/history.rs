@@ -56,8 +56,9 @@ impl TrainPlan {
     /// Decodes the weights of each model after each iteration, as [`TrainPlan::decode`] does. Pass
     /// the slots of the decrypted [`TrainPlan::snapshot`]s of a training, in order.
     ///
-    /// If two iterations use means of labels alone, encrypted training skips the first. Its weights
-    /// are the weights after the second iteration at the step size of the first ([`schedule`]).
+    /// If two iterations use means of labels alone, encrypted training skips the first. The weights
+    /// after the first are the weights after the second at the step size of the first
+    /// ([`schedule`]).
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`](crate::Error::NotAsPlanned) for slots that are not of whole

@@ -1,4 +1,4 @@
-//! From the columns of a table to the coordinates of a training, and back.
+//! Transforms from the columns of a table to the coordinates of a training, and back.
 
 mod moments;
 
@@ -12,47 +12,47 @@ use serde::{Deserialize, Serialize};
 use sudare_arith::par;
 use sudare_table::{Table, TableError};
 
-/// A column whose standard deviation is less than this part of its largest magnitude is constant
-/// but for rounding.
+/// Relative spread below which a column is constant up to rounding: its standard deviation over its
+/// largest magnitude.
 const CONSTANT: f64 = 1e-14;
 
-/// Deviations below this are none: their inverses would not be finite.
+/// Smaller deviations count as zero, because their inverses would not be finite.
 const SMALLEST: f64 = 1e-305;
 
-/// Directions of less than this part of the largest variance are rounding errors of others.
+/// Directions below this fraction of the largest variance are rounding errors of other directions.
 const RANK: f64 = 1e-11;
 
-/// Weights of which less than this part is lost are the same.
+/// Weights that lose less than this fraction count as the same.
 const SAME_DIRECTIONS: f64 = 1e-6;
 
-/// How a row of a table becomes a row of a training, and trained weights become weights of the
-/// columns. It tells means, spreads and correlations of the table: it stays with its owners.
+/// Transform from rows of a table to rows of a training, and from trained weights to weights of the
+/// columns. It reveals means, spreads and correlations of the table, so it stays with the owners.
 ///
 /// A row `x` becomes `size (1, B^T (x - center) / divisor)`: the columns of `B` are directions, or
 /// `B` is diagonal. A weight `w` of the training belongs to `size B w / divisor` of the columns.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Parts", into = "Parts")]
 pub struct Transform {
-    /// Of each column.
+    /// Center of each column.
     centers: Vec<f64>,
-    /// Of each column, positive.
+    /// Divisor of each column, positive.
     divisors: Vec<f64>,
     basis: Basis,
     /// `h_j` of the training's entries after the first.
     penalty: Vec<f64>,
-    /// The root of the rows planned for over those that there are, so that a mean over the ones is
-    /// a mean over the others.
+    /// The square root of the planned rows over the actual rows. It makes a mean over planned rows
+    /// a mean over actual rows.
     size: f64,
 }
 
-/// What [`Transform`] calls `B`.
+/// The matrix `B` of [`Transform`].
 #[derive(Debug, Clone, PartialEq)]
 enum Basis {
     Diagonal(DVector<f64>),
     Full(DMatrix<f64>),
 }
 
-/// A [`Transform`] as it is written: a full basis is column by column.
+/// The serialised form of a [`Transform`]. A full basis is stored column by column.
 #[derive(Serialize, Deserialize)]
 struct Parts {
     centers: Vec<f64>,
@@ -102,9 +102,9 @@ impl TryFrom<Parts> for Transform {
 }
 
 impl Transform {
-    /// For a table with these moments and a penalty of strength `alpha`, its rows being trained on
-    /// as if there were `planned`. [`Preparation::Scale`] divides by `largest`, the largest
-    /// magnitudes of the columns.
+    /// Creates the transform for a table with these moments and a penalty of strength `alpha`. Its
+    /// rows are trained on as if there were `planned` rows. [`Preparation::Scale`] divides by
+    /// `largest`, the largest magnitudes of the columns.
     fn new(
         preparation: Preparation,
         alpha: f64,
@@ -132,7 +132,8 @@ impl Transform {
                 let floor = RANK * eigenvalues.max();
                 let mut penalty = Vec::with_capacity(columns);
                 for (mut direction, &variance) in eigenvectors.column_iter_mut().zip(&eigenvalues) {
-                    // Of a variance of the mean loss of at most a quarter, and of the penalty.
+                    // Along a direction, the mean loss and the penalty curve by at most a quarter
+                    // of the variance plus `alpha`. This is four times as much.
                     let least = variance + 4.0 * alpha;
                     let kept = variance > floor && least > 0.0;
                     direction *= if kept { 1.0 / least.sqrt() } else { 0.0 };
@@ -156,7 +157,7 @@ impl Transform {
         Self { centers: moments.centers.clone(), divisors: own, basis, penalty, size }
     }
 
-    /// Rows as they are, after an entry of 1: for a table whose columns need no preparation.
+    /// Returns the identity after an entry of 1, for a table whose columns need no preparation.
     #[must_use]
     pub fn identity(columns: usize) -> Self {
         Self {
@@ -168,8 +169,8 @@ impl Transform {
         }
     }
 
-    /// Values minus the mean of their column, divided by the largest distance from it in a table:
-    /// for rows to be scored by a model in the clear.
+    /// Returns a transform for rows to score by a model in the clear. It subtracts the mean of each
+    /// column and divides by the largest distance from the mean in the table.
     #[must_use]
     pub fn spreading(table: &Table) -> Self {
         let zeros = vec![0.0; table.features()];
@@ -186,10 +187,10 @@ impl Transform {
         Self { centers, divisors, ..Self::identity(table.features()) }
     }
 
-    /// Values minus the center of their column, divided by its divisor.
+    /// Returns the transform that subtracts the center of each column and divides by its divisor.
     ///
     /// # Errors
-    /// [`Error::TransformColumns`] for more of the ones than of the others;
+    /// [`Error::TransformColumns`] for different numbers of centers and divisors;
     /// [`TableError::Scale`] unless centers are finite and divisors positive and finite.
     pub fn affine(centers: Vec<f64>, divisors: Vec<f64>) -> Result<Self> {
         if centers.len() != divisors.len() || centers.is_empty() {
@@ -207,35 +208,35 @@ impl Transform {
         Ok(Self { centers, divisors, ..identity })
     }
 
-    /// The column of whose center a value is farthest, in its unit.
+    /// Returns the column whose value is farthest from its center, in the unit of the column.
     pub(super) fn farthest(&self, values: &[f64]) -> usize {
         let distance = |j: usize| self.near(j, values[j]).abs();
         (0..values.len()).max_by(|&a, &b| distance(a).total_cmp(&distance(b))).unwrap_or(0)
     }
 
-    /// What rows are multiplied with.
+    /// Returns the factor of rows.
     pub(super) fn size(&self) -> f64 {
         self.size
     }
 
-    /// What is subtracted from each column.
+    /// Returns the value that is subtracted from each column.
     #[must_use]
     pub fn centers(&self) -> &[f64] {
         &self.centers
     }
 
-    /// What each column is then divided by.
+    /// Returns the value by which each column is then divided.
     #[must_use]
     pub fn divisors(&self) -> &[f64] {
         &self.divisors
     }
 
-    /// The weights that give rows which `other` prepares the scores that `weights` give them as
-    /// this prepares them.
+    /// Converts weights from this transform to `other`. The scores of rows prepared by `other` are
+    /// then the same as the scores by `weights` of rows prepared by this transform.
     ///
     /// # Errors
-    /// [`Error::TransformColumns`] for other columns; [`Error::OtherDirections`] if `other` leaves
-    /// out directions in which the weights are not 0.
+    /// [`Error::TransformColumns`] for other columns; [`Error::OtherDirections`] if `other` omits
+    /// directions in which the weights are nonzero.
     pub fn weights_under(&self, weights: &[f64], other: &Self) -> Result<Vec<f64>> {
         if other.columns() != self.columns() {
             let (found, needed) = (other.columns(), self.columns());
@@ -257,8 +258,9 @@ impl Transform {
         Ok(found)
     }
 
-    /// For a table of these moments and a penalty of strength [`alpha`](TrainSpec::alpha), which
-    /// has some of `planned` rows: of a plan that prepares rows by what their owners have in common.
+    /// Creates the transform for a table that has these moments, a penalty of strength
+    /// [`alpha`](TrainSpec::alpha), and some of `planned` rows. Use it if several owners prepare
+    /// rows by their common moments.
     #[must_use]
     pub fn of_moments(
         moments: &Moments,
@@ -269,26 +271,26 @@ impl Transform {
         Self::new(preparation, alpha, moments, None, planned)
     }
 
-    /// Columns of the tables that it is for.
+    /// Returns the number of columns of the tables for this transform.
     #[must_use]
     pub fn columns(&self) -> usize {
         self.centers.len()
     }
 
-    /// Entries of a row of the training: one more than columns.
+    /// Returns the number of entries of a row of the training: one more than the columns.
     #[must_use]
     pub fn entries(&self) -> usize {
         1 + self.columns()
     }
 
-    /// `h` of each entry of the weights: 0 for the first, the intercept.
+    /// Returns `h` of each entry of the weights: 0 for the first, the intercept.
     #[must_use]
     pub fn penalty(&self) -> Vec<f64> {
         core::iter::once(0.0).chain(self.penalty.iter().copied()).collect()
     }
 
-    /// The rows of a training for some rows of a table, which are given one after the other; they
-    /// come out one after the other, with [`Transform::entries`] entries each.
+    /// Returns the rows of a training for some rows of a table. Input and output are row-major,
+    /// with [`Transform::entries`] entries for each output row.
     #[must_use]
     pub fn rows(&self, values: &[f64]) -> Vec<f64> {
         let columns = self.columns();
@@ -316,15 +318,15 @@ impl Transform {
         out
     }
 
-    /// A value of a column, from its center and in its unit.
+    /// Returns a value of a column relative to its center, in its unit.
     fn near(&self, column: usize, x: f64) -> f64 {
         let (center, divisor) = (self.centers[column], self.divisors[column]);
         let distance = x - center;
         if distance.is_finite() { distance / divisor } else { x / divisor - center / divisor }
     }
 
-    /// The weights of the columns, the intercept first, for trained weights: the score of a row
-    /// `x` is the intercept and the products of `x` with the others.
+    /// Returns the weights of the columns, intercept first, for trained weights. The score of a row
+    /// `x` is the intercept plus the products of `x` with the other weights.
     #[must_use]
     pub fn of_columns(&self, trained: &[f64]) -> Vec<f64> {
         let (mut weights, of_near) = (vec![0.0], self.of_near(trained));
@@ -337,7 +339,7 @@ impl Transform {
         weights
     }
 
-    /// The same for values from their center, in their unit.
+    /// Returns the weights for values relative to their center, in their unit.
     fn of_near(&self, trained: &[f64]) -> Vec<f64> {
         let (first, rest) = trained.split_first().map_or((0.0, trained), |(a, b)| (*a, b));
         let rest = DVector::from_column_slice(rest);
@@ -349,7 +351,7 @@ impl Transform {
         core::iter::once(self.size * first).chain(turned).collect()
     }
 
-    /// The weights nearest to those that [`Transform::of_near`] makes these of.
+    /// Returns the trained weights whose [`Transform::of_near`] is nearest to these weights.
     fn trained_from(&self, near: &[f64]) -> Vec<f64> {
         let (first, rest) = near.split_first().map_or((0.0, near), |(a, b)| (*a, b));
         let rest = DVector::from_column_slice(rest);
@@ -366,8 +368,8 @@ impl Transform {
         core::iter::once(first).chain(own).map(|x| x / self.size).collect()
     }
 
-    /// What a sum over values from their center, in their unit, and of 1 before them, is of rows
-    /// of the training.
+    /// Converts a sum over the entries of rows. The input is over 1 and values relative to their
+    /// center, in their unit. The output is over entries of the training.
     fn of_sums(&self, near: &[f64]) -> Vec<f64> {
         let (first, rest) = near.split_first().map_or((0.0, near), |(a, b)| (*a, b));
         let rest = DVector::from_column_slice(rest);
@@ -380,24 +382,24 @@ impl Transform {
     }
 }
 
-/// A table as a training sees it.
+/// A table, prepared for a training.
 #[derive(Debug, Clone)]
 pub struct Prepared<'a> {
     pub(super) table: &'a Table,
     pub(super) transform: Transform,
-    /// Of each class.
+    /// Weights of the rows of each class.
     pub(super) row_weights: Vec<f64>,
-    /// Of the rows that there are, as many as are planned.
+    /// Batches of the actual rows, in the same number as the planned batches.
     pub(super) batches: Batches,
-    /// Of the rows planned.
+    /// Batches of the planned rows.
     pub(super) planned: Batches,
-    /// Whether sums of labels are taken batch by batch.
+    /// True if labels are summed for each batch.
     by_batch: bool,
 }
 
 impl<'a> Prepared<'a> {
-    /// A table of at most `planned` rows, prepared by what it says itself. `given` are class
-    /// weights, for [`ClassWeights::Given`](super::ClassWeights::Given).
+    /// Prepares a table of at most `planned` rows by its own moments. `given` are class weights,
+    /// for [`ClassWeights::Given`](super::ClassWeights::Given).
     ///
     /// # Errors
     /// [`Error::Table`] if it has no target; [`Error::Train`]; [`Error::TooManyToCorrelate`].
@@ -431,7 +433,7 @@ impl<'a> Prepared<'a> {
         Self::with(table, spec, planned, row_weights, transform)
     }
 
-    /// A table that is prepared as others are.
+    /// Prepares a table by a transform that it shares with other tables.
     ///
     /// # Errors
     /// [`Error::TransformColumns`] for a transform of other columns; [`Error::Train`].
@@ -455,28 +457,29 @@ impl<'a> Prepared<'a> {
         Ok(Self { table, transform, row_weights, batches, planned, by_batch })
     }
 
-    /// The table.
+    /// Returns the table.
     #[must_use]
     pub fn table(&self) -> &'a Table {
         self.table
     }
 
-    /// How rows become those of the training.
+    /// Returns the transform of rows to rows of the training.
     #[must_use]
     pub fn transform(&self) -> &Transform {
         &self.transform
     }
 
-    /// The weight of the rows of each class, of mean 1 over all rows.
+    /// Returns the weight of the rows of each class. The mean over all rows is 1.
     #[must_use]
     pub fn row_weights(&self) -> &[f64] {
         &self.row_weights
     }
 
-    /// The label of a row for a model: 1 if it is of the class that the model tells from others.
+    /// Returns the label of a row for a model: 1 if the row belongs to the class that the model
+    /// separates from the others.
     pub(super) fn label(&self, row: usize, model: usize, models: usize) -> f64 {
         let class = self.table.members().map_or(0, |members| members[row] as usize);
-        // A single model tells the second class from the first.
+        // A single model separates the second class from the first.
         let own = if models == 1 { 1 } else { model };
         if class == own { 1.0 } else { -1.0 }
     }
@@ -485,13 +488,13 @@ impl<'a> Prepared<'a> {
         Weights::new(self.table, &self.row_weights).of(row)
     }
 
-    /// The rows of a training of some rows of the table, one after the other.
+    /// Returns the rows of the training for some rows of the table, row-major.
     pub(super) fn rows(&self, rows: Range<usize>) -> Vec<f64> {
         let columns = self.table.features();
         self.transform.rows(&self.table.values()[rows.start * columns..rows.end * columns])
     }
 
-    /// The scores of each row by the weights of each model, and 1 after them, row after row.
+    /// Returns the scores of each row by the weights of each model, followed by 1, row-major.
     pub(super) fn scores(&self, weights: &[Vec<f64>]) -> Vec<f64> {
         let t = &self.transform;
         let of_near: Vec<Vec<f64>> = weights.iter().map(|weights| t.of_near(weights)).collect();
@@ -506,14 +509,14 @@ impl<'a> Prepared<'a> {
         scores
     }
 
-    /// Sums of labels that each model takes: one, or one for each batch that so many iterations
-    /// look at.
+    /// Returns the number of label sums for each model: one, or one for each batch that this number
+    /// of iterations uses.
     #[must_use]
     pub(super) fn label_batches(&self, iterations: u32) -> usize {
         if self.by_batch { self.batches.used(iterations) } else { 1 }
     }
 
-    /// `sum_i c_i y_i x_i / 2m` over the rows of a batch, or over all rows.
+    /// Returns `sum_i c_i y_i x_i / 2m` over the rows of a batch, or over all rows.
     pub(super) fn label_mean(&self, batch: usize, model: usize, models: usize) -> Vec<f64> {
         let (rows, planned) = match self.by_batch {
             true => (self.batches.rows(batch), self.planned.rows(batch).len()),
@@ -524,8 +527,8 @@ impl<'a> Prepared<'a> {
         sum.iter().map(|sum| sum / planned as f64).collect()
     }
 
-    /// The sum of `slope(i, x_i . v) x_i` over some rows, and the largest `|x_i . v|`. Rows are
-    /// taken as they are in the table: only `v` and the sum change coordinates.
+    /// Returns the sum of `slope(i, x_i . v) x_i` over some rows, and the largest `|x_i . v|`. Rows
+    /// stay in the coordinates of the table. Only `v` and the sum change coordinates.
     pub(super) fn pass(
         &self,
         rows: Range<usize>,
@@ -559,13 +562,13 @@ impl<'a> Prepared<'a> {
     }
 }
 
-/// What [`Prepared::pass`] finds.
+/// The result of [`Prepared::pass`].
 pub(super) struct Pass {
     pub sum: Vec<f64>,
     pub largest: f64,
 }
 
-/// Rows of each class.
+/// Returns the number of rows of each class.
 ///
 /// # Errors
 /// [`Error::Table`] if the table has no target.

@@ -1,4 +1,4 @@
-//! Parameters in which a training is done in the least time.
+//! Proposals of the parameters in which a training is fastest.
 
 use super::{
     budget::Segments,
@@ -16,25 +16,25 @@ use sudare::ckks::{
 };
 use sudare_arith::real;
 
-/// `-log2` of the standard deviations of errors of weights, each on its own, that proposed
-/// parameters are made for. Several add up, so the largest error of a weight is some 2^-14.
+/// `-log2` of the standard deviation of each single error of weights, for proposed parameters.
+/// Several errors add up, so the largest error of a weight is about 2^-14.
 const PROPOSED_PRECISION_BITS: f64 = 17.0;
 
-/// What the largest error of a weight is above the standard deviation of a single one, as `log2`,
-/// to begin with.
+/// Initial estimate of the largest error of a weight over the standard deviation of a single one,
+/// as `log2`.
 const WORST_CASE_BITS: f64 = 8.0;
 
-/// How often parameters are made until the worst case is precise enough.
+/// Maximum number of proposals until the worst case is precise enough.
 const MOST_PROPOSALS: usize = 8;
 
 impl TrainPlan {
-    /// Parameters, secure at 128 bits with a uniform ternary secret, in which the job is done in
-    /// the least time by an estimate: those of the smallest ring with levels for all iterations,
-    /// or some for bootstrapping.
+    /// Returns the estimated fastest parameters for the job, secure at 128 bits with a uniform
+    /// ternary secret. The candidates are the smallest ring with levels for all iterations, and
+    /// parameters for bootstrapping.
     ///
     /// # Errors
     /// [`Error::Train`]; [`Error::TooManyFeatures`] and [`Error::TooManyIterations`] if even the
-    /// ring of dimension 2^17 is too small, the latter naming the iterations that fit;
+    /// ring of dimension 2^17 is too small, the latter with the number of iterations that fit;
     /// [`Error::Library`] if there are too few primes.
     pub fn auto_params(job: &Job) -> Result<Params> {
         let largest = *RINGS.end();
@@ -65,17 +65,19 @@ impl TrainPlan {
     }
 }
 
-/// The largest ring in which an iteration more is worth its time.
+/// The largest ring in which an additional iteration is worth its time.
 const AMPLE_LOG_N: u32 = 15;
 
 impl TrainSpec {
-    /// What suits a table of this shape. Of whitened columns five iterations, or fewer if five
-    /// would have to be bootstrapped or take a ring of dimension above 2^15; of standardised ones
-    /// ten; in each all rows, or at a falling rate batches of [`TrainSpec::AMPLE_BATCH`] if there
-    /// are more. Of scaled columns [`TrainSpec::published`].
+    /// Returns the recommended specification for a table of this shape.
+    ///
+    /// Whitened columns get five iterations, or fewer if five would need bootstrapping or a ring of
+    /// dimension above 2^15. Standardised columns get ten. Each iteration uses all rows. Tables of
+    /// more rows than [`TrainSpec::AMPLE_BATCH`] are trained in batches of this size, at a falling
+    /// rate. Scaled columns get [`TrainSpec::published`].
     ///
     /// # Errors
-    /// Those of [`TrainPlan::auto_params`](super::TrainPlan::auto_params).
+    /// The errors of [`TrainPlan::auto_params`](super::TrainPlan::auto_params).
     pub fn recommended(rows: usize, features: usize, preparation: Preparation) -> Result<Self> {
         let initial = Self::PREPARED_STEP;
         let (learning_rate, batch) = match rows > Self::AMPLE_BATCH {
@@ -102,20 +104,20 @@ impl TrainSpec {
 
 /// Parameters for a training.
 struct Proposal {
-    /// What it costs, in transforms of a limb of dimension 1.
+    /// Cost, in transforms of a limb of dimension 1.
     cost: f64,
     chain: Spec,
-    /// Whether nothing is bootstrapped.
+    /// True if nothing is bootstrapped.
     leveled: bool,
 }
 
-/// Bits of the modulus that are left to primes that are larger than asked for: none first.
+/// Bits of the modulus to reserve for primes above their requested size. None are reserved at
+/// first.
 const SPARE_BITS: [f64; 3] = [0.0, 2.0, 8.0];
 
-/// The cheapest parameters for a job whose primes, when they are found, are secure; if there are
-/// any.
+/// Returns the cheapest parameters for a job whose actual primes are secure, if there are any.
 fn secure(job: &Job) -> Result<Option<(Proposal, Params)>> {
-    // Weights to be shared must be as precise as the worst case takes, which only a plan tells.
+    // Weights to be shared need the precision of the worst case, which only a plan determines.
     let mut further = 0.0;
     for _ in 0..MOST_PROPOSALS {
         let Some((proposal, params)) = secure_with(job, further)? else { return Ok(None) };
@@ -129,7 +131,7 @@ fn secure(job: &Job) -> Result<Option<(Proposal, Params)>> {
     Ok(None)
 }
 
-/// The same with so many bits of precision more, if they are for weights to be shared.
+/// Returns the same with `further` more bits of precision, which apply to weights to be shared.
 fn secure_with(job: &Job, further: f64) -> Result<Option<(Proposal, Params)>> {
     for spare in SPARE_BITS {
         let Some(proposal) = propose(job, (spare, further))? else { return Ok(None) };
@@ -141,14 +143,14 @@ fn secure_with(job: &Job, further: f64) -> Result<Option<(Proposal, Params)>> {
     Ok(None)
 }
 
-/// The cheapest parameters for a job by the sizes of primes, if there are any.
+/// Returns the cheapest parameters for a job by the sizes of primes, if there are any.
 fn propose(job: &Job, (spare, further): (f64, f64)) -> Result<Option<Proposal>> {
     if job.spec.iterations > MOST_ITERATIONS {
         return Ok(None);
     }
     let schedule = schedule(&job.spec);
     let mut best: Option<Proposal> = None;
-    // Orders for which a ring has levels for all iterations: larger rings cost more.
+    // Orders for which a ring has levels for all iterations. Larger rings cost more.
     let mut leveled = Vec::new();
     for log_n in RINGS {
         let orders = Order::ALL.map(|order| PlanInputs::new(job, log_n, order));
@@ -182,14 +184,14 @@ fn cheaper(best: Option<Proposal>, other: Proposal) -> Option<Proposal> {
     }
 }
 
-/// `-log2` of the standard deviations that proposed primes are made for, for rows of weight 1; of
-/// weights to be shared as many bits below the largest error.
+/// Returns `-log2` of the standard deviations that proposed primes are made for, for rows of weight
+/// 1. For weights to be shared, it is `further` bits below the largest error.
 fn precision_bits(inputs: &PlanInputs, further: f64) -> f64 {
     let shared = |bits: f64| bits + WORST_CASE_BITS + further;
     inputs.shared_bits().map_or(PROPOSED_PRECISION_BITS, shared)
 }
 
-/// With a level for every step of every iteration.
+/// Proposes a chain with a level for every step of every iteration.
 fn propose_levels(
     inputs: &PlanInputs,
     schedule: &[Step],
@@ -207,7 +209,7 @@ fn propose_levels(
     chain.propose(None, key_switches(inputs, (1..=top).rev().step_by(levels)))
 }
 
-/// With bootstrapping after every so many iterations.
+/// Proposes a chain with a bootstrapping after every `rounds` iterations.
 fn propose_bootstrapping(
     inputs: &PlanInputs,
     schedule: &[Step],
@@ -234,8 +236,8 @@ fn propose_bootstrapping(
     chain.propose(Some(above), rounds.chain(bootstraps))
 }
 
-/// Key switches of iterations that begin at these levels, with the level of each, and what other
-/// work counts as.
+/// Returns the key switches of iterations that start at these levels, with the level of each. Other
+/// work is included as equivalent key switches.
 fn key_switches(
     inputs: &PlanInputs,
     levels: impl Iterator<Item = usize>,
@@ -254,13 +256,14 @@ struct PrimeSizes {
     log_n: u32,
     q_bits: Vec<Vec<f64>>,
     log2_scale: f64,
-    /// Bits of the modulus to be left.
+    /// Bits of the modulus to reserve.
     spare: f64,
 }
 
 impl PrimeSizes {
-    /// The whole chain, if it is secure, and what a number of key switches at each of some levels
-    /// cost. Keys for levels up to `fitted` may have more special primes than those for all.
+    /// Returns the whole chain, if it is secure, and the cost of these numbers of key switches at
+    /// some levels. Keys for levels up to `fitted` may have more special primes than keys for all
+    /// levels.
     fn propose(
         self,
         fitted: Option<usize>,
@@ -289,7 +292,7 @@ mod tests {
     use crate::logreg::{Penalty, SigmoidApprox};
     use sudare::ckks::planner::SECURITY_BITS;
 
-    /// The penalty of few rows takes larger primes than their inner products do.
+    /// The penalty of few rows needs larger primes than their inner products.
     #[test]
     fn tables_of_few_rows_and_many_columns_are_planned() {
         for (rows, features) in [(2, 4), (3, 8), (10, 16), (50, 64), (64, 255), (100, 256)] {
@@ -304,7 +307,7 @@ mod tests {
         }
     }
 
-    /// Also where the primes that are found are larger than asked for.
+    /// This includes primes that turn out larger than requested.
     #[test]
     fn what_is_proposed_is_secure() {
         for (rows, features) in (55..66).map(|features| (700, features)).chain([(398, 30)]) {

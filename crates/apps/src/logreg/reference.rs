@@ -1,5 +1,5 @@
-//! Logistic regression in clear double precision: the algorithm of the encrypted training, step
-//! for step.
+//! Logistic regression in double precision in the clear: the algorithm of the encrypted training,
+//! step by step.
 
 use super::{
     prepare::{Pass, Prepared},
@@ -9,15 +9,16 @@ use super::{
 use crate::Result;
 use sudare_arith::real;
 
-/// The weights of each model, in the coordinates of the training, by its polynomial sigmoid.
+/// Trains in the clear with the polynomial sigmoid. Returns the weights of each model, in the
+/// coordinates of the training.
 ///
 /// # Errors
-/// [`Error::Train`](crate::Error::Train) for a bad spec, or if training diverges.
+/// [`Error::Train`](crate::Error::Train) for an invalid spec, or if training diverges.
 pub fn train(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Vec<Vec<f64>>> {
     Ok(ranges(rows, spec)?.weights)
 }
 
-/// As [`train`], with the true sigmoid in place of the polynomial.
+/// Trains as [`train`] does, with the true sigmoid in place of the polynomial.
 ///
 /// # Errors
 /// The errors of [`train`].
@@ -28,7 +29,7 @@ pub fn train_exact(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Vec<Vec<f64>
     all.map(|ranges| Ok(ranges?.weights)).collect()
 }
 
-/// The weights of each model after each iteration of [`train`], by iteration.
+/// Returns the weights of each model after each iteration of [`train`], by iteration.
 ///
 /// # Errors
 /// The errors of [`train`].
@@ -47,13 +48,13 @@ pub fn history(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Vec<Vec<Vec<f64>
     Ok(history)
 }
 
-/// Sizes of the quantities met in training, and its result: of all models, the largest.
+/// Sizes of the quantities in a training, and its result. Sizes are the largest over all models.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ranges {
     /// The trained weights of each model.
     pub weights: Vec<Vec<f64>>,
-    /// For each iteration, the largest `|x_i . v|` over the rows of the batch, for the `v` that it
-    /// starts from. The polynomial is meant for values up to its range.
+    /// For each iteration, the largest `|x_i . v|` over the rows of the batch, for its initial `v`.
+    /// The polynomial is valid for values up to its range.
     pub inner: Vec<f64>,
     /// For each iteration, the largest entry of `|w|` after it.
     pub weight: Vec<f64>,
@@ -85,14 +86,14 @@ pub fn ranges(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Ranges> {
     Ok(all)
 }
 
-/// `s(u) - 1/2` with the polynomial `s` in place of `sigmoid(-u)`.
+/// Returns `s(u) - 1/2` with the polynomial `s` in place of `sigmoid(-u)`.
 fn polynomial(spec: &TrainSpec) -> Result<impl Fn(f64) -> f64 + Sync> {
     let mut coefficients = spec.sigmoid.coefficients()?;
     coefficients[0] = 0.0;
     Ok(move |u| horner(&coefficients, u))
 }
 
-/// [`Ranges`] of one model.
+/// The [`Ranges`] of one model.
 struct OfModel {
     weights: Vec<f64>,
     inner: Vec<f64>,
@@ -100,8 +101,8 @@ struct OfModel {
     momentum: Vec<f64>,
 }
 
-/// Nesterov's descent for one model with `slope(u)` in place of `sigmoid(-u) - 1/2`; `after` sees
-/// the weights after each iteration.
+/// Runs Nesterov's descent for one model with `slope(u)` in place of `sigmoid(-u) - 1/2`. `after`
+/// is called with the weights after each iteration.
 fn descend(
     rows: &Prepared<'_>,
     spec: &TrainSpec,

@@ -1,8 +1,8 @@
-//! Bootstrapping of the weights and the momentum of a training, together.
+//! Joint bootstrapping of the weights and the momentum of a training.
 //!
-//! Both are a few numbers in one ciphertext that repeat after a period of slots, in blocks whose
-//! second halves are free: side by side they fill one period, and one bootstrapping with as many
-//! slots as a period refreshes them. That also averages errors over all periods.
+//! Both are a few numbers in one ciphertext. They repeat after a period of slots, in blocks whose
+//! second halves are free. Side by side they fill one period, so one bootstrapping with the slots
+//! of a period refreshes both. This also averages errors over all periods.
 
 use super::{budget::level_of, layout::Layout};
 use sudare::{
@@ -15,17 +15,17 @@ use sudare::{
 };
 use sudare_arith::real;
 
-/// `-log2` of the error of one slot that proposed primes allow, for weights of 1. The average
-/// over periods is smaller.
+/// `-log2` of the error of one slot that proposed primes allow, for weights of 1. The average over
+/// periods is smaller.
 pub const PRECISION_BITS: f64 = 15.0;
 
-/// Layers of a factor of the maps between slots and coefficients: fewer levels are worth more
-/// diagonals of so few slots.
+/// Layers of a factor of the maps between slots and coefficients. Fewer levels are worth more
+/// diagonals, because there are few slots.
 const LAYERS: u32 = 5;
 
-/// `-log2` of the part of `q_0` that the largest weight takes. The sine is off by up to
-/// `(2 pi 2^-8)^2 / 6 = 2^-13.3` of a weight at the bound, and by the square of its part of the
-/// bound less for smaller ones.
+/// `-log2` of the fraction of `q_0` that the largest weight occupies. The error of the sine is up
+/// to `(2 pi 2^-8)^2 / 6 = 2^-13.3` of a weight at the bound. It falls with the square of the
+/// weight over the bound.
 const LOG2_RATIO: f64 = 8.0;
 
 const EVAL_MOD: EvalModSpec = EvalModSpec {
@@ -38,11 +38,11 @@ const EVAL_MOD: EvalModSpec = EvalModSpec {
 /// Levels of [`EVAL_MOD`]: 5 for the polynomial, 3 for the doublings.
 const EVAL_MOD_LEVELS: u32 = 8;
 
-/// What the reduction loses of its scale beside the rounding of a slot: 4 bits to the size of `I`,
-/// 5 to the doublings of the angle.
+/// Bits of the scale that the reduction loses, in addition to the rounding of a slot: 4 bits for
+/// the size of `I`, 5 for the doublings of the angle.
 const REDUCTION_LOSS_BITS: f64 = 9.0;
 
-/// How to refresh weights.
+/// Bootstrapping of weights.
 #[derive(Debug, Clone)]
 pub(super) struct Refresh {
     plan: BootstrapPlan,
@@ -50,9 +50,9 @@ pub(super) struct Refresh {
     log_slots: u32,
     /// Slots of half a block.
     half: usize,
-    /// Weights are divided by this.
+    /// Divisor of the weights.
     largest: Scale,
-    /// Of refreshed weights.
+    /// Scale of refreshed weights.
     scale: Scale,
 }
 
@@ -73,7 +73,7 @@ fn spec(layout: &Layout) -> BootstrapSpec {
 
 /// Sizes of primes, and the default scale, for bootstrapping around the levels of a segment.
 pub(super) struct Sizes {
-    /// From level 0 to the lowest from which weights can be refreshed.
+    /// From level 0 to the lowest level from which weights can be refreshed.
     pub low: Vec<Vec<f64>>,
     /// Above the levels of a segment.
     pub high: Vec<Vec<f64>>,
@@ -82,15 +82,15 @@ pub(super) struct Sizes {
 }
 
 impl Sizes {
-    /// For weights of this scale, of at most `largest`, in the ring of dimension `2^log_n`;
-    /// `rounding` is `log2` of what rescaling adds to a slot.
+    /// Chooses sizes for weights of this scale, of at most `largest`, in the ring of dimension
+    /// `2^log_n`. `rounding` is `log2` of the error that rescaling adds to a slot.
     pub fn new(layout: &Layout, log_n: u32, rounding: f64, weights: f64, largest: f64) -> Self {
         let factors = layout.period().ilog2().div_ceil(LAYERS) as usize;
         let log2_scale = weights + real::log2(largest);
         let needed = PRECISION_BITS + real::log2(largest);
-        // In coefficients, rounding is smaller than in slots by the root of the dimension.
+        // In coefficients, rounding is smaller than in slots by the square root of the dimension.
         let message = needed + rounding - f64::from(log_n) / 2.0 + 4.0;
-        // Encoding is off by the root of the dimension in a slot.
+        // The error of encoding in a slot is the square root of the dimension.
         let matrix = needed + f64::from(log_n) / 2.0 + 2.0;
         let drop = (log2_scale - message) / factors as f64;
         let mut low = vec![level_of(message + LOG2_RATIO)];
@@ -101,15 +101,15 @@ impl Sizes {
     }
 }
 
-/// Key switches of a bootstrapping, about: those of the projection, of baby and giant steps, and
-/// of the reduction.
+/// Estimates the key switches of a bootstrapping: in the projection, in baby and giant steps, and
+/// in the reduction.
 pub(super) fn key_switches(layout: &Layout, log_n: u32) -> u32 {
     let log_slots = layout.period().ilog2();
     log_n.saturating_sub(1 + log_slots) + 12 * log_slots.div_ceil(LAYERS) + 14
 }
 
 impl Refresh {
-    /// Raising to level `top`, for weights of at most `largest`.
+    /// Plans bootstrapping that raises to level `top`, for weights of at most `largest`.
     pub fn plan(
         params: &Params,
         top: Level,
@@ -124,38 +124,39 @@ impl Refresh {
         Ok(Self { plan, log_slots, half, largest, scale })
     }
 
-    /// Weight of the ephemeral secret.
+    /// Returns the weight of the ephemeral secret.
     pub fn ephemeral_weight(&self) -> u32 {
         Raise::DEFAULT_WEIGHT
     }
 
-    /// Keys needed.
+    /// Returns the keys that bootstrapping needs.
     pub fn required_keys(&self) -> &KeyRequest {
         self.plan.required_keys()
     }
 
-    /// Level of refreshed weights.
+    /// Returns the level of refreshed weights.
     pub fn output_level(&self) -> Level {
         self.plan.output_level()
     }
 
-    /// Scale of refreshed weights.
+    /// Returns the scale of refreshed weights.
     pub fn output_scale(&self) -> Scale {
         self.scale
     }
 
-    /// Levels between refreshed weights and the lowest that can be refreshed again.
+    /// Returns the levels between refreshed weights and the lowest level that can be refreshed
+    /// again.
     pub fn usable_levels(&self) -> u32 {
         self.plan.usable_levels().saturating_sub(1)
     }
 
-    /// Encodes the matrices where `e` can reach them.
+    /// Encodes the matrices for `e`.
     pub fn prepare<E: ComplexOps>(&self, e: &E) -> sudare::Result<Bootstrapper<E>> {
         self.plan.prepare(e)
     }
 
-    /// The weights and the momentum, refreshed by what [`Refresh::prepare`] returned. What the
-    /// second halves of blocks hold then is of no meaning.
+    /// Returns the refreshed weights and momentum, using the matrices from [`Refresh::prepare`].
+    /// The second halves of blocks then contain meaningless values.
     pub fn run<E: ComplexOps>(
         &self,
         e: &E,
@@ -171,8 +172,8 @@ impl Refresh {
         Ok([e.rotate(&v, half)?, v])
     }
 
-    /// The first or the second halves of blocks, as parts of the largest weight, at the level and
-    /// scale that a bootstrapping takes.
+    /// Returns the first or the second halves of blocks, as fractions of the largest weight, at the
+    /// input level and scale of bootstrapping.
     fn masked<E: ComplexOps>(&self, e: &E, a: &E::Ct, second: bool) -> sudare::Result<E::Ct> {
         let level = Level(self.plan.input_level().0 + 1);
         let mut a = e.with_log_slots(a, self.log_slots)?;

@@ -36,17 +36,17 @@ use sudare::{
 use sudare_arith::par;
 use sudare_table::Table;
 
-/// `-log2` of the standard deviation of the error of a score, with the largest weights and features
-/// that there may be, at least.
+/// Minimum `-log2` of the standard deviation of the error of a score, with the largest possible
+/// weights and features.
 const LEAST_PRECISION_BITS: f64 = 13.0;
 
-/// Weights of each model to score by, the intercept first, for rows that are transformed as
-/// [`ScorePlan::encryptions`] transforms them.
+/// Weights of each model to score by, intercept first, for rows transformed by
+/// [`ScorePlan::encryptions`].
 #[derive(Debug)]
 pub enum Weights<'a, C> {
-    /// In the clear.
+    /// The weights in the clear.
     Plain(&'a [Vec<f64>]),
-    /// As [`ScorePlan::encrypt_model`] or a training leaves them.
+    /// Ciphertexts from [`ScorePlan::encrypt_model`] or from a training.
     Encrypted(&'a [C]),
 }
 
@@ -55,39 +55,38 @@ pub enum Weights<'a, C> {
 pub struct Scores {
     /// `weights . (1, x)` of each row, for each model.
     pub scores: Vec<Vec<f64>>,
-    /// Sigmoids of the scores, if these are in the job.
+    /// Sigmoids of the scores, if the job includes them.
     pub probabilities: Option<Vec<Vec<f64>>>,
 }
 
-/// What a training leaves to those who score by its model.
+/// The result of a training, for scoring by its model.
 pub(super) struct Leaves<'a> {
     pub job: &'a Job,
     pub params: &'a Params,
     pub layout: &'a Layout,
     /// Level and scale of the model.
     pub model: (Level, Scale),
-    /// What its weights do not exceed in absolute value.
+    /// Bound of the absolute value of its weights.
     pub largest_weight: f64,
 }
 
-/// How to score rows: what their owner encrypts, which keys the server needs, and how results
-/// are read.
+/// Plan to score rows: the owner's encryption, the server's keys, and the decoding of results.
 ///
-/// A score is the inner product of a row with the weights, which takes one level. Rows lie as in a
-/// training ([`TrainPlan`](super::TrainPlan)): cut into pieces, so that a group of as many rows as
-/// a ciphertext has blocks takes as many ciphertexts as a row has pieces. Products of a group are
-/// summed before they are relinearised, which a plain model does not need, and sums over a piece
-/// take `log2` of its entries rotations. The length of pieces is the one with the fewest key
-/// switches; with pieces of one entry the sum over them is that of the products by diagonals,
-/// without rotations of rows.
+/// A score is the inner product of a row with the weights, which takes one level. Rows have the
+/// layout of a training ([`TrainPlan`](super::TrainPlan)). They are cut into pieces. A group has
+/// one row for each block of a ciphertext, and one ciphertext for each piece of a row. Products of
+/// a group are summed before relinearisation, which a plain model does not need. Sums over a piece
+/// of `n` entries take `log2(n)` rotations. The length of pieces minimises key switches. With
+/// pieces of one entry, the computation is a product by diagonals, without rotations of rows.
 ///
-/// The model of a training of the same key is scored by as it is, where the training left it, with
-/// the keys of the training: [`TrainSpec::scorable`](super::TrainSpec::scorable) leaves it a level.
+/// A model trained under the same key can score rows directly, at its final level and with the keys
+/// of the training. [`TrainSpec::scorable`](super::TrainSpec::scorable) reserves a level for this.
 /// Rows are then in pieces of the training's length.
 ///
-/// For a given model, features must not exceed 4 in absolute value when they are transformed, and
-/// weights not 64, or scores not their range if others may see them; for a trained one, the root mean
-/// square of the entries of a row must not exceed 32. The moduli have room for scores of these.
+/// For a given model, the absolute values of transformed features must not exceed 4, and of weights
+/// 64. If others may see the scores, scores must not exceed their range instead. For a trained
+/// model, the root mean square of the entries of a row must not exceed 32. The moduli have room for
+/// such scores.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -129,15 +128,15 @@ pub struct ScorePlan {
     job: ScoreJob,
     params: Params,
     layout: Layout,
-    /// What weights must not exceed in absolute value.
+    /// Bound of the absolute value of weights.
     largest_weight: f64,
     /// Level and scale of the encrypted model.
     model: (Level, Scale),
     /// Level of rows and of their product with the model.
     level: Level,
-    /// Of encrypted rows.
+    /// Scale of encrypted rows.
     rows: Scale,
-    /// Of scores.
+    /// Scale of scores.
     scale: Scale,
     /// The lowest level that has room for scores.
     lowest: Level,
@@ -147,7 +146,7 @@ pub struct ScorePlan {
 }
 
 impl Layout {
-    /// That of rows to be scored with the fewest key switches.
+    /// Returns the layout of rows to score with the fewest key switches.
     fn of_scores(job: &ScoreJob, log_n: u32) -> Result<Self> {
         let each = Self::ciphertext_cost(Order::RowsFirst);
         let cost =
@@ -155,19 +154,21 @@ impl Layout {
         Self::cheapest(job.rows, job.model.features(), log_n, cost)
     }
 
-    /// Rotations whose sums put the sum of a piece into its first slot.
+    /// Returns the rotations whose sums put the sum of a piece into its first slot.
     fn piece_sums(&self) -> impl Iterator<Item = i64> {
         powers_of_two(1, self.width as i64)
     }
 
-    /// Of an encrypted model: those that turn it, and of each group a relinearisation and sums.
+    /// Returns the key switches for an encrypted model: the rotations that turn it, and for each
+    /// group a relinearisation and sums.
     fn score_key_switches(&self) -> usize {
         self.pieces - 1 + self.groups * (1 + self.piece_sums().count())
     }
 }
 
 impl ScorePlan {
-    /// Plans to score `rows` by what a training leaves; its results are simulated by `simulator`.
+    /// Plans to score `rows` rows by the model of a training. `simulator` has its simulated
+    /// results.
     pub(super) fn after(
         training: &Leaves<'_>,
         rows: usize,
@@ -215,7 +216,7 @@ impl ScorePlan {
                 Some(_) => params.scale_at(below),
                 None => Scale::from_log2(chain.log2_q(below) - room),
             };
-            // Errors of rows are multiplied by weights, those of weights by features.
+            // Errors of rows are multiplied by weights, and errors of weights by features.
             let ratio = Scale::from_f64((largest_weight / LARGEST_FEATURE).sqrt());
             let mean = (scale * chain.divisor(level)).sqrt();
             let (rows, weights) = (mean * ratio, mean / ratio);
@@ -235,8 +236,8 @@ impl ScorePlan {
         found.ok_or_else(|| exhausted().into())
     }
 
-    /// The first of these plans that is precise enough, with its keys and errors found by a new
-    /// simulator; none if that refuses all.
+    /// Returns the first of these plans that is precise enough. A new simulator finds its keys and
+    /// errors. Returns `None` if it rejects all plans.
     fn first_precise(plans: impl Iterator<Item = (Self, sim::Evaluator)>) -> Result<Option<Self>> {
         let mut precision_bits = None;
         for (mut plan, e) in plans {
@@ -256,7 +257,7 @@ impl ScorePlan {
         precision_bits.map_or(Ok(None), |found| Err(Error::Precision { what, found, needed }))
     }
 
-    /// Without levels and scales.
+    /// Creates a plan without levels and scales.
     fn unchecked(job: &ScoreJob, params: &Params, layout: Layout, largest_weight: f64) -> Self {
         let none = Scale::from_f64(1.0);
         Self {
@@ -285,78 +286,79 @@ impl ScorePlan {
         Self { model, level, rows, scale, lowest, ..self }
     }
 
-    /// The job.
+    /// Returns the job.
     #[must_use]
     pub fn job(&self) -> &ScoreJob {
         &self.job
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     #[must_use]
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// The keys that the server needs, whether the model is plain or encrypted.
+    /// Returns the keys that the server needs, for plain and encrypted models.
     #[must_use]
     pub fn required_keys(&self) -> &KeyRequest {
         &self.keys
     }
 
-    /// A bound of the errors of scores, in absolute value, that come from encryption of rows and
-    /// given models; of scores that others may see, also of decoding. A trained model adds
+    /// Returns a bound of the absolute errors of scores by the encryption of rows and given models.
+    /// If others may see the scores, it includes decoding. A trained model adds
     /// [`TrainPlan::largest_error`](super::TrainPlan::largest_error) for each of its weights.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         self.largest_error
     }
 
-    /// A bound of the errors of probabilities, of the polynomial in place of the sigmoid and of
-    /// encryption, for scores within [`Probability::range`](super::Probability::range).
+    /// Returns a bound of the errors of probabilities by the polynomial in place of the sigmoid and
+    /// by encryption, for scores within [`Probability::range`](super::Probability::range).
     #[must_use]
     pub fn largest_probability_error(&self) -> Option<f64> {
         self.sigmoid.as_ref().map(|sigmoid| sigmoid.largest_error)
     }
 
-    /// What weights must not exceed in absolute value.
+    /// Returns the bound of the absolute value of weights.
     #[must_use]
     pub fn largest_weight(&self) -> f64 {
         self.largest_weight
     }
 
-    /// Key switches of scoring all rows by an encrypted model, which are nearly all its time;
-    /// those of sigmoids not counted.
+    /// Returns the key switches of scoring all rows by an encrypted model, which take nearly all
+    /// the time. Key switches of sigmoids are not included.
     #[must_use]
     pub fn key_switches(&self) -> usize {
         self.layout.score_key_switches() * self.job.model.models()
     }
 
-    /// Groups of rows.
+    /// Returns the number of groups of rows.
     #[must_use]
     pub fn groups(&self) -> usize {
         self.layout.groups
     }
 
-    /// Ciphertexts of a group: [`Scorer::score`] takes those of any number of groups.
+    /// Returns the number of ciphertexts of a group. [`Scorer::score`] accepts any number of
+    /// groups.
     #[must_use]
     pub fn group_len(&self) -> usize {
         self.layout.pieces
     }
 
-    /// Ciphertexts of all encrypted rows.
+    /// Returns the number of ciphertexts of all encrypted rows.
     #[must_use]
     pub fn ciphertexts(&self) -> usize {
         self.layout.ciphertexts()
     }
 
-    /// Ciphertexts of the result of a group: for each model scores and, if they are in the job,
-    /// probabilities.
+    /// Returns the number of ciphertexts of the result of a group: scores and, if the job includes
+    /// them, probabilities for each model.
     #[must_use]
     pub fn outputs(&self) -> usize {
         self.job.model.models() * (1 + usize::from(self.sigmoid.is_some()))
     }
 
-    /// Level and scale of each of these.
+    /// Returns the level and the scale of each of these ciphertexts.
     pub fn output_shapes(&self) -> impl Iterator<Item = (Level, Scale)> {
         let scores = (self.lowest, self.scale);
         let probabilities = self.sigmoid.as_ref().map(|sigmoid| {
@@ -367,21 +369,21 @@ impl ScorePlan {
         core::iter::repeat_n(of_model, self.job.model.models()).flatten()
     }
 
-    /// The shape of each ciphertext of encrypted rows.
+    /// Returns the shape of each ciphertext of encrypted rows.
     #[must_use]
     pub fn shape(&self) -> Shape {
         let log_slots = self.layout.slots().ilog2();
         Shape { level: self.level, scale: self.rows, log_slots }
     }
 
-    /// Level and scale of encrypted rows.
+    /// Returns the level and the scale of encrypted rows.
     #[must_use]
     pub fn input(&self) -> (Level, Scale) {
         (self.level, self.rows)
     }
 
-    /// The slots of each ciphertext: the transformed rows, group after group, and zeros for those
-    /// that are fewer than planned.
+    /// Returns the slots of each ciphertext: the transformed rows, group after group, and zeros in
+    /// place of missing rows.
     ///
     /// # Errors
     /// [`Error::TableShape`] for more rows or other features than planned;
@@ -420,7 +422,7 @@ impl ScorePlan {
     ) -> Result<()> {
         let most = self.job.model.largest_entry();
         if !matches!(self.job.model, ScoredModel::Trained(_)) {
-            // As plans and the range of scores have it.
+            // Plans and the range of scores assume an intercept entry of at most 1.
             if entries[0] > 1.0 {
                 let (found, needed) = (entries[0], "1 at most");
                 return Err(not_as_planned("entry of the intercept", found, needed));
@@ -445,11 +447,11 @@ impl ScorePlan {
         Err(Error::RowTooLarge { row, column, found, most })
     }
 
-    /// Encrypts rows for their owner, a ciphertext each time that the next one is asked for,
-    /// transformed as those that the model was trained on.
+    /// Encrypts rows for their owner, with the transform of the model's training rows. The iterator
+    /// encrypts one ciphertext per call.
     ///
     /// # Errors
-    /// The errors of [`ScorePlan::pack`]. Of a ciphertext, [`Error::Library`] if the encryptor has
+    /// The errors of [`ScorePlan::pack`]. A ciphertext is [`Error::Library`] if the encryptor has
     /// other parameters.
     pub fn encryptions<'a>(
         &'a self,
@@ -463,13 +465,13 @@ impl ScorePlan {
         }))
     }
 
-    /// Level and scale of an encrypted model.
+    /// Returns the level and the scale of an encrypted model.
     #[must_use]
     pub fn model(&self) -> (Level, Scale) {
         self.model
     }
 
-    /// The slots of a weight vector, the intercept first.
+    /// Returns the slots of a weight vector, intercept first.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`] for another number of weights; [`Error::WeightTooLarge`];
@@ -479,7 +481,7 @@ impl ScorePlan {
         Ok(self.layout.packed_vector(weights, 0))
     }
 
-    /// Encrypts a weight vector of a model, the intercept first.
+    /// Encrypts a weight vector of a model, intercept first.
     ///
     /// # Errors
     /// The errors of [`ScorePlan::pack_model`]; [`Error::Library`] if the encryptor has other
@@ -490,12 +492,13 @@ impl ScorePlan {
         Ok(encryptor.encrypt(&Encoder::new(&self.params).encode_real(&slots, level, scale)?)?)
     }
 
-    /// Scores by a model on any evaluator with the plan's chain, the simulator included.
+    /// Returns the server's part: scoring by a model, on any evaluator with the plan's chain,
+    /// including the simulator.
     ///
     /// # Errors
     /// The errors of [`ScorePlan::encrypt_model`] for plain weights; [`Error::NotAsPlanned`] for
-    /// encrypted ones of another number, level or scale, and for another chain; [`Error::Library`]
-    /// for a missing key.
+    /// encrypted weights of another number, level or scale, and for another chain;
+    /// [`Error::Library`] for a missing key.
     pub fn scorer<'a, E: ComplexOps>(
         &'a self,
         ev: &'a E,
@@ -510,7 +513,7 @@ impl ScorePlan {
         Ok(Scorer { plan: self, ev, turned })
     }
 
-    /// What a server does to score all rows by an encrypted model.
+    /// Returns the server's work to score all rows by an encrypted model.
     ///
     /// # Errors
     /// [`Error::Library`] if it cannot be simulated.
@@ -540,14 +543,14 @@ impl ScorePlan {
                 return Err(Error::ScoresTooLarge { found, range });
             }
         }
-        // Also what is not a number.
+        // The condition also finds NaN.
         let mut too_large = sizes.filter(|&size| size.is_nan() || size > self.largest_weight);
         too_large
             .next()
             .map_or(Ok(()), |found| Err(Error::WeightTooLarge { found, most: self.largest_weight }))
     }
 
-    /// The weights of each model, turned to fit the pieces of rows.
+    /// Turns the weights of each model to match the pieces of rows.
     fn turned<E: ComplexOps>(
         &self,
         ev: &E,
@@ -579,7 +582,7 @@ impl ScorePlan {
         Ok(Turned::Encrypted(turned))
     }
 
-    /// Finds keys and largest errors, of both kinds of models, with the largest rows and weights.
+    /// Finds keys and largest errors, for both kinds of models, with the largest rows and weights.
     /// Returns `-log2` of the standard deviation of the error of a score.
     fn dry_run(&mut self, e: &sim::Evaluator) -> Result<f64> {
         let Layout { entries, pieces, .. } = self.layout;
@@ -595,7 +598,7 @@ impl ScorePlan {
         let mut model =
             e.encrypt(&real(&layout.packed_vector(&weights, 0)), self.model.0, self.model.1)?;
         if let ScoredModel::Trained(_) = self.job.model {
-            // Its errors are the training's, and bounded by that plan.
+            // Errors of a trained model come from the training, whose plan bounds them.
             (model.noise_log2, model.worst.error) = (f64::NEG_INFINITY, 0.0);
         }
         let (mut noise_log2, mut in_scores, mut in_probabilities) = (f64::NEG_INFINITY, 0.0, 0.0);
@@ -612,7 +615,7 @@ impl ScorePlan {
             }
         }
         if let ScoredModel::Shared { range, .. } = self.job.model {
-            // A slot of a result has each weight once, with one entry, so that none is larger.
+            // A slot of a result contains each weight once, with one entry, so none is larger.
             in_scores += DECODING_ERROR * range;
         }
         (self.keys, self.largest_error) = (e.used_keys(), in_scores);
@@ -622,7 +625,7 @@ impl ScorePlan {
         Ok(-noise_log2)
     }
 
-    /// The scores, from the slots of the decrypted results of all groups in their order.
+    /// Decodes the scores from the slots of the decrypted results of all groups in their order.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`] for another number of results or slots.

@@ -1,4 +1,4 @@
-//! What is public about scoring.
+//! The public facts of scoring.
 
 use super::{
     budget::LARGEST_ROW,
@@ -8,54 +8,54 @@ use super::{
 use crate::Result;
 use serde::{Deserialize, Serialize};
 
-/// Entries of rows to be scored by a given model stay below this in absolute value: features of the
-/// rows that it was trained on are at most 1.
+/// Bound of the absolute value of entries of rows scored by a given model. Features of the rows
+/// that it was trained on are at most 1.
 pub(super) const LARGEST_FEATURE: f64 = 4.0;
 
-/// Weights of a given model stay below this in absolute value.
+/// Bound of the absolute value of weights of a given model.
 const LARGEST_GIVEN_WEIGHT: f64 = 64.0;
 
-/// What is public about scoring: how many rows, and by which model.
+/// The public facts of scoring: the number of rows, and the model.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct ScoreJob {
-    /// Rows to score, at least 1.
+    /// Number of rows to score, at least 1.
     pub rows: usize,
-    /// What they are scored by.
+    /// The model that scores the rows.
     pub model: ScoredModel,
 }
 
-/// The model that rows are scored by.
+/// The model that scores rows.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum ScoredModel {
-    /// One that somebody has in the clear, and gives to the server plain or encrypted.
+    /// A model that somebody has in the clear, and passes to the server plain or encrypted.
     Given {
-        /// Its columns, at least 1; the intercept does not count.
+        /// Number of its columns without the intercept, at least 1.
         features: usize,
-        /// Classes that it tells apart: 2, or up to [`TrainSpec::MAX_CLASSES`] with a weight vector
-        /// for each.
+        /// Number of classes: 2, or up to [`TrainSpec::MAX_CLASSES`] with a weight vector for each.
         classes: u32,
-        /// What to compute beside scores.
+        /// Probabilities to compute in addition to scores, if any.
         probability: Option<Probability>,
     },
-    /// The encrypted one that a training of this kind leaves; or one given, of as many features.
+    /// The encrypted model from a training of this kind, or a given model with the same number of
+    /// features.
     Trained(Job),
-    /// One that is given, for scores that others than the owner of the key may see.
+    /// A given model, for scores that people other than the key's owner may see.
     Shared {
-        /// Its columns, as of one that is given.
+        /// Number of its columns without the intercept, at least 1.
         features: usize,
-        /// Classes, likewise.
+        /// Number of classes: 2, or up to [`TrainSpec::MAX_CLASSES`] with a weight vector for each.
         classes: u32,
-        /// What no score exceeds in absolute value, of rows as large as they may be: 1 to
-        /// [`ScoredModel::MAX_RANGE`]. The larger, the fewer digits does `f64` have for noise.
+        /// Bound of the absolute value of scores, for the largest possible rows: 1 to
+        /// [`ScoredModel::MAX_RANGE`]. A larger range leaves fewer digits of `f64` for noise.
         range: f64,
     },
 }
 
 impl ScoredModel {
-    /// Largest range of scores that others may see.
+    /// Maximum range of scores that others may see.
     pub const MAX_RANGE: f64 = 1024.0;
 
-    /// Feature columns of the rows.
+    /// Returns the number of feature columns of the rows.
     #[must_use]
     pub fn features(&self) -> usize {
         match self {
@@ -64,7 +64,7 @@ impl ScoredModel {
         }
     }
 
-    /// Scores of a row: one for two classes, else one for each.
+    /// Returns the number of scores of a row: one for two classes, otherwise one for each class.
     #[must_use]
     pub fn models(&self) -> usize {
         match self {
@@ -74,7 +74,7 @@ impl ScoredModel {
         }
     }
 
-    /// What is computed beside scores.
+    /// Returns the probabilities that are computed in addition to scores, if any.
     pub(super) fn probability(&self) -> Option<Probability> {
         match self {
             Self::Given { probability, .. } => *probability,
@@ -82,7 +82,7 @@ impl ScoredModel {
         }
     }
 
-    /// What scores must not exceed in absolute value, if they have to be so small.
+    /// Returns the bound of the absolute value of scores, if there is one.
     pub(super) fn range(&self) -> Option<f64> {
         match self {
             Self::Given { probability, .. } => probability.map(|of| of.range),
@@ -91,8 +91,7 @@ impl ScoredModel {
         }
     }
 
-    /// Refuses other numbers of classes than a target may have, and ranges that scores which others may
-    /// see cannot have.
+    /// Rejects numbers of classes that a target cannot have, and invalid ranges of shared scores.
     pub(super) fn check(&self) -> Result<()> {
         match self {
             Self::Given { classes, .. } | Self::Shared { classes, .. }
@@ -110,8 +109,8 @@ impl ScoredModel {
         }
     }
 
-    /// What entries of rows must not exceed in absolute value; if rows are prepared as those of a
-    /// training, their root mean square.
+    /// Returns the bound of the absolute value of entries of rows. If rows are prepared like the
+    /// rows of a training, this bounds their root mean square.
     pub(super) fn largest_entry(&self) -> f64 {
         match self {
             Self::Given { .. } | Self::Shared { .. } => LARGEST_FEATURE,
@@ -119,7 +118,7 @@ impl ScoredModel {
         }
     }
 
-    /// What weights must not exceed in absolute value, of a model that is given.
+    /// Returns the bound of the absolute value of weights of a given model.
     pub(super) fn largest_given_weight(&self) -> f64 {
         match self {
             Self::Shared { range, .. } => *range,
@@ -128,7 +127,7 @@ impl ScoredModel {
     }
 }
 
-/// How sigmoids of scores are computed.
+/// Accuracy of the sigmoids of scores.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Probability {
     /// The largest absolute value of a score, at most [`Probability::MAX_RANGE`].
@@ -139,10 +138,10 @@ pub struct Probability {
 }
 
 impl Probability {
-    /// Most bits of a probability.
+    /// Maximum bits of a probability.
     pub const MAX_BITS: u32 = 16;
 
-    /// Largest range: beyond, no polynomial that is possible tells more than a score's sign, and
-    /// looking for one takes seconds.
+    /// Maximum range. Beyond it, every possible polynomial shows only the sign of a score, and the
+    /// search for one takes seconds.
     pub const MAX_RANGE: f64 = 1024.0;
 }

@@ -1,4 +1,4 @@
-//! Polynomials in place of the sigmoid, and how they are evaluated.
+//! Polynomials in place of the sigmoid, and their evaluation.
 
 use super::spec::{SigmoidApprox, SigmoidFit, TrainError};
 use std::f64::consts::PI;
@@ -14,8 +14,8 @@ impl SigmoidFit {
 }
 
 impl SigmoidApprox {
-    /// Coefficients `c` of `s(x) = c[0] + c[1] x + ...`, the polynomial of this degree with the
-    /// smallest weighted integral of `(s(x) - sigmoid(-x))^2` over `[-range, range]`.
+    /// Returns the coefficients `c` of `s(x) = c[0] + c[1] x + ...`, the polynomial of this degree
+    /// with the smallest weighted integral of `(s(x) - sigmoid(-x))^2` over `[-range, range]`.
     ///
     /// `c[0]` is 1/2 and the other even coefficients are 0. The approximation of `sigmoid(x)`
     /// itself is `s(-x)`.
@@ -26,9 +26,9 @@ impl SigmoidApprox {
         self.check()?;
         let range = self.range;
         let degree = u32::from(self.degree) as usize;
-        // sigmoid(-range u) = 1/2 - tanh(range u / 2) / 2 has its poles nearest to [-1, 1] at
-        // u = ±i pi / range, so the quadrature's error falls as exp(-2 asinh(pi / range)) per node;
-        // that of the weight falls faster.
+        // The poles of sigmoid(-range u) = 1/2 - tanh(range u / 2) / 2 nearest to [-1, 1] are u =
+        // ±i pi / range. The quadrature's error therefore falls as exp(-2 asinh(pi / range)) per
+        // node. The error of the weight's quadrature falls faster.
         let nodes = ((20.0 / real::asinh(PI / range)).ceil() as usize + degree).max(64);
         let legendre = legendre_monomials(degree);
         let odd: Vec<&Vec<f64>> = legendre.iter().skip(1).step_by(2).collect();
@@ -56,7 +56,7 @@ impl SigmoidApprox {
     }
 }
 
-/// A sigmoid's polynomial, in the variable `t = x / range`, as it is evaluated:
+/// A sigmoid's polynomial in the variable `t = x / range`, in the form of its evaluation:
 ///
 /// ```text
 /// s(x) = 1/2 + lead t (t^2 + shift)                               degree 3
@@ -75,10 +75,10 @@ pub(super) struct Sigmoid {
     pub size: f64,
 }
 
-/// What degrees 5 and 7 have beyond degree 3.
+/// The terms of degrees 5 and 7 beyond degree 3.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Tail {
-    /// For degree 7.
+    /// The constant of the inner factor, for degree 7.
     pub inner: Option<f64>,
     pub rest: f64,
 }
@@ -104,7 +104,8 @@ impl Sigmoid {
         Ok(Self { degree, range, lead, shift, tail, size })
     }
 
-    /// Without its 1/2, how steeply it falls and rises at most for `t` in `[-1, 1]`.
+    /// Returns the largest slopes down and up of the polynomial without its 1/2, for `t` in
+    /// `[-1, 1]`.
     pub fn slopes(&self) -> (f64, f64) {
         let Self { lead, shift, .. } = *self;
         let slope = |y: f64| match &self.tail {
@@ -120,8 +121,8 @@ impl Sigmoid {
         (BETWEEN * falls, BETWEEN * rises + (BETWEEN - 1.0) * falls)
     }
 
-    /// By how much what is computed on the way changes the polynomial over `lead`, for `t` in
-    /// `[-1, 1]`, at most.
+    /// Returns bounds of the polynomial's derivatives by its intermediate values, over `lead`, for
+    /// `t` in `[-1, 1]`.
     pub fn reach(&self) -> Reach {
         match self.tail {
             None => Reach { square: 1.0, factor: 0.0, product: 0.0 },
@@ -137,27 +138,27 @@ impl Sigmoid {
     }
 }
 
-/// Points at which slopes are compared.
+/// Number of points at which slopes are compared.
 const STEPS: u32 = 1 << 12;
 
-/// Between these they are larger by less than this factor.
+/// Factor by which slopes between these points may be larger.
 const BETWEEN: f64 = 1.01;
 
-/// Of the squares `t^2`, of the last factor if that is another square, and of what it is multiplied
-/// with if that is not the sum itself.
+/// Derivatives by the squares `t^2`, by the last factor if it is another square, and by its
+/// cofactor if that is not the sum itself.
 pub(super) struct Reach {
     pub square: f64,
     pub factor: f64,
     pub product: f64,
 }
 
-/// `c[0] + c[1] x + ...`
+/// Evaluates `c[0] + c[1] x + ...`.
 pub(super) fn horner(coefficients: &[f64], x: f64) -> f64 {
     coefficients.iter().rev().fold(0.0, |sum, coefficient| sum * x + coefficient)
 }
 
-/// The solution of symmetric positive definite equations, each with its right side last, by
-/// elimination.
+/// Solves symmetric positive definite equations by elimination. Each equation ends with its right
+/// side.
 fn solved(mut equations: Vec<Vec<f64>>) -> Vec<f64> {
     let count = equations.len();
     for k in 0..count {
@@ -175,8 +176,8 @@ fn solved(mut equations: Vec<Vec<f64>>) -> Vec<f64> {
     solution
 }
 
-/// Monomial coefficients of the Legendre polynomials `P_0, ..., P_degree`, constant first, by
-/// `(k + 1) P_{k+1} = (2k + 1) x P_k - k P_{k-1}`.
+/// Returns the monomial coefficients of the Legendre polynomials `P_0, ..., P_degree`, constant
+/// first, by `(k + 1) P_{k+1} = (2k + 1) x P_k - k P_{k-1}`.
 fn legendre_monomials(degree: usize) -> Vec<Vec<f64>> {
     let mut all = vec![vec![1.0], vec![0.0, 1.0]];
     for k in 1..degree {
@@ -256,7 +257,7 @@ mod tests {
         }
     }
 
-    /// As the documentation of [`SigmoidFit::Centred`] has it.
+    /// Checks the errors in the documentation of [`SigmoidFit::Centred`].
     #[test]
     fn errors_are_those_stated() {
         let worst = |s: &[f64], most: f64| {

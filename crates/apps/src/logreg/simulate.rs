@@ -17,21 +17,20 @@ use sudare::{
     ckks::Complex,
 };
 
-/// What training under encryption would give.
+/// The result of a simulated training.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Simulated {
-    /// The weights of each model, as [`TrainPlan::decode`] gives them, without errors of
-    /// encryption.
+    /// The weights of each model, as from [`TrainPlan::decode`], without errors of encryption.
     pub weights: Vec<Vec<f64>>,
-    /// `log2` of the standard deviation of the error that encryption would cause in a slot of
-    /// the model, without what bootstrapping adds.
+    /// `log2` of the standard deviation of the error that encryption would cause in a slot of the
+    /// model, without errors of bootstrapping.
     pub noise_log2: f64,
 }
 
 impl TrainPlan {
-    /// Trains on a table in the clear, step for step as the server trains: with its polynomial
-    /// sigmoid and its bootstrapping, and refusing what could not be trained under encryption.
-    /// `progress` is told the iterations done.
+    /// Trains on a table in the clear, in the same steps as the server. It uses the polynomial
+    /// sigmoid and bootstrapping, and rejects tables that could not be trained on under encryption.
+    /// `progress` is called with the number of finished iterations.
     ///
     /// # Errors
     /// The errors of [`TrainPlan::check`] and [`Trainer::step`](super::Trainer::step).
@@ -55,10 +54,10 @@ impl TrainPlan {
         Ok(Simulated { weights, noise_log2: noise.fold(f64::NEG_INFINITY, f64::max) })
     }
 
-    /// What a server does in the whole training: [`Work::seconds`] is the time that it takes.
+    /// Returns the server's work in the whole training. For its time see [`Work::seconds`].
     ///
     /// # Errors
-    /// Those of [`Trainer::step`](super::Trainer::step).
+    /// The errors of [`Trainer::step`](super::Trainer::step).
     pub fn work(&self) -> Result<Work> {
         let e = cost::Evaluator::new(&self.params, self.required_keys());
         // Only bootstrapping depends on the number of slots.
@@ -88,7 +87,7 @@ impl TrainPlan {
                 Entry::Vacant(place) => *place.insert(self.gradient_work(&e, &point, &row)?),
             };
             work += of_gradient;
-            // Any rows have sums of that level and scale.
+            // The sums of all rows have this level and scale.
             let sums = self.sums_at(&e, &point, &vec![row.clone(); self.layout.group()])?;
             let iteration = point.iteration;
             let gradient = Gradient { iteration, shares: vec![self.batch(iteration)], sums };
@@ -100,9 +99,9 @@ impl TrainPlan {
         Ok(work)
     }
 
-    /// The work that a gradient over a batch is: the same at all points of a level. Groups whose
-    /// products are summed together are all the same work, so one and two of them are computed,
-    /// each with the groups that are left over.
+    /// Returns the work of a gradient over a batch, which is the same at all points of a level.
+    /// Groups whose products are summed together all need the same work. Therefore only one and two
+    /// of them are computed, each with the remaining groups.
     fn gradient_work(
         &self,
         e: &cost::Evaluator,
@@ -124,7 +123,7 @@ impl TrainPlan {
         Ok(work)
     }
 
-    /// What a gradient at a point sums over rows, for each model.
+    /// Returns the sum of a gradient over rows at a point, for each model.
     fn sums_at<E: ComplexOps>(
         &self,
         e: &E,
@@ -136,7 +135,7 @@ impl TrainPlan {
         Ok(of_models.collect::<Result<Vec<_>>>()?.concat())
     }
 
-    /// The whole training, on the batch of each iteration.
+    /// Runs the whole training, on the batch of each iteration.
     fn train<E: ComplexOps>(
         &self,
         e: &E,
@@ -217,9 +216,9 @@ mod tests {
         assert!(0.0 < few && few < more && batches <= more, "{few} {more} {batches}");
     }
 
-    /// Those of all groups, computed one by one: with batches of one sum of groups, of several, and
-    /// of some and a part; in pieces, with a tail of the sigmoid, several classes and with
-    /// bootstrapping.
+    /// Compares with the work of all groups, computed one by one. The cases are batches of one sum
+    /// of groups, of several, and of some and a part; pieces; a tail of the sigmoid; several
+    /// classes; and bootstrapping.
     #[test]
     fn work_is_that_of_all_groups() {
         let spec = |iterations, batch| TrainSpec { iterations, batch, ..TrainSpec::published() };
@@ -254,7 +253,7 @@ mod tests {
         }
     }
 
-    /// Also when there is room for them in the clear.
+    /// Tables are rejected even if there is room for them in the clear.
     #[test]
     fn what_encryption_refuses_is_refused() {
         let table = Table::bundled("lbw").unwrap();

@@ -1,111 +1,112 @@
-//! What is public about a training, and what follows from that alone.
+//! The public facts of a training, and values that follow from them alone.
 //!
 //! A model is a weight vector `w` with the intercept first; `sigmoid(w . x)` with `x_0 = 1` is the
 //! probability of the class that it tells from the others. Labels are `y = 1` for rows of that
-//! class and `y = -1` for the others. Training lowers the mean of `c_i log(1 + exp(-y_i x_i . w))`
-//! plus a penalty by Nesterov's accelerated gradient over all rows, or over batches of them. With
-//! `w = v = 0` at first, iteration `t = 0, 1, ...` computes, over the `m` rows of its batch,
+//! class and `y = -1` for the others. Training minimises the mean of
+//! `c_i log(1 + exp(-y_i x_i . w))` plus a penalty by Nesterov's accelerated gradient, over all
+//! rows or over batches. It starts with `w = v = 0`. Iteration `t = 0, 1, ...` computes, over the
+//! `m` rows of its batch,
 //!
 //! ```text
 //! w' = v + gamma_t (sum_i c_i y_i x_i / 2m  +  sum_i o(x_i . v) c_i x_i / m  -  h v)
 //! v' = (1 - eta_t) w' + eta_t w
 //! ```
 //!
-//! where `1/2 + o(u)` is close to `sigmoid(-u)` and odd but for the 1/2, so that signs of labels
-//! are needed in the first sum only. That is a vector which whoever has the rows computes in the
-//! clear and encrypts; the rows themselves are encrypted without their labels, once for all
-//! classes. The penalty is `sum_j h_j w_j^2 / 2`, and 0 for the intercept.
+//! where `1/2 + o(u)` is close to `sigmoid(-u)` and `o` is odd. Signs of labels are therefore
+//! needed in the first sum only. The owner of the rows computes this vector in the clear and
+//! encrypts it. The rows are encrypted without their labels, once for all classes. The penalty is
+//! `sum_j h_j w_j^2 / 2`, and 0 for the intercept.
 //!
-//! What rows `x` and penalties `h` are is decided by the [`Preparation`] of the table.
+//! The [`Preparation`] of the table determines the rows `x` and the penalties `h`.
 //!
 //! References: Kim, Song, Kim, Lee, Cheon, "Logistic regression model training based on the
-//! approximate homomorphic encryption", BMC Medical Genomics 11(4), 83, 2018; Cheon, Han, Kim,
-//! Kim, Song, "A full RNS variant of approximate homomorphic encryption", SAC 2018, section 5.3.
-//! Both sum `y_i x_i` of encrypted rows, which gives the same weights.
+//! approximate homomorphic encryption", BMC Medical Genomics 11(4), 83, 2018; Cheon, Han, Kim, Kim,
+//! Song, "A full RNS variant of approximate homomorphic encryption", SAC 2018, section 5.3. Both
+//! sum `y_i x_i` of encrypted rows, which gives the same weights.
 
 use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
-/// Why training is impossible.
+/// Reason why training is impossible.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrainError {
-    /// No iterations are asked for.
+    /// The number of iterations is zero.
     #[error("found 0 iterations; training needs at least 1")]
     Iterations,
-    /// Batches of no rows are asked for.
+    /// Batches have no rows.
     #[error("found batches of 0 rows; a batch needs at least 1")]
     Batch,
-    /// Batches are to be divided among no workers.
+    /// The number of workers is zero.
     #[error("batches are to be divided among 0 workers; name at least 1")]
     Workers,
-    /// No tables, or too many, are to be trained on together.
+    /// The number of tables is zero or too large.
     #[error(
         "{found} tables are to be trained on together; 1 to {max} are possible",
         max = TrainSpec::MAX_TABLES
     )]
     Tables {
-        /// Tables asked for.
+        /// The requested number of tables.
         found: usize,
     },
-    /// The target is to have fewer than two classes, or too many.
+    /// The target has fewer than two classes, or too many.
     #[error(
         "the target is planned with {found} classes; 2 to {max} are possible",
         max = TrainSpec::MAX_CLASSES
     )]
     Classes {
-        /// Classes asked for.
+        /// The requested number of classes.
         found: u32,
     },
-    /// The weight of the penalty cannot be.
+    /// The weight of the penalty is invalid.
     #[error("the penalty's {name} is {found}, but it must be {needed}")]
     Penalty {
         /// `alpha` or `C`.
         name: &'static str,
-        /// The offending number.
+        /// The invalid number.
         found: f64,
-        /// What is possible.
+        /// The possible values.
         needed: &'static str,
     },
-    /// A class weight is no weight.
+    /// A class weight is not a positive finite number.
     #[error("a class weight is {found}, but it must be positive and finite")]
     ClassWeight {
-        /// The offending weight.
+        /// The invalid weight.
         found: f64,
     },
-    /// There are more or fewer class weights than classes.
+    /// The number of class weights differs from the number of classes.
     #[error("{found} class weights are given for {needed} classes: give one for each")]
     ClassWeightCount {
-        /// Weights given.
+        /// Number of weights passed.
         found: usize,
         /// Classes of the target.
         needed: usize,
     },
-    /// Class weights are planned for, and none are given.
+    /// The plan expects class weights, but none were passed.
     #[error(
         "the training is planned with class weights that are given with the rows: give one for \
          each class"
     )]
     NoClassWeights,
-    /// Class weights are given, and none are planned for.
+    /// Class weights were passed, but the plan does not expect them.
     #[error(
         "class weights are given, but the training is planned without, or with balanced ones: \
          leave them out, or plan it with given ones"
     )]
     UnplannedClassWeights,
-    /// Weights or scores cannot be shared to so many bits.
+    /// Values cannot be shared to this number of bits.
     #[error(
         "values to be shared to {found} bits after the point; 1 to {max} are possible",
         max = TrainSpec::MAX_SHARED_BITS
     )]
     SharedBits {
-        /// Bits asked for.
+        /// The requested number of bits.
         found: u32,
     },
     /// The learning rate is not a positive finite number.
     #[error("the learning rate is {found}, but it must be positive and finite")]
     LearningRate {
-        /// The offending rate.
+        /// The invalid rate.
         found: f64,
     },
     /// The interval of the sigmoid's approximation is empty or too wide.
@@ -114,13 +115,13 @@ pub enum TrainError {
         max = SigmoidApprox::MAX_RANGE
     )]
     Range {
-        /// The offending half width.
+        /// The invalid half-width.
         found: f64,
     },
     /// No polynomial of this degree is available.
     #[error("the sigmoid's degree is {found}, but it must be 3, 5 or 7")]
     Degree {
-        /// The wanted degree.
+        /// The requested degree.
         found: u32,
     },
     /// There are no rows, or rows without entries.
@@ -133,14 +134,14 @@ pub enum TrainError {
          range"
     )]
     Diverged {
-        /// Iteration that gave a value that is not finite.
+        /// The iteration that produced a value that is not finite.
         iteration: u32,
-        /// Largest `|x . v|` of the iteration before, 0 if there was none.
+        /// Largest `|x . v|` of the previous iteration, 0 if there was none.
         largest: f64,
     },
 }
 
-/// Degree of the polynomial that stands for the sigmoid. Serialised as the number.
+/// Degree of the polynomial in place of the sigmoid. Serialised as the number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(try_from = "u32", into = "u32")]
 pub enum SigmoidDegree {
@@ -176,27 +177,28 @@ impl TryFrom<u32> for SigmoidDegree {
     }
 }
 
-/// Where in its interval the polynomial is closest to the sigmoid.
+/// Part of the interval where the polynomial is closest to the sigmoid.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SigmoidFit {
-    /// Everywhere alike: the fit of the papers.
+    /// The whole interval alike: the fit of the papers.
     Uniform,
-    /// Around 0, where most rows are: squares of errors weigh `exp(-8 (x / range)^2) + 0.002`. At
-    /// degree 7 on [-8, 8] they are below 0.012 up to 3 and below 0.022 up to 5, where the uniform
-    /// fit has 0.03; towards the ends they reach 0.22, with the right sign.
+    /// Around 0, where most rows are: the weight of squared errors is
+    /// `exp(-8 (x / range)^2) + 0.002`. At degree 7 on [-8, 8] errors are below 0.012 up to 3 and
+    /// below 0.022 up to 5, where the uniform fit has 0.03. Towards the ends they reach 0.22, with
+    /// the correct sign.
     #[default]
     Centred,
 }
 
-/// Least squares polynomial of `sigmoid(-x)` on `[-range, range]`.
+/// Least-squares polynomial of `sigmoid(-x)` on `[-range, range]`.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct SigmoidApprox {
     /// Degree of the polynomial.
     pub degree: SigmoidDegree,
     /// Half width of the interval, in `(0, MAX_RANGE]`.
     pub range: f64,
-    /// What squares of errors weigh.
+    /// Weighting of squared errors.
     pub fit: SigmoidFit,
 }
 
@@ -208,16 +210,18 @@ impl Default for SigmoidApprox {
 }
 
 impl SigmoidApprox {
-    /// Widest half interval on offer; a polynomial of degree 7 is useless well before it.
+    /// Maximum half-width of the interval. A polynomial of degree 7 is useless well before it.
     pub const MAX_RANGE: f64 = 256.0;
 
-    /// Ranges from which the smallest that a table fits is chosen where the table is at hand.
+    /// Candidate ranges. If the table is available, the smallest range that it fits is chosen.
     pub const RANGES: [f64; 8] = [6.0, 8.0, 12.0, 16.0, 24.0, 32.0, 48.0, 64.0];
 
-    /// The range for rows of several owners, none of whom can see the inner products of all.
+    /// The range for rows of several owners. None of them can compute the inner products of all
+    /// rows.
     pub const POOLED_RANGE: f64 = 16.0;
 
-    /// Degree 3 on `[-8, 8]`, fitted alike everywhere, as the papers on encrypted training have it.
+    /// Returns degree 3 on `[-8, 8]`, fitted alike everywhere, as in the papers on encrypted
+    /// training.
     #[must_use]
     pub fn published() -> Self {
         Self { degree: SigmoidDegree::Three, range: 8.0, fit: SigmoidFit::Uniform }
@@ -236,44 +240,44 @@ impl SigmoidApprox {
     }
 }
 
-/// How the owner of a table brings its columns into the coordinates of a training.
+/// Transform of the columns of a table into the coordinates of a training, by the owner.
 ///
-/// What is measured of the columns stays with the owner: the step sizes that suit prepared columns
-/// are the same for all tables.
+/// The moments of the columns stay with the owner. The same step sizes suit the prepared columns of
+/// all tables.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Preparation {
-    /// Standardised columns in the basis of the eigenvectors of their correlation matrix, each
-    /// direction divided by the root of its eigenvalue: the Hessian of the loss is then at most a
-    /// quarter of the identity and close to a multiple of it, so that few steps lead far. Nearly
-    /// collinear columns do no harm.
+    /// Standardised columns in the basis of the eigenvectors of their correlation matrix, with each
+    /// direction divided by the square root of its eigenvalue. The Hessian of the loss is then at
+    /// most a quarter of the identity and close to a multiple of it, so few steps are enough.
+    /// Nearly collinear columns do no harm.
     #[default]
     Whiten,
-    /// Columns minus their mean, divided by their standard deviation and by the root of the
-    /// largest eigenvalue of their correlation matrix. More iterations are needed the more columns
-    /// depend on each other.
+    /// Columns minus their mean, divided by their standard deviation and by the square root of the
+    /// largest eigenvalue of their correlation matrix. Columns that depend more on each other need
+    /// more iterations.
     Standardize,
-    /// Columns divided by their largest magnitude, as in the papers on encrypted training, which
-    /// says nothing about the step sizes that suit them.
+    /// Columns divided by their largest magnitude, as in the papers on encrypted training. This
+    /// does not determine suitable step sizes.
     Scale,
 }
 
-/// The L2 penalty on the weights of standardised columns, whatever the [`Preparation`] is; there
-/// is none on the intercept.
+/// The L2 penalty on the weights of standardised columns, for every [`Preparation`]. The intercept
+/// has no penalty.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Penalty {
-    /// None.
+    /// No penalty.
     None,
-    /// `alpha / 2` times the sum of the squares of the weights is added to the mean loss.
+    /// Adds `alpha / 2` times the sum of the squares of the weights to the mean loss.
     Alpha(f64),
-    /// As scikit-learn's `C`: `alpha` is 1 over `C` times the sum of the weights of all rows, as
-    /// they are given, or the number of rows if none are given.
+    /// The `C` of scikit-learn: `alpha` is 1 over `C` times the sum of the weights of all rows as
+    /// passed, or the number of rows if none are passed.
     C(f64),
 }
 
 impl Penalty {
-    /// `alpha` for rows whose given weights have this sum.
+    /// Returns `alpha` for rows whose passed weights have this sum.
     #[must_use]
     pub fn alpha(self, weight_of_rows: f64) -> f64 {
         match self {
@@ -305,18 +309,18 @@ pub enum LearningRate {
         /// Step size of the first iteration.
         initial: f64,
     },
-    /// `initial / (t / 2 + 1)`: for batches of prepared rows, whose correlations differ from those
-    /// of all rows.
+    /// `initial / (t / 2 + 1)`, for batches of prepared rows, whose correlations differ from the
+    /// correlations of all rows.
     Slowing {
         /// Step size of the first iteration.
         initial: f64,
     },
-    /// The same in all iterations.
+    /// The same size in all iterations.
     Constant(f64),
 }
 
 impl LearningRate {
-    /// Step size of iteration `t`, counted from 0.
+    /// Returns the step size of iteration `t`, counted from 0.
     #[must_use]
     pub fn at(self, t: u32) -> f64 {
         match self {
@@ -327,63 +331,61 @@ impl LearningRate {
     }
 }
 
-/// Where the weights come from that the losses of rows are multiplied by, one for each class.
+/// Source of the class weights, by which the losses of rows are multiplied.
 ///
-/// The losses of rows are multiplied by the weights divided by their mean over all rows, so only
-/// ratios count there. The sum of the weights as they are given counts for [`Penalty::C`], as in
-/// scikit-learn. The server learns that there are weights and where they come from, but not the
-/// weights.
+/// Weights are divided by their mean over all rows, so only ratios matter for the loss. The sum of
+/// the weights as passed matters for [`Penalty::C`], as in scikit-learn. The server learns that
+/// there are weights, and their source, but not the weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ClassWeights {
-    /// From the rows: all classes count alike, `n / (k n_c)` for the `n_c` of `n` rows of one of
-    /// `k` classes.
+    /// Computed from the rows, so that all classes count alike: `n / (k n_c)` for `n` rows, `k`
+    /// classes, and `n_c` rows of a class.
     Balanced,
-    /// From the owner of the rows, who gives them with these.
+    /// Passed by the owner together with the rows.
     Given,
 }
 
-/// How to train.
+/// Specification of a training.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct TrainSpec {
-    /// Number of iterations, at least 1. Each but the first, or the first two with
-    /// [`Preparation::Scale`], is a pass over a batch of rows.
+    /// Number of iterations, at least 1. Each iteration is a pass over a batch of rows, except the
+    /// first, or the first two with [`Preparation::Scale`].
     pub iterations: u32,
-    /// How columns are prepared.
+    /// Preparation of columns.
     pub preparation: Preparation,
     /// Step sizes.
     pub learning_rate: LearningRate,
     /// Polynomial in place of the sigmoid.
     pub sigmoid: SigmoidApprox,
-    /// The L2 penalty. It takes no level.
+    /// The L2 penalty. It costs no level.
     pub penalty: Penalty,
-    /// Most rows of a batch, at least 1; all of the table if none.
+    /// Maximum number of rows of a batch, at least 1. `None` uses the whole table.
     pub batch: Option<usize>,
-    /// Classes of the target, 2 to [`TrainSpec::MAX_CLASSES`]. Of more than two, each is told from
-    /// all others by a model of its own, on the same encrypted rows.
+    /// Number of classes of the target, 2 to [`TrainSpec::MAX_CLASSES`]. For more than two, a
+    /// separate model distinguishes each class from all others, on the same encrypted rows.
     pub classes: u32,
-    /// What rows weigh by their class; all the same if none. With weights, the encrypted table has
-    /// twice the ciphertexts; it takes no level.
+    /// Class weights of rows, or `None` for equal weights. With weights, the encrypted table has
+    /// twice the ciphertexts. They cost no level.
     pub class_weights: Option<ClassWeights>,
-    /// Bits after the binary point to which the weights are to be shared with others than the
-    /// owner of the key, 1 to [`TrainSpec::MAX_SHARED_BITS`]; none if with nobody. Encrypted
-    /// training then computes with as much more precision as [`Release`](sudare::ckks::Release)
-    /// takes.
+    /// Bits after the binary point to which the weights will be shared with people other than the
+    /// key's owner, 1 to [`TrainSpec::MAX_SHARED_BITS`]. `None` does not share them. Encrypted
+    /// training then has the additional precision that [`Release`](sudare::ckks::Release) needs.
     pub shared_bits: Option<u32>,
-    /// Whether rows are to be scored with the weights before they are decrypted: see
-    /// [`ScorePlan`](super::ScorePlan). It takes a level more.
+    /// Reserve a level to score rows with the weights before they are decrypted: see
+    /// [`ScorePlan`](super::ScorePlan).
     pub scorable: bool,
-    /// Workers that each batch is to be divided among, at least 1: it has as many shares then, if
-    /// the ring allows it, at the price of some key switches. Without, shares are as is cheapest:
-    /// see [`TrainPlan::shares`](super::TrainPlan::shares).
+    /// Number of workers that each batch will be divided among, at least 1. A batch then has this
+    /// number of shares if the ring allows it, at the cost of some key switches. `None` chooses the
+    /// cheapest shares: see [`TrainPlan::shares`](super::TrainPlan::shares).
     pub workers: Option<usize>,
-    /// Tables that are trained on together, of several owners, at least 1: the rows of each are
-    /// encrypted apart, which may leave room in its last ciphertexts.
+    /// Number of tables of several owners that are trained on together, at least 1. The rows of
+    /// each table are encrypted separately, which may leave room in its last ciphertexts.
     pub tables: usize,
 }
 
-/// Five iterations on whitened columns with a penalty of `C = 1`: the steps that suit them and a
-/// sigmoid for inner products of rows and weights up to 8.
+/// Five iterations on whitened columns with a penalty of `C = 1`, the matching steps, and a sigmoid
+/// for inner products of rows and weights up to 8.
 impl Default for TrainSpec {
     fn default() -> Self {
         Self {
@@ -404,29 +406,29 @@ impl Default for TrainSpec {
 }
 
 impl TrainSpec {
-    /// Most bits after the binary point to which weights can be shared. With more, `f64` would
-    /// round what noise must hide.
+    /// Maximum number of bits after the binary point to which weights can be shared. With more,
+    /// `f64` would round the digits that noise must hide.
     pub const MAX_SHARED_BITS: u32 = 12;
 
-    /// Most classes of a target.
+    /// Maximum number of classes of a target.
     pub const MAX_CLASSES: u32 = 1000;
 
-    /// The step size that suits prepared rows: the inverse of the steepest slope of the sigmoid,
-    /// since the largest variance of their entries is 1.
+    /// The step size for prepared rows: the inverse of the sigmoid's steepest slope, since the
+    /// largest variance of their entries is 1.
     pub const PREPARED_STEP: f64 = 4.0;
 
-    /// Most tables that are trained on together.
+    /// Maximum number of tables that are trained on together.
     pub const MAX_TABLES: usize = 1000;
 
-    /// What rows may weigh at most by their class, as the root mean square of the rows of a batch.
+    /// Maximum root mean square of the class weights of the rows of a batch.
     pub const MAX_ROW_WEIGHT: f64 = 8.0;
 
-    /// Rows of a batch from which on more would hardly change a model of prepared columns.
+    /// Number of rows of a batch above which more rows hardly change a model of prepared columns.
     pub const AMPLE_BATCH: usize = 32_768;
 
-    /// What Cheon et al. 2018, table 4, train with: five iterations on columns divided by their
-    /// largest magnitude, at the rate `10 / (t + 1)`, with the least squares polynomial of degree 3
-    /// for the sigmoid on [-8, 8], and without a penalty.
+    /// Returns the training of Cheon et al. 2018, table 4. It has five iterations on columns
+    /// divided by their largest magnitude, at the rate `10 / (t + 1)`, without a penalty. The
+    /// sigmoid is the least-squares polynomial of degree 3 on [-8, 8].
     #[must_use]
     pub fn published() -> Self {
         Self {
@@ -438,21 +440,22 @@ impl TrainSpec {
         }
     }
 
-    /// Models: one for two classes, else one for each.
+    /// Returns the number of models: one for two classes, otherwise one for each class.
     #[must_use]
     pub fn models(&self) -> usize {
         if self.classes == 2 { 1 } else { self.classes as usize }
     }
 
-    /// Leading iterations whose inner products are all 0, so that they take the sums of the labels
-    /// alone. In the schedule of the papers, `eta_0 = 1` undoes the first of them ([`schedule`]).
+    /// Returns the number of leading iterations whose inner products are all 0, so that they use
+    /// the sums of the labels alone. In the schedule of the papers, `eta_0 = 1` undoes the first of
+    /// them ([`schedule`]).
     #[must_use]
     pub fn label_iterations(&self) -> u32 {
         let leading = if self.preparation == Preparation::Scale { 2 } else { 1 };
         self.iterations.min(leading)
     }
 
-    /// Checks that the spec can be trained with.
+    /// Checks that training with this specification is possible.
     ///
     /// # Errors
     /// [`TrainError::Iterations`], [`TrainError::Batch`], [`TrainError::Workers`],
@@ -487,14 +490,13 @@ impl TrainSpec {
         self.sigmoid.check()
     }
 
-    /// The strength of the penalty for rows of which there are `counts` of each class. `given` are
-    /// the weights of the classes, for [`ClassWeights::Given`]: the larger their sum over all rows,
-    /// the weaker is [`Penalty::C`]. Balanced weights sum to the number of rows.
+    /// Returns the strength of the penalty for rows with these `counts` of each class. `given` are
+    /// the weights of the classes, for [`ClassWeights::Given`]. A larger sum over all rows weakens
+    /// [`Penalty::C`]. Balanced weights sum to the number of rows.
     ///
     /// # Errors
-    /// The errors of [`TrainSpec::row_weights`]; [`TrainError::Penalty`] where `C` and the weights
-    /// are so small that the strength is not finite, or beyond the bound of errors of a model to be
-    /// shared.
+    /// The errors of [`TrainSpec::row_weights`]; [`TrainError::Penalty`] if `C` and the weights are
+    /// so small that the strength is not finite, or exceeds the bound of errors of a shared model.
     pub fn alpha(&self, counts: &[usize], given: Option<&[f64]>) -> Result<f64, TrainError> {
         self.row_weights(counts, given)?;
         let count = |class: usize| counts.get(class).map_or(0.0, |&count| count as f64);
@@ -516,8 +518,8 @@ impl TrainSpec {
         Err(TrainError::Penalty { name: "C", found, needed })
     }
 
-    /// The weight of the rows of each class, of mean 1 over rows of which there are `counts` of
-    /// each class. `given` are any positive multiples of them, for [`ClassWeights::Given`].
+    /// Returns the weight of the rows of each class, with a mean of 1 over rows with these `counts`
+    /// of each class. `given` are any positive multiples of them, for [`ClassWeights::Given`].
     ///
     /// # Errors
     /// [`TrainError::ClassWeight`]; [`TrainError::ClassWeightCount`];
@@ -546,7 +548,7 @@ impl TrainSpec {
             (Some(ClassWeights::Given), None) => return Err(TrainError::NoClassWeights),
             (_, Some(_)) => return Err(TrainError::UnplannedClassWeights),
         };
-        // Those of the largest class that has rows, so that nothing overflows.
+        // Divided by the largest weight of a class that has rows, so that nothing overflows.
         let present = weights.iter().zip(counts).filter(|&(_, &count)| count > 0);
         let largest = present.map(|(&weight, _)| weight).fold(0.0, f64::max);
         if largest == 0.0 {
@@ -562,7 +564,7 @@ impl TrainSpec {
     }
 }
 
-/// How the rows of a table are cut into batches: consecutive rows, as evenly as can be.
+/// Division of the rows of a table into batches of consecutive rows, as evenly as possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Batches {
     rows: usize,
@@ -570,45 +572,45 @@ pub struct Batches {
 }
 
 impl Batches {
-    /// Batches, as few as have no more rows than [`TrainSpec::batch`].
+    /// Divides rows into the fewest batches of at most [`TrainSpec::batch`] rows.
     #[must_use]
     pub fn new(rows: usize, spec: &TrainSpec) -> Self {
         let most = spec.batch.unwrap_or(rows).max(1);
         Self { rows, count: rows.div_ceil(most).max(1) }
     }
 
-    /// Batches of other rows, as many.
+    /// Divides `rows` other rows into the same number of batches.
     #[must_use]
     pub fn of_rows(&self, rows: usize) -> Self {
         Self { rows, ..*self }
     }
 
-    /// The rows of all batches.
+    /// Returns the rows of all batches.
     #[must_use]
     pub fn total(&self) -> usize {
         self.rows
     }
 
-    /// How many there are.
+    /// Returns the number of batches.
     #[must_use]
     pub fn count(&self) -> usize {
         self.count
     }
 
-    /// How many a training of so many iterations looks at.
+    /// Returns the number of batches that a training of this number of iterations uses.
     #[must_use]
     pub fn used(&self, iterations: u32) -> usize {
         self.count.min(iterations.saturating_sub(1).max(1) as usize)
     }
 
-    /// The batch of an iteration, both counted from 0: in turn, but for the first iteration, which
-    /// takes the same as the second.
+    /// Returns the batch of an iteration, both counted from 0. Iterations use the batches in turn,
+    /// except that the first iteration uses the same batch as the second.
     #[must_use]
     pub fn of(&self, iteration: u32) -> usize {
         iteration.saturating_sub(1) as usize % self.count
     }
 
-    /// The rows of a batch.
+    /// Returns the rows of a batch.
     #[must_use]
     pub fn rows(&self, batch: usize) -> Range<usize> {
         let (size, longer) = (self.rows / self.count, self.rows % self.count);
@@ -616,14 +618,14 @@ impl Batches {
         start..start + size + usize::from(batch < longer)
     }
 
-    /// The most rows of a batch.
+    /// Returns the maximum number of rows of a batch.
     #[must_use]
     pub fn most_rows(&self) -> usize {
         self.rows.div_ceil(self.count)
     }
 }
 
-/// Constants of one iteration.
+/// Constants of an iteration.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Step {
     /// Step size `gamma_t`.
@@ -632,12 +634,12 @@ pub struct Step {
     pub eta: f64,
 }
 
-/// Step sizes and momenta of all iterations.
+/// Returns the step sizes and momenta of all iterations.
 ///
 /// `eta_t = (1 - lambda_t) / lambda_{t+1}` with `lambda_{t+1} = (1 + sqrt(1 + 4 lambda_t^2)) / 2`.
 /// Prepared rows begin at `lambda_0 = 1`: `eta_0 = 0`, and the others are negative. The papers on
-/// scaled rows begin at `lambda_0 = 0`: `eta_0 = 1`, so that `v` is still 0 in the second
-/// iteration, of which `eta_1 = 0`, and nothing is left of the first.
+/// scaled rows begin at `lambda_0 = 0`: `eta_0 = 1`, so `v` is still 0 in the second iteration,
+/// where `eta_1 = 0`. The first iteration then has no effect.
 #[must_use]
 pub fn schedule(spec: &TrainSpec) -> Vec<Step> {
     let mut lambda = if spec.preparation == Preparation::Scale { 0.0_f64 } else { 1.0 };

@@ -17,7 +17,7 @@ use sudare::{
 };
 use sudare_arith::{par, prng::Seed};
 
-/// A training under way. To pause it, save both fields; [`TrainPlan::resume`] takes them back.
+/// A running training. To pause it, save both fields, and pass them to [`TrainPlan::resume`] later.
 #[derive(Debug, Clone)]
 pub struct Training<C = Ciphertext> {
     /// Iterations done.
@@ -29,27 +29,27 @@ pub struct Training<C = Ciphertext> {
 
 /// The server's part of a training: see [`TrainPlan::trainer`].
 ///
-/// On one machine, [`Trainer::start`] and [`Trainer::step`] do all of it. Several share it: one
-/// has the [`Training`] and calls [`Trainer::refresh`] and [`Trainer::update`]; in between,
-/// [`Gradients::part`] of the [`TrainPlan::shares`] of the batch is computed anywhere, and
-/// [`Gradients::sum`] of these in any order. A step is these calls in a row, with one share, and
-/// the results are the same, bit for bit, for all ways to share.
+/// On one machine, call [`Trainer::start`] and [`Trainer::step`]. Several machines can share the
+/// work. One has the [`Training`] and calls [`Trainer::refresh`] and [`Trainer::update`]. In
+/// between, any machine computes [`Gradients::part`] of the [`TrainPlan::shares`] of the batch, and
+/// [`Gradients::sum`] of these parts in any order. A step makes these calls in sequence, with one
+/// share. The results are the same, bit for bit, for every division.
 pub struct Trainer<'a, E: ComplexOps> {
     gradients: Gradients<'a, E>,
     pub(super) sums: Sums<E::Ct>,
-    /// Prepared when it is first needed.
+    /// Prepared at its first use.
     bootstrapper: OnceLock<Bootstrapper<E>>,
 }
 
-/// What whoever has rows sums up in the clear.
+/// The vectors that the owner of rows sums in the clear.
 pub(super) struct Sums<C> {
-    /// Means of labels, of each model for the first batch, then for the next.
+    /// Means of labels: of each model for the first batch, then for the next batch.
     labels: Vec<C>,
     penalty: Option<C>,
 }
 
 impl<E: ComplexOps> Trainer<'static, E> {
-    /// As [`TrainPlan::trainer`], of what is shared.
+    /// Creates a trainer as [`TrainPlan::trainer`] does, from a shared plan and evaluator.
     ///
     /// # Errors
     /// The errors of [`TrainPlan::trainer`].
@@ -69,13 +69,13 @@ impl<'a, E: ComplexOps> Trainer<'a, E> {
         Ok(Self { gradients, sums, bootstrapper: OnceLock::new() })
     }
 
-    /// What computes parts of gradients here.
+    /// Returns the worker that computes parts of gradients on this machine.
     #[must_use]
     pub fn gradients(&self) -> &Gradients<'a, E> {
         &self.gradients
     }
 
-    /// Begins to train: the first iterations, which take means of labels alone, are then done.
+    /// Starts a training, and does the first iterations, which use means of labels alone.
     ///
     /// # Errors
     /// [`Error::Library`] for a missing key.
@@ -95,11 +95,12 @@ impl<'a, E: ComplexOps> Trainer<'a, E> {
         Ok(Training { iteration, state })
     }
 
-    /// Does one iteration on the ciphertexts [`TrainPlan::batch`]`(t.iteration)` of the rows.
+    /// Runs one iteration on the ciphertexts [`TrainPlan::batch`]`(t.iteration)` of the rows.
     ///
     /// # Errors
-    /// [`Error::Finished`] if none is left; [`Error::NotAsPlanned`] for other ciphertexts than
-    /// planned; [`Error::Library`] for a missing key. The iterations done are then as before.
+    /// [`Error::Finished`] if none is left; [`Error::NotAsPlanned`] for ciphertexts that differ
+    /// from the plan; [`Error::Library`] for a missing key. After an error, the number of
+    /// iterations done is unchanged.
     pub fn step(&self, batch: &[E::Ct], t: &mut Training<E::Ct>) -> Result<()> {
         self.refresh(t)?;
         let share = self.gradients.plan.batch(t.iteration);
@@ -107,13 +108,13 @@ impl<'a, E: ComplexOps> Trainer<'a, E> {
         self.update(gradient, t)
     }
 
-    /// Where the next gradient is taken.
+    /// Returns the point of the next gradient.
     #[must_use]
     pub fn point(&self, t: &Training<E::Ct>) -> Point<E::Ct> {
         Point { iteration: t.iteration, v: t.state.iter().skip(1).step_by(2).cloned().collect() }
     }
 
-    /// Bootstraps the weights if the next iteration takes them so and they are not yet.
+    /// Bootstraps the weights if the next iteration needs it and it has not happened yet.
     ///
     /// # Errors
     /// The errors of [`Trainer::step`].
@@ -134,11 +135,11 @@ impl<'a, E: ComplexOps> Trainer<'a, E> {
         Ok(())
     }
 
-    /// Does one iteration with the gradient over all rows of the batch.
+    /// Runs one iteration with the gradient over all rows of the batch.
     ///
     /// # Errors
     /// The errors of [`Trainer::step`]; [`Error::NotAsPlanned`] for another gradient, or if
-    /// [`Trainer::refresh`] was left out.
+    /// [`Trainer::refresh`] was not called.
     pub fn update(&self, gradient: Gradient<E::Ct>, t: &mut Training<E::Ct>) -> Result<()> {
         let (plan, e) = (&*self.gradients.plan, &*self.gradients.ev);
         let round = plan.round(t.iteration)?;
@@ -161,7 +162,7 @@ impl<'a, E: ComplexOps> Trainer<'a, E> {
 }
 
 impl<C> Sums<C> {
-    /// The means of labels of each model that an iteration takes.
+    /// Returns the means of labels of each model for an iteration.
     fn labels_of(&self, plan: &TrainPlan, iteration: u32) -> &[C] {
         let models = plan.job.spec.models();
         let batch = plan.batches.of(iteration) % plan.label_batches();
@@ -170,11 +171,12 @@ impl<C> Sums<C> {
 }
 
 impl TrainPlan {
-    /// Trains on any evaluator with the plan's chain, the simulator included, with the sums of a
-    /// table, or those of several added up ([`TrainPlan::add_sums`]).
+    /// Returns the server's part of the training, on any evaluator with the plan's chain, including
+    /// the simulator. Pass the sums of a table, or the added sums of several tables
+    /// ([`TrainPlan::add_sums`]).
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`] for another chain, or other sums than planned.
+    /// [`Error::NotAsPlanned`] for another chain, or sums that differ from the plan.
     pub fn trainer<'a, E: ComplexOps>(
         &'a self,
         ev: &'a E,
@@ -183,11 +185,11 @@ impl TrainPlan {
         Trainer::with(MaybeShared::Borrowed(self), MaybeShared::Borrowed(ev), sums)
     }
 
-    /// The sums of several tables together: means of labels are added, the penalty is that of the
-    /// first.
+    /// Combines the sums of several tables. Means of labels are added, and the penalty is taken
+    /// from the first table.
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`] for no tables, or other sums than planned.
+    /// [`Error::NotAsPlanned`] for no tables, or sums that differ from the plan.
     pub fn add_sums<E: ComplexOps>(&self, e: &E, tables: Vec<Vec<E::Ct>>) -> Result<Vec<E::Ct>> {
         let mut tables = tables.into_iter();
         let Some(first) = tables.next() else {
@@ -201,7 +203,7 @@ impl TrainPlan {
         Ok(all.labels.into_iter().chain(all.penalty).collect())
     }
 
-    /// Refuses other sums than planned.
+    /// Checks sums against the plan.
     fn checked_sums<E: ComplexOps>(&self, e: &E, mut sums: Vec<E::Ct>) -> Result<Sums<E::Ct>> {
         expect("ciphertexts of sums", sums.len(), self.sum_ciphertexts())?;
         let penalty = if self.penalised() { sums.pop() } else { None };
@@ -214,10 +216,10 @@ impl TrainPlan {
         Ok(Sums { labels: sums, penalty })
     }
 
-    /// A training as it was after `iteration` iterations, with the state it had then.
+    /// Returns a training after `iteration` iterations, from its state at that time.
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`] if there is no such state.
+    /// [`Error::NotAsPlanned`] if the state does not match.
     pub fn resume<C>(&self, iteration: u32, state: Vec<C>) -> Result<Training<C>> {
         let (first, last) = (self.job.spec.label_iterations(), self.job.spec.iterations);
         if !(first..=last).contains(&iteration) {
@@ -228,43 +230,44 @@ impl TrainPlan {
         Ok(Training { iteration, state })
     }
 
-    /// The encrypted weights of each model, as [`TrainPlan::decode`] reads them. Those of an
-    /// unfinished training are the weights so far.
+    /// Returns the encrypted weights of each model, for [`TrainPlan::decode`]. For an unfinished
+    /// training these are the current weights.
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`] for another state than planned.
+    /// [`Error::NotAsPlanned`] for a state that differs from the plan.
     pub fn model<C: Clone>(&self, t: &Training<C>) -> Result<Vec<C>> {
         let needed = self.state_len(t.iteration);
         expect("ciphertexts of the training's state", t.state.len(), needed)?;
         Ok(t.state.iter().step_by(needed / self.job.spec.models()).cloned().collect())
     }
 
-    /// The weights, intercept first, in the slots of a decrypted model: in the coordinates of the
-    /// training, as [`super::reference::train`] returns them, which
-    /// [`Transform::of_columns`](super::Transform::of_columns) makes weights of the columns of.
+    /// Decodes the weights, intercept first, from the slots of a decrypted model. They are in the
+    /// coordinates of the training, like the weights of [`super::reference::train`]. To convert
+    /// them to weights of the columns, use [`Transform::of_columns`](super::Transform::of_columns).
     #[must_use]
     pub fn decode(&self, plaintext_slots: &[f64]) -> Vec<f64> {
         self.layout.unpacked_vector(plaintext_slots)
     }
 
-    /// Weights as others than the owner of the key may see them, in the coordinates of the
-    /// training: with noise that hides their errors, to `bits` bits after the binary point; see
-    /// [`Release`]. Each release counts as one of the 1024 of a key, and one seed serves one of
-    /// them.
+    /// Prepares weights, in the coordinates of the training, for people other than the key's owner.
+    /// Noise that hides their errors is added, and they are rounded to `bits` bits after the binary
+    /// point; see [`Release`]. Each release counts as one of the 1024 releases of a key. Use a new
+    /// seed for each release.
     ///
-    /// The bound of errors is for inner products within the range of the sigmoid and weights as large as
-    /// planned in every iteration, which [`TrainPlan::check`] sees to. Where rows are of several
-    /// owners nobody has all of them to check, nor are columns checked that are not prepared for a
-    /// training to be shared; then weights are released only if `assume_range` says that they are: if
-    /// they are not, the noise may not hide what errors tell of the key.
+    /// The bound of errors assumes, in every iteration, inner products within the range of the
+    /// sigmoid and weights within the plan. [`TrainPlan::check`] verifies this. It cannot if rows
+    /// belong to several owners, because no owner has all rows. It also does not check columns
+    /// without preparation unless the training is planned for sharing. In these cases weights are
+    /// released only with `assume_range`. If the assumption is wrong, the noise may not hide the
+    /// information about the key in the errors.
     ///
     /// [`Release`]: sudare::ckks::Release
     ///
     /// # Errors
-    /// [`Error::RangeUnchecked`] where nobody checks the range and it is not assumed;
-    /// [`Error::WeightsTooLarge`] for weights larger than the bound is for; [`Error::Library`] with
-    /// `TooLittlePrecision` for more bits than the plan has precision for:
-    /// [`TrainSpec::shared_bits`](super::TrainSpec::shared_bits) asks for it.
+    /// [`Error::RangeUnchecked`] if the range is neither checked nor assumed;
+    /// [`Error::WeightsTooLarge`] for weights above the bound; [`Error::Library`] with
+    /// `TooLittlePrecision` for more bits than the precision of the plan: request it with
+    /// [`TrainSpec::shared_bits`](super::TrainSpec::shared_bits).
     pub fn share(
         &self,
         weights: &[f64],
@@ -286,7 +289,7 @@ impl TrainPlan {
         Ok(release.values(weights, self.largest_error(), bits, noise)?)
     }
 
-    /// The weights and the momentum of each model after an iteration, from
+    /// Returns the weights and the momentum of each model after an iteration, from
     /// [`TrainPlan::slope_sums`] of its batch.
     pub(super) fn next<E: ComplexOps>(
         &self,
@@ -315,7 +318,8 @@ impl TrainPlan {
         slopes: &[E::Ct],
         [w, v]: [&E::Ct; 2],
     ) -> Result<Vec<E::Ct>> {
-        // As planned, so that rounding of scales does not grow from iteration to iteration.
+        // Set to the planned scale, so that rounding of scales does not grow from iteration to
+        // iteration.
         let weights_scale = round.sum * round.read;
         let slope = e.with_scale(&self.total(e, slopes)?, weights_scale)?;
         let (level, gamma, eta) = (e.level(&slope), round.step.gamma, round.step.eta);
@@ -338,7 +342,7 @@ impl TrainPlan {
         Ok(vec![next, v])
     }
 
-    /// What an iteration with inner products computes, after so many iterations.
+    /// Returns the round, an iteration with inner products, after this number of iterations.
     pub(super) fn round(&self, iteration: u32) -> Result<&Round> {
         let (first, iterations) = (self.job.spec.label_iterations(), self.job.spec.iterations);
         if iteration >= iterations {
@@ -351,13 +355,13 @@ impl TrainPlan {
         })
     }
 
-    /// Ciphertexts of the state after so many iterations.
+    /// Returns the number of ciphertexts of the state after this number of iterations.
     pub(super) fn state_len(&self, iteration: u32) -> usize {
         let models = self.job.spec.models();
         if iteration < self.job.spec.iterations { 2 * models } else { models }
     }
 
-    /// The sum over all rows of each piece, in every period, of the sums over groups.
+    /// Sums, for each piece, the sums over groups over all rows, in every period.
     fn total<E: ComplexOps>(&self, e: &E, sums: &[E::Ct]) -> Result<E::Ct> {
         let mut sums = sums.to_vec();
         for step in self.layout.turns().rev() {
@@ -376,8 +380,7 @@ impl TrainPlan {
         not_as_planned("ciphertexts of the training's state", t.state.len(), needed)
     }
 
-    /// Refuses a state that is not one before this iteration; else, whether it has to be
-    /// refreshed.
+    /// Checks that a state is valid before this iteration. Returns whether it has to be refreshed.
     fn check_state<E: ComplexOps>(
         &self,
         e: &E,
@@ -399,7 +402,8 @@ impl TrainPlan {
     }
 }
 
-/// `sum_i c_i a_i` at a level and scale; the level must be below those of the summands.
+/// Returns `sum_i c_i a_i` at a level and scale. The level must be below the levels of the
+/// summands.
 fn combine<E: ComplexOps>(
     e: &E,
     summands: &[(&E::Ct, f64)],

@@ -12,12 +12,12 @@ impl ScorePlan {
     /// Plans the job for parameters, at the lowest levels that hold scores.
     ///
     /// # Errors
-    /// [`Error::Train`](crate::Error::Train) with `Empty` for no rows or features, and with `Classes`;
-    /// [`Error::TooManyFeatures`](crate::Error::TooManyFeatures);
+    /// [`Error::Train`](crate::Error::Train) with `Empty` for no rows or features, and with
+    /// `Classes`; [`Error::TooManyFeatures`](crate::Error::TooManyFeatures);
     /// [`Error::NotScorable`](crate::Error::NotScorable) if the training leaves no level;
     /// [`Error::Precision`](crate::Error::Precision) if the primes are too small;
-    /// [`Error::Library`](crate::Error::Library) for a sigmoid that no polynomial comes close to,
-    /// or that the levels do not suffice for; for a training those of [`TrainPlan::new`].
+    /// [`Error::Library`](crate::Error::Library) for a sigmoid that no polynomial approximates, or
+    /// that needs more levels; for a training, the errors of [`TrainPlan::new`].
     pub fn new(job: &ScoreJob, params: &Params) -> Result<Self> {
         match &job.model {
             ScoredModel::Trained(training) => {
@@ -27,7 +27,7 @@ impl ScorePlan {
         }
     }
 
-    /// Plans to score `rows` by what a training leaves.
+    /// Plans to score `rows` rows by the model of a training.
     ///
     /// # Errors
     /// The errors of [`ScorePlan::new`].
@@ -35,8 +35,8 @@ impl ScorePlan {
         training.scoring(rows)
     }
 
-    /// The smallest ring and shortest chain for the job at 128 bits of security; for what a
-    /// training leaves those of the training.
+    /// Returns the parameters of the smallest ring and the shortest chain for the job at 128 bits
+    /// of security. For a trained model, returns the parameters of the training.
     ///
     /// # Errors
     /// The errors of [`ScorePlan::new`]; [`Error::Library`](crate::Error::Library) if no ring is

@@ -1,14 +1,16 @@
-//! How much work it may be to plan: whoever reads a file plans what its label says.
+//! Limits on the work of planning. Readers of a file plan the job that its label describes, so the
+//! label must not cause unlimited work.
 
 use crate::{Error, Result};
 
-/// Most slots of simulated ciphertexts, over all levels and iterations that a plan goes through.
+/// Maximum number of simulated slots, over all ciphertexts, levels and iterations of a plan.
 const MOST_SLOTS: u64 = 1 << 25;
 
-/// Most slots of the maps of a bootstrapping, over all levels that it is planned for.
+/// Maximum number of slots of the maps of a bootstrapping, over all levels that it is planned for.
 const MOST_REFRESHED: u64 = 1 << 18;
 
-/// Refuses the simulation of so many ciphertexts of so many slots, so many times.
+/// Rejects the simulation of `ciphertexts` ciphertexts of `slots` slots, repeated `times` times, if
+/// it exceeds the limit.
 ///
 /// # Errors
 /// [`Error::TooMuchWork`].
@@ -19,7 +21,8 @@ pub(super) fn simulated(times: usize, ciphertexts: usize, slots: usize) -> Resul
     check(found, MOST_SLOTS)
 }
 
-/// Refuses a bootstrapping of so many slots that is planned so many times.
+/// Rejects planning a bootstrapping of `slots` slots, repeated `times` times, if it exceeds the
+/// limit.
 ///
 /// # Errors
 /// [`Error::TooMuchWork`].
@@ -53,7 +56,7 @@ mod tests {
         let model = ScoredModel::Given { features: 4000, classes: 2, probability: None };
         let job = ScoreJob { rows: 1 << 16, model };
         too_much(ScorePlan::new(&job, &params).unwrap_err());
-        // The same, where weights are refreshed.
+        // The same, with refreshed weights.
         let spec = TrainSpec {
             iterations: 1000,
             class_weights: Some(ClassWeights::Balanced),

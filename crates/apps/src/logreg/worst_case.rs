@@ -1,21 +1,22 @@
-//! A bound of the errors of trained weights that holds for every table that a plan takes.
+//! A bound of the errors of trained weights that holds for every table of a plan.
 //!
 //! An iteration makes `w' = v + gamma (labels - h v + 1/m sum_i p(x_i . v) c_i x_i)`. Its Jacobian
 //! is symmetric, with eigenvalues between `1 - gamma (h + L lambda)` and `1 + gamma l lambda`,
-//! where the slope of `p` is between `-L` and `l`, and `lambda` bounds the eigenvalues of `1/m
-//! sum_i c_i x_i x_i^T`. So Euclidean norms of errors grow by a known factor, and each iteration
-//! adds errors of its own: of the encrypted rows, of rounding and of key switches. These are taken
-//! at their bounds ([`CanonicalBounds`]), as if all had the same sign. Errors of the inner product
-//! of a row reach the sum over rows as `X^T d / m`, whose norm is at most `sqrt(lambda) max |d_i|`
-//! where all slots of a row have the same, and as many times that as the root of their number where
-//! each has its own; those of entries may be as large in every one. Products of errors are covered
-//! by [`SECOND_ORDER`].
+//! where the slope of `p` is between `-L` and `l`, and `lambda` bounds the eigenvalues of
+//! `1/m sum_i c_i x_i x_i^T`. Euclidean norms of errors therefore grow by a known factor. Each
+//! iteration adds errors of the encrypted rows, of rounding and of key switches. They are assumed
+//! to be at their bounds ([`CanonicalBounds`]) and to have the same sign.
 //!
-//! Weights repeat in their slots, and each copy has errors of its own beside those of all of them.
-//! A row meets the copies of its own blocks, so that only what all have in common grows by that
-//! factor; the others are carried apart ([`Errors`]). Where slots repeat in the ring, decoding takes
-//! the mean of repetitions, for which that holds as long as products of errors are small in each.
-//! Derivation: `docs/notes/worst-case-error.md`.
+//! Errors `d_i` of the inner product of a row reach the sum over rows as `X^T d / m`. If all slots
+//! of a row have the same error, its norm is at most `sqrt(lambda) max |d_i|`. If each of `k` slots
+//! has its own error, it is at most `sqrt(k)` times that. Errors of entries may have the maximum in
+//! every entry. [`SECOND_ORDER`] covers products of errors.
+//!
+//! Weights repeat in their slots. Each copy has its own errors, in addition to the errors that all
+//! copies share. A row is multiplied by the copies of its own blocks, so only the shared errors
+//! grow by that factor. The other errors are tracked separately ([`Errors`]). If slots repeat in
+//! the ring, decoding uses the mean of the repetitions. The bound holds for this mean as long as
+//! products of errors are small in each repetition. Derivation: `docs/notes/worst-case-error.md`.
 
 use super::{
     budget::{Budget, Round, Scales},
@@ -28,28 +29,28 @@ use sudare::{
     rlwe::{CanonicalBounds, Level},
 };
 
-/// What products of errors add at most, as a factor, while errors are below 1 %.
+/// Factor that bounds the effect of products of errors, while errors are below 1 %.
 const SECOND_ORDER: f64 = 1.1;
 
-/// Above the largest error for which that holds, none is known.
+/// The largest error for which [`SECOND_ORDER`] is valid. Above it, no bound is known.
 const LARGEST_ERROR: f64 = 0.01;
 
-/// Whose weights' errors are bounded.
+/// The training whose weights' errors are bounded.
 pub(super) struct Training<'a> {
     pub budget: &'a Budget<'a>,
     pub scales: &'a Scales,
     pub params: &'a Params,
     pub spec: &'a TrainSpec,
-    /// Rows planned.
+    /// Number of rows planned.
     pub rows: usize,
 }
 
 /// Bounds of the errors of a vector that repeats in the slots of a ciphertext.
 #[derive(Debug, Clone, Copy)]
 struct Errors {
-    /// The Euclidean norm of what all copies have in common.
+    /// The Euclidean norm of the error that all copies share.
     common: f64,
-    /// What any entry of a copy is off beside that.
+    /// The error of each entry of a copy in addition to the shared error.
     own: f64,
 }
 
@@ -65,22 +66,22 @@ impl Errors {
 
 /// Bounds of errors of a slot, as integers.
 struct Integers {
-    /// Of a fresh encryption, encoding included.
+    /// Error of a fresh encryption, including encoding.
     fresh: f64,
     rounding: f64,
     switch: f64,
 }
 
 impl Training<'_> {
-    /// The largest error of a weight; infinite if none is known.
+    /// Returns the largest error of a weight, infinite if no bound is known.
     pub fn largest_error(&self) -> f64 {
         let Self { budget, scales, .. } = self;
         let fresh = self.integers(None).fresh * self.spec.tables as f64;
-        // Of weights and momentum.
+        // Errors of weights and momentum.
         let labels = budget.first_gamma() * fresh / scales.labels.to_f64();
         let mut w = Errors { common: 0.0, own: labels };
         let mut v = w;
-        // Of any repetition of the slots by itself, as norms.
+        // Norms of the errors of any single repetition of the slots.
         let (mut any_w, mut any_v) = (self.norm(w), self.norm(v));
         let mut inner: f64 = 0.0;
         for (k, round) in scales.rounds.iter().enumerate() {
@@ -100,13 +101,13 @@ impl Training<'_> {
         if error < LARGEST_ERROR && inner < LARGEST_ERROR { error } else { f64::INFINITY }
     }
 
-    /// The Euclidean norm of the errors of a copy.
+    /// Returns the Euclidean norm of the errors of a copy.
     fn norm(&self, errors: Errors) -> f64 {
         errors.common + (self.budget.layout.entries as f64).sqrt() * errors.own
     }
 
-    /// The largest norm of a row of the batch of iteration `k`, of prepared ones of weight 1: all together
-    /// have no more.
+    /// Returns the largest norm of a row of the batch of iteration `k`, for prepared rows of weight
+    /// 1. The norm of all rows together bounds it.
     fn largest_row(&self, k: usize) -> f64 {
         let entries = self.budget.layout.entries as f64;
         match self.spec.preparation {
@@ -125,18 +126,18 @@ impl Training<'_> {
         Integers { fresh: bounds.fresh() + encoding, rounding: 1.0 + bounds.rounding(), switch }
     }
 
-    /// Batches as large as that of iteration `k`.
+    /// Returns the number of batches of the size of iteration `k`'s batch.
     fn batches(&self, k: usize) -> f64 {
         (self.rows as f64 / self.budget.rows(k)).max(1.0)
     }
 
-    /// The mean weight of a row of the batch, at most: it is 1 over all rows, and no more than
-    /// their root mean square in a batch.
+    /// Returns the largest possible mean weight of a row of the batch. It is 1 over all rows. In a
+    /// batch it is at most the root mean square.
     fn mean_row_weight(&self, k: usize) -> f64 {
         self.budget.row_weight.min(self.batches(k))
     }
 
-    /// `lambda`: of prepared rows it is 1 over all of them; of others entries are at most 1.
+    /// Returns `lambda`: 1 over all prepared rows. For other rows, entries are at most 1.
     fn curvature(&self, k: usize) -> f64 {
         match self.spec.preparation {
             Preparation::Scale => self.budget.layout.entries as f64 * self.mean_row_weight(k),
@@ -144,13 +145,14 @@ impl Training<'_> {
         }
     }
 
-    /// Blocks of slots for each row of the batch: those without one have errors of rounding, too.
+    /// Returns the number of blocks of slots for each row of the batch. Blocks without a row have
+    /// errors of rounding, too.
     fn blocks_a_row(&self, k: usize) -> f64 {
         let layout = self.budget.layout;
         ((layout.groups * layout.blocks) as f64 / self.budget.rows(k)).max(1.0)
     }
 
-    /// The largest strength of the penalty on a weight.
+    /// Returns the largest strength of the penalty on a weight.
     fn penalty(&self) -> f64 {
         match (self.spec.penalty, self.spec.preparation) {
             (Penalty::None, _) => 0.0,
@@ -159,8 +161,8 @@ impl Training<'_> {
         }
     }
 
-    /// How much iteration `k` makes an error of `v` larger that all copies have, and one that a copy
-    /// has of its own.
+    /// Returns the growth factors of iteration `k`: for an error of `v` that all copies share, and
+    /// for an error of a single copy.
     fn growth(&self, k: usize) -> (f64, f64) {
         let (gamma, lambda) = (self.budget.full()[k].gamma, self.curvature(k));
         let (falls, rises) = self.budget.sigmoid.slopes();
@@ -171,29 +173,29 @@ impl Training<'_> {
         (common, (gamma * penalty - 1.0).max(1.0))
     }
 
-    /// How much iteration `k` makes the error of a copy larger whatever those of others are. In a ring that
-    /// has more slots than rows fill, what rows and weights are repeats, and sums go from each copy to
-    /// those that follow, so that no two copies have the same.
+    /// Returns the growth factor of iteration `k` for the error of a copy, for any errors of other
+    /// copies. If rows do not fill the slots of the ring, rows and weights repeat. Sums then go
+    /// from each copy to the following ones, so no two copies have the same error.
     fn growth_of_any(&self, k: usize) -> f64 {
         if self.budget.layout.slots() == self.params.max_slots() {
             return self.growth(k).0;
         }
         let (gamma, (falls, rises)) = (self.budget.full()[k].gamma, self.budget.sigmoid.slopes());
-        // A row of several pieces meets parts of two copies.
+        // A row of several pieces is multiplied by parts of two copies.
         let met = self.budget.layout.pieces.min(2) as f64;
         let per_copy = self.scattered(k) * (met / self.budget.layout.entries as f64).sqrt();
         self.growth(k).1 + gamma * falls.max(rises) * per_copy / self.budget.sigmoid.range
     }
 
-    /// What an error of each slot of the vectors that rows are multiplied with adds to inner
-    /// products, as the norm of the sum over rows: these vectors differ from block to block.
+    /// Returns the norm of the sum over rows of the errors that independent errors of the weights'
+    /// slots add to inner products. The copies of weights differ from block to block.
     fn scattered(&self, k: usize) -> f64 {
         let (entries, blocks) = (self.budget.layout.entries, self.budget.layout.blocks);
         self.curvature(k) * (entries as f64 * entries.min(blocks) as f64).sqrt()
     }
 
-    /// The errors that iteration `k` adds to the weights, where copies of `v` are off by `own` beside
-    /// what they have in common, and those that it adds to the momentum beside these, of a slot.
+    /// Returns the errors that iteration `k` adds to the weights and, in addition, to a slot of the
+    /// momentum. Copies of `v` have errors of `own` in addition to the shared error.
     fn added(&self, k: usize, round: &Round, own: f64) -> (Errors, f64) {
         let Self { budget, scales, spec, .. } = self;
         let Integers { fresh, rounding, switch } = self.integers(Some(round));
@@ -204,14 +206,14 @@ impl Training<'_> {
         let of = |integer: f64, scale: Scale| integer / scale.to_f64();
         let constant = |scale: Scale| of(0.5, scale);
 
-        // Of the inner products over the range, beside those of turned weights: what all slots of a
-        // row are off by, and what each is.
+        // Errors of the inner products over the range, without the errors of turned weights: the
+        // part that all slots of a row share, and the part of each slot.
         let data = of(fresh, scales.data);
         let of_data = data * entries * largest / sigmoid.range;
         let of_sums = layout.block() as f64 * of(computed + switch, within.t);
         let turned = f64::from(layout.pieces.ilog2()) * of(switch, round.scale);
 
-        // What a change of what is computed changes the polynomial by, at most.
+        // Largest change of the polynomial per change of an intermediate value.
         let (falls, rises) = sigmoid.slopes();
         let (slope, size, lead) = (falls.max(rises), sigmoid.size, sigmoid.lead.abs());
         let reach = sigmoid.reach();
@@ -239,13 +241,13 @@ impl Training<'_> {
         let of_copies = slope / sigmoid.range * (turned + own) * self.scattered(k);
         let rows = (self.curvature(k) * self.mean_row_weight(k)).sqrt();
 
-        // The sum over rows: those before it are relinearised, and its own rotations. The last of
-        // these bring it to every copy.
+        // Errors of the sum over rows: from before its relinearisation, and from its own rotations.
+        // The last of these move it to every copy.
         let (sums, blocks) = (layout.sums() as f64, layout.blocks as f64);
         let summed = of(blocks * (sums * computed + switch), within.weights);
         let copied = of(blocks / layout.pieces as f64 * switch, within.weights);
 
-        // Weights, labels and penalty are brought together.
+        // Weights, labels and penalty are combined.
         let at = |scale: Scale| constant(within.weights * within.above / scale);
         let labels = gamma * of(fresh * spec.tables as f64, scales.labels);
         let mut joined = of(rounding, within.weights)
@@ -259,7 +261,7 @@ impl Training<'_> {
         }
         let common = gamma * (rows * (of_rows + root * of_slots) + root * of_entries + of_copies)
             + root * summed;
-        // What momentum takes of earlier weights has up to twice the scale of these.
+        // The earlier weights in the momentum have up to twice their scale.
         let ahead = (1.0 - round.step.eta).abs()
             * (of(rounding, within.weights) + 2.0 * largest * at(round.scale));
         (Errors { common, own: copied + joined }, ahead)

@@ -7,33 +7,34 @@ use nalgebra::{DMatrix, DMatrixView};
 use sudare_arith::par;
 use sudare_table::Table;
 
-/// Rows that are brought into other coordinates at a time.
+/// Number of rows that change coordinates together.
 pub(super) const BLOCK: usize = 512;
 
-/// Most parts of a table whose products are summed apart, and most values of all their sums.
+/// Maximum number of parts of a table whose products are summed in parallel, and of values in all
+/// their sums.
 const PARTS: usize = 16;
 const PART_VALUES: usize = 1 << 24;
 
 /// Means, spreads and correlations of the columns of a table.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Moments {
-    /// Rows.
+    /// Number of rows.
     pub rows: usize,
     /// The weighted mean of each column.
     pub centers: Vec<f64>,
-    /// The standard deviation of each column, unweighted; 0 where it is constant.
+    /// The unweighted standard deviation of each column, 0 for a constant column.
     pub deviations: Vec<f64>,
-    /// Weighted covariances of columns divided by their deviations, row by row.
+    /// Weighted covariances of columns divided by their deviations, row-major.
     pub correlations: Vec<f64>,
 }
 
 impl Moments {
-    /// Most columns whose correlations are computed: 128 MiB of them.
+    /// Maximum number of columns whose correlations are computed. They take 128 MiB.
     pub const MAX_COLUMNS: usize = 4096;
 
-    /// Moments of a table whose rows weigh by their class as `row_weights` has it.
+    /// Computes the moments of a table whose rows are weighted by class.
     ///
-    /// Two passes, over a block of rows at a time.
+    /// It makes two passes, over a block of rows at a time.
     ///
     /// # Errors
     /// [`Error::TooManyToCorrelate`].
@@ -46,7 +47,7 @@ impl Moments {
         let weights = Weights::new(table, row_weights);
         let units = units(table);
         let parts = parts(rows, columns);
-        // Means of what is at most 1 in magnitude.
+        // Means of numbers of magnitude at most 1.
         let sums = par::map(parts.clone(), |part| {
             let mut sums = (vec![0.0; columns], vec![0.0; columns], 0.0);
             for i in part {
@@ -107,11 +108,11 @@ impl Moments {
     }
 }
 
-/// Sums of the values of each column, plain and weighted, and of the weights.
+/// Sums of the values of each column, unweighted and weighted, and the sum of the weights.
 type ColumnSums = (Vec<f64>, Vec<f64>, f64);
 
-/// A power of two for each column that is at least its largest magnitude, and so near to it that
-/// no square of a quotient is too large or too small.
+/// Returns a power of two for each column that is at least its largest magnitude. It is close
+/// enough that squares of quotients neither overflow nor vanish.
 pub(super) fn units(table: &Table) -> Vec<f64> {
     let largest = largest(table, &vec![0.0; table.features()]);
     let unit = |&largest: &f64| match largest {
@@ -121,7 +122,7 @@ pub(super) fn units(table: &Table) -> Vec<f64> {
     largest.iter().map(unit).collect()
 }
 
-/// The largest distance of a value of each column to its center.
+/// Returns the largest distance of a value of each column from its center.
 pub(super) fn largest(table: &Table, centers: &[f64]) -> Vec<f64> {
     let of_parts = par::map(parts(table.rows(), 1), |part| {
         let mut largest = vec![0.0_f64; table.features()];
@@ -143,7 +144,7 @@ pub(super) fn row(table: &Table, i: usize) -> &[f64] {
     &table.values()[i * columns..][..columns]
 }
 
-/// What rows weigh.
+/// Weights of rows.
 pub(super) struct Weights<'a> {
     members: &'a [u32],
     of_classes: &'a [f64],
@@ -160,7 +161,8 @@ impl<'a> Weights<'a> {
     }
 }
 
-/// Parts of rows that are summed apart: the same on any number of threads.
+/// Returns the parts of rows that are summed separately. They do not depend on the number of
+/// threads.
 pub(super) fn parts(rows: usize, columns: usize) -> Vec<Range<usize>> {
     let most = (PART_VALUES / columns.pow(2).max(1)).clamp(1, PARTS);
     let size = rows.div_ceil(most).next_multiple_of(BLOCK);

@@ -1,4 +1,4 @@
-//! Parameters for scores by a given model.
+//! Proposed parameters for scores by a given model.
 
 use super::ScorePlan;
 use crate::{
@@ -17,19 +17,20 @@ use sudare::ckks::{
 use sudare_arith::real;
 
 /// `-log2` of the standard deviation of the error of a score that parameters are made for, with the
-/// largest weights and features that there may be.
+/// largest possible weights and features.
 pub(super) const PRECISION_BITS: f64 = 17.0;
 
 /// `log2` of the scale of the slots of a sigmoid.
 const SIGMOID_LOG2_SCALE: f64 = 34.0;
 
 impl ScorePlan {
-    /// The smallest ring and shortest chain for scores by a given model, at 128 bits of security.
+    /// Returns the parameters of the smallest ring and the shortest chain for scores by a given
+    /// model, at 128 bits of security.
     pub(in crate::logreg) fn params_of_given(job: &ScoreJob) -> Result<Params> {
         Self::params_for(job, PRECISION_BITS)
     }
 
-    /// The same for errors of a given `-log2`.
+    /// Returns such parameters for errors of this `-log2`.
     pub(super) fn params_for(job: &ScoreJob, precision_bits: f64) -> Result<Params> {
         job.model.check()?;
         let depth = job.model.probability().map(|p| p.sigmoid()).transpose()?.map(|f| f.depth());
@@ -48,8 +49,8 @@ impl ScorePlan {
     }
 }
 
-/// Sizes of primes, and the default scale, for scores and, if there is one, a sigmoid of some
-/// depth.
+/// Returns sizes of primes, and the default scale, for scores and, if there is one, a sigmoid of
+/// some depth.
 fn proposed(
     layout: &Layout,
     log_n: u32,
@@ -58,7 +59,7 @@ fn proposed(
 ) -> (Vec<Vec<f64>>, f64) {
     let (entries, width) = (layout.entries as f64, layout.width as f64);
     let room = room_bits(layout.entries, largest_weight, LARGEST_FEATURE);
-    // A bit more, since several errors add up.
+    // One more bit, since several errors add up.
     let precision = precision_bits + 1.0;
     let rows = row_scale_bits(layout.entries, largest_weight, log_n) + precision;
     let weights =
@@ -67,7 +68,7 @@ fn proposed(
         Some(_) => SIGMOID_LOG2_SCALE,
         None => Errors::new(log_n).rounding + real::log2(4.0 * width) / 2.0 + precision,
     };
-    // Beside those of the polynomial one to bring its range to [-1, 1], and one to clear slots.
+    // The levels of the polynomial, one to map its range to [-1, 1], and one to clear slots.
     let levels = depth.map_or(0, |depth| depth + 1 + u32::from(layout.width > 1));
     let mut q_bits = vec![level_of(scores + room)];
     q_bits.extend((0..levels).map(|_| vec![scores]));

@@ -8,28 +8,28 @@ use crate::{
 use sudare::{circuits::ComplexOps, ckks::ProductSum};
 use sudare_arith::par;
 
-/// The server's part: see [`ScorePlan::scorer`].
+/// The server's part of scoring: see [`ScorePlan::scorer`].
 pub struct Scorer<'a, E: ComplexOps> {
     pub(super) plan: &'a ScorePlan,
     pub(super) ev: &'a E,
-    /// Of each model.
+    /// The turned weights of each model.
     pub(super) turned: Vec<Turned<E::Ct>>,
 }
 
-/// The weights by turns, as many as a row has pieces.
+/// The weights, turned once for each piece of a row.
 pub(super) enum Turned<C> {
-    /// A period of each.
+    /// A period of each turn.
     Plain(Vec<Vec<f64>>),
     Encrypted(Vec<C>),
 }
 
 impl<E: ComplexOps> Scorer<'_, E> {
-    /// The scores of the rows of whole groups, [`ScorePlan::group_len`] ciphertexts each;
-    /// [`ScorePlan::outputs`] of each group, in order.
+    /// Scores the rows of whole groups, with [`ScorePlan::group_len`] ciphertexts each. Returns
+    /// [`ScorePlan::outputs`] ciphertexts for each group, in order.
     ///
     /// # Errors
-    /// [`Error::NotAsPlanned`] for other ciphertexts than planned; [`Error::Library`] for a missing
-    /// key.
+    /// [`Error::NotAsPlanned`] for ciphertexts that differ from the plan; [`Error::Library`] for a
+    /// missing key.
     pub fn score(&self, rows: &[E::Ct]) -> Result<Vec<E::Ct>> {
         let (plan, e, pieces) = (self.plan, self.ev, self.plan.layout.pieces);
         if rows.is_empty() || rows.len() % pieces != 0 {
@@ -49,7 +49,7 @@ impl<E: ComplexOps> Scorer<'_, E> {
             })
         };
         let of_models = self.turned.iter().map(of_model).collect::<Result<Vec<_>>>()?;
-        // Group after group.
+        // Results are in order of groups.
         let mut of_models: Vec<_> = of_models.into_iter().map(Vec::into_iter).collect();
         let mut results = Vec::with_capacity(rows.len() / pieces * plan.outputs());
         for _ in 0..rows.len() / pieces {
@@ -80,7 +80,7 @@ impl<E: ComplexOps> Scorer<'_, E> {
         Ok(sums)
     }
 
-    /// The scores of groups by a model in the first slots of blocks.
+    /// Returns the scores of groups by a model, in the first slots of blocks.
     pub(super) fn sums(&self, rows: &[E::Ct], turned: &Turned<E::Ct>) -> Result<Vec<E::Ct>> {
         let (plan, e) = (self.plan, self.ev);
         let groups: Vec<&[E::Ct]> = rows.chunks(plan.layout.pieces).collect();

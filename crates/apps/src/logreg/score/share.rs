@@ -1,4 +1,4 @@
-//! Scores that others than the owner of the key may see.
+//! Scores for people other than the key's owner.
 
 use super::{ScorePlan, propose::PRECISION_BITS};
 use crate::{
@@ -13,8 +13,9 @@ use sudare::ckks::{Params, Release};
 use sudare_arith::prng::Seed;
 
 impl ScorePlan {
-    /// The smallest ring and shortest chain at 128 bits of security with as much precision as
-    /// [`ScorePlan::share`] to `bits` bits takes, for a job of [`ScoredModel::Shared`].
+    /// Returns the parameters of the smallest ring and the shortest chain at 128 bits of security
+    /// for a job of [`ScoredModel::Shared`]. They have the precision that [`ScorePlan::share`] to
+    /// `bits` bits needs.
     ///
     /// # Errors
     /// The errors of [`ScorePlan::auto_params`]; [`TrainError::SharedBits`] unless there are 1 to
@@ -24,7 +25,8 @@ impl ScorePlan {
     pub fn shared_params(job: &ScoreJob, bits: u32) -> Result<Params> {
         check_bits(bits)?;
         job.model.check()?;
-        // Encryption has as much room as decoding takes: with less, moduli grow for nothing.
+        // The error of encryption may equal the error of decoding. A smaller one would enlarge
+        // moduli without a benefit.
         let found = match job.model {
             ScoredModel::Shared { range, .. } => 2.0 * DECODING_ERROR * range,
             ScoredModel::Given { .. } | ScoredModel::Trained(_) => f64::INFINITY,
@@ -40,13 +42,15 @@ impl ScorePlan {
         precise_params(PRECISION_BITS, bits, |precision| Self::params_for(job, precision), errors)
     }
 
-    /// The largest error of scores with which those of all rows can be shared to `bits` bits.
+    /// Returns the largest error of scores with which the scores of all rows can be shared to
+    /// `bits` bits.
     #[must_use]
     pub fn largest_shared_error(&self, bits: u32) -> f64 {
         largest_error(&self.job, bits)
     }
 
-    /// What noise has to hide: infinite for models whose scores no range is known of.
+    /// Returns the error that noise has to hide. It is infinite for models without a known range of
+    /// scores.
     fn error_to_hide(&self) -> f64 {
         match self.job.model {
             ScoredModel::Shared { .. } => self.largest_error,
@@ -54,14 +58,15 @@ impl ScorePlan {
         }
     }
 
-    /// Decoded scores as others than the owner of the key may see them: with noise that hides their
-    /// errors, to `bits` bits after the binary point; see [`Release`]. Those of all rows are one of
-    /// the 1024 releases of a key, and one seed serves one of them.
+    /// Prepares decoded scores for people other than the key's owner. Noise that hides their errors
+    /// is added, and they are rounded to `bits` bits after the binary point; see [`Release`]. The
+    /// scores of all rows count as one of the 1024 releases of a key. Use a new seed for each
+    /// release.
     ///
     /// # Errors
     /// [`TrainError::SharedBits`]; [`Error::Library`](crate::Error::Library) with
-    /// `TooLittlePrecision` for other jobs than those of [`ScoredModel::Shared`], and for more bits
-    /// than the parameters have precision for.
+    /// `TooLittlePrecision` for jobs other than [`ScoredModel::Shared`], and for more bits than the
+    /// precision of the parameters allows.
     pub fn share(&self, scores: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
         check_bits(bits)?;
         let values = scores.concat();

@@ -16,12 +16,12 @@ use sudare::{
 pub(super) struct Sigmoid {
     pub(super) range: f64,
     pub(super) plan: FunctionPlan,
-    /// Of the polynomial and of its evaluation.
+    /// Largest error of the polynomial and of its evaluation.
     pub(super) largest_error: f64,
 }
 
 impl Probability {
-    /// What takes the place of the sigmoid.
+    /// Returns the function that replaces the sigmoid.
     pub(super) fn sigmoid(&self) -> sudare::Result<functions::Function> {
         let &Self { range, bits } = self;
         if !(1..=Self::MAX_BITS).contains(&bits) {
@@ -41,7 +41,7 @@ impl Probability {
 }
 
 impl Sigmoid {
-    /// At the lowest level possible.
+    /// Plans the polynomial at the lowest possible level.
     pub(super) fn new(probability: &Probability, params: &Params) -> Result<Self> {
         let function = probability.sigmoid()?;
         let first = function.depth().min(params.top().0);
@@ -55,8 +55,8 @@ impl Sigmoid {
         Ok(Self { range: probability.range, plan: plan?, largest_error: function.max_error() })
     }
 
-    /// The polynomial of scores. Other slots are cleared before, unless they are zeros already: of
-    /// sums of parts of rows it may be too large.
+    /// Evaluates the polynomial of scores. Other slots are cleared first, unless they are zero.
+    /// They hold sums over parts of rows, for which the polynomial may be too large.
     pub(super) fn run<E: ComplexOps>(
         &self,
         e: &E,
@@ -78,7 +78,7 @@ impl Sigmoid {
     }
 }
 
-/// Slots of real numbers.
+/// Returns real slots as complex numbers.
 pub(super) fn real(slots: &[f64]) -> Vec<Complex<f64>> {
     slots.iter().map(|&x| Complex::new(x, 0.0)).collect()
 }
