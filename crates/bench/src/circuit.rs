@@ -61,8 +61,8 @@ impl Circuit {
         }
     }
 
-    /// Numbers to encrypt, from some in `[-1, 1)`, and the results in the clear. For a
-    /// function that is the value of its polynomial.
+    /// Returns numbers to encrypt, made from numbers in `[-1, 1)`, and the results in the clear.
+    /// For a function these are the values of its polynomial.
     fn example(&self, x: &[Complex<f64>]) -> (Vec<f64>, Vec<Complex<f64>>) {
         let parts = || x.iter().map(|x| x.re);
         let mean = |parts: &mut dyn Iterator<Item = f64>| parts.sum::<f64>() / x.len() as f64;

@@ -23,7 +23,7 @@ use sudare_roles::{
     machine,
 };
 
-/// One line; integers have neither levels nor precision.
+/// A line of output. Integers have neither levels nor precision.
 #[derive(Serialize)]
 struct Line {
     #[serde(flatten)]
@@ -34,18 +34,18 @@ struct Line {
     predicted_noise_bits: f64,
     keygen_s: f64,
     insecure: bool,
-    /// Rounds of AES.
+    /// Number of rounds of AES.
     #[serde(skip_serializing_if = "Option::is_none")]
     rounds: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     refreshed_before: Option<Vec<u32>>,
-    /// All blocks together.
+    /// Time of all blocks together.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<f64>,
     peak_rss_bytes: Option<u64>,
 }
 
-/// Outcome of a measurement.
+/// Result of a measurement.
 struct Measured {
     time: Time,
     runs: u32,
@@ -58,7 +58,7 @@ pub(super) struct Options<'a> {
     pub params: &'a str,
     pub ops: &'a [Own],
     pub runs: u32,
-    /// Rounds of AES to run, from the first on.
+    /// Number of AES rounds to run, from the first on.
     pub rounds: u32,
 }
 
@@ -132,7 +132,7 @@ fn operation(session: &Session, op: Own, runs: u32) -> Result<Measured> {
     Ok(Measured { time, runs, noise_bits, predicted_noise_bits, aes: None })
 }
 
-/// Times some rounds of AES on a random block a slot, once; times are per block.
+/// Times some rounds of AES on a random block in each slot, once. Times are per block.
 fn blocks(session: &Session, rounds: u32) -> Result<Measured> {
     let mut stream = Stream::new(&seed()?, "bench integers", 1);
     let mut block = || -> [u8; 16] { core::array::from_fn(|_| stream.next_u64() as u8) };

@@ -1,4 +1,4 @@
-//! Removal of lowest digits, of the sizes of a thesis.
+//! Removal of lowest digits, for the sizes of a thesis.
 
 use crate::published;
 use serde::Serialize;
@@ -23,12 +23,12 @@ use sudare_roles::{
 
 const OP: &str = "digit_removal";
 
-/// Levels that are left.
+/// Number of levels that remain.
 const LEFT: u32 = 2;
-/// Sums of so many products with constants have room in a level.
+/// Number of products with constants whose sum has room in a level.
 const SUMMED: u32 = 16;
 
-/// One line. Results are exact, so there is no precision.
+/// A line of output. Results are exact, so there is no precision.
 #[derive(Serialize)]
 struct Line {
     #[serde(flatten)]
@@ -36,18 +36,18 @@ struct Line {
     plaintext_modulus: String,
     digits_removed: u32,
     log_n: u32,
-    /// 1 where a plaintext has one value, its constant.
+    /// 1 if a plaintext has one value, its constant.
     slots: usize,
     degree: u128,
     products: usize,
     levels_left: u32,
     seconds: f64,
-    /// Security of the weakest key.
+    /// Security of the weakest key, in bits.
     security_bits: f64,
     published: Option<Removed>,
 }
 
-/// A row of Table 3.3 of the thesis: its own method, and the method that it was compared with.
+/// A row of Table 3.3 of the thesis: its own method, and the method that it is compared with.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct Removed {
     seconds: f64,
@@ -88,7 +88,7 @@ fn published_sizes() -> Vec<Sizes> {
 /// The sizes `(p, e, v)`: removal of the `v` lowest digits of integers modulo `p^e`.
 type Sizes = (u64, u32, u32);
 
-/// Sets are named `digits-P-E-V`; without a name they are those of the thesis.
+/// Sets are named `digits-P-E-V`. Without a name, the sets of the thesis are run.
 pub(super) fn run(name: Option<&str>, runs: u32, output: Output) -> Result<()> {
     let all = match name {
         None => published_sizes(),
@@ -118,7 +118,7 @@ fn sizes(name: &str) -> Result<Sizes> {
     }
 }
 
-/// The smallest ring of 128 bits of security that holds it.
+/// Returns the smallest ring of 128 bits of security for the removal.
 fn params(removal: &DigitRemoval) -> Result<Params> {
     let plaintext_modulus = removal.modulus();
     let depth = removal.depth() + LEFT;
@@ -127,7 +127,7 @@ fn params(removal: &DigitRemoval) -> Result<Params> {
     Ok(Params::new(choice.spec)?)
 }
 
-/// Random values, in all slots where there are some: as a plaintext and as residues.
+/// Returns random values, in all slots if there are any, as a plaintext and as residues.
 fn values(t: Modulus, log_n: u32, stream: &mut Stream) -> Result<Vec<u128>> {
     let slots = encoder(t, log_n)?.map_or(1, |encoder| encoder.slots());
     let mut word = || u128::from(stream.next_u64());
@@ -248,7 +248,7 @@ mod tests {
         assert_eq!((line.slots, line.published.is_some()), (1, false));
     }
 
-    /// Sizes of the thesis have rings.
+    /// Every size of the thesis has a ring.
     #[test]
     fn every_row_has_parameters() {
         assert_eq!(published_sizes().len(), 6);

@@ -1,4 +1,4 @@
-//! `a b + c` of rows, beside a thesis.
+//! `a b + c` of rows, compared with a thesis.
 
 use crate::published;
 use serde::Serialize;
@@ -20,7 +20,7 @@ const LOG_N: RangeInclusive<u32> = 10..=15;
 const LIMBS: RangeInclusive<u32> = 1..=15;
 const PRIME_BITS: u32 = 60;
 
-/// One line: `a b + c` of rows modulo so many primes.
+/// A line of output: `a b + c` of rows modulo `limbs` primes.
 #[derive(Serialize)]
 struct Fused {
     op: &'static str,

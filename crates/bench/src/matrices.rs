@@ -1,4 +1,4 @@
-//! Matrices that are applied to the slots.
+//! Matrices to apply to the slots.
 
 use std::f64::consts::TAU;
 use sudare::{
@@ -19,12 +19,12 @@ use sudare_roles::error::{Error, Result};
 /// Diagonals of the matrix of `linear_transform`.
 const DIAGONALS: usize = 32;
 
-/// Matrices that are applied to the slots in turn, one level each.
+/// Matrices to apply to the slots in turn, one level each.
 pub(super) struct Matrices {
     op: &'static str,
     plans: Vec<LinearPlan>,
     log_slots: u32,
-    /// Product of all matrices, in the clear.
+    /// The product of all matrices, in the clear.
     clear: Clear,
 }
 
@@ -34,13 +34,13 @@ enum Clear {
 }
 
 impl Matrices {
-    /// One matrix of 32 diagonals next to each other with random entries, on all slots.
+    /// Returns one matrix of 32 adjacent diagonals with random entries, on all slots.
     pub(super) fn random(params: &Params, level: Level) -> Result<Self> {
         let log_slots = params.log_n() - 1;
         let slots = params.max_slots();
         let seed = Seed::random().map_err(sudare::Error::from)?;
         let diagonal = |k: usize| (k, uniform(&seed, &format!("diagonal {k}"), slots));
-        // Results have about the size of what they come from.
+        // Results have about the size of the inputs.
         let size = Complex { re: (1.5 / DIAGONALS as f64).sqrt(), im: 0.0 };
         let diagonals = (0..DIAGONALS.min(slots)).map(diagonal).collect();
         let matrix = LinearTransform::new(log_slots, diagonals)?.scaled(size);
@@ -48,8 +48,8 @@ impl Matrices {
         Ok(Self { op: "linear_transform", plans, log_slots, clear: Clear::Product(matrix) })
     }
 
-    /// The factors of the discrete Fourier transform of `2^log_slots` slots, over the square
-    /// root of their number so that values keep their size.
+    /// Returns the factors of the discrete Fourier transform of `2^log_slots` slots, over the
+    /// square root of their number so that values keep their size.
     pub(super) fn dft(params: &Params, level: Level, log_slots: u32, radix: Radix) -> Result<Self> {
         let layers = radix.layers(log_slots);
         let factors = dft::forward(log_slots, &layers, BitReversed::Output)?;
@@ -69,7 +69,7 @@ impl Matrices {
         request
     }
 
-    /// Applies them to `x` in the clear.
+    /// Applies the matrices to `x` in the clear.
     fn apply(&self, x: &[Complex<f64>]) -> Vec<Complex<f64>> {
         match &self.clear {
             Clear::Product(matrix) => matrix.apply(x),
@@ -139,7 +139,7 @@ fn planned(matrices: &[LinearTransform], params: &Params, level: Level) -> Resul
     Ok(plans.collect::<sudare::Result<_>>()?)
 }
 
-/// `sum_k x_k exp(2 pi i jk / n)` for every `j`; `n` is a power of two.
+/// Returns `sum_k x_k exp(2 pi i jk / n)` for every `j`. `n` is a power of two.
 fn fourier(x: &[Complex<f64>]) -> Vec<Complex<f64>> {
     if x.len() < 2 {
         return x.to_vec();
@@ -182,17 +182,17 @@ impl core::str::FromStr for Radix {
 }
 
 impl Radix {
-    /// The layers of each factor, the last factor taking what is left.
+    /// Returns the layers of each factor. The last factor has the remaining layers.
     pub(super) fn layers(self, log_slots: u32) -> Vec<u32> {
         let steps = (0..log_slots).step_by(self.layers as usize);
         steps.map(|done| self.layers.min(log_slots - done)).collect()
     }
 }
 
-/// The smallest leveled set with this many levels and slots.
+/// Returns the smallest leveled set with this number of levels and slots.
 ///
 /// # Errors
-/// [`Error::Usage`] if there is none.
+/// [`Error::Usage`] if no set has them.
 pub(super) fn smallest(levels: usize, log_slots: u32) -> Result<Preset> {
     for name in ["n13", "n14", "n15", "n16"] {
         let preset = ckks::preset(name)?;

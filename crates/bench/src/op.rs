@@ -1,4 +1,4 @@
-//! Names of operations: those of `sudare bench`, and others.
+//! Names of operations, from `sudare bench` and from this program.
 
 use clap::{ValueEnum, builder::PossibleValue};
 use std::sync::LazyLock;

@@ -1,6 +1,6 @@
-//! Measurements that publications print, to stand beside ours.
+//! Published measurements, for comparison with ours.
 //!
-//! `published.csv` has one row a measurement. `op` and `case` say what was measured, `table` is the
+//! `published.csv` has one row for each measurement. `op` and `case` identify it, `table` is the
 //! table of the publication, and `values` are the numbers there.
 
 use std::{collections::HashMap, sync::LazyLock};
@@ -17,7 +17,7 @@ pub struct Row {
 }
 
 impl Row {
-    /// Returns the number of this name; NaN if the row has none.
+    /// Returns the number of this name, or NaN if the row has none.
     pub fn value(&self, name: &str) -> f64 {
         self.values.get(name).copied().unwrap_or(f64::NAN)
     }
@@ -38,7 +38,7 @@ static TABLE: LazyLock<HashMap<(String, String), Row>> = LazyLock::new(|| {
         text.split(' ').filter_map(number).collect()
     };
     let row = |line: &'static str| {
-        // Only tables have commas, and they stand in quotes.
+        // Only table names contain commas, and they are quoted.
         let (key, rest) = line.split_once(",\"")?;
         let (op, case) = key.split_once(',')?;
         let (table, values) = rest.split_once("\",")?;
@@ -47,7 +47,7 @@ static TABLE: LazyLock<HashMap<(String, String), Row>> = LazyLock::new(|| {
     ROWS.lines().filter_map(row).collect()
 });
 
-/// Finds what is published of a case of an operation.
+/// Finds the published measurement of a case of an operation.
 pub fn published(op: &str, case: String) -> Option<&'static Row> {
     TABLE.get(&(op.to_owned(), case))
 }
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!(refreshed("n15-t65537-boot"), None);
     }
 
-    /// The printed time per slot, in milliseconds, to its last digit.
+    /// Checks the printed time per slot, in milliseconds, to its last digit.
     #[test]
     fn times_agree_with_those_printed_per_slot() {
         let printed: [[f64; 6]; 12] = [
@@ -153,7 +153,7 @@ mod tests {
         }
     }
 
-    /// Levels left are at least those printed, and so is the precision that sets state.
+    /// Checks that levels and precision of sets are at least as large as printed.
     #[test]
     fn sets_keep_what_is_printed() {
         let mut rows = 0;

@@ -1,4 +1,4 @@
-//! Ways to cut operations over threads, beside a paper.
+//! Strategies to divide operations among threads, compared with a paper.
 
 use crate::published;
 use clap::ValueEnum;
@@ -25,9 +25,9 @@ use sudare_roles::{
     sets::Set,
 };
 
-/// Cases to time; an empty list means all.
+/// Options of a comparison. Empty lists select everything.
 pub(super) struct Options<'a> {
-    /// The parameter set; that of the paper if left out.
+    /// The parameter set, by default the set of the paper.
     pub params: Option<&'a str>,
     pub ops: Vec<Op>,
     pub levels: Vec<u32>,
@@ -63,27 +63,28 @@ impl Op {
     }
 }
 
-/// The engine's choice, then those of the paper.
+/// The engine's choice, then the strategies of the paper.
 const STRATEGIES: [Strategy; 4] =
     [Strategy::Own, Strategy::Coefficients, Strategy::Limbs, Strategy::Both];
 const SET: &str = "fullrns-boot";
-/// The engine's choice may take so many times the best one's time.
+/// Maximum time of the engine's choice over the time of the best strategy.
 const ALLOWED: f64 = 1.05;
-/// Maximum number of repetitions of the runs before a choice counts as slower.
+/// Maximum number of times that the runs are repeated if the engine's choice seems slower, before
+/// this is reported.
 const AGAIN: u32 = 3;
-/// A sample lasts at least so long; shorter operations are repeated in it.
+/// Minimum duration of a sample. Shorter operations are repeated in it.
 const SAMPLE: Duration = Duration::from_millis(20);
-/// Memory besides the keys.
+/// Estimated memory in addition to the keys, in bytes.
 const WORKING_BYTES: u64 = 1 << 30;
 
-/// One line: an operation at a level, on a number of threads.
+/// A line of output: an operation at a level, on a number of threads.
 #[derive(Serialize)]
 struct Compared {
-    /// Line of the engine's choice.
+    /// The engine's choice.
     #[serde(flatten)]
     line: Line,
     strategies: Times,
-    /// The strategy of the paper with the least median.
+    /// The strategy of the paper with the smallest median.
     best: &'static str,
     /// The largest of the ratios: the engine's choice over the best of the others.
     ratio: f64,
@@ -100,22 +101,22 @@ struct Times {
     both: Cut,
 }
 
-/// One way to cut.
+/// One strategy.
 #[derive(Serialize)]
 struct Cut {
     median_ms: f64,
     min_ms: f64,
-    /// The engine's time over this strategy's.
+    /// The engine's time over the time of this strategy.
     ratio: f64,
 }
 
-/// Claims of the paper: on many threads, cutting by limbs and coefficients is the fastest for every
-/// operation at nearly every level, and cutting by coefficients the slowest.
+/// Claims of the paper. On many threads, dividing by limbs and coefficients is fastest for every
+/// operation at nearly every level, and dividing by coefficients is slowest.
 #[derive(Serialize)]
 struct Published {
     fastest: &'static str,
     slowest: &'static str,
-    /// At that level on one thread, if it is printed.
+    /// Time at that level on one thread, if it is printed.
     ms: Option<f64>,
 }
 
@@ -221,7 +222,7 @@ impl<'a> Work<'a> {
         })
     }
 
-    /// Expected slots of the result.
+    /// Returns the expected slots of the result.
     fn expected(&self) -> Vec<Complex<f64>> {
         let x = &self.session.x;
         let y = &self.session.y;
@@ -234,7 +235,7 @@ impl<'a> Work<'a> {
         }
     }
 
-    /// Bits of precision of a result that is good enough.
+    /// Returns the bits of precision of a result, if they are enough.
     fn check(&self, found: &Ciphertext) -> Result<f64> {
         let Session { params, parties, .. } = self.session;
         let bits = precision(&parties.open(found)?, &self.expected());
@@ -250,7 +251,7 @@ impl<'a> Work<'a> {
         Ok(bits)
     }
 
-    /// All strategies in turn, each run after run.
+    /// Compares all strategies, which take turns in each run.
     fn compare(&self, threads: usize, runs: u32) -> Result<Compared> {
         let results: Vec<Ciphertext> = STRATEGIES
             .iter()
@@ -295,7 +296,7 @@ impl<'a> Work<'a> {
         Ok(self.compared(line, &times, digests.into_iter().next().unwrap_or_default()))
     }
 
-    /// Adds `runs` times of each strategy; which one is first changes from run to run.
+    /// Adds `runs` times of each strategy. The first strategy changes from run to run.
     fn sample(
         &self,
         threads: usize,
@@ -351,20 +352,20 @@ impl<'a> Work<'a> {
     }
 }
 
-/// Runs `f` on so many threads of its own, with grids cut by `strategy`.
+/// Runs `f` on `threads` threads of its own, with grids divided by `strategy`.
 fn within<T: Send>(threads: usize, strategy: Strategy, f: impl FnOnce() -> T + Send) -> Result<T> {
     Ok(par::with_strategy(threads, strategy, f).map_err(sudare::Error::from)?)
 }
 
-/// The quotient of the fastest runs, or the median of the quotients of runs in turn if that is
-/// less: a disturbance seldom raises both.
+/// Returns the quotient of the fastest runs, or the median of the quotients of paired runs if that
+/// is smaller. A disturbance seldom raises both.
 fn ratio(own: &[f64], other: &[f64]) -> f64 {
     let fastest = |times: &[f64]| times.iter().copied().fold(f64::INFINITY, f64::min);
     let in_turn = summary(own.iter().zip(other).map(|(own, other)| own / other).collect());
     in_turn.median_ms.min(fastest(own) / fastest(other))
 }
 
-/// Compares the engine's choice, which is first, with the best of the others.
+/// Returns the ratio of the engine's choice, which is first, to the best of the others.
 fn worst_ratio([own, others @ ..]: &[Vec<f64>; 4]) -> f64 {
     others.iter().map(|other| ratio(own, other)).fold(0.0, f64::max)
 }
@@ -427,7 +428,7 @@ mod tests {
 
     #[test]
     fn disturbed_runs_do_not_count() {
-        // By pairs 1.5 whatever the third run took; by the fastest 1.5 as well.
+        // Both the pairs and the fastest runs give 1.5, for any third run.
         assert_eq!(ratio(&[3.0, 3.0, 90.0], &[2.0, 2.0, 2.0]), 1.5);
         // The machine slowed down for most of one's runs.
         assert_eq!(ratio(&[2.0, 4.0, 4.0], &[2.0, 2.0, 2.0]), 1.0);

@@ -1,4 +1,4 @@
-//! Sums of images under automorphisms, beside those of a thesis.
+//! Sums of images under automorphisms, compared with a thesis.
 
 use crate::published;
 use serde::Serialize;
@@ -22,20 +22,20 @@ use sudare_roles::{
     machine, memory,
 };
 
-/// Cases to time; an empty list means all.
+/// Options of a comparison. Empty lists select everything.
 pub(super) struct Options {
     /// `log2` of the numbers of images.
     pub m: Vec<u32>,
-    /// Levels, each a parameter set of its own.
+    /// Levels. Each has its own parameter set.
     pub levels: Vec<u32>,
-    /// Numbers of special primes, likewise.
+    /// Numbers of special primes. Each has its own parameter set.
     pub special: Vec<u32>,
     /// Numbers of groups.
     pub h: Vec<u32>,
     pub runs: u32,
 }
 
-/// Times that the thesis prints: milliseconds on a Xeon Gold 6334 at 3.6 GHz, the mean of 100 runs.
+/// Times in the thesis: milliseconds on a Xeon Gold 6334 at 3.6 GHz, the mean of 100 runs.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 struct Published {
     /// Time of unrolled loops, as in PALISADE.
@@ -59,10 +59,10 @@ fn published(m: u32, h: u32, special: u32, level: u32, threads: usize) -> Option
 const M: [u32; 3] = [2, 7, 15];
 const LEVELS: [u32; 3] = [1, 4, 9];
 const SPECIAL: [u32; 3] = [1, 5, 10];
-/// Memory besides the keys.
+/// Estimated memory in addition to the keys, in bytes.
 const WORKING_BYTES: u64 = 512 << 20;
 
-/// One line: a number of images in a number of groups.
+/// A line of output: a number of images in a number of groups.
 #[derive(Serialize)]
 struct Traced {
     #[serde(flatten)]
@@ -73,9 +73,9 @@ struct Traced {
     h: u32,
     /// Images of each group.
     groups: Vec<usize>,
-    /// Whether the cost model chooses these groups.
+    /// True if the cost model chose these groups.
     chosen: bool,
-    /// Time that the cost model expects.
+    /// Time that the cost model predicts.
     expected_ms: f64,
     published: Option<Published>,
 }
@@ -118,7 +118,7 @@ pub(super) fn run(options: &Options, output: Output) -> Result<()> {
     if output.json { Ok(()) } else { output.write_text(&text(&lines)) }
 }
 
-/// Refuses parameter sets that there are not, before any is timed.
+/// Rejects parameter sets that do not exist, before any is timed.
 fn check_set(special: u32, level: u32) -> Result<()> {
     if SPECIAL.contains(&special) && LEVELS.contains(&level) {
         return Ok(());
@@ -145,7 +145,7 @@ impl Session {
         Ok(Self { params: Params::new(ckks::preset(&name)?.spec)?, name, special })
     }
 
-    /// All images for `m = log2(N)`, else rotations by one.
+    /// Returns the sum of all images for `m = log2(N)`, and otherwise of rotations by one.
     fn trace(&self, m: u32) -> Result<Trace> {
         let log_n = self.params.log_n();
         match m.cmp(&log_n) {
@@ -157,8 +157,8 @@ impl Session {
         }
     }
 
-    /// None for more groups than doublings, for too many images a group, and for keys that
-    /// memory does not hold.
+    /// Plans a sum. Returns `None` for more groups than doublings, for too many images in a group,
+    /// and for keys that do not fit into memory.
     fn plan(&self, m: u32, h: u32) -> Result<Option<TracePlan>> {
         let Ok(plan) = self.trace(m)?.unrolled(h as usize) else { return Ok(None) };
         let keys = plan.required_keys(self.params.top()).bytes(self.params.rlwe())?;
@@ -213,7 +213,8 @@ impl Session {
     }
 }
 
-/// Sums `2^m` rotations of the slots, and their conjugates if that is twice their number.
+/// Sums `2^m` rotations of all slots. If that is twice the number of slots, conjugates are
+/// included.
 fn sums(x: &[Complex<f64>], m: u32) -> Vec<Complex<f64>> {
     let images = 1 << m;
     if images > x.len() {
@@ -320,7 +321,7 @@ mod tests {
         }
     }
 
-    /// The ratios of both times that Tables 5.6 to 5.8 and 5.12 to 5.14 print, of some rows.
+    /// The ratios of both times in Tables 5.6 to 5.8 and 5.12 to 5.14, for some rows.
     #[test]
     fn times_agree_with_the_printed_ratios() {
         for (m, h, threads, printed) in [

@@ -1,9 +1,10 @@
 //! AES-128 (FIPS 197) on encrypted bits, with a block in each slot.
 //!
-//! The state is 128 ciphertexts, one a bit, and so is each round key. A round is 544 products in four
-//! layers, and sums whose signs a coin chooses ([`Evaluator::xor`]). Where the noise of a
-//! round would be too much, the state is bootstrapped before it; [`Plan`] says where, from the
-//! parameters alone. **Insecure**, for research ([`InsecureResearch`](crate::InsecureResearch)).
+//! The state is 128 ciphertexts, one for each bit, and so is each round key. A round has 544
+//! products in four layers, and sums whose signs a coin chooses ([`Evaluator::xor`]). If the noise
+//! of a round would be too large, the state is bootstrapped before it. [`Plan`] finds these rounds
+//! from the parameters alone. **Insecure**, for research
+//! ([`InsecureResearch`](crate::InsecureResearch)).
 
 mod sbox;
 
@@ -13,14 +14,14 @@ use sudare_arith::{
     prng::{Seed, Stream},
 };
 
-/// Rounds, after the first key.
+/// Number of rounds after the first key.
 pub const ROUNDS: u32 = 10;
-/// Bits of a block.
+/// Number of bits of a block.
 const BITS: usize = 128;
-/// Products of a round.
+/// Number of products of a round.
 pub const ROUND_PRODUCTS: usize = 16 * 34;
 
-/// What a circuit does with bits, encrypted or not.
+/// Operations of a circuit on bits, encrypted or not.
 trait Gates {
     type Bit: Clone;
 
@@ -29,10 +30,10 @@ trait Gates {
     fn and(&mut self, pairs: &[(&Self::Bit, &Self::Bit)]) -> Result<Vec<Self::Bit>>;
 }
 
-/// A round: SubBytes, ShiftRows, MixColumns but in the last round, AddRoundKey.
+/// Computes a round: SubBytes, ShiftRows, MixColumns except in the last round, AddRoundKey.
 ///
-/// Bytes are in the order of the standard, each from its highest bit. The S-box leaves out the
-/// constant 0x63, which MixColumns keeps: round keys have it.
+/// Bytes are in the order of the standard, each from its highest bit. The S-box omits the constant
+/// 0x63. MixColumns preserves it, so round keys contain it.
 fn round<G: Gates>(
     gates: &mut G,
     state: &[[G::Bit; 8]],
@@ -45,7 +46,7 @@ fn round<G: Gates>(
     mixed.iter().zip(key).map(|(a, b)| xor_bytes(gates, a, b)).collect()
 }
 
-/// `b_i = 2 (a_i + a_{i + 1}) + a_{i + 1} + a_{i + 2} + a_{i + 3}` in each column.
+/// Computes `b_i = 2 (a_i + a_{i + 1}) + a_{i + 1} + a_{i + 2} + a_{i + 3}` in each column.
 fn mix_columns<G: Gates>(gates: &mut G, state: &[[G::Bit; 8]]) -> Result<Vec<[G::Bit; 8]>> {
     let mut mixed = Vec::new();
     for column in state.chunks_exact(4) {
@@ -76,10 +77,10 @@ fn xor_bytes<G: Gates>(gates: &mut G, a: &[G::Bit; 8], b: &[G::Bit; 8]) -> Resul
 pub struct State(Vec<[Ciphertext; 8]>);
 
 impl State {
-    /// Encrypts blocks, one a slot; slots beyond the last block hold zeros.
+    /// Encrypts blocks, one in each slot. Slots beyond the last block hold zeros.
     ///
     /// # Errors
-    /// [`Error::Count`] for more blocks than slots; those of [`SecretKey::encrypt`].
+    /// [`Error::Count`] for more blocks than slots; the errors of [`SecretKey::encrypt`].
     pub fn encrypt(secret: &SecretKey, blocks: &[[u8; 16]]) -> Result<Self> {
         let slots = secret.params().spec().slots;
         if blocks.len() > slots {
@@ -91,7 +92,7 @@ impl State {
         })
     }
 
-    /// The same block in every slot.
+    /// Encrypts the same block in every slot.
     fn repeated(secret: &SecretKey, block: &[u8; 16]) -> Result<Self> {
         let slots = secret.params().spec().slots;
         Self::of_bits(secret, |byte, bit| vec![u64::from(block[byte] >> (7 - bit) & 1); slots])
@@ -116,10 +117,10 @@ impl State {
         Self(bytes)
     }
 
-    /// The block of every slot.
+    /// Decrypts the block of every slot.
     ///
     /// # Errors
-    /// Those of [`SecretKey::decrypt`].
+    /// The errors of [`SecretKey::decrypt`].
     pub fn decrypt(&self, secret: &SecretKey) -> Result<Vec<[u8; 16]>> {
         let mut blocks = vec![[0; 16]; secret.params().spec().slots];
         for (place, bits) in self.0.iter().enumerate() {
@@ -132,13 +133,13 @@ impl State {
         Ok(blocks)
     }
 
-    /// The ciphertexts.
+    /// Returns the ciphertexts.
     pub fn bits(&self) -> impl Iterator<Item = &Ciphertext> {
         self.0.iter().flatten()
     }
 }
 
-/// Encrypted round keys, eleven of them.
+/// The eleven encrypted round keys.
 #[derive(Debug, Clone)]
 pub struct RoundKeys(Vec<State>);
 
@@ -146,17 +147,17 @@ impl RoundKeys {
     /// Expands a key in the clear and encrypts it for every slot.
     ///
     /// # Errors
-    /// Those of [`SecretKey::encrypt`].
+    /// The errors of [`SecretKey::encrypt`].
     pub fn encrypt(secret: &SecretKey, key: &[u8; 16]) -> Result<Self> {
         let mut keys = expanded(key);
-        // The constant of the S-box, which its circuit leaves out.
+        // The constant of the S-box, which its circuit omits.
         keys[1..].iter_mut().flatten().for_each(|byte| *byte ^= 0x63);
         let encrypted = keys.iter().map(|key| State::repeated(secret, key));
         Ok(Self(encrypted.collect::<Result<_>>()?))
     }
 }
 
-/// The round keys of FIPS 197, section 5.2.
+/// Returns the round keys of FIPS 197, section 5.2.
 fn expanded(key: &[u8; 16]) -> Vec<[u8; 16]> {
     let boxes = table();
     let mut words: Vec<[u8; 4]> =
@@ -175,7 +176,7 @@ fn expanded(key: &[u8; 16]) -> Vec<[u8; 16]> {
     words.chunks_exact(4).map(|key| core::array::from_fn(|i| key[i / 4][i % 4])).collect()
 }
 
-/// A block after the first key and so many rounds, ten at most, in the clear.
+/// Encrypts a block in the clear: the first key, and then `rounds` rounds, at most ten.
 #[must_use]
 pub fn clear_rounds(key: &[u8; 16], block: &[u8; 16], rounds: u32) -> [u8; 16] {
     let keys = expanded(key);
@@ -192,7 +193,7 @@ pub fn clear_rounds(key: &[u8; 16], block: &[u8; 16], rounds: u32) -> [u8; 16] {
     state
 }
 
-/// The S-box: its circuit on all bytes at once.
+/// Returns the S-box as a table, by its circuit on all bytes at once.
 fn table() -> [u8; 256] {
     let bits =
         core::array::from_fn(|bit| core::array::from_fn(|x: usize| (x >> (7 - bit) & 1) as u8));
@@ -258,7 +259,7 @@ impl Gates for Encrypted<'_> {
     }
 }
 
-/// Before which rounds the state is bootstrapped, and the noise that is predicted.
+/// Plan of the rounds before which the state is bootstrapped, with the predicted noise.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
     refreshed: Vec<u32>,
@@ -266,7 +267,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// Bootstraps as late as noise allows, so as rarely as possible.
+    /// Plans to bootstrap as late as noise allows, and therefore as rarely as possible.
     ///
     /// # Errors
     /// [`Error::NotBits`] unless `t = 2`; [`Error::TooDeep`] if a round has too much noise after
@@ -292,20 +293,20 @@ impl Plan {
         Ok(plan)
     }
 
-    /// Rounds, from 1, before which the state is bootstrapped.
+    /// Returns the rounds, from 1, before which the state is bootstrapped.
     #[must_use]
     pub fn refreshed(&self) -> &[u32] {
         &self.refreshed
     }
 
-    /// Bits of noise after each round.
+    /// Returns the bits of noise after each round.
     #[must_use]
     pub fn noise_bits(&self) -> &[f64] {
         &self.noise_bits
     }
 }
 
-/// The worst noise after a round, if what follows can go on with it.
+/// Returns the worst noise after a round, if the next computation tolerates it.
 fn planned_round(params: &Params, state: Noise, number: u32) -> Result<Noise> {
     let state = vec![[state; 8]; 16];
     let key = vec![[Noise::fresh(params, 1); 8]; 16];
@@ -335,15 +336,15 @@ pub struct Cipher<'a> {
 }
 
 impl<'a> Cipher<'a> {
-    /// With the plan of the evaluator's parameters.
+    /// Creates a cipher with the plan of the evaluator's parameters.
     ///
     /// # Errors
-    /// Those of [`Plan::new`].
+    /// The errors of [`Plan::new`].
     pub fn new(evaluator: &'a Evaluator) -> Result<Self> {
         Ok(Self { evaluator, plan: Plan::new(evaluator.params())? })
     }
 
-    /// The plan.
+    /// Returns the plan.
     #[must_use]
     pub fn plan(&self) -> &Plan {
         &self.plan
@@ -357,7 +358,7 @@ impl<'a> Cipher<'a> {
         (0..=ROUNDS).try_fold(blocks.clone(), |state, number| self.round(keys, &state, number))
     }
 
-    /// Round `number`, with the bootstrapping before it if there is one; round 0 adds the first
+    /// Computes round `number`, after a bootstrapping if the plan has one. Round 0 adds the first
     /// key.
     ///
     /// # Errors
@@ -367,7 +368,7 @@ impl<'a> Cipher<'a> {
             let needed = ROUNDS as usize;
             return Err(Error::Count { what: "rounds", found: number as usize, needed });
         };
-        // Coins have to be independent of keys and messages, not secret.
+        // Coins have to be independent of keys and messages, but not secret.
         let coins = Stream::new(&Seed::from_bytes([0; 32]), "integers aes signs", number.into());
         let mut gates = Encrypted { evaluator: self.evaluator, coins };
         if number == 0 {
@@ -422,7 +423,7 @@ mod tests {
         }
     }
 
-    /// The inverse in `GF(2^8)` and the affine map of FIPS 197, section 5.1.1.
+    /// Compares with the inverse in `GF(2^8)` and the affine map of FIPS 197, section 5.1.1.
     #[test]
     fn s_box_is_that_of_the_standard() {
         let product = |mut a: u32, mut b: u32| {
@@ -450,7 +451,7 @@ mod tests {
         assert_eq!(counter.sums, 82);
     }
 
-    /// Rounds of the circuit, in the clear, against another implementation.
+    /// Compares the rounds of the circuit, in the clear, with another implementation.
     #[test]
     fn circuit_is_aes() {
         let bits = |block: &[u8; 16]| -> Vec<[[u8; 256]; 8]> {

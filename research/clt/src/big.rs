@@ -1,13 +1,13 @@
-//! Long integers, between the limbs of `sudare-arith` and those of `num-bigint`.
+//! Conversion of long integers between the limbs of `sudare-arith` and `num-bigint`.
 
 use num_bigint::BigUint;
 
-/// The integer of these limbs.
+/// Returns the integer of these limbs.
 pub(crate) fn big(limbs: &[u64]) -> BigUint {
     BigUint::new(limbs.iter().flat_map(|&limb| [limb as u32, (limb >> 32) as u32]).collect())
 }
 
-/// The limbs of an integer, `len` of them, which it has to fit.
+/// Returns the `len` limbs of an integer, which must fit.
 pub(crate) fn limbs(x: &BigUint, len: usize) -> Vec<u64> {
     let mut limbs = x.to_u64_digits();
     debug_assert!(limbs.len() <= len);
@@ -15,12 +15,12 @@ pub(crate) fn limbs(x: &BigUint, len: usize) -> Vec<u64> {
     limbs
 }
 
-/// `round(a / b)`, halves upwards.
+/// Returns `round(a / b)`, with halves rounded up.
 pub(crate) fn div_round(a: BigUint, b: &BigUint) -> BigUint {
     ((a << 1u32) + b) / (b << 1u32)
 }
 
-/// `a += b` modulo `2^(64 a.len())`, where `b` is not longer.
+/// Computes `a += b` modulo `2^(64 a.len())`, where `b` is not longer.
 pub(crate) fn add_wrapping(a: &mut [u64], b: &[u64]) {
     let (low, high) = a.split_at_mut(b.len());
     let mut carry = false;
@@ -37,7 +37,7 @@ pub(crate) fn add_wrapping(a: &mut [u64], b: &[u64]) {
     }
 }
 
-/// `a = -a` modulo `2^(64 a.len())`.
+/// Computes `a = -a` modulo `2^(64 a.len())`.
 pub(crate) fn negate_wrapping(a: &mut [u64]) {
     let mut carry = true;
     for a in a {
@@ -46,7 +46,7 @@ pub(crate) fn negate_wrapping(a: &mut [u64]) {
     }
 }
 
-/// The public modulus `x_0`, with what reduces modulo it.
+/// The public modulus `x_0`, prepared for reductions.
 #[derive(Debug, Clone)]
 pub(crate) struct Modulus {
     value: BigUint,
@@ -65,7 +65,7 @@ impl Modulus {
         &self.value
     }
 
-    /// `x mod x_0` for `x < 2^(128 limbs)`, by Barrett's method.
+    /// Returns `x mod x_0` for `x < 2^(128 limbs)`, by Barrett's method.
     pub(crate) fn reduce(&self, x: BigUint) -> BigUint {
         if x < self.value {
             return x;
@@ -78,18 +78,18 @@ impl Modulus {
         rest
     }
 
-    /// `a b mod x_0`.
+    /// Returns `a b mod x_0`.
     pub(crate) fn mul(&self, a: &BigUint, b: &BigUint) -> BigUint {
         self.reduce(a * b)
     }
 
-    /// `a + b mod x_0`.
+    /// Returns `a + b mod x_0`.
     pub(crate) fn add(&self, a: &BigUint, b: &BigUint) -> BigUint {
         let sum = a + b;
         if sum >= self.value { sum - &self.value } else { sum }
     }
 
-    /// `-a mod x_0`.
+    /// Returns `-a mod x_0`.
     pub(crate) fn neg(&self, a: &BigUint) -> BigUint {
         if *a == BigUint::ZERO { BigUint::ZERO } else { &self.value - a }
     }

@@ -8,10 +8,10 @@ use crate::{
 use core::fmt;
 use num_bigint::BigUint;
 
-/// An encrypted message modulo `t^a` in every slot: **insecure**, for research.
+/// An encrypted message modulo `t^a` in every slot. **Insecure**, for research.
 ///
-/// One integer below `x_0`, with the exponent `a` of its message space, a prediction of its noise and
-/// the name of its key.
+/// One integer below `x_0`, with the exponent `a` of its message space, a prediction of its noise
+/// and the name of its key.
 #[derive(Clone, PartialEq)]
 pub struct Ciphertext {
     pub(crate) value: BigUint,
@@ -20,26 +20,27 @@ pub struct Ciphertext {
     pub(crate) key: KeyId,
 }
 
-/// What bytes of a ciphertext begin with; the last is the version.
+/// The first bytes of a ciphertext. The last of them is the version.
 const MAGIC: &[u8; 8] = b"SDRINT\0\x01";
 /// Magic, key, exponent, two parts of the noise.
 const HEAD_BYTES: usize = 8 + 16 + 4 + 16;
 const DIGEST_BYTES: usize = 32;
 
 impl Ciphertext {
-    /// The exponent `a` of the message space `Z_{t^a}`.
+    /// Returns the exponent `a` of the message space `Z_{t^a}`.
     #[must_use]
     pub fn exponent(&self) -> u32 {
         self.exponent
     }
 
-    /// The noise predicted.
+    /// Returns the predicted noise.
     #[must_use]
     pub fn noise(&self) -> Noise {
         self.noise
     }
 
-    /// The same ciphertext, read modulo a power of `t` that is `steps` higher, lower if negative.
+    /// Returns the same ciphertext, read modulo a power of `t` that is `steps` higher, or lower if
+    /// negative.
     pub(crate) fn read_as(&self, params: &Params, steps: i32) -> Self {
         Self {
             exponent: self.exponent.saturating_add_signed(steps),
@@ -48,9 +49,9 @@ impl Ciphertext {
         }
     }
 
-    /// The ciphertext as bytes: the name of its key, exponent, noise, and the integer in as many limbs
-    /// as the parameters say, little endian, between `"SDRINT", 0, 1` and the BLAKE3 digest of
-    /// all that.
+    /// Returns the ciphertext as bytes: `"SDRINT", 0, 1`, the name of its key, exponent, noise, the
+    /// integer in the parameters' number of limbs, little-endian, and the BLAKE3 digest of all
+    /// these bytes.
     #[must_use]
     pub fn to_bytes(&self, params: &Params) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
@@ -62,7 +63,7 @@ impl Ciphertext {
         bytes
     }
 
-    /// Reads what [`Ciphertext::to_bytes`] wrote, for computing under `key`.
+    /// Reads the bytes of [`Ciphertext::to_bytes`], to compute under `key`.
     ///
     /// # Errors
     /// [`Error::Damaged`]; [`Error::OtherKey`]; [`Error::ExponentOutOfRange`].
@@ -94,7 +95,7 @@ impl Ciphertext {
     }
 }
 
-/// What follows the magic.
+/// The fields after the magic.
 struct Head<'a> {
     key: KeyId,
     exponent: u32,

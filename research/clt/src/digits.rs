@@ -3,12 +3,13 @@
 //! Reference: thesis, section 5.2.2 and Figure 5.2, after S. Halevi and V. Shoup, "Bootstrapping for
 //! HElib" (EUROCRYPT 2015), Corollaries 5.4 and 5.5.
 
-/// A polynomial `F` of degree `t` with `F(z_0 + t^k z_1) = z_0 mod t^(k + 1)` for all digits `z_0`,
-/// integers `z_1` and `1 <= k <= order`: its coefficients, from that of `X` on.
+/// Returns the coefficients, from `X` on, of a polynomial `F` of degree `t` with
+/// `F(z_0 + t^k z_1) = z_0 mod t^(k + 1)` for all digits `z_0`, integers `z_1` and
+/// `1 <= k <= order`.
 ///
 /// It is `X^t - sum_i t^i f_i(X)`, where the digits of `z_0^t - z_0` define each `f_i` in turn, of
 /// degree below `t` and without a constant. For `t = 2` it is `X^2`. Coefficients are between
-/// `-t^(order + 1) / 2` and that.
+/// `-t^(order + 1) / 2` and `t^(order + 1) / 2`.
 ///
 /// # Panics
 /// If `t` is not a prime, or `t^(order + 1)` exceeds `2^16`.
@@ -23,7 +24,7 @@ pub fn lifting_polynomial(t: u32, order: u32) -> Vec<i64> {
     f[t as usize] = 1;
     for i in 1..=order {
         let step = p.pow(i);
-        // What is left at each digit is a multiple of t^i.
+        // The remainder at each digit is a multiple of t^i.
         let digits: Vec<i64> =
             (0..p).map(|z| (evaluate(&f, z, modulus) - z).rem_euclid(modulus) / step % p).collect();
         for (coefficient, part) in f.iter_mut().zip(interpolate(&digits, p)) {
@@ -34,12 +35,13 @@ pub fn lifting_polynomial(t: u32, order: u32) -> Vec<i64> {
     f[1..].iter().map(centred).collect()
 }
 
-/// `f(x) mod modulus`.
+/// Returns `f(x) mod modulus`.
 fn evaluate(f: &[i64], x: i64, modulus: i64) -> i64 {
     f.iter().rev().fold(0, |sum, c| (sum * x + c).rem_euclid(modulus))
 }
 
-/// Coefficients of the polynomial of degree below the prime `p` with these values at `0..p`.
+/// Returns the coefficients of the polynomial of degree below the prime `p` with these values at
+/// `0..p`.
 fn interpolate(values: &[i64], p: i64) -> Vec<i64> {
     // 1 - (X - z)^(p - 1) is one at z and zero elsewhere.
     let mut sum = vec![0; p as usize];
@@ -60,17 +62,17 @@ fn interpolate(values: &[i64], p: i64) -> Vec<i64> {
     sum
 }
 
-/// The digit of `t^n` in `x`, by the steps that bootstrapping takes on ciphertexts.
+/// Returns the digit of `t^n` in `x`, by the steps of bootstrapping on ciphertexts.
 ///
 /// # Panics
-/// As [`lifting_polynomial`] of order `n`.
+/// The panics of [`lifting_polynomial`] of order `n`.
 #[must_use]
 pub fn extract(x: u64, t: u32, n: u32) -> u64 {
     let p = i64::from(t);
     let modulus = i64::from(t).pow(n + 1);
     let mut f = vec![0];
     f.extend(if n == 0 { vec![1] } else { lifting_polynomial(t, n) });
-    // What is left of x without its lower digits, over t^i, and those digits lifted.
+    // `x` without its lower digits, over t^i, and these digits, lifted.
     let mut lifted: Vec<i64> = Vec::new();
     let mut rest = (x % modulus.unsigned_abs()).cast_signed();
     for i in 0..n {

@@ -1,4 +1,4 @@
-/// Why an operation was refused.
+/// Reason why an operation was rejected.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -7,28 +7,28 @@ pub enum Error {
     InvalidParams {
         /// The size.
         name: &'static str,
-        /// Its value.
+        /// The value of the size.
         found: u64,
-        /// What it has to be, and why.
+        /// The requirement, and its reason.
         needed: String,
     },
-    /// There is no parameter set of that name.
+    /// There is no parameter set of this name.
     #[error("there is no parameter set {name}: choose one of {known}")]
     UnknownPreset {
-        /// What was named.
+        /// The requested name.
         name: String,
-        /// The names there are.
+        /// The existing names.
         known: String,
     },
-    /// Messages for another number of slots.
+    /// The number of messages differs from the number of slots.
     #[error("{found} messages were given, but a ciphertext has {slots} slots: give one a slot")]
     SlotCount {
-        /// Messages.
+        /// Number of messages.
         found: usize,
-        /// Slots.
+        /// Number of slots.
         slots: usize,
     },
-    /// A message outside its message space.
+    /// A message is outside its message space.
     #[error("the message {found} of slot {slot} is out of range: it has to be below {modulus}")]
     MessageOutOfRange {
         /// The slot, from 0.
@@ -38,29 +38,29 @@ pub enum Error {
         /// `t^a`.
         modulus: u64,
     },
-    /// A message space that the parameters do not have.
+    /// The parameters do not have this message space.
     #[error("the message space t^{found} is out of range: exponents from 1 to {most} are possible")]
     ExponentOutOfRange {
         /// The exponent.
         found: u32,
-        /// The largest one.
+        /// The largest exponent.
         most: u32,
     },
-    /// Operands with different message spaces.
+    /// The operands have different message spaces.
     #[error("the message spaces t^{left} and t^{right} differ: contract or dilate one of them")]
     ExponentMismatch {
-        /// Of the first operand.
+        /// Exponent of the first operand.
         left: u32,
-        /// Of the second.
+        /// Exponent of the second operand.
         right: u32,
     },
-    /// An operation on bits was given something else.
+    /// An operation on bits got another message space.
     #[error("{operation} is for bits: message spaces of t = 2 with exponent 1 are needed")]
     NotBits {
         /// The operation.
         operation: &'static str,
     },
-    /// Operands under different keys or parameters.
+    /// The operands belong to different keys or parameters.
     #[error(
         "the ciphertext belongs to another key or other parameters: use the key it was made with"
     )]
@@ -73,12 +73,12 @@ pub enum Error {
     NoiseExhausted {
         /// The operation.
         operation: &'static str,
-        /// What is predicted.
+        /// The predicted noise, in bits.
         found_bits: f64,
-        /// The most that is possible.
+        /// The limit of the noise, in bits.
         limit_bits: f64,
     },
-    /// A computation that refreshing before each of its steps does not make possible.
+    /// A computation is too deep, even if each step is refreshed first.
     #[error(
         "{what} is too deep for these parameters: its noise reaches {found_bits:.1} bits, where \
          {limit_bits:.1} are possible; take shorter words or a longer eta"
@@ -86,31 +86,31 @@ pub enum Error {
     TooDeep {
         /// The computation.
         what: &'static str,
-        /// What is predicted.
+        /// The predicted noise, in bits.
         found_bits: f64,
-        /// The most that is possible.
+        /// The limit of the noise, in bits.
         limit_bits: f64,
     },
-    /// Bits or blocks of a number that a computation does not take.
+    /// A computation does not accept this number of bits or blocks.
     #[error("{found} {what} were given, but {needed} are needed")]
     Count {
-        /// What is counted.
+        /// The counted quantity.
         what: &'static str,
-        /// How many there are.
+        /// The count found.
         found: usize,
-        /// How many there have to be.
+        /// The count needed.
         needed: usize,
     },
-    /// Bytes that are no ciphertext, or a damaged one.
+    /// Bytes are not a ciphertext, or are damaged.
     #[error("these bytes are no intact ciphertext: {problem}; get them again from their source")]
     Damaged {
-        /// What is wrong with them.
+        /// The problem.
         problem: &'static str,
     },
-    /// There is no randomness, or no thread.
+    /// The system has no randomness, or cannot start a thread.
     #[error(transparent)]
     Arith(#[from] sudare_arith::Error),
 }
 
-/// This crate's results.
+/// Results of this crate.
 pub type Result<T> = core::result::Result<T, Error>;

@@ -1,4 +1,4 @@
-//! Computing on ciphertexts.
+//! Computation on ciphertexts.
 
 use crate::{
     Ciphertext, Error, EvaluationKey, Noise, Params, Result,
@@ -14,42 +14,42 @@ use sudare_arith::{Isa, par};
 /// Computes on ciphertexts of one key: **insecure**, for research
 /// ([`InsecureResearch`](crate::InsecureResearch)).
 ///
-/// Each operation checks keys, message spaces and the noise of its result. What is done with several
-/// ciphertexts at once ([`Evaluator::mul_many`], [`Evaluator::bootstrap_many`]) reads the key once
-/// for a group of them. Results do not depend on the number of threads or the instruction set.
+/// Each operation checks keys, message spaces and the noise of its result. Operations on several
+/// ciphertexts ([`Evaluator::mul_many`], [`Evaluator::bootstrap_many`]) read the key once for each
+/// group of ciphertexts. Results do not depend on the number of threads or the instruction set.
 #[derive(Debug)]
 pub struct Evaluator {
     key: Arc<EvaluationKey>,
     isa: Isa,
 }
 
-/// Ciphertexts that are converted together: their sums share the cache with the key.
+/// Number of ciphertexts that are converted together. Their sums share the cache with the key.
 const GROUP: usize = 16;
-/// Limbs of a ciphertext that are one job.
+/// Number of limbs of a ciphertext in one job.
 const TILE: usize = 512;
-/// Rows of the key that are one job.
+/// Number of rows of the key in one job.
 const ROWS: usize = 16;
 
 impl Evaluator {
-    /// With the best kernels of this CPU.
+    /// Creates an evaluator with the best kernels of this CPU.
     #[must_use]
     pub fn new(key: Arc<EvaluationKey>) -> Self {
         Self::with_isa(key, Isa::detect())
     }
 
-    /// With kernels of `best` at most, to compare them.
+    /// Creates an evaluator with kernels up to `best`, to compare them.
     #[must_use]
     pub fn with_isa(key: Arc<EvaluationKey>, best: Isa) -> Self {
         Self { key, isa: best }
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     #[must_use]
     pub fn params(&self) -> &Params {
         self.key.params()
     }
 
-    /// The sum of each slot.
+    /// Returns the sum of each slot.
     ///
     /// # Errors
     /// [`Error::OtherKey`], [`Error::ExponentMismatch`], [`Error::NoiseExhausted`].
@@ -59,7 +59,7 @@ impl Evaluator {
         Ok(Ciphertext { value, noise, ..a.clone() })
     }
 
-    /// The difference of each slot.
+    /// Returns the difference of each slot.
     ///
     /// # Errors
     /// The errors of [`Evaluator::add`].
@@ -69,11 +69,12 @@ impl Evaluator {
         Ok(Ciphertext { value, noise, ..a.clone() })
     }
 
-    /// The exclusive or of each slot, as the sum or, if `subtract`, as the difference of bits.
+    /// Returns the exclusive or of each slot, as the sum or, if `subtract`, as the difference of
+    /// bits.
     ///
-    /// If `subtract` is drawn by a coin that knows nothing of the operands, noise grows by the
-    /// squares of what the operands have, as is predicted here, and lifts keep a mean of zero. That
-    /// saves AES a refresh: sums alone let lifts grow with their number.
+    /// The prediction assumes that `subtract` is a coin independent of the operands. Then the
+    /// squares of the operands' noise add up, and lifts keep a mean of zero. With sums alone, lifts
+    /// would grow with the number of sums, and AES would need one more refresh.
     ///
     /// # Errors
     /// The errors of [`Evaluator::add`]; [`Error::NotBits`].
@@ -88,7 +89,7 @@ impl Evaluator {
         Ok(Ciphertext { value, noise, ..a.clone() })
     }
 
-    /// The product of each slot.
+    /// Returns the product of each slot.
     ///
     /// # Errors
     /// The errors of [`Evaluator::add`].
@@ -96,10 +97,11 @@ impl Evaluator {
         Ok(self.mul_many(&[(a, b)])?.swap_remove(0))
     }
 
-    /// The product of each pair, each in its own message space.
+    /// Returns the product of each pair, each in its own message space.
     ///
-    /// `Mult` of the publication: `t^(a - 1) c_1 c_2` is converted. Its formula for conversion
-    /// counts `t` once more, which its proof does not; here it is left out.
+    /// This is `Mult` of the publication, which converts `t^(a - 1) c_1 c_2`. The publication's
+    /// formula for conversion has an additional factor `t`, but its proof does not. It is omitted
+    /// here.
     ///
     /// # Errors
     /// The errors of [`Evaluator::add`].
@@ -124,8 +126,8 @@ impl Evaluator {
         Ok(products)
     }
 
-    /// Messages modulo a power of `t` that is `steps` lower, divided by `t^steps`, of which
-    /// they have to be multiples (`PSCon`). The integer stays as it is.
+    /// Divides messages by `t^steps`, modulo a power of `t` that is `steps` lower (`PSCon`).
+    /// Messages must be multiples of `t^steps`. The integer stays the same.
     ///
     /// # Errors
     /// [`Error::OtherKey`], [`Error::ExponentOutOfRange`].
@@ -133,8 +135,8 @@ impl Evaluator {
         self.shift(a, -i64::from(steps))
     }
 
-    /// Messages times `t^steps`, modulo a power of `t` that is `steps` higher (`PSDil`). The
-    /// integer stays as it is.
+    /// Multiplies messages by `t^steps`, modulo a power of `t` that is `steps` higher (`PSDil`).
+    /// The integer stays the same.
     ///
     /// # Errors
     /// [`Error::OtherKey`], [`Error::ExponentOutOfRange`]; [`Error::NoiseExhausted`] in the larger
@@ -157,12 +159,13 @@ impl Evaluator {
         Ok(shifted)
     }
 
-    /// Ciphertexts modulo `t^(n + 1)` whose digit of `t^n` is the message of each of these, which
-    /// are modulo `t`: the first half of bootstrapping.
+    /// Computes the first half of bootstrapping: ciphertexts modulo `t^(n + 1)` whose digit of
+    /// `t^n` is the message of each input, which is modulo `t`.
     ///
-    /// The sum over `i` of `round(t^(n + 1) frac(c u_i))`, centred, times the ciphertext of whether `i`
-    /// is part of a slot's subset. The `u_i` are binary fractions for every `t`, where those of the
-    /// publication have the base `t`: so the parts of products that are needed are bits.
+    /// A result is the sum over `i` of `round(t^(n + 1) frac(c u_i))`, centred, times the
+    /// ciphertext of the indicator that `i` is in a slot's subset. The `u_i` are binary fractions
+    /// for every `t`, so the required parts of products are bits. In the publication the base is
+    /// `t`.
     ///
     /// # Errors
     /// [`Error::OtherKey`]; [`Error::ExponentMismatch`] for other message spaces;
@@ -194,8 +197,8 @@ impl Evaluator {
         Ok(sums)
     }
 
-    /// The digit of `t^n` of messages modulo `t^(n + 1)`, as messages modulo `t`: the second half
-    /// of bootstrapping (`HomExt`).
+    /// Computes the second half of bootstrapping (`HomExt`): the digit of `t^n` of messages modulo
+    /// `t^(n + 1)`, as messages modulo `t`.
     ///
     /// # Errors
     /// The errors of [`Evaluator::add`]; [`Error::ExponentMismatch`] for other message spaces.
@@ -206,7 +209,7 @@ impl Evaluator {
         if let Some(c) = ciphertexts.iter().find(|c| c.exponent != right) {
             return Err(Error::ExponentMismatch { left: c.exponent, right });
         }
-        // What is left of the messages without their lower digits, and those digits, lifted.
+        // The messages without their lower digits, and these digits, lifted.
         let mut rest = ciphertexts.to_vec();
         let mut lifted: Vec<Ciphertext> = Vec::new();
         for i in 0..digits as usize {
@@ -224,7 +227,7 @@ impl Evaluator {
         Ok(rest)
     }
 
-    /// A ciphertext with the same messages modulo `t` and the noise of bootstrapping.
+    /// Returns a ciphertext with the same messages modulo `t` and the noise of bootstrapping.
     ///
     /// # Errors
     /// The errors of [`Evaluator::hom_sum_many`].
@@ -232,16 +235,16 @@ impl Evaluator {
         Ok(self.bootstrap_many(&[a])?.swap_remove(0))
     }
 
-    /// [`Evaluator::bootstrap`] of each.
+    /// Applies [`Evaluator::bootstrap`] to each ciphertext.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`Evaluator::bootstrap`].
     pub fn bootstrap_many(&self, ciphertexts: &[&Ciphertext]) -> Result<Vec<Ciphertext>> {
         self.hom_extract_many(&self.hom_sum_many(ciphertexts)?)
     }
 
-    /// The polynomial that keeps the lowest digit and clears those above, of each in its message
-    /// space.
+    /// Evaluates, for each input in its message space, the polynomial that keeps the lowest digit
+    /// and clears the digits above.
     fn lift(&self, inputs: &[Ciphertext]) -> Result<Vec<Ciphertext>> {
         let t = self.params().spec().t;
         let polynomials: Vec<Vec<i64>> =
@@ -267,7 +270,7 @@ impl Evaluator {
         Ok(sums.into_iter().flatten().collect())
     }
 
-    /// A multiple by an integer other than 0.
+    /// Returns a multiple by an integer other than 0.
     fn times(&self, a: &Ciphertext, factor: i64) -> Result<Ciphertext> {
         if factor == 1 {
             return Ok(a.clone());
@@ -281,8 +284,8 @@ impl Evaluator {
         Ok(Ciphertext { value, noise, ..a.clone() })
     }
 
-    /// `Convert`: from values with `t p_j^2 / t^(a + 1)` for a unit of the message modulo `p_j^2` to
-    /// ciphertexts with `p_j / t^a`.
+    /// Computes `Convert`: takes values with `t p_j^2 / t^(a + 1)` for a unit of the message modulo
+    /// `p_j^2` to ciphertexts with `p_j / t^a`.
     fn convert(&self, values: &[BigUint]) -> Vec<BigUint> {
         let modulus = &self.key.modulus;
         let sums = self.weighted_sums(&self.key.sigma, &self.remainder_words(values));
@@ -291,8 +294,8 @@ impl Evaluator {
         sums.into_iter().map(converted).collect()
     }
 
-    /// Of each value `c` the words of `floor(c z_i) mod 2^eta` for all `i`, each larger by half of its
-    /// range than the centred word that it stands for.
+    /// Returns, for each value `c`, the words of `floor(c z_i) mod 2^eta` for all `i`. Each is
+    /// larger than its centred word by half of the range.
     fn remainder_words(&self, values: &[BigUint]) -> Vec<Vec<u32>> {
         let params = self.params();
         let words = self.params().words();
@@ -317,8 +320,8 @@ impl Evaluator {
         })
     }
 
-    /// Of each value `c` the multipliers `round(t^(n + 1) frac(c u_i)) mod t^(n + 1)` for all `i`, each
-    /// larger by half of that than the centred multiplier that it stands for.
+    /// Returns, for each value `c`, the multipliers `round(t^(n + 1) frac(c u_i)) mod t^(n + 1)`
+    /// for all `i`. Each is larger than its centred multiplier by half of the range.
     fn multipliers(&self, values: &[&BigUint]) -> Vec<Vec<u32>> {
         let params = self.params();
         let modulus = params.power(params.max_exponent());
@@ -331,7 +334,7 @@ impl Evaluator {
         })
     }
 
-    /// What `read` appends for each row, of each value in turn.
+    /// Collects the words that `read` appends for each row, for each value in turn.
     fn of_rows<V: core::borrow::Borrow<BigUint>>(
         &self,
         values: &[V],
@@ -356,7 +359,7 @@ impl Evaluator {
             .collect()
     }
 
-    /// For each list of weights the weighted sum of the rows modulo `x_0`.
+    /// Returns, for each list of weights, the weighted sum of the rows modulo `x_0`.
     fn weighted_sums(&self, rows: &[u64], weights: &[Vec<u32>]) -> Vec<BigUint> {
         let stride = self.params().limbs();
         let lists: Vec<&[u32]> = weights.iter().map(Vec::as_slice).collect();
@@ -377,7 +380,7 @@ impl Evaluator {
         (0..lists.len()).map(whole).collect()
     }
 
-    /// The noise of a result, if its operands go together and it can be decrypted.
+    /// Returns the noise of a result, if its operands match and it can be decrypted.
     fn checked(
         &self,
         operation: &'static str,
@@ -429,7 +432,7 @@ mod tests {
         }
     }
 
-    /// Words and multipliers are those of whole products.
+    /// Words and multipliers match the whole products.
     #[test]
     fn windows_are_those_of_whole_products() {
         for (t, word_bits) in [(2, 16), (2, 32), (3, 13), (5, 7)] {

@@ -12,7 +12,7 @@ use sudare_arith::{
     prng::{Seed, Stream},
 };
 
-/// Makes the keys of one owner: **insecure** ones, for research
+/// Generates the keys of one owner. **Insecure**, for research
 /// ([`InsecureResearch`](crate::InsecureResearch)).
 #[derive(Debug)]
 pub struct KeyGenerator {
@@ -21,7 +21,7 @@ pub struct KeyGenerator {
 }
 
 impl KeyGenerator {
-    /// With randomness of the system.
+    /// Creates a generator with randomness of the system.
     ///
     /// # Errors
     /// [`Error::Arith`](crate::Error::Arith) if it has none.
@@ -29,20 +29,21 @@ impl KeyGenerator {
         Ok(Self::from_seed(params, Seed::random()?))
     }
 
-    /// With what follows from `seed`: the same keys for the same seed. For tests.
+    /// Creates a generator with randomness from `seed`, for tests: the same seed gives the same
+    /// keys.
     #[must_use]
     pub fn from_seed(params: &Params, seed: Seed) -> Self {
         Self { params: params.clone(), seed }
     }
 
-    /// Ciphertexts that [`KeyGenerator::generate_with`] reports.
+    /// Returns the number of ciphertexts that [`KeyGenerator::generate_with`] reports.
     #[must_use]
     pub fn parts(&self) -> usize {
         let spec = self.params.spec();
         spec.convert.len * self.params.words() + spec.bootstrap.len
     }
 
-    /// The owner's key, and the key of whoever computes.
+    /// Generates the owner's key, and the evaluation key for the server.
     ///
     /// # Errors
     /// [`Error::Arith`](crate::Error::Arith).
@@ -50,10 +51,11 @@ impl KeyGenerator {
         self.generate_with(|_| ())
     }
 
-    /// As [`KeyGenerator::generate`]; says how many ciphertexts are done, from any thread.
+    /// Generates keys as [`KeyGenerator::generate`] does, and reports the number of finished
+    /// ciphertexts from any thread.
     ///
     /// # Errors
-    /// As there.
+    /// The errors of [`KeyGenerator::generate`].
     pub fn generate_with(
         &self,
         report: impl Fn(usize) + Send + Sync,
@@ -122,8 +124,8 @@ impl KeyGenerator {
         SecretKey::new(&self.params, &primes, &cofactor)
     }
 
-    /// For each number of the subset and each word the ciphertext of `round(2^(w b) p_j / 2^(eta +
-    /// 1))`, or of 0 where the number is not part of a slot's sum.
+    /// Returns, for each number of the subset and each word, the ciphertext of
+    /// `round(2^(w b) p_j / 2^(eta + 1))`, or of 0 if the number is not part of a slot's sum.
     fn sigma(
         &self,
         secret: &SecretKey,
@@ -148,8 +150,8 @@ impl KeyGenerator {
         sigma
     }
 
-    /// For each number of the subset the ciphertext modulo `t^(n + 1)` of whether it is part of a
-    /// slot's sum.
+    /// Returns, for each number of the subset, the ciphertext modulo `t^(n + 1)` of the indicator
+    /// that it is part of a slot's sum.
     fn v(&self, secret: &SecretKey, subset: &Subset, count: &(impl Fn(usize) + Sync)) -> Vec<u64> {
         let limbs = self.params.limbs();
         let modulus = self.params.power(self.params.max_exponent());
@@ -164,8 +166,8 @@ impl KeyGenerator {
         v
     }
 
-    /// The ciphertext of `floor(t^n / 2)` in every slot, less `floor(t^(n + 1) / 2)` times the sum of
-    /// `v`: multipliers are that much larger than what they stand for.
+    /// Returns the ciphertext of `floor(t^n / 2)` in every slot, minus `floor(t^(n + 1) / 2)` times
+    /// the sum of `v`. Multipliers exceed their centred values by this factor.
     fn v_offset(&self, secret: &SecretKey, v: &[u64]) -> BigUint {
         let params = &self.params;
         let spec = self.params.spec();
@@ -178,8 +180,8 @@ impl KeyGenerator {
     }
 }
 
-/// `-2` times the sum of `sigma`, each times half of the range of its word: words are that much larger
-/// than what they stand for.
+/// Returns `-2` times the sum of `sigma`, each times half of the range of its word. Words exceed
+/// their centred values by this half.
 fn sigma_offset(secret: &SecretKey, sigma: &[u64]) -> BigUint {
     let params = &secret.params;
     let halves: Vec<u32> = (0..params.words()).map(|b| half_word(params, b)).collect();
@@ -188,13 +190,13 @@ fn sigma_offset(secret: &SecretKey, sigma: &[u64]) -> BigUint {
     secret.modulus.neg(&secret.modulus.add(&sum, &sum))
 }
 
-/// Half of the range of a word; the highest may have fewer bits.
+/// Returns half of the range of a word. The highest word may have fewer bits.
 pub(crate) fn half_word(params: &Params, word: usize) -> u32 {
     let spec = params.spec();
     1 << (spec.word_bits.min(spec.eta - spec.word_bits * word as u32) - 1)
 }
 
-/// The weighted sum of ciphertexts modulo `x_0`.
+/// Returns the weighted sum of ciphertexts modulo `x_0`.
 fn weighted_sum(secret: &SecretKey, rows: &[u64], weights: &[u32]) -> BigUint {
     let stride = secret.params.limbs();
     let mut sum = vec![0; stride + 1];
@@ -206,12 +208,12 @@ fn write(row: &mut [u64], value: &BigUint) {
     row.copy_from_slice(&limbs(value, row.len()));
 }
 
-/// Which numbers are parts of the sums of which slots.
+/// The numbers in the sum of each slot.
 struct Subset {
-    /// Of each number the slots.
+    /// The slots of each number.
     slots: Vec<Vec<usize>>,
-    /// Of each slot the numbers beyond the first `slots`, of which number `j` makes the sum of slot
-    /// `j` right and is part of no other.
+    /// For each slot, the numbers beyond the first `slots`. Number `j` itself corrects the sum of
+    /// slot `j`, and is part of no other sum.
     numbers: Vec<Vec<usize>>,
 }
 
@@ -234,8 +236,8 @@ impl Subset {
         subset
     }
 
-    /// Uniform rows of `stride` limbs, but that those of each slot sum to its target modulo `2^(64
-    /// stride)`.
+    /// Returns uniform rows of `stride` limbs, except that the rows of each slot sum to its target
+    /// modulo `2^(64 stride)`.
     fn rows(
         &self,
         seed: &Seed,
@@ -260,7 +262,7 @@ impl Subset {
     }
 }
 
-/// A random odd number of exactly so many bits.
+/// Returns a random odd number of exactly `bits` bits.
 fn random_odd(bits: u64, stream: &mut Stream) -> BigUint {
     let mut words = vec![0; bits.div_ceil(64) as usize];
     stream.fill(&mut words);
@@ -271,7 +273,7 @@ fn random_odd(bits: u64, stream: &mut Stream) -> BigUint {
     number
 }
 
-/// A random prime of exactly so many bits.
+/// Returns a random prime of exactly `bits` bits.
 fn random_prime(bits: u32, stream: &mut Stream) -> BigUint {
     loop {
         let candidate = random_odd(bits.into(), stream);
@@ -281,13 +283,13 @@ fn random_prime(bits: u32, stream: &mut Stream) -> BigUint {
     }
 }
 
-/// The odd primes below 54, whose product fits a word.
+/// The odd primes below 54, whose product fits into a word.
 const SMALL_PRIMES: [u64; 15] = [3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53];
-/// Rounds of Miller's and Rabin's test, each of which a composite number passes with a probability of
-/// a quarter at most.
+/// Number of rounds of the Miller–Rabin test. A composite number passes each round with a
+/// probability of at most 1/4.
 const ROUNDS: usize = 32;
 
-/// Whether a random odd number, which is larger than the small primes, is prime.
+/// Returns whether a random odd number, larger than the small primes, is probably prime.
 fn is_probable_prime(n: &BigUint, stream: &mut Stream) -> bool {
     let rest = n % SMALL_PRIMES.iter().product::<u64>();
     let rest = rest.iter_u64_digits().next().unwrap_or(0);

@@ -3,24 +3,25 @@
 //!
 //! **Not secure.** The parameters of the publication fall to plain lattice reduction: public
 //! elements are few and short enough that LLL finds the secret primes from encryptions of zero, as
-//! `tests/key_recovery.rs` does for four slots. This crate reproduces a result for researchers.
-//! Nothing is made without [`insecure_research`], by which a program says that it protects no data.
+//! `tests/key_recovery.rs` does for four slots. This crate reproduces a result for researchers. To
+//! create anything, a program has to call [`insecure_research`], which declares that it protects no
+//! data.
 //!
-//! | part | what it holds |
+//! | part | contents |
 //! |---|---|
-//! | [`Params`], [`Spec`] | sizes, checked, and the sets of the publication by name |
-//! | [`KeyGenerator`], [`SecretKey`], [`EvaluationKey`] | what the owner makes, keeps and gives away |
-//! | [`Ciphertext`], [`Noise`] | a vector of slots modulo `t^a`, and what is known of its noise |
+//! | [`Params`], [`Spec`] | checked sizes, and the sets of the publication by name |
+//! | [`KeyGenerator`], [`SecretKey`], [`EvaluationKey`] | generation of keys, the owner's key, and the server's key |
+//! | [`Ciphertext`], [`Noise`] | a vector of slots modulo `t^a`, and a prediction of its noise |
 //! | [`Evaluator`] | sums, products, message spaces, digit extraction, bootstrapping |
 //! | [`digits`] | digit extraction in the clear and its polynomials |
-//! | [`aes`] | AES-128 with a slot a block |
+//! | [`aes`] | AES-128 with a block in each slot |
 //! | [`long`] | windows of long products and sums of long integers, on kernels of its own |
-//! | `program` | what `sudare-clt` and `sudare-bench` do with a named set |
+//! | `program` | operations of `sudare-clt` and `sudare-bench` on named sets |
 //!
 //! Reference: K. Han, "Bootstrapping and applications of homomorphic encryption" (thesis), chapter
-//! 5, in its batch form; the scheme is that of Coron, Lepoint and Tibouchi, "Scale-invariant fully
-//! homomorphic encryption over the integers" (PKC 2014). Where this crate deviates, the item says
-//! so; `docs/explain/integers.md` lists all deviations.
+//! 5, in its batch form. The scheme is from Coron, Lepoint and Tibouchi, "Scale-invariant fully
+//! homomorphic encryption over the integers" (PKC 2014). Items describe their deviations, and
+//! `docs/explain/integers.md` lists all of them.
 //!
 //! ```
 //! use sudare_research_clt::{Evaluator, KeyGenerator, Params, Spec, insecure_research};

@@ -1,8 +1,8 @@
 //! Parts of products of long integers.
 //!
-//! Integers are limbs of 64 bits, the lowest first. [`Factor::window`] computes a few limbs from
-//! the middle of a product of thousands of limbs, at the cost of those few alone. [`weighted_sums`]
-//! adds many integers times short weights. Both are exact on every instruction set.
+//! Integers are limbs of 64 bits, the lowest first. [`Factor::window`] returns a few limbs from the
+//! middle of a product of thousands, at the cost of these limbs alone. [`weighted_sums`] adds up
+//! many integers times short weights. Both are exact on every instruction set.
 //!
 //! ```
 //! use sudare_arith::Isa;
@@ -20,18 +20,17 @@ mod kernel;
 
 use sudare_arith::Isa;
 
-/// An integer, prepared for multiplication with many others.
+/// An integer, prepared to be multiplied by many others.
 #[derive(Clone)]
 pub struct Factor {
     limbs: Vec<u64>,
-    /// Digits as the vector kernel reads them; `None` if the CPU has no such kernel.
+    /// The digits for the vector kernel, if the CPU has one.
     #[cfg(target_arch = "x86_64")]
     digits: Option<Vec<u64>>,
 }
 
 impl Factor {
-    /// Prepares `limbs` for the kernels of `best`, or for the best ones below that this CPU
-    /// supports.
+    /// Prepares `limbs` for the kernels up to `best` that this CPU has.
     #[must_use]
     pub fn new(limbs: &[u64], best: Isa) -> Self {
         let _ = best;
@@ -43,16 +42,16 @@ impl Factor {
         }
     }
 
-    /// The limbs.
+    /// Returns the limbs.
     #[must_use]
     pub fn limbs(&self) -> &[u64] {
         &self.limbs
     }
 
-    /// Writes limbs `first .. first + out.len()` of the product with `other`.
+    /// Computes limbs `first .. first + out.len()` of the product with `other`.
     ///
-    /// Only two columns below these and a bound on the rest are computed. If they leave a carry
-    /// undecided, about one time in `2^38`, all columns are computed.
+    /// For the carry from lower columns, two of them and a bound on the rest are enough. All lower
+    /// columns are computed only if that leaves a carry open, about once in `2^38` calls.
     pub fn window(&self, other: &[u64], first: usize, out: &mut [u64]) {
         if !(self.vector_window(other, first, out)
             || kernel::window(&self.limbs, other, first, first.saturating_sub(GUARDS), out))
@@ -61,7 +60,7 @@ impl Factor {
         }
     }
 
-    /// Returns `true` if a vector kernel computed the window.
+    /// Returns whether a vector kernel has found the window.
     fn vector_window(&self, other: &[u64], first: usize, out: &mut [u64]) -> bool {
         #[cfg(target_arch = "x86_64")]
         if let Some(digits) = &self.digits {
@@ -73,17 +72,17 @@ impl Factor {
     }
 }
 
-/// Columns computed below a window to determine their carry into it.
+/// Number of columns below a window that are computed to determine the carry into it.
 const GUARDS: usize = 2;
 
-/// Writes, for each list of `weights`, the sum `sum_k weights[k] * rows[k][columns]` to the element
-/// of `outs` with the same index.
+/// Writes, for each list of `weights`, the sum `sum_k weights[k] * rows[k][columns]` to the
+/// corresponding `outs`.
 ///
-/// `rows` has rows of `stride` limbs, one per weight. Each sum uses the limbs of a row from `start`
-/// on, one fewer than each of `outs` has.
+/// `rows` has a row of `stride` limbs for each weight. The sum uses the limbs of each row from
+/// `start` on, one less than the length of each of `outs`.
 ///
 /// # Panics
-/// If the numbers of weights, rows, lists or limbs do not match.
+/// If numbers of weights, rows, lists or limbs do not match.
 pub fn weighted_sums(
     outs: &mut [&mut [u64]],
     rows: &[u64],
@@ -112,7 +111,7 @@ pub fn weighted_sums(
             }
         }
         for (out, sums) in outs.iter_mut().zip(&sums) {
-            // The carry out of the previous tile is the first word of this one.
+            // The carry of the tile before goes into the start of this tile.
             let mut carry = if tile == 0 { 0 } else { u128::from(out[tile]) };
             for (limb, sum) in out[tile..].iter_mut().zip(&sums[..len]) {
                 carry += sum;
@@ -127,7 +126,7 @@ pub fn weighted_sums(
     }
 }
 
-/// Limbs of each row that are processed together: a tile of all rows is a part of the L2 cache.
+/// Limbs of each row that are processed together, and rows: a part of the L2 cache.
 const TILE: usize = 256;
 /// Rows that are processed together: 256 limbs of 64 rows are 128 KiB.
 const BLOCK: usize = 64;
@@ -149,7 +148,7 @@ mod tests {
         BigUint::from_bytes_le(&limbs.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>())
     }
 
-    /// The same window, taken from the whole product.
+    /// Returns the same window of the whole product.
     fn expected(a: &[u64], b: &[u64], first: usize, len: usize) -> Vec<u64> {
         let mut limbs = (big(a) * big(b)).to_u64_digits();
         limbs.resize(limbs.len().max(first + len), 0);
@@ -221,8 +220,8 @@ mod tests {
         let mut sparse = vec![0; 40];
         sparse[0] = 1;
         check(&ones(40), &sparse, 30, 3);
-        // A carry from the lowest column goes through all others: (2^(64 k) - 1)^2 plus 2^(64 k) -
-        // 1 consists of ones and zeros.
+        // A carry that starts in the lowest column and goes through all of them. The product of
+        // 2^(64 k) - 1 with itself, plus 2^(64 k) - 1, consists of ones and zeros.
         let mut product = ones(60);
         product[59] = 1;
         check(&product, &[u64::MAX, 1], 30, 3);

@@ -1,23 +1,23 @@
-//! What is known of the noise of a ciphertext without its key.
+//! Prediction of the noise of a ciphertext, without its key.
 
 use crate::{Error, Params, Result, digits::lifting_polynomial};
 use sudare_arith::real;
 
 /// A prediction of the noise of every slot.
 ///
-/// Modulo `p_j^2` a ciphertext of `m` in `Z_{t^a}` is `floor(p_j / t^a) M + r`, where `M = m + t^a
-/// r*`. Both `r` and `M`, the *lift*, are random over keys and encryptions; kept is `E[x^8]^(1/8)` of
-/// each. That is a norm, so sums are bounded however operands depend on each other, and in products,
-/// whose lifts are taken to be independent of errors, it grows with the tails that many factors make,
-/// where a variance would not. [`Noise::bits`] is what a slot exceeds with a probability below
-/// `2^-32`, by Markov's inequality.
+/// Modulo `p_j^2` a ciphertext of `m` in `Z_{t^a}` is `floor(p_j / t^a) M + r`, where
+/// `M = m + t^a r*`. Both `r` and `M`, the *lift*, are random over keys and encryptions. The
+/// prediction stores `E[x^8]^(1/8)` of each. This is a norm, so sums are bounded for any dependence
+/// of operands. In products, lifts are assumed to be independent of errors. There the norm grows
+/// with the tails of many factors, unlike a variance. By Markov's inequality, a slot exceeds
+/// [`Noise::bits`] with a probability below `2^-32`.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Noise {
     log2_error: f64,
     log2_lift: f64,
 }
 
-/// What is exceeded with a probability of `2^(-8 * TAIL_BITS)` at most.
+/// Bits above the norm. Noise exceeds them with a probability of at most `2^(-8 * TAIL_BITS)`.
 const TAIL_BITS: f64 = 4.0;
 /// `log2` of the variance of uniform values on an interval of length 1.
 const LOG2_VARIANCE: f64 = -3.584_962_500_721_156;
@@ -27,15 +27,15 @@ const LOG2_UNIFORM: f64 = -1.396_240_625_180_289;
 const LOG2_NORMAL: f64 = 0.839_280_692_189_887;
 
 impl Noise {
-    /// Of a ciphertext encrypted modulo `t^exponent`.
+    /// Returns the noise of a ciphertext encrypted modulo `t^exponent`.
     pub(crate) fn fresh(params: &Params, exponent: u32) -> Self {
         let spec = params.spec();
-        // Errors are uniform within 2^rho of zero; lifts are the messages, below t^a.
+        // Errors are uniform within 2^rho of zero. Lifts are the messages, below t^a.
         let log2_lift = f64::from(exponent) * params.log2_t();
         Self { log2_error: f64::from(spec.rho + 1) + LOG2_UNIFORM, log2_lift }
     }
 
-    /// That with these bits, as files have them.
+    /// Returns the noise with these bits, which a file states.
     pub(crate) fn from_parts(log2_error: f64, log2_lift: f64) -> Option<Self> {
         (log2_error.is_finite() && log2_lift.is_finite()).then_some(Self { log2_error, log2_lift })
     }
@@ -44,13 +44,13 @@ impl Noise {
         [self.log2_error, self.log2_lift]
     }
 
-    /// `log2` of what no slot's error exceeds, but with a probability that can be neglected.
+    /// Returns `log2` of the error of any slot, except with negligible probability.
     #[must_use]
     pub fn bits(self) -> f64 {
         self.log2_error + TAIL_BITS
     }
 
-    /// Of a sum or difference.
+    /// Returns the noise of a sum or difference.
     pub(crate) fn sum(self, other: Self) -> Self {
         Self {
             log2_error: add_log2(self.log2_error, other.log2_error),
@@ -58,8 +58,8 @@ impl Noise {
         }
     }
 
-    /// Of a sum or a difference, whichever a coin says: its square is on average the sum of
-    /// squares, however the operands depend on each other.
+    /// Returns the noise of a sum or a difference, as a coin decides. Its mean square is the sum of
+    /// squares, for any dependence of the operands.
     pub(crate) fn signed_sum(self, other: Self) -> Self {
         let root = |a: f64, b: f64| add_log2(2.0 * a, 2.0 * b) / 2.0;
         Self {
@@ -68,35 +68,38 @@ impl Noise {
         }
     }
 
-    /// Of a multiple.
+    /// Returns the noise of a multiple.
     pub(crate) fn times(self, factor: u64) -> Self {
         let bits = real::log2(factor as f64);
         Self { log2_error: self.log2_error + bits, log2_lift: self.log2_lift + bits }
     }
 
-    /// Of the same ciphertext, read modulo a power of `t` that is `steps` higher; lower if negative.
+    /// Returns the noise of the same ciphertext, read modulo a power of `t` that is `steps` higher,
+    /// or lower if negative.
     pub(crate) fn shifted(self, params: &Params, steps: i32) -> Self {
         Self { log2_lift: self.log2_lift + f64::from(steps) * params.log2_t(), ..self }
     }
 
-    /// Of a product modulo `t^exponent`.
+    /// Returns the noise of a product modulo `t^exponent`.
     ///
-    /// With `M_1, r_1` and `M_2, r_2` the product is `p M_1 M_2 / t^a + M_1 r_2 + M_2 r_1 + t^a r_1
-    /// r_2 / p`, to which the conversion adds the error of its words times the noise of its key.
+    /// With `M_1, r_1` and `M_2, r_2` the product is
+    /// `p M_1 M_2 / t^a + M_1 r_2 + M_2 r_1 + t^a r_1 r_2 / p`, to which the conversion adds the
+    /// error of its words times the noise of its key.
     pub(crate) fn product(self, other: Self, params: &Params, exponent: u32) -> Self {
         let spec = params.spec();
         let modulus_bits = f64::from(exponent) * params.log2_t();
         let crossed =
             add_log2(self.log2_lift + other.log2_error, self.log2_error + other.log2_lift);
-        // The primes have eta bits, so are at least 2^(eta - 1).
+        // The primes have eta bits, so they are at least 2^(eta - 1).
         let squared = self.log2_error + other.log2_error + modulus_bits - f64::from(spec.eta - 1);
-        // Words are uniform, of w bits, and the key's errors too, of rho + 1; all is doubled.
+        // Words are uniform with w bits, and the key's errors uniform with rho + 1 bits. Everything
+        // is doubled.
         let terms = (spec.convert.len * params.words()) as f64;
         let words = 1.0
             + real::log2(terms) / 2.0
             + (f64::from(spec.word_bits + spec.rho + 1) + LOG2_VARIANCE)
             + LOG2_NORMAL;
-        // A sum of theta fractions, uniform on [-1/2, 1/2), goes around so many times.
+        // Number of turns of a sum of theta fractions, uniform on [-1/2, 1/2).
         let turns = (real::log2(spec.convert.weight as f64) + LOG2_VARIANCE) / 2.0 + LOG2_NORMAL;
         Self {
             log2_error: add_log2(add_log2(crossed, squared), words),
@@ -104,7 +107,7 @@ impl Noise {
         }
     }
 
-    /// Of the sum that bootstrapping begins with.
+    /// Returns the noise of the sum at the start of bootstrapping.
     pub(crate) fn refreshed_sum(params: &Params) -> Self {
         let spec = params.spec();
         let bits = f64::from(params.max_exponent()) * params.log2_t();
@@ -118,7 +121,8 @@ impl Noise {
         }
     }
 
-    /// After bootstrapping: what [`Evaluator::bootstrap`](crate::Evaluator::bootstrap) predicts.
+    /// Returns the noise after bootstrapping, which
+    /// [`Evaluator::bootstrap`](crate::Evaluator::bootstrap) predicts.
     pub(crate) fn bootstrapped(params: &Params) -> Result<Self> {
         let whole = Self::refreshed_sum(params);
         let digits = params.spec().digits;
@@ -136,7 +140,7 @@ impl Noise {
         rest.check("bootstrapping", params.bootstrap_limit_bits())
     }
 
-    /// Of the polynomial that clears higher digits modulo `t^exponent`.
+    /// Returns the noise of the polynomial that clears higher digits modulo `t^exponent`.
     fn lifted(self, params: &Params, exponent: u32) -> Result<Self> {
         let mut power = self;
         let mut sum: Option<Self> = None;
@@ -150,10 +154,10 @@ impl Noise {
         sum.unwrap_or(self).check("a digit", params.noise_limit_bits(exponent))
     }
 
-    /// Refuses noise beyond `limit_bits`.
+    /// Rejects noise beyond `limit_bits`.
     pub(crate) fn check(self, operation: &'static str, limit_bits: f64) -> Result<Self> {
         let found_bits = self.bits();
-        // Not a number is refused, too.
+        // The comparison also rejects NaN.
         if found_bits <= limit_bits {
             return Ok(self);
         }
@@ -161,7 +165,7 @@ impl Noise {
     }
 }
 
-/// `log2(2^a + 2^b)`.
+/// Returns `log2(2^a + 2^b)`.
 fn add_log2(a: f64, b: f64) -> f64 {
     let (more, less) = if a > b { (a, b) } else { (b, a) };
     more + real::ln_1p(real::exp2(less - more)) / core::f64::consts::LN_2

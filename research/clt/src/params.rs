@@ -4,32 +4,34 @@ use crate::{Error, Result};
 use std::sync::Arc;
 use sudare_arith::{is_prime, real};
 
-/// The acknowledgement that nothing made with it protects data.
+/// The acknowledgement that keys and ciphertexts made with it protect no data.
 ///
-/// The published parameters have no security today: with `gamma` at about twice `2 eta l` bits,
-/// public elements span lattices that LLL alone reduces far enough to read the secret primes from.
+/// The published parameters have no security today. With `gamma` at about twice `2 eta l` bits,
+/// public elements span lattices that LLL alone reduces far enough to reveal the secret primes.
 #[derive(Debug, Clone, Copy)]
 pub struct InsecureResearch(());
 
-/// Says that what is made next is insecure, meant for research, and will hold no data that matters.
+/// Acknowledges that the following objects are insecure, meant for research, and will hold no data
+/// that matters.
 #[must_use]
 pub fn insecure_research() -> InsecureResearch {
     InsecureResearch(())
 }
 
-/// A subset sum that hides a secret: numbers, and how many of them sum up to it for each slot.
+/// A subset sum that hides a secret: the public numbers, and the number of them that sum to it for
+/// each slot.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SubsetSum {
-    /// Public numbers: `Theta` of the product key, `Theta'` of the bootstrapping key.
+    /// Number of public numbers: `Theta` of the product key, `Theta'` of the bootstrapping key.
     pub len: usize,
-    /// Numbers that make the sum of a slot: `theta`, `theta'`.
+    /// Number of numbers in the sum of a slot: `theta`, `theta'`.
     pub weight: usize,
 }
 
-/// Sizes, by the letters of the publication.
+/// Sizes, with the symbols of the publication.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Spec {
-    /// Slots of a ciphertext, `l`.
+    /// Number of slots of a ciphertext, `l`.
     pub slots: usize,
     /// Message spaces are the integers modulo powers of this prime.
     pub t: u32,
@@ -43,9 +45,9 @@ pub struct Spec {
     pub convert: SubsetSum,
     /// Bits of the words that products are cut into, `w`.
     pub word_bits: u32,
-    /// The numbers `u` that bootstrapping takes.
+    /// The numbers `u` of bootstrapping.
     pub bootstrap: SubsetSum,
-    /// Digits that bootstrapping extracts, `n`.
+    /// Number of digits that bootstrapping extracts, `n`.
     pub digits: u32,
 }
 
@@ -53,20 +55,20 @@ pub struct Spec {
 const PRESETS: [(&str, usize, u32, u32); 3] =
     [("clt-500", 500, 380_000, 16), ("clt-500-w32", 500, 380_000, 32), ("clt-4", 4, 3_040, 16)];
 
-/// The names that [`Spec::named`] takes.
+/// Returns the names that [`Spec::named`] accepts.
 #[must_use]
 pub fn preset_names() -> Vec<&'static str> {
     PRESETS.iter().map(|preset| preset.0).collect()
 }
 
 impl Spec {
-    /// A named set.
+    /// Returns a named set.
     ///
-    /// `clt-500-w32` is that of the thesis, section 5.4: 500 slots, `eta` 192, `rho` 52, `gamma`
-    /// 380,000 and words of 32 bits. `clt-500` has words of 16 bits, which make 16 bits less noise: what
-    /// AES-128 takes with room to spare. `clt-4` is the same for four slots, with `gamma` in proportion,
-    /// for demonstrations. All extract four digits, as many as fifteen roundings need; the
-    /// formula of the thesis gives seven and its text five. No set is secure.
+    /// `clt-500-w32` is the set of the thesis, section 5.4: 500 slots, `eta` 192, `rho` 52, `gamma`
+    /// 380,000 and words of 32 bits. `clt-500` has words of 16 bits, which reduce noise by 16 bits:
+    /// enough for AES-128, with room to spare. `clt-4` is the same for four slots, with `gamma` in
+    /// proportion, for demonstrations. All sets extract four digits, which fifteen roundings need.
+    /// The formula of the thesis gives seven digits, and its text five. No set is secure.
     ///
     /// # Errors
     /// [`Error::UnknownPreset`], which lists the names.
@@ -89,11 +91,11 @@ impl Spec {
         })
     }
 
-    /// The noise of `clt-500` for few slots: `eta` and `rho` are the same, `gamma` and the subset sums
-    /// as short as they can be. For tests.
+    /// Returns a set with the noise of `clt-500` for few slots, for tests. `eta` and `rho` are the
+    /// same. `gamma` and the subset sums are as short as possible.
     #[must_use]
     pub fn small(slots: usize, t: u32) -> Self {
-        // The least number of digits that a sum of 15 roundings leaves intact.
+        // The minimum number of digits that survives a sum of 15 roundings.
         let digits = (1..).find(|&n| u64::from(t).pow(n) > 15).unwrap_or(4);
         Self {
             slots,
@@ -113,7 +115,8 @@ impl Spec {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Params(Arc<Spec>);
 
-/// More than the numbers need to be exact for a sum of fractions: `kappa' - gamma` at least.
+/// Additional bits of the fractions `u`, `kappa' - gamma`, so that a sum of fractions is exact
+/// enough.
 const FRACTION_ROOM: u32 = 72;
 
 impl Params {
@@ -126,20 +129,20 @@ impl Params {
         Ok(Self(Arc::new(spec)))
     }
 
-    /// The sizes.
+    /// Returns the sizes.
     #[must_use]
     pub fn spec(&self) -> &Spec {
         &self.0
     }
 
-    /// The largest exponent `a` of a message space `t^a`: one more than bootstrapping extracts
-    /// digits.
+    /// Returns the largest exponent `a` of a message space `t^a`: one more than the digits that
+    /// bootstrapping extracts.
     #[must_use]
     pub fn max_exponent(&self) -> u32 {
         self.0.digits + 1
     }
 
-    /// `t^exponent`.
+    /// Returns `t^exponent`.
     ///
     /// # Errors
     /// [`Error::ExponentOutOfRange`].
@@ -151,27 +154,27 @@ impl Params {
         Err(Error::ExponentOutOfRange { found: exponent, most })
     }
 
-    /// Bits of noise below which a message modulo `t^exponent` is decrypted rightly.
+    /// Returns the bits of noise below which a message modulo `t^exponent` decrypts correctly.
     #[must_use]
     pub fn noise_limit_bits(&self, exponent: u32) -> f64 {
         f64::from(self.0.eta) - 2.0 - f64::from(exponent) * self.log2_t()
     }
 
-    /// Bits of noise below which a ciphertext modulo `t` is bootstrapped rightly, whatever the
-    /// roundings are.
+    /// Returns the bits of noise below which a ciphertext modulo `t` bootstraps correctly, for all
+    /// roundings.
     #[must_use]
     pub fn bootstrap_limit_bits(&self) -> f64 {
         let roundings = self.0.bootstrap.weight as f64 / 2.0 / self.power(self.0.digits) as f64;
         f64::from(self.0.eta) - 1.0 - self.log2_t() + real::log2(0.5 - roundings)
     }
 
-    /// Bytes of a ciphertext.
+    /// Returns the bytes of a ciphertext.
     #[must_use]
     pub fn ciphertext_bytes(&self) -> u64 {
         8 * self.limbs() as u64
     }
 
-    /// Bytes of the evaluation key in memory.
+    /// Returns the bytes of the evaluation key in memory.
     #[must_use]
     pub fn evaluation_key_bytes(&self) -> u64 {
         let Spec { convert, bootstrap, .. } = *self.spec();
@@ -181,8 +184,8 @@ impl Params {
         8 * (z + sigma + u_and_v) as u64
     }
 
-    /// Products of a bootstrapping: each of the `n (n + 1) / 2` evaluations of the polynomial of a
-    /// digit takes `t - 1`.
+    /// Returns the products of a bootstrapping. The polynomial of a digit is evaluated
+    /// `n (n + 1) / 2` times, with `t - 1` products each.
     #[must_use]
     pub fn bootstrap_products(&self) -> u32 {
         self.0.digits * (self.0.digits + 1) / 2 * (self.0.t - 1)
@@ -196,40 +199,40 @@ impl Params {
         u64::from(self.0.t).pow(exponent)
     }
 
-    /// Limbs of a ciphertext.
+    /// Returns the limbs of a ciphertext.
     pub(crate) fn limbs(&self) -> usize {
         self.0.gamma.div_ceil(64) as usize
     }
 
-    /// Words that a product's remainder is cut into.
+    /// Returns the number of words of a product's remainder.
     pub(crate) fn words(&self) -> usize {
         self.0.eta.div_ceil(self.0.word_bits) as usize
     }
 
-    /// Limbs of the fractions of `z`: `kappa` is 64 times that. Ciphertexts are reduced modulo `x_0`
-    /// before they are multiplied with `z`, so `gamma + 2` bits suffice for the `2 gamma + 2` of the
-    /// publication.
+    /// Returns the limbs of the fractions of `z`. `kappa` is 64 times this number. Ciphertexts are
+    /// reduced modulo `x_0` before the product with `z`, so `gamma + 2` bits are enough, in place
+    /// of the `2 gamma + 2` of the publication.
     pub(crate) fn z_fraction_limbs(&self) -> usize {
         (self.0.gamma + 2).div_ceil(64) as usize
     }
 
-    /// Limbs of the remainders modulo `2^eta`.
+    /// Returns the limbs of the remainders modulo `2^eta`.
     pub(crate) fn eta_limbs(&self) -> usize {
         self.0.eta.div_ceil(64) as usize
     }
 
-    /// Limbs of a `z_i`.
+    /// Returns the limbs of a `z_i`.
     pub(crate) fn z_limbs(&self) -> usize {
         self.z_fraction_limbs() + self.eta_limbs()
     }
 
-    /// Limbs of a `u_i`, all of them of a fraction.
+    /// Returns the limbs of a `u_i`, which is a fraction.
     pub(crate) fn u_limbs(&self) -> usize {
         (self.0.gamma + FRACTION_ROOM).div_ceil(64) as usize
     }
 }
 
-/// Refuses sizes that cannot work; says nothing of security, since there is none.
+/// Rejects sizes that cannot work. This is no check of security, since no set is secure.
 fn check(spec: &Spec) -> Result<()> {
     let refuse =
         |name, found: u64, needed: String| Err(Error::InvalidParams { name, found, needed });
@@ -250,7 +253,7 @@ fn check(spec: &Spec) -> Result<()> {
     within("gamma", spec.gamma.into(), used + 64, 1 << 22)?;
     for (name, sum) in [("Theta", spec.convert), ("Theta'", spec.bootstrap)] {
         within(name, sum.len as u64, spec.slots as u64, 1 << 16)?;
-        // One number a slot makes its sum right, the others are shared.
+        // One number in each slot corrects its sum. The others are shared.
         let most = sum.len - spec.slots + 1;
         within("the weight of a subset sum", sum.weight as u64, 1, most as u64)?;
     }
@@ -302,7 +305,7 @@ mod tests {
         assert!(unknown.to_string().contains("clt-500-w32"), "{unknown}");
     }
 
-    /// Fifteen roundings are off by 7.5 at most, of the 16 or 32 that a unit of the message is.
+    /// Fifteen roundings are off by at most 7.5, of the 16 or 32 of a unit of the message.
     #[test]
     fn bootstrapping_leaves_room_for_roundings() {
         for (digits, room) in [(4, 0.5 - 7.5 / 16.0), (5, 0.5 - 7.5 / 32.0)] {

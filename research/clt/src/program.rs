@@ -1,4 +1,4 @@
-//! Commands of the program `sudare-clt`, and what benchmarks share with them.
+//! Commands of the program `sudare-clt`, and parts that benchmarks share with them.
 
 mod aes;
 mod sets;

@@ -15,12 +15,12 @@ use sudare_arith::{
 };
 use zeroize::Zeroizing;
 
-/// The owner's key: encrypts and decrypts. **Insecure**: it can be computed from public values
-/// ([`InsecureResearch`](crate::InsecureResearch)).
+/// The owner's key, which encrypts and decrypts. **Insecure**: it can be computed from public
+/// values ([`InsecureResearch`](crate::InsecureResearch)).
 ///
-/// Encryption is under the secret key: the publication's public elements would take 18 GB, and it does not
-/// say how it was done without them. What the key holds is wiped when dropped; copies that the
-/// big-integer library makes in the middle of its work are not, and nothing runs in constant time.
+/// Encryption uses the secret key. The publication's public elements would take 18 GB, and it does
+/// not describe an alternative. The fields of the key are wiped when it is dropped. Intermediate
+/// copies of the big-integer library are not wiped, and no operation runs in constant time.
 pub struct SecretKey {
     pub(crate) params: Params,
     pub(crate) id: KeyId,
@@ -38,7 +38,7 @@ pub struct SecretKey {
 }
 
 impl SecretKey {
-    /// The key of these primes and this cofactor, which has no factor in common with them.
+    /// Creates the key of these primes and this cofactor, which has no factor in common with them.
     pub(crate) fn new(params: &Params, primes: &[BigUint], cofactor: &BigUint) -> Result<Self> {
         let squares: Vec<BigUint> = primes.iter().map(|p| p * p).collect();
         let product: BigUint = squares.iter().product();
@@ -64,24 +64,24 @@ impl SecretKey {
         })
     }
 
-    /// Limbs of `prod_j p_j^2`.
+    /// Returns the limbs of `prod_j p_j^2`.
     fn product_limbs(params: &Params) -> usize {
         (2 * params.spec().eta as usize * params.spec().slots).div_ceil(64)
     }
 
-    /// The parameters.
+    /// Returns the parameters.
     #[must_use]
     pub fn params(&self) -> &Params {
         &self.params
     }
 
-    /// The prime of a slot.
+    /// Returns the prime of a slot.
     pub(crate) fn prime(&self, slot: usize) -> BigUint {
         let len = self.params.eta_limbs();
         big(&self.primes[slot * len..][..len])
     }
 
-    /// Encrypts messages modulo `t^exponent`, one a slot.
+    /// Encrypts messages modulo `t^exponent`, one for each slot.
     ///
     /// # Errors
     /// [`Error::SlotCount`], [`Error::MessageOutOfRange`], [`Error::ExponentOutOfRange`];
@@ -108,8 +108,8 @@ impl SecretKey {
         })
     }
 
-    /// A random integer below `x_0` that is `r_j` plus its value modulo each `p_j^2`, or `r_j` where
-    /// none is given, with `r_j` uniform in `[-2^rho, 2^rho)`.
+    /// Returns a random integer below `x_0` that is `r_j` plus the value for `p_j^2` modulo
+    /// `p_j^2`, or `r_j` without a value. Each `r_j` is uniform in `[-2^rho, 2^rho)`.
     pub(crate) fn encrypt_values(
         &self,
         values: impl Iterator<Item = (usize, BigUint)>,
@@ -142,7 +142,7 @@ impl SecretKey {
         residue + big(&multiple) % big(&self.cofactor) * product
     }
 
-    /// The message of each slot.
+    /// Decrypts the message of each slot.
     ///
     /// # Errors
     /// [`Error::OtherKey`].
@@ -154,7 +154,7 @@ impl SecretKey {
         })
     }
 
-    /// Bits of the largest error of a slot, which predictions have to exceed.
+    /// Measures the bits of the largest error of a slot. Predictions have to exceed it.
     ///
     /// # Errors
     /// [`Error::OtherKey`].
@@ -169,7 +169,7 @@ impl SecretKey {
         Ok(errors.into_iter().fold(0.0, f64::max))
     }
 
-    /// What `read` makes of each slot's residue modulo `p_j^2` and of `p_j`.
+    /// Returns `read` of each slot's residue modulo `p_j^2` and of `p_j`.
     fn with_residues<T: Send>(
         &self,
         ciphertext: &Ciphertext,
@@ -194,12 +194,12 @@ impl fmt::Debug for SecretKey {
     }
 }
 
-/// Integers in limbs, `len` each.
+/// Returns integers as limbs, `len` each.
 fn flat(integers: &[BigUint], len: usize) -> Zeroizing<Vec<u64>> {
     Zeroizing::new(integers.iter().flat_map(|x| limbs(x, len)).collect())
 }
 
-/// `log2`, 0 for 0.
+/// Returns `log2`, and 0 for 0.
 fn log2(x: &BigUint) -> f64 {
     let bits = x.bits();
     let shift = bits.saturating_sub(53);

@@ -1,9 +1,10 @@
 //! The S-box of AES as a circuit of 34 products, four deep, and 82 sums.
 //!
-//! Outer layers of J. Boyar and R. Peralta, "A new combinational logic minimization technique with
-//! applications to cryptology" (SEA 2010); the inner one of the same, "A small depth-16 circuit for
-//! the AES S-box" (SEC 2012), which is two products less deep and has two more. Without the four
-//! complements at its end: what they add is part of the round keys here.
+//! The outer layers are from J. Boyar and R. Peralta, "A new combinational logic minimization
+//! technique with applications to cryptology" (SEA 2010). The inner layer is from their "A small
+//! depth-16 circuit for the AES S-box" (SEC 2012): its depth is two products less, and it has two
+//! more products. The four complements at the end are omitted, because the round keys here include
+//! them.
 
 use super::Gates;
 use crate::Result;
@@ -20,7 +21,7 @@ impl<G: Gates> Boxes<'_, G> {
         a.iter().zip(b).map(|(a, b)| self.0.xor(a, b)).collect()
     }
 
-    /// Products of one layer, of all boxes at once.
+    /// Computes the products of one layer, of all boxes at once.
     fn and<const N: usize>(&mut self, pairs: [Pair<'_, G::Bit>; N]) -> Result<[Wire<G::Bit>; N]> {
         let bits: Vec<_> = pairs.iter().flat_map(|(a, b)| a.iter().zip(b.iter())).collect();
         let mut products = self.0.and(&bits)?.into_iter();
@@ -40,7 +41,7 @@ macro_rules! and {
     };
 }
 
-/// `S(x) ^ 0x63` of each byte, whose bits are from the highest to the lowest.
+/// Returns `S(x) ^ 0x63` of each byte, whose bits are from the highest to the lowest.
 pub(super) fn substitute<G: Gates>(
     gates: &mut G,
     bytes: &[[G::Bit; 8]],

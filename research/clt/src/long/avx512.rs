@@ -9,14 +9,14 @@ const DIGIT_BITS: usize = 52;
 const DIGIT: u64 = (1 << DIGIT_BITS) - 1;
 /// Bytes of eight digits.
 const GROUP_BYTES: usize = DIGIT_BITS * LANES / 8;
-/// Columns computed below a window to determine their carry into it.
+/// Number of columns below a window that are computed to determine the carry into it.
 const GUARDS: usize = 2;
-/// Maximum number of columns in registers.
+/// Number of columns that fit into the registers.
 const MOST_COLUMNS: usize = 8;
-/// Zeros on both sides of the reversed digits. They cover the columns that reach beyond the digits
-/// and the vectors that read them.
+/// Number of zeros on both sides of the reversed digits. They exceed the reach of the columns
+/// beyond the digits, including the vectors that are read.
 const PAD: usize = MOST_COLUMNS + 2 * LANES;
-/// Vectors that a lane of an accumulator can add without overflow.
+/// Maximum number of vectors that a lane of an accumulator can add without overflow.
 const VECTORS: usize = 1 << 11;
 
 /// Returns the digits of `limbs` between `PAD` zeros, the highest first.
@@ -29,7 +29,7 @@ pub(super) fn reversed_digits(limbs: &[u64]) -> Vec<u64> {
     reversed
 }
 
-/// Number of digits of `limbs` limbs.
+/// Returns the number of digits of `limbs` limbs.
 fn digits(limbs: usize) -> usize {
     (64 * limbs).div_ceil(DIGIT_BITS)
 }
@@ -44,7 +44,7 @@ fn bits(limbs: &[u64], at: usize) -> u64 {
 }
 
 /// Computes the specification's `window` of the product of `b` with the integer of `limbs` limbs
-/// whose reversed digits are `a`. Returns `false` if this kernel does not find it.
+/// whose reversed digits are `a`. Returns false if this kernel does not find it.
 ///
 /// # Safety
 /// The CPU has AVX-512 F, IFMA and VBMI.
@@ -89,15 +89,16 @@ pub(super) unsafe fn vector_window(
         *limb = (three.fold(0u128, |bits, &digit| bits << DIGIT_BITS | u128::from(digit)) >> shift)
             as u64;
     }
-    // The columns not computed add less than `terms + 2` times 2^52 at the lowest column.
+    // The missing carry is below this many times 2^52 at the lowest column.
     digits[GUARDS - 1] + terms as u64 + 2 <= DIGIT
 }
 
-/// Returns the sums of digits at the columns from `lowest` on: low halves of products at the
-/// column, and high halves of products one column below. The lowest one lacks the high halves.
+/// Returns the sums of digits at the columns from `lowest` on. A sum has the low halves of the
+/// products at its column, and the high halves of the products one column below. The lowest column
+/// lacks the high halves.
 ///
 /// # Safety
-/// See [`vector_window`]. `lowest` is not 0.
+/// The conditions of [`vector_window`], and `lowest` is not 0.
 #[target_feature(enable = "avx512f,avx512ifma,avx512vbmi")]
 unsafe fn column_sums<const COLUMNS: usize>(
     a: &[u64],
@@ -106,7 +107,7 @@ unsafe fn column_sums<const COLUMNS: usize>(
     sums: &mut [u128; MOST_COLUMNS],
 ) {
     let last = a.len() - 2 * PAD - 1;
-    // Range of digits of `b` that meet digits of `a` in these columns, in whole vectors.
+    // Digits of `b` that are multiplied by digits of `a` in these columns, in whole vectors.
     let groups =
         lowest.saturating_sub(last) / LANES..digits(b.len()).min(lowest + COLUMNS).div_ceil(LANES);
     let mut group = groups.start;
@@ -115,8 +116,8 @@ unsafe fn column_sums<const COLUMNS: usize>(
         let mut high = [_mm512_setzero_si512(); COLUMNS];
         let end = groups.end.min(group + VECTORS);
         for group in group..end {
-            // Digit `j` of `b` meets digit `column - j` of `a`, at place `last - (column - j)` of
-            // the reversed digits.
+            // Digit `j` of `b` is multiplied by digit `column - j` of `a`, at `last - (column - j)`
+            // of the reversed digits.
             let at = PAD + last + LANES * group - lowest;
             debug_assert!(at + 1 >= COLUMNS && at + LANES <= a.len());
             // SAFETY: guaranteed by the caller; the columns begin at `COLUMNS - 1` before `at` or
@@ -143,7 +144,7 @@ unsafe fn column_sums<const COLUMNS: usize>(
     }
 }
 
-/// Loads digits `8 * group` to `8 * group + 7` of `b`. Ignore the bits above each.
+/// Returns digits `8 * group` to `8 * group + 7` of `b`. Ignore the bits above each digit.
 ///
 /// # Safety
 /// The CPU has AVX-512 F and VBMI.
@@ -154,7 +155,7 @@ unsafe fn unpack(b: &[u64], group: usize) -> __m512i {
         let mut bytes = [0; 64];
         let mut i = 0;
         while i < 64 {
-            // Start of the lane's digit, rounded down, plus the byte within the lane.
+            // Start of the lane's digit, rounded down to a byte, plus the byte of the lane.
             bytes[i] = ((i / 8) * DIGIT_BITS / 8 + i % 8) as u8;
             i += 1;
         }
@@ -200,7 +201,7 @@ pub(super) unsafe fn add_multiples<'a>(
     weights: &[u32],
     rows: Range<usize>,
 ) {
-    /// Vectors of a row that are summed together.
+    /// Number of vectors of a row that are summed together.
     const WIDTH: usize = 4;
     debug_assert!(rows.len() <= VECTORS);
     let mut done = 0;

@@ -6,9 +6,9 @@ use sudare_arith::Isa;
 #[cfg(target_arch = "x86_64")]
 pub(super) use super::avx512::{reversed_digits, vector_window};
 
-/// Writes limbs `first .. first + out.len()` of `a * b`, computed from the columns from `start` on.
-/// Returns `true` if the columns below can carry nothing into them, as is always so for
-/// `start = 0`.
+/// Computes limbs `first .. first + out.len()` of `a * b`, using the columns from `start` on.
+/// Returns whether the columns below `start` cannot carry into them, which always holds for `start`
+/// 0.
 pub(super) fn window(a: &[u64], b: &[u64], first: usize, start: usize, out: &mut [u64]) -> bool {
     let mut carry = [0u64; 2];
     let mut highest = 0;
@@ -22,7 +22,7 @@ pub(super) fn window(a: &[u64], b: &[u64], first: usize, start: usize, out: &mut
             None => highest = low,
         }
     }
-    // The columns below add less than this many times 2^64 at the first column.
+    // The missing carry is below this many times 2^64 at the first column.
     let missing = a.len().min(b.len()) as u64 + 2;
     start == 0 || highest.checked_add(missing).is_some()
 }
@@ -46,7 +46,7 @@ fn column_sum(a: &[u64], b: &[u64], column: usize) -> [u64; 3] {
     [sum as u64, (sum >> 64) as u64, over]
 }
 
-/// `sums[x] += sum_k weights[k] * row(k)[x]` for `k` in `rows`.
+/// Computes `sums[x] += sum_k weights[k] * row(k)[x]` for `k` in `rows`.
 ///
 /// Sums stay below `2^128` for a total of `2^32` rows.
 pub(super) fn add_multiples<'a>(

@@ -36,7 +36,7 @@ struct Report {
     products: usize,
     bootstraps: usize,
     refreshed_before: Vec<u32>,
-    /// The largest error of a slot after a round, and what can be decrypted.
+    /// The largest error of a slot after a round, and the limit of decryption.
     noise_bits: f64,
     noise_limit_bits: f64,
     /// The first block, in the clear and encrypted.

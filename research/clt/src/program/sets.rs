@@ -1,4 +1,4 @@
-//! Named sets: explained, and keys for them.
+//! Named sets: explanations, and keys.
 
 use crate::{
     Ciphertext, Evaluator, KeyGenerator, Params, SecretKey, Spec, aes::Plan, insecure_research,
@@ -108,7 +108,7 @@ impl Session {
     }
 }
 
-/// Memory of computing, besides the keys.
+/// Memory of the computation, in addition to the keys.
 const WORK_BYTES: u64 = 512 << 20;
 
 /// A set, explained.
