@@ -17,7 +17,7 @@ use std::{
     sync::Arc,
 };
 use sudare::{
-    circuits::{ComplexOps, cost},
+    circuits::ckks::{ComplexOps, cost},
     ckks::{
         self, Ciphertext, Encryptor, Release,
         serial::{self, Kind, Reader},

@@ -3,7 +3,7 @@
 use crate::function::{Function, Kind};
 use pyo3::prelude::*;
 use std::sync::Arc;
-use sudare::circuits::ComplexOps;
+use sudare::circuits::ckks::ComplexOps;
 use sudare_apps::array::{Array, ArrayError, Engine, PlainArray};
 
 /// An operation, as Python holds it.

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use serde::{Deserialize, Serialize};
 use std::{ffi::CString, sync::Arc};
 use sudare::{
-    circuits::bootstrap::{self, BootstrapPlan, BootstrapPreset},
+    circuits::ckks::bootstrap::{self, BootstrapPlan, BootstrapPreset},
     ckks::{
         Params, Spec,
         serial::{self, Label},

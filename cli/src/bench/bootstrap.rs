@@ -14,7 +14,7 @@ use crate::{
 use serde::Serialize;
 use std::time::Instant;
 use sudare::{
-    circuits::{
+    circuits::ckks::{
         bootstrap::{BootstrapPlan, BootstrapPreset, Bootstrapper, Order, Stage, Values},
         cost::{Rates, Work},
     },
@@ -520,7 +520,7 @@ fn profile_text(lines: &[Bootstrapped]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sudare::circuits::bootstrap;
+    use sudare::circuits::ckks::bootstrap;
 
     #[test]
     fn errors_have_a_mean_and_a_worst() {

@@ -1,7 +1,7 @@
 //! Rates of a machine for each kind of work, in the ring of a parameter set.
 
 use std::time::Instant;
-use sudare::{circuits::cost::Rates, ring::RnsBasis};
+use sudare::{circuits::ckks::cost::Rates, ring::RnsBasis};
 use sudare_arith::{ConstantDot, NttTable, Permutation, mem::Pool, par};
 
 /// Bytes of rows and of packed rows, both more than caches hold.

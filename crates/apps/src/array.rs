@@ -50,7 +50,7 @@ mod reduce;
 use std::sync::{Arc, OnceLock};
 
 use sudare::{
-    circuits::ComplexOps,
+    circuits::ckks::ComplexOps,
     ckks::{self, Scale},
     rlwe::Level,
 };

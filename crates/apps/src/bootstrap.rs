@@ -1,6 +1,6 @@
 //! Bootstrapping of many ciphertexts, from one array or from several.
 
-use sudare::circuits::{ComplexOps, bootstrap::Bootstrapper, sim};
+use sudare::circuits::ckks::{ComplexOps, bootstrap::Bootstrapper, sim};
 
 /// Number of ciphertexts that go through a circuit together. It is large enough to share the
 /// reading of keys and matrices, and small enough that intermediate results do not fill the memory.

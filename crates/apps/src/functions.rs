@@ -10,7 +10,7 @@
 //!
 //! | function | polynomials | source |
 //! |---|---|---|
-//! | [`exp`], [`log`], [`sqrt`], [`sigmoid`], [`tanh`] | the minimax polynomial | [`sudare::circuits::minimax`] |
+//! | [`exp`], [`log`], [`sqrt`], [`sigmoid`], [`tanh`] | the minimax polynomial | [`sudare::circuits::ckks::minimax`] |
 //! | [`polynomial()`] | itself | |
 //! | [`inverse`] | in product form | 2016/421, Algorithm 2, improved |
 //! | [`sign`], [`step`], [`compare`] | a composition of minimax polynomials | 2020/834 |
@@ -34,7 +34,7 @@ use std::borrow::Cow;
 
 use sudare::{
     Error, Result,
-    circuits::{
+    circuits::ckks::{
         Polynomial,
         minimax::{Approximation, Dd, Domain, MAX_DEGREE, Parity},
     },
@@ -446,7 +446,7 @@ impl Function {
     /// polynomials ([`ComplexOps::twice_real_part`]), since each polynomial amplifies imaginary
     /// parts of noise.
     ///
-    /// [`ComplexOps::twice_real_part`]: sudare::circuits::ComplexOps::twice_real_part
+    /// [`ComplexOps::twice_real_part`]: sudare::circuits::ckks::ComplexOps::twice_real_part
     #[must_use]
     pub fn stages(&self) -> &[Polynomial] {
         &self.stages
@@ -626,7 +626,7 @@ impl Function {
 #[cfg(test)]
 mod tests {
     use sudare::{
-        circuits::sim,
+        circuits::ckks::sim,
         ckks::{Complex, Params, Scale, Spec},
         rlwe::Level,
     };

@@ -3,8 +3,11 @@
 use std::f64::consts::TAU;
 use sudare::{
     circuits::{
-        LinearPlan, LinearTransform, Ops,
-        dft::{self, BitReversed},
+        Ops,
+        ckks::{
+            LinearPlan, LinearTransform,
+            dft::{self, BitReversed},
+        },
     },
     ckks::{self, Ciphertext, Complex, EncodedMatrix, Evaluator, Params, Preset},
     rlwe::{KeyRequest, Level},

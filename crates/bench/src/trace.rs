@@ -4,7 +4,7 @@ use crate::published;
 use serde::Serialize;
 use std::cmp::Ordering;
 use sudare::{
-    circuits::{Trace, TracePlan, cost::Rates},
+    circuits::{Trace, TracePlan, ckks::cost::Rates},
     ckks::{self, Complex, Params},
 };
 use sudare_arith::par;

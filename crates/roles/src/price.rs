@@ -2,7 +2,7 @@
 
 use crate::error::Result;
 use sudare::{
-    circuits::cost::{Rates, Work},
+    circuits::ckks::cost::{Rates, Work},
     ckks::Params,
     rlwe::{KeyRequest, Level},
 };

@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use std::iter;
 use sudare::{
-    circuits::bootstrap::{self, BootstrapPreset},
+    circuits::ckks::bootstrap::{self, BootstrapPreset},
     ckks::{self, Preset},
 };
 

@@ -8,7 +8,7 @@
 use std::{sync::Arc, time::Instant};
 use sudare::{
     Result,
-    circuits::bootstrap,
+    circuits::ckks::bootstrap,
     ckks::{Complex, Decryptor, Encoder, Encryptor, Evaluator, Params},
     rlwe::KeyGenerator,
 };

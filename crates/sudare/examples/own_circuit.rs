@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use sudare::{
     Result,
-    circuits::{ComplexOps, sim},
+    circuits::ckks::{ComplexOps, sim},
     ckks::{Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Scale, preset},
     rlwe::KeyGenerator,
 };

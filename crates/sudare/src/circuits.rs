@@ -9,7 +9,7 @@
 
 mod algebra;
 mod butterflies;
-mod ckks;
+pub mod ckks;
 mod counts;
 pub mod exact;
 mod failure;
@@ -21,13 +21,7 @@ mod ops;
 pub mod polynomial;
 mod trace;
 
-pub use crate::ckks::{Chain, Complex};
 pub use algebra::{Algebra, Coefficient, OwnedVector};
-pub use ckks::{
-    Basis, ComplexOps, ComplexSlots, EvalModPlan, EvalModSpec, LinearPlan, LinearTransform,
-    ModMethod, Polynomial, PolynomialPlan, ScaledCosine, WorstCase, bootstrap, cost, dft, minimax,
-    sim,
-};
 pub use failure::log2_exceeds;
 pub use lock_step::{Batch, LockStep};
 pub use ops::{ArgumentError, CoefficientOf, ConstantOf, Extremes, Ops, ScaleOf, VectorOf};

@@ -16,7 +16,7 @@ use std::{
     sync::Arc,
 };
 use sudare::{
-    circuits::cost::{Rates, Work},
+    circuits::ckks::cost::{Rates, Work},
     ckks::Params,
 };
 use sudare_apps::{

@@ -9,7 +9,7 @@ use crate::{
 };
 use serde::Serialize;
 use sudare::{
-    circuits::{
+    circuits::ckks::{
         ModMethod,
         bootstrap::{BootstrapPlan, BootstrapPreset, Order, Values},
     },

@@ -2,7 +2,7 @@
 
 use sudare::{
     Error,
-    circuits::{Complex, ComplexOps, WorstCase, sim},
+    circuits::ckks::{Complex, ComplexOps, WorstCase, sim},
     ckks::{self, Decryptor, Encoder, Encryptor, Params},
     rlwe::Level,
 };

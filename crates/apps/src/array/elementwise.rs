@@ -3,7 +3,7 @@
 use std::{collections::HashMap, sync::Arc};
 
 use sudare::{
-    circuits::{Complex, ComplexOps, Polynomial, PolynomialPlan},
+    circuits::ckks::{Complex, ComplexOps, Polynomial, PolynomialPlan},
     rlwe::Level,
 };
 use sudare_arith::par;

@@ -4,7 +4,10 @@ use std::sync::{
 };
 
 use sudare::{
-    circuits::{Complex, ComplexOps, Trace, bootstrap::Bootstrapper, sim},
+    circuits::{
+        Trace,
+        ckks::{Complex, ComplexOps, bootstrap::Bootstrapper, sim},
+    },
     ckks::{Decryptor, Params, Scale},
     rlwe::{GaloisElement, KeyRequest, Level},
 };

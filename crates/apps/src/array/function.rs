@@ -1,6 +1,6 @@
 //! Functions of every element.
 
-use sudare::circuits::ComplexOps;
+use sudare::circuits::ckks::ComplexOps;
 use sudare_arith::par;
 
 use super::{Array, Engine, Result};

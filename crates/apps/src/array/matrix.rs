@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sudare::{
-    circuits::{ComplexOps, Ops},
+    circuits::{Ops, ckks::ComplexOps},
     ckks::ProductSum,
     rlwe::Level,
 };

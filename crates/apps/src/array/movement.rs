@@ -7,7 +7,7 @@ use std::{
 };
 
 use sudare::{
-    circuits::{Complex, ComplexOps, LinearTransform},
+    circuits::ckks::{Complex, ComplexOps, LinearTransform},
     rlwe::Level,
 };
 use sudare_arith::par;

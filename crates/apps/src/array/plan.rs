@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use sudare::{
-    circuits::{
+    circuits::ckks::{
         WorstCase,
         bootstrap::{self, BootstrapPlan},
         cost::{self, Rates, Work},

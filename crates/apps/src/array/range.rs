@@ -7,7 +7,7 @@ use std::sync::{
 };
 
 use serde::{Deserialize, Serialize};
-use sudare::circuits::Polynomial;
+use sudare::circuits::ckks::Polynomial;
 use sudare_arith::real;
 
 use crate::functions::Function;

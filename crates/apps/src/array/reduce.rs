@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sudare::{circuits::ComplexOps, rlwe::Level};
+use sudare::{circuits::ckks::ComplexOps, rlwe::Level};
 use sudare_arith::par;
 
 use super::{

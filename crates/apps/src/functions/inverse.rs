@@ -2,7 +2,7 @@ use core::ops::Range;
 
 use sudare::{
     Error, Result,
-    circuits::ComplexOps,
+    circuits::ckks::ComplexOps,
     ckks::{Chain, Complex, Scale},
     rlwe::Level,
 };

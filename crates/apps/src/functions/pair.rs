@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use sudare::{
     Result,
-    circuits::ComplexOps,
+    circuits::ckks::ComplexOps,
     ckks::{Params, Scale},
     rlwe::{KeyRequest, Level},
 };
@@ -162,7 +162,7 @@ impl PairPlan {
 #[cfg(test)]
 mod tests {
     use sudare::{
-        circuits::sim,
+        circuits::ckks::sim,
         ckks::{Complex, Spec},
     };
 

@@ -4,7 +4,10 @@ use core::ops::Range;
 
 use sudare::{
     Error, Result,
-    circuits::{ComplexOps, LockStep, PolynomialPlan, sim},
+    circuits::{
+        LockStep,
+        ckks::{ComplexOps, PolynomialPlan, sim},
+    },
     ckks::{Complex, Params, Scale},
     rlwe::{KeyRequest, Level},
 };

@@ -2,7 +2,7 @@
 
 use core::f64::consts::LN_2;
 
-use sudare::circuits::minimax::Dd;
+use sudare::circuits::ckks::minimax::Dd;
 
 /// Squarings of the argument reduction of [`exp`].
 const SQUARINGS: i32 = 8;

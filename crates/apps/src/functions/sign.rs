@@ -20,7 +20,7 @@ use core::ops::Range;
 
 use sudare::{
     Error, Result,
-    circuits::{
+    circuits::ckks::{
         Polynomial,
         minimax::{Approximation, Dd, Domain, MAX_DEGREE, Parity},
     },

@@ -12,7 +12,7 @@ use crate::{Result, maybe_shared::MaybeShared};
 use core::ops::Range;
 use std::sync::Arc;
 use sudare::{
-    circuits::ComplexOps,
+    circuits::ckks::ComplexOps,
     ckks::{Ciphertext, ProductSum, Scale},
 };
 use sudare_arith::par;

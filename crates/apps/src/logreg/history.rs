@@ -2,7 +2,7 @@
 
 use super::{plan::TrainPlan, planned::expect, spec::schedule, train::Training};
 use crate::Result;
-use sudare::{circuits::ComplexOps, ckks::Scale, rlwe::Level};
+use sudare::{circuits::ckks::ComplexOps, ckks::Scale, rlwe::Level};
 use sudare_arith::real;
 
 /// Bits of a modulus above the largest weight: for signs and, after a bootstrapping, for the slots

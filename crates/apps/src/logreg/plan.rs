@@ -13,7 +13,7 @@ use super::{
 use crate::{Error, Result};
 use core::ops::Range;
 use sudare::{
-    circuits::sim,
+    circuits::ckks::sim,
     ckks::{Complex, Params, Scale},
     rlwe::{KeyRequest, Level},
 };

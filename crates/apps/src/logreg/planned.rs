@@ -4,7 +4,7 @@ use crate::{Error, Result};
 use core::fmt::Display;
 use std::borrow::Cow;
 use sudare::{
-    circuits::ComplexOps,
+    circuits::ckks::ComplexOps,
     ckks::{Complex, Params, Scale},
     rlwe::Level,
 };

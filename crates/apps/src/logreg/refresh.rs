@@ -6,7 +6,7 @@
 
 use super::{budget::level_of, layout::Layout};
 use sudare::{
-    circuits::{
+    circuits::ckks::{
         ComplexOps, EvalModSpec, LinearTransform, ModMethod,
         bootstrap::{BootstrapPlan, BootstrapSpec, Bootstrapper, Order, Values},
     },

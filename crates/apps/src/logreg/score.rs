@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{Error, Result, release::DECODING_ERROR};
 use sudare::{
-    circuits::{
+    circuits::ckks::{
         ComplexOps,
         cost::{self, Work},
         sim,

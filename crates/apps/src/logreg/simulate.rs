@@ -9,7 +9,7 @@ use super::{
 use crate::Result;
 use std::collections::{BTreeMap, btree_map::Entry};
 use sudare::{
-    circuits::{
+    circuits::ckks::{
         ComplexOps,
         cost::{self, Work},
         sim,
@@ -163,7 +163,7 @@ mod tests {
             Job, LearningRate, Preparation, SigmoidApprox, SigmoidDegree, TrainSpec, reference,
         },
     };
-    use sudare::circuits::cost::Rates;
+    use sudare::circuits::ckks::cost::Rates;
     use sudare_arith::prng::Seed;
     use sudare_table::Table;
 

@@ -11,7 +11,7 @@ use super::{
 use crate::{Error, Result, maybe_shared::MaybeShared};
 use std::sync::{Arc, OnceLock};
 use sudare::{
-    circuits::{ComplexOps, bootstrap::Bootstrapper},
+    circuits::ckks::{ComplexOps, bootstrap::Bootstrapper},
     ckks::{Ciphertext, Scale},
     rlwe::Level,
 };

@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use sudare::circuits::Polynomial;
+use sudare::circuits::ckks::Polynomial;
 
 use super::{
     error::{NnError, Result, expect},

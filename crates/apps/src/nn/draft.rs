@@ -1,7 +1,7 @@
 //! Modulus, scales and levels of a network.
 
 use sudare::{
-    circuits::{Chain, Polynomial},
+    circuits::ckks::{Chain, Polynomial},
     ckks::{
         Scale, Spec,
         planner::{self, Errors, PRIME_BITS, RINGS, Room},

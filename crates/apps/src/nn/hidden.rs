@@ -5,9 +5,12 @@ use core::iter::repeat_n;
 use serde::Serialize;
 use sudare::{
     circuits::{
-        ComplexOps, Trace, TracePlan,
-        bootstrap::BootstrapPreset,
-        cost::{self, Rates, Work},
+        Trace, TracePlan,
+        ckks::{
+            ComplexOps,
+            bootstrap::BootstrapPreset,
+            cost::{self, Rates, Work},
+        },
     },
     ckks::{
         Ciphertext, Complex, Decryptor, Encoder, Params, Plaintext, ProductSum, Scale,

@@ -1,6 +1,6 @@
 //! The choices that determine a plan.
 
-use sudare::{circuits::Polynomial, ckks::Params};
+use sudare::{circuits::ckks::Polynomial, ckks::Params};
 
 use super::{
     affine::Stage,

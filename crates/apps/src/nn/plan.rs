@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use sudare::{
-    circuits::{
+    circuits::ckks::{
         Polynomial,
         bootstrap::BootstrapPreset,
         cost::{Rates, Work},

@@ -1,5 +1,5 @@
 use serde::{Deserialize, Serialize};
-use sudare::circuits::Polynomial;
+use sudare::circuits::ckks::Polynomial;
 
 use super::{
     affine::{Stage, stages, walk},

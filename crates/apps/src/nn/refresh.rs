@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use sudare::{
-    circuits::{
+    circuits::ckks::{
         ComplexOps,
         bootstrap::{self, BootstrapPlan, BootstrapPreset, Bootstrapper},
         cost::Work,

@@ -6,7 +6,7 @@ use std::{
 };
 
 use sudare::{
-    circuits::{
+    circuits::ckks::{
         ComplexOps,
         bootstrap::{BootstrapPlan, Bootstrapper},
         cost, sim,

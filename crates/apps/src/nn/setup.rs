@@ -1,7 +1,7 @@
 //! Parameters of a job, and the places where it bootstraps.
 
 use sudare::{
-    circuits::bootstrap::BootstrapPreset,
+    circuits::ckks::bootstrap::BootstrapPreset,
     ckks::{Params, Scale},
     rlwe::Level,
 };

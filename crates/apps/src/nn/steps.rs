@@ -1,7 +1,10 @@
 //! Levels, scales and keys of the stages of a network.
 
 use sudare::{
-    circuits::{LinearPlan, LinearTransform, Polynomial, PolynomialPlan, Trace, TracePlan},
+    circuits::{
+        Trace, TracePlan,
+        ckks::{LinearPlan, LinearTransform, Polynomial, PolynomialPlan},
+    },
     ckks::{Complex, Params, Scale, planner::Errors},
     rlwe::{KeyRequest, Level},
 };

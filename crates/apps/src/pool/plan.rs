@@ -2,7 +2,7 @@
 
 use num_bigint::BigInt;
 use sudare::{
-    circuits::ComplexOps,
+    circuits::ckks::ComplexOps,
     ckks::{Ciphertext, Encoder, Encryptor, Params, Scale},
     rlwe::{Level, Noise},
 };

@@ -1,7 +1,7 @@
 //! Explanations of a search: its cost and its leakage, before any key exists.
 
 use sudare::{
-    circuits::{
+    circuits::ckks::{
         cost::{self, Rates, Work},
         sim::Counts,
     },

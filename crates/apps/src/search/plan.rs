@@ -1,7 +1,7 @@
 //! Levels, scales and keys of a search, and the owner's side: encryption and decoding.
 
 use sudare::{
-    circuits::{Ops, Trace, TracePlan, sim},
+    circuits::{Ops, Trace, TracePlan, ckks::sim},
     ckks::{
         self, Ciphertext, Complex, Decryptor, Encoder, Encryptor, Params, Plaintext, ProductSum,
         Scale, SymmetricEncryptor,

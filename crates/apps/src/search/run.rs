@@ -1,7 +1,7 @@
 //! The server's side of a search.
 
 use sudare::{
-    circuits::{ComplexOps, Ops},
+    circuits::{Ops, ckks::ComplexOps},
     ckks::{Complex, ProductSum, Scale},
     rlwe::Level,
 };

@@ -3,7 +3,10 @@
 use core::f64::consts::SQRT_2;
 
 use sudare::{
-    circuits::{ComplexOps, Ops, Trace, TracePlan, sim},
+    circuits::{
+        Ops, Trace, TracePlan,
+        ckks::{ComplexOps, sim},
+    },
     ckks::{Complex, Params, ProductSum, Scale},
     rlwe::Level,
 };

@@ -4,7 +4,10 @@ use core::{array::from_fn, slice};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use sudare::{
-    circuits::{ComplexOps, Trace, TracePlan, sim},
+    circuits::{
+        Trace, TracePlan,
+        ckks::{ComplexOps, sim},
+    },
     ckks::{Ciphertext, Complex, Encryptor, Params, Scale, serial::Shape},
     rlwe::{KeyRequest, Level},
 };

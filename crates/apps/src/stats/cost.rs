@@ -3,8 +3,10 @@
 use sudare::{
     circuits::{
         Ops,
-        cost::{Evaluator, Work},
-        sim,
+        ckks::{
+            cost::{Evaluator, Work},
+            sim,
+        },
     },
     ckks::{Complex, Params, Scale},
     rlwe::{KeyRequest, Level},

@@ -5,7 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 use sudare::{
-    circuits::{ComplexOps, Ops, Trace, TracePlan, sim},
+    circuits::{
+        Ops, Trace, TracePlan,
+        ckks::{ComplexOps, sim},
+    },
     ckks::{Ciphertext, Complex, Encryptor, Params, Scale, serial::Shape},
     rlwe::{KeyRequest, Level},
 };

@@ -4,7 +4,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 use sudare::{
-    circuits::{ComplexOps, Trace, TracePlan, sim},
+    circuits::{
+        Trace, TracePlan,
+        ckks::{ComplexOps, sim},
+    },
     ckks::{Ciphertext, Complex, Encryptor, Params, Scale, serial::Shape},
     rlwe::{KeyRequest, Level},
 };

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use serde::{Deserialize, Serialize};
 use sudare::{
-    circuits::{ComplexOps, sim},
+    circuits::ckks::{ComplexOps, sim},
     ckks::{
         Ciphertext, Encoder, Encryptor, Params, ProductSum, Release, Scale, Spec,
         planner::{self, FAST_BITS, RINGS, Room},

@@ -2,7 +2,10 @@
 
 use sudare::{
     Error,
-    circuits::{ComplexOps, Trace, TracePlan, sim},
+    circuits::{
+        Trace, TracePlan,
+        ckks::{ComplexOps, sim},
+    },
     ckks::{Complex, Params, Scale},
     rlwe::{KeyRequest, Level},
 };

@@ -6,9 +6,12 @@ use core::{ops::Range, slice::from_ref};
 use proptest::prelude::*;
 use sudare::{
     circuits::{
-        ComplexOps, EvalModSpec, ModMethod, Ops, Polynomial,
-        bootstrap::{BootstrapPlan, BootstrapSpec, Order, Values},
-        cost, sim,
+        Ops,
+        ckks::{
+            ComplexOps, EvalModSpec, ModMethod, Polynomial,
+            bootstrap::{BootstrapPlan, BootstrapSpec, Order, Values},
+            cost, sim,
+        },
     },
     ckks::{Params, Spec},
     rlwe::{KeyRequest, Level},

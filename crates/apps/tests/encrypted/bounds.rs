@@ -5,7 +5,7 @@ use crate::session::Session;
 use proptest::{prelude::*, strategy::ValueTree, test_runner::TestRunner};
 use std::cell::RefCell;
 use sudare::{
-    circuits::{ComplexOps, cost},
+    circuits::ckks::{ComplexOps, cost},
     ckks::{Params, Release, Spec},
     rlwe::KeyRequest,
 };

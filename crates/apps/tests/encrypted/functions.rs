@@ -2,7 +2,7 @@
 
 use crate::session::Session;
 use sudare::{
-    circuits::{ComplexOps, bootstrap, sim},
+    circuits::ckks::{ComplexOps, bootstrap, sim},
     ckks::{self, Params, Spec},
     rlwe::{KeyRequest, Level},
 };

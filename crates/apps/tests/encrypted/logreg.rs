@@ -4,7 +4,7 @@ use crate::session::Session;
 use core::ops::Range;
 use proptest::prelude::*;
 use sudare::{
-    circuits::{ComplexOps, bootstrap, sim},
+    circuits::ckks::{ComplexOps, bootstrap, sim},
     ckks::{Ciphertext, Complex, Params, Spec, serial},
     rlwe::{Level, SecretDistribution, max_log2_qp},
 };
@@ -625,7 +625,7 @@ fn class_weights_take_a_second_copy_of_the_rows() {
             assert!(headroom_bits > 1.0, "{name}: {headroom_bits}");
             assert_eq!(e.used_keys(), *plan.required_keys());
             let (work, plain_work) = (plan.work().unwrap(), plain_plan.work().unwrap());
-            let rates = sudare::circuits::cost::Rates::reference(plan.params().log_n());
+            let rates = sudare::circuits::ckks::cost::Rates::reference(plan.params().log_n());
             let more = work.seconds(&rates) / plain_work.seconds(&rates);
             assert!((1.0..1.02).contains(&more), "{more}");
         }

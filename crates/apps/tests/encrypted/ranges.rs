@@ -1,7 +1,7 @@
 //! Ranges of arrays, on the simulator and encrypted.
 
 use sudare::{
-    circuits::{ComplexOps, cost},
+    circuits::ckks::{ComplexOps, cost},
     ckks::{Params, Spec},
     rlwe::KeyRequest,
 };

@@ -3,7 +3,7 @@
 use crate::session::Session;
 use proptest::prelude::*;
 use sudare::{
-    circuits::sim,
+    circuits::ckks::sim,
     ckks::{Ciphertext, Complex, Params, Spec},
     rlwe::Level,
 };

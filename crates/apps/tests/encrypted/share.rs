@@ -2,7 +2,7 @@
 
 use crate::session::Session;
 use sudare::{
-    circuits::sim,
+    circuits::ckks::sim,
     ckks::{Ciphertext, Complex, Params, Spec},
 };
 use sudare_apps::{

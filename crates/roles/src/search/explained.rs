@@ -1,7 +1,7 @@
 //! Costs and leakage of a search, for commands and programs.
 
 use serde::Serialize;
-use sudare::circuits::cost::Rates;
+use sudare::circuits::ckks::cost::Rates;
 use sudare_apps::search::Plan;
 
 use crate::error::Result;

@@ -13,6 +13,7 @@ mod polynomial;
 pub mod sim;
 mod worst_case;
 
+pub use crate::ckks::{Chain, Complex};
 pub use approximations::ScaledCosine;
 pub use eval_mod::{EvalModPlan, EvalModSpec, ModMethod};
 pub use matrix::{LinearPlan, LinearTransform};

@@ -18,7 +18,7 @@ use crate::{
 ///
 /// ```
 /// use sudare::ckks::{Chain, Complex, Scale};
-/// use sudare::circuits::{LockStep, Trace, sim};
+/// use sudare::circuits::{LockStep, Trace, ckks::sim};
 /// use sudare::rlwe::Level;
 ///
 /// let e = sim::Evaluator::new(4, Chain::new(vec![], vec![50.0]));
@@ -237,7 +237,7 @@ mod tests {
     use super::*;
     use crate::{
         Error,
-        circuits::{ComplexOps as _, Polynomial, sim},
+        circuits::ckks::{ComplexOps as _, Polynomial, sim},
         ckks::{Chain, Complex, Scale},
     };
 

@@ -16,7 +16,7 @@
 //!
 //! ```
 //! use sudare::ckks::{Chain, Complex, Scale};
-//! use sudare::circuits::{Trace, sim};
+//! use sudare::circuits::{Trace, ckks::sim};
 //! use sudare::rlwe::Level;
 //!
 //! let e = sim::Evaluator::new(4, Chain::new(vec![], vec![50.0]));
@@ -349,7 +349,7 @@ impl TracePlan {
 mod tests {
     use super::*;
     use crate::{
-        circuits::{cost, sim},
+        circuits::ckks::{cost, sim},
         ckks::{self, Chain, Complex, Scale},
         exact::{self, tests::Session},
     };

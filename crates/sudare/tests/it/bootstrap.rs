@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::LazyLock;
 use sudare::{
     Error,
-    circuits::{
+    circuits::ckks::{
         Complex, EvalModSpec, ModMethod,
         bootstrap::{
             BootstrapPlan, BootstrapSpec, Bootstrapper, Order, Refinement, Stage, Values,

@@ -2,7 +2,7 @@
 
 use crate::session::Session;
 use sudare::{
-    circuits::bootstrap,
+    circuits::ckks::bootstrap,
     ckks::{Complex, Params, Spec},
 };
 use sudare_arith::prng::{Seed, Stream};

@@ -2,7 +2,7 @@
 
 use crate::session::Session;
 use sudare::{
-    circuits::{EvalModPlan, EvalModSpec, ModMethod},
+    circuits::ckks::{EvalModPlan, EvalModSpec, ModMethod},
     ckks::{Ciphertext, Params, Scale, Spec},
     rlwe::Level,
 };

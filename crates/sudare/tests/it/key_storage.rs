@@ -8,7 +8,7 @@ use std::{
 };
 use sudare::{
     Error,
-    circuits::bootstrap::{BootstrapPlan, preset},
+    circuits::ckks::bootstrap::{BootstrapPlan, preset},
     ckks::{
         Ciphertext, Encoder, Encryptor, Evaluator, Params, Spec,
         serial::{self, Label, Reader},

@@ -4,7 +4,11 @@ use crate::session::Session;
 use std::{collections::BTreeMap, sync::Arc};
 use sudare::{
     Error,
-    circuits::{Complex, LinearPlan, LinearTransform, Ops, linear::Offset, sim},
+    circuits::{
+        Ops,
+        ckks::{Complex, LinearPlan, LinearTransform, sim},
+        linear::Offset,
+    },
     ckks::{Ciphertext, Evaluator, Params, Spec},
     rlwe::{AutomorphismSum, GaloisElement, KeyGenerator, KeyRequest, Level},
 };

@@ -4,7 +4,10 @@ use crate::session::Session;
 use std::sync::{Arc, LazyLock};
 use sudare::{
     Error,
-    circuits::{ComplexOps, LinearTransform, LockStep, Ops, Polynomial, cost, sim},
+    circuits::{
+        LockStep, Ops,
+        ckks::{ComplexOps, LinearTransform, Polynomial, cost, sim},
+    },
     ckks::{
         Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, ProductSum, Scale,
         Spec, UpperSpec,

@@ -12,7 +12,10 @@ use std::{
 };
 use sudare::{
     Error,
-    circuits::{LinearPlan, LinearTransform, Ops},
+    circuits::{
+        Ops,
+        ckks::{LinearPlan, LinearTransform},
+    },
     ckks::{
         Ciphertext, Complex, Decryptor, Encryptor, Evaluator, Params, Plaintext, ProductSum, Scale,
         Spec, SymmetricEncryptor,

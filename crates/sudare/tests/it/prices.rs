@@ -3,7 +3,7 @@
 use crate::estimator::Secret;
 use std::process::Command;
 use sudare::{
-    circuits::{bootstrap, exact::bootstrap as exact_bootstrap},
+    circuits::{ckks::bootstrap, exact::bootstrap as exact_bootstrap},
     ckks, exact,
     rlwe::{
         self, KeyRequest, KeySecurity, SecretDistribution, SecretDistribution::FixedWeight,

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::sync::LazyLock;
 use sudare::{
     Error, Result,
-    circuits::{ComplexOps, cost, sim},
+    circuits::ckks::{ComplexOps, cost, sim},
     ckks::{Complex, Params, Scale, Spec, UpperSpec},
     rlwe::{GaloisElement, KeyRequest, Level, ProductSum},
 };

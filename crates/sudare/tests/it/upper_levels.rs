@@ -6,7 +6,10 @@ use crate::oracle::{centred, lift_eval, moduli, negacyclic, product};
 use num_bigint::BigInt;
 use std::collections::BTreeMap;
 use sudare::{
-    circuits::{ComplexOps as _, LinearPlan, LinearTransform, Ops, sim},
+    circuits::{
+        Ops,
+        ckks::{ComplexOps as _, LinearPlan, LinearTransform, sim},
+    },
     ckks::{
         Ciphertext, Complex, Decryptor, Encoder, Evaluator, Params, ProductSum, Scale, Spec,
         UpperSpec, serial::Label,

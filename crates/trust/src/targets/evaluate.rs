@@ -12,7 +12,7 @@ use crate::{
 };
 use std::sync::Arc;
 use sudare::{
-    circuits::ComplexOps,
+    circuits::ckks::ComplexOps,
     ckks::{
         Ciphertext, Complex, Evaluator, Params, Spec,
         serial::{Kind, Reader},

@@ -5,7 +5,7 @@ use crate::{
     Error, Result,
     logreg::planned::{add_rotations, expect, expect_scale, not_as_planned},
 };
-use sudare::{circuits::ComplexOps, ckks::ProductSum};
+use sudare::{circuits::ckks::ComplexOps, ckks::ProductSum};
 use sudare_arith::par;
 
 /// The server's part of scoring: see [`ScorePlan::scorer`].

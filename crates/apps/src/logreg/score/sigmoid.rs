@@ -6,7 +6,7 @@ use crate::{
     logreg::{layout::Layout, score_job::Probability},
 };
 use sudare::{
-    circuits::ComplexOps,
+    circuits::ckks::ComplexOps,
     ckks::{Complex, Params},
     rlwe::Level,
 };

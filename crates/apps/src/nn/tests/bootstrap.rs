@@ -1,7 +1,7 @@
 //! Networks of more levels than a ring has, against themselves in the clear.
 
 use sudare::{
-    circuits::{
+    circuits::ckks::{
         EvalModSpec, ModMethod,
         bootstrap::{self, BootstrapPreset, BootstrapSpec, Order, Values},
     },

@@ -21,7 +21,7 @@ use sudare_arith::{dd::Dd, real};
 /// the products.
 ///
 /// ```
-/// use sudare::circuits::ScaledCosine;
+/// use sudare::circuits::ckks::ScaledCosine;
 ///
 /// let cosine = ScaledCosine::new(14, 3, 8)?;
 /// let found = cosine.minimax_within(2f64.powi(-36))?;

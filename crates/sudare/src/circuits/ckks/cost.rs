@@ -252,7 +252,7 @@ fn above(a: &sim::Ciphertext) -> Level {
 mod tests {
     use super::*;
     use crate::{
-        circuits::LinearTransform,
+        circuits::ckks::LinearTransform,
         rlwe::{KeyGenerator, Raise},
     };
     use std::sync::Arc;

@@ -23,7 +23,7 @@
 //! to the last bit for any number of merged layers.
 //!
 //! ```
-//! use sudare::circuits::{Complex, dft::{self, BitReversed}};
+//! use sudare::circuits::ckks::{Complex, dft::{self, BitReversed}};
 //!
 //! // The cyclic product of 1 + 2X and 3X^2 modulo X^4 - 1.
 //! let forward = dft::forward(2, &[1, 1], BitReversed::Output)?;

@@ -36,7 +36,7 @@ const DRIFT_BITS: f64 = 8.0;
 ///
 /// ```
 /// use sudare::ckks::{Chain, Complex, Scale};
-/// use sudare::circuits::{EvalModSpec, ModMethod, sim};
+/// use sudare::circuits::ckks::{EvalModSpec, ModMethod, sim};
 /// use sudare::rlwe::Level;
 ///
 /// let spec = EvalModSpec {

@@ -271,7 +271,7 @@ impl Approximation {
     /// exchanges do not reach that precision or meet a value that is not finite.
     ///
     /// ```
-    /// use sudare::circuits::minimax::{Approximation, Domain, Parity};
+    /// use sudare::circuits::ckks::minimax::{Approximation, Domain, Parity};
     ///
     /// // The best even quadratic for |x| on [-1, 1] is x^2 + 1/8.
     /// let domain = Domain::new(&[-1.0..1.0], 1.0, Parity::Even)?;

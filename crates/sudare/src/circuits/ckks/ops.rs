@@ -285,7 +285,7 @@ fn check_secret(e: &ckks::Evaluator, needed: Option<u32>) -> Result<()> {
 mod tests {
     use super::*;
     use crate::{
-        circuits::sim,
+        circuits::ckks::sim,
         ckks::{Decryptor, Encoder, Encryptor, Params, Spec},
         rlwe::{KeyGenerator, KeyRequest},
     };

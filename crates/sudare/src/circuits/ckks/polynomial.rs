@@ -47,7 +47,7 @@ pub enum Basis {
 ///
 /// ```
 /// use sudare::ckks::{Chain, Complex, Scale};
-/// use sudare::circuits::{Polynomial, sim};
+/// use sudare::circuits::ckks::{Polynomial, sim};
 /// use sudare::rlwe::Level;
 ///
 /// let sigmoid = |x: f64| 1.0 / (1.0 + (-x).exp());

@@ -1,6 +1,6 @@
 use crate::{
     Error, Result,
-    circuits::ComplexOps,
+    circuits::ckks::ComplexOps,
     ckks::{Chain, Complex, Scale},
     rlwe::{GaloisElement, KeyRequest, Level},
 };

@@ -9,7 +9,7 @@ use super::{
 use crate::Error;
 use crate::{
     Result,
-    circuits::{EvalModSpec, ModMethod},
+    circuits::ckks::{EvalModSpec, ModMethod},
     ckks::{Spec, UpperSpec},
     rlwe::{Raise, named},
 };

@@ -7,7 +7,7 @@
 
 use super::{BootstrapPreset, BootstrapSpec, Order, Values, preset::full_ring};
 use crate::{
-    circuits::{EvalModSpec, ModMethod},
+    circuits::ckks::{EvalModSpec, ModMethod},
     ckks::Spec,
     rlwe::SecretDistribution,
 };
@@ -248,7 +248,7 @@ impl Seal {
 mod tests {
     use super::*;
     use crate::{
-        circuits::bootstrap::{BootstrapPlan, log2_failure},
+        circuits::ckks::bootstrap::{BootstrapPlan, log2_failure},
         ckks::Params,
         rlwe::Level,
     };

@@ -3,7 +3,10 @@
 use super::{BootstrapSpec, OP, Order, Refinement, Values, correction::Correction};
 use crate::{
     Error, Result,
-    circuits::{EvalModPlan, LinearPlan, LinearTransform, Trace, TracePlan, dft},
+    circuits::{
+        Trace, TracePlan,
+        ckks::{EvalModPlan, LinearPlan, LinearTransform, dft},
+    },
     ckks::{Chain, Complex, Params, Scale},
     rlwe::{Level, Raise},
 };

@@ -3,7 +3,7 @@
 
 use super::*;
 use crate::{
-    circuits::{ModMethod, dft::bit_reversed},
+    circuits::ckks::{ModMethod, dft::bit_reversed},
     ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, Spec},
     rlwe::KeyGenerator,
 };

@@ -1,5 +1,5 @@
 use super::*;
-use crate::circuits::sim;
+use crate::circuits::ckks::sim;
 
 const LOG_N: u32 = 12;
 const TOP: Level = Level(24);

@@ -1,6 +1,6 @@
 use super::*;
 use crate::{
-    circuits::{Ops, sim},
+    circuits::{Ops, ckks::sim},
     ckks::Complex,
 };
 use proptest::prelude::*;

@@ -234,7 +234,7 @@ fn errors_of_arguments_meet_slopes() {
     let top = params.top();
     let x = e.encrypt(&[Complex::new(0.5, 0.0)], top, scale).unwrap();
     let series = vec![0.0, 1.0, 0.0, -1.0 / 3.0, 0.0, 0.2, 0.0, -1.0 / 7.0, 0.0, 1.0 / 9.0];
-    let steep = |x: f64| crate::circuits::Polynomial::chebyshev_series(series.clone(), -x..x);
+    let steep = |x: f64| crate::circuits::ckks::Polynomial::chebyshev_series(series.clone(), -x..x);
     let errors = [1.0, 8.0].map(|reach| {
         let plan = steep(reach).unwrap().plan(params.chain(), top, scale, scale).unwrap();
         plan.run(&e, &x).unwrap().worst.error
@@ -257,7 +257,7 @@ fn bounds_of_polynomials_are_for_their_intervals() {
         largest.map(|a| (a.cos() + (3.0 * a).cos() - (5.0 * a).cos()).abs()).fold(0.0, f64::max);
     let run = |reach: f64| {
         let polynomial =
-            crate::circuits::Polynomial::chebyshev_series(series.clone(), -reach..reach);
+            crate::circuits::ckks::Polynomial::chebyshev_series(series.clone(), -reach..reach);
         let plan = polynomial.unwrap().plan(params.chain(), top, scale, scale).unwrap();
         plan.run(&e, &x).unwrap().worst
     };
@@ -313,7 +313,7 @@ fn noise_and_headroom_are_tracked() {
 mod imaginary_noise {
     use super::*;
     use crate::{
-        circuits::Polynomial,
+        circuits::ckks::Polynomial,
         ckks::{Decryptor, Encoder, Encryptor, Params, Spec},
         rlwe::KeyGenerator,
     };
