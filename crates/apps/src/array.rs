@@ -6,7 +6,7 @@
 //! itself.
 //!
 //! Programs are generic over [`ComplexOps`]. On a [`ckks::Evaluator`] a program computes under
-//! encryption. On a [`cost::Evaluator`](sudare::circuits::cost::Evaluator) the same program runs in
+//! encryption. On a [`cost::Evaluator`](sudare::circuits::ckks::cost::Evaluator) the same program runs in
 //! the clear. From such a run [`plan()`] finds the ring, the levels, the keys and the cost before a
 //! key exists.
 //!
@@ -28,7 +28,7 @@
 //! operation, the engine bootstraps the operand where it can. An array keeps its refreshed blocks,
 //! so this happens once. Scale your data so that bootstrapped values have a magnitude of at most
 //! `2^b`, where `b` is
-//! [`BootstrapPlan::log2_bound`](sudare::circuits::bootstrap::BootstrapPlan::log2_bound). For the
+//! [`BootstrapPlan::log2_bound`](sudare::circuits::ckks::bootstrap::BootstrapPlan::log2_bound). For the
 //! named sets `2^b` is 1. In simulation larger values are an error.
 //!
 //! # Padding

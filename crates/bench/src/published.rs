@@ -91,7 +91,7 @@ fn refreshed(set: &str) -> Option<refresh::Published> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sudare::{circuits::bootstrap, ckks::Params};
+    use sudare::{circuits::ckks::bootstrap, ckks::Params};
 
     /// Each row is read, with finite numbers.
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! Sums of automorphisms ([`Trace`]), products with matrices ([`linear`]), polynomials
 //! ([`polynomial`]) and batches in lock step ([`LockStep`]) depend only on the [`Algebra`] of a
-//! scheme. Circuits on complex slots require [`ComplexOps`].
+//! scheme. Circuits on complex slots require [`ComplexOps`](ckks::ComplexOps).
 
 mod algebra;
 mod butterflies;

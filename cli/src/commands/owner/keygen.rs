@@ -8,7 +8,7 @@ use crate::{
 };
 use std::path::PathBuf;
 use sudare::{
-    circuits::bootstrap::BootstrapPreset,
+    circuits::ckks::bootstrap::BootstrapPreset,
     ckks::{Params, Preset},
     rlwe::KeyRequest,
 };

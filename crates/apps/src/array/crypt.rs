@@ -36,7 +36,7 @@ pub fn encrypt(
 }
 
 /// Simulates [`encrypt`]. Pass the evaluator of the engine, or the evaluator on clear slots inside
-/// a [`cost::Evaluator`](sudare::circuits::cost::Evaluator).
+/// a [`cost::Evaluator`](sudare::circuits::ckks::cost::Evaluator).
 ///
 /// # Errors
 /// The errors of [`encrypt`].

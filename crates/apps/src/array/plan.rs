@@ -176,7 +176,7 @@ pub struct ArrayFacts {
     /// The largest magnitude that an element can have.
     pub magnitude: f64,
     /// A bound of the errors of encryption, rounding and encoding, for all inputs and any number of
-    /// uses ([`WorstCase`](sudare::circuits::WorstCase)). Infinite with bootstrapping.
+    /// uses ([`WorstCase`](sudare::circuits::ckks::WorstCase)). Infinite with bootstrapping.
     pub error_bound: f64,
     /// Largest possible distance of a function's argument from the middle of its interval, in
     /// half-widths. 0 without functions, or if intervals are assumed.

@@ -29,7 +29,7 @@ impl Function {
     ///
     /// # Errors
     /// [`Error::LevelExhausted`] if the chain has too few levels; the errors of
-    /// [`Polynomial::plan`](sudare::circuits::Polynomial::plan).
+    /// [`Polynomial::plan`](sudare::circuits::ckks::Polynomial::plan).
     pub fn plan(&self, params: &Params) -> Result<FunctionPlan> {
         let (depth, chain) = (self.depth(), params.chain());
         let spare = self.spare_levels(params.top())?;
@@ -72,7 +72,7 @@ impl Function {
     /// # Errors
     /// [`Error::LevelExhausted`] if `level` is below the depth, or at it if the interval takes a
     /// level to be brought to `[-1, 1]`; the errors of
-    /// [`Polynomial::plan`](sudare::circuits::Polynomial::plan).
+    /// [`Polynomial::plan`](sudare::circuits::ckks::Polynomial::plan).
     pub fn plan_at(&self, params: &Params, level: Level) -> Result<FunctionPlan> {
         params.chain().levels().check(level)?;
         self.spare_levels(level)?;

@@ -66,7 +66,7 @@ pub struct ArgumentError {
 ///
 /// Evaluators of ciphertexts implement it, and so do evaluators of values in the clear, which
 /// dry-run circuits. Circuits for one [`Algebra`] only have a trait of their own: see
-/// [`ComplexOps`](super::ComplexOps).
+/// [`ComplexOps`](super::ckks::ComplexOps).
 pub trait Ops: Send + Sync {
     /// The content of slots and the encoding of numbers.
     type Algebra: Algebra;

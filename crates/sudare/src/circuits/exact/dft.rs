@@ -5,7 +5,7 @@
 //! primitive `4n`-th root of unity `zeta`. As `I = zeta^n` is a square root of -1 and
 //! `I^(5^j) = I`, each row is a Fourier transform of its own. Row 0 transforms `c_k + I c_(k+n)`
 //! with the root `zeta`, and row 1 transforms `c_k - I c_(k+n)` with its inverse. Offset by offset,
-//! both have the factors of [complex slots](crate::circuits::dft) with `zeta = exp(2 pi i / 4n)`,
+//! both have the factors of [complex slots](crate::circuits::ckks::dft) with `zeta = exp(2 pi i / 4n)`,
 //! where the rows are complex numbers and their conjugates.
 //!
 //! The last step joins the rows, each slot with the other one of its column. It is merged into the
