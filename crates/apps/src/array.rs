@@ -64,7 +64,7 @@ pub use plan::{
 pub use range::{PublicRange, Range};
 
 /// Reason why an operation on arrays is impossible.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[non_exhaustive]
 pub enum ArrayError {
     /// The underlying library returned an error.

@@ -48,7 +48,7 @@ pub use summary::{ColumnScaling, Statistics};
 use crate::logreg::TrainSpec;
 
 /// Errors of planning, computing or reading statistics.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[non_exhaustive]
 pub enum StatsError {
     /// Error of the underlying library.

@@ -12,7 +12,6 @@ pub use receipt::ReceiptError;
 
 use crate::{machine, sealed::SealError};
 use std::{
-    fmt::Debug,
     io,
     path::{Path, PathBuf},
 };
@@ -23,7 +22,7 @@ use sudare_apps::{
 use sudare_table::{TableError, metrics::MetricError};
 
 /// An error with a message for people. [`Error::kind`] and [`Error::exit_code`] are for programs.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 pub enum Error {
     /// The library refused something.
     #[error(transparent)]
@@ -375,52 +374,114 @@ impl Error {
         }
     }
 
-    /// Returns a stable identifier of the error: the name of its variant.
+    /// Returns a stable identifier of the error: the name of its variant, after a prefix for errors of some areas.
     pub fn kind(&self) -> String {
         match self {
-            Self::Library(error) => variant(error),
-            Self::File { source, .. } => variant(source),
-            Self::Table(error) | Self::TableFile { source: error, .. } => variant(error),
+            Self::Library(error) | Self::File { source: error, .. } => name(error),
+            Self::Table(error) | Self::TableFile { source: error, .. } => name(error),
             Self::Apps(sudare_apps::Error::Library(error))
-            | Self::Stats(StatsError::Library(error)) => variant(error),
-            Self::Apps(sudare_apps::Error::Table(error)) => variant(error),
-            Self::Apps(sudare_apps::Error::Train(error)) | Self::Train(error) => variant(error),
-            Self::Apps(error) => variant(error),
-            Self::Array(ArrayError::Library(error)) => variant(error),
-            Self::Array(error) => variant(error),
-            Self::Stats(error) => variant(error),
-            Self::Pool(PoolError::Library(error)) => variant(error),
-            Self::Pool(PoolError::Table(error)) => variant(error),
+            | Self::Stats(StatsError::Library(error)) => name(error),
+            Self::Apps(sudare_apps::Error::Table(error)) => name(error),
+            Self::Apps(sudare_apps::Error::Train(error)) | Self::Train(error) => name(error),
+            Self::Apps(error) => name(error),
+            Self::Array(ArrayError::Library(error)) => name(error),
+            Self::Array(error) => name(error),
+            Self::Stats(error) => name(error),
+            Self::Pool(PoolError::Library(error)) => name(error),
+            Self::Pool(PoolError::Table(error)) => name(error),
             Self::Pool(error) | Self::PoolFile { source: error, .. } => {
-                format!("Pool{}", variant(error))
+                format!("Pool{}", name(error))
             }
-            Self::Pooled(error) => format!("Pooled{}", variant(error)),
-            Self::Search(SearchError::Library(error)) => variant(error),
-            Self::Search(error) => format!("Search{}", variant(error)),
-            Self::Index(error) => variant(error),
-            Self::Ledger { source, .. } => format!("Ledger{}", variant(source)),
+            Self::Pooled(error) => format!("Pooled{}", name(error)),
+            Self::Search(SearchError::Library(error)) => name(error),
+            Self::Search(error) => format!("Search{}", name(error)),
+            Self::Index(error) => name(error),
+            Self::Ledger { source, .. } => format!("Ledger{}", name(source)),
             Self::NotCounted { source } if matches!(**source, Self::Ledger { .. }) => source.kind(),
-            Self::Metric(error) => variant(error),
+            Self::Metric(error) => name(error),
             Self::Receipt(error) | Self::ReceiptFile { source: error, .. } => {
-                format!("Receipt{}", variant(error))
+                format!("Receipt{}", name(error))
             }
             Self::Refused { kind, .. } => kind.clone(),
-            Self::Passphrase(SealError::Library(error)) => variant(error),
-            Self::Passphrase(error) | Self::Seal { source: error, .. } => variant(error),
-            _ => variant(self),
+            Self::Passphrase(SealError::Library(error)) => name(error),
+            Self::Passphrase(error) | Self::Seal { source: error, .. } => name(error),
+            _ => name(self),
         }
     }
 }
 
-/// Returns the leading word of the debug form.
-fn variant(error: &impl Debug) -> String {
-    let text = format!("{error:?}");
-    text.chars().take_while(char::is_ascii_alphanumeric).collect()
+/// Returns the name of the variant.
+fn name<'a, E>(error: &'a E) -> String
+where
+    &'static str: From<&'a E>,
+{
+    <&str>::from(error).into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
+    use strum::VariantNames;
+    use sudare_apps::{array::ArrayError, nn::NnError};
+
+    /// Kinds are public: in the JSON of the command and the service, and in Python as `error.kind`.
+    /// Add new ones to the file, and to a class of `python/sudare/errors.py`.
+    #[test]
+    fn kinds_are_those_of_the_file() {
+        // With a prefix, without the variants whose errors inside say the kind.
+        let enums: [(&str, &[&str], &[&str]); 16] = [
+            ("", sudare::Error::VARIANTS, &[]),
+            ("", TableError::VARIANTS, &[]),
+            ("", sudare_apps::Error::VARIANTS, &["Library", "Table", "Train"]),
+            ("", StatsError::VARIANTS, &["Library"]),
+            ("", TrainError::VARIANTS, &[]),
+            ("", ArrayError::VARIANTS, &["Library"]),
+            ("Nn", NnError::VARIANTS, &["Library"]),
+            ("Pool", PoolError::VARIANTS, &[]),
+            ("Pooled", PooledError::VARIANTS, &[]),
+            ("Search", SearchError::VARIANTS, &["Library"]),
+            ("", IndexError::VARIANTS, &[]),
+            ("Ledger", LedgerError::VARIANTS, &[]),
+            ("", MetricError::VARIANTS, &[]),
+            ("Receipt", ReceiptError::VARIANTS, &[]),
+            ("", SealError::VARIANTS, &["Library"]),
+            (
+                "",
+                Error::VARIANTS,
+                &[
+                    "Apps",
+                    "File",
+                    "Index",
+                    "Ledger",
+                    "Library",
+                    "Metric",
+                    "Passphrase",
+                    "Pool",
+                    "PoolFile",
+                    "Pooled",
+                    "Receipt",
+                    "ReceiptFile",
+                    "Seal",
+                    "Search",
+                    "Stats",
+                    "Table",
+                    "TableFile",
+                    "Train",
+                ],
+            ),
+        ];
+        let kinds: BTreeSet<String> = enums
+            .iter()
+            .flat_map(|(prefix, names, inside)| {
+                let own = names.iter().filter(|name| !inside.contains(name));
+                own.map(move |name| format!("{prefix}{name}"))
+            })
+            .collect();
+        let file: BTreeSet<String> =
+            include_str!("error/kinds.txt").lines().map(Into::into).collect();
+        assert_eq!(kinds, file);
+    }
 
     #[test]
     fn kinds_and_codes() {

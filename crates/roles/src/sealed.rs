@@ -23,7 +23,7 @@ const KEY_BYTES: usize = 32;
 const ENVELOPE_BYTES: usize = 64;
 
 /// A secret key that cannot be sealed or unsealed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 pub enum SealError {
     /// An empty passphrase.
     #[error("the passphrase is empty: choose one that nobody can guess, such as six random words")]

@@ -2,7 +2,7 @@ use crate::rlwe::{GaloisElement, KeyId, Level, ParamsId, serial::Kind};
 use sudare_arith::real;
 
 /// Errors of callers of this crate: each names the found value, the required one and the remedy.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[non_exhaustive]
 pub enum Error {
     /// A table or a stream could not be made.

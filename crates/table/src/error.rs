@@ -43,7 +43,7 @@ impl fmt::Display for Cell {
 }
 
 /// Errors of reading, encoding, scaling and training on tables.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[non_exhaustive]
 pub enum TableError {
     /// The operating system could not open or read the source.

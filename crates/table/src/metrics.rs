@@ -9,7 +9,9 @@ use std::cmp::Ordering;
 use sudare_arith::real;
 
 /// Reason why a metric is undefined.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames,
+)]
 #[non_exhaustive]
 pub enum MetricError {
     /// Scores and labels differ in number.

@@ -2,7 +2,7 @@ use super::spec::{SigmoidApprox, TrainError};
 use sudare_table::TableError;
 
 /// Errors of computations on an encrypted table.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[non_exhaustive]
 pub enum Error {
     /// Error of the underlying library.

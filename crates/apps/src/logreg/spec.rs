@@ -28,7 +28,7 @@ use core::ops::Range;
 use serde::{Deserialize, Serialize};
 
 /// Reason why training is impossible.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[non_exhaustive]
 pub enum TrainError {
     /// The number of iterations is zero.

@@ -1,5 +1,5 @@
 /// Errors of reading, planning or running a network, or of using its result.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[non_exhaustive]
 pub enum NnError {
     /// Error of the underlying library.

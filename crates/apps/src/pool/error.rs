@@ -3,7 +3,7 @@
 use sudare_table::{Place, TableError};
 
 /// Errors of pooling the rows of several owners.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[non_exhaustive]
 pub enum PoolError {
     /// Error of the underlying library.

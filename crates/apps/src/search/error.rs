@@ -1,5 +1,5 @@
 /// Errors of planning, building or searching an index, and of reading an answer.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 #[non_exhaustive]
 pub enum SearchError {
     /// Error of the underlying library.

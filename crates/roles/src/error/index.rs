@@ -1,7 +1,7 @@
 use std::path::PathBuf;
 
 /// An invalid index on disk. Blocks are counted from 0.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 pub enum IndexError {
     /// A directory without an index of this version.
     #[error("{} holds no index: {problem}; name the directory that `sudare search index` made", .folder.display())]

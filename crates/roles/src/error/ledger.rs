@@ -1,7 +1,7 @@
 use sudare::rlwe::KeyId;
 
 /// An invalid ledger.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr, strum::VariantNames)]
 pub enum LedgerError {
     /// A damaged ledger, or another file.
     #[error(

@@ -1,7 +1,9 @@
 use std::path::PathBuf;
 
 /// Tables of several owners, or their sums, that do not fit together.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames,
+)]
 pub enum PooledError {
     /// A table that was encrypted on its own, among tables of several owners.
     #[error(

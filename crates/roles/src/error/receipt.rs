@@ -1,5 +1,7 @@
 /// An invalid receipt.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(
+    Debug, Clone, PartialEq, Eq, thiserror::Error, strum::IntoStaticStr, strum::VariantNames,
+)]
 pub enum ReceiptError {
     /// A text that is not a receipt in its only valid form.
     #[error("it is not a valid receipt: {problem}; download it again from the server")]
