@@ -5,17 +5,14 @@ use crate::{
     job,
     keys::{self, EvaluationKeys, PublicKey, SecretKey},
     lineage::{Ancestor, Lineage},
+    numbers::Numbers,
     op::{Op, PyOp, Value, refs},
     plan::{Bootstrapping, Parameters, Plan},
-    source::{Memory, save},
+    source::{Memory, save, written},
     trace::Traced,
 };
-use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
-use std::{
-    io::{self, Cursor, Write},
-    path::PathBuf,
-    sync::Arc,
-};
+use pyo3::{prelude::*, types::PyBytes};
+use std::{io::Write, path::PathBuf, sync::Arc};
 use sudare::{
     circuits::ckks::{ComplexOps, cost},
     ckks::{
@@ -31,34 +28,6 @@ use sudare_roles::{
     label::ArrayMeta,
     ledger::Draft,
 };
-
-/// Real numbers from Python: their shape and, in C order, their bytes.
-#[derive(FromPyObject)]
-pub struct Numbers(Vec<usize>, PyBackedBytes);
-
-impl Numbers {
-    pub(crate) fn shape(&self) -> &[usize] {
-        &self.0
-    }
-
-    pub(crate) fn to_plain(&self) -> PlainArray {
-        let (words, _) = self.1.as_chunks();
-        let values = words.iter().map(|&word| f64::from_ne_bytes(word)).collect();
-        PlainArray { shape: self.0.clone(), values }
-    }
-}
-
-/// Real numbers to Python.
-pub(crate) type NumbersOut<'py> = (Vec<usize>, Bound<'py, PyBytes>);
-
-pub(crate) fn to_python(py: Python<'_>, plain: PlainArray) -> PyResult<NumbersOut<'_>> {
-    let bytes = PyBytes::new_with(py, 8 * plain.values.len(), |bytes| {
-        let (words, _) = bytes.as_chunks_mut();
-        words.iter_mut().zip(&plain.values).for_each(|(word, x)| *word = x.to_ne_bytes());
-        Ok(())
-    })?;
-    Ok((plain.shape, bytes))
-}
 
 /// An array that is encrypted, simulated, or in a file.
 #[pyclass(frozen, module = "sudare._native")]
@@ -143,7 +112,7 @@ impl Array {
         }
     }
 
-    /// Where its elements lie, where that is known.
+    /// The range of its elements, where it is known.
     fn known_range(&self) -> Option<Range> {
         match &self.0 {
             Form::Encrypted(array) => Some(array.array.range().clone()),
@@ -153,7 +122,7 @@ impl Array {
         }
     }
 
-    /// How it lies in ciphertexts, where that is known.
+    /// The layout in ciphertexts, where it is known.
     fn layout(&self) -> Option<&Layout> {
         match &self.0 {
             Form::Encrypted(array) => Some(array.array.layout()),
@@ -181,12 +150,7 @@ impl Array {
         match &self.0 {
             Form::Encrypted(array) => {
                 let array = array.clone();
-                let bytes = job::run(py, None, move |progress| {
-                    let mut file = Vec::new();
-                    array.write(&mut progress.watch(&mut file))?;
-                    Ok(file)
-                })?;
-                Ok(PyBytes::new(py, &bytes).unbind())
+                written(py, move |file| array.write(file))
             }
             Form::Simulated(..) => Err(Error::Simulation),
             Form::Traced(_) => Err(Error::Traced),
@@ -203,12 +167,7 @@ impl Array {
             }
             Form::Simulated(..) => Err(Error::Simulation),
             Form::Traced(_) => Err(Error::Traced),
-            Form::Stored(file, ..) => {
-                let mut input = Cursor::new(file.mapping());
-                save(py, path, Access::Shared, overwrite, move |file| {
-                    Ok(io::copy(&mut input, file)?)
-                })
-            }
+            Form::Stored(file, ..) => file.save(py, path, overwrite),
         }
     }
 
@@ -342,22 +301,16 @@ fn values<E: ComplexOps>(
 ) -> Result<Vec<Value<E>>> {
     let value = |operand| match operand {
         Operand::Array(operand) => array(&operand).map(Value::Encrypted),
-        Operand::Plain(numbers) => Ok(Value::Plain(numbers.to_plain())),
+        Operand::Plain(numbers) => Ok(Value::Plain(numbers.into())),
     };
     operands.into_iter().map(value).collect()
 }
 
-/// That of a result, from those of arrays and from numbers.
+/// The lineage of a result.
 fn lineage(op: &Op, operands: &[Operand<'_>]) -> Option<Lineage> {
-    let plain = |operand: &Operand<'_>| match operand {
-        Operand::Array(_) => None,
-        Operand::Plain(numbers) => Some(numbers.to_plain()),
-    };
-    let plains: Vec<Option<PlainArray>> = operands.iter().map(plain).collect();
-    let ancestors = operands.iter().zip(&plains).map(|operand| match operand {
-        (_, Some(plain)) => Ancestor::Plain(plain),
-        (Operand::Array(array), None) => Ancestor::Array(array.ancestor()),
-        (Operand::Plain(_), None) => Ancestor::Array(None),
+    let ancestors = operands.iter().map(|operand| match operand {
+        Operand::Array(array) => Ancestor::Array(array.ancestor()),
+        Operand::Plain(Numbers { shape, values }) => Ancestor::Plain { shape, values },
     });
     Lineage::of(op, ancestors)
 }
@@ -435,7 +388,8 @@ impl Engine {
     ) -> Result<Array> {
         let (engine, set) = (Arc::clone(self.machine.simulator()?), self.set.clone());
         let array = job::run(py, None, move |_| {
-            let (plain, (level, layout)) = (numbers.to_plain(), set.new_array(&numbers.0)?);
+            let (level, layout) = set.new_array(&numbers.shape)?;
+            let plain = numbers.into();
             let slots = engine.evaluator().slots();
             let array = array::simulate_encryption(slots, &set.params, &layout, &plain, level)?;
             Ok(in_range(array, &plain, declared)?)
@@ -445,13 +399,9 @@ impl Engine {
     }
 
     /// The values of such an array.
-    fn decrypt_in_simulation<'py>(
-        &self,
-        py: Python<'py>,
-        array: &Array,
-    ) -> Result<NumbersOut<'py>> {
+    fn decrypt_in_simulation(&self, array: &Array) -> Result<Numbers> {
         match &array.0 {
-            Form::Simulated(array, _) => Ok(to_python(py, array::simulate_decryption(array)?)?),
+            Form::Simulated(array, _) => Ok(array::simulate_decryption(array)?.into()),
             _ => Err(Error::Simulation),
         }
     }
@@ -470,7 +420,8 @@ pub fn encrypt(
 ) -> Result<Array> {
     let (set, key) = (key.set.clone(), Arc::clone(&key.key));
     let array = job::run(py, progress, move |_| {
-        let (plain, (level, layout)) = (numbers.to_plain(), set.new_array(&numbers.0)?);
+        let (level, layout) = set.new_array(&numbers.shape)?;
+        let plain = numbers.into();
         let encryptor = Encryptor::new(&set.params, key)?;
         let array = array::encrypt(&encryptor, &set.params, &layout, &plain, level)?;
         let array = in_range(array, &plain, declared)?;
@@ -494,23 +445,23 @@ fn in_range<E: ComplexOps>(
 
 /// The values of an array.
 #[pyfunction]
-pub fn decrypt<'py>(py: Python<'py>, key: &SecretKey, array: &Array) -> Result<NumbersOut<'py>> {
+pub fn decrypt(py: Python<'_>, key: &SecretKey, array: &Array) -> Result<Numbers> {
     let (set, key) = (key.set.clone(), Arc::clone(&key.decryptor));
     let array = array.encrypted(py, &set)?.array;
     let plain = job::run(py, None, move |_| Ok(array::decrypt(&key, &set.params, &array)?))?;
-    Ok(to_python(py, plain)?)
+    Ok(plain.into())
 }
 
 /// The values of an array as others than the owner of the key may see them, counted as one of the
 /// releases of the key; `error` bounds the errors of each.
 #[pyfunction]
-pub fn release<'py>(
-    py: Python<'py>,
+pub fn release(
+    py: Python<'_>,
     key: &SecretKey,
     array: &Array,
     error: f64,
     bits: u32,
-) -> Result<NumbersOut<'py>> {
+) -> Result<Numbers> {
     key.warn_of_new_ledger(py)?;
     let array = array.encrypted(py, &key.set)?;
     let (ledger, key) = (key.ledger(), Arc::clone(&key.decryptor));
@@ -522,21 +473,15 @@ pub fn release<'py>(
         draft.count(&ledger)?;
         Ok(PlainArray { values, ..plain })
     })?;
-    Ok(to_python(py, plain)?)
+    Ok(plain.into())
 }
 
 /// Releases values in the clear as `release` does, which no key counts.
 #[pyfunction]
-pub fn release_in_simulation<'py>(
-    py: Python<'py>,
-    numbers: Numbers,
-    error: f64,
-    bits: u32,
-) -> Result<NumbersOut<'py>> {
-    let plain = numbers.to_plain();
+pub fn release_in_simulation(numbers: Numbers, error: f64, bits: u32) -> Result<Numbers> {
     let noise = Seed::random().map_err(sudare::Error::from)?;
-    let values = Release::default().values(&plain.values, error, bits, &noise)?;
-    Ok(to_python(py, PlainArray { values, ..plain })?)
+    let values = Release::default().values(&numbers.values, error, bits, &noise)?;
+    Ok(Numbers { values, ..numbers })
 }
 
 /// The most bits after the point with which so many values can be released.

@@ -1,15 +1,15 @@
 //! Tables in the clear, as Python gives them.
 
 use crate::{
-    array::{self, Numbers, NumbersOut},
     error::{Error, Result},
     job,
+    numbers::Numbers,
     source::IN_MEMORY,
 };
 use pyo3::prelude::*;
 use serde::{Serialize, de::DeserializeOwned};
 use std::{path::Path, sync::Arc};
-use sudare_apps::{array::PlainArray, stats::Edges};
+use sudare_apps::stats::Edges;
 use sudare_roles::{encryption::Subject, error::Error as Engine, job::KeyColumn};
 use sudare_table::{
     Categorical, Encoding, EncodingOptions, Frame, Missing, Table, TextColumn, Unseen,
@@ -23,7 +23,7 @@ type Labels = (String, Vec<String>, Vec<u32>);
 #[derive(Clone)]
 pub struct Data {
     pub(crate) table: Arc<Table>,
-    /// How columns became numbers, if they were not.
+    /// The coding of columns as numbers, if any were not numbers.
     pub(crate) encoding: Option<Encoding>,
 }
 
@@ -43,7 +43,7 @@ impl Data {
     ) -> Result<Self> {
         let encoding: Option<Encoding> = encoding.map(from_json).transpose()?;
         job::detached(py, || {
-            let values = values(&columns, &numbers)?;
+            let values = values(&columns, numbers)?;
             let table = match labels {
                 None => Table::new(columns, values, None),
                 Some(labels) => Table::with_classes(columns, values, labels),
@@ -66,7 +66,7 @@ impl Data {
         self.table.features()
     }
 
-    /// How many classes rows can be of.
+    /// The number of classes.
     #[getter]
     fn classes(&self) -> usize {
         self.table.classes().map_or(0, <[_]>::len)
@@ -74,7 +74,7 @@ impl Data {
 }
 
 impl Data {
-    /// What is encrypted; column `by` tells groups of rows apart, and bins have these edges.
+    /// The subject of encryption; column `by` groups rows, and bins have these edges.
     pub(crate) fn subject(&self, by: Option<&str>, edges: Vec<Edges>) -> Result<Subject> {
         let mut table = (*self.table).clone();
         let mut key = None;
@@ -89,20 +89,21 @@ impl Data {
 }
 
 /// The numbers of rows of `columns`.
-fn values(columns: &[String], numbers: &Numbers) -> Result<Vec<f64>> {
-    let (shape, width) = (numbers.shape(), columns.len());
+fn values(columns: &[String], numbers: Numbers) -> Result<Vec<f64>> {
+    let Numbers { shape, values } = numbers;
+    let width = columns.len();
     if !matches!(shape[..], [_, found] if found == width) {
         let found = format!("numbers of shape {shape:?}");
         return Err(Error::Shape { found, needed: format!("rows of {width} columns") });
     }
-    Ok(numbers.to_plain().values)
+    Ok(values)
 }
 
 /// Columns of text: the place of each, and its values.
 pub(crate) type Texts = Vec<(usize, Vec<Option<String>>)>;
 
 /// A frame whose columns at some places are text.
-pub(crate) fn frame(columns: Vec<String>, numbers: &Numbers, texts: Texts) -> Result<Frame> {
+pub(crate) fn frame(columns: Vec<String>, numbers: Numbers, texts: Texts) -> Result<Frame> {
     let values = values(&columns, numbers)?;
     let mut columns: Vec<_> = columns.into_iter().map(|name| (name, None)).collect();
     for (at, text) in texts {
@@ -112,9 +113,9 @@ pub(crate) fn frame(columns: Vec<String>, numbers: &Numbers, texts: Texts) -> Re
     Ok(Frame::new(columns, values).map_err(Engine::from)?)
 }
 
-/// How the columns of a frame become numbers, as JSON, for a target of these classes if there is
-/// one: those of `texts` by categories. NaN and None are missing, for which see `Missing` of the
-/// library, as `Unseen` for categories that come later.
+/// Fits the coding of a frame, as JSON, for a target of these classes if there is one. Columns of
+/// `texts` are coded by categories. NaN and None are missing: see `Missing` of the library, and
+/// `Unseen` for categories that come later.
 #[pyfunction]
 #[pyo3(signature = (columns, numbers, texts, *, missing, unseen, target=None))]
 pub fn fit_encoding(
@@ -128,7 +129,7 @@ pub fn fit_encoding(
 ) -> Result<String> {
     let options = coding(missing, unseen)?;
     job::detached(py, || {
-        let frame = frame(columns, &numbers, texts)?;
+        let frame = frame(columns, numbers, texts)?;
         let encoding = Encoding::fit(&frame, None, &options).map_err(Engine::from)?;
         let encoding = match target {
             None => encoding,
@@ -140,24 +141,24 @@ pub fn fit_encoding(
 
 /// The numbers that an encoding, given as JSON, makes of the rows of a frame, and their columns.
 #[pyfunction]
-pub fn encode<'py>(
-    py: Python<'py>,
+pub fn encode(
+    py: Python<'_>,
     encoding: &str,
     columns: Vec<String>,
     numbers: Numbers,
     texts: Texts,
-) -> Result<(Vec<String>, NumbersOut<'py>)> {
+) -> Result<(Vec<String>, Numbers)> {
     let encoding: Encoding = from_json(encoding)?;
     let table = job::detached(py, || {
-        let frame = frame(columns, &numbers, texts)?;
+        let frame = frame(columns, numbers, texts)?;
         Ok(encoding.apply(frame).map_err(Engine::from)?)
     })?;
     let shape = vec![table.rows(), table.features()];
-    let plain = PlainArray { shape, values: table.values().to_vec() };
-    Ok((table.columns().to_vec(), array::to_python(py, plain)?))
+    let coded = Numbers { shape, values: table.values().to_vec() };
+    Ok((table.columns().to_vec(), coded))
 }
 
-/// How frames are coded: columns of text by categories.
+/// The options of coding frames: columns of text by categories.
 pub(crate) fn coding(missing: &str, unseen: &str) -> Result<EncodingOptions> {
     let missing = match missing {
         "refuse" => Missing::Refuse,
@@ -176,15 +177,15 @@ pub(crate) fn coding(missing: &str, unseen: &str) -> Result<EncodingOptions> {
 
 /// Refuses a word that is none of those that are `needed`.
 pub(crate) fn choice(name: &str, found: &str, needed: &str) -> Error {
-    Engine::Usage(format!("{name} is {found:?}: {needed} is needed")).into()
+    Engine::Usage(format!("{name} is {found:?}: pass {needed}")).into()
 }
 
-/// What Python gives as JSON.
+/// Parses JSON from Python.
 pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| malformed(error.to_string()))
 }
 
-/// What is wrong with JSON that Python gives.
+/// The error for wrong JSON from Python.
 pub(crate) fn malformed(problem: String) -> Error {
     let path = Path::new(IN_MEMORY).to_owned();
     Engine::Parse { path, what: "model", problem }.into()

@@ -1,12 +1,12 @@
-//! Errors as Python classes.
+//! Errors as Python exceptions.
 
 use pyo3::prelude::*;
-use std::{fmt::Debug, path::Path};
+use std::path::Path;
 use sudare_apps::{array::ArrayError, nn::NnError};
 
-/// What native code refuses. Each variant is a class of `sudare.errors`: the name of the variant,
-/// or of the variant of the error inside, and `Error`.
-#[derive(Debug, thiserror::Error)]
+/// An error of native code. The name of its variant, or of the variant of the error inside, is the `kind`
+/// by which `sudare.errors` finds the class.
+#[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
 pub enum Error {
     /// The library, a file or a table.
     #[error(transparent)]
@@ -19,14 +19,14 @@ pub enum Error {
     Nn(#[from] NnError),
     /// Something encrypted meets something simulated.
     #[error(
-        "nothing is encrypted in simulation, and what is encrypted has no values there: keep to \
-         arrays of one context, or use mode=\"execute\""
+        "simulation encrypts nothing, and cannot compute with encrypted arrays: use the arrays of one \
+         context, or mode=\"execute\""
     )]
     Simulation,
     /// A program that is traced asks for values.
     #[error(
-        "this array stands for any of its shape while a program is planned, and has no values: \
-         let the program only compute with arrays that it is given"
+        "this array has no values, because a program is planned with it: let the program only compute \
+         with the arrays that it receives"
     )]
     Traced,
     /// A table is not the one that was planned for.
@@ -41,17 +41,17 @@ pub enum Error {
         needed: String,
     },
     /// Keys, plans or tables of different jobs meet.
-    #[error("{found}, but {needed} is needed: use what was made for one plan")]
+    #[error("found {found}, but {needed} is needed: use objects that were made for one plan")]
     OtherJob {
-        /// What was given, and its job.
+        /// The given object, and its job.
         found: String,
-        /// What was asked for.
+        /// The needed object.
         needed: String,
     },
     /// A secret key would leave the process.
     #[error(
-        "a secret key is never pickled or copied, so that it does not travel with other things: \
-         write it with save() and keep the file on its owner's machine"
+        "a secret key cannot be pickled or copied, so that it stays with its owner: write it with \
+         save(), and keep the file on the owner's machine"
     )]
     SecretKeyPickle,
     /// Native code panicked.
@@ -66,7 +66,7 @@ pub enum Error {
 pub type Result<T> = core::result::Result<T, Error>;
 
 impl Error {
-    /// The class, without `Error`.
+    /// A stable word for the error.
     fn kind(&self) -> String {
         match self {
             Self::Library(sudare_roles::error::Error::Io { source, .. })
@@ -75,20 +75,12 @@ impl Error {
                 "NoFile".into()
             }
             Self::Library(error) => error.kind(),
-            Self::Array(error) => match error {
-                ArrayError::Library(error) => variant(error),
-                error => variant(error),
-            },
-            Self::Nn(error) => match error {
-                NnError::Library(error) => variant(error),
-                error => format!("Nn{}", variant(error)),
-            },
-            Self::Simulation => "Simulation".into(),
-            Self::Traced => "Traced".into(),
-            Self::Shape { .. } => "Shape".into(),
-            Self::OtherJob { .. } => "OtherJob".into(),
-            Self::SecretKeyPickle => "SecretKeyPickle".into(),
-            Self::Bug(_) | Self::Python(_) => "Bug".into(),
+            Self::Array(ArrayError::Library(error)) | Self::Nn(NnError::Library(error)) => {
+                <&str>::from(error).into()
+            }
+            Self::Array(error) => <&str>::from(error).into(),
+            Self::Nn(error) => format!("Nn{}", <&str>::from(error)),
+            _ => <&str>::from(self).into(),
         }
     }
 
@@ -115,19 +107,10 @@ impl From<Error> for PyErr {
         };
         Python::attach(|py| {
             let raise = || {
-                let classes = py.import("sudare.errors")?;
-                let class = classes
-                    .getattr(format!("{kind}Error").as_str())
-                    .or_else(|_| classes.getattr("Error"))?;
-                class.call1((error.to_string(),))
+                let of_kind = py.import("sudare.errors")?.getattr("of_kind")?;
+                of_kind.call1((kind, error.to_string()))
             };
             raise().map_or_else(|error| error, PyErr::from_value)
         })
     }
-}
-
-/// The leading word of the debug form.
-fn variant(error: &impl Debug) -> String {
-    let text = format!("{error:?}");
-    text.chars().take_while(char::is_ascii_alphanumeric).collect()
 }

@@ -1,16 +1,13 @@
 //! Functions of elements, as polynomials made in the clear.
 
 use crate::{
-    array::{Numbers, NumbersOut, to_python},
     error::{Error, Result},
     job,
+    numbers::Numbers,
 };
 use pyo3::prelude::*;
 use std::{ops::Range, sync::Arc};
-use sudare_apps::{
-    array::PlainArray,
-    functions::{self, Fit, Noise, PairFunction},
-};
+use sudare_apps::functions::{self, Fit, Noise, PairFunction};
 
 /// A function of one number or two, on an interval.
 #[pyclass(frozen, module = "sudare._native")]
@@ -39,11 +36,15 @@ impl Kind {
             "compare" => Self::Pair(functions::compare(interval, gap, fit)?),
             "maximum" => Self::Pair(functions::maximum(interval, fit)?),
             "minimum" => Self::Pair(functions::minimum(interval, fit)?),
-            _ => return Err(sudare::Error::Circuit(format!("there is no function {name:?}"))),
+            _ => {
+                return Err(sudare::Error::Circuit(format!(
+                    "{name:?} is not a function of sudare.functions"
+                )));
+            }
         })
     }
 
-    /// What is done with one number, or with the difference of two.
+    /// The function of one number, or of the difference of two.
     pub fn of_one(&self) -> &functions::Function {
         match self {
             Self::One(function) => function,
@@ -96,14 +97,8 @@ impl Function {
     }
 
     /// The function itself, or what takes its place, of numbers or pairs of as many numbers.
-    fn evaluate<'py>(
-        &self,
-        py: Python<'py>,
-        operands: Vec<Numbers>,
-        exact: bool,
-    ) -> Result<NumbersOut<'py>> {
-        let plain: Vec<PlainArray> = operands.iter().map(Numbers::to_plain).collect();
-        let values = match (&*self.0, &plain[..]) {
+    fn evaluate(&self, operands: Vec<Numbers>, exact: bool) -> Result<Numbers> {
+        let values = match (&*self.0, &operands[..]) {
             (Kind::One(f), [x]) => {
                 let of = |&x: &f64| if exact { f.exact(x) } else { f.evaluate(x) };
                 x.values.iter().map(of).collect()
@@ -117,7 +112,7 @@ impl Function {
             }
             _ => return Err(Error::Bug("a function was given other operands than it has")),
         };
-        let shape = plain.first().map_or_else(Vec::new, |x| x.shape.clone());
-        Ok(to_python(py, PlainArray { shape, values })?)
+        let shape = operands.into_iter().next().map_or_else(Vec::new, |x| x.shape);
+        Ok(Numbers { shape, values })
     }
 }

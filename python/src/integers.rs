@@ -69,7 +69,7 @@ pub struct IntegerPlan {
     reason: String,
 }
 
-/// What a plan says of itself, as a dictionary.
+/// The report of a plan, as a dictionary.
 #[derive(IntoPyObject)]
 struct Report {
     params: String,
@@ -92,7 +92,7 @@ struct Report {
     reason: String,
 }
 
-/// What is said of bootstrapping, as a dictionary.
+/// The report of bootstrapping, as a dictionary.
 #[derive(IntoPyObject)]
 struct Bootstrapping {
     levels: u32,
@@ -104,7 +104,7 @@ struct Bootstrapping {
 
 #[pymethods]
 impl IntegerPlan {
-    /// For programs of `depth` levels modulo `t`, in the smallest ring at 128 bits.
+    /// Plans for programs of `depth` levels modulo `t`, in the smallest ring at 128 bits.
     #[staticmethod]
     fn leveled(py: Python<'_>, t: u64, depth: u32, scheme: &str, signed: bool) -> Result<Self> {
         let scheme = scheme.parse()?;
@@ -115,7 +115,7 @@ impl IntegerPlan {
         })
     }
 
-    /// For programs of any length modulo `t`, of steps of at most `depth` levels between
+    /// Plans for programs of any length modulo `t`, of steps of at most `depth` levels between
     /// bootstrappings.
     #[staticmethod]
     fn bootstrapping(
@@ -201,14 +201,14 @@ impl IntegerPlan {
 }
 
 impl IntegerPlan {
-    /// Of a named set.
+    /// The plan of a named set.
     fn named(preset: Preset, scheme: Scheme, signed: bool) -> Result<Self> {
         let params = Params::new(preset.spec)?;
         let setting = Setting::named(&preset.name, params, scheme, signed)?;
         Self::new(&preset.name, setting, preset.summary)
     }
 
-    /// For any program under these parameters.
+    /// The plan for any program under these parameters.
     fn new(name: &str, setting: Setting, reason: String) -> Result<Self> {
         let (request, label) = (setting.required_keys()?, key_label(name, &setting)?);
         Ok(Self { set: IntegerParameters { setting, label }, request, reason })

@@ -18,15 +18,15 @@ use sudare_arith::{par, stop::Stop};
 /// Time between two looks for signals.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// How far work is, and whether anybody waits for it.
+/// The progress of work, and whether anybody waits for it.
 #[derive(Default)]
 pub struct Progress {
     state: Mutex<State>,
-    /// Of work that nobody waits for any more.
+    /// Stops work that nobody waits for any more.
     abandoned: Stop,
 }
 
-/// What a step is called, its parts that are done, and all of them.
+/// The name of a step, its finished parts, and the number of parts.
 #[derive(Default, Clone, Copy, PartialEq)]
 struct State {
     what: &'static str,
@@ -80,11 +80,11 @@ impl<W: Write> Write for Watched<'_, W> {
 /// Runs `work` on a thread of its own, without the interpreter lock, while this thread looks for
 /// signals and calls `callback(what, done, total)` as work proceeds.
 ///
-/// What a signal handler or the callback raises ends the wait at once, and work soon after: in its
-/// next loop over threads, [`Progress::set`] or write to what is watched.
+/// An exception of a signal handler or the callback ends the wait at once. It ends work soon after: in
+/// its next loop over threads, [`Progress::set`] or write to a watched writer.
 ///
 /// # Errors
-/// Those of `work`; what Python raises meanwhile; [`Error::Bug`] if work panics.
+/// The errors of `work` and of Python meanwhile; [`Error::Bug`] if work panics.
 pub fn run<T: Send + 'static>(
     py: Python<'_>,
     callback: Option<&Bound<'_, PyAny>>,
@@ -135,7 +135,7 @@ pub fn run<T: Send + 'static>(
 /// Runs `work` without the interpreter lock.
 ///
 /// # Errors
-/// Those of `work`.
+/// The errors of `work`.
 pub fn detached<T: Send>(py: Python<'_>, work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     py.detach(|| on_own_threads(work))
 }

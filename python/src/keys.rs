@@ -1,50 +1,67 @@
 //! Keys as separate values: public, for evaluation, secret.
 
+pub mod common;
+
+pub use common::{check, evaluation_key_file};
+
 use crate::{
     error::{Error, Result},
     job::{self, Progress},
     plan::{Parameters, Plan, security_warning},
-    source::{Fingerprint, Memory, Reduced, Source, reduce, save},
+    source::{Memory, Reduced, reduce},
     table::TablePlan,
 };
+use common::{Evaluation, Identity, KeySet, Public, generate, key_classes};
 use pyo3::{prelude::*, types::PyBytes};
 use std::{
-    io::{Cursor, Read},
+    io::Read,
     path::{Path, PathBuf},
     sync::Arc,
 };
 use sudare::{
     ckks::{
         Decryptor, Params,
-        serial::{self, Kind, Label, Reader},
+        serial::{Label, Reader},
     },
-    rlwe::{self, KeyGenerator, KeyId, KeyRequest, ParamsId},
+    rlwe::{self, KeyRequest},
 };
 use sudare_roles::{
     error::Error as Engine,
-    files::{self, Access, NewFile, Watch},
+    files::{Access, NewFile},
     key::Key,
     ledger::Ledger,
-    opened,
     sealed::Passphrase,
     secret::{self, SecretFile},
 };
 
-/// Encrypts. May be given to anybody.
-#[pyclass(frozen, module = "sudare")]
-pub struct PublicKey {
-    pub(crate) set: Parameters,
-    pub(crate) key: Arc<rlwe::PublicKey>,
+impl KeySet for Parameters {
+    type Params = Params;
+    type Decryptor = Decryptor;
+
+    fn params(&self) -> &Params {
+        &self.params
+    }
+
+    fn label(&self) -> &Label {
+        &self.label
+    }
+
+    fn read<R: Read>(reader: &Reader<R>) -> sudare::Result<Self> {
+        Self::new(reader.params()?, reader.info().label.clone())
+    }
+
+    fn expect_pair(&self, secret: &Decryptor, public: Arc<rlwe::PublicKey>) -> Result<()> {
+        Ok(secret::expect_pair(&self.params, secret, public)?)
+    }
 }
 
-/// Computes on what was encrypted. For the server.
-#[pyclass(frozen, module = "sudare")]
-pub struct EvaluationKeys {
-    pub(crate) set: Parameters,
-    pub(crate) keys: Arc<rlwe::EvaluationKeys>,
-    source: Source,
-    /// Of the file that they are mapped from, if they are.
-    pub(crate) watch: Option<Arc<Watch>>,
+key_classes! {
+    Parameters, SecretKey;
+    /// Encrypts. May be given to anybody.
+    PublicKey;
+    /// Computes on what was encrypted. For the server.
+    EvaluationKeys;
+    AnyKey, check_pair
 }
 
 /// Decrypts. For the owner alone.
@@ -52,23 +69,8 @@ pub struct EvaluationKeys {
 pub struct SecretKey {
     pub(crate) set: Parameters,
     pub(crate) decryptor: Arc<Decryptor>,
-    /// Of its releases: beside the file that it is in, or in memory.
+    /// The ledger of its releases: next to its file, or in memory.
     ledger: Arc<Ledger>,
-}
-
-/// Refuses a file of anything else, and reads its parameters.
-pub fn read_set<R: Read>(reader: &Reader<R>, needed: Kind) -> sudare::Result<Parameters> {
-    let info = reader.info();
-    if info.kind != needed {
-        return Err(sudare::Error::WrongKind { found: info.kind, needed });
-    }
-    Parameters::new(reader.params()?, info.label.clone())
-}
-
-/// Refuses keys whose file was changed while it was mapped, if they are mapped: before and after
-/// they are used.
-pub fn check(watch: Option<&Watch>) -> Result<()> {
-    Ok(watch.map_or(Ok(()), Watch::check)?)
 }
 
 /// A key that encrypts tables.
@@ -87,7 +89,7 @@ impl EncryptionKey<'_> {
         }
     }
 
-    /// What messages call it.
+    /// The name of the key in messages.
     pub fn what(&self) -> &'static str {
         match self {
             Self::Public(_) => "the public key",
@@ -104,60 +106,7 @@ impl EncryptionKey<'_> {
     }
 }
 
-/// Any key.
-#[derive(FromPyObject)]
-pub enum AnyKey<'py> {
-    Public(PyRef<'py, PublicKey>),
-    Evaluation(PyRef<'py, EvaluationKeys>),
-    Secret(PyRef<'py, SecretKey>),
-}
-
-impl AnyKey<'_> {
-    /// The parameters, and what the key says of itself.
-    pub fn set(&self) -> &Parameters {
-        match self {
-            Self::Public(key) => &key.set,
-            Self::Evaluation(keys) => &keys.set,
-            Self::Secret(key) => &key.set,
-        }
-    }
-
-    /// What it is, the parameters and the key pair.
-    fn identity(&self) -> (&'static str, ParamsId, KeyId) {
-        let (what, id) = match self {
-            Self::Public(key) => ("public key", key.key.id()),
-            Self::Evaluation(keys) => ("set of evaluation keys", keys.keys.id()),
-            Self::Secret(key) => ("secret key", key.decryptor.key_id()),
-        };
-        (what, self.set().params.rlwe().id(), id)
-    }
-}
-
-/// Refuses a `key` of other parameters or of another pair than `first`, and a public one that only
-/// says that it belongs to a secret one.
-#[pyfunction]
-pub fn check_pair(py: Python<'_>, first: AnyKey<'_>, key: AnyKey<'_>) -> Result<()> {
-    let ((_, params, id), (what, own_params, own_id)) = (first.identity(), key.identity());
-    if own_params != params {
-        let (found, expected) = (own_params, params);
-        return Err(sudare::Error::ParamsMismatch { what, found, expected }.into());
-    }
-    if own_id != id {
-        let (found, expected) = (own_id, id);
-        return Err(sudare::Error::KeyMismatch { what, found, expected }.into());
-    }
-    match (first, key) {
-        (AnyKey::Secret(secret), AnyKey::Public(public))
-        | (AnyKey::Public(public), AnyKey::Secret(secret)) => {
-            let (params, decryptor) = (secret.set.params.clone(), Arc::clone(&secret.decryptor));
-            let public = Arc::clone(&public.key);
-            job::run(py, None, move |_| Ok(secret::expect_pair(&params, &decryptor, public)?))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// What keys are made for.
+/// The plan that keys are made for.
 #[derive(FromPyObject)]
 pub enum AnyPlan<'py> {
     Arrays(PyRef<'py, Plan>),
@@ -212,23 +161,7 @@ pub(crate) fn save_secret(
     Ok(file.finish()?)
 }
 
-/// The file of evaluation keys.
-pub(crate) fn evaluation_key_file(
-    params: &Params,
-    keys: &rlwe::EvaluationKeys,
-    label: &Label,
-    progress: &Progress,
-) -> Result<Vec<u8>> {
-    let bytes = serial::evaluation_keys_bytes(params, &keys.fulfils(), label)?;
-    let bytes = usize::try_from(bytes).map_err(|_| Error::Bug("a file exceeds memory"))?;
-    let mut file = Vec::with_capacity(bytes);
-    serial::write_evaluation_keys(&mut progress.watch(&mut file), params, keys, label)?;
-    Ok(file)
-}
-
 /// Keys for a plan: public, for evaluation, secret.
-///
-/// The evaluation keys are made as their file in memory, which is what pickle then sends.
 #[pyfunction]
 #[pyo3(signature = (plan, progress=None))]
 pub fn generate_keys(
@@ -237,104 +170,10 @@ pub fn generate_keys(
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<(PublicKey, EvaluationKeys, SecretKey)> {
     let (set, request) = plan.keys();
-    let (params, label) = (set.params.clone(), set.label.clone());
-    let (public, file, secret) = job::run(py, progress, move |progress| {
-        progress.start("evaluation keys", request.count());
-        // Their uniform halves are expanded when the file is read.
-        let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
-        let secret = generator.secret_key()?;
-        let public = generator.public_key(&secret)?;
-        let keys = generator.evaluation_keys_with(&secret, &request, |made| progress.set(made))?;
-        let file = evaluation_key_file(&params, &keys, &label, progress)?;
-        Ok((public, file, Decryptor::new(&params, secret)?))
-    })?;
-    let evaluation = EvaluationKeys::from_memory(py, Memory::new(py, file), Some(set.clone()))?;
-    let public = PublicKey { set: set.clone(), key: Arc::new(public) };
-    let ledger = Ledger::in_memory(set.params.rlwe().id(), secret.key_id());
-    Ok((public, evaluation, SecretKey::new(set, secret, ledger)))
-}
-
-#[pymethods]
-impl PublicKey {
-    /// The key in the file at `path`.
-    #[staticmethod]
-    fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
-        let key = job::run(py, None, move |_| {
-            let (file, bytes) = files::open(&path, Access::Shared)?;
-            Self::read(Reader::new(file, bytes)).map_err(Error::at(Some(&path)))
-        })?;
-        key.set.warn_if_insecure(py, 1)?;
-        Ok(key)
-    }
-
-    /// The key that `to_bytes` gave.
-    #[staticmethod]
-    fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
-        let file = Memory::from_python(data)?.mapping();
-        let read = move |_: &_| Self::read(Reader::shared(file)).map_err(Error::from);
-        let key = job::run(data.py(), None, read)?;
-        key.set.warn_if_insecure(data.py(), 1)?;
-        Ok(key)
-    }
-
-    /// The key as the bytes of its file.
-    fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
-        let mut file = Vec::new();
-        let (set, key) = (&self.set, &self.key);
-        job::detached(py, || {
-            Ok(serial::write_public_key(&mut file, &set.params, key, &set.label)?)
-        })?;
-        Ok(PyBytes::new(py, &file).unbind())
-    }
-
-    /// Writes the key to a file.
-    #[pyo3(signature = (path, *, overwrite=false))]
-    fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
-        let (set, key) = (self.set.clone(), Arc::clone(&self.key));
-        save(py, path, Access::Shared, overwrite, move |file| {
-            serial::write_public_key(file, &set.params, &key, &set.label)
-        })
-    }
-
-    /// The key pair, in hexadecimal.
-    #[getter]
-    fn key_id(&self) -> String {
-        self.key.id().to_string()
-    }
-
-    /// The digest of its file, in hexadecimal, as `sudare keygen` prints it.
-    #[getter]
-    fn digest(&self, py: Python<'_>) -> Result<String> {
-        job::detached(py, || {
-            let mut file = Vec::new();
-            serial::write_public_key(&mut file, &self.set.params, &self.key, &self.set.label)?;
-            let bytes = file.len() as u64;
-            Ok(blake3::Hash::from(serial::digest(Cursor::new(file), bytes)?).to_string())
-        })
-    }
-
-    #[getter]
-    fn _parameters(&self) -> Parameters {
-        self.set.clone()
-    }
-
-    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> Result<Reduced<'py>> {
-        let bytes = slf.get().to_bytes(slf.py())?.into_bound(slf.py());
-        Ok(reduce(&slf.get_type(), bytes, protocol)?)
-    }
-
-    fn __repr__(&self) -> String {
-        format!("PublicKey(key_id={}, params={})", self.key.id(), self.set.params.rlwe().id())
-    }
-}
-
-impl PublicKey {
-    fn read<R: Read>(reader: sudare::Result<Reader<R>>) -> sudare::Result<Self> {
-        let reader = reader?;
-        let set = read_set(&reader, Kind::PublicKey)?;
-        let key = Arc::new(reader.public_key(&set.params)?);
-        Ok(Self { set, key })
-    }
+    let (public, evaluation, secret) = generate(py, &set, request, progress)?;
+    let ledger = Ledger::in_memory(set.params.rlwe().id(), secret.id());
+    let secret = Decryptor::new(&set.params, secret)?;
+    Ok((PublicKey(public), EvaluationKeys(evaluation), SecretKey::new(set, secret, ledger)))
 }
 
 #[pymethods]
@@ -416,111 +255,6 @@ impl SecretKey {
     }
 }
 
-#[pymethods]
-impl EvaluationKeys {
-    /// The keys in the file at `path`, of which half stays in it; `small` keys leave the other
-    /// half out of memory, too, and compute it when it is used.
-    #[staticmethod]
-    #[pyo3(signature = (path, *, small=false))]
-    fn open(py: Python<'_>, path: PathBuf, small: bool) -> Result<Self> {
-        let keys = job::run(py, None, move |_| Self::open_file(&path, small, None))?;
-        keys.set.warn_if_insecure(py, 1)?;
-        Ok(keys)
-    }
-
-    /// As `open`, of the file that was pickled.
-    #[staticmethod]
-    fn _reopen(py: Python<'_>, path: PathBuf, digest: String, bytes: u64) -> Result<Self> {
-        let open = move |_: &_| Self::open_file(&path, false, Some((&digest, bytes)));
-        let keys = job::run(py, None, open)?;
-        keys.set.warn_if_insecure(py, 1)?;
-        Ok(keys)
-    }
-
-    /// The keys that `to_bytes` gave.
-    #[staticmethod]
-    fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
-        let keys = Self::from_memory(data.py(), Memory::from_python(data)?, None)?;
-        keys.set.warn_if_insecure(data.py(), 1)?;
-        Ok(keys)
-    }
-
-    /// The keys as the bytes of their file.
-    fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
-        match &self.source {
-            Source::Memory(memory) => Ok(memory.to_bytes(py)),
-            Source::File(_) => {
-                check(self.watch.as_deref())?;
-                let (set, keys) = (self.set.clone(), Arc::clone(&self.keys));
-                let file = job::run(py, None, move |progress| {
-                    evaluation_key_file(&set.params, &keys, &set.label, progress)
-                })?;
-                check(self.watch.as_deref())?;
-                Ok(PyBytes::new(py, &file).unbind())
-            }
-        }
-    }
-
-    /// Writes the keys to a file.
-    #[pyo3(signature = (path, *, overwrite=false))]
-    fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
-        check(self.watch.as_deref())?;
-        let (set, keys) = (self.set.clone(), Arc::clone(&self.keys));
-        save(py, path, Access::Shared, overwrite, move |file| {
-            serial::write_evaluation_keys(file, &set.params, &keys, &set.label)
-        })
-    }
-
-    /// The key pair, in hexadecimal.
-    #[getter]
-    fn key_id(&self) -> String {
-        self.keys.id().to_string()
-    }
-
-    /// The digest of their file, in hexadecimal, as `sudare keygen` prints it.
-    #[getter(digest)]
-    fn digest_text(&self) -> Result<String> {
-        Ok(blake3::Hash::from(self.digest()?).to_string())
-    }
-
-    /// Bytes of their file.
-    #[getter]
-    fn nbytes(&self) -> Result<u64> {
-        Ok(self.file_bytes()?)
-    }
-
-    /// The file that they stay in, or None.
-    #[getter]
-    fn path(&self) -> Option<&Path> {
-        self.source.path()
-    }
-
-    /// How many keys they are.
-    fn __len__(&self) -> usize {
-        self.keys.fulfils().count()
-    }
-
-    #[getter]
-    fn _parameters(&self) -> Parameters {
-        self.set.clone()
-    }
-
-    fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> Result<Reduced<'py>> {
-        Ok(slf.get().source.reduce(&slf.get_type(), protocol)?)
-    }
-
-    fn __repr__(&self) -> Result<String> {
-        Ok(format!(
-            "EvaluationKeys({} keys, {:.1} MB in {}, key_id={}, params={})",
-            self.__len__(),
-            self.file_bytes()? as f64 / 1e6,
-            self.source.place(),
-            self.keys.id(),
-            self.set.params.rlwe().id()
-        ))
-    }
-}
-
 impl SecretKey {
     fn new(set: Parameters, decryptor: Decryptor, ledger: Ledger) -> Self {
         Self { set, decryptor: Arc::new(decryptor), ledger: Arc::new(ledger) }
@@ -534,41 +268,5 @@ impl SecretKey {
     pub(crate) fn warn_of_new_ledger(&self, py: Python<'_>) -> Result<()> {
         let Some(notice) = self.ledger.notice() else { return Ok(()) };
         Ok(security_warning(py, notice, 2)?)
-    }
-}
-
-impl EvaluationKeys {
-    /// The digest of their file.
-    pub(crate) fn digest(&self) -> Result<[u8; 32]> {
-        self.source.digest()
-    }
-
-    fn file_bytes(&self) -> sudare::Result<u64> {
-        serial::evaluation_keys_bytes(&self.set.params, &self.keys.fulfils(), &self.set.label)
-    }
-
-    fn from_memory(py: Python<'_>, memory: Memory, set: Option<Parameters>) -> Result<Self> {
-        let file = memory.mapping();
-        let (set, keys) = job::run(py, None, move |_| {
-            let reader = Reader::shared(file)?;
-            let set = set.map_or_else(|| read_set(&reader, Kind::EvaluationKeys), Ok)?;
-            let keys = reader.evaluation_keys(&set.params)?;
-            Ok((set, Arc::new(keys)))
-        })?;
-        Ok(Self { set, keys, source: Source::Memory(memory), watch: None })
-    }
-
-    /// Maps a file, which has the digest and the bytes of the one that was pickled if one was.
-    fn open_file(path: &Path, small: bool, pickled: Option<(&str, u64)>) -> Result<Self> {
-        let (fingerprint, file) = Fingerprint::open(path, pickled)?;
-        let watch = Arc::new(Watch::new(&fingerprint.path, &file)?);
-        let read = || {
-            let reader = Reader::shared(watch.mapping().clone())?.small_keys(small);
-            let set = read_set(&reader, Kind::EvaluationKeys)?;
-            let keys = Arc::new(reader.evaluation_keys(&set.params)?);
-            Ok((set, keys))
-        };
-        let (set, keys) = read().map_err(opened::in_file(&fingerprint.path, Some(&watch)))?;
-        Ok(Self { set, keys, source: Source::File(fingerprint), watch: Some(watch) })
     }
 }

@@ -9,6 +9,7 @@ mod job;
 mod keys;
 mod lineage;
 mod nn;
+mod numbers;
 mod op;
 mod outgoing;
 mod plan;
@@ -21,7 +22,7 @@ mod table;
 mod trace;
 mod train;
 
-/// What Python sees as `sudare._native`.
+/// The module `sudare._native`.
 #[pyo3::pymodule]
 mod _native {
     #[pymodule_export]
@@ -60,7 +61,7 @@ mod _native {
     use pyo3::prelude::*;
     use sudare_arith::{Isa, par};
 
-    /// What this machine offers and what is used of it: see `sudare doctor`.
+    /// The instruction set and the number of threads in use: see `sudare doctor`.
     #[pyfunction]
     fn cpu_info() -> (&'static str, usize) {
         (Isa::detect().name(), par::threads())

@@ -1,7 +1,6 @@
 //! By what program an array was computed.
 
 use crate::op::Op;
-use sudare_apps::array::PlainArray;
 
 /// A digest of what an array was computed by: the operations from inputs of known shapes on, with
 /// their plain operands.
@@ -16,8 +15,13 @@ pub struct Lineage([u8; 32]);
 pub enum Ancestor<'a> {
     /// An array, if its own is known.
     Array(Option<Lineage>),
-    /// What is in the clear.
-    Plain(&'a PlainArray),
+    /// Plain numbers.
+    Plain {
+        /// Elements along each axis.
+        shape: &'a [usize],
+        /// The elements.
+        values: &'a [f64],
+    },
 }
 
 impl Lineage {
@@ -38,10 +42,10 @@ impl Lineage {
                         out.update(b"array").update(&digest);
                     }
                     Ancestor::Array(None) => known = false,
-                    Ancestor::Plain(plain) => {
+                    Ancestor::Plain { shape, values } => {
                         out.update(b"plain");
-                        add_shape(out, &plain.shape);
-                        for value in &plain.values {
+                        add_shape(out, shape);
+                        for value in values {
                             out.update(&value.to_bits().to_le_bytes());
                         }
                     }
@@ -56,7 +60,7 @@ impl Lineage {
         self.0
     }
 
-    /// What [`Lineage::digest`] gave.
+    /// Reads the result of [`Lineage::digest`].
     pub fn from_digest(digest: [u8; 32]) -> Self {
         Self(digest)
     }

@@ -4,6 +4,7 @@ use crate::{
     error::{Error, Result},
     job,
     keys::{evaluation_key_file, save_secret, unsealed},
+    numbers::Numbers,
     plan::security_warning,
 };
 use pyo3::{prelude::*, types::PyBytes};
@@ -23,18 +24,18 @@ use sudare_roles::{
     secret::SecretFile,
 };
 
-/// Numbers of several samples: how many samples, and 64-bit numbers row by row.
-type Samples = (usize, Vec<u8>);
+/// Several samples, or their results: a row for each.
+type Samples = Numbers;
 
 /// A network in the clear.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct Network(Arc<nn::Network>);
 
-/// How it is computed on encrypted samples.
+/// The computation of a network on encrypted samples.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct NetworkPlan(Arc<Plan>);
 
-/// How a network with encrypted weights is computed on encrypted samples, one after the other.
+/// The computation of a network with encrypted weights on encrypted samples, one after the other.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct HiddenNetworkPlan(Arc<HiddenPlan>);
 
@@ -62,18 +63,19 @@ pub struct NetworkBatch {
     samples: usize,
 }
 
-/// Rows of so many numbers.
-fn rows((count, bytes): Samples) -> Result<Vec<Vec<f64>>> {
-    let numbers: Vec<f64> =
-        bytes.as_chunks().0.iter().map(|&word| f64::from_ne_bytes(word)).collect();
-    match numbers.len().checked_div(count) {
-        Some(length) if length > 0 => Ok(numbers.chunks_exact(length).map(Vec::from).collect()),
-        _ => Err(shape("samples", count, "1 or more")),
+/// The rows of samples.
+fn rows(samples: Samples) -> Result<Vec<Vec<f64>>> {
+    match samples.shape[..] {
+        [count, length] if count > 0 && length > 0 => {
+            Ok(samples.values.chunks_exact(length).map(Vec::from).collect())
+        }
+        _ => Err(shape("samples", samples.shape.first().copied().unwrap_or(0), "1 or more")),
     }
 }
 
 fn samples(rows: &[Vec<f64>]) -> Samples {
-    (rows.len(), rows.iter().flatten().flat_map(|x| x.to_ne_bytes()).collect())
+    let shape = vec![rows.len(), rows.first().map_or(0, Vec::len)];
+    Numbers { shape, values: rows.concat() }
 }
 
 fn slices(rows: &[Vec<f64>]) -> Vec<&[f64]> {
@@ -84,7 +86,7 @@ fn shape(what: &'static str, found: usize, needed: &str) -> Error {
     NnError::Shape { what, found, needed: needed.into() }.into()
 }
 
-/// What JSON says of `what`, or why it says nothing.
+/// Parses the JSON of `what`.
 fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T> {
     let problem = |error: serde_json::Error| NnError::Network {
         problem: format!("has {what} that cannot be read: {error}"),
@@ -92,8 +94,8 @@ fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T> {
     Ok(serde_json::from_str(text).map_err(problem)?)
 }
 
-/// Whether a file is an ONNX model, by its name or else by its first byte: a network of JSON begins with a
-/// brace, which begins no protocol buffer.
+/// Tells whether a file is an ONNX model, by its name or else by its first byte: a network of JSON begins
+/// with a brace, and no protocol buffer does.
 fn is_onnx(path: &Path, bytes: &[u8]) -> bool {
     let named = |suffix| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(suffix));
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
@@ -198,7 +200,7 @@ impl Network {
         })
     }
 
-    /// What a server knows if weights are encrypted, as JSON.
+    /// The knowledge of a server if weights are encrypted, as JSON.
     fn outline(&self, py: Python<'_>, ranges: String, precision_bits: f64) -> Result<String> {
         job::detached(py, || {
             written(&Outline::of(&self.0, &parsed("ranges", &ranges)?, precision_bits)?)
@@ -475,7 +477,7 @@ impl HiddenNetworkPlan {
         job::run(py, None, move |_| Ok(samples(&[plan.simulate(&network, &one_row(data)?)?])))
     }
 
-    /// As of [`NetworkPlan`].
+    /// Opens the key in a file, as [`NetworkPlan`] does.
     fn open_secret(
         &self,
         py: Python<'_>,

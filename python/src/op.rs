@@ -1,10 +1,16 @@
 //! Operations on arrays: what a program is made of, run here and recorded for planning.
 
-use crate::function::{Function, Kind};
+use crate::{
+    function::{Function, Kind},
+    numbers::Numbers,
+};
 use pyo3::prelude::*;
 use std::sync::Arc;
 use sudare::circuits::ckks::ComplexOps;
-use sudare_apps::array::{Array, ArrayError, Engine, PlainArray};
+use sudare_apps::{
+    array::{Array, ArrayError, Engine, PlainArray},
+    exact::{self, IntegerArray, PlainIntegers},
+};
 
 /// An operation, as Python holds it.
 #[pyclass(frozen, module = "sudare._native", name = "Op")]
@@ -26,27 +32,27 @@ pub enum Op {
     /// Whole power, from 1 on.
     Power {
         /// The exponent.
-        exponent: u32,
+        exponent: u64,
     },
     /// Sum along axes.
     Sum {
         /// The axes.
         axes: Vec<usize>,
-        /// Whether they stay, with one element.
+        /// True if they stay, with one element.
         keepdims: bool,
     },
     /// Mean along axes.
     Mean {
         /// The axes.
         axes: Vec<usize>,
-        /// Whether they stay, with one element.
+        /// True if they stay, with one element.
         keepdims: bool,
     },
     /// Variance along axes.
     Var {
         /// The axes.
         axes: Vec<usize>,
-        /// Whether they stay, with one element.
+        /// True if they stay, with one element.
         keepdims: bool,
         /// The divisor is the number of elements less this.
         ddof: usize,
@@ -73,6 +79,20 @@ pub enum Op {
         /// The upper one.
         high: f64,
     },
+    /// A polynomial of elements, exactly.
+    Polynomial {
+        /// The coefficients, of degree 0 first.
+        coefficients: Vec<i64>,
+    },
+    /// Rows of slots, rotated to the left.
+    Rotate {
+        /// By how many slots.
+        steps: i64,
+    },
+    /// Both rows of slots exchanged.
+    SwapRows,
+    /// The same elements, bootstrapped.
+    Bootstrap,
     /// A function of elements, or of pairs of them with broadcasting.
     Function {
         /// The function.
@@ -86,6 +106,14 @@ pub enum Value<E: ComplexOps> {
     Encrypted(Array<E>),
     /// Known to whoever computes.
     Plain(PlainArray),
+}
+
+/// An operand of integers.
+pub enum Exact {
+    /// Encrypted.
+    Encrypted(IntegerArray),
+    /// Known to whoever computes.
+    Plain(PlainIntegers),
 }
 
 #[pymethods]
@@ -111,7 +139,7 @@ impl PyOp {
         Self(Op::Neg)
     }
     #[staticmethod]
-    fn power(exponent: u32) -> Self {
+    fn power(exponent: u64) -> Self {
         Self(Op::Power { exponent })
     }
     #[staticmethod]
@@ -141,6 +169,22 @@ impl PyOp {
     #[staticmethod]
     fn within(low: f64, high: f64) -> Self {
         Self(Op::Within { low, high })
+    }
+    #[staticmethod]
+    fn polynomial(coefficients: Numbers<i64>) -> Self {
+        Self(Op::Polynomial { coefficients: coefficients.values })
+    }
+    #[staticmethod]
+    fn rotate(steps: i64) -> Self {
+        Self(Op::Rotate { steps })
+    }
+    #[staticmethod]
+    fn swap_rows() -> Self {
+        Self(Op::SwapRows)
+    }
+    #[staticmethod]
+    fn bootstrap() -> Self {
+        Self(Op::Bootstrap)
     }
     #[staticmethod]
     fn function(function: &Function) -> Self {
@@ -177,7 +221,10 @@ impl Op {
             (Self::MatMul, [Encrypted(a), Plain(b)]) => engine.matmul_plain(a, b),
             (Self::MatMul, [Plain(a), Encrypted(b)]) => engine.rmatmul_plain(a, b),
             (Self::Neg, [Encrypted(a)]) => engine.neg(a),
-            (Self::Power { exponent }, [Encrypted(a)]) => engine.powi(a, *exponent),
+            (Self::Power { exponent }, [Encrypted(a)]) => match u32::try_from(*exponent) {
+                Ok(exponent) => engine.powi(a, exponent),
+                Err(_) => self.fails(operands.len()),
+            },
             (Self::Sum { axes, keepdims }, [Encrypted(a)]) => engine.sum(a, Some(axes), *keepdims),
             (Self::Mean { axes, keepdims }, [Encrypted(a)]) => {
                 engine.mean(a, Some(axes), *keepdims)
@@ -215,10 +262,57 @@ impl Op {
         }
     }
 
+    /// The result of the operation on integers.
+    pub fn apply_exactly(
+        &self,
+        engine: &exact::Engine,
+        operands: &[Exact],
+    ) -> Result<IntegerArray, ArrayError> {
+        use Exact::{Encrypted, Plain};
+        match (self, operands) {
+            (Self::Add, [Encrypted(a), Encrypted(b)]) => engine.add(a, b),
+            (Self::Add, [Encrypted(a), Plain(b)] | [Plain(b), Encrypted(a)]) => {
+                engine.add_plain(a, b)
+            }
+            (Self::Sub, [Encrypted(a), Encrypted(b)]) => engine.sub(a, b),
+            (Self::Sub, [Encrypted(a), Plain(b)]) => engine.add_plain(a, &negated(b)),
+            (Self::Sub, [Plain(a), Encrypted(b)]) => engine.add_plain(&engine.neg(b)?, a),
+            (Self::Mul, [Encrypted(a), Encrypted(b)]) => engine.mul(a, b),
+            (Self::Mul, [Encrypted(a), Plain(b)] | [Plain(b), Encrypted(a)]) => {
+                engine.mul_plain_array(a, b)
+            }
+            (Self::MatMul, [Plain(a), Encrypted(b)]) => engine.matmul_left(a, b),
+            (Self::MatMul, [Encrypted(a), Plain(b)]) => engine.matmul_right(a, b),
+            (Self::MatMul, [Encrypted(a), Encrypted(b)])
+                if a.shape().len() == 1 && a.shape() == b.shape() =>
+            {
+                engine.sum(&engine.mul(a, b)?)
+            }
+            (Self::MatMul, [Encrypted(_), Encrypted(_)]) => Err(ArrayError::Argument {
+                op: "multiply matrices",
+                problem: "both are encrypted, which is possible only for two vectors of the same \
+                          length: pass one of the matrices in the clear"
+                    .into(),
+            }),
+            (Self::Neg, [Encrypted(a)]) => engine.neg(a),
+            (Self::Power { exponent }, [Encrypted(a)]) => engine.power(a, *exponent),
+            (Self::Sum { axes, .. }, [Encrypted(a)]) if axes.len() == a.shape().len() => {
+                engine.sum(a)
+            }
+            (Self::Polynomial { coefficients }, [Encrypted(a)]) => {
+                engine.polynomial(a, coefficients)
+            }
+            (Self::Rotate { steps }, [Encrypted(a)]) => engine.rotate(a, *steps),
+            (Self::SwapRows, [Encrypted(a)]) => engine.swap_rows(a),
+            (Self::Bootstrap, [Encrypted(a)]) => engine.bootstrap(a),
+            _ => self.fails(operands.len()),
+        }
+    }
+
     fn fails<T>(&self, operands: usize) -> Result<T, ArrayError> {
         Err(ArrayError::Argument {
             op: "operation",
-            problem: format!("{self:?} does not go with the {operands} operands that it was given"),
+            problem: format!("{self:?} does not take these {operands} operands"),
         })
     }
 
@@ -269,6 +363,11 @@ impl Op {
     }
 }
 
+/// The negatives; of the least word itself, which is in no range.
+fn negated(plain: &PlainIntegers) -> PlainIntegers {
+    PlainIntegers::new(&plain.shape, plain.values.iter().map(|x| x.wrapping_neg()).collect())
+}
+
 /// Refuses axes that there are not, or that are named twice.
 fn each_once(op: &'static str, axes: &[usize], ndim: usize) -> Result<(), ArrayError> {
     let fails = |(place, axis): (usize, &usize)| *axis >= ndim || axes[..place].contains(axis);
@@ -283,7 +382,7 @@ fn elements(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size))
 }
 
-/// As NumPy: sizes from the last axis on are equal or 1.
+/// Broadcasts as NumPy: sizes from the last axis on are equal or 1.
 fn broadcast(op: &'static str, a: &[usize], b: &[usize]) -> Result<Vec<usize>, ArrayError> {
     let ndim = a.len().max(b.len());
     let size = |shape: &[usize], axis: usize| {
@@ -299,7 +398,7 @@ fn broadcast(op: &'static str, a: &[usize], b: &[usize]) -> Result<Vec<usize>, A
         .ok_or_else(|| ArrayError::Shapes { op, left: a.to_vec(), right: b.to_vec() })
 }
 
-/// As NumPy: vectors are rows on the left and columns on the right.
+/// Multiplies as NumPy: vectors are rows on the left and columns on the right.
 fn matmul(a: &[usize], b: &[usize]) -> Result<Vec<usize>, ArrayError> {
     const OP: &str = "matmul";
     let fails = || ArrayError::Shapes { op: OP, left: a.to_vec(), right: b.to_vec() };

@@ -25,13 +25,13 @@ pub struct Parameters {
     pub(crate) bootstrapping: Option<Bootstrapping>,
 }
 
-/// How to bootstrap.
+/// A way to bootstrap.
 #[derive(Clone)]
 pub struct Bootstrapping {
     pub(crate) plan: Arc<BootstrapPlan>,
 }
 
-/// What a file of keys for a program says beside the name of the set.
+/// The label of a file of keys for a program, besides the name of the set.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Meta {
@@ -59,7 +59,7 @@ impl Parameters {
     }
 }
 
-/// As [`Parameters::warn_if_insecure`], of parameters of any scheme that say so of themselves.
+/// Warns like [`Parameters::warn_if_insecure`], for parameters of any scheme.
 pub(crate) fn warn_if_insecure(
     py: Python<'_>,
     (params, insecure): (&rlwe::Params, bool),
@@ -70,8 +70,8 @@ pub(crate) fn warn_if_insecure(
     }
     let bits = params.security_bits();
     let text = format!(
-        "these parameters have {bits:.1} bits of security, 128 are needed: encrypt only what \
-         anyone may read"
+        "these parameters have {bits:.1} bits of security instead of 128: encrypt only public data \
+         with them"
     );
     security_warning(py, text, calls)
 }
@@ -91,7 +91,7 @@ pub struct Plan {
     pub(crate) program: Option<(Planned, Vec<Option<Lineage>>)>,
 }
 
-/// What a plan says of itself, as a dictionary.
+/// The report of a plan, as a dictionary.
 #[derive(IntoPyObject)]
 pub struct Report {
     params: String,
@@ -110,7 +110,7 @@ pub struct Report {
     program: Option<ProgramReport>,
 }
 
-/// What a program takes, as a dictionary.
+/// The costs of a program, as a dictionary.
 #[derive(IntoPyObject)]
 pub struct ProgramReport {
     pub(crate) depth: u32,
@@ -123,7 +123,7 @@ pub struct ProgramReport {
     pub(crate) outputs: Vec<OutputReport>,
 }
 
-/// What an input of a program may hold, as a dictionary.
+/// An input of a program, as a dictionary.
 #[derive(IntoPyObject)]
 pub struct InputReport {
     shape: Vec<usize>,
@@ -132,7 +132,7 @@ pub struct InputReport {
     declared: bool,
 }
 
-/// What a result of a program is like, as a dictionary.
+/// A result of a program, as a dictionary.
 #[derive(IntoPyObject)]
 pub struct OutputReport {
     shape: Vec<usize>,
@@ -147,7 +147,7 @@ pub struct OutputReport {
 
 #[pymethods]
 impl Plan {
-    /// For programs of `depth` levels, in the smallest ring at 128 bits.
+    /// Plans for programs of `depth` levels, in the smallest ring at 128 bits.
     #[staticmethod]
     fn leveled(py: Python<'_>, depth: u32) -> Result<Self> {
         job::run(py, None, move |_| {
@@ -163,7 +163,7 @@ impl Plan {
         })
     }
 
-    /// For programs of any length, of steps of at most `depth` levels between bootstrappings.
+    /// Plans for programs of any length, of steps of at most `depth` levels between bootstrappings.
     #[staticmethod]
     fn bootstrapping(py: Python<'_>, depth: u32) -> Result<Self> {
         job::run(py, None, move |_| {
@@ -210,7 +210,7 @@ impl Plan {
 }
 
 impl Report {
-    /// Of parameters and the keys to make for a program.
+    /// The report of parameters and the keys to make for a program.
     pub(crate) fn new(
         set: &Parameters,
         request: &KeyRequest,
@@ -241,7 +241,7 @@ impl Report {
 }
 
 impl Plan {
-    /// For any program.
+    /// The plan for any program.
     fn new(spec: Spec, name: &str) -> Result<Self> {
         let label = Label { name: name.into(), content: "keys".into(), meta: Vec::new() };
         let set = Parameters::new(Params::new(spec)?, label)?;
@@ -252,7 +252,7 @@ impl Plan {
         Ok(Self { set, request, program: None })
     }
 
-    /// For one program.
+    /// The plan for one program.
     pub(crate) fn planned(planned: Planned, lineages: Vec<Option<Lineage>>) -> Result<Self> {
         let (name, meta) = match &planned.bootstrapping {
             Some((name, log_slots)) => {
@@ -347,7 +347,7 @@ impl Parameters {
     }
 }
 
-/// What is asked of parameters for a program.
+/// The options of planning a program.
 pub fn plan_options(
     bootstrap: bool,
     share_bits: Option<u32>,
@@ -358,7 +358,7 @@ pub fn plan_options(
     PlanOptions { bootstrapping, share_bits, assume_intervals, ranges, ..PlanOptions::default() }
 }
 
-/// What parameters are called that were made for a job.
+/// The name of parameters that were made for a job.
 pub(crate) const AUTO: &str = "auto";
 
 /// The set for bootstrapping: arrays hold real numbers.

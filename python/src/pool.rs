@@ -1,11 +1,11 @@
 //! Rows of several owners, who show them to nobody: the files of `sudare schema` and `sudare pool`.
 
 use crate::{
-    array::Numbers,
     data::{Data, Texts, coding, frame},
     error::Result,
     job,
     keys::{PublicKey, SecretKey},
+    numbers::Numbers,
     source::{IN_MEMORY, Memory, Reduced, save},
     table::{Decrypted, Table, in_memory, other_job},
 };
@@ -27,13 +27,13 @@ use sudare_roles::{
     pooled::{self, sums, transform::PooledTransform},
 };
 
-/// What several owners of rows agree on.
+/// The agreement of several owners of rows.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct Schema(Arc<pool::Schema>);
 
 #[pymethods]
 impl Schema {
-    /// That of the table of one of the owners, for a target column if one is named.
+    /// Drafts a schema from the table of one owner, for a target column if one is named.
     #[staticmethod]
     #[pyo3(signature = (columns, numbers, texts, owners, *, missing, unseen, target=None))]
     #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
@@ -49,7 +49,7 @@ impl Schema {
     ) -> Result<Self> {
         let options = coding(missing, unseen)?;
         job::detached(py, || {
-            let frame = frame(columns, &numbers, texts)?;
+            let frame = frame(columns, numbers, texts)?;
             let schema = pool::Schema::draft(&frame, target.as_deref(), &options, &owners);
             Ok(Self(Arc::new(schema.map_err(Engine::from)?)))
         })
@@ -99,7 +99,7 @@ impl Schema {
         texts: Texts,
     ) -> Result<Data> {
         job::detached(py, || {
-            let table = self.0.apply(&frame(columns, &numbers, texts)?).map_err(Engine::from)?;
+            let table = self.0.apply(&frame(columns, numbers, texts)?).map_err(Engine::from)?;
             Ok(Data { table: Arc::new(table), encoding: None })
         })
     }
@@ -119,7 +119,7 @@ pub struct Sums {
 
 #[pymethods]
 impl Sums {
-    /// Of an owner's table.
+    /// Encrypts the sums of an owner's table.
     #[staticmethod]
     fn encrypt(
         py: Python<'_>,
@@ -140,7 +140,7 @@ impl Sums {
         Self::new(Memory::new(py, bytes), Path::new(IN_MEMORY))
     }
 
-    /// Those of all owners of a schema, added: takes no key.
+    /// Adds the sums of all owners of a schema. It needs no key.
     #[staticmethod]
     fn add(py: Python<'_>, schema: &Schema, parts: Vec<PyRef<'_, Self>>) -> Result<Self> {
         let files = parts.iter().map(|part| in_memory(&part.file, Path::new(IN_MEMORY)));
@@ -215,9 +215,8 @@ impl Sums {
         })
     }
 
-    /// How all owners prepare their rows, as the JSON that each of them needs, for the holder of the
-    /// key, of the total of all owners. `class_weights` are what rows of each class weigh, for keys of
-    /// a training with given ones.
+    /// Makes the common preparation of rows from the total of all owners, for the holder of the key.
+    /// `class_weights` are the weights of rows by class, for keys of a training with given weights.
     #[pyo3(signature = (schema, key, class_weights=None))]
     fn transform(
         &self,
@@ -250,7 +249,7 @@ impl Sums {
         Ok(Self { file, info, meta })
     }
 
-    /// What reads the total.
+    /// Prepares reading the total.
     fn total(
         &self,
         schema: &Schema,
@@ -268,7 +267,7 @@ impl Sums {
     }
 }
 
-/// How all owners prepare their rows.
+/// The preparation of the rows of all owners.
 #[pyclass(frozen, name = "PooledTransform", module = "sudare._native")]
 pub struct Transform(Arc<PooledTransform>);
 
@@ -302,7 +301,7 @@ impl Transform {
         self.0.rows()
     }
 
-    /// What the owners agreed on.
+    /// The agreement of the owners.
     #[getter]
     fn schema(&self) -> Schema {
         Schema(Arc::new(self.0.schema().clone()))

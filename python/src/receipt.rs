@@ -17,7 +17,7 @@ pub fn read_server_key(text: &str) -> Result<String> {
     Ok(key(text)?.to_string())
 }
 
-/// What a receipt says, its signature checked; by this server, if one is named.
+/// The statement of a receipt, after checking its signature; by this server, if one is named.
 #[pyfunction]
 #[pyo3(signature = (text, server_key))]
 pub fn read_receipt<'py>(

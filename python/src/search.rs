@@ -4,10 +4,11 @@ use crate::{
     error::{Error, Result},
     job,
     keys::{given_passphrase, unsealed},
+    numbers::Numbers,
     plan::security_warning,
     source::IN_MEMORY,
 };
-use pyo3::{prelude::*, pybacked::PyBackedBytes, types::PyBytes};
+use pyo3::{prelude::*, types::PyBytes};
 use serde::Serialize;
 use std::{
     collections::BTreeSet,
@@ -36,14 +37,14 @@ use sudare_roles::{
 };
 
 fn json(value: &impl Serialize) -> Result<String> {
-    serde_json::to_string(value).map_err(|_| Error::Bug("what is said cannot be written as JSON"))
+    serde_json::to_string(value).map_err(|_| Error::Bug("a description cannot be written as JSON"))
 }
 
 fn search_error(error: SearchError) -> Error {
     Engine::from(error).into()
 }
 
-/// What is searched and how, planned for parameters.
+/// A search, planned for parameters.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct SearchPlan {
     setup: Setup,
@@ -52,12 +53,12 @@ pub struct SearchPlan {
 
 #[pymethods]
 impl SearchPlan {
-    /// For a setup in JSON; in a ring of 2^insecure_log_n, if that is given, which is for tests.
+    /// Plans a setup in JSON; for tests in a ring of 2^insecure_log_n.
     #[staticmethod]
     #[pyo3(signature = (setup, insecure_log_n=None))]
     fn make(py: Python<'_>, setup: &str, insecure_log_n: Option<u32>) -> Result<Self> {
         let read: Setup = serde_json::from_str(setup)
-            .map_err(|error| Engine::Usage(format!("this cannot be planned: {error}")))?;
+            .map_err(|error| Engine::Usage(format!("this search cannot be planned: {error}")))?;
         job::run(py, None, move |_| {
             let setup = Setup::new(read.spec, read.payload)?;
             let mut params = Plan::auto_params(&setup.spec).map_err(search_error)?;
@@ -70,7 +71,7 @@ impl SearchPlan {
         })
     }
 
-    /// What it takes and tells, in JSON.
+    /// The costs of the search and what it reveals, in JSON.
     fn explain(&self, py: Python<'_>) -> Result<String> {
         let plan = Arc::clone(&self.plan);
         job::run(py, None, move |_| json(&Explained::of(&plan)?))
@@ -127,9 +128,10 @@ struct Table {
 }
 
 impl Table {
-    /// Of the bytes of numbers of 64 bits, and of what records carry: rows of numbers, or bytes.
-    fn new(setup: &Setup, vectors: &[u8], payloads: Payloads) -> Self {
-        let (vectors, dimension) = (floats(vectors), setup.spec.dimension);
+    /// Records with these vectors, a row each, and these payloads.
+    fn new(setup: &Setup, vectors: Numbers, payloads: Payloads) -> Self {
+        let vectors = vectors.values;
+        let dimension = setup.spec.dimension;
         let payloads = match payloads {
             (_, Some(rows), _) => rows.into_iter().map(Value::Integers).collect(),
             (_, None, Some(rows)) => rows.into_iter().map(Value::Bytes).collect(),
@@ -139,7 +141,7 @@ impl Table {
     }
 }
 
-/// How many records there are, and what they carry: numbers, or bytes, or neither.
+/// The number of records, and their payloads: numbers, bytes, or neither.
 type Payloads = (usize, Option<Vec<Vec<u64>>>, Option<Vec<Vec<u8>>>);
 
 impl Records for Table {
@@ -151,12 +153,6 @@ impl Records for Table {
         let vectors = self.vectors[first * self.dimension..end * self.dimension].to_vec();
         Ok(Batch { vectors, payloads: payloads.collect::<sudare_roles::error::Result<_>>()? })
     }
-}
-
-/// Numbers of 64 bits from their bytes, as this machine has them.
-fn floats(bytes: &[u8]) -> Vec<f64> {
-    let number = |bytes: &[u8]| bytes.try_into().map_or(f64::NAN, f64::from_ne_bytes);
-    bytes.chunks_exact(8).map(number).collect()
 }
 
 /// Encrypts for a search, by its public or its secret key.
@@ -174,14 +170,14 @@ impl SearchWriter {
         })
     }
 
-    /// What is public of the search, in JSON.
+    /// The public part of the search, in JSON.
     fn setup(&self) -> Result<String> {
         json(&self.0.session().setup)
     }
 
     /// The file of an encrypted query.
-    fn query(&self, py: Python<'_>, vector: &[u8]) -> Result<Py<PyBytes>> {
-        let (writer, vector) = (Arc::clone(&self.0), floats(vector));
+    fn query(&self, py: Python<'_>, vector: Numbers) -> Result<Py<PyBytes>> {
+        let (writer, vector) = (Arc::clone(&self.0), vector.values);
         let file = job::run(py, None, move |_| {
             let mut file = Vec::new();
             writer.write_query(&mut file, &vector)?;
@@ -197,12 +193,12 @@ impl SearchWriter {
         py: Python<'_>,
         folder: PathBuf,
         catalogue: PathBuf,
-        records: (PyBackedBytes, Payloads),
+        records: (Numbers, Payloads),
         deleted: BTreeSet<usize>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Vec<usize>> {
         let (vectors, payloads) = records;
-        let mut table = Table::new(&self.0.session().setup, &vectors, payloads);
+        let mut table = Table::new(&self.0.session().setup, vectors, payloads);
         let writer = Arc::clone(&self.0);
         job::run(py, progress, move |progress| {
             progress.start("records", table.payloads.len());
@@ -221,10 +217,10 @@ pub struct SearchSecretKey {
     writer: Arc<Writer>,
 }
 
-/// What an answer says; one part of it is there.
+/// The content of an answer; one part of it is present.
 #[derive(IntoPyObject)]
 struct Answer {
-    /// Of each record.
+    /// The scores of all records.
     scores: Option<Vec<f64>>,
     count: Option<usize>,
     /// Rows with what they carry.
@@ -294,12 +290,12 @@ impl SearchSecretKey {
         Ok(secret)
     }
 
-    /// What encrypts by this key.
+    /// The writer of this key.
     fn writer(&self) -> SearchWriter {
         SearchWriter(Arc::clone(&self.writer))
     }
 
-    /// What is public of the search, in JSON.
+    /// The public part of the search, in JSON.
     fn setup(&self) -> Result<String> {
         json(&self.session.setup)
     }
@@ -353,30 +349,28 @@ impl SearchServer {
         })
     }
 
-    /// What is public of the search, in JSON.
+    /// The public part of the search, in JSON.
     fn setup(&self) -> Result<String> {
         json(&self.server.session().setup)
     }
 
     /// The file of an answer, from the index in a folder.
-    #[pyo3(signature = (query, encrypted, folder, wanted, progress=None))]
+    #[pyo3(signature = (query, folder, wanted, progress=None))]
     fn search_index(
         &self,
         py: Python<'_>,
-        query: &[u8],
-        encrypted: bool,
+        query: Query,
         folder: PathBuf,
         wanted: Option<&str>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Py<PyBytes>> {
-        let (server, query) = (Arc::clone(&self.server), query.to_vec());
+        let server = Arc::clone(&self.server);
         let wanted = self.wanted(wanted)?;
         let file = job::run(py, progress, move |progress| {
             let index = Index::open(&folder, server.session())?;
             progress.start("blocks", index.blocks());
-            let asked = asked(&query, encrypted)?;
-            let found =
-                server.run(asked, Searched::Index(&index), wanted, |done| progress.set(done))?;
+            let found = server
+                .run(query.asked()?, Searched::Index(&index), wanted, |done| progress.set(done))?;
             written(&found)
         })?;
         Ok(PyBytes::new(py, &file).unbind())
@@ -387,19 +381,19 @@ impl SearchServer {
     fn search_records(
         &self,
         py: Python<'_>,
-        query: &[u8],
-        records: (PyBackedBytes, Payloads),
+        query: Vec<u8>,
+        records: (Numbers, Payloads),
         deleted: BTreeSet<usize>,
         wanted: Option<&str>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Py<PyBytes>> {
-        let (server, query) = (Arc::clone(&self.server), query.to_vec());
+        let server = Arc::clone(&self.server);
         let wanted = self.wanted(wanted)?;
         let (vectors, payloads) = records;
-        let mut table = Table::new(&server.session().setup, &vectors, payloads);
+        let mut table = Table::new(&server.session().setup, vectors, payloads);
         let file = job::run(py, progress, move |progress| {
             progress.start("blocks", 0);
-            let asked = asked(&query, true)?;
+            let asked = Asked::Encrypted(Box::new(in_memory(&query)?));
             let searched = Searched::Records(&mut table, &deleted);
             let found = server.run(asked, searched, wanted, |done| progress.set(done))?;
             written(&found)
@@ -416,12 +410,20 @@ impl SearchServer {
     }
 }
 
-/// The file of an encrypted query, or the bytes of a vector.
-fn asked(query: &[u8], encrypted: bool) -> Result<Asked<&[u8]>> {
-    Ok(match encrypted {
-        true => Asked::Encrypted(Box::new(in_memory(query)?)),
-        false => Asked::Plain(floats(query)),
-    })
+/// A query, encrypted or in the clear.
+#[derive(FromPyObject)]
+pub enum Query {
+    Plain(Numbers),
+    Encrypted(Vec<u8>),
+}
+
+impl Query {
+    fn asked(&self) -> Result<Asked<&[u8]>> {
+        Ok(match self {
+            Self::Encrypted(file) => Asked::Encrypted(Box::new(in_memory(file)?)),
+            Self::Plain(vector) => Asked::Plain(vector.values.clone()),
+        })
+    }
 }
 
 fn written(found: &search::Outcome) -> Result<Vec<u8>> {

@@ -105,7 +105,7 @@ pub struct Worker {
     job: Job,
     pub(crate) plan: Arc<TrainPlan>,
     evaluator: Arc<Evaluator>,
-    /// Of the file that the keys are mapped from, if they are.
+    /// The file that the keys are mapped from, if they are.
     watch: Option<Arc<Watch>>,
 }
 
@@ -141,7 +141,7 @@ impl Worker {
             Rows::Table(table) => {
                 if table.meta.job != self.job {
                     let found = format!("a table that was encrypted for {}", table.meta.job);
-                    return Err(other_job(&found, &format!("one for {}", self.job)));
+                    return Err(other_job(&found, &format!("a table for {}", self.job)));
                 }
                 let (read, set, share) = (table.reader(), self.set.clone(), share.clone());
                 Box::new(move || read(&set.params, share))
@@ -208,7 +208,7 @@ impl Worker {
         self.write(Holds::Rows, 0, vec![share], rows)
     }
 
-    /// Where a gradient is taken.
+    /// Writes the point of a gradient.
     pub(crate) fn write_point(&self, point: &Point) -> Result<Vec<u8>> {
         self.write(Holds::Point, point.iteration, Vec::new(), &point.v)
     }
@@ -237,7 +237,7 @@ impl Worker {
         let found = part.meta.shares.clone();
         if found != [share.clone()] {
             let found = format!("rows of ciphertexts {found:?}");
-            return Err(other_job(&found, &format!("those of {share:?}")));
+            return Err(other_job(&found, &format!("rows of {share:?}")));
         }
         self.read(part, Holds::Rows)
     }

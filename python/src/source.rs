@@ -21,14 +21,14 @@ use sudare_roles::{
     files::{self, Access, NewFile},
 };
 
-/// What messages call a file that has no name.
+/// The name of files in memory in messages.
 pub const IN_MEMORY: &str = "the bytes in memory";
 
 /// Larger files become bytes of Python's only when they are asked for: making these takes half a
 /// second a gigabyte, in which Python does nothing else.
 const PYTHON_BYTES: usize = 64 << 20;
 
-/// How an object is pickled.
+/// The pickled form of an object.
 pub type Reduced<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>);
 
 /// A file in memory. Clones share it.
@@ -47,15 +47,16 @@ impl Memory {
         }
     }
 
-    /// What `to_bytes` gave.
+    /// Reads the result of `to_bytes`.
     pub fn from_python(data: &Bound<'_, PyAny>) -> PyResult<Self> {
         if let Ok(bytes) = data.cast::<PyBytes>() {
             return Ok(Self::of_python(bytes.clone()));
         }
         let view = PyMemoryView::from(data).map_err(|_| {
             let found = data.get_type();
-            let problem =
-                format!("the bytes of a file are needed, as to_bytes gives them, not {found}");
+            let problem = format!(
+                "data is of type {found}: pass the bytes of a file, as to_bytes returns them"
+            );
             Error::from(Engine::Usage(problem))
         })?;
         let bytes = data.py().get_type::<PyBytes>().call1((view,))?;
@@ -69,6 +70,12 @@ impl Memory {
             read_all(file, bytes, &path)
         })?;
         Ok(Self::new(py, bytes))
+    }
+
+    /// Writes the bytes to another file.
+    pub fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
+        let mut input = Cursor::new(self.mapping());
+        save(py, path, Access::Shared, overwrite, move |file| Ok(io::copy(&mut input, file)?))
     }
 
     fn of_python(object: Bound<'_, PyBytes>) -> Self {
@@ -87,14 +94,14 @@ impl Memory {
         self.object.as_ref().map_or_else(made, |object| object.clone_ref(py))
     }
 
-    /// How an object of a class with `from_bytes` is pickled, which protocol 5 can do beside the
-    /// pickle.
+    /// The pickled form of an object whose class has `from_bytes`. Protocol 5 can send the bytes outside
+    /// the pickle.
     pub fn reduce<'py>(&self, class: &Bound<'py, PyType>, protocol: i32) -> PyResult<Reduced<'py>> {
         reduce(class, self.to_bytes(class.py()).into_bound(class.py()), protocol)
     }
 }
 
-/// As [`Memory::reduce`], of any bytes.
+/// The pickled form of any bytes, as [`Memory::reduce`].
 pub fn reduce<'py>(
     class: &Bound<'py, PyType>,
     bytes: Bound<'py, PyBytes>,
@@ -108,8 +115,8 @@ pub fn reduce<'py>(
     Ok((class.getattr("from_bytes")?, PyTuple::new(py, [argument])?))
 }
 
-/// Where a file is that is read when it is needed: of evaluation keys, whose first halves stay in
-/// it, or of a table.
+/// The place of a file that is read when it is needed: of a table, or of evaluation keys, whose first
+/// halves stay in it.
 pub enum Source {
     Memory(Memory),
     File(Fingerprint),
@@ -138,17 +145,17 @@ impl Source {
         }
     }
 
-    /// What messages call the file.
+    /// The name of the file in messages.
     pub fn name(&self) -> &Path {
         self.path().unwrap_or(Path::new(IN_MEMORY))
     }
 
-    /// Where it is, to be shown.
+    /// The place of the file, to be shown.
     pub fn place(&self) -> String {
         self.path().map_or_else(|| "memory".into(), |path| format!("{path:?}"))
     }
 
-    /// What opens the file, if it is the one that it was.
+    /// Returns a function that opens the file, if it did not change.
     pub fn opener(&self) -> impl FnOnce() -> Result<Input> + Send + use<> {
         let source = match self {
             Self::Memory(memory) => Ok(memory.mapping()),
@@ -163,7 +170,7 @@ impl Source {
         }
     }
 
-    /// How an object is pickled whose class has `from_bytes` and `_reopen`.
+    /// The pickled form of an object whose class has `from_bytes` and `_reopen`.
     pub fn reduce<'py>(&self, class: &Bound<'py, PyType>, protocol: i32) -> PyResult<Reduced<'py>> {
         match self {
             Self::Memory(memory) => memory.reduce(class, protocol),
@@ -229,6 +236,19 @@ pub fn read_all(file: impl Read, bytes: u64, path: &Path) -> Result<Vec<u8>> {
         true => Ok(content),
         false => Err(io(io::ErrorKind::UnexpectedEof.into()).into()),
     }
+}
+
+/// The bytes of a file, as `write` writes it.
+pub fn written(
+    py: Python<'_>,
+    write: impl FnOnce(&mut dyn Write) -> sudare::Result<u64> + Send + 'static,
+) -> Result<Py<PyBytes>> {
+    let bytes = job::run(py, None, move |progress| {
+        let mut file = Vec::new();
+        write(&mut progress.watch(&mut file))?;
+        Ok(file)
+    })?;
+    Ok(PyBytes::new(py, &bytes).unbind())
 }
 
 /// Writes a file that is whole or absent.

@@ -52,7 +52,7 @@ impl Table {
         job::run(py, None, move |_| Self::in_file(&path, None))
     }
 
-    /// As `open`, of the file that was pickled.
+    /// Opens the file that was pickled.
     #[staticmethod]
     fn _reopen(py: Python<'_>, path: PathBuf, digest: String, bytes: u64) -> Result<Self> {
         job::run(py, None, move |_| Self::in_file(&path, Some((&digest, bytes))))
@@ -203,7 +203,7 @@ impl Table {
 }
 
 impl Table {
-    /// What `write` writes, to a file or in memory.
+    /// Writes a table with `write`, to a file or in memory.
     pub(crate) fn written(
         py: Python<'_>,
         path: Option<PathBuf>,
@@ -244,12 +244,12 @@ impl Table {
         self.source.digest()
     }
 
-    /// What messages call its file.
+    /// The name of its file in messages.
     fn place(&self) -> String {
         self.source.name().display().to_string()
     }
 
-    /// What reads ciphertexts of the table, which is under the parameters.
+    /// Returns a function that reads ciphertexts of the table under its parameters.
     pub(crate) fn reader(
         &self,
     ) -> impl FnOnce(&Params, Range<usize>) -> Result<Vec<Ciphertext>> + Send + use<> {
@@ -262,7 +262,7 @@ impl Table {
     }
 }
 
-/// What makes a server ready to compute with tables.
+/// Returns a function that makes a server ready to compute with tables.
 pub(crate) fn session(
     tables: &[&Table],
     keys: &EvaluationKeys,
@@ -288,14 +288,14 @@ pub(crate) fn session(
 #[derive(FromPyObject)]
 enum AnyModel<'py> {
     Encrypted(PyRef<'py, TableResult>),
-    /// As JSON.
+    /// The values as JSON.
     Plain(String),
 }
 
 /// Reads a model that suits rows and their plan.
 type ReadModel = dyn FnOnce(&Session<Input>, &ScorePlan) -> Result<scoring::AnyModel> + Send;
 
-/// What the header of a file of ciphertexts says.
+/// The header of a file of ciphertexts.
 fn header<R: Read>(file: Opened<R>, contents: &[Content]) -> Result<(Info, Meta)> {
     let file = file.expect(Kind::Ciphertexts)?;
     let (_, meta) = file.meta(contents)?;

@@ -19,7 +19,7 @@ pub struct Trace(Arc<Mutex<Program>>);
 /// An array of such a program.
 pub struct Traced {
     program: Arc<Mutex<Program>>,
-    /// Its place among all arrays of the program, the inputs first.
+    /// The place among all arrays of the program, the inputs first.
     place: usize,
     pub shape: Vec<usize>,
 }
@@ -31,7 +31,7 @@ struct Program {
     steps: Vec<(Op, Vec<Source>)>,
 }
 
-/// Where an operand comes from.
+/// The source of an operand.
 #[derive(Clone)]
 enum Source {
     Array(usize),
@@ -68,13 +68,13 @@ impl Program {
 }
 
 impl Program {
-    /// What arrays carry that are computed so.
+    /// The facts that arrays carry after these operations.
     fn lineages(&self, outputs: &[usize]) -> Vec<Option<Lineage>> {
         let mut all: Vec<_> = self.inputs.iter().map(|shape| Some(Lineage::input(shape))).collect();
         for (op, sources) in &self.steps {
             let ancestors = sources.iter().map(|source| match source {
                 Source::Array(place) => Ancestor::Array(all.get(*place).copied().flatten()),
-                Source::Plain(plain) => Ancestor::Plain(plain),
+                Source::Plain(PlainArray { shape, values }) => Ancestor::Plain { shape, values },
             });
             let lineage = Lineage::of(op, ancestors);
             all.push(lineage);
@@ -109,7 +109,7 @@ impl Trace {
                     sources.push(Source::Array(array.place));
                 }
                 Operand::Plain(numbers) => {
-                    let plain = numbers.to_plain();
+                    let plain = PlainArray::from(numbers);
                     shapes.push(plain.shape.clone());
                     sources.push(Source::Plain(plain));
                 }
@@ -149,7 +149,7 @@ impl Trace {
         })
     }
 
-    /// What the program takes under the parameters of a plan; `assume_intervals` is as for
+    /// The costs of the program under the parameters of a plan; `assume_intervals` is as for
     /// [`Trace::plan`].
     #[pyo3(signature = (outputs, plan, *, assume_intervals=false))]
     fn measure(

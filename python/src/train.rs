@@ -42,9 +42,9 @@ pub struct Trainer {
 
 #[pymethods]
 impl Trainer {
-    /// Of tables, from its beginning, or with `resume` from the last state in the folder
-    /// `checkpoint`, where states are kept. With `history`, the weights after each iteration go
-    /// with the model. The iterations that take no rows are then done.
+    /// Starts a training on tables, or with `resume` continues from the last state in the directory
+    /// `checkpoint`, which stores states. With `history`, the model has the weights after each
+    /// iteration. Iterations that need no rows are done at once.
     #[new]
     #[pyo3(signature = (
         tables, keys, *, checkpoint=None, resume=false, overwrite=false, history=false
@@ -59,7 +59,8 @@ impl Trainer {
         history: bool,
     ) -> Result<Self> {
         if resume && checkpoint.is_none() {
-            let problem = "resume takes the folder of the states to go on from: give checkpoint";
+            let problem =
+                "resume needs the directory of the states to continue from: pass checkpoint";
             return Err(Engine::Usage(problem.into()).into());
         }
         let tables: Vec<&Table> = tables.iter().map(|table| &**table).collect();
@@ -119,7 +120,7 @@ impl Trainer {
         shares.into_iter().map(|share| (share.start, share.end)).collect()
     }
 
-    /// Those ciphertexts, to be sent to a worker.
+    /// The ciphertexts of a share, to be sent to a worker.
     fn rows(&self, py: Python<'_>, start: usize, stop: usize) -> Result<Part> {
         let worker = self.worker.clone();
         let bytes = self.run(py, move |server| {
@@ -129,7 +130,7 @@ impl Trainer {
         Part::new(Memory::new(py, bytes))
     }
 
-    /// Where the gradient of the next iteration is taken. Weights are bootstrapped before if they
+    /// The point of the gradient of the next iteration. Weights are bootstrapped before if they
     /// have to be.
     fn point(&self, py: Python<'_>) -> Result<Part> {
         let worker = self.worker.clone();
@@ -143,7 +144,7 @@ impl Trainer {
         self.run(py, move |server| Ok(server.update(worker.read_gradient(gradient)?)?))
     }
 
-    /// What computes parts of gradients here.
+    /// The worker of this process.
     #[getter]
     fn worker(&self) -> Worker {
         self.worker.clone()
@@ -193,7 +194,7 @@ fn to_json(values: &impl Serialize) -> Result<serde_json::Value> {
     serde_json::to_value(values).map_err(|_| Error::Bug("a result has no JSON"))
 }
 
-/// How to train in the clear.
+/// Options of training in the clear.
 struct Simulation {
     order: Option<Seed>,
     class_weights: Option<Vec<f64>>,
@@ -229,9 +230,9 @@ impl Simulation {
     }
 }
 
-/// What a plan's job gives for a table in the clear, by the program that runs under encryption:
-/// the values that `Decrypted` has, calibrated if asked for, and of a training `log2_error`. `order`
-/// and `class_weights` are those of `TablePlan.encrypt`. With `history`, a training has the weights
+/// Computes the job of a plan on a table in the clear, by the program that runs under encryption.
+/// Returns the values of `Decrypted`, calibrated on request, and `log2_error` for a training. `order`
+/// and `class_weights` are as for `TablePlan.encrypt`. With `history`, a training has the weights
 /// after each iteration.
 #[pyfunction]
 #[pyo3(signature = (
@@ -267,7 +268,7 @@ pub fn simulate<'py>(
         }
         _ => Err(other_job(
             &format!("a plan for {job}"),
-            "one for a training or statistics of columns",
+            "a plan for a training or for statistics of columns",
         )),
     })?;
     to_python(py, &values)

@@ -80,14 +80,25 @@ if TYPE_CHECKING:
     from sudare.client import Client
     from sudare.linear_model import LinearRegression, LogisticRegression, Ridge
 else:
+    # Estimators import scikit-learn where it is installed, and distributed trainings asyncio: both take a
+    # while. A client of services needs packages of its own.
+    _LAZY = {
+        **dict.fromkeys(
+            ("client", "distributed", "linear_model", "nn", "pool", "scoring", "search"), None
+        ),
+        "Client": "client",
+        "LinearRegression": "linear_model",
+        "LogisticRegression": "linear_model",
+        "Ridge": "linear_model",
+    }
 
     def __getattr__(name: str) -> object:
-        # Estimators import scikit-learn where it is installed, and distributed trainings asyncio:
-        # both take a while. A client of services needs packages of its own.
-        if name in {"client", "distributed", "linear_model", "nn", "pool", "scoring", "search"}:
+        if name not in _LAZY:
+            raise AttributeError(f"module 'sudare' has no attribute {name!r}")
+        module = _LAZY[name]
+        if module is None:
             return importlib.import_module(f"sudare.{name}")
-        if name in {"LinearRegression", "LogisticRegression", "Ridge"}:
-            return getattr(importlib.import_module("sudare.linear_model"), name)
-        if name == "Client":
-            return importlib.import_module("sudare.client").Client
-        raise AttributeError(f"module 'sudare' has no attribute {name!r}")
+        return getattr(importlib.import_module(f"sudare.{module}"), name)
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

@@ -1,7 +1,7 @@
-"""Frames with categories, truth values and gaps, on their way to numbers.
+"""Coding of frames with categories, truth values and gaps as numbers.
 
-What is coded, and how, is decided by native code: an encoding, which is JSON, is fitted to the
-table of its owner and kept with the model, so that rows that come later are treated alike.
+Native code fits an encoding, which is JSON, to the table of the owner. It stays with the model, so that
+later rows are coded in the same way.
 """
 
 from __future__ import annotations
@@ -18,71 +18,71 @@ import numpy.typing as npt
 from sudare import _native, errors
 from sudare._estimator import expect_numbers, is_missing, names_of
 from sudare._frames import narwhals_for, opened
-from sudare._plain import Floats, Native, from_native, to_native
+from sudare._plain import Floats
 
 _Text = list[str | None]
 
 _NUMBERS = (numbers.Real, Decimal, np.bool_)
-"""Types of numbers and truth values. The last two are not registered as `Real`."""
+"""Types of numbers and truth values. `Decimal` and `bool_` are not registered as `Real`."""
 
 
 @dataclass(frozen=True)
 class Cells:
-    """A table as it comes."""
+    """A table before coding."""
 
     names: list[str]
-    """Of the columns."""
+    """Names of the columns."""
     numbers: Floats
-    """Of shape `(n_rows, n_columns)`; NaN where a number is missing, and in columns of text."""
+    """Numbers of shape `(n_rows, n_columns)`; NaN where one is missing, and in columns of text."""
     texts: dict[int, _Text]
-    """The values of columns that are text, by place; `None` where one is missing."""
+    """Values of columns of text, by place; `None` where one is missing."""
 
     def gaps(self) -> npt.NDArray[np.bool_]:
-        """Which rows lack a value."""
+        """Marks rows that lack a value."""
         lacking = np.isnan(self.numbers)
         for place, text in self.texts.items():
             lacking[:, place] = [value is None for value in text]
         return np.asarray(lacking.any(axis=1))
 
     def complete(self, labels: npt.NDArray[Any]) -> tuple[Cells, npt.NDArray[Any]]:
-        """The rows that lack no value, and their labels."""
+        """Returns the rows that lack no value, and their labels."""
         kept = np.flatnonzero(~self.gaps())
         if len(kept) == 0:
-            raise errors.NoCompleteRowError(
-                f"each of {len(self.numbers)} rows lacks a value, at least one without gaps is "
-                "needed: fill gaps with missing='mean', or leave columns out"
+            raise errors.of_kind(
+                "NoCompleteRow",
+                f"each of {len(self.numbers)} rows lacks a value: fill gaps with missing='mean', or leave "
+                "columns out"
             )
         texts = {at: [text[row] for row in kept] for at, text in self.texts.items()}
         return Cells(self.names, self.numbers[kept], texts), labels[kept]
 
     def beside(self, name: str, text: Sequence[str | None]) -> Cells:
-        """The same with a column of text after the others."""
+        """Returns the table with another column of text."""
         gaps = np.full((len(self.numbers), 1), np.nan)
         texts = {**self.texts, len(self.names): list[str | None](text)}
         return Cells([*self.names, name], np.hstack([self.numbers, gaps]), texts)
 
     def named(self, names: list[str]) -> Cells:
-        """The same under other names."""
+        """Returns the table with other names of columns."""
         return Cells(names, self.numbers, self.texts)
 
     def fit(
         self, target: tuple[str, Sequence[str]] | None, *, missing: str, unseen: str
     ) -> str:
-        """The encoding of this table, for a target of this name and classes."""
+        """Fits an encoding to this table, for a target of this name and classes."""
         return _native.fit_encoding(*self.native(), missing=missing, unseen=unseen, target=target)
 
     def encode(self, encoding: str) -> tuple[list[str], Floats]:
-        """The features that an encoding makes of this table, and their numbers."""
-        names, found = _native.encode(encoding, *self.native())
-        return names, from_native(found)
+        """Returns the features of this table under an encoding, and their numbers."""
+        return _native.encode(encoding, *self.native())
 
-    def native(self) -> tuple[list[str], Native, list[tuple[int, _Text]]]:
-        """As native code takes it."""
-        return self.names, to_native(self.numbers), list(self.texts.items())
+    def native(self) -> tuple[list[str], Floats, list[tuple[int, _Text]]]:
+        """Returns the table for native code."""
+        return self.names, self.numbers, list(self.texts.items())
 
 
 def has_categories(X: object) -> bool:
-    """Whether a frame has columns that are neither numbers nor truth values."""
+    """Tells whether a frame has columns that are neither numbers nor truth values."""
     if not hasattr(X, "columns"):
         return False
     try:
@@ -99,7 +99,7 @@ def has_categories(X: object) -> bool:
 
 
 def read(X: Any) -> Cells:
-    """The cells of a frame, or of an array of numbers, whose columns are called x0, x1, ..."""
+    """Reads the cells of a frame, or of an array of numbers, whose columns are named x0, x1, ..."""
     if not hasattr(X, "columns"):
         found = _array(X)
         return Cells([f"x{i}" for i in range(found.shape[1])], found, {})
@@ -115,21 +115,21 @@ def read(X: Any) -> Cells:
             columns.append(np.full(len(texts[place]), np.nan))
     if not columns or not len(columns[0]):
         raise errors.ShapeError(
-            f"X has {len(frame)} rows and {len(columns)} columns: give at least one of each"
+            f"X has {len(frame)} rows and {len(columns)} columns: pass at least one of each"
         )
     return Cells(_names(frame.columns), np.column_stack(columns), texts)
 
 
 def _names(names: Sequence[object]) -> list[str]:
-    """The names of columns, or x0, x1, ... where none of them is text."""
+    """Returns the names of columns, or x0, x1, ... if none of them is text."""
     texts = [name for name in names if isinstance(name, str)]
     if not texts:
         return [f"x{i}" for i in range(len(names))]
     if len(texts) < len(names):
         other = next(name for name in names if not isinstance(name, str))
-        raise errors.UnnamedColumnError(
-            f"a column is named {other!r} and others have text for a name: give all columns names "
-            "of text"
+        raise errors.of_kind(
+            "UnnamedColumn",
+            f"a column is named {other!r}, but others have names of text: give all columns names of text"
         )
     return texts
 
@@ -137,38 +137,37 @@ def _names(names: Sequence[object]) -> list[str]:
 def classes_of(
     labels: npt.NDArray[Any],
 ) -> tuple[npt.NDArray[Any], list[str], npt.NDArray[np.intp]]:
-    """The classes in order, what they are called elsewhere, and the place among them of each
-    label."""
+    """Returns the classes in order, their names as text, and the place of each label among them."""
     if labels.dtype.kind not in "biufOUT":
         raise errors.DtypeError(
-            f"labels are of type {labels.dtype}: give whole numbers, truth values or text"
+            f"labels have the type {labels.dtype}: pass whole numbers, truth values or text"
         )
     try:
         classes, members = np.unique(labels, return_inverse=True)
     except TypeError as error:
-        raise errors.DtypeError(f"labels of different types ({error}): give one type") from None
+        raise errors.DtypeError(f"labels have different types ({error}): pass labels of one type") from None
     other = [label for label in classes.tolist() if not isinstance(label, (str, *_NUMBERS))]
     if other:
         raise errors.DtypeError(
-            f"label {other[0]!r} is of type {type(other[0]).__name__}: give whole numbers, truth "
-            "values or text"
+            f"label {other[0]!r} has the type {type(other[0]).__name__}: pass whole numbers, truth values or "
+            "text"
         )
     texts = [text_of(label) for label in classes.tolist()]
     if len(set(texts)) < len(texts):
         raise errors.ArgumentError(
-            f"different classes are called the same, among {', '.join(texts)}: rename them"
+            f"different classes have the same name, among {', '.join(texts)}: rename them"
         )
     return classes, texts, members.ravel()
 
 
 def are_text(classes: npt.NDArray[Any]) -> bool:
-    """Whether classes are text, also where they look like numbers."""
+    """Tells whether classes are text, even if they look like numbers."""
     return all(isinstance(label, str) for label in classes.tolist())
 
 
 def text_of(value: object) -> str:
-    """How a label or a category is called: text as it is, truth values 0 and 1, and numbers in the
-    shortest way that is read as the same number."""
+    """Returns the name of a label or a category: text unchanged, truth values as 0 and 1, and numbers as
+    the shortest text that reads as the same number."""
     if isinstance(value, (bool, np.bool_)):
         return str(int(value))
     if isinstance(value, numbers.Integral):
@@ -184,12 +183,11 @@ def _array(X: object) -> Floats:
         found = np.asarray(X, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise errors.DtypeError(
-            f"{error}: give numbers, or a data frame, of which columns may be categories"
+            f"{error}: pass numbers, or a data frame, whose columns may be categories"
         ) from None
     if found.ndim != 2:
         raise errors.ShapeError(
-            f"X has {found.ndim} axes, two are needed: a row for each sample, a column for each "
-            "feature"
+            f"X has {found.ndim} axes instead of 2: pass a row for each sample and a column for each feature"
         )
     return found
 
@@ -206,7 +204,7 @@ def _is_numeric(narwhals: Any, series: Any) -> bool:
 
 
 def _values(series: Any) -> list[Any]:
-    """`None` where one is missing."""
+    """Returns the values of a column, with `None` where one is missing."""
     missing = series.is_null().to_list()
     return [None if gap else value for gap, value in zip(missing, series.to_list(), strict=True)]
 
@@ -215,8 +213,8 @@ def _text(narwhals: Any, series: Any, value: object) -> str | None:
     kinds = (narwhals.String, narwhals.Categorical, narwhals.Enum, narwhals.Object)
     if not any(series.dtype == kind for kind in kinds):
         raise errors.DtypeError(
-            f"column {series.name!r} is of type {series.dtype}, but numbers, truth values or "
-            "categories are needed: leave it out, or bring its values into such a form"
+            f"column {series.name!r} has the type {series.dtype}, but numbers, truth values or categories "
+            "are needed: leave it out, or convert its values"
         )
     if value is None or is_missing(value):
         return None
@@ -224,7 +222,7 @@ def _text(narwhals: Any, series: Any, value: object) -> str | None:
     declared = series.dtype != narwhals.Object and not isinstance(value, (bytes, bytearray))
     if not (declared or isinstance(value, (str, *_NUMBERS))):
         raise errors.DtypeError(
-            f"column {series.name!r} holds {value!r} of type {type(value).__name__}, but numbers, "
-            "truth values or text are needed: leave it out, or bring its values into such a form"
+            f"column {series.name!r} holds {value!r} of type {type(value).__name__}, but numbers, truth "
+            "values or text are needed: leave it out, or convert its values"
         )
     return text_of(value)

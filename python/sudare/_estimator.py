@@ -1,6 +1,4 @@
-"""What estimators share: scikit-learn's conventions, by its own means where it is installed, and
-by those of this file where it is not.
-"""
+"""The common part of estimators: scikit-learn's conventions, by scikit-learn where it is installed."""
 
 from __future__ import annotations
 
@@ -31,10 +29,10 @@ if TYPE_CHECKING or _sklearn is None:
     _S = TypeVar("_S", bound="_Parameters")
 
     class _Parameters:
-        """The arguments of a constructor, as attributes of their names."""
+        """The arguments of a constructor, as attributes."""
 
         def get_params(self, deep: bool = True) -> dict[str, Any]:
-            """The parameters by name."""
+            """Returns the parameters by name."""
             return {name: getattr(self, name) for name in _defaults(self)}
 
         def set_params(self: _S, **params: Any) -> _S:
@@ -43,8 +41,7 @@ if TYPE_CHECKING or _sklearn is None:
             for name, value in params.items():
                 if name not in names:
                     raise errors.ArgumentError(
-                        f"{type(self).__name__} has no parameter {name!r}: choose from "
-                        f"{', '.join(names)}"
+                        f"{type(self).__name__} has no parameter {name!r}: choose from {', '.join(names)}"
                     )
                 setattr(self, name, value)
             return self
@@ -55,10 +52,10 @@ if TYPE_CHECKING or _sklearn is None:
 else:
 
     class _Parameters(_sklearn.base.BaseEstimator):
-        """The arguments of a constructor, as attributes of their names."""
+        """The arguments of a constructor, as attributes."""
 
     class _NotFitted(errors.NotFittedError, _sklearn.exceptions.NotFittedError):
-        """An estimator that is not fitted, to both packages."""
+        """An estimator that is not fitted, for both packages."""
 
 
 def _defaults(estimator: object) -> dict[str, Any]:
@@ -67,10 +64,10 @@ def _defaults(estimator: object) -> dict[str, Any]:
 
 
 class Estimator(_Parameters):
-    """Checks data, and remembers the features that it was fitted to."""
+    """An estimator that checks data, and remembers its features."""
 
     n_features_in_: int
-    """Features of the table that it was fitted to."""
+    """The number of features that it was fitted to."""
     feature_names_in_: npt.NDArray[np.object_]
     """Their names, if they are strings."""
 
@@ -101,14 +98,13 @@ class Estimator(_Parameters):
         if not self.__sklearn_is_fitted__():
             name = type(self).__name__
             raise _NotFitted(
-                f"this {name} has no coefficients yet: call fit, or load with what a server has "
-                "computed"
+                f"this {name} has no coefficients yet: call fit, or decrypt with the result of a server"
             )
 
     def _training_data(
         self, X: object, y: object, *, numeric: bool
     ) -> tuple[Floats, npt.NDArray[Any]]:
-        """Rows and their targets, checked. Remembers the features."""
+        """Checks rows and their targets, and remembers the features."""
         expect_numbers(X)
         if _sklearn is None:
             rows, targets = self._own_rows(X, reset=True), column(y)
@@ -122,7 +118,7 @@ class Estimator(_Parameters):
             return rows, targets.astype(np.float64) if numeric else targets
 
     def _rows(self, X: object) -> Floats:
-        """Rows of the features that this estimator was fitted to."""
+        """Checks rows of the features that this estimator was fitted to."""
         self._expect_fitted()
         expect_numbers(X)
         if _sklearn is None:
@@ -133,18 +129,18 @@ class Estimator(_Parameters):
             return rows
 
     def _labels(self, y: object) -> npt.NDArray[Any]:
-        """Labels of rows that are validated otherwise."""
+        """Checks the labels of rows."""
         labels = column(y)
         missing = [is_missing(label) for label in labels] if labels.dtype.kind == "O" else []
         if any(missing):
-            raise errors.MissingValueError(
-                f"y has no class for row {missing.index(True)}: give a class for each row, or leave rows "
-                "without one out"
+            raise errors.of_kind("MissingValue",
+                f"y has no class for row {missing.index(True)}: pass a class for each row, or leave out rows "
+                "without one"
             )
         if labels.dtype.kind == "f" and not np.array_equal(labels, np.floor(labels)):
             raise errors.ArgumentError(
-                "labels are real numbers, some of them missing or not whole: give a class for each "
-                "row, as whole numbers or as text"
+                "some labels are missing or not whole numbers: pass a class for each row, as whole numbers "
+                "or as text"
             )
         return labels
 
@@ -153,7 +149,7 @@ class Estimator(_Parameters):
         names = names_of(X)
         if rows.ndim != 2:
             raise errors.ShapeError(
-                f"X has {rows.ndim} axes, two are needed: a row for each sample, a column for each "
+                f"X has {rows.ndim} axes instead of 2: pass a row for each sample and a column for each "
                 "feature"
             )
         known = getattr(self, "feature_names_in_", None)
@@ -164,27 +160,28 @@ class Estimator(_Parameters):
             elif known is not None:
                 del self.feature_names_in_
         elif rows.shape[1] != self.n_features_in_:
-            raise errors.ShapesError(
+            raise errors.of_kind(
+                "Shapes",
                 f"X has {rows.shape[1]} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input"
             )
         elif names is not None and known is not None and list(names) != list(known):
             raise errors.ArgumentError(
-                f"X has the features {', '.join(names)}, this {type(self).__name__} was fitted to "
-                f"{', '.join(known)}: give these in their order"
+                f"X has the features {', '.join(names)}, but this {type(self).__name__} was fitted to "
+                f"{', '.join(known)}: pass these in their order"
             )
         return rows
 
     @property
     def _columns(self) -> list[str]:
-        """A name for each feature."""
+        """The names of features."""
         names = getattr(self, "feature_names_in_", None)
         if names is not None:
             return [str(name) for name in names]
         return [f"x{i}" for i in range(self.n_features_in_)]
 
     def _set_columns(self, columns: list[str]) -> None:
-        """Remembers features that have these names."""
+        """Remembers features with these names."""
         self.n_features_in_ = len(columns)
         vars(self).pop("feature_names_in_", None)
         if columns != self._columns:
@@ -192,7 +189,7 @@ class Estimator(_Parameters):
 
 
 def names_of(X: object) -> npt.NDArray[np.object_] | None:
-    """The names of the columns of a frame, if they are strings."""
+    """Returns the names of the columns of a frame, if they are strings."""
     # The columns of a pyarrow table are arrays, not names.
     columns = getattr(X, "column_names", None)
     if columns is None:
@@ -203,60 +200,61 @@ def names_of(X: object) -> npt.NDArray[np.object_] | None:
 
 
 def column(y: object) -> npt.NDArray[Any]:
-    """One target for each row."""
+    """Checks that there is one axis of targets."""
     targets = np.asarray(y)
     if targets.ndim == 2 and targets.shape[1] == 1:
         targets = targets.ravel()
     if targets.ndim != 1:
         raise errors.ShapeError(
-            f"y has the shape {targets.shape}: one target for each row is needed"
+            f"y has the shape {targets.shape}: pass one target for each row"
         )
     return targets
 
 
 def expect_one_a_row(rows: int, targets: int) -> None:
-    """Refuses more or fewer targets than rows."""
+    """Refuses a number of targets that differs from the number of rows."""
     if targets != rows:
-        raise errors.ShapesError(f"{rows} rows and {targets} targets: give one target a row")
+        raise errors.of_kind("Shapes", f"{rows} rows, but {targets} targets: pass one target for each row")
 
 
 def expect_numbers(X: object) -> None:
-    """Refuses arrays that NumPy would turn into numbers by their unit or by what bytes spell."""
+    """Refuses arrays of dates, durations and bytes, which NumPy would convert to numbers."""
     kind = getattr(getattr(X, "dtype", None), "kind", None)
     if kind is not None and kind in "mMSV":
         raise errors.DtypeError(
-            f"X holds values of type {getattr(X, 'dtype', None)}, and numbers are needed: give "
-            "numbers, such as seconds or days since a date"
+            f"X has the type {getattr(X, 'dtype', None)}, but numbers are needed: pass numbers, such as "
+            "seconds or days since a date"
         )
 
 
 def is_missing(value: object) -> bool:
-    """Whether a value stands for none: None, NaN, or a missing value of pandas."""
+    """Tells whether a value is missing: None, NaN, or a missing value of pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
 
 
 def weights_of_rows(weights: object, rows: int) -> Floats:
-    """What each row counts in a score; all the same if no weights are given."""
+    """Returns the weight of each row in a score, 1 by default."""
     if weights is None:
         return np.ones(rows)
     found = floats(weights)
     if found.shape != (rows,):
-        raise errors.ShapesError(
-            f"sample_weight has the shape {found.shape}, and there are {rows} rows: give one weight a row"
+        raise errors.of_kind(
+            "Shapes",
+            f"sample_weight has the shape {found.shape}, but there are {rows} rows: pass one weight for each"
         )
     if found.min() < 0.0 or not found.any():
         raise errors.ArgumentError(
-            "sample_weight has negative weights, or zeros only: give weights of at least 0, one of "
-            "them positive"
+            "sample_weight has negative weights, or only zeros: pass weights of at least 0, one of them "
+            "positive"
         )
     return found
 
 
 @contextmanager
 def _own_errors() -> Iterator[None]:
-    """What scikit-learn refuses, as errors of this package."""
+    """Converts errors of scikit-learn to errors of this package."""
     try:
         yield
     except TypeError as error:

@@ -1,4 +1,4 @@
-"""What a context or a program costs, before anything heavy runs."""
+"""The costs of a context or a program, before anything heavy runs."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from typing import Any, TypeAlias
 
 from sudare import _native, errors
 from sudare._array import EncryptedArray
-from sudare._plain import MOST, Floats, to_native, whole
+from sudare._encrypted import natives
+from sudare._plain import MOST, whole
 
 Program: TypeAlias = Callable[..., EncryptedArray | Sequence[EncryptedArray]]
-"""A function of encrypted arrays that returns one or several. Which operations it does may depend
-on shapes, not on values."""
+"""A function of encrypted arrays that returns one or several. Its operations may depend on shapes, but not
+on values."""
 
 Shapes: TypeAlias = Sequence[int | Sequence[int]]
 """The shape of each argument of a program."""
@@ -27,12 +28,11 @@ class Input:
     shape: tuple[int, ...]
     """Elements along each axis."""
     low: float
-    """The lowest number that it may hold."""
+    """The lowest number that the input may hold."""
     high: float
-    """The highest number that it may hold."""
+    """The highest number that the input may hold."""
     declared: bool
-    """Whether the range was declared or follows from the program, rather than from the room that
-    there is."""
+    """True if the range was declared or follows from the program; false if it is the available room."""
 
 
 @dataclass(frozen=True)
@@ -46,37 +46,36 @@ class Output:
     ciphertexts: int
     """Number of ciphertexts."""
     log2_error: float
-    """`log2` of the standard deviation of the error of an element that noise causes: an estimate, for
-    inputs that fill their declared ranges, or of magnitude 1 where none was declared. What
-    bootstrapping adds is not in it."""
+    """An estimate of `log2` of the standard deviation of an element's error by noise, without
+    bootstrapping. Inputs fill their declared ranges, or have magnitude 1 where none was declared."""
     largest_error: float | None = None
-    """A bound of that error for `Context.release`, whatever the inputs of magnitude 1 or less and
-    however often they are used; `None` where none is known, as with bootstrapping, and where inputs
-    could lead to arguments outside the interval of a function, unless intervals are assumed."""
+    """A bound of the error for `Context.release`, for all inputs of magnitude 1 or less. It is `None` with
+    bootstrapping, and where inputs could lead to arguments outside the interval of a function, unless
+    intervals are assumed."""
     share_bits: int | None = None
-    """Bits after the point to which all elements can be released; `None` if not even one."""
+    """Bits after the point to which all elements can be released; `None` if there are none."""
     filled_log2_error: float = -inf
-    """The same for inputs that fill the ranges that there is room for."""
+    """`log2_error` for inputs that fill the available room."""
     lineage: str | None = None
-    """What tells arrays that the program computes from others: a digest of its operations."""
+    """A digest of the operations, by which the context recognises results of the program."""
 
 
 @dataclass(frozen=True)
 class ProgramCost:
-    """What a program takes."""
+    """The costs of a program."""
 
     depth: int
     """Levels from the inputs to the lowest result."""
     bootstraps: int
-    """Ciphertexts that are bootstrapped."""
+    """The number of ciphertexts that are bootstrapped."""
     missing_keys: bool
-    """Whether the keys of the context are not enough for it."""
+    """True if the context lacks keys for the program."""
     input_bytes: int
     """Bytes of the encrypted inputs."""
     peak_memory_bytes: int
-    """Bytes of memory, keys included, about."""
+    """Predicted bytes of memory, with keys."""
     seconds: float
-    """Time on one thread of the machine of the reference, about."""
+    """Predicted time on one thread of the reference machine."""
     outputs: tuple[Output, ...]
     """The results."""
     inputs: tuple[Input, ...] = ()
@@ -88,7 +87,7 @@ class Explanation:
     """Sizes and security of parameters and keys. Prints as a table."""
 
     params: str
-    """Name of the parameter set; empty for one that was made for a depth or a program."""
+    """Name of the parameter set; empty for parameters that were made for a depth or a program."""
     params_id: str
     """Fingerprint of the parameters."""
     log_n: int
@@ -108,17 +107,17 @@ class Explanation:
     evaluation_keys: int
     """Number of evaluation keys."""
     evaluation_key_bytes: int
-    """Bytes of their file."""
+    """Bytes of the file of evaluation keys."""
     evaluation_key_memory_bytes: int
-    """Bytes that they take in memory."""
+    """Bytes of the evaluation keys in memory."""
     ciphertext_bytes: int
     """Bytes of a new ciphertext."""
     program: ProgramCost | None = None
-    """What the program takes, if one was explained."""
+    """The costs of the program, if one was explained."""
 
     @classmethod
     def of(cls, plan: _native.Plan | _native.TablePlan) -> Explanation:
-        """What a plan says of itself."""
+        """Explains a plan."""
         report = plan.report()
         program: dict[str, Any] | None = report.pop("program")
         if program is None:
@@ -186,14 +185,13 @@ def _duration(seconds: float) -> str:
 
 
 class _Recorder:
-    """Where the arrays of a program compute that is only recorded."""
+    """Records the operations of a program."""
 
     def __init__(self, trace: _native.Trace) -> None:
         self._trace = trace
 
-    def _apply(self, op: _native.Op, operands: list[EncryptedArray | Floats]) -> EncryptedArray:
-        native = [x._value if isinstance(x, EncryptedArray) else to_native(x) for x in operands]
-        return EncryptedArray(self, self._trace.apply(op, native))
+    def _apply(self, op: _native.Op, operands: list[Any]) -> EncryptedArray:
+        return EncryptedArray(self, self._trace.apply(op, natives(operands)))
 
     def _log2_error(self, array: EncryptedArray) -> None:
         return None
@@ -205,7 +203,7 @@ def _sizes(shape: int | Sequence[int]) -> list[int]:
 
 
 def _check_arguments(program: Program, shapes: Shapes) -> None:
-    """Refuses other arguments than a program takes, where that is known."""
+    """Refuses arguments that a program does not take, where its signature is known."""
     try:
         takes = inspect.signature(program)
     except (TypeError, ValueError):
@@ -214,20 +212,20 @@ def _check_arguments(program: Program, shapes: Shapes) -> None:
         takes.bind(*shapes)
     except TypeError:
         raise errors.ShapeError(
-            f"{len(shapes)} shapes were given, but the program takes {takes}: give a shape for "
-            "each argument, such as [(3, 4)] for a single matrix"
+            f"{len(shapes)} shapes were given, but the program takes {takes}: pass a shape for each "
+            "argument, such as [(3, 4)] for a single matrix"
         ) from None
 
 
 def record(program: Program, shapes: Shapes) -> tuple[_native.Trace, list[_native.Array]]:
-    """A program as native code has it, and its results, after one call of it."""
+    """Calls a program once, and returns its record and its results."""
     if not callable(program):
         raise errors.ArgumentError(
-            f"the program is {program!r}: give a function of encrypted arrays, such as lambda x: x * x"
+            f"program is {program!r}: pass a function of encrypted arrays, such as lambda x: x * x"
         )
     if not isinstance(shapes, Sequence):
         raise errors.ArgumentError(
-            f"the shapes are {shapes!r}: give a list with the shape of each argument, such as [(3, 4)]"
+            f"shapes is {shapes!r}: pass a list with the shape of each argument, such as [(3, 4)]"
         )
     _check_arguments(program, shapes)
     sizes = [_sizes(shape) for shape in shapes]
@@ -238,6 +236,6 @@ def record(program: Program, shapes: Shapes) -> tuple[_native.Trace, list[_nativ
     outputs: list[Any] = list(results) if several else [results]
     if not outputs or not all(isinstance(output, EncryptedArray) for output in outputs):
         raise errors.UnsupportedError(
-            "a program returns an encrypted array or a sequence of them: return what it computes"
+            "the program did not return an encrypted array or a sequence of them: return its results"
         )
     return trace, [output._value for output in outputs]

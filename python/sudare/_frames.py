@@ -1,4 +1,4 @@
-"""Tables as they come: data frames, dictionaries of columns, arrays of rows and columns."""
+"""Tables of numbers: data frames, dictionaries of columns, arrays of rows and columns."""
 
 from __future__ import annotations
 
@@ -25,16 +25,17 @@ class Columns:
     values: Floats
 
     def index(self, name: str) -> int:
-        """Of the column with this name."""
+        """Returns the place of the column with this name."""
         if name not in self.names:
-            raise errors.UnknownColumnError(
+            raise errors.of_kind(
+                "UnknownColumn",
                 f"there is no column {name!r}: the columns are {', '.join(self.names)}"
             )
         return self.names.index(name)
 
 
 def read(table: Frame) -> Columns:
-    """The columns of a table, which must be finite numbers under different names."""
+    """Reads the columns of a table, which must be finite numbers under different names."""
     if isinstance(table, Mapping):
         columns = _dictionary(table)
     elif isinstance(table, (np.ndarray, Sequence)):
@@ -43,19 +44,19 @@ def read(table: Frame) -> Columns:
         columns = _frame(table)
     names = list(columns)
     if not names:
-        raise errors.ShapeError("the table has no columns: give at least one")
+        raise errors.ShapeError("the table has no columns: pass at least one")
     lengths = {name: len(values) for name, values in columns.items()}
     if len(set(lengths.values())) > 1:
-        raise errors.ShapeError(f"columns need the same number of values, found {lengths}")
+        raise errors.ShapeError(f"columns have different numbers of values, {lengths}: pass columns of equal length")
     return Columns(names, np.column_stack(list(columns.values())))
 
 
 def _array(table: object) -> Columns:
-    """Columns are named as in scikit-learn: x0, x1, ..."""
+    """Names columns x0, x1, ..., as scikit-learn does."""
     values = floats(table)
     if values.ndim != 2:
         raise errors.ShapeError(
-            f"an array of shape {values.shape} is no table: give one of rows and columns, or a "
+            f"an array of shape {values.shape} is not a table: pass an array of rows and columns, or a "
             "dictionary of columns"
         )
     return Columns([f"x{i}" for i in range(values.shape[1])], values)
@@ -66,15 +67,16 @@ def _dictionary(table: Mapping[Any, object]) -> dict[str, Floats]:
     for name, values in columns.items():
         if values.ndim != 1:
             raise errors.ShapeError(
-                f"column {name!r} has the shape {values.shape}: give one number per row"
+                f"column {name!r} has the shape {values.shape}: pass one number per row"
             )
     return columns
 
 
 def _named(name: object) -> str:
     if not isinstance(name, str):
-        raise errors.UnnamedColumnError(
-            f"a column is named {name!r}: names of columns must be text, rename it"
+        raise errors.of_kind(
+            "UnnamedColumn",
+            f"a column is named {name!r}: rename it to text"
         )
     return name
 
@@ -83,29 +85,30 @@ def _column(name: object, values: object) -> Floats:
     try:
         return floats(values)
     except errors.Error as error:
-        raise type(error)(f"column {name!r}: {error}") from None
+        raise errors.of_kind(error.kind, f"column {name!r}: {error}") from None
 
 
 def opened(table: Any) -> Any:
-    """A data frame of any library, as narwhals has it: its columns have different names."""
+    """Opens a data frame of any library with narwhals. Its columns must have different names."""
     narwhals = narwhals_for(table)
     try:
         frame = narwhals.from_native(table, eager_only=True)
         names = list(frame.columns)
     except narwhals.exceptions.DuplicateError as error:
-        raise errors.DuplicateColumnError(
-            f"names of columns must differ, rename those that do not: {error}"
+        raise errors.of_kind(
+            "DuplicateColumn",
+            f"columns have the same name: rename them: {error}"
         ) from None
     except TypeError:
         raise errors.DtypeError(
-            f"a {type(table).__name__} is no table in memory: give a data frame of pandas, polars "
-            "or pyarrow (collect() a lazy one), a dictionary of columns, or an array of rows and "
-            "columns"
+            f"a {type(table).__name__} is not a table in memory: pass a data frame of pandas, polars or "
+            "pyarrow (collect() a lazy one), a dictionary of columns, or an array of rows and columns"
         ) from None
     repeated = sorted({str(name) for name in names if names.count(name) > 1})
     if repeated:
-        raise errors.DuplicateColumnError(
-            f"names of columns must differ, rename those that do not: {', '.join(repeated)}"
+        raise errors.of_kind(
+            "DuplicateColumn",
+            f"several columns have the names {', '.join(repeated)}: rename them"
         )
     return frame
 
@@ -117,15 +120,15 @@ def _frame(table: Any) -> dict[str, Floats]:
         series = frame[name]
         if not (series.dtype.is_numeric() or series.dtype == narwhals.Boolean):
             raise errors.DtypeError(
-                f"column {name!r} is of type {series.dtype}, but numbers are needed: leave it "
-                "out, or code its values as numbers"
+                f"column {name!r} has the type {series.dtype}, but numbers are needed: leave it out, or code "
+                "its values as numbers"
             )
         missing = series.is_null()
         if missing.any():
             row = int(missing.to_numpy().argmax())
-            raise errors.MissingValueError(
-                f"column {name!r} has no value in row {row}: fill what is missing, or drop the "
-                "row or the column"
+            raise errors.of_kind("MissingValue",
+                f"column {name!r} has no value in row {row}: fill missing values, or drop the row or the "
+                "column"
             )
         columns[name] = _column(name, _numbers(series, narwhals))
     return columns
@@ -141,13 +144,13 @@ def _numbers(series: Any, narwhals: Any) -> object:
 
 
 def narwhals_for(table: object) -> Any:
-    """The library that reads all libraries' frames."""
+    """Returns narwhals, which reads the frames of all libraries."""
     try:
         return importlib.import_module("narwhals.stable.v2")
     except ImportError:
         raise errors.MissingDependencyError(
-            f"reading a {type(table).__module__}.{type(table).__name__} takes narwhals: pip "
-            "install narwhals, or give a dictionary of columns or an array"
+            f"reading a {type(table).__module__}.{type(table).__name__} needs narwhals: pip install "
+            "narwhals, or pass a dictionary of columns or an array"
         ) from None
 
 
@@ -160,14 +163,14 @@ class Maker:
 
     @classmethod
     def like(cls, table: Frame | None) -> Maker:
-        """Of the library of `table`; dictionaries of arrays if it is no frame."""
+        """Makes frames of the library of `table`, or dictionaries of arrays if it is not a frame."""
         if table is None or isinstance(table, (Mapping, np.ndarray, Sequence)):
             return cls(None, None)
         narwhals = narwhals_for(table)
         return cls(narwhals, narwhals.from_native(table, eager_only=True).implementation)
 
     def __call__(self, columns: Mapping[str, Any]) -> Any:
-        """A frame with these columns."""
+        """Makes a frame with these columns."""
         if self._narwhals is None:
             return {name: np.asarray(values) for name, values in columns.items()}
         values = {name: list(column) for name, column in columns.items()}

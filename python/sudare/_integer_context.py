@@ -1,35 +1,35 @@
-"""Contexts of integers: parameters, keys, and what encrypts, computes and decrypts with them."""
+"""Contexts of integers: parameters and keys, to encrypt, compute and decrypt with."""
 
 from __future__ import annotations
 
-import itertools
 import os
-import threading
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from sudare import _native, errors
+from sudare._encrypted import natives
 from sudare._explain import _megabytes
-from sudare._integers import EncryptedIntegers, Ints, encrypted, from_native, integers, to_native
-from sudare._native import IntegerEvaluationKeys, IntegerPublicKey, IntegerSecretKey
+from sudare._integers import EncryptedIntegers, Ints, integers
+from sudare._keys import ContextOf, KeysOf
+from sudare._native import IntegerEvaluationKeys, IntegerPublicKey, IntegerSecretKey, Op
 from sudare._plain import whole
-from sudare._progress import Progress, callback
+from sudare._progress import Progress
 
 
 @dataclass(frozen=True)
 class IntegerBootstrapping:
-    """What bootstrapping leaves, takes and promises."""
+    """The levels, the cost and the failure probability of bootstrapping."""
 
     levels: int
-    """Levels of an array that was bootstrapped."""
+    """Levels of a bootstrapped array."""
     log2_failure: float
-    """`log2` of a bound of the probability that one ciphertext becomes wrong."""
+    """`log2` of a bound on the probability that one ciphertext becomes wrong."""
     budget_bits: float
-    """Bits by which the error of an array that was bootstrapped may grow."""
+    """Bits by which the error of a bootstrapped array may grow."""
     seconds: float
-    """Predicted time of one ciphertext, with one thread of the machine of docs/performance.md."""
+    """Predicted time of one ciphertext, on one thread of the machine of docs/performance.md."""
     matrix_bytes: int
-    """Bytes of the matrices, which are made when an array is first bootstrapped."""
+    """Bytes of the matrices, which the first bootstrapping makes."""
 
 
 @dataclass(frozen=True)
@@ -37,13 +37,13 @@ class IntegerExplanation:
     """Sizes and security of parameters and keys. Prints as a table."""
 
     params: str
-    """Name of the parameter set; empty for one that was made for a depth."""
+    """Name of the parameter set; empty for parameters that were made for a depth."""
     params_id: str
     """Fingerprint of the parameters."""
     scheme: str
     """`bgv` or `bfv`."""
     signed: bool
-    """Whether elements decrypt to integers in `(-t/2, t/2]`, not in `[0, t)`."""
+    """True if elements decrypt to integers in `(-t/2, t/2]`, and false for `[0, t)`."""
     t: int
     """The modulus of the integers."""
     log_n: int
@@ -57,22 +57,22 @@ class IntegerExplanation:
     security_bits: float
     """Security of the weakest key."""
     product_seconds: float | None
-    """Predicted time of a product of two ciphertexts, with one thread of the machine of
-    docs/performance.md; `None` without levels, and for BFV, whose products change bases as well."""
+    """Predicted time of a product of two ciphertexts, on one thread of the machine of
+    docs/performance.md; `None` without levels, and for BFV, whose products also change bases."""
     rotation_seconds: float
-    """Predicted time of a rotation of a ciphertext by a power of two, likewise."""
+    """Predicted time of a rotation of a ciphertext by a power of two, on the same thread."""
     bootstrapping: IntegerBootstrapping | None
-    """What bootstrapping leaves and takes; `None` without."""
+    """Facts about bootstrapping; `None` without it."""
     evaluation_keys: int
     """Number of evaluation keys."""
     evaluation_key_bytes: int
-    """Bytes of their file."""
+    """Bytes of the file of evaluation keys."""
     evaluation_key_memory_bytes: int
-    """Bytes that they take in memory."""
+    """Bytes of the evaluation keys in memory."""
     ciphertext_bytes: int
     """Bytes of a new ciphertext."""
     reason: str
-    """Why the parameters are as they are."""
+    """The reason for these parameters."""
 
     def __str__(self) -> str:
         boot = self.bootstrapping
@@ -110,91 +110,63 @@ class IntegerExplanation:
         return "\n".join(f"{name:{width}}  {value}" for name, value in rows.items())
 
 
-class IntegerKeys:
+class IntegerKeys(KeysOf[IntegerPublicKey, IntegerEvaluationKeys, IntegerSecretKey]):
     """The keys of a context of integers, each a value of its own."""
 
-    __slots__ = ("_evaluation", "_public", "_secret")
+    __slots__ = ()
 
-    def __init__(
-        self,
-        public: IntegerPublicKey | None,
-        evaluation: IntegerEvaluationKeys | None,
-        secret: IntegerSecretKey | None,
-    ) -> None:
-        self._public = public
-        self._evaluation = evaluation
-        self._secret = secret
-
-    @property
-    def public(self) -> IntegerPublicKey:
-        """Encrypts. May be given to anybody."""
-        if self._public is None:
-            raise errors.NoPublicKeyError(
-                "this context was made without a public key, which encrypts: pass "
-                "public=IntegerPublicKey.open(...) to IntegerContext.from_keys"
-            )
-        return self._public
-
-    @property
-    def evaluation(self) -> IntegerEvaluationKeys:
-        """Computes on encrypted arrays. For the server."""
-        if self._evaluation is None:
-            raise errors.MissingRelinearizationKeyError(
-                "this context was made without evaluation keys, which compute: pass "
-                "evaluation=IntegerEvaluationKeys.open(...) to IntegerContext.from_keys"
-            )
-        return self._evaluation
-
-    @property
-    def secret(self) -> IntegerSecretKey:
-        """Decrypts. For the owner alone."""
-        if self._secret is None:
-            raise errors.NoSecretKeyError(
-                "this context has no secret key, so it cannot decrypt: send the result to the "
-                "owner of the key"
-            )
-        return self._secret
-
-    @property
-    def any(self) -> IntegerPublicKey | IntegerEvaluationKeys | IntegerSecretKey:
-        """One of them."""
-        return self._public or self._evaluation or self.secret
-
-    @property
-    def can_decrypt(self) -> bool:
-        """Whether the secret key is among them."""
-        return self._secret is not None
-
-    def __repr__(self) -> str:
-        held = [key for key in (self._public, self._evaluation, self._secret) if key is not None]
-        return f"IntegerKeys({', '.join(map(repr, held))})"
+    _scheme = "Integer"
 
 
-class IntegerContext:
-    """Everything that computes exactly with arrays of integers modulo `t` under one key.
+class IntegerContext(
+    ContextOf[
+        IntegerKeys,
+        _native.IntegerParameters,
+        IntegerPublicKey,
+        IntegerEvaluationKeys,
+        IntegerSecretKey,
+    ]
+):
+    """Computes exactly with encrypted arrays of integers modulo `t` under one key.
 
     `IntegerContext(t, depth)` is for programs of up to `depth` products one after the other, in the
-    smallest ring of 128 bits of security. Products with plain arrays and matrices count. Before each
-    product there is room for a sum of 16 arrays, or a product with a scalar of up to 16 in size,
-    and after the last for a sum of up to 2^18 elements; a larger sum before a product counts, too.
-    `t` is a prime, or a power of one, with slots: best one that is 1 modulo twice the degree of the
-    ring, such as 65537 and 786433, which has as many slots as a ciphertext has coefficients. An
-    error names primes near `t` that do.
+    smallest ring with 128 bits of security. Products with plain arrays and matrices count. Before each
+    product there is room for a sum of 16 arrays, or a product with a scalar of up to 16 in magnitude, and
+    after the last for a sum of up to 2^18 elements. A larger sum before a product counts, too.
 
-    With `bootstrap=True` programs may be of any depth, at gigabytes of keys: an operation that finds
-    too few levels bootstraps its operands first. `depth`, if it is given, is then that of the longest
-    step between two bootstrappings. There are sets for the moduli 65537, 786433 and 4293918721 with
-    all slots, and for 257, its square and its cube with 128; for other primes of up to 50 bits and
-    their powers one is made, if a ring has room.
+    With `bootstrap=True` programs may be of any depth, with gigabytes of keys: an operation that finds
+    too few levels bootstraps its operands first. There are sets for the moduli 65537, 786433 and
+    4293918721 with all slots, and for 257, its square and its cube with 128. For other primes of up to 50
+    bits and their powers the context makes a set, if a ring has room.
 
-    Elements are from `-(t // 2)` to `t // 2`, or with `signed=False` from 0 to `t - 1`, and results
-    are reduced to that range. `scheme` is `"bgv"`, whose products are faster, or `"bfv"`, whose
-    products do not depend on how large errors are.
+    The context makes its keys when you first need them: `explain` says before how large they are.
+    Contexts may be shared between threads.
 
-    Keys are made when they are first needed: `explain` says before how large they are. `progress`
-    is called as `progress(step, done, total)` in long calls; `True` shows bars of tqdm where it is
-    installed. Contexts may be shared between threads.
+    Parameters
+    ----------
+    t : int, default 65537
+        The modulus: a prime, or a power of a prime, that has slots. The best moduli are 1 modulo twice the
+        degree of the ring, such as 65537 and 786433: they have one slot for each coefficient
+        of a ciphertext. An error names such primes near `t`.
+    depth : int, optional
+        The maximum number of products one after the other. With `bootstrap`, of the longest step between
+        two bootstrappings. Required without `bootstrap`.
+    bootstrap : bool, default False
+        Whether programs may be of any depth.
+    scheme : {"bgv", "bfv"}, default "bgv"
+        `"bgv"` has faster products. The products of `"bfv"` do not depend on the size of errors.
+    signed : bool, default True
+        Whether elements are from `-(t // 2)` to `t // 2`, or from 0 to `t - 1`. Results are reduced to
+        that range.
+    progress : callable or bool, optional
+        Called as `progress(step, done, total)` in long calls. `True` shows bars of tqdm.
     """
+
+    _keys_type = IntegerKeys
+    _classes = (IntegerEvaluationKeys, IntegerPublicKey, IntegerSecretKey)
+    _check_pair: ClassVar[Any] = staticmethod(_native.check_integer_pair)
+    _generate: ClassVar[Any] = staticmethod(_native.generate_integer_keys)
+    _started: _native.IntegerEngine | None
 
     def __init__(
         self,
@@ -207,31 +179,14 @@ class IntegerContext:
         progress: Progress = None,
     ) -> None:
         if depth is None and not bootstrap:
-            raise errors.InvalidSpecError(
-                "depth is missing: name the products that a program has one after the other, such "
-                "as IntegerContext(t=65537, depth=3), or write bootstrap=True"
+            raise errors.ArgumentError(
+                "depth is missing: pass the number of products one after the other, such as "
+                "IntegerContext(t=65537, depth=3), or bootstrap=True"
             )
-        modulus, levels = whole(t, "t", 2, 2**62 - 1), whole(depth or 0, "depth")
+        modulus = whole(t, "t", 2, 2**62 - 1)
+        levels = whole(depth or 0, "depth")
         make = _native.IntegerPlan.bootstrapping if bootstrap else _native.IntegerPlan.leveled
-        self._init(make(modulus, levels, _scheme(scheme), bool(signed)), progress)
-
-    def _init(
-        self,
-        plan: _native.IntegerPlan | None,
-        progress: Progress,
-        keys: IntegerKeys | None = None,
-    ) -> None:
-        self._plan = plan
-        self._callback = callback(progress)
-        self._made = keys
-        self._started: _native.IntegerEngine | None = None
-        self._lock = threading.RLock()
-
-    @classmethod
-    def _of(cls, *args: Any) -> IntegerContext:
-        context = cls.__new__(cls)
-        context._init(*args)
-        return context
+        self._start(make(modulus, levels, _scheme(scheme), bool(signed)), progress)
 
     @classmethod
     def preset(
@@ -243,64 +198,32 @@ class IntegerContext:
         progress: Progress = None,
         insecure_log_n: int | None = None,
     ) -> IntegerContext:
-        """A context with the parameters of this name: `sudare params` lists them, those with
-        bootstrapping among them.
+        """Makes a context with named parameters.
 
-        `insecure_log_n` asks for the same in a ring of degree `2**insecure_log_n`, without security,
-        for tests. A context that encrypts with less than 128 bits of security warns of that:
-        `sudare.errors.SecurityWarning`.
+        A context that encrypts with less than 128 bits of security warns: `sudare.errors.SecurityWarning`.
+
+        Parameters
+        ----------
+        name : str
+            A name that `sudare params` lists.
+        scheme : {"bgv", "bfv"}, default "bgv"
+            The scheme.
+        signed : bool, default True
+            Whether elements may be negative.
+        progress : callable or bool, optional
+            Called as `progress(step, done, total)` in long calls. `True` shows bars of tqdm.
+        insecure_log_n : int, optional
+            For tests: `log2` of the degree of another ring, without security.
         """
         if insecure_log_n is not None:
             insecure_log_n = whole(insecure_log_n, "insecure_log_n")
         if not isinstance(name, str):
             raise errors.ArgumentError(
-                f"the name of a preset is {name!r}: give a string, such as 'n14-t65537'"
+                f"name is {name!r}: pass the name of a parameter set, such as 'n14-t65537'"
             )
         plan = _native.IntegerPlan.preset(name, _scheme(scheme), bool(signed), insecure_log_n)
         plan.parameters.warn_if_insecure(2)
-        return cls._of(plan, progress)
-
-    @classmethod
-    def from_keys(
-        cls,
-        evaluation: IntegerEvaluationKeys | None = None,
-        *,
-        public: IntegerPublicKey | None = None,
-        secret: IntegerSecretKey | None = None,
-        progress: Progress = None,
-    ) -> IntegerContext:
-        """A context with keys that there are: a server has `evaluation` and perhaps `public`."""
-        held = [key for key in (evaluation, public, secret) if key is not None]
-        if not held:
-            raise errors.InvalidSpecError("a context needs at least one key: pass one")
-        kinds = (IntegerEvaluationKeys, IntegerPublicKey, IntegerSecretKey)
-        for key, kind in zip((evaluation, public, secret), kinds, strict=True):
-            if not (key is None or isinstance(key, kind)):
-                raise errors.WrongKindError(
-                    f"a {type(key).__name__} was given as {kind.__name__}: name keys as "
-                    "from_keys(evaluation, public=..., secret=...) has them"
-                )
-        for first, key in itertools.combinations(held, 2):
-            _native.check_integer_pair(first, key)
-        return cls._of(None, progress, IntegerKeys(public, evaluation, secret))
-
-    @property
-    def keys(self) -> IntegerKeys:
-        """The keys, made now if there are none yet."""
-        with self._lock:
-            if self._made is None:
-                assert self._plan is not None
-                self._made = IntegerKeys(
-                    *_native.generate_integer_keys(self._plan, self._callback)
-                )
-            return self._made
-
-    @property
-    def _parameters(self) -> _native.IntegerParameters:
-        if self._plan is not None:
-            return self._plan.parameters
-        assert self._made is not None
-        return self._made.any._parameters
+        return cls._with(plan, progress)
 
     @property
     def _engine(self) -> _native.IntegerEngine:
@@ -316,7 +239,7 @@ class IntegerContext:
 
     @property
     def slots(self) -> int:
-        """Integers in a ciphertext, in two rows of half as many."""
+        """Integers in a ciphertext, in two rows of half that number."""
         return self._parameters.slots
 
     @property
@@ -326,90 +249,65 @@ class IntegerContext:
 
     @property
     def signed(self) -> bool:
-        """Whether elements decrypt to integers in `(-t/2, t/2]`, not in `[0, t)`."""
+        """True if elements decrypt to integers in `(-t/2, t/2]`, and false for `[0, t)`."""
         return self._parameters.signed
 
     def encrypt(self, values: object) -> EncryptedIntegers:
-        """An array of integers, encrypted. They must be in the range of the context."""
-        words = to_native(integers(values))
-        return EncryptedIntegers(
-            self, _native.encrypt_integers(self.keys.public, words, self._callback)
-        )
+        """Encrypts an array of integers, which must lie in the range of the context."""
+        value = _native.encrypt_integers(self.keys.public, integers(values), self._callback)
+        return EncryptedIntegers(self, value)
 
     def decrypt(self, array: EncryptedIntegers) -> Ints:
-        """The values of an array, exactly: for the owner of the secret key."""
-        return from_native(_native.decrypt_integers(self.keys.secret, encrypted(array)._value))
+        """Decrypts an array exactly: for the owner of the secret key."""
+        return _native.decrypt_integers(self.keys.secret, EncryptedIntegers._of(array)._value)
 
     def noise_budget(self, array: EncryptedIntegers) -> float:
-        """The bits by which the errors in an array could grow before it does not decrypt.
+        """Measures the bits by which the errors in an array may still grow.
 
-        It is measured with the secret key and depends on it: for its owner alone. What may be
-        computed is known without, and refused in time.
+        The measurement depends on the secret key: it is for the owner alone. Operations do not need it to
+        refuse results that would not decrypt.
         """
-        return _native.integer_noise_budget(self.keys.secret, encrypted(array)._value)
+        array = EncryptedIntegers._of(array)
+        return _native.integer_noise_budget(self.keys.secret, array._value)
 
     def bootstrap(self, array: EncryptedIntegers) -> EncryptedIntegers:
-        """The same array with as many levels as bootstrapping leaves: for contexts made to
-        bootstrap.
+        """Returns the same array with the levels that bootstrapping leaves.
 
-        Operations do so by themselves where they find too few levels. It is for choosing when, such
-        as before several results are computed from one array. An array remembers what it becomes, so
-        that it is bootstrapped once.
+        The context must be made with `bootstrap=True`. Operations bootstrap automatically where they find
+        too few levels. Call this to choose the moment, such as before several results are computed from one
+        array. An array remembers its bootstrapped form, so it is bootstrapped once.
         """
-        value = encrypted(array)._value
-        return EncryptedIntegers(self, self._engine.bootstrap(value, self._callback))
+        return self._apply(Op.bootstrap(), [EncryptedIntegers._of(array)])
 
     def attach(self, array: EncryptedIntegers) -> EncryptedIntegers:
-        """The same array, to compute with in this context, whose key it must have."""
-        return EncryptedIntegers(self, encrypted(array)._value.attached(self.keys.any))
+        """Returns the same array, to compute with in this context, whose key it must have."""
+        value = EncryptedIntegers._of(array)._value
+        return EncryptedIntegers(self, value.attached(self.keys.any))
 
     def load(self, path: str | os.PathLike[str]) -> EncryptedIntegers:
-        """The array that `EncryptedIntegers.save` wrote."""
+        """Opens an array that `EncryptedIntegers.save` wrote."""
         return self.attach(EncryptedIntegers(None, _native.Integers.open(path)))
 
+    def _apply(self, op: Op, operands: list[Any]) -> EncryptedIntegers:
+        value = self._engine.apply(op, natives(operands), self._callback)
+        return EncryptedIntegers(self, value)
+
     def explain(self) -> IntegerExplanation:
-        """Sizes, security and predicted seconds, before any key is made. With bootstrapping that
-        takes seconds itself."""
-        if self._plan is None:
-            raise errors.UnsupportedError(
-                "a context of given keys has no plan to explain: print its keys, or explain the "
-                "context that made them"
-            )
-        report = self._plan.report()
+        """Returns sizes, security and predicted seconds, before any key is made.
+
+        With bootstrapping that itself takes seconds.
+        """
+        report = self._planned_for().report()
         boot = report.pop("bootstrapping")
         bootstrapping = None if boot is None else IntegerBootstrapping(**boot)
         return IntegerExplanation(bootstrapping=bootstrapping, **report)
-
-    @property
-    def can_decrypt(self) -> bool:
-        """Whether the secret key is here."""
-        return self._made is None or self._made.can_decrypt
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        if self.can_decrypt:
-            raise errors.SecretKeyPickleError(
-                "this context is its owner's and stays in its process: pickle ctx.for_server() "
-                "or single keys"
-            )
-        return _restore, (self.keys._evaluation, self.keys._public)
-
-    def for_server(self) -> IntegerContext:
-        """The same context without the secret key: it computes, may be pickled, and cannot
-        decrypt."""
-        return _restore(self.keys.evaluation, self.keys.public)
 
     def __repr__(self) -> str:
         return f"IntegerContext({self.scheme}, t={self.t}, {self._made or 'no keys yet'})"
 
 
 def _scheme(name: object) -> str:
-    """The name of a scheme, which native code then looks up."""
+    """Returns the name of a scheme, which native code then looks up."""
     if not isinstance(name, str):
-        raise errors.ArgumentError(f"scheme is {name!r}: give 'bgv' or 'bfv'")
+        raise errors.ArgumentError(f"scheme is {name!r}: pass 'bgv' or 'bfv'")
     return name
-
-
-def _restore(
-    evaluation: IntegerEvaluationKeys | None, public: IntegerPublicKey | None
-) -> IntegerContext:
-    return IntegerContext.from_keys(evaluation, public=public)

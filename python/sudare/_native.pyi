@@ -1,9 +1,12 @@
-"""The native module. Its parts that are for users are exported by `sudare`."""
+"""The native module. `sudare` exports its public parts."""
 
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import Any, Generic, TypeAlias, TypeVar, final
+
+import numpy as np
+import numpy.typing as npt
 
 __all__ = [
     "Array",
@@ -74,10 +77,11 @@ __version__: str
 
 _Path: TypeAlias = str | os.PathLike[str]
 _Progress: TypeAlias = Callable[[str, int, int], object] | None
-_Numbers: TypeAlias = tuple[list[int], bytes]
+_Numbers: TypeAlias = npt.NDArray[np.float64]
+_Words: TypeAlias = npt.NDArray[np.int64]
 
 def cpu_info() -> tuple[str, int]:
-    """The instruction set that is used, and the threads: `sudare doctor` says more."""
+    """Returns the instruction set and the number of threads in use: `sudare doctor` shows more."""
 
 def run_command(args: list[str]) -> int: ...
 def generate_keys(
@@ -125,6 +129,14 @@ class Op:
     def transpose(axes: Sequence[int]) -> Op: ...
     @staticmethod
     def within(low: float, high: float) -> Op: ...
+    @staticmethod
+    def polynomial(coefficients: _Words) -> Op: ...
+    @staticmethod
+    def rotate(steps: int) -> Op: ...
+    @staticmethod
+    def swap_rows() -> Op: ...
+    @staticmethod
+    def bootstrap() -> Op: ...
     @staticmethod
     def function(function: Function) -> Op: ...
 
@@ -229,20 +241,19 @@ class Plan:
     def parameters(self) -> Parameters: ...
     def report(self) -> dict[str, Any]: ...
 
-@final
-class PublicKey:
-    """Encrypts. May be given to anybody."""
+_K = TypeVar("_K")
+
+class _PublicKey(Generic[_K]):
+    @staticmethod
+    def open(path: _Path) -> _K:
+        """Opens the key in a file."""
 
     @staticmethod
-    def open(path: _Path) -> PublicKey:
-        """The key in the file at `path`."""
-
-    @staticmethod
-    def from_bytes(data: object) -> PublicKey:
-        """The key that `to_bytes` gave."""
+    def from_bytes(data: object) -> _K:
+        """Reads a key that `to_bytes` returned."""
 
     def to_bytes(self) -> bytes:
-        """The key as the bytes of its file."""
+        """Returns the bytes of a file of the key."""
 
     def save(self, path: _Path, *, overwrite: bool = False) -> None:
         """Writes the key to a file."""
@@ -253,36 +264,26 @@ class PublicKey:
 
     @property
     def digest(self) -> str:
-        """The digest of its file, in hexadecimal, as `sudare keygen` prints it."""
+        """The digest of the file of the key, in hexadecimal, as `sudare keygen` prints it."""
 
-    @property
-    def _parameters(self) -> Parameters: ...
     def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
 
-@final
-class EvaluationKeys:
-    """Computes on what was encrypted. For the server.
-
-    The keys hold their file, in memory or mapped from disk, and compute from it. Pickled with
-    protocol 5, keys in memory can travel beside the pickle, up to 64 MB without a copy; keys that
-    were opened from a file travel as its path, size and digest, and each process maps it.
-    """
-
+class _EvaluationKeys(Generic[_K]):
     @staticmethod
-    def open(path: _Path, *, small: bool = False) -> EvaluationKeys:
-        """The keys in the file at `path`, which stays mapped and must stay as it is: to compute
-        with one that was written to or cut since is a `FileChangedError`.
+    def open(path: _Path, *, small: bool = False) -> _K:
+        """Opens the keys in a file. The file stays mapped, and must not change: computing with keys
+        whose file was changed raises a `FileError`.
 
-        Half of each key is computed from a seed: once, or with `small` whenever it is used, which
-        halves the memory and takes more time.
+        Half of each key is computed from a seed: once, or with `small` whenever it is used, which halves the
+        memory and takes more time.
         """
 
     @staticmethod
-    def from_bytes(data: object) -> EvaluationKeys:
-        """The keys that `to_bytes` gave."""
+    def from_bytes(data: object) -> _K:
+        """Reads keys that `to_bytes` returned."""
 
     def to_bytes(self) -> bytes:
-        """The keys as the bytes of their file."""
+        """Returns the bytes of a file of the keys."""
 
     def save(self, path: _Path, *, overwrite: bool = False) -> None:
         """Writes the keys to a file."""
@@ -293,30 +294,25 @@ class EvaluationKeys:
 
     @property
     def digest(self) -> str:
-        """The digest of their file, in hexadecimal, as `sudare keygen` prints it."""
+        """The digest of the file of the keys, in hexadecimal, as `sudare keygen` prints it."""
 
     @property
     def nbytes(self) -> int:
-        """Bytes of their file."""
+        """Bytes of the file of the keys."""
 
     @property
     def path(self) -> Path | None:
-        """The file that they stay in, or `None` for keys in memory."""
+        """The file that the keys stay in, or `None` for keys in memory."""
 
     def __len__(self) -> int: ...
-    @property
-    def _parameters(self) -> Parameters: ...
     @staticmethod
-    def _reopen(path: _Path, digest: str, bytes: int) -> EvaluationKeys: ...
+    def _reopen(path: _Path, digest: str, bytes: int) -> _K: ...
     def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
 
-@final
-class SecretKey:
-    """Decrypts. For the owner alone: never printed, pickled or copied."""
-
+class _SecretKey(Generic[_K]):
     @staticmethod
-    def open(path: _Path, *, passphrase: str | None = None) -> SecretKey:
-        """The key in the file at `path`, which is sealed by a passphrase or in clear.
+    def open(path: _Path, *, passphrase: str | None = None) -> _K:
+        """Opens the key in a file, which a passphrase may seal.
 
         Warns (`SecurityWarning`) if others may read the file.
         """
@@ -324,30 +320,51 @@ class SecretKey:
     def save(
         self, path: _Path, *, overwrite: bool = False, passphrase: str | None = None
     ) -> None:
-        """Writes the key to a file that the user alone may read.
+        """Writes the key to a file that only the user may read.
 
-        With a passphrase, the file is sealed by it: nobody decrypts without it, and nobody can
-        restore one that is forgotten. Releases that were counted so far are counted beside that
-        file, too; those of a key that was in memory only are so from then on.
+        A passphrase seals the file: nobody decrypts without it, and nobody can restore a forgotten one.
+        Releases of the key are counted in a ledger next to the file from then on.
         """
 
     @property
-    def releases(self) -> tuple[int, int]:
-        """Results that others have seen: releases that were counted, and the most that there may
-        be."""
-
-    @property
-    def ledger_path(self) -> Path | None:
-        """The file that releases are counted in; `None` if the key, and so their number, is in
-        memory only."""
-
-    @property
     def key_id(self) -> str:
-        """The key pair, in hexadecimal. Says nothing about the key."""
+        """The key pair, in hexadecimal. It reveals nothing about the key."""
+
+    def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
+
+@final
+class PublicKey(_PublicKey[PublicKey]):
+    """Encrypts. You may give it to anybody."""
 
     @property
     def _parameters(self) -> Parameters: ...
-    def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
+
+@final
+class EvaluationKeys(_EvaluationKeys[EvaluationKeys]):
+    """Computes on encrypted data. For the server.
+
+    The keys hold their file, in memory or mapped from disk, and compute from it. With pickle protocol 5,
+    keys in memory can travel outside the pickle, up to 64 MB without a copy. Keys from a file travel as its
+    path, size and digest, and each process maps the file.
+    """
+
+    @property
+    def _parameters(self) -> Parameters: ...
+
+@final
+class SecretKey(_SecretKey[SecretKey]):
+    """Decrypts. For the owner alone: it cannot be printed, pickled or copied."""
+
+    @property
+    def releases(self) -> tuple[int, int]:
+        """The counted releases of results, and their maximum."""
+
+    @property
+    def ledger_path(self) -> Path | None:
+        """The file that counts releases; `None` if the key and the count are only in memory."""
+
+    @property
+    def _parameters(self) -> Parameters: ...
 
 @final
 class Data:
@@ -490,28 +507,28 @@ class TablePlan:
 class Table:
     """A table that is encrypted for one job, with the names and ranges of its columns.
 
-    Its bytes and its file are those of `sudare encrypt`. A table in a file stays there and is
-    pickled as the file's path, size and digest; one in memory is pickled as its bytes, which
-    protocol 5 sends without a copy up to 64 MB.
+    `sudare encrypt` writes the same file. A table in a file stays there, and is pickled as the path, size
+    and digest of the file. A table in memory is pickled as its bytes, which protocol 5 sends without a copy
+    up to 64 MB.
     """
 
     @staticmethod
     def open(path: _Path) -> Table:
-        """The table in the file at `path`, which stays there and must stay as it is."""
+        """Opens the table in a file, which stays there and must not change."""
 
     @staticmethod
     def from_bytes(data: object) -> Table:
-        """The table that `to_bytes` gave."""
+        """Reads a table that `to_bytes` returned."""
 
     def to_bytes(self) -> bytes:
-        """The table as the bytes of its file."""
+        """Returns the bytes of a file of the table."""
 
     def save(self, path: _Path, *, overwrite: bool = False) -> None:
         """Writes the table to a file."""
 
     @property
     def job(self) -> str:
-        """The job that it was encrypted for, as `sudare info` has it."""
+        """The job that the table was encrypted for, as `sudare info` shows it."""
 
     @property
     def kind(self) -> str:
@@ -519,15 +536,15 @@ class Table:
 
     @property
     def rows(self) -> int:
-        """Most rows: those that the keys were made for. How many there are is encrypted."""
+        """The maximum number of rows, from the keys. The number of rows is encrypted."""
 
     @property
     def features(self) -> int:
-        """Number of columns, without the target or the one that tells groups apart."""
+        """Number of columns, without the target or the column that groups rows."""
 
     @property
     def blocks(self) -> int:
-        """Number of ciphertexts, without those of names and ranges of columns."""
+        """Number of ciphertexts, without names and ranges of columns."""
 
     @property
     def key_id(self) -> str:
@@ -535,19 +552,19 @@ class Table:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its file."""
+        """Bytes of the file."""
 
     @property
     def path(self) -> Path | None:
-        """The file that it is in, or `None` for a table in memory."""
+        """The file of the table, or `None` for a table in memory."""
 
     def compute(self, keys: EvaluationKeys, progress: _Progress = None) -> Result:
-        """The statistics that the table was encrypted for: for the server."""
+        """Computes the statistics that the table was encrypted for: the server's part."""
 
     def score(
         self, keys: EvaluationKeys, model: Result | str, progress: _Progress = None
     ) -> Result:
-        """Scores of rows by a model, encrypted or as JSON: see `sudare.scoring`."""
+        """Computes scores of rows by a model, encrypted or as JSON: see `sudare.scoring`."""
 
     @staticmethod
     def _reopen(path: _Path, digest: str, bytes: int) -> Table: ...
@@ -555,28 +572,28 @@ class Table:
 
 @final
 class Result:
-    """What was computed from an encrypted table, encrypted as well.
+    """The encrypted result of a computation on an encrypted table.
 
-    Its bytes and its file are those of `sudare stats`, `train` and `predict`.
+    `sudare stats`, `train` and `predict` write the same file.
     """
 
     @staticmethod
     def open(path: _Path) -> Result:
-        """The result in the file at `path`."""
+        """Opens the result in a file."""
 
     @staticmethod
     def from_bytes(data: object) -> Result:
-        """The result that `to_bytes` gave."""
+        """Reads a result that `to_bytes` returned."""
 
     def to_bytes(self) -> bytes:
-        """The result as the bytes of its file."""
+        """Returns the bytes of a file of the result."""
 
     def save(self, path: _Path, *, overwrite: bool = False) -> None:
         """Writes the result to a file."""
 
     @property
     def job(self) -> str:
-        """The job of the table, as `sudare info` has it."""
+        """The job of the table, as `sudare info` shows it."""
 
     @property
     def content(self) -> str:
@@ -584,7 +601,7 @@ class Result:
 
     @property
     def iterations(self) -> int:
-        """Iterations of a training."""
+        """The number of iterations of a training."""
 
     @property
     def key_id(self) -> str:
@@ -592,7 +609,7 @@ class Result:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of its file."""
+        """Bytes of the file."""
 
     def decrypt(
         self,
@@ -602,8 +619,10 @@ class Result:
         assume_range: bool = False,
         tables: Sequence[Table] | None = None,
     ) -> Decrypted:
-        """The values, for the owner of the key alone; with a number of bits as others may see
-        them. With `tables`, a result that says that it comes from others is refused."""
+        """Decrypts the values, for the owner of the key alone, or with `share_bits` for others.
+
+        With `tables`, results of other tables are refused.
+        """
 
     def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
 
@@ -774,11 +793,11 @@ def encode(
     columns: Sequence[str],
     numbers: _Numbers,
     texts: Sequence[tuple[int, Sequence[str | None]]],
-) -> tuple[list[str], tuple[list[int], bytes]]: ...
+) -> tuple[list[str], _Numbers]: ...
 def read_model(path: _Path) -> dict[str, Any]: ...
 @final
 class Outgoing:
-    """An open file that may be sent to a collection of a service; any other is refused."""
+    """An open file that may be sent to a collection of a service. Other files are refused."""
 
     def __new__(cls, path: _Path, collection: str, plain_model: bool) -> Outgoing:
         """Opens the file at `path`."""
@@ -792,10 +811,10 @@ class Outgoing:
         """Bytes of the file."""
 
     def digest(self) -> str:
-        """BLAKE3 of all bytes, in hexadecimal."""
+        """Returns the BLAKE3 of all bytes, in hexadecimal."""
 
     def part(self, offset: int, most: int) -> bytes:
-        """At most `most` bytes from `offset` on."""
+        """Returns at most `most` bytes from `offset`."""
 
 def read_receipt(text: str, server_key: str | None) -> dict[str, Any]: ...
 def read_server_key(text: str) -> str: ...
@@ -809,9 +828,9 @@ def check_integer_pair(
     key: IntegerPublicKey | IntegerEvaluationKeys | IntegerSecretKey,
 ) -> None: ...
 def encrypt_integers(
-    key: IntegerPublicKey, words: _Numbers, progress: _Progress = None
+    key: IntegerPublicKey, words: _Words, progress: _Progress = None
 ) -> Integers: ...
-def decrypt_integers(key: IntegerSecretKey, array: Integers) -> _Numbers: ...
+def decrypt_integers(key: IntegerSecretKey, array: Integers) -> _Words: ...
 def integer_noise_budget(key: IntegerSecretKey, array: Integers) -> float: ...
 
 @final
@@ -841,27 +860,9 @@ class Integers:
 class IntegerEngine:
     @staticmethod
     def execute(keys: IntegerEvaluationKeys) -> IntegerEngine: ...
-    def add(
-        self, left: Integers | _Numbers, right: Integers | _Numbers, progress: _Progress = None
+    def apply(
+        self, op: Op, operands: Sequence[Integers | _Words], progress: _Progress = None
     ) -> Integers: ...
-    def sub(
-        self, left: Integers | _Numbers, right: Integers | _Numbers, progress: _Progress = None
-    ) -> Integers: ...
-    def mul(
-        self, left: Integers | _Numbers, right: Integers | _Numbers, progress: _Progress = None
-    ) -> Integers: ...
-    def matmul(
-        self, left: Integers | _Numbers, right: Integers | _Numbers, progress: _Progress = None
-    ) -> Integers: ...
-    def neg(self, operand: Integers) -> Integers: ...
-    def power(self, operand: Integers, exponent: int, progress: _Progress = None) -> Integers: ...
-    def polynomial(
-        self, operand: Integers, coeffs: _Numbers, progress: _Progress = None
-    ) -> Integers: ...
-    def bootstrap(self, operand: Integers, progress: _Progress = None) -> Integers: ...
-    def rotate(self, operand: Integers, k: int, progress: _Progress = None) -> Integers: ...
-    def swap_rows(self, operand: Integers) -> Integers: ...
-    def sum(self, operand: Integers, progress: _Progress = None) -> Integers: ...
 
 @final
 class IntegerParameters:
@@ -892,115 +893,33 @@ class IntegerPlan:
     def report(self) -> dict[str, Any]: ...
 
 @final
-class IntegerPublicKey:
-    """Encrypts integers. May be given to anybody."""
-
-    @staticmethod
-    def open(path: _Path) -> IntegerPublicKey:
-        """The key in the file at `path`."""
-
-    @staticmethod
-    def from_bytes(data: object) -> IntegerPublicKey:
-        """The key that `to_bytes` gave."""
-
-    def to_bytes(self) -> bytes:
-        """The key as the bytes of its file."""
-
-    def save(self, path: _Path, *, overwrite: bool = False) -> None:
-        """Writes the key to a file."""
-
-    @property
-    def key_id(self) -> str:
-        """The key pair, in hexadecimal."""
-
-    @property
-    def digest(self) -> str:
-        """The digest of its file, in hexadecimal."""
+class IntegerPublicKey(_PublicKey[IntegerPublicKey]):
+    """Encrypts integers. You may give it to anybody."""
 
     @property
     def _parameters(self) -> IntegerParameters: ...
-    def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
 
 @final
-class IntegerEvaluationKeys:
-    """Computes on integers that were encrypted. For the server.
+class IntegerEvaluationKeys(_EvaluationKeys[IntegerEvaluationKeys]):
+    """Computes on encrypted integers. For the server.
 
-    The keys hold their file, in memory or mapped from disk, and compute from it. Pickled with
-    protocol 5, keys in memory can travel beside the pickle, up to 64 MB without a copy; keys that
-    were opened from a file travel as its path, size and digest, and each process maps it.
+    The keys hold their file, in memory or mapped from disk, and compute from it. With pickle protocol 5,
+    keys in memory can travel outside the pickle, up to 64 MB without a copy. Keys from a file travel as its
+    path, size and digest, and each process maps the file.
     """
 
-    @staticmethod
-    def open(path: _Path, *, small: bool = False) -> IntegerEvaluationKeys:
-        """The keys in the file at `path`, which stays mapped and must stay as it is: to compute
-        with one that was written to or cut since is a `FileChangedError`.
-
-        Half of each key is computed from a seed: once, or with `small` whenever it is used, which
-        halves the memory and takes more time.
-        """
-
-    @staticmethod
-    def from_bytes(data: object) -> IntegerEvaluationKeys:
-        """The keys that `to_bytes` gave."""
-
-    def to_bytes(self) -> bytes:
-        """The keys as the bytes of their file."""
-
-    def save(self, path: _Path, *, overwrite: bool = False) -> None:
-        """Writes the keys to a file."""
-
-    @property
-    def key_id(self) -> str:
-        """The key pair, in hexadecimal."""
-
-    @property
-    def digest(self) -> str:
-        """The digest of their file, in hexadecimal."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of their file."""
-
-    @property
-    def path(self) -> Path | None:
-        """The file that they stay in, or `None` for keys in memory."""
-
-    def __len__(self) -> int: ...
     @property
     def _parameters(self) -> IntegerParameters: ...
-    @staticmethod
-    def _reopen(path: _Path, digest: str, bytes: int) -> IntegerEvaluationKeys: ...
-    def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
 
 @final
-class IntegerSecretKey:
-    """Decrypts integers. For the owner alone: never printed, pickled or copied."""
-
-    @staticmethod
-    def open(path: _Path, *, passphrase: str | None = None) -> IntegerSecretKey:
-        """The key in the file at `path`, which is sealed by a passphrase or in clear.
-
-        Warns (`SecurityWarning`) if others may read the file.
-        """
-
-    def save(
-        self, path: _Path, *, overwrite: bool = False, passphrase: str | None = None
-    ) -> None:
-        """Writes the key to a file that the user alone may read.
-
-        With a passphrase, the file is sealed by it: nobody decrypts without it, and nobody can
-        restore one that is forgotten.
-        """
-
-    @property
-    def key_id(self) -> str:
-        """The key pair, in hexadecimal. Says nothing about the key."""
+class IntegerSecretKey(_SecretKey[IntegerSecretKey]):
+    """Decrypts integers. For the owner alone: it cannot be printed, pickled or copied."""
 
     @property
     def _parameters(self) -> IntegerParameters: ...
-    def __reduce_ex__(self, protocol: int, /) -> tuple[Any, ...]: ...  # type: ignore[override]
 
-_Samples: TypeAlias = tuple[int, bytes]
+_Samples: TypeAlias = _Numbers
+"""Samples, a row each."""
 
 @final
 class Network:
@@ -1092,12 +1011,12 @@ class SearchWriter:
     @staticmethod
     def public(path: _Path) -> SearchWriter: ...
     def setup(self) -> str: ...
-    def query(self, vector: bytes) -> bytes: ...
+    def query(self, vector: _Numbers) -> bytes: ...
     def update(
         self,
         folder: _Path,
         catalogue: _Path,
-        records: tuple[bytes, _Payloads],
+        records: tuple[_Numbers, _Payloads],
         deleted: set[int],
         progress: _Progress = None,
     ) -> list[int]: ...
@@ -1122,8 +1041,7 @@ class SearchServer:
     def setup(self) -> str: ...
     def search_index(
         self,
-        query: bytes,
-        encrypted: bool,
+        query: bytes | _Numbers,
         folder: _Path,
         wanted: str | None,
         progress: _Progress = None,
@@ -1131,7 +1049,7 @@ class SearchServer:
     def search_records(
         self,
         query: bytes,
-        records: tuple[bytes, _Payloads],
+        records: tuple[_Numbers, _Payloads],
         deleted: set[int],
         wanted: str | None,
         progress: _Progress = None,

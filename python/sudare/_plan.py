@@ -1,4 +1,4 @@
-"""What plans of jobs on tables have in common."""
+"""The common part of plans of jobs on tables."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from sudare._progress import Progress, callback
 
 @dataclass(frozen=True)
 class JobPlan:
-    """What to compute of a table of known shape, and parameters for it."""
+    """A job on a table of known shape, with parameters for it."""
 
     _native: _native.TablePlan
 
     @property
     def job(self) -> str:
-        """What is computed, as the command line has it, such as `stats:189x9`."""
+        """The job as the command names it, such as `stats:189x9`."""
         return self._native.job
 
     def explain(self) -> Explanation:
-        """Sizes and security, and the time of statistics and trainings, before any key is made."""
+        """Returns sizes, security and the time of statistics and trainings, before any key is made."""
         return Explanation.of(self._native)
 
     def make_keys(self, progress: Progress = None) -> Keys:
-        """Keys for exactly this: public, for evaluation, secret."""
+        """Makes the keys of the plan: public, for evaluation, secret."""
         self._native.parameters.warn_if_insecure(2)
         return Keys(*_native.generate_keys(self._native, callback(progress)))
 
@@ -36,5 +36,5 @@ class JobPlan:
 
 
 def as_list(tables: _native.Table | Sequence[_native.Table]) -> list[_native.Table]:
-    """One table, or several."""
+    """Returns a list of one table or several."""
     return [tables] if isinstance(tables, _native.Table) else list(tables)

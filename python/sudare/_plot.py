@@ -14,25 +14,25 @@ from sudare._plain import Floats
 
 
 def axes(count: int, given: Any) -> list[Any]:
-    """As many axes: those given, or those of a new figure, next to each other."""
+    """Returns the given axes, or the axes of a new figure."""
     if given is not None:
         found = list(np.ravel(given))
         if len(found) != count:
-            raise errors.ArgumentError(f"{len(found)} axes are given, but {count} are drawn on")
+            raise errors.ArgumentError(f"{len(found)} axes are given: pass {count}")
         return found
     try:
         pyplot = importlib.import_module("matplotlib.pyplot")
     except ImportError:
         raise errors.MissingDependencyError(
-            "plotting takes matplotlib: pip install matplotlib, or let `sudare report` make a page"
+            "plotting needs matplotlib: pip install matplotlib, or make a page with `sudare report`"
         ) from None
     _, new = pyplot.subplots(1, count, figsize=(5.0 * count, 4.0), layout="constrained")
     return list(np.ravel(new))
 
 
 def roc(scores: Floats, second: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
-    """For falling thresholds, the shares of rows of the first and of the second class that score
-    at or above."""
+    """Returns the shares of rows of the first and of the second class with scores at or above falling
+    thresholds."""
     order = np.argsort(-scores, kind="stable")
     last = np.append(np.diff(scores[order]) != 0, True)
     shares = (np.cumsum(members[order])[last] / members.sum() for members in (~second, second))
@@ -41,13 +41,15 @@ def roc(scores: Floats, second: npt.NDArray[np.bool_]) -> tuple[Floats, Floats]:
 
 
 def area(x: Floats, y: Floats) -> float:
-    """The area under a line."""
+    """Returns the area under a line."""
     return float(np.sum(np.diff(x) * (y[1:] + y[:-1])) / 2)
 
 
 def log_probabilities(scores: Floats) -> Floats:
-    """The logarithms of the probabilities of all classes, for the score of the second of two, or
-    one for each of more."""
+    """Returns the logarithms of the probabilities of all classes.
+
+    There is one score for the second of two classes, or a score for each of more classes.
+    """
     if scores.ndim == 1:
         logarithms: Floats = -np.logaddexp(0.0, np.column_stack([scores, -scores]))
         return logarithms
@@ -57,13 +59,15 @@ def log_probabilities(scores: Floats) -> Floats:
 
 
 def log_loss(scores: Floats, members: npt.NDArray[np.bool_]) -> float:
-    """The mean of minus the logarithm of the probability of the class of each row; `members` says of
-    each row and class whether it is of that."""
+    """Returns the mean negative logarithm of the probability of the class of each row.
+
+    `members` marks the class of each row.
+    """
     return float(-np.mean(log_probabilities(scores)[members]))
 
 
 def draw_losses(on: Any, losses: list[float]) -> None:
-    """The loss by iteration."""
+    """Draws the loss by iteration."""
     on.plot(np.arange(1, len(losses) + 1), losses, marker="." if len(losses) < 50 else None)
     on.set(title="Training", xlabel="iteration", ylabel="log loss")
     on.locator_params(axis="x", integer=True)
@@ -71,7 +75,7 @@ def draw_losses(on: Any, losses: list[float]) -> None:
 
 
 def draw_roc(on: Any, curves: Mapping[str, tuple[Floats, npt.NDArray[np.bool_]]]) -> None:
-    """ROC curves: of each name the scores, and which rows should have high ones."""
+    """Draws ROC curves: by name, the scores, and marks for rows that should have high scores."""
     for name, (scores, second) in curves.items():
         x, y = roc(scores, second)
         on.plot(x, y, label=f"{name} AUC {area(x, y):.4f}".strip())

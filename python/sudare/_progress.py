@@ -1,4 +1,4 @@
-"""Showing how far long steps are."""
+"""Progress of long steps."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 Callback: TypeAlias = Callable[[str, int, int], object]
-"""Called with the name of a step, the parts of it that are done, and all of them."""
+"""Called with the name of a step, its finished parts, and the number of parts."""
 
 Progress: TypeAlias = Callback | bool | None
-"""A callback, or whether to show bars."""
+"""A callback, or `True` to show bars."""
 
 
 class _Bars:
@@ -30,7 +30,7 @@ class _Bars:
 
 
 def callback(progress: Progress) -> Callback | None:
-    """What native code calls: `True` stands for bars of tqdm where it is installed."""
+    """Returns the callback for native code: bars of tqdm for `True`, where tqdm is installed."""
     if callable(progress):
         return progress
     if not progress:

@@ -1,22 +1,21 @@
-"""A service that computes: uploads, jobs and results over HTTP.
+"""The client of a service that computes: uploads, jobs and results over HTTP.
 
 ```python
 import sudare
 
-token, key = open("clinic.token").read(), "…"  # as the operator of the server tells them
+token = open("clinic.token").read()
+key = "…"  # from the operator of the server
 with sudare.Client("https://server.example", token, server_key=key) as client:
     job = client.train("keys/evaluation.key", "births.ct")
     job.wait(progress=print)
     job.result("model.ct")
 ```
 
-Files are those of the command and of the classes of this package. What the service has already is not
-sent again, and whatever was interrupted goes on when it is called again: an upload, a job, a download.
-Every file is checked before a connection is opened: only evaluation keys, encrypted tables and models
-are sent.
-A result comes with a receipt, which the server has signed and which is kept beside it: what was computed,
-from which keys and tables.
-Needs `httpx` and `blake3`: `pip install sudare[client]`.
+The command and the classes of this package use the same files. The client does not send a file that the
+service already has. Call again to continue an interrupted upload, job or download. The client checks every
+file before it opens a connection: it sends only evaluation keys, encrypted tables and models. A result
+comes with a receipt of the computation, its keys and its tables. The server signs the receipt, and the
+client writes it next to the result. The client needs `httpx` and `blake3`: `pip install sudare[client]`.
 """
 
 from __future__ import annotations
@@ -46,31 +45,31 @@ __all__ = ["Client", "Job"]
 _File: TypeAlias = str | os.PathLike[str]
 
 _CHUNK_BYTES = 8 << 20
-"""Bytes that are sent by one request."""
+"""Bytes in one request."""
 
 _PATIENCE = 120.0
-"""Seconds for which a service may be away before that is an error."""
+"""The maximum seconds that a service may be unreachable."""
 
 _LONGEST_PAUSE = 10.0
-"""Seconds between two attempts, at most."""
+"""The maximum seconds between two attempts."""
 
 _MOST_ANSWER_BYTES = 16 << 20
-"""Bytes of an answer in JSON, at most."""
+"""The maximum bytes of a response in JSON."""
 
 _MOST_EVENT_BYTES = 1 << 20
-"""Bytes of a line of an event, at most."""
+"""The maximum bytes of a line of an event."""
 
 _UPLOAD = re.compile("/v1/uploads/[0-9A-Za-z]+")
-"""The path of an upload, which must be on the server that was asked."""
+"""The path of an upload, which must be on the same server."""
 
 _NAME = re.compile("[0-9A-Za-z]+")
 """The name of a job, or a digest."""
 
 _PASSING = {502, 503, 504}
-"""Answers that pass by themselves."""
+"""Responses of failures that pass."""
 
 _UNSETTLED = {404, 408, 409, 423, 507}
-"""Answers to a part of an upload after which it is to be found out where it was."""
+"""Responses after which the client asks for the offset of an upload."""
 
 
 class Job:
@@ -85,46 +84,46 @@ class Job:
 
     @property
     def id(self) -> str:
-        """Its name."""
+        """The name of the job."""
         return str(self._state["id"])
 
     @property
     def state(self) -> str:
-        """`queued`, `running`, `done`, `failed` or `cancelled`, as was heard last."""
+        """The last known state: `queued`, `running`, `done`, `failed` or `cancelled`."""
         return str(self._state["state"])
 
     @property
     def seconds(self) -> float:
-        """About the seconds of computing that the service predicted."""
+        """The seconds of computing that the service predicted."""
         return float(self._state["predicted"]["seconds"])
 
     def __repr__(self) -> str:
         return f"Job({self.id!r}, {self.state!r})"
 
     def refresh(self) -> Job:
-        """Asks the service how far it is; the same job."""
+        """Updates the state from the service, and returns the same job."""
         self._state = self._client._job("GET", self.id)
         return self
 
     def wait(self, progress: Callable[[int, int], object] | None = None) -> Job:
-        """Waits until it has ended.
+        """Waits until the job ends.
 
         Parameters
         ----------
-        progress
-            Called with the steps done and all of them, whenever there are more.
+        progress : callable, optional
+            Called as `progress(done, total)` after each step.
 
         Returns
         -------
         Job
-            The same.
+            The same job.
 
         Raises
         ------
         sudare.errors.RefusedError
-            If it failed or was cancelled.
+            If the job failed or was cancelled.
         sudare.errors.UnreachableError
-            If the service is away for minutes.
+            If the service is unreachable for minutes.
         """
         patience = _Patience()
         while not self._is_final:
@@ -134,36 +133,46 @@ class Job:
                     if progress is not None and state["progress"]["total"]:
                         progress(state["progress"]["done"], state["progress"]["total"])
                 if not self._is_final and not self.refresh()._is_final:
-                    patience.wait(errors.UnreachableError("the service ends its events"))
+                    patience.wait(errors.UnreachableError("the service closed the stream of events: call wait() again"))
             except httpx.TransportError as error:
                 patience.wait(error)
         self._expect_done()
         return self
 
     def cancel(self) -> Job:
-        """Ends it, unless it has ended; the same job."""
+        """Cancels the job, unless it has ended, and returns the same job."""
         self._state = self._client._job("DELETE", self.id)
         return self
 
     def result(self, path: _File) -> Path:
-        """Waits for its result and writes it to a new file, whole or not at all.
+        """Waits for the result, and writes it to a new file, whole or not at all.
 
-        Its receipt is checked before, and kept beside it: its name ends with `.receipt`.
+        The client checks the receipt first, and writes it next to the result, as `NAME.receipt`.
+
+        Parameters
+        ----------
+        path : path
+            The new file.
+
+        Returns
+        -------
+        pathlib.Path
+            The new file.
 
         Raises
         ------
-        FileExistsError
-            If there is such a file, or one of the receipt's name.
+        sudare.errors.ExistsError
+            If the file or the receipt exists.
         sudare.errors.RefusedError
-            If it failed or was cancelled.
-        sudare.errors.ReceiptError
-            If its receipt is not the expected server's, or for something else.
+            If the job failed or was cancelled.
+        sudare.errors.WrongFileError
+            If the receipt is from another server, or for another computation.
         """
         path = Path(path)
         beside = path.with_name(f"{path.name}.receipt")
         for taken in (path, beside):
             if os.path.lexists(taken):
-                raise FileExistsError(f"{taken} exists: choose another name")
+                raise errors.ExistsError(f"{taken} exists: choose another name")
         receipt = self.wait()._receipt()
         path = self._client._download(self._state["result"], path)
         if receipt is not None:
@@ -172,7 +181,7 @@ class Job:
         return path
 
     def receipt(self) -> dict[str, Any]:
-        """What the server says of its result, under its signature, which is checked.
+        """Returns the receipt of the result, after checking the signature of the server.
 
         Returns
         -------
@@ -182,21 +191,21 @@ class Job:
 
         Raises
         ------
-        sudare.errors.ReceiptError
-            If it is not the expected server's, or for something else, or there is none.
+        sudare.errors.WrongFileError
+            If the receipt is from another server, or for another computation, or missing.
         """
         text = self.wait()._receipt()
         if text is None:
-            raise errors.ReceiptMissingError(f"the server has no receipt of job {self.id}")
+            raise errors.of_kind("ReceiptMissing", f"the server has no receipt of job {self.id}: ask its operator")
         return read_receipt(text, self._client._server_key)
 
     def _receipt(self) -> str | None:
-        """The text of its receipt, which was checked, if the server has one."""
+        """Returns the text of the checked receipt, if the server has one."""
         pinned = self._client._server_key
         answer = self._client._answer("GET", f"/v1/jobs/{self.id}/receipt")
         if answer.status == 404:
             if pinned is not None:
-                raise errors.ReceiptMissingError(f"the server has no receipt of job {self.id}")
+                raise errors.of_kind("ReceiptMissing", f"the server has no receipt of job {self.id}: ask its operator")
             return None
         text = _expect_success(answer).text
         said = read_receipt(text, pinned)
@@ -207,14 +216,15 @@ class Job:
             known["history"] = self._request.get("history", False)
         for name, expected in known.items():
             if said.get(name) != expected:
-                raise errors.ReceiptDiffersError(
-                    f"the receipt is for {name} {said.get(name)}, {expected} was expected: the server did "
-                    "something else than it was asked to"
+                raise errors.of_kind(
+                    "ReceiptDiffers",
+                    f"the receipt has {name} {said.get(name)} instead of {expected}: the server computed "
+                    "something else; do not use the result"
                 )
         if pinned is None:
             warnings.warn(
-                f"the receipt is signed by the server {said['server_key']}: ask its operator, by another "
-                "way, whether that is its key, and pass it as server_key from then on",
+                f"the receipt is signed with the key {said['server_key']}, which nobody has confirmed: ask the "
+                "operator of the server whether it is right, over another channel, and pass it as server_key",
                 errors.SecurityWarning,
                 stacklevel=3,
             )
@@ -229,24 +239,24 @@ class Job:
         if error is not None:
             raise errors.RefusedError(error["detail"], error["kind"])
         if self.state != "done":
-            raise errors.RefusedError(f"job {self.id} is {self.state}", "Usage")
+            raise errors.RefusedError(f"job {self.id} is {self.state}: it has no result", "Usage")
 
 
 class Client:
-    """A service and the token by which it knows this client.
+    """A client of a service, with its token.
 
     Parameters
     ----------
-    url
-        Address of the service: `https://…`, or `http://…` of this machine.
-    token
-        As `sudare serve token add` has shown it.
-    server_key
-        The key that the server signs receipts with, of 64 hexadecimal digits, as its operator tells it by
-        another way (`sudare serve key`): results without a receipt of this key are refused. Without it
-        there is a `SecurityWarning` that has the key which signed.
-    verify
-        Whether certificates are checked by public authorities, or the file of another one's.
+    url : str
+        The address of the service: `https://…`, or `http://…` on this machine.
+    token : str
+        The token from `sudare serve token add`.
+    server_key : str, optional
+        The key with which the server signs receipts, of 64 hexadecimal digits. The operator tells it over
+        another channel (`sudare serve key`). Results without a receipt of this key are refused. Without it, a
+        `SecurityWarning` shows the key that signed.
+    verify : bool or str, default True
+        Whether public authorities must certify the server, or the file of another authority's certificate.
     """
 
     def __init__(
@@ -254,19 +264,19 @@ class Client:
     ) -> None:
         address = httpx.URL(url)
         if address.userinfo:
-            # The password is not repeated.
-            raise ValueError(
-                f"{address.scheme}://…@{address.host}: leave out the name and the password: a service takes "
-                "tokens alone"
+            # The message does not repeat the password.
+            raise errors.ArgumentError(
+                f"url is {address.scheme}://…@{address.host}: leave out the name and the password, because a "
+                "service accepts only tokens"
             )
         if address.scheme == "http" and address.host not in {"127.0.0.1", "localhost", "::1"}:
-            raise ValueError(
-                f"{url}: the token would travel in clear: use https, or a tunnel to this machine"
+            raise errors.ArgumentError(
+                f"url is {url}: the token would travel in clear: use https, or a tunnel to this machine"
             )
         if address.scheme not in {"http", "https"}:
-            raise ValueError(f"{url!r} is no address such as https://server.example")
+            raise errors.ArgumentError(f"url is {url!r}: pass an address such as https://server.example")
         self._server_key = None if server_key is None else read_server_key(server_key)
-        # A proxy of the environment would see a token that is sent to this machine in clear.
+        # A proxy of the environment would see a token that goes to this machine in clear.
         transport = httpx.HTTPTransport(verify=verify) if _is_loopback(address.host) else None
         self._http = httpx.Client(
             base_url=url.rstrip("/"),
@@ -291,7 +301,7 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes its connections."""
+        """Closes the connections."""
         self._http.close()
 
     def upload(
@@ -302,34 +312,34 @@ class Client:
         *,
         plain_model: bool = False,
     ) -> str:
-        """Sends a file, unless the service has it.
+        """Uploads a file, unless the service has it.
 
         Parameters
         ----------
-        path
-            Evaluation keys, an encrypted table or a model. Any other file is refused before a connection is
+        path : path
+            Evaluation keys, an encrypted table or a model. Other files are refused before a connection is
             opened.
-        collection
-            `keys`, `tables` or `models`: what it is.
-        progress
-            Called with the bytes that are there and all of them.
-        plain_model
-            Whether a model that is not encrypted may be sent: the server sees its weights.
+        collection : {"keys", "tables", "models"}
+            The kind of the file.
+        progress : callable, optional
+            Called as `progress(sent, total)`, in bytes.
+        plain_model : bool, default False
+            Whether a model in clear may be sent: the server sees its weights.
 
         Returns
         -------
         str
-            Its digest, by which the service names it.
+            The digest, by which the service names the file.
 
         Raises
         ------
-        sudare.errors.UsageError
+        sudare.errors.ArgumentError
             If the file is not of the collection, and for a secret key whatever the collection.
         """
         return self._send(Outgoing(path, collection, plain_model), progress)
 
     def _send(self, file: Outgoing, progress: Callable[[int, int], object] | None = None) -> str:
-        """Sends a file that was checked, unless the service has it."""
+        """Uploads a checked file, unless the service has it."""
         collection, size, digest = file.collection, file.size, file.digest()
         offset, patience = size, _Patience()
         known = self._answer("GET", f"/v1/{collection}/{digest}")
@@ -344,8 +354,8 @@ class Client:
             if isinstance(sent, int) and sent > offset:
                 offset, patience = sent, _Patience()
             elif isinstance(sent, int):
-                # A server that takes nothing would be sent the same for ever.
-                patience.wait(errors.RefusedError("the server has taken nothing of an upload", "Http"))
+                # Otherwise the client would repeat the part forever.
+                patience.wait(errors.RefusedError("the server has taken nothing of an upload: try again later", "Http"))
             else:
                 patience.wait(sent)
                 place, offset = self._begin(collection, digest, size)
@@ -354,15 +364,15 @@ class Client:
         return digest
 
     def stats(self, keys: _File, table: _File) -> Job:
-        """Statistics of the columns of an encrypted table."""
+        """Starts statistics of the columns of an encrypted table."""
         return self._compute("stats", keys, [table])
 
     def groups(self, keys: _File, table: _File) -> Job:
-        """Sums of columns by groups of rows."""
+        """Starts sums of columns by groups of rows."""
         return self._compute("groups", keys, [table])
 
     def histogram(self, keys: _File, table: _File) -> Job:
-        """Counts of the values of columns in bins."""
+        """Starts counts of the values of columns in bins."""
         return self._compute("histogram", keys, [table])
 
     def train(
@@ -373,18 +383,18 @@ class Client:
         iterations: int | None = None,
         history: bool = False,
     ) -> Job:
-        """A logistic regression on an encrypted table, or on those of several owners.
+        """Starts a logistic regression on an encrypted table, or on the tables of several owners.
 
         Parameters
         ----------
-        keys
-            File of evaluation keys.
-        table
-            File of an encrypted table, or several.
-        iterations
-            All that the keys are for if left out.
-        history
-            Whether the weights after each iteration come with the model.
+        keys : path
+            The file of evaluation keys.
+        table : path or sequence of path
+            The file of an encrypted table, or several.
+        iterations : int, optional
+            The number of iterations; by default the maximum of the keys.
+        history : bool, default False
+            Whether the result has the weights after each iteration.
         """
         tables = [table] if isinstance(table, str | os.PathLike) else list(table)
         return self._compute("train", keys, tables, iterations=iterations, history=history)
@@ -392,47 +402,47 @@ class Client:
     def predict(
         self, keys: _File, rows: _File, model: _File | Job, *, plain_model: bool = False
     ) -> Job:
-        """Scores of encrypted rows by a model.
+        """Starts scores of encrypted rows by a model.
 
         Parameters
         ----------
-        keys
-            File of evaluation keys.
-        rows
-            File of encrypted rows.
-        model
-            File of a model, or the job of a training that left one at the service.
-        plain_model
-            Whether a model that is not encrypted may be sent: the server sees its weights.
+        keys : path
+            The file of evaluation keys.
+        rows : path
+            The file of encrypted rows.
+        model : path or Job
+            The file of a model, or the job of a training that left a model at the service.
+        plain_model : bool, default False
+            Whether a model in clear may be sent: the server sees its weights.
         """
         if isinstance(model, Job):
             return self._compute("predict", keys, [rows], model=str(model.wait()._state["result"]))
         return self._compute("predict", keys, [rows], model=Outgoing(model, "models", plain_model))
 
     def usage(self) -> dict[str, Any]:
-        """What was used of the service, and what may be: `bytes`, `jobs`, `requests`, `cpu_seconds`."""
+        """Returns the usage of the service and its limits: `bytes`, `jobs`, `requests`, `cpu_seconds`."""
         usage: dict[str, Any] = self._json("GET", "/v1/usage")
         return usage
 
     def job(self, id: str) -> Job:
-        """The job with this name."""
+        """Returns the job with this name."""
         return Job(self, self._job("GET", id))
 
     def jobs(self) -> list[Job]:
-        """All jobs, the newest first."""
+        """Returns all jobs, the newest first."""
         states = self._json("GET", "/v1/jobs")
         if not isinstance(states, list):
-            raise errors.RefusedError("the server's answer is not a list of jobs", "Http")
+            raise errors.RefusedError("the response is not a list of jobs", "Http")
         return [Job(self, _checked_job(state)) for state in states]
 
     def _job(self, method: str, id: str) -> dict[str, Any]:
-        """A job as the service tells of it."""
+        """Requests the state of a job."""
         if not _NAME.fullmatch(id):
-            raise ValueError(f"{id!r} is not the name of a job")
+            raise errors.ArgumentError(f"id is {id!r}: pass the name of a job")
         return _checked_job(self._json(method, f"/v1/jobs/{id}"))
 
     def _compute(self, kind: str, keys: _File, tables: Sequence[_File], **more: Any) -> Job:
-        # All files are checked before the first one is sent.
+        # The client checks all files before it sends the first.
         files = [Outgoing(keys, "keys", False), *(Outgoing(table, "tables", False) for table in tables)]
         digests = [self._send(file) for file in files]
         request = {"kind": kind, "keys": digests[0], "tables": digests[1:]}
@@ -444,7 +454,7 @@ class Client:
         while True:
             headers = {"idempotency-key": f"{name}-{attempt}"}
             state = _checked_job(self._json("POST", "/v1/jobs", headers=headers, json=request))
-            # The same request as before is the same job, unless that was of no use.
+            # The same request is the same job, unless that job failed or its result is gone.
             result = state["result"]
             if result is not None:
                 is_of_use = self._answer("HEAD", f"/v1/results/{result}").is_success
@@ -455,7 +465,7 @@ class Client:
             attempt += 1
 
     def _begin(self, collection: str, digest: str, size: int) -> tuple[str, int]:
-        """Begins an upload, or finds where it was."""
+        """Begins an upload, or finds its offset."""
         metadata = base64.b64encode(digest.encode()).decode()
         headers = {
             "tus-resumable": "1.0.0",
@@ -466,8 +476,8 @@ class Client:
         place, offset = answer.headers.get("location", ""), _offset(answer)
         if not _UPLOAD.fullmatch(place) or offset > size:
             raise errors.RefusedError(
-                f"the server asks to send the file to {place!r} from byte {offset} on, not to an upload of its "
-                "own",
+                f"the server redirects the upload to {place!r} from byte {offset}, which is not an upload of its "
+                "own: do not use this server",
                 "Http",
             )
         return place, offset
@@ -504,22 +514,22 @@ class Client:
                         for block in got.iter_raw():
                             if file.tell() + len(block) > total:
                                 raise errors.RefusedError(
-                                    f"the result is longer than the {total} bytes that the server announced",
+                                    f"the result is longer than the {total} bytes that the server announced: call again",
                                     "Http",
                                 )
                             hasher.update(block)
                             file.write(block)
                             patience = _Patience()
                     if file.tell() < total:
-                        patience.wait(errors.UnreachableError("the connection breaks"))
+                        patience.wait(errors.UnreachableError("the connection broke: call again to continue"))
                 except httpx.TransportError as error:
                     patience.wait(error)
             if hasher.hexdigest() != digest:
-                raise errors.OtherFileError(f"{path} has another digest than the service said")
+                raise errors.of_kind("OtherFile", f"the download to {path} has another digest than the service announced: call again")
         return path
 
     def _events(self, id: str) -> Iterator[dict[str, Any]]:
-        """The job after each of its changes, until it ends or the connection does."""
+        """Yields the job after each change, until the job or the connection ends."""
         with self._http.stream("GET", f"/v1/jobs/{id}/events") as got:
             if not got.is_success:
                 answer = _Answer(got)
@@ -534,7 +544,7 @@ class Client:
         return _parsed(_expect_success(self._answer(method, path, **more)).body)
 
     def _answer(self, method: str, path: str, **more: Any) -> _Answer:
-        """The answer to a request, which is repeated after failures that pass."""
+        """Sends a request, and repeats it after failures that pass."""
         patience = _Patience()
         while True:
             try:
@@ -547,13 +557,13 @@ class Client:
             patience.wait(_refusal(answer))
 
     def _ask(self, method: str, path: str, **more: Any) -> _Answer:
-        """The answer to one request."""
+        """Sends a request once."""
         with self._http.stream(method, path, **more) as got:
             return _Answer(got)
 
 
 class _Answer:
-    """An answer that was read whole, if it is not too long."""
+    """A response, read whole up to a maximum size."""
 
     def __init__(self, got: httpx.Response) -> None:
         self.url = got.url
@@ -565,21 +575,21 @@ class _Answer:
             body += block
             if len(body) > _MOST_ANSWER_BYTES:
                 raise errors.RefusedError(
-                    f"{self.url} answers with more than {_MOST_ANSWER_BYTES} bytes", "Http"
+                    f"{self.url} responds with more than {_MOST_ANSWER_BYTES} bytes", "Http"
                 )
         self.body = bytes(body)
 
     @property
     def text(self) -> str:
-        """The body, which must be text."""
+        """The body as text."""
         try:
             return self.body.decode()
         except UnicodeDecodeError as error:
-            raise errors.RefusedError(f"{self.url} answers with bytes that are not text", "Http") from error
+            raise errors.RefusedError(f"{self.url} responds with bytes that are not text", "Http") from error
 
     @property
     def is_passing(self) -> bool:
-        """Whether it tells of a failure that passes soon."""
+        """True for a failure that passes soon."""
         if self.status == 429:
             seconds = self.headers.get("retry-after", "")
             return re.fullmatch("[0-9]{1,9}", seconds) is not None and int(seconds) <= _LONGEST_PAUSE
@@ -587,7 +597,7 @@ class _Answer:
 
 
 class _Patience:
-    """Pauses that grow, until it has been too long."""
+    """Growing pauses, up to a maximum time."""
 
     def __init__(self) -> None:
         self._since = time.monotonic()
@@ -596,7 +606,7 @@ class _Patience:
     def wait(self, error: Exception) -> None:
         if time.monotonic() - self._since > _PATIENCE:
             if isinstance(error, httpx.TransportError):
-                raise errors.UnreachableError(f"the service cannot be reached: {error}") from error
+                raise errors.UnreachableError(f"cannot reach the service: {error}; call again to continue") from error
             raise error
         time.sleep(self._pause)
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
@@ -604,14 +614,14 @@ class _Patience:
 
 @contextlib.contextmanager
 def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """A new file, which is there whole or not at all."""
+    """Writes a new file, whole or not at all."""
     handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
     try:
         with open(handle, "wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        # Unless somebody took the name meanwhile.
+        # This fails if the name was taken meanwhile.
         os.link(temporary, path)
     finally:
         os.unlink(temporary)
@@ -622,7 +632,7 @@ def _refusal(answer: _Answer) -> errors.RefusedError:
         problem = json.loads(answer.body)
         return errors.RefusedError(str(problem["detail"]), str(problem["kind"]))
     except (ValueError, KeyError, TypeError, RecursionError):
-        detail = f"{answer.url} answers {answer.status} without saying why"
+        detail = f"{answer.url} responds with status {answer.status} and no reason"
         return errors.RefusedError(detail, "Http")
 
 
@@ -636,11 +646,11 @@ def _parsed(text: bytes) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise errors.RefusedError(f"the server's answer is not JSON: {error}", "Http") from error
+        raise errors.RefusedError(f"the response is not JSON: {error}", "Http") from error
 
 
 def _checked_job(state: Any) -> dict[str, Any]:
-    """A job as the service tells of it, with all that is needed."""
+    """Checks the state of a job from the service."""
     try:
         good = isinstance(state["state"], str) and _NAME.fullmatch(state["id"]) is not None
         good = good and (state["result"] is None or _NAME.fullmatch(state["result"]) is not None)
@@ -652,54 +662,54 @@ def _checked_job(state: Any) -> dict[str, Any]:
     except (KeyError, TypeError):
         good = False
     if not good:
-        raise errors.RefusedError("the server's answer is not a job", "Http")
+        raise errors.RefusedError("the response is not a job", "Http")
     checked: dict[str, Any] = state
     return checked
 
 
 def _offset(answer: _Answer) -> int:
-    """The bytes of an upload that the service has."""
+    """Returns the bytes of an upload that the service has."""
     text = answer.headers.get("upload-offset", "")
     if not re.fullmatch("[0-9]{1,19}", text):
-        raise errors.RefusedError("the server does not say how much of an upload it has", "Http")
+        raise errors.RefusedError("the response has no offset of the upload", "Http")
     return int(text)
 
 
 def _total(got: httpx.Response, first: int, before: int | None) -> int:
-    """The bytes of a result, in an answer with the part from `first` on."""
+    """Returns the size of a result, from a response with the part from `first`."""
     found = re.fullmatch("bytes ([0-9]{1,19})-[0-9]{1,19}/([0-9]{1,19})", got.headers.get("content-range", ""))
     if found is None or int(found[1]) != first or before not in {None, int(found[2])}:
         raise errors.RefusedError(
-            "the server, or a proxy on the way, does not send the part of the result that was asked for", "Http"
+            "the server, or a proxy on the way, does not send the requested part of the result", "Http"
         )
     return int(found[2])
 
 
 def _lines(got: httpx.Response) -> Iterator[bytes]:
-    """The lines of a stream of events."""
+    """Yields the lines of a stream of events."""
     rest = b""
     for block in got.iter_raw():
         *lines, rest = (rest + block).split(b"\n")
         yield from lines
         if len(rest) > _MOST_EVENT_BYTES:
             raise errors.RefusedError(
-                f"the server sends an event of more than {_MOST_EVENT_BYTES} bytes", "Http"
+                f"the server sent an event of more than {_MOST_EVENT_BYTES} bytes", "Http"
             )
 
 
 def _checked_token(text: str) -> str:
-    """The token, if a header can carry it. Messages never repeat it."""
+    """Returns the token, if a header can carry it. Messages never repeat it."""
     token = text.strip()
     if not re.fullmatch("[!-~]+", token):
-        raise ValueError(
-            "the token is empty, or has blanks or other characters that no token has: use the line that "
-            "`sudare serve token add` has printed"
+        raise errors.ArgumentError(
+            "the token is empty, or has blanks or other characters that tokens do not have: pass the line "
+            "that `sudare serve token add` printed"
         )
     return token
 
 
 def _is_loopback(host: str) -> bool:
-    """Whether a host is this machine, whose addresses no proxy is asked for."""
+    """Tells whether a host is this machine, which needs no proxy."""
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True

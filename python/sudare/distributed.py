@@ -1,10 +1,9 @@
 """Training on an encrypted table by several processes or machines.
 
-The process that calls `train` has the table, the evaluation keys and the weights. In each
-iteration it sends where the gradient is taken, workers compute its parts from blocks of the
-encrypted table, these are summed, and it makes the step. The model is the same, bit for bit, as
-that of `sudare.linear_model.train`, whatever the number of workers and whichever of them is lost
-on the way.
+The process that calls `compute` has the table, the evaluation keys and the weights. In each iteration it
+sends the point of the gradient to workers, which compute parts of the gradient from blocks of the
+encrypted table. It adds the parts, and makes the step. The model is the same, bit for bit, as the model of
+`sudare.linear_model.compute`, for any number of workers and of lost workers.
 
 ```python
 from concurrent.futures import ProcessPoolExecutor
@@ -12,13 +11,12 @@ from sudare import EncryptedTable, EvaluationKeys, distributed
 
 table = EncryptedTable.open("table.ct")
 keys = EvaluationKeys.open("evaluation.key")
-result = distributed.train(table, keys, lambda: ProcessPoolExecutor(4))
+result = distributed.compute(table, keys, lambda: ProcessPoolExecutor(4))
 ```
 
-Workers are those of any `concurrent.futures` executor or of a Dask client. The evaluation keys must
-be in a file, which every worker finds at the same path and maps: they are never sent. So is the
-table where it can be found; rows of a table that cannot are sent. `docs/distributed.md` has what
-that takes.
+Workers belong to any `concurrent.futures` executor or to a Dask client. The evaluation keys must be in a
+file that every worker finds at the same path and maps: they are never sent. Workers also map the table
+where they find it; otherwise they are sent its rows. `docs/distributed.md` states the costs.
 """
 
 from __future__ import annotations
@@ -38,37 +36,38 @@ from sudare import _native, errors
 from sudare._native import EvaluationKeys, Result, Table
 from sudare._plan import as_list
 from sudare._progress import Progress, callback
+from sudare._renamed import renamed
 
-__all__ = ["train"]
+__all__ = ["compute"]
 
 _T = TypeVar("_T")
 
 _File: TypeAlias = tuple[os.PathLike[str], str, int]
-"""Path, digest and size of a file, as it is pickled."""
+"""Path, digest and size of a pickled file."""
 
 _Share: TypeAlias = tuple[int, int]
-"""Ciphertexts of a table, from one and up to another."""
+"""The first ciphertext of a share of a table, and the first after it."""
 
 _Rows: TypeAlias = _File | _native.Part
-"""The file of a table, or rows of it."""
+"""The file of a table, or some of its rows."""
 
 _FAN_IN = 8
-"""Parts of a gradient that are summed at once, at most."""
+"""The maximum number of parts of a gradient in one sum."""
 
 _OPEN_FILES = 2
-"""Files of keys, and of tables, that a process keeps open."""
+"""The maximum number of files of keys, and of tables, that a process keeps open."""
 
 _PATIENCE_SECONDS = 60.0
-"""How long a cluster may be without workers."""
+"""The maximum time that a cluster may be without workers."""
 
 _LOOK_SECONDS = 0.5
-"""Time between two looks at a cluster."""
+"""The time between two checks of a cluster."""
 
 _DaskTimeoutError = asyncio.TimeoutError
-"""What Dask raises: in Python 3.10 it is not the builtin of that name."""
+"""The timeout of Dask: in Python 3.10 it is not the builtin of that name."""
 
 
-def train(
+def compute(
     tables: Table | Sequence[Table],
     keys: EvaluationKeys,
     executor: futures.Executor | Callable[[], futures.Executor] | Any,
@@ -85,31 +84,39 @@ def train(
 
     Parameters
     ----------
-    tables : the table. In a file, workers open it where they find it, and are sent its rows where
-        they do not. Or those of several owners, whose rows are sent.
-    keys : evaluation keys, opened from a file that every worker has at the same path.
-    executor : a `concurrent.futures` executor, a function that makes one, or a
-        `distributed.Client`. A process pool that loses a worker is broken: only a function can
-        make another one. Dask gives the tasks of a lost worker to others by itself.
-    shares : parts that a batch is cut into, at most; twice as many as workers if `None`. The plan of
-        the table says how many are possible: keys made for `workers` allow for at least as many.
-    checkpoint, resume, overwrite, history : as for `sudare.linear_model.train`, which can go on
-        from the same states.
-    retries : times that an iteration is done again because workers were lost.
-    progress : called as `progress("training", done, total)`; `True` for bars of tqdm.
+    tables : EncryptedTable or sequence of EncryptedTable
+        The table. Workers open its file where they find it, and are otherwise sent its rows. Or the tables
+        of several owners, whose rows are sent.
+    keys : EvaluationKeys
+        The keys of the server, opened from a file that every worker has at the same path.
+    executor : concurrent.futures.Executor, callable or distributed.Client
+        An executor, a function that makes one, or a client of Dask. A process pool that loses a worker is
+        broken: only a function can make another one. Dask gives the tasks of a lost worker to others.
+    shares : int, optional
+        The maximum number of parts of a batch, by default twice the number of workers. The plan of the
+        table limits it: keys that were made for `workers` allow at least that number.
+    checkpoint, resume, overwrite, history
+        As for `sudare.linear_model.compute`, which can continue from the same states.
+    retries : int, default 3
+        The number of times that an iteration is repeated because workers were lost.
+    progress : callable or bool, optional
+        Called as `progress("training", done, total)`. `True` shows bars of tqdm.
 
     Raises
     ------
-    sudare.errors.WorkersLostError : no worker is left, or too many were lost. States in
-        `checkpoint` are whole: go on from them with `resume`.
-    sudare.errors.KeysInMemoryError : the evaluation keys are not in a file.
-    sudare.errors.NoFileError, sudare.errors.FileChangedError : a worker does not find the keys, or
-        finds others.
+    sudare.errors.UnreachableError
+        If no worker is left, or too many were lost. States in `checkpoint` are whole: continue from them
+        with `resume`.
+    sudare.errors.MissingKeyError
+        If the evaluation keys are not in a file.
+    sudare.errors.FileError
+        If a worker does not find the keys, or finds others.
     """
     if keys.path is None:
-        raise errors.KeysInMemoryError(
-            "the evaluation keys are in memory and would be sent with every task: save() them "
-            "where every worker finds them, and open() that file"
+        raise errors.of_kind(
+            "KeysInMemory",
+            "the evaluation keys are in memory, and would be sent with every task: save() them where every "
+            "worker finds them, and open() that file"
         )
     report, key_file, pool = callback(progress), _file(keys), _pool(executor)
     given = as_list(tables)
@@ -123,7 +130,7 @@ def train(
     )
     in_file = len(given) == 1 and given[0].path is not None
     tasks = _Tasks(trainer, key_file, _file(given[0]) if in_file else None)
-    # Workers that are threads of this process compute with what it has open.
+    # Workers that are threads of this process use its open files.
     _opened(_workers, key_file, lambda: tasks.trainer.worker)
     try:
         while trainer.iteration < trainer.iterations:
@@ -133,45 +140,49 @@ def train(
                 report("training", trainer.iteration, trainer.iterations)
         return trainer.model()
     finally:
-        # The traceback of an error does not keep the folder of states in use.
+        # Otherwise the traceback of an error would keep the directory of states in use.
         del trainer, tasks.trainer
         pool.close()
         with _lock:
             _workers.pop(key_file, None)
 
 
+train = renamed(compute, "train")
+
+
 def _gradient(pool: _Pool, tasks: _Tasks, shares: Sequence[_Share], retries: int) -> _native.Part:
-    """The gradient over all shares, whatever workers are lost."""
+    """Computes the gradient over all shares, and repeats it if workers are lost."""
     point = tasks.trainer.point()
     while True:
         try:
             gradient = pool.gradient(tasks, point, shares)
         except _LostError as lost:
             if retries <= 0 or not lost.replaceable:
-                raise errors.WorkersLostError(
-                    f"workers were lost after {tasks.trainer.iteration} iterations: "
-                    f"{lost}; {lost.remedy}, and go on with resume=True from the states in "
-                    "checkpoint if there are any"
+                raise errors.of_kind(
+                    "WorkersLost",
+                    f"workers were lost after {tasks.trainer.iteration} iterations: {lost}; "
+                    f"{lost.remedy}, and continue with resume=True from the states in checkpoint, if there "
+                    "are any"
                 ) from lost
             retries -= 1
             continue
         if gradient is not None:
             return gradient
-        # From now on, rows are sent.
+        # A worker does not find the table: from now on, rows are sent.
         tasks.table = None
 
 
 class _LostError(Exception):
-    """Workers are lost, and perhaps there are others."""
+    """Workers are lost; perhaps there are others."""
 
     def __init__(self, problem: str, *, replaceable: bool, remedy: str = "") -> None:
         super().__init__(problem)
         self.replaceable = replaceable
-        self.remedy = remedy or "give it workers with more memory, or fewer of them"
+        self.remedy = remedy or "start workers with more memory, or fewer of them"
 
 
 class _Tasks:
-    """What workers of a training are given."""
+    """The inputs of the workers of a training."""
 
     def __init__(self, trainer: _native.Trainer, keys: _File, table: _File | None) -> None:
         self.trainer = trainer
@@ -179,7 +190,7 @@ class _Tasks:
         self.table = table
 
     def rows(self, share: _Share) -> _Rows:
-        """Where the rows of a share are, or these."""
+        """Returns the file of the rows of a share, or the rows."""
         return self.table or self.trainer.rows(*share)
 
 
@@ -187,18 +198,18 @@ class _Pool(Protocol):
     """Workers."""
 
     def size(self) -> int:
-        """How many there are."""
+        """Returns the number of workers."""
 
     def gradient(
         self, tasks: _Tasks, point: _native.Part, shares: Sequence[_Share]
     ) -> _native.Part | None:
-        """The gradient over all shares, `None` if a worker does not find the table.
+        """Computes the gradient over all shares; `None` if a worker does not find the table.
 
-        Raises `_LostError` if it has to be asked for again.
+        Raises `_LostError` if workers were lost.
         """
 
     def close(self) -> None:
-        """Gives up what was made here."""
+        """Stops workers that were started here."""
 
 
 def _pool(executor: Any) -> _Pool:
@@ -210,8 +221,8 @@ def _pool(executor: Any) -> _Pool:
     if callable(executor):
         return _Executor(None, executor)
     raise errors.ArgumentError(
-        f"{executor!r} does not run tasks: give a concurrent.futures.Executor, a function that "
-        "makes one, or a distributed.Client"
+        f"executor is {executor!r}: pass a concurrent.futures.Executor, a function that makes one, or a "
+        "distributed.Client"
     )
 
 
@@ -257,7 +268,7 @@ class _Executor:
             raise _LostError(
                 str(error),
                 replaceable=self._make is not None,
-                remedy="give a function that makes the executor, so that another one can be made",
+                remedy="pass a function that makes the executor, so that it can make another one",
             ) from error
         finally:
             for future in running:
@@ -270,7 +281,7 @@ class _Executor:
 
 
 class _Cluster:
-    """Workers of Dask. Sums are made where parts are, and sent rows stay where they are."""
+    """Workers of Dask. They add parts where these are, and keep rows that they were sent."""
 
     def __init__(self, client: Any) -> None:
         self._client = client
@@ -303,7 +314,7 @@ class _Cluster:
             raise self._lost(error) from error
 
     def _expect_workers(self) -> None:
-        """Waits for one, for a while."""
+        """Waits a while for workers."""
         alone = 0.0
         while not self._client.nthreads():
             if alone >= _PATIENCE_SECONDS:
@@ -319,21 +330,23 @@ class _Cluster:
         return self._rows[share]
 
     def _scatter(self, part: _Rows) -> Any:
-        """Sends something to one of the workers, from whom others take it. To all of them at once
-        would be for ever where one has just left."""
+        """Sends something to one of the workers, from which others get it.
+
+        Sending it to all at once would wait forever for a worker that has just left.
+        """
         try:
             return self._client.scatter(part)
         except (KeyError, OSError) as error:
             raise self._lost(error) from error
 
     def _lost(self, error: BaseException) -> _LostError:
-        """Workers are lost, and what they were sent may be, too."""
+        """Forgets rows that lost workers were sent."""
         self._rows.clear()
         time.sleep(_LOOK_SECONDS)
         return _LostError(str(error), replaceable=True)
 
     def _result(self, future: Any) -> _native.Part | None:
-        """What comes of a task, unless there is no worker for a while."""
+        """Waits for the result of a task, unless there is no worker for a while."""
         alone = 0.0
         while alone < _PATIENCE_SECONDS:
             try:
@@ -350,31 +363,31 @@ class _Cluster:
 
 def _deserted() -> _LostError:
     return _LostError(
-        f"the cluster has had none for {_PATIENCE_SECONDS:.0f} s",
+        f"the cluster has had no worker for {_PATIENCE_SECONDS:.0f} s",
         replaceable=False,
         remedy="start workers",
     )
 
 
-# What follows runs in workers.
+# These functions run in workers.
 
 
 def _share_gradient(
     keys: _File, point: _native.Part, share: _Share, rows: _Rows
 ) -> _native.Part | None:
-    """The part of a gradient that a share makes, `None` if its table is not found here."""
+    """Computes the part of a gradient of a share; `None` if its table is not found here."""
     worker = _worker(keys)
     if isinstance(rows, _native.Part):
         return worker.gradient(point, *share, rows)
     try:
         table = _opened(_tables, rows, lambda: Table._reopen(*rows))
-    except errors.NoFileError:
+    except errors.MissingFileError:
         return None
     return worker.gradient(point, *share, table)
 
 
 def _sum(keys: _File, parts: Sequence[_native.Part | None]) -> _native.Part | None:
-    """The sum of parts of a gradient, if there are all."""
+    """Adds parts of a gradient, unless one is missing."""
     found = [part for part in parts if part is not None]
     return _worker(keys).sum(found) if len(found) == len(parts) else None
 
@@ -383,10 +396,11 @@ def _worker(keys: _File) -> _native.Worker:
     def work() -> _native.Worker:
         try:
             return _native.Worker(EvaluationKeys._reopen(*keys))
-        except errors.NoFileError as error:
-            raise errors.NoFileError(
-                f"the evaluation keys are missing on worker {socket.gethostname()}: {error}; copy "
-                "their file there, to the same path"
+        except errors.MissingFileError as error:
+            raise errors.of_kind(
+                "NoFile",
+                f"the evaluation keys are missing on worker {socket.gethostname()}: {error}; copy their file "
+                "there, to the same path"
             ) from error
 
     return _opened(_workers, keys, work)
@@ -398,7 +412,7 @@ _tables: OrderedDict[_File, Table] = OrderedDict()
 
 
 def _opened(files: OrderedDict[_File, _T], file: _File, read: Callable[[], _T]) -> _T:
-    """What is in a file, read once in this process."""
+    """Reads a file once in this process."""
     with _lock:
         if file not in files:
             files[file] = read()
@@ -409,6 +423,6 @@ def _opened(files: OrderedDict[_File, _T], file: _File, read: Callable[[], _T]) 
 
 
 def _file(held: EvaluationKeys | Table) -> _File:
-    """The file that something is in: what it is pickled as."""
+    """Returns the file of keys or a table, as it is pickled."""
     _, (path, digest, size) = held.__reduce_ex__(5)
     return path, digest, size

@@ -1,29 +1,28 @@
 """Functions of encrypted numbers, as polynomials on an interval.
 
-Each is made once, in the clear, for numbers in an interval and to a precision, says the error that
-it reaches, and is then called on arrays:
+Make a function once, in the clear, for an interval and a precision. It states its error. Then call it on
+arrays:
 
 >>> import sudare
 >>> sigmoid = sudare.functions.sigmoid((-8, 8), precision_bits=10)
 >>> sigmoid.max_error < 2**-10
 True
 
-Numbers outside the interval give wrong results, far from the function: whoever computes cannot see
-them. Nothing else may be known of the numbers; a wide interval takes a polynomial of a large
-degree, hence levels, which `Context.explain` counts.
+Numbers outside the interval would give results far from the function, and nobody who computes can see
+them. Arrays know ranges for their elements, so that calls which could leave the interval are refused. A
+wide interval needs a polynomial of a high degree, and so more levels, which `Context.explain` counts.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
 from sudare import _native, errors
-from sudare._array import EncryptedArray, _binary, encrypted
+from sudare._array import EncryptedArray
 from sudare._native import Op
-from sudare._plain import Floats, floats, from_native, to_native, whole
+from sudare._plain import Floats, ends_of, floats, real, whole
 
 __all__ = [
     "Function",
@@ -47,32 +46,8 @@ __all__ = [
 Interval = tuple[float, float]
 
 
-def _number(value: object, what: str) -> float:
-    """A finite number; messages call it `what`."""
-    try:
-        number = float(value)  # type: ignore[arg-type]
-    except (TypeError, ValueError, OverflowError):
-        number = math.nan
-    if isinstance(value, (str, bytes)) or not math.isfinite(number):
-        raise errors.ArgumentError(f"{what} is {value!r}: give a finite number")
-    return number
-
-
-def _ends(interval: object) -> Interval:
-    """The start and the end of an interval."""
-    ends: tuple[object, ...]
-    try:
-        ends = tuple(interval)  # type: ignore[arg-type]
-        start, end = ends
-    except (TypeError, ValueError):
-        raise errors.ArgumentError(
-            f"{interval!r} is not an interval: give its start and its end, such as (-8, 8)"
-        ) from None
-    return _number(start, "the start of the interval"), _number(end, "the end of the interval")
-
-
 class _Fitted:
-    """The common part of functions of one number and of two."""
+    """The common part of functions of one number and of two numbers."""
 
     __slots__ = ("_native", "gap", "interval", "name")
 
@@ -85,48 +60,54 @@ class _Fitted:
         gap: float = 0.0,
     ) -> None:
         if degree is not None:
-            degree = whole(degree, "the degree")
-        bits = _number(precision_bits, "precision_bits")
+            degree = whole(degree, "degree")
+        bits = real(precision_bits, "precision_bits")
         self.name = name
-        self.interval = _ends(interval)
-        self.gap = _number(gap, "the gap")
+        self.interval = ends_of(interval, "the interval")
+        self.gap = real(gap, "gap")
         self._native = _native.Function(name, self.interval, self.gap, degree, bits)
 
     @property
     def max_error(self) -> float:
-        """The largest error of the approximation on the interval, the gap left out. It is measured
-        in the clear; `stated_error` adds the errors of encryption."""
+        """The largest error of the approximation on the interval without the gap.
+
+        It is measured in the clear. `stated_error` adds the errors of encryption.
+        """
         return self._native.max_error
 
     def stated_error(self, noise: float = 2**-20, between: float | None = None) -> float:
-        """The largest error of an encrypted result.
+        """Returns the largest error of an encrypted result.
 
-        It holds if no argument is off by more than `noise`, which the function amplifies where it
-        is steep, and no value between two polynomials by more than `between`, a quarter of `noise`
-        if you do not give it. The default is six standard deviations of a new array in the largest
-        ring at the default scale. With bootstrapping give eight times its mean error for both:
-        `2**-18` for the set `n16-boot`, `2**-10` for `n16-boot-fast`.
+        With bootstrapping, pass eight times its mean error for both arguments: `2**-18` for the set
+        `n16-boot`, `2**-10` for `n16-boot-fast`.
+
+        Parameters
+        ----------
+        noise : float, default 2**-20
+            The largest error of an argument, which the function amplifies where it is steep. The default
+            is six standard deviations of a new array in the largest ring at the default scale.
+        between : float, optional
+            The largest error of a value between two polynomials; a quarter of `noise` by default.
         """
-        argument = _number(noise, "noise")
-        rest = argument / 4 if between is None else _number(between, "between")
+        argument = real(noise, "noise")
+        rest = argument / 4 if between is None else real(between, "between")
         if min(argument, rest) < 0:
-            raise errors.ArgumentError(f"noise is {min(argument, rest)}: give a positive number")
+            raise errors.ArgumentError(f"noise is {min(argument, rest)}: pass a positive number")
         return self._native.stated_error(argument, rest)
 
     @property
     def depth(self) -> int:
-        """Levels that it takes at least."""
+        """The minimum number of levels that it takes."""
         return self._native.depth
 
     @property
     def degrees(self) -> tuple[int, ...]:
-        """Degrees of the polynomials that are evaluated one after the other."""
+        """The degrees of its polynomials, in the order of evaluation."""
         return tuple(self._native.degrees)
 
     def _evaluate(self, operands: list[Floats], exact: bool) -> Floats:
         equal = np.broadcast_arrays(*operands)
-        native = [to_native(np.ascontiguousarray(x)) for x in equal]
-        return from_native(self._native.evaluate(native, exact)).reshape(equal[0].shape)
+        return self._native.evaluate(list(equal), exact)
 
     def __repr__(self) -> str:
         gap = f", gap={self.gap:g}" if self.gap else ""
@@ -146,25 +127,25 @@ class Function(_Fitted):
         numbers = floats(coefficients)
         if numbers.ndim != 1:
             raise errors.ShapeError(
-                f"coefficients have the shape {numbers.shape}: give a list, that of degree 0 first"
+                f"coefficients have the shape {numbers.shape}: pass a list, degree 0 first"
             )
         function = cls.__new__(cls)
         function.name = "polynomial"
-        function.interval = _ends(interval)
+        function.interval = ends_of(interval, "the interval")
         function.gap = 0.0
         function._native = _native.Function.polynomial(numbers.tolist(), function.interval)
         return function
 
     def __call__(self, x: EncryptedArray) -> EncryptedArray:
-        """The function of every element of `x`, which lies in the interval."""
-        return encrypted(x)._apply(Op.function(self._native))
+        """Returns the function of each element of `x`, which must lie in the interval."""
+        return EncryptedArray._of(x)._apply(Op.function(self._native))
 
     def in_the_clear(self, x: object) -> Floats:
-        """What is computed instead of the function, of plain numbers."""
+        """Evaluates the polynomials at plain numbers."""
         return self._evaluate([floats(x)], False)
 
     def exact(self, x: object) -> Floats:
-        """The function itself, of plain numbers."""
+        """Evaluates the function itself at plain numbers."""
         return self._evaluate([floats(x)], True)
 
 
@@ -174,15 +155,15 @@ class PairFunction(_Fitted):
     __slots__ = ()
 
     def __call__(self, a: object, b: object) -> EncryptedArray:
-        """The function of pairs of elements in the interval; one of both may be plain."""
-        return _binary(Op.function(self._native), a, b)
+        """Returns the function of pairs of elements in the interval. One array may be plain."""
+        return EncryptedArray._binary(Op.function(self._native), a, b)
 
     def in_the_clear(self, a: object, b: object) -> Floats:
-        """What is computed instead of the function, of plain numbers."""
+        """Evaluates the polynomials at plain numbers."""
         return self._evaluate([floats(a), floats(b)], False)
 
     def exact(self, a: object, b: object) -> Floats:
-        """The function itself, of plain numbers."""
+        """Evaluates the function itself at plain numbers."""
         return self._evaluate([floats(a), floats(b)], True)
 
 
@@ -194,8 +175,13 @@ def _smooth(name: str, what: str) -> Callable[..., Function]:
 
     make.__name__ = make.__qualname__ = name
     make.__doc__ = (
-        f"{what}, for numbers in `interval`: by a polynomial of `degree`, 255 at most, or of the "
-        "least depth with an error of at most `2**-precision_bits`."
+        f"{what}, for numbers in `interval`.\n\n"
+        "    Parameters\n    ----------\n"
+        "    interval : (float, float)\n        The lowest and the highest number.\n"
+        "    degree : int, optional\n        The degree of the polynomial, at most 255.\n"
+        "    precision_bits : float, default 16\n"
+        "        Without `degree`: the polynomials have the minimum depth for an error of at most\n"
+        "        `2**-precision_bits`.\n    "
     )
     return make
 
@@ -211,11 +197,17 @@ abs = _smooth("abs", "The absolute value")
 
 
 def polynomial(coefficients: object, interval: Interval) -> Function:
-    """`sum(c * x**n for n, c in enumerate(coefficients))`, for numbers in `interval`.
+    """Returns `sum(c * x**n for n, c in enumerate(coefficients))`, for numbers in `interval`.
 
-    Real coefficients, that of degree 0 first, up to degree 255. It is evaluated in Chebyshev
-    polynomials of the interval, whose values stay small, and its depth is the number of binary
-    digits of its degree. `max_error` is what rounding the coefficients costs.
+    It is evaluated in Chebyshev polynomials of the interval, whose values stay small. Its depth is the
+    number of binary digits of its degree. `max_error` is the error of rounding the coefficients.
+
+    Parameters
+    ----------
+    coefficients : array_like
+        Real coefficients, degree 0 first, up to degree 255.
+    interval : (float, float)
+        The lowest and the highest number.
     """
     return Function._polynomial(coefficients, interval)
 
@@ -223,23 +215,30 @@ def polynomial(coefficients: object, interval: Interval) -> Function:
 def sign(
     interval: Interval, *, gap: float, degree: int | None = None, precision_bits: float = 16
 ) -> Function:
-    """-1 or 1, for numbers in `interval`; anything between for those nearer to 0 than `gap`."""
+    """-1 for negative and 1 for positive numbers in `interval`.
+
+    Numbers closer to 0 than `gap` give anything between.
+    """
     return Function("sign", interval, degree, precision_bits, gap)
 
 
 def step(
     interval: Interval, *, gap: float, degree: int | None = None, precision_bits: float = 16
 ) -> Function:
-    """1 for positive numbers and 0 for negative ones; anything between for those nearer to 0 than
-    `gap`."""
+    """0 for negative and 1 for positive numbers in `interval`.
+
+    Numbers closer to 0 than `gap` give anything between.
+    """
     return Function("step", interval, degree, precision_bits, gap)
 
 
 def compare(
     interval: Interval, *, gap: float, degree: int | None = None, precision_bits: float = 16
 ) -> PairFunction:
-    """1 where the first number of a pair in `interval` is the larger one, and 0 where the second
-    one is; anything between for numbers that differ by less than `gap`."""
+    """1 where the first number of a pair in `interval` is larger, and 0 where the second is larger.
+
+    Numbers that differ by less than `gap` give anything between.
+    """
     return PairFunction("compare", interval, degree, precision_bits, gap)
 
 

@@ -1,4 +1,4 @@
-"""Linear models in scikit-learn's conventions, fitted to encrypted tables.
+"""Linear models with scikit-learn's conventions, fitted to encrypted tables.
 
 >>> from sudare.linear_model import LogisticRegression
 >>> model = LogisticRegression(mode="simulate")
@@ -7,20 +7,20 @@ LogisticRegression(mode='simulate')
 >>> print(*model.predict([[0.5, 2.0], [2.5, 4.0]]))
 no yes
 
-`fit` does everything in one process, in the clear with `mode="simulate"`. Owner and server do it
-apart in four steps:
+`fit` does everything in one process, in the clear with `mode="simulate"`. An owner and a server do it in
+four steps:
 
-| who | does |
+| who | step |
 |---|---|
 | owner | `keys = model.plan(X, y).make_keys()` |
 | owner | `table = model.encrypt(X, y, keys.secret)` |
-| server | `result = train(table, keys.evaluation)`; of least squares `stats.compute` |
-| owner | `model.load(result, keys.secret)`, which fits it |
+| server | `result = compute(table, keys.evaluation)` |
+| owner | `model.decrypt(result, keys.secret)`, which fits the model |
 
-`plan(n_rows, n_features)` makes keys for any table with at most as many rows. A
-`LogisticRegression` is calibrated by `load(result, keys.secret, X, y)`.
+`plan(n_rows, n_features)` makes keys for any table with at most that number of rows.
+`decrypt(result, keys.secret, X, y)` also calibrates a `LogisticRegression`.
 
-Tables, keys and results are those of the command `sudare`, which may do any of the steps.
+The command `sudare` uses the same files, and can do any of the steps.
 """
 
 from __future__ import annotations
@@ -37,30 +37,32 @@ import numpy.typing as npt
 from sudare import _native, _plot, errors
 from sudare._coding import Cells, are_text, classes_of, has_categories, text_of
 from sudare._coding import read as read_cells
-from sudare._context import expected
 from sudare._estimator import Estimator, column, expect_one_a_row, names_of, weights_of_rows
+from sudare._keys import expected
 from sudare._native import Data, EvaluationKeys, PublicKey, Result, SecretKey, Table, TablePlan
-from sudare._plain import Floats, floats, to_native, whole
+from sudare._plain import Floats, floats, whole
 from sudare._plan import as_list
 from sudare._progress import Callback, Progress, callback
+from sudare._renamed import renamed
 from sudare.stats import Plan
 
-__all__ = ["LinearRegression", "LogisticRegression", "Ridge", "train"]
+__all__ = ["LinearRegression", "LogisticRegression", "Ridge", "compute"]
 
 _L = TypeVar("_L", bound="_LeastSquares")
 _M = TypeVar("_M", bound="_Model")
 
 _USUAL_RANGE = 8.0
-"""Of the sigmoid where no table is at hand."""
+"""The range of the sigmoid without a table."""
 
 _GOOD_RANGE = 16.0
-"""Of the sigmoid up to which its polynomials are close to it."""
+"""The range up to which polynomials are close to the sigmoid."""
 
 _MAX_CONDITION = 1e5
-"""Decrypted covariances are off by `1e-7` or so, and coefficients by up to this times as much."""
+"""The maximum condition number. Decrypted covariances are off by about `1e-7`, and coefficients by up to
+this factor more."""
 
 
-def train(
+def compute(
     tables: Table | Sequence[Table],
     keys: EvaluationKeys,
     *,
@@ -70,19 +72,38 @@ def train(
     history: bool = False,
     progress: Progress = None,
 ) -> Result:
-    """Trains on an encrypted table, or on those of several owners together: for the server, which
-    has the evaluation keys only.
+    """Computes a model on an encrypted table: the server's part, which has only the evaluation keys.
 
-    Several tables take keys that were made for several owners, and the table of each.
+    The options are for the training of a `LogisticRegression`.
 
-    `checkpoint` is a folder for the states after the last two iterations, those of `sudare train`.
-    With `resume`, training goes on from the last one there, to the same model bit for bit, or
-    begins if there is none; with `overwrite` it begins whatever is there. With `history` the model
-    has the weights after each iteration as well, 0.2 to 1 MB each, as with `sudare train --history`.
+    Parameters
+    ----------
+    tables : EncryptedTable or sequence of EncryptedTable
+        The table. For keys that were made for several owners: the table of each.
+    keys : EvaluationKeys
+        The keys of the server.
+    checkpoint : path, optional
+        A directory for the states after the last two iterations, as of `sudare train`.
+    resume : bool, default False
+        Whether to continue from the last state in `checkpoint`, to the same model bit for bit. Without a
+        state, training starts.
+    overwrite : bool, default False
+        Whether to start although `checkpoint` contains states.
+    history : bool, default False
+        Whether the result also has the weights after each iteration, 0.2 to 1 MB each.
+    progress : callable or bool, optional
+        Called as `progress(step, done, total)`. `True` shows bars of tqdm.
     """
     report = callback(progress)
+    given = as_list(tables)
+    if len(given) == 1 and given[0].job.startswith("stats:"):
+        if checkpoint is not None or resume or history:
+            raise errors.ArgumentError(
+                "least squares have no iterations: leave out checkpoint, resume and history"
+            )
+        return given[0].compute(keys, report)
     trainer = _native.Trainer(
-        as_list(tables),
+        given,
         keys,
         checkpoint=checkpoint,
         resume=resume,
@@ -96,12 +117,15 @@ def train(
                 report("training", trainer.iteration, trainer.iterations)
         return trainer.model()
     finally:
-        # The traceback of an error does not keep the folder of states in use.
+        # Otherwise the traceback of an error would keep the directory of states in use.
         del trainer
 
 
+train = renamed(compute, "train")
+
+
 class _Model(Estimator):
-    """What the owner of a table does."""
+    """The part of the owner of a table."""
 
     mode: Literal["execute", "simulate"]
     progress: Progress
@@ -110,13 +134,21 @@ class _Model(Estimator):
     calibrate = False
 
     _raw = False
-    """Whether the coefficients were decrypted for the owner of the key alone."""
+    """True if the coefficients are for the owner of the key alone."""
 
     _kind: str
-    """What results of its tables hold."""
+    """The kind of the results of its tables."""
 
     def fit(self: _M, X: object, y: object) -> _M:
-        """Fits to rows and their targets."""
+        """Fits the model to rows and their targets.
+
+        Parameters
+        ----------
+        X : array_like or data frame of shape (n_rows, n_features)
+            The rows.
+        y : array_like of shape (n_rows,)
+            The targets.
+        """
         data, report = self._data(X, y), callback(self.progress)
         plan, options = self._plan_for(data, report), self._options()
         if self.mode == "simulate":
@@ -140,7 +172,7 @@ class _Model(Estimator):
             self._raw = self.share_bits is None
         else:
             raise errors.ArgumentError(
-                f"mode {self.mode!r} is neither 'execute' nor 'simulate': choose one of them"
+                f"mode is {self.mode!r}: pass 'execute' or 'simulate'"
             )
         return self
 
@@ -154,10 +186,23 @@ class _Model(Estimator):
         path: str | os.PathLike[str] | None = None,
         overwrite: bool = False,
     ) -> Table:
-        """Rows and their targets, at most as many as the key was made for, encrypted for its plan;
-        with `path` they are written to that file and not held in memory. Under the secret key they take
-        half the bytes that they take under the public one. With `expect`, any other public key than
-        that of this digest is refused."""
+        """Encrypts rows and their targets for the plan of a key.
+
+        Parameters
+        ----------
+        X : array_like or data frame of shape (n_rows, n_features)
+            At most the number of rows that the key was made for.
+        y : array_like of shape (n_rows,)
+            The targets.
+        key : PublicKey or SecretKey
+            The key. The secret key needs half the bytes.
+        expect : str, optional
+            The digest of the public key. Another key is refused.
+        path : path, optional
+            A file for the table, which is otherwise in memory.
+        overwrite : bool, default False
+            Whether the file may exist.
+        """
         key = expected(key, expect)
         data, report = self._data(X, y), callback(self.progress)
         table = TablePlan.of(key).encrypt(
@@ -175,32 +220,32 @@ class _Model(Estimator):
         *,
         assume_range: bool = False,
     ) -> _native.Decrypted:
-        """Takes what a server has computed of these tables, to be shared to so many bits, if any are
-        given."""
+        """Decrypts the result of these tables, to be shared to a number of bits if one is given."""
         share = self._share_bits() if share is None else whole(share, "share")
         tables = None if table is None else as_list(table)
         decrypted = result.decrypt(key, share, assume_range=assume_range, tables=tables)
         values = decrypted.values()
         if values["kind"] != self._kind:
-            raise errors.OtherJobError(
+            raise errors.of_kind(
+                "OtherJob",
                 f"the result holds {values['kind']}, but a {type(self).__name__} needs "
-                f"{self._kind}: give the result of a table that it encrypted"
+                f"{self._kind}: pass the result of a table that it encrypted"
             )
         self._set(values)
         self._raw = share is None
         return decrypted
 
     def _share_bits(self) -> int | None:
-        """Bits to which coefficients are released, if they are."""
+        """Returns the bits to which coefficients are released, if they are."""
         return None if self.share_bits is None else whole(self.share_bits, "share_bits")
 
     def _warn_if_raw(self, calls: int) -> None:
-        """Warns before coefficients leave that tell about the secret key."""
+        """Warns before coefficients leave that reveal the secret key."""
         if self._raw and self.__sklearn_is_fitted__():
             warnings.warn(
-                "these coefficients carry errors that tell about the secret key: keep them where it "
-                f"is, or give others those of {type(self).__name__}(share_bits=...), or of "
-                "load(..., share=...) with keys of such a plan",
+                "these coefficients carry errors that tell about the secret key: keep them with its owner, or "
+                f"share the coefficients of {type(self).__name__}(share_bits=...), or of "
+                "decrypt(..., share=...) with keys of such a plan",
                 errors.SecurityWarning,
                 stacklevel=calls + 1,
             )
@@ -210,30 +255,30 @@ class _Model(Estimator):
         return super().__reduce_ex__(protocol)
 
     def _plan_for(self, data: Data, report: Callback | None) -> TablePlan:
-        """The plan of a fit to a table."""
+        """Makes the plan of a fit to a table."""
         raise NotImplementedError
 
     def _data(self, X: object, y: object) -> Data:
-        """A table as native code has it, checked."""
+        """Checks a table, and returns it for native code."""
         raise NotImplementedError
 
     def _options(self) -> dict[str, Any]:
-        """What else encrypting the table takes."""
+        """Returns further options for encrypting the table."""
         return {}
 
     def _encrypted(self, data: Data, key: PublicKey | SecretKey) -> None:
-        """Remembers a table that is encrypted."""
+        """Remembers a table that was encrypted."""
 
     def _compute(self, table: Table, keys: EvaluationKeys) -> Result:
-        """What the server does."""
+        """Does the part of the server."""
         raise NotImplementedError
 
     def _set(self, values: dict[str, Any]) -> None:
-        """Takes a decrypted result."""
+        """Fits the model to a decrypted result."""
         raise NotImplementedError
 
     def _target(self, y: object) -> str:
-        """A name for the target that no feature has."""
+        """Returns a name for the target that no feature has."""
         name = getattr(y, "name", None)
         target = name if isinstance(name, str) and name else "y"
         while target in self._columns:
@@ -244,95 +289,111 @@ class _Model(Estimator):
 class LogisticRegression(_Model):
     """Logistic regression of two or more classes, trained under encryption.
 
-    Training is Nesterov's accelerated gradient descent with a polynomial for the sigmoid, for a
-    fixed number of iterations: on the server nobody sees whether it has converged. Before they are
-    encrypted, columns are whitened, so that a few iterations come close to the model of
-    scikit-learn's `LogisticRegression` with the same `C` on standardised columns, and afterwards
-    the owner calibrates probabilities; `coef_` and `intercept_` are those of the columns as they
-    were. Of more than two classes, each is told from all others by a model of its own, and their
-    scores are compared by the softmax.
+    Training is Nesterov's accelerated gradient descent with a polynomial for the sigmoid. The number of
+    iterations is fixed, because nobody on the server sees whether training has converged. The owner
+    whitens columns before encryption, so that a few iterations come close to the model of scikit-learn's
+    `LogisticRegression` with the same `C` on standardised columns. Afterwards the owner calibrates
+    probabilities. `coef_` and `intercept_` are for the original columns. With more than two classes, a
+    model for each class tells it from all others, and the softmax compares their scores.
 
-    Rows may be those of a data frame whose columns are numbers, truth values, or categories as
-    text: a column of categories is as many features as it has different values, 1 for rows with the
-    value and 0 for others. What is `None` of the parameters is chosen by the shape of the table.
+    Rows may come from a data frame whose columns are numbers, truth values, or categories as text. A
+    column of categories becomes one feature for each category, 1 for rows with the category and 0 for
+    others. The shape of the table decides parameters that are `None`.
 
     Parameters
     ----------
-    preparation : how columns are prepared by whoever encrypts: `"whiten"` for standardised columns
-        in the basis of their principal components, each divided by its deviation;
-        `"standardize"`, which takes more iterations the more columns depend on each other;
-        `"scale"`, divided by their largest magnitude, as in the papers on encrypted training,
-        whose step sizes are then taken: with `alpha=0` and `calibrate=False` it is their training.
-    C : inverse strength of the L2 penalty on the weights of standardised columns, as scikit-learn
-        has it: `alpha` is 1 over `C` times the sum of the weights of all rows. `np.inf` for none.
-    alpha : the strength itself, in place of `C`: half the sum of the squares of these weights, times
-        `alpha`, is added to the mean loss.
-    max_iter : iterations.
-    batch_size : most rows of a batch. Batches are taken in turn, of rows in an order that only
-        their owner knows.
-    learning_rate : step size of the first iteration.
-    rate : step sizes of iterations `t = 0, 1, ...`: `"constant"`; `"slowing"`, divided by
-        `1 + t / 2`, which suits batches; or `"decaying"`, by `1 + t`.
-    class_weight : what the loss of a row is multiplied by, by its class: `None` for 1, `"balanced"`
-        so that all classes count alike, or weights by class, where a class that is left out has
-        1. Losses are multiplied by the weights divided by their mean over all rows, so
-        `learning_rate` and `alpha` mean what they do without. For `C` the sum of the weights counts
-        as well, as in scikit-learn: the larger it is, the weaker is the penalty. The server sees that
-        there are weights, and whether they are balanced, but not the weights. The encrypted table is twice as
-        large; weights of rows may be 8 at most in each batch (root mean square).
-    sigmoid_degree : degree of the polynomial: 3, 5 or 7.
-    sigmoid_range : inner products of a row and the weights that it is for, in magnitude, up to 256.
-        If `None`, what the table takes where it is at hand, in `fit` and `plan(X, y)`, and 8
-        elsewhere; rows that leave it are refused.
-    calibrate : whether `fit` ends with fitting probabilities to the classes of its rows: scores are
-        multiplied by a number and shifted, of more than two classes by linear functions of all.
-    missing : what becomes of missing values: `"refuse"`; `"mean"`, a number is the mean of its
-        column, and a missing category a category of its own; `"drop"`, rows with any are left out
-        of the table to train on; `"flag"`, as `"mean"`, and another feature says where a number is
-        missing.
-    unseen : what becomes of categories that the table to train on did not have: `"refuse"`, or
-        `"zero"`, all features of the column are 0.
-    mode : what `fit` does: `"execute"` makes keys, encrypts, trains and decrypts, `"simulate"` the
-        same steps in the clear, to choose parameters by.
-    random_state : decides the order of rows. `None` is an order that nobody can know; of a number,
-        whoever guesses it knows which rows are in which batch: for simulations and tests.
-    workers : among how many each batch can be divided, for `sudare.distributed.train`.
-    share_bits : bits after the point, from 1 to 12, to which the weights of prepared columns are
-        released: others may see the fitted model, whose coefficients tell nothing of the secret key.
-        Takes more precision, trainings that are not bootstrapped, and one of the 1024 releases of the
-        key for each vector of weights; probabilities are then not calibrated, and there is no history.
-        Without it, the model is for the owner of the key alone.
-    scorable : whether the model of a server may score encrypted rows before it is decrypted: see
-        `sudare.scoring`. Takes a level more.
-    history : whether `fit` keeps the weights after each iteration in `history_`, for `plot`.
-    progress : called as `progress(step, done, total)`; `True` for bars of tqdm.
-    insecure_log_n : `log2` of the degree of a ring to take in place of the secure one, for tests.
+    preparation : {"whiten", "standardize", "scale"}, default "whiten"
+        How the owner prepares columns. `"whiten"` standardises them and rotates them to their principal
+        components, each divided by its deviation. `"standardize"` needs more iterations the more columns
+        depend on each other. `"scale"` divides them by their largest magnitude, as papers on encrypted
+        training do, and uses their step sizes: with `alpha=0` and `calibrate=False` it is their training.
+    C : float, default 1.0
+        Inverse strength of the L2 penalty on the weights of standardised columns, as in scikit-learn:
+        `alpha` is 1 over `C` times the sum of the weights of all rows. `np.inf` for none.
+    alpha : float, optional
+        The strength itself, in place of `C`: half the sum of the squares of these weights, times `alpha`,
+        is added to the mean loss.
+    max_iter : int, optional
+        The number of iterations.
+    batch_size : int, optional
+        The maximum number of rows in a batch. Training uses batches in turn. Only the owner knows the
+        order of rows.
+    learning_rate : float, optional
+        The step size of the first iteration.
+    rate : {"constant", "slowing", "decaying"}, optional
+        The step sizes of iterations `t = 0, 1, ...`: constant; divided by `1 + t / 2`, which suits
+        batches; or divided by `1 + t`.
+    class_weight : "balanced" or dict, optional
+        Factors for the losses of rows, by class: 1 by default, equal influence of all classes with
+        `"balanced"`, or a dictionary, where missing classes have 1. Losses are multiplied by the factors
+        divided by their mean over all rows, so `learning_rate` and `alpha` keep their meaning. For `C` the
+        sum of the factors counts, as in scikit-learn: a larger sum weakens the penalty. The server sees
+        whether there are factors and whether they are balanced, but not the factors. The encrypted table
+        is twice as large. The root mean square of the factors in each batch may be at most 8.
+    sigmoid_degree : {3, 5, 7}, optional
+        The degree of the polynomial for the sigmoid.
+    sigmoid_range : float, optional
+        The maximum magnitude of the inner product of a row and the weights, up to 256. By default `fit`
+        and `plan(X, y)` choose it for the table, and other calls use 8. Rows that leave it are refused.
+    calibrate : bool, default True
+        Whether `fit` ends with fitting probabilities to the classes of its rows: scores are scaled and
+        shifted, or with more than two classes replaced by linear functions of all scores.
+    missing : {"refuse", "mean", "drop", "flag"}, default "refuse"
+        The treatment of missing values. `"mean"` fills numbers with the mean of the column, and makes
+        missing categories a category of their own. `"drop"` leaves out rows with missing values.
+        `"flag"` is `"mean"` with another feature that marks missing numbers.
+    unseen : {"refuse", "zero"}, default "refuse"
+        The treatment of categories that the training table did not have. With `"zero"` all features of
+        the column are 0.
+    mode : {"execute", "simulate"}, default "execute"
+        Whether `fit` makes keys, encrypts, trains and decrypts, or does the same steps in the clear, to
+        choose parameters.
+    random_state : int or numpy.random.Generator, optional
+        Decides the order of rows. By default nobody can know the order. With a number, anybody who
+        guesses it knows which rows are in which batch: use one for simulations and tests.
+    workers : int, optional
+        The number of workers that can share a batch, for `sudare.distributed.compute`.
+    share_bits : int, optional
+        From 1 to 12: bits after the point to which the weights of prepared columns are released. Others
+        may see such a model, whose coefficients tell nothing about the secret key. It needs more
+        precision, training without bootstrapping, and one of the 1024 releases of the key for each vector
+        of weights. Probabilities are not calibrated, and there is no history. Without it, the model is
+        for the owner of the key alone.
+    scorable : bool, default False
+        Whether the model may score encrypted rows on the server before it is decrypted: see
+        `sudare.scoring`. It takes one more level.
+    history : bool, default False
+        Whether `fit` keeps the weights after each iteration in `history_`, for `plot`.
+    progress : callable or bool, optional
+        Called as `progress(step, done, total)`. `True` shows bars of tqdm.
+    insecure_log_n : int, optional
+        For tests: `log2` of the degree of another ring, without security.
     """
 
     classes_: npt.NDArray[Any]
-    """The classes. Of two, scores are those of the second. If another estimator encrypted the
-    table without this one's `load(result, key, X, y)`, they are text if that is known, and otherwise
-    numbers if all of them look so."""
+    """The classes. With two classes, scores are for the second. If another estimator encrypted the table,
+    and `decrypt` had no `X` and `y`, classes are text if that is known, and otherwise numbers if all of
+    them look like numbers."""
     coef_: Floats
-    """Weights of the features `columns_`, of shape `(1, n_columns)` for two classes, otherwise
+    """Weights of the features `columns_`, of shape `(1, n_columns)` for two classes, and otherwise
     `(n_classes, n_columns)`."""
     intercept_: Floats
-    """Of shape `(1,)` or `(n_classes,)`."""
+    """Constant parts of scores, of shape `(1,)` or `(n_classes,)`."""
     columns_: npt.NDArray[np.object_]
-    """Names of the features that have weights: more than those of `X` where there are categories."""
+    """Names of the features that have weights. Columns of categories have several."""
     encoding_: dict[str, Any] | None
-    """How columns became numbers, as the file of the model has it; `None` if they were."""
+    """The coding of columns as numbers, from the file of the model; `None` if all were numbers."""
     n_iter_: int
-    """Iterations done."""
+    """The number of iterations."""
     sigmoid_range_: float
-    """The range of the sigmoid's polynomial, if that is known."""
+    """The range of the polynomial for the sigmoid, if it is known."""
     log2_error_: float
-    """After a simulation: `log2` of the standard deviation of the error that encryption would
-    cause in a weight of a prepared feature, without what bootstrapping adds."""
+    """After a simulation: `log2` of the standard deviation of the error that encryption would cause in a
+    weight of a prepared feature, without the error of bootstrapping."""
     history_: Floats
-    """Intercept and weights after each iteration, before calibration, of shape
-    `(n_iter_, 1 + n_columns)` for two classes, otherwise `(n_iter_, n_classes, 1 + n_columns)`;
-    where they were kept: with `history`, or by a server with `train(..., history=True)` or
+    """Intercept and weights after each iteration, before calibration. The shape is
+    `(n_iter_, 1 + n_columns)` for two classes, and otherwise `(n_iter_, n_classes, 1 + n_columns)`. They
+    are kept with `history`, or by a server with `compute(..., history=True)` or
     `sudare train --history`."""
 
     _type = "classifier"
@@ -390,9 +451,12 @@ class LogisticRegression(_Model):
     @overload
     def plan(self, n_rows: object, n_features: object, /) -> Plan: ...
     def plan(self, n_rows: Any, n_features: Any, *, n_classes: int = 2) -> Plan:
-        """The plan of a fit, what it takes and keys for it: `plan(X, y)` to this table, which tells
-        the server the range of its inner products, or `plan(n_rows, n_features)` to any with at
-        most so many rows and so many features, those of categories counted, and `n_classes`."""
+        """Makes the plan of a fit, with its costs and keys.
+
+        `plan(X, y)` plans for this table, and tells the server the range of its inner products.
+        `plan(n_rows, n_features)` plans for any table of at most that number of rows, with that number of
+        features and `n_classes` classes. A column of categories counts once for each category.
+        """
         if np.ndim(n_rows):
             return Plan(self._plan_for(self._data(n_rows, n_features), callback(self.progress)))
         return Plan(
@@ -403,7 +467,7 @@ class LogisticRegression(_Model):
             )
         )
 
-    def load(
+    def decrypt(
         self,
         result: Result,
         key: SecretKey,
@@ -414,23 +478,36 @@ class LogisticRegression(_Model):
         assume_range: bool = False,
         table: Table | Sequence[Table] | None = None,
     ) -> LogisticRegression:
-        """Takes what a server has computed from a table of `encrypt`, which fits the estimator.
+        """Decrypts the result of a table of `encrypt`, and fits the estimator to it.
 
-        With the rows and classes that were encrypted, in any order, probabilities are fitted to
-        them, as `fit` does with `calibrate`. Coefficients carry errors that depend on the secret
-        key; with `share`, which is `share_bits` if left out, they are released to so many bits, so
-        that others may see them. Keys are made for that by a plan with `share_bits`. Of a model of
-        several owners' rows, that takes `assume_range=True`: that inner products and weights stay within
-        what the keys are for in every iteration, which nobody can check, and without which the noise
-        may not hide what errors tell about the key. With `table`, a result that says that it comes from another
-        encrypted table is refused; of several owners, give the tables of all.
+        Coefficients carry errors that depend on the secret key. With `share` they are released, so that
+        others may see them.
+
+        Parameters
+        ----------
+        result : EncryptedResult
+            The result of the server.
+        key : SecretKey
+            The key of the owner.
+        X, y : array_like, optional
+            The encrypted rows and their classes, in any order, to fit probabilities to them, as `fit` does
+            with `calibrate`.
+        share : int, optional
+            Bits to which coefficients are released; `share_bits` by default. The plan of the keys must
+            have `share_bits`.
+        assume_range : bool, default False
+            Required to share a model of several owners' rows. It promises that inner products and weights
+            stay within the range of the keys in every iteration, which nobody can check. Otherwise the
+            noise may not hide what the errors tell about the key.
+        table : EncryptedTable or sequence of EncryptedTable, optional
+            The encrypted table, or the tables of all owners. Results of another table are refused.
         """
         if (X is None) != (y is None):
-            raise errors.ArgumentError("to calibrate takes both X and y: give both, or neither")
+            raise errors.ArgumentError("calibration needs both X and y: give both, or neither")
         if X is not None and not (share is None and self.share_bits is None):
             raise errors.ArgumentError(
-                "a model that is calibrated tells more of its table than one that is shared may: "
-                "leave out X and y, or share and share_bits"
+                "a calibrated model reveals more about its table than a shared model may: leave out X and y, "
+                "or share and share_bits"
             )
         decrypted = self._decrypt(result, key, share, table, assume_range=assume_range)
         if X is not None:
@@ -439,17 +516,21 @@ class LogisticRegression(_Model):
             self.classes_ = classes
         return self
 
+    load = renamed(decrypt, "load")
+
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> LogisticRegression:
-        """The model in a JSON file of `sudare decrypt` or `save`."""
+        """Opens the JSON file of a model that `sudare decrypt` or `save` wrote."""
         values = _native.read_model(path)
         model = cls(max_iter=values["iterations"])
         model._set(values)
         return model
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
-        """Writes the model to a JSON file for `sudare predict`, with classes as text, that the user
-        alone may read. Warns of coefficients that are for the owner of the key alone."""
+        """Writes the model to a JSON file for `sudare predict`, with classes as text.
+
+        Only the user may read the file. Warns if the coefficients are for the owner of the key alone.
+        """
         self._expect_fitted()
         self._warn_if_raw(2)
         _native.write_model(path, json.dumps(self._model), overwrite)
@@ -489,11 +570,11 @@ class LogisticRegression(_Model):
         )
 
     def _pooled_plan(self, n_rows: int, n_features: int, n_classes: int, n_owners: int) -> Plan:
-        """The plan of a fit to the rows of several owners: see `sudare.pool`."""
+        """Makes the plan of a fit to the rows of several owners: see `sudare.pool`."""
         if self.preparation == "scale":
             raise errors.ArgumentError(
-                "the columns of several owners cannot be scaled, as nobody may tell their largest "
-                "values: take preparation='whiten', or 'standardize'"
+                "the columns of several owners cannot be scaled, because nobody may know their largest "
+                "values: pass preparation='whiten' or 'standardize'"
             )
         return Plan(self._plan(n_rows, n_features, n_classes, n_tables=n_owners))
 
@@ -505,9 +586,9 @@ class LogisticRegression(_Model):
                 report(f"widening the sigmoid's range to {found:g}", 1, 1)
             if found > _GOOD_RANGE:
                 warnings.warn(
-                    f"inner products of rows and weights take a sigmoid's range of {found:g}, over "
-                    "which its polynomial is rough: fewer iterations, a stronger penalty (smaller "
-                    "C) or merging rare categories make the model better",
+                    f"inner products of rows and weights need a sigmoid range of {found:g}, over which the "
+                    "polynomial is rough: use fewer iterations or a stronger penalty (smaller C), or merge "
+                    "rare categories",
                     stacklevel=3,
                 )
         return plan
@@ -518,7 +599,7 @@ class LogisticRegression(_Model):
             self.classes_, self._texts, members = _classes(labels)
             named = (self._target(y), self._texts, members)
             text = are_text(self.classes_)
-            return Data(self._columns, to_native(rows), labels=named, text_labels=text)
+            return Data(self._columns, rows, labels=named, text_labels=text)
         cells, labels = read_cells(X), self._labels(y)
         expect_one_a_row(len(cells.numbers), len(labels))
         self._set_columns(cells.names)
@@ -531,11 +612,11 @@ class LogisticRegression(_Model):
         named = (target, self._texts, members)
         text = are_text(self.classes_)
         return Data(
-            columns, to_native(rows), labels=named, encoding=encoding, text_labels=text
+            columns, rows, labels=named, encoding=encoding, text_labels=text
         )
 
     def _trained_on(self, X: object, y: object) -> tuple[Data, npt.NDArray[Any]]:
-        """The table that this model was trained on, and its classes in the order of the model."""
+        """Returns the table that this model was trained on, and its classes in the order of the model."""
         labels = self._labels(y)
         if self.encoding_ is None:
             rows = self._rows(X)
@@ -548,18 +629,19 @@ class LogisticRegression(_Model):
             _, rows = cells.encode(json.dumps(self.encoding_))
         classes, texts, members = _classes(labels)
         named = (self._model["target"], texts, members)
-        data = Data(self._model["columns"], to_native(rows), labels=named)
+        data = Data(self._model["columns"], rows, labels=named)
         if set(texts) != set(self._texts):
             return data, self.classes_
         return data, classes[[texts.index(text) for text in self._texts]]
 
     def _coded(self, X: object) -> Cells:
-        """The cells of rows that the encoding makes numbers of."""
+        """Returns the cells of rows for the encoding."""
         cells = read_cells(X)
         if names_of(X) is not None:
             return cells
         if len(cells.names) != self.n_features_in_:
-            raise errors.ShapesError(
+            raise errors.of_kind(
+                "Shapes",
                 f"X has {len(cells.names)} features, but {type(self).__name__} is expecting "
                 f"{self.n_features_in_} features as input"
             )
@@ -572,26 +654,26 @@ class LogisticRegression(_Model):
         cells = self._coded(X)
         gaps = np.flatnonzero(cells.gaps())
         if self.encoding_["missing"] == "drop" and len(gaps):
-            raise errors.MissingValueError(
-                f"row {gaps[0]} lacks a value, and this model was trained on whole rows: fill it, "
-                "or leave the row out"
+            raise errors.of_kind("MissingValue",
+                f"row {gaps[0]} lacks a value, but this model was trained on complete rows: fill it, or leave "
+                "the row out"
             )
         _, rows = cells.encode(json.dumps(self.encoding_))
         return rows
 
     def _class_weights(self) -> str | None:
-        """Where class weights come from, as the server sees it."""
+        """Returns the source of class weights, which the server sees."""
         found = self.class_weight
         if found is None or isinstance(found, str) and found == "balanced":
             return found
         if isinstance(found, Mapping):
             return "given"
         raise errors.ArgumentError(
-            f"class_weight is {found!r}: None, 'balanced' or weights by class are needed"
+            f"class_weight is {found!r}: pass None, 'balanced' or a dictionary of weights by class"
         )
 
     def _given_weights(self) -> list[float] | None:
-        """The weights of all classes, if they are given."""
+        """Returns the weights of all classes, if they are given."""
         if self._class_weights() != "given":
             return None
         given: Mapping[Any, float] = self.class_weight  # type: ignore[assignment]
@@ -599,18 +681,18 @@ class LogisticRegression(_Model):
         unknown = [label for label in given if label not in classes]
         if unknown:
             raise errors.ArgumentError(
-                f"class_weight has {unknown[0]!r}, which is no class: these are {classes}"
+                f"class_weight has {unknown[0]!r}, which is not a class: the classes are {classes}"
             )
         try:
             return [float(given.get(label, 1.0)) for label in classes]
         except (TypeError, ValueError) as error:
-            raise errors.ArgumentError(f"class_weight: {error}: give a number by class") from None
+            raise errors.ArgumentError(f"class_weight: {error}: pass a number for each class") from None
 
     def _options(self) -> dict[str, Any]:
         return {"order": self._order(), "class_weights": self._given_weights()}
 
     def _order(self) -> bytes | None:
-        """What decides the order of rows."""
+        """Returns the seed of the order of rows."""
         state = self.random_state
         if state is None:
             return None
@@ -625,7 +707,7 @@ class LogisticRegression(_Model):
             self._inputs = plan.features_of(data, class_weights=self._given_weights())
 
     def _features(self) -> str:
-        """Columns, classes and how rows are prepared to be scored, as JSON."""
+        """Returns columns, classes and the preparation of rows to be scored, as JSON."""
         if not self.__sklearn_is_fitted__() and hasattr(self, "_inputs"):
             return self._inputs
         self._expect_fitted()
@@ -634,7 +716,7 @@ class LogisticRegression(_Model):
         return json.dumps({name: self._model[name] for name in names if name in self._model})
 
     def _compute(self, table: Table, keys: EvaluationKeys) -> Result:
-        return train(table, keys, history=self.history, progress=self.progress)
+        return compute(table, keys, history=self.history, progress=self.progress)
 
     def _set(self, values: dict[str, Any]) -> None:
         self.encoding_ = values.get("encoding")
@@ -658,41 +740,43 @@ class LogisticRegression(_Model):
         self._model = values
 
     def decision_function(self, X: object) -> Floats:
-        """The score of each row: of two classes above 0 where the second is predicted; of more, of
-        shape `(n_rows, n_classes)`, the largest for the class that is predicted."""
+        """Returns the score of each row.
+
+        With two classes, scores are above 0 where the second class is predicted. With more, the shape is
+        `(n_rows, n_classes)`, and the largest score is the score of the predicted class.
+        """
         rows, model = self._rows(X), self._model
         weights = np.atleast_2d(model["weights"])
-        # From the centers, where no digits are lost.
+        # Relative to the centers, so that no digits are lost.
         near = (rows - model["centers"]) / model["divisors"]
         scores: Floats = near @ weights[:, 1:].T + weights[:, 0]
         return scores[:, 0] if len(weights) == 1 else scores
 
     def predict(self, X: object) -> npt.NDArray[Any]:
-        """The class of each row."""
+        """Predicts the class of each row."""
         scores = self.decision_function(X)
         best = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
         classes: npt.NDArray[Any] = self.classes_[best]
         return classes
 
     def predict_proba(self, X: object) -> Floats:
-        """The probabilities of all classes for each row."""
+        """Predicts the probabilities of all classes for each row."""
         probabilities: Floats = np.exp(self.predict_log_proba(X))
         return probabilities
 
     def predict_log_proba(self, X: object) -> Floats:
-        """The logarithms of the probabilities of all classes for each row."""
+        """Predicts the logarithms of the probabilities of all classes for each row."""
         return _plot.log_probabilities(self.decision_function(X))
 
     if TYPE_CHECKING:
-        # scikit-learn makes it of the arguments of `score`.
+        # scikit-learn makes it from the arguments of `score`.
         def set_score_request(self: _M, *, sample_weight: bool | str | None = ...) -> _M: ...
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
-        """The accuracy: the part of rows whose class is predicted, each counted as often as
-        `sample_weight` says.
+        """Returns the accuracy: the share of rows whose class is predicted, weighted by `sample_weight`.
 
-        Classes are compared by what they are called, so `"3"` and 3 are the same. Rows of a class
-        that the model does not know count as wrong. If it knows none of them, they are refused.
+        Classes are compared by their names, so `"3"` and 3 are the same. Rows of a class that the model
+        does not know count as wrong. If it knows none of the classes, they are refused.
         """
         scores = self.decision_function(X)
         found = (scores > 0).astype(int) if scores.ndim == 1 else scores.argmax(axis=1)
@@ -702,31 +786,44 @@ class LogisticRegression(_Model):
         return float(np.average(found == members, weights=weights))
 
     def _members(self, y: object) -> npt.NDArray[np.intp]:
-        """The place of each label among the classes, and -1 for labels of no class."""
+        """Returns the place of each label among the classes, and -1 for other labels."""
         labels, texts, members = classes_of(self._labels(y))
         places = {text: place for place, text in enumerate(self._texts)}
         found = np.array([places.get(text, -1) for text in texts], dtype=np.intp)
         if (found < 0).all():
             raise errors.ArgumentError(
-                f"y has the classes {', '.join(map(repr, labels[:5].tolist()))}, and this "
+                f"y has the classes {', '.join(map(repr, labels[:5].tolist()))}, but this "
                 f"{type(self).__name__} knows {', '.join(map(repr, self.classes_[:5].tolist()))}: "
-                "call classes as they were called when it was fitted"
+                "use the names of classes that it was fitted to"
             )
         return found[members]
 
     def plot(self, X: object, y: object, *, axes: Any = None) -> list[Any]:
-        """Draws the ROC curve for rows whose classes are known, of more than two classes one for
-        each against all others, and, before it, the loss after each iteration if the model has
-        `history_`.
+        """Draws the ROC curve for rows with known classes, with matplotlib.
 
-        Takes matplotlib. Returns its axes, one or two, which are new unless `axes` are given.
+        With more than two classes it draws one curve for each class against all others. If the model has
+        `history_`, it first draws the loss after each iteration.
+
+        Parameters
+        ----------
+        X : array_like or data frame of shape (n_rows, n_features)
+            The rows.
+        y : array_like of shape (n_rows,)
+            Their classes.
+        axes : matplotlib.axes.Axes or list of them, optional
+            Where to draw; new axes by default.
+
+        Returns
+        -------
+        list of matplotlib.axes.Axes
+            One or two axes.
         """
         rows, labels = self._rows(X), self._members(y)
         members = labels[:, np.newaxis] == np.arange(len(self.classes_))
         if len(labels) != len(rows) or not (members.any(axis=0).all() and members.any(axis=1).all()):
             raise errors.ArgumentError(
-                f"{len(rows)} rows and {len(labels)} classes: a curve takes a class for each row, "
-                f"and rows of all of {', '.join(self._texts)}"
+                f"{len(rows)} rows, but {len(labels)} classes: a curve needs a class for each row, and rows "
+                f"of all of {', '.join(self._texts)}"
             )
         losses = [
             _plot.log_loss(_scores(rows, weights), members)
@@ -745,32 +842,30 @@ class LogisticRegression(_Model):
 
 
 def _scores(rows: Floats, weights: Floats) -> Floats:
-    """Of rows by intercept and weights of their columns, of one model or of several."""
+    """Returns the scores of rows by one model or several."""
     scores: Floats = rows @ weights[..., 1:].T + weights[..., 0]
     return scores
 
 
 def _of_columns(values: dict[str, Any], weights: Floats) -> Floats:
-    """Intercepts and weights of the columns, for those of values from their centers, divided: along
-    the last axis."""
+    """Converts intercepts and weights of prepared columns to original columns, along the last axis."""
     slopes = weights[..., 1:] / np.asarray(values["divisors"])
     intercepts = weights[..., 0] - slopes @ np.asarray(values["centers"])
     return np.concatenate([intercepts[..., np.newaxis], slopes], axis=-1)
 
 
 def _classes(labels: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], list[str], list[int]]:
-    """The classes, at least two, what they are called elsewhere, and the place among them of each
-    label."""
+    """Returns the classes, at least two, their names as text, and the place of each label among them."""
     classes, texts, members = classes_of(labels)
     if len(classes) < 2:
         raise errors.ArgumentError(
-            f"all rows are of one class, {classes[0]!r}, but two are needed to tell apart"
+            f"all rows are of one class, {classes[0]!r}: pass rows of two or more classes"
         )
     return classes, texts, members.tolist()
 
 
 def labels_of(texts: list[str], *, text: bool = False) -> npt.NDArray[Any]:
-    """Classes by what they are called: numbers if all look so and they are not known to be
+    """Returns classes by their names: as numbers if all look like numbers and are not known to be
     `text`."""
     for kind in () if text else (np.int64, np.float64):
         try:
@@ -783,13 +878,15 @@ def labels_of(texts: list[str], *, text: bool = False) -> npt.NDArray[Any]:
 
 
 class _LeastSquares(_Model):
-    """Coefficients from decrypted means and covariances, of which the target's are the last: also
-    of a table that was encrypted otherwise."""
+    """Computes coefficients from decrypted means and covariances, where the target is the last column.
+
+    Any encrypted table can be used.
+    """
 
     coef_: Floats
-    """Of each feature, of shape `(n_features,)`."""
+    """Coefficients of features, of shape `(n_features,)`."""
     intercept_: float
-    """Predicted where all features are 0."""
+    """The prediction where all features are 0."""
 
     _type = "regressor"
     _kind = "statistics"
@@ -814,13 +911,16 @@ class _LeastSquares(_Model):
     @overload
     def plan(self, n_rows: object, n_features: object, /) -> Plan: ...
     def plan(self, n_rows: Any, n_features: Any) -> Plan:
-        """The plan of a fit, what it takes and keys for it: `plan(X, y)` or
-        `plan(n_rows, n_features)`, to tables with at most so many rows and so many features."""
+        """Makes the plan of a fit, with its costs and keys.
+
+        `plan(X, y)` plans for this table. `plan(n_rows, n_features)` plans for any table of at most that
+        number of rows, with that number of features.
+        """
         if np.ndim(n_rows):
             return Plan(self._plan_for(self._data(n_rows, n_features), callback(self.progress)))
         return Plan(self._plan(whole(n_rows, "n_rows"), whole(n_features, "n_features")))
 
-    def load(
+    def decrypt(
         self: _L,
         result: Result,
         key: SecretKey,
@@ -828,15 +928,27 @@ class _LeastSquares(_Model):
         share: int | None = None,
         table: Table | None = None,
     ) -> _L:
-        """Takes what a server has computed from a table of `encrypt`, which fits the estimator.
+        """Decrypts the result of a table of `encrypt`, and fits the estimator to it.
 
-        Coefficients carry errors that depend on the secret key; with `share`, which is `share_bits`
-        if left out, they follow from sums that are released to so many bits, so that others may see
-        them. Keys are made for that by a plan with `share_bits`. With `table`, a result that says that
-        it comes from another encrypted table is refused.
+        Coefficients carry errors that depend on the secret key. With `share` they follow from released
+        sums, so that others may see them.
+
+        Parameters
+        ----------
+        result : EncryptedResult
+            The result of the server.
+        key : SecretKey
+            The key of the owner.
+        share : int, optional
+            Bits to which sums are released; `share_bits` by default. The plan of the keys must have
+            `share_bits`.
+        table : EncryptedTable, optional
+            The encrypted table. Results of another table are refused.
         """
         self._decrypt(result, key, share, table)
         return self
+
+    load = renamed(decrypt, "load")
 
     def _plan(self, n_rows: int, n_features: int) -> TablePlan:
         return TablePlan.statistics(
@@ -850,16 +962,16 @@ class _LeastSquares(_Model):
         return self._plan(data.rows, data.features - 1)
 
     def _penalty(self) -> float:
-        """What is added to sums of squares of features."""
+        """Returns the addend of sums of squares of features."""
         return 0.0
 
     def _data(self, X: object, y: object) -> Data:
         rows, targets = self._training_data(X, y, numeric=True)
         if len(rows) < 2:
-            raise errors.ArgumentError("1 sample has no covariances: at least 2 are needed")
+            raise errors.ArgumentError("1 sample has no covariances: pass at least 2")
         self._encrypted_target = self._target(y)
         columns = [*self._columns, self._encrypted_target]
-        return Data(columns, to_native(np.column_stack([rows, targets])))
+        return Data(columns, np.column_stack([rows, targets]))
 
     def _compute(self, table: Table, keys: EvaluationKeys) -> Result:
         return table.compute(keys, callback(self.progress))
@@ -868,9 +980,10 @@ class _LeastSquares(_Model):
         target = values["columns"][-1]
         expected = getattr(self, "_encrypted_target", target)
         if target != expected:
-            raise errors.OtherJobError(
-                f"the last column is {target!r}, but {expected!r} is the target: give the result "
-                "of a table that this estimator encrypted"
+            raise errors.of_kind(
+                "OtherJob",
+                f"the last column is {target!r}, but {expected!r} is the target: pass the result of a table "
+                "that this estimator encrypted"
             )
         self._set_columns(values["columns"][:-1])
         count = values["rows"]
@@ -893,73 +1006,84 @@ class _LeastSquares(_Model):
         eigenvalues = np.linalg.eigvalsh(matrix)
         if len(eigenvalues) and eigenvalues[0] * _MAX_CONDITION < eigenvalues[-1]:
             condition = eigenvalues[-1] / max(eigenvalues[0], np.finfo(float).eps)
-            raise errors.RegressionError(
+            raise errors.of_kind(
+                "Regression",
                 "the features are nearly linear functions of each other (condition number "
-                f"{condition:.1e}, at most {_MAX_CONDITION:.0e}): leave some out, or take Ridge "
-                "with a larger alpha"
+                f"{condition:.1e}, at most {_MAX_CONDITION:.0e}): leave some out, or use Ridge with a "
+                "larger alpha"
             )
 
     def predict(self, X: object) -> Floats:
-        """The target of each row."""
+        """Predicts the target of each row."""
         rows = self._rows(X)
         targets: Floats = rows @ self.coef_ + self.intercept_
         return targets
 
     if TYPE_CHECKING:
-        # scikit-learn makes it of the arguments of `score`.
+        # scikit-learn makes it from the arguments of `score`.
         def set_score_request(self: _L, *, sample_weight: bool | str | None = ...) -> _L: ...
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
-        """R squared: the part of the targets' variance that is predicted, each row counted as often
-        as `sample_weight` says."""
+        """Returns R squared: the share of the variance of targets that is predicted, weighted by
+        `sample_weight`."""
         targets, found = floats(column(y)), self.predict(X)
         expect_one_a_row(len(found), len(targets))
         weights = weights_of_rows(sample_weight, len(found))
         residual = float(np.sum(weights * (targets - found) ** 2))
         mean = np.average(targets, weights=weights)
         spread = float(np.sum(weights * (targets - mean) ** 2))
-        # Constant targets have no variance; as scikit-learn has it.
+        # Constant targets have no variance: scikit-learn returns these values.
         return 1.0 - residual / spread if spread else float(residual == 0.0)
 
 
 class LinearRegression(_LeastSquares):
     """Least squares of an encrypted table.
 
-    The server computes means and covariances, from which their owner solves for the coefficients.
-    Sizes and offsets of columns do not matter, but features that are nearly linear functions of each
-    other do: of a condition number `k` of their correlations, predictions are off by less than 1e-6
-    of the targets' deviation if `k` is at most 100 and 1e-5 otherwise, and coefficients, of features
-    divided by their deviations, by less than `1e-7 + 1e-8 k` of the largest. Above a `k` of 1e5
-    none are computed: `fit` raises `RegressionError`.
+    The server computes means and covariances, and the owner solves for the coefficients. The units and
+    offsets of columns do not matter. Features that are nearly linear functions of each other do: let `k` be
+    the condition number of their correlations. Predictions are off by less than 1e-6 of the deviation of
+    targets if `k` is at most 100, and by less than 1e-5 otherwise. Coefficients of standardised features
+    are off by less than `1e-7 + 1e-8 k` of the largest. Above a `k` of 1e5, `fit` raises an
+    `ArgumentError` of the kind `"Regression"`.
 
     Parameters
     ----------
-    fit_intercept : whether predictions have a constant part.
-    share_bits : bits after the point, from 1 to 12, to which the means and products that the server
-        computes are released, as parts of ranges: others may see coefficients, which follow from
-        them and are about as precise. Takes one of the 1024 releases of the key. Without it, the
-        model is for the owner of the key alone.
-    mode : what `fit` does: `"execute"` makes keys, encrypts, computes and decrypts, `"simulate"`
-        the same steps in the clear.
-    progress : called as `progress(step, done, total)`; `True` for bars of tqdm.
-    insecure_log_n : `log2` of the degree of a ring to take in place of the secure one, for tests.
+    fit_intercept : bool, default True
+        Whether predictions have a constant part.
+    share_bits : int, optional
+        From 1 to 12: bits after the point to which the means and products that the server computes are
+        released, as parts of ranges. Others may see the coefficients, which follow from them with about
+        the same precision. It takes one of the 1024 releases of the key. Without it, the model is for the
+        owner of the key alone.
+    mode : {"execute", "simulate"}, default "execute"
+        Whether `fit` makes keys, encrypts, computes and decrypts, or does the same steps in the clear.
+    progress : callable or bool, optional
+        Called as `progress(step, done, total)`. `True` shows bars of tqdm.
+    insecure_log_n : int, optional
+        For tests: `log2` of the degree of another ring, without security.
     """
 
 
 class Ridge(_LeastSquares):
-    """Least squares of an encrypted table, with `alpha` times the squares of the coefficients
-    added: as `LinearRegression`, whose table and result it can take. The condition number is that
-    of the products of features with the penalty, brought to a diagonal of 1.
+    """Least squares of an encrypted table, with a penalty of `alpha` times the squares of the coefficients.
+
+    It can use the tables and results of a `LinearRegression`. The condition number is computed from the
+    products of features with the penalty, scaled to a diagonal of 1.
 
     Parameters
     ----------
-    alpha : weight of the squares of the coefficients, at least 0.
-    fit_intercept : whether predictions have a constant part, whose square is not added.
-    share_bits : as of `LinearRegression`.
-    mode : what `fit` does: `"execute"` makes keys, encrypts, computes and decrypts, `"simulate"`
-        the same steps in the clear.
-    progress : called as `progress(step, done, total)`; `True` for bars of tqdm.
-    insecure_log_n : `log2` of the degree of a ring to take in place of the secure one, for tests.
+    alpha : float, default 1.0
+        The factor of the squares of the coefficients, at least 0.
+    fit_intercept : bool, default True
+        Whether predictions have a constant part, which has no penalty.
+    share_bits : int, optional
+        As for `LinearRegression`.
+    mode : {"execute", "simulate"}, default "execute"
+        Whether `fit` makes keys, encrypts, computes and decrypts, or does the same steps in the clear.
+    progress : callable or bool, optional
+        Called as `progress(step, done, total)`. `True` shows bars of tqdm.
+    insecure_log_n : int, optional
+        For tests: `log2` of the degree of another ring, without security.
     """
 
     def __init__(
@@ -984,6 +1108,6 @@ class Ridge(_LeastSquares):
     def _penalty(self) -> float:
         if not 0.0 <= self.alpha < np.inf:
             raise errors.ArgumentError(
-                f"alpha is {self.alpha}, but it must be finite and not negative"
+                f"alpha is {self.alpha}: it must be finite and not negative"
             )
         return self.alpha

@@ -1,7 +1,15 @@
 """Networks on encrypted samples.
 
-The server has the weights in the clear and learns nothing of samples and results (`plan`). Or it has the
-weights encrypted, too (`plan_hidden`).
+With `plan` the server has the weights in the clear, and learns nothing about samples and results. With
+`plan_hidden` the weights are encrypted, too. The owner of the samples makes keys, encrypts and decrypts;
+the server computes:
+
+| who | step |
+|---|---|
+| owner | `secret, keys = plan.make_keys()` |
+| owner | `batch = plan.encrypt(secret, samples)` |
+| server | `results = plan.compute(keys, batch)` |
+| owner | `plan.decrypt(secret, results)` |
 
 >>> import numpy as np
 >>> from sudare import nn
@@ -30,6 +38,7 @@ import numpy.typing as npt
 
 from sudare import _native, _plain, errors
 from sudare._native import HiddenNetworkPlan, NetworkPlan
+from sudare._renamed import renamed
 
 __all__ = [
     "Batch",
@@ -50,9 +59,6 @@ __all__ = [
 Numbers: TypeAlias = npt.NDArray[np.float64]
 """Real numbers."""
 
-_Native: TypeAlias = tuple[int, bytes]
-"""How many rows, and their numbers."""
-
 
 class Network:
     """A feed-forward network in the clear."""
@@ -62,13 +68,18 @@ class Network:
 
     @classmethod
     def describe(cls, input_shape: Sequence[int], layers: Sequence[object]) -> Network:
-        """The network of these layers for samples of this shape, `(features,)` or
-        `(channels, rows, columns)`.
+        """Makes a network of layers.
 
-        Layers are `"flatten"` or dictionaries of one name each: `select`, `dense`, `convolution`,
-        `average_pool`, `normalize`, `reshape` and `activation`, as in the file of a network; and
-        `{"residual": {"layers": [...], "shortcut": [...]}}`, the sum of what layers give and of what
-        they take, or of what the affine layers of a shortcut make of that."""
+        Parameters
+        ----------
+        input_shape : sequence of int
+            The shape of a sample: `(features,)` or `(channels, rows, columns)`.
+        layers : sequence
+            `"flatten"`, or dictionaries with one name each: `select`, `dense`, `convolution`,
+            `average_pool`, `normalize`, `reshape` and `activation`, as in the file of a network.
+            `{"residual": {"layers": [...], "shortcut": [...]}}` adds the input of layers to their output,
+            or the input after the affine layers of a shortcut.
+        """
         sizes = [_plain.whole(size, "a size of the input") for size in input_shape]
         description = {"input": sizes, "layers": list(layers)}
         return cls(_native.Network.from_json(_json("layers", description)))
@@ -79,9 +90,16 @@ class Network:
         layers: Sequence[tuple[npt.ArrayLike, npt.ArrayLike]],
         activation: str | dict[str, Any] = "square",
     ) -> Network:
-        """The network of dense layers `(weights, bias)`, weights with a row for each output, and an
-        activation between any two: `"square"`, `{"polynomial": coefficients}`, or `relu`, `gelu`,
-        `sigmoid` or `tanh` as `{"relu": {"degree": 7}}`."""
+        """Makes a network of dense layers.
+
+        Parameters
+        ----------
+        layers : sequence of (array_like, array_like)
+            The weights, with a row for each output, and the bias of each layer.
+        activation : str or dict, default "square"
+            The activation between two layers: `"square"`, `{"polynomial": coefficients}`, or `relu`,
+            `gelu`, `sigmoid` or `tanh` as `{"relu": {"degree": 7}}`.
+        """
         described: list[object] = []
         inputs = 0
         for i, (weights, bias) in enumerate(layers):
@@ -95,37 +113,44 @@ class Network:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, degree: int = 7) -> Network:
-        """The network in a file, as `save` writes it, or of an ONNX model, which is told by the name
-        `.onnx` or by its content: layers and residual blocks, whose activations get polynomials of this
-        degree.
+        """Opens the file of a network that `save` wrote, or of an ONNX model with layers and residual blocks.
 
-        The first axis of the model's input counts samples. Weights may be in files beside the model, in
-        its directory. A model with anything that is not computed as ONNX defines it is refused
-        (`NnOperatorError`, `NnOnnxError`)."""
+        The first axis of an ONNX model's input counts samples. Weights may be in files next to the model,
+        in its directory. A model with operators that would not be computed as ONNX defines them is refused
+        with an `NnError`.
+
+        Parameters
+        ----------
+        path : path
+            The file. ONNX models are recognised by the name `.onnx` or by their content.
+        degree : int, default 7
+            The degree of the polynomials for activations of an ONNX model.
+        """
         return cls(_native.Network.load(Path(path), _plain.whole(degree, "degree")))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the network to a file of JSON, also in place of another one."""
+        """Writes the network to a file of JSON, and replaces an existing file."""
         self._native.save(Path(path))
 
     @property
     def input_shape(self) -> tuple[int, ...]:
-        """Sizes along the axes of a sample."""
+        """The shape of a sample."""
         return tuple(self._native.input)
 
     @property
     def outputs(self) -> int:
-        """Numbers of a result."""
+        """The number of outputs."""
         return self._native.outputs
 
     def predict(self, samples: npt.ArrayLike) -> Numbers:
-        """The results for samples in the clear, a row each.
+        """Computes the results for samples in the clear, a row each.
 
-        Samples are of the shape `(n, features)` or `(n, *input_shape)`, images with channels first."""
-        return _array(self._native.forward(self._samples(samples)))
+        Samples have the shape `(n, features)` or `(n, *input_shape)`, images with channels first.
+        """
+        return self._native.forward(self._samples(samples))
 
-    def _samples(self, samples: npt.ArrayLike) -> _Native:
-        return _native_rows(_matrix(samples, self.input_shape))
+    def _samples(self, samples: npt.ArrayLike) -> Numbers:
+        return _matrix(samples, self.input_shape)
 
     def __repr__(self) -> str:
         return f"Network(input_shape={self.input_shape}, outputs={self.outputs})"
@@ -133,7 +158,7 @@ class Network:
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a run of a plan takes."""
+    """The costs of a run of a plan."""
 
     log_n: int
     """`log2` of the degree of the ring."""
@@ -142,31 +167,30 @@ class Explanation:
     levels: int
     """The level of encrypted samples."""
     samples: int
-    """The most samples of one run."""
+    """The maximum number of samples of one run."""
     inputs: int
-    """Ciphertexts that are sent."""
+    """The number of ciphertexts of the input."""
     input_bytes: int
-    """Bytes of these."""
+    """Bytes of the input."""
     outputs: int
-    """Ciphertexts of the result."""
+    """The number of ciphertexts of the result."""
     keys: int
-    """Evaluation keys."""
+    """The number of evaluation keys."""
     key_bytes: int
-    """Bytes of these."""
+    """Bytes of the evaluation keys."""
     bootstrapping: str | None
-    """The parameter set that it bootstraps with, if it does."""
+    """The parameter set for bootstrapping, if there is any."""
     bootstraps: int
-    """Ciphertexts that one run bootstraps."""
+    """The number of ciphertexts that a run bootstraps."""
     seconds: float
-    """The time of one run by one thread, without the encoding of matrices. An estimate."""
+    """Predicted time of a run on one thread, without the encoding of matrices."""
     error: float
-    """The standard deviation of the error of a result by encryption, if all numbers are as large as
-    their ranges allow."""
+    """The standard deviation of the error of a result by encryption, if all numbers fill their ranges."""
 
 
 @dataclass(frozen=True)
 class HiddenExplanation:
-    """What weights that are encrypted, and a run on them, take."""
+    """The costs of encrypted weights, and of a run on them."""
 
     log_n: int
     """`log2` of the degree of the ring."""
@@ -175,54 +199,54 @@ class HiddenExplanation:
     levels: int
     """The level of encrypted samples."""
     weights: int
-    """Ciphertexts of the weights."""
+    """The number of ciphertexts of the weights."""
     weight_bytes: int
-    """Bytes of these."""
+    """Bytes of the weights."""
     input_bytes: int
     """Bytes of an encrypted sample."""
     keys: int
-    """Evaluation keys."""
+    """The number of evaluation keys."""
     key_bytes: int
-    """Bytes of these."""
+    """Bytes of the evaluation keys."""
     bootstrapping: str | None
-    """The parameter set that it bootstraps with, if it does."""
+    """The parameter set for bootstrapping, if there is any."""
     bootstraps: int
-    """Ciphertexts that a run bootstraps."""
+    """The number of ciphertexts that a run bootstraps."""
     seconds: float
-    """The time of a run by one thread, without the reading of weights. An estimate."""
+    """Predicted time of a run on one thread, without reading the weights."""
 
 
 @dataclass(frozen=True)
 class Simulation:
-    """What a simulated run gives."""
+    """The result of a simulated run."""
 
     results: Numbers
-    """A row for each sample, without errors by encryption."""
+    """A row for each sample, without errors of encryption."""
     error: float
-    """The standard deviation that these errors would have, an estimate."""
+    """An estimate of the standard deviation of the errors of encryption."""
     headroom_bits: float
-    """Bits left between the largest number met and the modulus that held it."""
+    """The number of bits between the largest number of the run and its modulus."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """How results of an encrypted run compare with those in the clear."""
+    """A comparison of encrypted and clear results."""
 
     samples: int
-    """How many were run."""
+    """The number of samples."""
     largest_difference: float
-    """The largest difference between a number of a result and the same in the clear."""
+    """The largest difference between an encrypted and a clear result."""
     agreement: float
-    """The share of samples whose class is the same: that of the largest number of a result or, of a
-    network with one output, whether that is positive."""
+    """The share of samples with the same class in both. The class is the place of the largest output; with
+    one output it is the sign."""
     accuracy: float | None
-    """The share of samples whose class is their label, if labels were given."""
+    """The share of samples whose encrypted class is their label, if labels were given."""
     accuracy_in_clear: float | None
-    """The same of the network in the clear."""
+    """The share of samples whose clear class is their label, if labels were given."""
 
 
 class Secret:
-    """Encrypts samples and decrypts results. For the owner alone: it is never pickled."""
+    """Encrypts samples and decrypts results. For the owner alone: it cannot be pickled."""
 
     def __init__(self, native: _native.NetworkSecret) -> None:
         self._native = native
@@ -234,15 +258,16 @@ class Secret:
         overwrite: bool = False,
         passphrase: str | None = None,
     ) -> None:
-        """Writes the key to a file that the user alone may read, which `open_secret` of the plan opens.
+        """Writes the key to a file that only the user may read. `open_secret` of the plan opens it.
 
-        With a passphrase, the file is sealed by it: nobody decrypts without it, and nobody can
-        restore one that is forgotten."""
+        A passphrase seals the file: nobody decrypts without it, and nobody can restore a forgotten one.
+        """
         self._native.save(Path(path), overwrite=overwrite, passphrase=passphrase)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        raise errors.SecretKeyPickleError(
-            "a secret key is never pickled or copied, so that it does not travel with other things"
+        raise errors.of_kind(
+            "SecretKeyPickle",
+            "a secret key cannot be pickled or copied, so that it stays with its owner: use save()"
         )
 
 
@@ -261,7 +286,7 @@ class Weights:
 
 
 class Batch:
-    """Encrypted samples of one run, or their results."""
+    """The encrypted samples of one run, or their results."""
 
     def __init__(self, native: _native.NetworkBatch) -> None:
         self._native = native
@@ -271,53 +296,57 @@ class Batch:
 
 
 class _Planned:
-    """What plans have in common."""
+    """The common part of plans."""
 
     _native: NetworkPlan | HiddenNetworkPlan
 
-    def generate_keys(self) -> tuple[Secret, Keys]:
-        """Keys for this plan: the owner's, and the server's."""
+    def make_keys(self) -> tuple[Secret, Keys]:
+        """Makes the keys of the plan: for the owner, and for the server."""
         secret, keys = self._native.generate_keys()
         return Secret(secret), Keys(keys)
 
-    def open_secret(self, path: str | os.PathLike[str], *, passphrase: str | None = None) -> Secret:
-        """The owner's key in a file that `Secret.save` wrote. Keys for another plan are refused.
+    generate_keys = renamed(make_keys, "generate_keys")
 
-        Warns (`SecurityWarning`) if others may read the file."""
+    def open_secret(self, path: str | os.PathLike[str], *, passphrase: str | None = None) -> Secret:
+        """Opens the owner's key that `Secret.save` wrote. Keys for another plan are refused.
+
+        Warns (`SecurityWarning`) if others may read the file.
+        """
         return Secret(self._native.open_secret(Path(path), passphrase))
 
     def _matrix(self, samples: npt.ArrayLike) -> Numbers:
-        """Samples as rows."""
+        """Returns samples as rows."""
         raise NotImplementedError
 
     def encrypt(self, secret: Secret, samples: npt.ArrayLike) -> Batch:
-        """Encrypts the samples of one run. Refuses those that leave the calibrated ranges
-        (`NnOutOfRangeError`)."""
-        rows = _native_rows(self._matrix(samples))
-        return Batch(self._native.encrypt(secret._native, rows))
+        """Encrypts the samples of one run.
+
+        Samples outside the calibrated ranges are refused (`NnError` of the kind `"NnOutOfRange"`).
+        """
+        return Batch(self._native.encrypt(secret._native, self._matrix(samples)))
 
     def decrypt(self, secret: Secret, batch: Batch) -> Numbers:
-        """The results, a row for each sample."""
-        return _array(self._native.decrypt(secret._native, batch._native))
+        """Decrypts results, a row for each sample."""
+        return self._native.decrypt(secret._native, batch._native)
 
     def to_bytes(self, value: Keys | Batch) -> bytes:
-        """Keys of the server, or a batch, as the bytes of a file."""
+        """Returns the bytes of a file of the server's keys or of a batch."""
         if isinstance(value, Keys):
             return self._native.write_keys(value._native)
         return self._native.write_batch(value._native)
 
     def keys_from_bytes(self, data: bytes) -> Keys:
-        """The keys that `to_bytes` gave."""
+        """Reads keys that `to_bytes` returned."""
         return Keys(self._native.read_keys(_plain.octets(data, "the file of keys")))
 
     def batch_from_bytes(self, data: bytes, samples: int) -> Batch:
-        """The batch of so many samples that `to_bytes` gave."""
+        """Reads a batch of this number of samples that `to_bytes` returned."""
         file, count = _plain.octets(data, "the file of a batch"), _plain.whole(samples, "samples")
         return Batch(self._native.read_batch(file, count))
 
 
 class Plan(_Planned):
-    """How a network is computed on encrypted samples: the same for owner and server."""
+    """The computation of a network on encrypted samples, the same for owner and server."""
 
     _native: NetworkPlan
 
@@ -327,62 +356,66 @@ class Plan(_Planned):
         self._native = native
 
     def explain(self) -> Explanation:
-        """What a run takes, before a key is made."""
+        """Returns the costs of a run, before any key is made."""
         return Explanation(**json.loads(self._native.explain()))
 
     @property
     def samples_per_run(self) -> int:
-        """The most samples of one run."""
+        """The maximum number of samples of one run."""
         return self._native.samples_per_run
 
     def _matrix(self, samples: npt.ArrayLike) -> Numbers:
         return _matrix(samples, self.network.input_shape)
 
     def check(self, samples: npt.ArrayLike) -> None:
-        """Refuses samples that leave the calibrated ranges anywhere in the network, as `encrypt`,
-        `execute` and `simulate` do."""
-        self._native.check(_native_rows(self._matrix(samples)))
+        """Refuses samples that leave the calibrated ranges anywhere in the network.
 
-    def run(self, keys: Keys, batch: Batch) -> Batch:
-        """Computes the network on encrypted samples."""
+        `encrypt`, `execute` and `simulate` do it, too.
+        """
+        self._native.check(self._matrix(samples))
+
+    def compute(self, keys: Keys, batch: Batch) -> Batch:
+        """Computes the network on encrypted samples: the server's part."""
         return Batch(self._native.run(keys._native, batch._native))
 
+    run = renamed(compute, "run")
+
     def execute(self, samples: npt.ArrayLike) -> Numbers:
-        """All of it in one process, with keys of its own, in as many runs as it takes."""
+        """Does all steps in one process with new keys, in one run or several."""
         rows = self._matrix(samples)
         self.check(rows)
-        secret, keys = self.generate_keys()
+        secret, keys = self.make_keys()
         parts = range(0, len(rows), self.samples_per_run)
         batches = (rows[first : first + self.samples_per_run] for first in parts)
         return np.concatenate(
-            [self.decrypt(secret, self.run(keys, self.encrypt(secret, x))) for x in batches]
+            [self.decrypt(secret, self.compute(keys, self.encrypt(secret, x))) for x in batches]
         )
 
     def evaluate(self, samples: npt.ArrayLike, labels: npt.ArrayLike | None = None) -> Evaluation:
-        """Runs samples encrypted, as `execute`, and in the clear, and compares the results; with the
-        class of each sample, as an integer, also what share each gets right."""
+        """Computes samples encrypted and in the clear, and compares the results.
+
+        With `labels`, the class of each sample as an integer, it also returns the accuracy of both.
+        """
         return _evaluation(self.network.predict(samples), self.execute(samples), labels)
 
     def simulate(self, samples: npt.ArrayLike) -> Simulation:
-        """Runs the same steps on samples in the clear."""
-        rows = _native_rows(self._matrix(samples))
-        results, error, headroom_bits = self._native.simulate(rows)
-        return Simulation(_array(results), error, headroom_bits)
+        """Does the same steps with samples in the clear."""
+        return Simulation(*self._native.simulate(self._matrix(samples)))
 
 
 class HiddenPlan(_Planned):
-    """How a network whose weights are encrypted is computed, one sample after the other: the same for
-    owner and server, who make it from the outline of the network alone.
+    """The computation of a network with encrypted weights, one sample after the other.
 
-    Weights, samples and results are under one key, that of their owner. The server learns the outline:
-    how many numbers layers give, which earlier layers they take these from, what is applied to them, and
-    how large they become."""
+    Owner and server make the same plan from the outline of the network. Weights, samples and results are
+    under one key of their owner. The server learns the outline: the number of outputs of layers, their
+    inputs from earlier layers, their operations, and the ranges of numbers.
+    """
 
     _native: HiddenNetworkPlan
 
     def __init__(self, outline: dict[str, Any]) -> None:
         self.outline = outline
-        """What a server is told, as JSON has it."""
+        """The knowledge of the server, as JSON."""
         self._native = HiddenNetworkPlan(_json("an outline", outline))
         self._input_shape: tuple[int, ...] = (int(outline["features"]),)
 
@@ -390,49 +423,54 @@ class HiddenPlan(_Planned):
         return _matrix(samples, self._input_shape)
 
     def explain(self) -> HiddenExplanation:
-        """What weights and a run take, before a key is made."""
+        """Returns the costs of weights and of a run, before any key is made."""
         return HiddenExplanation(**json.loads(self._native.explain()))
 
     def encrypt_weights(self, secret: Secret, network: Network) -> bytes:
-        """Encrypts the weights of the network, as the bytes of a file."""
+        """Encrypts the weights of the network, and returns the bytes of their file."""
         return self._native.encrypt_weights(secret._native, network._native)
 
     def weights_from_bytes(self, data: bytes) -> Weights:
-        """The weights that `encrypt_weights` gave."""
+        """Reads weights that `encrypt_weights` returned."""
         return Weights(self._native.read_weights(_plain.octets(data, "the file of weights")))
 
     def check(self, network: Network, samples: npt.ArrayLike) -> None:
-        """Refuses samples that leave the calibrated ranges anywhere in the network, as `execute` and
-        `simulate` do. `encrypt` knows no weights, and checks features alone."""
+        """Refuses samples that leave the calibrated ranges anywhere in the network.
+
+        `execute` and `simulate` do it, too. `encrypt` does not know the weights, and checks only features.
+        """
         self._native.check(network._native, network._samples(samples))
 
-    def run(self, keys: Keys, weights: Weights, batch: Batch) -> Batch:
-        """Computes the network on an encrypted sample."""
+    def compute(self, keys: Keys, weights: Weights, batch: Batch) -> Batch:
+        """Computes the network on an encrypted sample: the server's part."""
         return Batch(self._native.run(keys._native, weights._native, batch._native))
 
+    run = renamed(compute, "run")
+
     def execute(self, network: Network, samples: npt.ArrayLike) -> Numbers:
-        """All of it in one process, with keys of its own, sample after sample."""
+        """Does all steps in one process with new keys, sample after sample."""
         rows = _matrix(samples, network.input_shape)
         self.check(network, rows)
-        secret, keys = self.generate_keys()
+        secret, keys = self.make_keys()
         weights = self.weights_from_bytes(self.encrypt_weights(secret, network))
         batches = (self.encrypt(secret, row[None]) for row in rows)
         return np.concatenate(
-            [self.decrypt(secret, self.run(keys, weights, batch)) for batch in batches]
+            [self.decrypt(secret, self.compute(keys, weights, batch)) for batch in batches]
         )
 
     def evaluate(
         self, network: Network, samples: npt.ArrayLike, labels: npt.ArrayLike | None = None
     ) -> Evaluation:
-        """As `Plan.evaluate`, of a network with this outline."""
+        """Compares encrypted and clear results like `Plan.evaluate`, for a network with this outline."""
         return _evaluation(network.predict(samples), self.execute(network, samples), labels)
 
     def simulate(self, network: Network, samples: npt.ArrayLike) -> Numbers:
-        """Runs the same steps on samples in the clear: results without errors by encryption."""
+        """Does the same steps with samples in the clear, without errors of encryption."""
         rows = _matrix(samples, network.input_shape)
         self.check(network, rows)
-        results = [self._native.simulate(network._native, _native_rows(row[None])) for row in rows]
-        return np.concatenate([_array(result) for result in results])
+        return np.concatenate(
+            [self._native.simulate(network._native, row[None]) for row in rows]
+        )
 
 
 def plan(
@@ -445,17 +483,32 @@ def plan(
     packing: Literal["features", "sample"] | None = None,
     precision_bits: float = 8.0,
 ) -> Plan:
-    """Plans a network for a batch of so many samples.
+    """Plans a network for a batch of samples.
 
-    Ranges follow from samples like those to be expected, `calibration`, widened by `margin`; or are
-    those of another plan. A server sees ranges, so that each bound of calibrated ones is the next power
-    of two outwards. One or two samples are packed one in a ciphertext (`"sample"`), more by
-    features, unless `packing` says otherwise. `precision_bits` is `-log2` of the tolerable error of
-    each activation as a part of its range. A network of more levels than a ring has is bootstrapped.
+    A network of more levels than a ring has is bootstrapped.
+
+    Parameters
+    ----------
+    network : Network
+        The network.
+    batch : int
+        The number of samples.
+    calibration : array_like, optional
+        Samples like the expected ones. Ranges follow from them. A server sees ranges, so each bound is
+        rounded outwards to a power of two.
+    ranges : dict, optional
+        The ranges of another plan, in place of `calibration`.
+    margin : float, default 1.25
+        The factor that widens calibrated ranges.
+    packing : {"features", "sample"}, optional
+        `"sample"` packs one sample in a ciphertext, `"features"` one feature of all samples. The default
+        is the faster one: `"sample"` for one or two samples.
+    precision_bits : float, default 8.0
+        `-log2` of the tolerable error of each activation, relative to its range.
     """
     if packing not in (None, "features", "sample"):
         raise errors.ArgumentError(
-            f"packing is {packing!r}: 'features', 'sample', or None for the faster one is needed"
+            f"packing is {packing!r}: pass 'features', 'sample', or None for the faster one"
         )
     count = _plain.whole(batch, "batch")
     ranges = _ranges(network, calibration, ranges, margin)
@@ -476,11 +529,10 @@ def plan_hidden(
     margin: float = 1.25,
     precision_bits: float = 8.0,
 ) -> HiddenPlan:
-    """Plans a network whose weights are encrypted for the server, as samples are.
+    """Plans a network whose weights are encrypted for the server, like the samples.
 
-    Ranges and `precision_bits` as in `plan`; a network of more levels than a ring has is bootstrapped,
-    too. The server makes its plan of the outline: `HiddenPlan(outline)`. In it, bounds of given ranges
-    become powers of two as well.
+    The parameters are as for `plan`. The server makes its plan from the outline: `HiddenPlan(outline)`. In
+    it, the bounds of given ranges become powers of two as well.
     """
     bits = _plain.real(precision_bits, "precision_bits")
     ranges = _ranges(network, calibration, ranges, margin)
@@ -496,8 +548,9 @@ def _evaluation(clear: Numbers, encrypted: Numbers, labels: npt.ArrayLike | None
     if labels is not None:
         known = np.asarray(labels)
         if known.shape != (len(clear),):
-            raise errors.NnShapeError(
-                f"labels have the shape {known.shape}: one for each of {len(clear)} samples is needed"
+            raise errors.of_kind(
+                "NnShape",
+                f"labels have the shape {known.shape}: pass one for each of {len(clear)} samples"
             )
         shares = [float(np.mean(found == known)) for found in classes]
     return Evaluation(
@@ -510,7 +563,7 @@ def _evaluation(clear: Numbers, encrypted: Numbers, labels: npt.ArrayLike | None
 
 
 def _classes(results: Numbers) -> npt.NDArray[np.int64]:
-    """The class that each result names."""
+    """Returns the class of each result."""
     if results.shape[1] == 1:
         return (results[:, 0] > 0).astype(np.int64)
     return np.asarray(np.argmax(results, axis=1), dtype=np.int64)
@@ -522,56 +575,58 @@ def _ranges(
     ranges: dict[str, Any] | None,
     margin: float,
 ) -> dict[str, Any]:
-    """Those that are given, or of samples."""
+    """Returns the given ranges, or the ranges of samples."""
     if ranges is not None:
         return ranges
     if calibration is None:
-        raise errors.NnShapeError("no ranges are known: give samples for calibration, or ranges")
+        raise errors.of_kind("NnShape", "no ranges are known: pass samples as calibration, or ranges")
     samples, widened = network._samples(calibration), _plain.real(margin, "margin")
     calibrated: dict[str, Any] = json.loads(network._native.calibrate(samples, widened))
     return calibrated
 
 
 def _json(what: str, value: object) -> str:
-    """The value as JSON; messages say that the network has `what`."""
+    """Returns a value as JSON; messages say that the network has `what`."""
     try:
         return json.dumps(value, default=_listed, allow_nan=False)
     except errors.Error:
         raise
     except (TypeError, ValueError) as error:
-        raise errors.NnNetworkError(
-            f"the network has {what} that cannot be written ({error}): finite numbers are needed"
+        raise errors.of_kind(
+            "NnNetwork",
+            f"the network has {what} that cannot be written ({error}): pass finite numbers"
         ) from None
 
 
 def _listed(value: object) -> object:
-    """What JSON takes for an array."""
+    """Converts an array for JSON."""
     if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
         return value.tolist()
     if isinstance(value, np.generic) and value.dtype.kind in "biuf":
         return value.item()
     kind = value.dtype if isinstance(value, np.ndarray) else type(value).__name__
-    raise errors.NnNetworkError(f"the network has a value of type {kind}: real numbers are needed")
+    raise errors.of_kind("NnNetwork", f"the network has a value of type {kind}, but real numbers are needed: convert it")
 
 
 def _weights(values: npt.ArrayLike, what: str, axes: int) -> Numbers:
-    """Finite numbers along so many axes."""
-    array = _plain.reals(values, what, errors.NnShapeError)
+    """Converts weights to finite numbers with a number of axes."""
+    array = _plain.reals(values, what, "NnShape")
     if array.ndim != axes:
-        needed = "a matrix" if axes == 2 else "a number for each output"
-        raise errors.NnShapeError(f"{what} have the shape {array.shape}: {needed} is needed")
+        needed = "a matrix" if axes == 2 else "one number for each output"
+        raise errors.of_kind("NnShape", f"{what} have the shape {array.shape}: pass {needed}")
     wrong = np.argwhere(~np.isfinite(array))
     if len(wrong):
         place = tuple(int(i) for i in wrong[0])
-        raise errors.NnLayerError(
-            f"{what} are {array[place]} at {place}: finite numbers are needed"
+        raise errors.of_kind(
+            "NnLayer",
+            f"{what} are {array[place]} at {place}, but finite numbers are needed"
         )
     return array
 
 
 def _matrix(samples: npt.ArrayLike, shape: tuple[int, ...]) -> Numbers:
-    """Samples of this shape, or flat, as rows."""
-    array = _plain.reals(samples, "samples", errors.NnShapeError)
+    """Converts samples of this shape, or flat ones, to rows."""
+    array = _plain.reals(samples, "samples", "NnShape")
     features = (math.prod(shape),)
     if len(array.shape) < 2 or array.shape[0] == 0 or array.shape[1:] not in (features, shape):
         axes = " or ".join(
@@ -579,19 +634,8 @@ def _matrix(samples: npt.ArrayLike, shape: tuple[int, ...]) -> Numbers:
             for sizes in dict.fromkeys((shape, features))
         )
         first = ", images with channels first" if len(shape) == 3 else ""
-        raise errors.NnShapeError(
-            f"samples have the shape {array.shape}, but the network takes {axes}, of one sample or "
-            f"more{first}"
+        raise errors.of_kind(
+            "NnShape",
+            f"samples have the shape {array.shape}: pass the shape {axes} with one sample or more{first}"
         )
     return np.ascontiguousarray(array.reshape(len(array), -1))
-
-
-def _native_rows(rows: Numbers) -> _Native:
-    """What native code takes."""
-    return len(rows), rows.tobytes()
-
-
-def _array(native: _Native) -> Numbers:
-    """What native code gives."""
-    count, data = native
-    return np.frombuffer(data, dtype=np.float64).reshape(count, -1).copy()

@@ -1,23 +1,23 @@
-"""Rows of several owners, who show them to nobody: one model, or statistics, of all of them.
+"""One model, or statistics, of the rows of several owners, who show them to nobody.
 
-Each owner has some of the rows, all with the same columns. One of them, or somebody else, holds the
-key; a server computes.
+Each owner has some of the rows, all with the same columns. One of the owners, or somebody else, holds the
+key. A server computes.
 
-| who | does |
+| who | step |
 |---|---|
 | one owner | `schema = Schema.draft(X, y, owners=["north", "south"])`, which all agree on |
 | holder of the key | `keys = plan(schema, n_rows, model).make_keys()` |
 | each owner | `sums = encrypt_sums(schema, X, y, "north", keys.public)` |
 | server | `total = add(schema, [sums, ...])` |
-| holder of the key | `statistics(schema, total, keys.secret)`, and that is all of statistics |
+| holder of the key | `statistics(schema, total, keys.secret)`, which completes statistics |
 | holder of the key | `transform = make_transform(schema, total, keys.secret)`, for the owners |
 | each owner | `table = encrypt(transform, X, y, "north", keys.public)` |
-| server | `result = sudare.linear_model.train([table, ...], keys.evaluation)` |
-| holder of the key | `model.load(result, keys.secret)` |
+| server | `result = sudare.linear_model.compute([table, ...], keys.evaluation)` |
+| holder of the key | `model.decrypt(result, keys.secret)` |
 
-A schema is public. A transform tells means, spreads and correlations of all rows together: it is for
-the owners alone. Who holds the key must not get what single owners send to the server. All of it are
-files of the command `sudare`, which may do any of the steps.
+A schema is public. A transform contains means, spreads and correlations of all rows together: it is for
+the owners alone. The holder of the key must not receive what single owners send to the server. The
+command `sudare` uses the same files, and can do any of the steps.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from sudare import _native, errors
 from sudare._coding import Cells, classes_of, text_of
 from sudare._coding import read as read_cells
-from sudare._context import expected
 from sudare._estimator import column, is_missing
 from sudare._frames import Frame, Maker
+from sudare._keys import expected
 from sudare._native import Data, PooledTransform, PublicKey, SecretKey, Sums, Table
 from sudare._plain import whole
 from sudare._progress import Progress, callback
@@ -54,9 +54,10 @@ __all__ = [
 
 
 class Schema:
-    """What the owners of rows agree on: columns with the least and the largest value that each may
-    have, categories, classes of the target, and the names of the owners. It is public, and a JSON
-    document that may be corrected by hand.
+    """The agreement of the owners of rows.
+
+    It has the columns with their minimum and maximum, categories, the classes of the target, and the names
+    of the owners. It is public, and a JSON document that you may correct by hand.
     """
 
     def __init__(self, text: str) -> None:
@@ -72,9 +73,24 @@ class Schema:
         missing: Literal["refuse", "drop", "flag"] = "refuse",
         unseen: Literal["refuse", "zero"] = "refuse",
     ) -> Schema:
-        """That of the table of one owner, extremes of columns rounded outwards to two digits; `y`
-        are the classes of its rows, of which there are none for statistics. `missing` and `unseen`
-        are as for `LogisticRegression`; gaps cannot be filled by means, which nobody knows."""
+        """Drafts a schema from the table of one owner.
+
+        The extremes of columns are rounded outwards to two digits.
+
+        Parameters
+        ----------
+        X : array_like or data frame of shape (n_rows, n_features)
+            The rows of the owner.
+        y : array_like of shape (n_rows,), optional
+            The classes of the rows; none for statistics.
+        owners : sequence of str
+            The names of all owners.
+        missing : {"refuse", "drop", "flag"}, default "refuse"
+            The treatment of missing values, as for `LogisticRegression`. Means cannot fill gaps, because
+            nobody knows them.
+        unseen : {"refuse", "zero"}, default "refuse"
+            The treatment of unknown categories, as for `LogisticRegression`.
+        """
         target = None if y is None else _target(X, y)
         cells = _cells(X, y, target)
         drafted = _native.Schema.draft(
@@ -84,7 +100,7 @@ class Schema:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Schema:
-        """The schema in a file."""
+        """Opens the schema in a file."""
         return cls(_native.Schema.open(path).to_json())
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -95,25 +111,25 @@ class Schema:
         except FileExistsError:
             raise errors.ExistsError(f"{path} exists: pass overwrite=True to replace it") from None
         except OSError as error:
-            raise errors.IoError(f"{path} cannot be written: {error.strerror}") from error
+            raise errors.of_kind("Io", f"{path} cannot be written: {error.strerror}") from error
 
     def to_json(self) -> str:
-        """The document."""
+        """Returns the JSON document."""
         return self._native.to_json()
 
     @property
     def columns(self) -> list[str]:
-        """The features: one for each category of a column of categories."""
+        """The features. A column of categories has one for each category."""
         return self._native.columns
 
     @property
     def target(self) -> str | None:
-        """What is predicted."""
+        """The name of the target."""
         return self._native.target
 
     @property
     def classes(self) -> list[str]:
-        """The classes of that, as text."""
+        """The classes of the target, as text."""
         return self._native.classes
 
     @property
@@ -130,16 +146,25 @@ class Schema:
         return f"Schema({len(self.columns)} columns, owners {', '.join(self.owners)})"
 
     def _data(self, X: object, y: object) -> Data:
-        """The table of an owner."""
+        """Returns the table of an owner for native code."""
         if (y is None) != (self.target is None):
-            problem = "none are given: give y" if y is None else "there is no target: leave y out"
-            raise errors.ArgumentError(f"by the schema rows have classes {self.classes}, {problem}")
+            problem = "but y is missing: give y" if y is None else "and no target: leave y out"
+            raise errors.ArgumentError(f"the schema has the classes {self.classes}, {problem}")
         return self._native.apply(*_cells(X, y, self.target).native())
 
 
 def plan(schema: Schema, n_rows: int, model: LogisticRegression | None = None) -> Plan:
-    """The plan of a training of `model` on the rows of all owners, at most so many together, or
-    without a model of their statistics: what it takes, and keys for it."""
+    """Plans a training on the rows of all owners, or their statistics.
+
+    Parameters
+    ----------
+    schema : Schema
+        The agreement of the owners.
+    n_rows : int
+        The maximum number of rows of all owners together.
+    model : LogisticRegression, optional
+        The model to train; without it, statistics are planned.
+    """
     rows, columns = whole(n_rows, "n_rows"), len(schema.columns)
     if model is None:
         return Plan(_native.TablePlan.statistics(rows, columns))
@@ -155,19 +180,24 @@ def encrypt_sums(
     *,
     expect: str | None = None,
 ) -> Sums:
-    """The sums of an owner's columns and of their products, encrypted: exact, and of one size
-    whatever the rows are. With `expect`, any other key than that of this digest is refused."""
+    """Encrypts the sums of an owner's columns and of their products.
+
+    They are exact, and of the same size for all rows. With `expect`, a public key with another digest is
+    refused.
+    """
     return Sums.encrypt(expected(key, expect), schema._native, owner, schema._data(X, y))
 
 
 def add(schema: Schema, sums: Sequence[Sums]) -> Sums:
-    """The sums of all owners, one of each, added: for the server, which needs no key."""
+    """Adds the sums of all owners: the server's part, which needs no key."""
     return Sums.add(schema._native, list(sums))
 
 
 def statistics(schema: Schema, total: Sums, key: SecretKey, *, like: Frame | None = None) -> Summary:
-    """Statistics of the rows of all owners, as exact as those of one table; `like` is as for
-    `sudare.stats.decrypt`."""
+    """Decrypts statistics of the rows of all owners, with the precision of one table.
+
+    `like` is as for `sudare.stats.decrypt`.
+    """
     decrypted = total.statistics(schema._native, key)
     return Summary(decrypted, decrypted.values(), Maker.like(like))
 
@@ -179,15 +209,17 @@ def make_transform(
     *,
     class_weight: Mapping[Any, float] | None = None,
 ) -> PooledTransform:
-    """How all owners prepare their rows, for the owners alone. `class_weight` are weights by class,
-    for keys of a model with such."""
+    """Makes the common preparation of rows, for the owners alone.
+
+    `class_weight` has weights by class, for keys of a model with class weights.
+    """
     weights = None
     if class_weight is not None:
         named = {text_of(label): float(weight) for label, weight in class_weight.items()}
         unknown = [label for label in named if label not in schema.classes]
         if unknown:
             raise errors.ArgumentError(
-                f"class_weight has {unknown[0]!r}, which is no class: these are {schema.classes}"
+                f"class_weight has {unknown[0]!r}, which is not a class: the classes are {schema.classes}"
             )
         weights = [named.get(label, 1.0) for label in schema.classes]
     return total.transform(schema._native, key, weights)
@@ -205,9 +237,11 @@ def encrypt(
     overwrite: bool = False,
     progress: Progress = None,
 ) -> Table:
-    """The rows of an owner, encrypted to be trained on with those of the others; with `path` they
-    are written to that file and not held in memory. With `expect`, any other key than that of this
-    digest is refused."""
+    """Encrypts the rows of an owner, to train on them with the rows of the others.
+
+    With `path` they go to that file instead of memory. With `expect`, a public key with another digest is
+    refused.
+    """
     data = Schema(transform.schema.to_json())._data(X, y)
     report = callback(progress)
     key = expected(key, expect)
@@ -215,7 +249,7 @@ def encrypt(
 
 
 def _target(X: object, y: object) -> str:
-    """A name for the target that no column has."""
+    """Returns a name for the target that no column has."""
     name = getattr(y, "name", None)
     target = name if isinstance(name, str) and name else "y"
     names = read_cells(X).names
@@ -225,14 +259,15 @@ def _target(X: object, y: object) -> str:
 
 
 def _cells(X: object, y: object, target: str | None) -> Cells:
-    """A table with its classes as a column of text."""
+    """Reads a table with its classes as a column of text."""
     cells = read_cells(X)
     if target is None:
         return cells
     labels = column(y).tolist()
     if len(labels) != len(cells.numbers):
-        raise errors.ShapesError(
-            f"{len(cells.numbers)} rows and {len(labels)} classes: give one class a row"
+        raise errors.of_kind(
+            "Shapes",
+            f"{len(cells.numbers)} rows, but {len(labels)} classes: pass a class for each row"
         )
     known = [label for label in labels if not is_missing(label)]
     if known:

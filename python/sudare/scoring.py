@@ -1,7 +1,7 @@
 """Scores of encrypted rows by a logistic regression, which may be encrypted as well.
 
-The owner of rows plans, makes keys and encrypts rows as those that the model was trained on; a server
-scores them with the evaluation keys; the owner decrypts the scores:
+The owner of the rows plans, makes keys, and encrypts the rows like the table that the model was trained
+on. A server computes scores with the evaluation keys. The owner decrypts the scores:
 
 >>> import numpy as np
 >>> from sudare import LogisticRegression, scoring
@@ -10,16 +10,16 @@ scores them with the evaluation keys; the owner decrypts the scores:
 >>> plan = scoring.plan(4, 2)                                           # owner
 >>> keys = plan.make_keys()
 >>> rows = plan.encrypt(X, keys.secret, like=model)
->>> result = scoring.score(rows, model, keys.evaluation)                # server
+>>> result = scoring.compute(rows, model, keys.evaluation)              # server
 >>> scores = scoring.decrypt(result, keys.secret)                       # owner
 >>> print(abs(scores.scores - model.decision_function(X)).max() < 1e-3)
 True
 
-A model that only its owner knows is given to the server encrypted, by `Plan.encrypt_model`. One that
-a server has just trained is scored by as it is, if its keys were made with
-`LogisticRegression(scorable=True)`: rows are then encrypted by `Plan.of(key, n_rows)`.
+A model that only its owner may know goes to the server encrypted, by `Plan.encrypt_model`. A server can
+also score by a model that it has just trained, if its keys were made with
+`LogisticRegression(scorable=True)`: the owner then encrypts rows with `Plan.of(key, n_rows)`.
 
-Tables, keys and results are those of the commands `sudare encrypt --like`, `predict` and `decrypt`.
+The commands `sudare encrypt --like`, `predict` and `decrypt` use the same files.
 """
 
 from __future__ import annotations
@@ -35,18 +35,19 @@ import numpy.typing as npt
 from sudare import _native, errors
 from sudare._coding import classes_of
 from sudare._coding import read as read_cells
-from sudare._context import expected
 from sudare._estimator import column, expect_one_a_row
 from sudare._frames import Frame, read
+from sudare._keys import expected
 from sudare._native import Data, EvaluationKeys, PublicKey, SecretKey
 from sudare._native import Result as EncryptedResult
 from sudare._native import Table as EncryptedTable
-from sudare._plain import Floats, to_native, whole
+from sudare._plain import Floats, whole
 from sudare._plan import JobPlan
 from sudare._progress import Progress, callback
+from sudare._renamed import renamed
 from sudare.linear_model import LogisticRegression, labels_of
 
-__all__ = ["Plan", "Scores", "decrypt", "plan", "release", "score"]
+__all__ = ["Plan", "Scores", "compute", "decrypt", "plan", "release"]
 
 
 @dataclass(frozen=True)
@@ -54,25 +55,25 @@ class Scores:
     """Decrypted scores of rows, in their order."""
 
     scores: Floats
-    """As `LogisticRegression.decision_function` gives them, up to the error of encryption: of more
-    than two classes, of shape `(n_rows, n_classes)`."""
+    """The values of `LogisticRegression.decision_function`, up to the error of encryption. With more than
+    two classes, of shape `(n_rows, n_classes)`."""
     probabilities: Floats
-    """Of the second of two classes, or of each of more: those of the server if the plan has
-    `probability_bits`, else computed from the scores."""
+    """Probabilities of the second of two classes, or of each of more classes. The server computes them if
+    the plan has `probability_bits`; otherwise they follow from the scores."""
     classes: npt.NDArray[Any]
-    """What the model tells apart: text if that is known, and otherwise numbers if all classes look
-    so."""
+    """The classes of the model: text if that is known, and otherwise numbers if all classes look like
+    numbers."""
     predicted: npt.NDArray[Any]
-    """The class that the model says of each row."""
+    """The predicted class of each row."""
     accuracy: float | None
-    """The part of rows whose class is predicted, where classes were encrypted with the rows."""
+    """The share of rows whose class is predicted, where classes were encrypted with the rows."""
     auc: float | None
-    """The area under the ROC curve, of more than two classes the mean of each against all others;
-    where there were rows of all classes."""
+    """The area under the ROC curve, where there were rows of all classes. With more than two classes, the
+    mean area of each class against all others."""
     largest_class: float | None
-    """The part of rows that are of the largest class: the accuracy of saying always that."""
+    """The share of rows of the largest class: the accuracy of always predicting that class."""
     calibration_error: float | None
-    """Mean distance of probabilities from shares, over ten bins of rows by probability."""
+    """The mean distance of probabilities from shares, over ten bins of rows by probability."""
 
     def __repr__(self) -> str:
         return f"Scores of {len(self.scores)} rows"
@@ -80,12 +81,20 @@ class Scores:
 
 @dataclass(frozen=True, repr=False)
 class Plan(JobPlan):
-    """How many rows to score by what model, and parameters for it: made by `plan`."""
+    """The number of rows and the shape of the model, with parameters for them. Made by `plan`."""
 
     @classmethod
     def of(cls, key: PublicKey | EvaluationKeys | SecretKey, n_rows: int) -> Plan:
-        """The plan to score so many rows with a key that was made for scores of as many, or for a
-        training with `scorable`, which scores any number of rows."""
+        """Makes the plan to score rows with an existing key.
+
+        Parameters
+        ----------
+        key : PublicKey, EvaluationKeys or SecretKey
+            A key that was made for scores of that number of rows, or for a training with `scorable`, which
+            scores any number of rows.
+        n_rows : int
+            The number of rows.
+        """
         return cls(_native.TablePlan.scoring(key, n_rows))
 
     def encrypt(
@@ -100,21 +109,30 @@ class Plan(JobPlan):
         overwrite: bool = False,
         progress: Progress = None,
     ) -> EncryptedTable:
-        """At most as many rows as planned, encrypted as those that a model was trained on were
-        prepared.
+        """Encrypts at most the planned number of rows, prepared like the table that the model was
+        trained on.
 
         Parameters
         ----------
-        X : a table with the columns of the model, in any order.
-        key : secret key, or the public one, for twice the bytes.
-        like : the model in the clear, or the estimator that encrypted the table for it; or the file
-            of one, or of its `columns`, `centers` and `divisors`; or the table that it was trained
-            on, for a model that a training leaves as `(X, y)`. Weights are not used.
-        y : the classes of the rows, if they are known: the owner then learns how good scores are.
-        expect : digest of the public key, without which any key is taken.
-        path : file for the encrypted rows, which are else in memory.
-        overwrite : whether the file may exist.
-        progress : called as `progress(step, done, total)`; `True` for bars of tqdm.
+        X : data frame, dict or array_like
+            A table with the columns of the model, in any order.
+        key : PublicKey or SecretKey
+            The key. The public key needs twice the bytes.
+        like : LogisticRegression, path, tuple or table
+            Says how to prepare rows. Pass the model in the clear, the estimator that encrypted its table,
+            or the file of a model or of its `columns`, `centers` and `divisors`. Or pass the table that
+            the model was trained on; for a model that a training leaves at the server, as `(X, y)`.
+            Weights are not used.
+        y : array_like, optional
+            The classes of the rows, if they are known. The owner then learns how good the scores are.
+        expect : str, optional
+            The digest of the public key. Another key is refused.
+        path : path, optional
+            A file for the encrypted rows, which are otherwise in memory.
+        overwrite : bool, default False
+            Whether the file may exist.
+        progress : callable or bool, optional
+            Called as `progress(step, done, total)`. `True` shows bars of tqdm.
         """
         features = self._features(like)
         encoding = json.loads(features).get("encoding")
@@ -127,7 +145,7 @@ class Plan(JobPlan):
             expect_one_a_row(len(rows), len(cells.numbers))
         return self._native.encrypt_rows(
             expected(key, expect),
-            Data(names, to_native(rows), labels=None if y is None else _labels(y, names, len(rows))),
+            Data(names, rows, labels=None if y is None else _labels(y, names, len(rows))),
             features,
             path=path,
             overwrite=overwrite,
@@ -137,12 +155,14 @@ class Plan(JobPlan):
     def encrypt_model(
         self, model: LogisticRegression, key: PublicKey | SecretKey, *, expect: str | None = None
     ) -> EncryptedResult:
-        """A model, encrypted to score rows by. With `expect`, any other key than that of this digest
-        is refused."""
+        """Encrypts a model to score rows by.
+
+        With `expect`, a public key with another digest is refused.
+        """
         return self._native.encrypt_model(expected(key, expect), _json(model))
 
     def _features(self, like: Any) -> str:
-        """The columns of a model and how they are prepared, as JSON."""
+        """Returns the columns of a model and their preparation, as JSON."""
         if isinstance(like, LogisticRegression):
             return like._features()
         if isinstance(like, (str, os.PathLike)):
@@ -151,11 +171,13 @@ class Plan(JobPlan):
             return self._native.features_of(LogisticRegression()._data(*like))
         columns = read(like)
         try:
-            return self._native.features_of(Data(columns.names, to_native(columns.values)))
-        except errors.NoTargetError:
+            return self._native.features_of(Data(columns.names, columns.values))
+        except errors.TableError as error:
+            if error.kind != "NoTarget":
+                raise
             raise errors.ArgumentError(
-                "rows are prepared for a model that a training leaves by the classes, too, of the "
-                "table that it was trained on: give like=(X, y), or the estimator that encrypted it"
+                "a model that a training leaves at the server needs the classes of its table, too: pass "
+                "like=(X, y), or the estimator that encrypted the table"
             ) from None
 
 
@@ -170,27 +192,40 @@ def plan(
     score_range: float | None = None,
     insecure_log_n: int | None = None,
 ) -> Plan:
-    """Scores of at most so many rows by a model of so many classes that somebody has in the clear, in
-    the smallest secure ring. `n_features` counts those of categories.
+    """Plans scores by a model that somebody has in the clear, in the smallest secure ring.
 
-    With `probability_bits`, from 1 to 16, the server computes probabilities too, to so many bits and
-    for scores of at most `sigmoid_range` in magnitude: models whose scores may be larger are
-    refused.
-
-    With `share_bits`, from 1 to 12, scores are precise enough for `release` to so many bits, if they
-    are at most `score_range` in magnitude, which is from 1 to 1024 and public: models whose scores
-    may be larger are refused. The more rows and the larger the range, the fewer bits there are.
-
-    `insecure_log_n` is `log2` of the degree of a ring to take in place of the secure one, for tests.
+    Parameters
+    ----------
+    n_rows : int
+        The maximum number of rows.
+    n_features : int
+        The number of features. A column of categories counts once for each category.
+    n_classes : int, default 2
+        The number of classes.
+    probability_bits : int, optional
+        From 1 to 16: the server also computes probabilities, to this number of bits.
+    sigmoid_range : float, default 8.0
+        For `probability_bits`: the maximum magnitude of scores. Models whose scores may be larger are
+        refused.
+    share_bits : int, optional
+        From 1 to 12: scores are precise enough for `release` to this number of bits. More rows and a larger
+        `score_range` leave fewer bits.
+    score_range : float, optional
+        For `share_bits`, from 1 to 1024 and public: the maximum magnitude of scores. Models whose scores
+        may be larger are refused.
+    insecure_log_n : int, optional
+        For tests: `log2` of the degree of another ring, without security.
     """
     if (share_bits is None) != (score_range is None):
-        raise errors.UsageError(
-            "scores to be shared take share_bits and score_range, what no score exceeds in magnitude: "
-            "give both, or neither"
+        raise errors.of_kind(
+            "Usage",
+            "shared scores need share_bits and score_range, the maximum magnitude of a score: give both, or "
+            "neither"
         )
     if share_bits is not None and probability_bits is not None:
-        raise errors.UsageError(
-            "probabilities follow from scores that are shared: leave out probability_bits or share_bits"
+        raise errors.of_kind(
+            "Usage",
+            "probabilities follow from shared scores: leave out probability_bits or share_bits"
         )
     return Plan(
         _native.TablePlan.predict(
@@ -206,28 +241,40 @@ def plan(
     )
 
 
-def score(
+def compute(
     rows: EncryptedTable,
     model: LogisticRegression | EncryptedResult,
     keys: EvaluationKeys,
     progress: Progress = None,
 ) -> EncryptedResult:
-    """Scores of encrypted rows: the server's part, which learns no row and no score.
+    """Computes the scores of encrypted rows: the server's part, which learns no row and no score.
 
-    The model is one in the clear, one of `Plan.encrypt_model`, or what a training with `scorable`
-    gave.
+    Parameters
+    ----------
+    rows : EncryptedTable
+        The rows.
+    model : LogisticRegression or EncryptedResult
+        A model in the clear, the result of `Plan.encrypt_model`, or the result of a training with
+        `scorable`.
+    keys : EvaluationKeys
+        The keys of the server.
+    progress : callable or bool, optional
+        Called as `progress(step, done, total)`. `True` shows bars of tqdm.
     """
     by = model if isinstance(model, EncryptedResult) else _json(model)
     return rows.score(keys, by, callback(progress))
 
 
+score = renamed(compute, "score")
+
+
 def decrypt(
     result: EncryptedResult, key: SecretKey, *, table: EncryptedTable | None = None
 ) -> Scores:
-    """The scores of a result, for the owner of the key. With `table`, scores that say that they are of
-    other encrypted rows are refused.
+    """Decrypts scores, for the owner of the key.
 
-    They carry errors that depend on the secret key: `release` makes what others may see.
+    They carry errors that depend on the secret key. To share scores, use `release`. With `table`, scores
+    of other encrypted rows are refused.
     """
     return _scores(result, key, None, table)
 
@@ -235,14 +282,13 @@ def decrypt(
 def release(
     result: EncryptedResult, key: SecretKey, bits: int, *, table: EncryptedTable | None = None
 ) -> Scores:
-    """The scores of a result as others than the owner of the key may see them.
+    """Decrypts scores that others than the owner of the key may see.
 
-    They have noise that hides the error which depends on the key, and are rounded to `bits` bits after
-    the point; probabilities follow from them. Keys are made precise enough with
-    `plan(..., share_bits=bits, score_range=...)`. It is one of the 1024 releases that a key has, which
-    are counted in a ledger beside the file of the secret key, or with a key that is in memory only; the
-    same result, to the same bits, is the same release and has the same values. `table` is as for
-    `decrypt`.
+    Noise hides the error that depends on the key, and scores are rounded to `bits` bits after the point.
+    Probabilities follow from them. Plan with `plan(..., share_bits=bits, score_range=...)` for enough
+    precision. A call is one of the 1024 releases of a key, which are counted in a ledger next to the file
+    of the secret key, or with a key that is only in memory. The same result, to the same bits, is the same
+    release with the same values. `table` is as for `decrypt`.
     """
     return _scores(result, key, whole(bits, "bits"), table)
 
@@ -250,11 +296,12 @@ def release(
 def _scores(
     result: EncryptedResult, key: SecretKey, bits: int | None, table: EncryptedTable | None
 ) -> Scores:
-    """The scores of a result, to be shared to so many bits, if any are given."""
+    """Decrypts scores, to be shared to a number of bits if one is given."""
     values = result.decrypt(key, bits, tables=None if table is None else [table]).values()
     if values["kind"] != "scores":
-        raise errors.OtherJobError(
-            f"the result holds {values['kind']}, but scores are needed: give what `score` gave"
+        raise errors.of_kind(
+            "OtherJob",
+            f"the result holds {values['kind']}, but scores are needed: pass the result of `compute`"
         )
     classes = labels_of(values["classes"], text=values.get("text_labels", False))
     places = {name: place for place, name in enumerate(values["classes"])}
@@ -271,16 +318,16 @@ def _scores(
 
 
 def _json(model: LogisticRegression) -> str:
-    """A fitted model, as its file has it."""
+    """Returns the file of a fitted model."""
     model._expect_fitted()
     return json.dumps(model._model)
 
 
 def _labels(y: object, columns: list[str], count: int) -> tuple[str, list[str], list[int]]:
-    """The classes of rows under a name that no column has, which goes nowhere."""
+    """Returns the classes of rows under a name that no column has, which stays here."""
     labels = column(y)
     if len(labels) != count:
-        raise errors.ShapesError(f"{count} rows and {len(labels)} classes: give one a row")
+        raise errors.of_kind("Shapes", f"{count} rows, but {len(labels)} classes: pass a class for each row")
     _, texts, members = classes_of(labels)
     name = "label"
     while name in columns:

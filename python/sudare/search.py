@@ -1,16 +1,16 @@
-"""Private search: an index of vectors, queries, and a server that finds what is near them unseen.
+"""Private search: a server finds the vectors of an index that are near a query, and sees neither.
 
-| who | does |
+| who | step |
 |---|---|
 | owner | `p = plan(50_000, 128, answer="matches", at=0.8, margin=0.1)`, and `p.explain()` |
-| owner | `keys = p.make_keys("keys")`, three files in a folder |
-| owner | `index = Index.build("index", keys.secret, vectors, payloads)`, a folder for the server |
-| owner | `query = keys.secret.query(vector)` |
-| server | `answer = Server("evaluation.key").search(query, "index")` |
-| owner | `keys.secret.read(answer)` |
+| owner | `keys = p.make_keys("keys")`, three files in a directory |
+| owner | `index = Index.build("index", keys.secret, vectors, payloads)`, a directory for the server |
+| owner | `query = keys.secret.encrypt(vector)` |
+| server | `answer = Server("evaluation.key").compute(query, "index")` |
+| owner | `keys.secret.decrypt(answer)` |
 
-Queries and answers are bytes, of the files that the command `sudare search` reads and writes. Either
-the index or queries may be in the clear: see `mode` of `plan`.
+Queries and answers are the bytes of files that the command `sudare search` reads and writes. Either the
+index or the queries may be in the clear: see `mode` of `plan`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import numpy.typing as npt
 
 from sudare import _native, _plain, errors
 from sudare._progress import Progress, callback
+from sudare._renamed import renamed
 
 __all__ = [
     "Count",
@@ -49,37 +50,37 @@ _Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Explanation:
-    """What a search takes and tells. Bytes are those of files, but for headers."""
+    """The costs of a search, and what it reveals. Bytes are bytes of files without headers."""
 
     log_n: int
     """`log2(N)` of the ring."""
     security_bits: float
     levels: int
     blocks: int
-    """Blocks of the index, of `block_rows` vectors in `block_ciphertexts` ciphertexts each."""
+    """The number of blocks of the index, each with `block_rows` vectors in `block_ciphertexts` ciphertexts."""
     block_rows: int
     block_ciphertexts: int
     keys: int
     key_memory_bytes: int
-    """Of the server's keys in its memory; files are half."""
+    """Bytes of the server's keys in memory; files have half."""
     index_bytes: int
-    """Of an index by the public key, twice those of one by the secret key."""
+    """Bytes of an index by the public key; the secret key needs half."""
     query_bytes: int
     answer_bytes: int
     automorphisms: int
-    """Of a whole search."""
+    """The number of automorphisms of a search."""
     products: int
-    """Of a whole search: those that are relinearised."""
+    """The number of relinearised products of a search."""
     seconds: float
-    """Of one thread of a reference machine, without reading files."""
+    """Predicted time on one thread of the reference machine, without reading files."""
     largest_error: float
-    """Of scores, whatever the vectors are."""
+    """The largest error of scores, for all vectors."""
     log2_incomplete: float | None
-    """Of as many matches as planned: `log2` of the probability that some are not told."""
+    """`log2` of the probability that some matches are missing, with the planned number of matches."""
     log2_wrong: float | None
-    """Of counts and matches: `log2` of a bound of the probability that noise makes an answer wrong."""
+    """`log2` of a bound on the probability that noise makes a count or matches wrong."""
     leakage: tuple[str, ...]
-    """Who learns what, in sentences."""
+    """Sentences about what everybody learns."""
 
     def __str__(self) -> str:
         lines = [
@@ -94,15 +95,15 @@ class Explanation:
 
 
 class Plan:
-    """What is searched, and how; planned before any key exists. Made by `plan`."""
+    """A search, planned before any key exists. Made by `plan`."""
 
     def __init__(self, native: _native.SearchPlan) -> None:
         self._native = native
 
     def explain(self) -> Explanation:
-        """What the search takes and tells."""
-        said = json.loads(self._native.explain())
-        return Explanation(**{**said, "leakage": tuple(said["leakage"])})
+        """Returns the costs of the search, and what it reveals."""
+        found = json.loads(self._native.explain())
+        return Explanation(**{**found, "leakage": tuple(found["leakage"])})
 
     def make_keys(
         self,
@@ -112,8 +113,9 @@ class Plan:
         overwrite: bool = False,
         progress: Progress = None,
     ) -> Keys:
-        """Makes the keys of the search and writes them: `secret.key` for you alone, `public.key` to
-        encrypt, `evaluation.key` for the server. The folder is made if it does not exist.
+        """Makes the keys of the search, and writes them to a directory, which it creates if necessary.
+
+        `secret.key` is for you alone, `public.key` encrypts, and `evaluation.key` is for the server.
         """
         path = Path(folder)
         self._native.write_keys(path, passphrase, overwrite, callback(progress))
@@ -135,33 +137,35 @@ def plan(
     payload: str = "rows",
     insecure_log_n: int | None = None,
 ) -> Plan:
-    """Plans a search among at most `rows` vectors, those to be appended included.
+    """Plans a search.
 
     Parameters
     ----------
-    metric
-        How vectors are compared: by the cosine of their angle, their inner product, or their
-        Euclidean distance.
-    largest, largest_query
-        Of inner products and distances: the largest norm of a vector, and of a query, by default the
-        same. Longer ones are refused.
-    mode
-        Who sees what: `"encrypted"`, the server sees neither index nor queries; `"plain-index"`, it
-        has the index in the clear; `"plain-query"`, it sees queries.
-    answer
-        What the server answers: `"scores"`, the similarity of every vector; `"count"`, how many
-        match; `"matches"`, which ones and what they carry. One that finds matches gives scores and
-        counts, too.
-    at, margin
-        Of counts and matches: from which similarity, or up to which distance, vectors match, and how
-        far from it answers are right.
-    most
-        Of matches: how many are told but for a probability of `2^-20`.
-    payload
-        Of matches: what each vector carries: `"rows"`, nothing; `"integers:COLUMNSxBITS"`, numbers
-        from 0; `"bytes:MOST"`, bytes or text in UTF-8, which do not end with NUL.
-    insecure_log_n
-        For tests: a ring of this size, which is not secure.
+    rows : int
+        The maximum number of vectors, including later ones.
+    dimension : int
+        The number of coordinates of a vector.
+    metric : {"cosine", "inner", "euclidean"}, default "cosine"
+        The similarity of vectors: the cosine of their angle, their inner product, or their Euclidean
+        distance.
+    largest, largest_query : float, optional
+        For inner products and distances: the largest norm of a vector, and of a query, by default the same.
+        Longer ones are refused.
+    mode : {"encrypted", "plain-index", "plain-query"}, default "encrypted"
+        What the server sees: neither index nor queries, the index, or queries.
+    answer : {"scores", "count", "matches"}, default "scores"
+        The answer of the server: the similarity of every vector, the number of matches, or the matches and
+        their payloads. A plan for matches also answers scores and counts.
+    at, margin : float, optional
+        For counts and matches: the minimum similarity, or maximum distance, of a match, and the distance
+        from it at which answers are right.
+    most : int, default 32
+        For matches: the number of matches that an answer holds, except with probability `2^-20`.
+    payload : str, default "rows"
+        For matches: the payload of each vector. `"rows"` is nothing, `"integers:COLUMNSxBITS"` are numbers
+        from 0, and `"bytes:MOST"` are bytes or text in UTF-8 that do not end with NUL.
+    insecure_log_n : int, optional
+        For tests: `log2` of the degree of another ring, without security.
     """
     whole, real = _plain.whole, _plain.real
     threshold = {
@@ -174,7 +178,7 @@ def plan(
         largest_query = real(largest_query, "largest_query")
     if (answer == "scores") != (at is None) or (at is None) != (margin is None):
         raise errors.ArgumentError(
-            "counts and matches take at= and margin=, scores take neither: name both or none"
+            "counts and matches need at= and margin=, scores need neither: give both or none"
         )
     answers: dict[str, Any] = {
         "scores": "Scores",
@@ -182,7 +186,7 @@ def plan(
         "matches": {"Matches": {"threshold": threshold, "most": whole(most, "most"), "payload": 0}},
     }
     if metric != "cosine" and largest is None:
-        raise errors.ArgumentError("inner products and distances take largest=, the largest norm")
+        raise errors.ArgumentError("inner products and distances need the largest norm of a vector: pass largest=")
     metrics: dict[str, Any] = {
         "cosine": "Cosine",
         "inner": {
@@ -200,7 +204,7 @@ def plan(
         ("answer", answer, set(answers)),
     ):
         if not isinstance(given, str) or given not in known:
-            raise errors.ArgumentError(f"{name} is {given!r}, one of {sorted(known)} is needed")
+            raise errors.ArgumentError(f"{name} is {given!r}: pass one of {sorted(known)}")
     setup = {
         "spec": {
             "dimension": whole(dimension, "dimension"),
@@ -225,44 +229,46 @@ def _payload(text: str) -> Any:
     if kind == "bytes" and sizes.isdecimal():
         return {"bytes": {"most": int(sizes)}}
     raise errors.ArgumentError(
-        f"payload is {text!r}: rows, integers:COLUMNSxBITS or bytes:MOST is needed"
+        f"payload is {text!r}: pass rows, integers:COLUMNSxBITS or bytes:MOST"
     )
 
 
 def _vectors(setup: Any, vectors: npt.ArrayLike) -> _Floats:
-    array = _plain.reals(vectors, "vectors", errors.SearchShapeError)
+    array = _plain.reals(vectors, "vectors", "SearchShape")
     dimension = setup["spec"]["dimension"]
     if array.ndim != 2 or array.shape[1] != dimension:
-        raise errors.SearchShapeError(
-            f"vectors have the shape {array.shape}, but the plan needs (rows, {dimension})"
+        raise errors.of_kind(
+            "SearchShape",
+            f"vectors have the shape {array.shape}: pass the shape (rows, {dimension})"
         )
     return array
 
 
-def _query(setup: Any, vector: npt.ArrayLike) -> bytes:
-    array = _plain.reals(vector, "the coordinates of a query", errors.SearchShapeError)
+def _query(setup: Any, vector: npt.ArrayLike) -> _Floats:
+    array = _plain.reals(vector, "the coordinates of a query", "SearchShape")
     dimension = setup["spec"]["dimension"]
     if array.shape != (dimension,):
-        raise errors.SearchShapeError(
-            f"a query has the shape {array.shape}, but the plan needs ({dimension},)"
+        raise errors.of_kind(
+            "SearchShape",
+            f"a query has the shape {array.shape}: pass the shape ({dimension},)"
         )
-    return array.tobytes()
+    return array
 
 
 def _rows(rows: Iterable[int]) -> set[int]:
-    """Numbers of rows."""
+    """Checks numbers of rows."""
     return {_plain.whole(row, "the number of a row") for row in rows}
 
 
 _Carried = list[list[int]] | list[bytes]
-"""What records carry: numbers of each, or bytes."""
+"""Payloads of records: numbers of each, or bytes."""
 
 
 def _carried(setup: Any, rows: int, payloads: npt.ArrayLike | None) -> _Carried | None:
-    """What so many records carry; `None` if that is nothing."""
+    """Checks the payloads of records; `None` if there are none."""
     kind = setup["payload"]
     if (kind == "rows") != (payloads is None):
-        raise errors.ArgumentError("payloads are given if the plan has some, and only then")
+        raise errors.ArgumentError("pass payloads if the plan has some, and only then")
     if payloads is None:
         return None
     if "bytes" in kind:
@@ -271,37 +277,40 @@ def _carried(setup: Any, rows: int, payloads: npt.ArrayLike | None) -> _Carried 
     try:
         array = np.asarray(payloads)
     except ValueError as error:
-        raise errors.SearchShapeError(f"payloads make no array ({error})") from None
+        raise errors.of_kind("SearchShape", f"payloads cannot become an array ({error}): pass rows of equal length") from None
     # One number each may come without an axis of its own.
     possible = [(rows, columns), (rows,)] if columns == 1 else [(rows, columns)]
     if array.dtype.kind not in "iu" or array.shape not in possible or (array < 0).any():
-        raise errors.SearchShapeError(
-            f"payloads are {array.dtype} of the shape {array.shape}, but the plan needs whole numbers "
-            f"from 0 of the shape ({rows}, {columns})"
+        raise errors.of_kind(
+            "SearchShape",
+            f"payloads are {array.dtype} of the shape {array.shape}: pass whole numbers from 0 of the shape "
+            f"({rows}, {columns})"
         )
     numbers: list[list[int]] = array.reshape(rows, columns).tolist()
     return numbers
 
 
 def _texts(rows: int, payloads: npt.ArrayLike) -> list[bytes]:
-    """Bytes of so many records. NumPy would cut trailing NULs off those that it has no array of yet."""
+    """Checks the bytes of records. NumPy would strip trailing NULs when it makes an array."""
     values: Any = payloads
     if not isinstance(values, list | tuple):
         array = np.asarray(values)
         if array.ndim != 1:
-            raise errors.SearchShapeError(
-                f"payloads have the shape {array.shape}, but the plan needs ({rows},)"
+            raise errors.of_kind(
+                "SearchShape",
+                f"payloads have the shape {array.shape}: pass the shape ({rows},)"
             )
         values = array.tolist()
     if len(values) != rows:
-        raise errors.SearchShapeError(f"there are {len(values)} payloads for {rows} vectors")
+        raise errors.of_kind("SearchShape", f"there are {len(values)} payloads for {rows} vectors: pass one for each")
     texts: list[bytes] = []
     for row, value in enumerate(values):
         if isinstance(value, str):
             value = value.encode()
         if not isinstance(value, bytes):
-            raise errors.SearchShapeError(
-                f"row {row} carries {value!r} of type {type(value).__name__}: bytes or text are needed"
+            raise errors.of_kind(
+                "SearchShape",
+                f"the payload of row {row} is {value!r} of type {type(value).__name__}: pass bytes or text"
             )
         texts.append(value)
     return texts
@@ -310,7 +319,7 @@ def _texts(rows: int, payloads: npt.ArrayLike) -> list[bytes]:
 def _payloads(
     rows: int, carried: _Carried | None
 ) -> tuple[int, list[list[int]] | None, list[bytes] | None]:
-    """What native code takes: how many rows, and their numbers or bytes."""
+    """Returns the number of rows, and their numbers or bytes, for native code."""
     if not carried:
         return rows, None, None
     if isinstance(carried[0], bytes):
@@ -324,13 +333,15 @@ class _Encrypts:
     _writer: _native.SearchWriter
     _setup: Any
 
-    def query(self, vector: npt.ArrayLike) -> bytes:
-        """An encrypted query, for the server."""
+    def encrypt(self, vector: npt.ArrayLike) -> bytes:
+        """Encrypts a query, for the server."""
         return self._writer.query(_query(self._setup, vector))
+
+    query = renamed(encrypt, "query")
 
 
 class PublicKey(_Encrypts):
-    """Encrypts an index and queries. May be given to anybody."""
+    """Encrypts an index and queries. You may give it to anybody."""
 
     def __init__(self, path: _Path) -> None:
         self._writer = _native.SearchWriter.public(Path(path))
@@ -338,41 +349,43 @@ class PublicKey(_Encrypts):
 
 
 class SecretKey(_Encrypts):
-    """Reads answers, and encrypts an index and queries in half the bytes. For the owner alone."""
+    """Decrypts answers, and encrypts an index and queries in half the bytes. For the owner alone."""
 
     def __init__(self, path: _Path, *, passphrase: str | None = None) -> None:
         self._native = _native.SearchSecretKey.open(Path(path), passphrase)
         self._writer = self._native.writer()
         self._setup = json.loads(self._native.setup())
 
-    def read(self, answer: bytes, *, deleted: Iterable[int] = ()) -> Scores | Count | Matches:
-        """What an answer says, deleted rows left out of scores."""
-        said = self._native.read(_plain.octets(answer, "an answer"))
-        if said["scores"] is not None:
-            return Scores(np.array(said["scores"]), frozenset(_rows(deleted)), self._native)
-        if said["count"] is not None:
-            return Count(said["count"], said["undecided"])
-        rows = np.array(said["rows"], dtype=np.int64)
+    def decrypt(self, answer: bytes, *, deleted: Iterable[int] = ()) -> Scores | Count | Matches:
+        """Decrypts an answer. Deleted rows are left out of scores."""
+        found = self._native.read(_plain.octets(answer, "an answer"))
+        if found["scores"] is not None:
+            return Scores(np.array(found["scores"]), frozenset(_rows(deleted)), self._native)
+        if found["count"] is not None:
+            return Count(found["count"], found["undecided"])
+        rows = np.array(found["rows"], dtype=np.int64)
         payloads: npt.NDArray[Any] | None = None
-        if said["integers"] is not None:
+        if found["integers"] is not None:
             columns = self._setup["payload"]["integers"]["columns"]
-            payloads = np.array(said["integers"], dtype=np.int64).reshape(len(rows), columns)
-        if said["bytes"] is not None:
+            payloads = np.array(found["integers"], dtype=np.int64).reshape(len(rows), columns)
+        if found["bytes"] is not None:
             most = self._setup["payload"]["bytes"]["most"]
-            payloads = np.array([bytes(item) for item in said["bytes"]], dtype=f"S{most}")
+            payloads = np.array([bytes(item) for item in found["bytes"]], dtype=f"S{most}")
         return Matches(
-            rows, payloads, said["crowded"], said["undecided"], said["more_than_planned"]
+            rows, payloads, found["crowded"], found["undecided"], found["more_than_planned"]
         )
+
+    read = renamed(decrypt, "read")
 
 
 class Keys:
-    """The keys of a search in a folder."""
+    """The keys of a search in a directory."""
 
     def __init__(self, folder: _Path, *, passphrase: str | None = None) -> None:
         self.folder = Path(folder)
-        """Where they are; `evaluation.key` in it goes to the server."""
+        """The directory; its `evaluation.key` goes to the server."""
         self.public = PublicKey(self.folder / "public.key")
-        """Encrypts; what `secret` encrypts is half as large."""
+        """Encrypts in twice the bytes of `secret`."""
         self.secret = SecretKey(self.folder / "secret.key", passphrase=passphrase)
         """Decrypts, and encrypts."""
 
@@ -389,16 +402,18 @@ class Scores:
         self, values: _Floats, deleted: frozenset[int], native: _native.SearchSecretKey
     ) -> None:
         self.values = values
-        """A cosine, an inner product, or the square of a distance for each row; not a number for
-        rows that the server knows to be deleted."""
+        """A cosine, an inner product, or the square of a distance for each row; NaN for rows that the
+        server knows to be deleted."""
         self.largest_error: float = native.largest_error
-        """A bound of the errors of `values`, whatever the vectors are; of squares, where these are."""
+        """A bound on the errors of `values`, for all vectors; of squares for distances."""
         self._deleted = deleted
         self._native = native
 
     def top_k(self, k: int) -> tuple[_Ints, _Floats]:
-        """The rows of the `k` nearest vectors and their similarities, the nearest first: cosines, inner
-        products or distances. A distance is the root of its square in `values`."""
+        """Returns the rows of the `k` nearest vectors and their similarities, the nearest first.
+
+        Similarities are cosines, inner products or distances, the roots of squares in `values`.
+        """
         count = _plain.whole(k, "k")
         rows, values = self._native.nearest(self.values.tolist(), set(self._deleted), count)
         return np.array(rows, dtype=np.int64), np.array(values)
@@ -406,38 +421,38 @@ class Scores:
 
 @dataclass(frozen=True)
 class Count:
-    """How many vectors match."""
+    """The number of vectors that match."""
 
     matches: int
     undecided: int
-    """Sums that were left out: each has a vector within the margin of the threshold."""
+    """The number of sums that are left out, because they have a vector within the margin of the threshold."""
 
 
 @dataclass(frozen=True)
 class Matches:
-    """Which vectors match."""
+    """The vectors that match."""
 
     rows: _Ints
-    """Their numbers, ascending."""
+    """The numbers of rows, ascending."""
     payloads: npt.NDArray[Any] | None
-    """What they carry, row by row; `None` if that is nothing."""
+    """The payloads of rows; `None` if there are none."""
     crowded: int
-    """Further ones, too many in one bucket to be told apart."""
+    """The number of further matches, too many in one bucket to tell apart."""
     undecided: int
-    """Buckets that were left out: each has a vector within the margin of the threshold."""
+    """The number of buckets that are left out, because they have a vector within the margin of the threshold."""
     more_than_planned: bool
 
     @property
     def is_complete(self) -> bool:
-        """Whether these are all that match."""
+        """True if these are all matches."""
         return self.crowded == 0 and self.undecided == 0
 
 
 class Index:
-    """An encrypted index in a folder, as its owner has it: with the vectors in the clear beside.
+    """An encrypted index in a directory, with the vectors of its owner in the clear.
 
-    Beside the folder is a file, `FOLDER.owner`, by which the owner tells blocks that have changed.
-    Only these are encrypted anew. The folder is for the server, the file is not.
+    Next to the directory is a file, `DIRECTORY.owner`, by which the owner recognises blocks that changed.
+    Only these are encrypted again. The directory is for the server, the file is not.
     """
 
     def __init__(self, folder: _Path, key: PublicKey | SecretKey) -> None:
@@ -447,7 +462,7 @@ class Index:
         self._payloads: _Carried | None = None
         self._deleted: set[int] = set()
         self.encrypted: Sequence[int] = ()
-        """Blocks that the last change encrypted."""
+        """The blocks that the last change encrypted."""
 
     @classmethod
     def build(
@@ -460,9 +475,10 @@ class Index:
         deleted: Iterable[int] = (),
         progress: Progress = None,
     ) -> Index:
-        """Encrypts vectors, a row each, and what they carry. Of an index that there is already,
-        blocks that say the same stay; so an interrupted call goes on where it was. What the secret
-        key encrypts is half as large.
+        """Encrypts vectors, a row each, and their payloads.
+
+        Blocks of an existing index with the same content stay, so an interrupted call continues. The secret
+        key needs half the bytes.
         """
         index = cls(folder, key)
         index._vectors = _vectors(key._setup, vectors)
@@ -478,7 +494,7 @@ class Index:
         *,
         progress: Progress = None,
     ) -> None:
-        """Adds vectors after the last one."""
+        """Appends vectors."""
         new = _vectors(self._key._setup, vectors)
         added = _carried(self._key._setup, len(new), payloads)
         if added is not None:
@@ -487,40 +503,41 @@ class Index:
         self._update(progress)
 
     def delete(self, rows: Iterable[int], *, progress: Progress = None) -> None:
-        """Deletes vectors by their numbers. Others keep theirs."""
+        """Deletes vectors by their numbers. Other vectors keep their numbers."""
         named = {_plain.whole(row, "the number of a row", -(2**62), 2**62) for row in rows}
         new = self._deleted | named
         if new and not 0 <= min(new) <= max(new) < len(self):
-            raise errors.SearchShapeError(f"there are {len(self)} rows, counted from 0")
+            raise errors.of_kind("SearchShape", f"there are only {len(self)} rows, counted from 0")
         self._deleted = new
         self._update(progress)
 
     @property
     def deleted(self) -> frozenset[int]:
-        """Rows that were deleted."""
+        """The numbers of deleted rows."""
         return frozenset(self._deleted)
 
     def __len__(self) -> int:
-        """Rows, deleted ones included."""
+        """Returns the number of rows, including deleted ones."""
         return len(self._vectors)
 
     def _update(self, progress: Progress) -> None:
         payloads = _payloads(len(self._vectors), self._payloads)
         catalogue = Path(f"{self.folder}.owner")
-        records, report = (self._vectors.tobytes(), payloads), callback(progress)
+        records = self._vectors, payloads
+        report = callback(progress)
         self.encrypted = self._key._writer.update(
             self.folder, catalogue, records, self._deleted, report
         )
 
 
 class Server:
-    """Searches without seeing: has the evaluation keys, and no other."""
+    """Searches with the evaluation keys, and sees nothing."""
 
     def __init__(self, path: _Path) -> None:
         self._native = _native.SearchServer.open(Path(path))
         self._setup = json.loads(self._native.setup())
 
-    def search(
+    def compute(
         self,
         query: bytes | npt.ArrayLike,
         index: _Path | npt.ArrayLike,
@@ -530,26 +547,32 @@ class Server:
         answer: Literal["scores", "count", "matches"] | None = None,
         progress: Progress = None,
     ) -> bytes:
-        """The encrypted answer to a query.
+        """Computes the encrypted answer to a query.
 
         Parameters
         ----------
-        query
+        query : bytes or array_like
             An encrypted query; with `mode="plain-query"` a vector.
-        index
-            The folder of an encrypted index; with `mode="plain-index"` vectors, a row each, with what
-            they carry as `payloads`, but for those that are `deleted`.
-        answer
-            What to find, by default what was planned.
+        index : path or array_like
+            The directory of an encrypted index; with `mode="plain-index"` vectors, a row each.
+        payloads : array_like, optional
+            The payloads of plain vectors.
+        deleted : iterable of int, optional
+            The numbers of deleted plain vectors.
+        answer : {"scores", "count", "matches"}, optional
+            The answer to compute; the planned one by default.
+        progress : callable or bool, optional
+            Called as `progress(step, done, total)`. `True` shows bars of tqdm.
         """
-        encrypted = isinstance(query, bytes)
         asked = query if isinstance(query, bytes) else _query(self._setup, query)
         report = callback(progress)
         if isinstance(index, str | os.PathLike):
-            return self._native.search_index(asked, encrypted, Path(index), answer, report)
-        if not encrypted:
+            return self._native.search_index(asked, Path(index), answer, report)
+        if not isinstance(asked, bytes):
             raise errors.ArgumentError("index and query are both in the clear: encrypt one")
         vectors = _vectors(self._setup, index)
         carried = _carried(self._setup, len(vectors), payloads)
-        records = vectors.tobytes(), _payloads(len(vectors), carried)
+        records = vectors, _payloads(len(vectors), carried)
         return self._native.search_records(asked, records, _rows(deleted), answer, report)
+
+    search = renamed(compute, "search")

@@ -1,7 +1,7 @@
 """Statistics of encrypted tables.
 
-The owner of a table plans, makes keys and encrypts; a server computes with the evaluation keys
-alone; the owner decrypts:
+The owner of a table plans, makes keys and encrypts. A server computes with the evaluation keys alone. The
+owner decrypts:
 
 >>> import numpy as np
 >>> from sudare import stats
@@ -14,7 +14,7 @@ alone; the owner decrypts:
 >>> print(np.round(summary.mean, 3))
 [41.5    1.625]
 
-`run` does all of it in one process. Tables are data frames of pandas, polars or pyarrow (with
+`run` does all steps in one process. Tables are data frames of pandas, polars or pyarrow (with
 `pip install narwhals`), dictionaries of columns, or arrays of rows and columns.
 """
 
@@ -29,12 +29,12 @@ from typing import Any, Literal, TypeAlias, overload
 import numpy as np
 
 from sudare import _native, errors
-from sudare._context import expected
 from sudare._frames import Columns, Frame, Maker, read
+from sudare._keys import expected
 from sudare._native import EvaluationKeys, PublicKey, SecretKey
 from sudare._native import Result as EncryptedResult
 from sudare._native import Table as EncryptedTable
-from sudare._plain import Floats, floats, to_native, whole
+from sudare._plain import Floats, floats, whole
 from sudare._plan import JobPlan, as_list
 from sudare._progress import Progress, callback
 
@@ -56,14 +56,13 @@ __all__ = [
 
 
 ColumnEdges: TypeAlias = Literal["equal", "quantile", "log"] | Sequence[float] | Floats
-"""Edges of bins: of equal width, of as many values each, of equal ratio, or numbers, one more than
-bins."""
+"""Edges of bins: equal widths, equal counts of values, equal ratios, or numbers, one more than bins."""
 
 Edges: TypeAlias = ColumnEdges | Mapping[str, ColumnEdges]
-"""Edges of all columns, or of each by its name; columns without have bins of equal width."""
+"""Edges for all columns, or for each by its name. Other columns have bins of equal width."""
 
 _FIRST_INEXACT = 2.0**53
-"""The first whole number that another, the next one, is rounded to."""
+"""The first whole number whose successor is rounded to it."""
 
 
 @dataclass(frozen=True)
@@ -71,11 +70,11 @@ class TTest:
     """Welch's test of two samples with possibly different variances."""
 
     difference: float
-    """Difference of the means, the first less the second."""
+    """Difference of the means, the first minus the second."""
     standard_error: float
-    """Its standard error."""
+    """Standard error of the difference."""
     t: float
-    """Their quotient."""
+    """The difference divided by its standard error."""
     degrees_of_freedom: float
     """Degrees of freedom by Welch and Satterthwaite."""
     p_value: float
@@ -89,19 +88,19 @@ class LeastSquares:
     target: str
     """The column that is predicted."""
     predictors: tuple[str, ...]
-    """The others, in the order of the arrays."""
+    """The other columns, in the order of the arrays."""
     intercept: float
-    """Predicted where all predictors are 0."""
+    """The prediction where all predictors are 0."""
     coefficients: Floats
-    """Of each predictor."""
+    """Coefficients of the predictors."""
     standard_errors: Floats
-    """Of the coefficients. Here and elsewhere, NaN is what the errors of encryption leave open."""
+    """Standard errors of the coefficients. NaN, here and elsewhere, is a figure that the errors of encryption hide."""
     p_values: Floats
-    """Two-sided probabilities of such coefficients if those of the population are 0."""
+    """Two-sided probabilities of such coefficients if the population has coefficients of 0."""
     r_squared: float
-    """Part of the variance of the target that is explained."""
+    """The share of the variance of the target that is explained."""
     residual_variance: float
-    """Variance of the residuals: their squares over rows less predictors less 1."""
+    """Variance of the residuals: the sum of their squares over rows minus predictors minus 1."""
     condition: float
     """Condition number of the correlations of the predictors."""
 
@@ -118,23 +117,24 @@ class _Named:
         self.columns: tuple[str, ...] = tuple(values["columns"])
 
     def _array(self, name: str) -> Floats:
-        """Undefined values are NaN."""
+        """Returns an array, with NaN for undefined values."""
         return np.array(self._values[name], dtype=np.float64)
 
     def _index(self, column: str) -> int:
         if column not in self.columns:
-            raise errors.UnknownColumnError(
+            raise errors.of_kind(
+                "UnknownColumn",
                 f"there is no column {column!r}: the columns are {', '.join(self.columns)}"
             )
         return self.columns.index(column)
 
     def _warn(self, untold: Sequence[bool] | np.ndarray[Any, Any], what: str, level: int = 5) -> None:
-        """Names the columns for which the errors of encryption leave something open."""
+        """Warns of columns with figures that the errors of encryption hide."""
         names = [name for name, found in zip(self.columns, untold, strict=True) if found]
         if names:
             warnings.warn(
-                f"{what} of {', '.join(map(repr, names))} are not told, since the errors of the "
-                "result leave them open: leave out outliers, or split the table",
+                f"{what} of {', '.join(map(repr, names))} are missing, because the errors of the result are "
+                "too large for them: leave out outliers, or split the table",
                 errors.PrecisionWarning,
                 stacklevel=level,
             )
@@ -143,12 +143,11 @@ class _Named:
 class Summary(_Named):
     """Statistics of the columns of a table, as arrays in the order of `columns`.
 
-    Variances and covariances divide by `rows - 1` as pandas does, skewness and excess kurtosis
-    are those of `scipy.stats`. What is undefined is NaN: dispersion of one row, shape and
-    correlation of a constant column. So is what the errors of encryption leave open, with a
-    `sudare.errors.PrecisionWarning`: variances below their error, and shapes and correlations that
-    are off by more than a sixteenth. `mean_error`, `variance_error` and `covariance_error` bound how far
-    figures may be off.
+    Variances and covariances divide by `rows - 1`, as pandas does. Skewness and excess kurtosis follow
+    `scipy.stats`. Undefined figures are NaN: the dispersion of one row, the shape and the correlations of a
+    constant column. Figures that the errors of encryption hide are NaN, too, with a
+    `sudare.errors.PrecisionWarning`: variances below their error, and shapes and correlations that are off
+    by more than a sixteenth. `mean_error`, `variance_error` and `covariance_error` bound the errors.
     """
 
     def __init__(
@@ -166,21 +165,20 @@ class Summary(_Named):
         self.mean_error = self._array("mean_error")
         self.covariance_error = self._array("covariance_error")
         self.variance_error = self.covariance_error.diagonal()
-        # A variance that is too large for a number has a root.
+        # A variance may be too large for a number although its root is not.
         self.variance[np.isnan(self.variance) & ~np.isnan(self.std)] = np.inf
         if self.rows > 1:
             self._warn(np.isnan(self.std), "statistics")
-            # 0 is exact, of constant columns.
+            # A deviation of 0 is exact: the column is constant.
             shapes = np.isnan(self.skewness) | np.isnan(self.kurtosis)
             self._warn(shapes & (self.std > 0), "skewness or kurtosis")
 
     def weighted_mean(self, weights: str) -> Floats:
-        """The mean of each column with the values of a column as weights, whose sum must be above its
-        error."""
+        """Returns the mean of each column, weighted by a column whose sum must exceed its error."""
         return np.array(self._decrypted.weighted_mean(self._index(weights)), dtype=np.float64)
 
     def least_squares(self, target: str) -> LeastSquares:
-        """The linear model of a column on all others."""
+        """Fits a linear model of a column on all others."""
         fit = self._decrypted.least_squares(self._index(target))
         names = ("coefficients", "standard_errors", "p_values")
         fit = {name: np.nan if value is None else value for name, value in fit.items()}
@@ -188,13 +186,13 @@ class Summary(_Named):
         return LeastSquares(**{**fit, **arrays, "predictors": tuple(fit["predictors"])})
 
     def t_test(self, a: str, b: str) -> TTest:
-        """Welch's test of two columns."""
+        """Computes Welch's test of two columns."""
         (test,) = self._decrypted.t_test(self._index(a), self._index(b))
         assert test is not None
         return TTest(**test)
 
     def to_frame(self, what: Literal["columns", "covariance", "correlation"] = "columns") -> Any:
-        """A row per column of the table: its statistics, or those with every column."""
+        """Returns a row per column of the table: its statistics, or its covariances or correlations."""
         names = {"column": list(self.columns)}
         if what == "columns":
             values = {
@@ -208,8 +206,9 @@ class Summary(_Named):
             matrix = self.covariance if what == "covariance" else self.correlation
             values = dict(zip(self.columns, matrix, strict=True))
         else:
-            raise errors.UsageError(
-                f"{what!r}: a frame has 'columns', 'covariance' or 'correlation', choose one"
+            raise errors.of_kind(
+                "Usage",
+                f"what is {what!r}: pass 'columns', 'covariance' or 'correlation'"
             )
         return self._make({**names, **values})
 
@@ -218,13 +217,12 @@ class Summary(_Named):
 
 
 class Groups(_Named):
-    """Sums by groups of rows: arrays have a row per group, in the order of `labels`, and a column
-    for each of `columns`.
+    """Sums by groups of rows.
 
-    What is undefined is NaN: means of no rows, variances of fewer than two. So are variances below
-    the errors of encryption, with a `sudare.errors.PrecisionWarning`. `sum_error`, `mean_error` and
-    `variance_error` bound how far figures may be off, and `count_error` how many rows counts may be
-    off, 0 where they are exact.
+    Arrays have a row per group, in the order of `labels`, and a column for each of `columns`. Undefined
+    figures are NaN: means of no rows, variances of fewer than two. So are variances below the errors of
+    encryption, with a `sudare.errors.PrecisionWarning`. `sum_error`, `mean_error` and `variance_error`
+    bound the errors. `count_error` bounds the errors of counts, and is 0 where they are exact.
     """
 
     def __init__(
@@ -247,26 +245,28 @@ class Groups(_Named):
         self._warn(open_ones, "variances by group")
 
     def t_test(self, a: float, b: float) -> dict[str, TTest | None]:
-        """Welch's test of each column between the groups with these labels; none where the column
-        is constant in both or a group has fewer than two rows, and where the errors of encryption
-        leave `t` open by more than a sixteenth."""
+        """Computes Welch's test of each column between two groups, by their labels.
+
+        The test is `None` where the column is constant in both groups, where a group has fewer than two
+        rows, and where the errors of encryption change `t` by more than a sixteenth.
+        """
         places = []
         for label in (a, b):
             (found,) = np.nonzero(self.labels == label)
             if len(found) == 0:
                 known = ", ".join(f"{label:g}" for label in self.labels)
-                raise errors.GroupError(f"there is no group {label!r} of {self.by}, but {known}")
+                raise errors.of_kind("Group", f"there is no group {label!r} of {self.by}: the groups are {known}")
             places.append(int(found[0]))
         tests = self._decrypted.t_test(*places)
         made = [None if test is None else TTest(**test) for test in tests]
         pairs = self.variance[places]
-        # Without a test, though there is a variance.
+        # These columns have a variance, but no test.
         varied: Any = ~np.isnan(pairs).any(axis=0) & (pairs > 0).any(axis=0)
         self._warn(varied & np.array([test is None for test in made]), "tests", 3)
         return dict(zip(self.columns, made, strict=True))
 
     def to_frame(self) -> Any:
-        """A row per group and column."""
+        """Returns a row per group and column."""
         groups, columns = len(self.labels), len(self.columns)
         return self._make(
             {
@@ -286,10 +286,9 @@ class Groups(_Named):
 class Histograms(_Named):
     """Counts of the values of columns in bins: a row of arrays per column.
 
-    A bin has the values from its lower edge to below its upper one, the last one with both, as
-    `numpy.histogram` has it. `errors` bounds how many values each count may be off: 0 where counts
-    are exact, as all are of plans with `exact=True`, and NaN where it is not known. `below` and
-    `above` are numbers of values beyond the edges.
+    A bin contains its lower edge but not its upper edge, except the last bin, which contains both, as in
+    `numpy.histogram`. `errors` bounds the error of each count. It is 0 where counts are exact, such as with
+    `exact=True`, and NaN where it is not known. `below` and `above` count values beyond the edges.
     """
 
     def __init__(
@@ -305,16 +304,20 @@ class Histograms(_Named):
         self.above = np.array([h["above"] for h in histograms], dtype=np.int64)
 
     def quantile(self, p: float | Sequence[float]) -> Floats:
-        """The values below which the parts `p` of each column lie, linear within bins: per column, or
-        for several `p` a row for each. They lie between `quantile_bounds(p)`."""
+        """Returns the quantiles of each column, linear within bins, or for several `p` a row for each.
+
+        They lie between `quantile_bounds(p)`.
+        """
         probabilities = np.atleast_1d(np.asarray(p, dtype=np.float64))
         found = np.array(self._decrypted.quantiles(probabilities.tolist())).T
         return found if np.ndim(p) else found[0]
 
     def quantile_bounds(self, p: float | Sequence[float]) -> tuple[Floats, Floats]:
-        """The edges between which the quantiles of `numpy.quantile` lie, lower and upper ones: per
-        column, or for several `p` a row for each. Without values beyond the edges they are those of
-        the whole column."""
+        """Returns lower and upper bounds of the quantiles that `numpy.quantile` computes.
+
+        There is one per column, or for several `p` a row for each. Without values beyond the edges, the
+        bounds hold for the whole column.
+        """
         probabilities = np.atleast_1d(np.asarray(p, dtype=np.float64))
         found = np.array(self._decrypted.quantile_bounds(probabilities.tolist()))
         low = found[:, :, 0].T
@@ -322,7 +325,7 @@ class Histograms(_Named):
         return (low, high) if np.ndim(p) else (low[0], high[0])
 
     def to_frame(self) -> Any:
-        """A row per column and bin."""
+        """Returns a row per column and bin."""
         bins = self.counts.shape[1]
         return self._make(
             {
@@ -340,10 +343,10 @@ class Histograms(_Named):
 
 @dataclass(frozen=True, repr=False)
 class Plan(JobPlan):
-    """What to compute of a table of known shape, and parameters for it: made by `plan`."""
+    """The statistics of a table of known shape, with parameters for them. Made by `plan`."""
 
     by: str | None = None
-    """The column whose values tell groups apart, if there are groups."""
+    """The column that groups rows, if there are groups."""
 
     edges: Edges | None = None
     """The edges of bins, if there are bins."""
@@ -356,8 +359,10 @@ class Plan(JobPlan):
         by: str | None = None,
         edges: Edges | None = None,
     ) -> Plan:
-        """The plan that a key was made for. Keys do not know the column `by` and the `edges`, which
-        are for `encrypt`."""
+        """Returns the plan that a key was made for.
+
+        Keys do not know the column `by` and the `edges`, which `encrypt` needs.
+        """
         return cls(_native.TablePlan.of(key), by, edges)
 
     def encrypt(
@@ -370,14 +375,27 @@ class Plan(JobPlan):
         overwrite: bool = False,
         progress: Progress = None,
     ) -> EncryptedTable:
-        """A table with as many columns as planned and at most as many rows and groups, encrypted
-        with the names of its columns; with `path` it is written to that file and not held in
-        memory. Under the secret key it takes half the bytes that it takes under the public one.
-        With `expect`, any other public key than that of this digest is refused."""
+        """Encrypts a table with the planned number of columns, and at most the planned rows and groups.
+
+        Parameters
+        ----------
+        table : data frame, dict or array_like
+            The table, encrypted with the names of its columns.
+        key : PublicKey or SecretKey
+            The key. The secret key needs half the bytes.
+        expect : str, optional
+            The digest of the public key. Another key is refused.
+        path : path, optional
+            A file for the encrypted table, which is otherwise in memory.
+        overwrite : bool, default False
+            Whether the file may exist.
+        progress : callable or bool, optional
+            Called as `progress(step, done, total)`. `True` shows bars of tqdm.
+        """
         columns = read(table)
         return self._native.encrypt(
             expected(key, expect),
-            _native.Data(columns.names, to_native(columns.values)),
+            _native.Data(columns.names, columns.values),
             by=self._check(columns),
             edges=self._edges(columns),
             path=path,
@@ -389,14 +407,15 @@ class Plan(JobPlan):
         if self._native.kind != "groups":
             return None
         if self.by is None:
-            raise errors.UsageError(
-                "which column tells groups apart is not in keys: write Plan.of(key, by=...)"
+            raise errors.of_kind(
+                "Usage",
+                "a key does not know the column that groups rows: write Plan.of(key, by=...)"
             )
         _groups(columns, self.by)
         return self.by
 
     def _edges(self, columns: Columns) -> list[str | list[float]] | None:
-        """Of each column, as native code takes them."""
+        """Returns the edges of each column for native code."""
         if self.edges is None:
             return None
         if not isinstance(self.edges, Mapping):
@@ -411,28 +430,29 @@ def _column_edges(edges: ColumnEdges) -> str | list[float]:
 
 
 def _groups(columns: Columns, by: str) -> int:
-    """How many groups the values of a column tell apart."""
+    """Counts the different values of a column."""
     keys = columns.values[:, columns.index(by)]
     if (np.abs(keys) >= _FIRST_INEXACT).any():
-        raise errors.GroupKeyError(
-            f"column {by!r} has whole numbers of 2^53 and more, which are not exact here, so that "
-            "different ones could be one group: number the groups from 0, as pandas.factorize does"
+        raise errors.of_kind(
+            "GroupKey",
+            f"column {by!r} has whole numbers of 2^53 or more, which are not exact here, so that different "
+            "ones could become one group: number the groups from 0, as pandas.factorize does"
         )
     return len(np.unique(keys))
 
 
 def _bins(bins: int | None, edges: Edges | None) -> int:
-    """How many bins there are, by their number or their edges."""
+    """Returns the number of bins, from their number or their edges."""
     each = edges.values() if isinstance(edges, Mapping) else [edges]
     given = {np.size(e) - 1 for e in each if e is not None and not isinstance(e, str)}
     if len(given) > 1:
         raise errors.ShapeError(
-            f"columns have {', '.join(map(str, sorted(given)))} bins: give as many edges for each"
+            f"columns have {', '.join(map(str, sorted(given)))} bins: pass the same number of edges for each"
         )
     found = given.pop() if given else None
     if None not in (bins, found) and bins != found:
         raise errors.ShapeError(
-            f"{found} bins have the edges that are given, not {bins}: leave bins out"
+            f"bins is {bins}, but the edges make {found} bins: leave bins out"
         )
     bins = found if bins is None else whole(bins, "bins")
     return 10 if bins is None else bins
@@ -449,22 +469,34 @@ def plan(
     exact: bool = False,
     share_bits: int | None = None,
 ) -> Plan:
-    """What to compute of a table, or of one of so many rows and columns, in the smallest secure
-    ring: the shape is public. It serves tables with fewer rows and groups, too, whose number the
-    server does not learn.
+    """Plans statistics of a table, in the smallest secure ring.
 
-    With `share_bits`, from 1 to 12, the results are precise enough for `release` to so many bits.
+    The shape is public. The plan also serves tables with fewer rows and groups, whose number the server
+    does not learn.
 
-    - `summary`: moments, covariances and correlations of columns, and what follows from them.
-    - `groups`: sums, means and variances by groups of rows, which the values of the column `by`
-      tell apart. It does not count as a column, and of a shape alone the number of `groups` must
-      be said.
-    - `histogram`: counts in `bins`, ten if left out, and quantiles. `edges` are "equal" (between whole
-      numbers where columns hold such), "quantile" for bins of as many values, "log" for positive
-      values, or numbers, one more than bins; or a dictionary of these by column. They are the
-      owner's: the server learns the number of bins alone. With `exact=True` parameters are precise
-      enough for exact counts of any number of rows; without, counts come with a bound of their
-      errors, which is 0 for few rows.
+    Parameters
+    ----------
+    table : data frame, dict, array_like or (int, int)
+        The table, or its numbers of rows and columns.
+    what : {"summary", "groups", "histogram"}, default "summary"
+        `"summary"` has moments, covariances and correlations of columns. `"groups"` has sums, means and
+        variances by groups of rows. `"histogram"` has counts in bins, and quantiles.
+    by : str, optional
+        For groups: the column whose values group the rows. It does not count as a column.
+    groups : int, optional
+        For groups: their number, required if `table` is a shape.
+    bins : int, optional
+        For histograms: the number of bins, 10 by default.
+    edges : str, sequence of float or dict, optional
+        For histograms: `"equal"` for equal widths (between whole numbers where columns hold them),
+        `"quantile"` for equal counts of values, `"log"` for positive values, numbers, one more than bins,
+        or a dictionary of these by column. They stay with the owner: the server learns only the number of
+        bins.
+    exact : bool, default False
+        For histograms: whether counts are exact for any number of rows. Otherwise counts have bounds of
+        their errors, which are 0 for few rows.
+    share_bits : int, optional
+        From 1 to 12: results are precise enough for `release` to this number of bits.
     """
     given = {
         "by": by is not None,
@@ -479,17 +511,17 @@ def plan(
         "histogram": {"bins", "edges", "exact"},
     }
     if what not in of_what:
-        raise errors.UsageError(f"{what!r}: one of {', '.join(of_what)} can be planned")
+        raise errors.of_kind("Usage", f"what is {what!r}: pass one of {', '.join(of_what)}")
     for name in given:
         if given[name] and name not in of_what[what]:
-            raise errors.UsageError(f"{name} is not for {what!r}: leave it out")
+            raise errors.of_kind("Usage", f"{name} is not for {what!r}: leave it out")
     if what == "groups" and by is None:
-        raise errors.UsageError("name the column whose values tell groups apart: by=...")
+        raise errors.of_kind("Usage", "groups need the column that groups rows: pass by=...")
 
     if isinstance(table, tuple) and len(table) == 2 and not any(map(np.ndim, table)):
-        rows, columns = whole(table[0], "the number of rows"), whole(table[1], "that of columns")
+        rows, columns = whole(table[0], "the number of rows"), whole(table[1], "the number of columns")
         if what == "groups" and groups is None:
-            raise errors.UsageError("of a shape alone, the number of groups is needed: groups=...")
+            raise errors.of_kind("Usage", "a shape does not tell the number of groups: pass groups=...")
     else:
         data = read(table)
         rows, columns = data.values.shape
@@ -511,7 +543,7 @@ def plan(
 def compute(
     table: EncryptedTable, keys: EvaluationKeys, progress: Progress = None
 ) -> EncryptedResult:
-    """What a table was encrypted for: the server's part, which learns no value."""
+    """Computes the statistics of an encrypted table: the server's part, which learns no value."""
     return table.compute(keys, callback(progress))
 
 
@@ -522,11 +554,21 @@ def decrypt(
     table: EncryptedTable | None = None,
     like: Frame | None = None,
 ) -> Summary | Groups | Histograms:
-    """The values of a result, for the owner of the key. Its frames are of the library of `like`,
-    or dictionaries of columns. With `table`, a result that says that it comes from another encrypted
-    table is refused.
+    """Decrypts statistics, for the owner of the key.
 
-    The values carry errors that depend on the secret key: `release` makes what others may see.
+    The values carry errors that depend on the secret key. To share values, use `release`.
+
+    Parameters
+    ----------
+    result : EncryptedResult
+        The result of the server.
+    key : SecretKey
+        The key of the owner.
+    table : EncryptedTable, optional
+        The encrypted table. Results of another table are refused.
+    like : data frame, optional
+        A frame of the library that `to_frame` shall use. Otherwise `to_frame` returns dictionaries of
+        columns.
     """
     return _named(result.decrypt(key, tables=_tables(table)), like)
 
@@ -539,15 +581,14 @@ def release(
     table: EncryptedTable | None = None,
     like: Frame | None = None,
 ) -> Summary | Groups | Histograms:
-    """The values of a result as others than the owner of the key may see them.
+    """Decrypts statistics that others than the owner of the key may see.
 
-    What the server computed, means of columns and of their products as parts of their ranges, or
-    counts as parts of all rows, has noise that hides the error which depends on the key, and is
-    rounded to `bits` bits after the point; all else follows from that. Keys are made precise
-    enough with `plan(..., share_bits=bits)`. It is one of the 1024 releases that a key has, which are
-    counted in a ledger beside the file of the secret key, or with a key that is in memory only; the
-    same result, to the same bits, is the same release and has the same values. `table` and `like` are
-    as for `decrypt`.
+    The server computes means of columns and of their products, as parts of their ranges, or counts, as
+    parts of all rows. Noise hides their errors, which depend on the key, and they are rounded to `bits`
+    bits after the point. All other figures follow from them. Plan with `plan(..., share_bits=bits)` for
+    enough precision. A call is one of the 1024 releases of a key, which are counted in a ledger next to the
+    file of the secret key, or with a key that is only in memory. The same result, to the same bits, is the
+    same release with the same values. `table` and `like` are as for `decrypt`.
     """
     return _named(result.decrypt(key, bits, tables=_tables(table)), like)
 
@@ -557,7 +598,7 @@ def _tables(table: EncryptedTable | None) -> list[EncryptedTable] | None:
 
 
 def _named(decrypted: _native.Decrypted, like: Frame | None) -> Summary | Groups | Histograms:
-    """Statistics with their names."""
+    """Returns statistics with the names of their columns."""
     values = decrypted.values()
     kinds: dict[str, type[Summary | Groups | Histograms]] = {
         "statistics": Summary,
@@ -565,8 +606,9 @@ def _named(decrypted: _native.Decrypted, like: Frame | None) -> Summary | Groups
         "histograms": Histograms,
     }
     if values["kind"] not in kinds:
-        raise errors.OtherJobError(
-            f"the result is a {values['kind']}, but one of statistics is needed: give that"
+        raise errors.of_kind(
+            "OtherJob",
+            f"the result holds {values['kind']}, but statistics are needed: pass the result of `compute`"
         )
     return kinds[values["kind"]](decrypted, values, Maker.like(like))
 
@@ -614,8 +656,10 @@ def run(
     exact: bool = False,
     progress: Progress = None,
 ) -> Summary | Groups | Histograms:
-    """Plans, makes keys, encrypts, computes and decrypts in this process: to see what there is,
-    since nobody is kept from anything."""
+    """Plans, makes keys, encrypts, computes and decrypts in one process, to try statistics.
+
+    Nothing stays secret from this process. The parameters are as for `plan`.
+    """
     planned = plan(table, what, by=by, bins=bins, edges=edges, exact=exact)
     keys = planned.make_keys(progress)
     encrypted = planned.encrypt(table, keys.secret, progress=progress)

@@ -145,7 +145,7 @@ def test_powers_and_division(engine: sudare.Context) -> None:
     for function in wrong:
         with pytest.raises(errors.UnsupportedError):
             function()
-    with pytest.raises(errors.NotFiniteError):
+    with pytest.raises(errors.OutsideRangeError):
         x / 0
 
 
@@ -232,16 +232,16 @@ def test_only_real_numbers_are_taken(ctx: sudare.Context, bad: Any) -> None:
 def test_numbers_that_cannot_be_are_refused(ctx: sudare.Context) -> None:
     x = ctx.encrypt([1.0, 2.0])
     for bad in (np.nan, np.inf, -np.inf):
-        with pytest.raises(errors.NotFiniteError, match=r"\(1,\)"):
+        with pytest.raises(errors.OutsideRangeError, match=r"\(1,\)"):
             ctx.encrypt([0.0, bad])
-        with pytest.raises(errors.NotFiniteError):
+        with pytest.raises(errors.OutsideRangeError):
             x * bad
     with pytest.raises(OverflowError) as caught:
         ctx.encrypt([1e200])
-    assert isinstance(caught.value, errors.ValueTooLargeError)
+    assert isinstance(caught.value, errors.OutsideRangeError)
     with pytest.raises(errors.ShapeError):
         ctx.encrypt(np.zeros((3, 0)))
-    with pytest.raises(errors.ShapesError):
+    with pytest.raises(errors.ShapeError):
         x + np.ones(3)
 
 
@@ -319,8 +319,8 @@ def test_arguments_of_other_kinds_are_refused(ctx: sudare.Context) -> None:
         (lambda: x.sum(axis=0.5), errors.ArgumentError, "axis is 0.5"),
         (lambda: x.reshape("2"), errors.ArgumentError, "'2'"),
         (lambda: x.var(ddof=0.5), errors.ArgumentError, "ddof is 0.5"),
-        (lambda: ctx.decrypt(plain), errors.UnsupportedError, "ndarray was given"),
-        (lambda: ctx.attach(nothing), errors.UnsupportedError, "NoneType was given"),
+        (lambda: ctx.decrypt(plain), errors.UnsupportedError, "got ndarray"),
+        (lambda: ctx.attach(nothing), errors.UnsupportedError, "got NoneType"),
         (lambda: sigmoid(plain), errors.UnsupportedError, "in_the_clear"),
         (lambda: larger([0.5], [0.25]), errors.UnsupportedError, "in_the_clear"),
         (lambda: x // 2, errors.UnsupportedError, "sudare.functions"),
@@ -344,7 +344,7 @@ def test_arrays_of_two_owners_are_refused_by_both_names(
 ) -> None:
     x, y = ctx.encrypt([1.0]), stranger.encrypt([1.0])
     for wrong in (lambda: x + y, lambda: stranger.decrypt(x), lambda: stranger.attach(x) * 2):
-        with pytest.raises(errors.KeyMismatchError) as caught:
+        with pytest.raises(errors.MismatchError) as caught:
             wrong()
         assert str(x.key_id) in str(caught.value) and str(y.key_id) in str(caught.value)
 
@@ -361,7 +361,7 @@ def test_simulation_and_execution_do_not_mix(ctx: sudare.Context) -> None:
         y.to_bytes,
     ]
     for function in wrong:
-        with pytest.raises(errors.SimulationError):
+        with pytest.raises(errors.UnsupportedError):
             function()
 
 
@@ -389,7 +389,7 @@ def test_an_array_travels_without_keys(ctx: sudare.Context, tmp_path: Path) -> N
         copy.deepcopy(x),
     ):
         assert (again.shape, again.key_id, again.level) == (x.shape, x.key_id, None)
-        with pytest.raises(errors.DetachedError, match="attach"):
+        with pytest.raises(errors.UnsupportedError, match="attach"):
             again + 1
         close(ctx, again, a * 2)
         close(ctx, ctx.attach(again) + x, a * 4)
@@ -399,7 +399,7 @@ def test_an_array_travels_without_keys(ctx: sudare.Context, tmp_path: Path) -> N
     close(ctx, loaded + 1, a * 2 + 1)
     server = ctx.for_server()
     computed = server.attach(loaded) * server.encrypt(a)
-    with pytest.raises(errors.NoSecretKeyError):
+    with pytest.raises(errors.MissingKeyError):
         server.decrypt(computed)
     close(ctx, computed, a * a * 2)
 
@@ -418,7 +418,7 @@ def test_damaged_arrays_are_refused(ctx: sudare.Context, tmp_path: Path) -> None
     for damaged in (data[:-1], data[:100], b"", b"x" + data, data[:-64] + bytes(64)):
         with pytest.raises(errors.Error):
             ctx.attach(sudare.EncryptedArray.from_bytes(damaged))
-    with pytest.raises(errors.WrongKindError):
+    with pytest.raises(errors.WrongFileError):
         sudare.EncryptedArray.from_bytes(ctx.keys.public.to_bytes())
     with pytest.raises(FileNotFoundError):
         ctx.load(tmp_path / "none.ct")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -26,23 +25,23 @@ def test_small_depths_take_small_rings() -> None:
 
 
 def test_what_cannot_be_is_refused_with_advice() -> None:
-    with pytest.raises(errors.InvalidSpecError, match="bootstrap=True"):
+    with pytest.raises(errors.ParametersError, match="bootstrap=True"):
         sudare.Context(50)
     with pytest.raises(ValueError, match="depth is missing"):
         sudare.Context()
-    with pytest.raises(errors.InvalidSpecError, match="execute"):
+    with pytest.raises(errors.ArgumentError, match="execute"):
         sudare.Context(1, mode="guess")  # type: ignore[arg-type]
-    with pytest.raises(errors.InvalidSpecError, match="14"):
+    with pytest.raises(errors.ParametersError, match="14"):
         sudare.Context(15, bootstrap=True)
-    with pytest.raises(errors.UnknownPresetError, match="n16-boot-real"):
+    with pytest.raises(errors.ParametersError, match="n16-boot-real"):
         sudare.Context.preset("n99")
-    with pytest.raises(errors.InvalidSpecError, match="at least one key"):
+    with pytest.raises(errors.ArgumentError, match="at least one key"):
         sudare.Context.from_keys()
     for depth in (-1, 2.5, "3", 2**40):
         with pytest.raises(errors.ArgumentError, match="depth is"):
             sudare.Context(depth)  # type: ignore[arg-type]
     public = sudare.Context(1).keys.public
-    with pytest.raises(errors.WrongKindError, match="PublicKey was given as EvaluationKeys"):
+    with pytest.raises(errors.ArgumentError, match="PublicKey was given as EvaluationKeys"):
         sudare.Context.from_keys(public)  # type: ignore[arg-type]
 
 
@@ -55,7 +54,7 @@ def test_presets_keep_their_parameters() -> None:
 
 
 def test_simulation_has_no_keys() -> None:
-    with pytest.raises(errors.SimulationError):
+    with pytest.raises(errors.UnsupportedError):
         sudare.Context(3, mode="simulate").keys  # noqa: B018
 
 
@@ -75,15 +74,6 @@ def test_what_progress_raises_comes_out() -> None:
 
     with pytest.raises(KeyError, match="enough"):
         sudare.Context(3, progress=stop).keys  # noqa: B018
-
-
-def test_every_error_of_the_library_has_a_class() -> None:
-    source = Path(__file__).parents[2] / "crates/sudare/src/error.rs"
-    variants = re.findall(r"^    ([A-Z]\w+)[ ({,]", source.read_text(), re.MULTILINE)
-    assert len(variants) > 20
-    for variant in variants:
-        found = getattr(errors, f"{variant}Error")
-        assert issubclass(found, sudare.Error) and found.__doc__
 
 
 def test_the_machine_is_described() -> None:

@@ -1,8 +1,8 @@
-"""Every error of the library has a class of its own."""
+"""Every kind of error has a class."""
 
 from __future__ import annotations
 
-import re
+import pickle
 from pathlib import Path
 
 import pytest
@@ -10,66 +10,74 @@ import pytest
 import sudare
 from sudare import errors
 
-CRATES = Path(__file__).parents[2] / "crates"
+KINDS = Path(__file__).parents[2] / "crates/roles/src/error/kinds.txt"
 
-# Each hands on the errors that are inside.
-INSIDE = {"Apps", "Array", "File", "Index", "Ledger", "Library", "Metric", "Passphrase", "Pool", "PoolFile", "Pooled",
-          "Receipt", "ReceiptFile", "Seal", "Search", "Stats", "Table", "TableFile", "Train"}  # fmt: skip
-
-# The command line alone writes to standard output.
-ELSEWHERE = {"Stdout"}
-
-# In front of the names of these.
-PREFIXES = {
-    "LedgerError": "Ledger",
-    "NnError": "Nn",
-    "PoolError": "Pool",
-    "PooledError": "Pooled",
-    "ReceiptError": "Receipt",
-    "SearchError": "Search",
+# Errors of Python alone.
+OWN = {
+    "Detached": errors.UnsupportedError,
+    "KeysInMemory": errors.MissingKeyError,
+    "MissingDependency": errors.MissingDependencyError,
+    "MissingValue": errors.TableError,
+    "NoFile": errors.MissingFileError,
+    "NoPublicKey": errors.MissingKeyError,
+    "NoSecretKey": errors.MissingKeyError,
+    "NotFitted": errors.NotFittedError,
+    "OtherJob": errors.MismatchError,
+    "SecretKeyPickle": errors.UnsupportedError,
+    "Simulation": errors.UnsupportedError,
+    "Traced": errors.UnsupportedError,
+    "WorkersLost": errors.UnreachableError,
 }
 
-
-def variants(file: str) -> list[tuple[str, str]]:
-    """The enums of errors in a file, each with its variants."""
-    text = (CRATES / file).read_text()
-    found = re.findall(r"pub enum (\w*Error) \{(.*?)\n\}", text, re.DOTALL)
-    assert found
-    return [
-        (enum, variant)
-        for enum, body in found
-        for variant in re.findall(r"^    ([A-Z]\w*)[ ({,]", body, re.MULTILINE)
-    ]
+CLASSES = [
+    found
+    for found in vars(errors).values()
+    if isinstance(found, type) and issubclass(found, errors.Error)
+]
 
 
-@pytest.mark.parametrize(
-    "file",
-    [
-        "sudare/src/error.rs",
-        "apps/src/logreg/error.rs",
-        "apps/src/array.rs",
-        "apps/src/logreg/spec.rs",
-        "table/src/metrics.rs",
-        "apps/src/nn/error.rs",
-        "apps/src/pool/error.rs",
-        "apps/src/search/error.rs",
-        "apps/src/stats.rs",
-        "table/src/error.rs",
-        "roles/src/error.rs",
-        "roles/src/error/index.rs",
-        "roles/src/error/ledger.rs",
-        "roles/src/error/pooled.rs",
-        "roles/src/error/receipt.rs",
-        "roles/src/sealed.rs",
-    ],
-)
-def test_errors_have_classes(file: str) -> None:
-    for enum, variant in variants(file):
-        prefix = PREFIXES.get(enum, "")
-        if variant not in INSIDE | ELSEWHERE:
-            found = getattr(errors, f"{prefix}{variant}Error", None)
-            assert found is not None, f"{enum}::{variant}"
-            assert issubclass(found, errors.Error) and found.__doc__
+@pytest.mark.parametrize("kind", KINDS.read_text().split())
+def test_every_kind_of_native_code_has_a_class(kind: str) -> None:
+    error = errors.of_kind(kind, "text")
+    assert type(error) is not errors.Error and type(error).__doc__
+    assert (str(error), error.kind, error.args) == ("text", kind, ("text",))
+
+
+@pytest.mark.parametrize(("kind", "cls"), OWN.items())
+def test_every_kind_of_python_has_a_class(kind: str, cls: type[errors.Error]) -> None:
+    assert type(errors.of_kind(kind, "text")) is cls
+
+
+@pytest.mark.parametrize("cls", CLASSES)
+def test_errors_know_their_kind_in_other_processes(cls: type[errors.Error]) -> None:
+    assert cls("text").kind == ("" if cls is errors.Error else cls.__name__.removesuffix("Error"))
+    again = pickle.loads(pickle.dumps(cls("text", "Special")))
+    assert type(again) is cls and (str(again), again.kind) == ("text", "Special")
+
+
+def test_there_are_few_classes() -> None:
+    assert len(CLASSES) <= 30
+
+
+def test_old_names_are_classes_of_their_kinds() -> None:
+    with pytest.warns(DeprecationWarning, match="NoSecretKeyError will be removed: catch MissingKey"):
+        old = getattr(errors, "NoSecretKeyError")  # noqa: B009
+    assert old is errors.MissingKeyError
+    with pytest.warns(DeprecationWarning):
+        from sudare.errors import NnLayerError  # type: ignore[attr-defined]
+    assert NnLayerError is errors.NnError
+    for unknown in ("MistakeError", "NoSecretKey", "of"):
+        with pytest.raises(AttributeError):
+            getattr(errors, unknown)
+
+
+def test_native_errors_have_kinds() -> None:
+    with pytest.raises(errors.ParametersError) as caught:
+        sudare.Context.preset("none")
+    assert caught.value.kind == "UnknownPreset"
+    with pytest.raises(FileNotFoundError) as missing:
+        sudare.PublicKey.open("none.key")
+    assert isinstance(missing.value, errors.MissingFileError) and missing.value.kind == "NoFile"
 
 
 def test_files_are_made_of_bytes() -> None:
@@ -81,5 +89,5 @@ def test_files_are_made_of_bytes() -> None:
         sudare.EncryptedTable,
     ):
         for data in ("abc", None, 3, [1, 2]):
-            with pytest.raises(errors.UsageError, match="bytes of a file are needed"):
+            with pytest.raises(errors.ArgumentError, match="pass the bytes of a file"):
                 kind.from_bytes(data)

@@ -101,7 +101,7 @@ def test_impossible_functions_are_refused() -> None:
 @pytest.mark.parametrize("wrong", ["a", None, [1, 2], 1j, float("nan"), 10**400], ids=repr)
 def test_arguments_that_are_not_numbers_are_named(wrong: Any) -> None:
     makes: list[tuple[str, Callable[[], object]]] = [
-        ("the gap", lambda: functions.sign((-1, 1), gap=wrong)),
+        ("gap", lambda: functions.sign((-1, 1), gap=wrong)),
         ("precision_bits", lambda: functions.sigmoid((-1, 1), precision_bits=wrong)),
         ("the start of the interval", lambda: functions.sigmoid((wrong, 1))),
         ("the end of the interval", lambda: functions.maximum((0, wrong))),

@@ -166,14 +166,14 @@ def test_unsigned_integers() -> None:
     context = toy(signed=False)
     x = context.encrypt([0, 5, T - 1])
     np.testing.assert_array_equal(context.decrypt(x - 6), [T - 6, T - 1, T - 7])
-    with pytest.raises(errors.ValueOutOfRangeError, match="from 0 to 7680"):
+    with pytest.raises(errors.OutsideRangeError, match="from 0 to 7680"):
         context.encrypt([-1])
     assert not context.signed and toy().signed
 
 
 def test_values_out_of_range_are_refused(ctx: sudare.IntegerContext) -> None:
     x = ctx.encrypt([T // 2, -(T // 2)])
-    with pytest.raises(errors.ValueOutOfRangeError, match="value 1 is 3841"):
+    with pytest.raises(errors.OutsideRangeError, match="value 1 is 3841"):
         ctx.encrypt([0, T // 2 + 1])
     refused: list[Callable[[], object]] = [
         lambda: ctx.encrypt(2**70),
@@ -187,7 +187,7 @@ def test_values_out_of_range_are_refused(ctx: sudare.IntegerContext) -> None:
         lambda: [T, 0] @ x,
     ]
     for attempt in refused:
-        with pytest.raises(errors.ValueOutOfRangeError):
+        with pytest.raises(errors.OutsideRangeError):
             attempt()
     objects = np.array([np.int64(2), np.uint8(3), 4, True], dtype=object)
     same(ctx, ctx.encrypt(objects), [2, 3, 4, 1])
@@ -222,7 +222,7 @@ def test_exhausted_depth_is_refused(ctx: sudare.IntegerContext) -> None:
             attempt()
     # What has no level to take may still be too much for the errors.
     z = y
-    with pytest.raises(errors.NoiseExhaustedError, match="bootstrap"):
+    with pytest.raises(errors.LevelExhaustedError, match="bootstrap"):
         for _ in range(60):
             z = z + z
 
@@ -258,13 +258,13 @@ def test_what_is_no_arithmetic_is_refused(ctx: sudare.IntegerContext) -> None:
     for attempt in refused:
         with pytest.raises(errors.UnsupportedError):
             attempt()
-    with pytest.raises(errors.SlotRowsError, match=r"\(2, c\).*\(…, 2, 128\)"):
+    with pytest.raises(errors.ShapeError, match=r"\(2, c\).*\(…, 2, 128\)"):
         x.rotate(1)
     with pytest.raises(errors.ArgumentError, match="repeated"):
         x + ctx.encrypt([1, 2, 3])
-    with pytest.raises(errors.ShapesError):
+    with pytest.raises(errors.ShapeError):
         x + [1, 2]
-    with pytest.raises(errors.ShapesError):
+    with pytest.raises(errors.ShapeError):
         x @ np.ones((2, 3), dtype=int)
     for exponent in (0, -1, 1.5, "2"):
         with pytest.raises(errors.ArgumentError):
@@ -275,23 +275,23 @@ def test_what_is_no_arithmetic_is_refused(ctx: sudare.IntegerContext) -> None:
 
 @pytest.mark.parametrize("t", [2, 127, 2**16])
 def test_a_modulus_without_slots_names_primes(t: int) -> None:
-    with pytest.raises(errors.NoSlotsError, match="such as .*65537"):
+    with pytest.raises(errors.ParametersError, match="such as .*65537"):
         sudare.IntegerContext(t=t, depth=1)
 
 
 def test_other_parameters_are_refused() -> None:
-    with pytest.raises(errors.PlaintextModulusNotPrimeError, match="1001 is neither.*65537"):
+    with pytest.raises(errors.ParametersError, match="1001 is neither.*65537"):
         sudare.IntegerContext(t=1001, depth=1)
-    with pytest.raises(errors.InvalidSpecError, match="depth"):
+    with pytest.raises(errors.ArgumentError, match="depth"):
         sudare.IntegerContext(65537)
-    with pytest.raises(errors.InvalidSpecError, match=r"at most \d+"):
+    with pytest.raises(errors.ParametersError, match=r"at most \d+"):
         sudare.IntegerContext(65537, 500)
-    with pytest.raises(errors.InvalidSpecError, match="neither"):
+    with pytest.raises(errors.ParametersError, match="neither"):
         sudare.IntegerContext(65537, 1, scheme="ckks")  # type: ignore[arg-type]
     for t in (0, 1, -5, 2**62, 2.5):
         with pytest.raises(errors.ArgumentError):
             sudare.IntegerContext(t, 1)  # type: ignore[arg-type]
-    with pytest.raises(errors.UnknownPresetError, match="n14-t65537"):
+    with pytest.raises(errors.ParametersError, match="n14-t65537"):
         sudare.IntegerContext.preset("n16")
 
 
@@ -325,19 +325,19 @@ def test_other_keys_are_refused(
         lambda: ctx.decrypt(y),
         lambda: ctx.noise_budget(y),
     ):
-        with pytest.raises(errors.KeyMismatchError):
+        with pytest.raises(errors.MismatchError):
             attempt()
-    with pytest.raises(errors.KeyMismatchError):
+    with pytest.raises(errors.MismatchError):
         sudare.IntegerContext.from_keys(
             toy(ctx.scheme).keys.evaluation,  # type: ignore[arg-type]
             public=ctx.keys.public,
         )
     other = sudare.IntegerContext.preset("toy-n5")
-    with pytest.raises(errors.ParamsMismatchError):
+    with pytest.raises(errors.MismatchError):
         ctx.decrypt(other.encrypt([1]))
-    with pytest.raises(errors.ParamsMismatchError):
+    with pytest.raises(errors.MismatchError):
         x * other.encrypt([1])
-    with pytest.raises(errors.WrongKindError):
+    with pytest.raises(errors.ArgumentError):
         sudare.IntegerContext.from_keys(ctx.keys.public)  # type: ignore[arg-type]
     reals = sudare.Context(depth=1)
     with pytest.raises(errors.Error):
@@ -350,7 +350,7 @@ def test_other_keys_are_refused(
 
 def test_both_schemes_do_not_mix() -> None:
     keys = [toy("bgv").keys, toy("bfv").keys]
-    with pytest.raises(errors.OtherJobError, match="bfv.*bgv"):
+    with pytest.raises(errors.MismatchError, match="bfv.*bgv"):
         sudare.IntegerContext.from_keys(keys[0].evaluation, public=keys[1].public)
 
 
@@ -363,7 +363,7 @@ def test_three_roles_exchange_files(ctx: sudare.IntegerContext, tmp_path: Path) 
 
     sender = sudare.IntegerContext.from_keys(public=sudare.IntegerPublicKey.open(paths["public"]))
     sender.encrypt(np.arange(300)).save(tmp_path / "numbers.ct")
-    with pytest.raises(errors.MissingRelinearizationKeyError):
+    with pytest.raises(errors.MissingKeyError):
         sender.load(tmp_path / "numbers.ct") + 1
 
     for small in (False, True):
@@ -372,9 +372,9 @@ def test_three_roles_exchange_files(ctx: sudare.IntegerContext, tmp_path: Path) 
         x = server.load(tmp_path / "numbers.ct")
         assert server.scheme == ctx.scheme and server.t == T
         (x * x).sum().save(tmp_path / "result.ct", overwrite=True)
-    with pytest.raises(errors.NoSecretKeyError):
+    with pytest.raises(errors.MissingKeyError):
         server.decrypt(x)
-    with pytest.raises(errors.NoPublicKeyError):
+    with pytest.raises(errors.MissingKeyError):
         server.encrypt([1])
     with pytest.raises(errors.UnsupportedError, match="explain"):
         server.explain()
@@ -390,7 +390,7 @@ def test_bytes_and_pickles(ctx: sudare.IntegerContext) -> None:
     x = ctx.encrypt([1, 2, 3])
     again = sudare.EncryptedIntegers.from_bytes(x.to_bytes())
     assert (again.shape, again.level, again.key_id) == ((3,), None, x.key_id)
-    with pytest.raises(errors.DetachedError):
+    with pytest.raises(errors.UnsupportedError):
         again + 1
     same(ctx, ctx.attach(again) + 1, [2, 3, 4])
     same(ctx, again, [1, 2, 3])
@@ -406,7 +406,7 @@ def test_bytes_and_pickles(ctx: sudare.IntegerContext) -> None:
     same(ctx, server.attach(x) * 2, [2, 4, 6])
     for leak in (pickle.dumps, copy.copy, copy.deepcopy):
         for secret in (ctx, ctx.keys.secret):
-            with pytest.raises(errors.SecretKeyPickleError):
+            with pytest.raises(errors.UnsupportedError):
                 leak(secret)
 
 
@@ -420,7 +420,7 @@ def test_evaluation_keys_in_a_file_are_pickled_as_its_name(
     data = pickle.dumps(keys)
     assert len(data) < 500 and pickle.loads(data).key_id == keys.key_id
     toy().keys.evaluation.save(path, overwrite=True)
-    with pytest.raises(errors.FileChangedError, match="digest"):
+    with pytest.raises(errors.FileError, match="digest"):
         pickle.loads(data)
 
 
@@ -438,14 +438,14 @@ def test_altered_bytes_are_refused(ctx: sudare.IntegerContext, tmp_path: Path) -
     path.write_bytes(data[:-1])
     with pytest.raises(errors.Error, match=r"numbers\.ct"):
         ctx.load(path)
-    with pytest.raises(errors.WrongKindError):
+    with pytest.raises(errors.WrongFileError):
         sudare.EncryptedIntegers.from_bytes(ctx.keys.public.to_bytes())
     with pytest.raises(FileNotFoundError):
         ctx.load(tmp_path / "none.ct")
     key = ctx.keys.evaluation.to_bytes()
-    with pytest.raises(errors.ChecksumError):
+    with pytest.raises(errors.WrongFileError):
         sudare.IntegerEvaluationKeys.from_bytes(key[:-100] + bytes(100))
-    with pytest.raises(errors.WrongKindError):
+    with pytest.raises(errors.WrongFileError):
         sudare.IntegerPublicKey.from_bytes(key)
 
 
@@ -456,9 +456,9 @@ def test_sealed_keys(ctx: sudare.IntegerContext, tmp_path: Path) -> None:
     secret = sudare.IntegerSecretKey.open(path, passphrase="six random words")
     owner = sudare.IntegerContext.from_keys(public=ctx.keys.public, secret=secret)
     same(owner, ctx.encrypt([7]), [7])
-    with pytest.raises(errors.WrongPassphraseError):
+    with pytest.raises(errors.PassphraseError):
         sudare.IntegerSecretKey.open(path, passphrase="six random word")
-    with pytest.raises(errors.SealedError):
+    with pytest.raises(errors.PassphraseError):
         sudare.IntegerSecretKey.open(path)
     with pytest.raises(errors.ExistsError):
         ctx.keys.secret.save(path)
@@ -466,7 +466,7 @@ def test_sealed_keys(ctx: sudare.IntegerContext, tmp_path: Path) -> None:
 
 
 def test_insecure_parameters_warn(tmp_path: Path) -> None:
-    warns = pytest.warns(errors.SecurityWarning, match=r"\d+\.\d bits of security, 128 are needed")
+    warns = pytest.warns(errors.SecurityWarning, match=r"\d+\.\d bits of security instead of 128")
     with warns as caught:
         context = sudare.IntegerContext.preset("toy-n8")
     assert caught[0].filename == __file__
@@ -553,12 +553,12 @@ def test_sets_for_bootstrapping_are_found_and_explained() -> None:
     assert "none" in str(sudare.IntegerContext(depth=1).explain())
     deep = sudare.IntegerContext(65537, 12, bootstrap=True)
     assert deep.explain().params == "n16-t65537-boot"
-    with pytest.raises(errors.InvalidSpecError, match="at most 20"):
+    with pytest.raises(errors.ParametersError, match="at most 20"):
         sudare.IntegerContext(65537, 30, bootstrap=True)
-    with pytest.raises(errors.NoSlotsError):
+    with pytest.raises(errors.ParametersError):
         sudare.IntegerContext(127, bootstrap=True)
     assert sudare.IntegerContext(257**2, bootstrap=True).slots == 128
-    with pytest.raises(errors.NoSlotsError):
+    with pytest.raises(errors.ParametersError):
         sudare.IntegerContext.preset("n15-t127-boot")
 
 
@@ -649,13 +649,13 @@ def test_arrays_of_another_key_are_refused_by_what_computes_nothing(
     for values in (5, [1, 2], rows):
         foreign = own.encrypt(values)
         for array in (foreign, sudare.EncryptedIntegers.from_bytes(foreign.to_bytes())):
-            with pytest.raises(errors.KeyMismatchError, match=own.keys.public.key_id):
+            with pytest.raises(errors.MismatchError, match=own.keys.public.key_id):
                 stranger.attach(array)
     # Also by a server, and by a context whose keys are still to be made.
     server = stranger.for_server()
-    with pytest.raises(errors.KeyMismatchError):
+    with pytest.raises(errors.MismatchError):
         server.attach(own.encrypt(1))
-    with pytest.raises(errors.KeyMismatchError):
+    with pytest.raises(errors.MismatchError):
         toy().attach(own.encrypt(1))
     same(own, own.for_server().attach(own.encrypt(rows)).rotate(0), rows)
 
@@ -746,7 +746,7 @@ class Program:
         for _ in range(6):
             try:
                 x, a = self.step(x, a)
-            except (errors.LevelExhaustedError, errors.NoiseExhaustedError):
+            except errors.LevelExhaustedError:
                 break
             a = np.asarray(np.mod(a, self.t), dtype=object)
         found = self.context.decrypt(x)

@@ -56,10 +56,10 @@ def test_evaluation_keys_travel_beside_the_pickle_without_a_copy(ctx: sudare.Con
 def test_a_secret_key_is_not_pickled_copied_or_printed(ctx: sudare.Context) -> None:
     secret = ctx.keys.secret
     for leak in (pickle.dumps, copy.copy, copy.deepcopy):
-        with pytest.raises(TypeError, match="never pickled") as caught:
+        with pytest.raises(TypeError, match="cannot be pickled") as caught:
             leak(secret)
-        assert isinstance(caught.value, errors.SecretKeyPickleError)
-        with pytest.raises(errors.SecretKeyPickleError):
+        assert isinstance(caught.value, errors.UnsupportedError)
+        with pytest.raises(errors.UnsupportedError):
             leak(ctx)
     assert repr(secret) == f"SecretKey(key_id={secret.key_id}, ...)"
     assert not hasattr(secret, "to_bytes")
@@ -103,10 +103,10 @@ def test_keys_in_a_file_are_pickled_as_its_name(
 
     # A file of another owner takes the name: the mapped keys stay, and the pickle is refused.
     sudare.Context(depth=3).keys.evaluation.save(path, overwrite=True)
-    with pytest.raises(errors.FileChangedError, match="digest"):
+    with pytest.raises(errors.FileError, match="digest"):
         pickle.loads(data)
     path.write_bytes(path.read_bytes()[:-64])
-    with pytest.raises(errors.FileChangedError, match="bytes instead of"):
+    with pytest.raises(errors.FileError, match="bytes instead of"):
         pickle.loads(data)
     path.unlink()
     with pytest.raises(FileNotFoundError):
@@ -133,11 +133,11 @@ def test_a_mapped_file_that_changes_in_its_place_is_found_out(
         file.write(bytes(1000))
         file.flush()
         for use in (lambda: x * x, keys.to_bytes, lambda: keys.save(tmp_path / "copy.key")):
-            with pytest.raises(errors.FileChangedError, match="written to.*open the new one"):
+            with pytest.raises(errors.FileError, match="written to.*open the new one"):
                 use()
         file.truncate(100)
     # The process would end if it read beyond the end of the file.
-    with pytest.raises(errors.FileChangedError, match="100 bytes instead of"):
+    with pytest.raises(errors.FileError, match="100 bytes instead of"):
         x * x
     assert not (tmp_path / "copy.key").exists()
 
@@ -147,40 +147,40 @@ def test_damaged_and_wrong_files_are_told_apart(ctx: sudare.Context, tmp_path: P
     ctx.keys.evaluation.save(path)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(errors.TruncatedError, match="evaluation.key"):
+    with pytest.raises(errors.WrongFileError, match="evaluation.key"):
         sudare.EvaluationKeys.open(path)
     path.write_bytes(whole[:-100] + bytes(100))
-    with pytest.raises(errors.ChecksumError):
+    with pytest.raises(errors.WrongFileError):
         sudare.EvaluationKeys.open(path)
     path.write_bytes(b"no keys at all")
     with pytest.raises(errors.Error):
         sudare.EvaluationKeys.open(path)
     path.write_bytes(whole)
-    with pytest.raises(errors.WrongKindError, match="public key"):
+    with pytest.raises(errors.WrongFileError, match="public key"):
         sudare.PublicKey.open(path)
-    with pytest.raises(errors.NotAFileError):
+    with pytest.raises(errors.FileError):
         sudare.EvaluationKeys.open(tmp_path)
     with pytest.raises(errors.Error):
         sudare.EvaluationKeys.from_bytes(b"")
-    with pytest.raises(errors.UsageError):
+    with pytest.raises(errors.ArgumentError):
         sudare.EvaluationKeys.from_bytes(7)
 
 
 def test_keys_of_two_owners_are_refused_by_both_names(
     ctx: sudare.Context, stranger: sudare.Context
 ) -> None:
-    with pytest.raises(errors.KeyMismatchError) as caught:
+    with pytest.raises(errors.MismatchError) as caught:
         sudare.Context.from_keys(ctx.keys.evaluation, public=stranger.keys.public)
     assert ctx.keys.public.key_id in str(caught.value)
     assert stranger.keys.public.key_id in str(caught.value)
-    with pytest.raises(errors.ParamsMismatchError):
+    with pytest.raises(errors.MismatchError):
         sudare.Context.from_keys(ctx.keys.evaluation, public=sudare.Context(1).keys.public)
 
 
 def test_a_server_cannot_decrypt(ctx: sudare.Context) -> None:
     server = ctx.for_server()
     assert ctx.can_decrypt and not server.can_decrypt
-    with pytest.raises(errors.NoSecretKeyError):
+    with pytest.raises(errors.MissingKeyError):
         server.keys.secret  # noqa: B018
     again = pickle.loads(pickle.dumps(server))
     assert not again.can_decrypt
@@ -188,7 +188,7 @@ def test_a_server_cannot_decrypt(ctx: sudare.Context) -> None:
 
 
 def test_keys_that_are_not_secure_warn(tmp_path: Path) -> None:
-    warns = pytest.warns(errors.SecurityWarning, match=r"\d+\.\d bits of security, 128 are needed")
+    warns = pytest.warns(errors.SecurityWarning, match=r"\d+\.\d bits of security instead of 128")
     with warns as caught:
         context = sudare.Context.preset("n16-boot-real", insecure_log_n=10)
     assert caught[0].filename == __file__
@@ -234,18 +234,18 @@ def test_sealed_keys(ctx: sudare.Context, tmp_path: Path) -> None:
     again = sudare.Context.from_keys(evaluation, public=public, secret=opened)
     assert abs(again.decrypt(ctx.encrypt([1.5, -2.0])) - [1.5, -2.0]).max() < 1e-6
 
-    with pytest.raises(errors.WrongPassphraseError):
+    with pytest.raises(errors.PassphraseError):
         sudare.SecretKey.open(path, passphrase="six random word")
-    with pytest.raises(errors.EmptyPassphraseError):
+    with pytest.raises(errors.PassphraseError):
         sudare.SecretKey.open(path, passphrase="")
-    with pytest.raises(errors.EmptyPassphraseError):
+    with pytest.raises(errors.PassphraseError):
         secret.save(tmp_path / "other.key", passphrase="")
-    with pytest.raises(errors.LongPassphraseError):
+    with pytest.raises(errors.PassphraseError):
         secret.save(tmp_path / "other.key", passphrase="x" * 1025)
-    with pytest.raises(errors.SealedError, match="passphrase"):
+    with pytest.raises(errors.PassphraseError, match="passphrase"):
         sudare.SecretKey.open(path)
     path.write_bytes(sealed[:12] + b"\xff" * 4 + sealed[16:])
-    with pytest.raises(errors.SealCostsError):
+    with pytest.raises(errors.WrongFileError):
         sudare.SecretKey.open(path, passphrase="six random words")
     path.write_bytes(sealed[:100])
     with pytest.raises(errors.Error):
@@ -290,7 +290,7 @@ def test_a_key_of_another_digest_encrypts_nothing(ctx: sudare.Context) -> None:
         lambda digest: scores.encrypt_model(model, of_scores, expect=digest),
         lambda digest: sudare.Context.from_keys(public=ctx.keys.public, expect=digest),
     ):
-        with pytest.raises(errors.OtherFileError, match=f"{other.public.digest} was expected"):
+        with pytest.raises(errors.WrongFileError, match=f"{other.public.digest} was expected"):
             refused(other.public.digest)
         with pytest.raises(errors.ArgumentError, match="64 hexadecimal digits"):
             refused("f00")
@@ -308,9 +308,9 @@ def test_a_result_of_another_table_is_refused(tmp_path: Path) -> None:
     found = stats.decrypt(result, keys.secret, table=table)
     assert isinstance(found, stats.Summary)
     np.testing.assert_allclose(found.mean, rows.mean(0), atol=1e-4)
-    with pytest.raises(errors.OtherTableError, match="is not a result of .*other.ct"):
+    with pytest.raises(errors.WrongFileError, match="is not a result of .*other.ct"):
         stats.decrypt(result, keys.secret, table=other)
-    with pytest.raises(errors.OtherTableError, match="is not a result of .*other.ct"):
+    with pytest.raises(errors.WrongFileError, match="is not a result of .*other.ct"):
         stats.release(result, keys.secret, 4, table=other)
     line = LinearRegression(insecure_log_n=11)
     with warnings.catch_warnings():
@@ -319,6 +319,6 @@ def test_a_result_of_another_table_is_refused(tmp_path: Path) -> None:
     features = np.array([[0.0, 1.0], [1.0, 0.0], [2.0, 2.0], [3.0, 1.0]])
     first, second = (line.encrypt(features, rows[:, 2] ** 2, pair.public) for _ in range(2))
     fitted = line._compute(first, pair.evaluation)
-    with pytest.raises(errors.OtherTableError, match="the bytes in memory"):
-        line.load(fitted, pair.secret, table=second)
-    line.load(fitted, pair.secret, table=first)
+    with pytest.raises(errors.WrongFileError, match="the bytes in memory"):
+        line.decrypt(fitted, pair.secret, table=second)
+    line.decrypt(fitted, pair.secret, table=first)

@@ -26,7 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import sudare
 from sudare import errors, stats
-from sudare.linear_model import LinearRegression, LogisticRegression, Ridge, train
+from sudare.linear_model import LinearRegression, LogisticRegression, Ridge, compute
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 
@@ -184,8 +184,8 @@ def test_weighted_execution_gives_what_simulation_gives(class_weight: Any) -> No
     assert program is not None and other is not None
     assert 1.5 < program.input_bytes / other.input_bytes < 2 and program.depth == other.depth
     keys = plan.make_keys()
-    result = train(owner.encrypt(rows, names, keys.public), keys.evaluation)
-    owner.load(result, keys.secret, rows, names)
+    result = compute(owner.encrypt(rows, names, keys.public), keys.evaluation)
+    owner.decrypt(result, keys.secret, rows, names)
     np.testing.assert_allclose(weights(owner) * scale, simulated * scale, atol=2.0**-10)
 
 
@@ -195,9 +195,9 @@ def test_class_weights_are_checked() -> None:
         ({0: 1, 2: 3}, errors.ArgumentError),
         ({"0": 1}, errors.ArgumentError),
         ("heavy", errors.ArgumentError),
-        ({0: 0.0}, errors.ClassWeightError),
-        ({1: -1.0}, errors.ClassWeightError),
-        ({1: np.inf}, errors.ClassWeightError),
+        ({0: 0.0}, errors.ArgumentError),
+        ({1: -1.0}, errors.ArgumentError),
+        ({1: np.inf}, errors.ArgumentError),
     ]
     for class_weight, error in cases:
         model = LogisticRegression(class_weight=class_weight, mode="simulate")
@@ -205,15 +205,15 @@ def test_class_weights_are_checked() -> None:
             model.fit(rows, labels)
         assert isinstance(caught.value, ValueError)
     rare = np.arange(600) < 2
-    with pytest.raises(errors.RowsTooHeavyError, match="at most 8"):
+    with pytest.raises(errors.OutOfRoomError, match="at most 8"):
         LogisticRegression(class_weight="balanced", mode="simulate").fit(
             np.arange(1200.0).reshape(600, 2) % 7, rare
         )
     weighted = LogisticRegression(class_weight={1: 2}, insecure_log_n=SMALL)
     plain = LogisticRegression(insecure_log_n=SMALL)
     for owner, other, error in [
-        (weighted, plain, errors.NoClassWeightsError),
-        (plain, weighted, errors.UnplannedClassWeightsError),
+        (weighted, plain, errors.ArgumentError),
+        (plain, weighted, errors.ArgumentError),
     ]:
         keys = owner.plan(*rows.shape).make_keys()
         with pytest.raises(error, match="class weights"):
@@ -359,7 +359,7 @@ class Training:
         self.table = self.owner.encrypt(
             self.rows, self.labels, self.keys.public, path=folder / "table.ct"
         )
-        self.result = train(self.table, self.keys.evaluation)
+        self.result = compute(self.table, self.keys.evaluation)
 
 
 @pytest.fixture(scope="module")
@@ -370,10 +370,10 @@ def training(tmp_path_factory: pytest.TempPathFactory) -> Training:
 def test_owner_and_server_work_apart(training: Training) -> None:
     server = pickle.loads(pickle.dumps((training.table, training.keys.evaluation)))
     steps: list[tuple[str, int, int]] = []
-    result = train(*server, progress=lambda *step: steps.append(step))
+    result = compute(*server, progress=lambda *step: steps.append(step))
     assert result.to_bytes() == training.result.to_bytes()
     assert steps == [("training", done, 5) for done in range(2, 6)]
-    model = LogisticRegression().load(result, training.keys.secret)
+    model = LogisticRegression().decrypt(result, training.keys.secret)
     scale = training.rows.std(ddof=0).to_numpy()
     for calibrate in (False, True):
         expected = clone(training.owner).set_params(mode="simulate", calibrate=calibrate)
@@ -382,13 +382,13 @@ def test_owner_and_server_work_apart(training: Training) -> None:
         if calibrate:
             shuffled = np.random.default_rng(1).permutation(len(training.rows))
             table = training.rows.iloc[shuffled], training.labels[shuffled]
-            model.load(result, training.keys.secret, *table)
+            model.decrypt(result, training.keys.secret, *table)
         np.testing.assert_allclose(model.coef_ * scale, expected.coef_ * scale, atol=2.0**-10)
         assert model.sigmoid_range_ == 8.0
-    with pytest.raises(errors.UsageError, match="188 rows"):
-        model.load(result, training.keys.secret, training.rows[1:], training.labels[1:])
+    with pytest.raises(errors.ArgumentError, match="188 rows"):
+        model.decrypt(result, training.keys.secret, training.rows[1:], training.labels[1:])
     with pytest.raises(errors.ArgumentError, match="both"):
-        model.load(result, training.keys.secret, training.rows)
+        model.decrypt(result, training.keys.secret, training.rows)
     assert list(model.feature_names_in_) == list(training.rows.columns)
     assert list(model.classes_) == [0, 1] and model.n_iter_ == 5
 
@@ -397,14 +397,14 @@ def test_trainings_go_on_from_their_states(training: Training, tmp_path: Path) -
     states = tmp_path / "states"
     arguments = training.table, training.keys.evaluation
     expected = training.result.to_bytes()
-    assert train(*arguments, checkpoint=states).to_bytes() == expected
+    assert compute(*arguments, checkpoint=states).to_bytes() == expected
     with pytest.raises(errors.ExistsError):
-        train(*arguments, checkpoint=states)
+        compute(*arguments, checkpoint=states)
     (states / "iteration-000005.ct").write_bytes(b"damaged")
     keys = sudare.EvaluationKeys.open(training.folder / "evaluation.key")
     steps: list[int] = []
     with pytest.warns(UserWarning, match="trying the state before it"):
-        result = train(
+        result = compute(
             training.table,
             keys,
             checkpoint=states,
@@ -413,9 +413,9 @@ def test_trainings_go_on_from_their_states(training: Training, tmp_path: Path) -
         )
     assert result.to_bytes() == expected and steps == [5]
     other = training.owner.encrypt(training.rows, training.labels, training.keys.public)
-    with pytest.raises(errors.UsageError, match="another encrypted table"):
-        train(other, keys, checkpoint=states, resume=True)
-    train(other, keys, checkpoint=states, overwrite=True)
+    with pytest.raises(errors.ArgumentError, match="another encrypted table"):
+        compute(other, keys, checkpoint=states, resume=True)
+    compute(other, keys, checkpoint=states, overwrite=True)
 
 
 def test_keys_that_change_end_a_training_that_can_go_on(
@@ -431,14 +431,14 @@ def test_keys_that_change_end_a_training_that_can_go_on(
             with path.open("r+b") as file:
                 file.truncate(100)
 
-    with pytest.raises(errors.FileChangedError, match="evaluation.key"):
-        train(training.table, keys, checkpoint=states, progress=spoil)
-    with pytest.raises(errors.FileChangedError):
-        train(training.table, keys)
+    with pytest.raises(errors.FileError, match="evaluation.key"):
+        compute(training.table, keys, checkpoint=states, progress=spoil)
+    with pytest.raises(errors.FileError):
+        compute(training.table, keys)
     path.unlink()
     path.write_bytes(whole)
     steps: list[int] = []
-    result = train(
+    result = compute(
         training.table,
         sudare.EvaluationKeys.open(path),
         checkpoint=states,
@@ -454,7 +454,7 @@ def test_a_full_disk_ends_a_training_that_can_go_on(training: Training, tmp_path
     code = f"""
 import resource, signal, sys
 import sudare
-from sudare.linear_model import train
+from sudare.linear_model import compute
 
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 table = sudare.EncryptedTable.open({str(training.folder / "table.ct")!r})
@@ -465,13 +465,13 @@ def fill(what, done, total):
         resource.setrlimit(resource.RLIMIT_FSIZE, (4096, resource.RLIM_INFINITY))
 
 try:
-    train(table, keys, checkpoint="states", progress=fill)
-except sudare.errors.CheckpointError as error:
+    compute(table, keys, checkpoint="states", progress=fill)
+except sudare.errors.FileError as error:
     assert isinstance(error, OSError)
     print(error)
 resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
 steps = []
-result = train(
+result = compute(
     table, keys, checkpoint="states", resume=True, progress=lambda _, done, __: steps.append(done)
 )
 result.save("model.ct")
@@ -496,7 +496,7 @@ print(steps)
 def test_files_are_those_of_the_command(training: Training, tmp_path: Path) -> None:
     folder, states = training.folder, tmp_path / "states"
     inputs = ["--evaluation-key", folder / "evaluation.key", "-i", folder / "table.ct"]
-    train(training.table, training.keys.evaluation, checkpoint=states)
+    compute(training.table, training.keys.evaluation, checkpoint=states)
     (states / "iteration-000005.ct").unlink()
     model, text = tmp_path / "model.ct", tmp_path / "model.json"
     report = command("train", *inputs, "-o", model, "--checkpoint", states, "--resume")
@@ -504,7 +504,7 @@ def test_files_are_those_of_the_command(training: Training, tmp_path: Path) -> N
     assert model.read_bytes() == training.result.to_bytes()
     command("decrypt", "--secret", folder / "secret.key", "-i", model, "-o", text)
     opened = LogisticRegression.open(text)
-    loaded = LogisticRegression().load(training.result, training.keys.secret)
+    loaded = LogisticRegression().decrypt(training.result, training.keys.secret)
     np.testing.assert_array_equal(opened.predict(training.rows), loaded.predict(training.rows))
     saved = tmp_path / "saved.json"
     loaded.save(saved)
@@ -516,7 +516,7 @@ def test_files_are_those_of_the_command(training: Training, tmp_path: Path) -> N
         loaded.save(saved)
     scores = command("predict", "--model", saved, "--data", DATA / "lbw.csv", "--target", "y")
     np.testing.assert_allclose(scores["scores"], loaded.decision_function(training.rows))
-    with pytest.raises(errors.ParseError):
+    with pytest.raises(errors.WrongFileError):
         LogisticRegression.open(DATA / "lbw.csv")
 
 
@@ -524,12 +524,12 @@ def test_models_are_shared_to_the_bits_planned_for(tmp_path: Path) -> None:
     rows, labels = bundled("lbw")
     owner = LogisticRegression(share_bits=10, insecure_log_n=SMALL)
     keys = owner.plan(*rows.shape).make_keys()
-    result = train(owner.encrypt(rows, labels, keys.public), keys.evaluation)
-    raw = LogisticRegression().load(result, keys.secret)
+    result = compute(owner.encrypt(rows, labels, keys.public), keys.evaluation)
+    raw = LogisticRegression().decrypt(result, keys.secret)
     assert keys.secret.releases == (0, 1024)
-    shared = owner.load(result, keys.secret)
+    shared = owner.decrypt(result, keys.secret)
     assert keys.secret.releases == (1, 1024)
-    again = LogisticRegression().load(result, keys.secret, share=10)
+    again = LogisticRegression().decrypt(result, keys.secret, share=10)
     assert keys.secret.releases == (1, 1024)
     np.testing.assert_array_equal(shared.coef_, again.coef_)
     assert not np.array_equal(shared.coef_, raw.coef_)
@@ -537,11 +537,11 @@ def test_models_are_shared_to_the_bits_planned_for(tmp_path: Path) -> None:
         shared.decision_function(rows), raw.decision_function(rows), atol=0.1
     )
     with pytest.raises(errors.ArgumentError, match="leave out X and y"):
-        owner.load(result, keys.secret, rows, labels)
-    with pytest.raises(errors.UsageError, match="to be shared to 10 bits"):
-        raw.load(result, keys.secret, share=11)
+        owner.decrypt(result, keys.secret, rows, labels)
+    with pytest.raises(errors.ArgumentError, match="to be shared to 10 bits"):
+        raw.decrypt(result, keys.secret, share=11)
     # Those of the owner alone say so.
-    for alone in (raw, LogisticRegression().load(result, keys.secret, rows, labels)):
+    for alone in (raw, LogisticRegression().decrypt(result, keys.secret, rows, labels)):
         with pytest.warns(errors.SecurityWarning, match="share_bits"):
             pickle.dumps(alone)
         with pytest.warns(errors.SecurityWarning, match="tell about the secret key"):
@@ -571,8 +571,8 @@ def test_least_squares_are_shared_to_the_bits_planned_for() -> None:
         keys = owner.plan(rows, targets).make_keys()
         table = owner.encrypt(rows, targets, keys.public)
         result = stats.compute(table, keys.evaluation)
-        raw = estimator().load(result, keys.secret)
-        shared = owner.load(result, keys.secret)
+        raw = estimator().decrypt(result, keys.secret)
+        shared = owner.decrypt(result, keys.secret)
         assert keys.secret.releases == (1, 1024) and not shared._raw
         assert not np.array_equal(raw.coef_, shared.coef_)
         np.testing.assert_allclose(shared.coef_, raw.coef_, atol=0.01)
@@ -597,7 +597,7 @@ def test_weights_after_each_iteration_are_kept_if_asked_for(
 
     # As the command keeps it, also in states.
     states = tmp_path / "states"
-    result = train(training.table, training.keys.evaluation, checkpoint=states, history=True)
+    result = compute(training.table, training.keys.evaluation, checkpoint=states, history=True)
     (states / "iteration-000005.ct").unlink()
     (states / "weights-000005.ct").unlink()
     folder = training.folder
@@ -606,26 +606,26 @@ def test_weights_after_each_iteration_are_kept_if_asked_for(
     command("train", *inputs, "-o", tmp_path / "model.ct", *more)
     assert (tmp_path / "model.ct").read_bytes() == result.to_bytes()
     (states / "iteration-000005.ct").unlink()
-    again = train(
+    again = compute(
         training.table, training.keys.evaluation, checkpoint=states, resume=True, history=True
     )
     assert again.to_bytes() == result.to_bytes()
-    loaded = LogisticRegression().load(result, training.keys.secret)
+    loaded = LogisticRegression().decrypt(result, training.keys.secret)
     np.testing.assert_allclose(loaded.history_[-1], weights(loaded), rtol=1e-12)
 
 
 def test_what_does_not_belong_together_is_refused(training: Training) -> None:
-    with pytest.raises(errors.OtherJobError):
-        Ridge().load(training.result, training.keys.secret)
+    with pytest.raises(errors.MismatchError):
+        Ridge().decrypt(training.result, training.keys.secret)
     keys = Ridge(insecure_log_n=SMALL).plan(10, 3).make_keys()
     with pytest.raises(errors.Error):
-        train(training.table, keys.evaluation)
+        compute(training.table, keys.evaluation)
     with pytest.raises(errors.Error):
         training.owner.encrypt(training.rows, training.labels, keys.public)
-    with pytest.raises(errors.TableShapeError, match="at most 189"):
+    with pytest.raises(errors.ShapeError, match="at most 189"):
         twice = pd.concat([training.rows, training.rows])
         training.owner.encrypt(twice, np.tile(training.labels, 2), training.keys.public)
-    with pytest.raises(errors.TableClassesError):
+    with pytest.raises(errors.ShapeError):
         three = training.labels + (training.rows["age"] > 25)
         training.owner.encrypt(training.rows, three, training.keys.public)
     with pytest.raises(errors.NotFittedError):
@@ -648,7 +648,7 @@ def test_plans_say_what_a_training_takes() -> None:
 def test_features_that_depend_on_each_other_are_refused() -> None:
     rows, _ = bundled("uis")
     rows["twice"] = 2 * rows["age"] + 1
-    with pytest.raises(errors.RegressionError, match="Ridge"):
+    with pytest.raises(errors.ArgumentError, match="Ridge"):
         LinearRegression(mode="simulate").fit(rows, rows["beck"])
     Ridge(mode="simulate").fit(rows, rows["beck"])
 
@@ -695,7 +695,7 @@ def test_least_squares_of_collinear_columns_are_refused(condition: float) -> Non
     modes: list[Any] = ["simulate", "execute"]
     for mode in modes:
         model = LinearRegression(mode=mode, insecure_log_n=SMALL)
-        with pytest.raises(errors.RegressionError, match="condition number"):
+        with pytest.raises(errors.ArgumentError, match="condition number"):
             model.fit(rows, targets)
         scaled = (rows - rows.mean(axis=0)) / rows.std(axis=0)
         ridge = Ridge(alpha=3.0, mode=mode, insecure_log_n=SMALL)
@@ -711,7 +711,7 @@ def test_least_squares_of_constant_columns_and_fewer_rows() -> None:
     plain = clone(owner).fit(rows, targets)
     keys = owner.plan(500, 6).make_keys()
     table = owner.encrypt(more, targets, keys.public)
-    owner.load(sudare.stats.compute(table, keys.evaluation), keys.secret)
+    owner.decrypt(sudare.stats.compute(table, keys.evaluation), keys.secret)
     assert owner.coef_[5] == 0.0
     np.testing.assert_allclose(owner.predict(more), plain.predict(rows), atol=1e-6)
 
@@ -736,25 +736,25 @@ def test_bad_data_is_refused_before_anything_else() -> None:
         model.predict(rows)
     with pytest.raises(errors.ArgumentError, match="mode"):
         LogisticRegression(mode="fast").fit(rows, labels)  # type: ignore[arg-type]
-    with pytest.raises(errors.DegreeError):
+    with pytest.raises(errors.ArgumentError):
         LogisticRegression(sigmoid_degree=4, mode="simulate").fit(rows, labels)
     penalties: list[dict[str, Any]] = [
         {"alpha": -1.0}, {"alpha": np.inf}, {"C": 0.0}, {"C": -1.0}, {"C": np.nan}
     ]
     words: list[dict[str, Any]] = [{"preparation": "none"}, {"rate": "falling"}]
     for penalty in penalties:
-        with pytest.raises(errors.PenaltyError, match="must be"):
+        with pytest.raises(errors.ArgumentError, match="must be"):
             LogisticRegression(**penalty, mode="simulate").fit(rows, labels)
     for option in words:
-        with pytest.raises(errors.UsageError, match="is needed"):
+        with pytest.raises(errors.ArgumentError, match=": pass "):
             LogisticRegression(**option, mode="simulate").fit(rows, labels)
-    with pytest.raises(errors.WorkersError):
+    with pytest.raises(errors.ArgumentError):
         LogisticRegression(workers=0, mode="simulate").fit(rows, labels)
     impossible: list[Any] = [-1, 2.5, "5"]
     for max_iter in impossible:
         with pytest.raises(errors.ArgumentError, match="max_iter is"):
             LogisticRegression(max_iter=max_iter, mode="simulate").fit(rows, labels)
-    with pytest.raises(errors.WeightsTooLargeError, match="learning rate"):
+    with pytest.raises(errors.OutOfRoomError, match="learning rate"):
         model.set_params(**PAPERS).set_params(learning_rate=15.0, rate="constant", max_iter=8)
         model.fit(rows, labels)
 
@@ -786,9 +786,9 @@ np.testing.assert_allclose(fitted.coef_, [1, 2, -1], atol=1e-9)
 for call, error in [
     (lambda: model.predict(x[:, :2]), ValueError),
     (lambda: model.fit(x, y), errors.ArgumentError),
-    (lambda: model.fit(x, y[1:]), errors.ShapesError),
+    (lambda: model.fit(x, y[1:]), errors.ShapeError),
     (lambda: model.fit(x[0], y), errors.ShapeError),
-    (lambda: model.fit(x * np.nan, y), errors.NotFiniteError),
+    (lambda: model.fit(x * np.nan, y), errors.OutsideRangeError),
     (lambda: model.set_params(epochs=3), errors.ArgumentError),
     (lambda: sudare.LinearRegression().predict(x), errors.NotFittedError),
 ]:

@@ -51,18 +51,18 @@ def test_owner_and_server_exchange_bytes() -> None:
     network = nn.Network.dense(parts)
     samples = np.random.default_rng(2).uniform(-1, 1, (5, 4))
     owner = nn.plan(network, 5, calibration=samples)
-    secret, keys = owner.generate_keys()
+    secret, keys = owner.make_keys()
     sent = owner.to_bytes(owner.encrypt(secret, samples))
     key_bytes = owner.to_bytes(keys)
     assert len(key_bytes) == owner.explain().key_bytes
 
     server = nn.plan(network, 5, ranges=owner.ranges)
-    result = server.run(server.keys_from_bytes(key_bytes), server.batch_from_bytes(sent, 5))
+    result = server.compute(server.keys_from_bytes(key_bytes), server.batch_from_bytes(sent, 5))
     answer = server.to_bytes(result)
 
     found = owner.decrypt(secret, owner.batch_from_bytes(answer, 5))
     assert np.abs(found - twin(parts, samples)).max() < 6 * owner.explain().error
-    with pytest.raises(errors.SecretKeyPickleError):
+    with pytest.raises(errors.UnsupportedError):
         pickle.dumps(secret)
     with pytest.raises(errors.Error):
         owner.batch_from_bytes(answer[:-1], 5)
@@ -72,23 +72,23 @@ def test_a_secret_key_waits_in_a_file(tmp_path: Path) -> None:
     network = nn.Network.dense(layers([3, 4, 2]))
     samples = np.random.default_rng(5).uniform(-1, 1, (5, 3))
     plan = nn.plan(network, 5, calibration=samples)
-    secret, keys = plan.generate_keys()
-    answer = plan.run(keys, plan.encrypt(secret, samples))
+    secret, keys = plan.make_keys()
+    answer = plan.compute(keys, plan.encrypt(secret, samples))
     expected = plan.decrypt(secret, answer)
     path = tmp_path / "secret.key"
     secret.save(path, passphrase="a long sentence")
     opened = plan.open_secret(path, passphrase="a long sentence")
     assert (plan.decrypt(opened, answer) == expected).all()
-    with pytest.raises(errors.SealedError):
+    with pytest.raises(errors.PassphraseError):
         plan.open_secret(path)
-    with pytest.raises(errors.WrongPassphraseError):
+    with pytest.raises(errors.PassphraseError):
         plan.open_secret(path, passphrase="another sentence")
     with pytest.raises(errors.ExistsError):
         secret.save(path)
     secret.save(path, overwrite=True)
     assert (plan.decrypt(plan.open_secret(path), answer) == expected).all()
     deeper = nn.plan(network, 5, calibration=samples, packing="sample", precision_bits=14)
-    with pytest.raises(errors.ParamsMismatchError):
+    with pytest.raises(errors.MismatchError):
         deeper.open_secret(path)
     path.chmod(0o644)
     with pytest.warns(errors.SecurityWarning, match="can be read by other users"):
@@ -110,7 +110,7 @@ def test_evaluations_compare_with_the_clear() -> None:
         assert (found.agreement, found.accuracy, found.accuracy_in_clear) == (1, 6 / 9, 6 / 9)
     plan = nn.plan(network, 9, calibration=samples)
     assert plan.evaluate(samples).accuracy is None
-    with pytest.raises(errors.NnShapeError, match="one for each of 9 samples"):
+    with pytest.raises(errors.NnError, match="one for each of 9 samples"):
         plan.evaluate(samples, labels[:4])
 
 
@@ -193,7 +193,7 @@ def test_weights_are_hidden_from_the_server() -> None:
     explanation = owner.explain()
     # As many diagonals as rows, rounded up, and the biases.
     assert explanation.weights == 8 + 1 + 4 + 1
-    secret, keys = owner.generate_keys()
+    secret, keys = owner.make_keys()
     weights = owner.encrypt_weights(secret, network)
     assert explanation.weight_bytes < len(weights) < 1.1 * explanation.weight_bytes
     sent = [owner.to_bytes(owner.encrypt(secret, row[None])) for row in samples]
@@ -205,7 +205,7 @@ def test_weights_are_hidden_from_the_server() -> None:
     assert len(json.dumps(owner.outline)) < 500
     there = (server.keys_from_bytes(key_bytes), server.weights_from_bytes(weights))
     batches = [server.batch_from_bytes(data, 1) for data in sent]
-    answers = [server.to_bytes(server.run(*there, batch)) for batch in batches]
+    answers = [server.to_bytes(server.compute(*there, batch)) for batch in batches]
 
     found = [owner.decrypt(secret, owner.batch_from_bytes(data, 1))[0] for data in answers]
     expected = twin(parts, samples)
@@ -214,13 +214,13 @@ def test_weights_are_hidden_from_the_server() -> None:
     assert np.allclose(owner.simulate(network, samples), expected)
     assert np.abs(owner.execute(network, samples) - expected).max() < 0.01 * most
 
-    with pytest.raises(errors.NnShapeError, match="ciphertexts of weights"):
+    with pytest.raises(errors.NnError, match="ciphertexts of weights"):
         owner.weights_from_bytes(sent[0])
-    with pytest.raises(errors.NnNetworkError, match="planned for"):
+    with pytest.raises(errors.NnError, match="planned for"):
         owner.encrypt_weights(secret, nn.Network.dense(layers([6, 7, 3])))
-    with pytest.raises(errors.NnShapeError):
+    with pytest.raises(errors.NnError):
         owner.encrypt(secret, samples)
-    with pytest.raises(errors.NnOutOfRangeError):
+    with pytest.raises(errors.NnError):
         owner.encrypt(secret, samples[:1] + 9)
     # Bounds of ranges are powers of two, which tell how large numbers are and no more.
     ranges = owner.outline["ranges"]
@@ -242,26 +242,26 @@ def test_misuse_is_refused() -> None:
     network = nn.Network.dense(layers([3, 2]))
     samples = np.zeros((2, 3))
     plan = nn.plan(network, 2, calibration=samples + 0.5, packing="features")
-    secret, _ = plan.generate_keys()
-    with pytest.raises(errors.NnOutOfRangeError, match="calibrated range"):
+    secret, _ = plan.make_keys()
+    with pytest.raises(errors.NnError, match="calibrated range"):
         plan.encrypt(secret, samples + 9)
-    with pytest.raises(errors.NnOutOfRangeError):
+    with pytest.raises(errors.NnError):
         plan.encrypt(secret, samples + np.nan)
-    with pytest.raises(errors.NnShapeError):
+    with pytest.raises(errors.NnError):
         plan.encrypt(secret, np.zeros((2, 4)))
-    with pytest.raises(errors.NnShapeError):
+    with pytest.raises(errors.NnError):
         plan.encrypt(secret, np.zeros(3))
-    with pytest.raises(errors.NnShapeError):
+    with pytest.raises(errors.NnError):
         nn.plan(network, 2)
-    with pytest.raises(errors.NnLayerError):
+    with pytest.raises(errors.NnError):
         nn.Network.dense([(np.zeros((2, 3)), np.zeros(4))])
-    with pytest.raises(errors.NnNetworkError):
+    with pytest.raises(errors.NnError):
         nn.Network.describe([3], [{"attention": {}}])
     steep = [(300 * weights, bias) for weights, bias in layers([2] * 30)]
     deep = nn.Network.dense(steep, activation={"tanh": {"degree": 255}})
-    with pytest.raises(errors.NnDeepActivationError):
+    with pytest.raises(errors.NnError):
         nn.plan(deep, 1, calibration=np.ones((2, 2)), precision_bits=20)
-    with pytest.raises(errors.NnLayerError, match="the shape"):
+    with pytest.raises(errors.NnError, match="the shape"):
         nn.Network.describe([3], [{"residual": {"layers": [{"select": [0, 1]}]}}])
 
 
@@ -284,7 +284,7 @@ def test_samples_come_flat_or_in_the_shape_of_the_network(hidden: bool) -> None:
             lambda samples: secret_weights.simulate(network, samples),
             lambda samples: secret_weights.check(network, samples),
             lambda samples: nn.plan_hidden(network, calibration=samples),
-            lambda samples: secret_weights.encrypt(secret_weights.generate_keys()[0], samples[:1]),
+            lambda samples: secret_weights.encrypt(secret_weights.make_keys()[0], samples[:1]),
         ]
     else:
         plan = nn.plan(network, 6, calibration=x)
@@ -294,9 +294,9 @@ def test_samples_come_flat_or_in_the_shape_of_the_network(hidden: bool) -> None:
             plan.simulate,
             plan.check,
             lambda samples: nn.plan(network, 6, calibration=samples),
-            lambda samples: plan.encrypt(plan.generate_keys()[0], samples),
+            lambda samples: plan.encrypt(plan.make_keys()[0], samples),
         ]
-    needed = r"takes \(n, 3, 4, 5\) or \(n, 60\).*channels first"
+    needed = r"the shape \(n, 3, 4, 5\) or \(n, 60\).*channels first"
     others = [
         x.transpose(0, 2, 3, 1),
         x.transpose(0, 1, 3, 2),
@@ -305,7 +305,7 @@ def test_samples_come_flat_or_in_the_shape_of_the_network(hidden: bool) -> None:
     ]
     for samples in [*others, x[:, :2], x.reshape(60, 6), x[0], x[:0]]:
         for call in [execute, *rest]:
-            with pytest.raises(errors.NnShapeError, match=needed):
+            with pytest.raises(errors.NnError, match=needed):
                 call(samples)
     for samples in [x, x.reshape(6, 60), x.reshape(6, 60).tolist()]:
         for call in rest:
@@ -322,15 +322,15 @@ def test_samples_that_leave_the_ranges_are_not_encrypted() -> None:
     sample = np.array([[1.0, -0.5], [0.9, 0.8]])
     plan = nn.plan(network, 2, calibration=calibration, packing="features", precision_bits=10)
     assert plan.ranges["activations"] == [1.0]
-    secret, _ = plan.generate_keys()
+    secret, _ = plan.make_keys()
     found = plan.execute(sample[:1])
     assert np.abs(found - np.tanh(0.5)).max() < 0.01
     for call in (plan.check, plan.execute, plan.simulate, lambda x: plan.encrypt(secret, x)):
-        with pytest.raises(errors.NnOutOfRangeError, match="pre-activation 0 of sample 1 is 1.7"):
+        with pytest.raises(errors.NnError, match="pre-activation 0 of sample 1 is 1.7"):
             call(sample)
     hidden = nn.plan_hidden(network, calibration=calibration, precision_bits=10)
     for hidden_call in (hidden.check, hidden.execute, hidden.simulate):
-        with pytest.raises(errors.NnOutOfRangeError, match="pre-activation 0 of sample 1 is 1.7"):
+        with pytest.raises(errors.NnError, match="pre-activation 0 of sample 1 is 1.7"):
             hidden_call(network, sample)
 
 
@@ -348,29 +348,29 @@ def test_only_real_numbers_are_taken() -> None:
         np.ma.masked_equal(plain, 1),
     ]
     for samples in wrong:
-        with pytest.raises(errors.NnShapeError):
+        with pytest.raises(errors.NnError):
             network.predict(samples)
-        with pytest.raises(errors.NnShapeError):
+        with pytest.raises(errors.NnError):
             nn.plan(network, 2, calibration=samples)
     exact: Any = [[Decimal(1), Fraction(1), 1]]
     assert np.allclose(network.predict(exact), network.predict(plain[:1]))
     for weights in wrong[:3]:
-        with pytest.raises(errors.NnShapeError, match="weights of layer 0"):
+        with pytest.raises(errors.NnError, match="weights of layer 0"):
             nn.Network.dense([(weights, np.zeros(2))])
-    with pytest.raises(errors.NnLayerError, match=r"weights of layer 1 are nan at \(0, 1\)"):
+    with pytest.raises(errors.NnError, match=r"weights of layer 1 are nan at \(0, 1\)"):
         nn.Network.dense([(np.eye(2), np.zeros(2)), ([[1.0, np.nan]], [0.0])])
-    with pytest.raises(errors.NnLayerError, match="bias of layer 0 are inf"):
+    with pytest.raises(errors.NnError, match="bias of layer 0 are inf"):
         nn.Network.dense([(np.eye(2), [0.0, np.inf])])
     for bad in [np.nan, np.array([[1j]]), np.array([["a"]]), 1j, object()]:
-        with pytest.raises(errors.NnNetworkError, match="numbers are needed"):
+        with pytest.raises(errors.NnError, match="numbers"):
             nn.Network.describe([1], [described(bad, [0.0])])
 
 
 def test_options_are_named_in_messages() -> None:
     network, x = nn.Network.dense(layers([3, 2])), np.ones((4, 3))
     named: list[tuple[dict[str, Any], str]] = [
-        ({"packing": "foo"}, "packing is 'foo': 'features', 'sample'"),
-        ({"batch": 1.5}, "batch is 1.5: give a whole number"),
+        ({"packing": "foo"}, "packing is 'foo': pass 'features', 'sample'"),
+        ({"batch": 1.5}, "batch is 1.5: pass a whole number"),
         ({"batch": "a"}, "batch is 'a'"),
         ({"precision_bits": "a"}, "precision_bits is 'a'"),
         ({"precision_bits": np.nan}, "precision_bits is nan"),
@@ -380,12 +380,12 @@ def test_options_are_named_in_messages() -> None:
         with pytest.raises(errors.ArgumentError, match=part):
             nn.plan(network, **{"batch": 3, "calibration": x, **options})
     for bits in (-5, 1, 31):
-        with pytest.raises(errors.NnNetworkError, match=f"at {bits} bits of precision: 2 to 30"):
+        with pytest.raises(errors.NnError, match=f"at {bits} bits of precision: 2 to 30"):
             nn.plan(network, 3, calibration=x, precision_bits=bits)
-    with pytest.raises(errors.NnShapeError, match="found 0 samples"):
+    with pytest.raises(errors.NnError, match="found 0 samples"):
         nn.plan(network, 0, calibration=x)
     ranges: Any = {"input": [0, 1], "activations": [1]}
-    with pytest.raises(errors.NnNetworkError, match="ranges that cannot be read"):
+    with pytest.raises(errors.NnError, match="ranges that cannot be read"):
         nn.plan(network, 3, ranges=ranges)
     batch: Any = np.int64(3)
     given = nn.plan(

@@ -185,11 +185,11 @@ def test_no_byte_of_a_wrong_file_leaves(folder: Path, call: str) -> None:
 
 def test_a_model_in_clear_is_sent_where_that_is_said(folder: Path) -> None:
     with Listener() as listener, Client(listener.url, TOKEN) as client:
-        with pytest.raises(errors.UsageError, match="plain_model=True"):
+        with pytest.raises(errors.ArgumentError, match="plain_model=True"):
             client.upload(folder / "model.json", "models")
-        with pytest.raises(errors.UsageError, match="not a collection"):
+        with pytest.raises(errors.ArgumentError, match="not a collection"):
             client.upload(folder / "model.ct", "results")
-        with pytest.raises(errors.NoFileError):
+        with pytest.raises(errors.MissingFileError):
             client.upload(folder / "never.ct", "models")
         assert listener.requests == []
 

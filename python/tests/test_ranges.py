@@ -31,7 +31,7 @@ def test_the_mean_of_squares_is_right_whatever_the_size(mode: Mode, size: float)
     assert result.log2_error is not None
     assert abs(context.decrypt(result) - exact) < 2.0 ** (result.log2_error + 6)
     assert result.low <= exact <= result.high
-    with pytest.raises(errors.ValueTooLargeError, match="calibration=sample"):
+    with pytest.raises(errors.OutsideRangeError, match="calibration=sample"):
         context.encrypt(np.full(data.shape, 1e9))
 
 
@@ -79,7 +79,7 @@ def test_arguments_outside_of_an_interval_are_refused(mode: Mode) -> None:
     assert score.high is not None and score.high > 6
     assert abs(context.decrypt(sigmoid(score)) - 0.5) < 2e-3
     planned = sudare.Context.for_program(sigmoid, [(2,)], mode=mode)
-    with pytest.raises(errors.ValueTooLargeError, match="from -6 to 6"):
+    with pytest.raises(errors.OutsideRangeError, match="from -6 to 6"):
         planned.encrypt([0.5, 6.5])
 
 
@@ -150,11 +150,11 @@ def test_misuse_has_a_class_and_a_remedy() -> None:
     assert np.allclose(context.decrypt(x * 2**70), np.array([1.0, 2.0, 3.0]) * 2.0**70)
     wrong: list[tuple[type[errors.Error], Callable[[], object]]] = [
         (errors.OutOfRoomError, lambda: x * 1e300),
-        (errors.NotFiniteError, lambda: x * 2**2000),
+        (errors.OutsideRangeError, lambda: x * 2**2000),
         (errors.ArgumentError, lambda: sudare.Context.preset(5)),  # type: ignore[arg-type]
         (errors.ArgumentError, lambda: sudare.Context.for_program(mean_square, 3)),  # type: ignore[arg-type]
         (errors.ArgumentError, lambda: sudare.Context.for_program(None, [(3,)])),  # type: ignore[arg-type]
-        (errors.InvalidSpecError, lambda: sudare.Context(depth=2**32 - 1)),
+        (errors.ParametersError, lambda: sudare.Context(depth=2**32 - 1)),
     ]
     for kind, call in wrong:
         with pytest.raises(kind):
@@ -164,9 +164,9 @@ def test_misuse_has_a_class_and_a_remedy() -> None:
 def test_another_program_and_another_key_are_named() -> None:
     planned = sudare.Context.for_program(lambda x: (x * x).sum(axis=0), [(20, 3)])
     x = planned.encrypt(np.ones((20, 3)))
-    with pytest.raises(errors.MissingGaloisKeyError, match=r"\(20, 3\).*depth="):
+    with pytest.raises(errors.MissingKeyError, match=r"\(20, 3\).*depth="):
         x.sum(axis=1)
-    with pytest.raises(errors.KeyMismatchError, match="context of its own key"):
+    with pytest.raises(errors.MismatchError, match="context of its own key"):
         sudare.Context(depth=1).attach(x)
 
 

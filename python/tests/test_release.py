@@ -78,11 +78,11 @@ def test_the_same_release_is_the_same_and_counts_once(tmp_path: Path) -> None:
     older = ledger.read_bytes()
     context.release(result, bits=7)
     ledger.write_bytes(older)
-    with pytest.raises(errors.LedgerOlderError):
+    with pytest.raises(errors.ReleaseError):
         context.release(result, bits=6)
     ledger.write_bytes(b"nothing")
     for refused in (context, copy):
-        with pytest.raises(errors.LedgerMalformedError, match="nothing is released"):
+        with pytest.raises(errors.ReleaseError, match="nothing is released"):
             refused.release(result, bits=10, largest_error=error)
     ledger.unlink()
     alone = sudare.SecretKey.open(tmp_path / "secret.key")
@@ -139,23 +139,23 @@ def test_results_are_known_by_their_operations(context: sudare.Context) -> None:
 
 def test_what_was_not_planned_is_refused(context: sudare.Context) -> None:
     result = mean(context.encrypt(np.ones((100, 3))))
-    with pytest.raises(errors.TooLittlePrecisionError, match=r"share_bits=25"):
+    with pytest.raises(errors.ReleaseError, match=r"share_bits=25"):
         context.release(result, bits=25)
-    with pytest.raises(errors.TooLittlePrecisionError, match="not even one"):
+    with pytest.raises(errors.ReleaseError, match="not even one"):
         context.release(result, bits=1, largest_error=0.5)
     with pytest.raises(errors.UnsupportedError, match="share_bits"):
         context.release(context.encrypt(np.ones(3)), bits=1)
-    with pytest.raises(errors.ValueTooLargeError, match="from -1 to 1"):
+    with pytest.raises(errors.OutsideRangeError, match="from -1 to 1"):
         context.encrypt(np.full((100, 3), 1.5))
-    with pytest.raises(errors.InvalidSpecError, match="at least 1"):
+    with pytest.raises(errors.ArgumentError, match="at least 1"):
         context.release(result, bits=0)
-    with pytest.raises(errors.TooLittlePrecisionError):
+    with pytest.raises(errors.ReleaseError):
         sudare.Context.for_program(mean, [(100, 3)], share_bits=30)
 
 
 def test_functions_are_released_within_their_intervals() -> None:
     root = sudare.functions.sqrt((0.25, 1), precision_bits=10)
-    with pytest.raises(errors.IntervalUncheckedError, match="4.33 half-widths"):
+    with pytest.raises(errors.ReleaseError, match="4.33 half-widths"):
         sudare.Context.for_program(root, [(4,)], share_bits=4)
     context = sudare.Context.for_program(
         root, [(4,)], share_bits=4, assume_intervals=True, mode="simulate"
@@ -199,7 +199,7 @@ def test_a_bound_can_be_given() -> None:
     context = sudare.Context(depth=2, mode="simulate")
     result = mean(context.encrypt(np.full((100, 3), 0.5)))
     assert program.outputs[0].share_bits is None
-    with pytest.raises(errors.TooLittlePrecisionError, match="values with errors of up to"):
+    with pytest.raises(errors.ReleaseError, match="values with errors of up to"):
         context.release(result, bits=4, largest_error=program.outputs[0].largest_error)
     shown = context.release(result, bits=4, largest_error=1e-14)
     assert (shown == 0.25).all()
@@ -257,9 +257,9 @@ def test_statistics_are_released_to_the_bits_planned_for(tmp_path: Path) -> None
     check(shown.mean)
     assert not np.array_equal(own.covariance, shown.covariance)
     assert np.allclose(own.correlation, shown.correlation, atol=0.05)
-    with pytest.raises(errors.SharedBitsError):
+    with pytest.raises(errors.ReleaseError):
         stats.release(result, keys.secret, 13)
-    with pytest.raises(errors.SharedBitsError):
+    with pytest.raises(errors.ReleaseError):
         stats.plan(table, share_bits=0)
 
     # The same keys at the command line.
@@ -294,9 +294,9 @@ def test_statistics_that_were_not_planned_for_it_are_not_released() -> None:
     plan = stats.plan(table)
     keys = plan.make_keys()
     result = stats.compute(plan.encrypt(table, keys.public), keys.evaluation)
-    with pytest.raises(errors.UsageError, match="not precise enough"):
+    with pytest.raises(errors.ArgumentError, match="not precise enough"):
         stats.release(result, keys.secret, 12)
     # A server could call the result that of another job, whose errors are smaller.
     other = stats.plan((60, 2)).make_keys()
-    with pytest.raises(errors.OtherJobError, match="stats:60x3.*stats:60x2"):
+    with pytest.raises(errors.MismatchError, match="stats:60x3.*stats:60x2"):
         stats.release(result, other.secret, 4)

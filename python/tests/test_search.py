@@ -31,9 +31,9 @@ class World:
         return search.Index.build(self.folder, self.keys.secret, vectors, payloads)
 
     def ask(self, vector: Floats, answer: Any = None, **options: Any) -> Any:
-        query = self.keys.secret.query(vector)
-        found = self.server.search(query, self.folder, answer=answer)
-        return self.keys.secret.read(found, **options)
+        query = self.keys.secret.encrypt(vector)
+        found = self.server.compute(query, self.folder, answer=answer)
+        return self.keys.secret.decrypt(found, **options)
 
 
 def cosines(vectors: Floats, query: Floats) -> Floats:
@@ -58,13 +58,13 @@ def test_scores_of_all_metrics_and_modes(tmp_path: Path) -> None:
     ):
         largest = None if metric == "cosine" else 1.0
         world = World(tmp_path / metric, 2000, 5, metric=metric, mode=mode, largest=largest)
-        sent: Any = query if mode == "plain-query" else world.keys.public.query(query)
+        sent: Any = query if mode == "plain-query" else world.keys.public.encrypt(query)
         if mode == "plain-index":
-            answer = world.server.search(sent, vectors)
+            answer = world.server.compute(sent, vectors)
         else:
             world.build(vectors)
-            answer = world.server.search(sent, world.folder)
-        scores = world.keys.secret.read(answer)
+            answer = world.server.compute(sent, world.folder)
+        scores = world.keys.secret.decrypt(answer)
         assert isinstance(scores, search.Scores)
         np.testing.assert_allclose(scores.values, expected[metric], atol=scores.largest_error)
         rows, values = scores.top_k(3)
@@ -94,14 +94,14 @@ def test_an_index_is_appended_to_and_deleted_from(tmp_path: Path) -> None:
     scores = world.ask(query, deleted=index.deleted)
     expected = cosines(np.concatenate([vectors, more]), query)
     assert scores.top_k(1)[0][0] == np.argsort(-expected)[1]
-    with pytest.raises(errors.SearchShapeError):
+    with pytest.raises(errors.SearchError):
         index.delete([9999])
     (world.folder / "block-00001.ct").unlink()
-    with pytest.raises(errors.MissingBlockError, match="block 1 "):
+    with pytest.raises(errors.SearchError, match="block 1 "):
         world.ask(query)
     block = world.folder / "block-00000.ct"
     block.write_bytes(block.read_bytes()[:-8])
-    with pytest.raises(errors.AlteredBlockError, match="block 0 "):
+    with pytest.raises(errors.SearchError, match="block 0 "):
         world.ask(query)
 
 
@@ -140,13 +140,13 @@ def test_the_secret_key_halves_bytes(tmp_path: Path) -> None:
     vectors = np.random.default_rng(3).normal(size=(90, 3))
     block = world.folder / "block-00000.ct"
     search.Index.build(world.folder, world.keys.public, vectors)
-    whole, query = block.stat().st_size, world.keys.public.query(vectors[7])
-    first = world.keys.secret.read(world.server.search(query, world.folder))
+    whole, query = block.stat().st_size, world.keys.public.encrypt(vectors[7])
+    first = world.keys.secret.decrypt(world.server.compute(query, world.folder))
     # One row has changed.
     vectors[89] = 1.0
     search.Index.build(world.folder, world.keys.secret, vectors)
     assert 0.5 < block.stat().st_size / whole < 0.56
-    assert 0.5 < len(world.keys.secret.query(vectors[7])) / len(query) < 0.56
+    assert 0.5 < len(world.keys.secret.encrypt(vectors[7])) / len(query) < 0.56
     second = world.ask(vectors[7])
     assert isinstance(first, search.Scores)
     np.testing.assert_allclose(second.values[:89], first.values[:89], atol=2 * first.largest_error)
@@ -156,9 +156,9 @@ def test_payloads_of_bytes(tmp_path: Path) -> None:
     options: Any = {"at": 0.5, "margin": 0.3, "most": 4, "payload": "bytes:6"}
     world = World(tmp_path, 100, 2, answer="matches", mode="plain-index", **options)
     vectors = np.array([[1.0, 0.0], [-1.0, 0.0], [1.0, 0.1]])
-    query = world.keys.public.query([1.0, 0.0])
-    answer = world.server.search(query, vectors, np.array(["a", "b", "maß"]), deleted=[0])
-    found = world.keys.secret.read(answer)
+    query = world.keys.public.encrypt([1.0, 0.0])
+    answer = world.server.compute(query, vectors, np.array(["a", "b", "maß"]), deleted=[0])
+    found = world.keys.secret.decrypt(answer)
     assert isinstance(found, search.Matches) and found.payloads is not None
     assert (found.rows.tolist(), found.payloads[0].decode()) == ([2], "maß")
 
@@ -173,30 +173,30 @@ def test_plans_are_explained_before_keys() -> None:
 
 
 def test_what_cannot_be_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(errors.SearchNumberError, match="threshold"):
+    with pytest.raises(errors.SearchError, match="threshold"):
         search.plan(100, 4, answer="count", at=1.5, margin=0.1)
     for options in ({"answer": "count"}, {"at": 0.5, "margin": 0.1}, {"metric": "inner"}):
         with pytest.raises(errors.ArgumentError):
             search.plan(100, 4, **options)
     (tmp_path / "taken").write_text("")
-    with pytest.raises(errors.NotAFolderError):
+    with pytest.raises(errors.FileError):
         search.plan(100, 4, insecure_log_n=LOG_N).make_keys(tmp_path / "taken" / "keys")
     world = World(tmp_path, 100, 4, metric="inner", largest=1.0)
     for bad in (np.zeros((2, 3)), np.zeros(4)):
-        with pytest.raises(errors.SearchShapeError):
+        with pytest.raises(errors.SearchError):
             world.build(bad)
     for bad in (np.full((1, 4), np.nan), np.full((1, 4), 1.0)):
-        with pytest.raises(errors.SearchVectorError, match="row 0"):
+        with pytest.raises(errors.SearchError, match="row 0"):
             world.build(bad)
-    with pytest.raises(errors.UnfinishedIndexError):
+    with pytest.raises(errors.SearchError):
         world.ask(np.zeros(4))
-    with pytest.raises(errors.SearchCountError):
+    with pytest.raises(errors.SearchError):
         world.build(np.zeros((101, 4)))
     world.build(np.zeros((3, 4)))
     other = World(tmp_path / "other", 100, 4, metric="inner", largest=1.0)
-    with pytest.raises(errors.ForeignIndexError):
-        other.server.search(other.keys.public.query(np.zeros(4)), world.folder)
-    with pytest.raises(errors.SearchNotPlannedError):
+    with pytest.raises(errors.SearchError):
+        other.server.compute(other.keys.public.encrypt(np.zeros(4)), world.folder)
+    with pytest.raises(errors.SearchError):
         world.ask(np.zeros(4), "count")
 
 
@@ -205,8 +205,8 @@ def found_payloads(folder: Path, payload: str, carried: Any, rows: int = 3) -> A
     options: Any = {"at": 0.5, "margin": 0.3, "most": 4, "payload": payload}
     world = World(folder, 100, 2, answer="matches", mode="plain-index", **options)
     vectors = np.tile([1.0, 0.0], (rows, 1))
-    answer = world.server.search(world.keys.public.query([1.0, 0.0]), vectors, carried)
-    found = world.keys.secret.read(answer)
+    answer = world.server.compute(world.keys.public.encrypt([1.0, 0.0]), vectors, carried)
+    found = world.keys.secret.decrypt(answer)
     assert isinstance(found, search.Matches) and found.rows.tolist() == list(range(rows))
     assert found.payloads is not None
     return found.payloads.tolist()
@@ -248,7 +248,7 @@ def test_whole_numbers_come_in_the_shape_of_the_plan(tmp_path: Path) -> None:
     assert found_payloads(tmp_path / "a", "integers:2x8", pairs) == pairs.tolist()
     assert found_payloads(tmp_path / "b", "integers:1x8", [7, 8, 9]) == [[7], [8], [9]]
     for number, carried in enumerate([pairs.T, pairs.ravel(), pairs - 2, pairs / 2, [[1, 2], [3]]]):
-        with pytest.raises(errors.SearchShapeError, match="payloads"):
+        with pytest.raises(errors.SearchError, match="payloads"):
             found_payloads(tmp_path / f"no{number}", "integers:2x8", carried)
 
 
@@ -262,7 +262,7 @@ def test_only_real_numbers_are_searched(tmp_path: Path) -> None:
         [[1, 2, 3], [4]],
         plain.astype("m8[s]"),
     ]:
-        with pytest.raises(errors.SearchShapeError):
+        with pytest.raises(errors.SearchError):
             world.build(vectors)  # type: ignore[arg-type]
     queries: list[Any] = [
         np.ones(3) + 5j,
@@ -272,8 +272,8 @@ def test_only_real_numbers_are_searched(tmp_path: Path) -> None:
         np.ones(4),
     ]
     for query in queries:
-        with pytest.raises(errors.SearchShapeError):
-            world.keys.secret.query(query)
+        with pytest.raises(errors.SearchError):
+            world.keys.secret.encrypt(query)
     index = world.build(plain.astype(np.float16))
     index.append(plain.astype(int))
     scores = world.ask(plain[1])
@@ -284,10 +284,10 @@ def test_only_real_numbers_are_searched(tmp_path: Path) -> None:
     for rows in ([-1], [0.5], ["a"]):
         with pytest.raises(errors.ArgumentError, match="the number of a row"):
             search.Index.build(tmp_path / "other", world.keys.secret, plain, deleted=rows)  # type: ignore[arg-type]
-    with pytest.raises(errors.SearchShapeError, match="counted from 0"):
+    with pytest.raises(errors.SearchError, match="counted from 0"):
         index.delete([-1])
     with pytest.raises(errors.ArgumentError, match="an answer"):
-        world.keys.secret.read("abc")  # type: ignore[arg-type]
+        world.keys.secret.decrypt("abc")  # type: ignore[arg-type]
     for options in ({"rows": 1.5}, {"dimension": "a"}, {"rows": -1}):
         with pytest.raises(errors.ArgumentError, match="is"):
             search.plan(**{"rows": 100, "dimension": 4, **options})  # type: ignore[arg-type]

@@ -153,23 +153,23 @@ def test_undefined_values_are_nan_and_padding_is_no_value() -> None:
 @pytest.mark.parametrize(
     ("table", "error", "says"),
     [
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), errors.DuplicateColumnError, "'a' 2 times"),
-        (pa.table([[1], [2]], names=["a", "a"]), errors.DuplicateColumnError, "'a' 2 times"),
-        (pd.DataFrame([[1.0]]), errors.UnnamedColumnError, "named 0"),
-        ({"": [1.0]}, errors.UnnamedColumnError, "no name"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), errors.TableError, "'a' 2 times"),
+        (pa.table([[1], [2]], names=["a", "a"]), errors.TableError, "'a' 2 times"),
+        (pd.DataFrame([[1.0]]), errors.TableError, "named 0"),
+        ({"": [1.0]}, errors.TableError, "no name"),
         (pd.DataFrame({"a": ["x"]}), errors.DtypeError, "column 'a'.*code its values"),
         (pd.DataFrame({"a": [1 + 2j]}), errors.DtypeError, "column 'a'"),
         (pl.DataFrame({"a": [datetime.date(2020, 1, 1)]}), errors.DtypeError, "Date"),
         (np.array([[None]]), errors.DtypeError, "object"),
-        (pd.DataFrame({"a": [1, np.nan]}), errors.MissingValueError, "column 'a'.*row 1"),
-        (pl.DataFrame({"a": [None, 1]}), errors.MissingValueError, "column 'a'.*row 0"),
-        (pa.table({"a": [1, None]}), errors.MissingValueError, "column 'a'.*row 1"),
-        (pl.DataFrame({"a": [1.0, np.nan]}), errors.NotFiniteError, "column 'a'"),
-        (np.array([[1.0, np.inf]]), errors.NotFiniteError, "inf"),
+        (pd.DataFrame({"a": [1, np.nan]}), errors.TableError, "column 'a'.*row 1"),
+        (pl.DataFrame({"a": [None, 1]}), errors.TableError, "column 'a'.*row 0"),
+        (pa.table({"a": [1, None]}), errors.TableError, "column 'a'.*row 1"),
+        (pl.DataFrame({"a": [1.0, np.nan]}), errors.OutsideRangeError, "column 'a'"),
+        (np.array([[1.0, np.inf]]), errors.OutsideRangeError, "inf"),
         (np.ones(3), errors.ShapeError, "rows and columns"),
-        (np.ones((0, 3)), errors.ShapeError, "no values"),
+        (np.ones((0, 3)), errors.ShapeError, "empty"),
         ({}, errors.ShapeError, "no columns"),
-        ({"a": [1.0], "b": [1.0, 2.0]}, errors.ShapeError, "same number"),
+        ({"a": [1.0], "b": [1.0, 2.0]}, errors.ShapeError, "equal length"),
         ({"a": [[1.0, 2.0]]}, errors.ShapeError, "one number per row"),
         (pl.LazyFrame({"a": [1.0]}), errors.DtypeError, "collect"),
         (pd.Series([1.0]), errors.DtypeError, "Series"),
@@ -192,15 +192,15 @@ def test_bad_arguments_are_refused(summary: stats.Summary) -> None:
         {"bins": 3},
         {"what": "histogram", "groups": 2},
     ):
-        with pytest.raises(errors.UsageError):
+        with pytest.raises(errors.ArgumentError):
             stats.plan(table, **arguments)
-    with pytest.raises(errors.UsageError, match="groups="):
+    with pytest.raises(errors.ArgumentError, match="groups="):
         stats.plan((10, 2), "groups", by="k")
     with pytest.raises(errors.ShapeError, match="2 different"):
         stats.plan(table, "groups", by="smoker", groups=3)
-    with pytest.raises(errors.UnknownColumnError, match="'size'.*age, weight"):
+    with pytest.raises(errors.TableError, match="'size'.*age, weight"):
         stats.plan(table, "groups", by="size")
-    with pytest.raises(errors.TooFewError):
+    with pytest.raises(errors.ShapeError):
         stats.plan((10, 2), "histogram", bins=1)
     for shape in ((-1, 2), (2.5, 3)):
         with pytest.raises(errors.Error):
@@ -210,12 +210,12 @@ def test_bad_arguments_are_refused(summary: stats.Summary) -> None:
         with pytest.raises(errors.ArgumentError, match="bins is"):
             stats.plan((10, 2), "histogram", bins=bins)
     assert stats.plan(((1.0, 2.0), (3.0, 5.0), (4.0, 1.0))).job == "stats:3x2"
-    with pytest.raises(errors.UsageError, match="'cov'.*'covariance'"):
+    with pytest.raises(errors.ArgumentError, match="'cov'.*'covariance'"):
         summary.to_frame("cov")  # type: ignore[arg-type]
-    with pytest.raises(errors.UnknownColumnError):
+    with pytest.raises(errors.TableError):
         summary.weighted_mean("size")
     dependent = stats.run({"x": [1.0, 2, 3, 4], "y": [2.0, 4, 6, 8], "z": [1.0, 0, 1, 1]})
-    with pytest.raises(errors.RegressionError, match="leave"):
+    with pytest.raises(errors.ArgumentError, match="leave"):
         dependent.least_squares("z")
 
     plan = stats.plan((3, 2))
@@ -223,13 +223,13 @@ def test_bad_arguments_are_refused(summary: stats.Summary) -> None:
     with pytest.raises(errors.ShapeError, match="the plan is for 1 to 3"):
         plan.encrypt(table, keys.public)
     encrypted = plan.encrypt(np.ones((3, 2)), keys.public)
-    with pytest.raises(errors.KeyMismatchError):
+    with pytest.raises(errors.MismatchError):
         stats.compute(encrypted, plan.make_keys().evaluation)
-    with pytest.raises(errors.OtherJobError):
+    with pytest.raises(errors.MismatchError):
         stats.plan((3, 3)).encrypt(np.ones((3, 3)), keys.public)
     grouped = stats.plan((4, 1), "groups", by="k", groups=2)
     keys = grouped.make_keys()
-    with pytest.raises(errors.UsageError, match="by="):
+    with pytest.raises(errors.ArgumentError, match="by="):
         stats.Plan.of(keys.public).encrypt({"k": [1, 2, 1, 2], "x": [1, 2, 3, 4]}, keys.public)
     with pytest.raises(errors.ShapeError, match="found 3 groups.*at most 2"):
         grouped.encrypt({"k": [1, 2, 3, 2], "x": [1, 2, 3, 4]}, keys.public)
@@ -272,7 +272,7 @@ def test_histograms_and_quantiles() -> None:
     assert found.quantile(0.5).shape == found.quantile_bounds(0.5)[0].shape == (3,)
     assert found.quantile([0.25, 0.5]).shape == (2, 3)
     for of_quantile in (found.quantile, found.quantile_bounds):
-        with pytest.raises(errors.QuantileError):
+        with pytest.raises(errors.ArgumentError):
             of_quantile(2)
     assert list(found.to_frame().columns) == ["column", "low", "high", "count", "error"]
 
@@ -306,18 +306,18 @@ def test_histograms_with_edges_of_ones_choice() -> None:
     wrong: list[tuple[type[errors.Error], dict[str, Any]]] = [
         (errors.ShapeError, {"edges": [0, 1, 2], "bins": 3}),
         (errors.ShapeError, {"edges": {"a": [0, 1, 2], "b": [0, 1, 2, 3]}}),
-        (errors.UsageError, {"share_bits": 4, "exact": True}),
+        (errors.ArgumentError, {"share_bits": 4, "exact": True}),
     ]
     for error, options in wrong:
         with pytest.raises(error):
             stats.plan(table, "histogram", **options)
-    with pytest.raises(errors.UsageError, match="edges is not for"):
+    with pytest.raises(errors.ArgumentError, match="edges is not for"):
         stats.plan(table, edges="log")
     refused: list[tuple[Any, str]] = [([0, 2, 1], "ascend"), ({"c": "log"}, "'c'"), ("even", "even")]
     for edges, says in refused:
         with pytest.raises(errors.Error, match=says):
             histograms(pd.DataFrame(table), 2, edges=edges)
-    with pytest.raises(errors.EdgesError, match="positive"):
+    with pytest.raises(errors.ArgumentError, match="positive"):
         histograms(np.array([[0.0], [1.0]]), 2, edges="log")
 
 
@@ -340,10 +340,10 @@ def test_zeros_of_both_signs_are_one_group() -> None:
 def test_large_whole_numbers_tell_no_groups_apart(library: str) -> None:
     ids = 95820843523155097 + np.repeat(np.arange(3), 2)
     table = FRAMES[library]({"id": ids, "x": np.arange(6.0)})
-    with pytest.raises(errors.GroupKeyError, match="'id'.*number the groups"):
+    with pytest.raises(errors.ArgumentError, match="'id'.*number the groups"):
         stats.plan(table, "groups", by="id")
     plan = stats.plan((6, 1), "groups", by="id", groups=3)
-    with pytest.raises(errors.GroupKeyError):
+    with pytest.raises(errors.ArgumentError):
         plan.encrypt(table, plan.make_keys().secret)
     # As numbers they are what double precision makes of them.
     assert stats.plan(table).job == "stats:6x2"
@@ -434,13 +434,13 @@ def test_extreme_columns_have_their_spread() -> None:
 
 def test_what_encryption_leaves_open_is_refused() -> None:
     found = stats.run({"w": [-1.0, 1, -1, 1, -1, 1], "x": [1.0, 2, 3, 4, 5, 6], "c": [2.0] * 6})
-    with pytest.raises(errors.WeightsError, match="certainly positive"):
+    with pytest.raises(errors.ArgumentError, match="certainly positive"):
         found.weighted_mean("w")
     x = np.arange(1, 7)
     columns = np.array([[-1, 1, -1, 1, -1, 1], x, np.full(6, 2)])
     expected: Any = np.average(columns, axis=1, weights=x)
     assert np.allclose(found.weighted_mean("x"), expected, atol=1e-4)
-    with pytest.raises(errors.SampleError):
+    with pytest.raises(errors.ArgumentError):
         found.t_test("c", "c")
     rng = np.random.default_rng(0)
     # A plane without residuals has no standard errors.

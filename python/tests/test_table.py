@@ -15,7 +15,7 @@ import pytest
 
 from sudare import _native, errors
 from sudare._native import Data, Result, Table, TablePlan
-from sudare._plain import Floats, to_native
+from sudare._plain import Floats
 
 ROWS, COLUMNS = 50, ["age", "weight", "dose"]
 
@@ -31,7 +31,7 @@ class Owner:
         )
 
     def encrypt(self, **options: Any) -> Table:
-        return self.plan.encrypt(self.public, Data(COLUMNS, to_native(self.values)), **options)
+        return self.plan.encrypt(self.public, Data(COLUMNS, self.values), **options)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_tables_and_results_are_picklable(
     check(owner, pickle.loads(data).compute(owner.evaluation).decrypt(owner.secret).values())
     table.save(path, overwrite=True)
     for use in (lambda: stored.compute(owner.evaluation), lambda: pickle.loads(data)):
-        with pytest.raises(errors.FileChangedError, match="table.ct"):
+        with pytest.raises(errors.FileError, match="table.ct"):
             use()
 
 
@@ -147,7 +147,7 @@ def test_files_of_the_command_line_are_taken(tmp_path: Path) -> None:
     assert plan.job == made["job"] and plan.kind == "groups" and public.key_id == made["key_id"]
     numbers = np.array([[7, 1], [8, 2], [7, 3], [8, 4], [7, 5], [8, 6.0]])
     table = plan.encrypt(
-        public, Data(["g", "x"], to_native(numbers)), by="g", path=tmp_path / "t.ct"
+        public, Data(["g", "x"], numbers), by="g", path=tmp_path / "t.ct"
     )
     keys_of_server = _native.EvaluationKeys.open(keys / "evaluation.key")
     secret = _native.SecretKey.open(keys / "secret.key")
@@ -168,10 +168,10 @@ def test_a_model_is_read(tmp_path: Path) -> None:
     public, evaluation, secret = _native.generate_keys(plan)
     paths = [tmp_path / name for name in ("evaluation.key", "table.ct", "model.ct")]
     evaluation.save(paths[0])
-    data = Data(["a", "b"], to_native(x), labels=("y", ["no", "yes"], members))
+    data = Data(["a", "b"], x, labels=("y", ["no", "yes"], members))
     table = plan.encrypt(public, data, path=paths[1])
     assert table.kind == "train"
-    with pytest.raises(errors.OtherJobError, match="train:40x2"):
+    with pytest.raises(errors.MismatchError, match="train:40x2"):
         table.compute(evaluation)
     sudare("train", "--evaluation-key", paths[0], "-i", paths[1], "-o", paths[2])
     result = Result.open(paths[2])
@@ -182,41 +182,41 @@ def test_a_model_is_read(tmp_path: Path) -> None:
     assert values["weights"][1] > abs(values["weights"][2])
     calibrated = result.decrypt(secret).calibrated(data)
     assert calibrated["calibrated"] and calibrated["weights"] != values["weights"]
-    with pytest.raises(errors.UsageError, match="39 rows, but the model was trained on 40"):
+    with pytest.raises(errors.ArgumentError, match="39 rows, but the model was trained on 40"):
         labels = ("y", ["no", "yes"], members[1:])
-        result.decrypt(secret).calibrated(Data(["a", "b"], to_native(x[1:]), labels=labels))
-    with pytest.raises(errors.ClassesError, match="row 3 has the index 2"):
-        Data(["a", "b"], to_native(x), labels=("y", ["no", "yes"], [0, 1, 0, 2] * 10))
-    with pytest.raises(errors.TableClassesError, match="3 classes"):
+        result.decrypt(secret).calibrated(Data(["a", "b"], x[1:], labels=labels))
+    with pytest.raises(errors.ArgumentError, match="row 3 has the index 2"):
+        Data(["a", "b"], x, labels=("y", ["no", "yes"], [0, 1, 0, 2] * 10))
+    with pytest.raises(errors.ShapeError, match="3 classes"):
         three = ("y", ["no", "yes", "perhaps"], members)
-        plan.encrypt(public, Data(["a", "b"], to_native(x), labels=three))
-    with pytest.raises(errors.ConstantTargetError):
-        plan.encrypt(public, Data(["a", "b"], to_native(x), labels=("y", ["no", "yes"], [1] * 40)))
-    with pytest.raises(errors.NoTargetError):
-        plan.encrypt(public, Data(["a", "b"], to_native(x)))
+        plan.encrypt(public, Data(["a", "b"], x, labels=three))
+    with pytest.raises(errors.TableError):
+        plan.encrypt(public, Data(["a", "b"], x, labels=("y", ["no", "yes"], [1] * 40)))
+    with pytest.raises(errors.TableError):
+        plan.encrypt(public, Data(["a", "b"], x))
 
 
 def test_models_that_are_shared_are_not_calibrated() -> None:
     x: Floats = np.random.default_rng(3).normal(size=(40, 2))
     labels = ("y", ["0", "1"], (x[:, 0] > 0).astype(int).tolist())
-    data = Data(["a", "b"], to_native(x), labels=labels)
+    data = Data(["a", "b"], x, labels=labels)
     plan = TablePlan.train(40, 2, iterations=2, shared_bits=8, insecure_log_n=11)
     public, evaluation, secret = _native.generate_keys(plan)
     trainer = _native.Trainer([plan.encrypt(public, data)], evaluation)
     trainer.step()
     shared = trainer.model().decrypt(secret, share_bits=8)
     assert shared.values()["weights"]
-    with pytest.raises(errors.UsageError, match="share_bits"):
+    with pytest.raises(errors.ArgumentError, match="share_bits"):
         shared.calibrated(data)
 
 
 def test_the_secret_key_encrypts_in_half_the_bytes(owner: Owner, table: Table) -> None:
-    data = Data(COLUMNS, to_native(owner.values))
+    data = Data(COLUMNS, owner.values)
     half = owner.plan.encrypt(owner.secret, data)
     assert 0.5 < half.nbytes / table.nbytes < 0.6
     check(owner, half.compute(owner.evaluation).decrypt(owner.secret).values())
     other = TablePlan.statistics(ROWS + 1, 3, insecure_log_n=11)
-    with pytest.raises(errors.OtherJobError, match="the secret key for stats:50x3.*stats:51x3"):
+    with pytest.raises(errors.MismatchError, match="the secret key for stats:50x3.*stats:51x3"):
         other.encrypt(owner.secret, data)
 
 
@@ -224,42 +224,42 @@ def test_what_does_not_belong_together_is_refused(
     owner: Owner, table: Table, result: Result
 ) -> None:
     other = Owner()
-    with pytest.raises(errors.KeyMismatchError):
+    with pytest.raises(errors.MismatchError):
         table.compute(other.evaluation)
-    with pytest.raises(errors.KeyMismatchError):
+    with pytest.raises(errors.MismatchError):
         result.decrypt(other.secret)
     plan = TablePlan.statistics(ROWS + 1, 3, insecure_log_n=11)
-    values = to_native(np.ones((ROWS + 1, 3)))
-    with pytest.raises(errors.OtherJobError, match="stats:50x3.*stats:51x3"):
+    values = np.ones((ROWS + 1, 3))
+    with pytest.raises(errors.MismatchError, match="stats:50x3.*stats:51x3"):
         plan.encrypt(owner.public, Data(COLUMNS, values))
     groups = TablePlan.groups(ROWS, 2, 2, insecure_log_n=11)
-    with pytest.raises(errors.UsageError, match="by is needed"):
-        groups.encrypt(_native.generate_keys(groups)[0], Data(COLUMNS, to_native(owner.values)))
+    with pytest.raises(errors.ArgumentError, match="by is missing"):
+        groups.encrypt(_native.generate_keys(groups)[0], Data(COLUMNS, owner.values))
 
 
 @pytest.mark.parametrize(
     ("columns", "numbers", "error"),
     [
         (COLUMNS, np.ones((ROWS, 2)), errors.ShapeError),
-        (COLUMNS, np.ones((ROWS + 1, 3)), errors.RowsError),
+        (COLUMNS, np.ones((ROWS + 1, 3)), errors.ShapeError),
         ([*COLUMNS, "sex"], np.ones((ROWS, 4)), errors.ShapeError),
         (COLUMNS, np.ones(3 * ROWS), errors.ShapeError),
         (COLUMNS[:2], np.ones((ROWS, 3)), errors.ShapeError),
-        (["a", "b", "a"], np.ones((ROWS, 3)), errors.DuplicateColumnError),
-        (["a", "", "c"], np.ones((ROWS, 3)), errors.UnnamedColumnError),
-        (COLUMNS, np.full((ROWS, 3), np.nan), errors.NotFiniteError),
+        (["a", "b", "a"], np.ones((ROWS, 3)), errors.TableError),
+        (["a", "", "c"], np.ones((ROWS, 3)), errors.TableError),
+        (COLUMNS, np.full((ROWS, 3), np.nan), errors.OutsideRangeError),
     ],
 )
 def test_other_tables_are_refused(
     owner: Owner, columns: list[str], numbers: Floats, error: type[errors.Error]
 ) -> None:
     with pytest.raises(error):
-        owner.plan.encrypt(owner.public, Data(columns, to_native(numbers)))
+        owner.plan.encrypt(owner.public, Data(columns, numbers))
 
 
 def test_tables_may_have_fewer_rows_than_planned(owner: Owner) -> None:
     few: Floats = owner.values[:20]
-    table = owner.plan.encrypt(owner.public, Data(COLUMNS, to_native(few)))
+    table = owner.plan.encrypt(owner.public, Data(COLUMNS, few))
     assert table.rows == ROWS
     values = table.compute(owner.evaluation).decrypt(owner.secret).values()
     assert values["rows"] == 20
@@ -269,13 +269,13 @@ def test_tables_may_have_fewer_rows_than_planned(owner: Owner) -> None:
     plan = TablePlan.groups(ROWS, 1, 4, insecure_log_n=11)
     public, evaluation, secret = _native.generate_keys(plan)
     keyed: Floats = np.column_stack([np.arange(30) % 3, few[np.arange(30) % 20, 0]])
-    data = Data(["ward", "age"], to_native(keyed))
+    data = Data(["ward", "age"], keyed)
     values = plan.encrypt(public, data, by="ward").compute(evaluation).decrypt(secret).values()
     assert values["labels"] == [0, 1, 2] and values["count"] == [10, 10, 10]
     means = [[keyed[keyed[:, 0] == ward, 1].mean()] for ward in range(3)]
     assert np.allclose(values["mean"], means, rtol=1e-5)
     with pytest.raises(errors.ShapeError, match="groups"):
-        five = Data(["ward", "age"], to_native(np.column_stack([np.arange(30) % 5, keyed[:, 1]])))
+        five = Data(["ward", "age"], np.column_stack([np.arange(30) % 5, keyed[:, 1]]))
         plan.encrypt(public, five, by="ward")
 
 
@@ -287,15 +287,15 @@ def test_damaged_bytes_are_refused(owner: Owner, table: Table, result: Result) -
         for length in (0, 7, 100):
             with pytest.raises(errors.Error):
                 read(whole[:length])
-    with pytest.raises((errors.TruncatedError, errors.MalformedError)):
+    with pytest.raises(errors.WrongFileError):
         Table.from_bytes(table.to_bytes()[:-10]).compute(owner.evaluation)
     damaged = bytearray(table.to_bytes())
     damaged[-1000] ^= 1
-    with pytest.raises(errors.ChecksumError):
+    with pytest.raises(errors.WrongFileError):
         Table.from_bytes(damaged).compute(owner.evaluation)
-    with pytest.raises(errors.WrongKindError):
+    with pytest.raises(errors.WrongFileError):
         Table.from_bytes(owner.public.to_bytes())
-    with pytest.raises(errors.UsageError, match="statistics, but table"):
+    with pytest.raises(errors.ArgumentError, match="statistics, but table"):
         Table.from_bytes(result.to_bytes())
 
 

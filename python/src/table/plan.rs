@@ -224,7 +224,7 @@ impl TablePlan {
     /// The plan that keys were made for.
     #[staticmethod]
     fn of(py: Python<'_>, key: AnyKey<'_>) -> Result<Self> {
-        let set = key.set().clone();
+        let set = key.identity().set.clone();
         let Some((_, Meta { job, .. })) = Meta::read(&set.label) else {
             return Err(other_job("keys for programs on arrays", "a key for a job on a table"));
         };
@@ -254,7 +254,7 @@ impl TablePlan {
         Ok(self.job.shape()?.0)
     }
 
-    /// Its columns, without target or key column.
+    /// The columns, without target or key column.
     #[getter]
     fn features(&self) -> Result<usize> {
         Ok(self.job.shape()?.1)
@@ -363,7 +363,7 @@ impl TablePlan {
         })
     }
 
-    /// Those that a file says: a model, or, of another name, the table that one was trained on.
+    /// Reads features from the file of a model or, with another name, of the table that a model was trained on.
     #[pyo3(signature = (path, *, target=None, class_weights=None))]
     fn read_features(
         &self,
@@ -420,14 +420,14 @@ impl ColumnEdges {
     }
 }
 
-/// How precise parameters are made.
+/// The precision of parameters.
 #[derive(Clone, Copy)]
 enum Precision {
-    /// As the job has it.
+    /// The precision of the job.
     Usual,
-    /// For exact results.
+    /// Precise enough for exact results.
     Exact,
-    /// For results that are shared to so many bits.
+    /// Precise enough to share results to this number of bits.
     Shared(u32),
 }
 
@@ -438,8 +438,7 @@ impl Precision {
             (None, true) => Ok(Self::Exact),
             (Some(bits), false) => Ok(Self::Shared(bits)),
             (Some(_), true) => Err(Engine::Usage(
-                "results that are shared have noise and are not exact: leave out exact or share_bits"
-                    .into(),
+                "shared results have noise and are not exact: leave out exact or share_bits".into(),
             )
             .into()),
         }
@@ -596,6 +595,6 @@ fn expect_given(job: &Job, name: &str, given: bool, needed: bool) -> Result<()> 
     if given == needed {
         return Ok(());
     }
-    let advice = if needed { "is needed: give it" } else { "is not used: leave it out" };
-    Err(Engine::Usage(format!("for {job}, {name} {advice}")).into())
+    let advice = if needed { "is missing: pass it" } else { "is not used: leave it out" };
+    Err(Engine::Usage(format!("{name} {advice} (the plan is for {job})")).into())
 }

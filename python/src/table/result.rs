@@ -30,7 +30,7 @@ use sudare_roles::{
     opened::{self, Opened},
 };
 
-/// What was computed from an encrypted table, encrypted as well.
+/// The encrypted result of a computation on an encrypted table.
 #[pyclass(frozen, name = "Result", module = "sudare._native")]
 pub struct TableResult {
     file: Memory,
@@ -148,12 +148,12 @@ impl TableResult {
 }
 
 impl TableResult {
-    /// Its file, to read ciphertexts of.
+    /// The file, to read ciphertexts.
     pub(super) fn opened(&self) -> Result<Opened<Cursor<Mapping>>> {
         in_memory(&self.file, Path::new(IN_MEMORY))
     }
 
-    /// Of a file that messages call `path`.
+    /// Reads a file, whose name in messages is `path`.
     pub(crate) fn new(file: Memory, path: &Path) -> Result<Self> {
         let opened = in_memory(&file, path)?.expect(Kind::Ciphertexts)?;
         let (content, meta) = opened.meta(&Content::RESULTS)?;
@@ -165,12 +165,12 @@ impl TableResult {
 #[pyclass(frozen, module = "sudare._native")]
 pub struct Decrypted {
     values: decrypted::Decrypted,
-    /// Whether others than the owner of the key may see it.
+    /// True if others than the owner of the key may see it.
     shared: bool,
 }
 
 impl Decrypted {
-    /// For the owner of the key alone.
+    /// The values, for the owner of the key alone.
     pub(crate) fn of(values: decrypted::Decrypted) -> Self {
         Self { values, shared: false }
     }
@@ -204,16 +204,15 @@ impl Decrypted {
         }
     }
 
-    /// Of a training: the model whose probabilities are right on the table that it was trained on,
-    /// with the labels of that.
+    /// The model of a training, calibrated on the table that it was trained on, with its labels.
     fn calibrated<'py>(&self, py: Python<'py>, data: &Data) -> Result<Bound<'py, PyAny>> {
         let decrypted::Decrypted::Model(trained) = &self.values else {
-            return Err(other_job("another result", "that of a training"));
+            return Err(other_job("another result", "the result of a training"));
         };
         if self.shared {
             return Err(Engine::Usage(
-                "a model that is calibrated tells more of its table than one that is shared may: \
-                 leave out share_bits, or take its values"
+                "a calibrated model reveals more about its table than a shared model may: leave out \
+                 share_bits, or use the values without calibration"
                     .into(),
             )
             .into());
@@ -222,12 +221,12 @@ impl Decrypted {
         to_python(py, &model)
     }
 
-    /// Of statistics: the means weighted by column `weights`.
+    /// The means weighted by column `weights`, for statistics.
     fn weighted_mean(&self, weights: usize) -> Result<Vec<f64>> {
         Ok(self.statistics()?.1.weighted_mean(weights).map_err(Engine::from)?)
     }
 
-    /// Of statistics: the linear model of column `target` on all others.
+    /// The linear model of column `target` on all others, for statistics.
     fn least_squares<'py>(&self, py: Python<'py>, target: usize) -> Result<Bound<'py, PyAny>> {
         let (columns, statistics) = self.statistics()?;
         let fit = statistics.least_squares(target).map_err(Engine::from)?;
@@ -256,7 +255,7 @@ impl Decrypted {
         to_python(py, &tests().map_err(Engine::from)?)
     }
 
-    /// Of histograms: of each column, below which values these parts of all lie.
+    /// The quantiles of each column, for histograms.
     fn quantiles(&self, probabilities: Vec<f64>) -> Result<Vec<Vec<f64>>> {
         let of_column = |histogram: &stats::Histogram| {
             probabilities
@@ -267,7 +266,7 @@ impl Decrypted {
         self.histograms()?.iter().map(of_column).collect()
     }
 
-    /// Of histograms: of each column, the edges between which each of its quantiles lies.
+    /// The edges on both sides of the quantiles of each column, for histograms.
     fn quantile_bounds(&self, probabilities: Vec<f64>) -> Result<Vec<Vec<(f64, f64)>>> {
         let of_column = |histogram: &stats::Histogram| {
             probabilities

@@ -46,7 +46,7 @@ def _world() -> dict[str, Any]:
     X, y = rng.normal(size=(40, 3)), np.arange(40) % 2
     keys = search.plan(8, 3, insecure_log_n=11).make_keys(folder / "keys")
     search.Index.build(folder / "index", keys.secret, X[:6])
-    answer = search.Server(keys.evaluation).search(keys.secret.query(X[0]), folder / "index")
+    answer = search.Server(keys.evaluation).compute(keys.secret.encrypt(X[0]), folder / "index")
     network = nn.Network.dense([(np.eye(3), np.zeros(3))])
     network.save(folder / "m.json")
     (folder / "M.ONNX").write_bytes(b"\x08\xa8\xff")
@@ -59,7 +59,7 @@ def _world() -> dict[str, Any]:
         "X": X,
         "y": y,
         "search": keys,
-        "scores": keys.secret.read(answer),
+        "scores": keys.secret.decrypt(answer),
         "network": network,
         "plan": nn.plan(network, 2, calibration=X),
         "ctx": ctx,
@@ -159,12 +159,12 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         lambda w, **o: search.plan(insecure_log_n=11, **o),
         {"rows": 8, "dimension": 3, "metric": "cosine", "largest": None, "mode": "encrypted", "answer": "matches", "at": 0.5, "margin": 0.2, "most": 4, "payload": "rows"},
     ),
-    "search.query": (lambda w, vector: w["search"].secret.query(vector), {"vector": np.ones(3)}),
+    "search.query": (lambda w, vector: w["search"].secret.encrypt(vector), {"vector": np.ones(3)}),
     "search.build": (
         lambda w, vectors: search.Index.build(Path(tempfile.mkdtemp(dir=w["folder"])) / "j", w["search"].secret, vectors),
         {"vectors": np.ones((2, 3))},
     ),
-    "search.read": (lambda w, answer: w["search"].secret.read(answer), {"answer": b""}),
+    "search.read": (lambda w, answer: w["search"].secret.decrypt(answer), {"answer": b""}),
     "search.Server": (lambda w, path: search.Server(path), {"path": "none.key"}),
     "top_k": (lambda w, k: w["scores"].top_k(k), {"k": 2}),
     "Network.load": (lambda w, path: nn.Network.load(path), {"path": "none.onnx"}),

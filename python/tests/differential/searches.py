@@ -75,16 +75,16 @@ class SearchCase(Case):
         plan = search.plan(max(rows, 1), dimension, insecure_log_n=11, **options)
         keys = plan.make_keys(folder / "keys")
         server = search.Server(keys.evaluation)
-        query: Any = self.query if self.mode == "plain-query" else keys.secret.query(self.query)
+        query: Any = self.query if self.mode == "plain-query" else keys.secret.encrypt(self.query)
         payloads = self.payloads if self.answer == "matches" else None
         if self.mode == "plain-index":
-            answer = server.search(query, self.vectors, payloads, deleted=self.deleted)
+            answer = server.compute(query, self.vectors, payloads, deleted=self.deleted)
         else:
             index = search.Index.build(folder / "index", keys.secret, self.vectors, payloads)
             if self.deleted:
                 index.delete(self.deleted)
-            answer = server.search(query, folder / "index")
-        return keys.secret.read(answer, deleted=self.deleted)
+            answer = server.compute(query, folder / "index")
+        return keys.secret.decrypt(answer, deleted=self.deleted)
 
     def _check(self, found: Any, close: Close) -> None:
         assert self.plain is not None
