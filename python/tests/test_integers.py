@@ -279,6 +279,14 @@ def test_a_modulus_without_slots_names_primes(t: int) -> None:
         sudare.IntegerContext(t=t, depth=1)
 
 
+def test_a_public_key_is_the_expected_one(ctx: sudare.IntegerContext) -> None:
+    public = ctx.keys.public
+    assert sudare.IntegerContext.from_keys(public=public, expect=public.digest.upper())
+    with pytest.raises(errors.WrongFileError, match=f"{'0' * 64} was expected") as caught:
+        sudare.IntegerContext.from_keys(public=public, expect="0" * 64)
+    assert caught.value.kind == "OtherFile"
+
+
 def test_other_parameters_are_refused() -> None:
     with pytest.raises(errors.ParametersError, match="1001 is neither.*65537"):
         sudare.IntegerContext(t=1001, depth=1)

@@ -711,7 +711,11 @@ def test_least_squares_of_constant_columns_and_fewer_rows() -> None:
     plain = clone(owner).fit(rows, targets)
     keys = owner.plan(500, 6).make_keys()
     table = owner.encrypt(more, targets, keys.public)
-    owner.decrypt(sudare.stats.compute(table, keys.evaluation), keys.secret)
+    result = compute(table, keys.evaluation)
+    assert result.to_bytes() == sudare.stats.compute(table, keys.evaluation).to_bytes()
+    with pytest.raises(errors.ArgumentError, match="leave out checkpoint"):
+        compute(table, keys.evaluation, history=True)
+    owner.decrypt(result, keys.secret)
     assert owner.coef_[5] == 0.0
     np.testing.assert_allclose(owner.predict(more), plain.predict(rows), atol=1e-6)
 
