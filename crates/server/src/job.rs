@@ -54,7 +54,7 @@ pub struct Request {
     /// Iterations of a training. Default: all that the keys allow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub iterations: Option<u32>,
-    /// Whether to store the weights after each iteration.
+    /// Store the weights after each iteration.
     #[serde(default)]
     pub history: bool,
 }
@@ -86,7 +86,7 @@ pub struct Task {
     pub model: Option<PathBuf>,
     /// Iterations of a training.
     pub iterations: Option<u32>,
-    /// Whether to store the weights after each iteration.
+    /// Store the weights after each iteration.
     pub history: bool,
     /// Predicted memory on the threads of this machine, in bytes, if known. The system refuses the process
     /// much more.

@@ -99,7 +99,7 @@ pub struct Config {
     pub objects: Option<String>,
     /// File of the signing key, created if missing.
     pub key: PathBuf,
-    /// Whether the key replaces the one that all servers with the same records use.
+    /// Replace the key that all servers with the same records use.
     pub replace_key: bool,
     /// Address of the server.
     pub place: Endpoint,

@@ -42,7 +42,7 @@ pub struct Assignment {
     pub kind: Kind,
     /// Iterations of a training.
     pub iterations: Option<u32>,
-    /// Whether to store the weights after each iteration.
+    /// Store the weights after each iteration.
     pub history: bool,
     /// CPU seconds after which the process is stopped.
     pub most_cpu_seconds: u64,

@@ -162,8 +162,8 @@ impl Receiving {
     /// # Errors
     /// The error of the last chunk, or a [`Problem`] for a complete upload that is rejected. The upload is
     /// then deleted, or as it was before the excess bytes.
-    pub fn end(mut self, app: &Server, taken: Answer<()>) -> Answer<Upload> {
-        if let Err(problem) = taken {
+    pub fn end(mut self, app: &Server, written: Answer<()>) -> Answer<Upload> {
+        if let Err(problem) = written {
             if !problem.may_pass() && problem.kind != TOO_LONG {
                 discard(app, &self.upload, problem.kind == SECRET_KEY)?;
             } else if problem.retry_after.is_none() {

@@ -64,7 +64,7 @@ pub struct Limits {
     pub lease_seconds: u32,
     /// Time for a process to store its progress when the server shuts down.
     pub grace: Duration,
-    /// Whether parameters below 128 bits of security are accepted.
+    /// Accept parameters below 128 bits of security.
     pub insecure_allowed: bool,
     /// Threads of a job.
     pub threads: usize,
@@ -174,7 +174,7 @@ pub struct Server {
     pub counters: Counters,
     /// Wakes the queue when a job may start.
     pub wake: watch::Sender<()>,
-    /// Whether the server is shutting down.
+    /// True once the server is shutting down.
     pub ending: watch::Sender<bool>,
     /// Limits the reading of tenants' files and the planning of jobs.
     pub gate: Gate,

@@ -65,17 +65,17 @@ pub enum Ended {
     /// The job failed.
     Failed { kind: String, detail: String },
     /// The process ended because of a signal.
-    AsTold,
+    Signalled,
     /// The process died by itself. The text is its standard error.
     Died(String),
 }
 
-/// Runs a process until it ends. Calls `told` for each message about progress and CPU time.
+/// Runs a process until it ends. Calls `on_message` for each message about progress and CPU time.
 pub async fn run<F: Future<Output = ()>>(
     program: &Program,
     task: &Task,
     signal: watch::Receiver<Signal>,
-    told: impl Fn(Message) -> F,
+    on_message: impl Fn(Message) -> F,
 ) -> io::Result<Ended> {
     let mut child = start(program)?;
     let mut input = child.stdin.take().ok_or_else(unpiped)?;
@@ -101,11 +101,11 @@ pub async fn run<F: Future<Output = ()>>(
                 line = lines.next_line() => match line {
                     Ok(Some(line)) => match serde_json::from_str(&line) {
                         // The callback may take a while. Signals are handled meanwhile.
-                        Ok(said @ (Message::Progress(..) | Message::Cpu(_))) => tokio::select! {
-                            () = told(said) => {}
+                        Ok(message @ (Message::Progress(..) | Message::Cpu(_))) => tokio::select! {
+                            () = on_message(message) => {}
                             never = &mut obeying => match never {},
                         },
-                        Ok(said) => last = Some(said),
+                        Ok(message) => last = Some(message),
                         Err(_) => {}
                     },
                     _ => break,
@@ -118,8 +118,8 @@ pub async fn run<F: Future<Output = ()>>(
     Ok(match last {
         Some(Message::Done) if status.success() => Ended::Done,
         Some(Message::Failed { kind, detail }) => Ended::Failed { kind, detail },
-        Some(Message::Stopped) => Ended::AsTold,
-        _ if *wanted.borrow() != Signal::Go => Ended::AsTold,
+        Some(Message::Stopped) => Ended::Signalled,
+        _ if *wanted.borrow() != Signal::Go => Ended::Signalled,
         _ => {
             let errors = errors.await.unwrap_or_default();
             if errors.contains(NO_MEMORY) {
@@ -303,15 +303,15 @@ mod tests {
         let program = Program { file: "/bin/sh".into(), args };
         let (sender, receiver) = watch::channel(Signal::Go);
         let steps = Mutex::new(Vec::new());
-        let told = |said| {
+        let on_message = |message| {
             let mut steps = steps.lock().unwrap();
-            if let Message::Progress(done, total) = said {
+            if let Message::Progress(done, total) = message {
                 sender.send_replace(signals[steps.len()]);
                 steps.push((done, total));
             }
             std::future::ready(())
         };
-        let ended = run(&program, &task(), receiver, told).await.unwrap();
+        let ended = run(&program, &task(), receiver, on_message).await.unwrap();
         drop(sender);
         (ended, steps.into_inner().unwrap())
     }
@@ -344,16 +344,16 @@ mod tests {
     async fn processes_obey() {
         let begun = Instant::now();
         let (ended, _) = run_script(&format!("{PROGRESS}\nexec sleep 60"), &[Signal::Kill]).await;
-        assert_eq!(ended, Ended::AsTold);
+        assert_eq!(ended, Ended::Signalled);
         let stop = Signal::Stop(Duration::from_secs(60));
         let script = format!("{PROGRESS}\nread told; [ $told = stop ] && echo '\"stopped\"'");
-        assert_eq!(run_script(&script, &[stop]).await.0, Ended::AsTold);
+        assert_eq!(run_script(&script, &[stop]).await.0, Ended::Signalled);
         // A process that ignores the signal has the grace period, but no longer than until a kill.
         let short = Signal::Stop(Duration::from_millis(50));
         let (ended, _) = run_script(&format!("{PROGRESS}\nexec sleep 60"), &[short]).await;
-        assert_eq!(ended, Ended::AsTold);
+        assert_eq!(ended, Ended::Signalled);
         let script = format!("{PROGRESS}\nsleep 1\n{PROGRESS}\nexec sleep 60");
-        assert_eq!(run_script(&script, &[stop, Signal::Kill]).await.0, Ended::AsTold);
+        assert_eq!(run_script(&script, &[stop, Signal::Kill]).await.0, Ended::Signalled);
         assert!(begun.elapsed() < Duration::from_secs(30));
     }
 }

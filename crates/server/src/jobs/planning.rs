@@ -34,9 +34,9 @@ const MAX_CPU_SECONDS: u64 = 60;
 /// A question about files of a tenant.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub enum Question {
-    /// Does a file, of which at least the header is here, fit its parameters and have a plan?
+    /// Asks whether a file fits its parameters and has a plan. At least its header must be here.
     Header { path: PathBuf, bytes: u64, collection: Collection },
-    /// Which resources does a job need?
+    /// Asks for the resources that a job needs.
     Price {
         keys: PathBuf,
         tables: Vec<PathBuf>,

@@ -468,7 +468,7 @@ impl Server {
             Ended::Failed { kind, detail } => {
                 Change::Failed(kind, self.store.without_paths(&detail))
             }
-            Ended::AsTold => Change::Requeued,
+            Ended::Signalled => Change::Requeued,
             Ended::Died(how) => self.change_after_death(job, &how)?,
         };
         self.leave(job, &change)
@@ -508,8 +508,9 @@ async fn run_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
                     Change::Failed(error.kind(), "the server failed".into())
                 };
                 let name = id.clone();
-                let told = blocking(&app, move |app| app.change(&name, Some(fence), &change)).await;
-                if let Err(error) = told {
+                let recorded =
+                    blocking(&app, move |app| app.change(&name, Some(fence), &change)).await;
+                if let Err(error) = recorded {
                     tracing::error!(job = id, %error, "cannot record the outcome");
                 }
             }
@@ -532,19 +533,19 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
     tracing::info!(job = job.id, tenant = job.tenant, kind = job.request.kind.name(), "starts");
     let counted = AtomicU64::new(0);
     let is_training = job.request.kind == Kind::Train;
-    let told = |said| {
+    let on_message = |message| {
         let app = Arc::clone(app);
         let id = job.id.clone();
         let tenant = job.tenant.clone();
         let fence = Some(job.fence);
         let before = &counted;
         async move {
-            let told = match said {
+            let recorded = match message {
                 Message::Progress(done, total) => {
                     let change = Change::Progress(done, total);
                     blocking(&app, move |app| {
                         // Share the states first, so that a job that resumes after a kill starts no earlier
-                        // than followers were told.
+                        // than followers were recorded.
                         if is_training {
                             app.store.share_states(&id)?;
                         }
@@ -558,12 +559,12 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
                 }
                 _ => Ok(()),
             };
-            if let Err(error) = told {
+            if let Err(error) = recorded {
                 tracing::warn!(%error, "cannot record the message of a process");
             }
         }
     };
-    let ended = child::run(&app.program, &task, signal, told).await.map_err(internal)?;
+    let ended = child::run(&app.program, &task, signal, on_message).await.map_err(internal)?;
     blocking(app, move |app| {
         if app.after(&job, &task, ended)?.is_none()
             && let Some(now) = app.records.job(&job.tenant, &job.id)?

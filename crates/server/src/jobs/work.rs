@@ -67,9 +67,9 @@ pub fn work() -> u8 {
     let _ = rustix::process::nice(NICENESS);
     limit(task.memory.map(room_for), task.most_cpu_seconds);
     let stop = Arc::new(AtomicBool::new(false));
-    let told = Arc::clone(&stop);
+    let stopping = Arc::clone(&stop);
     let may_go_on = task.kind == Kind::Train;
-    thread::spawn(move || listen(&told, may_go_on));
+    thread::spawn(move || listen(&stopping, may_go_on));
     thread::spawn(|| {
         loop {
             thread::sleep(CPU_REPORT_INTERVAL);
@@ -214,14 +214,14 @@ fn train(task: &Task, session: Session, file: NewFile, stop: &AtomicBool) -> Res
     let mut server = TrainingServer::open(session, Some(kept), task.history, |damaged| {
         tracing::warn!(damaged, "skipped a damaged state of a training");
     })?;
-    let told = |done: u32| send(&Message::Progress(done.into(), iterations.into()));
-    told(server.training().iteration);
+    let report = |done: u32| send(&Message::Progress(done.into(), iterations.into()));
+    report(server.training().iteration);
     while server.training().iteration < iterations {
         if stop.load(Ordering::Relaxed) {
             return Ok(Message::Stopped);
         }
         server.step()?;
-        told(server.training().iteration);
+        report(server.training().iteration);
     }
     let (model, meta) = server.model()?;
     server.session().write_result(file, model, &meta, Content::Model)?;
@@ -258,10 +258,10 @@ impl Reports {
     /// Reports that `done` steps are complete. Threads may call it in any order.
     fn add(&self, done: usize) {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        let (most, told) = &mut *last;
+        let (most, sent) = &mut *last;
         *most = (*most).max(done as u64);
-        if *most == self.total || told.elapsed() >= REPORT_INTERVAL {
-            *told = Instant::now();
+        if *most == self.total || sent.elapsed() >= REPORT_INTERVAL {
+            *sent = Instant::now();
             send(&Message::Progress(*most, self.total));
         }
     }

@@ -291,15 +291,16 @@ impl<D: Desk> Worker<D> {
             steps,
             sent.collect(),
         ));
-        let told = |said| {
-            match said {
+        let on_message = |message| {
+            match message {
                 Message::Progress(done, total) => _ = progress.send_replace((done, total)),
                 Message::Cpu(milliseconds) => claim.used(milliseconds),
                 _ => {}
             }
             core::future::ready(())
         };
-        let ended = child::run(&self.config.program, &task, claim.signal.subscribe(), told).await;
+        let ended =
+            child::run(&self.config.program, &task, claim.signal.subscribe(), on_message).await;
         drop(progress);
         // States, progress and CPU time reach the server before the outcome.
         let _ = keeping.await;
@@ -330,7 +331,7 @@ impl<D: Desk> Worker<D> {
                 let detail = without_paths(&self.config.folder, &detail);
                 Some(Leaving::Failed { kind, detail })
             }
-            Ended::AsTold => Some(Leaving::Released),
+            Ended::Signalled => Some(Leaving::Released),
             Ended::Died(how) => {
                 tracing::warn!(job = claim.hold.job, how, "a process died");
                 Some(Leaving::Died)

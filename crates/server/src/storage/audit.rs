@@ -456,9 +456,9 @@ pub struct Repeats(Mutex<HashMap<Repeated, u64>>);
 /// An event that may repeat.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Repeated {
-    /// As [`Event::AuthenticationRefused`].
+    /// See [`Event::AuthenticationRefused`].
     Refused,
-    /// As [`Event::ResultFetched`].
+    /// See [`Event::ResultFetched`].
     Fetched { tenant: String, result: String },
 }
 

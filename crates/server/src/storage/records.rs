@@ -185,7 +185,7 @@ impl fmt::Debug for DatabaseAddress {
 pub struct Records {
     /// Name of the records in errors.
     place: PathBuf,
-    /// Whether other servers may use the records at the same time.
+    /// Other servers may use the records at the same time.
     are_shared: bool,
     /// The ballast, which is removed when the disk is full.
     ballast: Ballast,

@@ -38,35 +38,35 @@ pub async fn json<T: DeserializeOwned>(body: Body, what: &str) -> Answer<T> {
         .map_err(|error| Problem::bad("Usage", format!("this is not a valid {what}: {error}")))
 }
 
-/// Passes the chunks of a body to `taker`. A thread is in use only while `step` runs, not while the body
-/// waits for more data, so slow clients do not block others. Returns the taker, the error that stopped it,
+/// Passes the chunks of a body to `sink`. A thread is in use only while `step` runs, not while the body
+/// waits for more data, so slow clients do not block others. Returns the sink, the error that stopped it,
 /// and the error that cut the body short.
 ///
 /// # Errors
-/// A [`Problem`] if the taker is lost because of a server error.
+/// A [`Problem`] if the sink is lost because of a server error.
 pub async fn consume<T: Send + 'static>(
     app: &App,
     body: Body,
-    taker: T,
+    sink: T,
     step: fn(&mut T, &Server, Bytes) -> Answer<()>,
 ) -> Answer<(T, Answer<()>, Answer<()>)> {
     let (sender, mut chunks) = mpsc::channel(QUEUED_CHUNKS);
-    let taking = async move {
-        let mut taker = taker;
-        let mut taken = Ok(());
+    let writing = async move {
+        let mut sink = sink;
+        let mut written = Ok(());
         let mut waiting = Vec::new();
-        while taken.is_ok() && chunks.recv_many(&mut waiting, QUEUED_CHUNKS).await > 0 {
+        while written.is_ok() && chunks.recv_many(&mut waiting, QUEUED_CHUNKS).await > 0 {
             let all = core::mem::take(&mut waiting);
             let work = move |app: &Server| {
-                let taken = all.into_iter().try_for_each(|chunk| step(&mut taker, app, chunk));
-                Answer::Ok((taker, taken))
+                let written = all.into_iter().try_for_each(|chunk| step(&mut sink, app, chunk));
+                Answer::Ok((sink, written))
             };
-            (taker, taken) = blocking(app, work).await?;
+            (sink, written) = blocking(app, work).await?;
         }
-        Answer::Ok((taker, taken))
+        Answer::Ok((sink, written))
     };
-    let (taken, passed_on) = tokio::join!(taking, pass_on(body, sender));
-    taken.map(|(taker, taken)| (taker, taken, passed_on))
+    let (written, passed_on) = tokio::join!(writing, pass_on(body, sender));
+    written.map(|(sink, written)| (sink, written, passed_on))
 }
 
 fn incomplete(how: &str) -> Problem {

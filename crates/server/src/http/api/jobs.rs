@@ -115,16 +115,16 @@ async fn create(
     });
     let idempotency = idempotency.transpose()?;
     let request: Request = body::json(body, "request for a job").await?;
-    let asked = Asked { tenant, request, idempotency };
-    let found = blocking(&app, move |app| asked.find(app));
+    let submission = Submission { tenant, request, idempotency };
+    let found = blocking(&app, move |app| submission.find(app));
     let job = match found.await? {
-        Found::Known(job) => *job,
-        Found::New(asked, files) => {
+        Lookup::Known(job) => *job,
+        Lookup::New(submission, files) => {
             let added = blocking(&app, move |app| {
-                let mut turn = app.gate.enter(&asked.tenant, files.header_memory()?)?;
-                let priced = asked.price(app, &mut turn, files);
+                let mut turn = app.gate.enter(&submission.tenant, files.header_memory()?)?;
+                let priced = submission.price(app, &mut turn, files);
                 drop(turn);
-                asked.add(app, priced?)
+                submission.add(app, priced?)
             });
             let (job, is_new) = added.await?;
             if is_new {
@@ -138,18 +138,18 @@ async fn create(
 }
 
 /// A request for a job.
-struct Asked {
+struct Submission {
     tenant: String,
     request: Request,
     idempotency: Option<String>,
 }
 
 /// Result of looking up a request.
-enum Found {
+enum Lookup {
     /// The job that the same idempotency key made.
     Known(Box<Job>),
     /// A new request, and its files.
-    New(Asked, Files),
+    New(Submission, Files),
 }
 
 #[derive(Clone)]
@@ -174,7 +174,7 @@ impl Files {
     }
 }
 
-impl Asked {
+impl Submission {
     /// Returns the job if it has the same request.
     fn same(&self, job: Job) -> Answer<Job> {
         if job.request == self.request {
@@ -190,11 +190,11 @@ impl Asked {
     }
 
     /// Looks up a job with the same idempotency key. Otherwise checks the request, and fetches its files.
-    fn find(self, app: &Server) -> Answer<Found> {
+    fn find(self, app: &Server) -> Answer<Lookup> {
         if let Some(name) = &self.idempotency
             && let Some(known) = app.records.repeated_job(&self.tenant, name)?
         {
-            return self.same(known).map(|job| Found::Known(Box::new(job)));
+            return self.same(known).map(|job| Lookup::Known(Box::new(job)));
         }
         // This check precedes the pricing, which may take seconds.
         let most = app.limits.tenant.jobs;
@@ -204,7 +204,7 @@ impl Asked {
         let files = self.files(app)?;
         app.disk.expect_room(0)?;
         app.count_act(&self.tenant)?;
-        Ok(Found::New(self, files))
+        Ok(Lookup::New(self, files))
     }
 
     /// Fetches the files of the job. Rejects everything that is wrong without reading the files.

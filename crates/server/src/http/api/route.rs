@@ -16,7 +16,7 @@ pub struct Route {
     pub request: &'static RequestSpec,
     /// Responses to requests that succeed.
     pub responses: Vec<Described>,
-    /// Whether the operation requires a token: a worker's below `/v1/work`, a tenant's elsewhere.
+    /// The operation requires a token: a worker's below `/v1/work`, a tenant's elsewhere.
     pub needs_token: bool,
     /// Handler of the operation.
     pub handler: MethodRouter<App>,

@@ -284,18 +284,18 @@ async fn append(
     body: Body,
 ) -> Answer {
     // The handler is dropped with the connection. The task goes on, and stores the data received.
-    let taking = tokio::spawn(async move {
+    let receiving = tokio::spawn(async move {
         let (mut upload, progress) = ready_for(&app, tenant, id, &headers).await?;
         if let Some(progress) = progress {
             let begun = blocking(&app, move |app| Receiving::begin(app, upload, progress)).await?;
-            let (taking, taken, passed_on) =
+            let (receiving, written, passed_on) =
                 body::consume(&app, body, begun, Receiving::write).await?;
-            upload = blocking(&app, move |app| taking.end(app, taken)).await?;
+            upload = blocking(&app, move |app| receiving.end(app, written)).await?;
             passed_on?;
         }
         Ok((StatusCode::NO_CONTENT, progress_of(&app, &upload)).into_response())
     });
-    taking.await.unwrap_or_else(|error| Err(internal(error).into()))
+    receiving.await.unwrap_or_else(|error| Err(internal(error).into()))
 }
 
 /// Handles `X-HTTP-Method-Override`, for clients that cannot send PATCH or DELETE.
@@ -359,7 +359,7 @@ pub async fn sweep(app: &App) {
         let before = now().saturating_sub(kept);
         for upload in app.records.stale_uploads(name, before, before.saturating_sub(kept))? {
             if let Some(_writing) = app.uploads.take(&upload.id) {
-                // A part may have arrived before the lock was taken.
+                // A part may have arrived before the lock was written.
                 let found = app.records.upload(&upload.tenant, &upload.id)?;
                 if found.is_some_and(|found| found.touched == upload.touched) {
                     discard(app, &upload.id)?;

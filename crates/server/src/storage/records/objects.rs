@@ -80,7 +80,7 @@ pub struct Upload {
     pub bytes: u64,
     /// Bytes received.
     pub received: u64,
-    /// Whether the upload is an object now.
+    /// The upload is an object now.
     pub complete: bool,
     /// Time of the last data.
     pub touched: Seconds,

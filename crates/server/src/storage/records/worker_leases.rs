@@ -68,7 +68,7 @@ impl Records {
         })
     }
 
-    /// Runs `act` under a lease, and prolongs the lease, so that nobody else claims the job meanwhile. Does
+    /// Runs `act` under a lease, and prolongs the lease, so that no other worker claims the job meanwhile. Does
     /// nothing if the lease has ended. `act` must not use the records.
     ///
     /// # Errors
