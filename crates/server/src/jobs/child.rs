@@ -21,7 +21,7 @@ use tokio::{
 /// Maximum bytes of a process's standard error that are kept.
 const MAX_STDERR_BYTES: u64 = 8 << 10;
 
-/// The program that computes jobs: it calls [`work`](crate::jobs::work).
+/// The program that computes jobs: it calls [`work`](crate::work).
 #[derive(Debug, Clone)]
 pub struct Program {
     /// Path of the program.
