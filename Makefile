@@ -40,6 +40,10 @@ ISA := scalar
 test-tier:
 	SUDARE_ISA=$(ISA) $(call chosen,$(PACKAGE),$(NAMES))
 
+## make test-research run the tests of schemes that are for research only, on what `make test` built
+test-research:
+	$(call chosen,sudare-research-clt)
+
 # Other platforms, and what runs their programs: WASI by Wasmtime from PyPI, and ARM by QEMU with a
 # cross compiler (gcc-aarch64-linux-gnu and qemu-user of Debian).
 WASM := wasm32-wasip1

@@ -29,7 +29,7 @@ use options::Options;
 use sudare::ckks::Params;
 use sudare_roles::{error::Result, sets::Set};
 
-/// Published measurements of bootstrapping, which stand beside ours.
+/// Published measurements of bootstrapping, which stand next to ours.
 #[derive(Clone, Copy)]
 pub struct Publications {
     /// Finds the row for a parameter set of CKKS and `log2` of a number of slots.

@@ -2,7 +2,7 @@
 //!
 //! [`run`] is the command `sudare`, for the binary of that name and for the Python package, which
 //! ships the same command. [`sudare_roles`] has the work on tables and files. The program
-//! `sudare-bench` shares [`program`], [`output`], [`progress`] and [`bench`].
+//! `sudare-bench` shares [`program`], [`output`], [`progress`] and [`bench`](mod@bench).
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 #![forbid(unsafe_code)]
 

@@ -188,7 +188,7 @@ impl Case {
         Ok(Self { params, plan, key_bytes, matrix_bytes, needed_bytes, published })
     }
 
-    /// `log2` of the size of slots: that of the publication, if there is one.
+    /// `log2` of the size of slots, which a publication may set.
     fn integer_bits(&self) -> u32 {
         self.published.map_or(0, |row| row.integer_bits)
     }

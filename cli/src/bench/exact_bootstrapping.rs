@@ -65,8 +65,8 @@ impl Way {
     }
 }
 
-/// The set for slots of integers; `bfv-slim-P` and `bgv-slim-P` are that of N = 2^15 for the prime P,
-/// `bfv-slim-P-R` for its power.
+/// Returns the set for slots of integers. `bfv-slim-P` and `bgv-slim-P` are names of the set with
+/// N = 2^15 for the prime P, and `bfv-slim-P-R` for its power.
 pub fn slim(name: &str) -> Result<BootstrapPreset> {
     Ok(bootstrap::preset(&meant(name, "slim", "boot"))?)
 }

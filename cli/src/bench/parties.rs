@@ -24,7 +24,7 @@ pub struct Parties {
 }
 
 impl Parties {
-    /// Makes fresh keys; the server has those of `request`.
+    /// Makes fresh keys; the server has the keys of `request`.
     ///
     /// # Errors
     /// If keys cannot be made.

@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    /// A worker hands in results and states, whatever its folder holds.
+    /// A worker sends only results and states, whatever other files its directory has.
     #[test]
     fn workers_send_nothing_else() {
         let folder = tempfile::tempdir().unwrap();

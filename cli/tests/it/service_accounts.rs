@@ -202,7 +202,7 @@ fn what_matters_is_in_the_audit_log() {
     let head = whole["head"].as_str().unwrap();
     let copy = format!("--log {folder}/audit --head {head}");
     assert_eq!(audit(&copy).json()["last"], all.len() + 1);
-    audit("--log nowhere --head 1:0").mistake(&["a number, a colon"]);
+    audit("--log nowhere --head 1:0").mistake(&["expected NUMBER:DIGEST"]);
     // Told to end, it takes down how often was refused since.
     for _ in 0..5 {
         assert_eq!(service.get("/v1/keys", "x").status, 401);

@@ -87,7 +87,7 @@ fn keys_of_any_library_are_estimated() {
         ("--log-n 15 --log-qp 0", "must be greater than 0"),
         ("--log-n 15 --log-qp -5", "--log-qp -5"),
         ("--log-n 15 --log-qp 400 --weight 0", "a whole number from 1"),
-        ("--log-n 15 --log-qp 400 --weight 32769", "--weight may be 1 to 2^15"),
+        ("--log-n 15 --log-qp 400 --weight 32769", "--weight 1 to 2^15"),
     ] {
         sudare(&format!("params {sizes}")).mistake(&[needed]);
     }

@@ -120,7 +120,7 @@ impl State {
     /// Decrypts the block of every slot.
     ///
     /// # Errors
-    /// The errors of [`SecretKey::decrypt`].
+    /// Errors of [`SecretKey::decrypt`].
     pub fn decrypt(&self, secret: &SecretKey) -> Result<Vec<[u8; 16]>> {
         let mut blocks = vec![[0; 16]; secret.params().spec().slots];
         for (place, bits) in self.0.iter().enumerate() {
@@ -147,7 +147,7 @@ impl RoundKeys {
     /// Expands a key in the clear and encrypts it for every slot.
     ///
     /// # Errors
-    /// The errors of [`SecretKey::encrypt`].
+    /// Errors of [`SecretKey::encrypt`].
     pub fn encrypt(secret: &SecretKey, key: &[u8; 16]) -> Result<Self> {
         let mut keys = expanded(key);
         // The constant of the S-box, which its circuit omits.
@@ -336,10 +336,10 @@ pub struct Cipher<'a> {
 }
 
 impl<'a> Cipher<'a> {
-    /// Creates a cipher with the plan of the evaluator's parameters.
+    /// Plans for the evaluator's parameters.
     ///
     /// # Errors
-    /// The errors of [`Plan::new`].
+    /// Errors of [`Plan::new`].
     pub fn new(evaluator: &'a Evaluator) -> Result<Self> {
         Ok(Self { evaluator, plan: Plan::new(evaluator.params())? })
     }

@@ -20,7 +20,7 @@ pub struct Ciphertext {
     pub(crate) key: KeyId,
 }
 
-/// The first bytes of a ciphertext. The last of them is the version.
+/// First bytes of a ciphertext; the last one is the version.
 const MAGIC: &[u8; 8] = b"SDRINT\0\x01";
 /// Magic, key, exponent, two parts of the noise.
 const HEAD_BYTES: usize = 8 + 16 + 4 + 16;
@@ -39,8 +39,7 @@ impl Ciphertext {
         self.noise
     }
 
-    /// Returns the same ciphertext, read modulo a power of `t` that is `steps` higher, or lower if
-    /// negative.
+    /// Returns the same ciphertext, read modulo a power of `t` that is `steps` higher, lower if negative.
     pub(crate) fn read_as(&self, params: &Params, steps: i32) -> Self {
         Self {
             exponent: self.exponent.saturating_add_signed(steps),
@@ -95,7 +94,7 @@ impl Ciphertext {
     }
 }
 
-/// The fields after the magic.
+/// Fields after the magic.
 struct Head<'a> {
     key: KeyId,
     exponent: u32,

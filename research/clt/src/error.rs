@@ -9,13 +9,13 @@ pub enum Error {
         name: &'static str,
         /// The value of the size.
         found: u64,
-        /// The requirement, and its reason.
+        /// The required value, and the reason.
         needed: String,
     },
     /// There is no parameter set of this name.
     #[error("there is no parameter set {name}: choose one of {known}")]
     UnknownPreset {
-        /// The requested name.
+        /// The given name.
         name: String,
         /// The existing names.
         known: String,
@@ -73,7 +73,7 @@ pub enum Error {
     NoiseExhausted {
         /// The operation.
         operation: &'static str,
-        /// The predicted noise, in bits.
+        /// The predicted value.
         found_bits: f64,
         /// The limit of the noise, in bits.
         limit_bits: f64,
@@ -86,7 +86,7 @@ pub enum Error {
     TooDeep {
         /// The computation.
         what: &'static str,
-        /// The predicted noise, in bits.
+        /// The predicted value.
         found_bits: f64,
         /// The limit of the noise, in bits.
         limit_bits: f64,
@@ -94,11 +94,11 @@ pub enum Error {
     /// A computation does not accept this number of bits or blocks.
     #[error("{found} {what} were given, but {needed} are needed")]
     Count {
-        /// The counted quantity.
+        /// The counted items.
         what: &'static str,
-        /// The count found.
+        /// The given number.
         found: usize,
-        /// The count needed.
+        /// The required number.
         needed: usize,
     },
     /// Bytes are not a ciphertext, or are damaged.

@@ -31,13 +31,13 @@ const TILE: usize = 512;
 const ROWS: usize = 16;
 
 impl Evaluator {
-    /// Creates an evaluator with the best kernels of this CPU.
+    /// Uses the best kernels of this CPU.
     #[must_use]
     pub fn new(key: Arc<EvaluationKey>) -> Self {
         Self::with_isa(key, Isa::detect())
     }
 
-    /// Creates an evaluator with kernels up to `best`, to compare them.
+    /// Uses kernels up to `best`, to compare them.
     #[must_use]
     pub fn with_isa(key: Arc<EvaluationKey>, best: Isa) -> Self {
         Self { key, isa: best }
@@ -294,8 +294,8 @@ impl Evaluator {
         sums.into_iter().map(converted).collect()
     }
 
-    /// Returns, for each value `c`, the words of `floor(c z_i) mod 2^eta` for all `i`. Each is
-    /// larger than its centred word by half of the range.
+    /// Returns the words of each value `c`: `floor(c z_i) mod 2^eta` for all `i`, each larger by half of its
+    /// range than the centred word that it stands for.
     fn remainder_words(&self, values: &[BigUint]) -> Vec<Vec<u32>> {
         let params = self.params();
         let words = self.params().words();
@@ -320,8 +320,8 @@ impl Evaluator {
         })
     }
 
-    /// Returns, for each value `c`, the multipliers `round(t^(n + 1) frac(c u_i)) mod t^(n + 1)`
-    /// for all `i`. Each is larger than its centred multiplier by half of the range.
+    /// Returns the multipliers of each value `c`: `round(t^(n + 1) frac(c u_i)) mod t^(n + 1)` for all `i`, each
+    /// larger by half of that than the centred multiplier that it stands for.
     fn multipliers(&self, values: &[&BigUint]) -> Vec<Vec<u32>> {
         let params = self.params();
         let modulus = params.power(params.max_exponent());
@@ -334,7 +334,7 @@ impl Evaluator {
         })
     }
 
-    /// Collects the words that `read` appends for each row, for each value in turn.
+    /// Collects the words that `read` appends for each row, of each value in turn.
     fn of_rows<V: core::borrow::Borrow<BigUint>>(
         &self,
         values: &[V],
@@ -359,7 +359,7 @@ impl Evaluator {
             .collect()
     }
 
-    /// Returns, for each list of weights, the weighted sum of the rows modulo `x_0`.
+    /// Returns the weighted sum of the rows modulo `x_0` for each list of weights.
     fn weighted_sums(&self, rows: &[u64], weights: &[Vec<u32>]) -> Vec<BigUint> {
         let stride = self.params().limbs();
         let lists: Vec<&[u32]> = weights.iter().map(Vec::as_slice).collect();

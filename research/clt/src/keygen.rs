@@ -21,7 +21,7 @@ pub struct KeyGenerator {
 }
 
 impl KeyGenerator {
-    /// Creates a generator with randomness of the system.
+    /// Takes randomness from the system.
     ///
     /// # Errors
     /// [`Error::Arith`](crate::Error::Arith) if it has none.
@@ -29,8 +29,7 @@ impl KeyGenerator {
         Ok(Self::from_seed(params, Seed::random()?))
     }
 
-    /// Creates a generator with randomness from `seed`, for tests: the same seed gives the same
-    /// keys.
+    /// Derives all randomness from `seed`: the same keys for the same seed. Use it in tests only.
     #[must_use]
     pub fn from_seed(params: &Params, seed: Seed) -> Self {
         Self { params: params.clone(), seed }
@@ -51,8 +50,8 @@ impl KeyGenerator {
         self.generate_with(|_| ())
     }
 
-    /// Generates keys as [`KeyGenerator::generate`] does, and reports the number of finished
-    /// ciphertexts from any thread.
+    /// Makes keys as [`KeyGenerator::generate`] does, and reports the number of finished ciphertexts
+    /// from any thread.
     ///
     /// # Errors
     /// The errors of [`KeyGenerator::generate`].
@@ -208,9 +207,9 @@ fn write(row: &mut [u64], value: &BigUint) {
     row.copy_from_slice(&limbs(value, row.len()));
 }
 
-/// The numbers in the sum of each slot.
+/// Membership of numbers in the sums of slots.
 struct Subset {
-    /// The slots of each number.
+    /// Slots of each number.
     slots: Vec<Vec<usize>>,
     /// For each slot, the numbers beyond the first `slots`. Number `j` itself corrects the sum of
     /// slot `j`, and is part of no other sum.
@@ -289,7 +288,7 @@ const SMALL_PRIMES: [u64; 15] = [3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43
 /// probability of at most 1/4.
 const ROUNDS: usize = 32;
 
-/// Returns whether a random odd number, larger than the small primes, is probably prime.
+/// Decides whether a random odd number, which is larger than the small primes, is prime.
 fn is_probable_prime(n: &BigUint, stream: &mut Stream) -> bool {
     let rest = n % SMALL_PRIMES.iter().product::<u64>();
     let rest = rest.iter_u64_digits().next().unwrap_or(0);

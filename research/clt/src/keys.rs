@@ -1,4 +1,4 @@
-//! The public key material.
+//! Public keys.
 
 use crate::{Ciphertext, Error, Params, Result, big::Modulus};
 use core::fmt;

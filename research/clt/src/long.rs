@@ -4,6 +4,9 @@
 //! middle of a product of thousands, at the cost of these limbs alone. [`weighted_sums`] adds up
 //! many integers times short weights. Both are exact on every instruction set.
 //!
+//! The scheme spends most of its time here, on products of 380,000 bits. The kernels for AVX-512 are
+//! `unsafe` because they read vectors by pointers. Each block states its reason.
+//!
 //! ```
 //! use sudare_arith::Isa;
 //! use sudare_research_clt::long::Factor;
@@ -24,7 +27,7 @@ use sudare_arith::Isa;
 #[derive(Clone)]
 pub struct Factor {
     limbs: Vec<u64>,
-    /// The digits for the vector kernel, if the CPU has one.
+    /// Digits for the vector kernel, where the CPU has one.
     #[cfg(target_arch = "x86_64")]
     digits: Option<Vec<u64>>,
 }
@@ -75,11 +78,11 @@ impl Factor {
 /// Number of columns below a window that are computed to determine the carry into it.
 const GUARDS: usize = 2;
 
-/// Writes, for each list of `weights`, the sum `sum_k weights[k] * rows[k][columns]` to the
-/// corresponding `outs`.
+/// Computes for each list of `weights` the sum `sum_k weights[k] * rows[k][columns]`, written to the
+/// `outs` of the same place.
 ///
-/// `rows` has a row of `stride` limbs for each weight. The sum uses the limbs of each row from
-/// `start` on, one less than the length of each of `outs`.
+/// `rows` has a row of `stride` limbs for each weight. The columns are the limbs from `start` on, one
+/// less than each of `outs` has.
 ///
 /// # Panics
 /// If numbers of weights, rows, lists or limbs do not match.

@@ -1,4 +1,4 @@
-//! Prediction of the noise of a ciphertext, without its key.
+//! Bounds of the noise of a ciphertext, without its key.
 
 use crate::{Error, Params, Result, digits::lifting_polynomial};
 use sudare_arith::real;
@@ -17,7 +17,7 @@ pub struct Noise {
     log2_lift: f64,
 }
 
-/// Bits above the norm. Noise exceeds them with a probability of at most `2^(-8 * TAIL_BITS)`.
+/// Bits above the norm that an error exceeds with a probability of at most `2^(-8 * TAIL_BITS)`.
 const TAIL_BITS: f64 = 4.0;
 /// `log2` of the variance of uniform values on an interval of length 1.
 const LOG2_VARIANCE: f64 = -3.584_962_500_721_156;
@@ -27,7 +27,7 @@ const LOG2_UNIFORM: f64 = -1.396_240_625_180_289;
 const LOG2_NORMAL: f64 = 0.839_280_692_189_887;
 
 impl Noise {
-    /// Returns the noise of a ciphertext encrypted modulo `t^exponent`.
+    /// Noise of a ciphertext encrypted modulo `t^exponent`.
     pub(crate) fn fresh(params: &Params, exponent: u32) -> Self {
         let spec = params.spec();
         // Errors are uniform within 2^rho of zero. Lifts are the messages, below t^a.
@@ -35,7 +35,7 @@ impl Noise {
         Self { log2_error: f64::from(spec.rho + 1) + LOG2_UNIFORM, log2_lift }
     }
 
-    /// Returns the noise with these bits, which a file states.
+    /// Noise with these bits, as files have them.
     pub(crate) fn from_parts(log2_error: f64, log2_lift: f64) -> Option<Self> {
         (log2_error.is_finite() && log2_lift.is_finite()).then_some(Self { log2_error, log2_lift })
     }
@@ -50,7 +50,7 @@ impl Noise {
         self.log2_error + TAIL_BITS
     }
 
-    /// Returns the noise of a sum or difference.
+    /// Noise of a sum or difference.
     pub(crate) fn sum(self, other: Self) -> Self {
         Self {
             log2_error: add_log2(self.log2_error, other.log2_error),
@@ -58,8 +58,8 @@ impl Noise {
         }
     }
 
-    /// Returns the noise of a sum or a difference, as a coin decides. Its mean square is the sum of
-    /// squares, for any dependence of the operands.
+    /// Noise of a sum or a difference, as a coin decides: its square is on average the sum of
+    /// squares, however the operands depend on each other.
     pub(crate) fn signed_sum(self, other: Self) -> Self {
         let root = |a: f64, b: f64| add_log2(2.0 * a, 2.0 * b) / 2.0;
         Self {
@@ -68,19 +68,18 @@ impl Noise {
         }
     }
 
-    /// Returns the noise of a multiple.
+    /// Noise of a multiple.
     pub(crate) fn times(self, factor: u64) -> Self {
         let bits = real::log2(factor as f64);
         Self { log2_error: self.log2_error + bits, log2_lift: self.log2_lift + bits }
     }
 
-    /// Returns the noise of the same ciphertext, read modulo a power of `t` that is `steps` higher,
-    /// or lower if negative.
+    /// Noise of the same ciphertext, read modulo a power of `t` that is `steps` higher; lower if negative.
     pub(crate) fn shifted(self, params: &Params, steps: i32) -> Self {
         Self { log2_lift: self.log2_lift + f64::from(steps) * params.log2_t(), ..self }
     }
 
-    /// Returns the noise of a product modulo `t^exponent`.
+    /// Noise of a product modulo `t^exponent`.
     ///
     /// With `M_1, r_1` and `M_2, r_2` the product is
     /// `p M_1 M_2 / t^a + M_1 r_2 + M_2 r_1 + t^a r_1 r_2 / p`, to which the conversion adds the
@@ -107,7 +106,7 @@ impl Noise {
         }
     }
 
-    /// Returns the noise of the sum at the start of bootstrapping.
+    /// Noise of the sum that bootstrapping begins with.
     pub(crate) fn refreshed_sum(params: &Params) -> Self {
         let spec = params.spec();
         let bits = f64::from(params.max_exponent()) * params.log2_t();
@@ -140,7 +139,7 @@ impl Noise {
         rest.check("bootstrapping", params.bootstrap_limit_bits())
     }
 
-    /// Returns the noise of the polynomial that clears higher digits modulo `t^exponent`.
+    /// Noise of the polynomial that clears higher digits modulo `t^exponent`.
     fn lifted(self, params: &Params, exponent: u32) -> Result<Self> {
         let mut power = self;
         let mut sum: Option<Self> = None;

@@ -169,7 +169,7 @@ impl SecretKey {
         Ok(errors.into_iter().fold(0.0, f64::max))
     }
 
-    /// Returns `read` of each slot's residue modulo `p_j^2` and of `p_j`.
+    /// Applies `read` to each slot's residue modulo `p_j^2` and to `p_j`.
     fn with_residues<T: Send>(
         &self,
         ciphertext: &Ciphertext,

@@ -48,7 +48,7 @@ pub struct Args {
     force: bool,
 }
 
-/// Directories in which the page is looked for, relative to that of this program.
+/// Directories in which the page may be, relative to the directory of this program.
 const PLACES: [&str; 3] = ["web", "../web", "../share/sudare/web"];
 const INDEX: &str = "index.html";
 /// File of the thread that owns the keys.

@@ -30,7 +30,7 @@ struct Kernel {
     kernel: &'static str,
 }
 
-/// Sizes at which another kernel may begin, and those of usual scales.
+/// Sizes at which another kernel may begin, and sizes of usual scales.
 pub const PRIME_BITS: [u32; 7] = [30, 45, 48, 49, 50, 55, 61];
 
 pub fn run(_: &Args, output: Output) -> Result<()> {

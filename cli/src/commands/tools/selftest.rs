@@ -80,7 +80,7 @@ fn known_security() -> Check {
     Ok(())
 }
 
-/// Streams repeat, differ by label, and have about as many ones as zeros.
+/// Streams repeat, differ by label, and have about equal numbers of ones and zeros.
 fn known_stream() -> Check {
     let seed = Seed::from_bytes([7; 32]);
     let words = |label: &str| {
