@@ -24,10 +24,6 @@ demo:
 test:
 	cargo test --workspace --exclude sudare-research-clt --locked
 
-## make test-research run the tests of schemes that are for research only
-test-research:
-	cargo test --locked --package sudare-research-clt
-
 # Runs tests of one package again, from the programs that `make test` built: all, or the named ones.
 chosen = cargo --config 'target."cfg(all())".runner = ["$(CURDIR)/scripts/run_chosen.sh", "$(1)"]' \
   test --workspace --tests --locked -- $(2)

@@ -1,4 +1,4 @@
-//! Checks that the table of promises in SECURITY.md names existing tests and commands.
+//! The table of promises in SECURITY.md: what it names is there.
 #![expect(clippy::unwrap_used, reason = "a test may fail this way")]
 
 use std::{
@@ -12,7 +12,7 @@ fn security() -> Vec<Promise> {
     table(&fs::read_to_string(root().join("SECURITY.md")).unwrap())
 }
 
-/// Returns the names of all test functions in Rust and in Python.
+/// Names of all functions that are tests, in Rust and in Python.
 fn tests() -> HashSet<String> {
     let mut folders: Vec<PathBuf> =
         ["crates", "cli", "python"].map(|part| root().join(part)).to_vec();
@@ -27,8 +27,7 @@ fn tests() -> HashSet<String> {
     found
 }
 
-/// Finds test functions: in Rust by the attribute `#[test]` or Tokio's, and in Python by their
-/// names.
+/// In Rust, functions after an attribute `#[test]`, or that of Tokio; in Python, those whose name says so.
 fn tests_of(code: &str) -> Vec<String> {
     let name = |rest: &str| rest.split(['(', '<']).next().unwrap_or_default().trim().to_owned();
     let rust = code.replace("#[tokio::test]", "#[test]");
@@ -39,22 +38,21 @@ fn tests_of(code: &str) -> Vec<String> {
 
 #[test]
 fn every_named_test_exists() {
-    let promises = security();
-    let known = tests();
+    let (promises, known) = (security(), tests());
     assert!(promises.len() >= 12, "{} rows", promises.len());
     for row in &promises {
         assert!(!row.promise.is_empty() && !row.tests.is_empty(), "{row:?}");
         for name in row.tests.iter().chain(&row.controls) {
             assert!(
                 known.contains(name),
-                "{:?} names {name}, but there is no such test",
+                "{:?} names {name}, and there is no such test",
                 row.promise
             );
         }
     }
 }
 
-/// Commands must name existing packages and test files.
+/// Commands name packages and files of tests that there are.
 #[test]
 fn every_command_can_be_run() {
     for Promise { promise, command, .. } in security() {
@@ -78,7 +76,7 @@ fn every_command_can_be_run() {
                     ];
                     let is_there =
                         |at: &&str| files.iter().any(|file| root().join(at).join(file).is_file());
-                    assert!(folders.iter().any(is_there), "{promise}: none of {files:?} exists");
+                    assert!(folders.iter().any(is_there), "{promise}: there is none of {files:?}");
                 }
                 "make" => {
                     let makefile = fs::read_to_string(root().join("Makefile")).unwrap();
@@ -92,7 +90,23 @@ fn every_command_can_be_run() {
     }
 }
 
-/// A missing test is detected.
+/// Filters such as `owner::` name modules of the command's test program.
+#[test]
+fn every_filter_names_a_module() {
+    let programs = [("sudare-cli --test it", "cli"), ("sudare --test it", "crates/sudare")];
+    for Promise { promise, command, .. } in security() {
+        for (program, directory) in programs {
+            let tests = command.split("&&").filter_map(|part| part.split(program).nth(1));
+            for word in tests.flat_map(str::split_whitespace) {
+                let Some((module, _)) = word.split_once("::") else { continue };
+                let file = root().join(directory).join("tests/it").join(module).with_extension("rs");
+                assert!(file.is_file(), "{promise}: {} does not exist", file.display());
+            }
+        }
+    }
+}
+
+/// A test that is named and missing is found out.
 #[test]
 fn a_test_that_does_not_exist_is_missed() {
     let document = "# A\n\n## Promises and their tests\nText.\n\n| promise | number | tests | \
