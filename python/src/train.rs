@@ -18,6 +18,7 @@ use std::{
 };
 use sudare::rlwe::Level;
 use sudare_apps::{
+    TablePlan as _,
     logreg::{TrainPlan, reference},
     stats::{Statistics, StatsPlan},
 };

@@ -10,7 +10,10 @@ use sudare::{
     ckks::{Decryptor, Encoder, Encryptor, Evaluator},
     rlwe::KeyGenerator,
 };
-use sudare_apps::stats::{ColumnScaling, Job, Statistics, StatsPlan};
+use sudare_apps::{
+    TablePlan,
+    stats::{ColumnScaling, Job, Statistics, StatsPlan},
+};
 use sudare_table::Table;
 
 fn main() -> Result<(), Box<dyn Error>> {

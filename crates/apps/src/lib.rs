@@ -32,8 +32,10 @@ pub mod pool;
 mod release;
 pub mod search;
 pub mod stats;
+mod table_plan;
 
 pub use logreg::{Error, Result};
+pub use table_plan::{TablePlan, ciphertext_bytes};
 
 /// Slots to encrypt, with their level and scale.
 pub type Slots = (Vec<f64>, sudare::rlwe::Level, sudare::ckks::Scale);

@@ -9,6 +9,7 @@ use sudare::{
     rlwe::KeyRequest,
 };
 use sudare_apps::{
+    TablePlan,
     exact::{self, CountsPlan, Scheme, Setting},
     functions::{self, Fit, Function},
     logreg::{self, Preparation, ScoreJob, ScorePlan, ScoredModel, TrainPlan, TrainSpec},

@@ -16,7 +16,7 @@ use core::iter::repeat_n;
 use std::{io::Write, path::Path, sync::Arc};
 use sudare::ckks::{Params, serial::Shape};
 use sudare_apps::{
-    Slots,
+    Slots, TablePlan,
     logreg::{Prepared, ScorePlan, TrainPlan, Transform},
     stats::Edges,
 };

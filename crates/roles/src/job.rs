@@ -1,68 +1,6 @@
 //! Jobs that keys are made for, and their plans.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
-/// Implements [`TablePlan`] for a plan of statistics by the methods that all of these plans share.
-macro_rules! plan_of_statistics {
-    ($plan:ty) => {
-        impl TablePlan for $plan {
-            fn command(&self) -> &'static str {
-                "stats"
-            }
-
-            fn required_keys(&self) -> &KeyRequest {
-                self.required_keys()
-            }
-
-            fn ciphertexts(&self) -> usize {
-                self.ciphertexts()
-            }
-
-            fn table_bytes(&self) -> Result<u64> {
-                Ok(self.cost()?.input_bytes)
-            }
-
-            fn outputs(&self) -> usize {
-                self.outputs()
-            }
-
-            fn result_shapes(&self, _iterations: u32) -> Result<Vec<(Level, Scale)>> {
-                Ok(self.output_shapes())
-            }
-
-            fn expect_shared(&self, bits: u32) -> Result<()> {
-                expect_precise(bits, self.largest_error(), self.largest_shared_error(bits))
-            }
-
-            fn price(&self, threads: usize) -> Result<Price> {
-                Price::of_statistics(self.params(), self.required_keys(), self.cost()?, threads)
-            }
-        }
-    };
-}
-
-/// Implements the methods of [`TableStatistics`] that all plans of statistics have under the same
-/// names.
-macro_rules! computed_statistics {
-    () => {
-        fn cost(&self) -> StatsResult<Cost> {
-            self.cost()
-        }
-
-        fn run(
-            &self,
-            e: &Evaluator,
-            table: &[Ciphertext],
-            progress: &(dyn Fn(usize) + Send + Sync),
-        ) -> StatsResult<Vec<Ciphertext>> {
-            self.run(e, table, progress)
-        }
-
-        fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> StatsResult<Vec<Vec<f64>>> {
-            self.share(slots, bits, noise)
-        }
-    };
-}
-
 mod groups;
 mod histogram;
 mod predict;
@@ -76,24 +14,19 @@ use crate::{
     error::{Error, Result},
     key::Messages,
     note::{About, Note},
-    price::{Price, ciphertext_bytes},
+    price::Price,
 };
 use serde::{Deserialize, Serialize};
-use std::{fmt, path::PathBuf, str::FromStr};
-use sudare::{
-    ckks::{Ciphertext, Evaluator, Params, Scale},
-    rlwe::{KeyRequest, Level},
-};
+use std::{fmt, ops::Deref, path::PathBuf, str::FromStr};
+use sudare::{ckks::Params, rlwe::Level};
 use sudare_apps::{
+    TablePlan, ciphertext_bytes,
     logreg::{self, LearningRate, ScoreJob, ScorePlan, ScoredModel, TrainPlan, TrainSpec},
-    stats::{Cost, Edges, GroupJob, HistogramJob, StatsError},
+    stats::{Circuit, Cost, Edges, GroupJob, HistogramJob, Planned, TableStatistics},
 };
-use sudare_arith::prng::Seed;
 use sudare_table::Table;
 
-type StatsResult<T> = core::result::Result<T, StatsError>;
-
-/// The purpose of keys: the public part of a computation.
+/// What keys are made for: the public part of a computation.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub enum Job {
     /// Logistic regression.
@@ -229,11 +162,7 @@ trait TableJob {
 
     /// Returns the smallest secure parameters for exact results.
     fn exact_params(&self) -> Result<Params> {
-        Err(Error::Usage(
-            "only histograms have exact counts: leave out --exact, or make keys with --for \
-             histogram:ROWSxFEATURESxBINS"
-                .into(),
-        ))
+        Err(not_exact())
     }
 
     /// Plans the job under `params`.
@@ -262,37 +191,72 @@ pub struct Takes {
 }
 
 /// A planned job, for those who encrypt, compute and decrypt. See [`Plan`].
-pub(crate) trait TablePlan {
-    fn command(&self) -> &'static str;
+trait StatisticsJob: Copy {
+    type Circuit: Circuit<Job = Self> + 'static;
 
-    fn required_keys(&self) -> &KeyRequest;
+    const KIND: &'static str;
 
-    fn bootstraps(&self) -> u32 {
-        0
+    /// Groups or bins.
+    fn parts(&self) -> Option<usize> {
+        None
     }
 
-    fn ciphertexts(&self) -> usize;
+    fn takes(&self) -> Takes {
+        Takes::default()
+    }
 
-    fn table_bytes(&self) -> Result<u64>;
-
-    fn outputs(&self) -> usize;
-
-    fn result_shapes(&self, iterations: u32) -> Result<Vec<(Level, Scale)>>;
-
-    fn expect_shared(&self, bits: u32) -> Result<()>;
-
-    fn price(&self, threads: usize) -> Result<Price>;
+    fn exact_params(&self) -> Result<Params> {
+        Err(not_exact())
+    }
 }
 
-/// Planned statistics. Their tables are encrypted, processed and decoded as a whole.
-pub(crate) trait TableStatistics: TablePlan + Send + Sync {
-    fn cost(&self) -> StatsResult<Cost>;
+impl<J: StatisticsJob> TableJob for J
+where
+    Planned<J::Circuit>: Noted,
+{
+    fn kind(&self) -> &'static str {
+        J::KIND
+    }
 
-    /// Returns the owner's note about the encryption. `key` defines the groups. `edges` are the
-    /// edges of bins: one entry for all columns, or one for each.
+    fn shape(&self) -> (usize, usize) {
+        let table = J::Circuit::table(self);
+        (table.rows, table.features)
+    }
+
+    fn named(&self, rows: usize, features: usize) -> String {
+        let parts = self.parts().map(|parts| format!("x{parts}")).unwrap_or_default();
+        format!("{}:{rows}x{features}{parts}", J::KIND)
+    }
+
+    fn takes(&self) -> Takes {
+        self.takes()
+    }
+
+    fn auto_params(&self) -> Result<Params> {
+        Ok(Planned::<J::Circuit>::auto_params(self)?)
+    }
+
+    fn shared_params(&self, bits: u32) -> Result<Params> {
+        Ok(Planned::<J::Circuit>::shared_params(self, bits)?)
+    }
+
+    fn exact_params(&self) -> Result<Params> {
+        self.exact_params()
+    }
+
+    fn plan(&self, params: &Params) -> Result<Plan> {
+        let plan = Planned::<J::Circuit>::new(self, params)?;
+        Ok(Plan::Statistics(StatisticsPlan(Box::new(plan))))
+    }
+}
+
+/// Planned statistics whose notes say how the owner of a table encrypted it.
+pub(crate) trait Noted: TableStatistics {
+    /// How values are encrypted, for the note of the table's owner. Groups are told apart by `key`,
+    /// and bins have these edges, of all columns or of each.
     fn about(&self, table: &Table, key: Option<&KeyColumn>, edges: &[Edges]) -> Result<About>;
 
-    /// Packs a table into ciphertexts, as [`TableStatistics::about`] describes it.
+    /// The contents of the ciphertexts of a table, by the result of [`Noted::about`].
     fn pack<'a>(
         &'a self,
         table: &'a Table,
@@ -300,18 +264,8 @@ pub(crate) trait TableStatistics: TablePlan + Send + Sync {
         about: &'a About,
     ) -> Result<Messages<'a>>;
 
-    fn run(
-        &self,
-        e: &Evaluator,
-        table: &[Ciphertext],
-        progress: &(dyn Fn(usize) + Send + Sync),
-    ) -> StatsResult<Vec<Ciphertext>>;
-
-    /// Adds the noise of a release to `bits` bits to the decrypted slots.
-    fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> StatsResult<Vec<Vec<f64>>>;
-
-    /// Decodes statistics from slots, which were released if `shared_bits` is given. Returns `None`
-    /// for the note of another job.
+    /// The statistics, of slots as they were shared to some bits if they were. There are none for the
+    /// note of another job.
     fn decode(
         &self,
         slots: &[Vec<f64>],
@@ -469,6 +423,14 @@ fn no_table() -> Error {
     )
 }
 
+fn not_exact() -> Error {
+    Error::Usage(
+        "only histograms have exact counts: leave out --exact, or make keys with --for \
+         histogram:ROWSxFEATURESxBINS"
+            .into(),
+    )
+}
+
 fn not_shared() -> Error {
     Error::Usage(
         "--share is for trained models, statistics, and scores by a given model whose range \
@@ -489,7 +451,7 @@ pub enum Plan {
 }
 
 /// Statistics, sums by groups or histograms, planned under parameters.
-pub struct StatisticsPlan(pub(crate) Box<dyn TableStatistics>);
+pub struct StatisticsPlan(pub(crate) Box<dyn Noted>);
 
 impl StatisticsPlan {
     /// Returns counts, bytes and operations of the server.
@@ -501,84 +463,44 @@ impl StatisticsPlan {
     }
 }
 
-impl Plan {
-    fn of_statistics(plan: impl TableStatistics + 'static) -> Self {
-        Self::Statistics(StatisticsPlan(Box::new(plan)))
-    }
+impl Deref for Plan {
+    type Target = dyn TablePlan;
 
-    fn table(&self) -> &dyn TablePlan {
+    fn deref(&self) -> &(dyn TablePlan + 'static) {
         match self {
             Self::Train(plan) => &**plan,
             Self::Predict(plan) => &**plan,
             Self::Statistics(plan) => &*plan.0,
         }
     }
+}
 
-    /// Returns the command that runs the job.
+impl Plan {
+    /// The command that does it.
     #[must_use]
     pub fn command(&self) -> &'static str {
-        self.table().command()
+        match self {
+            Self::Train(_) => "train",
+            Self::Predict(_) => "predict",
+            Self::Statistics(_) => "stats",
+        }
     }
 
-    /// Returns the keys that the server needs.
+    /// Bytes of the result after so many iterations of a training, with the weights after each of them or
+    /// without, and with a note of so many ciphertexts: as in memory, its file packs them.
     #[must_use]
-    pub fn required_keys(&self) -> &KeyRequest {
-        self.table().required_keys()
-    }
-
-    /// Returns the number of bootstrappings of the whole computation.
-    #[must_use]
-    pub fn bootstraps(&self) -> u32 {
-        self.table().bootstraps()
-    }
-
-    /// Returns the number of ciphertexts of the encrypted table.
-    #[must_use]
-    pub fn ciphertexts(&self) -> usize {
-        self.table().ciphertexts()
-    }
-
-    /// Returns the bytes of the encrypted table in memory, without its note. Its file is smaller.
-    ///
-    /// # Errors
-    /// [`Error::Stats`] if the job cannot be simulated.
-    pub fn table_bytes(&self) -> Result<u64> {
-        self.table().table_bytes()
-    }
-
-    /// Returns the number of ciphertexts of the result.
-    #[must_use]
-    pub fn outputs(&self) -> usize {
-        self.table().outputs()
-    }
-
-    /// Returns level and scale of each ciphertext of the result after `iterations` iterations of a
-    /// training: the weights first, then the weights after each iteration, if they were kept.
-    ///
-    /// # Errors
-    /// [`Error::Stats`] if the job cannot be simulated.
-    pub fn result_shapes(&self, iterations: u32) -> Result<Vec<(Level, Scale)>> {
-        self.table().result_shapes(iterations)
-    }
-
-    /// Returns the bytes of the result in memory after `iterations` iterations of a training, with
-    /// a note of `note` ciphertexts. `with_history` includes the weights after each iteration. The
-    /// file is smaller.
-    ///
-    /// # Errors
-    /// The errors of [`Plan::result_shapes`].
     pub fn result_bytes(
         &self,
         params: &Params,
         (iterations, with_history): (u32, bool),
         note: u32,
-    ) -> Result<u64> {
-        let shapes = self.result_shapes(iterations)?;
+    ) -> u64 {
+        let shapes = self.result_shapes(iterations);
         let count = if with_history { shapes.len() } else { self.outputs() };
         let values: u64 =
             shapes.iter().take(count).map(|(level, _)| ciphertext_bytes(params, *level)).sum();
         let note = ciphertext_bytes(params, Level(0)).saturating_mul(note.into());
-        Ok(values.saturating_add(note))
+        values.saturating_add(note)
     }
 
     /// Refuses a plan whose results are not precise enough for releases to `bits` bits.
@@ -587,7 +509,23 @@ impl Plan {
     /// [`Error::Library`] with `TooLittlePrecision`; [`Error::Usage`] for results that cannot be
     /// shared.
     pub fn expect_shared(&self, bits: u32) -> Result<()> {
-        self.table().expect_shared(bits)
+        let (found, needed) = match self {
+            // The training was planned for it, or was refused.
+            Self::Train(_) => return Ok(()),
+            Self::Predict(plan) => match plan.job().model {
+                ScoredModel::Shared { .. } => {
+                    (plan.largest_error(), plan.largest_shared_error(bits))
+                }
+                ScoredModel::Given { .. } | ScoredModel::Trained(_) => return Err(not_shared()),
+            },
+            Self::Statistics(StatisticsPlan(plan)) => {
+                (plan.largest_error(), plan.largest_shared_error(bits))
+            }
+        };
+        match found <= needed {
+            true => Ok(()),
+            false => Err(sudare::Error::TooLittlePrecision { bits, found, needed }.into()),
+        }
     }
 
     /// Returns the cost for a server with `threads` threads.
@@ -595,14 +533,16 @@ impl Plan {
     /// # Errors
     /// [`Error::Stats`] and [`Error::Apps`] if the job cannot be simulated.
     pub fn price(&self, threads: usize) -> Result<Price> {
-        self.table().price(threads)
-    }
-}
-
-fn expect_precise(bits: u32, found: f64, needed: f64) -> Result<()> {
-    match found <= needed {
-        true => Ok(()),
-        false => Err(sudare::Error::TooLittlePrecision { bits, found, needed }.into()),
+        let (work, held) = match self {
+            Self::Train(plan) => train::demand(plan)?,
+            Self::Predict(plan) => predict::demand(plan)?,
+            // The table is read at once.
+            Self::Statistics(plan) => {
+                let cost = plan.cost()?;
+                (cost.work, cost.input_bytes.saturating_add(cost.output_bytes))
+            }
+        };
+        Price::new(self.params(), self.required_keys(), work, held, threads)
     }
 }
 

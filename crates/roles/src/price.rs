@@ -4,9 +4,9 @@ use crate::error::Result;
 use sudare::{
     circuits::ckks::cost::{Rates, Work},
     ckks::Params,
-    rlwe::{KeyRequest, Level},
+    rlwe::KeyRequest,
 };
-use sudare_apps::stats::Cost;
+use sudare_apps::ciphertext_bytes;
 
 /// Memory of a process besides keys and ciphertexts: code, tables of primes and buffers.
 const OWN_BYTES: u64 = 48 << 20;
@@ -52,29 +52,10 @@ impl Price {
         Ok(Self { work, memory_bytes, log_n: params.log_n() })
     }
 
-    /// Prices statistics, which hold the whole table in memory.
-    ///
-    /// # Errors
-    /// The errors of [`Price::new`].
-    pub(crate) fn of_statistics(
-        params: &Params,
-        keys: &KeyRequest,
-        cost: Cost,
-        threads: usize,
-    ) -> Result<Self> {
-        let held = cost.input_bytes.saturating_add(cost.output_bytes);
-        Self::new(params, keys, cost.work, held, threads)
-    }
-
-    /// Estimates the run time in seconds on `threads` threads of the machine in
-    /// [`Rates::reference`].
+    /// About the seconds that it takes on so many threads of the machine that
+    /// [`Rates::reference`] knows.
     #[must_use]
     pub fn seconds(&self, threads: usize) -> f64 {
         self.work.seconds(&Rates::reference(self.log_n)) / threads.max(1) as f64
     }
-}
-
-/// Returns the bytes of a ciphertext in memory.
-pub(crate) fn ciphertext_bytes(params: &Params, level: Level) -> u64 {
-    16 * ((params.rlwe().limbs(level).q() as u64) << params.log_n())
 }

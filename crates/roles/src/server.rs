@@ -24,7 +24,10 @@ use sudare::{
     },
     rlwe::{EvaluationKeys, KeyId},
 };
-use sudare_apps::logreg::{ScorePlan, TrainPlan, Weights};
+use sudare_apps::{
+    TablePlan,
+    logreg::{ScorePlan, TrainPlan, Weights},
+};
 
 /// A server that is ready to compute on tables in files.
 pub struct Session<R = BufReader<File>> {
@@ -173,7 +176,7 @@ impl<R: Read + Seek> Session<R> {
         };
         self.check_keys()?;
         let table = self.tables.read(0..self.tables.rows())?;
-        let result = plan.0.run(&self.evaluator, &table, &progress)?;
+        let result = plan.0.compute(&self.evaluator, &table, &progress)?;
         self.check_keys()?;
         Ok(result)
     }

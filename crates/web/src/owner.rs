@@ -142,7 +142,7 @@ impl Owner {
             key_bytes,
             ciphertexts: self.plan.ciphertexts(),
             // Secret-key encryption stores seeds in place of one half.
-            table_bytes: self.plan.table_bytes()? / 2,
+            table_bytes: self.plan.table_bytes() / 2,
             seconds: self.plan.price(1)?.seconds(1),
         })
     }

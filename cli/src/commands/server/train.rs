@@ -100,7 +100,9 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let report = Report {
         iterations: meta.iterations,
         resumed_after,
-        bootstraps: plan.bootstraps(meta.iterations).saturating_sub(plan.bootstraps(resumed_after)),
+        bootstraps: plan
+            .bootstraps_within(meta.iterations)
+            .saturating_sub(plan.bootstraps_within(resumed_after)),
         seconds,
         seconds_per_iteration: seconds / f64::from(done.max(1)),
         peak_rss_bytes: machine::peak_rss_bytes(),

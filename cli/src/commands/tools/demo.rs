@@ -21,8 +21,9 @@ use sudare::{
     ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, serial},
     rlwe::{self, EvaluationKeys, KeyGenerator, KeyRequest, PublicKey, SecretKey},
 };
-use sudare_apps::logreg::{
-    self, ClassWeights, Penalty, Preparation, Prepared, TrainPlan, TrainSpec, reference,
+use sudare_apps::{
+    TablePlan,
+    logreg::{self, ClassWeights, Penalty, Preparation, Prepared, TrainPlan, TrainSpec, reference},
 };
 use sudare_roles::{
     encryption::PreparedTable,
@@ -138,7 +139,7 @@ fn train(args: &Args, output: Output) -> Result<()> {
         params.rlwe().security_bits(),
         request.count(),
         machine::bytes(evaluation_key_bytes),
-        output::bootstraps(plan.bootstraps(iterations)),
+        output::bootstraps(plan.bootstraps_within(iterations)),
     ));
 
     let ((secret, public, keys), keygen_s) = timed(|| make_keys(params.rlwe(), request))?;
@@ -167,7 +168,7 @@ fn train(args: &Args, output: Output) -> Result<()> {
         rows,
         features,
         iterations,
-        bootstraps: plan.bootstraps(iterations),
+        bootstraps: plan.bootstraps_within(iterations),
         accuracy: own.accuracy,
         auc: own.auc,
         largest_class: own.largest_class,

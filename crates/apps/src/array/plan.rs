@@ -596,13 +596,16 @@ pub fn measure(
     trial.check_room()?;
     // Ranges that are not declared become as large as the room allows.
     if assumed.iter().any(|input| !input.is_fixed) {
-        for bits in BOUNDS_BITS {
-            match run(&search.with_bound(&assumed, bits)) {
+        let mut largest = 0;
+        let mut fitting = BOUNDS_BITS.len() - 1;
+        while largest < fitting {
+            let middle = largest.midpoint(fitting);
+            match run(&search.with_bound(&assumed, BOUNDS_BITS[middle])) {
                 Ok(wider) if wider.room_bits >= 0.0 => {
                     trial = wider;
-                    break;
+                    fitting = middle;
                 }
-                Ok(_) | Err(ArrayError::LevelExhausted { .. }) => {}
+                Ok(_) | Err(ArrayError::LevelExhausted { .. }) => largest = middle + 1,
                 Err(error) => return Err(error),
             }
         }

@@ -242,7 +242,7 @@ impl Range {
         let clamp = |x: f64| x.max(low).min(high);
         let low = clamp(self.low);
         let high = clamp(self.high);
-        Self { low, high, ..self.moved() }
+        self.with_ends(low, high)
     }
 
     /// Returns the estimated error of elements.

@@ -10,8 +10,11 @@ use super::{
     spec::{Batches, TrainSpec, schedule},
     work,
 };
-use crate::{Error, Result};
-use core::ops::Range;
+use crate::{Error, Result, TablePlan, ciphertext_bytes};
+use core::{
+    iter::{once, repeat_n},
+    ops::Range,
+};
 use sudare::{
     circuits::ckks::sim,
     ckks::{Complex, Params, Scale},
@@ -210,24 +213,11 @@ impl TrainPlan {
         &self.job
     }
 
-    /// Returns the parameters.
-    #[must_use]
-    pub fn params(&self) -> &Params {
-        &self.params
-    }
-
-    /// Returns the keys that the server needs, each at the highest level of its use.
-    #[must_use]
-    pub fn required_keys(&self) -> &KeyRequest {
-        &self.keys
-    }
-
-    /// Returns a bound of the absolute errors of weights, in the coordinates of the training.
-    ///
-    /// For a plan whose weights are to be shared, it holds for every table that
-    /// [`TrainPlan::check`] accepts. For other plans, inner products must be within the range of
-    /// the sigmoid. The bound covers all iterations and the rounding of decoding. It is infinite
-    /// with bootstrapping, for which no bound is known.
+    /// A bound of the errors of weights, in absolute value, in the coordinates of the training,
+    /// that holds for every table that [`TrainPlan::check`] takes, of a plan for weights to be
+    /// shared; for others inner products must be within the range of the sigmoid. It counts all
+    /// iterations and the rounding of decoding. Infinite with bootstrapping, of which no bound is
+    /// known.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         self.largest_error
@@ -316,13 +306,7 @@ impl TrainPlan {
         self.job.spec.penalty != super::Penalty::None
     }
 
-    /// Returns the number of ciphertexts of the encrypted table.
-    #[must_use]
-    pub fn ciphertexts(&self) -> usize {
-        self.row_ciphertexts() + self.sum_ciphertexts()
-    }
-
-    /// Returns the groups of a batch of a table with this number of ciphertexts.
+    /// The groups of a batch of a table with so many ciphertexts.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`] if there is no such table.
@@ -382,7 +366,7 @@ impl TrainPlan {
 
     /// Returns the number of bootstrappings of each model in this number of leading iterations.
     #[must_use]
-    pub fn bootstraps(&self, iterations: u32) -> u32 {
+    pub fn bootstraps_within(&self, iterations: u32) -> u32 {
         let full = iterations.saturating_sub(self.job.spec.label_iterations());
         let rounds = self.scales.rounds.iter().take(full as usize);
         rounds.map(|round| u32::from(round.refresh)).sum()
@@ -417,7 +401,8 @@ impl TrainPlan {
             Some(_) => plan.layout.period(),
             None => 1,
         };
-        let iterations = (0..self.job.spec.iterations).take_while(|&t| self.bootstraps(t) < 2);
+        let iterations =
+            (0..self.job.spec.iterations).take_while(|&t| self.bootstraps_within(t) < 2);
         work::simulated(iterations.count(), self.layout.group(), slots)?;
         let zeros = |level, scale| e.encrypt(&vec![Complex::default(); slots], level, scale);
         let rows = zeros(plan.level, plan.scales.data)?;
@@ -430,7 +415,7 @@ impl TrainPlan {
         let trainer = plan.trainer(&e, sums)?;
         let mut training = trainer.start()?;
         while training.iteration < plan.job.spec.iterations
-            && plan.bootstraps(training.iteration) < 2
+            && plan.bootstraps_within(training.iteration) < 2
         {
             trainer.refresh(&mut training)?;
             let round = plan.round(training.iteration)?;
@@ -439,5 +424,38 @@ impl TrainPlan {
         }
         drop(trainer);
         Ok(e.used_keys())
+    }
+}
+
+impl TablePlan for TrainPlan {
+    fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// Each key is at the highest level of its use.
+    fn required_keys(&self) -> &KeyRequest {
+        &self.keys
+    }
+
+    fn bootstraps(&self) -> u32 {
+        self.bootstraps_within(self.job.spec.iterations)
+    }
+
+    fn ciphertexts(&self) -> usize {
+        self.row_ciphertexts() + self.sum_ciphertexts()
+    }
+
+    fn table_bytes(&self) -> u64 {
+        self.shapes().map(|shape| ciphertext_bytes(&self.params, shape.level)).sum()
+    }
+
+    fn outputs(&self) -> usize {
+        self.job.spec.models()
+    }
+
+    fn result_shapes(&self, iterations: u32) -> Vec<(Level, Scale)> {
+        let kept = self.snapshot_shapes(iterations);
+        let all = once(self.output_after(iterations)).chain(kept);
+        all.flat_map(|shape| repeat_n(shape, self.job.spec.models())).collect()
     }
 }

@@ -21,7 +21,8 @@ use super::{
     spec::TrainError,
     work,
 };
-use crate::{Error, Result, release::DECODING_ERROR};
+use crate::{Error, Result, TablePlan, ciphertext_bytes, release::DECODING_ERROR};
+use core::iter::repeat_n;
 use sudare::{
     circuits::ckks::{
         ComplexOps,
@@ -292,20 +293,8 @@ impl ScorePlan {
         &self.job
     }
 
-    /// Returns the parameters.
-    #[must_use]
-    pub fn params(&self) -> &Params {
-        &self.params
-    }
-
-    /// Returns the keys that the server needs, for plain and encrypted models.
-    #[must_use]
-    pub fn required_keys(&self) -> &KeyRequest {
-        &self.keys
-    }
-
-    /// Returns a bound of the absolute errors of scores by the encryption of rows and given models.
-    /// If others may see the scores, it includes decoding. A trained model adds
+    /// A bound of the errors of scores, in absolute value, that come from encryption of rows and
+    /// given models; of scores that others may see, also of decoding. A trained model adds
     /// [`TrainPlan::largest_error`](super::TrainPlan::largest_error) for each of its weights.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
@@ -345,16 +334,10 @@ impl ScorePlan {
         self.layout.pieces
     }
 
-    /// Returns the number of ciphertexts of all encrypted rows.
+    /// Ciphertexts of the result of a group: for each model scores and, if they are in the job,
+    /// probabilities.
     #[must_use]
-    pub fn ciphertexts(&self) -> usize {
-        self.layout.ciphertexts()
-    }
-
-    /// Returns the number of ciphertexts of the result of a group: scores and, if the job includes
-    /// them, probabilities for each model.
-    #[must_use]
-    pub fn outputs(&self) -> usize {
+    pub fn group_outputs(&self) -> usize {
         self.job.model.models() * (1 + usize::from(self.sigmoid.is_some()))
     }
 
@@ -630,7 +613,7 @@ impl ScorePlan {
     /// # Errors
     /// [`Error::NotAsPlanned`] for another number of results or slots.
     pub fn decode(&self, slots: &[Vec<f64>]) -> Result<Scores> {
-        let (outputs, layout) = (self.outputs(), &self.layout);
+        let (outputs, layout) = (self.group_outputs(), &self.layout);
         expect("ciphertexts of scores", slots.len(), layout.groups * outputs)?;
         for slots in slots {
             expect("slots of scores", slots.len(), layout.slots())?;
@@ -644,5 +627,34 @@ impl ScorePlan {
         let of_models = |kind: usize| (kind..outputs).step_by(each).map(read).collect();
         let probabilities = self.sigmoid.as_ref().map(|_| of_models(1));
         Ok(Scores { scores: of_models(0), probabilities })
+    }
+}
+
+impl TablePlan for ScorePlan {
+    fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// The keys serve a plain model and an encrypted one.
+    fn required_keys(&self) -> &KeyRequest {
+        &self.keys
+    }
+
+    fn ciphertexts(&self) -> usize {
+        self.layout.ciphertexts()
+    }
+
+    fn table_bytes(&self) -> u64 {
+        let each = ciphertext_bytes(&self.params, self.input().0);
+        each.saturating_mul(self.ciphertexts() as u64)
+    }
+
+    fn outputs(&self) -> usize {
+        self.groups().saturating_mul(self.group_outputs())
+    }
+
+    fn result_shapes(&self, _iterations: u32) -> Vec<(Level, Scale)> {
+        let of_group: Vec<_> = self.output_shapes().collect();
+        repeat_n(of_group, self.groups()).flatten().collect()
     }
 }

@@ -6,7 +6,7 @@ use super::{
     prepare::Prepared,
     train::Training,
 };
-use crate::Result;
+use crate::{Result, TablePlan};
 use std::collections::{BTreeMap, btree_map::Entry};
 use sudare::{
     circuits::ckks::{
@@ -189,7 +189,11 @@ mod tests {
             (published(40, None), 1e-3),
         ] {
             let plan = planned(&table, spec);
-            assert_eq!(plan.bootstraps(spec.iterations) > 0, spec.iterations >= 20, "{spec:?}");
+            assert_eq!(
+                plan.bootstraps_within(spec.iterations) > 0,
+                spec.iterations >= 20,
+                "{spec:?}"
+            );
             let told = core::cell::Cell::new(0);
             let rows = plan.prepare(&table, None).unwrap();
             let found = plan.simulate(&rows, |done| told.set(done)).unwrap();
@@ -233,7 +237,7 @@ mod tests {
         ] {
             let job = Job { rows, features, spec };
             let plan = TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap();
-            assert_eq!(plan.bootstraps(spec.iterations) > 0, spec.iterations == 16);
+            assert_eq!(plan.bootstraps_within(spec.iterations) > 0, spec.iterations == 16);
             let e = cost::Evaluator::new(&plan.params, plan.required_keys());
             let encrypted = |level, scale| {
                 let zero = e.slots().encrypt(&[Complex::default()], level, scale).unwrap();

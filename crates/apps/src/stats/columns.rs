@@ -9,21 +9,21 @@ use sudare::{
         ckks::{ComplexOps, sim},
     },
     ckks::{Ciphertext, Complex, Encryptor, Params, Scale, serial::Shape},
-    rlwe::{KeyRequest, Level},
+    rlwe::Level,
 };
-use sudare_arith::{par, prng::Seed};
+use sudare_arith::par;
 use sudare_table::Table;
 
 use super::{
-    ColumnScaling, Cost, Job, ROOM_BITS, Result, Statistics, StatsError,
+    ColumnScaling, Job, ROOM_BITS, Result, Statistics, StatsError,
     cost::Inputs,
     packing::{
-        self, LOG2_SCALE, Learnt, Packing, check_ciphertexts, check_rows, check_shape, product,
-        smallest_params, total,
+        self, LOG2_SCALE, Learnt, Packing, check_rows, check_shape, product, smallest_params, total,
     },
+    planned::{Circuit, Planned},
     summary::PowerSums,
 };
-use crate::Slots;
+use crate::{Slots, TablePlan};
 
 /// Levels of fourth powers.
 const DEPTH: u32 = 2;
@@ -52,8 +52,17 @@ impl Task {
     }
 }
 
-/// Plan for the statistics of a table of known shape: the owner's encryption, the server's sums,
-/// and the owner's decoding.
+/// Sums of powers of columns and of their products.
+#[derive(Debug, Clone)]
+pub struct ColumnSums {
+    tasks: Vec<Task>,
+    sum: TracePlan,
+    /// Level of the results. Values enter [`DEPTH`] levels above.
+    base: Level,
+}
+
+/// How to compute the statistics of a table of known shape: what the owner encrypts,
+/// what the server sums, and how the owner reads it.
 ///
 /// Columns are scaled to `[-1, 1]` ([`ColumnScaling`]). The server computes
 /// `sum x, sum x^2, sum x^3, sum x^4` of every column and `sum x y` of every pair, in two levels.
@@ -92,137 +101,53 @@ impl Task {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Debug, Clone)]
-pub struct StatsPlan {
-    job: Job,
-    params: Params,
-    packing: Packing,
-    tasks: Vec<Task>,
-    sum: TracePlan,
-    /// Level of the results. Values enter [`DEPTH`] levels above.
-    base: Level,
-    /// Measured facts of the power sums, and of one sum of products if there are any.
-    pub(super) learnt: Learnt,
-}
+pub type StatsPlan = Planned<ColumnSums>;
 
-impl StatsPlan {
-    /// Plans the job for `params`, at the lowest levels that hold the sums.
-    ///
-    /// # Errors
-    /// [`StatsError::Empty`], [`StatsError::TooLarge`], [`StatsError::ParamsTooSmall`].
-    pub fn new(job: &Job, params: &Params) -> Result<Self> {
-        job.check()?;
-        let packing = Packing::new(*job, params.max_slots());
-        check_ciphertexts(packing.ciphertexts() as u128)?;
-        let mut plan = Self {
-            job: *job,
-            params: params.clone(),
-            tasks: tasks(&packing),
-            sum: Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling(),
-            packing,
-            base: Level(0),
-            learnt: Learnt::default(),
-        };
-        for base in 0..=params.top().0.saturating_sub(DEPTH) {
-            plan.base = Level(base);
-            if let Some(learnt) = plan.dry_run() {
-                return Ok(Self { learnt, ..plan });
-            }
-        }
-        Err(StatsError::ParamsTooSmall {
-            what: "a table's statistics",
-            levels: DEPTH,
-            rows: packing.padded_rows(),
-            log2_q: params.chain().log2_q(params.top()),
-            log2_scale: params.spec().log2_scale,
-        })
+/// What is learnt is of powers, and of one product if there are any.
+impl Circuit for ColumnSums {
+    type Job = Job;
+
+    const WHAT: &'static str = "a table's statistics";
+
+    const LOG2_SCALE: f64 = LOG2_SCALE;
+
+    fn check(job: &Job) -> Result<()> {
+        job.check()
     }
 
-    /// Returns the parameters of the smallest ring and the shortest chain for the job at 128 bits
-    /// of security. Level 0 holds sums of all rows, and two levels of 38 bits follow.
-    ///
-    /// # Errors
-    /// The errors of [`StatsPlan::new`]; [`StatsError::Library`] if no ring is large enough.
-    pub fn auto_params(job: &Job) -> Result<Params> {
-        smallest_params(job, LOG2_SCALE, DEPTH, 1)
+    fn table(job: &Job) -> Job {
+        *job
     }
 
-    /// Returns parameters like [`StatsPlan::auto_params`], with the additional precision that
-    /// [`StatsPlan::share`] to `bits` bits needs.
-    ///
-    /// # Errors
-    /// The errors of [`StatsPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
-    /// `TooLittlePrecision` if `f64` is not precise enough for the number of results.
-    pub fn shared_params(job: &Job, bits: u32) -> Result<Params> {
-        let errors = |params: &Params| {
-            let plan = Self::new(job, params)?;
-            Ok((plan.largest_error(), plan.largest_shared_error(bits)))
-        };
-        packing::shared_params(
-            LOG2_SCALE,
-            bits,
-            |scale| smallest_params(job, scale, DEPTH, 1),
-            errors,
-        )
+    fn depth(_job: &Job) -> Result<u32> {
+        Ok(DEPTH)
     }
 
-    /// Returns the shape planned for.
-    #[must_use]
-    pub fn job(&self) -> Job {
-        self.job
+    fn propose(job: &Job, log2_scale: f64) -> Result<Params> {
+        smallest_params(job, log2_scale, DEPTH, 1)
     }
 
-    /// Returns the parameters planned for.
-    #[must_use]
-    pub fn params(&self) -> &Params {
-        &self.params
+    fn candidates(
+        _job: &Job,
+        params: &Params,
+        packing: &Packing,
+    ) -> Result<impl Iterator<Item = Self>> {
+        let tasks = tasks(packing);
+        let sum = Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling();
+        let bases = (0..=params.top().0.saturating_sub(DEPTH)).map(Level);
+        Ok(bases.map(move |base| Self { tasks: tasks.clone(), sum: sum.clone(), base }))
     }
 
-    /// Returns the keys that the server needs.
-    #[must_use]
-    pub fn required_keys(&self) -> &KeyRequest {
-        &self.learnt.request
+    fn learn(plan: &StatsPlan) -> Option<Learnt> {
+        plan.dry_run()
     }
 
-    /// Returns the level of the encrypted table.
-    #[must_use]
-    pub fn level(&self) -> Level {
-        Level(self.base.0 + DEPTH)
+    fn outputs(plan: &StatsPlan) -> usize {
+        plan.circuit.tasks.iter().map(Task::outputs).sum()
     }
 
-    /// Returns the scale of the encrypted table.
-    #[must_use]
-    pub fn scale(&self) -> Scale {
-        self.params.scale_at(self.level())
-    }
-
-    /// Returns the number of ciphertexts of the encrypted table.
-    #[must_use]
-    pub fn ciphertexts(&self) -> usize {
-        self.packing.ciphertexts()
-    }
-
-    /// Returns the number of ciphertexts of the result.
-    #[must_use]
-    pub fn outputs(&self) -> usize {
-        self.tasks.iter().map(Task::outputs).sum()
-    }
-
-    /// Predicts the server's work, before any key exists.
-    ///
-    /// # Errors
-    /// [`StatsError::Library`] if it cannot be simulated.
-    pub fn cost(&self) -> Result<Cost> {
-        Cost::of(&self.params, self.required_keys(), self.inputs(), |e, table| {
-            self.run(e, table, |_| {})
-        })
-    }
-
-    /// Returns the level and the scale of each ciphertext of the result.
-    #[must_use]
-    pub fn output_shapes(&self) -> Vec<(Level, Scale)> {
-        let shapes = &self.learnt.shapes;
+    fn output_shapes(plan: &StatsPlan) -> Vec<(Level, Scale)> {
+        let shapes = &plan.learnt.shapes;
         let (powers, products) = shapes.split_at(shapes.len().min(POWERS));
         let of_task = |task: &Task| match task {
             Task::Powers { .. } => powers.to_vec(),
@@ -230,12 +155,44 @@ impl StatsPlan {
                 products.first().map_or(Vec::new(), |shape| vec![*shape; lefts.len()])
             }
         };
-        self.tasks.iter().flat_map(of_task).collect()
+        plan.circuit.tasks.iter().flat_map(of_task).collect()
     }
 
-    /// Returns the inputs of a simulation, with the fewest slots that need the same operations.
-    pub(super) fn inputs(&self) -> [Inputs; 1] {
-        [(self.ciphertexts(), 1, self.level(), self.scale())]
+    fn inputs(plan: &StatsPlan) -> Vec<Inputs> {
+        vec![(plan.packing.ciphertexts(), 1, plan.level(), plan.scale())]
+    }
+
+    fn shapes(plan: &StatsPlan) -> impl Iterator<Item = Shape> + use<> {
+        plan.packing.shapes(plan.level(), plan.scale())
+    }
+
+    fn run<E: ComplexOps>(
+        plan: &StatsPlan,
+        e: &E,
+        table: &[E::Ct],
+        progress: &(impl Fn(usize) + Send + Sync),
+    ) -> Result<Vec<E::Ct>> {
+        let done = AtomicUsize::new(0);
+        let sums = par::try_map(&plan.circuit.tasks, |task| {
+            let sums = plan.sums(e, task, |index| &table[index])?;
+            progress(sums.len() + done.fetch_add(sums.len(), Relaxed));
+            Ok::<_, StatsError>(sums)
+        })?;
+        Ok(sums.into_iter().flatten().collect())
+    }
+}
+
+impl StatsPlan {
+    /// Level of the encrypted table.
+    #[must_use]
+    pub fn level(&self) -> Level {
+        Level(self.circuit.base.0 + DEPTH)
+    }
+
+    /// Scale of the encrypted table.
+    #[must_use]
+    pub fn scale(&self) -> Scale {
+        self.params.scale_at(self.level())
     }
 
     /// Returns the slots of the ciphertexts of a table: its scaled columns.
@@ -254,13 +211,8 @@ impl StatsPlan {
         }))
     }
 
-    /// Returns the shape of each ciphertext of a table.
-    pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
-        self.packing.shapes(self.level(), self.scale())
-    }
-
-    /// Scales and encrypts a table. `progress` is called with the number of finished ciphertexts
-    /// after each, from any thread.
+    /// The table scaled and encrypted. `progress` learns the number of ciphertexts
+    /// done after each, from any thread.
     ///
     /// # Errors
     /// The errors of [`StatsPlan::pack`]; [`StatsError::Library`] if the encryptor has other
@@ -275,29 +227,7 @@ impl StatsPlan {
         packing::encrypt(&self.params, encryptor, self.pack(table, scaling)?, progress)
     }
 
-    /// Computes the sums, on the server. `progress` is called with the number of finished outputs,
-    /// from any thread.
-    ///
-    /// # Errors
-    /// [`StatsError::Shape`] for another number of ciphertexts than planned,
-    /// [`StatsError::Library`] for errors of the evaluator.
-    pub fn run<E: ComplexOps>(
-        &self,
-        e: &E,
-        table: &[E::Ct],
-        progress: impl Fn(usize) + Send + Sync,
-    ) -> Result<Vec<E::Ct>> {
-        check_shape("ciphertexts", table.len(), self.ciphertexts())?;
-        let done = AtomicUsize::new(0);
-        let sums = par::try_map(&self.tasks, |task| {
-            let sums = self.sums(e, task, |index| &table[index])?;
-            progress(sums.len() + done.fetch_add(sums.len(), Relaxed));
-            Ok::<_, StatsError>(sums)
-        })?;
-        Ok(sums.into_iter().flatten().collect())
-    }
-
-    /// Computes the sums of one task. `table` returns a ciphertext by its index.
+    /// The sums of one task; `table` gives a ciphertext by its index.
     fn sums<'a, E: ComplexOps>(
         &self,
         e: &E,
@@ -309,7 +239,7 @@ impl StatsPlan {
     {
         let input = |group: usize, chunk: usize, above_base: u32| {
             let mut x = table(group * self.packing.chunks + chunk).clone();
-            e.drop_to(&mut x, Level(self.base.0 + above_base)).map(|()| x)
+            e.drop_to(&mut x, Level(self.circuit.base.0 + above_base)).map(|()| x)
         };
         let mut sums: Vec<E::Ct> = Vec::new();
         for first in (0..self.packing.chunks).step_by(BATCH) {
@@ -323,7 +253,7 @@ impl StatsPlan {
                     let squares = squares.iter().map(|x| e.mul_rescale(x, x));
                     let squares = squares.collect::<sudare::Result<Vec<_>>>()?;
                     let mut square = total(e, &squares)?;
-                    e.drop_to(&mut square, self.base)?;
+                    e.drop_to(&mut square, self.circuit.base)?;
                     vec![
                         total(e, &inputs(group, 0)?)?,
                         square,
@@ -350,7 +280,7 @@ impl StatsPlan {
                 }
             }
         }
-        sums.iter().map(|sum| self.sum.run(e, sum)).collect()
+        sums.iter().map(|sum| self.circuit.sum.run(e, sum)).collect()
     }
 
     /// Computes the statistics of a table in the clear, by the program that computes them under
@@ -399,7 +329,7 @@ impl StatsPlan {
         let x = x.standing_for(self.params.max_slots());
         let mut shifts = std::collections::BTreeSet::new();
         let mut all = Vec::new();
-        for task in &self.tasks {
+        for task in &self.circuit.tasks {
             // Tasks of the same shift use the same keys and have sums of the same size.
             let task = match task {
                 Task::Powers { group: 0 } => task.clone(),
@@ -417,35 +347,9 @@ impl StatsPlan {
         Some(Learnt::of(&e, &all, self.job.rows))
     }
 
-    /// Returns a bound of the errors of results, for any table. A result is a decrypted sum divided
-    /// by the number of rows.
-    #[must_use]
-    pub fn largest_error(&self) -> f64 {
-        self.learnt.largest_error
-    }
-
-    /// Returns the largest error with which results can be shared to `bits` bits.
-    #[must_use]
-    pub fn largest_shared_error(&self, bits: u32) -> f64 {
-        let slots = core::iter::repeat_n(self.params.max_slots(), self.outputs());
-        self.packing.largest_shared_error(slots, bits)
-    }
-
-    /// Prepares the slots of the decrypted outputs for people other than the key's owner
-    /// ([how](super#results-for-others)). They may also see everything that [`StatsPlan::decode`]
-    /// computes from these slots. Use a new seed for each release.
-    ///
-    /// # Errors
-    /// [`StatsError::SharedBits`] unless there are 1 to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS)
-    /// bits; [`StatsError::Library`] with `TooLittlePrecision` for more bits than the precision
-    /// allows: use [`StatsPlan::shared_params`].
-    pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
-        self.packing.share(slots, self.job.rows, self.largest_error(), (bits, noise))
-    }
-
-    /// Decodes the statistics from the slots of the decrypted outputs in their order, and the rows
-    /// and the scaling of the encrypted table. For slots from [`StatsPlan::share`], pass the number
-    /// of bits.
+    /// The statistics, from the slots of the decrypted outputs in their order, and the rows and
+    /// the scaling of the table that was encrypted. Slots that [`StatsPlan::share`] made to some
+    /// bits come with these.
     ///
     /// # Errors
     /// [`StatsError::Rows`]; [`StatsError::Shape`] for another number of outputs, slots or columns
@@ -469,7 +373,7 @@ impl StatsPlan {
         let mut powers = vec![[0.0; 4]; features];
         let mut products: Vec<Vec<f64>> = (0..features).rev().map(|n| vec![0.0; n]).collect();
         let mut output = 0;
-        for task in &self.tasks {
+        for task in &self.circuit.tasks {
             match task {
                 &Task::Powers { group } => {
                     for place in 0..self.packing.columns(group) {

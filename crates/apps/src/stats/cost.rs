@@ -55,7 +55,7 @@ impl Cost {
 }
 
 /// Number of ciphertexts, their number of slots, level and scale.
-pub(super) type Inputs = (usize, usize, Level, Scale);
+pub type Inputs = (usize, usize, Level, Scale);
 
 fn zeros(
     e: &sim::Evaluator,
@@ -72,8 +72,10 @@ fn zeros(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::TablePlan;
     use crate::stats::{
-        GroupJob, GroupPlan, HistogramJob, HistogramPlan, Job, StatsError, StatsPlan,
+        Circuit, GroupJob, GroupPlan, HistogramJob, HistogramPlan, Job, StatsError, StatsPlan,
+        TableStatistics,
     };
     use sudare::ckks::Spec;
 
@@ -92,18 +94,18 @@ mod tests {
             let params = StatsPlan::auto_params(&job).unwrap();
             let plan = StatsPlan::new(&job, &params).unwrap();
             let run: &Simulated<'_> = &|e, table| plan.run(e, table, |_| {});
-            check(&params, &plan.inputs(), plan.output_shapes(), run);
+            check(&params, &Circuit::inputs(&plan), plan.output_shapes(), run);
 
             let job = GroupJob { rows, features, groups: 3 };
             let plan = GroupPlan::new(&job, &GroupPlan::auto_params(&job).unwrap()).unwrap();
             let run: &Simulated<'_> = &|e, table| plan.run(e, table, |_| {});
-            check(&params, &plan.inputs(), plan.output_shapes(), run);
+            check(&params, &Circuit::inputs(&plan), plan.output_shapes(), run);
 
             let job = HistogramJob { rows, features, bins: 3 };
             let params = HistogramPlan::auto_params(&job).unwrap();
             let plan = HistogramPlan::new(&job, &params).unwrap();
             let run: &Simulated<'_> = &|e, table| plan.run(e, table, |_| {});
-            check(&params, &plan.inputs(), plan.output_shapes(), run);
+            check(&params, &Circuit::inputs(&plan), plan.output_shapes(), run);
         }
     }
 

@@ -10,22 +10,23 @@ use sudare::{
         ckks::{ComplexOps, sim},
     },
     ckks::{Ciphertext, Complex, Encryptor, Params, Scale, serial::Shape},
-    rlwe::{KeyRequest, Level},
+    rlwe::Level,
 };
-use sudare_arith::{par, prng::Seed};
+use sudare_arith::par;
 use sudare_table::{Table, is_exact};
 
 use super::{
-    ColumnScaling, Cost, Job, ROOM_BITS, Result, Sample, StatsError,
+    ColumnScaling, Job, ROOM_BITS, Result, Sample, StatsError,
     bounded::Bounded,
     cost::Inputs,
     packing::{
-        self, LOG2_SCALE, Learnt, Packing, check_ciphertexts, check_count, check_shape, product,
-        smallest_params, total,
+        self, LOG2_SCALE, Learnt, Packing, check_count, check_shape, product, smallest_params,
+        total,
     },
+    planned::{Circuit, Planned},
     summary::undefined_as_null,
 };
-use crate::Slots;
+use crate::{Slots, TablePlan};
 
 /// Maximum number of groups of a job.
 const MAX_GROUPS: usize = 1 << 10;
@@ -149,159 +150,145 @@ impl GroupStatistics {
     }
 }
 
-/// Plan to sum the columns of a table by groups.
-///
-/// The owner encrypts the columns as [`StatsPlan`](super::StatsPlan) does, but scales them by the
-/// rows of each group ([`GroupPlan::scalings`]). No group then loses precision to another. For each
-/// group, a column follows that is 1 in its rows and 0 elsewhere. The server sums these columns,
-/// and their products with every column and its square, in two levels. It learns neither the group
-/// of a row nor the sizes of groups.
+/// Sums by groups.
 #[derive(Debug, Clone)]
-pub struct GroupPlan {
-    job: GroupJob,
-    params: Params,
-    packing: Packing,
+pub struct GroupSums {
     sum: TracePlan,
-    /// Level of the results. Values enter [`DEPTH`] levels above, and memberships one level above.
+    /// Level of the results. Values enter [`DEPTH`] levels above, memberships one.
     base: Level,
-    pub(super) learnt: Learnt,
+}
+
+/// How to sum the columns of a table by groups.
+///
+/// The owner encrypts the columns as [`StatsPlan`](super::StatsPlan) does, but scaled by the rows
+/// of each group ([`GroupPlan::scalings`]), so that no group takes digits from another. For each
+/// group follows a column that is 1 in its rows and 0 elsewhere. The server computes the sums of
+/// these, and of their products with every column and its square, in two levels: it does
+/// not learn which row belongs to which group, nor how large groups are.
+pub type GroupPlan = Planned<GroupSums>;
+
+impl Circuit for GroupSums {
+    type Job = GroupJob;
+
+    const WHAT: &'static str = "sums by groups";
+
+    const LOG2_SCALE: f64 = LOG2_SCALE;
+
+    fn check(job: &GroupJob) -> Result<()> {
+        job.check()
+    }
+
+    fn table(job: &GroupJob) -> Job {
+        job.table()
+    }
+
+    fn depth(_job: &GroupJob) -> Result<u32> {
+        Ok(DEPTH)
+    }
+
+    fn propose(job: &GroupJob, log2_scale: f64) -> Result<Params> {
+        smallest_params(&job.table(), log2_scale, DEPTH, 1)
+    }
+
+    /// The memberships of each group.
+    fn further_ciphertexts(job: &GroupJob, packing: &Packing) -> u128 {
+        job.groups as u128 * packing.chunks as u128
+    }
+
+    fn candidates(
+        _job: &GroupJob,
+        params: &Params,
+        packing: &Packing,
+    ) -> Result<impl Iterator<Item = Self>> {
+        let sum = Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling();
+        let bases = (0..=params.top().0.saturating_sub(DEPTH)).map(Level);
+        Ok(bases.map(move |base| Self { sum: sum.clone(), base }))
+    }
+
+    fn learn(plan: &GroupPlan) -> Option<Learnt> {
+        plan.dry_run()
+    }
+
+    fn outputs(plan: &GroupPlan) -> usize {
+        plan.job.groups * (1 + 2 * plan.packing.groups())
+    }
+
+    fn output_shapes(plan: &GroupPlan) -> Vec<(Level, Scale)> {
+        let Some((count, sums)) = plan.learnt.shapes.split_first() else { return Vec::new() };
+        let of_group = [&[*count][..], &sums.repeat(plan.packing.groups())].concat();
+        of_group.repeat(plan.job.groups)
+    }
+
+    fn output_slots(plan: &GroupPlan) -> impl Iterator<Item = usize> {
+        let (count, all) = (plan.packing.block, plan.params.max_slots());
+        let each = 1 + 2 * plan.packing.groups();
+        (0..Self::outputs(plan)).map(move |i| if i % each == 0 { count } else { all })
+    }
+
+    fn inputs(plan: &GroupPlan) -> Vec<Inputs> {
+        let (wide, narrow) = plan.simulated_slots();
+        let values = plan.packing.ciphertexts();
+        let inputs = [
+            (values, wide, plan.level_of_values()),
+            (plan.ciphertexts() - values, narrow, plan.level_of_groups()),
+        ];
+        let scaled = |(count, slots, level)| (count, slots, level, plan.params.scale_at(level));
+        inputs.map(scaled).to_vec()
+    }
+
+    fn shapes(plan: &GroupPlan) -> impl Iterator<Item = Shape> + use<> {
+        let level = plan.level_of_values();
+        let values = plan.packing.shapes(level, plan.params.scale_at(level));
+        let level = plan.level_of_groups();
+        let log_slots = plan.packing.block.ilog2();
+        let members = Shape { level, scale: plan.params.scale_at(level), log_slots };
+        values.chain(repeat_n(members, plan.ciphertexts() - plan.packing.ciphertexts()))
+    }
+
+    /// For each group the number of its rows, and for each ciphertext's worth of columns their sums
+    /// and the sums of their squares.
+    fn run<E: ComplexOps>(
+        plan: &GroupPlan,
+        e: &E,
+        table: &[E::Ct],
+        progress: &(impl Fn(usize) + Send + Sync),
+    ) -> Result<Vec<E::Ct>> {
+        let (values, memberships) = table.split_at(plan.packing.ciphertexts());
+        let squares = par::try_map(values, |x| e.mul_rescale(x, x))?;
+        let values: Vec<&E::Ct> = values.iter().collect();
+        let squares: Vec<&E::Ct> = squares.iter().collect();
+        let memberships: Vec<&E::Ct> = memberships.iter().collect();
+        let groups: Vec<&[&E::Ct]> = memberships.chunks_exact(plan.packing.chunks).collect();
+        let done = AtomicUsize::new(0);
+        let sums = par::try_map(&groups, |members| {
+            let sums = plan.sums(e, &values, &squares, members)?;
+            progress(sums.len() + done.fetch_add(sums.len(), Relaxed));
+            Ok::<_, StatsError>(sums)
+        })?;
+        Ok(sums.into_iter().flatten().collect())
+    }
+
+    /// Counts are whole numbers, whatever the noise.
+    fn round_shared(plan: &GroupPlan, shared: &mut [Vec<f64>]) {
+        for counts in shared.iter_mut().step_by(1 + 2 * plan.packing.groups()) {
+            counts.iter_mut().for_each(|count| *count = count.round().max(0.0));
+        }
+    }
 }
 
 impl GroupPlan {
-    /// Plans the job for `params`, at the lowest levels that hold the sums.
-    ///
-    /// # Errors
-    /// [`StatsError::Empty`], [`StatsError::TooFew`], [`StatsError::TooLarge`],
-    /// [`StatsError::ParamsTooSmall`].
-    pub fn new(job: &GroupJob, params: &Params) -> Result<Self> {
-        job.check()?;
-        let packing = Packing::new(job.table(), params.max_slots());
-        let members = job.groups as u128 * packing.chunks as u128;
-        check_ciphertexts(packing.ciphertexts() as u128 + members)?;
-        let mut plan = Self {
-            job: *job,
-            params: params.clone(),
-            sum: Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling(),
-            packing,
-            base: Level(0),
-            learnt: Learnt::default(),
-        };
-        for base in 0..=params.top().0.saturating_sub(DEPTH) {
-            plan.base = Level(base);
-            if let Some(learnt) = plan.dry_run() {
-                return Ok(Self { learnt, ..plan });
-            }
-        }
-        Err(StatsError::ParamsTooSmall {
-            what: "sums by groups",
-            levels: DEPTH,
-            rows: packing.padded_rows(),
-            log2_q: params.chain().log2_q(params.top()),
-            log2_scale: params.spec().log2_scale,
-        })
-    }
-
-    /// Returns the parameters of the smallest ring and the shortest chain for the job at 128 bits
-    /// of security.
-    ///
-    /// # Errors
-    /// The errors of [`GroupPlan::new`]; [`StatsError::Library`] if no ring is large enough.
-    pub fn auto_params(job: &GroupJob) -> Result<Params> {
-        job.check()?;
-        smallest_params(&job.table(), LOG2_SCALE, DEPTH, 1)
-    }
-
-    /// Returns parameters like [`GroupPlan::auto_params`], with the additional precision that
-    /// [`GroupPlan::share`] to `bits` bits needs.
-    ///
-    /// # Errors
-    /// The errors of [`GroupPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
-    /// `TooLittlePrecision` if `f64` is not precise enough for the number of results.
-    pub fn shared_params(job: &GroupJob, bits: u32) -> Result<Params> {
-        let errors = |params: &Params| {
-            let plan = Self::new(job, params)?;
-            Ok((plan.largest_error(), plan.largest_shared_error(bits)))
-        };
-        packing::shared_params(
-            LOG2_SCALE,
-            bits,
-            |scale| smallest_params(&job.table(), scale, DEPTH, 1),
-            errors,
-        )
-    }
-
-    /// Returns the shape planned for.
-    #[must_use]
-    pub fn job(&self) -> GroupJob {
-        self.job
-    }
-
-    /// Returns the keys that the server needs.
-    #[must_use]
-    pub fn required_keys(&self) -> &KeyRequest {
-        &self.learnt.request
-    }
-
-    /// Returns the number of ciphertexts of the encrypted table: its columns, then the groups.
-    #[must_use]
-    pub fn ciphertexts(&self) -> usize {
-        self.packing.ciphertexts() + self.job.groups * self.packing.chunks
-    }
-
-    /// Returns the number of ciphertexts of the result.
-    #[must_use]
-    pub fn outputs(&self) -> usize {
-        self.job.groups * (1 + 2 * self.packing.groups())
-    }
-
-    /// Returns the parameters.
-    #[must_use]
-    pub fn params(&self) -> &Params {
-        &self.params
-    }
-
-    /// Predicts the server's work, before any key exists.
-    ///
-    /// # Errors
-    /// [`StatsError::Library`] if it cannot be simulated.
-    pub fn cost(&self) -> Result<Cost> {
-        Cost::of(&self.params, self.required_keys(), self.inputs(), |e, table| {
-            self.run(e, table, |_| {})
-        })
-    }
-
-    /// Returns the level and the scale of each ciphertext of the result.
-    #[must_use]
-    pub fn output_shapes(&self) -> Vec<(Level, Scale)> {
-        let Some((count, sums)) = self.learnt.shapes.split_first() else { return Vec::new() };
-        let of_group = [&[*count][..], &sums.repeat(self.packing.groups())].concat();
-        of_group.repeat(self.job.groups)
-    }
-
-    /// Returns the slots of simulated ciphertexts of columns and of groups. They are fewer than
-    /// real ones where all slots are alike.
+    /// Slots of ciphertexts of columns and of groups, fewer where they are all alike.
     fn simulated_slots(&self) -> (usize, usize) {
         let Packing { block, blocks, .. } = self.packing;
         if blocks == 1 { (1, 1) } else { (block * blocks, block) }
     }
 
-    pub(super) fn inputs(&self) -> [Inputs; 2] {
-        let (values, (wide, narrow)) = (self.packing.ciphertexts(), self.simulated_slots());
-        let inputs = [
-            (values, wide, self.level_of_values()),
-            (self.ciphertexts() - values, narrow, self.level_of_groups()),
-        ];
-        let scale = |level| self.params.scale_at(level);
-        inputs.map(|(count, slots, level)| (count, slots, level, scale(level)))
-    }
-
     fn level_of_values(&self) -> Level {
-        Level(self.base.0 + DEPTH)
+        Level(self.circuit.base.0 + DEPTH)
     }
 
     fn level_of_groups(&self) -> Level {
-        Level(self.base.0 + 1)
+        Level(self.circuit.base.0 + 1)
     }
 
     /// Returns the scaling of the columns of each planned group by its rows. Groups that the table
@@ -365,17 +352,8 @@ impl GroupPlan {
         Ok((0..self.ciphertexts()).map(|index| self.slots(table, scalings, grouping, index)))
     }
 
-    /// Returns the shape of each ciphertext of a table.
-    pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
-        let level = self.level_of_values();
-        let values = self.packing.shapes(level, self.params.scale_at(level));
-        let (level, log_slots) = (self.level_of_groups(), self.packing.block.ilog2());
-        let members = Shape { level, scale: self.params.scale_at(level), log_slots };
-        values.chain(repeat_n(members, self.ciphertexts() - self.packing.ciphertexts()))
-    }
-
-    /// Scales and encrypts a table with its groups. `progress` is called with the number of
-    /// finished ciphertexts after each, from any thread.
+    /// The table scaled and encrypted, with its groups. `progress` learns the number of
+    /// ciphertexts done after each, from any thread.
     ///
     /// # Errors
     /// The errors of [`GroupPlan::pack`]; [`StatsError::Library`] if the encryptor has other
@@ -391,36 +369,7 @@ impl GroupPlan {
         packing::encrypt(&self.params, encryptor, self.pack(table, scalings, grouping)?, progress)
     }
 
-    /// Computes the sums, on the server. Each group has the number of its rows, and then, for each
-    /// ciphertext of columns, the sums of the columns and the sums of their squares. `progress` is
-    /// called with the number of finished outputs, from any thread.
-    ///
-    /// # Errors
-    /// [`StatsError::Shape`] for another number of ciphertexts than planned,
-    /// [`StatsError::Library`] for errors of the evaluator.
-    pub fn run<E: ComplexOps>(
-        &self,
-        e: &E,
-        table: &[E::Ct],
-        progress: impl Fn(usize) + Send + Sync,
-    ) -> Result<Vec<E::Ct>> {
-        check_shape("ciphertexts", table.len(), self.ciphertexts())?;
-        let (values, memberships) = table.split_at(self.packing.ciphertexts());
-        let squares = par::try_map(values, |x| e.mul_rescale(x, x))?;
-        let values: Vec<&E::Ct> = values.iter().collect();
-        let squares: Vec<&E::Ct> = squares.iter().collect();
-        let memberships: Vec<&E::Ct> = memberships.iter().collect();
-        let groups: Vec<&[&E::Ct]> = memberships.chunks_exact(self.packing.chunks).collect();
-        let done = AtomicUsize::new(0);
-        let sums = par::try_map(&groups, |members| {
-            let sums = self.sums(e, &values, &squares, members)?;
-            progress(sums.len() + done.fetch_add(sums.len(), Relaxed));
-            Ok::<_, StatsError>(sums)
-        })?;
-        Ok(sums.into_iter().flatten().collect())
-    }
-
-    /// Computes the sums of one group.
+    /// Of one group.
     fn sums<E: ComplexOps>(
         &self,
         e: &E,
@@ -429,8 +378,8 @@ impl GroupPlan {
         members: &[&E::Ct],
     ) -> sudare::Result<Vec<E::Ct>> {
         let mut count = total(e, members.iter().copied())?;
-        e.drop_to(&mut count, self.base)?;
-        let mut sums = vec![self.sum.run(e, &count)?];
+        e.drop_to(&mut count, self.circuit.base)?;
+        let mut sums = vec![self.circuit.sum.run(e, &count)?];
         // Several blocks in a ciphertext mean one chunk.
         let wide = match (self.packing.blocks, members) {
             (1, _) | (_, []) => None,
@@ -446,7 +395,7 @@ impl GroupPlan {
             for factors in [values, squares] {
                 let factors = factors[chunks.clone()].iter().copied();
                 let products = product(e, factors, members.iter().copied())?;
-                sums.push(self.sum.run(e, &products)?);
+                sums.push(self.circuit.sum.run(e, &products)?);
             }
         }
         Ok(sums)
@@ -476,44 +425,9 @@ impl GroupPlan {
         fits.then(|| Learnt::of(&e, &sums, self.job.rows))
     }
 
-    /// Returns a bound of the errors of results, for any table. A result is a decrypted sum divided
-    /// by the number of rows.
-    #[must_use]
-    pub fn largest_error(&self) -> f64 {
-        self.learnt.largest_error
-    }
-
-    /// Returns the largest error with which results can be shared to `bits` bits.
-    #[must_use]
-    pub fn largest_shared_error(&self, bits: u32) -> f64 {
-        let (count, all) = (self.packing.block, self.params.max_slots());
-        let each = 1 + 2 * self.packing.groups();
-        let slots = (0..self.outputs()).map(|i| if i % each == 0 { count } else { all });
-        self.packing.largest_shared_error(slots, bits)
-    }
-
-    /// Prepares the slots of the decrypted outputs for people other than the key's owner
-    /// ([how](super#results-for-others)). They may also see everything that [`GroupPlan::decode`]
-    /// computes from these slots. Use a new seed for each release. Counts are rounded to integers,
-    /// and their error is at most `rows 2^-bits`.
-    ///
-    /// # Errors
-    /// [`StatsError::SharedBits`] unless there are 1 to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS)
-    /// bits; [`StatsError::Library`] with `TooLittlePrecision` for more bits than the precision
-    /// allows: use [`GroupPlan::shared_params`].
-    pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
-        let rows = self.job.rows;
-        let mut shared = self.packing.share(slots, rows, self.largest_error(), (bits, noise))?;
-        // Counts are integers, so rounding removes noise from them.
-        for counts in shared.iter_mut().step_by(1 + 2 * self.packing.groups()) {
-            counts.iter_mut().for_each(|count| *count = count.round().max(0.0));
-        }
-        Ok(shared)
-    }
-
-    /// Decodes the statistics from the slots of the decrypted outputs in their order, the scaling
-    /// of each group of the encrypted table, and the number of its groups. For slots from
-    /// [`GroupPlan::share`], pass the number of bits.
+    /// The statistics, from the slots of the decrypted outputs in their order, the scaling of each
+    /// group of the table that was encrypted, and the number of its groups. Slots that
+    /// [`GroupPlan::share`] made to some bits come with these.
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of outputs, slots, columns or scalings than

@@ -9,22 +9,23 @@ use sudare::{
         ckks::{ComplexOps, sim},
     },
     ckks::{Ciphertext, Complex, Encryptor, Params, Scale, serial::Shape},
-    rlwe::{KeyRequest, Level},
+    rlwe::Level,
 };
-use sudare_arith::{par, prng::Seed};
+use sudare_arith::par;
 use sudare_table::Table;
 
 use super::{
-    Bins, ColumnScaling, Cost, Edges, Job, ROOM_BITS, Result, StatsError,
+    Bins, ColumnScaling, Edges, Job, ROOM_BITS, Result, StatsError,
     cost::Inputs,
     packing::{
-        self, Learnt, PRIME_BITS, Packing, check_ciphertexts, check_count, check_rows, check_shape,
-        smallest_params, total,
+        self, Learnt, PRIME_BITS, Packing, check_count, check_rows, check_shape, smallest_params,
+        total,
     },
+    planned::{Circuit, Planned},
     summary::undefined_as_null,
 };
 use crate::{
-    Slots,
+    Slots, TablePlan,
     functions::{self, Fit, Function, FunctionPlan},
     release::precise_params,
 };
@@ -152,61 +153,91 @@ fn check_quantile(p: f64) -> Result<()> {
 /// eighth of a bin on either side of the edge. Under [`HistogramPlan::exact_params`], the error
 /// including encryption is below a half, so rounding yields exact counts.
 #[derive(Debug, Clone)]
-pub struct HistogramPlan {
-    job: HistogramJob,
-    params: Params,
-    packing: Packing,
+pub struct BinCounts {
     step: FunctionPlan,
     sum: TracePlan,
-    pub(super) learnt: Learnt,
 }
 
-impl HistogramPlan {
     /// Plans the job for `params`, at the lowest levels that hold the sums.
     ///
     /// # Errors
     /// [`StatsError::Empty`], [`StatsError::TooFew`], [`StatsError::TooLarge`],
     /// [`StatsError::ParamsTooSmall`].
-    pub fn new(job: &HistogramJob, params: &Params) -> Result<Self> {
-        job.check()?;
-        let packing = Packing::new(job.table(), params.max_slots());
-        check_ciphertexts(packing.ciphertexts() as u128)?;
-        let step = step(job)?;
-        let sum = Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling();
-        for level in (step.depth()..=params.top().0).map(Level) {
-            // A level that is too low has no plan.
-            let Ok(step) = step.plan_at(params, level) else { continue };
-            let (params, sum, learnt) = (params.clone(), sum.clone(), Learnt::default());
-            let plan = Self { job: *job, params, packing, step, sum, learnt };
-            if let Some(learnt) = plan.dry_run() {
-                return Ok(Self { learnt, ..plan });
-            }
-        }
-        Err(StatsError::ParamsTooSmall {
-            what: "counting in bins",
-            levels: step.depth(),
-            rows: packing.padded_rows(),
-            log2_q: params.chain().log2_q(params.top()),
-            log2_scale: params.spec().log2_scale,
-        })
+pub type HistogramPlan = Planned<BinCounts>;
+
+impl Circuit for BinCounts {
+    type Job = HistogramJob;
+
+    const WHAT: &'static str = "counting in bins";
+
+    const LOG2_SCALE: f64 = LOG2_SCALE;
+
+    fn check(job: &HistogramJob) -> Result<()> {
+        job.check()
     }
 
+    fn table(job: &HistogramJob) -> Job {
+        job.table()
+    }
+
+    fn depth(job: &HistogramJob) -> Result<u32> {
+        Ok(step(job)?.depth())
+    }
+
+    fn propose(job: &HistogramJob, log2_scale: f64) -> Result<Params> {
+        let depth = Self::depth(job)?;
+        let special = depth.div_ceil(LEVELS_PER_DIGIT) as usize;
+        smallest_params(&job.table(), log2_scale, depth, special)
+    }
+
+            // A level that is too low has no plan.
+    fn auto_params(job: &HistogramJob) -> Result<Params> {
+        let usual = Self::propose(job, LOG2_SCALE)?;
+        if HistogramPlan::new(job, &usual)?.is_exact() {
+            return Ok(usual);
+        }
     /// Returns the parameters of the smallest ring and the shortest chain for the job at 128 bits
     /// of security. Primes are larger if this makes counts exact.
     ///
     /// # Errors
     /// The errors of [`HistogramPlan::new`]; [`StatsError::Library`] if no ring is large enough.
-    pub fn auto_params(job: &HistogramJob) -> Result<Params> {
-        job.check()?;
-        let depth = step(job)?.depth();
-        let usual = propose(job, depth, LOG2_SCALE)?;
-        if Self::new(job, &usual)?.is_exact() {
-            return Ok(usual);
-        }
-        // The number of primes stays the same, so this costs little.
-        let precise = propose(job, depth, PRIME_BITS)?;
-        let exact = precise.log_n() == usual.log_n() && Self::new(job, &precise)?.is_exact();
+        let precise = Self::propose(job, PRIME_BITS)?;
+        let exact =
+            precise.log_n() == usual.log_n() && HistogramPlan::new(job, &precise)?.is_exact();
         Ok(if exact { precise } else { usual })
+    }
+
+    fn candidates(
+        job: &HistogramJob,
+        params: &Params,
+        packing: &Packing,
+    ) -> Result<impl Iterator<Item = Self>> {
+        let step = step(job)?;
+        let sum = Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling();
+        let levels = (step.depth()..=params.top().0).map(Level);
+        // The number of primes stays the same, so this costs little.
+        let plans = levels.filter_map(move |level| step.plan_at(params, level).ok());
+        Ok(plans.map(move |step| Self { step, sum: sum.clone() }))
+    }
+
+    fn learn(plan: &HistogramPlan) -> Option<Learnt> {
+        plan.dry_run()
+    }
+
+    fn outputs(plan: &HistogramPlan) -> usize {
+        plan.packing.groups() * (plan.job.bins - 1)
+    }
+
+    fn output_shapes(plan: &HistogramPlan) -> Vec<(Level, Scale)> {
+        plan.learnt.shapes.repeat(Self::outputs(plan))
+    }
+
+    fn inputs(plan: &HistogramPlan) -> Vec<Inputs> {
+        vec![(plan.packing.ciphertexts(), 1, plan.level(), plan.scale())]
+    }
+
+    fn shapes(plan: &HistogramPlan) -> impl Iterator<Item = Shape> + use<> {
+        plan.packing.shapes(plan.level(), plan.scale())
     }
 
     /// Returns parameters like [`HistogramPlan::auto_params`], with the additional precision that
@@ -216,16 +247,26 @@ impl HistogramPlan {
     /// The errors of [`HistogramPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1
     /// to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
     /// `TooLittlePrecision` if `f64` is not precise enough for the number of results.
-    pub fn shared_params(job: &HistogramJob, bits: u32) -> Result<Params> {
-        job.check()?;
-        let depth = step(job)?.depth();
-        let errors = |params: &Params| {
-            let plan = Self::new(job, params)?;
-            Ok((plan.largest_error(), plan.largest_shared_error(bits)))
-        };
-        packing::shared_params(LOG2_SCALE, bits, |scale| propose(job, depth, scale), errors)
+    fn run<E: ComplexOps>(
+        plan: &HistogramPlan,
+        e: &E,
+        table: &[E::Ct],
+        progress: &(impl Fn(usize) + Send + Sync),
+    ) -> Result<Vec<E::Ct>> {
+        let columns: Vec<&[E::Ct]> = table.chunks_exact(plan.packing.chunks).collect();
+        let edges = 1..plan.job.bins;
+        let tasks: Vec<_> =
+            columns.iter().flat_map(|x| edges.clone().map(move |edge| (x, edge))).collect();
+        let done = AtomicUsize::new(0);
+        par::try_map(&tasks, |(chunks, edge)| {
+            let above = plan.above(e, chunks, *edge)?;
+            progress(1 + done.fetch_add(1, Relaxed));
+            Ok::<_, StatsError>(above)
+        })
     }
+}
 
+impl HistogramPlan {
     /// Returns parameters like [`HistogramPlan::auto_params`], with the additional precision that
     /// exact counts need.
     ///
@@ -234,7 +275,6 @@ impl HistogramPlan {
     /// `TooLittlePrecision` if `f64` is not precise enough for the number of rows.
     pub fn exact_params(job: &HistogramJob) -> Result<Params> {
         job.check()?;
-        let depth = step(job)?.depth();
         let needed = EXACT_BELOW - STEP_ERROR;
         let errors = |params: &Params| {
             let found = Self::new(job, params)?.learnt.errors(job.rows, None);
@@ -243,7 +283,7 @@ impl HistogramPlan {
         // Above the size of one prime, two primes that are not too small are needed. Rings have few
         // small primes.
         let whole = |scale| if scale > PRIME_BITS { f64::max(scale, 2.0 * 29.0) } else { scale };
-        precise_params(LOG2_SCALE, 0, |scale| propose(job, depth, whole(scale)), errors)
+        precise_params(LOG2_SCALE, 0, |scale| BinCounts::propose(job, whole(scale)), errors)
     }
 
     /// Returns whether counts are exact.
@@ -289,67 +329,16 @@ impl HistogramPlan {
         bins.iter().try_for_each(check)
     }
 
-    /// Returns the shape planned for.
-    #[must_use]
-    pub fn job(&self) -> HistogramJob {
-        self.job
-    }
-
-    /// Returns the keys that the server needs.
-    #[must_use]
-    pub fn required_keys(&self) -> &KeyRequest {
-        &self.learnt.request
-    }
-
-    /// Returns the level of the encrypted table.
+    /// Level of the encrypted table.
     #[must_use]
     pub fn level(&self) -> Level {
-        self.step.level()
+        self.circuit.step.level()
     }
 
     /// Returns the scale of the encrypted table.
     #[must_use]
     pub fn scale(&self) -> Scale {
-        self.step.scale()
-    }
-
-    /// Returns the number of ciphertexts of the encrypted table.
-    #[must_use]
-    pub fn ciphertexts(&self) -> usize {
-        self.packing.ciphertexts()
-    }
-
-    /// Returns the number of ciphertexts of the result.
-    #[must_use]
-    pub fn outputs(&self) -> usize {
-        self.packing.groups() * (self.job.bins - 1)
-    }
-
-    /// Returns the parameters.
-    #[must_use]
-    pub fn params(&self) -> &Params {
-        &self.params
-    }
-
-    /// Predicts the server's work, before any key exists.
-    ///
-    /// # Errors
-    /// [`StatsError::Library`] if it cannot be simulated.
-    pub fn cost(&self) -> Result<Cost> {
-        Cost::of(&self.params, self.required_keys(), self.inputs(), |e, table| {
-            self.run(e, table, |_| {})
-        })
-    }
-
-    /// Returns the level and the scale of each ciphertext of the result.
-    #[must_use]
-    pub fn output_shapes(&self) -> Vec<(Level, Scale)> {
-        self.learnt.shapes.repeat(self.outputs())
-    }
-
-    /// Returns the inputs of a simulation, with the fewest slots that need the same operations.
-    pub(super) fn inputs(&self) -> [Inputs; 1] {
-        [(self.ciphertexts(), 1, self.level(), self.scale())]
+        self.circuit.step.scale()
     }
 
     /// Returns the slots of the ciphertexts of a table: the middles of the bins of its values. They
@@ -372,13 +361,8 @@ impl HistogramPlan {
         }))
     }
 
-    /// Returns the shape of each ciphertext of a table.
-    pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<> {
-        self.packing.shapes(self.level(), self.scale())
-    }
-
-    /// Encrypts the bins of the values of a table. `progress` is called with the number of finished
-    /// ciphertexts after each, from any thread.
+    /// The bins of the values of a table, encrypted. `progress` learns the number of ciphertexts done
+    /// after each, from any thread.
     ///
     /// # Errors
     /// The errors of [`HistogramPlan::pack`]; [`StatsError::Library`] if the encryptor has other
@@ -398,41 +382,16 @@ impl HistogramPlan {
         index as f64 / self.job.bins as f64 - 0.5
     }
 
-    /// Counts the values above each inner edge, on the server. `progress` is called with the number
-    /// of finished outputs, from any thread.
-    ///
-    /// # Errors
-    /// [`StatsError::Shape`] for another number of ciphertexts than planned,
-    /// [`StatsError::Library`] for errors of the evaluator.
-    pub fn run<E: ComplexOps>(
-        &self,
-        e: &E,
-        table: &[E::Ct],
-        progress: impl Fn(usize) + Send + Sync,
-    ) -> Result<Vec<E::Ct>> {
-        check_shape("ciphertexts", table.len(), self.ciphertexts())?;
-        let columns: Vec<&[E::Ct]> = table.chunks_exact(self.packing.chunks).collect();
-        let edges = 1..self.job.bins;
-        let tasks: Vec<_> =
-            columns.iter().flat_map(|x| edges.clone().map(move |edge| (x, edge))).collect();
-        let done = AtomicUsize::new(0);
-        par::try_map(&tasks, |(chunks, edge)| {
-            let above = self.above(e, chunks, *edge)?;
-            progress(1 + done.fetch_add(1, Relaxed));
-            Ok::<_, StatsError>(above)
-        })
-    }
-
-    /// Counts the values above an edge.
+    /// How many values are above an edge.
     fn above<E: ComplexOps>(&self, e: &E, chunks: &[E::Ct], edge: usize) -> sudare::Result<E::Ct> {
         let above = chunks.iter().map(|x| self.steps(e, x, edge));
         let above = above.collect::<sudare::Result<Vec<_>>>()?;
-        self.sum.run(e, &total(e, &above)?)
+        self.circuit.sum.run(e, &total(e, &above)?)
     }
 
     /// Returns 1 where a value is above an edge, and 0 elsewhere.
     fn steps<E: ComplexOps>(&self, e: &E, x: &E::Ct, edge: usize) -> sudare::Result<E::Ct> {
-        self.step.run(e, &e.add_const(x, Complex::new(-self.edge(edge), 0.0))?)
+        self.circuit.step.run(e, &e.add_const(x, Complex::new(-self.edge(edge), 0.0))?)
     }
 
     /// Runs the job on the simulator, if the modulus holds counts of all rows.
@@ -444,39 +403,13 @@ impl HistogramPlan {
         // All chunks are alike.
         let above = self.steps(&e, &x, 1).ok()?;
         let total = total(&e, core::iter::repeat_n(&above, self.packing.chunks)).ok()?;
-        let total = self.sum.run(&e, &total).ok()?;
+        let total = self.circuit.sum.run(&e, &total).ok()?;
         (total.headroom_bits >= ROOM_BITS).then(|| Learnt::of(&e, &[total], self.job.rows))
     }
 
-    /// Returns a bound of the errors of results, for any table. A result is a decrypted sum divided
-    /// by the number of rows.
-    #[must_use]
-    pub fn largest_error(&self) -> f64 {
-        self.learnt.largest_error
-    }
-
-    /// Returns the largest error with which results can be shared to `bits` bits.
-    #[must_use]
-    pub fn largest_shared_error(&self, bits: u32) -> f64 {
-        let slots = core::iter::repeat_n(self.params.max_slots(), self.outputs());
-        self.packing.largest_shared_error(slots, bits)
-    }
-
-    /// Prepares the slots of the decrypted outputs for people other than the key's owner
-    /// ([how](super#results-for-others)). They may also see everything that
-    /// [`HistogramPlan::decode`] computes from these slots. Use a new seed for each release.
-    ///
-    /// # Errors
-    /// [`StatsError::SharedBits`] unless there are 1 to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS)
-    /// bits; [`StatsError::Library`] with `TooLittlePrecision` for more bits than the precision
-    /// allows: use [`HistogramPlan::shared_params`].
-    pub fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
-        self.packing.share(slots, self.job.rows, self.largest_error(), (bits, noise))
-    }
-
-    /// Decodes the histogram of each column from the slots of the decrypted outputs in their order,
-    /// and the rows and the bins of the encrypted table. For slots from [`HistogramPlan::share`],
-    /// pass the number of bits.
+    /// The histogram of each column, from the slots of the decrypted outputs in their order, and
+    /// the rows and the bins of the table that was encrypted. Slots that [`HistogramPlan::share`]
+    /// made to some bits come with these.
     ///
     /// # Errors
     /// [`StatsError::Rows`]; [`StatsError::Shape`] for another number of outputs, slots, columns or
@@ -539,14 +472,8 @@ impl HistogramPlan {
     }
 }
 
-/// Proposes parameters with scales of `2^log2_scale` for a step of this depth.
-fn propose(job: &HistogramJob, depth: u32, log2_scale: f64) -> Result<Params> {
-    let special = depth.div_ceil(LEVELS_PER_DIGIT) as usize;
-    smallest_params(&job.table(), log2_scale, depth, special)
-}
-
-/// Returns the step on differences from edges. Its total error is a quarter of a value over all
-/// rows, including padding.
+/// The step on differences from edges, exact to a quarter of a value over all rows, those
+/// of padding included.
 fn step(job: &HistogramJob) -> Result<Function> {
     let gap = 1.0 / (8 * job.bins) as f64;
     let bits = f64::from(job.rows.next_power_of_two().ilog2()) + 2.0;

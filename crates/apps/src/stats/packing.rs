@@ -97,7 +97,7 @@ impl Job {
 /// holds several blocks, one column each, which form a *group*. A longer column fills several
 /// ciphertexts, its *chunks*, and is a group of its own. Unused slots are zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Packing {
+pub struct Packing {
     pub features: usize,
     /// Slots of a column in one ciphertext.
     pub block: usize,
@@ -314,7 +314,7 @@ pub(super) fn check_shape(what: &'static str, found: usize, needed: usize) -> Re
 
 /// Facts that a plan learns from a simulation of sums of each kind.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Learnt {
+pub struct Learnt {
     pub request: KeyRequest,
     /// A bound of the errors of the quotients of sums by the number of rows.
     pub largest_error: f64,

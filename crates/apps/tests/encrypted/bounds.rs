@@ -10,6 +10,7 @@ use sudare::{
     rlwe::KeyRequest,
 };
 use sudare_apps::{
+    TablePlan,
     array::{self, Array, ArrayError, ArrayFacts, Engine, Layout, PlainArray, PlanOptions},
     functions::{self, Fit},
     logreg::{
@@ -641,7 +642,7 @@ fn training_error(spec: TrainSpec, levels: usize, table: &Table) -> (f64, f64) {
     let params = small(levels, f64::min(45.0 + 2.0 * f64::from(spec.iterations), 60.0));
     let job = Job { rows: table.rows(), features: table.features(), spec };
     let plan = TrainPlan::new(&job, &params).unwrap();
-    assert_eq!(plan.bootstraps(spec.iterations), 0);
+    assert_eq!(plan.bootstraps_within(spec.iterations), 0);
     let s = Session::new(params, plan.required_keys());
     let data = plan.encrypt(&s.encryptor, table, None, |_| ()).unwrap();
     let (rows, sums) = data.split_at(plan.row_ciphertexts());

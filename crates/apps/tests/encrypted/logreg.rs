@@ -9,7 +9,7 @@ use sudare::{
     rlwe::{Level, SecretDistribution, max_log2_qp},
 };
 use sudare_apps::{
-    Error,
+    Error, TablePlan,
     logreg::{
         ClassWeights, Gradient, Job, LearningRate, Penalty, Point, Preparation, Prepared,
         SigmoidApprox, SigmoidDegree, TrainError, TrainPlan, TrainSpec, Trainer, Training,
@@ -615,11 +615,11 @@ fn class_weights_take_a_second_copy_of_the_rows() {
             assert_eq!(plan.row_ciphertexts(), 2 * plain_plan.row_ciphertexts());
             assert_eq!(plan.sum_ciphertexts(), plain_plan.sum_ciphertexts());
             let more = (plan.noise_log2() - plain_plan.noise_log2()).exp2();
-            let least = if plan.bootstraps(iterations) == 0 { 4.0 } else { 1.0 };
+            let least = if plan.bootstraps_within(iterations) == 0 { 4.0 } else { 1.0 };
             assert!((least..=8.0).contains(&more), "{more}");
             assert!(plan.largest_error() >= plain_plan.largest_error());
             let (w, e, headroom_bits) = simulate(&plan, &table);
-            let most = if plan.bootstraps(iterations) == 0 { 1e-9 } else { 2f64.powi(-13) };
+            let most = if plan.bootstraps_within(iterations) == 0 { 1e-9 } else { 2f64.powi(-13) };
             let found = error(&w, &clear(&table, &spec));
             assert!(found < most, "{name}: {found:e}");
             assert!(headroom_bits > 1.0, "{name}: {headroom_bits}");
@@ -770,7 +770,7 @@ fn long_training_gets_a_larger_ring() {
         assert!(plan.params().log_n() >= last);
         last = plan.params().log_n();
         let (w, ..) = simulate(&plan, &table);
-        let most = if plan.bootstraps(iterations) == 0 { 1e-9 } else { 2f64.powi(-13) };
+        let most = if plan.bootstraps_within(iterations) == 0 { 1e-9 } else { 2f64.powi(-13) };
         assert!(error(&w, &clear(&table, &spec(iterations))) < most);
     }
     assert!(last > 14);
@@ -797,11 +797,14 @@ fn thirty_iterations_are_bootstrapped_in_a_ring_of_dimension_2_15() {
         assert!(params.rlwe().security_bits() >= 128.0);
         assert!(plan.required_keys().bytes(params.rlwe()).unwrap() < 1_000_000_000);
         let rounds = (plan.input(0).0.0 - 2) / 3;
-        assert_eq!(plan.bootstraps(30), 28u32.div_ceil(rounds) - 1);
-        assert_eq!((plan.bootstraps(2 + rounds), plan.bootstraps(3 + rounds)), (0, 1));
+        assert_eq!(plan.bootstraps_within(30), 28u32.div_ceil(rounds) - 1);
+        assert_eq!(
+            (plan.bootstraps_within(2 + rounds), plan.bootstraps_within(3 + rounds)),
+            (0, 1)
+        );
 
         let (w, e, headroom_bits) = simulate(&plan, &table);
-        assert_eq!(e.counts().raisings, u64::from(plan.bootstraps(30)));
+        assert_eq!(e.counts().raisings, u64::from(plan.bootstraps_within(30)));
         assert_eq!(e.used_keys(), *plan.required_keys());
         // The sine's error of weights far below their bound.
         let found = error(&w, &clear(&table, &spec));
@@ -821,7 +824,7 @@ fn any_number_of_iterations_can_be_bootstrapped() {
         let sigmoid = SigmoidApprox { degree, range: 12.0, ..SigmoidApprox::published() };
         let spec = TrainSpec { iterations, learning_rate: rate, sigmoid, ..TrainSpec::published() };
         let plan = planned(&table, spec);
-        assert!(plan.bootstraps(iterations) > 0);
+        assert!(plan.bootstraps_within(iterations) > 0);
         let (w, ..) = simulate(&plan, &table);
         let found = error(&w, &clear(&table, &spec));
         assert!(found < 2f64.powi(-12), "{iterations}: 2^{}", found.log2());
@@ -834,7 +837,7 @@ fn a_named_set_is_bootstrapped_with_the_levels_that_it_has() {
     let params = Params::new(bootstrap::preset("n16-boot").unwrap().preset.spec).unwrap();
     let plan = TrainPlan::new(&job(&table, spec), &params).unwrap();
     // Level 18 is two below the large primes; 2 levels lead to the next bootstrapping.
-    assert_eq!((plan.input(0).0, plan.bootstraps(30)), (Level(18), 5));
+    assert_eq!((plan.input(0).0, plan.bootstraps_within(30)), (Level(18), 5));
     let (w, ..) = simulate(&plan, &table);
     assert!(error(&w, &clear(&table, &spec)) < 2f64.powi(-13));
 }
@@ -886,7 +889,7 @@ fn bootstrapped_training_equals_the_reference_in(table: &Table, spec: TrainSpec,
     let job = job(table, spec);
     let parties = Parties::new(&job, &in_ring(&job, log_n));
     let plan = &parties.plan;
-    assert!(plan.bootstraps(spec.iterations) > 1);
+    assert!(plan.bootstraps_within(spec.iterations) > 1);
     let data = parties.encrypt(table);
     let (trainer, rows) = parties.trainer(&data);
     let mut training = parties.start(&data);

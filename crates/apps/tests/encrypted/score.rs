@@ -8,7 +8,7 @@ use sudare::{
     rlwe::Level,
 };
 use sudare_apps::{
-    Error,
+    Error, TablePlan,
     logreg::{
         Job, Moments, Preparation, Probability, ScoreJob, ScorePlan, ScoredModel, TrainError,
         TrainPlan, TrainSpec, Transform, Weights, reference,
@@ -96,7 +96,7 @@ fn many_rows_are_scored_by_diagonals() {
     let plan = ScorePlan::new(&given(256, 7, None), &toy(8, 1, 45.0)).unwrap();
     assert_eq!((plan.group_len(), plan.groups(), plan.key_switches()), (8, 4, 7 + 4));
     let (level, _) = plan.input();
-    assert_eq!((level, plan.outputs()), (Level(1), 1));
+    assert_eq!((level, plan.group_outputs()), (Level(1), 1));
     // Few rows lie whole beside each other.
     let plan = ScorePlan::new(&given(8, 7, None), &toy(8, 1, 45.0)).unwrap();
     assert!(plan.groups() == 1 && plan.key_switches() < 8);
@@ -280,7 +280,7 @@ fn bootstrapped_models_have_levels_left() {
     let spec = TrainSpec { iterations: 30, ..TrainSpec::published() };
     let job = Job { rows: table.rows(), features: table.features(), spec };
     let training = TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap();
-    assert!(training.bootstraps(30) > 0);
+    assert!(training.bootstraps_within(30) > 0);
     let plan = ScorePlan::trained(&training, 1000).unwrap();
     assert_eq!(plan.model(), training.output());
     assert!(plan.largest_error() < 1e-3, "{}", plan.largest_error());

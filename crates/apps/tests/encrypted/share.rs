@@ -6,11 +6,11 @@ use sudare::{
     ckks::{Ciphertext, Complex, Params, Spec},
 };
 use sudare_apps::{
-    Error,
+    Error, TablePlan,
     logreg::{ScoreJob, ScorePlan, ScoredModel, TrainError, Transform, Weights},
     stats::{
         ColumnScaling, Edges, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job,
-        MAX_SHARED_BITS, Statistics, StatsError, StatsPlan,
+        MAX_SHARED_BITS, Statistics, StatsError, StatsPlan, TableStatistics,
     },
 };
 use sudare_arith::prng::Seed;

@@ -5,9 +5,12 @@ use sudare::{
     ckks::{self, Ciphertext, Params, Spec},
     rlwe::{KeyRequest, Level},
 };
-use sudare_apps::stats::{
-    ColumnScaling, Edges, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job,
-    SlotPlan, Statistics, StatsPlan, TTest,
+use sudare_apps::{
+    TablePlan,
+    stats::{
+        ColumnScaling, Edges, GroupJob, GroupPlan, Grouping, HistogramJob, HistogramPlan, Job,
+        SlotPlan, Statistics, StatsPlan, TTest,
+    },
 };
 use sudare_table::Table;
 

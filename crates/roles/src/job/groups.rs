@@ -1,17 +1,11 @@
-use super::{Plan, StatsResult, TableJob, TablePlan, TableStatistics, Takes, expect_precise};
+use super::{Noted, StatisticsJob, Takes};
 use crate::{
     decrypted::Decrypted,
     error::Result,
     key::Messages,
     note::{About, Note},
-    price::Price,
 };
-use sudare::{
-    ckks::{Ciphertext, Evaluator, Params, Scale},
-    rlwe::{KeyRequest, Level},
-};
-use sudare_apps::stats::{Cost, Edges, GroupJob, GroupPlan, Grouping};
-use sudare_arith::prng::Seed;
+use sudare_apps::stats::{Edges, GroupJob, GroupPlan, GroupSums, Grouping};
 use sudare_table::Table;
 
 /// A column whose values define groups of rows.
@@ -40,41 +34,21 @@ pub(super) fn named(counts: &[usize]) -> Option<super::Job> {
     Some(super::Job::Groups(GroupJob { rows, features, groups }))
 }
 
-impl TableJob for GroupJob {
-    fn kind(&self) -> &'static str {
-        "groups"
-    }
+impl StatisticsJob for GroupJob {
+    type Circuit = GroupSums;
 
-    fn shape(&self) -> (usize, usize) {
-        (self.rows, self.features)
-    }
+    const KIND: &'static str = "groups";
 
-    fn named(&self, rows: usize, features: usize) -> String {
-        format!("groups:{rows}x{features}x{}", self.groups)
+    fn parts(&self) -> Option<usize> {
+        Some(self.groups)
     }
 
     fn takes(&self) -> Takes {
-        Takes { groups: Some(self.groups), ..Takes::default() }
-    }
-
-    fn auto_params(&self) -> Result<Params> {
-        Ok(GroupPlan::auto_params(self)?)
-    }
-
-    fn shared_params(&self, bits: u32) -> Result<Params> {
-        Ok(GroupPlan::shared_params(self, bits)?)
-    }
-
-    fn plan(&self, params: &Params) -> Result<Plan> {
-        Ok(Plan::of_statistics(GroupPlan::new(self, params)?))
+        Takes { groups: self.parts(), ..Takes::default() }
     }
 }
 
-plan_of_statistics!(GroupPlan);
-
-impl TableStatistics for GroupPlan {
-    computed_statistics!();
-
+impl Noted for GroupPlan {
     fn about(&self, table: &Table, key: Option<&KeyColumn>, _edges: &[Edges]) -> Result<About> {
         let KeyColumn { name: key, grouping } = key.ok_or_else(super::incomplete)?;
         Ok(About::ScaledGroups {

@@ -1,19 +1,12 @@
-use super::{
-    KeyColumn, Plan, StatsResult, TableJob, TablePlan, TableStatistics, Takes, expect_precise,
-};
+use super::{KeyColumn, Noted, StatisticsJob, Takes};
 use crate::{
     decrypted::Decrypted,
     error::Result,
     key::Messages,
     note::{About, Note},
-    price::Price,
 };
-use sudare::{
-    ckks::{Ciphertext, Evaluator, Params, Scale},
-    rlwe::{KeyRequest, Level},
-};
-use sudare_apps::stats::{Cost, Edges, HistogramJob, HistogramPlan};
-use sudare_arith::prng::Seed;
+use sudare::ckks::Params;
+use sudare_apps::stats::{BinCounts, Edges, HistogramJob, HistogramPlan};
 use sudare_table::Table;
 
 /// Creates the job that `ROWSxFEATURESxBINS` names.
@@ -22,45 +15,25 @@ pub(super) fn named(counts: &[usize]) -> Option<super::Job> {
     Some(super::Job::Histogram(HistogramJob { rows, features, bins }))
 }
 
-impl TableJob for HistogramJob {
-    fn kind(&self) -> &'static str {
-        "histogram"
-    }
+impl StatisticsJob for HistogramJob {
+    type Circuit = BinCounts;
 
-    fn shape(&self) -> (usize, usize) {
-        (self.rows, self.features)
-    }
+    const KIND: &'static str = "histogram";
 
-    fn named(&self, rows: usize, features: usize) -> String {
-        format!("histogram:{rows}x{features}x{}", self.bins)
+    fn parts(&self) -> Option<usize> {
+        Some(self.bins)
     }
 
     fn takes(&self) -> Takes {
-        Takes { bins: Some(self.bins), ..Takes::default() }
+        Takes { bins: self.parts(), ..Takes::default() }
     }
 
     fn exact_params(&self) -> Result<Params> {
         Ok(HistogramPlan::exact_params(self)?)
     }
-
-    fn auto_params(&self) -> Result<Params> {
-        Ok(HistogramPlan::auto_params(self)?)
-    }
-
-    fn shared_params(&self, bits: u32) -> Result<Params> {
-        Ok(HistogramPlan::shared_params(self, bits)?)
-    }
-
-    fn plan(&self, params: &Params) -> Result<Plan> {
-        Ok(Plan::of_statistics(HistogramPlan::new(self, params)?))
-    }
 }
 
-plan_of_statistics!(HistogramPlan);
-
-impl TableStatistics for HistogramPlan {
-    computed_statistics!();
-
+impl Noted for HistogramPlan {
     fn about(&self, table: &Table, _key: Option<&KeyColumn>, edges: &[Edges]) -> Result<About> {
         Ok(About::Bins(self.bins(table, edges)?))
     }

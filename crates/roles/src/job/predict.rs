@@ -1,15 +1,11 @@
-use super::{Plan, TableJob, TablePlan, Takes, expect_precise, not_shared};
-use crate::{
-    error::Result,
-    price::{GROUPS_AT_ONCE, Price, ciphertext_bytes},
-};
-use core::iter::repeat_n;
+use super::{Plan, TableJob, Takes, not_shared};
+use crate::{error::Result, price::GROUPS_AT_ONCE};
 use std::fmt;
-use sudare::{
-    ckks::{Params, Scale},
-    rlwe::{KeyRequest, Level},
+use sudare::{circuits::ckks::cost::Work, ckks::Params};
+use sudare_apps::{
+    TablePlan, ciphertext_bytes,
+    logreg::{Job, Probability, ScoreJob, ScorePlan, ScoredModel, TrainSpec},
 };
-use sudare_apps::logreg::{Job, Probability, ScoreJob, ScorePlan, ScoredModel, TrainSpec};
 
 impl TableJob for ScoreJob {
     fn kind(&self) -> &'static str {
@@ -83,50 +79,13 @@ fn several(classes: u32, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     }
 }
 
-impl TablePlan for ScorePlan {
-    fn command(&self) -> &'static str {
-        "predict"
-    }
-
-    fn required_keys(&self) -> &KeyRequest {
-        self.required_keys()
-    }
-
-    fn ciphertexts(&self) -> usize {
-        self.ciphertexts()
-    }
-
-    fn table_bytes(&self) -> Result<u64> {
-        let each = ciphertext_bytes(self.params(), self.input().0);
-        Ok(each.saturating_mul(self.ciphertexts() as u64))
-    }
-
-    fn outputs(&self) -> usize {
-        self.groups().saturating_mul(self.outputs())
-    }
-
-    fn result_shapes(&self, _iterations: u32) -> Result<Vec<(Level, Scale)>> {
-        let of_group: Vec<_> = self.output_shapes().collect();
-        Ok(repeat_n(of_group, self.groups()).flatten().collect())
-    }
-
-    fn expect_shared(&self, bits: u32) -> Result<()> {
-        match self.job().model {
-            ScoredModel::Shared { .. } => {
-                expect_precise(bits, self.largest_error(), self.largest_shared_error(bits))
-            }
-            ScoredModel::Given { .. } | ScoredModel::Trained(_) => Err(not_shared()),
-        }
-    }
-
-    /// Prices an encrypted model, which is more work than a plain one.
-    fn price(&self, threads: usize) -> Result<Price> {
-        let params = self.params();
-        let rows = self.group_len().saturating_mul(self.groups().min(GROUPS_AT_ONCE));
-        let scores = self.output_shapes().map(|(level, _)| ciphertext_bytes(params, level));
-        let held = (rows as u64)
-            .saturating_mul(ciphertext_bytes(params, self.input().0))
-            .saturating_add(scores.sum::<u64>().saturating_mul(self.groups() as u64));
-        Price::new(params, self.required_keys(), self.work()?, held, threads)
-    }
+/// The work and the bytes held at a time by an encrypted model, which is more work than a plain one.
+pub(super) fn demand(plan: &ScorePlan) -> Result<(Work, u64)> {
+    let params = plan.params();
+    let rows = plan.group_len().saturating_mul(plan.groups().min(GROUPS_AT_ONCE));
+    let scores = plan.output_shapes().map(|(level, _)| ciphertext_bytes(params, level));
+    let held = (rows as u64)
+        .saturating_mul(ciphertext_bytes(params, plan.input().0))
+        .saturating_add(scores.sum::<u64>().saturating_mul(plan.groups() as u64));
+    Ok((plan.work()?, held))
 }

@@ -1,17 +1,11 @@
-use super::{KeyColumn, Plan, StatsResult, TableJob, TablePlan, TableStatistics, expect_precise};
+use super::{KeyColumn, Noted, StatisticsJob};
 use crate::{
     decrypted::Decrypted,
     error::Result,
     key::Messages,
     note::{About, Note},
-    price::Price,
 };
-use sudare::{
-    ckks::{Ciphertext, Evaluator, Params, Scale},
-    rlwe::{KeyRequest, Level},
-};
-use sudare_apps::stats::{ColumnScaling, Cost, Edges, Job, StatsPlan};
-use sudare_arith::prng::Seed;
+use sudare_apps::stats::{ColumnScaling, ColumnSums, Edges, Job, StatsPlan};
 use sudare_table::Table;
 
 /// Creates the job that `ROWSxFEATURES` names.
@@ -20,33 +14,13 @@ pub(super) fn named(counts: &[usize]) -> Option<super::Job> {
     Some(super::Job::Stats(Job { rows, features }))
 }
 
-impl TableJob for Job {
-    fn kind(&self) -> &'static str {
-        "stats"
-    }
+impl StatisticsJob for Job {
+    type Circuit = ColumnSums;
 
-    fn shape(&self) -> (usize, usize) {
-        (self.rows, self.features)
-    }
-
-    fn auto_params(&self) -> Result<Params> {
-        Ok(StatsPlan::auto_params(self)?)
-    }
-
-    fn shared_params(&self, bits: u32) -> Result<Params> {
-        Ok(StatsPlan::shared_params(self, bits)?)
-    }
-
-    fn plan(&self, params: &Params) -> Result<Plan> {
-        Ok(Plan::of_statistics(StatsPlan::new(self, params)?))
-    }
+    const KIND: &'static str = "stats";
 }
 
-plan_of_statistics!(StatsPlan);
-
-impl TableStatistics for StatsPlan {
-    computed_statistics!();
-
+impl Noted for StatsPlan {
     fn about(&self, table: &Table, _key: Option<&KeyColumn>, _edges: &[Edges]) -> Result<About> {
         Ok(About::Columns(ColumnScaling::of(table)))
     }

@@ -1,15 +1,11 @@
-use super::{TableJob, TablePlan, Takes};
-use crate::{
-    error::Result,
-    price::{MOST_SHARE_BYTES, Price, ciphertext_bytes},
-};
-use core::iter::repeat_n;
+use super::{TableJob, Takes};
+use crate::{error::Result, price::MOST_SHARE_BYTES};
 use std::fmt;
-use sudare::{
-    ckks::{Params, Scale},
-    rlwe::{KeyRequest, Level},
+use sudare::{circuits::ckks::cost::Work, ckks::Params};
+use sudare_apps::{
+    TablePlan, ciphertext_bytes,
+    logreg::{ClassWeights, Job, Penalty, Preparation, TrainPlan, TrainSpec},
 };
-use sudare_apps::logreg::{ClassWeights, Job, Penalty, Preparation, TrainPlan, TrainSpec};
 
 impl TableJob for Job {
     fn kind(&self) -> &'static str {
@@ -74,58 +70,21 @@ impl TableJob for Job {
     }
 }
 
-impl TablePlan for TrainPlan {
-    fn command(&self) -> &'static str {
-        "train"
-    }
-
-    fn required_keys(&self) -> &KeyRequest {
-        self.required_keys()
-    }
-
-    fn bootstraps(&self) -> u32 {
-        self.bootstraps(self.job().spec.iterations)
-    }
-
-    fn ciphertexts(&self) -> usize {
-        self.ciphertexts()
-    }
-
-    fn table_bytes(&self) -> Result<u64> {
-        Ok(self.shapes().map(|shape| ciphertext_bytes(self.params(), shape.level)).sum())
-    }
-
-    fn outputs(&self) -> usize {
-        self.job().spec.models()
-    }
-
-    fn result_shapes(&self, iterations: u32) -> Result<Vec<(Level, Scale)>> {
-        let kept = self.snapshot_shapes(iterations);
-        let all = core::iter::once(self.output_after(iterations)).chain(kept);
-        Ok(all.flat_map(|shape| repeat_n(shape, self.job().spec.models())).collect())
-    }
-
-    /// Accepts every plan: the job's own plan covers releases.
-    fn expect_shared(&self, _bits: u32) -> Result<()> {
-        Ok(())
-    }
-
-    /// Holds the rows of a share and of the next one, and the matrices of bootstrapping.
-    fn price(&self, threads: usize) -> Result<Price> {
-        let params = self.params();
-        let iterations = 0..self.job().spec.iterations;
-        let batches = iterations.map(|iteration| {
-            let (level, _) = self.input(self.batches().of(iteration));
-            let ciphertexts = self.batch(iteration).len() as u64;
-            ciphertexts.saturating_mul(ciphertext_bytes(params, level))
-        });
-        let share = batches.max().unwrap_or(0).min(MOST_SHARE_BYTES);
-        let work = self.work()?;
-        // Bootstrapping reads all matrices at least once.
-        let bootstraps = self.bootstraps(self.job().spec.iterations);
-        let matrices =
-            work.matrix_bytes.checked_div(bootstraps.into()).unwrap_or(work.matrix_bytes);
-        let held = share.saturating_mul(2).saturating_add(matrices);
-        Price::new(params, self.required_keys(), work, held, threads)
-    }
+/// The work, and the bytes held at a time: the rows of a share and of the next, and the matrices of
+/// bootstrapping.
+pub(super) fn demand(plan: &TrainPlan) -> Result<(Work, u64)> {
+    let params = plan.params();
+    let iterations = 0..plan.job().spec.iterations;
+    let batches = iterations.map(|iteration| {
+        let (level, _) = plan.input(plan.batches().of(iteration));
+        let ciphertexts = plan.batch(iteration).len() as u64;
+        ciphertexts.saturating_mul(ciphertext_bytes(params, level))
+    });
+    let share = batches.max().unwrap_or(0).min(MOST_SHARE_BYTES);
+    let work = plan.work()?;
+    // All matrices are read at least once.
+    let matrices =
+        work.matrix_bytes.checked_div(plan.bootstraps().into()).unwrap_or(work.matrix_bytes);
+    let held = share.saturating_mul(2).saturating_add(matrices);
+    Ok((work, held))
 }

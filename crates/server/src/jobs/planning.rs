@@ -171,8 +171,7 @@ fn priced(
         _ => (0, 1.0),
     };
     let price = matched.plan.price(threads)?;
-    let result_bytes =
-        matched.plan.result_bytes(&params, (iterations, history), matched.meta.note)?;
+    let result_bytes = matched.plan.result_bytes(&params, (iterations, history), matched.meta.note);
     Ok(Priced {
         seconds: share * price.seconds(threads),
         // One thread waits for no other, so its time is CPU time.

@@ -51,7 +51,7 @@ impl<E: ComplexOps> Scorer<'_, E> {
         let of_models = self.turned.iter().map(of_model).collect::<Result<Vec<_>>>()?;
         // Results are in order of groups.
         let mut of_models: Vec<_> = of_models.into_iter().map(Vec::into_iter).collect();
-        let mut results = Vec::with_capacity(rows.len() / pieces * plan.outputs());
+        let mut results = Vec::with_capacity(rows.len() / pieces * plan.group_outputs());
         for _ in 0..rows.len() / pieces {
             let group = of_models.iter_mut().flat_map(Iterator::next);
             results.extend(group.flatten().flatten());
