@@ -51,41 +51,29 @@
 //! ```
 
 mod budget;
-mod calibrate;
-mod check;
 mod error;
-mod gradient;
-mod history;
-mod inputs;
 mod job;
 mod layout;
-mod optimum;
 mod plan;
 mod planned;
 mod prepare;
-mod propose;
 pub mod reference;
-mod refresh;
 mod score;
-mod score_job;
 mod sigmoid;
-mod simulate;
 mod spec;
 mod train;
-mod trained;
 mod work;
-mod worst_case;
 
 pub use error::{Error, Result};
-pub use gradient::{Gradient, Gradients, Point};
 pub use job::Job;
 pub use plan::TrainPlan;
 pub use prepare::{Moments, Prepared, Transform};
+pub use score::job::{Probability, ScoreJob, ScoredModel};
 pub use score::{ScorePlan, Scorer, Scores, Weights};
-pub use score_job::{Probability, ScoreJob, ScoredModel};
-pub use simulate::Simulated;
 pub use spec::{
     Batches, ClassWeights, LearningRate, Penalty, Preparation, SigmoidApprox, SigmoidDegree,
     SigmoidFit, Step, TrainError, TrainSpec, schedule,
 };
+pub use train::gradient::{Gradient, Gradients, Point};
+pub use train::simulate::Simulated;
 pub use train::{Trainer, Training};

@@ -1,10 +1,17 @@
+pub(super) mod inputs;
+pub(super) mod propose;
+pub(super) mod refresh;
+pub(super) mod worst_case;
+
+use self::{
+    inputs::{PlanInputs, StageLevels},
+    refresh::Refresh,
+};
 use super::{
     budget::Scales,
-    inputs::{PlanInputs, StageLevels},
     job::{Job, MOST_ITERATIONS},
     layout::{Layout, Order},
     planned::not_as_planned,
-    refresh::{self, Refresh},
     score::{Leaves, ScorePlan},
     sigmoid::Sigmoid,
     spec::{Batches, TrainSpec, schedule},

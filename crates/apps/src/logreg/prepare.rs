@@ -1,6 +1,8 @@
 //! Transforms from the columns of a table to the coordinates of a training, and back.
 
+pub(super) mod calibrate;
 mod moments;
+pub(super) mod optimum;
 
 use super::spec::{Batches, Penalty, Preparation, TrainError, TrainSpec};
 use crate::{Error, Result};

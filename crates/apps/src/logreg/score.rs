@@ -1,5 +1,6 @@
 //! Scores of encrypted rows, by a model that is plain or encrypted.
 
+pub(super) mod job;
 mod propose;
 mod scorer;
 mod share;
@@ -8,6 +9,7 @@ mod sigmoid;
 pub use scorer::Scorer;
 
 use self::{
+    job::{LARGEST_FEATURE, ScoreJob, ScoredModel},
     scorer::Turned,
     sigmoid::{Sigmoid, real},
 };
@@ -17,7 +19,6 @@ use super::{
     layout::{Layout, Order, powers_of_two},
     planned::{expect, expect_params, expect_scale, not_as_planned},
     prepare::Transform,
-    score_job::{LARGEST_FEATURE, ScoreJob, ScoredModel},
     spec::TrainError,
     work,
 };

@@ -1,11 +1,16 @@
 //! The server's part of a training.
 
+pub(super) mod check;
+pub(super) mod gradient;
+pub(super) mod history;
+pub(super) mod simulate;
+pub(super) mod trained;
+
+use self::gradient::{Gradient, Gradients, Point};
 use super::{
     budget::Round,
-    gradient::{Gradient, Gradients, Point},
-    plan::TrainPlan,
+    plan::{TrainPlan, refresh::Refresh},
     planned::{add_rotations, added, at, expect, expect_scale, not_as_planned},
-    refresh::Refresh,
     spec::{Preparation, TrainSpec},
 };
 use crate::{Error, Result, maybe_shared::MaybeShared};

@@ -7,7 +7,7 @@ use crate::{
         TrainError,
         budget::{level_of, room_bits, row_scale_bits},
         layout::Layout,
-        score_job::{LARGEST_FEATURE, ScoreJob},
+        score::job::{LARGEST_FEATURE, ScoreJob},
     },
 };
 use sudare::ckks::{

@@ -4,7 +4,7 @@ use super::{ScorePlan, propose::PRECISION_BITS};
 use crate::{
     Result,
     logreg::{
-        score_job::{ScoreJob, ScoredModel},
+        score::job::{ScoreJob, ScoredModel},
         spec::{TrainError, TrainSpec},
     },
     release::{DECODING_ERROR, precise_params},

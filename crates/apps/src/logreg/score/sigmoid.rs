@@ -3,7 +3,7 @@
 use crate::{
     Result,
     functions::{self, Fit, FunctionPlan},
-    logreg::{layout::Layout, score_job::Probability},
+    logreg::{layout::Layout, score::job::Probability},
 };
 use sudare::{
     circuits::ckks::ComplexOps,

@@ -1,7 +1,7 @@
 //! Calibration, which the owner of rows does in the clear: scores become logits of probabilities
 //! again.
 
-use super::prepare::Prepared;
+use crate::logreg::prepare::Prepared;
 use nalgebra::{Cholesky, DMatrix, DVector, Dyn};
 use sudare_arith::{par, real};
 
@@ -150,8 +150,8 @@ fn probabilities(scores: &DVector<f64>) -> DVector<f64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{LearningRate, Penalty, TrainSpec, reference};
     use super::*;
+    use crate::logreg::{LearningRate, Penalty, TrainSpec, reference};
     use sudare_table::Table;
 
     fn loss(rows: &Prepared<'_>, weights: &[Vec<f64>]) -> f64 {

@@ -1,10 +1,12 @@
 //! Training in the clear by the program that trains under encryption.
 
-use super::{
-    gradient::{Gradient, Point},
+use crate::logreg::{
     plan::TrainPlan,
     prepare::Prepared,
-    train::Training,
+    train::{
+        Training,
+        gradient::{Gradient, Point},
+    },
 };
 use crate::{Result, TablePlan};
 use std::collections::{BTreeMap, btree_map::Entry};

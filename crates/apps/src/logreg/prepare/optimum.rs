@@ -1,10 +1,10 @@
 //! The exact optimum that a training approximates, in the clear.
 
-use super::{
+use crate::Result;
+use crate::logreg::{
     prepare::Prepared,
     spec::{TrainError, TrainSpec},
 };
-use crate::Result;
 use nalgebra::{Cholesky, DMatrix, DMatrixView, DVector};
 use sudare_arith::{par, real};
 

@@ -1,16 +1,16 @@
 //! The public facts of scoring.
 
-use super::{
+use crate::Result;
+use crate::logreg::{
     budget::LARGEST_ROW,
     job::Job,
     spec::{TrainError, TrainSpec},
 };
-use crate::Result;
 use serde::{Deserialize, Serialize};
 
 /// Bound of the absolute value of entries of rows scored by a given model. Features of the rows
 /// that it was trained on are at most 1.
-pub(super) const LARGEST_FEATURE: f64 = 4.0;
+pub(in crate::logreg) const LARGEST_FEATURE: f64 = 4.0;
 
 /// Bound of the absolute value of weights of a given model.
 const LARGEST_GIVEN_WEIGHT: f64 = 64.0;
@@ -75,7 +75,7 @@ impl ScoredModel {
     }
 
     /// Returns the probabilities that are computed in addition to scores, if any.
-    pub(super) fn probability(&self) -> Option<Probability> {
+    pub(in crate::logreg) fn probability(&self) -> Option<Probability> {
         match self {
             Self::Given { probability, .. } => *probability,
             Self::Shared { .. } | Self::Trained(_) => None,
@@ -83,7 +83,7 @@ impl ScoredModel {
     }
 
     /// Returns the bound of the absolute value of scores, if there is one.
-    pub(super) fn range(&self) -> Option<f64> {
+    pub(in crate::logreg) fn range(&self) -> Option<f64> {
         match self {
             Self::Given { probability, .. } => probability.map(|of| of.range),
             Self::Shared { range, .. } => Some(*range),
@@ -92,7 +92,7 @@ impl ScoredModel {
     }
 
     /// Rejects numbers of classes that a target cannot have, and invalid ranges of shared scores.
-    pub(super) fn check(&self) -> Result<()> {
+    pub(in crate::logreg) fn check(&self) -> Result<()> {
         match self {
             Self::Given { classes, .. } | Self::Shared { classes, .. }
                 if !(2..=TrainSpec::MAX_CLASSES).contains(classes) =>
@@ -111,7 +111,7 @@ impl ScoredModel {
 
     /// Returns the bound of the absolute value of entries of rows. If rows are prepared like the
     /// rows of a training, this bounds their root mean square.
-    pub(super) fn largest_entry(&self) -> f64 {
+    pub(in crate::logreg) fn largest_entry(&self) -> f64 {
         match self {
             Self::Given { .. } | Self::Shared { .. } => LARGEST_FEATURE,
             Self::Trained(_) => LARGEST_ROW,
@@ -119,7 +119,7 @@ impl ScoredModel {
     }
 
     /// Returns the bound of the absolute value of weights of a given model.
-    pub(super) fn largest_given_weight(&self) -> f64 {
+    pub(in crate::logreg) fn largest_given_weight(&self) -> f64 {
         match self {
             Self::Shared { range, .. } => *range,
             Self::Given { .. } | Self::Trained(_) => LARGEST_GIVEN_WEIGHT,

@@ -1,12 +1,10 @@
 //! Proposals of the parameters in which a training is fastest.
 
-use super::{
+use crate::logreg::{
     budget::Segments,
-    inputs::PlanInputs,
     job::{Job, MOST_ITERATIONS},
     layout::{Layout, Order},
-    plan::TrainPlan,
-    refresh,
+    plan::{TrainPlan, inputs::PlanInputs, refresh},
     spec::{LearningRate, Preparation, Step, TrainSpec, schedule},
 };
 use crate::{Error, Result};

@@ -1,13 +1,16 @@
 //! Facts of a training that a ring determines, and the use of its levels.
 
-use super::{
+use crate::logreg::{
     budget::{Budget, Scales, Segments},
     job::Job,
     layout::{Layout, Order},
-    refresh::{self, Refresh},
+    plan::{
+        refresh::{self, Refresh},
+        worst_case,
+    },
     sigmoid::Sigmoid,
     spec::{Batches, Penalty, Step, TrainSpec},
-    work, worst_case,
+    work,
 };
 use crate::{Error, Result};
 use sudare::{
@@ -21,7 +24,7 @@ use sudare_arith::real;
 const LEAST_PRECISION_BITS: f64 = 13.0;
 
 /// Use of the levels of a chain.
-pub(super) struct StageLevels {
+pub(in crate::logreg) struct StageLevels {
     pub refresh: Option<Box<Refresh>>,
     pub level: Level,
     pub label_level: Level,
@@ -31,7 +34,7 @@ pub(super) struct StageLevels {
 }
 
 /// Facts of a job that a ring determines.
-pub(super) struct PlanInputs {
+pub(in crate::logreg) struct PlanInputs {
     pub log_n: u32,
     pub order: Order,
     pub layout: Layout,

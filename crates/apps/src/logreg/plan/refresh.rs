@@ -4,7 +4,7 @@
 //! second halves are free. Side by side they fill one period, so one bootstrapping with the slots
 //! of a period refreshes both. This also averages errors over all periods.
 
-use super::{budget::level_of, layout::Layout};
+use crate::logreg::{budget::level_of, layout::Layout};
 use sudare::{
     circuits::ckks::{
         ComplexOps, EvalModSpec, LinearTransform, ModMethod,
@@ -44,7 +44,7 @@ const REDUCTION_LOSS_BITS: f64 = 9.0;
 
 /// Bootstrapping of weights.
 #[derive(Debug, Clone)]
-pub(super) struct Refresh {
+pub(in crate::logreg) struct Refresh {
     plan: BootstrapPlan,
     /// `log2` of the slots of a period.
     log_slots: u32,
@@ -72,7 +72,7 @@ fn spec(layout: &Layout) -> BootstrapSpec {
 }
 
 /// Sizes of primes, and the default scale, for bootstrapping around the levels of a segment.
-pub(super) struct Sizes {
+pub(in crate::logreg) struct Sizes {
     /// From level 0 to the lowest level from which weights can be refreshed.
     pub low: Vec<Vec<f64>>,
     /// Above the levels of a segment.
@@ -103,7 +103,7 @@ impl Sizes {
 
 /// Estimates the key switches of a bootstrapping: in the projection, in baby and giant steps, and
 /// in the reduction.
-pub(super) fn key_switches(layout: &Layout, log_n: u32) -> u32 {
+pub(in crate::logreg) fn key_switches(layout: &Layout, log_n: u32) -> u32 {
     let log_slots = layout.period().ilog2();
     log_n.saturating_sub(1 + log_slots) + 12 * log_slots.div_ceil(LAYERS) + 14
 }

@@ -1,6 +1,6 @@
 //! The owner's part of a training: preparing a table, checking it, and encrypting it.
 
-use super::{
+use crate::logreg::{
     layout::Layout,
     plan::TrainPlan,
     prepare::{Prepared, Transform},

@@ -18,7 +18,7 @@
 //! the ring, decoding uses the mean of the repetitions. The bound holds for this mean as long as
 //! products of errors are small in each repetition. Derivation: `docs/notes/worst-case-error.md`.
 
-use super::{
+use crate::logreg::{
     budget::{Budget, Round, Scales},
     layout::Order,
     spec::{Penalty, Preparation, TrainSpec},
@@ -36,7 +36,7 @@ const SECOND_ORDER: f64 = 1.1;
 const LARGEST_ERROR: f64 = 0.01;
 
 /// The training whose weights' errors are bounded.
-pub(super) struct Training<'a> {
+pub(in crate::logreg) struct Training<'a> {
     pub budget: &'a Budget<'a>,
     pub scales: &'a Scales,
     pub params: &'a Params,

@@ -1,7 +1,7 @@
 //! The weights of a training after each of its iterations.
 
-use super::{plan::TrainPlan, planned::expect, spec::schedule, train::Training};
 use crate::Result;
+use crate::logreg::{plan::TrainPlan, planned::expect, spec::schedule, train::Training};
 use sudare::{circuits::ckks::ComplexOps, ckks::Scale, rlwe::Level};
 use sudare_arith::real;
 

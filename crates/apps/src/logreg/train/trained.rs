@@ -1,11 +1,13 @@
 //! Scores by models that are trained under the same keys.
 
-use super::{
-    plan::TrainPlan,
-    score::ScorePlan,
-    score_job::{ScoreJob, ScoredModel},
-};
 use crate::Result;
+use crate::logreg::{
+    plan::TrainPlan,
+    score::{
+        ScorePlan,
+        job::{ScoreJob, ScoredModel},
+    },
+};
 use sudare::ckks::Params;
 
 impl ScorePlan {

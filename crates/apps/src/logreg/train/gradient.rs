@@ -1,6 +1,6 @@
 //! Gradients in parts, which several machines can compute.
 
-use super::{
+use crate::logreg::{
     budget::Round,
     layout::Order,
     plan::TrainPlan,
@@ -44,8 +44,8 @@ type Group<'a, C> = (&'a [C], &'a [C]);
 /// Computes parts of gradients. It needs the evaluation keys and rows, and nothing else of a
 /// training.
 pub struct Gradients<'a, E: ComplexOps> {
-    pub(super) plan: MaybeShared<'a, TrainPlan>,
-    pub(super) ev: MaybeShared<'a, E>,
+    pub(in crate::logreg) plan: MaybeShared<'a, TrainPlan>,
+    pub(in crate::logreg) ev: MaybeShared<'a, E>,
 }
 
 impl<E: ComplexOps> Gradients<'static, E> {
@@ -59,7 +59,10 @@ impl<E: ComplexOps> Gradients<'static, E> {
 }
 
 impl<'a, E: ComplexOps> Gradients<'a, E> {
-    pub(super) fn with(plan: MaybeShared<'a, TrainPlan>, ev: MaybeShared<'a, E>) -> Result<Self> {
+    pub(in crate::logreg) fn with(
+        plan: MaybeShared<'a, TrainPlan>,
+        ev: MaybeShared<'a, E>,
+    ) -> Result<Self> {
         expect_params(&*ev, &plan.params)?;
         Ok(Self { plan, ev })
     }
@@ -164,7 +167,7 @@ impl TrainPlan {
     /// Computes `1/|lead| sum_i o(x_i . v) c_i x_i` over the rows of each block, up to a sign, for
     /// each piece. `o` is the sigmoid's polynomial without its 1/2, `lead` its first coefficient,
     /// and `c_i` the weight of a row.
-    pub(super) fn slope_sums<E: ComplexOps>(
+    pub(in crate::logreg) fn slope_sums<E: ComplexOps>(
         &self,
         e: &E,
         round: &Round,
@@ -320,7 +323,7 @@ impl TrainPlan {
     }
 
     /// Rejects every gradient except the one over the whole batch.
-    pub(super) fn check_gradient<E: ComplexOps>(
+    pub(in crate::logreg) fn check_gradient<E: ComplexOps>(
         &self,
         e: &E,
         round: &Round,
