@@ -99,7 +99,8 @@ fn every_filter_names_a_module() {
             let tests = command.split("&&").filter_map(|part| part.split(program).nth(1));
             for word in tests.flat_map(str::split_whitespace) {
                 let Some((module, _)) = word.split_once("::") else { continue };
-                let file = root().join(directory).join("tests/it").join(module).with_extension("rs");
+                let file =
+                    root().join(directory).join("tests/it").join(module).with_extension("rs");
                 assert!(file.is_file(), "{promise}: {} does not exist", file.display());
             }
         }

@@ -143,26 +143,22 @@ fn check_quantile(p: f64) -> Result<()> {
     if (0.0..=1.0).contains(&p) { Ok(()) } else { Err(StatsError::Quantile { found: p }) }
 }
 
-/// Plan to count the values of columns in bins.
-///
-/// The owner chooses the bins of each column ([`HistogramPlan::bins`]) and encrypts each value as
-/// the middle of its bin. Encrypted bins have equal width from -1/2 to 1/2. The server therefore
-/// learns nothing about edges, and no value is near one. The server subtracts each inner edge,
-/// applies the [`functions::step`] and sums. The result is the number of values above the edge. The
-/// step has an error of at most a quarter of a value over all rows. It rises from 0 to 1 within an
-/// eighth of a bin on either side of the edge. Under [`HistogramPlan::exact_params`], the error
-/// including encryption is below a half, so rounding yields exact counts.
+/// Counts in bins.
 #[derive(Debug, Clone)]
 pub struct BinCounts {
     step: FunctionPlan,
     sum: TracePlan,
 }
 
-    /// Plans the job for `params`, at the lowest levels that hold the sums.
-    ///
-    /// # Errors
-    /// [`StatsError::Empty`], [`StatsError::TooFew`], [`StatsError::TooLarge`],
-    /// [`StatsError::ParamsTooSmall`].
+/// How to count the values of columns in bins.
+///
+/// The owner chooses the bins of each column ([`HistogramPlan::bins`]) and encrypts each value as
+/// the middle of its bin, where bins are of equal width from -1/2 to 1/2. So the server learns
+/// nothing of edges, and no value is near one. For each inner edge the server subtracts it, takes the
+/// [`functions::step`] and sums: the number of values above. The step is off by up to a
+/// quarter of a value over all rows, and rises from 0 to 1 within an eighth of a bin on
+/// either side of the edge. With the error of encryption that is less than a half under
+/// [`HistogramPlan::exact_params`], so that rounding gives exact counts.
 pub type HistogramPlan = Planned<BinCounts>;
 
 impl Circuit for BinCounts {
@@ -190,17 +186,13 @@ impl Circuit for BinCounts {
         smallest_params(&job.table(), log2_scale, depth, special)
     }
 
-            // A level that is too low has no plan.
+    /// With primes as large as exact counts need, if that makes them exact.
     fn auto_params(job: &HistogramJob) -> Result<Params> {
         let usual = Self::propose(job, LOG2_SCALE)?;
         if HistogramPlan::new(job, &usual)?.is_exact() {
             return Ok(usual);
         }
-    /// Returns the parameters of the smallest ring and the shortest chain for the job at 128 bits
-    /// of security. Primes are larger if this makes counts exact.
-    ///
-    /// # Errors
-    /// The errors of [`HistogramPlan::new`]; [`StatsError::Library`] if no ring is large enough.
+        // As many primes, so that this costs little.
         let precise = Self::propose(job, PRIME_BITS)?;
         let exact =
             precise.log_n() == usual.log_n() && HistogramPlan::new(job, &precise)?.is_exact();
@@ -215,7 +207,7 @@ impl Circuit for BinCounts {
         let step = step(job)?;
         let sum = Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling();
         let levels = (step.depth()..=params.top().0).map(Level);
-        // The number of primes stays the same, so this costs little.
+        // Too low a level takes no plan.
         let plans = levels.filter_map(move |level| step.plan_at(params, level).ok());
         Ok(plans.map(move |step| Self { step, sum: sum.clone() }))
     }
@@ -240,13 +232,7 @@ impl Circuit for BinCounts {
         plan.packing.shapes(plan.level(), plan.scale())
     }
 
-    /// Returns parameters like [`HistogramPlan::auto_params`], with the additional precision that
-    /// [`HistogramPlan::share`] to `bits` bits needs.
-    ///
-    /// # Errors
-    /// The errors of [`HistogramPlan::auto_params`]; [`StatsError::SharedBits`] unless there are 1
-    /// to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
-    /// `TooLittlePrecision` if `f64` is not precise enough for the number of results.
+    /// The numbers of values above each inner edge.
     fn run<E: ComplexOps>(
         plan: &HistogramPlan,
         e: &E,
@@ -267,8 +253,8 @@ impl Circuit for BinCounts {
 }
 
 impl HistogramPlan {
-    /// Returns parameters like [`HistogramPlan::auto_params`], with the additional precision that
-    /// exact counts need.
+    /// Parameters as [`HistogramPlan::auto_params`] makes them, with as much more precision as
+    /// exact counts take.
     ///
     /// # Errors
     /// The errors of [`HistogramPlan::auto_params`]; [`StatsError::Library`] with
