@@ -70,7 +70,8 @@ impl Encrypted {
         let reader = Reader::shared(file)?;
         let meta = ArrayMeta::read(&reader.info().label)?;
         let blocks = reader.ciphertexts(&set.params)?;
-        let (layout, padding_is_zero) = (meta.layout, meta.padding_is_zero);
+        let layout = meta.layout;
+        let padding_is_zero = meta.padding_is_zero;
         let range = meta.range.map_or_else(Range::unknown, Range::from);
         let array = array::Array::from_ciphertexts(layout, blocks, padding_is_zero, range)?;
         Ok(Self { set: set.clone(), array, lineage: meta.lineage.map(Lineage::from_digest) })
@@ -85,7 +86,8 @@ impl Array {
         if info.kind != Kind::Ciphertexts {
             return Err(sudare::Error::WrongKind { found: info.kind, needed: Kind::Ciphertexts });
         }
-        let (meta, key_id) = (ArrayMeta::read(&info.label)?, info.key_id);
+        let meta = ArrayMeta::read(&info.label)?;
+        let key_id = info.key_id;
         Ok(Self(Form::Stored(file, meta, key_id)))
     }
 
@@ -96,7 +98,8 @@ impl Array {
             Form::Simulated(..) => Err(Error::Simulation),
             Form::Traced(_) => Err(Error::Traced),
             Form::Stored(file, ..) => {
-                let (file, set) = (file.mapping(), set.clone());
+                let file = file.mapping();
+                let set = set.clone();
                 job::run(py, None, move |_| Encrypted::read(file, &set))
             }
         }
@@ -320,7 +323,9 @@ impl Engine {
     /// With these keys.
     #[staticmethod]
     fn execute(py: Python<'_>, keys: &EvaluationKeys) -> Result<Self> {
-        let (set, watch, keys) = (keys.set.clone(), keys.watch.clone(), Arc::clone(&keys.keys));
+        let set = keys.set.clone();
+        let watch = keys.watch.clone();
+        let keys = Arc::clone(&keys.keys);
         job::run(py, None, move |_| {
             let request = keys.fulfils();
             let evaluator = ckks::Evaluator::new(&set.params, keys)?;
@@ -332,7 +337,8 @@ impl Engine {
     /// In the clear, with the keys that a plan asks for.
     #[staticmethod]
     fn simulate(py: Python<'_>, plan: &Plan) -> Result<Self> {
-        let (set, request) = (plan.set.clone(), plan.request.clone());
+        let set = plan.set.clone();
+        let request = plan.request.clone();
         job::run(py, None, move |_| {
             let evaluator = cost::Evaluator::new(&set.params, &request);
             let engine = computer(&set, evaluator, &request)?.with_checked_magnitudes();
@@ -355,7 +361,8 @@ impl Engine {
         Ok(Array(match &self.machine {
             Machine::Execution(engine, watch) => {
                 let operands = values(operands, |array| Ok(array.encrypted(py, &self.set)?.array))?;
-                let (engine, watch) = (Arc::clone(engine), watch.clone());
+                let engine = Arc::clone(engine);
+                let watch = watch.clone();
                 let work = move |_: &_| {
                     keys::check(watch.as_deref())?;
                     let result = op.apply(&engine, &refs(&operands))?;
@@ -386,7 +393,8 @@ impl Engine {
         numbers: Numbers,
         declared: Option<(f64, f64)>,
     ) -> Result<Array> {
-        let (engine, set) = (Arc::clone(self.machine.simulator()?), self.set.clone());
+        let engine = Arc::clone(self.machine.simulator()?);
+        let set = self.set.clone();
         let array = job::run(py, None, move |_| {
             let (level, layout) = set.new_array(&numbers.shape)?;
             let plain = numbers.into();
@@ -418,7 +426,8 @@ pub fn encrypt(
     declared: Option<(f64, f64)>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<Array> {
-    let (set, key) = (key.set.clone(), Arc::clone(&key.key));
+    let set = key.set.clone();
+    let key = Arc::clone(&key.key);
     let array = job::run(py, progress, move |_| {
         let (level, layout) = set.new_array(&numbers.shape)?;
         let plain = numbers.into();
@@ -446,7 +455,8 @@ fn in_range<E: ComplexOps>(
 /// The values of an array.
 #[pyfunction]
 pub fn decrypt(py: Python<'_>, key: &SecretKey, array: &Array) -> Result<Numbers> {
-    let (set, key) = (key.set.clone(), Arc::clone(&key.decryptor));
+    let set = key.set.clone();
+    let key = Arc::clone(&key.decryptor);
     let array = array.encrypted(py, &set)?.array;
     let plain = job::run(py, None, move |_| Ok(array::decrypt(&key, &set.params, &array)?))?;
     Ok(plain.into())
@@ -464,7 +474,8 @@ pub fn release(
 ) -> Result<Numbers> {
     key.warn_of_new_ledger(py)?;
     let array = array.encrypted(py, &key.set)?;
-    let (ledger, key) = (key.ledger(), Arc::clone(&key.decryptor));
+    let ledger = key.ledger();
+    let key = Arc::clone(&key.decryptor);
     let plain = job::run(py, None, move |_| {
         let plain = array::decrypt(&key, &array.set.params, &array.array)?;
         let decrypted = plain.values.iter().copied();

@@ -165,7 +165,8 @@ impl IntegerPlan {
 
     /// Sizes, security and predicted seconds.
     fn report(&self) -> Result<Report> {
-        let (setting, request) = (&self.set.setting, &self.request);
+        let setting = &self.set.setting;
+        let request = &self.request;
         let params = setting.params();
         let (rlwe, Spec { log_n, .. }) = (params.rlwe(), params.spec());
         let keys: Vec<KeySecurity> =
@@ -210,7 +211,8 @@ impl IntegerPlan {
 
     /// The plan for any program under these parameters.
     fn new(name: &str, setting: Setting, reason: String) -> Result<Self> {
-        let (request, label) = (setting.required_keys()?, key_label(name, &setting)?);
+        let request = setting.required_keys()?;
+        let label = key_label(name, &setting)?;
         Ok(Self { set: IntegerParameters { setting, label }, request, reason })
     }
 }

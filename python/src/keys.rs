@@ -184,7 +184,8 @@ impl SecretKey {
     fn open(py: Python<'_>, path: PathBuf, passphrase: Option<String>) -> Result<Self> {
         let (key, warning) = job::run(py, None, move |_| {
             let file = SecretFile::open(&path)?;
-            let (warning, label) = (file.warning(), file.opened().info().label.clone());
+            let warning = file.warning();
+            let label = file.opened().info().label.clone();
             let set = Parameters::new(file.opened().params()?, label)?;
             let key = unsealed(file, &set.params, passphrase)?;
             let decryptor = Decryptor::new(&set.params, key)?;
@@ -209,7 +210,8 @@ impl SecretKey {
         overwrite: bool,
         passphrase: Option<String>,
     ) -> Result<()> {
-        let (set, decryptor) = (self.set.clone(), Arc::clone(&self.decryptor));
+        let set = self.set.clone();
+        let decryptor = Arc::clone(&self.decryptor);
         let ledger = self.ledger();
         job::run(py, None, move |progress| {
             save_secret(

@@ -115,7 +115,8 @@ fn beside(model: &Path) -> impl FnMut(&str, u64, usize) -> nn::Result<Vec<u8>> {
         let failed = |error: std::io::Error| problem(format!("which cannot be read: {error}"));
         let path = folder.join(location);
         // A link could lead anywhere.
-        let (found, inside) = (path.canonicalize(), folder.canonicalize());
+        let found = path.canonicalize();
+        let inside = folder.canonicalize();
         if !found.map_err(failed)?.starts_with(inside.map_err(failed)?) {
             let outside = "which is a link out of the directory of the model: put the file there";
             return Err(problem(outside.into()));
@@ -230,9 +231,11 @@ impl NetworkSecret {
         overwrite: bool,
         passphrase: Option<String>,
     ) -> Result<()> {
-        let (params, decryptor) = (self.params.clone(), Arc::clone(&self.decryptor));
+        let params = self.params.clone();
+        let decryptor = Arc::clone(&self.decryptor);
         job::run(py, None, move |progress| {
-            let (label, key) = (serial::Label::default(), decryptor.key().as_ref());
+            let label = serial::Label::default();
+            let key = decryptor.key().as_ref();
             save_secret((&path, overwrite), (&params, &label, key), passphrase, progress)
         })
     }
@@ -273,7 +276,8 @@ impl NetworkPlan {
         secret: &NetworkSecret,
         data: Samples,
     ) -> Result<NetworkBatch> {
-        let (plan, encryptor) = (Arc::clone(&self.0), Arc::clone(&secret.encryptor));
+        let plan = Arc::clone(&self.0);
+        let encryptor = Arc::clone(&secret.encryptor);
         job::run(py, None, move |_| {
             let data = rows(data)?;
             let ciphertexts = Arc::new(plan.encrypt(&encryptor, &slices(&data))?);
@@ -287,8 +291,10 @@ impl NetworkPlan {
         keys: &NetworkKeys,
         batch: &NetworkBatch,
     ) -> Result<NetworkBatch> {
-        let (plan, keys) = (Arc::clone(&self.0), Arc::clone(&keys.0));
-        let (inputs, samples) = (Arc::clone(&batch.ciphertexts), batch.samples);
+        let plan = Arc::clone(&self.0);
+        let keys = Arc::clone(&keys.0);
+        let inputs = Arc::clone(&batch.ciphertexts);
+        let samples = batch.samples;
         job::run(py, None, move |_| {
             let evaluator = Evaluator::new(plan.params(), keys)?;
             let prepared = plan.prepare(&evaluator)?;
@@ -303,8 +309,10 @@ impl NetworkPlan {
         secret: &NetworkSecret,
         batch: &NetworkBatch,
     ) -> Result<Samples> {
-        let (plan, decryptor) = (Arc::clone(&self.0), Arc::clone(&secret.decryptor));
-        let (results, count) = (Arc::clone(&batch.ciphertexts), batch.samples);
+        let plan = Arc::clone(&self.0);
+        let decryptor = Arc::clone(&secret.decryptor);
+        let results = Arc::clone(&batch.ciphertexts);
+        let count = batch.samples;
         job::run(py, None, move |_| Ok(samples(&plan.decrypt(&decryptor, &results, count)?)))
     }
 
@@ -389,7 +397,8 @@ impl HiddenNetworkPlan {
         secret: &NetworkSecret,
         network: &Network,
     ) -> Result<Bound<'py, PyBytes>> {
-        let (plan, encryptor) = (Arc::clone(&self.0), Arc::clone(&secret.encryptor));
+        let plan = Arc::clone(&self.0);
+        let encryptor = Arc::clone(&secret.encryptor);
         let network = Arc::clone(&network.0);
         let file = job::run(py, None, move |_| -> Result<Vec<u8>> {
             let mut weights = Vec::with_capacity(plan.weights());
@@ -397,7 +406,8 @@ impl HiddenNetworkPlan {
                 weights.push(part);
                 Ok(())
             })?;
-            let (mut file, label) = (Vec::new(), serial::Label::default());
+            let mut file = Vec::new();
+            let label = serial::Label::default();
             serial::write_seeded_ciphertexts(&mut file, plan.params(), &weights, &label)?;
             Ok(file)
         })?;
@@ -424,7 +434,8 @@ impl HiddenNetworkPlan {
         secret: &NetworkSecret,
         data: Samples,
     ) -> Result<NetworkBatch> {
-        let (plan, encryptor) = (Arc::clone(&self.0), Arc::clone(&secret.encryptor));
+        let plan = Arc::clone(&self.0);
+        let encryptor = Arc::clone(&secret.encryptor);
         job::run(py, None, move |_| {
             let encrypted = plan.encrypt(&encryptor, &one_row(data)?)?.into_ciphertext();
             Ok(NetworkBatch { ciphertexts: Arc::new(vec![encrypted]), samples: 1 })
@@ -438,13 +449,15 @@ impl HiddenNetworkPlan {
         weights: &NetworkWeights,
         batch: &NetworkBatch,
     ) -> Result<NetworkBatch> {
-        let (plan, keys, weights) =
-            (Arc::clone(&self.0), Arc::clone(&keys.0), Arc::clone(&weights.0));
+        let plan = Arc::clone(&self.0);
+        let keys = Arc::clone(&keys.0);
+        let weights = Arc::clone(&weights.0);
         let inputs = Arc::clone(&batch.ciphertexts);
         job::run(py, None, move |_| {
             let evaluator = Evaluator::new(plan.params(), keys)?;
             let read = |part: usize| {
-                let (found, needed) = (weights.len(), plan.weights().to_string());
+                let found = weights.len();
+                let needed = plan.weights().to_string();
                 let what = "ciphertexts of weights";
                 weights.get(part).cloned().ok_or(NnError::Shape { what, found, needed })
             };
@@ -460,20 +473,23 @@ impl HiddenNetworkPlan {
         secret: &NetworkSecret,
         batch: &NetworkBatch,
     ) -> Result<Samples> {
-        let (plan, decryptor) = (Arc::clone(&self.0), Arc::clone(&secret.decryptor));
+        let plan = Arc::clone(&self.0);
+        let decryptor = Arc::clone(&secret.decryptor);
         let results = Arc::clone(&batch.ciphertexts);
         job::run(py, None, move |_| Ok(samples(&[plan.decrypt(&decryptor, one(&results)?)?])))
     }
 
     /// Refuses samples that leave the ranges of a network.
     fn check(&self, py: Python<'_>, network: &Network, data: Samples) -> Result<()> {
-        let (plan, network) = (Arc::clone(&self.0), Arc::clone(&network.0));
+        let plan = Arc::clone(&self.0);
+        let network = Arc::clone(&network.0);
         job::run(py, None, move |_| Ok(plan.check(&network, &slices(&rows(data)?))?))
     }
 
     /// The result of a run on a clear sample.
     fn simulate(&self, py: Python<'_>, network: &Network, data: Samples) -> Result<Samples> {
-        let (plan, network) = (Arc::clone(&self.0), Arc::clone(&network.0));
+        let plan = Arc::clone(&self.0);
+        let network = Arc::clone(&network.0);
         job::run(py, None, move |_| Ok(samples(&[plan.simulate(&network, &one_row(data)?)?])))
     }
 
@@ -545,7 +561,8 @@ fn write_keys<'py>(
     params: &Params,
     keys: &NetworkKeys,
 ) -> Result<Bound<'py, PyBytes>> {
-    let (params, keys) = (params.clone(), Arc::clone(&keys.0));
+    let params = params.clone();
+    let keys = Arc::clone(&keys.0);
     let file = job::run(py, None, move |progress| {
         evaluation_key_file(&params, &keys, &serial::Label::default(), progress)
     })?;
@@ -565,7 +582,8 @@ fn write_batch<'py>(
     params: &Params,
     batch: &NetworkBatch,
 ) -> Result<Bound<'py, PyBytes>> {
-    let (mut file, label) = (Vec::new(), serial::Label::default());
+    let mut file = Vec::new();
+    let label = serial::Label::default();
     serial::write_ciphertexts(&mut file, params, &batch.ciphertexts, &label)?;
     Ok(PyBytes::new(py, &file))
 }

@@ -347,7 +347,8 @@ impl Op {
             (Self::Reshape { shape }, [a]) => match elements(shape) == elements(a) {
                 true => Ok(shape.clone()),
                 false => {
-                    let (left, right) = (a.to_vec(), shape.clone());
+                    let left = a.to_vec();
+                    let right = shape.clone();
                     Err(ArrayError::Shapes { op: "reshape", left, right })
                 }
             },

@@ -304,7 +304,8 @@ impl Plan {
 impl Parameters {
     /// Finds the way to bootstrap that parameters of this name have, in a ring of any size.
     pub(crate) fn new(params: Params, label: Label) -> sudare::Result<Self> {
-        let (log_n, insecure) = (params.log_n(), params.spec().insecure);
+        let log_n = params.log_n();
+        let insecure = params.spec().insecure;
         let same = |set: &BootstrapPreset| {
             *params.spec() == Spec { log_n, insecure, ..set.preset.spec.clone() }
         };

@@ -129,10 +129,13 @@ impl Sums {
         data: &Data,
     ) -> Result<Self> {
         let job = job_of(&key.set.label)?;
-        let (set, key, schema) = (key.set.clone(), Arc::clone(&key.key), Arc::clone(&schema.0));
+        let set = key.set.clone();
+        let key = Arc::clone(&key.key);
+        let schema = Arc::clone(&schema.0);
         let table = Arc::clone(&data.table);
         let bytes = job::run(py, None, move |_| {
-            let (mut bytes, path) = (Vec::new(), Path::new(IN_MEMORY));
+            let mut bytes = Vec::new();
+            let path = Path::new(IN_MEMORY);
             let keys = (job, &set.params, set.label.name.as_str());
             sums::write((&mut bytes, path), keys, key, (&schema, &owner), &table)?;
             Ok(bytes)
@@ -144,7 +147,8 @@ impl Sums {
     #[staticmethod]
     fn add(py: Python<'_>, schema: &Schema, parts: Vec<PyRef<'_, Self>>) -> Result<Self> {
         let files = parts.iter().map(|part| in_memory(&part.file, Path::new(IN_MEMORY)));
-        let (files, schema) = (files.collect::<Result<_>>()?, Arc::clone(&schema.0));
+        let files = files.collect::<Result<_>>()?;
+        let schema = Arc::clone(&schema.0);
         let bytes = job::run(py, None, move |_| {
             let mut bytes = Vec::new();
             sums::add(files, &schema, |_| ())?.write(&mut bytes, Path::new(IN_MEMORY))?;
@@ -225,7 +229,9 @@ impl Sums {
         key: &SecretKey,
         class_weights: Option<Vec<f64>>,
     ) -> Result<Transform> {
-        let (read, schema, job) = (self.total(schema, key)?, Arc::clone(&schema.0), self.meta.job);
+        let read = self.total(schema, key)?;
+        let schema = Arc::clone(&schema.0);
+        let job = self.meta.job;
         job::run(py, None, move |_| {
             let transform = PooledTransform::new(&schema, &read()?, &job, class_weights)?;
             Ok(Transform(Arc::new(transform)))
@@ -261,8 +267,9 @@ impl Sums {
             return Err(other_job(&found, "the key that the sums were encrypted with"));
         }
         let file = in_memory(&self.file, Path::new(IN_MEMORY))?;
-        let (set, key, schema) =
-            (key.set.clone(), Arc::clone(&key.decryptor), Arc::clone(&schema.0));
+        let set = key.set.clone();
+        let key = Arc::clone(&key.decryptor);
+        let schema = Arc::clone(&schema.0);
         Ok(move || Ok(sums::read(file, &schema, &set.params, &key)?.1))
     }
 }
@@ -322,7 +329,9 @@ impl Transform {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Table> {
         let job = job_of(&key.set.label)?;
-        let (set, key, common) = (key.set.clone(), Arc::clone(&key.key), (*self.0).clone());
+        let set = key.set.clone();
+        let key = Arc::clone(&key.key);
+        let common = (*self.0).clone();
         let table = (*data.table).clone();
         Table::written(py, path, overwrite, progress, move |progress, out, path| {
             let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;

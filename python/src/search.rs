@@ -87,11 +87,13 @@ impl SearchPlan {
         overwrite: bool,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<()> {
-        let (plan, setup) = (Arc::clone(&self.plan), self.setup);
+        let plan = Arc::clone(&self.plan);
+        let setup = self.setup;
         job::run(py, progress, move |progress| {
             let passphrase = given_passphrase(passphrase)?;
             files::make_folder(&folder)?;
-            let (params, label) = (plan.params(), key_label("auto", &setup)?);
+            let params = plan.params();
+            let label = key_label("auto", &setup)?;
             let path = |name: &str| folder.join(name);
             let new = |name: &str, access| NewFile::create(&path(name), access, overwrite);
             let mut secret_file = new("secret.key", Access::Owner)?;
@@ -146,7 +148,8 @@ type Payloads = (usize, Option<Vec<Vec<u64>>>, Option<Vec<Vec<u8>>>);
 
 impl Records for Table {
     fn next(&mut self, most: usize) -> sudare_roles::error::Result<Batch> {
-        let (first, end) = (self.row, self.payloads.len().min(self.row + most));
+        let first = self.row;
+        let end = self.payloads.len().min(self.row + most);
         self.row = end;
         let payloads = self.payloads[first..end].iter().enumerate();
         let payloads = payloads.map(|(i, value)| self.payload.pack(first + i, value));
@@ -177,7 +180,8 @@ impl SearchWriter {
 
     /// The file of an encrypted query.
     fn query(&self, py: Python<'_>, vector: Numbers) -> Result<Py<PyBytes>> {
-        let (writer, vector) = (Arc::clone(&self.0), vector.values);
+        let writer = Arc::clone(&self.0);
+        let vector = vector.values;
         let file = job::run(py, None, move |_| {
             let mut file = Vec::new();
             writer.write_query(&mut file, &vector)?;
@@ -279,7 +283,8 @@ impl SearchSecretKey {
     fn open(py: Python<'_>, path: PathBuf, passphrase: Option<String>) -> Result<Self> {
         let (secret, warning) = job::run(py, None, move |_| {
             let file = SecretFile::open(&path)?;
-            let (session, warning) = (Session::of(file.opened())?, file.warning());
+            let session = Session::of(file.opened())?;
+            let warning = file.warning();
             let params = session.plan.params().clone();
             let key = Arc::new(unsealed(file, &params, passphrase)?);
             let decryptor = Arc::new(Decryptor::new(&params, Arc::clone(&key))?);
@@ -308,7 +313,8 @@ impl SearchSecretKey {
 
     /// Reads the file of an answer.
     fn read(&self, py: Python<'_>, answer: Vec<u8>) -> Result<Answer> {
-        let (session, decryptor) = (Arc::clone(&self.session), Arc::clone(&self.decryptor));
+        let session = Arc::clone(&self.session);
+        let decryptor = Arc::clone(&self.decryptor);
         job::run(py, None, move |_| {
             let file = in_memory(&answer)?;
             let answered = search::open_answer(&session, &decryptor, file)?;

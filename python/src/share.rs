@@ -114,7 +114,9 @@ impl Worker {
     /// With these keys.
     #[new]
     fn open(py: Python<'_>, keys: &EvaluationKeys) -> Result<Self> {
-        let (set, watch, keys) = (keys.set.clone(), keys.watch.clone(), Arc::clone(&keys.keys));
+        let set = keys.set.clone();
+        let watch = keys.watch.clone();
+        let keys = Arc::clone(&keys.keys);
         job::run(py, None, move |_| {
             let found = || format!("keys for {}", set.label.content);
             let meta = label::Meta::read(&set.label).map(|(_, meta)| meta);
@@ -136,25 +138,30 @@ impl Worker {
         stop: usize,
         rows: Rows<'_>,
     ) -> Result<Part> {
-        let (worker, share) = (self.for_groups(point.meta.groups)?, start..stop);
+        let worker = self.for_groups(point.meta.groups)?;
+        let share = start..stop;
         let read: Box<dyn FnOnce() -> Result<Vec<Ciphertext>> + Send> = match rows {
             Rows::Table(table) => {
                 if table.meta.job != self.job {
                     let found = format!("a table that was encrypted for {}", table.meta.job);
                     return Err(other_job(&found, &format!("a table for {}", self.job)));
                 }
-                let (read, set, share) = (table.reader(), self.set.clone(), share.clone());
+                let read = table.reader();
+                let set = self.set.clone();
+                let share = share.clone();
                 Box::new(move || read(&set.params, share))
             }
             Rows::Part(part) => {
-                let (part, worker, share) =
-                    (DetachedPart::new(&part), worker.clone(), share.clone());
+                let part = DetachedPart::new(&part);
+                let worker = worker.clone();
+                let share = share.clone();
                 Box::new(move || worker.rows(part, &share))
             }
         };
         let point = DetachedPart::new(point);
         let bytes = job::run(py, None, move |_| {
-            let (point, rows) = (worker.read_point(point)?, read()?);
+            let point = worker.read_point(point)?;
+            let rows = read()?;
             keys::check(worker.watch.as_deref())?;
             let gradient = worker.gradients()?.part(&point, share, &rows).map_err(Engine::from)?;
             keys::check(worker.watch.as_deref())?;
@@ -225,7 +232,8 @@ impl Worker {
         shares: Vec<Range<usize>>,
         items: &[Ciphertext],
     ) -> Result<Vec<u8>> {
-        let (job, groups) = (self.job, self.plan.groups());
+        let job = self.job;
+        let groups = self.plan.groups();
         let meta = PartMeta { job, holds, groups, iteration, shares };
         let label = meta.label(&self.set.label.name)?;
         let mut bytes = Vec::new();
@@ -249,12 +257,14 @@ impl Worker {
 
     /// A part of a gradient.
     pub(crate) fn read_gradient(&self, part: DetachedPart) -> Result<Gradient> {
-        let (iteration, shares) = (part.meta.iteration, part.meta.shares.clone());
+        let iteration = part.meta.iteration;
+        let shares = part.meta.shares.clone();
         Ok(Gradient { iteration, shares, sums: self.read(part, Holds::Gradient)? })
     }
 
     fn read(&self, part: DetachedPart, needed: Holds) -> Result<Vec<Ciphertext>> {
-        let (found, groups) = (&part.meta, self.plan.groups());
+        let found = &part.meta;
+        let groups = self.plan.groups();
         if (found.holds, found.job, found.groups) != (needed, self.job, groups) {
             let what = |job: &Job, holds: Holds, groups: usize| {
                 format!("a part of {job} in {groups} groups of rows with its {}", holds.name())

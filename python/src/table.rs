@@ -69,7 +69,9 @@ impl Table {
         match &self.source {
             Source::Memory(memory) => Ok(memory.to_bytes(py)),
             Source::File(file) => {
-                let (open, bytes, path) = (self.source.opener(), file.bytes, file.path.clone());
+                let open = self.source.opener();
+                let bytes = file.bytes;
+                let path = file.path.clone();
                 let content = job::run(py, None, move |_| read_all(open()?, bytes, &path))?;
                 Ok(PyBytes::new(py, &content).unbind())
             }
@@ -197,7 +199,9 @@ impl Table {
 
     fn __repr__(&self) -> String {
         let megabytes = self.info.bytes as f64 / 1e6;
-        let (job, key, place) = (&self.meta.job, self.info.key_id, self.source.place());
+        let job = &self.meta.job;
+        let key = self.info.key_id;
+        let place = self.source.place();
         format!("EncryptedTable({job}, {megabytes:.1} MB in {place}, key_id={key})")
     }
 }
@@ -254,7 +258,9 @@ impl Table {
         &self,
     ) -> impl FnOnce(&Params, Range<usize>) -> Result<Vec<Ciphertext>> + Send + use<> {
         let path = self.source.name().to_owned();
-        let (open, bytes, note) = (self.source.opener(), self.info.bytes, self.meta.note);
+        let open = self.source.opener();
+        let bytes = self.info.bytes;
+        let note = self.meta.note;
         move |params, numbers| {
             let table = Opened::new(open()?, bytes, &path)?.into_stored(params, note)?;
             Ok(table.read(numbers)?)
@@ -273,7 +279,9 @@ pub(crate) fn session(
         .iter()
         .map(|table| (table.source.name().to_owned(), table.source.opener(), table.info.bytes));
     let sources: Vec<_> = sources.collect();
-    let (set, watch, keys) = (keys.set.clone(), keys.watch.clone(), Arc::clone(&keys.keys));
+    let set = keys.set.clone();
+    let watch = keys.watch.clone();
+    let keys = Arc::clone(&keys.keys);
     Ok(move || {
         let sources = sources.into_iter();
         let tables = sources.map(|(path, open, bytes)| Ok(Opened::new(open()?, bytes, &path)?));

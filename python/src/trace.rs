@@ -138,7 +138,8 @@ impl Trace {
         assume_intervals: bool,
         ranges: Vec<Option<(f64, f64)>>,
     ) -> Result<Plan> {
-        let (program, outputs) = (self.program().clone(), self.places(&outputs)?);
+        let program = self.program().clone();
+        let outputs = self.places(&outputs)?;
         job::run(py, None, move |_| {
             let shapes: Vec<&[usize]> = program.inputs.iter().map(Vec::as_slice).collect();
             let options = plan_options(bootstrap, share_bits, assume_intervals, ranges);
@@ -159,8 +160,10 @@ impl Trace {
         plan: &Plan,
         assume_intervals: bool,
     ) -> Result<Plan> {
-        let (program, outputs) = (self.program().clone(), self.places(&outputs)?);
-        let (set, request) = (plan.set.clone(), plan.request.clone());
+        let program = self.program().clone();
+        let outputs = self.places(&outputs)?;
+        let set = plan.set.clone();
+        let request = plan.request.clone();
         job::run(py, None, move |_| {
             let shapes: Vec<&[usize]> = program.inputs.iter().map(Vec::as_slice).collect();
             let way = set.bootstrapping.as_ref();

@@ -65,7 +65,9 @@ impl Trainer {
             return Err(Engine::Usage(problem.into()).into());
         }
         let tables: Vec<&Table> = tables.iter().map(|table| &**table).collect();
-        let (open, set, watch) = (session(&tables, keys)?, keys.set.clone(), keys.watch.clone());
+        let open = session(&tables, keys)?;
+        let set = keys.set.clone();
+        let watch = keys.watch.clone();
         let kept = checkpoint.map(|folder| CheckpointFolder { folder, resume, replace: overwrite });
         let (trainer, warnings) = job::run(py, None, move |_| {
             let session = open()?;
@@ -76,7 +78,8 @@ impl Trainer {
             let mut warnings = Vec::new();
             let warn = |damaged: &str| warnings.push(damaged.to_owned());
             let server = TrainingServer::open(session, kept, history, warn)?;
-            let (session, plan) = (server.session(), Arc::clone(server.plan()));
+            let session = server.session();
+            let plan = Arc::clone(server.plan());
             let evaluator = Arc::clone(&session.evaluator);
             let worker = Worker::new(set, session.meta.job, plan, evaluator, watch);
             Ok((Self { worker, server: Arc::new(Mutex::new(server)) }, warnings))
@@ -141,7 +144,8 @@ impl Trainer {
 
     /// Does the next iteration, as `step`, with a gradient over all shares.
     fn update(&self, py: Python<'_>, gradient: &Part) -> Result<()> {
-        let (worker, gradient) = (self.worker.clone(), DetachedPart::new(gradient));
+        let worker = self.worker.clone();
+        let gradient = DetachedPart::new(gradient);
         self.run(py, move |server| Ok(server.update(worker.read_gradient(gradient)?)?))
     }
 
@@ -210,8 +214,10 @@ impl Simulation {
         data: &Data,
         progress: impl Fn(u32),
     ) -> Result<SimulatedModel> {
-        let (table, spec) = (&*data.table, plan.job().spec);
-        let (order, weights) = (self.order.as_ref(), self.class_weights.as_deref());
+        let table = &*data.table;
+        let spec = plan.job().spec;
+        let order = self.order.as_ref();
+        let weights = self.class_weights.as_deref();
         let prepared = PreparedTable::new(plan, table.clone(), weights, order)?;
         let rows = prepared.rows(plan)?;
         let simulated = plan.simulate(&rows, progress).map_err(Engine::from)?;
@@ -250,7 +256,9 @@ pub fn simulate<'py>(
     calibrate: bool,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<Bound<'py, PyAny>> {
-    let (job, params, data) = (plan.job, plan.set.params.clone(), data.clone());
+    let job = plan.job;
+    let params = plan.set.params.clone();
+    let data = data.clone();
     let plan = Arc::clone(&plan.plan);
     let order = order.map(Seed::from_bytes);
     let simulation = Simulation { order, class_weights, history, calibrate };

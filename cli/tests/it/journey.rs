@@ -42,7 +42,8 @@ fn a_model_is_shared_to_the_bits_that_its_keys_were_made_for() {
     let key = names(&at.join("keys"))
         .into_iter()
         .find_map(|name| Some(name.strip_suffix(".ledger")?.to_owned()));
-    let (key, notice) = (key.unwrap(), "counting starts at 0");
+    let key = key.unwrap();
+    let notice = "counting starts at 0";
     assert!(begun.stderr.contains(notice) && begun.stderr.contains(&key), "{}", begun.stderr);
     // The same again is the same, and counts once; other bits are another release.
     assert_eq!(share(10).stdout, begun.stdout);

@@ -321,7 +321,8 @@ fn altered_files_do_the_server_no_harm() {
     let file = fs::read(origin().join("stats.ct")).unwrap();
     let mut random = Random::new(3);
     let encoded = u64::from_le_bytes(file[48..56].try_into().unwrap());
-    let (mut counts, mut jobs) = (BTreeMap::<String, u32>::new(), Vec::new());
+    let mut counts = BTreeMap::<String, u32>::new();
+    let mut jobs = Vec::new();
     for number in 0..in_full(10_000, 200) {
         let mut altered = file.clone();
         let way = random.below(4);

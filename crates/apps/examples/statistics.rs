@@ -44,7 +44,8 @@ pub fn run(table: &Table) -> Result<Statistics, Box<dyn Error>> {
     let sums = plan.run(&Evaluator::new(&params, keys)?, &encrypted, |_| {})?;
 
     // The owner again.
-    let (decryptor, encoder) = (Decryptor::new(&params, secret)?, Encoder::new(&params));
+    let decryptor = Decryptor::new(&params, secret)?;
+    let encoder = Encoder::new(&params);
     let decode = |sum| encoder.decode_real(&decryptor.decrypt(sum)?);
     let slots = sums.iter().map(decode).collect::<Result<Vec<_>, _>>()?;
     Ok(plan.decode(&slots, &scaling, table.rows(), None)?)

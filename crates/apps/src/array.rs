@@ -358,7 +358,8 @@ impl<E: ComplexOps> Array<E> {
         let differs =
             |what, found: String, needed: String| Err(ArrayError::Blocks { what, found, needed });
         let Some(first) = blocks.first().filter(|_| blocks.len() == layout.blocks()) else {
-            let (found, needed) = (blocks.len().to_string(), layout.blocks().to_string());
+            let found = blocks.len().to_string();
+            let needed = layout.blocks().to_string();
             return differs("number of blocks", found, needed);
         };
         let (level, scale, _) = facts(first);
@@ -473,7 +474,9 @@ impl Array<ckks::Evaluator> {
 
 impl<E: ComplexOps> core::fmt::Debug for Array<E> {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let (shape, level, blocks) = (self.shape(), self.level, self.blocks.len());
+        let shape = self.shape();
+        let level = self.level;
+        let blocks = self.blocks.len();
         write!(f, "Array(shape {shape:?}, level {level}, {blocks} blocks)")
     }
 }
@@ -504,7 +507,8 @@ impl PlainArray {
     fn check(&self, op: &'static str) -> Result<()> {
         let elements = self.shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size));
         if elements != Some(self.values.len()) {
-            let (found, shape) = (self.values.len(), self.shape.clone());
+            let found = self.values.len();
+            let shape = self.shape.clone();
             return Err(ArrayError::Values { found, shape });
         }
         if let Some(axis) = self.shape.iter().position(|&size| size == 0) {

@@ -105,17 +105,21 @@ impl IntegerArray {
         let differs =
             |what, found: String, needed: String| Err(ArrayError::Blocks { what, found, needed });
         let Some(first) = blocks.first().filter(|_| blocks.len() == layout.blocks()) else {
-            let (found, needed) = (blocks.len().to_string(), layout.blocks().to_string());
+            let found = blocks.len().to_string();
+            let needed = layout.blocks().to_string();
             return differs("number of blocks", found, needed);
         };
-        let (level, t) = (first.level(), setting.modulus());
+        let level = first.level();
+        let t = setting.modulus();
         for block in &blocks {
             if block.level() != level {
-                let (found, needed) = (block.level().to_string(), level.to_string());
+                let found = block.level().to_string();
+                let needed = level.to_string();
                 return differs("level of a block", found, needed);
             }
             if block.plaintext_modulus() != t {
-                let (found, needed) = (block.plaintext_modulus().to_string(), t.to_string());
+                let found = block.plaintext_modulus().to_string();
+                let needed = t.to_string();
                 return differs("plaintext modulus of a block", found, needed);
             }
         }
@@ -131,10 +135,13 @@ impl IntegerArray {
     pub fn check(&self, setting: &Setting) -> sudare::Result<()> {
         for block in &self.blocks[..] {
             setting.check_params(block.params_id())?;
-            let (found, needed) = (block.factor(), setting.factor(block.level())?);
+            let found = block.factor();
+            let needed = setting.factor(block.level())?;
             if !found.matches(needed) {
-                let (left, right) = (found.value(), needed.value());
-                let (op, modulus) = ("use an array of another scheme", needed.modulus().into());
+                let left = found.value();
+                let right = needed.value();
+                let op = "use an array of another scheme";
+                let modulus = needed.modulus().into();
                 return Err(sudare::Error::FactorMismatch { op, left, right, modulus });
             }
         }
@@ -207,7 +214,9 @@ impl IntegerArray {
 
 impl fmt::Debug for IntegerArray {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (shape, level, blocks) = (self.shape(), self.level(), self.blocks.len());
+        let shape = self.shape();
+        let level = self.level();
+        let blocks = self.blocks.len();
         write!(f, "IntegerArray(shape {shape:?}, level {level}, {blocks} blocks)")
     }
 }
@@ -303,7 +312,8 @@ impl Engine {
         let Some(plan) = self.setting.bootstrapping() else {
             return self.descend(op, operands, Level(above), compute);
         };
-        let (lowest, highest) = (Level(plan.input_level().0 + above), plan.output_level());
+        let lowest = Level(plan.input_level().0 + above);
+        let highest = plan.output_level();
         if lowest > highest {
             return Err(ArrayError::LevelExhausted {
                 op,

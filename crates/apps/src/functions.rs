@@ -298,7 +298,8 @@ fn minimax(
 ) -> Result<Function> {
     let Range { start, end } = interval;
     check_interval(name, &interval)?;
-    let (middle, radius) = (start / 2.0 + end / 2.0, end / 2.0 - start / 2.0);
+    let middle = start / 2.0 + end / 2.0;
+    let radius = end / 2.0 - start / 2.0;
     let (parity, centre) = match odd_about {
         Some(value) if middle == 0.0 => (Parity::Odd, value),
         _ => (Parity::Any, 0.0),

@@ -128,7 +128,8 @@ fn counts(rows: usize, draws: &mut Draws) -> String {
 /// A polynomial and where it stands; what it is of is a pointer, which no two programs share.
 fn function(draws: &mut Draws) -> String {
     let params = Params::new(ckks::preset("functions-n14").unwrap().spec).unwrap();
-    let (low, high) = (draws.between(0.2, 1.0), draws.between(2.0, 6.0));
+    let low = draws.between(0.2, 1.0);
+    let high = draws.between(2.0, 6.0);
     let fit = Fit::Degree(5 + draws.below(10));
     let found: Function = match draws.below(5) {
         0 => functions::exp(-low..high, fit),

@@ -352,7 +352,9 @@ impl<T: Real> SpecialFft<T> {
             len /= 4;
         }
         for (b, block) in rows.chunks_exact_mut(len).enumerate() {
-            let (mut len, mut depth, mut first) = (len, depth, b);
+            let mut len = len;
+            let mut depth = depth;
+            let mut first = b;
             while len > 1 {
                 self.forward_pass(block, len, depth, first);
                 depth += 2;

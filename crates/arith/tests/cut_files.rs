@@ -52,8 +52,10 @@ fn bytes_that_are_gone_are_zeros_and_told_of() {
         action.sa_flags = libc::SA_SIGINFO;
         assert_eq!(libc::sigaction(libc::SIGBUS, &raw const action, ptr::null_mut()), 0);
     }
-    let (cut, whole) = (file(16), file(16));
-    let (mapping, other) = (Mapping::new(&cut).unwrap(), Mapping::new(&whole).unwrap());
+    let cut = file(16);
+    let whole = file(16);
+    let mapping = Mapping::new(&cut).unwrap();
+    let other = Mapping::new(&whole).unwrap();
     assert!(mapping.iter().all(|&x| x == 7) && mapping.is_intact());
     cut.set_len(3 * PAGE as u64 + 1).unwrap();
     assert_eq!(mapping[3 * PAGE], 7);
@@ -74,7 +76,8 @@ fn bytes_that_are_gone_are_zeros_and_told_of() {
     let foreign = file(1);
     // SAFETY: new pages, which are read below while they are there.
     unsafe {
-        let (protection, flags) = (libc::PROT_READ, libc::MAP_PRIVATE);
+        let protection = libc::PROT_READ;
+        let flags = libc::MAP_PRIVATE;
         let start = libc::mmap(ptr::null_mut(), PAGE, protection, flags, foreign.as_raw_fd(), 0);
         assert!(start != libc::MAP_FAILED);
         foreign.set_len(0).unwrap();
@@ -110,7 +113,8 @@ fn other_signals_end_the_process() {
 #[test]
 #[ignore = "dies, for the test above"]
 fn dies() {
-    let (whole, foreign) = (file(1), file(1));
+    let whole = file(1);
+    let foreign = file(1);
     let kind = std::env::var("SUDARE_CUT").unwrap_or_default();
     if kind == "sent" {
         // Rust's own handler lets one such signal pass.

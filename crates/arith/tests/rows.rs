@@ -128,7 +128,8 @@ fn dot_takes_words_that_are_not_residues() {
 #[test]
 fn residues_at_every_length_and_alignment() {
     for (m, ..) in cases() {
-        let (q, w) = (m.value(), u128::from(m.value()));
+        let q = m.value();
+        let w = u128::from(m.value());
         for len in lengths() {
             for shift in [0, 1, 3] {
                 let rows = [1, 2, 3].map(|salt| words(q, q - 1, len + shift, salt));
@@ -162,7 +163,8 @@ fn residues_at_every_length_and_alignment() {
                 m.mul_assign(out, b);
                 check(out, "mul_assign", &|[a, b, _]| a * b);
                 for s in factors(q) {
-                    let (f, s128) = (m.shoup(s), u128::from(s));
+                    let f = m.shoup(s);
+                    let s128 = u128::from(s);
                     out.copy_from_slice(c);
                     m.scale_add(out, a, f);
                     check(out, "scale_add", &|[a, _, c]| c + a * s128 % w);
@@ -216,7 +218,8 @@ fn the_tier_follows_the_modulus_and_the_words() {
 fn rows_of_different_lengths_are_refused() {
     use std::panic::{AssertUnwindSafe, catch_unwind};
     let m = Modulus::new((1 << 50) - 27).unwrap();
-    let (long, short) = (vec![1; 9], vec![1; 8]);
+    let long = vec![1; 9];
+    let short = vec![1; 8];
     let refused = |f: &mut dyn FnMut(&mut [u64])| {
         let mut out = vec![0; 9];
         assert!(catch_unwind(AssertUnwindSafe(|| f(&mut out))).is_err());

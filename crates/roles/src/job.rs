@@ -557,7 +557,8 @@ mod tests {
 
     #[test]
     fn purposes_are_read() {
-        let (rows, features) = (189, 9);
+        let rows = 189;
+        let features = 9;
         assert_eq!("train:189x9".parse(), Ok(Purpose::Train(Extent::Shape { rows, features })));
         let train = Purpose::Train(Extent::File("births.csv".into()));
         assert_eq!("train:births.csv".parse(), Ok(train));

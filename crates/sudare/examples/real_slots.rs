@@ -32,7 +32,8 @@ pub const Y: [i64; 3] = [17, 3, 2039];
 pub fn run() -> sudare::Result<Vec<(&'static str, Vec<f64>)>> {
     let params = Params::new(preset("n13")?.spec)?;
     let (top, scale) = (params.top(), params.scale_at(params.top()));
-    let (x, y) = (values(X, params.max_slots()), values(Y, params.max_slots()));
+    let x = values(X, params.max_slots());
+    let y = values(Y, params.max_slots());
 
     let mut keygen = KeyGenerator::new(params.rlwe())?;
     let secret = keygen.secret_key()?;
@@ -40,10 +41,12 @@ pub fn run() -> sudare::Result<Vec<(&'static str, Vec<f64>)>> {
     let request = KeyRequest::new().relinearize(top);
     let keys = Arc::new(keygen.evaluation_keys(&secret, &request)?);
     let evaluator = Evaluator::new(&params, keys)?;
-    let (encoder, decryptor) = (Encoder::new(&params), Decryptor::new(&params, secret)?);
+    let encoder = Encoder::new(&params);
+    let decryptor = Decryptor::new(&params, secret)?;
 
     let encrypt = |values: &[f64]| encryptor.encrypt(&encoder.encode_real(values, top, scale)?);
-    let (a, b) = (encrypt(&x)?, encrypt(&y)?);
+    let a = encrypt(&x)?;
+    let b = encrypt(&y)?;
     let plain = encoder.encode_real(&y, top, scale)?;
     let square = evaluator.mul_rescale(&a, &a)?;
     let results = [

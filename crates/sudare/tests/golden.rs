@@ -117,7 +117,8 @@ fn the_exact_results_decrypt() {
         let item = open(name).ciphertexts(&params).unwrap().remove(0);
         (decryptor.decrypt(&item).unwrap(), item.factor())
     };
-    let (a, b) = (plaintext(3), plaintext(4));
+    let a = plaintext(3);
+    let b = plaintext(4);
     let product = a.mul(&b).unwrap();
     let rotation = |k| a.image(GaloisElement::rotation(12, k));
     for (name, expected) in [

@@ -224,7 +224,8 @@ fn moduli_are_tested_after_sizes() {
 
     let parts = || [encoded(&exact_spec()), encoded(&none)];
     let bytes = 2 * rlwe.basis().packed_bytes(rlwe.limbs(Level(0)));
-    let (composite, huge) = (255, (1 << 60) - 1);
+    let composite = 255;
+    let huge = (1 << 60) - 1;
     for (sizes, error) in [
         (vec![bytes, bytes], "neither a prime"),
         // The size of the second is told before the modulus of the first.

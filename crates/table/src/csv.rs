@@ -88,7 +88,8 @@ impl<'a> Dialect<'a> {
             Some('.') => Decimal::Point,
             Some(',') => Decimal::Comma,
             Some(found) => {
-                let (option, needed) = ("decimal mark", "a point or a comma");
+                let option = "decimal mark";
+                let needed = "a point or a comma";
                 return Err(TableError::ReadOption { option, found, needed });
             }
         };
@@ -328,7 +329,8 @@ impl<'a> Pass<'a> {
             return Err(fault);
         }
         self.check_marks()?;
-        let (mut columns, mut text) = (Vec::new(), Vec::new());
+        let mut columns = Vec::new();
+        let mut text = Vec::new();
         for column in self.columns {
             columns.push(column.name);
             text.push(match column.role {
@@ -375,7 +377,8 @@ impl Column {
                 findings.text |= findings.exact && !is_exact(number);
             }
             if matches!(self.role, Role::Binary) && number != 0.0 && number != 1.0 {
-                let (place, column) = (Place::Line(row.line), excerpt(&self.name));
+                let place = Place::Line(row.line);
+                let column = excerpt(&self.name);
                 return Err(TableError::TargetNotBinary { place, column, found: number });
             }
             return Ok(number);
@@ -400,7 +403,9 @@ impl Column {
 
     /// Returns the reason why a cell is not a number.
     fn fault(&self, text: &str, parsed: Option<f64>, row: Row) -> TableError {
-        let (place, column, found) = (Place::Line(row.line), excerpt(&self.name), excerpt(text));
+        let place = Place::Line(row.line);
+        let column = excerpt(&self.name);
+        let found = excerpt(text);
         if text.is_empty() {
             TableError::Gap { place, column }
         } else if parsed.is_some() {
@@ -418,7 +423,8 @@ impl Column {
             }
             self.has_decimals |= !may_separate_thousands(text, mark);
             if first.is_none() {
-                let (place, column) = (Place::Line(row.line), excerpt(&self.name));
+                let place = Place::Line(row.line);
+                let column = excerpt(&self.name);
                 *first = Some(Cell { place, column, found: excerpt(text) });
             }
         }

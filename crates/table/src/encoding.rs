@@ -298,7 +298,8 @@ impl Parts {
         let mut columns = Vec::new();
         for (column, origin) in features.chain(target) {
             if let Some(other) = origins.insert(column.clone(), origin) {
-                let (first, second) = (excerpt(other), excerpt(origin));
+                let first = excerpt(other);
+                let second = excerpt(origin);
                 return Err(TableError::EncodedName { name: excerpt(&column), first, second });
             }
             columns.push(column);

@@ -102,7 +102,8 @@ impl TextMemory {
     pub(super) fn take(&mut self, text: &str, column: &str) -> Result<(), TableError> {
         self.bytes = self.bytes.saturating_add(text.len() + Self::BYTES_EACH);
         if self.bytes > Self::LIMIT {
-            let (column, limit) = (excerpt(column), Self::LIMIT);
+            let column = excerpt(column);
+            let limit = Self::LIMIT;
             return Err(TableError::TooMuchText { column, limit });
         }
         Ok(())
@@ -176,7 +177,8 @@ impl TextColumn {
     /// Converts numbers to text, each in the shortest form that parses to the same number. NaN is
     /// missing. Fails with the first number that may represent other numbers, too.
     fn of_numbers(numbers: impl Iterator<Item = f64>) -> Result<Self, f64> {
-        let (mut known, mut values) = (HashMap::new(), Vec::new());
+        let mut known = HashMap::new();
+        let mut values = Vec::new();
         let mut code = |number: f64| {
             if number.is_nan() {
                 return Ok(Self::MISSING);
@@ -340,7 +342,8 @@ impl Frame {
             if text[at % width].is_some() {
                 *number = f64::NAN;
             } else if number.is_infinite() {
-                let (place, found) = (Place::Row(at / width), number.to_string());
+                let place = Place::Row(at / width);
+                let found = number.to_string();
                 let column = excerpt(&columns[at % width]);
                 return Err(TableError::NotFinite { place, column, found });
             }
@@ -430,7 +433,8 @@ impl Frame {
     pub(super) fn numbers_of(&self, at: usize, text: &TextColumn) -> Result<Vec<f64>, TableError> {
         text.numbers().map_err(|value| {
             let row = text.row_of(value).unwrap_or_default();
-            let (place, column) = (self.place(row), excerpt(&self.columns[at]));
+            let place = self.place(row);
+            let column = excerpt(&self.columns[at]);
             TableError::Text { place, column, found: excerpt(value) }
         })
     }
@@ -534,7 +538,8 @@ mod tests {
         assert_eq!(error(columns(Some(ab())), vec![0.0; 6]), shape("texts", 2, 3));
         let same = vec![("a".into(), None), ("a".into(), None)];
         assert_eq!(error(same, vec![0.0; 2]), TableError::DuplicateColumn { column: "a".into() });
-        let (place, column) = (Place::Row(1), "b".to_owned());
+        let place = Place::Row(1);
+        let column = "b".to_owned();
         assert_eq!(
             error(columns(None), vec![0.0, 0.0, 0.0, -f64::INFINITY]),
             TableError::NotFinite { place, column, found: "-inf".into() }
@@ -558,7 +563,8 @@ mod tests {
         let mut memory = TextMemory { bytes: TextMemory::LIMIT - 2 * TextMemory::BYTES_EACH - 3 };
         assert_eq!(memory.take("abc", "a"), Ok(()));
         assert_eq!(memory.take("", "a"), Ok(()));
-        let (column, limit) = ("b".to_owned(), TextMemory::LIMIT);
+        let column = "b".to_owned();
+        let limit = TextMemory::LIMIT;
         assert_eq!(memory.take("", "b"), Err(TableError::TooMuchText { column, limit }));
     }
 

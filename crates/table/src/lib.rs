@@ -198,7 +198,8 @@ impl Table {
             return Err(bad(format!("two are named {:?}", excerpt(class))));
         }
         if let Some(row) = members.iter().position(|&class| class as usize >= classes.len()) {
-            let (class, count) = (members[row], classes.len());
+            let class = members[row];
+            let count = classes.len();
             return Err(bad(format!("row {row} has the index {class}, and there are {count}")));
         }
         Self::checked(columns, values, Some(Target { name, classes, members, is_text: false }))
@@ -334,7 +335,9 @@ impl Table {
     pub fn labels(&self) -> Result<Vec<bool>, TableError> {
         let Target { name, classes, members, .. } = self.labelled()?;
         if classes.len() > 2 {
-            let (column, count, classes) = (excerpt(name), classes.len(), list(classes));
+            let column = excerpt(name);
+            let count = classes.len();
+            let classes = list(classes);
             return Err(TableError::NotTwoClasses { column, count, classes });
         }
         Ok(members.iter().map(|&class| class == 1).collect())
@@ -367,7 +370,8 @@ impl Table {
     /// likely. Use it for training in batches, whose order is public.
     pub fn shuffle(&mut self, seed: &Seed) {
         let mut stream = Stream::new(seed, "order of rows", 0);
-        let (rows, features) = (self.rows(), self.features());
+        let rows = self.rows();
+        let features = self.features();
         shuffle(&mut stream, rows, |first, second| {
             let (head, tail) = self.values.split_at_mut(second * features);
             head[first * features..][..features].swap_with_slice(&mut tail[..features]);
@@ -383,7 +387,8 @@ impl Table {
     /// [`TableError::UnknownRow`] for an index beyond the table, [`TableError::Empty`] without
     /// indices.
     pub fn take(&self, rows: &[usize]) -> Result<Self, TableError> {
-        let (found, features) = (self.rows(), self.features());
+        let found = self.rows();
+        let features = self.features();
         if let Some(&row) = rows.iter().find(|&&row| row >= found) {
             return Err(TableError::UnknownRow { row, rows: found });
         }
@@ -448,7 +453,8 @@ impl Table {
         let Target { name, classes, members, .. } = self.labelled()?;
         let first = members[0];
         if members.iter().all(|&class| class == first) {
-            let (column, value) = (excerpt(name), excerpt(&classes[first as usize]));
+            let column = excerpt(name);
+            let value = excerpt(&classes[first as usize]);
             return Err(TableError::ConstantTarget { column, value });
         }
         Ok(())

@@ -233,7 +233,8 @@ pub fn log_loss(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
 /// [`MetricError`]; both classes must occur.
 pub fn roc(scores: &[f64], labels: &[bool]) -> Result<Vec<[f64; 2]>, MetricError> {
     let ranking = Ranking::new(scores, labels)?;
-    let (mut negatives, mut positives) = (0, 0);
+    let mut negatives = 0;
+    let mut positives = 0;
     let corner = |group: &Group| {
         negatives += group.negatives;
         positives += group.positives;
@@ -252,7 +253,8 @@ pub fn auc(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
     let mut doubled_wins = 0_u128;
     let mut below = 0_u128;
     for group in &ranking.groups {
-        let (positives, negatives) = (group.positives as u128, group.negatives as u128);
+        let positives = group.positives as u128;
+        let negatives = group.negatives as u128;
         doubled_wins += positives * (2 * below + negatives);
         below += negatives;
     }
@@ -267,7 +269,9 @@ pub fn auc(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
 /// [`MetricError`]; both classes must occur.
 pub fn ks(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
     let ranking = Ranking::new(scores, labels)?;
-    let (mut positives, mut negatives, mut largest) = (0_u128, 0_u128, 0_u128);
+    let mut positives = 0_u128;
+    let mut negatives = 0_u128;
+    let mut largest = 0_u128;
     for group in &ranking.groups {
         positives += group.positives as u128;
         negatives += group.negatives as u128;
@@ -392,7 +396,8 @@ mod tests {
 
     /// All pairs.
     fn auc_by_pairs(scores: &[f64], labels: &[bool]) -> f64 {
-        let (mut wins, mut pairs) = (0.0, 0.0);
+        let mut wins = 0.0;
+        let mut pairs = 0.0;
         for (a, _) in scores.iter().zip(labels).filter(|row| *row.1) {
             for (b, _) in scores.iter().zip(labels).filter(|row| !*row.1) {
                 pairs += 1.0;

@@ -42,7 +42,8 @@ pub(super) fn read(mut source: impl Read + Seek, name: &str, rules: Rules<'_>) -
     let columns = info.columns(rules)?;
     let (kinds, names): (Vec<Kind>, Vec<String>) = columns.into_iter().unzip();
     let target_at = rules.binary_target(&names)?;
-    let (rows, width) = (info.rows()?, names.len());
+    let rows = info.rows()?;
+    let width = names.len();
     let limit = rules.options.max_cells;
     let Some(cells) = rows.checked_mul(width).filter(|&cells| cells <= limit) else {
         return Err(TableError::TooLarge { rows, columns: width, limit });
@@ -52,8 +53,10 @@ pub(super) fn read(mut source: impl Read + Seek, name: &str, rules: Rules<'_>) -
         return Err(TableError::Empty { rows, features });
     }
 
-    let (mut numbers, mut text) = (vec![0.0; cells], Vec::with_capacity(width));
-    let (mut claimed, mut memory) = (0_u64, TextMemory::default());
+    let mut numbers = vec![0.0; cells];
+    let mut text = Vec::with_capacity(width);
+    let mut claimed = 0_u64;
+    let mut memory = TextMemory::default();
     let columns = names.iter().zip(kinds).zip(info.leaves());
     for (index, ((name, kind), leaf)) in columns.enumerate() {
         let mut cells = Cells {
@@ -146,7 +149,8 @@ struct Cells<'a> {
 impl Cells<'_> {
     /// Returns the number of a cell, or NaN if it is missing or text.
     fn number(&mut self, row: usize, item: Option<Item<'_>>) -> Result<f64> {
-        let (place, column) = (Place::Row(row), || excerpt(self.name));
+        let place = Place::Row(row);
+        let column = || excerpt(self.name);
         let number = match item {
             None if self.missing => return Ok(f64::NAN),
             None => return Err(TableError::Gap { place, column: column() }),
@@ -155,7 +159,8 @@ impl Cells<'_> {
         };
         let is_missing = number.is_nan() && self.missing;
         if !number.is_finite() && !is_missing {
-            let (column, found) = (column(), number.to_string());
+            let column = column();
+            let found = number.to_string();
             return Err(TableError::NotFinite { place, column, found });
         }
         if self.binary && number != 0.0 && number != 1.0 {
@@ -405,7 +410,8 @@ impl KeyValue {
 
 impl RowGroup {
     fn read(fields: &mut Fields<'_>) -> Result<Self, Bad> {
-        let (mut rows, mut chunks) = (0, Vec::new());
+        let mut rows = 0;
+        let mut chunks = Vec::new();
         fields.each(|fields, field| {
             match field {
                 1 => chunks = fields.list(16, Chunk::read)?,

@@ -110,9 +110,14 @@ fn uis_reproduces_the_published_age_model() {
         .zip(uis.labels().unwrap())
         .map(|(age, label)| (age, f64::from(!label)))
         .collect();
-    let (mut intercept, mut slope) = (0.0, 0.0);
+    let mut intercept = 0.0;
+    let mut slope = 0.0;
     for _ in 0..20 {
-        let (mut g0, mut g1, mut h00, mut h01, mut h11) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        let mut g0 = 0.0;
+        let mut g1 = 0.0;
+        let mut h00 = 0.0;
+        let mut h01 = 0.0;
+        let mut h11 = 0.0;
         for &(age, y) in &data {
             let p = 1.0 / (1.0 + f64::exp(-(intercept + slope * age)));
             let weight = p * (1.0 - p);
@@ -193,7 +198,8 @@ fn classes_are_checked() {
         assert!(matches!(error, TableError::Classes { .. }), "{error}");
         assert!(error.to_string().contains(part), "{error}");
     }
-    let (found, needed) = (1, 2);
+    let found = 1;
+    let needed = 2;
     assert_eq!(table(&["a"], &[0]), Err(TableError::Shape { what: "labels", found, needed }));
     // More than two are no truth values, fewer are.
     let three = classified(&[0, 1, 2]);

@@ -38,7 +38,8 @@ fn tests_of(code: &str) -> Vec<String> {
 
 #[test]
 fn every_named_test_exists() {
-    let (promises, known) = (security(), tests());
+    let promises = security();
+    let known = tests();
     assert!(promises.len() >= 12, "{} rows", promises.len());
     for row in &promises {
         assert!(!row.promise.is_empty() && !row.tests.is_empty(), "{row:?}");

@@ -22,14 +22,16 @@ impl Csv {
     /// [`Error::TableFile`], [`Error::Table`], [`Error::Stats`] and [`Error::Apps`] for a table with which
     /// it cannot be done.
     pub fn plan(&self, choice: &Choice) -> Result<Owner> {
-        let (in_table, target) = (Error::in_table(self.parts().1), choice.job.target());
+        let in_table = Error::in_table(self.parts().1);
+        let target = choice.job.target();
         let (mut table, encoding) = reading(choice.missing).table_of_text(self.parts(), target)?;
         let mut key = None;
         if let Wanted::Groups { by } = &choice.job {
             let (rest, values) = table.without(by).map_err(&in_table)?;
             (table, key) = (rest, Some(KeyColumn::new(by, &values)?));
         }
-        let (rows, features) = (table.rows(), table.features());
+        let rows = table.rows();
+        let features = table.features();
         let job = match choice.job {
             Wanted::Train { iterations, .. } => {
                 table.check_for_training().map_err(in_table)?;
@@ -50,7 +52,8 @@ impl Csv {
 
 /// The training that suits a table.
 fn training(table: &Table, iterations: Option<u32>) -> Result<logreg::Job> {
-    let (rows, features) = (table.rows(), table.features());
+    let rows = table.rows();
+    let features = table.features();
     let mut spec = TrainSpec::recommended(rows, features, Preparation::Whiten)?;
     spec.iterations = iterations.unwrap_or(spec.iterations);
     spec.classes = table.classes()?.len() as u32;

@@ -48,8 +48,8 @@ impl Files {
             fs::write(&path, bytes).unwrap();
             path
         };
-        let (evaluation_key, tables) =
-            (written("evaluation.key", keys), vec![written("table.ct", table)]);
+        let evaluation_key = written("evaluation.key", keys);
+        let tables = vec![written("table.ct", table)];
         let inputs = Inputs { evaluation_key, tables, map_keys: false, small_keys: false };
         Self { folder, inputs }
     }

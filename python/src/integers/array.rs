@@ -66,7 +66,8 @@ impl Integers {
                 Ok(found.array.clone())
             }
             Form::Stored(file, ..) => {
-                let (file, setting) = (file.mapping(), set.setting.clone());
+                let file = file.mapping();
+                let setting = set.setting.clone();
                 job::run(py, None, move |_| {
                     Ok(exact_files::read_array(Reader::shared(file)?, &setting)?)
                 })
@@ -190,7 +191,9 @@ impl IntegerEngine {
     /// With these keys.
     #[staticmethod]
     fn execute(py: Python<'_>, keys: &IntegerEvaluationKeys) -> Result<Self> {
-        let (set, watch, keys) = (keys.set.clone(), keys.watch.clone(), Arc::clone(&keys.keys));
+        let set = keys.set.clone();
+        let watch = keys.watch.clone();
+        let keys = Arc::clone(&keys.keys);
         let setting = set.setting.clone();
         let engine = job::run(py, None, move |_| Ok(Arc::new(Engine::new(&setting, keys)?)))?;
         Ok(Self { set, engine, watch })
@@ -210,7 +213,9 @@ impl IntegerEngine {
             Operand::Plain(words) => Ok(Exact::Plain(words.into())),
         };
         let operands = operands.into_iter().map(value).collect::<Result<Vec<_>>>()?;
-        let (op, engine, watch) = (op.0.clone(), Arc::clone(&self.engine), self.watch.clone());
+        let op = op.0.clone();
+        let engine = Arc::clone(&self.engine);
+        let watch = self.watch.clone();
         let found = job::run(py, progress, move |_| {
             check(watch.as_deref())?;
             let result = op.apply_exactly(&engine, &operands)?;
@@ -230,7 +235,8 @@ pub fn encrypt_integers(
     words: Numbers<i64>,
     progress: Option<&Bound<'_, PyAny>>,
 ) -> Result<Integers> {
-    let (setting, own_key) = (key.set.setting.clone(), Arc::clone(&key.key));
+    let setting = key.set.setting.clone();
+    let own_key = Arc::clone(&key.key);
     let array = job::run(py, progress, move |_| {
         let encryptor = Encryptor::new(setting.params(), own_key)?;
         Ok(exact::encrypt(&encryptor, &setting, &words.into())?)
@@ -245,7 +251,8 @@ pub fn decrypt_integers(
     key: &IntegerSecretKey,
     array: &Integers,
 ) -> Result<Numbers<i64>> {
-    let (setting, decryptor) = (key.set.setting.clone(), Arc::clone(&key.decryptor));
+    let setting = key.set.setting.clone();
+    let decryptor = Arc::clone(&key.decryptor);
     let array = array.encrypted(py, &key.set)?;
     let plain = job::run(py, None, move |_| Ok(exact::decrypt(&decryptor, &setting, &array)?))?;
     Ok(plain.into())

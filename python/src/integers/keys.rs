@@ -124,7 +124,8 @@ impl IntegerSecretKey {
         overwrite: bool,
         passphrase: Option<String>,
     ) -> Result<()> {
-        let (set, decryptor) = (self.set.clone(), Arc::clone(&self.decryptor));
+        let set = self.set.clone();
+        let decryptor = Arc::clone(&self.decryptor);
         job::run(py, None, move |progress| {
             let passphrase = given_passphrase(passphrase)?;
             let mut file = NewFile::create(&path, Access::Owner, overwrite)?;

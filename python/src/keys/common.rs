@@ -126,12 +126,14 @@ impl<S: KeySet> Identity<'_, S> {
         let what = self.what;
         let id = |set: &S| set.params().as_ref().id();
         if id(self.set) != id(first.set) {
-            let (found, expected) = (id(self.set), id(first.set));
+            let found = id(self.set);
+            let expected = id(first.set);
             return Err(sudare::Error::ParamsMismatch { what, found, expected }.into());
         }
         self.set.expect_same(first.set)?;
         if self.id != first.id {
-            let (found, expected) = (self.id, first.id);
+            let found = self.id;
+            let expected = first.id;
             return Err(sudare::Error::KeyMismatch { what, found, expected }.into());
         }
         Ok(())
@@ -180,7 +182,8 @@ impl<S: KeySet> Public<S> {
 
     /// Writes the key to a file.
     pub fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
-        let (set, key) = (self.set.clone(), Arc::clone(&self.key));
+        let set = self.set.clone();
+        let key = Arc::clone(&self.key);
         save(py, path, Access::Shared, overwrite, move |file| {
             serial::write_public_key(file, set.params(), &key, set.label())
         })
@@ -251,7 +254,8 @@ impl<S: KeySet> Evaluation<S> {
             Source::Memory(memory) => Ok(memory.to_bytes(py)),
             Source::File(_) => {
                 check(self.watch.as_deref())?;
-                let (set, keys) = (self.set.clone(), Arc::clone(&self.keys));
+                let set = self.set.clone();
+                let keys = Arc::clone(&self.keys);
                 let file = job::run(py, None, move |progress| {
                     evaluation_key_file(set.params(), &keys, set.label(), progress)
                 })?;
@@ -264,7 +268,8 @@ impl<S: KeySet> Evaluation<S> {
     /// Writes the keys to a file.
     pub fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
         check(self.watch.as_deref())?;
-        let (set, keys) = (self.set.clone(), Arc::clone(&self.keys));
+        let set = self.set.clone();
+        let keys = Arc::clone(&self.keys);
         save(py, path, Access::Shared, overwrite, move |file| {
             serial::write_evaluation_keys(file, set.params(), &keys, set.label())
         })
@@ -499,7 +504,8 @@ macro_rules! key_classes {
             match (first, key) {
                 ($any::Secret(secret), $any::Public(public))
                 | ($any::Public(public), $any::Secret(secret)) => {
-                    let (set, public) = (secret.set.clone(), Arc::clone(&public.key));
+                    let set = secret.set.clone();
+                    let public = Arc::clone(&public.key);
                     let decryptor = Arc::clone(&secret.decryptor);
                     job::run(py, None, move |_| set.expect_pair(&decryptor, public))
                 }

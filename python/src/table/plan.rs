@@ -274,7 +274,9 @@ impl TablePlan {
 
     /// Sizes, security and time.
     fn report(&self, py: Python<'_>) -> Result<Report> {
-        let (set, job, plan) = (self.set.clone(), self.job, Arc::clone(&self.plan));
+        let set = self.set.clone();
+        let job = self.job;
+        let plan = Arc::clone(&self.plan);
         job::run(py, None, move |_| Self { set, job, plan }.measured())
     }
 
@@ -307,7 +309,10 @@ impl TablePlan {
         }
         let edges = edges.unwrap_or_else(|| vec![ColumnEdges::Named("equal".into())]);
         let edges = edges.into_iter().map(ColumnEdges::read).collect::<Result<Vec<_>>>()?;
-        let (job, set, key, data) = (self.job, self.set.clone(), key.key(), data.clone());
+        let job = self.job;
+        let set = self.set.clone();
+        let key = key.key();
+        let data = data.clone();
         let order = order.map(Seed::from_bytes);
         let encrypt = move |progress: &Progress, out: &mut dyn Write, path: &Path| -> Result<()> {
             let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
@@ -336,8 +341,10 @@ impl TablePlan {
     ) -> Result<Table> {
         self.check_key(key.what(), key.set())?;
         let inputs: Inputs = from_json(features)?;
-        let (job, set, key, table) =
-            (self.job, self.set.clone(), key.key(), Arc::clone(&data.table));
+        let job = self.job;
+        let set = self.set.clone();
+        let key = key.key();
+        let table = Arc::clone(&data.table);
         let encrypt = move |progress: &Progress, out: &mut dyn Write, path: &Path| -> Result<()> {
             let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
             progress.start("encrypting", encryption.plan().ciphertexts());
@@ -388,7 +395,9 @@ impl TablePlan {
     ) -> Result<TableResult> {
         self.check_key(key.what(), key.set())?;
         let model = model_from(model)?;
-        let (job, set, key) = (self.job, self.set.clone(), key.key());
+        let job = self.job;
+        let set = self.set.clone();
+        let key = key.key();
         let bytes = job::run(py, None, move |_| {
             let mut bytes = Vec::new();
             let encryption = Encryption::new(job, &set.params, &set.label.name, key)?;
@@ -528,7 +537,8 @@ impl TablePlan {
         held_bytes: u64,
         work: &Work,
     ) -> Result<Report> {
-        let (params, request) = (&self.set.params, self.plan.required_keys());
+        let params = &self.set.params;
+        let request = self.plan.required_keys();
         let program = ProgramReport {
             depth,
             bootstraps: self.plan.bootstraps().into(),
@@ -580,10 +590,12 @@ impl TablePlan {
         let job = Meta::read(&set.label).map(|(_, meta)| meta.job);
         if !job.is_some_and(|job| job.serves(&self.job)) {
             let job = job.map_or("programs on arrays".into(), |job| job.to_string());
-            let (found, needed) = (format!("{what} for {job}"), format!("one for {}", self.job));
+            let found = format!("{what} for {job}");
+            let needed = format!("one for {}", self.job);
             return Err(other_job(&found, &needed));
         }
-        let (found, expected) = (set.params.rlwe().id(), self.set.params.rlwe().id());
+        let found = set.params.rlwe().id();
+        let expected = self.set.params.rlwe().id();
         if found != expected {
             return Err(sudare::Error::ParamsMismatch { what, found, expected }.into());
         }

@@ -124,9 +124,12 @@ impl TableResult {
         if share_bits.is_some() {
             key.warn_of_new_ledger(py)?;
         }
-        let (set, ledger, key) = (key.set.clone(), key.ledger(), Arc::clone(&key.decryptor));
+        let set = key.set.clone();
+        let ledger = key.ledger();
+        let key = Arc::clone(&key.decryptor);
         job::run(py, None, move |_| {
-            let (params, key) = (&set.params, &key);
+            let params = &set.params;
+            let key = &key;
             let share = share_bits.map(|bits| Share { bits, assume_range, ledger: &ledger });
             let decrypted = decrypted::Decrypted::read(result, params, key, share)?;
             Ok(Decrypted { values: decrypted, shared: share_bits.is_some() })
@@ -240,13 +243,15 @@ impl Decrypted {
             match &self.values {
                 decrypted::Decrypted::Groups { columns, statistics, .. } => {
                     let test = |j| {
-                        let (a, b) = (statistics.sample(a, j)?, statistics.sample(b, j)?);
+                        let a = statistics.sample(a, j)?;
+                        let b = statistics.sample(b, j)?;
                         Ok(TTest::welch(&a, &b).ok())
                     };
                     (0..columns.len()).map(test).collect()
                 }
                 decrypted::Decrypted::Statistics { statistics, .. } => {
-                    let (a, b) = (statistics.sample(a)?, statistics.sample(b)?);
+                    let a = statistics.sample(a)?;
+                    let b = statistics.sample(b)?;
                     Ok(vec![Some(TTest::welch(&a, &b)?)])
                 }
                 _ => Ok(Vec::new()),

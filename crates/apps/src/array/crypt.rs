@@ -84,7 +84,8 @@ fn encrypt_with<E: ComplexOps>(
 ) -> Result<Array<E>> {
     values.check(OP)?;
     if values.shape != layout.shape() {
-        let (left, right) = (values.shape.clone(), layout.shape().to_vec());
+        let left = values.shape.clone();
+        let right = layout.shape().to_vec();
         return Err(ArrayError::Shapes { op: OP, left, right });
     }
     params.rlwe().check_chain_level(level)?;
@@ -104,7 +105,8 @@ fn encrypt_with<E: ComplexOps>(
     })?;
     let scale = params.scale_at(level);
     let range = range.with_noise(real::exp2(NOISE_BITS - scale.log2()));
-    let (layout, refreshed) = (layout.clone(), std::sync::Arc::default());
+    let layout = layout.clone();
+    let refreshed = std::sync::Arc::default();
     Ok(Array { layout, level, scale, blocks, padding_is_zero: true, range, refreshed })
 }
 

@@ -175,7 +175,8 @@ impl<E: ComplexOps> Engine<'_, E> {
     pub fn mul_scalar(&self, a: &Array<E>, c: f64) -> Result<Array<E>> {
         const OP: &str = "multiply by a number";
         check_scalar(OP, c)?;
-        let (layout, zero) = (a.layout().clone(), a.padding_is_zero());
+        let layout = a.layout().clone();
+        let zero = a.padding_is_zero();
         if c.fract() == 0.0 && c.abs() <= MAX_WHOLE {
             let one = sudare::ckks::Scale::from_u64(1);
             let factor = Complex::new(c, 0.0);
@@ -446,7 +447,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         let full = |x: &Array<E>| {
             x.with_layout(x.layout().with_leading_axes(shape.len() - x.shape().len()))
         };
-        let (mut a, mut b) = (full(a), full(b));
+        let mut a = full(a);
+        let mut b = full(b);
         let layout = match a.layout().merged(b.layout(), &shape) {
             Some(layout) => layout,
             None => {

@@ -164,10 +164,12 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         if evaluator.log_n() != params.log_n() || evaluator.chain() != params.chain() {
             return invalid("the evaluator has other parameters: give those that it was made for");
         }
-        let (chain, top) = (params.chain(), params.top());
+        let chain = params.chain();
+        let top = params.top();
         let scales: Vec<Scale> = (0..=top.0).map(|level| params.scale_at(Level(level))).collect();
         let rescales = |level: &u32| {
-            let (scale, below) = (scales[*level as usize], scales[*level as usize - 1]);
+            let scale = scales[*level as usize];
+            let below = scales[*level as usize - 1];
             (scale * scale / chain.divisor(Level(*level))).matches(below)
         };
         let boot = bootstrapper.as_ref().map(|bootstrapper| bootstrapper.plan());
@@ -275,7 +277,8 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         let Some(bootstrapper) = &self.bootstrapper else {
             return invalid("the engine was made without: give it a bootstrapper".into());
         };
-        let (plan, own) = (bootstrapper.plan(), a.layout.log_slots());
+        let plan = bootstrapper.plan();
+        let own = a.layout.log_slots();
         let log_slots = plan.spec().log_slots;
         if own > log_slots {
             return invalid(format!(
@@ -662,7 +665,9 @@ fn largest(numbers: impl Iterator<Item = f64>) -> f64 {
 /// Returns the fewest signed powers of two whose sum is `k` modulo `slots`: the digits of its
 /// non-adjacent form.
 fn signed_powers(k: usize, slots: usize) -> Vec<i64> {
-    let (mut k, mut power, mut steps) = (k as i64, 1i64, Vec::new());
+    let mut k = k as i64;
+    let mut power = 1i64;
+    let mut steps = Vec::new();
     while k != 0 && power < slots as i64 {
         if k & 1 == 1 {
             // The last two bits are 01 or 11.

@@ -110,7 +110,8 @@ impl Layout {
     /// 2^40 elements or 32 axes.
     pub fn new(shape: &[usize], log_slots_max: u32) -> Result<Self> {
         check_shape(shape)?;
-        let (mut tiles, mut used) = (vec![Tile::default(); shape.len()], 0);
+        let mut tiles = vec![Tile::default(); shape.len()];
+        let mut used = 0;
         let most = log_slots_max.min(MAX_LOG_SLOTS);
         for (tile, &size) in tiles.iter_mut().zip(shape).rev() {
             if size > 1 {
@@ -274,7 +275,8 @@ impl Layout {
     pub(super) fn offsets(&self, block: usize, strides: &[usize]) -> Vec<usize> {
         let mut offsets = vec![0usize; self.slots()];
         for (axis, at) in self.coordinates(block).into_iter().enumerate() {
-            let (tile, size) = (self.tiles[axis], self.shape[axis]);
+            let tile = self.tiles[axis];
+            let size = self.shape[axis];
             let start = at * tile.len();
             let valid = tile.len().min(size - start);
             let stride = strides[axis];
@@ -350,12 +352,14 @@ impl Layout {
         let mut next = (0..shape.len()).filter(|&axis| shape[axis] > 1).peekable();
         while own.peek().is_some() && next.peek().is_some() {
             // The shortest runs of axes, before and after, with the same number of elements.
-            let (mut before, mut after) = (vec![own.next()?], vec![next.next()?]);
+            let mut before = vec![own.next()?];
+            let mut after = vec![next.next()?];
             let count = |axes: &[usize], shape: &[usize]| -> usize {
                 axes.iter().map(|&axis| shape[axis]).product()
             };
             loop {
-                let (found, needed) = (count(&before, &self.shape), count(&after, shape));
+                let found = count(&before, &self.shape);
+                let needed = count(&after, shape);
                 match found.cmp(&needed) {
                     Ordering::Equal => break,
                     Ordering::Less => before.push(own.next()?),

@@ -114,7 +114,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         matrix: &Matrix,
         weight: impl Fn(usize, usize) -> f64,
     ) -> Result<Array<E>> {
-        let (axis, target) = (matrix.axis, &matrix.target);
+        let axis = matrix.axis;
+        let target = &matrix.target;
         let zero = a.padding_is_zero() || !pads_beside(target, axis);
         let range = weighted_range(a, axis, target.shape()[axis], &weight);
         let a = self.ready(OP, a, 1)?;
@@ -125,7 +126,8 @@ impl<E: ComplexOps> Engine<'_, E> {
             return self.product_by_diagonals(&clean, matrix, weight);
         }
         let a = self.widened(&a, target.log_slots())?;
-        let (from, to) = (a.layout().along(axis), target.along(axis));
+        let from = a.layout().along(axis);
+        let to = target.along(axis);
         let mut blocks = vec![Vec::new(); target.blocks()];
         for (i, to) in to.iter().enumerate() {
             for (j, from) in from.iter().enumerate() {
@@ -156,8 +158,10 @@ impl<E: ComplexOps> Engine<'_, E> {
         matrix: &Matrix,
         column: impl Fn(usize) -> PlainArray,
     ) -> Result<Array<E>> {
-        let (axis, target) = (matrix.axis, &matrix.target);
-        let (field, place) = (a.layout().tile(axis), target.tile(axis));
+        let axis = matrix.axis;
+        let target = &matrix.target;
+        let field = a.layout().tile(axis);
+        let place = target.tile(axis);
         let a = self.ready(OP, a, 1 + u32::from(place.log > 0))?;
         let a = self.widened(&a, target.log_slots())?;
         let level = Level(a.level().0 - 1);
@@ -204,7 +208,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         axis: usize,
         mut piece: impl FnMut(usize) -> Result<Vec<Arc<E::Ct>>>,
     ) -> Result<Stacks<E>> {
-        let (size, field) = (target.shape()[axis], target.tile(axis));
+        let size = target.shape()[axis];
+        let field = target.tile(axis);
         if field.log == 0 {
             return (0..size).map(piece).collect();
         }
@@ -237,7 +242,8 @@ impl<E: ComplexOps> Engine<'_, E> {
     pub fn matmul(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
         let shapes =
             || ArrayError::Shapes { op: OP, left: a.shape().to_vec(), right: b.shape().to_vec() };
-        let (row, column) = (a.shape().len() == 1, b.shape().len() == 1);
+        let row = a.shape().len() == 1;
+        let column = b.shape().len() == 1;
         let as_row = a.with_layout(a.layout().with_leading_axes(usize::from(row)));
         let as_column = match column {
             true => b.with_layout(b.layout().with_leading_axes(1).transposed(&[1, 0])),
@@ -268,7 +274,8 @@ impl<E: ComplexOps> Engine<'_, E> {
     /// Multiplies index by index of the summed axis, or row by row or column by column of the
     /// result, which takes another level.
     fn product_of_two(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
-        let (rows, columns) = (a.layout().tile(0), b.layout().tile(1));
+        let rows = a.layout().tile(0);
+        let columns = b.layout().tile(1);
         let by_outer = !rows.overlaps(columns);
         let by_inner = a.layout().tile(1) == b.layout().tile(0);
         let count = a.shape()[1];
@@ -284,7 +291,8 @@ impl<E: ComplexOps> Engine<'_, E> {
             return self.product_by_outer(a, b);
         }
         // Columns of the result lie above its rows.
-        let (shape, most) = (b.shape(), self.log_slots_max());
+        let shape = b.shape();
+        let most = self.log_slots_max();
         let log = ceil_log2(shape[1]).min(most - rows.end());
         let right = Tile { log, shift: rows.end() };
         let down = Tile { log: ceil_log2(shape[0]).min(rows.end()), shift: 0 };
@@ -302,7 +310,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         let log_slots = a.layout().log_slots().max(b.layout().log_slots());
         let [a, b] = [self.widened(&a, log_slots)?, self.widened(&b, log_slots)?];
         let level = Level(a.level().0 - masks);
-        let (rows, columns) = (a.layout(), b.layout());
+        let rows = a.layout();
+        let columns = b.layout();
         let shape = vec![rows.shape()[0], columns.shape()[1]];
         let target = Layout::from_tiles(shape, vec![rows.tile(0), columns.tile(1)], log_slots)?;
         let zero = [(&a, 0), (&b, 1)]
@@ -332,7 +341,8 @@ impl<E: ComplexOps> Engine<'_, E> {
                 products: left.iter().zip(&right).map(|(l, r)| (&*l[row], &*r[column])).collect(),
                 addend: None,
             };
-            let (rows, columns) = (target.grid(0), target.grid(1));
+            let rows = target.grid(0);
+            let columns = target.grid(1);
             let pairs = (0..rows).flat_map(|row| (0..columns).map(move |column| (row, column)));
             let parts =
                 self.evaluator().mul_sum_rescale_many(&pairs.map(products).collect::<Vec<_>>())?;
@@ -350,7 +360,8 @@ impl<E: ComplexOps> Engine<'_, E> {
     /// Multiplies row by row: row `i` of `a`, copied along its rows, times `b`, summed over the
     /// field that both have for the summed axis. Rows of the result lie along that field.
     fn product_by_inner(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
-        let (field, rows) = (a.layout().tile(1), a.layout().tile(0));
+        let field = a.layout().tile(1);
+        let rows = a.layout().tile(0);
         let spread = u32::from(rows.log > 0);
         let sums_padding = a.layout().pads(1) && !(a.padding_is_zero() || b.padding_is_zero());
         let needed = spread + 1 + u32::from(field.log > 0);
@@ -417,7 +428,8 @@ impl<'e, 'a, E: ComplexOps> Copies<'e, 'a, E> {
     /// Prepares copies at `level`: one below the level of `a`, or the same level if each index has
     /// its own blocks.
     fn new(engine: &'e Engine<'a, E>, a: &Array<E>, axis: usize, level: Level) -> Result<Self> {
-        let (field, along) = (a.layout().tile(axis), a.layout().along(axis));
+        let field = a.layout().tile(axis);
+        let along = a.layout().along(axis);
         let mask = field.first(a.layout().slots());
         let a = if field.log == 0 { engine.lowered(a, level)? } else { a.clone() };
         Ok(Self { engine, a, field, along, mask, last: None })
@@ -426,12 +438,14 @@ impl<'e, 'a, E: ComplexOps> Copies<'e, 'a, E> {
     /// Returns, for index `i`, a block for all blocks that differ along the axis only. Ask
     /// for indices in ascending order: an index right after the last one costs the least.
     fn at(&mut self, i: usize) -> Result<Vec<Arc<E::Ct>>> {
-        let (tile, index) = (i / self.field.len(), i % self.field.len());
+        let tile = i / self.field.len();
+        let index = i % self.field.len();
         let own = || self.along[tile].iter().map(|&block| Arc::clone(&self.a.blocks()[block]));
         if self.field.log == 0 {
             return Ok(own().collect());
         }
-        let (engine, slots) = (self.engine, self.a.layout().slots());
+        let engine = self.engine;
+        let slots = self.a.layout().slots();
         let (start, blocks) = match self.last.take() {
             Some((last, blocks)) if last / self.field.len() == tile => (last, blocks),
             _ => (i - index, own().collect()),
@@ -463,7 +477,8 @@ impl Matrix {
     /// Plans a matrix to `columns` elements. A block has the same number of slots as before, or
     /// more if nothing lies above.
     fn new(layout: &Layout, axis: usize, columns: usize, log_slots_max: u32) -> Self {
-        let (size, field) = (layout.shape()[axis], layout.tile(axis));
+        let size = layout.shape()[axis];
+        let field = layout.tile(axis);
         let others = (0..layout.ndim()).filter(|&other| other != axis);
         let above = others.map(|other| layout.tile(other).end()).max().unwrap_or(0);
         let mut place = field;
@@ -508,9 +523,11 @@ impl Matrix {
 
     /// Returns the diagonals from tile `from` of the axis to tile `to`.
     fn diagonals(&self, from: usize, to: usize, weight: impl Fn(usize, usize) -> f64) -> Diagonals {
-        let (slots, stride) = (self.target.slots(), self.field.stride());
+        let slots = self.target.slots();
+        let stride = self.field.stride();
         let place = self.target.tile(self.axis);
-        let (first, start) = (from * self.field.len(), to * place.len());
+        let first = from * self.field.len();
+        let start = to * place.len();
         let rows = self.field.len().min(self.size - first);
         let columns = place.len().min(self.target.shape()[self.axis] - start);
         let mut diagonals = Diagonals::new();

@@ -43,7 +43,8 @@ impl<E: ComplexOps> Engine<'_, E> {
             return Ok(a.clone());
         }
         if layout.elements() != target.elements() {
-            let (left, right) = (a.shape().to_vec(), target.shape().to_vec());
+            let left = a.shape().to_vec();
+            let right = target.shape().to_vec();
             return Err(ArrayError::Shapes { op: OP, left, right });
         }
         if target.log_slots() > self.log_slots_max() {
@@ -180,10 +181,14 @@ impl<E: ComplexOps> Engine<'_, E> {
         if ranges.len() > layout.ndim() {
             return Err(ArrayError::Axis { op: OP, axis: layout.ndim(), ndim: layout.ndim() });
         }
-        let (mut target, mut start) = (layout.clone(), vec![0; layout.ndim()]);
-        let (mut turn, mut moves, mut dirty) = (0, false, false);
+        let mut target = layout.clone();
+        let mut start = vec![0; layout.ndim()];
+        let mut turn = 0;
+        let mut moves = false;
+        let mut dirty = false;
         for (axis, &Range { start: first, end }) in ranges.iter().enumerate() {
-            let (size, tile) = (layout.shape()[axis], layout.tile(axis));
+            let size = layout.shape()[axis];
+            let tile = layout.tile(axis);
             if first >= end || end > size {
                 return Err(ArrayError::Range { op: OP, axis, size, start: first, end });
             }
@@ -192,7 +197,8 @@ impl<E: ComplexOps> Engine<'_, E> {
             }
             target = target.with_axis(axis, end - first, tile);
             start[axis] = first;
-            let (tiles, index) = (first / tile.len(), first % tile.len());
+            let tiles = first / tile.len();
+            let index = first % tile.len();
             let spans = index > 0 && end > (tiles + 1) * tile.len();
             // A single element must fill the field that its axis had, so it has to be copied.
             moves |= spans || (end - first == 1 && tile.log > 0);
@@ -264,7 +270,8 @@ impl<E: ComplexOps> Engine<'_, E> {
             return Ok(blocks.iter().map(product).collect::<sudare::Result<_>>()?);
         }
         let diagonals = diagonals.iter().map(|(&k, entries)| (k, complex(entries))).collect();
-        let (scale, below) = (self.scale_at(level), self.scale_at(Level(level.0 - 1)));
+        let scale = self.scale_at(level);
+        let below = self.scale_at(Level(level.0 - 1));
         let matrix = LinearTransform::new(log_slots, diagonals)?;
         let matrix = e.prepare(&matrix.plan(e.log_n(), e.chain(), level, scale, below)?)?;
         let mut products = Vec::with_capacity(blocks.len());
@@ -315,7 +322,8 @@ fn free_mask(layout: &Layout) -> usize {
 
 /// Returns, for each element, its block and its first slot there.
 fn places(layout: &Layout) -> Vec<(usize, usize)> {
-    let (free, mut places) = (free_mask(layout), vec![(0, 0); layout.elements()]);
+    let free = free_mask(layout);
+    let mut places = vec![(0, 0); layout.elements()];
     for block in 0..layout.blocks() {
         for (slot, index) in layout.elements_of(block).into_iter().enumerate() {
             if index != PADDING && slot & free == 0 {
@@ -341,8 +349,10 @@ impl Moves {
     /// element of `from`, in C order, for each slot of a block of `to`. Slots with an index in bits
     /// outside all fields are not written, and are read where that is nearest.
     fn new(from: &Layout, to: &Layout, indices: impl Fn(&Layout, usize) -> Vec<usize>) -> Self {
-        let (slots, places) = (from.slots(), places(from));
-        let (from_free, to_free) = (free_mask(from), free_mask(to));
+        let slots = from.slots();
+        let places = places(from);
+        let from_free = free_mask(from);
+        let to_free = free_mask(to);
         let moves = (0..to.blocks()).flat_map(|block| {
             let places = &places;
             let indices = indices(to, block).into_iter().enumerate();
@@ -379,10 +389,12 @@ impl Moves {
             return None;
         }
         let slots = from.slots();
-        let (mut bits, mut still) = (Vec::new(), Vec::new());
+        let mut bits = Vec::new();
+        let mut still = Vec::new();
         for (from, to) in (0..from.ndim()).map(|axis| (from.tile(axis), to.tile(axis))) {
             for bit in 0..to.log {
-                let (old, new) = (from.shift + bit, to.shift + bit);
+                let old = from.shift + bit;
+                let new = to.shift + bit;
                 match bit < from.log && old != new {
                     true => bits.push((old, new)),
                     false => still.push(new),

@@ -646,7 +646,8 @@ impl PlanOptions {
 
     fn check(&self) -> Result<()> {
         let argument = |problem| Err(ArrayError::Argument { op: OP, problem });
-        let (first, last) = (*self.log_n.start(), *self.log_n.end());
+        let first = *self.log_n.start();
+        let last = *self.log_n.end();
         if first < 10 || last > 17 {
             return argument(format!("rings of 2^{first} to 2^{last}: 2^10 to 2^17 are possible"));
         }
@@ -833,7 +834,8 @@ impl Trial {
         }
         let key_bytes = required_keys.bytes(rlwe)?;
         let bytes = |arrays: &[ArrayFacts]| arrays.iter().map(|array| array.bytes).sum::<u64>();
-        let (ciphertext_bytes, results) = (bytes(&self.inputs), bytes(&self.outputs));
+        let ciphertext_bytes = bytes(&self.inputs);
+        let results = bytes(&self.outputs);
         let rates = options.rates.unwrap_or_else(|| Rates::reference(params.log_n()));
         let work = evaluator.work();
         Ok(Planned {

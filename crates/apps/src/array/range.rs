@@ -415,7 +415,8 @@ impl Range {
     /// Returns the range of weighted sums of elements. For each sum, pass the totals of its
     /// positive and its negative weights.
     pub(super) fn weighted(&self, sums: impl Iterator<Item = [f64; 2]>) -> Self {
-        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        let mut low = f64::INFINITY;
+        let mut high = f64::NEG_INFINITY;
         let mut padding: f64 = 0.0;
         let mut error: f64 = 0.0;
         for [up, down] in sums {

@@ -114,7 +114,8 @@ impl<E: ComplexOps> Engine<'_, E> {
             .collect();
 
         let dirty = !a.padding_is_zero() && summed.iter().any(|&axis| layout.pads(axis));
-        let (masks, scales) = (u32::from(dirty), u32::from(!copies.is_empty()));
+        let masks = u32::from(dirty);
+        let scales = u32::from(!copies.is_empty());
         let scales_alone = u32::from(factor != 1.0 && masks + scales == 0);
         let mut a = self.ready(reduction.op, a, masks + scales + scales_alone)?;
         let range = total_range(&a, reduction.count, &summed, dirty);
@@ -152,7 +153,8 @@ impl<E: ComplexOps> Engine<'_, E> {
             true => Ok(Array { range: summed_range, ..sum }),
             false => {
                 let blocks = self.times_constant(sum.level(), sum.blocks(), factor)?;
-                let (layout, level) = (sum.layout().clone(), Level(sum.level().0 - 1));
+                let layout = sum.layout().clone();
+                let level = Level(sum.level().0 - 1);
                 self.check_room(reduction.op, level, &summed_range)?;
                 Ok(self.array(layout, level, blocks, sum.padding_is_zero(), summed_range))
             }

@@ -44,19 +44,22 @@ pub fn plan_bootstrapping(t: u128, depth: u32) -> sudare::Result<BootstrapPreset
     check_slots(modulus, *bootstrap::RINGS.end())?;
     // Only sets whose slots match the slots of arrays are usable.
     let holds = |set: &BootstrapPreset| {
-        let (way, spec) = (&set.bootstrap, &set.preset.spec);
+        let way = &set.bootstrap;
+        let spec = &set.preset.spec;
         way.modulus == modulus
             && BatchEncoder::most_slots(way.modulus, spec.log_n) == Some(way.log_slots)
     };
     let levels = |set: &BootstrapPreset| {
-        let (way, levels) = (&set.bootstrap, set.preset.spec.q_bits.len() as u32);
+        let way = &set.bootstrap;
+        let levels = set.preset.spec.q_bits.len() as u32;
         levels.saturating_sub(1 + way.slots_to_coeffs.len() as u32)
     };
     let mut sets: Vec<_> = bootstrap::presets().into_iter().filter(holds).collect();
     sets.sort_by_key(|set| (set.preset.spec.log_n, levels(set)));
     let named = !sets.is_empty();
     let chosen = bootstrap::RINGS.filter(|_| !named).map(|log_n| bootstrap::choose(modulus, log_n));
-    let (mut most, mut refused) = (0, None);
+    let mut most = 0;
+    let mut refused = None;
     for set in sets.into_iter().map(Ok).chain(chosen) {
         match set {
             Ok(set) if !holds(&set) => {}
@@ -87,7 +90,8 @@ pub fn matrix_bytes(params: &Params, plan: &BootstrapPlan) -> u64 {
 /// Returns a set in a ring of another degree, if one is passed.
 fn sized(mut set: BootstrapPreset, insecure_log_n: Option<u32>) -> sudare::Result<BootstrapPreset> {
     let Some(log_n) = insecure_log_n else { return Ok(set) };
-    let (spec, way) = (&mut set.preset.spec, &mut set.bootstrap);
+    let spec = &mut set.preset.spec;
+    let way = &mut set.bootstrap;
     (spec.log_n, spec.insecure) = (log_n, true);
     way.log_slots = most_slots(way.modulus, log_n)?.min(way.log_slots);
     let layers = way.log_slots.saturating_sub(1);
@@ -248,8 +252,10 @@ mod tests {
             let top = s.setting.params().top();
             assert_eq!(s.setting.usable_levels(), top.0 - input_level(s).0);
             for shape in [&[][..], &[7], &[2, 128], &[1300]] {
-                let (a, b) = (values(shape, 3), values(shape, 8));
-                let (mut x, y) = (s.encrypt(&a), s.encrypt(&b));
+                let a = values(shape, 3);
+                let b = values(shape, 8);
+                let mut x = s.encrypt(&a);
+                let y = s.encrypt(&b);
                 while x.level() > input_level(s) {
                     x = s.engine.mul_plain_array(&x, &PlainIntegers::scalar(20_000)).unwrap();
                 }
@@ -274,7 +280,8 @@ mod tests {
     #[test]
     fn every_set_with_slots_of_arrays_bootstraps_them() {
         for set in bootstrap::presets() {
-            let (name, t) = (set.preset.name.as_str(), set.bootstrap.modulus);
+            let name = set.preset.name.as_str();
+            let t = set.bootstrap.modulus;
             let spec = Spec { log_n: 8, insecure: true, ..set.preset.spec };
             let params = Params::new(spec).unwrap();
             for scheme in [Scheme::Bgv, Scheme::Bfv] {
@@ -296,7 +303,9 @@ mod tests {
     #[test]
     fn programs_may_be_of_any_depth() {
         for s in SESSIONS.iter() {
-            let (a, e, t) = (values(&[2, 100], 5), &s.engine, s.setting.modulus());
+            let a = values(&[2, 100], 5);
+            let e = &s.engine;
+            let t = s.setting.modulus();
             let x = s.encrypt(&a);
             // Fermat: 0 where an element is 0, and 1 elsewhere, 16 levels deep.
             let found = e.power(&x, 65536).unwrap();

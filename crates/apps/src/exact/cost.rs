@@ -32,7 +32,8 @@ impl Setting {
     /// [`sudare::Error::NoiseExhausted`] for parameters without room for one of them; the errors of
     /// [`Setting::required_keys`].
     pub fn costs(&self) -> sudare::Result<Costs> {
-        let (params, keys) = (self.params(), self.required_keys()?);
+        let params = self.params();
+        let keys = self.required_keys()?;
         let rates = Rates::reference(params.log_n());
         let top = params.top();
         let alone = |run: &dyn Fn(&sim::Evaluator) -> sudare::Result<()>| {

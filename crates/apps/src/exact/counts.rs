@@ -157,7 +157,8 @@ impl CountsPlan {
             return invalid(format!("there is no column {column}: there are {}", self.codes.len()));
         };
         if codes.len() != self.rows {
-            let (found, rows) = (codes.len(), self.rows);
+            let found = codes.len();
+            let rows = self.rows;
             return invalid(format!("column {column} has {found} rows: {rows} were planned"));
         }
         match codes.iter().position(|&code| code >= k) {
@@ -186,7 +187,8 @@ impl CountsPlan {
     /// [`ArrayError::Argument`] for a modulus that is not a prime above twice the rows and twice
     /// the codes of each column, or more rows than a row of slots has.
     pub fn fits(&self, setting: &Setting) -> Result<()> {
-        let (t, most) = (setting.modulus(), setting.slots() / 2);
+        let t = setting.modulus();
+        let most = setting.slots() / 2;
         let most_codes = self.codes.iter().copied().max().unwrap_or(0);
         let largest = (2 * self.rows as u128).max(2 * u128::from(most_codes));
         if t.exponent() != 1 || t.value() <= largest || self.width() > most {
@@ -209,12 +211,14 @@ impl CountsPlan {
     pub fn run(&self, engine: &Engine, columns: &[IntegerArray]) -> Result<IntegerArray> {
         self.fits(engine.setting())?;
         if columns.len() != self.codes.len() {
-            let (found, needed) = (columns.len(), self.codes.len());
+            let found = columns.len();
+            let needed = self.codes.len();
             return invalid(format!("{found} columns were given: {needed} were planned"));
         }
         let shape = self.shape();
         if let Some(other) = columns.iter().find(|column| column.shape() != shape) {
-            let (left, right) = (other.shape().to_vec(), shape.to_vec());
+            let left = other.shape().to_vec();
+            let right = shape.to_vec();
             return Err(ArrayError::Shapes { op: OP, left, right });
         }
         let groups = self.groups.iter().enumerate();
@@ -235,7 +239,8 @@ impl CountsPlan {
 
     /// Returns 1 where a column of groups has the code of the cell, and 0 elsewhere.
     fn equal(&self, engine: &Engine, column: &IntegerArray, place: usize) -> Result<IntegerArray> {
-        let (cells, width) = (self.cells(), self.width());
+        let cells = self.cells();
+        let width = self.width();
         // Codes are 0 beyond the last row, and differ from -1 by 1 there.
         let own = (0..cells).flat_map(|cell| {
             let code = self.cell(cell).get(place).map_or(0, |&code| i64::from(code));
@@ -270,7 +275,8 @@ impl CountsPlan {
     /// [`ArrayError::Argument`] for columns that were not planned.
     pub fn clear(&self, columns: &[Vec<u32>]) -> Result<Vec<u64>> {
         if columns.len() != self.codes.len() {
-            let (found, needed) = (columns.len(), self.codes.len());
+            let found = columns.len();
+            let needed = self.codes.len();
             return invalid(format!("{found} columns were given: {needed} were planned"));
         }
         for (column, codes) in columns.iter().enumerate() {

@@ -14,7 +14,8 @@ pub fn encrypt(
     setting: &Setting,
     plain: &PlainIntegers,
 ) -> Result<IntegerArray> {
-    let (t, layout) = (setting.modulus(), setting.layout(&plain.shape)?);
+    let t = setting.modulus();
+    let layout = setting.layout(&plain.shape)?;
     plain.check(t, if setting.is_signed() { Values::Signed } else { Values::Unsigned })?;
     let residues = plain.residues(t, &plain.shape);
     let block = |block| encryptor.encrypt(&setting.encode(&layout.scattered(block, &residues))?);

@@ -66,7 +66,8 @@ impl Engine {
         let t = self.setting.modulus();
         plain.check(t, Values::Any)?;
         let shape = broadcast(op, a.shape(), &plain.shape)?;
-        let (a, residues) = (self.broadcast(op, a, &shape)?, plain.residues(t, &shape));
+        let a = self.broadcast(op, a, &shape)?;
+        let residues = plain.residues(t, &shape);
         let block = |block| self.setting.encode(&a.layout.scattered(block, &residues));
         let plains = (0..a.layout.blocks()).map(block).collect::<sudare::Result<_>>()?;
         Ok((a, plains))
@@ -220,7 +221,8 @@ impl Engine {
         }
         self.check(a)?;
         // Rejected before anything is computed.
-        let (needed, level) = (u64::BITS - (exponent - 1).leading_zeros(), a.level());
+        let needed = u64::BITS - (exponent - 1).leading_zeros();
+        let level = a.level();
         if self.setting.bootstrapping().is_none() && level.0 < needed {
             return Err(Error::LevelExhausted { op: "power", needed, level }.into());
         }

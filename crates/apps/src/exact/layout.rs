@@ -98,7 +98,8 @@ impl Layout {
 
     pub(super) fn reshaped(&self, shape: &[usize]) -> Result<Self> {
         if elements(shape)? != self.elements() {
-            let (left, right) = (self.shape.clone(), shape.to_vec());
+            let left = self.shape.clone();
+            let right = shape.to_vec();
             return Err(ArrayError::Shapes { op: "reshape", left, right });
         }
         Ok(Self { shape: shape.to_vec(), log_slots: self.log_slots })

@@ -173,7 +173,8 @@ impl Engine {
             };
             blocks.push(self.exact().rescale(&sum)?);
         }
-        let (layout, padding_is_zero) = (map.to.clone(), true);
+        let layout = map.to.clone();
+        let padding_is_zero = true;
         Ok(IntegerArray { layout, blocks: blocks.into(), padding_is_zero })
     }
 
@@ -199,7 +200,8 @@ impl Engine {
     fn zero(&self, a: &IntegerArray) -> Result<Ciphertext> {
         let block = &a.blocks[0];
         debug_assert!(block.level() > Level(0));
-        let (t, log_n) = (self.setting.modulus(), self.setting.params().log_n());
+        let t = self.setting.modulus();
+        let log_n = self.setting.params().log_n();
         self.unrescaled(block, &PlainPoly::constant(t, log_n, 0)?)
     }
 

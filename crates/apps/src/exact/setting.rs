@@ -158,9 +158,11 @@ impl Setting {
     /// [`Error::NoSlots`], which names primes that have slots; [`Error::InvalidSpec`] for a modulus
     /// of 62 bits or more.
     pub fn new(params: Params, scheme: Scheme, signed: bool) -> sudare::Result<Self> {
-        let (t, log_n) = (params.plaintext_modulus(), params.log_n());
+        let t = params.plaintext_modulus();
+        let log_n = params.log_n();
         let encoder = BatchEncoder::with_slots(t, log_n, most_slots(t, log_n)?)?;
-        let (encoder, bootstrapping) = (Arc::new(encoder), None);
+        let encoder = Arc::new(encoder);
+        let bootstrapping = None;
         Ok(Self(Arc::new(Inner { params, scheme, signed, encoder, bootstrapping })))
     }
 
@@ -265,7 +267,8 @@ impl Setting {
 
     /// Returns the factor of every array at `level`.
     pub(super) fn factor(&self, level: Level) -> sudare::Result<Unit> {
-        let (params, t) = (self.params(), self.modulus());
+        let params = self.params();
+        let t = self.modulus();
         match self.scheme() {
             Scheme::Bgv => params.factor_at(level, t),
             Scheme::Bfv => params.fresh_factor(level, t),
@@ -294,7 +297,9 @@ impl Setting {
 
 impl fmt::Debug for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (scheme, t, slots) = (self.scheme(), self.modulus(), self.slots());
+        let scheme = self.scheme();
+        let t = self.modulus();
+        let slots = self.slots();
         write!(f, "Setting({scheme}, modulo {t}, {slots} slots)")
     }
 }

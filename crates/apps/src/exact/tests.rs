@@ -75,8 +75,10 @@ const SHAPES: [&[usize]; 7] = [&[], &[1], &[2], &[3, 5], &[2, 128], &[300], &[2,
 fn elements_are_added_and_multiplied() {
     for s in SESSIONS.iter() {
         for shape in SHAPES {
-            let (a, b) = (values(shape, 3), values(shape, -7));
-            let (x, y) = (s.encrypt(&a), s.encrypt(&b));
+            let a = values(shape, 3);
+            let b = values(shape, -7);
+            let x = s.encrypt(&a);
+            let y = s.encrypt(&b);
             let e = &s.engine;
             s.expect(&x, shape, |i| at(&a, i));
             s.expect(&e.add(&x, &y).unwrap(), shape, |i| at(&a, i) + at(&b, i));
@@ -128,8 +130,10 @@ fn all_levels_are_for_products() {
 #[test]
 fn scalars_and_single_elements_go_with_all() {
     for s in SESSIONS.iter() {
-        let (a, e) = (values(&[2, 3], 2), &s.engine);
-        let (x, y) = (s.encrypt(&a), s.encrypt(&PlainIntegers::scalar(-9)));
+        let a = values(&[2, 3], 2);
+        let e = &s.engine;
+        let x = s.encrypt(&a);
+        let y = s.encrypt(&PlainIntegers::scalar(-9));
         for c in [0, 1, -1, 16, -17, 3000, -7680, 7680] {
             let scalar = PlainIntegers::scalar(c);
             let product = e.mul_plain_array(&x, &scalar).unwrap();
@@ -175,7 +179,8 @@ fn rows_are_rotated_and_swapped() {
         for (shape, columns) in
             [(&[2, 1][..], 1), (&[2, 4], 4), (&[2, 128], 128), (&[3, 2, 128], 128), (&[1, 2, 8], 8)]
         {
-            let (a, e) = (values(shape, 6), &s.engine);
+            let a = values(shape, 6);
+            let e = &s.engine;
             let x = s.encrypt(&a);
             for k in [0, 1, -1, 5, 127, 1_000_000_007] {
                 let rotated = |i: usize| {
@@ -208,15 +213,18 @@ fn product(a: &PlainIntegers, b: &PlainIntegers, (n, width): (usize, usize), i: 
 fn plain_matrices_multiply_on_both_sides() {
     for s in SESSIONS.iter() {
         for (m, n, k) in [(1, 1, 1), (1, 5, 1), (5, 1, 3), (4, 4, 1), (3, 8, 2), (7, 30, 1)] {
-            let (a, b) = (values(&[m, n], 8), values(&[n, k], -3));
-            let (shape, entry) = ([m, k], |i| product(&a, &b, (n, k), i));
+            let a = values(&[m, n], 8);
+            let b = values(&[n, k], -3);
+            let shape = [m, k];
+            let entry = |i| product(&a, &b, (n, k), i);
             let left = s.engine.matmul_left(&a, &s.encrypt(&b)).unwrap();
             s.expect(&left, &shape, entry);
             assert_eq!(left.level().0, 3);
             s.expect(&s.engine.matmul_right(&s.encrypt(&a), &b).unwrap(), &shape, entry);
         }
         // Vectors lose their axis.
-        let (a, b) = (values(&[3, 8], 8), values(&[8], -3));
+        let a = values(&[3, 8], 8);
+        let b = values(&[8], -3);
         let x = s.encrypt(&b);
         let found = s.engine.matmul_left(&a, &x).unwrap();
         s.expect(&found, &[3], |i| product(&a, &b, (8, 1), i));
@@ -234,10 +242,12 @@ fn plain_matrices_multiply_on_both_sides() {
 #[test]
 fn matrices_reach_over_blocks() {
     let s = &SESSIONS[0];
-    let (a, b) = (values(&[300, 2], 8), values(&[2], 4));
+    let a = values(&[300, 2], 8);
+    let b = values(&[2], 4);
     let wide = s.engine.matmul_left(&a, &s.encrypt(&b)).unwrap();
     s.expect(&wide, &[300], |i| product(&a, &b, (2, 1), i));
-    let (row, x) = (values(&[1, 300], 3), values(&[300], -5));
+    let row = values(&[1, 300], 3);
+    let x = values(&[300], -5);
     let found = s.engine.matmul_left(&row, &s.encrypt(&x)).unwrap();
     s.expect(&found, &[1], |_| product(&row, &x, (300, 1), 0));
 }
@@ -246,7 +256,8 @@ fn matrices_reach_over_blocks() {
 fn polynomials_and_powers() {
     for s in SESSIONS.iter() {
         let a = values(&[5], 9);
-        let (x, t) = (s.encrypt(&a), s.setting.modulus());
+        let x = s.encrypt(&a);
+        let t = s.setting.modulus();
         for coeffs in [&[3][..], &[0, 1], &[1, -2, 3], &[0, 5, 0, 7], &[7, 0, 0, 0, 0, 0, 0, -1]] {
             let found = s.engine.polynomial(&x, coeffs).unwrap();
             s.expect(&found, &[5], |i| {
@@ -377,7 +388,8 @@ fn arrays_of_another_key_are_refused() {
 #[test]
 fn blocks_of_another_array_are_refused() {
     let [bgv, bfv] = &*SESSIONS;
-    let (a, layout) = (bgv.encrypt(&values(&[300], 1)), bgv.setting.layout(&[300]).unwrap());
+    let a = bgv.encrypt(&values(&[300], 1));
+    let layout = bgv.setting.layout(&[300]).unwrap();
     let read = |setting: &Setting, blocks: Vec<Ciphertext>| {
         IntegerArray::from_blocks(setting, layout.clone(), blocks, true)
     };

@@ -23,7 +23,8 @@ impl ProductForm {
     pub(super) const MOST: u32 = 8;
 
     pub(super) fn new(interval: &Range<f64>, factors: u32) -> Result<Self> {
-        let (start, end) = (interval.start, interval.end);
+        let start = interval.start;
+        let end = interval.end;
         let invalid = |needed: &str| {
             Err(Error::Circuit(format!("inverse by {factors} factors on {interval:?}: {needed}")))
         };
@@ -35,7 +36,8 @@ impl ProductForm {
         }
         let radius = end / 2.0 - start / 2.0;
         let mut centre = (end / 2.0 + start / 2.0) / radius;
-        let (mut centres, mut factor) = (Vec::new(), 1.0 / radius);
+        let mut centres = Vec::new();
+        let mut factor = 1.0 / radius;
         for _ in 0..factors {
             let next = 2.0 * centre * centre - 1.0;
             factor *= 2.0 * centre;
@@ -67,7 +69,8 @@ impl ProductForm {
     /// Returns the scale of the argument at `level` for which [`ProductForm::run`] ends at `out`.
     pub(super) fn input_scale(&self, chain: &Chain, level: Level, out: Scale) -> Scale {
         // In log2, the scale of the result is `power` times the scale of `t_0` plus a constant.
-        let (mut t, mut product) = (0.0, real::log2(self.centres[0]) - real::log2(self.factor));
+        let mut t = 0.0;
+        let mut product = real::log2(self.centres[0]) - real::log2(self.factor);
         let divisor_bits = |below: u32| chain.divisor(Level(level.0 - below)).log2();
         for (k, centre) in (1..).zip(&self.centres[1..]) {
             t = 2.0 * t - divisor_bits(k - 1) - 1.0;

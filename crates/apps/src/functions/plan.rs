@@ -31,7 +31,8 @@ impl Function {
     /// [`Error::LevelExhausted`] if the chain has too few levels; the errors of
     /// [`Polynomial::plan`](sudare::circuits::ckks::Polynomial::plan).
     pub fn plan(&self, params: &Params) -> Result<FunctionPlan> {
-        let (depth, chain) = (self.depth(), params.chain());
+        let depth = self.depth();
+        let chain = params.chain();
         let spare = self.spare_levels(params.top())?;
         let highest = spare.saturating_sub(1);
         // Evaluators need room for 1 in any case.
@@ -182,7 +183,9 @@ impl Function {
         let Noise { argument, .. } = Noise::fresh(params.log_n(), entry.scale);
         let Noise { between, .. } = Noise::fresh(params.log_n(), params.scale_at(entry.level));
         self.for_noise(Noise { argument: argument + between, between })?;
-        let (output, request, products) = ((entry.level, scale), KeyRequest::new(), 0);
+        let output = (entry.level, scale);
+        let request = KeyRequest::new();
+        let products = 0;
         let plan = FunctionPlan { name: self.name, entry, scale, steps, output, request, products };
         let e = sim::Evaluator::new(params.log_n(), params.chain().clone());
         let ends = [self.interval.0, self.interval.1].map(|x| Complex::new(x, 0.0));
@@ -288,7 +291,8 @@ impl FunctionPlan {
             return Err(Error::LevelOutOfRange { found: level, max: e.level(x) });
         }
         if !e.scale(x).matches(scale) {
-            let (left, right) = (e.scale(x).log2(), scale.log2());
+            let left = e.scale(x).log2();
+            let right = scale.log2();
             return Err(Error::ScaleMismatch { op: self.name, left, right });
         }
         let mut x = x.clone();

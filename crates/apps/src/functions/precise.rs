@@ -61,7 +61,8 @@ mod tests {
     fn functions_satisfy_their_equations() {
         for i in -60..=60 {
             let x = Dd::from(f64::from(i) / 3.0);
-            let (value, inverse) = (exp(x), exp(-x));
+            let value = exp(x);
+            let inverse = exp(-x);
             assert!((value * inverse - Dd::ONE).to_f64().abs() < 1e-28);
             assert!((value.to_f64() / x.to_f64().exp() - 1.0).abs() < 1e-15);
             assert!((ln(value) - x).to_f64().abs() < 1e-28);

@@ -137,7 +137,10 @@ pub(super) fn kinked(
 ) -> Result<Function> {
     let radius = radius(name, interval)?;
     let function = |stages, finish| {
-        let (interval, gap, product, max_error) = ((-radius, radius), 0.0, None, 0.0);
+        let interval = (-radius, radius);
+        let gap = 0.0;
+        let product = None;
+        let max_error = 0.0;
         let exact = Exact::Known(exact);
         Function { name, exact, interval, gap, stages, finish, product, max_error }.measured()
     };
@@ -217,7 +220,8 @@ impl Composition {
         for &degree in degrees {
             let domain = Domain::new(&[all.lower()..1.0], 1.0, Parity::Odd)?;
             let found = Approximation::minimax(|_| Dd::ONE, &domain, degree)?;
-            let (polynomial, error) = (found.polynomial, found.max_error);
+            let polynomial = found.polynomial;
+            let error = found.max_error;
             all.parts.push(Part { degree, polynomial, error });
         }
         Ok(all)
@@ -329,7 +333,8 @@ mod tests {
             f64::from(m).sqrt() * ((1.0 + a) / (1.0 - a)).powi(m) * f.max_error()
         };
         // Corrections are of order 1 / m.
-        let (once, twice) = (scaled(25), scaled(50));
+        let once = scaled(25);
+        let twice = scaled(50);
         let extrapolated = 2.0 * twice - once;
         assert!((extrapolated / limit - 1.0).abs() < 0.02, "{extrapolated} {limit}");
     }

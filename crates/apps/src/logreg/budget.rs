@@ -298,7 +298,8 @@ impl Budget<'_> {
     /// one scale, and reads the sum over rows at a scale `read` times as large.
     fn round_bits(&self, wanted: &Wanted, v: f64, read: f64) -> Vec<Vec<f64>> {
         let &Wanted { data, weights, row, .. } = wanted;
-        let (window, range) = (self.window_bits(), real::log2(self.sigmoid.range));
+        let window = self.window_bits();
+        let range = real::log2(self.sigmoid.range);
         // From this size on, there are enough primes, and they are close enough to the requested
         // sizes.
         let least = f64::from(self.log_n) + 10.0;
@@ -400,7 +401,9 @@ impl Budget<'_> {
     /// momentum of that scale. The scale of the rows is a compromise between the best scales of all
     /// segments.
     pub fn segment_scales(&self, chain: &Chain, v: Scale) -> Scales {
-        let (count, segment, end) = (self.full().len(), self.segment(), v.log2());
+        let count = self.full().len();
+        let segment = self.segment();
+        let end = v.log2();
         let starts = (0..count).step_by(segment);
         let targets: Vec<_> =
             starts.map(|k| self.targets(chain, k..count.min(k + segment), end)).collect();
@@ -425,7 +428,8 @@ impl Budget<'_> {
         let start = data * Scale::from_log2(self.start_bits());
         let labels = start * Scale::from_f64(self.first_gamma());
         let v = v(start);
-        let (first, end) = (v[0], v[v.len() - 1]);
+        let first = v[0];
+        let end = v[v.len() - 1];
         let count = self.full().len();
         let penalty = match count {
             0 => first,
@@ -456,7 +460,8 @@ impl Budget<'_> {
     /// rows, times the growth of its errors. The scale after the iteration is `next`, and `t` has
     /// the scale of its other factor.
     fn offset(&self, chain: &Chain, k: usize, next: f64) -> f64 {
-        let (top, levels) = (self.level(k), self.levels());
+        let top = self.level(k);
+        let levels = self.levels();
         let prime = |below: u32| chain.divisor(Level(top - below)).log2();
         // The degree is the number of factors t in the sum. Each square is divided by the prime of
         // its level.
@@ -481,7 +486,9 @@ impl Budget<'_> {
         [data, labels, penalty]: [Scale; 3],
         (v, next): (Scale, Scale),
     ) -> (Round, f64) {
-        let (top, step, levels) = (self.level(k), self.full()[k], self.levels());
+        let top = self.level(k);
+        let step = self.full()[k];
+        let levels = self.levels();
         let prime = |below: u32| chain.divisor(Level(top - below));
         let read = Scale::from_f64(self.read_factor(k));
         let weights = next * Scale::from_f64(self.momentum_factor(k));
@@ -540,8 +547,11 @@ impl Budget<'_> {
                 (weights * above / product).log2() - self.unit_bits(),
             ]);
         }
-        let (level, left) = (Level(top), Level(top - levels));
-        let (arrival, refresh, last) = ((level, v), false, self.is_last(k));
+        let level = Level(top);
+        let left = Level(top - levels);
+        let arrival = (level, v);
+        let refresh = false;
+        let last = self.is_last(k);
         let first = prime(0);
         let within = Within { t, y, other, a, factor, product, weights, first, above };
         let round =

@@ -326,7 +326,8 @@ impl TrainPlan {
             _ => None,
         };
         groups.filter(|groups| (1..=self.layout.groups).contains(groups)).ok_or_else(|| {
-            let (sums, most) = (self.sum_ciphertexts(), self.layout.groups);
+            let sums = self.sum_ciphertexts();
+            let most = self.layout.groups;
             let needed = format_args!("{sums} and 1 to {most} times {each}");
             not_as_planned("ciphertexts of the table", ciphertexts, needed)
         })

@@ -14,7 +14,8 @@ pub(super) fn expect_params<E: ComplexOps>(ev: &E, params: &Params) -> Result<()
     if ev.log_n() == params.log_n() && ev.chain() == params.chain() {
         return Ok(());
     }
-    let (found, needed) = (ev.log_n(), params.log_n());
+    let found = ev.log_n();
+    let needed = params.log_n();
     Err(not_as_planned(
         "the evaluator's parameters",
         format_args!("other primes, in the ring N = 2^{found}"),

@@ -196,7 +196,8 @@ impl Transform {
     /// [`TableError::Scale`] unless centers are finite and divisors positive and finite.
     pub fn affine(centers: Vec<f64>, divisors: Vec<f64>) -> Result<Self> {
         if centers.len() != divisors.len() || centers.is_empty() {
-            let (found, needed) = (centers.len(), divisors.len());
+            let found = centers.len();
+            let needed = divisors.len();
             return Err(Error::TransformColumns { found, needed });
         }
         let sound = |(center, divisor): (&f64, &f64)| {
@@ -241,7 +242,8 @@ impl Transform {
     /// directions in which the weights are nonzero.
     pub fn weights_under(&self, weights: &[f64], other: &Self) -> Result<Vec<f64>> {
         if other.columns() != self.columns() {
-            let (found, needed) = (other.columns(), self.columns());
+            let found = other.columns();
+            let needed = self.columns();
             return Err(Error::TransformColumns { found, needed });
         }
         let mut near = self.of_near(weights);
@@ -322,7 +324,8 @@ impl Transform {
 
     /// Returns a value of a column relative to its center, in its unit.
     fn near(&self, column: usize, x: f64) -> f64 {
-        let (center, divisor) = (self.centers[column], self.divisors[column]);
+        let center = self.centers[column];
+        let divisor = self.divisors[column];
         let distance = x - center;
         if distance.is_finite() { distance / divisor } else { x / divisor - center / divisor }
     }
@@ -331,7 +334,8 @@ impl Transform {
     /// `x` is the intercept plus the products of `x` with the other weights.
     #[must_use]
     pub fn of_columns(&self, trained: &[f64]) -> Vec<f64> {
-        let (mut weights, of_near) = (vec![0.0], self.of_near(trained));
+        let mut weights = vec![0.0];
+        let of_near = self.of_near(trained);
         weights[0] = of_near[0];
         for ((w, divisor), center) in of_near[1..].iter().zip(&self.divisors).zip(&self.centers) {
             let weight = w / divisor;
@@ -418,9 +422,11 @@ impl<'a> Prepared<'a> {
         let transform = match (spec.preparation, spec.penalty) {
             // Correlations are not needed.
             (Preparation::Scale, Penalty::None) => {
-                let (rows, columns) = (table.rows(), table.features());
+                let rows = table.rows();
+                let columns = table.features();
                 let zeros = || vec![0.0; columns];
-                let (centers, deviations) = (zeros(), zeros());
+                let centers = zeros();
+                let deviations = zeros();
                 let moments = Moments { rows, centers, deviations, correlations: Vec::new() };
                 let largest = largest(table, &moments.centers);
                 Transform::new(spec.preparation, alpha, &moments, Some(largest), planned)
@@ -447,7 +453,8 @@ impl<'a> Prepared<'a> {
         transform: Transform,
     ) -> Result<Self> {
         if transform.columns() != table.features() {
-            let (found, needed) = (transform.columns(), table.features());
+            let found = transform.columns();
+            let needed = table.features();
             return Err(Error::TransformColumns { found, needed });
         }
         let planned = Batches::new(planned, spec);
@@ -540,7 +547,8 @@ impl<'a> Prepared<'a> {
         let t = &self.transform;
         let v = t.of_near(v);
         let parts = par::map(parts(rows.len(), 1), |part| {
-            let (mut sum, mut largest) = (vec![0.0; t.entries()], 0.0_f64);
+            let mut sum = vec![0.0; t.entries()];
+            let mut largest = 0.0_f64;
             let mut near = vec![0.0; t.columns()];
             for i in part {
                 let i = rows.start + i;

@@ -111,7 +111,8 @@ fn descend(
     mut after: impl FnMut(&[f64]),
 ) -> Result<OfModel> {
     spec.check()?;
-    let (batches, models) = (rows.batches, spec.models());
+    let batches = rows.batches;
+    let models = spec.models();
     let label_means: Vec<Vec<f64>> = (0..rows.label_batches(spec.iterations))
         .map(|batch| rows.label_mean(batch, model, models))
         .collect();

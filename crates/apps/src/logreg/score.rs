@@ -202,7 +202,8 @@ impl ScorePlan {
     pub(super) fn given(job: &ScoreJob, params: &Params) -> Result<Self> {
         job.model.check()?;
         let layout = Layout::of_scores(job, params.log_n())?;
-        let (chain, entries) = (params.chain(), layout.entries);
+        let chain = params.chain();
+        let entries = layout.entries;
         let largest_weight = job.model.largest_given_weight();
         let mut plan = Self::unchecked(job, params, layout, largest_weight);
         let mut first = Level(1);
@@ -221,7 +222,8 @@ impl ScorePlan {
             // Errors of rows are multiplied by weights, and errors of weights by features.
             let ratio = Scale::from_f64((largest_weight / LARGEST_FEATURE).sqrt());
             let mean = (scale * chain.divisor(level)).sqrt();
-            let (rows, weights) = (mean * ratio, mean / ratio);
+            let rows = mean * ratio;
+            let weights = mean / ratio;
             let e = sim::Evaluator::for_params(params);
             (plan.clone().with_scales((level, weights), level, rows, scale), e)
         };
@@ -255,7 +257,8 @@ impl ScorePlan {
             }
             precision_bits = Some(found);
         }
-        let (what, needed) = ("a score", LEAST_PRECISION_BITS);
+        let what = "a score";
+        let needed = LEAST_PRECISION_BITS;
         precision_bits.map_or(Ok(None), |found| Err(Error::Precision { what, found, needed }))
     }
 
@@ -377,13 +380,16 @@ impl ScorePlan {
         table: &Table,
         transform: &Transform,
     ) -> Result<impl Iterator<Item = Vec<f64>> + use<>> {
-        let (needed_rows, needed_features) = (self.job.rows, self.job.model.features());
-        let (rows, features) = (table.rows(), table.features());
+        let needed_rows = self.job.rows;
+        let needed_features = self.job.model.features();
+        let rows = table.rows();
+        let features = table.features();
         if rows > needed_rows || features != needed_features {
             return Err(Error::TableShape { rows, features, needed_rows, needed_features });
         }
         if transform.columns() != features {
-            let (found, needed) = (transform.columns(), features);
+            let found = transform.columns();
+            let needed = features;
             return Err(Error::TransformColumns { found, needed });
         }
         let layout = self.layout;
@@ -408,14 +414,16 @@ impl ScorePlan {
         if !matches!(self.job.model, ScoredModel::Trained(_)) {
             // Plans and the range of scores assume an intercept entry of at most 1.
             if entries[0] > 1.0 {
-                let (found, needed) = (entries[0], "1 at most");
+                let found = entries[0];
+                let needed = "1 at most";
                 return Err(not_as_planned("entry of the intercept", found, needed));
             }
             let features = entries[1..].iter().zip(table.columns());
             let mut too_large = features.filter(|(x, _)| x.is_nan() || x.abs() > most);
             return match too_large.next() {
                 Some((x, column)) => {
-                    let (column, found) = (column.clone(), x.abs());
+                    let column = column.clone();
+                    let found = x.abs();
                     Err(Error::FeatureTooLarge { row, column, found, most })
                 }
                 None => Ok(()),
@@ -585,7 +593,9 @@ impl ScorePlan {
             // Errors of a trained model come from the training, whose plan bounds them.
             (model.noise_log2, model.worst.error) = (f64::NEG_INFINITY, 0.0);
         }
-        let (mut noise_log2, mut in_scores, mut in_probabilities) = (f64::NEG_INFINITY, 0.0, 0.0);
+        let mut noise_log2 = f64::NEG_INFINITY;
+        let mut in_scores = 0.0;
+        let mut in_probabilities = 0.0;
         for weights in [Weights::Plain(&[weights]), Weights::Encrypted(&[model])] {
             let scorer = Scorer { plan: &period, ev: e, turned: period.turned(e, weights)? };
             let scores = scorer.sums(&rows, &scorer.turned[0])?.remove(0);
@@ -614,7 +624,8 @@ impl ScorePlan {
     /// # Errors
     /// [`Error::NotAsPlanned`] for another number of results or slots.
     pub fn decode(&self, slots: &[Vec<f64>]) -> Result<Scores> {
-        let (outputs, layout) = (self.group_outputs(), &self.layout);
+        let outputs = self.group_outputs();
+        let layout = &self.layout;
         expect("ciphertexts of scores", slots.len(), layout.groups * outputs)?;
         for slots in slots {
             expect("slots of scores", slots.len(), layout.slots())?;

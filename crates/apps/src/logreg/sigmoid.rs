@@ -95,7 +95,8 @@ impl Sigmoid {
             [c1, c3] => (c3, c1 / c3, None),
             [c1, c3, c5] => (c5, c3 / c5, Some(Tail { inner: None, rest: c1 / c5 })),
             [c1, c3, c5, c7] => {
-                let (shift, inner) = (c5 / c7, c3 / c7);
+                let shift = c5 / c7;
+                let inner = c3 / c7;
                 let rest = c1 / c7 - shift * inner;
                 (c7, shift, Some(Tail { inner: Some(inner), rest }))
             }
@@ -131,7 +132,8 @@ impl Sigmoid {
                 Reach { square: 1.0 + factor, factor: 0.0, product: 1.0 }
             }
             Some(Tail { inner: Some(inner), .. }) => {
-                let (factor, product) = (1.0 + self.shift.abs(), 1.0 + inner.abs());
+                let factor = 1.0 + self.shift.abs();
+                let product = 1.0 + inner.abs();
                 Reach { square: product + 2.0 * factor, factor, product }
             }
         }

@@ -535,7 +535,8 @@ impl TrainSpec {
                 return Err(TrainError::ClassWeight { found });
             }
             if given.len() != counts.len() {
-                let (found, needed) = (given.len(), counts.len());
+                let found = given.len();
+                let needed = counts.len();
                 return Err(TrainError::ClassWeightCount { found, needed });
             }
         }
@@ -613,7 +614,8 @@ impl Batches {
     /// Returns the rows of a batch.
     #[must_use]
     pub fn rows(&self, batch: usize) -> Range<usize> {
-        let (size, longer) = (self.rows / self.count, self.rows % self.count);
+        let size = self.rows / self.count;
+        let longer = self.rows % self.count;
         let start = batch * size + batch.min(longer);
         start..start + size + usize::from(batch < longer)
     }

@@ -85,13 +85,15 @@ impl<'a, E: ComplexOps> Trainer<'a, E> {
     /// # Errors
     /// [`Error::Library`] for a missing key.
     pub fn start(&self) -> Result<Training<E::Ct>> {
-        let (plan, e) = (&*self.gradients.plan, &*self.gradients.ev);
+        let plan = &*self.gradients.plan;
+        let e = &*self.gradients.ev;
         let iteration = plan.job.spec.label_iterations();
         let mut state = Vec::with_capacity(plan.state_len(iteration));
         for labels in self.sums.labels_of(plan, iteration - 1) {
             let mut weights = e.with_scale(labels, plan.scales.start)?;
             if let Some(refresh) = &plan.refresh {
-                let (level, scale) = (refresh.output_level(), plan.scales.first);
+                let level = refresh.output_level();
+                let scale = plan.scales.first;
                 weights = combine(e, &[(&weights, 1.0)], level, scale)?;
             }
             let copies = plan.state_len(iteration) / plan.job.spec.models();
@@ -124,7 +126,8 @@ impl<'a, E: ComplexOps> Trainer<'a, E> {
     /// # Errors
     /// The errors of [`Trainer::step`].
     pub fn refresh(&self, t: &mut Training<E::Ct>) -> Result<()> {
-        let (plan, e) = (&*self.gradients.plan, &*self.gradients.ev);
+        let plan = &*self.gradients.plan;
+        let e = &*self.gradients.ev;
         let round = plan.round(t.iteration)?;
         if !plan.check_state(e, round, t)? {
             return Ok(());
@@ -146,7 +149,8 @@ impl<'a, E: ComplexOps> Trainer<'a, E> {
     /// The errors of [`Trainer::step`]; [`Error::NotAsPlanned`] for another gradient, or if
     /// [`Trainer::refresh`] was not called.
     pub fn update(&self, gradient: Gradient<E::Ct>, t: &mut Training<E::Ct>) -> Result<()> {
-        let (plan, e) = (&*self.gradients.plan, &*self.gradients.ev);
+        let plan = &*self.gradients.plan;
+        let e = &*self.gradients.ev;
         let round = plan.round(t.iteration)?;
         if plan.check_state(e, round, t)? {
             let (arrival, _) = round.arrival;
@@ -226,7 +230,8 @@ impl TrainPlan {
     /// # Errors
     /// [`Error::NotAsPlanned`] if the state does not match.
     pub fn resume<C>(&self, iteration: u32, state: Vec<C>) -> Result<Training<C>> {
-        let (first, last) = (self.job.spec.label_iterations(), self.job.spec.iterations);
+        let first = self.job.spec.label_iterations();
+        let last = self.job.spec.iterations;
         if !(first..=last).contains(&iteration) {
             let needed = format_args!("{first} to {last}");
             return Err(not_as_planned("iterations done", iteration, needed));
@@ -283,7 +288,8 @@ impl TrainPlan {
         let TrainSpec { tables, sigmoid, preparation, shared_bits, .. } = self.job.spec;
         let checks = tables == 1 && (preparation != Preparation::Scale || shared_bits.is_some());
         if !(checks || assume_range) {
-            let (range, weight) = (sigmoid.range, self.largest_weight);
+            let range = sigmoid.range;
+            let weight = self.largest_weight;
             return Err(Error::RangeUnchecked { range, weight });
         }
         let found = weights.iter().fold(0.0, |most, w| w.abs().max(most));
@@ -327,7 +333,9 @@ impl TrainPlan {
         // iteration.
         let weights_scale = round.sum * round.read;
         let slope = e.with_scale(&self.total(e, slopes)?, weights_scale)?;
-        let (level, gamma, eta) = (e.level(&slope), round.step.gamma, round.step.eta);
+        let level = e.level(&slope);
+        let gamma = round.step.gamma;
+        let eta = round.step.eta;
 
         // w' = v + gamma (means of labels - h v) + the part with inner products.
         let pull = penalty.map(|h| e.mul_rescale(v, h)).transpose()?;
@@ -349,7 +357,8 @@ impl TrainPlan {
 
     /// Returns the round, an iteration with inner products, after this number of iterations.
     pub(super) fn round(&self, iteration: u32) -> Result<&Round> {
-        let (first, iterations) = (self.job.spec.label_iterations(), self.job.spec.iterations);
+        let first = self.job.spec.label_iterations();
+        let iterations = self.job.spec.iterations;
         if iteration >= iterations {
             return Err(Error::Finished { iterations });
         }

@@ -101,7 +101,8 @@ impl Affine {
             Layer::Activation(Activation::Polynomial(coefficients))
                 if degree(coefficients) == 1 =>
             {
-                let (offset, factor) = (coefficients[0], coefficients[1]);
+                let offset = coefficients[0];
+                let factor = coefficients[1];
                 map.rows = (0..inputs).map(|i| vec![(i, factor)]).collect();
                 map.bias = vec![offset; inputs];
                 map.step = Some(factor.abs());
@@ -118,7 +119,8 @@ impl Affine {
         let mut entries = 0;
         let mut out = Self { inputs: first.inputs, rows: Vec::new(), bias: Vec::new(), step: None };
         for (row, bias) in self.rows.iter().zip(&self.bias) {
-            let (mut touched, mut constant) = (Vec::new(), *bias);
+            let mut touched = Vec::new();
+            let mut constant = *bias;
             for &(i, weight) in row {
                 constant += weight * first.bias[i];
                 for &(j, inner) in &first.rows[i] {

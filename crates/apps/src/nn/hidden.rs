@@ -147,7 +147,8 @@ impl HiddenPlan {
         let design = Design { job, setup: &setup };
         let (level, scale) = setup.input;
         let mut values = vec![Value { level, scale, period: slots_of_sample(outline) }];
-        let (mut layers, mut keys) = (Vec::new(), KeyRequest::new());
+        let mut layers = Vec::new();
+        let mut keys = KeyRequest::new();
         for (number, stage) in job.stages.iter().enumerate() {
             let (level, sources) = design.taken(number, &values);
             let (below, out) = design.below(number, level)?;
@@ -192,7 +193,8 @@ impl HiddenPlan {
     /// # Errors
     /// [`NnError::Library`].
     pub fn explain(&self) -> Result<HiddenExplanation> {
-        let (params, label) = (&self.params, serial::Label::default());
+        let params = &self.params;
+        let label = serial::Label::default();
         let rlwe = params.rlwe();
         let half = |level: Level| rlwe.basis().packed_bytes(rlwe.limbs(level));
         let (work, bootstraps) = self.work()?;
@@ -289,7 +291,8 @@ impl HiddenPlan {
     }
 
     fn check_network(&self, network: &Network) -> Result<()> {
-        let (ranges, bits) = (self.outline.ranges().clone(), self.outline.precision_bits());
+        let ranges = self.outline.ranges().clone();
+        let bits = self.outline.precision_bits();
         match Outline::with_ranges(network, ranges, bits)? == self.outline {
             true => Ok(()),
             false => {
@@ -307,7 +310,8 @@ impl HiddenPlan {
     /// [`NnError::Network`] for a network of another outline.
     pub fn check(&self, network: &Network, samples: &[&[f64]]) -> Result<()> {
         self.check_network(network)?;
-        let (ranges, stages) = (self.outline.ranges(), stages(network)?);
+        let ranges = self.outline.ranges();
+        let stages = stages(network)?;
         let polynomials = ranges.polynomials(&stages)?;
         let walked = |(number, sample): (usize, &&[f64])| -> Result<()> {
             expect("features of a sample", sample.len(), self.outline.features())?;
@@ -388,7 +392,8 @@ impl HiddenPlan {
         let layers = self.layers.iter().enumerate();
         let uses = layers.flat_map(|(k, layer)| layer.matrices.iter().map(move |x| (k, x.source)));
         let last = LastUses::new(self.layers.len(), uses);
-        let (mut values, mut first) = (vec![vec![sample.clone()]], 0);
+        let mut values = vec![vec![sample.clone()]];
+        let mut first = 0;
         for (number, layer) in self.layers.iter().enumerate() {
             let x = layer.run(ev, &mut |part| read(first + part), &values)?;
             last.free(number, &mut values);
@@ -427,7 +432,8 @@ impl HiddenPlan {
     fn read(&self, mut slots: Vec<f64>) -> Result<Vec<f64>> {
         let outputs = self.outline.outputs();
         if slots.len() < outputs {
-            let (what, needed) = ("slots of a result", format!("{outputs} or more"));
+            let what = "slots of a result";
+            let needed = format!("{outputs} or more");
             return Err(NnError::Shape { what, found: slots.len(), needed });
         }
         slots.truncate(outputs);
@@ -498,7 +504,8 @@ impl HiddenLayer {
         let mut sum: Option<E::Ct> = None;
         for matrix in &self.matrices {
             let mut read = |part: usize| {
-                let (weights, form) = (read(first + part)?, (self.level, matrix.scale));
+                let weights = read(first + part)?;
+                let form = (self.level, matrix.scale);
                 check_weights(ev, &weights, form, matrix.log_slots[0])?;
                 Ok(weights)
             };

@@ -396,7 +396,8 @@ impl Layer {
                     return Err(format!("its shortcut has {name}: affine layers are possible"));
                 }
                 let [branch, added] = [layers, shortcut].map(|layers| shape_after(layers, input));
-                let (branch, added) = (branch?, added?);
+                let branch = branch?;
+                let added = added?;
                 if branch != added {
                     return Err(format!(
                         "its layers give the shape {branch:?} and its shortcut {added:?}: one \
@@ -617,7 +618,8 @@ fn normal(x: f64) -> f64 {
         let tail = density / fraction;
         return if x > 0.0 { 1.0 - tail } else { tail };
     }
-    let (mut term, mut sum) = (x, x);
+    let mut term = x;
+    let mut sum = x;
     for k in 1..100 {
         term *= x * x / f64::from(2 * k + 1);
         sum += term;

@@ -249,7 +249,8 @@ impl Call<'_, '_> {
 impl<'a, 'b> Reading<'a, 'b> {
     fn begin(graph: &Graph<'a>, degree: usize, beside: &'a mut Beside<'b>) -> Result<Self> {
         if !operators::VERSIONS.contains(&graph.version) {
-            let (first, last) = (operators::VERSIONS.start(), operators::VERSIONS.end());
+            let first = operators::VERSIONS.start();
+            let last = operators::VERSIONS.end();
             return Err(malformed(format!(
                 "it has version {} of ONNX's operators: export it with an opset from {first} to {last}",
                 graph.version
@@ -434,8 +435,10 @@ impl<'a, 'b> Reading<'a, 'b> {
             )
             .into());
         }
-        let (left, right) = (self.laid(left)?, self.laid(right)?);
-        let (mut a, mut b) = (left, right);
+        let left = self.laid(left)?;
+        let right = self.laid(right)?;
+        let mut a = left;
+        let mut b = right;
         // A value is computed from one with a lower index, and all depend on the input. So this
         // loop ends.
         while a != b {
@@ -443,7 +446,8 @@ impl<'a, 'b> Reading<'a, 'b> {
             let from = self.values.get(*later).and_then(|value| value.from.as_ref());
             *later = from.map_or(0, |(before, _)| *before);
         }
-        let (left, right) = (self.layers_after(a, left)?, self.layers_after(a, right)?);
+        let left = self.layers_after(a, left)?;
+        let right = self.layers_after(a, right)?;
         let affine = |layers: &[Layer]| layers.iter().all(Layer::is_affine);
         let (layers, shortcut) = match (affine(&left), affine(&right)) {
             (true, true) if left.len() < right.len() => (right, left),
@@ -461,7 +465,9 @@ impl<'a, 'b> Reading<'a, 'b> {
 
     /// Computes a node.
     fn apply(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
-        let (node, version, degree) = (call.node, self.version, self.degree);
+        let node = call.node;
+        let version = self.version;
+        let degree = self.degree;
         let constants: Option<Vec<Option<Rc<Constant>>>> = call
             .inputs
             .iter()
@@ -541,7 +547,9 @@ impl<'a, 'b> Reading<'a, 'b> {
 
     /// Reshapes a value.
     fn reshape(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
-        let (node, flow, version) = (call.node, call.flow(0)?, self.version);
+        let node = call.node;
+        let flow = call.flow(0)?;
+        let version = self.version;
         let shape = match node.operator.as_str() {
             "Flatten" => {
                 let rank = flow.shape.len().saturating_add(1);
@@ -706,7 +714,8 @@ impl<'a, 'b> Reading<'a, 'b> {
 
     /// Adds the means of windows, or of all rows and columns.
     fn pool(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
-        let (node, flow) = (call.node, call.flow(0)?);
+        let node = call.node;
+        let flow = call.flow(0)?;
         if node.operator == "ReduceMean" {
             return self.mean(call);
         }
@@ -733,7 +742,8 @@ impl<'a, 'b> Reading<'a, 'b> {
     }
 
     fn mean(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
-        let (node, flow) = (call.node, call.flow(0)?);
+        let node = call.node;
+        let flow = call.flow(0)?;
         let axes = call.axes(flow, false, self.version)?.filter(|axes| !axes.is_empty());
         let Some(axes) = axes else {
             return match node.integer("noop_with_empty_axes", 0) {
@@ -764,7 +774,8 @@ impl<'a, 'b> Reading<'a, 'b> {
     }
 
     fn normalization(&mut self, call: &Call<'_, '_>) -> Outcome<Known> {
-        let (node, flow) = (call.node, call.flow(0)?);
+        let node = call.node;
+        let flow = call.flow(0)?;
         if node.integer("training_mode", 0) != 0 {
             return Err("it is in training mode: export the model for inference".into());
         }
@@ -818,7 +829,8 @@ impl<'a, 'b> Reading<'a, 'b> {
 
     fn negative(&mut self, flow: &Flow) -> Result<Known> {
         let channels = self.shape(flow.value).first().copied().unwrap_or(0);
-        let (factors, offsets) = (vec![-1.0; channels], vec![0.0; channels]);
+        let factors = vec![-1.0; channels];
+        let offsets = vec![0.0; channels];
         self.add_to_each(flow, Layer::Normalize { factors, offsets })
     }
 
@@ -842,7 +854,8 @@ impl<'a, 'b> Reading<'a, 'b> {
             }
             false => self.laid(&Flow { value: flow.value, shape: vec![numbers.len()] })?,
         };
-        let (ones, zeros) = (vec![1.0; numbers.len()], vec![0.0; numbers.len()]);
+        let ones = vec![1.0; numbers.len()];
+        let zeros = vec![0.0; numbers.len()];
         let mapped = |f: fn(f64) -> f64| numbers.iter().map(|&x| f(x)).collect::<Vec<f64>>();
         let (factors, offsets) = match (operator, first) {
             ("Add" | "Sum", _) => (ones, numbers),

@@ -47,11 +47,13 @@ impl Options {
 
     pub(super) fn check(&self) -> Result<()> {
         if !(1..=MAX_SAMPLES).contains(&self.samples) {
-            let (what, needed) = ("samples", format!("1 to {MAX_SAMPLES}"));
+            let what = "samples";
+            let needed = format!("1 to {MAX_SAMPLES}");
             return Err(NnError::Shape { what, found: self.samples, needed });
         }
         if !PRECISION_BITS.contains(&self.precision_bits) {
-            let (least, most) = (PRECISION_BITS.start(), PRECISION_BITS.end());
+            let least = PRECISION_BITS.start();
+            let most = PRECISION_BITS.end();
             let problem = format!(
                 "is to be planned at {} bits of precision: {least} to {most} are possible",
                 self.precision_bits

@@ -340,7 +340,8 @@ impl Plan {
     /// Returns the slots of each ciphertext.
     pub(super) fn messages(&self, samples: &[&[f64]]) -> Result<Vec<Vec<f64>>> {
         if !(1..=self.slots).contains(&samples.len()) {
-            let (what, found) = ("samples of one run", samples.len());
+            let what = "samples of one run";
+            let found = samples.len();
             return Err(NnError::Shape { what, found, needed: format!("1 to {}", self.slots) });
         }
         self.check(samples)?;
@@ -395,7 +396,8 @@ impl Plan {
         };
         let fewest = slots.iter().map(Vec::len).min().unwrap_or(0);
         if !(1..=self.slots).contains(&samples) || fewest < needed {
-            let (what, needed) = ("samples of one run", format!("1 to {}", self.slots));
+            let what = "samples of one run";
+            let needed = format!("1 to {}", self.slots);
             return Err(NnError::Shape { what, found: samples, needed });
         }
         let most = self.ranges.output + 8.0 * self.error;

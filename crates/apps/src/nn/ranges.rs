@@ -46,7 +46,10 @@ impl Ranges {
         margin: f64,
     ) -> Result<Self> {
         if !(1.0..=1e6).contains(&margin) {
-            let (what, index, sample, found) = ("the margin, number", 0, 0, margin);
+            let what = "the margin, number";
+            let index = 0;
+            let sample = 0;
+            let found = margin;
             return Err(NnError::OutOfRange { what, index, sample, found, least: 1.0, most: 1e6 });
         }
         let stages = stages(network)?;

@@ -106,13 +106,15 @@ struct Way {
 /// # Errors
 /// [`NnError::DeepActivation`] for a function that takes more levels than there are.
 pub(super) fn place(demands: &[Demand], highest: Level, lowest: Level) -> Result<Vec<bool>> {
-    let (highest, lowest) = (highest.0, lowest.0);
+    let highest = highest.0;
+    let lowest = lowest.0;
     let uses = demands.iter().enumerate().flat_map(|(k, d)| d.sources.iter().map(move |&x| (k, x)));
     let last = LastUses::new(demands.len(), uses);
     let mut ways = BTreeMap::from([(vec![highest], Way { bootstraps: 0, placed: Vec::new() })]);
     for (k, demand) in demands.iter().enumerate() {
         let least = lowest + u32::from(k + 1 < demands.len());
-        let (needed, left) = (demand.depth, highest.saturating_sub(least));
+        let needed = demand.depth;
+        let left = highest.saturating_sub(least);
         if needed > left {
             return Err(NnError::DeepActivation { needed, left });
         }
@@ -153,7 +155,8 @@ mod tests {
     /// Finds the fewest bootstraps by trying every choice.
     fn fewest(demands: &[Demand], highest: u32, lowest: u32) -> Option<u64> {
         let cost = |choice: u32| {
-            let (mut levels, mut cost) = (vec![highest], 0);
+            let mut levels = vec![highest];
+            let mut cost = 0;
             for (k, demand) in demands.iter().enumerate() {
                 let taken = demand.sources.iter().map(|&value| levels[value]).min()?;
                 let mut level = taken.checked_sub(1).filter(|&level| level >= lowest)?;
@@ -169,7 +172,8 @@ mod tests {
 
     #[test]
     fn bootstraps_are_as_few_as_can_be() {
-        let (lowest, highest) = (2, 8);
+        let lowest = 2;
+        let highest = 8;
         let mut state = 1u32;
         let mut draw = |below: u32| {
             state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);

@@ -266,8 +266,10 @@ impl Prepared<sim::Evaluator> {
                 Packing::Features => (number, slot),
                 Packing::Sample => (slot, number),
             };
-            let (what, found) = ("pre-activation", x.slots[slot].re);
-            let (least, most) = (-limit, limit);
+            let what = "pre-activation";
+            let found = x.slots[slot].re;
+            let least = -limit;
+            let most = limit;
             return Err(NnError::OutOfRange { what, index, sample, found, least, most });
         }
         let mut fresh = self.refreshed(ev, xs, most)?;
@@ -282,7 +284,8 @@ pub(super) fn check_evaluator<E: ComplexOps>(params: &Params, ev: &E) -> Result<
     }
     let ring = |log_n| format!("primes of its own, in the ring N = 2^{log_n}");
     let what = "the evaluator's parameters";
-    let (found, needed) = (ring(ev.log_n()), ring(params.log_n()));
+    let found = ring(ev.log_n());
+    let needed = ring(params.log_n());
     Err(NnError::NotAsPlanned { what, found, needed })
 }
 

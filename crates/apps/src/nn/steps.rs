@@ -85,7 +85,8 @@ struct Foreseen {
 impl Design<'_> {
     /// Returns the levels and scales of all stages, and the keys that they need.
     pub(super) fn steps(&self) -> Result<(Vec<Step>, KeyRequest)> {
-        let (mut steps, mut keys) = (Vec::new(), KeyRequest::new());
+        let mut steps = Vec::new();
+        let mut keys = KeyRequest::new();
         let inputs = self.job.stages.first().map_or(1, |stage| stage.affine.inputs);
         let (level, scale) = self.setup.input;
         let mut values = vec![Value { level, scale, period: inputs.next_power_of_two() }];
@@ -104,9 +105,11 @@ impl Design<'_> {
         values: &[Value],
         keys: &mut KeyRequest,
     ) -> Result<(Step, Value)> {
-        let (stage, params) = (&self.job.stages[number], &self.setup.params);
+        let stage = &self.job.stages[number];
+        let params = &self.setup.params;
         let (level, sources) = self.taken(number, values);
-        let (mut weights, mut matrices) = (Vec::new(), Vec::new());
+        let mut weights = Vec::new();
+        let mut matrices = Vec::new();
         let compact = self.setup.weights.get(number).zip(sources.first().copied());
         let value = match compact {
             Some((&scale, source)) => {
@@ -181,8 +184,8 @@ impl Design<'_> {
             after.refreshed = Some(most);
         }
         if self.job.stages[number].function.is_some() {
-            let (polynomial, form) =
-                (self.job.polynomials[number].as_ref(), (value.level, value.scale));
+            let polynomial = self.job.polynomials[number].as_ref();
+            let form = (value.level, value.scale);
             let (applied, form) = Applied::new(polynomial, params, form, keys)?;
             (value.level, value.scale) = form;
             after.applied = Some(applied);
@@ -221,7 +224,8 @@ impl Design<'_> {
 
     fn foresee_map(&self, stage: &Stage, step: &Step, sources: &[Foreseen]) -> Foreseen {
         let worst = |of: fn(&Foreseen) -> f64| sources.iter().map(of).fold(0.0, f64::max);
-        let (error, largest) = (worst(|x| x.error), worst(|x| x.largest));
+        let error = worst(|x| x.error);
+        let largest = worst(|x| x.largest);
         let exact = stage.affine.step.is_some() && step.matrices.is_empty() && !step.rescales;
         // Encoding rounds each coefficient of a diagonal.
         let diagonal = real::exp2(0.5 * f64::from(self.setup.params.log_n()));
@@ -262,7 +266,8 @@ impl Design<'_> {
                 Foreseen { level, scale, error, largest: range * range }
             }
             Applied::Polynomial(plan) => {
-                let (level, scale) = (plan.output_level(), plan.output_scale());
+                let level = plan.output_level();
+                let scale = plan.output_scale();
                 let (slope, most) = steepest(function, range);
                 // The roundings inside the function are a few times the rounding of its result.
                 let rounding = 4.0 * most.max(1.0) * self.rounding(scale);

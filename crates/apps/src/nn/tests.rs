@@ -107,11 +107,14 @@ fn strokes(count: usize) -> Vec<Vec<f64>> {
     let stroke = |draw: &mut Draw| {
         let mut image = vec![0.0; 784];
         for _ in 0..3 {
-            let (y, x) = (8.0 + 6.0 * draw.number(), 14.0 + 5.0 * draw.number());
-            let (dy, dx) = (0.6 + 0.4 * draw.number(), draw.number());
+            let y = 8.0 + 6.0 * draw.number();
+            let x = 14.0 + 5.0 * draw.number();
+            let dy = 0.6 + 0.4 * draw.number();
+            let dx = draw.number();
             for step in 0..10 {
                 let place = |start: f64, d: f64| (start + d * f64::from(step)).clamp(2.0, 25.0);
-                let (row, column) = (place(y, dy) as usize, place(x, dx) as usize);
+                let row = place(y, dy) as usize;
+                let column = place(x, dx) as usize;
                 image[28 * row + column] = 1.0;
                 image[28 * row + column + 1] = 0.6;
             }
@@ -254,7 +257,8 @@ fn images_are_convolved_and_pooled() {
     let samples = slices(&samples);
     let expected = forward(&network, &samples);
     for (packing, count) in [(Packing::Features, 5), (Packing::Sample, 1)] {
-        let (samples, expected) = (&samples[..count], &expected[..count]);
+        let samples = &samples[..count];
+        let expected = &expected[..count];
         let plan = planned(&network, samples, packing, 12.0);
         assert!(distance(&plan.simulate(samples).unwrap().results, expected) < 1e-9);
         let error = distance(&World::new(plan.clone()).run(samples), expected);
@@ -279,7 +283,9 @@ fn convolution_is_that_of_a_padded_image() {
     // Kernels of three rows and two columns: rows 0, 2 and 4, columns 0 to 5.
     assert_eq!(found.len(), 3 * 3 * 6);
     for (i, found) in found.iter().enumerate() {
-        let (channel, y, x) = (i / 18, 2 * (i / 6 % 3), i % 6);
+        let channel = i / 18;
+        let y = 2 * (i / 6 % 3);
+        let x = i % 6;
         let mut sum = 0.0;
         for (plane, padded) in padded.iter().enumerate() {
             for row in 0..3 {
@@ -382,7 +388,9 @@ fn layers_that_do_not_fit_are_refused() {
     refused(&[4], Layer::Reshape(vec![usize::MAX, 2, 2]), "the shape");
     let grouped = |kernels: usize, groups| {
         let kernels = vec![vec![vec![vec![1.0]]]; kernels];
-        let (bias, stride, padding) = (vec![0.0; kernels.len()], [1; 2], [0; 4]);
+        let bias = vec![0.0; kernels.len()];
+        let stride = [1; 2];
+        let padding = [0; 4];
         Layer::Convolution(Convolution { kernels, bias, stride, padding, groups, step: 1.0 })
     };
     refused(&[3, 2, 2], grouped(2, 2), "2 groups");

@@ -90,7 +90,8 @@ impl SumsPlan {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&schema.digest()).update(facts.as_bytes());
         let digest = *hasher.finalize().as_bytes();
-        let (schema, params) = (schema.clone(), params.clone());
+        let schema = schema.clone();
+        let params = params.clone();
         Ok(Self { schema, shape, most_rows, params, coding, digest })
     }
 
@@ -120,13 +121,15 @@ impl SumsPlan {
         if *sums.shape() != self.shape {
             return Err(PoolError::OtherSchema { what: "the sums".to_owned() });
         }
-        let (found, most) = (sums.rows() as u128, self.most_rows as u128);
+        let found = sums.rows() as u128;
+        let most = self.most_rows as u128;
         if found > most {
             return Err(PoolError::Count { what: "rows", found, least: 1, most });
         }
         let mut limbs: Vec<u64> = (0..owners).map(|index| u64::from(index == owner)).collect();
         for (number, power) in sums.numbers().iter().zip(self.shape.powers()) {
-            let (offset, width) = (offset(self.most_rows, power), self.width(power));
+            let offset = offset(self.most_rows, power);
+            let width = self.width(power);
             push_limbs(&mut limbs, &(number + offset), self.coding.bits, width);
         }
         let own = Seed::random().map_err(sudare::Error::from)?;
@@ -225,7 +228,8 @@ impl SumsPlan {
             if found == needed {
                 return Ok(());
             }
-            let (found, needed) = (found.to_string(), needed.to_string());
+            let found = found.to_string();
+            let needed = needed.to_string();
             Err(PoolError::NotAsPlanned { what, found, needed })
         };
         planned("ciphertexts", slots.len(), self.ciphertexts())?;
@@ -366,7 +370,8 @@ fn coding(
     let levels: Vec<_> = (0..=params.top().0).map(Level).filter_map(at).collect();
     if levels.is_empty() {
         let found = chain.log2_q(params.top());
-        let (log_n, needed) = (params.log_n(), error_bits + room_bits + 1.0);
+        let log_n = params.log_n();
+        let needed = error_bits + room_bits + 1.0;
         return Err(PoolError::ParamsTooSmall { owners, log_n, needed, found });
     }
     let marks = levels.iter().map(|&(.., bits)| 2 * mark_width(bits)).min();

@@ -124,7 +124,8 @@ impl Bounds {
             return Self { low: two_digits(low, false), high: two_digits(high, true) };
         }
         let margin = if low == 0.0 { 1.0 } else { low.abs() / 10.0 };
-        let (low, high) = ((low - margin).max(f64::MIN), (high + margin).min(f64::MAX));
+        let low = (low - margin).max(f64::MIN);
+        let high = (high + margin).min(f64::MAX);
         Self { low: two_digits(low, false), high: two_digits(high, true) }
     }
 }
@@ -286,7 +287,8 @@ impl Schema {
         if let Some(Target { name, .. }) = &self.document.target
             && !frame.columns().contains(name)
         {
-            let (missing, columns) = (excerpt(name), list(frame.columns()));
+            let missing = excerpt(name);
+            let columns = list(frame.columns());
             return Err(TableError::MissingColumns { missing, columns }.into());
         }
         self.check_gaps(frame)?;
@@ -324,7 +326,8 @@ impl Schema {
             outside(values).map(|at| (row, at, values[at], self.bounds[at]))
         });
         let Some((row, at, found, Bounds { low, high })) = fault else { return Ok(()) };
-        let (place, column) = (place(row), excerpt(&self.columns()[at]));
+        let place = place(row);
+        let column = excerpt(&self.columns()[at]);
         Err(PoolError::OutOfBounds { place, column, found, low, high })
     }
 
@@ -337,7 +340,8 @@ impl Schema {
             let at = frame.columns().iter().position(|column| column == name);
             let gap = |at| (0..frame.rows()).find(|&row| is_missing(frame, row, at));
             if let Some(row) = at.and_then(gap) {
-                let (place, column) = (frame.place(row), excerpt(name));
+                let place = frame.place(row);
+                let column = excerpt(name);
                 return Err(PoolError::Missing { place, column });
             }
         }
@@ -364,7 +368,8 @@ impl TryFrom<Document> for Schema {
         document.check()?;
         let bounds: Vec<Bounds> = document.columns.iter().flat_map(Column::bounds).collect();
         if bounds.len() > Self::MAX_COLUMNS {
-            let (found, most) = (bounds.len(), Self::MAX_COLUMNS);
+            let found = bounds.len();
+            let most = Self::MAX_COLUMNS;
             return Err(problem(format!(
                 "it has {found} columns after coding, at most {most} fit"
             )));
@@ -391,7 +396,8 @@ impl Document {
         if self.missing == Missing::Mean {
             return Err(PoolError::FilledByMean);
         }
-        let (owners, most) = (self.owners.len(), Schema::MAX_OWNERS);
+        let owners = self.owners.len();
+        let most = Schema::MAX_OWNERS;
         if !(1..=most).contains(&owners) {
             return bad(format!("it has {owners} owners, 1 to {most} are possible"));
         }
@@ -407,7 +413,8 @@ impl Document {
         if let Some(Target { name, classes }) = &self.target
             && classes.len() < 2
         {
-            let (name, found) = (excerpt(name), classes.len());
+            let name = excerpt(name);
+            let found = classes.len();
             return bad(format!("target {name:?} has {found} classes, at least 2 are needed"));
         }
         self.columns.iter().try_for_each(|column| column.check(self.missing))

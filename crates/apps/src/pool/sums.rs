@@ -42,7 +42,8 @@ pub(super) struct Shape {
 
 impl Shape {
     pub fn new(schema: &Schema, by_class: bool) -> Result<Self, PoolError> {
-        let (columns, classes) = (schema.columns().len(), schema.classes().len().max(1));
+        let columns = schema.columns().len();
+        let classes = schema.classes().len().max(1);
         let groups = if by_class { classes } else { 1 };
         let shape = Self { digest: schema.digest(), columns, classes, groups };
         let found = shape.numbers() as u128;
@@ -223,7 +224,8 @@ pub(super) fn check_rows(rows: usize) -> Result<(), PoolError> {
     if (1..=Sums::MAX_ROWS).contains(&(rows as u64)) {
         return Ok(());
     }
-    let (found, most) = (rows as u128, u128::from(Sums::MAX_ROWS));
+    let found = rows as u128;
+    let most = u128::from(Sums::MAX_ROWS);
     Err(PoolError::Count { what: "rows", found, least: 1, most })
 }
 

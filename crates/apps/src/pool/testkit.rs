@@ -16,9 +16,12 @@ pub fn uniform(seed: u8) -> impl FnMut() -> f64 {
 pub fn mixed(rows: usize, seed: u8) -> Table {
     let names = ["wide", "far", "constant", "rare", "related", "small"];
     let mut next = uniform(seed);
-    let (mut values, mut members) = (Vec::new(), Vec::new());
+    let mut values = Vec::new();
+    let mut members = Vec::new();
     for _ in 0..rows {
-        let (a, b, c) = (next(), next(), next());
+        let a = next();
+        let b = next();
+        let c = next();
         let class = if c < 0.2 { 2 } else { u32::from(c < 0.5 + a / 4.0) };
         let far = 1e6 + (next() + next() + next() - 1.5) * 2.0 + f64::from(class);
         let rare = f64::from(u8::from(next() < 0.01));

@@ -204,7 +204,8 @@ impl Totals {
         if rows == 0 {
             return 0.0;
         }
-        let (sum_j, sum_k) = (self.sums.sum(group, j), self.sums.sum(group, k));
+        let sum_j = self.sums.sum(group, j);
+        let sum_k = self.sums.sum(group, k);
         to_f64(&(self.sums.product(group, j, k) * rows - sum_j * sum_k), 2) / rows as f64
     }
 
@@ -217,7 +218,8 @@ impl Totals {
 
     /// Returns the mean of third powers of deviations.
     fn third(&self, j: usize) -> f64 {
-        let (n, sum) = (BigInt::from(self.rows()), self.sum(j));
+        let n = BigInt::from(self.rows());
+        let sum = self.sum(j);
         let cubes = &n * &n * self.sums.cube(j);
         let centered = cubes - 3 * &n * &sum * self.product(j, j) + 2 * sum.pow(3);
         to_f64(&centered, 3) / real::powi(self.rows() as f64, 3)
@@ -225,7 +227,8 @@ impl Totals {
 
     /// Returns the mean of fourth powers of deviations.
     fn fourth(&self, j: usize) -> f64 {
-        let (n, sum) = (BigInt::from(self.rows()), self.sum(j));
+        let n = BigInt::from(self.rows());
+        let sum = self.sum(j);
         let fourths = n.pow(3) * self.sums.fourth(j);
         let cubes = 4 * n.pow(2) * &sum * self.sums.cube(j);
         let squares = 6 * &n * sum.pow(2) * self.product(j, j);

@@ -87,12 +87,15 @@ impl Plan {
     /// # Errors
     /// [`SearchError::Library`](super::SearchError::Library) if it cannot be simulated.
     pub fn explain(&self) -> Result<Explanation> {
-        let (params, layout) = (&self.params, &self.layout);
-        let (spec, slots) = (&self.spec, layout.slots);
+        let params = &self.params;
+        let layout = &self.layout;
+        let spec = &self.spec;
+        let slots = layout.slots;
         let e = cost::Evaluator::new(params, self.required_keys());
         let mut before = (Counts::default(), Work::default());
         let mut step = || {
-            let (counts, work) = (e.slots().counts(), e.work());
+            let counts = e.slots().counts();
+            let work = e.work();
             let step = Step { counts: difference(counts, before.0), work: work - before.1 };
             before = (counts, work);
             step

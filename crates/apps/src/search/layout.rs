@@ -166,7 +166,9 @@ mod tests {
     use crate::search::{Answer, Metric, Mode};
 
     fn layout(dimension: usize, rows: usize, slots: usize) -> Layout {
-        let (metric, mode, answer) = (Metric::Cosine, Mode::Encrypted, Answer::Scores);
+        let metric = Metric::Cosine;
+        let mode = Mode::Encrypted;
+        let answer = Answer::Scores;
         Layout::new(&Spec { dimension, rows, metric, mode, answer }, slots).unwrap()
     }
 
@@ -240,7 +242,8 @@ mod tests {
     #[test]
     fn powers_of_x_multiply_as_such() {
         let product = |a: i64, b: i64| {
-            let (a, b) = (powers_of_x(8, a), powers_of_x(8, b));
+            let a = powers_of_x(8, a);
+            let b = powers_of_x(8, b);
             a.iter().zip(&b).map(|(&a, &b)| a * b).collect::<Vec<_>>()
         };
         for (a, b) in [(1, 2), (3, -3), (20, 13), (-7, 40)] {

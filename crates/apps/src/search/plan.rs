@@ -101,7 +101,8 @@ impl Plan {
         spec.check()?;
         let layout = layout(spec, params.max_slots())?;
         let comparison = Comparison::new(spec, &layout)?;
-        let (needed, found) = (1, params.top().0);
+        let needed = 1;
+        let found = params.top().0;
         if found < needed {
             return Err(SearchError::TooFewLevels { found, needed });
         }
@@ -256,7 +257,8 @@ impl Plan {
         mut write: impl FnMut(usize, C) -> Result<()>,
     ) -> Result<()> {
         if self.spec.mode == Mode::PlainIndex {
-            let (asked, planned) = ("encryption of the index", "an index in the clear");
+            let asked = "encryption of the index";
+            let planned = "an index in the clear";
             return Err(SearchError::NotPlanned { asked, planned });
         }
         let content = self.content(block, records)?;
@@ -299,7 +301,8 @@ impl Plan {
 
     fn encode_query(&self, query: &[f64]) -> Result<Plaintext> {
         if self.spec.mode == Mode::PlainQuery {
-            let (asked, planned) = ("encryption of the query", "queries in the clear");
+            let asked = "encryption of the query";
+            let planned = "queries in the clear";
             return Err(SearchError::NotPlanned { asked, planned });
         }
         let slots = self.layout.query(&self.embedded_query(query)?);
@@ -406,7 +409,8 @@ impl Plan {
         };
         let mut slots = vec![Complex::new(0.0, 0.0); self.layout.slots];
         let Some(Selection { sketch, .. }) = &self.selection else { return slots };
-        let (half, pair) = (number / sketch.pairs(), number % sketch.pairs());
+        let half = number / sketch.pairs();
+        let pair = number % sketch.pairs();
         for (beside, &place) in beside.iter().zip(places) {
             let (own, slot) = self.layout.slot(place);
             if let Some((tag, symbols)) = beside.as_ref().filter(|_| own == half) {
@@ -423,7 +427,8 @@ impl Plan {
     }
 
     fn check_vector(&self, place: Place, vector: &[f64]) -> Result<()> {
-        let (found, needed) = (vector.len(), self.spec.dimension);
+        let found = vector.len();
+        let needed = self.spec.dimension;
         if found == needed {
             return Ok(());
         }

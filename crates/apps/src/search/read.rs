@@ -84,10 +84,12 @@ impl Plan {
     pub fn decode_matches(&self, answer: &[Vec<Complex<f64>>]) -> Result<Matches> {
         let selection = self.expect_selection("matches")?;
         let Answer::Matches { most, .. } = self.spec.answer else {
-            let (asked, planned) = ("matches", self.spec.answer.name());
+            let asked = "matches";
+            let planned = self.spec.answer.name();
             return Err(SearchError::NotPlanned { asked, planned });
         };
-        let (sketch, pairs) = (&selection.sketch, self.unpacked(selection, answer)?);
+        let sketch = &selection.sketch;
+        let pairs = self.unpacked(selection, answer)?;
         let mut matches = Matches::default();
         let mut solved = Vec::new();
         for bucket in 0..sketch.buckets {
@@ -106,7 +108,8 @@ impl Plan {
         solved.sort_unstable();
         for solved in solved.chunk_by(|a, b| a.0.0 == b.0.0) {
             let block = solved[0].0.0;
-            let (first, records) = (block * self.layout.block(), self.layout.records(block));
+            let first = block * self.layout.block();
+            let records = self.layout.records(block);
             let found = solved.iter().map(|((_, place), payload)| Match {
                 row: first + records[*place],
                 payload: payload.clone(),

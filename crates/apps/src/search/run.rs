@@ -70,7 +70,8 @@ impl Plan {
     ) -> Result<Search<'a, E>> {
         if ev.log_n() != self.params.log_n() || ev.chain() != self.params.chain() {
             let ring = |log_n| format!("primes of its own, in the ring N = 2^{log_n}");
-            let (found, needed) = (ring(ev.log_n()), ring(self.params.log_n()));
+            let found = ring(ev.log_n());
+            let needed = ring(self.params.log_n());
             return Err(not_as_planned("the evaluator's parameters", &found, &needed));
         }
         let plain = self.spec.mode == Mode::PlainQuery;
@@ -90,7 +91,8 @@ impl Plan {
     /// Returns each part of an encrypted query in a ciphertext of its own, in all slots that repeat
     /// after a group.
     fn spread<E: ComplexOps>(&self, e: &E, query: &E::Ct) -> Result<Vec<E::Ct>> {
-        let (slots, count) = (self.layout.slots, self.layout.parts());
+        let slots = self.layout.slots;
+        let count = self.layout.parts();
         let mut parts = vec![query.clone()];
         for (i, turn) in turns(slots, self.layout.spread()).enumerate() {
             // The sum has the coefficients of even index, the difference the coefficients of odd
@@ -201,7 +203,8 @@ impl<E: ComplexOps> Search<'_, E> {
         selection: &Selection,
         content: &mut Laid<'_, E::Ct>,
     ) -> Result<Vec<E::Ct>> {
-        let (plan, e) = (self.plan, self.ev);
+        let plan = self.plan;
+        let e = self.ev;
         let part =
             |half: usize, pair: usize| plan.layout.parts() + half * selection.sketch.pairs() + pair;
         match content {
@@ -237,7 +240,8 @@ impl<E: ComplexOps> Search<'_, E> {
 
     /// Computes the inner products with the records of a block, in the first slots of groups.
     fn inner_products(&self, content: &mut Laid<'_, E::Ct>) -> Result<E::Ct> {
-        let (plan, e) = (self.plan, self.ev);
+        let plan = self.plan;
+        let e = self.ev;
         let products = match (&self.query, content) {
             (Spread::Encrypted(query), Laid::Encrypted(read)) => self.sum(|parts| {
                 let ciphertexts = self.read_parts(parts.clone(), &mut **read)?;
@@ -307,7 +311,8 @@ impl<E: ComplexOps> Search<'_, E> {
         parts: core::ops::Range<usize>,
         ciphertexts: &[E::Ct],
     ) -> Result<E::Ct> {
-        let (plan, e) = (self.plan, self.ev);
+        let plan = self.plan;
+        let e = self.ev;
         let layout = &plan.layout;
         if layout.group == 1 {
             let terms = ciphertexts.iter().zip(&query[parts]);

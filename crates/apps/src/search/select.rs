@@ -84,7 +84,8 @@ impl Comparison {
         let (middle, half) = spec.metric.gap(threshold)?;
         let radius = (layout.reach() + middle.abs()) * (1.0 + ROOM);
         // A narrower gap than requested is also valid.
-        let (middle, gap) = (middle / radius, (half / radius).min(0.5));
+        let middle = middle / radius;
+        let gap = (half / radius).min(0.5);
         // All records that do not match may add up to a quarter of the tolerance.
         let bits = real::log2(4.0 * sketch.candidates as f64 / sketch.tolerance());
         let fit = Fit::PrecisionBits(bits);
@@ -126,7 +127,8 @@ impl Selection {
     pub const LEVEL: Level = Level(1);
 
     pub fn new(comparison: &Comparison, params: &Params, layout: &Layout) -> Result<Self> {
-        let (found, needed) = (params.top().0, comparison.depth() + 1);
+        let found = params.top().0;
+        let needed = comparison.depth() + 1;
         let too_few = || SearchError::TooFewLevels { found, needed };
         let levels = (comparison.depth()..found).map(Level);
         let mut plans = levels.filter_map(|level| comparison.step.plan_at(params, level).ok());
@@ -197,9 +199,11 @@ impl Selection {
 
     /// Returns the sums of buckets for each pair of numbers, from the decrypted slots of an answer.
     pub fn unpack(&self, outputs: &[Vec<Complex<f64>>]) -> Vec<Vec<Complex<f64>>> {
-        let (packed, period) = (self.sketch.packed(&self.layout), self.sketch.period(&self.layout));
+        let packed = self.sketch.packed(&self.layout);
+        let period = self.sketch.period(&self.layout);
         let pair = |pair: usize| -> Vec<Complex<f64>> {
-            let (output, class) = (&outputs[pair / packed], pair % packed);
+            let output = &outputs[pair / packed];
+            let class = pair % packed;
             let lowered = powers_of_x(self.layout.slots, -(class as i64));
             // The mean over the Galois group of the smaller ring.
             let sum = |bucket: usize| {
@@ -269,13 +273,16 @@ mod tests {
     /// suite, from their definitions and from the plan.
     #[test]
     fn failures_are_as_improbable_as_documented() {
-        let (at, margin) = (0.8, 0.1);
+        let at = 0.8;
+        let margin = 0.1;
         let answer = Answer::Matches { threshold: Threshold { at, margin }, most: 32, payload: 8 };
-        let (metric, mode) = (Metric::Cosine, Mode::Encrypted);
+        let metric = Metric::Cosine;
+        let mode = Mode::Encrypted;
         let spec = Spec { dimension: 128, rows: 50_000, metric, mode, answer };
         let plan = Plan::new(&spec, &Plan::auto_params(&spec).unwrap()).unwrap();
         let comparison = Comparison::new(&spec, &plan.layout).unwrap().unwrap();
-        let (sketch, errors) = (comparison.sketch, plan.count_errors);
+        let sketch = comparison.sketch;
+        let errors = plan.count_errors;
 
         // Two blocks of 2^15 records in 512 buckets, numbers modulo 257.
         assert_eq!((sketch.buckets, sketch.candidates, sketch.solved), (512, 128, 5));

@@ -143,7 +143,8 @@ impl Sketch {
     /// Returns the block and the place of a tag in a bucket.
     pub fn place(&self, layout: &Layout, bucket: usize, tag: usize) -> (usize, usize) {
         let each = layout.half() / self.buckets;
-        let (half_block, record) = (tag / each, tag % each * self.buckets + bucket);
+        let half_block = tag / each;
+        let record = tag % each * self.buckets + bucket;
         (half_block / 2, half_block % 2 * layout.half() + record)
     }
 
@@ -162,7 +163,8 @@ impl Sketch {
         let number = match column.checked_sub(1 + self.solved) {
             None => power(column),
             Some(moment) => {
-                let (exponent, c) = (moment / symbols.len().max(1), moment % symbols.len().max(1));
+                let exponent = moment / symbols.len().max(1);
+                let c = moment % symbols.len().max(1);
                 let symbol = symbols.get(c).filter(|_| exponent < self.solved);
                 symbol.map_or(0, |&symbol| u64::from(symbol) * power(exponent) % self.prime)
             }
@@ -194,7 +196,8 @@ impl Sketch {
     }
 
     fn solve(&self, bucket: usize, count: usize, sums: &[f64]) -> Option<Vec<(usize, Vec<u8>)>> {
-        let (p, symbols) = (self.prime, self.bytes());
+        let p = self.prime;
+        let symbols = self.bytes();
         let residue = |&sum: &f64| {
             let integer = sum.round();
             let is_one = (sum - integer).abs() <= 0.25 + self.tolerance();
@@ -282,7 +285,9 @@ fn times_linear(polynomial: &[u64], root: u64, slope: u64, p: u64) -> Vec<u64> {
 }
 
 fn power(x: u64, exponent: usize, p: u64) -> u64 {
-    let (mut result, mut base, mut rest) = (1, x % p, exponent);
+    let mut result = 1;
+    let mut base = x % p;
+    let mut rest = exponent;
     while rest > 0 {
         if rest % 2 == 1 {
             result = result * base % p;

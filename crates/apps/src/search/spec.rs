@@ -170,7 +170,8 @@ impl Metric {
             }
             Self::Euclidean { largest } => 0.0..=2.0 * largest,
         };
-        let (least, most) = (*range.start(), *range.end());
+        let least = *range.start();
+        let most = *range.end();
         if !range.contains(&at) {
             return number("a threshold", at, format!("{least} to {most} is possible"));
         }

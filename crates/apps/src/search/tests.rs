@@ -221,7 +221,8 @@ proptest! {
         let vectors = |seed, count| {
             random_vectors(seed, dimension, count).into_iter().map(within).collect::<Vec<_>>()
         };
-        let (metric, mode) = (METRICS[metric], MODES[mode]);
+        let metric = METRICS[metric];
+        let mode = MODES[mode];
         let spec = Spec { dimension, rows: rows + spare, metric, mode, answer: Answer::Scores };
         let mut world = World::new(&spec, 9);
         world.append(&vectors(seed, rows), &vec![Vec::new(); rows]);

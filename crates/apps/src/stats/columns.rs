@@ -293,7 +293,8 @@ impl StatsPlan {
         table: &Table,
         progress: impl Fn(usize) + Send + Sync,
     ) -> Result<Statistics> {
-        let (e, scaling) = (self.simulator(), ColumnScaling::of(table));
+        let e = self.simulator();
+        let scaling = ColumnScaling::of(table);
         let sums = self.run(&e, &self.in_clear(&e, table, &scaling)?, progress)?;
         let slots = |sum: &sim::Ciphertext| sum.slots.iter().map(|z| z.re).collect();
         let slots: Vec<_> = sums.iter().map(slots).collect();
@@ -388,7 +389,8 @@ impl StatsPlan {
                             let i = self.packing.column(left, place);
                             let j = self.packing.column(*right, (place + shift) % blocks);
                             if let (Some(i), Some(j)) = (i, j) {
-                                let (low, high) = (i.min(j), i.max(j));
+                                let low = i.min(j);
+                                let high = i.max(j);
                                 products[low][high - low - 1] = read(output + k, place)?;
                             }
                         }
@@ -439,7 +441,8 @@ mod tests {
 
     /// Computes the plan's statistics of a table on the simulator.
     fn simulate(plan: &StatsPlan, table: &Table) -> Statistics {
-        let (e, scaling) = (plan.simulator(), ColumnScaling::of(table));
+        let e = plan.simulator();
+        let scaling = ColumnScaling::of(table);
         let encrypted = plan.in_clear(&e, table, &scaling).unwrap();
         let most = std::sync::Mutex::new(0);
         let progress = |done: usize| {

@@ -120,7 +120,8 @@ mod tests {
             let spec = Spec::uniform(log_n, 55.0, 30, 40.0, vec![55.0]);
             Params::new(Spec { insecure: true, ..spec }).unwrap()
         };
-        let (mut planned, mut refused) = (0, 0);
+        let mut planned = 0;
+        let mut refused = 0;
         let mut check = |found: Result<u64>| match found {
             Ok(operations) => {
                 planned += 1;
@@ -161,7 +162,8 @@ mod tests {
         let job = |rows| Job { rows, features: 9 };
         let params = StatsPlan::auto_params(&job(20_000)).unwrap();
         let cost = |rows| StatsPlan::new(&job(rows), &params).unwrap().cost().unwrap();
-        let (one, several) = (cost(2_000), cost(20_000));
+        let one = cost(2_000);
+        let several = cost(20_000);
         assert_eq!((one.depth, several.depth), (2, 2));
         let bytes = |level| 16 * (params.rlwe().limbs(level).q() << params.log_n()) as u64;
         let plan = StatsPlan::new(&job(20_000), &params).unwrap();

@@ -220,7 +220,8 @@ impl Circuit for GroupSums {
     }
 
     fn output_slots(plan: &GroupPlan) -> impl Iterator<Item = usize> {
-        let (count, all) = (plan.packing.block, plan.params.max_slots());
+        let count = plan.packing.block;
+        let all = plan.params.max_slots();
         let each = 1 + 2 * plan.packing.groups();
         (0..Self::outputs(plan)).map(move |i| if i % each == 0 { count } else { all })
     }
@@ -320,7 +321,8 @@ impl GroupPlan {
                 (self.packing.slots(table, index, scaled, 0.0), self.level_of_values())
             }
             Some(index) => {
-                let (group, chunk) = (index / self.packing.chunks, index % self.packing.chunks);
+                let group = index / self.packing.chunks;
+                let chunk = index % self.packing.chunks;
                 let members = grouping.members().iter().skip(chunk * self.packing.block);
                 let mut slots: Vec<f64> = members
                     .take(self.packing.block)
@@ -478,7 +480,8 @@ impl GroupPlan {
             let count = Bounded::new(n.round(), count_error);
             found.count.push(count.value as usize);
             for (column, &(centre, half_range)) in scaling.maps().iter().enumerate() {
-                let (columns, place) = (column / self.packing.blocks, column % self.packing.blocks);
+                let columns = column / self.packing.blocks;
+                let place = column % self.packing.blocks;
                 let output = first + 1 + 2 * columns;
                 let sums = [read(output, place, 1)?, read(output + 1, place, 2)?];
                 let constant = half_range == 0.0;
@@ -562,11 +565,13 @@ mod tests {
             values in prop::collection::vec(-50.0..150.0, 240),
         ) {
             let keys: Vec<f64> = keys.into_iter().map(f64::from).collect();
-            let (rows, grouping) = (keys.len(), Grouping::of(&keys).unwrap());
+            let rows = keys.len();
+            let grouping = Grouping::of(&keys).unwrap();
             let groups = grouping.labels().len();
             let table = table(rows, features, &values);
             // A plan for more rows and groups than the table has.
-            let (rows, groups) = (rows + spare, groups + spare % 3);
+            let rows = rows + spare;
+            let groups = groups + spare % 3;
             let plan = GroupPlan::new(&GroupJob { rows, features, groups }, &small_params(log_n));
             let plan = plan.unwrap();
             let found = simulate(&plan, &table, &grouping);

@@ -419,7 +419,8 @@ impl HistogramPlan {
         let error = self.error_above(shared_bits);
         let exact = error < EXACT_BELOW;
         let histogram = |(column, bins): (usize, &Bins)| {
-            let (group, place) = (column / blocks, column % blocks);
+            let group = column / blocks;
+            let place = column % blocks;
             let exact = exact && bins.is_centred();
             let above = |edge: usize| {
                 let output = group * inner + edge;

@@ -121,7 +121,8 @@ fn incomplete_beta(a: f64, b: f64, x: f64, y: f64) -> f64 {
 /// Returns `ln gamma(x)` of a positive number, by Stirling's series (Abramowitz, Stegun, section
 /// 6.1) above 12.
 fn ln_gamma(x: f64) -> f64 {
-    let (mut shifted, mut product) = (x, 1.0);
+    let mut shifted = x;
+    let mut product = 1.0;
     while shifted < 12.0 {
         product *= shifted;
         shifted += 1.0;

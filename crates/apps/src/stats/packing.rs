@@ -62,7 +62,8 @@ impl Job {
         if rows == 0 || features == 0 {
             return Err(StatsError::Empty { rows, features });
         }
-        let (rows, features) = (rows as u128, features as u128);
+        let rows = rows as u128;
+        let features = features as u128;
         for (what, found, limit) in [
             ("rows", rows, MAX_ROWS),
             ("columns", features, MAX_FEATURES),
@@ -166,7 +167,8 @@ impl Packing {
         padding: f64,
     ) -> Vec<f64> {
         let Self { block, chunks, features, .. } = *self;
-        let (group, chunk) = (index / chunks, index % chunks);
+        let group = index / chunks;
+        let chunk = index % chunks;
         let mut slots = vec![padding; self.all()];
         for (place, slots) in slots.chunks_exact_mut(block).enumerate() {
             let Some(column) = self.column(group, place) else { break };
@@ -278,7 +280,8 @@ where
 
 /// Rejects a table of more ciphertexts than a job in a secure ring can have.
 pub(super) fn check_ciphertexts(found: u128) -> Result<()> {
-    let (what, limit) = ("ciphertexts", MAX_CIPHERTEXTS);
+    let what = "ciphertexts";
+    let limit = MAX_CIPHERTEXTS;
     if found > limit { Err(StatsError::TooLarge { what, found, limit }) } else { Ok(()) }
 }
 
@@ -288,7 +291,8 @@ pub(super) fn check_count(
     found: usize,
     possible: RangeInclusive<usize>,
 ) -> Result<()> {
-    let (needed, limit) = (*possible.start(), *possible.end() as u128);
+    let needed = *possible.start();
+    let limit = *possible.end() as u128;
     match found {
         _ if found < needed => Err(StatsError::TooFew { what, found, needed }),
         _ if possible.contains(&found) => Ok(()),

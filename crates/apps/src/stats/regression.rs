@@ -123,7 +123,8 @@ impl Statistics {
         // Fractions of the variance of the target.
         let residual = (Bounded::exact(1.0) - r_squared).times((rows - 1.0) / freedom);
         let residual_known = residual.positive();
-        let (mut coefficients, mut standard_errors) = (Vec::new(), Vec::new());
+        let mut coefficients = Vec::new();
+        let mut standard_errors = Vec::new();
         let mut p_values = Vec::new();
         let mut explained = Bounded::exact(0.0);
         for (k, &j) in predictors.iter().enumerate() {
@@ -237,11 +238,13 @@ fn eigenvalues(mut a: Vec<Vec<f64>>) -> Vec<f64> {
                 let cos = 1.0 / (1.0 + t * t).sqrt();
                 let sin = t * cos;
                 for row in &mut a {
-                    let (x, y) = (row[p], row[q]);
+                    let x = row[p];
+                    let y = row[q];
                     (row[p], row[q]) = (cos * x - sin * y, sin * x + cos * y);
                 }
                 for k in 0..n {
-                    let (x, y) = (a[p][k], a[q][k]);
+                    let x = a[p][k];
+                    let y = a[q][k];
                     (a[p][k], a[q][k]) = (cos * x - sin * y, sin * x + cos * y);
                 }
             }
@@ -326,7 +329,8 @@ mod tests {
     #[test]
     fn eigenvalues_are_those_of_closed_forms() {
         // All off-diagonal entries are r: the eigenvalues are 1 - r, and 1 + (n - 1) r once.
-        let (n, r) = (5, 0.4);
+        let n = 5;
+        let r = 0.4;
         let matrix = (0..n).map(|i| (0..n).map(|j| if i == j { 1.0 } else { r }).collect());
         let mut found = eigenvalues(matrix.collect());
         found.sort_by(f64::total_cmp);

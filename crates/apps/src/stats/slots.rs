@@ -52,7 +52,8 @@ impl SlotPlan {
         }
         let slots = count.next_power_of_two();
         let sum = Trace::inner_sum(params.log_n(), 1, slots)?.doubling();
-        let (top, keys) = (params.top(), KeyRequest::new());
+        let top = params.top();
+        let keys = KeyRequest::new();
         for level in (1..=top.0).map(Level) {
             let scale = params.scale_at(level);
             let plan = Self {
@@ -164,7 +165,8 @@ impl SlotPlan {
     }
 
     fn check<E: ComplexOps>(&self, e: &E, x: &E::Ct) -> Result<()> {
-        let (left, right) = (e.scale(x).log2(), self.scale.log2());
+        let left = e.scale(x).log2();
+        let right = self.scale.log2();
         if e.scale(x).matches(self.scale) {
             Ok(())
         } else {

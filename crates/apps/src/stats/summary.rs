@@ -243,7 +243,8 @@ impl PowerSums {
         let sample = n / (n - 1.0);
         let of_each = |f: &dyn Fn(&Column) -> f64| columns.iter().map(f).collect::<Vec<f64>>();
         let moment = |i: usize, j: usize| {
-            let (low, high) = (i.min(j), i.max(j));
+            let low = i.min(j);
+            let high = i.max(j);
             let a = &columns[low];
             let b = &columns[high];
             if low == high {

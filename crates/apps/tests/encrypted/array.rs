@@ -126,12 +126,16 @@ impl Nd {
 
     /// Of vectors and matrices, of which one may have further axes before its last two.
     fn matmul(&self, other: &Self) -> Self {
-        let (row, column) = (self.shape.len() == 1, other.shape.len() == 1);
+        let row = self.shape.len() == 1;
+        let column = other.shape.len() == 1;
         let a = if row { self.reshape(&[&[1], &self.shape[..]].concat()) } else { self.clone() };
         let b =
             if column { other.reshape(&[&other.shape[..], &[1]].concat()) } else { other.clone() };
-        let (n, m) = (a.shape.len(), b.shape.len());
-        let (rows, count, columns) = (a.shape[n - 2], a.shape[n - 1], b.shape[m - 1]);
+        let n = a.shape.len();
+        let m = b.shape.len();
+        let rows = a.shape[n - 2];
+        let count = a.shape[n - 1];
+        let columns = b.shape[m - 1];
         assert_eq!(b.shape[m - 2], count);
         let leading = if n > m { &a.shape[..n - 2] } else { &b.shape[..m - 2] };
         let product = Self::of(&[leading, &[rows, columns]].concat(), |index| {
@@ -388,7 +392,8 @@ proptest! {
     #[test]
     fn an_array_and_a_plain_one((a, b) in shapes(), swap: bool, salt: u64) {
         let (a, b) = if swap { (b, a) } else { (a, b) };
-        let (a, b) = (Nd::random(&a, salt), Nd::random(&b, !salt));
+        let a = Nd::random(&a, salt);
+        let b = Nd::random(&b, !salt);
         for case in [Case::AddPlain(b.clone()), Case::SubPlain(b.clone()), Case::MulPlain(b)] {
             check(6, &case, from_ref(&a));
         }
@@ -511,8 +516,10 @@ proptest! {
         columns in 1usize..12,
         salt: u64,
     ) {
-        let (a, b) = (Nd::random(&[rows, count], salt), Nd::random(&[count, columns], !salt));
-        let (row, column) = (Nd::random(&[count], salt), Nd::random(&[count], !salt));
+        let a = Nd::random(&[rows, count], salt);
+        let b = Nd::random(&[count, columns], !salt);
+        let row = Nd::random(&[count], salt);
+        let column = Nd::random(&[count], !salt);
         check(6, &Case::Matmul, &[a.clone(), b.clone()]);
         check(6, &Case::Matmul, &[row.clone(), b.clone()]);
         check(6, &Case::Matmul, &[a.clone(), column.clone()]);
@@ -529,7 +536,8 @@ proptest! {
     fn slices(shape in shape(), ends in prop::collection::vec(any::<(u8, u8)>(), 4), salt: u64) {
         let a = Nd::random(&shape, salt);
         let range = |(&size, &(x, y)): (&usize, &(u8, u8))| {
-            let (x, y) = (x as usize % size, y as usize % size);
+            let x = x as usize % size;
+            let y = y as usize % size;
             x.min(y)..x.max(y) + 1
         };
         let ranges: Vec<_> = shape.iter().zip(&ends).map(range).collect();
@@ -565,7 +573,8 @@ fn products_of_matrices_over_several_blocks() {
     for (a, b) in [([40, 3], [3, 40]), ([3, 40], [40, 3]), ([40, 33], [33, 5])] {
         check(6, &Case::Matmul, &[Nd::random(&a, 1), Nd::random(&b, 2)]);
     }
-    let (a, b) = (Nd::random(&[16, 16], 3), Nd::random(&[13, 7], 4));
+    let a = Nd::random(&[16, 16], 3);
+    let b = Nd::random(&[13, 7], 4);
     let gram = dirtied(0).then(Case::Transpose(vec![1, 0])).then(Case::Matmul);
     check(8, &gram, &[a.clone(), b.clone()]);
     check(9, &dirtied(1).then(Case::Matmul), &[a, b]);
@@ -574,7 +583,8 @@ fn products_of_matrices_over_several_blocks() {
 #[test]
 fn levels_are_those_stated() {
     let spent = |case: &Case, inputs: &[Nd]| 9 - check(6, case, inputs).level().0;
-    let (a, row) = (Nd::random(&[5, 3], 1), Nd::random(&[3], 2));
+    let a = Nd::random(&[5, 3], 1);
+    let row = Nd::random(&[3], 2);
     let one = |case: Case| spent(&case, from_ref(&a));
     assert_eq!(spent(&Case::Add, &[a.clone(), row.clone()]), 0);
     assert_eq!(spent(&Case::Mul, &[a.clone(), row.clone()]), 1);
@@ -635,9 +645,11 @@ fn operands_in_the_layout_of_sums_stay_where_they_are() {
     let encrypt = |x: &Nd, layout: &Layout| -> Array<cost::Evaluator> {
         array::simulate_encryption(e.slots(), &params, layout, &x.plain(), params.top()).unwrap()
     };
-    let (x, y) = (Nd::random(&[9, 5], 1), Nd::random(&[9], 2));
+    let x = Nd::random(&[9, 5], 1);
+    let y = Nd::random(&[9], 2);
     let layout = Layout::new(&x.shape, engine.log_slots_max()).unwrap();
-    let (a, b) = (encrypt(&x, &layout), encrypt(&y, &layout.summed(&[1]).unwrap()));
+    let a = encrypt(&x, &layout);
+    let b = encrypt(&y, &layout.summed(&[1]).unwrap());
     let sum = engine.sum(&a, Some(&[1]), false).unwrap();
     assert_eq!(sum.layout(), b.layout());
     let found = engine.add(&sum, &b).unwrap();
@@ -657,7 +669,8 @@ fn operands_in_the_layout_of_sums_stay_where_they_are() {
 /// Moving a field of 12 bits by one takes 4096 diagonals at once, 64 twice.
 #[test]
 fn large_moves_take_several_steps() {
-    let (column, wide) = (Nd::random(&[4096, 1], 1), Nd::random(&[4096, 2], 2));
+    let column = Nd::random(&[4096, 1], 1);
+    let wide = Nd::random(&[4096, 2], 2);
     let params = params(14, 4);
     let inputs = [column.clone(), wide.clone()];
     let (result, keys) = simulate(&params, &Case::Mul, &inputs, false);
@@ -689,7 +702,8 @@ fn moves_in_too_many_ways_are_refused() {
 /// One of each kind.
 fn cases() -> Vec<(Case, Vec<Nd>)> {
     let a = Nd::random(&[10, 6], 5);
-    let (row, column) = (Nd::random(&[6], 6), Nd::random(&[10, 1], 7));
+    let row = Nd::random(&[6], 6);
+    let column = Nd::random(&[10, 1], 7);
     let p = Polynomial::chebyshev(f64::cos, 0.5..1.5, 5).unwrap();
     vec![
         (Case::Add, vec![a.clone(), row.clone()]),

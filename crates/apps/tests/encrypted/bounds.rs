@@ -477,7 +477,8 @@ fn check_random(params: &Params, steps: &[Step], salts: core::ops::Range<u64>) -
         let exact = in_clear(params, &program, &inputs);
         for (k, ((found, exact), out)) in found.iter().zip(&exact).zip(&planned.outputs).enumerate()
         {
-            let (most, bound) = (largest(found, exact), out.largest_error());
+            let most = largest(found, exact);
+            let bound = out.largest_error();
             assert!(bound.is_finite());
             assert!(most <= bound, "{most:e} of {bound:e} after {:?}", &program.steps[..=k]);
             compared += found.len();
@@ -489,7 +490,8 @@ fn check_random(params: &Params, steps: &[Step], salts: core::ops::Range<u64>) -
 fn check_random_programs(least: usize, inputs: u64) {
     let params = small(8, 50.0);
     let mut runner = TestRunner::deterministic();
-    let (mut compared, mut programs) = (0, 0);
+    let mut compared = 0;
+    let mut programs = 0;
     while compared < least {
         let steps = steps().new_tree(&mut runner).unwrap().current();
         compared += check_random(&params, &steps, inputs * programs..inputs * (programs + 1));
@@ -597,7 +599,8 @@ fn bounds_of_documented_programs_are_near_the_largest_errors() {
             }
             for (most, out) in most.iter().zip(&planned.outputs) {
                 let ArrayFacts { noise_log2, .. } = out;
-                let (bound, found) = (out.largest_error().log2(), most.log2());
+                let bound = out.largest_error().log2();
+                let found = most.log2();
                 println!(
                     "{program:?} {shapes:?}: N = 2^{}, estimate 2^{noise_log2:.1}, bound 2^{bound:.1}, largest 2^{found:.1}: {:.1} bits",
                     planned.log_n,
@@ -620,7 +623,8 @@ enum Rows {
 impl Rows {
     fn table(self, rows: usize, features: usize, salt: u64) -> Table {
         let value = |i: usize| {
-            let (row, column) = (i / features, i % features);
+            let row = i / features;
+            let column = i % features;
             match self {
                 Self::Any => unit(salt, i),
                 Self::OneColumn if column > 0 => 0.0,

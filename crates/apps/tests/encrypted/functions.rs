@@ -51,7 +51,8 @@ fn functions_of_8192_slots_have_32_bits_of_precision() {
 fn comparisons_are_sharp_outside_their_gap() {
     let spec = Spec::uniform(11, 50.0, 13, 40.0, vec![50.0; 3]);
     let params = Params::new(Spec { insecure: true, ..spec }).unwrap();
-    let (gap, fit) = (0.04, Fit::PrecisionBits(8.0));
+    let gap = 0.04;
+    let fit = Fit::PrecisionBits(8.0);
     let compare = functions::compare(-1.0..1.0, gap, fit).unwrap();
     let maximum = functions::maximum(-1.0..1.0, Fit::PrecisionBits(10.0)).unwrap();
     let [compare, maximum] = [compare, maximum].map(|f| {

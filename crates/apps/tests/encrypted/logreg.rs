@@ -48,7 +48,8 @@ fn planned(table: &Table, spec: TrainSpec) -> TrainPlan {
 /// The weights of all models by training on the simulator, with its evaluator and the least
 /// headroom of a model in bits.
 fn simulate(plan: &TrainPlan, table: &Table) -> (Vec<f64>, sim::Evaluator, f64) {
-    let (e, spec) = (plan.simulator(), &plan.job().spec);
+    let e = plan.simulator();
+    let spec = &plan.job().spec;
     let rows = plan.prepare(table, given(spec)).unwrap();
     let encrypted = plan.pack(&rows).map(|(slots, level, scale)| {
         let slots: Vec<_> = slots.into_iter().map(|re| Complex { re, im: 0.0 }).collect();
@@ -166,7 +167,8 @@ fn step_in_shares<E: ComplexOps>(
     most: usize,
 ) {
     trainer.refresh(training).unwrap();
-    let (point, gradients) = (trainer.point(training), trainer.gradients());
+    let point = trainer.point(training);
+    let gradients = trainer.gradients();
     let shares = plan.shares(point.iteration, most);
     let mut parts: Vec<_> = shares
         .iter()
@@ -285,7 +287,8 @@ fn encrypted_training_equals_the_reference(name: &str) {
     parties.step(&data, &mut training);
     let paused = training.clone();
     parties.finish(&data, &mut training);
-    let (w, expected) = (parties.weights(&training), clear(&table, &spec));
+    let w = parties.weights(&training);
+    let expected = clear(&table, &spec);
     let found = error(&w, &expected);
     assert!(found < 2f64.powi(-12), "2^{}", found.log2());
 
@@ -395,7 +398,8 @@ fn shares_cover_a_batch_evenly() {
             let units = |share: &Range<usize>| {
                 finest.iter().filter(|one| share.contains(&one.start)).count()
             };
-            let (least, largest) = (shares.iter().map(units).min(), shares.iter().map(units).max());
+            let least = shares.iter().map(units).min();
+            let largest = shares.iter().map(units).max();
             assert!(largest.zip(least).is_some_and(|(a, b)| b > 0 && a - b <= 1));
         }
     }
@@ -425,7 +429,8 @@ fn gradients_are_checked() {
     let all = parties.encrypt(&table);
     let (trainer, data) = parties.trainer(&all);
     let mut training = trainer.start().unwrap();
-    let (point, gradients) = (trainer.point(&training), trainer.gradients());
+    let point = trainer.point(&training);
+    let gradients = trainer.gradients();
     let shares = plan.shares(2, 3);
     let parts: Vec<Gradient> = shares
         .iter()
@@ -508,7 +513,8 @@ fn weights_are_shared_to_the_bits_planned_for() {
     let data = p.encrypt(&table);
     let mut training = p.start(&data);
     p.finish(&data, &mut training);
-    let (found, expected) = (p.weights(&training), clear(&table, &spec));
+    let found = p.weights(&training);
+    let expected = clear(&table, &spec);
     let largest = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
     assert!(largest < p.plan.largest_error(), "{largest:e}");
     let nothing = p.plan.largest_error() / 2f64.powi(20);
@@ -589,7 +595,8 @@ fn encrypted_training_with_class_weights_equals_the_reference() {
         let data = parties.encrypt(&table);
         let mut training = parties.start(&data);
         parties.finish(&data, &mut training);
-        let (w, expected) = (parties.weights(&training), clear(&table, &spec));
+        let w = parties.weights(&training);
+        let expected = clear(&table, &spec);
         let found = error(&w, &expected);
         assert!(found < 2f64.powi(-12), "{class_weights:?}: 2^{}", found.log2());
         assert!(error(&unweighted, &expected) > 0.1);
@@ -696,7 +703,8 @@ fn class_weights_that_do_not_fit_are_refused() {
         TrainPlan::new(&job(&table(2), spec(class_weights)), &toy(9, 40.0)).unwrap()
     };
     let simulated = |class_weights, ones, given| {
-        let (plan, table) = (plan(class_weights), table(ones));
+        let plan = plan(class_weights);
+        let table = table(ones);
         let given: Option<[f64; 2]> = given;
         let rows = plan.prepare(&table, given.as_ref().map(|given| &given[..]))?;
         plan.simulate(&rows, |_| ()).map(|_| ())
@@ -721,7 +729,8 @@ fn class_weights_that_do_not_fit_are_refused() {
     assert_eq!(simulated(own, 10, Some([1.0, -2.0])), train(bad));
 
     // Ciphertexts of a training without weights are half of those that are needed.
-    let (weighted, plain) = (plan(balanced), plan(None));
+    let weighted = plan(balanced);
+    let plain = plan(None);
     assert_eq!(weighted.groups_of(plain.ciphertexts()), Ok(weighted.groups() / 2));
     let refused = weighted.groups_of(weighted.ciphertexts() - 1).unwrap_err();
     assert!(matches!(refused, Error::NotAsPlanned { what: "ciphertexts of the table", .. }));
@@ -908,7 +917,8 @@ fn bootstrapped_training_equals_the_reference_in(table: &Table, spec: TrainSpec,
         assert!(found < 2f64.powi(-10), "{}: 2^{}", training.iteration, found.log2());
         assert_snapshot_is_small(&parties, &training);
     }
-    let (w, expected) = (parties.weights(&training), clear(table, &spec));
+    let w = parties.weights(&training);
+    let expected = clear(table, &spec);
     let (scores, expected) = (scores(table, &spec, &w), scores(table, &spec, &expected));
     let labels = table.labels().unwrap();
     let accuracy = |scores: &[f64]| metrics::accuracy(scores, &labels).unwrap();
@@ -929,7 +939,8 @@ fn too_many_iterations_are_refused_with_what_fits() {
     let refused = TrainPlan::new(&job(6), &toy(9, 40.0)).unwrap_err();
     assert_eq!(refused, Error::TooManyIterations { found: 6, needed: 12, log_n: 9, fit: 5 });
     assert!(refused.to_string().contains("5 iterations fit"), "{refused}");
-    let (found, needed) = (u32::MAX, 3 * u64::from(u32::MAX - 2));
+    let found = u32::MAX;
+    let needed = 3 * u64::from(u32::MAX - 2);
     let refused = TrainPlan::new(&job(found), &toy(9, 40.0)).unwrap_err();
     assert_eq!(refused, Error::TooManyIterations { found, needed, log_n: 9, fit: 5 });
     let refused = TrainPlan::auto_params(&job(found)).unwrap_err();
@@ -978,7 +989,8 @@ fn what_was_not_planned_is_refused() {
     let table = small_table();
     let spec = TrainSpec { iterations: 4, ..TrainSpec::published() };
     let parties = Parties::new(&job(&table, spec), &toy(7, 40.0));
-    let (plan, ev) = (&parties.plan, &parties.evaluator);
+    let plan = &parties.plan;
+    let ev = &parties.evaluator;
     let other = Table::bundled("lbw").unwrap();
     assert_eq!(
         parties.try_encrypt(&other).unwrap_err(),
@@ -1067,7 +1079,8 @@ fn mixed_table(rows: usize, classes: u32, seed: u64) -> Table {
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 11) as f64 / (1_u64 << 53) as f64 - 0.5
     };
-    let (mut values, mut members) = (Vec::new(), Vec::new());
+    let mut values = Vec::new();
+    let mut members = Vec::new();
     for _ in 0..rows {
         let x = [next(), next() + 3.0, 1e6 * next()];
         values.extend([x[0], x[1], x[0] + x[1], 7.0, x[2]]);
@@ -1097,7 +1110,8 @@ fn prepared_training_equals_the_reference() {
         let mut training = parties.start(&data);
         assert_eq!(training.iteration, 1);
         parties.finish(&data, &mut training);
-        let (found, expected) = (parties.weights(&training), clear(table, &spec));
+        let found = parties.weights(&training);
+        let expected = clear(table, &spec);
         assert_eq!(found.len(), spec.models() * (1 + table.features()));
         let largest = found.iter().zip(&expected).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
         assert!(largest < parties.plan.largest_error(), "{preparation:?}: {largest:e}");
@@ -1175,7 +1189,9 @@ fn tables_of_several_owners_are_trained_on_as_one() {
         let plan = &parties.plan;
         let all = plan.prepare(&whole, None).unwrap();
         let part = |rows: Range<usize>| taken(&whole, &rows.collect::<Vec<_>>());
-        let (mut rows, mut sums, mut groups) = (Vec::new(), Vec::new(), Vec::new());
+        let mut rows = Vec::new();
+        let mut sums = Vec::new();
+        let mut groups = Vec::new();
         for table in [part(0..20), part(20..90), part(90..150)] {
             let weights = all.row_weights().to_vec();
             let own = plan.prepare_with(&table, weights, all.transform().clone()).unwrap();
@@ -1260,7 +1276,8 @@ fn the_sigmoids_range_is_found_or_refused() {
 
 #[test]
 fn other_classes_and_transforms_than_planned_are_refused() {
-    let (two, three) = (mixed_table(50, 2, 1), mixed_table(50, 3, 1));
+    let two = mixed_table(50, 2, 1);
+    let three = mixed_table(50, 3, 1);
     let plan = TrainPlan::new(&job(&two, TrainSpec::default()), &toy_in(9, 16, 45.0)).unwrap();
     let refused = plan.prepare(&three, None).unwrap_err();
     assert_eq!(refused, Error::TableClasses { found: 3, needed: 2 });

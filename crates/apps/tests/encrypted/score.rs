@@ -63,7 +63,8 @@ fn simulate(plan: &ScorePlan, table: &Table, weights: &[f64]) -> [Vec<f64>; 2] {
     assert_eq!(rows.len(), plan.ciphertexts());
     let (level, scale) = plan.model();
     let model = e.encrypt(&complex(&plan.pack_model(weights).unwrap()), level, scale).unwrap();
-    let (weights, model) = ([weights.to_vec()], [model]);
+    let weights = [weights.to_vec()];
+    let model = [model];
     let results = [Weights::Plain(&weights), Weights::Encrypted(&model)].map(|weights| {
         let scorer = plan.scorer(&e, weights).unwrap();
         // Group by group, as a server streams them.
@@ -82,7 +83,8 @@ proptest! {
     #[test]
     fn scores_are_inner_products(rows in 1_usize..70, features in 1_usize..12, log_n in 6_u32..9) {
         let plan = ScorePlan::new(&given(rows, features, None), &toy(log_n, 1, 45.0)).unwrap();
-        let (table, weights) = (table(rows, features), weights(features));
+        let table = table(rows, features);
+        let weights = weights(features);
         let expected = clear(&table, &Transform::identity(features), &weights);
         for found in simulate(&plan, &table, &weights) {
             prop_assert!(largest(&found, &expected) < 1e-9);
@@ -121,12 +123,14 @@ fn encrypted_rows_are_scored_by_plain_and_encrypted_models() {
     let plan = ScorePlan::new(&job, &params).unwrap();
     assert!(plan.largest_error() < 1e-2, "{}", plan.largest_error());
     let s = session(&plan);
-    let (transform, weights) = (Transform::spreading(&table), weights(table.features()));
+    let transform = Transform::spreading(&table);
+    let weights = weights(table.features());
     let rows = plan.encryptions(&s.encryptor, &table, &transform).unwrap();
     let rows: Vec<_> = rows.collect::<Result<_, _>>().unwrap();
     let model = plan.encrypt_model(&s.encryptor, &weights).unwrap();
     let expected = clear(&table, &transform, &weights);
-    let (weights, model) = ([weights], [model]);
+    let weights = [weights];
+    let model = [model];
     for weights in [Weights::Plain(&weights), Weights::Encrypted(&model)] {
         let scores = plan.scorer(&s.evaluator, weights).unwrap().score(&rows).unwrap();
         let found = plan.decode(&decrypted(&s, &scores)).unwrap();
@@ -148,7 +152,8 @@ fn probabilities_have_the_error_stated() {
     let plan = ScorePlan::new(&job, &params).unwrap();
     let bound = plan.largest_probability_error().unwrap();
     assert!(bound < 2f64.powi(-6), "{bound}");
-    let (transform, weights) = (Transform::spreading(&table), vec![0.7; 10]);
+    let transform = Transform::spreading(&table);
+    let weights = vec![0.7; 10];
     let s = session(&plan);
     let rows = plan.encryptions(&s.encryptor, &table, &transform).unwrap();
     let rows: Vec<_> = rows.collect::<Result<_, _>>().unwrap();
@@ -197,7 +202,8 @@ fn train_and_score(table: &Table, spec: TrainSpec, params: &Params) {
     }
 
     let prepared = training.prepare(table, None).unwrap();
-    let (transform, expected) = (prepared.transform(), reference::train(&prepared, &spec).unwrap());
+    let transform = prepared.transform();
+    let expected = reference::train(&prepared, &spec).unwrap();
     // More rows than were trained on, and others.
     let values: Vec<f64> = table.values().iter().map(|x| x * 0.75).collect();
     let values = [table.values(), &values].concat();
@@ -254,7 +260,8 @@ fn a_trained_model_scores_rows_as_it_is() {
     let members = table.column(0).map(|age| (age as u32 % 3).min(2)).collect();
     let classes = ["a", "b", "c"].map(String::from).to_vec();
     let target = ("class".to_owned(), classes, members);
-    let (columns, values) = (table.columns().to_vec(), table.values().to_vec());
+    let columns = table.columns().to_vec();
+    let values = table.values().to_vec();
     let several = Table::with_classes(columns, values, target).unwrap();
     let spec = TrainSpec { classes: 3, ..scorable(Preparation::Whiten, 3) };
     train_and_score(&several, spec, &small(spec));
@@ -268,7 +275,8 @@ fn a_level_is_left_only_if_asked_for() {
         let job = Job { rows: table.rows(), features: table.features(), spec };
         TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap()
     };
-    let (closed, scorable) = (plan(false), plan(true));
+    let closed = plan(false);
+    let scorable = plan(true);
     assert_eq!((closed.output().0, scorable.output().0), (Level(0), Level(1)));
     assert_eq!(ScorePlan::trained(&closed, 5).unwrap_err(), Error::NotScorable);
     assert!(ScorePlan::trained(&scorable, 5).is_ok());

@@ -121,7 +121,9 @@ fn parameters_without_that_precision_are_refused() {
 fn groups_are_shared_to_the_bits_planned_for() {
     let (table, keys) = Table::bundled("lbw").unwrap().without("smoke").unwrap();
     let grouping = Grouping::of(&keys).unwrap();
-    let (rows, features, groups) = (table.rows(), table.features(), grouping.labels().len());
+    let rows = table.rows();
+    let features = table.features();
+    let groups = grouping.labels().len();
     let job = GroupJob { rows, features, groups };
     let secure = GroupPlan::shared_params(&job, BITS).unwrap();
     let params = small(&secure);
@@ -131,14 +133,13 @@ fn groups_are_shared_to_the_bits_planned_for() {
     let data = plan.encrypt(&s.encryptor, &table, &scalings, &grouping, |_| ()).unwrap();
     let own = slots(&s, &plan.run(&s.evaluator, &data, |_| ()).unwrap());
     let shared = plan.share(&own, BITS, &seed()).unwrap();
-    let (own, shared) = (
-        plan.decode(&own, &scalings, groups, None).unwrap(),
-        plan.decode(&shared, &scalings, groups, Some(BITS)).unwrap(),
-    );
+    let own = plan.decode(&own, &scalings, groups, None).unwrap();
+    let shared = plan.decode(&shared, &scalings, groups, Some(BITS)).unwrap();
     assert_eq!(own.count, shared.count);
     for (group, scaling) in scalings.iter().enumerate() {
         for (j, &(_, half_range)) in scaling.maps().iter().enumerate() {
-            let (own_mean, shared_mean) = (own.mean[group][j], shared.mean[group][j]);
+            let own_mean = own.mean[group][j];
+            let shared_mean = shared.mean[group][j];
             assert!((own_mean - shared_mean).abs() <= half_range / 64.0, "{shared_mean}");
             let off = (shared.variance[group][j] - own.variance[group][j]).abs();
             let error = shared.variance_error[group][j] + own.variance_error[group][j];
@@ -213,9 +214,11 @@ fn errors_at_edges(job: HistogramJob, secure: &Params) -> (f64, f64) {
     let clear: Vec<_> = groups.map(in_clear).collect();
     let exact = plan.run(&e, &clear, |_| ()).unwrap();
 
-    let (mut at_edges, mut elsewhere): (f64, f64) = (0.0, 0.0);
+    let mut at_edges: f64 = 0.0;
+    let mut elsewhere: f64 = 0.0;
     for (output, (found, exact)) in found.iter().zip(&exact).enumerate() {
-        let (group, edge) = (output / (bins - 1), output % (bins - 1));
+        let group = output / (bins - 1);
+        let edge = output % (bins - 1);
         for place in 0..columns {
             let column = group * columns + place;
             let error = (found[place * rows] - exact.slots[place * rows].re).abs() / rows as f64;
@@ -255,24 +258,29 @@ fn score(x: &[f64], weights: &[f64]) -> f64 {
 #[test]
 fn scores_are_shared_to_the_bits_planned_for() {
     const RANGE: f64 = 8.0;
-    let (rows, features, bits) = (150, 9, 9);
+    let rows = 150;
+    let features = 9;
+    let bits = 9;
     let job = scores_up_to(RANGE, rows, features);
     let secure = ScorePlan::shared_params(&job, bits).unwrap();
     let plan = ScorePlan::new(&job, &small(&secure)).unwrap();
     assert!(plan.largest_error() <= plan.largest_shared_error(bits));
     let s = Session::new(plan.params().clone(), plan.required_keys());
-    let (table, weights) = (largest_rows(rows, features), weights_for(RANGE, features));
+    let table = largest_rows(rows, features);
+    let weights = weights_for(RANGE, features);
     let transform = Transform::identity(features);
     let encrypted = plan.encryptions(&s.encryptor, &table, &transform).unwrap();
     let encrypted: Vec<_> = encrypted.collect::<Result<_, _>>().unwrap();
     let model = plan.encrypt_model(&s.encryptor, &weights).unwrap();
     let exact: Vec<f64> = table.values().chunks(features).map(|row| score(row, &weights)).collect();
-    let (weights, model) = ([weights], [model]);
+    let weights = [weights];
+    let model = [model];
     for weights in [Weights::Plain(&weights), Weights::Encrypted(&model)] {
         let scores = plan.scorer(&s.evaluator, weights).unwrap().score(&encrypted).unwrap();
         let own = plan.decode(&slots(&s, &scores)).unwrap().scores;
         let errors = own[0].iter().zip(&exact).map(|(own, exact)| (own - exact).abs());
-        let (largest, bound) = (errors.fold(0.0, f64::max), plan.largest_error());
+        let largest = errors.fold(0.0, f64::max);
+        let bound = plan.largest_error();
         // Rounding alone of what is exact in f64 shows that it is compared.
         assert!(largest < bound && largest > bound / 1e6, "{largest:e} of {bound:e}");
         let shared = plan.share(&own, bits, &seed()).unwrap();
@@ -325,7 +333,8 @@ fn scores_that_cannot_be_shared_are_refused() {
         let engine = matches!(error, Error::Library(sudare::Error::TooLittlePrecision { .. }));
         assert!(engine, "{error}");
     };
-    let (rows, features) = (20, 3);
+    let rows = 20;
+    let features = 3;
     let job = scores_up_to(16.0, rows, features);
     for bits in [0, MAX_SHARED_BITS + 1] {
         let refused = Error::Train(TrainError::SharedBits { found: bits });

@@ -209,7 +209,9 @@ fn groups_of_rows_nobody_can_tell() {
 #[test]
 fn histograms_of_encrypted_columns() {
     let table = Table::bundled("lbw").unwrap();
-    let (rows, features, bins) = (table.rows(), table.features(), 4);
+    let rows = table.rows();
+    let features = table.features();
+    let bins = 4;
     let spec = Spec::uniform(12, 60.0, 11, 40.0, vec![50.0; 3]);
     let params = Params::new(Spec { insecure: true, ..spec }).unwrap();
     let plan = HistogramPlan::new(&HistogramJob { rows, features, bins }, &params).unwrap();

@@ -360,7 +360,8 @@ fn butterflies<const GROW: bool>(t: &NttTable, part: &mut [u64], node: usize, la
     let q = t.modulus().value();
     let w = |k: usize| twiddle(t.forward_twiddles(), k);
     let of = |node: usize| [w(node), w(2 * node), w(2 * node + 1)];
-    let (mut node, mut size) = (node, part.len());
+    let mut node = node;
+    let mut size = part.len();
     if (size / last).ilog2() % 2 == 1 {
         for (i, block) in part.chunks_exact_mut(size).enumerate() {
             let (w, (left, right)) = (w(node + i), block.split_at_mut(size / 2));

@@ -38,8 +38,8 @@ impl Blocks for v128 {
     #[inline(always)]
     unsafe fn write(words: [Self; 16], out: *mut u64) {
         for (pair, [a, b]) in words.as_chunks().0.iter().enumerate() {
-            let (low, high) =
-                (u32x4_shuffle::<0, 4, 1, 5>(*a, *b), u32x4_shuffle::<2, 6, 3, 7>(*a, *b));
+            let low = u32x4_shuffle::<0, 4, 1, 5>(*a, *b);
+            let high = u32x4_shuffle::<2, 6, 3, 7>(*a, *b);
             let blocks = [
                 u64x2_extract_lane::<0>(low),
                 u64x2_extract_lane::<1>(low),

@@ -192,7 +192,8 @@ fn sums_of_products_with_packed_words_equal_wide_integers() {
             let m = Modulus::with_isa(q, isa).unwrap();
             for terms in [0, 1, 4, 8, 9, 15, 16, 31] {
                 let rows = |salt: u64| (0..terms).map(move |k| residues(q, len, salt + k));
-                let (a, b): (Vec<_>, Vec<_>) = (rows(0).collect(), rows(100).collect());
+                let a: Vec<_> = rows(0).collect();
+                let b: Vec<_> = rows(100).collect();
                 let packed: Vec<Vec<u8>> = b
                     .iter()
                     .map(|words| {

@@ -30,7 +30,8 @@ pub(super) struct FileBytes(Vec<u8>);
 
 impl FileBytes {
     pub(super) fn new(file: &File) -> io::Result<Self> {
-        let (mut file, mut bytes) = (file, Vec::new());
+        let mut file = file;
+        let mut bytes = Vec::new();
         file.rewind()?;
         file.read_to_end(&mut bytes)?;
         Ok(Self(bytes))

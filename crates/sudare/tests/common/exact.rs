@@ -33,7 +33,8 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
     let q_bits = vec![vec![60.0], vec![49.0], vec![48.0], vec![55.0], vec![29.0, 26.0]];
     let spec = Spec::uniform(12, modulus(1), 60.0, 0, 0.0, vec![61.0, 61.0]);
     let params = Params::new(Spec { q_bits, insecure: true, ..spec }).unwrap();
-    let (log_n, top) = (params.log_n(), params.top());
+    let log_n = params.log_n();
+    let top = params.top();
     let conjugation = GaloisElement::conjugation(log_n);
     let request = KeyRequest::new()
         .relinearize(top)
@@ -62,7 +63,8 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
         let plain = plaintext(number.into());
         encryptor.encrypt_with(&plain, top, factor, &seed(number)).unwrap()
     };
-    let (a, b) = (encrypt(3), encrypt(4));
+    let a = encrypt(3);
+    let b = encrypt(4);
     let evaluator = bfv::Evaluator::new(&params, keys.clone()).unwrap();
     let exact = evaluator.exact();
     let low = exact.drop_to(&a, LOW).unwrap();

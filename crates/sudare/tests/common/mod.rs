@@ -80,7 +80,8 @@ fn level_keys(params: &Params, level: Level) -> KeyRequest {
 /// for raising.
 pub fn session_with_upper_keys(spec: Spec) -> Session {
     session_with(spec, |params| {
-        let (top, raised) = (params.top(), params.upper_top());
+        let top = params.top();
+        let raised = params.upper_top();
         let mut keys = switching_keys(params)
             .raise(Raise::to(raised).with_weight(7))
             .raised_automorphisms([1, -3].map(|k| GaloisElement::rotation(params.log_n(), k)));
@@ -220,7 +221,9 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
         encryptor.encrypt_with(&encode(slots, log2_scale), &seed(number)).unwrap()
     };
     // Encoded in doubles and in double-double numbers.
-    let (a, b, sparse) = (encrypt(2048, 40.0, 3), encrypt(2048, 48.0, 4), encrypt(16, 48.0, 5));
+    let a = encrypt(2048, 40.0, 3);
+    let b = encrypt(2048, 48.0, 4);
+    let sparse = encrypt(16, 48.0, 5);
     let ev = s.evaluator();
     let product = ev.mul(&a, &b).unwrap();
     let rescaled = ev.rescale(&product).unwrap();

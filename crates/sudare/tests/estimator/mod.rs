@@ -137,8 +137,11 @@ impl Samples {
         if zeta == 0 {
             return vec![(0.0, 0.0)];
         }
-        let (n, zeta, h) = (self.n, f64::from(zeta), f64::from(weight));
-        let (mut size, mut hit) = (f64::NEG_INFINITY, 0.0f64);
+        let n = self.n;
+        let zeta = f64::from(zeta);
+        let h = f64::from(weight);
+        let mut size = f64::NEG_INFINITY;
+        let mut hit = 0.0f64;
         let mut all = Vec::new();
         for k in 0..=weight {
             let k = f64::from(k);
@@ -151,7 +154,8 @@ impl Samples {
     }
 
     fn shape(&self, beta: u32, zeta: f64) -> Shape {
-        let (n, ld) = (self.n - zeta, log2_delta(beta.into()));
+        let n = self.n - zeta;
+        let ld = log2_delta(beta.into());
         let d = (n * (self.log2_q - self.log2_scale) / ld).sqrt().ceil().max(beta.into());
         let log2_volume = (d - n) * self.log2_q + n * self.log2_scale;
         Shape { d, log2_volume, log2_delta: ld }
@@ -284,7 +288,9 @@ fn ln_gamma(mut x: f64) -> f64 {
 /// By its power series, and its continued fraction from 3 on.
 fn erf(x: f64) -> f64 {
     if x < 3.0 {
-        let (mut term, mut sum, mut k) = (x, x, 0.0);
+        let mut term = x;
+        let mut sum = x;
+        let mut k = 0.0;
         while term.abs() > 1e-18 * sum.abs() {
             k += 1.0;
             term *= -x * x / k;

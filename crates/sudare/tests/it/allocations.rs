@@ -10,7 +10,8 @@ use sudare_arith::par;
 fn session() -> Session {
     let spec = Spec { insecure: true, ..Spec::uniform(12, 50.0, 3, 40.0, vec![48.0, 48.0]) };
     let params = Params::new(spec).unwrap();
-    let (log_n, top) = (params.log_n(), params.top());
+    let log_n = params.log_n();
+    let top = params.top();
     let request = KeyRequest::new()
         .relinearize(top)
         .rotations(log_n, [1, 5], top)
@@ -55,7 +56,8 @@ impl Steady for Session {
 #[test]
 fn operations_reuse_their_buffers() {
     let s = session();
-    let (a, ev) = (s.encrypt(), &s.evaluator);
+    let a = s.encrypt();
+    let ev = &s.evaluator;
     let low = ev.drop_to(&a, Level(1)).unwrap();
     let plain = s.encoder.encode_real(&[0.25; 64], a.level(), a.scale()).unwrap();
     let half = Complex { re: 0.5, im: 0.0 };
@@ -90,7 +92,8 @@ fn operations_reuse_their_buffers() {
 #[test]
 fn a_circuit_of_several_levels_reuses_its_buffers() {
     let s = session();
-    let (a, ev) = (s.encrypt(), &s.evaluator);
+    let a = s.encrypt();
+    let ev = &s.evaluator;
     s.after_the_first("circuit", || {
         let mut x = a.clone();
         while x.level() > Level(0) {

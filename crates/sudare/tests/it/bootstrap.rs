@@ -121,7 +121,8 @@ impl Setup {
 
     /// `-log2` of the mean and of the largest error.
     fn bits(&self, found: &Ciphertext, expected: &Ciphertext) -> (f64, f64) {
-        let (found, expected) = (self.open(found), self.open(expected));
+        let found = self.open(found);
+        let expected = self.open(expected);
         assert_eq!(found.len(), expected.len());
         let errors = found.iter().zip(&expected).map(|(x, y)| (x.re - y.re).hypot(x.im - y.im));
         let errors: Vec<f64> = errors.collect();
@@ -436,9 +437,11 @@ fn in_a_row(spec: &BootstrapSpec, params: Params, count: usize) {
         expected.rotate_left(1);
     }
     let mean = |errors: &[f64]| errors.iter().sum::<f64>() / errors.len() as f64;
-    let (first, last) = (mean(&single[..count / 20]), mean(&single[count - count / 20..]));
+    let first = mean(&single[..count / 20]);
+    let last = mean(&single[count - count / 20..]);
     assert!((first / last).log2().abs() < 0.7, "{first:e} {last:e}");
-    let (total, sum) = (largest(&s.open(&a), &expected), single.iter().sum::<f64>());
+    let total = largest(&s.open(&a), &expected);
+    let sum = single.iter().sum::<f64>();
     assert!(total < 1.05 * sum, "{total:e} {sum:e}");
     println!(
         "{count} in a row: errors of {first:.2e} at first, {last:.2e} at last, {total:.2e} in all"
@@ -496,7 +499,8 @@ fn failures_are_as_frequent_as_predicted() {
     let s = Setup::new(&spec);
     let reduced = |x: f64| s.plan.eval_mod().evaluate(x).abs();
     assert!(reduced(3.0) < 1e-6 && reduced(4.0) > 0.01);
-    let (mut failures, mut count) = (0, 0);
+    let mut failures = 0;
+    let mut count = 0;
     for salt in 0..6 {
         let a = s.encrypt(s.plan.input_level(), salt);
         for (x, y) in s.open(&a).iter().zip(s.open(&s.run(&a))) {
@@ -527,7 +531,8 @@ fn values_above_one_are_bent_as_planned() {
     let values: Vec<_> = sizes.iter().map(|&m| Complex::new(m, -m)).collect();
     let a = s.encrypt_values(&values, s.plan.input_level(), 0);
     for (z, m) in s.open(&s.run(&a)).into_iter().zip(sizes) {
-        let (error, expected) = (predicted(m) - m, [z.re - m, -z.im - m]);
+        let error = predicted(m) - m;
+        let expected = [z.re - m, -z.im - m];
         for found in expected {
             assert!((found - error).abs() < 2e-6 + 0.01 * error.abs(), "{m}: {found:e} {error:e}");
         }
@@ -539,10 +544,12 @@ fn values_above_one_are_bent_as_planned() {
 fn wrong_inputs_are_refused() {
     let s = &*SMALL;
     let run = |a: &Ciphertext| s.bootstrapper.run(&s.session.evaluator, a).map(drop).unwrap_err();
-    let (e, input) = (&s.session.evaluator, s.plan.input_level());
+    let e = &s.session.evaluator;
+    let input = s.plan.input_level();
     let low = s.encrypt(Level(input.0 - 1), 0);
     let needed = input.0;
-    let (op, level) = ("bootstrapping", Level(input.0 - 1));
+    let op = "bootstrapping";
+    let level = Level(input.0 - 1);
     assert_eq!(run(&low), Error::LevelExhausted { op, needed, level });
     let a = s.encrypt(input, 0);
     let other = e.with_scale(&a, a.scale() * Scale::from_f64(1.001)).unwrap();

@@ -28,7 +28,8 @@ fn refresh(name: &str, log_n: u32, log_slots: u32, integer_bits: u32) -> (f64, u
     let y = plan.prepare(&s.evaluator).unwrap().run(&s.evaluator, &x).unwrap();
     assert_eq!(y.level(), plan.output_level());
     let open = |a| s.encoder.decode(&s.decryptor.decrypt(a).unwrap()).unwrap();
-    let (expected, found) = (open(&x), open(&y));
+    let expected = open(&x);
+    let found = open(&y);
     let errors = expected.iter().zip(&found).map(|(x, y)| (x.re - y.re).hypot(x.im - y.im));
     let mean = errors.sum::<f64>() / expected.len() as f64;
     (-mean.log2(), plan.usable_levels())

@@ -73,8 +73,10 @@ fn arithmetic_decrypts_to_the_clear_result() {
     for (spec, bits) in chains() {
         let s = session(spec.clone(), &[1, 5, -3]);
         for slots in [s.params.max_slots(), 64, 1] {
-            let (x, y) = (values(slots, 0.1), values(slots, 1.3));
-            let (a, b) = (s.encrypt(&x), s.encrypt(&y));
+            let x = values(slots, 0.1);
+            let y = values(slots, 1.3);
+            let a = s.encrypt(&x);
+            let b = s.encrypt(&y);
             let zip = |f: fn(Complex<f64>, Complex<f64>) -> Complex<f64>| -> Vec<_> {
                 x.iter().zip(&y).map(|(&x, &y)| f(x, y)).collect()
             };
@@ -147,7 +149,8 @@ fn misuse_is_a_typed_error() {
     let s = session(spec.clone(), &[1]);
     let other = session(spec, &[1]);
     let x = values(s.params.max_slots(), 0.0);
-    let (a, b) = (s.encrypt(&x), other.encrypt(&x));
+    let a = s.encrypt(&x);
+    let b = other.encrypt(&x);
     let ev = &s.evaluator;
     assert!(matches!(ev.add(&a, &b), Err(Error::KeyMismatch { .. })));
     assert!(matches!(s.decryptor.decrypt(&b), Err(Error::KeyMismatch { .. })));
@@ -192,7 +195,8 @@ fn products_together_are_those_alone() {
         let rescaled = e.mul_rescale_many(&pairs).unwrap();
         assert_eq!((together.len(), rescaled.len()), (pairs.len(), pairs.len()));
         for (((x, y), product), rescaled) in pairs.iter().zip(&together).zip(&rescaled) {
-            let (alone, down) = (e.mul(x, y).unwrap(), e.mul_rescale(x, y).unwrap());
+            let alone = e.mul(x, y).unwrap();
+            let down = e.mul_rescale(x, y).unwrap();
             assert_eq!(words(product), words(&alone));
             assert_eq!(words(rescaled), words(&down));
             assert_eq!((product.level(), rescaled.level()), (alone.level(), down.level()));
@@ -286,7 +290,8 @@ fn sums_of_products_with_constants_are_those_of_single_ones() {
     let (spec, _) = chains().swap_remove(0);
     let s = session(spec, &[]);
     let e = &s.evaluator;
-    let (a, b) = (s.encrypt(&values(32, 0.0)), s.encrypt(&values(32, 1.0)));
+    let a = s.encrypt(&values(32, 0.0));
+    let b = s.encrypt(&values(32, 1.0));
     let b = e.drop_to(&b, Level(1)).unwrap();
     let scale = Scale::from_log2(30.0);
     let terms = [(&a, 0.75, scale), (&b, -3.0, scale), (&a, 1e-3, scale)];

@@ -198,7 +198,8 @@ impl crate::matrix::Operands for Operands {
     fn good(draw: &mut Draw) -> Self {
         let own = &*OWN;
         let t = modulus(T);
-        let (level, lower) = (Level(1 + draw.below(3) as u32), Level(1 + draw.below(3) as u32));
+        let level = Level(1 + draw.below(3) as u32);
+        let lower = Level(1 + draw.below(3) as u32);
         let a = own.fresh(level, t);
         Self {
             evaluator: &own.evaluator,
@@ -223,8 +224,12 @@ impl crate::matrix::Operands for Operands {
     }
 
     fn spoil(&mut self, fault: Fault, draw: &mut Draw) {
-        let (own, stranger, other) = (&*OWN, &*STRANGER, &*OTHER);
-        let (t, level, factor) = (modulus(T), self.a.level(), self.a.factor());
+        let own = &*OWN;
+        let stranger = &*STRANGER;
+        let other = &*OTHER;
+        let t = modulus(T);
+        let level = self.a.level();
+        let factor = self.a.factor();
         match fault {
             Fault::KeyOfA => self.a = stranger.encrypted(level, factor),
             Fault::KeyOfB => {

@@ -43,8 +43,10 @@ fn slots_of_integers_become_what_operations_say() {
     use integer_slots::{ROTATIONS, T, X, Y, slots};
     let results = integer_slots::run(T, 12).unwrap();
     assert_eq!(results.len(), 5 + ROTATIONS.len());
-    let (x, y) = (slots(X, T, 1 << 12), slots(Y, T, 1 << 12));
-    let (row, t) = (x.len() / 2, u128::from(T));
+    let x = slots(X, T, 1 << 12);
+    let y = slots(Y, T, 1 << 12);
+    let row = x.len() / 2;
+    let t = u128::from(T);
     for (op, found) in &results[1..] {
         let expected: Vec<u128> = match op.strip_prefix("rotate ") {
             Some(k) => {
@@ -71,7 +73,8 @@ fn slots_of_real_numbers_become_what_operations_say() {
             "product" | "product_plain" => x * y,
             _ => x.powi(4),
         };
-        let (x, y) = (values(X, found.len()), values(Y, found.len()));
+        let x = values(X, found.len());
+        let y = values(Y, found.len());
         for ((found, x), y) in found.iter().zip(x).zip(y) {
             let expected = expected(x, y);
             assert!((found - expected).abs() < 1e-3, "{op}: {found} for {expected}");

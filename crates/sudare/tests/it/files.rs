@@ -118,7 +118,8 @@ fn ciphertexts_stream() {
 #[test]
 fn seeded_ciphertexts_come_back_whole() {
     for spec in specs(10) {
-        let (params, label) = (Params::new(spec).unwrap(), label());
+        let params = Params::new(spec).unwrap();
+        let label = label();
         let mut keygen = KeyGenerator::from_seed(params.rlwe(), &seed(1));
         let secret = Arc::new(keygen.secret_key().unwrap());
         let encryptor = SymmetricEncryptor::new(&params, Arc::clone(&secret)).unwrap();
@@ -136,7 +137,8 @@ fn seeded_ciphertexts_come_back_whole() {
         serial::write_ciphertexts(&mut larger, &params, &whole, &label).unwrap();
 
         // As documented: the seed and the first polynomial of what the other file has.
-        let (parts, others) = (Parts::of(&file), Parts::of(&larger));
+        let parts = Parts::of(&file);
+        let others = Parts::of(&larger);
         assert_eq!(parts.seal(), file, "the frame is not as documented");
         for ((section, other), item) in parts.sections.iter().zip(&others.sections).zip(&whole) {
             let (public, first) = section.split_at(32);
@@ -176,7 +178,8 @@ fn seeded_ciphertexts_come_back_whole() {
 
         // A file is of one kind.
         let forms: Vec<Shape> = whole.iter().map(Shape::of).collect();
-        let (key, mut out) = (items[0].ciphertext().key_id(), Vec::new());
+        let key = items[0].ciphertext().key_id();
+        let mut out = Vec::new();
         let mut writer = CiphertextWriter::seeded(&mut out, &params, key, forms.clone(), &label);
         let refused = writer.as_mut().unwrap().write(&whole[0]).unwrap_err();
         assert!(refused.to_string().contains("header says a seed"), "{refused}");
@@ -563,7 +566,8 @@ fn any_stream_will_do_and_its_errors_arrive() {
 #[test]
 fn files_of_other_kinds_parameters_and_keys_are_refused() {
     let [narrow, wide, ..] = <[Spec; 4]>::try_from(specs(10)).unwrap();
-    let (s, other) = (session(narrow.clone()), session(wide));
+    let s = session(narrow.clone());
+    let other = session(wide);
     let none = Label::default();
     let file = s.secret_file(&none);
     let found = open(&file).unwrap().public_key(&s.params);
@@ -626,7 +630,8 @@ fn keys_that_are_written_as_they_are_made_are_those_that_are_held() {
 
         let mut generator = KeyGenerator::from_seed(s.params.rlwe(), &seed(1)).small_keys(true);
         let secret = generator.secret_key().unwrap();
-        let (mut made, mut counted) = (Vec::new(), Vec::new());
+        let mut made = Vec::new();
+        let mut counted = Vec::new();
         let owner = (&mut generator, &secret);
         let bytes = serial::generate_evaluation_keys(
             &mut made,

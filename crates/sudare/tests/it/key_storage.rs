@@ -65,7 +65,8 @@ fn file(params: &Params, keys: &EvaluationKeys) -> Vec<u8> {
 fn all_keys_give_the_same_bits() {
     let (params, plan) = setup();
     let rlwe = params.rlwe();
-    let (level, rotation) = (plan.input_level(), 3);
+    let level = plan.input_level();
+    let rotation = 3;
     let request = &plan.required_keys().clone().rotations(10, [rotation], level);
     let make = |mut keygen: KeyGenerator| {
         let secret = keygen.secret_key().unwrap();
@@ -89,7 +90,8 @@ fn all_keys_give_the_same_bits() {
             on_disk.mapped().unwrap().small_keys(true).evaluation_keys(&params).unwrap(),
         ),
     ];
-    let (all, half) = (request.bytes(rlwe).unwrap(), request.small_bytes(rlwe).unwrap());
+    let all = request.bytes(rlwe).unwrap();
+    let half = request.small_bytes(rlwe).unwrap();
     let sizes = [half, all, half, all / 2, half - all / 2];
     // All but the relinearisation keys have no second halves.
     let level_keys = request.level_keys.iter().filter(|(_, keys)| keys.relinearize);

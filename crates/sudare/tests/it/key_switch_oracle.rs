@@ -36,7 +36,8 @@ fn request(params: &Params, relinearize: Level, galois: Level) -> KeyRequest {
 
 /// Level keys for the highest upper level, if there are any, and others for the top.
 fn every_key(params: &Params) -> KeyRequest {
-    let (top, raised) = (params.top(), params.upper_top());
+    let top = params.top();
+    let raised = params.upper_top();
     let mut keys = request(params, top, top);
     if raised > top {
         keys |= request(params, raised, raised).into_level_keys(params.rlwe());
@@ -315,7 +316,8 @@ fn sums_of_images_are_exact_up_to_the_noise_of_their_key_switches() {
         let s = Session::from_seed(params.clone(), &seed("keys", 60), &every_key(&params));
         let log_n = s.params.log_n();
         let conjugates = [GaloisElement(1), GaloisElement::conjugation(log_n)];
-        let (pair, triple) = (rotations(log_n, &[3, 5]), rotations(log_n, &[-1, 0, 2]));
+        let pair = rotations(log_n, &[3, 5]);
+        let triple = rotations(log_n, &[-1, 0, 2]);
         let many = rotations(log_n, &[0, 1, 2, 3, 4, 5, 6, 7]);
         let cases: [&[&[GaloisElement]]; 6] = [
             &[],
@@ -329,7 +331,8 @@ fn sums_of_images_are_exact_up_to_the_noise_of_their_key_switches() {
             let a = s.at(3, level);
             let one_switch = s.bound_with(used_limbs(&params, level));
             for groups in cases {
-                let (mut plain, mut bound) = (s.open(&a).0, 1.0);
+                let mut plain = s.open(&a).0;
+                let mut bound = 1.0;
                 for group in groups {
                     let mut sum = vec![BigInt::from(0); plain.len()];
                     for g in *group {
@@ -353,7 +356,8 @@ fn sums_of_images_are_exact_up_to_the_noise_of_their_key_switches() {
 fn sums_of_images_are_refused_without_their_keys() {
     let (spec, _) = specs().swap_remove(0);
     let s = session(&spec, 61, Level(0), Level(1));
-    let (low, high) = (s.evaluator.drop_to(&s.encrypt(1), Level(1)).unwrap(), s.encrypt(1));
+    let low = s.evaluator.drop_to(&s.encrypt(1), Level(1)).unwrap();
+    let high = s.encrypt(1);
     let group = [GaloisElement(1), GaloisElement::rotation(s.params.log_n(), 3)];
     assert!(s.evaluator.sum_automorphisms(&low, &[&group]).is_ok());
     let missing = s.evaluator.sum_automorphisms(&high, &[&group[..1], &group]).err().unwrap();
@@ -373,7 +377,8 @@ fn results_do_not_depend_on_threads() {
     let run = |threads| {
         par::with_threads(threads, || {
             let s = session(&spec, 31, top, top);
-            let (a, b) = (s.encrypt(1), s.encrypt(2));
+            let a = s.encrypt(1);
+            let b = s.encrypt(2);
             let product = s.evaluator.mul_rescale(&a, &b).unwrap();
             let group = [0, 1, 2, 3].map(|k| GaloisElement::rotation(s.params.log_n(), k));
             let sum = s.evaluator.sum_automorphisms(&product, &[&group, &group[1..2]]).unwrap();
@@ -455,7 +460,8 @@ fn rescaling_is_an_exact_division_of_both_polynomials() {
 
 /// Level keys for `key_level` at `level`, alone and beside others for the top.
 fn check_key_level(params: &Params, key_level: Level, level: Level) {
-    let (rlwe, top) = (params.rlwe(), params.top());
+    let rlwe = params.rlwe();
+    let top = params.top();
     let special = rlwe.level_key_limbs(key_level).unwrap().p();
     let level_keys = request(params, key_level, key_level).into_level_keys(rlwe);
     let mut errors = Errors {
@@ -477,7 +483,8 @@ fn check_key_level(params: &Params, key_level: Level, level: Level) {
         let [a, b] = [1, 2].map(|salt| {
             ev.with_scale(&s.at(salt, level), sudare::ckks::Scale::from_log2(10.0)).unwrap()
         });
-        let (plain, other) = (s.open(&a).0, s.open(&b).0);
+        let plain = s.open(&a).0;
+        let other = s.open(&b).0;
         let product = ev.mul(&a, &b).unwrap();
         errors.add(&s.error(&product, &negacyclic(&plain, &other)));
         let [pair, again] = ev.mul_many(&[(&a, &b); 2]).unwrap().try_into().unwrap();
@@ -524,7 +531,8 @@ fn keys_of_raised_levels_are_exact_up_to_their_noise() {
     let mut special = Vec::new();
     for spec in raised_specs() {
         let params = Params::new(spec.clone()).unwrap();
-        let (rlwe, lowest) = (params.rlwe(), params.top().0 + 1);
+        let rlwe = params.rlwe();
+        let lowest = params.top().0 + 1;
         for key_level in lowest..=params.upper_top().0 {
             let p = rlwe.level_key_limbs(Level(key_level)).unwrap().p();
             special.push(p.cmp(&spec.p_bits.len()));

@@ -32,7 +32,8 @@ impl core::fmt::Debug for Case {
 
 fn case(spec: Spec, bits: i32) -> Case {
     let params = Params::new(Spec { insecure: true, ..spec }).unwrap();
-    let (log_n, top) = (params.log_n(), params.top());
+    let log_n = params.log_n();
+    let top = params.top();
     let request = KeyRequest::new()
         .relinearize(top)
         .rotations(log_n, 0..params.max_slots() as i64, top)
@@ -222,7 +223,8 @@ proptest! {
         let expected = zip(&x, &zip(&y, &z, |y, z| y + z), |x, y| x * y);
         s.check("lazy rescaling", &ev.rescale(&lazy).unwrap(), &expected)?;
         // One multiplication at every level.
-        let (mut power, mut clear) = (a, x.clone());
+        let mut power = a;
+        let mut clear = x.clone();
         while power.level() > Level(0) {
             power = ev.mul_rescale(&power, &b).unwrap();
             clear = zip(&clear, &y, |x, y| x * y);
@@ -233,7 +235,8 @@ proptest! {
     #[test]
     fn constants((s, [x, y, _]) in operands(), c in complex(), d in -3.0..3.0f64) {
         let ev = &s.evaluator;
-        let (a, b) = (s.encrypt(&x), s.encrypt(&y));
+        let a = s.encrypt(&x);
+        let b = s.encrypt(&y);
         for c in [c, Complex { re: d, im: 0.0 }] {
             let scaled: Slots = x.iter().map(|&x| x * c).collect();
             let product = ev.rescale(&ev.mul_const(&a, c, a.scale()).unwrap()).unwrap();
@@ -256,7 +259,8 @@ proptest! {
     #[test]
     fn rotations((s, [x, y, _]) in operands(), j in -70i64..70, k in -70i64..70) {
         let ev = &s.evaluator;
-        let (a, b) = (s.encrypt(&x), s.encrypt(&y));
+        let a = s.encrypt(&x);
+        let b = s.encrypt(&y);
         let by_j = ev.rotate(&a, j).unwrap();
         s.check("rotate", &by_j, &rotated(&x, j))?;
         s.check("rotate twice", &ev.rotate(&by_j, k).unwrap(), &rotated(&x, j + k))?;
@@ -285,8 +289,10 @@ proptest! {
         steps in prop::collection::vec((0..9u32, -9i64..9, complex()), 1..14),
     ) {
         let ev = &s.evaluator;
-        let (mut a, mut b) = (s.encrypt(&x), s.encrypt(&y));
-        let (mut u, mut v) = (x, y);
+        let mut a = s.encrypt(&x);
+        let mut b = s.encrypt(&y);
+        let mut u = x;
+        let mut v = y;
         for (op, k, c) in steps {
             // The modulus of level 0 holds values below 32.
             if u.iter().chain(&v).any(|x| x.re.hypot(x.im) > 4.0) {

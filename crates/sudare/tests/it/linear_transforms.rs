@@ -45,7 +45,8 @@ fn with_conjugates(matrix: &LinearTransform) -> LinearTransform {
 }
 
 fn plan(params: &Params, matrix: &LinearTransform, level: Level) -> LinearPlan {
-    let (from, to) = (params.scale_at(level), params.scale_at(Level(level.0 - 1)));
+    let from = params.scale_at(level);
+    let to = params.scale_at(Level(level.0 - 1));
     matrix.plan(LOG_N, params.chain(), level, from, to).unwrap()
 }
 
@@ -159,8 +160,10 @@ fn bits_do_not_depend_on_threads_or_company() {
 #[test]
 fn what_cannot_be_is_refused() {
     let params = params();
-    let (top, chain) = (params.top(), params.chain());
-    let (from, to) = (params.scale_at(top), params.scale_at(Level(top.0 - 1)));
+    let top = params.top();
+    let chain = params.chain();
+    let from = params.scale_at(top);
+    let to = params.scale_at(Level(top.0 - 1));
     let matrix = matrix(3, &[0, 1, 2]);
     let plan_at = |level, from, to| matrix.plan(LOG_N, chain, level, from, to);
     for log_n in [18, 64, u32::MAX] {
@@ -199,7 +202,9 @@ fn what_cannot_be_is_refused() {
 #[test]
 fn many_baby_steps_are_summed_in_groups() {
     let params = params();
-    let (level, log_slots, giant) = (params.top(), LOG_N - 1, 70);
+    let level = params.top();
+    let log_slots = LOG_N - 1;
+    let giant = 70;
     let weight = |stage: usize, step: usize| {
         let there = if stage == 0 { step % 5 != 3 } else { step >= 40 };
         there.then(|| values(1 << log_slots, (100 * stage + step) as f64))
@@ -276,7 +281,8 @@ fn level_keys_give_the_same_products() {
 #[test]
 fn steps_take_their_keys_from_one_place() {
     let params = params_with_level_keys();
-    let (log_n, level) = (LOG_N, Level(2));
+    let log_n = LOG_N;
+    let level = Level(2);
     let plan = plan(&params, &matrix(4, &[0, 1, 2]), level);
     let rotations = |steps: &[i64]| KeyRequest::new().rotations(log_n, steps.to_vec(), level);
     let low = |steps: &[i64]| rotations(steps).into_level_keys(params.rlwe());
@@ -285,7 +291,8 @@ fn steps_take_their_keys_from_one_place() {
         requests.into_iter().for_each(|request| keys |= request);
         Session::from_seed(params.clone(), &Seed::from_bytes([7; 32]), &keys)
     };
-    let (none, both) = (KeyRequest::new(), [1, 2]);
+    let none = KeyRequest::new();
+    let both = [1, 2];
     let run = |s: &Session, prepared: &Session| {
         let weights = prepared.evaluator.prepare(&plan).unwrap();
         let a = encrypt(s, &values(16, 0.0), level, 1);
@@ -300,7 +307,8 @@ fn steps_take_their_keys_from_one_place() {
             key_level,
         })
     };
-    let (ordinary, lower) = (with([rotations(&both), none.clone()]), with([low(&both), none]));
+    let ordinary = with([rotations(&both), none.clone()]);
+    let lower = with([low(&both), none]);
     assert_eq!(run(&ordinary, &ordinary), Ok(()));
     assert_eq!(run(&lower, &lower), Ok(()));
     assert_eq!(run(&ordinary, &lower), missing(1, Some(level)));

@@ -82,7 +82,9 @@ fn says(error: &Error, words: &[&str]) {
 /// Of every operation: `misuse_matrix.rs`. Here is what errors say.
 #[test]
 fn objects_of_another_key_or_other_parameters() {
-    let (s, stranger, other) = (&*ALICE, &*BOB, &*OTHER);
+    let s = &*ALICE;
+    let stranger = &*BOB;
+    let other = &*OTHER;
     let a = s.encrypt(&VALUES);
     let error = Error::KeyMismatch {
         what: "ciphertext",
@@ -172,11 +174,13 @@ fn level_keys_above_their_level() {
     let s = session(spec, &level_keys);
     let a = s.encrypt(&VALUES);
     for level in [TOP, Level(2)] {
-        let (a, ev) = (s.evaluator.drop_to(&a, level).unwrap(), &s.evaluator);
+        let a = s.evaluator.drop_to(&a, level).unwrap();
+        let ev = &s.evaluator;
         let words = [&*format!("level {level}"), "KeyRequest"];
         refused(ev.mul(&a, &a), Error::MissingRelinearizationKey { level }, &words);
         refused(ev.mul_many(&[(&a, &a)]), Error::MissingRelinearizationKey { level }, &words);
-        let (element, rotation) = (GaloisElement::rotation(6, 1), "rotation by 1".to_owned());
+        let element = GaloisElement::rotation(6, 1);
+        let rotation = "rotation by 1".to_owned();
         let missing = || Error::MissingGaloisKey {
             element,
             rotation: rotation.clone(),
@@ -320,7 +324,8 @@ fn scales_that_do_not_fit() {
 fn values_that_do_not_fit() {
     let s = &*ALICE;
     let ev = &s.evaluator;
-    let (a, scale) = (s.encrypt(&VALUES), s.params.scale_at(Level(0)));
+    let a = s.encrypt(&VALUES);
+    let scale = s.params.scale_at(Level(0));
     let many = Error::TooManySlots { found: 33, slots: 32 };
     refused(
         s.encoder.encode_real(&[0.0; 33], TOP, scale),
@@ -380,7 +385,8 @@ fn values_that_do_not_fit() {
 #[test]
 fn slots_that_differ() {
     let s = &*ALICE;
-    let (a, b) = (s.encrypt(&VALUES), s.encrypt(&VALUES[..4]));
+    let a = s.encrypt(&VALUES);
+    let b = s.encrypt(&VALUES[..4]);
     let error = Error::SlotMismatch { op: "add", found: 4, expected: 32 };
     refused(s.evaluator.add(&a, &b), error, &["4 slots", "32 needed"]);
 }
@@ -512,7 +518,8 @@ fn polynomials_and_plans() {
     refused(Polynomial::monomial(vec![0.0, f64::NAN]), error, &["only finite"]);
 
     let s = &*ALICE;
-    let (chain, scale) = (s.params.chain(), s.params.scale_at(TOP));
+    let chain = s.params.chain();
+    let scale = s.params.scale_at(TOP);
     let deep = Polynomial::monomial(vec![0.1; 17]).unwrap().plan(chain, TOP, scale, scale);
     let error = Error::LevelExhausted { op: "polynomial", needed: 5, level: TOP };
     refused(deep, error, &["5 more level", "ciphertext is at level 3"]);
@@ -610,7 +617,8 @@ fn across<E: ComplexOps>(e: &E, xs: &[E::Ct], matrices: &[E::Matrix]) -> Vec<Sai
                 ("mul_const_sum", e.mul_const_sum(&[(a, 0.5, unit), (b, 0.25, unit)]).err()),
                 ("lock step", run.err()),
             ];
-            let (x, y) = (e.level(a), e.level(b));
+            let x = e.level(a);
+            let y = e.level(b);
             said.extend(errors.map(|(op, error)| (format!("{op} {x} {y}"), error)));
         }
         for (i, matrix) in matrices.iter().enumerate() {
@@ -662,7 +670,8 @@ fn ciphertexts_without_primes_in_common() {
     for (op, error) in &said {
         let words: Vec<_> = op.split(' ').collect();
         let [.., x, y] = words[..] else { panic!("{op}") };
-        let (x, mut y) = (level_of(x), level_of(y));
+        let x = level_of(x);
+        let mut y = level_of(y);
         let expected = match words[0] {
             "raise" if x > TOP => Some((x, Level(0))),
             "raise" => None,
@@ -708,7 +717,8 @@ fn ciphertexts_without_primes_in_common() {
 #[test]
 fn objects_without_primes_in_common() {
     let s = &*RAISED;
-    let (ev, fresh) = (&s.evaluator, s.encrypt(&VALUES));
+    let ev = &s.evaluator;
+    let fresh = s.encrypt(&VALUES);
     let [low, top, lowest, highest] = [LOW, TOP, LOWEST, HIGHEST].map(|l| at(ev, &fresh, l));
     let raised = |found, needed| Error::RaisedLevel { found, needed, top: TOP };
     let out = |found, max| Error::LevelOutOfRange { found, max };
@@ -754,7 +764,8 @@ fn objects_without_primes_in_common() {
 #[test]
 fn what_is_raised_is_not_raised_again() {
     let params = Params::new(raised()).unwrap();
-    let (scale, weight) = (Scale::from_log2(30.0), 8);
+    let scale = Scale::from_log2(30.0);
+    let weight = 8;
     let matrix = LinearTransform::new(5, [(1, vec![Complex { re: 0.5, im: 0.0 }; 32])].into());
     let matrix = matrix.unwrap();
     let plan = matrix
@@ -772,7 +783,8 @@ fn what_is_raised_is_not_raised_again() {
     assert!(clear.raise_transform(&low_zeros, &plan).is_ok());
     for level in [LOWEST, HIGHEST] {
         let error = || Error::RaisedLevel { found: level, needed: Level(0), top: TOP };
-        let (a, b) = (at(ev, &fresh, level), at(&clear, &zeros, level));
+        let a = at(ev, &fresh, level);
+        let b = at(&clear, &zeros, level);
         refused(ev.raise_transform(&a, &weights), error(), &["rescale to level 3"]);
         refused(ev.raise_transform_many(&[&low, &a], &weights), error(), &["level 0"]);
         refused(clear.raise_transform(&b, &plan), error(), &["rescale to level 3"]);
@@ -799,7 +811,8 @@ fn what_is_raised_is_not_raised_again() {
 #[test]
 fn keys_of_the_other_levels_are_missing() {
     let s = &*RAISED;
-    let (ev, fresh) = (&s.evaluator, s.encrypt(&VALUES));
+    let ev = &s.evaluator;
+    let fresh = s.encrypt(&VALUES);
     let missing = |k, level, key_level| Error::MissingGaloisKey {
         element: GaloisElement::rotation(6, k),
         rotation: format!("rotation by {k}"),
@@ -1058,7 +1071,8 @@ fn raised_primes_that_are_none() {
 #[test]
 fn polynomials_across_the_top() {
     let s = &*RAISED;
-    let (chain, scale) = (s.params.chain(), Scale::from_log2(30.0));
+    let chain = s.params.chain();
+    let scale = Scale::from_log2(30.0);
     let clear = sim::Evaluator::new(6, chain.clone());
     let fresh = clear.encrypt(&HALVES, TOP, s.params.scale_at(TOP)).unwrap();
     let mut refused = 0;

@@ -55,7 +55,8 @@ struct World {
 impl World {
     fn new(levels: usize) -> Self {
         let params = Params::new(spec(levels)).unwrap();
-        let (chain, scale) = (params.chain(), Scale::from_log2(30.0));
+        let chain = params.chain();
+        let scale = Scale::from_log2(30.0);
         let matrix = matrix();
         let plan = matrix.plan(LOG_N, chain, params.top(), scale, scale).unwrap();
         let raising = matrix
@@ -110,7 +111,8 @@ static OTHER: LazyLock<World> = LazyLock::new(|| World::new(2));
 
 /// A plan of a chain with more levels.
 static TALL: LazyLock<LinearPlan> = LazyLock::new(|| {
-    let (params, scale) = (Params::new(spec(5)).unwrap(), Scale::from_log2(30.0));
+    let params = Params::new(spec(5)).unwrap();
+    let scale = Scale::from_log2(30.0);
     matrix().plan(LOG_N, params.chain(), params.top(), scale, scale).unwrap()
 });
 
@@ -176,8 +178,10 @@ impl crate::matrix::Operands for Operands {
         let own = &*OWN;
         let s = &own.session;
         let slots = 1 << (1 + draw.below(5));
-        let (level, lower) = (Level(1 + draw.below(3) as u32), Level(1 + draw.below(3) as u32));
-        let (a, b) = (own.encrypted(slots, level), own.encrypted(slots, lower));
+        let level = Level(1 + draw.below(3) as u32);
+        let lower = Level(1 + draw.below(3) as u32);
+        let a = own.encrypted(slots, level);
+        let b = own.encrypted(slots, lower);
         let square = s.evaluator.mul(&a, &a).unwrap();
         let below = Level(draw.below(level.0.into()) as u32);
         Self {
@@ -198,8 +202,10 @@ impl crate::matrix::Operands for Operands {
     }
 
     fn spoil(&mut self, fault: Fault, draw: &mut Draw) {
-        let (stranger, other) = (&*STRANGER, &*OTHER);
-        let (slots, level) = (self.a.slots(), self.a.level());
+        let stranger = &*STRANGER;
+        let other = &*OTHER;
+        let slots = self.a.slots();
+        let level = self.a.level();
         let wrong_slots = if slots == 32 { 16 } else { 2 * slots };
         let ev = &OWN.session.evaluator;
         match fault {

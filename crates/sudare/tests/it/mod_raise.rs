@@ -190,7 +190,8 @@ fn the_multiple_of_q0_is_a_sum_of_uniform_numbers() {
             all.extend(s.raise(&s.encrypt(key, Level(0)), Level(1)).0);
         }
         let count = all.len() as f64;
-        let (mean, variance) = (all.iter().sum::<f64>() / count, mean_square(&all));
+        let mean = all.iter().sum::<f64>() / count;
+        let variance = mean_square(&all);
         let predicted = f64::from(weight + 1) / 12.0;
         assert!(mean.abs() < 5.0 * (predicted / count).sqrt(), "{weight}: mean {mean}");
         // The standard deviation of a sample variance is sqrt(2 / count) of it.
@@ -268,7 +269,8 @@ fn a_key_raises_to_levels_of_its_own_primes() {
         let error = Error::LevelOutOfRange { found, max };
         assert_eq!(s.evaluator.mod_raise(&a, found).unwrap_err(), error);
         // What is raised has none of the primes of level 0.
-        let (found, needed) = (above, Level(0));
+        let found = above;
+        let needed = Level(0);
         let error = Error::RaisedLevel { found, needed, top };
         let raised = low.evaluator.mod_raise(&a, above).unwrap();
         assert_eq!(s.evaluator.mod_raise(&raised, highest).unwrap_err(), error);

@@ -122,8 +122,10 @@ fn operations_without_keys() {
         let check = |what: &str, measured: f64, predicted: Noise| {
             assert_near(&format!("{what}, {spec:?}"), measured, predicted, 0.15);
         };
-        let (x, y) = (s.values(1), s.values(2));
-        let (a, b) = (s.encrypt(&x, 1), s.encrypt(&y, 2));
+        let x = s.values(1);
+        let y = s.values(2);
+        let a = s.encrypt(&x, 1);
+        let b = s.encrypt(&y, 2);
         let fresh = Noise::fresh(params);
         check("fresh", s.noise(&a, &x), fresh);
         let sparse = values(32, 3);
@@ -226,9 +228,11 @@ fn rotations_and_rescaling_at_raised_levels() {
         with(sparse, vec![56.0; 3], vec![vec![30.0, 25.0], vec![55.0]]),
     ] {
         let params = Params::new(spec.clone()).unwrap();
-        let (rlwe, top) = (params.rlwe(), params.top());
+        let rlwe = params.rlwe();
+        let top = params.top();
         for (level, key_level) in [(1, 1), (1, 2), (2, 2)].map(|(l, t)| (top.0 + l, top.0 + t)) {
-            let (level, key_level) = (Level(level), Level(key_level));
+            let level = Level(level);
+            let key_level = Level(key_level);
             let keys =
                 KeyRequest::new().rotations(params.log_n(), STEPS, key_level).into_level_keys(rlwe);
             // What comes back from an ephemeral secret is uniform modulo every prime.
@@ -272,8 +276,10 @@ fn products_and_circuits() {
         let check = |what: &str, measured: f64, predicted: Noise| {
             assert_near(&format!("{what}, {spec:?}"), measured, predicted, 0.25);
         };
-        let (x, y) = (s.values(1), s.values(2));
-        let (a, b) = (s.encrypt(&x, 1), s.encrypt(&y, 2));
+        let x = s.values(1);
+        let y = s.values(2);
+        let a = s.encrypt(&x, 1);
+        let b = s.encrypt(&y, 2);
         let ev = &s.evaluator;
         let fresh = Noise::fresh(params);
         let rms = s.log2_rms(s.default_scale());

@@ -103,7 +103,8 @@ fn products_of_many_are_right() {
 #[test]
 fn many_additions_stay_below_the_bound() {
     let s = Session::new(65537, vec![vec![60.0]; 3], KeyRequest::new());
-    let (x, ev) = (s.values(3), s.evaluator.exact());
+    let x = s.values(3);
+    let ev = s.evaluator.exact();
     let a = s.encrypt(&x);
     let sum = (0..12).fold(a.clone(), |sum, _| ev.add(&sum, &sum).unwrap());
     let expected: Vec<u128> = x.iter().map(|&x| s.t.mul(x, 1 << 12)).collect();
@@ -132,8 +133,10 @@ fn products_go_beyond_a_depth_of_31() {
 fn limbs_of_any_size_decrypt_and_multiply() {
     let q_bits = vec![vec![61.0], vec![27.0, 30.0], vec![49.0], vec![61.0], vec![28.0, 27.0]];
     let s = Session::new(12289, q_bits, KeyRequest::new());
-    let (x, y) = (s.values(5), s.values(6));
-    let (a, b) = (s.encrypt(&x), s.encrypt(&y));
+    let x = s.values(5);
+    let y = s.values(6);
+    let a = s.encrypt(&x);
+    let b = s.encrypt(&y);
     let product = s.products(&x, &y);
     for level in (1..=s.params.top().0).rev().map(Level) {
         let [a, b] = [&a, &b].map(|a| s.evaluator.rescale_to(a, level).unwrap());

@@ -37,7 +37,8 @@ fn slots_are_those_of_lattigo() {
         let ((first, coefficients), encrypted) = results.split_first().unwrap();
 
         let modulus = Modulus::new(t, 1).unwrap();
-        let (own, peer) = (modulus.root_of_unity(log_n + 1).unwrap(), fact(t, log_n, "root")[0]);
+        let own = modulus.root_of_unity(log_n + 1).unwrap();
+        let peer = fact(t, log_n, "root")[0];
         let k = (1..2 << log_n).step_by(2).find(|&k| modulus.pow(peer, k.into()) == own).unwrap();
         let plaintext = PlainPoly::new(modulus, coefficients.clone()).unwrap();
         let image = plaintext.image(GaloisElement(k));

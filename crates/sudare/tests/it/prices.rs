@@ -161,7 +161,9 @@ fn meet_lwe_costs_what_the_note_says() {
     for line in table.lines().skip(2) {
         let cells: Vec<&str> = line.split('|').map(str::trim).collect();
         let number = |k: usize| cells[k].trim_start_matches("2^").parse::<f64>().unwrap();
-        let (log_n, h, cost) = (number(1) as u32, number(2) as u32, number(4));
+        let log_n = number(1) as u32;
+        let h = number(2) as u32;
+        let cost = number(4);
         // The key to the ephemeral secret of the sets, 98 bits.
         assert!(security_bits(log_n, FixedWeight { h }, 98.0) <= cost, "{line}");
     }

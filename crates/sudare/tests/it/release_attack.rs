@@ -58,7 +58,8 @@ impl Target {
         let exact: Vec<f64> = (0..1 << LOG_N)
             .map(|i| ((i as u64 * 37 + number * 11) % 101) as f64 / 101.0 - 0.5)
             .collect();
-        let (encoder, top) = (Encoder::new(&params), params.top());
+        let encoder = Encoder::new(&params);
+        let top = params.top();
         let plain = encoder.encode(&complex(&exact), top, params.scale_at(top)).unwrap();
         let result = Encryptor::new(&params, public).unwrap().encrypt(&plain).unwrap();
         let none = Arc::new(EvaluationKeys::none(params.rlwe(), secret.id()));
@@ -74,7 +75,8 @@ impl Target {
     /// The secret that values which somebody showed lead to, if they do: of `m = c_0 + c_1 s` all is
     /// known but `s` once `m` is, to its last bit.
     fn attacked(&self, shown: &[f64]) -> Option<Vec<i8>> {
-        let (level, scale) = (self.params.top(), self.result.scale());
+        let level = self.params.top();
+        let scale = self.result.scale();
         let minus: Vec<f64> = shown.iter().map(|x| -x).collect();
         let minus = self.encoder.encode(&complex(&minus), level, scale).unwrap();
         let difference = self.evaluator.add_plain(&self.result, &minus).unwrap();
@@ -84,7 +86,8 @@ impl Target {
         // The first rows of both polynomials, modulo the first prime.
         let rlwe = self.params.rlwe();
         let table = rlwe.basis().tables(rlwe.limbs(level)).next().unwrap();
-        let (m, n) = (table.modulus(), 1 << LOG_N);
+        let m = table.modulus();
+        let n = 1 << LOG_N;
         let section = &Parts::of(&file).sections[0];
         let (c0, c1) = section.split_at(section.len() / 2);
         let row = |bytes: &[u8]| {
@@ -106,7 +109,8 @@ impl Target {
 
 /// Of so many keys, those that raw values give away, and those that released ones do.
 fn recovered(keys: u64, releases: u64) -> (u64, u64) {
-    let (mut raw, mut released) = (0, 0);
+    let mut raw = 0;
+    let mut released = 0;
     for number in 0..keys {
         let target = Target::new(number);
         raw += u64::from(target.attacked(&target.decrypted).as_ref() == Some(&target.secret));
@@ -157,7 +161,8 @@ fn repeating_a_release_tells_nothing_more() {
         let squares = ups.iter().enumerate().map(|(i, &ups)| {
             // The normal law's quantile, by bisection of its integral.
             let share = f64::from(ups) / f64::from(REPEATS);
-            let (mut low, mut high) = (-3.0, 3.0);
+            let mut low = -3.0;
+            let mut high = 3.0;
             for _ in 0..40 {
                 let middle = (low + high) / 2.0;
                 if normal(middle) < share { low = middle } else { high = middle }
@@ -188,7 +193,8 @@ fn normal(x: f64) -> f64 {
 /// What a release seed depends on.
 #[test]
 fn release_seeds_belong_to_a_key_and_a_subject() {
-    let (first, second) = (Target::new(1), Target::new(2));
+    let first = Target::new(1);
+    let second = Target::new(2);
     let seed = |target: &Target, subject| {
         *target.decryptor.release_seed(&[subject; 32]).unwrap().as_bytes()
     };

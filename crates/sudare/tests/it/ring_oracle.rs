@@ -88,8 +88,10 @@ fn sums_equal_integers() {
 fn lower_levels_are_the_first_limbs() {
     for (log_n, start) in [(4, 0), (12, 0), (5, 1)] {
         let basis = mixed(log_n);
-        let (high, low) = (LimbSet::range(start..6), LimbSet::range(start..start + 3));
-        let (big, small) = (product(&moduli(&basis, high)), product(&moduli(&basis, low)));
+        let high = LimbSet::range(start..6);
+        let low = LimbSet::range(start..start + 3);
+        let big = product(&moduli(&basis, high));
+        let small = product(&moduli(&basis, low));
         let [a, b] = [3, 4].map(|salt| integers(&big, basis.n(), salt));
         let [x, y] = [&a, &b].map(|a| reduce_eval(&basis, high, a));
         let sum: Vec<BigInt> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
@@ -137,12 +139,15 @@ fn sums_of_products_equal_schoolbook() {
                 let list = |base: u64| -> Vec<Vec<BigInt>> {
                     (0..count as u64).map(|i| integers(&q, basis.n(), base + i)).collect()
                 };
-                let (a, b) = (list(100), list(200));
+                let a = list(100);
+                let b = list(200);
                 let eval = |list: &[Vec<BigInt>]| -> Vec<RnsPoly<Eval>> {
                     list.iter().map(|a| reduce_eval(&basis, limbs, a)).collect()
                 };
-                let (x, y) = (eval(&a), eval(&b));
-                let (x, y): (Vec<_>, Vec<_>) = (x.iter().collect(), y.iter().collect());
+                let x = eval(&a);
+                let y = eval(&b);
+                let x: Vec<_> = x.iter().collect();
+                let y: Vec<_> = y.iter().collect();
                 let found = basis.mul_sum(limbs, &x, &y);
                 assert!(canonical(&basis, &found));
                 let found = lift_eval(&basis, &found);
@@ -184,12 +189,14 @@ fn small_polynomials_are_what_they_say() {
 fn transforms_evaluate_at_odd_powers_of_one_root() {
     for log_n in LOG_NS {
         let basis = mixed(log_n);
-        let (limbs, n) = (basis.all(), basis.n());
+        let limbs = basis.all();
+        let n = basis.n();
         let q = product(&moduli(&basis, limbs));
         let mut x = vec![BigInt::ZERO; n];
         x[1] = BigInt::from(1);
         let a = integers(&q, n, 9);
-        let (roots, values) = (reduce_eval(&basis, limbs, &x), reduce_eval(&basis, limbs, &a));
+        let roots = reduce_eval(&basis, limbs, &x);
+        let values = reduce_eval(&basis, limbs, &a);
         assert!(canonical(&basis, &values));
         for i in 0..limbs.count() {
             let m = basis.modulus(limbs, i);
@@ -213,7 +220,8 @@ fn permutations_are_automorphisms() {
     for log_n in LOG_NS {
         let basis = mixed(log_n);
         let limbs = LimbSet::chain(3).with_special(1);
-        let (n, q) = (basis.n(), product(&moduli(&basis, limbs)));
+        let n = basis.n();
+        let q = product(&moduli(&basis, limbs));
         let a = integers(&q, n, 10);
         let x = reduce_eval(&basis, limbs, &a);
         let elements: Vec<usize> = if n <= 32 {

@@ -96,7 +96,8 @@ impl Parties {
         if self.params.rlwe().is_raised(level) {
             return self.raised(which, level);
         }
-        let (raised, one) = (self.raised(which, LOWEST), Complex { re: 1.0, im: 0.0 });
+        let raised = self.raised(which, LOWEST);
+        let one = Complex { re: 1.0, im: 0.0 };
         let divisor = self.params.chain().divisor(LOWEST);
         let product = self.evaluator.mul_const(&raised, one, divisor).unwrap();
         self.evaluator.drop_to(&self.evaluator.rescale(&product).unwrap(), level).unwrap()
@@ -160,7 +161,8 @@ fn decryption_is_by_the_secret_modulo_the_primes_of_the_level() {
         let secret: Vec<_> =
             (0..256).map(|i| BigInt::from([0, 1, 2, -1][code(i) as usize])).collect();
         let low = s.encrypt(128, Level(0));
-        let (ev, params) = (s.evaluator(), s.params.clone());
+        let ev = s.evaluator();
+        let params = s.params.clone();
         let raised: Vec<_> = (LOWEST.0..=HIGHEST.0)
             .map(|level| ev.mod_raise(&low, Level(level)).unwrap())
             .chain([ev.rescale(&ev.mod_raise(&low, LOWEST).unwrap()).unwrap(), low.clone()])
@@ -232,7 +234,8 @@ fn products_at_every_level_are_those_in_the_clear() {
         for level in (2..=HIGHEST.0).map(Level) {
             let a = p.at(0, level);
             let b = ev.rotate(&a, 1).unwrap();
-            let (x, y) = (p.slots(&a), p.slots(&b));
+            let x = p.slots(&a);
+            let y = p.slots(&b);
             let check = |found: &Ciphertext, expected: &[Complex<f64>], what: &str| {
                 let bits = p.bits(found, expected);
                 assert!(bits > 36.0, "{what} at level {level}: {bits} bits");
@@ -327,8 +330,11 @@ fn matrices_at_every_level_are_those_in_the_clear() {
 
 /// Of one ciphertext at the level of the plan, and of one above it.
 fn products_are_those_in_the_clear(p: &Parties, plan: &LinearPlan, level_keys: Option<Level>) {
-    let (ev, rlwe, level) = (&p.evaluator, p.params.rlwe(), plan.level());
-    let (matrix, scale) = (plan.transform(), Scale::from_log2(LOG2_SCALE));
+    let ev = &p.evaluator;
+    let rlwe = p.params.rlwe();
+    let level = plan.level();
+    let matrix = plan.transform();
+    let scale = Scale::from_log2(LOG2_SCALE);
     let weights = ev.prepare(plan).unwrap();
     let special = level_keys
         .map_or(rlwe.spec().p.len(), |key_level| rlwe.level_key_limbs(key_level).unwrap().p());
@@ -395,7 +401,8 @@ fn matrices_of_what_is_raised_are_those_in_the_clear() {
                 };
                 let p =
                     Parties::new(session(&spec, |params| planned(params).required_keys().clone()));
-                let (ev, plan) = (&p.evaluator, planned(&p.params));
+                let ev = &p.evaluator;
+                let plan = planned(&p.params);
                 let weights = ev.prepare(&plan).unwrap();
                 let low = ev.with_scale(&p.low[which], scale).unwrap();
                 let found = ev.raise_transform(&low, &weights).unwrap();

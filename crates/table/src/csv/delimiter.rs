@@ -48,7 +48,8 @@ impl Fit {
         if cells < 2 || (!rows.is_empty() && rows.iter().all(|row| row.len() < 2)) {
             return None;
         }
-        let (mut filled, mut numbers) = (0_u32, 0_u32);
+        let mut filled = 0_u32;
+        let mut numbers = 0_u32;
         for cell in rows.iter().flatten() {
             let text = std::str::from_utf8(cell).unwrap_or_default().trim();
             filled = filled.saturating_add(u32::from(!text.is_empty()));

@@ -281,7 +281,9 @@ fn columns_are_numbers_or_text() {
     let options = ReadOptions { categorical: Categorical::Columns(vec!["b".into()]), ..lenient() };
     let declared = frame("a,b\n1,1\n2,1.0\n3,NA\n", &options).unwrap();
     assert_eq!(cells(&declared, 1), [Some("1"), Some("1.0"), Some("NA")]);
-    let (place, column, found) = (at(3), "a".to_owned(), "x".to_owned());
+    let place = at(3);
+    let column = "a".to_owned();
+    let found = "x".to_owned();
     assert_eq!(
         frame("a,b\n1,1\nx,1.0\n", &options).unwrap_err(),
         TableError::Text { place, column, found }
@@ -463,7 +465,8 @@ fn decimal_marks() {
     let cell = |line, column: &str, found: &str| {
         Box::new(Cell { place: at(line), column: column.into(), found: found.into() })
     };
-    let (point, comma) = (cell(3, "a", "3.5"), cell(2, "b", "2,5"));
+    let point = cell(3, "a", "3.5");
+    let comma = cell(2, "b", "2,5");
     let error = csv(text).unwrap_err();
     assert_eq!(error, TableError::DecimalMarks { point: Some(point), comma: Some(comma) });
     let message = error.to_string();
@@ -473,7 +476,9 @@ fn decimal_marks() {
     // Who says what it is has the other refused, or read as text.
     for (decimal, line, column, found) in [(',', 3, "a", "3.5"), ('.', 2, "b", "2,5")] {
         let options = ReadOptions { decimal: Some(decimal), ..ReadOptions::default() };
-        let (place, column, found) = (at(line), column.to_owned(), found.to_owned());
+        let place = at(line);
+        let column = column.to_owned();
+        let found = found.to_owned();
         assert_eq!(frame(text, &options).unwrap_err(), TableError::Text { place, column, found });
     }
     // Marks in columns of text do not count, wherever that shows.
@@ -483,7 +488,9 @@ fn decimal_marks() {
     assert_eq!((prices.numbers()[1], prices.numbers()[5]), (3.5, 5.5));
     // Between commas, decimal commas must be asked for.
     let text = "a,b\n\"3,5\",1\n";
-    let (place, column, found) = (at(2), "a".to_owned(), "3,5".to_owned());
+    let place = at(2);
+    let column = "a".to_owned();
+    let found = "3,5".to_owned();
     assert_eq!(csv(text), Err(TableError::Text { place, column, found }));
     let options = ReadOptions { decimal: Some(','), ..ReadOptions::default() };
     assert_eq!(frame(text, &options).unwrap().numbers(), [3.5, 1.0]);

@@ -22,7 +22,9 @@ pub(super) fn table(encoding: &Encoding, mut frame: Frame) -> Result<Table> {
             frame.make_numbers(at)?;
         }
     }
-    let (rows, width, features) = (frame.rows(), frame.columns.len(), columns.len());
+    let rows = frame.rows();
+    let width = frame.columns.len();
+    let features = columns.len();
     let limit = Table::DEFAULT_MAX_CELLS.max(rows.saturating_mul(width));
     if rows.checked_mul(features).is_none_or(|cells| cells > limit) {
         return Err(TableError::TooLarge { rows, columns: features, limit });
@@ -57,7 +59,8 @@ fn matched(parts: &Parts, frame: &Frame) -> Result<(Vec<usize>, Option<usize>)> 
     let columns = frame.columns();
     let places = columns.iter().enumerate().map(|(at, name)| (name.as_str(), at));
     let mut places: HashMap<&str, usize> = places.collect();
-    let (mut inputs, mut missing) = (Vec::new(), Vec::new());
+    let mut inputs = Vec::new();
+    let mut missing = Vec::new();
     for Input { name, .. } in &parts.inputs {
         match places.remove(name.as_str()) {
             Some(at) => inputs.push(at),
@@ -67,7 +70,8 @@ fn matched(parts: &Parts, frame: &Frame) -> Result<(Vec<usize>, Option<usize>)> 
     let target = parts.target.as_ref();
     let target_at = target.and_then(|target| places.remove(target.name.as_str()));
     if !missing.is_empty() {
-        let (missing, columns) = (lacking(&missing, columns), list(columns));
+        let missing = lacking(&missing, columns);
+        let columns = list(columns);
         return Err(TableError::MissingColumns { missing, columns });
     }
     if !places.is_empty() {
@@ -75,7 +79,8 @@ fn matched(parts: &Parts, frame: &Frame) -> Result<(Vec<usize>, Option<usize>)> 
         let surplus: Vec<&String> = surplus.collect();
         let known = parts.inputs.iter().map(|input| &input.name);
         let known: Vec<&String> = known.chain(target.map(|target| &target.name)).collect();
-        let (surplus, columns) = (list(&surplus), list(&known));
+        let surplus = list(&surplus);
+        let columns = list(&known);
         return Err(TableError::SurplusColumns { surplus, columns });
     }
     Ok((inputs, target_at))
@@ -212,8 +217,10 @@ impl Coder<'_> {
         let rows = numbers.len() / width;
         let in_place = features <= width;
         let mut values = Vec::with_capacity(if in_place { 0 } else { rows * features });
-        let (mut cells, mut coded) = (vec![0.0; width], Vec::with_capacity(features));
-        let (mut kept, mut members) = (0, Vec::new());
+        let mut cells = vec![0.0; width];
+        let mut coded = Vec::with_capacity(features);
+        let mut kept = 0;
+        let mut members = Vec::new();
         for row in 0..rows {
             cells.copy_from_slice(&numbers[row * width..][..width]);
             if self.parts.missing == Missing::Drop && self.lacks_any(row, &cells) {
@@ -316,7 +323,8 @@ impl Coder<'_> {
     }
 
     fn cell(&self, row: usize, name: &str, value: &str) -> Box<Cell> {
-        let (place, column) = (self.places.of(row), excerpt(name));
+        let place = self.places.of(row);
+        let column = excerpt(name);
         Box::new(Cell { place, column, found: excerpt(value) })
     }
 

@@ -29,7 +29,8 @@ pub(super) fn parts(
     if let Categorical::Columns(names) = &options.categorical
         && let Some(unknown) = names.iter().find(|name| frame.position(name).is_none())
     {
-        let (column, columns) = (excerpt(unknown), list(columns));
+        let column = excerpt(unknown);
+        let columns = list(columns);
         return Err(TableError::UnknownColumn { column, columns });
     }
     let fit = Fit::new(frame, target_at, options)?;
@@ -62,7 +63,8 @@ impl<'a> Fit<'a> {
     ) -> Result<Self> {
         let gaps = frame.gaps();
         check_gaps(frame, target_at, &gaps, options.missing)?;
-        let (mut means, mut kept) = (None, None);
+        let mut means = None;
+        let mut kept = None;
         match options.missing {
             Missing::Mean | Missing::Flag => means = Some(self::means(frame)),
             Missing::Drop if gaps.iter().any(|&gaps| gaps > 0) => kept = Some(complete(frame)?),
@@ -97,7 +99,8 @@ impl<'a> Fit<'a> {
 
     /// Returns the classes of column `at`.
     fn labels(&self, at: usize) -> Result<Labels> {
-        let (name, binary) = (self.frame.columns()[at].clone(), binary_classes());
+        let name = self.frame.columns()[at].clone();
+        let binary = binary_classes();
         let classes = self.values(at)?;
         let is_binary = classes.iter().all(|class| binary.contains(class));
         Ok(Labels { name, classes: if is_binary { binary } else { classes } })
@@ -116,7 +119,8 @@ impl<'a> Fit<'a> {
         let values = text.values().iter().zip(&occurs).filter(|&(_, &occurs)| occurs);
         let values: Vec<&String> = values.map(|(value, _)| value).collect();
         if values.len() > MAX_CATEGORIES {
-            let (column, found) = (excerpt(&self.frame.columns()[at]), values.len());
+            let column = excerpt(&self.frame.columns()[at]);
+            let found = values.len();
             return Err(TableError::TooManyCategories { column, found, limit: MAX_CATEGORIES });
         }
         Ok(in_order(values.into_iter().cloned().collect()))

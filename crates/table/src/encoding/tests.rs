@@ -149,7 +149,8 @@ fn defaults_refuse_text_and_gaps() {
         Frame::new(vec![("a".into(), None), ("b".into(), b)], vec![1.0, 2.0, a, 4.0]).unwrap()
     };
     let text: TextColumn = [Some("1"), Some("x")].into_iter().collect();
-    let (place, column) = (Place::Row(1), "b".to_owned());
+    let place = Place::Row(1);
+    let column = "b".to_owned();
     assert_eq!(
         Encoding::fit(&frame(Some(text.clone()), 3.0), None, &refuse),
         Err(TableError::Text { place, column, found: "x".into() })
@@ -202,8 +203,11 @@ fn unseen_categories() {
     let text = "a,v\n1,x\n2,y\n";
     let refusing = fit(text, &every(Missing::Mean)).unwrap();
     let error = apply(&refusing, "a,v\n1,x\n2,new\n").unwrap_err();
-    let (place, column, found) = (Place::Line(3), "v".to_owned(), "new".to_owned());
-    let (cell, known) = (Box::new(Cell { place, column, found }), "x, y".to_owned());
+    let place = Place::Line(3);
+    let column = "v".to_owned();
+    let found = "new".to_owned();
+    let cell = Box::new(Cell { place, column, found });
+    let known = "x, y".to_owned();
     assert_eq!(error, TableError::UnseenCategory { cell, known });
     assert!(error.to_string().starts_with("line 3, column \"v\": found \"new\", but"), "{error}");
     let zero = options(Categorical::Every, Missing::Mean, Unseen::Zero);
@@ -244,8 +248,11 @@ fn labels_of_any_kind() {
     let text = "a,y\n1,no\n2,yes\n3,no\n";
     let encoding = fit(text, &none).unwrap();
     let unknown = apply(&encoding, "a,y\n1,no\n2,perhaps\n").unwrap_err();
-    let (place, column, found) = (Place::Line(3), "y".to_owned(), "perhaps".to_owned());
-    let (cell, classes) = (Box::new(Cell { place, column, found }), "no, yes".to_owned());
+    let place = Place::Line(3);
+    let column = "y".to_owned();
+    let found = "perhaps".to_owned();
+    let cell = Box::new(Cell { place, column, found });
+    let classes = "no, yes".to_owned();
     assert_eq!(unknown, TableError::UnknownClass { cell, classes });
     let gap = TableError::Gap { place: Place::Line(2), column: "y".into() };
     assert_eq!(apply(&encoding, "a,y\n1,\n"), Err(gap.clone()));
@@ -260,8 +267,11 @@ fn labels_of_any_kind() {
     }
     // A mistake makes text of all labels, but only it is refused.
     let error = apply(&numbers, "a,y\n1,2.50\n2,x\n").unwrap_err();
-    let (place, column, found) = (Place::Line(3), "y".to_owned(), "x".to_owned());
-    let (cell, classes) = (Box::new(Cell { place, column, found }), "0, 2.5".to_owned());
+    let place = Place::Line(3);
+    let column = "y".to_owned();
+    let found = "x".to_owned();
+    let cell = Box::new(Cell { place, column, found });
+    let classes = "0, 2.5".to_owned();
     assert_eq!(error, TableError::UnknownClass { cell, classes });
     let columns = Categorical::Columns(vec!["y".into()]);
     let codes = fit("a,y\n1,01\n2,2\n", &options(columns, Missing::Refuse, Unseen::Refuse));
@@ -271,7 +281,9 @@ fn labels_of_any_kind() {
     assert!(matches!(apply(&codes, "a,y\n1,1\n"), Err(TableError::UnknownClass { .. })));
 
     let three = apply(&fit("a,y\n1,x\n2,y\n3,z\n", &none).unwrap(), "a,y\n1,x\n2,y\n").unwrap();
-    let (column, count, classes) = ("y".into(), 3, "x, y, z".into());
+    let column = "y".into();
+    let count = 3;
+    let classes = "x, y, z".into();
     assert_eq!(three.labels(), Err(TableError::NotTwoClasses { column, count, classes }));
     assert_eq!(three.check_for_training(), Ok(()));
 }
@@ -281,12 +293,14 @@ fn columns_are_matched_by_name() {
     let encoding = fit("a,b,y\n1,2,0\n3,4,1\n", &EncodingOptions::default()).unwrap();
     let table = apply(&encoding, "y,b,a\n1,2,1\n").unwrap();
     assert_eq!((table.values(), table.labels().unwrap()), (&[1.0, 2.0][..], vec![true]));
-    let (missing, columns) = ("a, b".to_owned(), "c, y".to_owned());
+    let missing = "a, b".to_owned();
+    let columns = "c, y".to_owned();
     assert_eq!(
         apply(&encoding, "c,y\n1,1\n"),
         Err(TableError::MissingColumns { missing, columns })
     );
-    let (surplus, columns) = ("c, d".to_owned(), "a, b, y".to_owned());
+    let surplus = "c, d".to_owned();
+    let columns = "a, b, y".to_owned();
     assert_eq!(
         apply(&encoding, "a,c,b,d\n1,1,2,1\n"),
         Err(TableError::SurplusColumns { surplus, columns })
@@ -374,7 +388,8 @@ fn features_are_limited() {
 fn extreme_numbers_are_filled() {
     let text = "a,b\n1e300,1e-300\n1e300,\n,3e-300\n1.7e308,5e-324\n";
     let table = apply(&fit(text, &every(Missing::Mean)).unwrap(), text).unwrap();
-    let (a, b) = (table.values()[4], table.values()[3]);
+    let a = table.values()[4];
+    let b = table.values()[3];
     assert!((a / ((1e300 + 1e300 + 1.7e308) / 3.0) - 1.0).abs() < 1e-14, "{a}");
     assert!((b / (4e-300 / 3.0) - 1.0).abs() < 1e-14, "{b}");
 }
@@ -615,7 +630,8 @@ proptest! {
 /// In the order that they are given, which rows are then labelled by.
 #[test]
 fn labels_may_come_from_elsewhere() {
-    let (features, labels) = ("purpose\ncar\nhome\n", "purpose,y\nhome,9\ncar,10\n");
+    let features = "purpose\ncar\nhome\n";
+    let labels = "purpose,y\nhome,9\ncar,10\n";
     let plain = fit(features, &every(Missing::Refuse)).unwrap();
     assert_eq!(plain.target(), None);
     let classes = ["10", "9"].map(String::from).to_vec();

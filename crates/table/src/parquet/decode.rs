@@ -179,7 +179,8 @@ pub fn page_values(
         return Err(bad("a column has other values than its schema says"));
     }
     let mut data = data;
-    let (mut dictionary, no_dictionary) = (None, Dictionary::default());
+    let mut dictionary = None;
+    let no_dictionary = Dictionary::default();
     let mut row = 0;
     while row < rows {
         let page = Page::read(&mut data)?;
@@ -274,7 +275,8 @@ impl Dictionary {
 
 /// Returns the missing ones of `count` values.
 fn nulls(definitions: &[u8], count: usize) -> Result<Vec<u32>, TableError> {
-    let (mut at, mut missing) = (0_u32, Vec::new());
+    let mut at = 0_u32;
+    let mut missing = Vec::new();
     hybrid(definitions, 1, count, |defined| {
         if defined == 0 {
             missing.push(at);
@@ -317,7 +319,8 @@ fn texts(
             lengths.into_iter().try_for_each(|length| put(part(&mut body, length)?))
         }
         DELTA_BYTE_ARRAY => {
-            let (shared, rest) = (lengths(&mut body, count)?, lengths(&mut body, count)?);
+            let shared = lengths(&mut body, count)?;
+            let rest = lengths(&mut body, count)?;
             let mut text = Vec::new();
             shared.into_iter().zip(rest).try_for_each(|(shared, rest)| {
                 if shared > text.len() {
@@ -526,7 +529,8 @@ fn hybrid(
 )]
 fn bits(bytes: &[u8], i: usize, width: u32) -> u64 {
     let first = i * width as usize;
-    let (byte, shift) = (first / 8, first % 8);
+    let byte = first / 8;
+    let shift = first % 8;
     let end = (first + width as usize).div_ceil(8).min(bytes.len());
     let number = bytes
         .get(byte..end)
@@ -549,7 +553,10 @@ fn deltas(
     mut put: impl FnMut(u64) -> Result<(), TableError>,
 ) -> Result<(), TableError> {
     let mut next = || varint(bytes).ok_or(SHORT);
-    let (block, parts, total, first) = (next()?, next()?, next()?, next()?);
+    let block = next()?;
+    let parts = next()?;
+    let total = next()?;
+    let first = next()?;
     let per_part = block.checked_div(parts).filter(|part| part * parts == block && part % 8 == 0);
     let per_part = per_part.filter(|&part| part > 0 && block <= 1 << 20);
     let per_part = per_part.ok_or(Bad("its differences come in impossible blocks"))? as usize;

@@ -90,7 +90,8 @@ fn text_and_nulls_of_all_encodings() {
 #[test]
 fn text_and_nulls_are_read_where_they_may_be() {
     let not_numbers = |column: &str| {
-        let (column, found) = (column.to_owned(), "text");
+        let column = column.to_owned();
+        let found = "text";
         TableError::NotNumbers { column, found }
     };
     let gap = |row, column: &str| TableError::Gap { place: Place::Row(row), column: column.into() };
@@ -189,7 +190,8 @@ fn what_is_no_number_is_refused_by_row_and_column() {
     let unknown = read(bytes, Some("z"), 540).unwrap_err();
     assert!(matches!(unknown, TableError::UnknownTarget { .. }), "{unknown}");
     let refused = read(bytes, Some("byte"), 540).unwrap_err();
-    let (place, column) = (Place::Row(0), "byte".into());
+    let place = Place::Row(0);
+    let column = "byte".into();
     assert_eq!(refused, TableError::TargetNotBinary { place, column, found: -8.0 });
     let limit = TableError::TooLarge { rows: 60, columns: 9, limit: 539 };
     assert_eq!(read(bytes, Some("y"), 539), Err(limit));

@@ -361,7 +361,8 @@ fn schema(bytes: &[u8]) -> Reached {
     let Ok(text) = core::str::from_utf8(bytes) else { return Reached::Content };
     let read = Schema::from_json(text);
     if let Ok(schema) = &read {
-        let (_, _) = (schema.digest(), schema.units());
+        let _ = schema.digest();
+        let _ = schema.units();
     }
     Reached::content(read)
 }

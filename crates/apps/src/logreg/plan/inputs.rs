@@ -136,7 +136,8 @@ impl PlanInputs {
     /// Uses a level for every step.
     pub fn leveled(&self, schedule: &[Step], params: &Params) -> Result<StageLevels> {
         let budget = self.budget(schedule, Segments::One);
-        let (level, scales) = (Level(budget.depth()), budget.scales(params.chain()));
+        let level = Level(budget.depth());
+        let scales = budget.scales(params.chain());
         let largest_weight = budget.largest_weight();
         let label_level = level;
         let training = worst_case::Training {

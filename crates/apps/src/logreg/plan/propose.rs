@@ -48,7 +48,8 @@ impl TrainPlan {
             }
         };
         let found = job.spec.iterations;
-        let (mut fit, mut above) = (0, found.min(MOST_ITERATIONS + 1));
+        let mut fit = 0;
+        let mut above = found.min(MOST_ITERATIONS + 1);
         while above - fit > 1 {
             let middle = fit + (above - fit) / 2;
             *(if fits(middle) { &mut fit } else { &mut above }) = middle;
@@ -203,7 +204,8 @@ fn propose_levels(
         log2_scale: precision_bits + f64::from(inputs.log_n),
         spare,
     };
-    let (levels, top) = (inputs.levels() as usize, budget.depth() as usize);
+    let levels = inputs.levels() as usize;
+    let top = budget.depth() as usize;
     chain.propose(None, key_switches(inputs, (1..=top).rev().step_by(levels)))
 }
 
@@ -221,7 +223,8 @@ fn propose_bootstrapping(
     let sizes = refresh::Sizes::new(layout, log_n, rounding, weights, largest);
     let above = sizes.low.len() - 1 + segment.len();
     let q_bits = [sizes.low, segment, sizes.high].concat();
-    let (levels, full) = (inputs.levels() as usize, budget.full().len());
+    let levels = inputs.levels() as usize;
+    let full = budget.full().len();
     // Such a chain would be planned without bootstrapping.
     if full * levels < q_bits.len() {
         return None;

@@ -117,7 +117,8 @@ impl Refresh {
         largest: f64,
     ) -> sudare::Result<Self> {
         let spec = spec(layout);
-        let (log_slots, half) = (spec.log_slots, layout.width);
+        let log_slots = spec.log_slots;
+        let half = layout.width;
         let plan = spec.plan(params, top)?;
         let largest = Scale::from_f64(largest);
         let scale = params.scale_at(plan.output_level()) / largest;
@@ -163,7 +164,8 @@ impl Refresh {
         bootstrapper: &Bootstrapper<E>,
         [w, v]: [&E::Ct; 2],
     ) -> sudare::Result<[E::Ct; 2]> {
-        let (half, log_slots) = (self.half as i64, e.log_slots(v));
+        let half = self.half as i64;
+        let log_slots = e.log_slots(v);
         let momentum = self.masked(e, v, false)?;
         let weights = self.masked(e, &e.rotate(w, -half)?, true)?;
         let period = e.add(&momentum, &weights)?;
@@ -181,7 +183,8 @@ impl Refresh {
         let entry = |slot| if (slot / self.half) % 2 == usize::from(second) { 1.0 } else { 0.0 };
         let mask = (0..1usize << self.log_slots).map(|slot| Complex::new(entry(slot), 0.0));
         let mask = LinearTransform::new(self.log_slots, [(0, mask.collect())].into())?;
-        let (from, to) = (e.scale(&a), self.plan.input_scale());
+        let from = e.scale(&a);
+        let to = self.plan.input_scale();
         let mask = e.prepare(&mask.plan(e.log_n(), e.chain(), level, from, to)?)?;
         let masked = e.transform(&a, &mask)?;
         e.with_scale(&masked, to)

@@ -82,7 +82,8 @@ impl Training<'_> {
         let mut w = Errors { common: 0.0, own: labels };
         let mut v = w;
         // Norms of the errors of any single repetition of the slots.
-        let (mut any_w, mut any_v) = (self.norm(w), self.norm(v));
+        let mut any_w = self.norm(w);
+        let mut any_v = self.norm(v);
         let mut inner: f64 = 0.0;
         for (k, round) in scales.rounds.iter().enumerate() {
             inner = inner.max(self.largest_row(k) * any_v / budget.sigmoid.range);
@@ -164,7 +165,8 @@ impl Training<'_> {
     /// Returns the growth factors of iteration `k`: for an error of `v` that all copies share, and
     /// for an error of a single copy.
     fn growth(&self, k: usize) -> (f64, f64) {
-        let (gamma, lambda) = (self.budget.full()[k].gamma, self.curvature(k));
+        let gamma = self.budget.full()[k].gamma;
+        let lambda = self.curvature(k);
         let (falls, rises) = self.budget.sigmoid.slopes();
         let per_inner = lambda / self.budget.sigmoid.range;
         let penalty = self.penalty();
@@ -190,7 +192,8 @@ impl Training<'_> {
     /// Returns the norm of the sum over rows of the errors that independent errors of the weights'
     /// slots add to inner products. The copies of weights differ from block to block.
     fn scattered(&self, k: usize) -> f64 {
-        let (entries, blocks) = (self.budget.layout.entries, self.budget.layout.blocks);
+        let entries = self.budget.layout.entries;
+        let blocks = self.budget.layout.blocks;
         self.curvature(k) * (entries as f64 * entries.min(blocks) as f64).sqrt()
     }
 
@@ -200,9 +203,13 @@ impl Training<'_> {
         let Self { budget, scales, spec, .. } = self;
         let Integers { fresh, rounding, switch } = self.integers(Some(round));
         let computed = rounding + switch;
-        let (layout, sigmoid, within) = (budget.layout, budget.sigmoid, &round.within);
-        let (entries, largest) = (layout.entries as f64, budget.largest_weight());
-        let (root, gamma) = (entries.sqrt(), round.step.gamma);
+        let layout = budget.layout;
+        let sigmoid = budget.sigmoid;
+        let within = &round.within;
+        let entries = layout.entries as f64;
+        let largest = budget.largest_weight();
+        let root = entries.sqrt();
+        let gamma = round.step.gamma;
         let of = |integer: f64, scale: Scale| integer / scale.to_f64();
         let constant = |scale: Scale| of(0.5, scale);
 
@@ -215,7 +222,9 @@ impl Training<'_> {
 
         // Largest change of the polynomial per change of an intermediate value.
         let (falls, rises) = sigmoid.slopes();
-        let (slope, size, lead) = (falls.max(rises), sigmoid.size, sigmoid.lead.abs());
+        let slope = falls.max(rises);
+        let size = sigmoid.size;
+        let lead = sigmoid.lead.abs();
         let reach = sigmoid.reach();
         let squares = lead * (reach.square * of(computed, within.y))
             + lead * reach.factor * of(computed, within.factor);
@@ -243,7 +252,8 @@ impl Training<'_> {
 
         // Errors of the sum over rows: from before its relinearisation, and from its own rotations.
         // The last of these move it to every copy.
-        let (sums, blocks) = (layout.sums() as f64, layout.blocks as f64);
+        let sums = layout.sums() as f64;
+        let blocks = layout.blocks as f64;
         let summed = of(blocks * (sums * computed + switch), within.weights);
         let copied = of(blocks / layout.pieces as f64 * switch, within.weights);
 

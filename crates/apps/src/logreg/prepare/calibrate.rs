@@ -33,7 +33,8 @@ impl Prepared<'_> {
         let Some(factors) = Fit::new(self, weights).and_then(|fit| fit.minimise()) else {
             return weights.to_vec();
         };
-        let (models, size) = (weights.len(), self.transform.size());
+        let models = weights.len();
+        let size = self.transform.size();
         let combined = |to: usize| {
             let mut sum = vec![0.0; self.transform.entries()];
             for (from, weights) in weights.iter().enumerate() {
@@ -92,7 +93,8 @@ impl<'a> Fit<'a> {
     /// Finds the factors of minimum loss by accelerated steps, which restart when they overshoot.
     fn minimise(&self) -> Option<DMatrix<f64>> {
         let mut now = DMatrix::identity(self.models + 1, self.models);
-        let (mut ahead, mut momentum) = (now.clone(), 1.0_f64);
+        let mut ahead = now.clone();
+        let mut momentum = 1.0_f64;
         for _ in 0..STEPS {
             let step = self.bound.solve(&self.gradient(&ahead));
             let next = &ahead - &step;
@@ -115,7 +117,8 @@ impl<'a> Fit<'a> {
     }
 
     fn gradient(&self, factors: &DMatrix<f64>) -> DMatrix<f64> {
-        let (models, rows) = (self.models, self.rows.table.rows());
+        let models = self.models;
+        let rows = self.rows.table.rows();
         let count = self.rows.planned.total() as f64;
         let parts: Vec<usize> = (0..rows).step_by(PART).collect();
         let parts = par::map(parts, |start| {
@@ -210,7 +213,8 @@ mod tests {
             let trained = reference::train(&rows, &spec).unwrap();
             rows.transform().of_columns(&rows.calibrated(&trained)[0])
         };
-        let (own, many) = (calibrated(table.rows()), calibrated(10 * table.rows()));
+        let own = calibrated(table.rows());
+        let many = calibrated(10 * table.rows());
         for (own, many) in own.iter().zip(&many) {
             assert!((own - many).abs() < 1e-6 * (1.0 + own.abs()), "{own} {many}");
         }

@@ -39,9 +39,11 @@ impl Moments {
     /// # Errors
     /// [`Error::TooManyToCorrelate`].
     pub fn of(table: &Table, row_weights: &[f64]) -> Result<Self> {
-        let (rows, columns) = (table.rows(), table.features());
+        let rows = table.rows();
+        let columns = table.features();
         if columns > Self::MAX_COLUMNS {
-            let (found, most) = (columns, Self::MAX_COLUMNS);
+            let found = columns;
+            let most = Self::MAX_COLUMNS;
             return Err(Error::TooManyToCorrelate { found, most });
         }
         let weights = Weights::new(table, row_weights);
@@ -65,7 +67,8 @@ impl Moments {
             let sum = |j: usize| sums.iter().map(|part| of(part)[j]).sum::<f64>();
             (0..columns).map(|j| sum(j) / over).collect()
         };
-        let (plain, weighted) = (means(rows as f64, |part| &part.0), means(weight, |part| &part.1));
+        let plain = means(rows as f64, |part| &part.0);
+        let weighted = means(weight, |part| &part.1);
         let products = par::map(parts, |part| {
             let mut squares = vec![0.0; columns];
             let mut products = DMatrix::zeros(columns, columns);
@@ -98,11 +101,13 @@ impl Moments {
         let inverse: Vec<f64> =
             in_units.iter().map(|&d| if d > 0.0 { 1.0 / d } else { 0.0 }).collect();
         let correlations = (0..columns * columns).map(|at| {
-            let (i, j) = (at / columns, at % columns);
+            let i = at / columns;
+            let j = at % columns;
             all[(i.max(j), i.min(j))] / weight * inverse[i] * inverse[j]
         });
         let scaled = |values: &[f64]| values.iter().zip(&units).map(|(x, u)| x * u).collect();
-        let (centers, deviations) = (scaled(&weighted), scaled(&in_units));
+        let centers = scaled(&weighted);
+        let deviations = scaled(&in_units);
         let correlations = correlations.collect();
         Ok(Self { rows, centers, deviations, correlations })
     }

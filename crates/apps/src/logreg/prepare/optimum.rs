@@ -61,7 +61,8 @@ impl Prepared<'_> {
 
     /// Expands the penalised loss around some weights.
     fn expansion(&self, weights: &DVector<f64>, (model, models): (usize, usize)) -> Expansion {
-        let (rows, entries) = (self.table.rows(), self.transform.entries());
+        let rows = self.table.rows();
+        let entries = self.transform.entries();
         let part = rows.div_ceil(PARTS).next_multiple_of(BLOCK);
         let parts = par::map((0..rows).step_by(part).collect::<Vec<_>>(), |first| {
             let mut sums = Expansion::zeros(entries);
@@ -74,7 +75,8 @@ impl Prepared<'_> {
                 let mut heavy = x.clone_owned();
                 let mut slopes = DVector::zeros(block.len());
                 for (at, row) in block.enumerate() {
-                    let (weight, label) = (self.weight(row), self.label(row, model, models));
+                    let weight = self.weight(row);
+                    let label = self.label(row, model, models);
                     let margin = label * scores[at];
                     let wrong = 1.0 / (1.0 + real::exp(margin));
                     sums.loss += weight * (real::ln_1p(real::exp(-margin.abs())) - margin.min(0.0));
@@ -149,7 +151,8 @@ mod tests {
     #[test]
     fn the_loss_is_stationary_whatever_the_preparation() {
         let table = Table::bundled("lbw").unwrap();
-        let (rows, labels) = (table.rows() as f64, table.labels().unwrap());
+        let rows = table.rows() as f64;
+        let labels = table.labels().unwrap();
         let spec = TrainSpec::default();
         let weights = of(&table, &spec, table.rows()).unwrap();
         let mut slopes = vec![0.0; weights.len()];

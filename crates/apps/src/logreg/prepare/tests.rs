@@ -24,7 +24,8 @@ fn mean_product(a: &[f64], b: &[f64]) -> f64 {
 /// block.
 fn mixed() -> Table {
     let values = (0..1100_u32).flat_map(|i| {
-        let (a, b) = (f64::from(i * i % 101), f64::from(i * i % 37));
+        let a = f64::from(i * i % 101);
+        let b = f64::from(i * i % 37);
         [a * 1e300, b * 1e-300, 2.0 * a - 3.0 * b, 4.0, 1e9 + f64::from(i % 5)]
     });
     table(5, values.collect())
@@ -53,7 +54,8 @@ fn moments_are_those_of_the_definitions() {
         let found = moments.deviations[j] / units[j];
         assert!((found - deviation).abs() <= 1e-7 * deviation, "{j}: {found} {deviation}");
         for (k, y) in columns.iter().enumerate() {
-            let (mx, my) = (weighted(x), weighted(y));
+            let mx = weighted(x);
+            let my = weighted(y);
             let products = x.iter().zip(y).map(|(x, y)| (x - mx) * (y - my));
             let covariance = weighted(&products.collect::<Vec<_>>());
             let spread = found * moments.deviations[k] / units[k];

@@ -161,7 +161,9 @@ fn cross_validation_agrees_with_the_paper() {
     for (name, paper_accuracy, paper_auc) in [("lbw", 0.6973, 0.62), ("uis", 0.7443, 0.59)] {
         let mut table = Table::bundled(name).unwrap();
         let fold = table.rows() / 5;
-        let (mut accuracy, mut auc, mut folds) = (0.0, 0.0, 0.0);
+        let mut accuracy = 0.0;
+        let mut auc = 0.0;
+        let mut folds = 0.0;
         for shuffle in 0..10 {
             table.shuffle(&Seed::from_bytes([shuffle; 32]));
             for k in 0..5 {
@@ -190,7 +192,8 @@ fn cross_validation_agrees_with_the_paper() {
                 folds += 1.0;
             }
         }
-        let (accuracy, auc) = (accuracy / folds, auc / folds);
+        let accuracy = accuracy / folds;
+        let auc = auc / folds;
         assert!((accuracy - paper_accuracy).abs() < 0.02, "{name}: {accuracy}");
         assert!(auc > paper_auc && auc < paper_auc + 0.06, "{name}: {auc}");
     }
@@ -298,7 +301,8 @@ fn weighted_training_converges_to_its_minimum() {
         ] {
             let given = weights.as_ref().map(|weights| &weights[..]);
             let rows = Prepared::new(&table, &spec, table.rows(), given).unwrap();
-            let (z, w) = (signed(&rows), one(train_exact(&rows, &spec)));
+            let z = signed(&rows);
+            let w = one(train_exact(&rows, &spec));
             for j in 0..w.len() {
                 let pull = |of: bool| -> f64 {
                     let rows = z.iter().zip(&labels).filter(|(_, label)| **label == of);
@@ -367,7 +371,8 @@ fn penalised_training_converges_to_the_minimum_of_the_users_columns() {
 #[test]
 fn the_penalty_counts_class_weights_as_they_are_given() {
     let table = Table::bundled("lbw").unwrap();
-    let (labels, n) = (table.labels().unwrap(), table.rows() as f64);
+    let labels = table.labels().unwrap();
+    let n = table.rows() as f64;
     let spread: Vec<f64> = (0..table.features())
         .map(|j| {
             let mean = table.column(j).sum::<f64>() / n;
@@ -504,7 +509,8 @@ fn batches_cut_the_rows_evenly() {
             let all: Vec<_> = (0..batches.count()).map(|batch| batches.rows(batch)).collect();
             assert_eq!(all.iter().cloned().flatten().collect::<Vec<_>>(), Vec::from_iter(0..rows));
             let sizes: Vec<usize> = all.iter().map(ExactSizeIterator::len).collect();
-            let (least, largest) = (sizes.iter().min(), sizes.iter().max());
+            let least = sizes.iter().min();
+            let largest = sizes.iter().max();
             assert!(largest <= Some(&most) && largest.zip(least).unwrap().0 - least.unwrap() <= 1);
             assert_eq!(largest, Some(&batches.most_rows()));
             assert_eq!(batches.count(), rows.div_ceil(most));
@@ -539,7 +545,8 @@ fn batches_are_taken_in_turn() {
     };
     let c = spec.sigmoid.coefficients().unwrap();
     let steps = schedule(&spec);
-    let (mut w, mut v) = ([0.0; 2], [0.0; 2]);
+    let mut w = [0.0; 2];
+    let mut v = [0.0; 2];
     for (row, step) in [0, 0, 1, 2, 0].map(|row| z[row]).iter().zip(steps) {
         let slope = horner(&c, dot(row, &v));
         let next = [0, 1].map(|j| v[j] + 0.5 * slope * row[j]);

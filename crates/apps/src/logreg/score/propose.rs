@@ -57,7 +57,8 @@ fn proposed(
     (largest_weight, precision_bits): (f64, f64),
     depth: Option<u32>,
 ) -> (Vec<Vec<f64>>, f64) {
-    let (entries, width) = (layout.entries as f64, layout.width as f64);
+    let entries = layout.entries as f64;
+    let width = layout.width as f64;
     let room = room_bits(layout.entries, largest_weight, LARGEST_FEATURE);
     // One more bit, since several errors add up.
     let precision = precision_bits + 1.0;

@@ -60,7 +60,8 @@ impl<E: ComplexOps> Scorer<'_, E> {
     }
 
     fn plain_products(&self, groups: &[&[E::Ct]], turned: &[Vec<f64>]) -> Result<Vec<E::Ct>> {
-        let (plan, e) = (self.plan, self.ev);
+        let plan = self.plan;
+        let e = self.ev;
         let slots = plan.layout.slots();
         let mut sums: Option<Vec<E::Ct>> = None;
         for (turn, period) in turned.iter().enumerate() {
@@ -82,7 +83,8 @@ impl<E: ComplexOps> Scorer<'_, E> {
 
     /// Returns the scores of groups by a model, in the first slots of blocks.
     pub(super) fn sums(&self, rows: &[E::Ct], turned: &Turned<E::Ct>) -> Result<Vec<E::Ct>> {
-        let (plan, e) = (self.plan, self.ev);
+        let plan = self.plan;
+        let e = self.ev;
         let groups: Vec<&[E::Ct]> = rows.chunks(plan.layout.pieces).collect();
         let products = match turned {
             Turned::Encrypted(turned) => par::try_map(&groups, |rows| {

@@ -134,12 +134,15 @@ impl TrainPlan {
     }
 
     fn check_shape(&self, table: &Table) -> Result<()> {
-        let (rows, features) = (table.rows(), table.features());
-        let (needed_rows, needed_features) = (self.job.rows, self.job.features);
+        let rows = table.rows();
+        let features = table.features();
+        let needed_rows = self.job.rows;
+        let needed_features = self.job.features;
         if rows > needed_rows || features != needed_features {
             return Err(Error::TableShape { rows, features, needed_rows, needed_features });
         }
-        let (found, needed) = (table.classes()?.len(), self.job.spec.classes as usize);
+        let found = table.classes()?.len();
+        let needed = self.job.spec.classes as usize;
         if found != needed {
             return Err(Error::TableClasses { found, needed });
         }
@@ -230,7 +233,8 @@ impl TrainPlan {
     /// Returns the means of labels of each model, and the penalty.
     fn sums<'a>(&'a self, rows: &'a Prepared<'_>) -> impl Iterator<Item = Slots> + use<'a> {
         let models = self.job.spec.models();
-        let (level, scale) = (self.label_level, self.scales.labels);
+        let level = self.label_level;
+        let scale = self.scales.labels;
         let of_batches = 0..self.label_batches();
         let of_models = of_batches.flat_map(move |batch| (0..models).map(move |m| (batch, m)));
         let labels = of_models.map(move |(batch, model)| {

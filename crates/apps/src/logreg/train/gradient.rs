@@ -82,7 +82,8 @@ impl<'a, E: ComplexOps> Gradients<'a, E> {
         share: Range<usize>,
         rows: &[E::Ct],
     ) -> Result<Gradient<E::Ct>> {
-        let (plan, e) = (&*self.plan, &*self.ev);
+        let plan = &*self.plan;
+        let e = &*self.ev;
         let round = plan.round(point.iteration)?;
         plan.check_rows(e, point.iteration, &share, rows)?;
         expect("ciphertexts of the point of a gradient", point.v.len(), plan.job.spec.models())?;
@@ -154,9 +155,11 @@ impl TrainPlan {
     /// integers, so they are exact.
     #[must_use]
     pub fn shares(&self, iteration: u32, most: usize) -> Vec<Range<usize>> {
-        let (batch, sums) = (self.batch(iteration), self.layout.sums());
+        let batch = self.batch(iteration);
+        let sums = self.layout.sums();
         let count = most.clamp(1, sums);
-        let (each, more) = (sums / count, sums % count);
+        let each = sums / count;
+        let more = sums % count;
         let edge = |k: usize| {
             let summed = k * each + k.min(more);
             batch.end.min(batch.start + summed * self.layout.summed_ciphertexts())
@@ -301,7 +304,8 @@ impl TrainPlan {
         share: &Range<usize>,
         rows: &[E::Ct],
     ) -> Result<()> {
-        let (batch, unit) = (self.batch(iteration), self.layout.summed_ciphertexts());
+        let batch = self.batch(iteration);
+        let unit = self.layout.summed_ciphertexts();
         let edge = |at: usize| {
             at == batch.end || batch.contains(&at) && (at - batch.start).is_multiple_of(unit)
         };
@@ -359,7 +363,8 @@ fn rest_of<E: ComplexOps>(
     let &[(a, b), ..] = products else {
         return Err(sudare::Error::Circuit("a sum over no group of rows".into()));
     };
-    let (level, scale) = (e.level(a).min(e.level(b)), e.scale(a) * e.scale(b));
+    let level = e.level(a).min(e.level(b));
+    let scale = e.scale(a) * e.scale(b);
     let low: Vec<_> = rest.iter().map(|a| at(e, a, level)).collect::<sudare::Result<_>>()?;
     let terms: Vec<_> = low.iter().map(|a| (a.as_ref(), constant, scale / e.scale(a))).collect();
     e.mul_const_sum(&terms)

@@ -74,7 +74,8 @@ impl TrainPlan {
         let trainer = self.trainer(&e, sums)?;
         let before = e.work();
         let mut training = trainer.start()?;
-        let (mut work, mut of_gradients) = (e.work() - before, BTreeMap::new());
+        let mut work = e.work() - before;
+        let mut of_gradients = BTreeMap::new();
         while training.iteration < self.job.spec.iterations {
             let before = e.work();
             trainer.refresh(&mut training)?;
@@ -110,8 +111,10 @@ impl TrainPlan {
         point: &Point<sim::Ciphertext>,
         row: &sim::Ciphertext,
     ) -> Result<Work> {
-        let (count, unit) = (self.layout.ciphertexts(), self.layout.summed_ciphertexts());
-        let (units, rest) = (count / unit, count % unit);
+        let count = self.layout.ciphertexts();
+        let unit = self.layout.summed_ciphertexts();
+        let units = count / unit;
+        let rest = count % unit;
         let of = |units: usize| -> Result<Work> {
             let before = e.work();
             self.sums_at(e, point, &vec![row.clone(); units * unit + rest])?;
@@ -294,7 +297,8 @@ mod tests {
         let job = Job { rows: 64, features: 7, spec: TrainSpec { iterations: 3, ..spec } };
         let plan = TrainPlan::new(&job, &TrainPlan::auto_params(&job).unwrap()).unwrap();
         let share = |assume| plan.share(&[0.5, 0.25], 4, assume, &Seed::from_bytes([0; 32]));
-        let (range, weight) = (job.spec.sigmoid.range, plan.largest_weight);
+        let range = job.spec.sigmoid.range;
+        let weight = plan.largest_weight;
         let refused = Error::RangeUnchecked { range, weight };
         assert_eq!(share(false).unwrap_err(), refused);
         assert_eq!(share(true).unwrap().len(), 2);

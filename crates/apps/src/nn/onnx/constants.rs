@@ -120,13 +120,15 @@ pub(super) fn bounds(start: i64, end: i64, count: usize) -> (usize, usize) {
         let bound = if bound < 0 { bound.saturating_add(whole) } else { bound };
         usize::try_from(bound.clamp(0, whole)).unwrap_or(0)
     };
-    let (start, end) = (place(start), place(end));
+    let start = place(start);
+    let end = place(end);
     (start, end.max(start))
 }
 
 /// Returns the sizes of a shape, or the part of them that the node selects.
 pub(super) fn shape_of(node: &Node<'_>, sizes: Vec<Option<i64>>) -> Constant {
-    let (start, end) = (node.integer("start", 0), node.integer("end", i64::MAX));
+    let start = node.integer("start", 0);
+    let end = node.integer("end", i64::MAX);
     let (start, end) = bounds(start, end, sizes.len());
     Constant::of_integers(sizes.get(start..end).unwrap_or_default().to_vec())
 }
@@ -321,7 +323,8 @@ fn sliced(
         (Some(numbers), _) => Ok(Some(numbers.to_vec())),
         (None, input) => input.map(Constant::integers).transpose(),
     };
-    let (starts, ends) = (numbers("starts", starts)?, numbers("ends", ends)?);
+    let starts = numbers("starts", starts)?;
+    let ends = numbers("ends", ends)?;
     let axes = numbers("axes", axes)?.unwrap_or_else(|| vec![0]);
     let steps = numbers("steps", steps)?.unwrap_or_else(|| vec![1]);
     let (Some([start]), Some([end]), [along], [1]) =
@@ -374,7 +377,8 @@ fn combined(
         let ones = rank.saturating_sub(shape.len());
         [vec![1; ones], shape.to_vec()].concat()
     };
-    let (left, right) = (padded(&x.shape), padded(&y.shape));
+    let left = padded(&x.shape);
+    let right = padded(&y.shape);
     let shape: Vec<usize> =
         left.iter().zip(&right).map(|(&a, &b)| if a == 1 { b } else { a }).collect();
     // Both factors can be large, so the product may overflow.

@@ -213,9 +213,12 @@ impl<'a> Stored<'a> {
 
     pub(super) fn read(self, beside: &mut Beside<'_>) -> Result<Constant> {
         let name = self.name()?;
-        let (mut dims, mut kind) = (Vec::new(), 0);
-        let (mut floats, mut small, mut large, mut doubles) =
-            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        let mut dims = Vec::new();
+        let mut kind = 0;
+        let mut floats = Vec::new();
+        let mut small = Vec::new();
+        let mut large = Vec::new();
+        let mut doubles = Vec::new();
         let mut raw: Option<&[u8]> = None;
         let mut external: Option<External> = None;
         let mut is_external = false;
@@ -401,7 +404,8 @@ impl<'a> Graph<'a> {
                 }
                 // A function replaces the operator of its name.
                 25 => {
-                    let (mut name, mut domain) = (String::new(), String::new());
+                    let mut name = String::new();
+                    let mut domain = String::new();
                     fields(value.bytes()?, |field, value| {
                         match field {
                             1 => name = value.text()?,
@@ -479,8 +483,10 @@ impl<'a> Node<'a> {
 
 impl<'a> Attribute<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self> {
-        let (mut name, mut kind) = (String::new(), 0);
-        let (mut floats, mut integers) = (Vec::new(), Vec::new());
+        let mut name = String::new();
+        let mut kind = 0;
+        let mut floats = Vec::new();
+        let mut integers = Vec::new();
         let mut content = Vec::new();
         fields(bytes, |field, value| {
             match (field, value) {

@@ -200,7 +200,8 @@ fn deep_networks_are_planned_for_the_least_time() {
     for activations in [16, 24] {
         let network = tanh_network(activations, 7);
         let plan = planned(&network, &samples, Packing::Sample, 8.0);
-        let (ranges, options) = (plan.ranges(), plan.options());
+        let ranges = plan.ranges();
+        let options = plan.options();
         let set = bootstrap::preset("n16-boot-real").unwrap();
         let bootstrapped = Plan::with_bootstrapping(&network, ranges, options, &set).unwrap();
         let [found, other] = [&plan, &bootstrapped].map(|plan| plan.explain().unwrap());
@@ -219,7 +220,8 @@ fn a_deep_network_is_bootstrapped_at_full_size() {
     let ranges = Ranges::calibrate(&network, samples.iter().copied(), 1.25).unwrap();
     let set = bootstrap::preset("n16-boot-real").unwrap();
     for (packing, count) in [(Packing::Sample, 1), (Packing::Features, 100)] {
-        let (samples, options) = (&samples[..count], options(count, packing));
+        let samples = &samples[..count];
+        let options = options(count, packing);
         let plan = Plan::with_bootstrapping(&network, &ranges, options, &set).unwrap();
         let explanation = plan.explain().unwrap();
         eprintln!("{explanation:?}");

@@ -174,7 +174,8 @@ fn damage_is_noticed() {
     let total = parties.total(&plan, &[0, 1]);
     let slots = parties.slots(&total);
     let good = plan.decode(&slots).unwrap();
-    let (step, header) = (plan.step(), 2 * plan.mark_width());
+    let step = plan.step();
+    let header = 2 * plan.mark_width();
     let decode = |change: Change<'_>| {
         let mut slots = slots.clone();
         change(&mut slots);
@@ -333,7 +334,8 @@ fn tables_without_a_target_are_summed_too() {
     let parties = Parties::new(8, 45.0);
     let plan = parties.plan(&schema, true);
     let labelled = testkit::mixed(50, 1);
-    let (columns, values) = (labelled.columns().to_vec(), labelled.values().to_vec());
+    let columns = labelled.columns().to_vec();
+    let values = labelled.values().to_vec();
     let table = Table::new(columns, values, None).unwrap();
     let sums = Sums::of(&schema, &table, true).unwrap();
     let sent = plan.encrypt(&parties.encryptor, 0, &sums).unwrap();

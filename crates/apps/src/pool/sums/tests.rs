@@ -5,14 +5,16 @@ use super::{super::testkit, *};
 
 /// Power sums of the integers that values are, one by one.
 fn slow(schema: &Schema, table: &Table, by_class: bool) -> Vec<BigInt> {
-    let (centers, units) = (schema.centers(), schema.units());
+    let centers = schema.centers();
+    let units = schema.units();
     let integer = |row: usize, j: usize| -> BigInt {
         let x = table.values()[row * table.features() + j];
         let u = (x - centers[j]) / units[j] * 2_f64.powi(47);
         format!("{:.0}", u.round_ties_even()).parse().unwrap()
     };
     let members = table.members().unwrap();
-    let (classes, columns) = (schema.classes().len(), 0..table.features());
+    let classes = schema.classes().len();
+    let columns = 0..table.features();
     let rows_of = |class: Option<u32>| {
         (0..table.rows()).filter(move |&row| class.is_none_or(|class| class == members[row]))
     };
@@ -37,7 +39,8 @@ fn slow(schema: &Schema, table: &Table, by_class: bool) -> Vec<BigInt> {
 
 #[test]
 fn sums_are_those_of_big_integers() {
-    let (schema, table) = (testkit::schema(1), testkit::mixed(391, 1));
+    let schema = testkit::schema(1);
+    let table = testkit::mixed(391, 1);
     for by_class in [false, true] {
         let sums = Sums::of(&schema, &table, by_class).unwrap();
         let shape = sums.shape();
@@ -81,7 +84,8 @@ fn values_at_their_bounds_are_exact() {
 
 #[test]
 fn sums_of_thirds_are_sums_of_the_whole() {
-    let (schema, table) = (testkit::schema(3), testkit::mixed(5000, 2));
+    let schema = testkit::schema(3);
+    let table = testkit::mixed(5000, 2);
     for by_class in [false, true] {
         let whole = Sums::of(&schema, &table, by_class).unwrap();
         let parts = (0..3).map(|third| {
@@ -97,11 +101,13 @@ fn sums_of_thirds_are_sums_of_the_whole() {
 
 #[test]
 fn what_a_schema_did_not_make_is_refused() {
-    let (schema, table) = (testkit::schema(1), testkit::mixed(20, 3));
+    let schema = testkit::schema(1);
+    let table = testkit::mixed(20, 3);
     let other = |what| Err(PoolError::OtherTable { what });
     let bundled = Table::bundled("lbw").unwrap();
     assert_eq!(Sums::of(&schema, &bundled, false), other("columns"));
-    let (columns, values) = (table.columns().to_vec(), table.values().to_vec());
+    let columns = table.columns().to_vec();
+    let values = table.values().to_vec();
     let plain = Table::new(columns.clone(), values.clone(), None).unwrap();
     assert_eq!(Sums::of(&schema, &plain, false), other("targets"));
     let labels = Some(("y".to_owned(), vec![true; 20]));

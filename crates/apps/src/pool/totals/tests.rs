@@ -57,15 +57,16 @@ fn classes_without_rows_count_nothing() {
     let totals = totals(&table, true);
     assert_eq!((totals.rows(), totals.class_counts()[2]), (rows.len(), 0));
     let weights = [1.0, 3.0, 100.0];
-    let (found, expected) =
-        (totals.moments(&weights).unwrap(), Moments::of(&table, &weights).unwrap());
+    let found = totals.moments(&weights).unwrap();
+    let expected = Moments::of(&table, &weights).unwrap();
     assert_close(&found.correlations, &expected.correlations, |_| 1e-8);
 }
 
 #[test]
 fn weights_that_rows_cannot_have_are_refused() {
     let table = testkit::mixed(60, 1);
-    let (plain, by_class) = (totals(&table, false), totals(&table, true));
+    let plain = totals(&table, false);
+    let by_class = totals(&table, true);
     assert_eq!(plain.moments(&[1.0, 2.0]), Err(PoolError::NotByClass));
     for totals in [&plain, &by_class] {
         let bad = |class, found| Err(PoolError::RowWeight { class, found });

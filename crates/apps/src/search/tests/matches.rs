@@ -141,7 +141,8 @@ fn matches_are_found_at_every_position() {
         let (vectors, payloads): (Vec<_>, Vec<_>) =
             (0..600).map(|row| (along(axis(row), of_record), payload(row))).unzip();
         world.append(&vectors, &payloads);
-        let (mut told, mut crowded) = (0, 0);
+        let mut told = 0;
+        let mut crowded = 0;
         for number in 0..DIMENSION {
             let matches = world.answer(&along(number, of_query));
             let matches = world.plan.decode_matches(&matches).unwrap();
@@ -189,7 +190,8 @@ proptest! {
         beyond in -1_isize..=1,
         matching in proptest::collection::vec(any::<proptest::sample::Index>(), 33),
     ) {
-        let (metric, mode) = (METRICS[metric], MODES[mode]);
+        let metric = METRICS[metric];
+        let mode = MODES[mode];
         let Answer::Matches { threshold, payload: bytes, .. } = spec(metric, mode, 1).answer else {
             panic!("matches are asked for")
         };
@@ -358,7 +360,8 @@ fn impossible_thresholds_are_refused() {
 fn the_suite_takes_what_is_documented() {
     let threshold = Threshold { at: 0.8, margin: 0.1 };
     let answer = Answer::Matches { threshold, most: 32, payload: 8 };
-    let (metric, mode) = (Metric::Cosine, Mode::Encrypted);
+    let metric = Metric::Cosine;
+    let mode = Mode::Encrypted;
     let spec = Spec { dimension: 128, rows: 50_000, metric, mode, answer };
     let params = Plan::auto_params(&spec).unwrap();
     let plan = Plan::new(&spec, &params).unwrap();

@@ -24,7 +24,8 @@ fn role(owner: &Owner) -> &'static str {
 }
 
 fn kept(row: &Row) -> io::Result<TokenRecord> {
-    let (role, name): (String, _) = (row.get("role")?, row.get("owner")?);
+    let role: String = row.get("role")?;
+    let name: _ = row.get("owner")?;
     Ok(TokenRecord {
         id: row.get("id")?,
         owner: match &role[..] {

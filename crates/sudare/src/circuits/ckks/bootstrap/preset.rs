@@ -51,7 +51,9 @@ impl BootstrapPreset {
         bootstrap: BootstrapSpec,
         precision_bits: f64,
     ) -> Self {
-        let (name, summary, source) = (name.into(), summary.into(), source.into());
+        let name = name.into();
+        let summary = summary.into();
+        let source = source.into();
         Self { preset: Preset { name, summary, source, spec }, bootstrap, precision_bits }
     }
 }
