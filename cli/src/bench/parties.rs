@@ -73,7 +73,7 @@ impl Parties {
         level: Level,
         scale: Scale,
     ) -> Result<Ciphertext> {
-        Ok(self.encryptor.encrypt(&self.encoder.encode(slots, level, scale)?)?)
+        Ok(self.encryptor.encrypt(&self.encoder.encode_at(slots, level, scale)?)?)
     }
 
     /// Decrypts and decodes a ciphertext.

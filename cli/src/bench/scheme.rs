@@ -189,7 +189,7 @@ impl Session {
 
     fn encode(&self, runs: u32) -> Result<Measured> {
         let encoder = &self.parties.encoder;
-        let (time, plain) = time(runs, || Ok(encoder.encode(&self.x, self.level, self.scale)?))?;
+        let (time, plain) = time(runs, || Ok(encoder.encode_at(&self.x, self.level, self.scale)?))?;
         self.measured(time, &encoder.decode(&plain)?, &self.x, self.poly_bytes())
     }
 
@@ -300,7 +300,7 @@ impl Session {
     }
 
     fn plain(&self, slots: &[Complex<f64>]) -> Result<Plaintext> {
-        Ok(self.parties.encoder.encode(slots, self.level, self.scale)?)
+        Ok(self.parties.encoder.encode_at(slots, self.level, self.scale)?)
     }
 
     /// Encrypts slots at the level and scale of the operands.

@@ -372,7 +372,7 @@ fn results_that_are_none() {
     let public = Arc::new(open("a/public.key").public_key(&params).unwrap());
     let encryptor = Encryptor::new(&params, public).unwrap();
     let encoder = Encoder::new(&params);
-    let plain = encoder.encode_real(&[0.5], Level(0), items[0].scale()).unwrap();
+    let plain = encoder.encode_real_at(&[0.5], Level(0), items[0].scale()).unwrap();
     let short = encryptor.encrypt(&plain).unwrap();
     let transform = Transform::identity(1);
     let trained = Trained {
@@ -394,7 +394,7 @@ fn results_that_are_none() {
     let twice = items[0].scale() * Scale::from_f64(2.0);
     let scaled = Evaluator::new(&params, keys).unwrap().with_scale(&items[0], twice).unwrap();
     let plain = vec![0.5; params.max_slots()];
-    let plain = encoder.encode_real(&plain, Level(1), items[0].scale()).unwrap();
+    let plain = encoder.encode_real_at(&plain, Level(1), items[0].scale()).unwrap();
     let high = encryptor.encrypt(&plain).unwrap();
     for (items, part) in [
         ([&[scaled], &items[1..]].concat(), "its ciphertext 0 has level 0 and scale"),

@@ -57,7 +57,7 @@ pub fn pack(params: &Params, bytes: &[u8]) -> Result<Vec<Slots>> {
 pub fn encrypt(encryptor: &Encryptor, params: &Params, bytes: &[u8]) -> Result<Vec<Ciphertext>> {
     let encoder = Encoder::new(params);
     let encrypt = |(slots, level, scale): Slots| {
-        Ok(encryptor.encrypt(&encoder.encode_real(&slots, level, scale)?)?)
+        Ok(encryptor.encrypt(&encoder.encode_real_at(&slots, level, scale)?)?)
     };
     pack(params, bytes)?.into_iter().map(encrypt).collect()
 }
@@ -162,7 +162,7 @@ mod tests {
         let note = encrypt(&encryptor, &params, &bytes).unwrap();
         let encoder = Encoder::new(&params);
         let forge = |slots: &[f64]| {
-            let plain = encoder.encode_real(slots, Level(0), Scale::from_log2(35.0)).unwrap();
+            let plain = encoder.encode_real_at(slots, Level(0), Scale::from_log2(35.0)).unwrap();
             encryptor.encrypt(&plain).unwrap()
         };
         let swapped = vec![note[0].clone(), note[2].clone(), note[1].clone()];

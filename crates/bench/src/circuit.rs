@@ -111,8 +111,11 @@ impl Task for Timed {
         let Parties { encoder, encryptor, evaluator, .. } = &session.parties;
         let circuit = Circuit::new(self.0, &session.params)?;
         let (slots, expected) = circuit.example(&session.x);
-        let a =
-            encryptor.encrypt(&encoder.encode_real(&slots, circuit.level(), circuit.scale())?)?;
+        let a = encryptor.encrypt(&encoder.encode_real_at(
+            &slots,
+            circuit.level(),
+            circuit.scale(),
+        )?)?;
         let found = session.with_key(runs, &expected, || circuit.run(evaluator, &a))?;
         Ok(Measured { level: circuit.level(), ..found })
     }

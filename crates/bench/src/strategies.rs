@@ -205,7 +205,7 @@ impl<'a> Work<'a> {
         let Session { parties, x, y, .. } = session;
         let [mut a, b] = [parties.encrypt(x, level, scale)?, parties.encrypt(y, level, scale)?];
         if op == Op::Rescale {
-            let factor = parties.encoder.encode(y, level, scale)?;
+            let factor = parties.encoder.encode_at(y, level, scale)?;
             a = parties.evaluator.mul_plain(&a, &factor)?;
         }
         Ok(Self { session, op, level, scale, a, b })

@@ -41,7 +41,7 @@ fn keys_of_the_parent_are_refused_and_everything_else_works() {
         let decryptor = Decryptor::new(&params, secret).unwrap();
         let encoder = Encoder::new(&params);
         let encryptor = Encryptor::new(&params, public).unwrap();
-        let plain = encoder.encode_real(&[0.5, -0.25], top, params.scale_at(top)).unwrap();
+        let plain = encoder.encode_real_at(&[0.5, -0.25], top, params.scale_at(top)).unwrap();
         let ciphertext = encryptor.encrypt(&plain).unwrap();
 
         let mut child = || {

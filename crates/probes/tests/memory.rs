@@ -37,7 +37,7 @@ fn nothing_is_left(cycles: u64) {
             let decryptor = Decryptor::new(&params, secret).unwrap();
             let encoder = Encoder::new(&params);
             let values: Vec<f64> = (0..512).map(|k| (k as f64 + cycle as f64).sin()).collect();
-            let plain = encoder.encode_real(&values, top, params.scale_at(top)).unwrap();
+            let plain = encoder.encode_real_at(&values, top, params.scale_at(top)).unwrap();
             let encryptor = Encryptor::new(&params, public).unwrap();
             let ciphertext = encryptor.encrypt(&plain).unwrap();
             drop(encoder.decode_real(&decryptor.decrypt(&ciphertext).unwrap()).unwrap());

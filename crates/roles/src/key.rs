@@ -92,7 +92,7 @@ impl FileEncryptor {
         let mut file = self.writer(out, params, shapes, label).map_err(&in_file)?;
         let encoder = Encoder::new(params);
         let encrypt = |(slots, level, scale): Slots| {
-            self.encrypt(&encoder.encode_real(&slots, level, scale)?)
+            self.encrypt(&encoder.encode_real_at(&slots, level, scale)?)
         };
         let mut done = 0;
         loop {

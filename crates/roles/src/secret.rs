@@ -147,7 +147,7 @@ pub(crate) fn starts_sealed(file: &mut (impl Read + Seek)) -> io::Result<bool> {
 pub fn expect_pair(params: &Params, secret: &Decryptor, public: Arc<PublicKey>) -> Result<()> {
     let lowest = Level(0);
     let log2_modulus = params.chain().log2_q(lowest);
-    let zero = Encoder::new(params).encode_real(&[0.0], lowest, Scale::from_log2(0.0))?;
+    let zero = Encoder::new(params).encode_real_at(&[0.0], lowest, Scale::from_log2(0.0))?;
     let encrypted = Encryptor::new(params, public)?.encrypt(&zero)?;
     // Under another key the noise would fill the whole modulus.
     if secret.measure_noise(&encrypted, &zero)? < log2_modulus - 4.0 {

@@ -39,7 +39,7 @@ pub fn run() -> Result<(f64, u32)> {
     let slots: Vec<_> = (0..1 << LOG_SLOTS).map(|i| (f64::from(i) * 0.37).sin()).collect();
     let slots: Vec<_> = slots.iter().map(|&x| Complex::new(x / 2.0, -x / 3.0)).collect();
     let encoder = Encoder::new(&params);
-    let input = encoder.encode(&slots, plan.input_level(), plan.input_scale())?;
+    let input = encoder.encode_at(&slots, plan.input_level(), plan.input_scale())?;
     let exhausted = Encryptor::new(&params, public)?.encrypt(&input)?;
 
     let start = Instant::now();

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sudare::{
     Result,
     circuits::Trace,
-    ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, Params, Scale, preset},
+    ckks::{Ciphertext, Decryptor, Encoder, Encryptor, Evaluator, Params, Scale},
     rlwe::{EvaluationKeys, KeyGenerator, KeyRequest},
 };
 
@@ -24,7 +24,7 @@ fn main() -> Result<()> {
 /// The mean square of 0, 1/1024, 2/1024, … as it is decrypted.
 pub fn run() -> Result<f64> {
     // Parameters of 128 bits of security in the smallest ring; both parties know them.
-    let params = Params::new(preset("n13")?.spec)?;
+    let params = Params::preset("n13")?;
     let top = params.top();
     let sum = Trace::inner_sum(params.log_n(), 1, COUNT)?.doubling();
 
@@ -37,7 +37,7 @@ pub fn run() -> Result<f64> {
     let evaluation = Arc::new(keygen.evaluation_keys(&secret, &request)?);
     let encoder = Encoder::new(&params);
     let numbers: Vec<f64> = (0..COUNT).map(|i| i as f64 / COUNT as f64).collect();
-    let plain = encoder.encode_real(&numbers, top, params.scale_at(top))?;
+    let plain = encoder.encode_real(&numbers)?;
     let encrypted = Encryptor::new(&params, public)?.encrypt(&plain)?;
 
     let result = serve(&params, evaluation, &encrypted)?;

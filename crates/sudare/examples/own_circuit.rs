@@ -9,7 +9,7 @@ use std::sync::Arc;
 use sudare::{
     Result,
     circuits::ckks::{ComplexOps, sim},
-    ckks::{Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Scale, preset},
+    ckks::{Complex, Decryptor, Encoder, Encryptor, Evaluator, Params, Scale},
     rlwe::KeyGenerator,
 };
 
@@ -29,7 +29,7 @@ fn main() -> Result<()> {
 
 /// The results on ciphertexts and on clear numbers, slot by slot.
 pub fn run() -> Result<Vec<(f64, f64)>> {
-    let params = Params::new(preset("n14")?.spec)?;
+    let params = Params::preset("n14")?;
     let (top, scale) = (params.top(), params.scale_at(params.top()));
     let numbers = [-0.9, -0.4, 0.1, 0.7];
 
@@ -51,7 +51,7 @@ pub fn run() -> Result<Vec<(f64, f64)>> {
     let keys = Arc::new(keygen.evaluation_keys(&secret, &clear.used_keys())?);
     let encoder = Encoder::new(&params);
     let x =
-        Encryptor::new(&params, public)?.encrypt(&encoder.encode_real(&numbers, top, scale)?)?;
+        Encryptor::new(&params, public)?.encrypt(&encoder.encode_real_at(&numbers, top, scale)?)?;
     let found = towards_sign(&Evaluator::new(&params, keys)?, &x)?;
     let found = encoder.decode_real(&Decryptor::new(&params, secret)?.decrypt(&found)?)?;
     for (x, found) in numbers.iter().zip(&found) {

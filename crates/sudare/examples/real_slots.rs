@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 use sudare::{
-    ckks::{Decryptor, Encoder, Encryptor, Evaluator, Params, preset},
+    ckks::{Decryptor, Encoder, Encryptor, Evaluator, Params},
     rlwe::{KeyGenerator, KeyRequest},
 };
 
@@ -30,7 +30,7 @@ pub const Y: [i64; 3] = [17, 3, 2039];
 
 /// Operations and the slots of their results.
 pub fn run() -> sudare::Result<Vec<(&'static str, Vec<f64>)>> {
-    let params = Params::new(preset("n13")?.spec)?;
+    let params = Params::preset("n13")?;
     let (top, scale) = (params.top(), params.scale_at(params.top()));
     let x = values(X, params.max_slots());
     let y = values(Y, params.max_slots());
@@ -44,10 +44,10 @@ pub fn run() -> sudare::Result<Vec<(&'static str, Vec<f64>)>> {
     let encoder = Encoder::new(&params);
     let decryptor = Decryptor::new(&params, secret)?;
 
-    let encrypt = |values: &[f64]| encryptor.encrypt(&encoder.encode_real(values, top, scale)?);
+    let encrypt = |values: &[f64]| encryptor.encrypt(&encoder.encode_real_at(values, top, scale)?);
     let a = encrypt(&x)?;
     let b = encrypt(&y)?;
-    let plain = encoder.encode_real(&y, top, scale)?;
+    let plain = encoder.encode_real_at(&y, top, scale)?;
     let square = evaluator.mul_rescale(&a, &a)?;
     let results = [
         ("encrypted", a.clone()),

@@ -22,7 +22,7 @@
 //!
 //! # fn main() -> sudare::Result<()> {
 //! // For a secure set, `n12-t65537` and up, or those that `exact::choose` finds.
-//! let params = exact::Params::new(exact::preset("toy-n8")?.spec)?;
+//! let params = exact::Params::preset("toy-n8")?;
 //! let mut keygen = KeyGenerator::new(params.rlwe())?;
 //! let secret = Arc::new(keygen.secret_key()?);
 //! let public = Arc::new(keygen.public_key(&secret)?);

@@ -20,7 +20,7 @@
 //! use sudare::{ckks, circuits::Trace, rlwe::KeyGenerator};
 //!
 //! # fn main() -> sudare::Result<()> {
-//! let params = ckks::Params::new(ckks::preset("n13")?.spec)?;
+//! let params = ckks::Params::preset("n13")?;
 //! let top = params.top();
 //! // Depth and keys of a circuit are known before any key is.
 //! let sum = Trace::inner_sum(params.log_n(), 1, 4)?.doubling();
@@ -30,7 +30,7 @@
 //! let keys = Arc::new(keygen.evaluation_keys(&secret, &sum.required_keys(top))?);
 //!
 //! let encoder = ckks::Encoder::new(&params);
-//! let plain = encoder.encode_real(&[1.0, 2.5, -4.0, 8.0], top, params.scale_at(top))?;
+//! let plain = encoder.encode_real(&[1.0, 2.5, -4.0, 8.0])?;
 //! let encrypted = ckks::Encryptor::new(&params, public)?.encrypt(&plain)?;
 //!
 //! let result = sum.run(&ckks::Evaluator::new(&params, keys)?, &encrypted)?;

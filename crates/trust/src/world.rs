@@ -89,7 +89,7 @@ impl Pair {
         let encrypt = |slots: usize, level: Level| {
             let values = vec![Complex { re: 0.5, im: -0.25 }; slots];
             let scale = params.scale_at(level);
-            let plain = Encoder::new(&params).encode(&values, level, scale).unwrap();
+            let plain = Encoder::new(&params).encode_at(&values, level, scale).unwrap();
             encryptor.encrypt_with(&plain, &Seed::from_bytes([2; 32])).unwrap()
         };
         let mut items = vec![encrypt(16, params.top()), encrypt(2, Level(0))];
@@ -100,7 +100,7 @@ impl Pair {
         let label = Label { name: "tiny".into(), content: "test".into(), meta: vec![1, 2, 3] };
         let own = SymmetricEncryptor::new(&params, Arc::clone(&secret)).unwrap();
         let plain =
-            Encoder::new(&params).encode_real(&[0.5; 4], Level(0), params.scale_at(Level(0)));
+            Encoder::new(&params).encode_real_at(&[0.5; 4], Level(0), params.scale_at(Level(0)));
         let seed = Seed::from_bytes([3; 32]);
         let seeded = [own.encrypt_seeded_with(&plain.unwrap(), &seed).unwrap()];
         let mut files = [(); 5].map(|()| Vec::new());

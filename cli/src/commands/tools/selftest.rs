@@ -200,7 +200,7 @@ fn round_trip() -> sudare::Result<Check> {
     let x: Vec<Complex<f64>> = (0..params.max_slots())
         .map(|i| Complex { re: (i as f64).sin(), im: (0.7 * i as f64).cos() })
         .collect();
-    let plain = encoder.encode(&x, top, params.scale_at(top))?;
+    let plain = encoder.encode_at(&x, top, params.scale_at(top))?;
     let a = encryptor.encrypt(&plain)?;
     let square = evaluator.mul_rescale(&a, &a)?;
     let result = evaluator.conjugate(&evaluator.rotate(&square, 3)?)?;

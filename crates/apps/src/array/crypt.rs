@@ -31,7 +31,7 @@ pub fn encrypt(
 ) -> Result<Array<ckks::Evaluator>> {
     let encoder = Encoder::new(params);
     encrypt_with(params, layout, values, Range::of(&values.values), level, |_, slots| {
-        encryptor.encrypt(&encoder.encode_real(&slots, level, params.scale_at(level))?)
+        encryptor.encrypt(&encoder.encode_real_at(&slots, level, params.scale_at(level))?)
     })
 }
 

@@ -453,7 +453,7 @@ impl ScorePlan {
     ) -> Result<impl Iterator<Item = Result<Ciphertext>> + use<'a>> {
         let encoder = Encoder::new(&self.params);
         Ok(self.pack(table, transform)?.map(move |slots| {
-            Ok(encryptor.encrypt(&encoder.encode_real(&slots, self.level, self.rows)?)?)
+            Ok(encryptor.encrypt(&encoder.encode_real_at(&slots, self.level, self.rows)?)?)
         }))
     }
 
@@ -481,7 +481,7 @@ impl ScorePlan {
     pub fn encrypt_model(&self, encryptor: &Encryptor, weights: &[f64]) -> Result<Ciphertext> {
         let (level, scale) = self.model;
         let slots = self.pack_model(weights)?;
-        Ok(encryptor.encrypt(&Encoder::new(&self.params).encode_real(&slots, level, scale)?)?)
+        Ok(encryptor.encrypt(&Encoder::new(&self.params).encode_real_at(&slots, level, scale)?)?)
     }
 
     /// Returns the server's part: scoring by a model, on any evaluator with the plan's chain,

@@ -259,7 +259,7 @@ impl HiddenPlan {
         &self,
         (slots, (level, scale)): (Vec<f64>, (Level, Scale)),
     ) -> sudare::Result<Plaintext> {
-        Encoder::new(&self.params).encode_real(&slots, level, scale)
+        Encoder::new(&self.params).encode_real_at(&slots, level, scale)
     }
 
     /// Calls `each` with chunks of plaintexts, and the number of the first ciphertext of each

@@ -333,7 +333,7 @@ impl Plan {
         let encoder = Encoder::new(&self.params);
         let (level, scale) = self.input;
         par::try_map(self.messages(samples)?, |slots| {
-            Ok(encrypt(&encoder.encode_real(&slots, level, scale)?)?)
+            Ok(encrypt(&encoder.encode_real_at(&slots, level, scale)?)?)
         })
     }
 

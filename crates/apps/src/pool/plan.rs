@@ -144,7 +144,7 @@ impl SumsPlan {
             slots.extend_from_slice(limbs);
             let mut slots: Vec<f64> = slots.iter().map(|&limb| limb as f64 * step).collect();
             slots.resize(self.params.max_slots(), 0.0);
-            let plain = encoder.encode_real(&slots, self.coding.level, self.coding.scale)?;
+            let plain = encoder.encode_real_at(&slots, self.coding.level, self.coding.scale)?;
             Ok(encryptor.encrypt(&plain)?)
         })
     }

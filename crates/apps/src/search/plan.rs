@@ -266,7 +266,7 @@ impl Plan {
         let encrypt = |part: usize| -> Result<C> {
             let (level, scale) = self.part_form(part);
             let slots = self.slots(&content, part);
-            Ok(encrypt(&encoder.encode(&slots, level, scale)?)?)
+            Ok(encrypt(&encoder.encode_at(&slots, level, scale)?)?)
         };
         for first in (0..self.block_parts()).step_by(CHUNK) {
             let parts = first..self.block_parts().min(first + CHUNK);
@@ -307,7 +307,7 @@ impl Plan {
         }
         let slots = self.layout.query(&self.embedded_query(query)?);
         let (level, scale) = self.query_form();
-        Ok(Encoder::new(&self.params).encode(&slots, level, scale)?)
+        Ok(Encoder::new(&self.params).encode_at(&slots, level, scale)?)
     }
 
     /// Decrypts the slots of each ciphertext of an answer.

@@ -246,7 +246,7 @@ pub(super) fn encrypt(
     let encoder = Encoder::new(params);
     let done = AtomicUsize::new(0);
     par::try_map(all.collect::<Vec<_>>(), |(slots, level, scale)| {
-        let ciphertext = encryptor.encrypt(&encoder.encode_real(&slots, level, scale)?)?;
+        let ciphertext = encryptor.encrypt(&encoder.encode_real_at(&slots, level, scale)?)?;
         progress(1 + done.fetch_add(1, Relaxed));
         Ok(ciphertext)
     })

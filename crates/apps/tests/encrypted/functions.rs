@@ -29,7 +29,7 @@ fn functions_of_8192_slots_have_32_bits_of_precision() {
         let xs: Vec<f64> = (0..s.params.max_slots())
             .map(|i| interval.start + (interval.end - interval.start) * (i as f64 / last))
             .collect();
-        let plain = s.encoder.encode_real(&xs, plan.level(), plan.scale()).unwrap();
+        let plain = s.encoder.encode_real_at(&xs, plan.level(), plan.scale()).unwrap();
         let x = s.encryptor.encrypt(&plain).unwrap();
         let y = plan.run(&s.evaluator, &x).unwrap();
         assert_eq!(y.level(), plan.output_level());
@@ -67,7 +67,7 @@ fn comparisons_are_sharp_outside_their_gap() {
     let ys: Vec<f64> = (0..1024).map(|i| f64::from(i * 173 % 1024) / 511.5 - 1.0).collect();
     let encrypt = |values: &[f64]| {
         let top = params.top();
-        let plain = s.encoder.encode_real(values, top, params.scale_at(top)).unwrap();
+        let plain = s.encoder.encode_real_at(values, top, params.scale_at(top)).unwrap();
         s.encryptor.encrypt(&plain).unwrap()
     };
     for (f, plan) in [compare, maximum] {
@@ -121,7 +121,7 @@ fn sharp_functions_keep_the_error_that_they_state() {
         for plan in [f.plan(&params).unwrap(), f.plan_at(&params, params.top()).unwrap()] {
             let s = Session::new(params.clone(), plan.required_keys());
             let xs = ends_and_inside(&f.interval(), f.gap(), 512);
-            let plain = s.encoder.encode_real(&xs, plan.level(), plan.scale()).unwrap();
+            let plain = s.encoder.encode_real_at(&xs, plan.level(), plan.scale()).unwrap();
             let y = plan.run(&s.evaluator, &s.encryptor.encrypt(&plain).unwrap()).unwrap();
             let found = s.encoder.decode_real(&s.decryptor.decrypt(&y).unwrap()).unwrap();
             // A result in [-1, 1] would tell nothing from 1 on.

@@ -200,7 +200,7 @@ fn errors_at_edges(job: HistogramJob, secure: &Params) -> (f64, f64) {
         (0..params.max_slots()).map(place).collect::<Vec<f64>>()
     });
     let encrypt = |values: Vec<f64>| {
-        let plain = s.encoder.encode_real(&values, plan.level(), plan.scale()).unwrap();
+        let plain = s.encoder.encode_real_at(&values, plan.level(), plan.scale()).unwrap();
         s.encryptor.encrypt(&plain).unwrap()
     };
     let data: Vec<_> = groups.clone().map(encrypt).collect();

@@ -40,14 +40,14 @@ fn mean_and_variance_of_8192_numbers() {
         found.iter().map(|y| (y - expected).abs()).fold(0.0, f64::max).log2()
     };
 
-    let plain = s.encoder.encode_real(&xs, plan.mean_level(), plan.scale()).unwrap();
+    let plain = s.encoder.encode_real_at(&xs, plan.mean_level(), plan.scale()).unwrap();
     let x = s.encryptor.encrypt(&plain).unwrap();
     let found = plan.mean(&s.evaluator, &x).unwrap();
     assert_eq!(found.level(), Level(0));
     let log2_error = largest(s.decrypt(&found), mean);
     assert!(log2_error < -23.0, "mean: 2^{log2_error:.1}");
 
-    let plain = s.encoder.encode_real(&xs, plan.level(), plan.scale()).unwrap();
+    let plain = s.encoder.encode_real_at(&xs, plan.level(), plan.scale()).unwrap();
     let x = s.encryptor.encrypt(&plain).unwrap();
     let log2_error = largest(s.decrypt(&plan.mean(&s.evaluator, &x).unwrap()), mean);
     assert!(log2_error < -23.0, "mean from above: 2^{log2_error:.1}");
@@ -63,7 +63,7 @@ fn extreme_numbers_do_not_overflow() {
     let s = session(&params, plan.variance_keys());
     for (ends, mean, variance) in [([1.0, 1.0], 1.0, 0.0), ([-1.0, 1.0], 0.0, 1.0)] {
         let xs = ends.repeat(1 << 12);
-        let plain = s.encoder.encode_real(&xs, plan.level(), plan.scale()).unwrap();
+        let plain = s.encoder.encode_real_at(&xs, plan.level(), plan.scale()).unwrap();
         let x = s.encryptor.encrypt(&plain).unwrap();
         for (found, expected) in [
             (plan.mean(&s.evaluator, &x).unwrap(), mean),

@@ -112,7 +112,7 @@ mod linux {
     fn plaintext(params: &Params) -> Plaintext {
         let top = params.rlwe().top();
         let values: Vec<f64> = (0..256).map(|k| f64::from(k) / 256.0).collect();
-        Encoder::new(params).encode_real(&values, top, params.scale_at(top)).unwrap()
+        Encoder::new(params).encode_real_at(&values, top, params.scale_at(top)).unwrap()
     }
 
     fn encryptor(params: &Params, number: u8) -> (Encryptor, SecretKey) {

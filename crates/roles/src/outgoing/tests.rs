@@ -64,7 +64,7 @@ fn ckks() -> Vec<Sample> {
     let passphrase = Passphrase::new(b"six random words".to_vec()).unwrap();
     let encryptor = Encryptor::new(&params, public).unwrap();
     let plain = Encoder::new(&params)
-        .encode_real(&[0.5], params.top(), params.scale_at(params.top()))
+        .encode_real_at(&[0.5], params.top(), params.scale_at(params.top()))
         .unwrap();
     let encrypted = [encryptor.encrypt(&plain).unwrap()];
     let ciphertexts = |items: &[Ciphertext], label: &Label| {

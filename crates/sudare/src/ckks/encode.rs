@@ -37,24 +37,47 @@ impl Encoder {
         Self { params: params.clone() }
     }
 
-    /// Encodes complex values at `level` and `scale`. The number of slots is the next power of two.
-    /// The remaining slots are 0.
+    /// Encodes complex values at the top level and its default scale. The number of slots is the next
+    /// power of two. The remaining slots are 0.
     ///
-    /// The plaintext is the rounded polynomial whose values at the roots of the orbit of 5 are
-    /// `scale` times the slots. Fewer slots than `N / 2` repeat (sparse packing).
+    /// The plaintext is the rounded polynomial whose values at the roots of the orbit of 5 are the
+    /// scale times the slots. Fewer slots than `N / 2` repeat (sparse packing).
     ///
     /// # Errors
     /// [`Error::NotFinite`]; [`Error::TooManySlots`]; [`Error::ValueTooLarge`] if a coefficient
-    /// does not fit half the modulus; [`Error::LevelOutOfRange`]; [`Error::ScaleOutOfRange`].
-    pub fn encode(&self, values: &[Complex<f64>], level: Level, scale: Scale) -> Result<Plaintext> {
+    /// does not fit half the modulus.
+    pub fn encode(&self, values: &[Complex<f64>]) -> Result<Plaintext> {
+        let top = self.params.top();
+        self.encode_at(values, top, self.params.scale_at(top))
+    }
+
+    /// Encodes complex values at `level` and `scale`; see [`Encoder::encode`].
+    ///
+    /// # Errors
+    /// The errors of [`Encoder::encode`]; [`Error::LevelOutOfRange`]; [`Error::ScaleOutOfRange`].
+    pub fn encode_at(
+        &self,
+        values: &[Complex<f64>],
+        level: Level,
+        scale: Scale,
+    ) -> Result<Plaintext> {
         self.encode_slots(values.iter().copied(), values.len(), level, scale)
     }
 
-    /// Encodes real values; see [`Encoder::encode`].
+    /// Encodes real values at the top level and its default scale; see [`Encoder::encode`].
     ///
     /// # Errors
     /// See [`Encoder::encode`].
-    pub fn encode_real(&self, values: &[f64], level: Level, scale: Scale) -> Result<Plaintext> {
+    pub fn encode_real(&self, values: &[f64]) -> Result<Plaintext> {
+        let top = self.params.top();
+        self.encode_real_at(values, top, self.params.scale_at(top))
+    }
+
+    /// Encodes real values at `level` and `scale`; see [`Encoder::encode`].
+    ///
+    /// # Errors
+    /// See [`Encoder::encode_at`].
+    pub fn encode_real_at(&self, values: &[f64], level: Level, scale: Scale) -> Result<Plaintext> {
         let complex = values.iter().map(|&re| Complex { re, im: 0.0 });
         self.encode_slots(complex, values.len(), level, scale)
     }

@@ -235,7 +235,7 @@ impl Evaluator {
 
     /// Encodes a constant for every slot of a ciphertext of this form.
     fn constant(&self, form: Form, c: Complex<f64>, scale: Scale) -> Result<Plaintext> {
-        let plain = self.encoder.encode(&[c], form.level, scale)?;
+        let plain = self.encoder.encode_at(&[c], form.level, scale)?;
         Ok(Plaintext { log_slots: form.log_slots, ..plain })
     }
 

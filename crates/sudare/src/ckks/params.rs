@@ -499,7 +499,7 @@ mod tests {
         let encryptor = Encryptor::new(&params, public).unwrap();
         let decryptor = Decryptor::new(&params, secret).unwrap();
         let encrypt = |values: &[f64]| {
-            let plain = encoder.encode_real(values, top, params.scale_at(top)).unwrap();
+            let plain = encoder.encode_real_at(values, top, params.scale_at(top)).unwrap();
             encryptor.encrypt(&plain).unwrap()
         };
         let x = encrypt(&[0.3, 20.0]);

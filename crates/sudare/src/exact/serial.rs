@@ -11,7 +11,7 @@
 //! use sudare::{exact::{Params, preset, serial}, rlwe::KeyGenerator};
 //!
 //! # fn main() -> sudare::Result<()> {
-//! let params = Params::new(preset("toy-n8")?.spec)?;
+//! let params = Params::preset("toy-n8")?;
 //! let mut keygen = KeyGenerator::new(params.rlwe())?;
 //! let secret = keygen.secret_key()?;
 //! let public = keygen.public_key(&secret)?;

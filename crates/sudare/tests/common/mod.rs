@@ -116,7 +116,7 @@ impl Session {
     pub fn encrypt(&self, slots: usize, level: Level) -> Ciphertext {
         let encoder = Encoder::new(&self.params);
         let scale = self.params.scale_at(level);
-        let plain = encoder.encode(&values(slots), level, scale).unwrap();
+        let plain = encoder.encode_at(&values(slots), level, scale).unwrap();
         let encryptor = Encryptor::new(&self.params, Arc::clone(&self.public)).unwrap();
         encryptor.encrypt_with(&plain, &seed(2)).unwrap()
     }
@@ -215,7 +215,7 @@ pub fn artefacts() -> Vec<(&'static str, Vec<u8>)> {
         let real = |i: u32| f64::from(i * 37 % 101) / 64.0 - 0.75;
         let values: Vec<_> =
             (0..slots).map(|i| Complex { re: real(i), im: real(i + 50) }).collect();
-        encoder.encode(&values, s.params.top(), Scale::from_log2(log2_scale)).unwrap()
+        encoder.encode_at(&values, s.params.top(), Scale::from_log2(log2_scale)).unwrap()
     };
     let encrypt = |slots: u32, log2_scale: f64, number: u8| {
         encryptor.encrypt_with(&encode(slots, log2_scale), &seed(number)).unwrap()

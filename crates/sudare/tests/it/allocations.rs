@@ -48,7 +48,8 @@ impl Steady for Session {
 
     fn encrypt(&self) -> Ciphertext {
         let top = self.params.top();
-        let plain = self.encoder.encode_real(&[0.5; 64], top, self.params.scale_at(top)).unwrap();
+        let plain =
+            self.encoder.encode_real_at(&[0.5; 64], top, self.params.scale_at(top)).unwrap();
         self.encryptor.encrypt(&plain).unwrap()
     }
 }
@@ -59,7 +60,7 @@ fn operations_reuse_their_buffers() {
     let a = s.encrypt();
     let ev = &s.evaluator;
     let low = ev.drop_to(&a, Level(1)).unwrap();
-    let plain = s.encoder.encode_real(&[0.25; 64], a.level(), a.scale()).unwrap();
+    let plain = s.encoder.encode_real_at(&[0.25; 64], a.level(), a.scale()).unwrap();
     let half = Complex { re: 0.5, im: 0.0 };
     for threads in [1, 2] {
         par::with_threads(threads, || {

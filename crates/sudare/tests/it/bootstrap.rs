@@ -102,7 +102,7 @@ impl Setup {
 
     fn encrypt_values(&self, values: &[Complex<f64>], level: Level, salt: u64) -> Ciphertext {
         let s = &self.session;
-        let plain = s.encoder.encode(values, level, s.params.scale_at(level)).unwrap();
+        let plain = s.encoder.encode_at(values, level, s.params.scale_at(level)).unwrap();
         s.encryptor.encrypt_with(&plain, &seed("encryption", salt)).unwrap()
     }
 
@@ -564,7 +564,7 @@ fn wrong_inputs_are_refused() {
     }
     let params = s.session.params.clone();
     let other = Session::from_seed(params, &seed("keys", 1), &KeyRequest::new());
-    let plain = other.encoder.encode(&[Complex::new(0.5, 0.0); 16], input, a.scale()).unwrap();
+    let plain = other.encoder.encode_at(&[Complex::new(0.5, 0.0); 16], input, a.scale()).unwrap();
     let foreign = other.encryptor.encrypt(&plain).unwrap();
     assert!(matches!(run(&foreign), Error::KeyMismatch { .. }));
     let batch = s.bootstrapper.run_many(e, &[a, foreign]);

@@ -23,7 +23,7 @@ fn refresh(name: &str, log_n: u32, log_slots: u32, integer_bits: u32) -> (f64, u
     let size = f64::from(integer_bits).exp2();
     let mut part = || (stream.next_u64() as i64) as f64 / 2f64.powi(63) * size;
     let slots: Vec<_> = (0..1 << log_slots).map(|_| Complex::new(part(), part())).collect();
-    let plain = s.encoder.encode(&slots, plan.input_level(), plan.input_scale()).unwrap();
+    let plain = s.encoder.encode_at(&slots, plan.input_level(), plan.input_scale()).unwrap();
     let x = s.encryptor.encrypt_with(&plain, &Seed::from_bytes([7; 32])).unwrap();
     let y = plan.prepare(&s.evaluator).unwrap().run(&s.evaluator, &x).unwrap();
     assert_eq!(y.level(), plan.output_level());

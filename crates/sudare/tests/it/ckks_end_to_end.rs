@@ -33,7 +33,7 @@ trait Slots {
 impl Slots for Session {
     fn encrypt(&self, values: &[Complex<f64>]) -> Ciphertext {
         let top = self.params.top();
-        let plain = self.encoder.encode(values, top, self.params.scale_at(top)).unwrap();
+        let plain = self.encoder.encode_at(values, top, self.params.scale_at(top)).unwrap();
         self.encryptor.encrypt(&plain).unwrap()
     }
 
@@ -134,7 +134,7 @@ fn plaintexts_of_long_chains_decode() {
     x[3] = Complex { re: -1e9, im: 3e8 };
     for level in [27, 20, 5, 1].map(Level) {
         for log2_scale in [45.0, 60.0] {
-            let plain = encoder.encode(&x, level, Scale::from_log2(log2_scale)).unwrap();
+            let plain = encoder.encode_at(&x, level, Scale::from_log2(log2_scale)).unwrap();
             let found = encoder.decode(&plain).unwrap();
             let errors = found.iter().zip(&x).map(|(x, y)| (x.re - y.re).hypot(x.im - y.im));
             // A NaN is no small error.
@@ -164,11 +164,11 @@ fn misuse_is_a_typed_error() {
     let few = s.encrypt(&x[..8]);
     assert!(matches!(ev.add(&a, &few), Err(Error::SlotMismatch { .. })));
     let scale = s.params.scale_at(Level(0));
-    let nan = s.encoder.encode_real(&[1.0, f64::NAN], Level(0), scale);
+    let nan = s.encoder.encode_real_at(&[1.0, f64::NAN], Level(0), scale);
     assert!(matches!(nan, Err(Error::NotFinite { index: 1, .. })));
-    let large = s.encoder.encode_real(&[1e300], Level(0), scale);
+    let large = s.encoder.encode_real_at(&[1e300], Level(0), scale);
     assert!(matches!(large, Err(Error::ValueTooLarge { .. })));
-    let many = s.encoder.encode(&vec![Complex::default(); x.len() + 1], Level(0), scale);
+    let many = s.encoder.encode_at(&vec![Complex::default(); x.len() + 1], Level(0), scale);
     assert!(matches!(many, Err(Error::TooManySlots { .. })));
     let insecure = Params::new(Spec::uniform(13, 48.0, 5, 40.0, vec![48.0]));
     assert!(matches!(insecure, Err(Error::Insecure { .. })));

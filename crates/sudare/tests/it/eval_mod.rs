@@ -38,7 +38,7 @@ fn inputs(slots: usize, turn: f64) -> Vec<(f64, f64)> {
 
 fn encrypt(s: &Session, inputs: &[(f64, f64)], level: Level, scale: Scale, seed: u8) -> Ciphertext {
     let x: Vec<_> = inputs.iter().map(|(x, _)| *x).collect();
-    let plain = s.encoder.encode_real(&x, level, scale).unwrap();
+    let plain = s.encoder.encode_real_at(&x, level, scale).unwrap();
     s.encryptor.encrypt_with(&plain, &Seed::from_bytes([seed; 32])).unwrap()
 }
 

@@ -126,7 +126,7 @@ fn seeded_ciphertexts_come_back_whole() {
         let encoder = Encoder::new(&params);
         let forms = [(params.top(), params.max_slots()), (Level(0), 4), (Level(1), 64)];
         let items = forms.map(|(level, slots)| {
-            let plain = encoder.encode(&values(slots), level, params.scale_at(level)).unwrap();
+            let plain = encoder.encode_at(&values(slots), level, params.scale_at(level)).unwrap();
             encryptor.encrypt_seeded(&plain).unwrap()
         });
         let mut file = Vec::new();
@@ -693,7 +693,7 @@ fn scales_keep_both_parts() {
     let s = session(specs(10).swap_remove(0));
     let third = Scale::from_f64(2f64.powi(40)) / Scale::from_f64(3.0);
     let encoder = sudare::ckks::Encoder::new(&s.params);
-    let plain = encoder.encode(&values(8), Level(1), third).unwrap();
+    let plain = encoder.encode_at(&values(8), Level(1), third).unwrap();
     let encryptor = sudare::ckks::Encryptor::new(&s.params, Arc::clone(&s.public)).unwrap();
     let file = s.ciphertexts_file(&[encryptor.encrypt(&plain).unwrap()], &Label::default());
     let read = open(&file).unwrap().ciphertexts(&s.params).unwrap();

@@ -105,7 +105,7 @@ fn all_keys_give_the_same_bits() {
     let encryptor = Encryptor::new(&params, public).unwrap();
     let inputs = [1.0, 2.0].map(|salt| {
         let values: Vec<f64> = (0..512).map(|i| (f64::from(i) * salt).sin()).collect();
-        let plain = encoder.encode_real(&values, level, params.scale_at(level)).unwrap();
+        let plain = encoder.encode_real_at(&values, level, params.scale_at(level)).unwrap();
         encryptor.encrypt_with(&plain, &seed("encryption")).unwrap()
     });
     let run = |keys: EvaluationKeys| {

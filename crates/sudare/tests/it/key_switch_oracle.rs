@@ -155,7 +155,7 @@ impl Switching for Session {
             .collect();
         let top = self.params.top();
         let scale = self.params.scale_at(top);
-        let plain = self.encoder.encode(&values, top, scale).unwrap();
+        let plain = self.encoder.encode_at(&values, top, scale).unwrap();
         self.encryptor.encrypt_with(&plain, &seed("encryption", salt)).unwrap()
     }
 

@@ -83,7 +83,7 @@ fn same(a: &Ciphertext, b: &Ciphertext) -> bool {
 
 impl Case {
     fn encrypt_at(&self, values: &Slots, level: Level) -> Ciphertext {
-        let plain = self.encoder.encode(values, level, self.params.scale_at(level)).unwrap();
+        let plain = self.encoder.encode_at(values, level, self.params.scale_at(level)).unwrap();
         self.encryptor.encrypt(&plain).unwrap()
     }
 
@@ -152,7 +152,7 @@ proptest! {
 
     #[test]
     fn encryption_and_its_inverse((s, [x, ..]) in operands(), keep in 0.0..1.0, level in 0u32..5) {
-        let plain = s.encoder.encode(&x, Level(level), s.params.scale_at(Level(level))).unwrap();
+        let plain = s.encoder.encode_at(&x, Level(level), s.params.scale_at(Level(level))).unwrap();
         let decoded = s.encoder.decode(&plain).unwrap();
         for (x, y) in x.iter().zip(&decoded) {
             prop_assert!((x.re - y.re).hypot(x.im - y.im) < s.tolerance);
@@ -163,7 +163,7 @@ proptest! {
         padded.resize(few.len().next_power_of_two(), Complex::default());
         s.check("encrypt", &s.encrypt_at(few, Level(level)), &padded)?;
         let reals: Vec<f64> = x.iter().map(|x| x.re).collect();
-        let plain = s.encoder.encode_real(&reals, Level(level), s.params.scale_at(Level(level)));
+        let plain = s.encoder.encode_real_at(&reals, Level(level), s.params.scale_at(Level(level)));
         for (x, y) in reals.iter().zip(s.encoder.decode_real(&plain.unwrap()).unwrap()) {
             prop_assert!((x - y).abs() < s.tolerance);
         }
@@ -185,7 +185,7 @@ proptest! {
         let mut assigned = a.clone();
         ev.add_assign(&mut assigned, &b).unwrap();
         prop_assert!(same(&sum, &assigned));
-        let plain = s.encoder.encode(&y, a.level(), a.scale()).unwrap();
+        let plain = s.encoder.encode_at(&y, a.level(), a.scale()).unwrap();
         s.check("add_plain", &ev.add_plain(&a, &plain).unwrap(), &zip(&x, &y, |x, y| x + y))?;
         let shifted: Slots = x.iter().map(|&x| x + c).collect();
         s.check("add_const", &ev.add_const(&a, c).unwrap(), &shifted)?;
@@ -215,7 +215,7 @@ proptest! {
         s.check_same("distributive", left, right)?;
         let left = ev.mul_rescale(&ev.neg(&a).unwrap(), &b);
         s.check_same("signs", left, ev.neg(&product))?;
-        let plain = s.encoder.encode(&y, a.level(), a.scale()).unwrap();
+        let plain = s.encoder.encode_at(&y, a.level(), a.scale()).unwrap();
         let masked = ev.rescale(&ev.mul_plain(&a, &plain).unwrap());
         s.check("mul_plain", &masked.unwrap(), &zip(&x, &y, |x, y| x * y))?;
         // Sums before the rescaling.

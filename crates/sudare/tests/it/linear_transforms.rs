@@ -55,7 +55,7 @@ fn session(params: &Params, plan: &LinearPlan) -> Session {
 }
 
 fn encrypt(s: &Session, values: &[Complex<f64>], level: Level, seed: u8) -> Ciphertext {
-    let plain = s.encoder.encode(values, level, s.params.scale_at(level)).unwrap();
+    let plain = s.encoder.encode_at(values, level, s.params.scale_at(level)).unwrap();
     s.encryptor.encrypt_with(&plain, &Seed::from_bytes([seed; 32])).unwrap()
 }
 

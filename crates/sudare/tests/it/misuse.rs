@@ -49,7 +49,7 @@ trait Misused {
 
 impl Misused for Session {
     fn encode_at(&self, values: &[f64], level: Level) -> Plaintext {
-        self.encoder.encode_real(values, level, self.params.scale_at(level)).unwrap()
+        self.encoder.encode_real_at(values, level, self.params.scale_at(level)).unwrap()
     }
 
     fn encode(&self, values: &[f64]) -> Plaintext {
@@ -259,7 +259,7 @@ fn levels_that_are_not_there() {
     refused(ev.drop_to(&bottom, LOW), out_of_range(LOW, Level(0)), &["at most 0"]);
     let mut assigned = bottom.clone();
     refused(ev.drop_to_assign(&mut assigned, LOW), out_of_range(LOW, Level(0)), &["at most 0"]);
-    let plain = s.encoder.encode_real(&VALUES, Level(9), a.scale());
+    let plain = s.encoder.encode_real_at(&VALUES, Level(9), a.scale());
     refused(plain, out_of_range(Level(9), TOP), &["level 9", "at most 3"]);
     let low = s.encode_at(&VALUES, Level(0));
     let noise = s.decryptor.measure_noise(&a, &low);
@@ -290,14 +290,14 @@ fn scales_that_do_not_fit() {
     let twice = product.scale() * product.scale();
     refused(ev.mul(&low, &low), range("multiply", twice.log2(), LOW), &words);
     refused(ev.mul_rescale(&low, &low), range("multiply", twice.log2(), LOW), &words);
-    let plain = s.encoder.encode_real(&VALUES, LOW, product.scale()).unwrap();
+    let plain = s.encoder.encode_real_at(&VALUES, LOW, product.scale()).unwrap();
     refused(ev.mul_plain(&low, &plain), range("multiply", twice.log2(), LOW), &words);
     let one = Complex { re: 1.0, im: 0.0 };
     let constant = ev.mul_const(&low, one, product.scale());
     refused(constant, range("multiply", twice.log2(), LOW), &words);
     let huge = Scale::from_log2(60.0);
     refused(
-        s.encoder.encode_real(&VALUES, Level(0), huge),
+        s.encoder.encode_real_at(&VALUES, Level(0), huge),
         range("encode", 60.0, Level(0)),
         &words,
     );
@@ -309,7 +309,7 @@ fn scales_that_do_not_fit() {
     for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         let bad = Scale::from_f64(bad);
         let errors = [
-            s.encoder.encode_real(&VALUES, TOP, bad).err().unwrap(),
+            s.encoder.encode_real_at(&VALUES, TOP, bad).err().unwrap(),
             ev.with_scale(&a, bad).err().unwrap(),
             ev.mul_const(&a, one, bad).err().unwrap(),
             ev.match_scale(&a, LOW, bad).err().unwrap(),
@@ -328,16 +328,16 @@ fn values_that_do_not_fit() {
     let scale = s.params.scale_at(Level(0));
     let many = Error::TooManySlots { found: 33, slots: 32 };
     refused(
-        s.encoder.encode_real(&[0.0; 33], TOP, scale),
+        s.encoder.encode_real_at(&[0.0; 33], TOP, scale),
         many,
         &["33", "32", "use several ciphertexts or a larger ring"],
     );
     let not_finite = |index, value: &str| Error::NotFinite { index, value: value.into() };
     let words = ["only finite numbers"];
     for (value, text) in [(f64::NAN, "NaN"), (f64::INFINITY, "inf"), (f64::NEG_INFINITY, "-inf")] {
-        let found = s.encoder.encode_real(&[1.0, 2.0, value], TOP, scale);
+        let found = s.encoder.encode_real_at(&[1.0, 2.0, value], TOP, scale);
         refused(found, not_finite(2, text), &words);
-        let found = s.encoder.encode(&[Complex { re: 1.0, im: value }], TOP, scale);
+        let found = s.encoder.encode_at(&[Complex { re: 1.0, im: value }], TOP, scale);
         says(&found.err().unwrap(), &["value 0", text]);
         let c = Complex { re: value, im: 0.0 };
         refused(ev.add_const(&a, c), not_finite(0, text), &words);
@@ -352,7 +352,7 @@ fn values_that_do_not_fit() {
     for large in [1e6, -1e6, 1e20, 1e300, f64::MAX] {
         let mut values = [0.25; 32];
         values[5] = large;
-        let found = s.encoder.encode_real(&values, Level(0), scale).err().unwrap();
+        let found = s.encoder.encode_real_at(&values, Level(0), scale).err().unwrap();
         assert!(matches!(found, Error::ValueTooLarge { index: 5, .. }), "{large}: {found}");
         says(&found, &words);
     }
@@ -368,7 +368,7 @@ fn values_that_do_not_fit() {
     }
     // What does fit is decoded: at the edge of the modulus, and after ten small primes.
     let largest = 0.98 * (s.params.chain().log2_q(Level(0)) - 1.0 - scale.log2()).exp2();
-    let plain = s.encoder.encode_real(&[largest], Level(0), scale).unwrap();
+    let plain = s.encoder.encode_real_at(&[largest], Level(0), scale).unwrap();
     assert!((s.encoder.decode_real(&plain).unwrap()[0] / largest - 1.0).abs() < 1e-9);
     let many = Spec { log_n: 4, q_bits: vec![vec![13.0; 10]], ..small(0) };
     let spec = Spec { log2_scale: 60.0, p_bits: vec![40.0], ..many };
@@ -731,13 +731,13 @@ fn objects_without_primes_in_common() {
     }
     let scale = top.scale();
     for (a, other) in [(&top, LOWEST), (&low, HIGHEST), (&lowest, TOP), (&highest, Level(0))] {
-        let plain = s.encoder.encode_real(&VALUES, other, scale).unwrap();
+        let plain = s.encoder.encode_real_at(&VALUES, other, scale).unwrap();
         assert_eq!(s.encoder.decode_real(&plain).unwrap().len(), 32);
         let error = raised(a.level().max(other), a.level().min(other));
         refused(ev.add_plain(a, &plain), error.clone(), &words);
         refused(ev.mul_plain(a, &plain), error, &words);
     }
-    let plain = |level| s.encoder.encode_real(&VALUES, level, scale).unwrap();
+    let plain = |level| s.encoder.encode_real_at(&VALUES, level, scale).unwrap();
     for level in [LOWEST, HIGHEST] {
         refused(s.encryptor.encrypt(&plain(level)), out(level, TOP), &["at most 3"]);
     }
@@ -746,7 +746,10 @@ fn objects_without_primes_in_common() {
     refused(noise, raised(LOWEST, TOP), &words);
     refused(s.decryptor.measure_noise(&lowest, &plain(TOP)), out(LOWEST, TOP), &["at most 3"]);
     assert!(s.decryptor.measure_noise(&highest, &plain(LOWEST)).is_ok());
-    assert_eq!(s.encoder.encode_real(&VALUES, Level(6), scale).err(), Some(out(Level(6), HIGHEST)));
+    assert_eq!(
+        s.encoder.encode_real_at(&VALUES, Level(6), scale).err(),
+        Some(out(Level(6), HIGHEST))
+    );
 
     // Down to the top and no further, which is by its primes.
     assert_eq!(ev.match_scale(&highest, TOP, scale).unwrap().level(), TOP);

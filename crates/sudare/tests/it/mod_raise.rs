@@ -80,7 +80,7 @@ impl Raising for Session {
             .map(|x| Complex { re: x.sin(), im: (2.0 * x).cos() })
             .collect();
         let scale = self.params.scale_at(level);
-        let plain = self.encoder.encode(&values, level, scale).unwrap();
+        let plain = self.encoder.encode_at(&values, level, scale).unwrap();
         self.encryptor.encrypt_with(&plain, &seed("encryption", salt)).unwrap()
     }
 

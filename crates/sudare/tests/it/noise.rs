@@ -71,7 +71,7 @@ trait Noisy {
 
 impl Noisy for Session {
     fn encode(&self, values: &[Complex<f64>], scale: Scale) -> Plaintext {
-        self.encoder.encode(values, self.params.top(), scale).unwrap()
+        self.encoder.encode_at(values, self.params.top(), scale).unwrap()
     }
 
     fn default_scale(&self) -> Scale {
@@ -130,7 +130,7 @@ fn operations_without_keys() {
         check("fresh", s.noise(&a, &x), fresh);
         let sparse = values(32, 3);
         check("fresh, few slots", s.noise(&s.encrypt(&sparse, 3), &sparse), fresh);
-        let low = s.encoder.encode(&x, Level(0), s.default_scale()).unwrap();
+        let low = s.encoder.encode_at(&x, Level(0), s.default_scale()).unwrap();
         let low = s.encryptor.encrypt_with(&low, &seed("low", 0)).unwrap();
         check("fresh at level 0", s.noise(&low, &x), fresh);
         let ev = &s.evaluator;
@@ -304,7 +304,7 @@ fn products_and_circuits() {
         let difference = zip(&expected, &rotated, |x, y| x - y);
         let noise = rescaled + rescaled + Noise::key_switch(params, below);
         check("a - rotate(a)", s.noise(&sum, &difference), noise);
-        let plain = s.encoder.encode(&y, below, s.params.scale_at(below)).unwrap();
+        let plain = s.encoder.encode_at(&y, below, s.params.scale_at(below)).unwrap();
         let masked = ev.mul_plain(&sum, &plain).unwrap();
         let slots = zip(&difference, &y, |x, y| x * y);
         let sizes = (

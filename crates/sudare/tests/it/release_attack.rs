@@ -60,7 +60,7 @@ impl Target {
             .collect();
         let encoder = Encoder::new(&params);
         let top = params.top();
-        let plain = encoder.encode(&complex(&exact), top, params.scale_at(top)).unwrap();
+        let plain = encoder.encode_at(&complex(&exact), top, params.scale_at(top)).unwrap();
         let result = Encryptor::new(&params, public).unwrap().encrypt(&plain).unwrap();
         let none = Arc::new(EvaluationKeys::none(params.rlwe(), secret.id()));
         let evaluator = Evaluator::new(&params, none).unwrap();
@@ -78,7 +78,7 @@ impl Target {
         let level = self.params.top();
         let scale = self.result.scale();
         let minus: Vec<f64> = shown.iter().map(|x| -x).collect();
-        let minus = self.encoder.encode(&complex(&minus), level, scale).unwrap();
+        let minus = self.encoder.encode_at(&complex(&minus), level, scale).unwrap();
         let difference = self.evaluator.add_plain(&self.result, &minus).unwrap();
         let mut file = Vec::new();
         let items = [difference];

@@ -157,7 +157,7 @@ proptest! {
         let simulated = [a, b, c];
         let encrypted = operands.map(|Operand { level, log2_scale, slots }| {
             let (level, top) = (Level(level), Level(level.min(TOP)));
-            let plain = s.encoder.encode(&values(slots), top, Scale::from_log2(log2_scale)).unwrap();
+            let plain = s.encoder.encode_at(&values(slots), top, Scale::from_log2(log2_scale)).unwrap();
             let fresh = s.encryptor.encrypt(&plain).unwrap();
             if level > top { s.evaluator.mod_raise(&fresh, level).unwrap() } else { fresh }
         });

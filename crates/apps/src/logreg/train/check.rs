@@ -261,7 +261,7 @@ impl TrainPlan {
     ) -> impl Iterator<Item = Result<Ciphertext>> + use<'a> {
         let encoder = Encoder::new(&self.params);
         self.pack(rows).map(move |(slots, level, scale)| {
-            Ok(encryptor.encrypt(&encoder.encode_real(&slots, level, scale)?)?)
+            Ok(encryptor.encrypt(&encoder.encode_real_at(&slots, level, scale)?)?)
         })
     }
 

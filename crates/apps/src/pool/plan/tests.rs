@@ -255,7 +255,7 @@ fn what_is_not_as_planned_is_refused() {
     refused(plan.add(&parties.evaluator, &mut total[1..].to_vec(), total.clone()), "ciphertexts");
     let encoder = Encoder::new(&parties.params);
     let fresh = |slots: usize, scale| {
-        let plain = encoder.encode_real(&vec![0.0; slots], Level(0), scale).unwrap();
+        let plain = encoder.encode_real_at(&vec![0.0; slots], Level(0), scale).unwrap();
         vec![parties.encryptor.encrypt(&plain).unwrap(); plan.ciphertexts()]
     };
     refused(add(fresh(64, plan.coding.scale)), "slots");

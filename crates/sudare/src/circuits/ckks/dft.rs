@@ -376,7 +376,7 @@ mod tests {
 
     /// Returns the coefficients of the encoder's plaintext of `slots`, each divided by the scale.
     fn coefficients(params: &Params, slots: &[Complex<f64>], scale: Scale) -> Vec<f64> {
-        let plaintext = Encoder::new(params).encode(slots, Level(0), scale).unwrap();
+        let plaintext = Encoder::new(params).encode_at(slots, Level(0), scale).unwrap();
         let basis = params.rlwe().basis();
         let poly = basis.into_coeff(plaintext.poly().clone());
         let modulus = basis.modulus(params.rlwe().limbs(Level(0)), 0);

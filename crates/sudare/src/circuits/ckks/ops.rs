@@ -175,7 +175,7 @@ impl Ops for ckks::Evaluator {
     }
     fn add_plain(&self, a: &Self::Ct, values: &[Complex<f64>]) -> Result<Self::Ct> {
         self.params().rules().one_a_slot("add", values, a.form())?;
-        self.add_plain(a, &self.encoder().encode(values, a.level(), a.scale())?)
+        self.add_plain(a, &self.encoder().encode_at(values, a.level(), a.scale())?)
     }
     fn mul_plain_many(
         &self,
@@ -187,7 +187,7 @@ impl Ops for ckks::Evaluator {
         for a in xs {
             self.params().rules().one_a_slot("multiply", values, a.form())?;
         }
-        let plain = self.encoder().encode(values, level, scale)?;
+        let plain = self.encoder().encode_at(values, level, scale)?;
         xs.iter().map(|a| self.mul_plain(a, &plain)).collect()
     }
     fn rescale_assign(&self, a: &mut Self::Ct) -> Result<()> {
@@ -325,7 +325,7 @@ mod tests {
         };
         let [a, b, c] = [vector(f64::sin), vector(f64::cos), vector(f64::cbrt)];
         let encrypt = |values: &Vec<_>| {
-            encryptor.encrypt(&encoder.encode(values, top, scale).unwrap()).unwrap()
+            encryptor.encrypt(&encoder.encode_at(values, top, scale).unwrap()).unwrap()
         };
         let simulate = |values: &Vec<_>| clear.encrypt(values, top, scale).unwrap();
         let found = results(&evaluator, &encrypt(&a), &encrypt(&c), &b).unwrap();

@@ -9,7 +9,7 @@
 //! use sudare::{circuits::{Ops, exact::sim}, exact::{Params, preset}, rlwe::{KeyRequest, Level, Rates}};
 //!
 //! # fn main() -> sudare::Result<()> {
-//! let params = Params::new(preset("toy-n8")?.spec)?;
+//! let params = Params::preset("toy-n8")?;
 //! let (top, t) = (params.top(), params.plaintext_modulus());
 //! let e = sim::Evaluator::new(&params, &KeyRequest::new());
 //! let x = e.encrypt(top, params.fresh_factor(top, t)?)?;

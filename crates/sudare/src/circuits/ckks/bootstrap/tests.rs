@@ -69,7 +69,7 @@ impl Setup {
             .map(f64::from)
             .map(|i| Complex::new((i * 1.7).sin(), imaginary * (i * 0.9 + 1.0).cos()))
             .collect();
-        let plain = self.encoder.encode(&slots, plan.input_level(), plan.input_scale()).unwrap();
+        let plain = self.encoder.encode_at(&slots, plan.input_level(), plan.input_scale()).unwrap();
         (slots, self.encryptor.encrypt_with(&plain, &Seed::from_bytes([5; 32])).unwrap())
     }
 

@@ -372,7 +372,7 @@ mod imaginary_noise {
         let encryptor = Encryptor::new(&params, public).unwrap();
         let decryptor = Decryptor::new(&params, secret).unwrap();
         let evaluator = ckks::Evaluator::new(&params, keys).unwrap();
-        let x = encryptor.encrypt(&encoder.encode(&ends, top, params.scale_at(top)).unwrap());
+        let x = encryptor.encrypt(&encoder.encode_at(&ends, top, params.scale_at(top)).unwrap());
         let found = run(&evaluator, &params, x.unwrap(), true).unwrap();
         for (found, simulated) in found.iter().zip(&simulated) {
             let slots = encoder.decode(&decryptor.decrypt(found).unwrap()).unwrap();
