@@ -91,7 +91,7 @@ def test_owners_train_the_model_of_all_their_rows(
         compute(tables, keys.evaluation)
     with pytest.raises(errors.PooledError, match="east"):
         pool.encrypt(other, *thirds(table)[2], "east", keys.public)
-    with pytest.raises(errors.ArgumentError, match="leave them out"):
+    with pytest.raises(errors.ArgumentError, match="omit them"):
         pool.make_transform(schema, total, keys.secret, class_weight={"late": 2.0})
 
 

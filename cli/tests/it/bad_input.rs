@@ -306,7 +306,7 @@ fn false_labels() {
     let mut file = Vec::new();
     serial::write_ciphertexts(&mut file, &params, &items, &label).unwrap();
     fs::write(at.join("out.ct"), file).unwrap();
-    refused(at, "decrypt --secret s/secret.key -i out.ct -o out.json", &["no intact note"]);
+    refused(at, "decrypt --secret s/secret.key -i out.ct -o out.json", &["not an intact note"]);
 }
 
 /// Keys and tables that say they are for the job, but are not.

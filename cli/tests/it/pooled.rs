@@ -132,7 +132,7 @@ fn models_of_several_owners_are_shared_on_their_word() {
         let line = format!("decrypt --secret keys/secret.key -i model.ct {options}--json");
         sudare_at(&f.at("holder"), &line)
     };
-    decrypt("--share 6 ").mistake(&["rows of several owners", "range is to be assumed"]);
+    decrypt("--share 6 ").mistake(&["rows of several owners", "range to be assumed"]);
     decrypt("--assume-range ").mistake(&["--share"]);
     // Nothing was counted before.
     let scores = |model: &Value| -> Vec<f64> {
@@ -254,7 +254,7 @@ fn owners_train_in_batches_by_weighed_classes() {
     let named = predicted["predicted"].as_array().unwrap();
     assert!(named.iter().filter(|class| **class == "0").count() > 60, "{predicted}");
     sudare_at(&holder, &format!("{transform} -o other.json --class-weight 1,2"))
-        .mistake(&["class weights are given", "leave them out"]);
+        .mistake(&["class weights were passed", "omit them"]);
 }
 
 #[test]

@@ -85,7 +85,7 @@ pub enum ArrayError {
         shape: Vec<usize>,
     },
     /// A layout read from a file is inconsistent.
-    #[error("this is no layout of an array, {problem}: use one that this library wrote")]
+    #[error("this is not a layout of an array, {problem}: use a layout that this library wrote")]
     InvalidLayout {
         /// The inconsistency.
         problem: String,
@@ -103,7 +103,7 @@ pub enum ArrayError {
         needed: String,
     },
     /// The shapes of the operands do not match.
-    #[error("{op}: shapes {left:?} and {right:?} do not go together; reshape one of them")]
+    #[error("{op}: shapes {left:?} and {right:?} do not match; reshape one of them")]
     Shapes {
         /// The operation.
         op: &'static str,
@@ -113,7 +113,9 @@ pub enum ArrayError {
         right: Vec<usize>,
     },
     /// An axis does not exist, or is named twice.
-    #[error("{op}: axis {axis} is not one of the {ndim} of the array, or is named twice")]
+    #[error(
+        "{op}: axis {axis} is out of bounds for an array of dimension {ndim}, or is named twice"
+    )]
     Axis {
         /// The operation.
         op: &'static str,
@@ -148,7 +150,7 @@ pub enum ArrayError {
         shape: Vec<usize>,
     },
     /// A plain value is NaN or infinite.
-    #[error("{op}: value {index} is {value}: only finite numbers can be computed with")]
+    #[error("{op}: value {index} is {value}: all values must be finite numbers")]
     NotFinite {
         /// The operation.
         op: &'static str,
@@ -181,8 +183,8 @@ pub enum ArrayError {
     },
     /// A move of elements would have too many diagonals.
     #[error(
-        "{op} would take a matrix of {found} diagonals, and at most {most} are possible here: use \
-         a smaller array, or one in the layout that is needed"
+        "{op} would need a matrix of {found} diagonals, but at most {most} are possible here: use \
+         a smaller array, or an array that already has the required layout"
     )]
     TooManyDiagonals {
         /// The operation.
@@ -194,7 +196,7 @@ pub enum ArrayError {
     },
     /// A program is deeper than the levels allow.
     #[error(
-        "{op} needs {needed} more level(s), and {left} {} left: choose parameters of more depth, \
+        "{op} needs {needed} more level(s), but {left} {} left: choose parameters with more depth, \
          or with bootstrapping",
         if *.left == 1 { "is" } else { "are" }
     )]
@@ -289,10 +291,10 @@ pub enum ArrayError {
     },
     /// A function of results to be shared may get arguments outside its interval.
     #[error(
-        "for inputs as large as they may be, the argument of a function could be {found:.2} \
-         half-widths from the middle of its interval, and errors are bounded within it alone: take \
-         a wider interval or, if you know that arguments stay within it, say that intervals are to be \
-         assumed"
+        "for the largest possible inputs, the argument of a function could be {found:.2} \
+         half-widths from the middle of its interval, but errors are bounded only inside it: \
+         choose a wider interval or, if you know that arguments stay inside it, allow intervals to \
+         be assumed"
     )]
     IntervalUnchecked {
         /// Distance of the argument from the middle of the interval, in half-widths: at most 1 is

@@ -232,7 +232,7 @@ pub fn log(interval: Range<f64>, fit: Fit) -> Result<Function> {
 pub fn sqrt(interval: Range<f64>, fit: Fit) -> Result<Function> {
     if interval.start < 0.0 {
         return Err(Error::Circuit(format!(
-            "square root on {interval:?}: there is none of {}: start the interval at 0 or above",
+            "square root on {interval:?}: {} has no square root: start the interval at 0 or above",
             interval.start
         )));
     }

@@ -105,7 +105,7 @@ pub enum StatsError {
         log2_scale: f64,
     },
     /// A table has more rows than planned.
-    #[error("found {found} rows, but the plan is for 1 to {most}: plan for as many")]
+    #[error("found {found} rows, but the plan is for 1 to {most}: make a plan for {found} rows")]
     Rows {
         /// Rows found.
         found: usize,
@@ -124,8 +124,8 @@ pub enum StatsError {
     },
     /// A scaled value outside `[-1, 1]`, or a sum of such values, is too large or NaN.
     #[error(
-        "output {output}: a sum of {rows} scaled values is {found}, beyond what they can reach; \
-         decode with the scaling and the plan that the table was encrypted under"
+        "output {output}: a sum of {rows} scaled values is {found}, larger than scaled values can \
+         reach; decode with the scaling and the plan that the table was encrypted under"
     )]
     OutOfRange {
         /// Index of the output.
@@ -149,7 +149,7 @@ pub enum StatsError {
         half_range: f64,
     },
     /// The column does not exist.
-    #[error("there is no column {found}: there are {columns}, counted from 0")]
+    #[error("there is no column {found}: the table has {columns} columns, counted from 0")]
     Column {
         /// The requested index.
         found: usize,
@@ -157,7 +157,7 @@ pub enum StatsError {
         columns: usize,
     },
     /// The group does not exist.
-    #[error("there is no group {found}: there are {groups}, counted from 0")]
+    #[error("there is no group {found}: the result has {groups} groups, counted from 0")]
     Group {
         /// The requested index.
         found: usize,
@@ -166,8 +166,8 @@ pub enum StatsError {
     },
     /// A value of a key column may also represent other values.
     #[error(
-        "rows are grouped by {found}, but whole numbers from 2^53 on are not exact here, so that \
-         different ones could be one group: number the groups from 0"
+        "rows are grouped by {found}, but integers from 2^53 on are not exact here, so different \
+         values could be one group: number the groups from 0"
     )]
     GroupKey {
         /// The value.
@@ -182,15 +182,15 @@ pub enum StatsError {
         problem: String,
     },
     /// The fraction of a quantile is not in `[0, 1]`.
-    #[error("a quantile of the part {found} of the values: a number from 0 to 1 is needed")]
+    #[error("a quantile of the fraction {found} does not exist: the fraction must be from 0 to 1")]
     Quantile {
         /// The requested fraction.
         found: f64,
     },
     /// Means cannot be weighted by this column.
     #[error(
-        "the weights in column {column} have the mean {mean}, within {error:.1e}, but one that is \
-         certainly positive is needed: choose a column of weights"
+        "the weights in column {column} have the mean {mean} with an error of up to {error:.1e}, \
+         but the mean must be certainly positive: choose a column of weights"
     )]
     Weights {
         /// Index of the column.
@@ -202,9 +202,9 @@ pub enum StatsError {
     },
     /// The sample cannot be tested.
     #[error(
-        "a sample of {count} values with mean {mean} and variance {variance}, within \
-         {variance_error:.1e}, cannot be tested: two values or more are needed, and a variance well \
-         above its error in one sample at least"
+        "a sample of {count} values with mean {mean} and variance {variance}, with an error of up \
+         to {variance_error:.1e}, cannot be tested: two or more values are needed, and at least \
+         one sample with a variance well above its error"
     )]
     Sample {
         /// Number of values.
@@ -218,7 +218,8 @@ pub enum StatsError {
     },
     /// Results cannot be shared to this number of bits.
     #[error(
-        "results to be shared to {found} bits after the point; 1 to {MAX_SHARED_BITS} are possible"
+        "results cannot be shared to {found} bits after the point; 1 to {MAX_SHARED_BITS} are \
+         possible"
     )]
     SharedBits {
         /// The requested number of bits.

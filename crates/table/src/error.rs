@@ -89,7 +89,7 @@ pub enum TableError {
         columns: String,
     },
     /// A feature column does not exist.
-    #[error("there is no column {column:?} besides the target; the columns are {columns}")]
+    #[error("there is no feature column {column:?}; the columns are {columns}")]
     UnknownColumn {
         /// The requested column.
         column: String,
@@ -110,7 +110,7 @@ pub enum TableError {
         needed: usize,
     },
     /// A quoted cell is not closed.
-    #[error("line {line} begins a cell in quotes that do not end; close or double them")]
+    #[error("line {line} begins a quoted cell that is not closed; close or double the quotes")]
     OpenQuote {
         /// Line of the row.
         line: u64,
@@ -125,8 +125,9 @@ pub enum TableError {
     },
     /// A cell is empty.
     #[error(
-        "{place}, column {column:?}: the cell is empty, but every cell needs a value here; fill the \
-         gap, drop the row or the column, or say what becomes of gaps: --missing, in Python missing="
+        "{place}, column {column:?}: the cell is empty, but every cell needs a value here; fill \
+         the gap, drop the row or the column, or choose the treatment of gaps with --missing, in \
+         Python missing="
     )]
     Gap {
         /// Row of the cell.
@@ -174,7 +175,7 @@ pub enum TableError {
     },
     /// A cell of the target column is neither 0 nor 1.
     #[error(
-        "{place}, target column {column:?}: found {found}, but a target must be 0 or 1; code the \
+        "{place}, target column {column:?}: found {found}, but a target must be 0 or 1; encode the \
          two classes as 0 and 1"
     )]
     TargetNotBinary {
@@ -230,7 +231,7 @@ pub enum TableError {
     /// A column of a Parquet file does not contain numbers.
     #[error(
         "column {column:?} holds {found}, but a column must hold integers, floating-point numbers \
-         or truth values; code it as such, or drop it"
+         or booleans; convert it, or drop it"
     )]
     NotNumbers {
         /// Name of the column.
@@ -295,8 +296,8 @@ pub enum TableError {
     },
     /// The different texts of a table exceed the memory limit.
     #[error(
-        "with column {column:?} the different texts of the table take more than {limit} bytes; \
-         drop columns of free text"
+        "with column {column:?} the different texts of the table exceed {limit} bytes; drop \
+         columns of free text"
     )]
     TooMuchText {
         /// Name of the column.
@@ -312,7 +313,7 @@ pub enum TableError {
     },
     /// Rows with missing values are to be dropped, and each row has one.
     #[error(
-        "each of the {rows} rows lacks a value, so none is left when these are dropped; fill the \
+        "each of the {rows} rows lacks a value, so no row is left after they are dropped; fill the \
          missing values, or drop the columns that have few"
     )]
     NoCompleteRow {
@@ -322,7 +323,7 @@ pub enum TableError {
     /// A column has too many values for categories or classes.
     #[error(
         "column {column:?} has {found} different values, but at most {limit} can be categories or \
-         classes; drop it, or bring its values into groups"
+         classes; drop it, or group its values"
     )]
     TooManyCategories {
         /// Name of the column.
@@ -334,8 +335,8 @@ pub enum TableError {
     },
     /// A number that names a category or a class may also represent other numbers.
     #[error(
-        "column {column:?} has categories or classes such as {found}, but whole numbers from 2^53 on \
-         are not exact here, so that different ones could be one: store the column as text"
+        "column {column:?} has categories or classes such as {found}, but integers from 2^53 on \
+         are not exact here, so different values could become equal: store the column as text"
     )]
     InexactName {
         /// Name of the column.
@@ -352,7 +353,9 @@ pub enum TableError {
         columns: String,
     },
     /// A table has columns that its encoding does not have.
-    #[error("the table has {surplus} besides the columns of its encoding, {columns}; drop them")]
+    #[error(
+        "the table has {surplus} in addition to the columns of its encoding, {columns}; drop them"
+    )]
     SurplusColumns {
         /// Names of the surplus columns.
         surplus: String,
@@ -384,7 +387,9 @@ pub enum TableError {
         classes: String,
     },
     /// Two features of a table would have the same name.
-    #[error("columns {first:?} and {second:?} would both be coded as {name:?}; rename one of them")]
+    #[error(
+        "columns {first:?} and {second:?} would both be encoded as {name:?}; rename one of them"
+    )]
     EncodedName {
         /// The common name.
         name: String,
@@ -394,7 +399,7 @@ pub enum TableError {
         second: String,
     },
     /// An encoding contradicts itself.
-    #[error("this is no encoding of a table: {problem}; fit one again")]
+    #[error("this is not an encoding of a table: {problem}; fit one again")]
     Encoding {
         /// The contradiction.
         problem: String,
@@ -409,8 +414,8 @@ pub enum TableError {
     },
     /// The target has more than two classes.
     #[error(
-        "target column {column:?} has {count} classes, {classes}, but two are needed here; tell \
-         one class from all others, or keep the rows of two"
+        "target column {column:?} has {count} classes, {classes}, but two are needed here; combine \
+         all classes except one, or keep the rows of two"
     )]
     NotTwoClasses {
         /// Name of the target.
@@ -430,8 +435,8 @@ pub enum TableError {
     },
     /// A table cannot be split by this share.
     #[error(
-        "a share of {share} of {rows} rows cannot be held out; shares lie between 0 and 1, and \
-         there must be two rows at least"
+        "a share of {share} of {rows} rows cannot be held out; shares lie between 0 and 1, and at \
+         least two rows are needed"
     )]
     Split {
         /// The share.

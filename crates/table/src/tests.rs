@@ -205,8 +205,8 @@ fn classes_are_checked() {
     let three = classified(&[0, 1, 2]);
     assert_eq!(
         three.labels().unwrap_err().to_string(),
-        "target column \"y\" has 3 classes, a, b, c, but two are needed here; tell one class from \
-         all others, or keep the rows of two"
+        "target column \"y\" has 3 classes, a, b, c, but two are needed here; combine all \
+         classes except one, or keep the rows of two"
     );
     assert_eq!(table(&["a"], &[0, 0]).unwrap().labels().unwrap(), [false, false]);
     let one = classified(&[2, 2]).check_for_training();

@@ -21,7 +21,10 @@ pub enum Error {
         known: String,
     },
     /// The number of messages differs from the number of slots.
-    #[error("{found} messages were given, but a ciphertext has {slots} slots: give one a slot")]
+    #[error(
+        "found {found} messages, but a ciphertext has {slots} slots: pass one message for each \
+         slot"
+    )]
     SlotCount {
         /// Number of messages.
         found: usize,
@@ -92,7 +95,7 @@ pub enum Error {
         limit_bits: f64,
     },
     /// A computation does not accept this number of bits or blocks.
-    #[error("{found} {what} were given, but {needed} are needed")]
+    #[error("found {found} {what}, but {needed} are needed")]
     Count {
         /// The counted items.
         what: &'static str,
@@ -102,7 +105,9 @@ pub enum Error {
         needed: usize,
     },
     /// Bytes are not a ciphertext, or are damaged.
-    #[error("these bytes are no intact ciphertext: {problem}; get them again from their source")]
+    #[error(
+        "these bytes are not an intact ciphertext: {problem}; get them again from their source"
+    )]
     Damaged {
         /// The problem.
         problem: &'static str,

@@ -61,7 +61,7 @@ fn invalid<T>(problem: String) -> Result<T> {
 
 impl CountsPlan {
     /// Plans counts among `rows` rows. `codes` has the number of codes of each column. Rows for
-    /// which all conditions hold are counted by the columns of `groups`, the last of which varies
+    /// which all conditions hold are counted by the columns of `groups`, and the last of them varies
     /// fastest from cell to cell.
     ///
     /// # Errors

@@ -255,7 +255,7 @@ impl Engine {
         const OP: &str = "polynomial";
         let t = self.setting.modulus();
         let Some(&constant) = coeffs.first() else {
-            let problem = "there are no coefficients: name one or more, that of degree 0 first";
+            let problem = "there are no coefficients: pass one or more, from degree 0 up";
             return Err(ArrayError::Argument { op: OP, problem: problem.into() });
         };
         PlainIntegers::new(&[coeffs.len()], coeffs.to_vec()).check(t, Values::Any)?;

@@ -69,10 +69,10 @@ pub enum Error {
     /// Weights of a training whose range was not checked, although the bound of errors relies on
     /// it.
     #[error(
-        "errors of weights are bounded as long as inner products and weights are {range} and {weight:.0} \
-         at most in every iteration, which nobody checks of rows of several owners, nor of a \
-         training that was not to be shared: keep the weights to the owner of the key or, if you \
-         know that they are, say that the range is to be assumed"
+        "errors of weights are bounded only if inner products are at most {range} and weights at \
+         most {weight:.0} in every iteration, which cannot be checked for rows of several owners \
+         or for a training that was not planned for sharing: do not share the weights or, if you \
+         know that the bounds hold, allow the range to be assumed"
     )]
     RangeUnchecked {
         /// The largest magnitude of an inner product for which the bound holds.
@@ -83,8 +83,8 @@ pub enum Error {
     /// A few rows have such a large weight that errors of encryption would be amplified too much.
     #[error(
         "by their class weights, rows of a batch weigh up to {found:.1} (root mean square), but at \
-         most {most:.1} can be trained under encryption: bring the class weights nearer to each \
-         other, leave out rows of the class that weighs less, or take larger batches"
+         most {most:.1} can be trained under encryption: choose class weights that are closer \
+         together, leave out rows of the class with the smaller weight, or use larger batches"
     )]
     RowsTooHeavy {
         /// The largest root mean square of the weights of the rows of a batch.
@@ -94,14 +94,14 @@ pub enum Error {
     },
     /// A training leaves a model that cannot score rows.
     #[error(
-        "the training leaves its weights at level 0, and scoring rows by them takes a level: make \
-         keys for a training whose model is to score encrypted rows, or decrypt it"
+        "the training leaves its weights at level 0, but scoring rows takes a level: make keys for \
+         a training whose model scores encrypted rows, or decrypt the model"
     )]
     NotScorable,
     /// Planning would exceed the limit of simulated work.
     #[error(
-        "planning takes {found} simulated slots, and at most {limit} are simulated: choose fewer \
-         features, rows or iterations, or parameters made for the job"
+        "planning needs {found} simulated slots, but the limit is {limit}: choose fewer features, \
+         rows or iterations, or parameters made for the job"
     )]
     TooMuchWork {
         /// Slots of the ciphertexts that would be simulated.
@@ -112,8 +112,8 @@ pub enum Error {
     /// A row to score has a feature far outside the training rows.
     #[error(
         "row {row}, column {column:?}: the value is {found:.1} times as far from the mean as the \
-         farthest that the model was trained on, at most {most} times as far can be scored: check \
-         its unit, or leave the row out"
+         farthest training value, but at most {most} times can be scored: check its unit, or leave \
+         the row out"
     )]
     FeatureTooLarge {
         /// The row, counted from 0.
@@ -127,9 +127,9 @@ pub enum Error {
     },
     /// A row to score is far from the training rows.
     #[error(
-        "row {row}: it is {found:.0} times as far from the mean as rows are that the model was \
-         trained on, most of all by column {column:?}, and at most {most} times as far can be \
-         scored: check units, or leave the row out"
+        "row {row}: it is {found:.0} times as far from the mean as the training rows, mainly \
+         because of column {column:?}, but at most {most} times can be scored: check units, or \
+         leave the row out"
     )]
     RowTooLarge {
         /// The row, counted from 0.
@@ -143,8 +143,8 @@ pub enum Error {
     },
     /// A model to score by has a weight beyond the capacity of encrypted scores.
     #[error(
-        "the model has a weight of size {found}, rows can be scored by weights of at most {most}: \
-         divide the features by larger divisors, or train with a penalty on weights"
+        "the model has a weight of size {found}, but rows can be scored by weights of at most \
+         {most}: divide the features by larger divisors, or train with a penalty on weights"
     )]
     WeightTooLarge {
         /// The absolute value.
@@ -154,9 +154,8 @@ pub enum Error {
     },
     /// The scores of a model may exceed the interval of the sigmoid's polynomial.
     #[error(
-        "by the sizes of its weights the model's scores may reach {found:.1}, the sigmoid is \
-         approximated up to {range}: make keys for a range of {} or more, or for scores without \
-         probabilities",
+        "by its weights, the model's scores may reach {found:.1}, but the sigmoid is approximated \
+         up to {range}: make keys for a range of {} or more, or for scores without probabilities",
         .found.ceil()
     )]
     ScoresTooLarge {
@@ -168,7 +167,7 @@ pub enum Error {
     /// Inner products of rows and weights leave the interval of the sigmoid's polynomial.
     #[error(
         "an inner product of a row and the weights reaches {found:.1} in iteration {iteration} \
-         (counted from 0), but the sigmoid's polynomial is of use up to {range}: plan with a range \
+         (counted from 0), but the sigmoid's polynomial is valid up to {range}: plan with a range \
          of {}, with fewer iterations, or with a larger penalty",
         wider(*.found, *.range)
     )]
@@ -182,8 +181,8 @@ pub enum Error {
     },
     /// There are too many columns for correlations of all of them.
     #[error(
-        "{found} columns are too many to whiten or standardise, or to penalise: at most {most} \
-         are possible; scale them without a penalty, or leave some out"
+        "{found} columns are too many to whiten, standardise or penalise: at most {most} are \
+         possible; scale them without a penalty, or leave some out"
     )]
     TooManyToCorrelate {
         /// Number of columns.
@@ -204,9 +203,8 @@ pub enum Error {
     },
     /// Rows were prepared without directions in which a model has weights.
     #[error(
-        "{:.1e} of the model's weights lie in directions that the rows were prepared without: score \
-         them by the model of the training that they were prepared for, or prepare them for this \
-         model",
+        "{:.1e} of the model's weights lie in directions that the rows lack: score the rows by the \
+         model of the training that they were prepared for, or prepare them for this model",
         .part
     )]
     OtherDirections {
@@ -215,7 +213,8 @@ pub enum Error {
     },
     /// A target has another number of classes than planned.
     #[error(
-        "the target has {found} classes, but the plan is for {needed}: make a plan for as many"
+        "the target has {found} classes, but the plan is for {needed}: make a plan for {found} \
+         classes"
     )]
     TableClasses {
         /// Classes of the table.
@@ -239,7 +238,7 @@ pub enum Error {
         needed_features: usize,
     },
     /// A ciphertext or an evaluator differs from the plan.
-    #[error("{what}: found {found}, but the plan needs {needed}; use what was made for this plan")]
+    #[error("{what}: found {found}, but the plan needs {needed}; use objects made for this plan")]
     NotAsPlanned {
         /// The quantity.
         what: &'static str,
@@ -264,8 +263,8 @@ pub enum Error {
     },
     /// Ciphertexts do not decrypt to a note.
     #[error(
-        "this is no intact note: {problem}; decrypt the ciphertexts of one note, in order, with \
-         the key pair they were made for"
+        "this is not an intact note: {problem}; decrypt the ciphertexts of one note, in order, \
+         with the key pair they were made for"
     )]
     DamagedNote {
         /// The problem.

@@ -38,11 +38,11 @@ pub enum TrainError {
     #[error("found batches of 0 rows; a batch needs at least 1")]
     Batch,
     /// The number of workers is zero.
-    #[error("batches are to be divided among 0 workers; name at least 1")]
+    #[error("batches cannot be divided among 0 workers; name at least 1")]
     Workers,
     /// The number of tables is zero or too large.
     #[error(
-        "{found} tables are to be trained on together; 1 to {max} are possible",
+        "{found} tables cannot be trained on together; 1 to {max} are possible",
         max = TrainSpec::MAX_TABLES
     )]
     Tables {
@@ -75,7 +75,7 @@ pub enum TrainError {
         found: f64,
     },
     /// The number of class weights differs from the number of classes.
-    #[error("{found} class weights are given for {needed} classes: give one for each")]
+    #[error("found {found} class weights for {needed} classes: pass one for each class")]
     ClassWeightCount {
         /// Number of weights passed.
         found: usize,
@@ -84,19 +84,19 @@ pub enum TrainError {
     },
     /// The plan expects class weights, but none were passed.
     #[error(
-        "the training is planned with class weights that are given with the rows: give one for \
+        "the training is planned with class weights that are passed with the rows: pass one for \
          each class"
     )]
     NoClassWeights,
     /// Class weights were passed, but the plan does not expect them.
     #[error(
-        "class weights are given, but the training is planned without, or with balanced ones: \
-         leave them out, or plan it with given ones"
+        "class weights were passed, but the training is planned without class weights or with \
+         balanced ones: omit them, or plan the training with given ones"
     )]
     UnplannedClassWeights,
     /// Values cannot be shared to this number of bits.
     #[error(
-        "values to be shared to {found} bits after the point; 1 to {max} are possible",
+        "values cannot be shared to {found} bits after the point; 1 to {max} are possible",
         max = TrainSpec::MAX_SHARED_BITS
     )]
     SharedBits {

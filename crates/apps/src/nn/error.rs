@@ -76,7 +76,7 @@ pub enum NnError {
         left: u32,
     },
     /// A ciphertext or an evaluator differs from the plan.
-    #[error("{what}: found {found}, but the plan needs {needed}; use what was made for this plan")]
+    #[error("{what}: found {found}, but the plan needs {needed}; use objects made for this plan")]
     NotAsPlanned {
         /// The quantity.
         what: &'static str,
@@ -93,7 +93,10 @@ pub enum NnError {
     },
     /// An operator of an ONNX model is not supported on encrypted data, or not in the form of the
     /// node.
-    #[error("the ONNX node {node:?} is {operator:?}, which cannot be encrypted here: {instead}")]
+    #[error(
+        "the ONNX node {node:?} is {operator:?}, which cannot be computed on encrypted data here: \
+         {instead}"
+    )]
     Operator {
         /// The name of the node.
         node: String,

@@ -194,7 +194,7 @@ impl Network {
         }
         if !matches!(input.len(), 1 | 3) || features(&input).is_none() {
             let problem = format!(
-                "takes samples of shape {input:?}; one axis, or those of an image, and 1 to \
+                "takes samples of shape {input:?}; one axis, or the three of an image, and 1 to \
                  {MAX_FEATURES} features are possible"
             );
             return Err(NnError::Network { problem });

@@ -222,7 +222,7 @@ impl Call<'_, '_> {
         let padding = match automatic {
             "" | "NOTSET" => padding,
             _ if padding != [0; 4] => {
-                return Err(format!("it has pads beside auto_pad {automatic:?}").into());
+                return Err(format!("it has pads in addition to auto_pad {automatic:?}").into());
             }
             "VALID" => padding,
             "SAME_UPPER" | "SAME_LOWER" => {
@@ -780,7 +780,7 @@ impl<'a, 'b> Reading<'a, 'b> {
             return Err("it is in training mode: export the model for inference".into());
         }
         if node.integer("spatial", 1) != 1 {
-            return Err("it has statistics for each feature: those of channels are possible".into());
+            return Err("its statistics are for features: use statistics for channels".into());
         }
         let channels = flow.shape.first().copied().unwrap_or(0);
         let part = |input| for_channels(call.constant(input)?, channels);

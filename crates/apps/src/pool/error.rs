@@ -13,15 +13,17 @@ pub enum PoolError {
     #[error(transparent)]
     Table(#[from] TableError),
     /// A document is not a schema, or describes an impossible one.
-    #[error("this is no schema of a pool: {problem}; correct it, and give it to all owners again")]
+    #[error(
+        "this is not a schema of a pool: {problem}; correct it, and send it to all owners again"
+    )]
     Schema {
         /// The problem, and its remedy.
         problem: String,
     },
     /// The schema fills missing values by a mean.
     #[error(
-        "missing values of a pool cannot be filled by means, which nobody knows beforehand: \
-         refuse them, drop their rows, or flag them"
+        "missing values of a pool cannot be filled by means, which are unknown until all rows are \
+         summed: refuse them, drop their rows, or flag them"
     )]
     FilledByMean,
     /// The schema has no owner of this name or index.
@@ -34,8 +36,9 @@ pub enum PoolError {
     },
     /// A value is missing in a column that has no missing values by the schema.
     #[error(
-        "{place}, column {column:?}: the value is missing, but by the schema this column lacks \
-         none; fill it, drop the row, or agree on a schema with \"missing\": true for the column"
+        "{place}, column {column:?}: the value is missing, but the schema allows no missing values \
+         in this column; fill it, drop the row, or agree on a schema with \"missing\": true for \
+         the column"
     )]
     Missing {
         /// Row of the cell.
@@ -61,15 +64,15 @@ pub enum PoolError {
         high: f64,
     },
     /// The table was not encoded by the schema.
-    #[error("the table has other {what} than the schema: code it by `Schema::apply`")]
+    #[error("the table has other {what} than the schema: encode it with `Schema::apply`")]
     OtherTable {
         /// The difference.
         what: &'static str,
     },
     /// Sums or their ciphertexts belong to another schema or plan.
     #[error(
-        "{what} are not of this schema and plan: all owners and the holder of the key must use \
-         one schema, and sum with or without classes for as many rows"
+        "{what} do not belong to this schema and plan: all owners and the holder of the key must \
+         use the same schema and the same number of rows, all with or all without classes"
     )]
     OtherSchema {
         /// The difference.
@@ -89,9 +92,9 @@ pub enum PoolError {
     },
     /// No level of the parameters has room for the sums.
     #[error(
-        "sums of {owners} owners need a modulus of {needed:.0} bits or more, the largest of these \
-         parameters (N = 2^{log_n}) has {found:.0}: choose parameters with larger primes or a \
-         smaller ring"
+        "sums of {owners} owners need a modulus of {needed:.0} bits or more, but the largest of \
+         these parameters (N = 2^{log_n}) has {found:.0}: choose parameters with larger primes or \
+         a smaller ring"
     )]
     ParamsTooSmall {
         /// Number of owners.
@@ -114,7 +117,7 @@ pub enum PoolError {
         needed: usize,
     },
     /// A ciphertext or a decrypted vector differs from the plan.
-    #[error("{what}: found {found}, but the plan needs {needed}; use what was made for this plan")]
+    #[error("{what}: found {found}, but the plan needs {needed}; use objects made for this plan")]
     NotAsPlanned {
         /// The quantity.
         what: &'static str,
@@ -131,7 +134,7 @@ pub enum PoolError {
     },
     /// The total contains an owner's sums more than once.
     #[error(
-        "the total has the sums of owner {owner:?} {times} times: add those of each owner once, \
+        "the total has the sums of owner {owner:?} {times} times: add the sums of each owner once, \
          then decrypt the new total"
     )]
     OwnerRepeated {
@@ -142,8 +145,8 @@ pub enum PoolError {
     },
     /// The decrypted slots are not a total.
     #[error(
-        "this is no intact total of sums: {problem}; add what the owners sent again, and decrypt \
-         it with the key that they encrypted for"
+        "this is not an intact total of sums: {problem}; add the owners' ciphertexts again, and \
+         decrypt the total with the key that they encrypted for"
     )]
     Damaged {
         /// The problem.
@@ -151,14 +154,13 @@ pub enum PoolError {
     },
     /// Rows are weighted by class, but the sums do not separate classes.
     #[error(
-        "the sums are of all classes together, so that rows cannot weigh by their class: plan sums \
-         by class"
+        "the sums do not separate classes, so rows cannot be weighted by class: plan sums by class"
     )]
     NotByClass,
     /// The weight of a class is not allowed.
     #[error(
         "the rows of class {class} weigh {found} each: weights must be finite and not negative, \
-         and some rows must weigh more than nothing"
+         and some rows must have a positive weight"
     )]
     RowWeight {
         /// Index of the class.

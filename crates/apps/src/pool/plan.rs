@@ -295,7 +295,7 @@ impl SumsPlan {
 
     /// Rejects sums that no rows can have.
     fn check_sums(&self, sums: &Sums) -> Result<(), PoolError> {
-        let bad = || Err(damaged("its sums are none of as many rows"));
+        let bad = || Err(damaged("this number of rows cannot have its sums"));
         let owners = self.schema.owners().len();
         let counts = &sums.numbers()[..self.shape.classes];
         let all: BigInt = counts.iter().sum();

@@ -28,7 +28,7 @@ pub enum SearchError {
         needed: String,
     },
     /// A count differs from the plan.
-    #[error("found {found} {what}, but the plan needs {needed}: use what was made for this plan")]
+    #[error("found {found} {what}, but the plan needs {needed}: use objects made for this plan")]
     Shape {
         /// The counted quantity.
         what: &'static str,
@@ -46,7 +46,7 @@ pub enum SearchError {
         problem: String,
     },
     /// A ciphertext or an evaluator differs from the plan.
-    #[error("{what}: found {found}, but the plan needs {needed}; use what was made for this plan")]
+    #[error("{what}: found {found}, but the plan needs {needed}; use objects made for this plan")]
     NotAsPlanned {
         /// The quantity.
         what: &'static str,
@@ -56,7 +56,7 @@ pub enum SearchError {
         needed: String,
     },
     /// The index or its parameters were made for other answers or another mode.
-    #[error("{asked} was asked for, but the index was planned for {planned}: plan for it")]
+    #[error("{asked} was requested, but the index was planned for {planned}: make a plan for it")]
     NotPlanned {
         /// The answer or mode requested.
         asked: &'static str,
@@ -64,7 +64,7 @@ pub enum SearchError {
         planned: &'static str,
     },
     /// Blocks were added out of order.
-    #[error("block {found} was given in place of block {needed}: give each once, from 0 on")]
+    #[error("found block {found} in place of block {needed}: add each block once, in order from 0")]
     BlockOrder {
         /// The block passed.
         found: usize,
@@ -73,7 +73,8 @@ pub enum SearchError {
     },
     /// The parameters have too few levels for the answer.
     #[error(
-        "the answer takes {needed} levels, the parameters have {found}: use those made for the plan"
+        "the answer takes {needed} levels, but the parameters have {found}: use parameters made \
+         for the plan"
     )]
     TooFewLevels {
         /// Levels of the parameters.

@@ -229,7 +229,7 @@ impl Selection {
         let layout = &self.layout;
         let argument = &self.arguments(e, inner)?[0];
         let allowed = comparison.gap * GAP_FOR_ERRORS;
-        check_precision("a score beside the margin", argument.worst.error, allowed)?;
+        check_precision("a score next to the margin", argument.worst.error, allowed)?;
         // Values at which the step is 0 or 1.
         let value = |slot: usize| {
             let part = slot as f64 / layout.slots as f64;

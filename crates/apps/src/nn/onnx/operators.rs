@@ -200,7 +200,7 @@ pub(super) fn check(node: &Node<'_>, version: i64) -> Result<(), String> {
     let required = node.inputs.iter().take(*operator.inputs.start());
     if !operator.inputs.contains(&inputs) || required.clone().any(String::is_empty) {
         return Err(format!(
-            "it has the inputs {:?}, of which version {version} of the operator has others",
+            "it has the inputs {:?}, but version {version} of the operator has other inputs",
             node.inputs
         ));
     }
@@ -232,7 +232,7 @@ pub(super) fn check(node: &Node<'_>, version: i64) -> Result<(), String> {
 /// Suggests a replacement for an operator.
 fn replacement(operator: &str) -> &'static str {
     match operator {
-        "MaxPool" | "GlobalMaxPool" => "AveragePool is a sum, which costs nothing beside its layer",
+        "MaxPool" | "GlobalMaxPool" => "AveragePool is a sum, which costs nothing in its layer",
         "Softmax" | "LogSoftmax" | "ArgMax" => {
             "leave it out: the owner applies it to decrypted results"
         }
