@@ -71,7 +71,7 @@ pub enum ArrayError {
     #[error(transparent)]
     Library(#[from] sudare::Error),
     /// An axis has no elements.
-    #[error("axis {axis} of shape {shape:?} has no elements: give every axis one or more")]
+    #[error("axis {axis} of shape {shape:?} has no elements: every axis needs one or more")]
     Empty {
         /// The shape.
         shape: Vec<usize>,
@@ -142,7 +142,7 @@ pub enum ArrayError {
         end: usize,
     },
     /// The number of values differs from the number of elements of the shape.
-    #[error("{found} values do not fill shape {shape:?}: give one for each element")]
+    #[error("{found} values do not fill shape {shape:?}: pass one for each element")]
     Values {
         /// Number of values passed.
         found: usize,
@@ -541,6 +541,6 @@ fn check_ends(op: &'static str, low: f64, high: f64) -> Result<()> {
     if low <= high && low.is_finite() && high.is_finite() {
         return Ok(());
     }
-    let problem = format!("a range from {low} to {high}: give finite numbers, the lower one first");
+    let problem = format!("{low} to {high} is not a range: pass finite ascending numbers");
     Err(ArrayError::Argument { op, problem })
 }

@@ -313,9 +313,9 @@ fn minimax(
     let in_function = |error| match error {
         // The interval is much longer than the part where the function bends.
         Error::Circuit(_) if highest_misses(name, &interval) => Error::Circuit(format!(
-            "{name} on {interval:?}: no polynomial of degree {MAX_DEGREE} follows it there: use an \
-             interval of the numbers that occur, such as -8..8, after scaling them down, or sign \
-             or step with a gap"
+            "{name} on {interval:?}: no polynomial of degree {MAX_DEGREE} approximates it there: \
+             scale the numbers down and use an interval that contains them, such as -8..8, or use \
+             sign or step with a gap"
         )),
         Error::Circuit(problem) => Error::Circuit(format!("{name} on {interval:?}: {problem}")),
         other => other,
@@ -555,9 +555,9 @@ impl Function {
             return Ok(function);
         }
         Err(Error::Circuit(format!(
-            "{} on {:?}: arguments are off by up to {:.1e} here, and values between its polynomials \
-             by {:.1e}, with which results are off by {found:.1e}: use larger scales, or a \
-             bootstrapping that is more precise, such as n16-boot, {}",
+            "{} on {:?}: errors of up to {:.1e} in arguments and {:.1e} between its polynomials \
+             cause errors of {found:.1e} in results: use larger scales, or a more precise \
+             bootstrapping such as n16-boot, {}",
             self.name,
             self.interval(),
             noise.argument,

@@ -126,7 +126,7 @@ impl<E: ComplexOps> Engine<'_, E> {
     /// [`ArrayError::Argument`] for `n = 0`; the errors of [`Engine::add`].
     pub fn powi(&self, a: &Array<E>, n: u32) -> Result<Array<E>> {
         if n == 0 {
-            let problem = "power 0 is 1, whatever is encrypted: take a power from 1 on".into();
+            let problem = "power 0 is 1 for all inputs: use a power of 1 or more".into();
             return Err(ArrayError::Argument { op: "power", problem });
         }
         self.power(a, n, &mut HashMap::new())

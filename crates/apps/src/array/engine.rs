@@ -162,7 +162,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         const OP: &str = "engine";
         let invalid = |problem: &str| Err(ArrayError::Argument { op: OP, problem: problem.into() });
         if evaluator.log_n() != params.log_n() || evaluator.chain() != params.chain() {
-            return invalid("the evaluator has other parameters: give those that it was made for");
+            return invalid("the evaluator has other parameters: pass its own parameters");
         }
         let chain = params.chain();
         let top = params.top();
@@ -275,15 +275,15 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         const OP: &str = "bootstrapping";
         let invalid = |problem: String| Err(ArrayError::Argument { op: OP, problem });
         let Some(bootstrapper) = &self.bootstrapper else {
-            return invalid("the engine was made without: give it a bootstrapper".into());
+            return invalid("the engine has no bootstrapping: pass a bootstrapper".into());
         };
         let plan = bootstrapper.plan();
         let own = a.layout.log_slots();
         let log_slots = plan.spec().log_slots;
         if own > log_slots {
             return invalid(format!(
-                "blocks of 2^{own} slots exceed the 2^{log_slots} that it was planned for: plan \
-                 it for as many"
+                "blocks of 2^{own} slots exceed the 2^{log_slots} of the plan: plan for 2^{own} \
+                 slots"
             ));
         }
         let bound = real::exp2(plan.log2_bound());

@@ -63,7 +63,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let reduction = Reduction::new("variance", a, axes)?;
         let count = reduction.count;
         let Some(freedom) = count.checked_sub(ddof).filter(|&freedom| freedom > 0) else {
-            let problem = format!("{count} values less {ddof} degrees of freedom: none is left");
+            let problem = format!("{count} values minus ddof {ddof}: no degree of freedom is left");
             return Err(ArrayError::Argument { op: reduction.op, problem });
         };
         // A mean that is zero in the padding leaves differences zero there, which saves a mask.

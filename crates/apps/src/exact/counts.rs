@@ -100,7 +100,7 @@ impl CountsPlan {
         for Condition { column, accepted } in &conditions {
             if accepted.is_empty() {
                 return invalid(format!(
-                    "no code of column {column} is accepted: name one or more"
+                    "no code of column {column} is accepted: accept one or more"
                 ));
             }
             if let Some(code) = accepted.iter().find(|&&code| code >= codes[*column]) {
@@ -193,8 +193,8 @@ impl CountsPlan {
         let largest = (2 * self.rows as u128).max(2 * u128::from(most_codes));
         if t.exponent() != 1 || t.value() <= largest || self.width() > most {
             return invalid(format!(
-                "{} rows in slots of {most} a row modulo {t}: use a prime above {largest}, and a ring \
-                 with as many slots",
+                "{} rows do not fit {most} slots modulo {t}: use a prime above {largest}, and a \
+                 ring with enough slots",
                 self.rows
             ));
         }
@@ -213,7 +213,7 @@ impl CountsPlan {
         if columns.len() != self.codes.len() {
             let found = columns.len();
             let needed = self.codes.len();
-            return invalid(format!("{found} columns were given: {needed} were planned"));
+            return invalid(format!("found {found} columns, but {needed} were planned"));
         }
         let shape = self.shape();
         if let Some(other) = columns.iter().find(|column| column.shape() != shape) {
@@ -265,7 +265,7 @@ impl CountsPlan {
         });
         match counts {
             Some(counts) if decrypted.shape == self.shape() => Ok(counts),
-            _ => invalid(format!("an array of shape {:?} has no counts of it", decrypted.shape)),
+            _ => invalid(format!("an array of shape {:?} lacks these counts", decrypted.shape)),
         }
     }
 
@@ -277,7 +277,7 @@ impl CountsPlan {
         if columns.len() != self.codes.len() {
             let found = columns.len();
             let needed = self.codes.len();
-            return invalid(format!("{found} columns were given: {needed} were planned"));
+            return invalid(format!("found {found} columns, but {needed} were planned"));
         }
         for (column, codes) in columns.iter().enumerate() {
             self.check(column, codes)?;
@@ -338,7 +338,7 @@ fn product(engine: &Engine, mut factors: Vec<IntegerArray>) -> Result<IntegerArr
             (Some(a), Some(b)) => factors.push(engine.mul(&a, &b)?),
             (Some(a), None) => return Ok(a),
             (None, _) => {
-                return invalid("there is nothing to count: name a column of groups".into());
+                return invalid("there is nothing to count: choose a column of groups".into());
             }
         }
     }

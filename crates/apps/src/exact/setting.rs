@@ -120,7 +120,7 @@ pub(super) fn check_slots(t: Modulus, log_n: u32) -> sudare::Result<()> {
 /// slots.
 pub(super) fn most_slots(t: Modulus, log_n: u32) -> sudare::Result<u32> {
     if t.value() >> MODULUS_BITS != 0 {
-        let problem = format!("{t} is too large: arrays take moduli below 2^{MODULUS_BITS}");
+        let problem = format!("{t} is too large: moduli of arrays must be below 2^{MODULUS_BITS}");
         return Err(Error::InvalidSpec { field: "t", problem });
     }
     match BatchEncoder::most_slots(t, log_n) {

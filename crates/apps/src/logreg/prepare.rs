@@ -97,7 +97,7 @@ impl TryFrom<Parts> for Transform {
             _ => return Err("a basis of other columns"),
         };
         if !sound {
-            return Err("no numbers of a transform of columns");
+            return Err("these numbers are not a transform of columns");
         }
         Ok(Self { centers, divisors, basis, penalty, size })
     }

@@ -510,8 +510,8 @@ impl TrainSpec {
             "so large that 1 / (C times the sum of the weights of all rows) is finite"
         } else if sum < 1.0 && self.preparation == Preparation::Scale && self.shared_bits.is_some()
         {
-            "given with class weights that sum to 1 or more over all rows, for scaled columns and a \
-             model to be shared: multiply the class weights by a number and divide C by it"
+            "used with class weights whose sum over all rows is 1 or more, for scaled columns and \
+             a shared model: multiply the class weights by a number and divide C by it"
         } else {
             return Ok(alpha);
         };

@@ -400,8 +400,8 @@ impl Layer {
                 let added = added?;
                 if branch != added {
                     return Err(format!(
-                        "its layers give the shape {branch:?} and its shortcut {added:?}: one \
-                         shape is needed, which layers in the shortcut can give"
+                        "its layers have the shape {branch:?} and its shortcut {added:?}: both \
+                         shapes must be equal, which layers in the shortcut can achieve"
                     ));
                 }
                 branch
@@ -578,7 +578,7 @@ impl Activation {
                 check_numbers(coefficients)?;
                 let last = degree(coefficients);
                 if last == 0 {
-                    return Err("the polynomial is a constant: give one of degree 1 or more".into());
+                    return Err("the polynomial is a constant: its degree must be 1 or more".into());
                 }
                 last
             }

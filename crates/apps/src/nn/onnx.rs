@@ -264,7 +264,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         }
         let mut inputs = graph.inputs.iter().filter(|input| !stored.contains_key(&input.name));
         let (Some(input), None) = (inputs.next(), inputs.next()) else {
-            return Err(malformed("it takes none or several inputs: one is possible"));
+            return Err(malformed("it must have exactly one input"));
         };
         if !matches!(input.kind, FLOAT | DOUBLE) {
             return Err(malformed(format!(
@@ -316,7 +316,7 @@ impl<'a, 'b> Reading<'a, 'b> {
             return Err(refused(format!("it has the outputs {:?}: one is possible", node.outputs)));
         }
         if self.names.contains_key(output) || self.stored.contains_key(output) {
-            return Err(malformed(format!("{output:?} is given twice")));
+            return Err(malformed(format!("{output:?} is defined twice")));
         }
         let known = match self.apply(&Call { node, inputs }) {
             Ok(known) => known,
@@ -376,7 +376,7 @@ impl<'a, 'b> Reading<'a, 'b> {
     fn add_to(&mut self, flow: &Flow, layer: Layer) -> Outcome<Known> {
         if flow.shape.is_empty() {
             return Err(
-                "it takes one number a sample without an axis: keep an axis for features".into()
+                "its samples are single numbers, without an axis: keep one for features".into()
             );
         }
         let value = self.laid(flow)?;
@@ -863,7 +863,7 @@ impl<'a, 'b> Reading<'a, 'b> {
             ("Sub", false) => (vec![-1.0; numbers.len()], numbers),
             ("Div", true) => (mapped(|x| 1.0 / x), zeros),
             ("Div", false) => {
-                return Err("an inverse of encrypted numbers takes a polynomial".into());
+                return Err("the inverse of encrypted numbers needs a polynomial".into());
             }
             _ => (numbers, zeros),
         };

@@ -55,7 +55,7 @@ impl Options {
             let least = PRECISION_BITS.start();
             let most = PRECISION_BITS.end();
             let problem = format!(
-                "is to be planned at {} bits of precision: {least} to {most} are possible",
+                "cannot be planned at {} bits of precision: {least} to {most} are possible",
                 self.precision_bits
             );
             return Err(NnError::Network { problem });

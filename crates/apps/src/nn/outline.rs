@@ -168,7 +168,7 @@ impl OutlineLayer {
         {
             true => Ok(sources.clone()),
             false => Err(no_network(format!(
-                "has a layer {number} that takes other values than some of 0 to {number}, each once"
+                "has a layer {number} whose inputs are not distinct values from 0 to {number}"
             ))),
         }
     }

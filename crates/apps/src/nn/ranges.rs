@@ -121,8 +121,8 @@ impl Ranges {
             true => Ok(()),
             false => Err(NnError::Network {
                 problem: format!(
-                    "has ranges that are not possible: {self:?}; calibrate it, or give sizes from 1e-9 \
-                     to {LARGEST:e}"
+                    "has impossible ranges: {self:?}; calibrate it, or pass sizes from 1e-9 to \
+                     {LARGEST:e}"
                 ),
             }),
         }

@@ -147,21 +147,21 @@ impl Plan {
     }
 
     fn leakage(&self) -> Vec<String> {
-        let sizes = "the number of blocks, the dimension, the metric, and what is answered";
+        let sizes = "the number of blocks, the dimension, the metric, and the kind of answer";
         let mut sentences = match self.spec.mode {
             Mode::PlainIndex => vec![
-                "The server has the index, and learns of queries when they come and nothing else."
+                "The server has the index. It learns the times of queries, nothing else of them."
                     .to_owned(),
             ],
             Mode::Encrypted => vec![
-                format!("The server learns {sizes}; nothing of vectors, payloads or queries."),
-                "It sees which blocks are encrypted anew, and so about which records are \
+                format!("The server learns {sizes}, but no vectors, payloads or queries."),
+                "It sees which blocks are encrypted again, and so roughly which records are \
                  appended or deleted."
                     .to_owned(),
             ],
             Mode::PlainQuery => vec![
-                format!("The server learns queries, and {sizes}; nothing of the index."),
-                "It sees which blocks are encrypted anew, and so about which records are \
+                format!("The server learns queries, and {sizes}, but nothing about the index."),
+                "It sees which blocks are encrypted again, and so roughly which records are \
                  appended or deleted."
                     .to_owned(),
             ],
@@ -169,19 +169,19 @@ impl Plan {
         if self.spec.mode == Mode::PlainIndex {
             sentences.push(match self.spec.answer {
                 Answer::Scores => {
-                    "The owner of the query learns the similarity of every record: as many \
-                     queries as coordinates tell all vectors."
+                    "The owner of the query learns the similarity of every record. One query for \
+                     each coordinate reveals all vectors."
                         .to_owned()
                 }
                 Answer::Count(_) => {
-                    "The owner of the query learns how many records match, and from the errors \
-                     of that number about how near others are."
+                    "The owner of the query learns the number of matches, and from its error \
+                     roughly how near other records are."
                         .to_owned()
                 }
                 Answer::Matches { .. } => {
-                    "The owner of the query learns numbers and payloads of the records that \
-                     match, how many match in each bucket, and from the errors of sums about how \
-                     near others are."
+                    "The owner of the query learns the numbers and payloads of matching records, \
+                     the number of matches in each bucket, and from the errors of sums roughly how \
+                     near other records are."
                         .to_owned()
                 }
             });

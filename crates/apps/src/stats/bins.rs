@@ -56,7 +56,7 @@ impl Bins {
                 let ascend = edges.windows(2).all(|pair| pair[0] < pair[1]);
                 if edges.len() != bins + 1 || !ascend || !edges.iter().all(|e| e.is_finite()) {
                     return refused(format!(
-                        "{} edges are given, but {bins} bins have {} that are finite and ascend",
+                        "found {} edges, but {bins} bins need {} finite, ascending edges",
                         edges.len(),
                         bins + 1
                     ));

@@ -23,7 +23,7 @@ impl<R> UnixLines<R> {
     #[expect(
         clippy::indexing_slicing,
         clippy::arithmetic_side_effects,
-        reason = "as many are written as read, at most; this runs for each byte of a table"
+        reason = "at most the bytes read are written; this runs for each byte of a table"
     )]
     fn joined(&mut self, bytes: &mut [u8]) -> usize {
         let mut written = 0;

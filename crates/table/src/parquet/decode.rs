@@ -398,8 +398,7 @@ fn numbers(
 }
 
 fn unknown_encoding() -> TableError {
-    bad("its encoding is not one of those read here (plain, dictionary, RLE, delta, byte stream \
-         split)")
+    bad("its encoding is not supported (plain, dictionary, RLE, delta and byte stream split are)")
 }
 
 /// Codecs.
@@ -442,7 +441,7 @@ fn decompress(codec: i32, packed: &[u8], bytes: usize) -> Result<Vec<u8>, TableE
         }
         3..=5 => {
             return Err(bad(
-                "its compression is not one of those read here (none, Snappy, gzip, Zstandard, LZ4)",
+                "its compression is not supported (none, Snappy, gzip, Zstandard and LZ4 are)",
             ));
         }
         _ => return Err(bad("its compression is unknown")),
@@ -481,7 +480,7 @@ fn plain(
 /// Reads runs of equal numbers and groups of eight numbers of `width` bits, which alternate.
 #[expect(
     clippy::arithmetic_side_effects,
-    reason = "runs are at most as long as numbers are left, whose bits are those of a page"
+    reason = "runs are at most as long as the numbers left, whose bits are within a page"
 )]
 fn hybrid(
     mut bytes: &[u8],
@@ -525,7 +524,7 @@ fn hybrid(
 /// `i` must be in range.
 #[expect(
     clippy::arithmetic_side_effects,
-    reason = "there are as many numbers, so that their bits are those of bytes in memory"
+    reason = "all numbers are in memory, so their bits are within the bytes there"
 )]
 fn bits(bytes: &[u8], i: usize, width: u32) -> u64 {
     let first = i * width as usize;

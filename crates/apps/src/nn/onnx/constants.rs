@@ -62,7 +62,7 @@ pub(super) fn order(node: &Node<'_>, rank: usize) -> Result<Vec<usize>> {
         sorted.sort_unstable();
         sorted.into_iter().eq(0..rank)
     });
-    order.ok_or_else(|| format!("its axes are in no order of {rank}"))
+    order.ok_or_else(|| format!("its axes are not a permutation of {rank} axes"))
 }
 
 /// Returns the shape that a reshape requests. A 0 keeps the previous size, unless `zeros` says that
@@ -344,7 +344,7 @@ fn sliced(
 /// Rejects integers outside 32 bits, which programs may compute differently.
 fn checked(number: Option<i64>) -> Result<Option<i64>> {
     let number = number.filter(|&number| i32::try_from(number).is_ok());
-    number.map(Some).ok_or_else(|| "it computes no integer of 32 bits".into())
+    number.map(Some).ok_or_else(|| "its result is not an integer of 32 bits".into())
 }
 
 fn mapped(

@@ -76,7 +76,7 @@ impl<'a> Value<'a> {
     pub(super) fn bytes(self) -> Result<&'a [u8]> {
         match self {
             Self::Bytes(bytes) => Ok(bytes),
-            _ => Err(malformed("a number stands in place of bytes")),
+            _ => Err(malformed("a number is in place of bytes")),
         }
     }
 
@@ -89,7 +89,7 @@ impl<'a> Value<'a> {
         match self {
             // Negative numbers are stored as their two's complement.
             Self::Varint(value) => Ok(value.cast_signed()),
-            _ => Err(malformed("something else stands in place of an integer")),
+            _ => Err(malformed("a value in place of an integer has another type")),
         }
     }
 
@@ -429,7 +429,7 @@ impl<'a> Graph<'a> {
         };
         let [version] = versions[..] else {
             return Err(malformed(
-                "it names no version of ONNX's operators, or several: export it with one opset",
+                "it has no version of ONNX's operators, or several: export it with one opset",
             ));
         };
         Ok(Self { version, ..Self::read(graph)? })
