@@ -376,7 +376,7 @@ fn what_is_not_computed_as_onnx_defines_it_is_refused() {
         (vector, node("Dropout", &["x", "two", "one"], "y", &[]), "training mode"),
         (vector, node("Sqrt", &["x"], "y", &[]), "constants alone"),
         (vector, [node("Relu", &["x"], "y", &[]), field(7, b"my.ops")].concat(), "my.ops"),
-        (vector, [node("Relu", &["x"], "y", &[]), field(2, b"z")].concat(), "one is possible"),
+        (vector, [node("Relu", &["x"], "y", &[]), field(2, b"z")].concat(), "exactly one input"),
     ] {
         refused(&model(shape, &numbers, &[node]), part);
     }
@@ -390,7 +390,7 @@ fn what_is_not_computed_as_onnx_defines_it_is_refused() {
     let function = field(25, &field(1, b"Relu"));
     refused(&network(&[opset("", 17), function].concat()), "the function \"Relu\"");
     let twice = [relu[0].clone(), node("Tanh", &["x"], "y", &[])];
-    refused(&model(vector, &[], &twice), "given twice");
+    refused(&model(vector, &[], &twice), "defined twice");
 }
 
 /// Weights in another file are read only in the directory of the model, and only as many as the shape
