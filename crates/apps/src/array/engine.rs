@@ -600,8 +600,8 @@ impl<E: ComplexOps> Engine<'static, E> {
 }
 
 impl<E: ComplexOps<Ct = sim::Ciphertext>> Engine<'_, E> {
-    /// Makes the engine record the room and the intervals that a program needs, instead of
-    /// rejecting it where they lack.
+    /// Makes the engine record the room and the intervals that a program needs. It then accepts a
+    /// program that lacks them.
     pub(super) fn noting(self, needs: &Arc<Needs>) -> Self {
         Self { needs: Some(Arc::clone(needs)), ..self }
     }

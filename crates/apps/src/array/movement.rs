@@ -346,8 +346,9 @@ struct Moves {
 
 impl Moves {
     /// Plans the moves between two layouts of the same number of slots. `indices` returns the
-    /// element of `from`, in C order, for each slot of a block of `to`. Slots with an index in bits
-    /// outside all fields are not written, and are read where that is nearest.
+    /// element of `from`, in C order, for each slot of a block of `to`. Only slots whose bits
+    /// outside all fields are 0 are written. Among equal sources, the slot with the target's bits
+    /// outside the fields is read, which makes the move short.
     fn new(from: &Layout, to: &Layout, indices: impl Fn(&Layout, usize) -> Vec<usize>) -> Self {
         let slots = from.slots();
         let places = places(from);

@@ -76,8 +76,7 @@ pub struct PlanOptions {
     /// The largest magnitude of the inputs in the trial run.
     pub input_bound: f64,
     /// Bits after the point to which people other than the key's owner may see the results. `None`
-    /// shares no results. Scales are then as large as [`Release`] needs them, at least
-    /// `log2_scale`.
+    /// shares no results. Scales then have the size that [`Release`] needs, at least `log2_scale`.
     pub share_bits: Option<u32>,
     /// Assume that arguments of functions stay in their intervals, even if the magnitude of the
     /// inputs and the previous steps do not imply it. Error bounds rely on this assumption: if it

@@ -17,7 +17,7 @@ use super::{
 ///
 /// | operation | levels |
 /// |---|---|
-/// | sum over axes whose fields lie above those of all others | 0 |
+/// | sum over axes whose fields lie above all other fields | 0 |
 /// | sum over other axes | 1 |
 /// | mean | 1 |
 /// | variance | 3 |
@@ -25,8 +25,8 @@ use super::{
 /// One more level is needed if a summed axis has nonzero padding, unless the sum already has a
 /// level for its factor.
 ///
-/// The leading axes of a new array have fields above all others, and so do axes of which a block
-/// contains one element.
+/// The leading axes of a new array have fields above all others, and so do axes that have one
+/// element in each block.
 impl<E: ComplexOps> Engine<'_, E> {
     /// Returns the sum over `axes`.
     ///

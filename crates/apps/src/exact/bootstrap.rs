@@ -357,7 +357,7 @@ mod tests {
             Setting::named("", plain.params().clone(), Scheme::Bgv, true)
                 .is_ok_and(|setting| setting.bootstrapping().is_none())
         );
-        // Of other parameters than those that the name has.
+        // Parameters that differ from the parameters of the name.
         let other = bootstrapping_set("n16-t65537-boot", Some(8)).unwrap();
         let other = Params::new(other.preset.spec).unwrap();
         let other = Setting::named(NAME, other, Scheme::Bgv, true).unwrap();

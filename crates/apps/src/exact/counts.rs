@@ -60,8 +60,8 @@ fn invalid<T>(problem: String) -> Result<T> {
 }
 
 impl CountsPlan {
-    /// Plans counts among `rows` rows. `codes` has the number of codes of each column. Rows for
-    /// which all conditions hold are counted by the columns of `groups`, and the last of them varies
+    /// Plans counts among `rows` rows. `codes` has the number of codes of each column. Rows that
+    /// meet all conditions are counted by the columns of `groups`. The last of these columns varies
     /// fastest from cell to cell.
     ///
     /// # Errors

@@ -168,7 +168,7 @@ impl Engine {
             }
             let sum = match sum {
                 Some(sum) => sum,
-                // All weights of it are zero.
+                // All its weights are zero.
                 None => self.zero(a)?,
             };
             blocks.push(self.exact().rescale(&sum)?);

@@ -71,8 +71,8 @@ impl Function {
     /// first. For an interval of half-width near 1, this costs one level.
     ///
     /// # Errors
-    /// [`Error::LevelExhausted`] if `level` is below the depth, or at it if the interval takes a
-    /// level to be brought to `[-1, 1]`; the errors of
+    /// [`Error::LevelExhausted`] if `level` is below the depth, or equal to the depth for an
+    /// interval that needs a level to be scaled to `[-1, 1]`; the errors of
     /// [`Polynomial::plan`](sudare::circuits::ckks::Polynomial::plan).
     pub fn plan_at(&self, params: &Params, level: Level) -> Result<FunctionPlan> {
         params.chain().levels().check(level)?;

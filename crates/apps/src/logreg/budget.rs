@@ -269,8 +269,8 @@ impl Budget<'_> {
     }
 
     /// Returns `log2` of the ratio of two scales: the scale of the weights after the first
-    /// iterations over the scale of rows. At this ratio, errors of the means of labels are as large
-    /// as the errors of rows, or at least as small as the errors of a sum over rows.
+    /// iterations over the scale of rows. At this ratio, errors of the means of labels match the
+    /// errors of rows, and do not exceed the errors of a sum over rows.
     fn start_bits(&self) -> f64 {
         self.label_share() - self.data_share(1.0) - real::log2(self.first_gamma())
     }

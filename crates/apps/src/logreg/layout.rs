@@ -135,8 +135,8 @@ impl Layout {
         Self { entries, width, pieces, copies: 1, blocks, groups, summed: Self::SUMMED }
     }
 
-    /// Returns the other work on a ciphertext of rows, in key switches of the same time: two
-    /// products before relinearisation, and a rescaling if rows are multiplied first.
+    /// Returns the cost of the other work on a ciphertext of rows, as a number of key switches. The
+    /// work is two products before relinearisation, and a rescaling if rows are multiplied first.
     pub fn ciphertext_cost(order: Order) -> f64 {
         match order {
             Order::RowsFirst => 0.5,

@@ -245,7 +245,7 @@ impl TrainPlan {
         &self.batches
     }
 
-    /// Returns the groups of rows of a batch: the planned ones, or those of the tables from
+    /// Returns the groups of rows of a batch: the planned groups, or the groups of
     /// [`TrainPlan::for_groups`].
     #[must_use]
     pub fn groups(&self) -> usize {

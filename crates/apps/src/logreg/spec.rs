@@ -1,11 +1,10 @@
 //! The public facts of a training, and values that follow from them alone.
 //!
-//! A model is a weight vector `w` with the intercept first; `sigmoid(w . x)` with `x_0 = 1` is the
-//! probability of the class that it tells from the others. Labels are `y = 1` for rows of that
-//! class and `y = -1` for the others. Training minimises the mean of
-//! `c_i log(1 + exp(-y_i x_i . w))` plus a penalty by Nesterov's accelerated gradient, over all
-//! rows or over batches. It starts with `w = v = 0`. Iteration `t = 0, 1, ...` computes, over the
-//! `m` rows of its batch,
+//! A model is a weight vector `w` with the intercept first. `sigmoid(w . x)` with `x_0 = 1` is the
+//! probability of the model's class. Labels are `y = 1` for rows of that class and `y = -1` for the
+//! others. Training minimises the mean of `c_i log(1 + exp(-y_i x_i . w))` plus a penalty by
+//! Nesterov's accelerated gradient, over all rows or over batches. It starts with `w = v = 0`.
+//! Iteration `t = 0, 1, ...` computes, over the `m` rows of its batch,
 //!
 //! ```text
 //! w' = v + gamma_t (sum_i c_i y_i x_i / 2m  +  sum_i o(x_i . v) c_i x_i / m  -  h v)

@@ -108,7 +108,7 @@ impl Outline {
         Options { samples: 1, packing: Packing::Sample, precision_bits }
     }
 
-    /// Returns the layers without weights, any of which may be nonzero.
+    /// Returns the layers without weights. Every weight may be nonzero.
     fn stages(&self) -> Result<Vec<Stage>> {
         let count = self.layers.len();
         if !(1..=MAX_LAYERS + 1).contains(&count) {

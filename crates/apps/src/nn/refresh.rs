@@ -94,9 +94,9 @@ struct Way {
     placed: Vec<bool>,
 }
 
-/// Returns the stages before whose functions to bootstrap, so that the fewest ciphertexts are
-/// bootstrapped. Values have level `highest` at first and after bootstrapping, and must not go
-/// below `lowest`.
+/// Returns, for each stage, whether to bootstrap before its function. The choice has the fewest
+/// bootstrapped ciphertexts. Values have level `highest` at first and after bootstrapping, and must
+/// not go below `lowest`.
 ///
 /// Every input of a stage stays above the lowest level, so that the values of its map can be
 /// bootstrapped. Every partial way can therefore be completed. Among ways to the same levels, the

@@ -221,9 +221,9 @@ impl Plan {
     ///
     /// # Errors
     /// [`SearchError::NotPlanned`] if the index is plain; [`SearchError::Count`] for a block or
-    /// records beyond those planned; [`SearchError::Vector`]; [`SearchError::Shape`] for payloads
-    /// of another length than planned; [`SearchError::Library`] if the encryptor has other
-    /// parameters; the errors of `write`.
+    /// records beyond the plan; [`SearchError::Vector`]; [`SearchError::Shape`] for payloads of
+    /// another length than planned; [`SearchError::Library`] if the encryptor has other parameters;
+    /// the errors of `write`.
     pub fn encrypt_block(
         &self,
         encryptor: &Encryptor,
@@ -328,8 +328,8 @@ impl Plan {
     /// distance.
     ///
     /// # Errors
-    /// [`SearchError::Count`] for a block or records beyond those planned; [`SearchError::Shape`]
-    /// for another number of slots.
+    /// [`SearchError::Count`] for a block or records beyond the plan; [`SearchError::Shape`] for
+    /// another number of slots.
     pub fn decode_scores(
         &self,
         block: usize,

@@ -213,8 +213,8 @@ impl Training<'_> {
         let of = |integer: f64, scale: Scale| integer / scale.to_f64();
         let constant = |scale: Scale| of(0.5, scale);
 
-        // Errors of the inner products over the range, without the errors of turned weights: the
-        // part that all slots of a row share, and the part of each slot.
+        // Errors of the inner products over the range, without the errors of turned weights. One
+        // part is common to all slots of a row, and the other is separate in each slot.
         let data = of(fresh, scales.data);
         let of_data = data * entries * largest / sigmoid.range;
         let of_sums = layout.block() as f64 * of(computed + switch, within.t);

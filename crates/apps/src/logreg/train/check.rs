@@ -47,8 +47,8 @@ impl TrainSpec {
         Self { sigmoid: SigmoidApprox { range, ..self.sigmoid }, ..self }
     }
 
-    /// Returns this specification, whose model in the clear has `weights`, or the specification
-    /// with the first of the `wider` ranges that is worth its coarser polynomial.
+    /// Returns this specification, whose model in the clear has `weights`. If one of the `wider`
+    /// ranges is worth its coarser polynomial, returns the specification with the first such range.
     fn closer(
         self,
         rows: &Prepared<'_>,

@@ -225,9 +225,9 @@ mod tests {
         assert!(0.0 < few && few < more && batches <= more, "{few} {more} {batches}");
     }
 
-    /// Compares with the work of all groups, computed one by one. The cases are batches of one sum
-    /// of groups, of several, and of some and a part; pieces; a tail of the sigmoid; several
-    /// classes; and bootstrapping.
+    /// Compares with the work of all groups, computed one by one. The batches have one sum of
+    /// groups, several, and several with a rest. Further cases are pieces, a tail of the sigmoid,
+    /// several classes, and bootstrapping.
     #[test]
     fn work_is_that_of_all_groups() {
         let spec = |iterations, batch| TrainSpec { iterations, batch, ..TrainSpec::published() };
