@@ -240,6 +240,7 @@ impl<'a> Pass<'a> {
         if pass.rows == 0 {
             return Err(TableError::Empty { rows: 0, features });
         }
+        // An open quote puts the rest of the file into one cell, so the record ends with the file.
         if let Some(line) = records.open_line {
             return Err(TableError::OpenQuote { line });
         }
@@ -325,6 +326,7 @@ impl<'a> Pass<'a> {
             Role::Any(findings) => findings.fault.take(),
             _ => None,
         });
+        // The first fault of the file is reported, in any column.
         if let Some((_, fault)) = faults.min_by_key(|&(row, _)| row) {
             return Err(fault);
         }

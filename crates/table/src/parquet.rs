@@ -71,6 +71,8 @@ pub(super) fn read(mut source: impl Read + Seek, name: &str, rules: Rules<'_>) -
         for group in info.groups.iter().filter(|group| group.rows > 0) {
             let chunk = group.chunks.get(index).ok_or_else(|| bad("a column has no data"))?;
             claimed = claimed.saturating_add(chunk.bytes()?);
+            // Without overlap, columns have at most the bytes of the file. A small file could
+            // otherwise claim its bytes again for every column.
             if claimed > bytes {
                 return Err(bad("its columns overlap"));
             }
@@ -104,6 +106,7 @@ struct Parts<'a, S> {
 
 impl<S: Read + Seek> Parts<'_, S> {
     fn read(&mut self, start: u64, length: u64) -> Result<Vec<u8>> {
+        // Checked before the allocation, because the length comes from the file.
         let within = start.checked_add(length).is_some_and(|end| end <= self.bytes);
         let length = usize::try_from(length).ok().filter(|_| within);
         let length = length.ok_or_else(|| bad("it ends before its content does"))?;

@@ -134,7 +134,7 @@ pub fn general_keys(params: &Params, level: Level) -> KeyRequest {
 }
 
 impl<'a, E: ComplexOps> Engine<'a, E> {
-    /// Creates an engine on `evaluator`. It bootstraps if you pass `bootstrapping`.
+    /// Creates an engine on `evaluator`. It bootstraps if you pass a `bootstrapper`.
     ///
     /// Results go down to level 0 or, with bootstrapping, to the input level of bootstrapping. In
     /// both cases they stay at levels that rescale to their default scales.

@@ -147,6 +147,7 @@ impl Layout {
             if size == 1 && tile.log > 0 {
                 return invalid(format!("axis {axis} has one element and a field of its own"));
             }
+            // Axes without a field have one form, so that equal layouts compare as equal.
             if tile.log == 0 {
                 *tile = Tile::default();
             }

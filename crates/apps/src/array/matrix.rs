@@ -91,6 +91,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         match columns {
             None => self.sum(&self.mul_plain(a, &column(0))?, Some(&[axis]), false),
             Some(1) => self.sum(&self.mul_plain(a, &column(0))?, Some(&[axis]), true),
+            // { => An outer product sums nothing, so broadcasting is enough.
             Some(columns) if count == 1 => {
                 let mut shape = vec![1; a.shape().len()];
                 shape[axis] = columns;
@@ -217,6 +218,8 @@ impl<E: ComplexOps> Engine<'_, E> {
         let back = target.slots() - field.stride();
         let stack = |start: usize| {
             let mut stack: Option<Vec<Arc<E::Ct>>> = None;
+            // Horner's scheme: each rotation by one index moves all later pieces, so one key is
+            // enough.
             for i in (start..size.min(start + field.len())).rev() {
                 let piece = piece(i)?;
                 let piece: Vec<_> = piece.iter().map(|block| &**block).collect();

@@ -230,6 +230,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let zero = a.padding_is_zero() && !dirty;
         let padding = if dirty { a.range().reach() } else { a.padding() };
         let range = a.range().clone().loose().with_padding(padding);
+        // The range begins at the start of tiles, so blocks stay as they are.
         if turn == 0 {
             return Ok(Array { padding_is_zero: zero, range, ..part });
         }

@@ -728,7 +728,7 @@ impl Trial {
         Ok(again)
     }
 
-    /// Runs the program with any rotations, or with the rotations of `keys`.
+    /// Runs the program with any rotations, or with the rotations of the keys `held`.
     fn run(
         params: &Params,
         held: Option<&KeyRequest>,

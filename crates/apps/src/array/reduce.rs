@@ -124,6 +124,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let summed_range = range.scaled(factor);
         let mut factor = factor;
         if dirty {
+            // A mask applies the factor for free, unless a later mask does.
             let first = if copies.is_empty() { core::mem::replace(&mut factor, 1.0) } else { 1.0 };
             a = self.masked(&a, first)?;
         }

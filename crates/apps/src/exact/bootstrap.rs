@@ -18,9 +18,9 @@ use sudare::{
 /// keys and matrices, and small enough that intermediate results do not fill the memory.
 const TOGETHER: usize = 4;
 
-/// Returns the bootstrapping set of this name. For an insecure ring of degree `2^log_n`, pass
-/// `log_n`: the set then keeps its number of levels, which exceeds the need of bootstrapping in
-/// fewer slots.
+/// Returns the bootstrapping set of this name. For an insecure ring of degree `2^n`, pass `n` as
+/// `insecure_log_n`. The set then keeps its number of levels, more than bootstrapping of fewer slots
+/// needs.
 ///
 /// # Errors
 /// [`sudare::Error::UnknownPreset`]; [`sudare::Error::NoSlots`] for a ring where the modulus of the

@@ -333,6 +333,8 @@ fn indicator(t: Modulus, domain: core::ops::Range<i64>, accepted: &[u32]) -> Vec
 /// Returns the product of arrays. The arrays of the highest levels are multiplied first.
 fn product(engine: &Engine, mut factors: Vec<IntegerArray>) -> Result<IntegerArray> {
     loop {
+        // A product is one level below the lower factor. Pairing the highest levels keeps it
+        // shallow.
         factors.sort_by_key(IntegerArray::level);
         match (factors.pop(), factors.pop()) {
             (Some(a), Some(b)) => factors.push(engine.mul(&a, &b)?),

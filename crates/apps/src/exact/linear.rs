@@ -152,6 +152,8 @@ impl Engine {
         let mut blocks = Vec::with_capacity(map.to.blocks());
         for to in 0..map.to.blocks() {
             let mut sum: Option<Ciphertext> = None;
+            // Horner's scheme: each rotation by `baby` moves the sums of all later giant steps at
+            // once.
             for giant in (0..giants).rev() {
                 if let Some(sum) = &mut sum {
                     *sum = self.exact().rotate(sum, baby as i64)?;
@@ -219,6 +221,8 @@ impl Engine {
             Factor { block, swapped: false, step: 0 } => a.blocks[block].clone(),
             Factor { block, swapped: true, step: 0 } => self.exact().swap_rows(&a.blocks[block])?,
             Factor { step, .. } => {
+                // Keys exist for powers of two only. Removing the lowest digit lets steps share
+                // images.
                 let lowest = step & step.wrapping_neg();
                 let before = self.image(a, images, Factor { step: step - lowest, ..factor })?;
                 self.exact().rotate(&before, lowest as i64)?

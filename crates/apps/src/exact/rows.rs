@@ -36,6 +36,7 @@ impl Engine {
 
     /// Rotates by `steps` columns, in steps of powers of two.
     pub(super) fn rotated(&self, block: &Ciphertext, steps: usize) -> sudare::Result<Ciphertext> {
+        // Keys exist for powers of two only.
         let mut powers = (0..usize::BITS).filter(|i| steps >> i & 1 == 1);
         powers.try_fold(block.clone(), |block, i| self.exact().rotate(&block, 1 << i))
     }
@@ -71,6 +72,7 @@ impl Engine {
         };
         self.where_it_fits("sum", [&masked], 0, |[a]| {
             let exact = self.exact();
+            // Blocks are added first, so that one block needs key switches instead of all.
             let total = a.blocks.iter().cloned().map(Ok);
             let Some(total) = total.reduce(|a, b| exact.add(&a?, &b?)) else { return Ok(a) };
             let row = exact.inner_sum(&total?, a.layout.columns())?;

@@ -108,6 +108,7 @@ pub(super) fn check_slots(t: Modulus, log_n: u32) -> sudare::Result<()> {
     let slots = 1usize << log_n;
     let possible = 1usize << most_slots(t, log_n)?;
     let primes = BatchEncoder::primes_near(t.value(), log_n);
+    // A prime of about this size with all slots would serve as well, so few slots are a mistake.
     let alike = |&prime: &u64| (t.prime() / 2..=t.prime().saturating_mul(2)).contains(&prime);
     if t.exponent() > 1 || slots / possible < FEW_SLOTS || !primes.iter().any(alike) {
         return Ok(());

@@ -377,7 +377,7 @@ impl HiddenPlan {
         self.run_with(ev, read, sample, |xs, most| prepared.refreshed(ev, xs, most))
     }
 
-    /// Runs the plan. `refresh` bootstraps numbers up to a magnitude.
+    /// Runs the plan. `refreshed` bootstraps numbers up to a magnitude.
     fn run_with<E: ComplexOps>(
         &self,
         ev: &E,

@@ -112,6 +112,8 @@ pub(super) fn place(demands: &[Demand], highest: Level, lowest: Level) -> Result
     let last = LastUses::new(demands.len(), uses);
     let mut ways = BTreeMap::from([(vec![highest], Way { bootstraps: 0, placed: Vec::new() })]);
     for (k, demand) in demands.iter().enumerate() {
+        // A level above the lowest, because the map of the next stage takes one before it can be
+        // bootstrapped.
         let least = lowest + u32::from(k + 1 < demands.len());
         let needed = demand.depth;
         let left = highest.saturating_sub(least);
@@ -129,6 +131,8 @@ pub(super) fn place(demands: &[Demand], highest: Level, lowest: Level) -> Result
                 let given = core::iter::once(from - demand.depth);
                 let levels = levels.iter().copied().chain(given).enumerate();
                 let levels =
+                    // Values that are no longer needed get level 0, so that ways which differ in
+                    // them only are merged.
                     levels.map(|(value, level)| if last.is_after(k, value) { level } else { 0 });
                 let mut way = way.clone();
                 way.bootstraps += bootstraps;

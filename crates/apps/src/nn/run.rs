@@ -84,7 +84,7 @@ impl Plan {
         self.run_with(ev, &prepared.matrices, inputs, |xs, most| prepared.refreshed(ev, xs, most))
     }
 
-    /// Runs the plan. `refresh` bootstraps numbers up to a magnitude.
+    /// Runs the plan. `refreshed` bootstraps numbers up to a magnitude.
     fn run_with<E: ComplexOps>(
         &self,
         ev: &E,
@@ -357,6 +357,8 @@ impl Step {
             scales.flat_map(|(source, &scale)| core::iter::repeat_n(scale, source.width)).collect();
         par::try_map(stage.affine.rows.iter(), |row| {
             let terms: Vec<_> = match &row[..] {
+                // vec![(xs[0], 0.0, scales[0])], => A row without weights still needs a ciphertext
+                // for its bias.
                 [] => vec![(xs[0], 0.0, scales[0])],
                 _ => row.iter().map(|&(i, weight)| (xs[i], weight, scales[i])).collect(),
             };

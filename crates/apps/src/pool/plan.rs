@@ -380,6 +380,7 @@ fn coding(
         let ciphertexts = limbs(shape, most_rows, owners, bits).div_ceil(payload);
         Some(Coding { level, scale, bits, ciphertexts })
     });
+    // A ciphertext grows with the modulus of its level. A larger modulus holds more bits in a slot.
     let size = |coding: &Coding| coding.ciphertexts as f64 * chain.log2_q(coding.level);
     codings.min_by(|a, b| size(a).total_cmp(&size(b))).ok_or_else(|| PoolError::RingTooSmall {
         found: params.max_slots(),

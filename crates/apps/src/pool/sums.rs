@@ -268,6 +268,7 @@ impl Part {
     /// Sums these rows, in parallel parts.
     fn of_rows(table: &Table, grid: &Grid, rows: &[usize]) -> Self {
         let columns = table.features();
+        // Every part has its own sums of all pairs, so many columns leave room for fewer parts.
         let most = (PART_VALUES / columns.pow(2).max(1)).clamp(1, PARTS);
         let size = rows.len().div_ceil(most).next_multiple_of(BLOCK).max(BLOCK);
         let parts = par::map(rows.chunks(size), |rows| {
@@ -349,6 +350,8 @@ impl Products {
     }
 
     fn push(&mut self, v: i64) {
+        // Rounded to the nearest multiple, so the low limb is signed and within 2^23, like the high
+        // one.
         let high = (v + (1 << (LIMB_BITS - 1))) >> LIMB_BITS;
         self.high.push(high as f64);
         self.low.push((v - (high << LIMB_BITS)) as f64);
@@ -361,6 +364,8 @@ impl Products {
             [&self.high, &self.low].map(|limbs| DMatrixView::from_slice(limbs, columns, rows));
         let [high_rows, low_rows] = [high.transpose(), low.transpose()];
         let [high_high, high_low, low_low] = &mut self.sums;
+        // Real products are exact here, since sums over a block stay within 2^53, and much faster
+        // than products of integers.
         high_high.gemm(1.0, &high, &high_rows, 0.0);
         high_low.gemm(1.0, &high, &low_rows, 0.0);
         low_low.gemm(1.0, &low, &low_rows, 0.0);

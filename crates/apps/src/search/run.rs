@@ -279,6 +279,7 @@ impl<E: ComplexOps> Search<'_, E> {
         mut chunk: impl FnMut(core::ops::Range<usize>) -> Result<E::Ct>,
     ) -> Result<E::Ct> {
         let parts = self.plan.layout.parts();
+        // In chunks, because an encrypted block may not fit into memory.
         let mut sum = chunk(0..parts.min(CHUNK))?;
         for first in (CHUNK..parts).step_by(CHUNK) {
             sum = self.ev.add(&sum, &chunk(first..parts.min(first + CHUNK))?)?;
@@ -314,6 +315,7 @@ impl<E: ComplexOps> Search<'_, E> {
         let plan = self.plan;
         let e = self.ev;
         let layout = &plan.layout;
+        // Every slot has the same coordinate of the query, so a number is enough.
         if layout.group == 1 {
             let terms = ciphertexts.iter().zip(&query[parts]);
             let terms: Vec<_> = terms.map(|(part, &x)| (part, x, plan.query)).collect();

@@ -159,6 +159,7 @@ impl Selection {
     /// of the gap, in `[-1, 1]`.
     fn arguments<E: ComplexOps>(&self, e: &E, inner: &E::Ct) -> Result<Vec<E::Ct>> {
         let conjugate = e.conjugate(inner)?;
+        // Each half of a block is in the real or the imaginary parts.
         let imaginary = e.sub(inner, &conjugate)?;
         // -i is a monomial, so this is exact.
         let imaginary = e.mul_const(&imaginary, Complex::new(0.0, -1.0), Scale::from_u64(1))?;

@@ -223,6 +223,7 @@ impl Sketch {
                 let terms = tags.iter().zip(&found);
                 terms.fold(0, |sum, (&tag, x)| (sum + power(tag, m, p) * x) % p)
             };
+            // The unused sums must agree, too. Otherwise the sums do not come from whole matches.
             if (count..self.solved).any(|m| moment(m) != moments[m]) {
                 return None;
             }
@@ -249,9 +250,12 @@ impl Sketch {
             let sum = terms.fold(0, |sum, (a, b)| (sum + a * b) % p);
             coefficients.push((p - sum) % p * inverse(k as u64, p) % p);
         }
+        // All candidates are tried: there are at most `MOST_CANDIDATES`, and the degree is at most
+        // `MOST_SOLVED`.
         let value = |x: u64| coefficients.iter().fold(0, |sum, a| (sum * x + a) % p);
         let tags: Vec<u64> = (0..self.candidates as u64).filter(|&tag| value(tag) == 0).collect();
         let sum = |k: usize| tags.iter().fold(0, |sum, &tag| (sum + power(tag, k, p)) % p);
+        // The unused power sums must agree, too. Otherwise the sums do not come from whole matches.
         let agrees = (count + 1..=self.solved).all(|k| sum(k) == powers[k - 1]);
         (tags.len() == count && agrees).then_some(tags)
     }

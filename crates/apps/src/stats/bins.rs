@@ -69,6 +69,7 @@ impl Bins {
                      choose bins of equal width"
                 ));
             }
+            // { => An integer width, so that every bin has the same number of integers.
             Edges::Equal if whole => {
                 let width = ((high - low + 1.0) / bins as f64).ceil();
                 let edge = |k| low - 0.5 + width * k as f64;
@@ -83,6 +84,7 @@ impl Bins {
             }
         };
         if let [first, .., last] = &mut edges[..] {
+            // Rounding must not move the ends, or the extreme values would be in no bin.
             *first = low;
             *last = high;
         }

@@ -41,6 +41,7 @@ impl Fit {
         if !head.contains(&delimiter) {
             return None;
         }
+        // A comma between cells cannot be a decimal mark, too.
         let decimal = if delimiter == b',' { Decimal::Point } else { Decimal::Either };
         let records = records(head, whole, delimiter);
         let (header, rows) = records.split_first()?;

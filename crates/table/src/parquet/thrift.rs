@@ -6,7 +6,7 @@ pub struct Bad(pub &'static str);
 
 pub type Result<T> = core::result::Result<T, Bad>;
 
-/// Maximum nesting of structures.
+/// Maximum nesting of structures. Reading recurses, so a file must not choose the depth.
 const MAX_DEPTH: u32 = 24;
 
 /// Types of values.
@@ -77,6 +77,7 @@ impl<'a> Fields<'a> {
         if kind != STRUCT {
             return Err(Bad("a list has items of another type"));
         }
+        // Checked before items are allocated, because the count comes from the file.
         if count.saturating_mul(least) > self.bytes.len() as u64 {
             return Err(SHORT);
         }

@@ -92,6 +92,7 @@ impl<'a> Fit<'a> {
 
     /// Finds the factors of minimum loss by accelerated steps, which restart when they overshoot.
     fn minimise(&self) -> Option<DMatrix<f64>> {
+        // The scores as they are, so that calibrated models stay unchanged.
         let mut now = DMatrix::identity(self.models + 1, self.models);
         let mut ahead = now.clone();
         let mut momentum = 1.0_f64;

@@ -49,6 +49,8 @@ impl Prepared<'_> {
             now = loop {
                 let next = &weights - &step * length;
                 let there = self.expansion(&next, (model, models));
+                // After the last halving the step is accepted: near the optimum, rounding can raise
+                // the loss.
                 if there.loss <= now.loss || halvings == HALVINGS {
                     weights = next;
                     break there;

@@ -269,7 +269,7 @@ impl TrainPlan {
     }
 
     /// Returns the factors that [`TrainPlan::rows_first`] multiplies and sums, for the rows of a
-    /// group, each in its block. `inner` are the rows for inner products, `summed` the rows to sum.
+    /// group, each in its block. `rows` are for inner products, and `summed` are the rows to sum.
     fn slopes<E: ComplexOps>(
         &self,
         e: &E,
