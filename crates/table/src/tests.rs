@@ -201,7 +201,7 @@ fn classes_are_checked() {
     let found = 1;
     let needed = 2;
     assert_eq!(table(&["a"], &[0]), Err(TableError::Shape { what: "labels", found, needed }));
-    // More than two are no truth values, fewer are.
+    // Only targets of at most two classes have boolean labels.
     let three = classified(&[0, 1, 2]);
     assert_eq!(
         three.labels().unwrap_err().to_string(),
@@ -232,7 +232,7 @@ fn tables_that_cannot_be_split() {
     assert_eq!(one, Err(TableError::Split { share: 0.5, rows: 1 }));
 }
 
-/// Each row can be held out, and as often as any other of its class.
+/// Each row can be held out, equally often as any other row of its class.
 #[test]
 fn held_out_rows_are_random() {
     let table = classified(&[0, 0, 0, 0, 1, 1]);

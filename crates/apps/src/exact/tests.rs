@@ -89,7 +89,7 @@ fn elements_are_added_and_multiplied() {
             assert_eq!(product.level().0, 3);
             s.expect(&product, shape, |i| at(&a, i) * at(&b, i));
             s.expect(&e.mul_plain_array(&x, &b).unwrap(), shape, |i| at(&a, i) * at(&b, i));
-            // Of three levels.
+            // A product of three levels.
             let sum = e.add(&e.mul(&product, &product).unwrap(), &x).unwrap();
             assert_eq!(sum.level().0, 2);
             s.expect(&sum, shape, |i| (at(&a, i) * at(&b, i)).pow(2) + at(&a, i));
@@ -142,7 +142,7 @@ fn scalars_and_single_elements_go_with_all() {
             let sum = e.add_plain(&x, &scalar).unwrap();
             s.expect(&sum, &[2, 3], |i| at(&a, i) + i128::from(c));
             assert_eq!(sum.padding_is_zero(), c == 0);
-            // What was added to padding does not count.
+            // Values added to padding do not count.
             let total: i128 = (0..6).map(|i| at(&a, i) + i128::from(c)).sum();
             s.expect(&e.sum(&sum).unwrap(), &[], |_| total);
         }
@@ -166,7 +166,7 @@ fn elements_are_summed() {
             let total: i128 = a.values.iter().map(|&x| i128::from(x)).sum();
             let sum = s.engine.sum(&s.encrypt(&a)).unwrap();
             s.expect(&sum, &[], |_| total);
-            // Errors are those of one sum; a product brings them down first.
+            // The errors are the errors of a sum. A product lowers the level first.
             let square = s.engine.mul(&sum, &sum).unwrap();
             s.expect(&square, &[], |_| total * total);
         }
@@ -286,7 +286,7 @@ fn polynomials_and_powers() {
     }
 }
 
-/// Where plaintexts have fewer slots than the ring has coefficients, they repeat.
+/// If plaintexts have fewer slots than the ring has coefficients, they repeat.
 #[test]
 fn few_slots_are_enough() {
     let t = Modulus::new(17, 2).unwrap();
@@ -314,7 +314,7 @@ fn parameters_are_planned_or_a_prime_is_named() {
         assert!(error.to_string().contains("65537"), "{error}");
     }
     assert!(matches!(plan(1000, 1), Err(Error::PlaintextModulusNotPrime { .. })));
-    // Primes that are named are near the number, and are taken.
+    // Named primes are near the number, and are accepted.
     for t in [36, 1000, 196_611, 1_000_000, 1 << 20, 127u128.pow(3), 1_048_573, 1 << 32] {
         let text = plan(t, 1).unwrap_err().to_string();
         let named: Vec<u128> = text
@@ -336,7 +336,7 @@ fn parameters_are_planned_or_a_prime_is_named() {
         let name = if exponent == 1 { t.to_string() } else { format!("{t}^{exponent}") };
         assert!(text.contains(&format!("{name} ")), "{text}");
     }
-    // Few slots are taken where no prime of the size has more.
+    // Few slots are accepted if no prime of the size has more.
     for t in [17, 257, 257 * 257, 7681, 12289, 40961] {
         assert!(plan(t, 1).is_ok(), "{t}");
     }
@@ -346,7 +346,7 @@ fn parameters_are_planned_or_a_prime_is_named() {
     assert_eq!("bfv".parse::<Scheme>(), Ok(Scheme::Bfv));
 }
 
-/// Also by operations that have nothing to compute.
+/// This includes operations that have nothing to compute.
 #[test]
 fn arrays_of_another_key_are_refused() {
     for scheme in [Scheme::Bgv, Scheme::Bfv] {

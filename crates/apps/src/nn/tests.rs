@@ -141,7 +141,7 @@ fn digits_are_computed_in_the_smallest_ring_for_many() {
     let error = distance(&World::new(plan.clone()).run(&samples), &expected);
     assert!(error < 4.0 * plan.error(), "{error} {}", plan.error());
     assert!(error > plan.error() / 100.0, "{error} {}", plan.error());
-    // Far less than what tells digits apart.
+    // Far less than the distance between digits.
     assert!(error < 0.03 * plan.ranges().output, "{error}");
 }
 
@@ -453,7 +453,7 @@ fn ranges_are_checked() {
     let samples = Draw::new(5).samples(30, 4);
     let ranges = Ranges::calibrate(&network, slices(&samples), 1.0).unwrap();
     ranges.check(&network, slices(&samples)).unwrap();
-    // Ranges of squares are those of what is squared.
+    // Ranges of squares are the ranges of their arguments.
     let Layer::Dense { weights, bias, .. } = &network.layers()[0] else { panic!("it is dense") };
     let dot = |row: &[f64], x: &[f64]| row.iter().zip(x).map(|(w, x)| w * x).sum::<f64>();
     let of = |x: &Vec<f64>| {
@@ -500,8 +500,8 @@ fn ranges_are_checked() {
     assert!(matches!(Plan::new(&network, &ranges, none), Err(NnError::Shape { .. })));
 }
 
-/// Bounds of calibrated ranges are powers of two that hold all samples, next to the ones that they
-/// have.
+/// Bounds of calibrated ranges are powers of two that contain all samples, next to the measured
+/// ones.
 #[test]
 fn calibrated_ranges_are_powers_of_two() {
     let network = Network::new(vec![2], vec![Layer::Activation(Activation::Square)]).unwrap();
@@ -521,15 +521,15 @@ fn calibrated_ranges_are_powers_of_two() {
         assert_eq!(found, expected);
         assert_eq!(Outline::of(&network, &found, 8.0).unwrap().ranges(), &expected);
     }
-    // Also those that are given.
+    // This includes ranges that were passed.
     let given = Ranges { input: [0.3, 0.9], activations: vec![0.9], output: 0.81 };
     let outline = Outline::of(&network, &given, 8.0).unwrap();
     let rounded = Ranges { input: [0.25, 1.0], activations: vec![1.0], output: 1.0 };
     assert_eq!(outline.ranges(), &rounded);
 }
 
-/// A sample inside the range of features that leaves that of an activation, or of results: encrypted,
-/// simulated and with hidden weights alike.
+/// A sample inside the range of features that leaves the range of an activation, or of results.
+/// Encryption, simulation and hidden weights all reject it.
 #[test]
 fn samples_that_leave_ranges_inside_the_network_are_not_encrypted() {
     let dense = |weights: &[&[f64]]| Layer::Dense {

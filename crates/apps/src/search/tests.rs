@@ -66,7 +66,7 @@ impl World {
         rows.map(record).collect()
     }
 
-    /// Encrypts a block as it is now.
+    /// Encrypts a block in its current state.
     fn encrypt(&mut self, block: usize) {
         let mut parts = Vec::new();
         let write = |part: usize, ciphertext: Ciphertext| {
@@ -84,7 +84,7 @@ impl World {
         self.plan.blocks(self.vectors.len()).unwrap()
     }
 
-    /// Adds records, and encrypts the blocks that they are in.
+    /// Adds records, and encrypts the blocks that contain them.
     fn append(&mut self, vectors: &[Vec<f64>], payloads: &[Vec<u8>]) {
         let first = self.vectors.len() / self.plan.block_len();
         self.vectors.extend_from_slice(vectors);
@@ -131,7 +131,7 @@ impl World {
     }
 }
 
-/// Random numbers that look normal enough.
+/// Random numbers that are roughly normal.
 fn random_vectors(seed: u64, dimension: usize, count: usize) -> Vec<Vec<f64>> {
     let mut stream = Stream::new(&Seed::from_bytes([7; 32]), "test", seed);
     let mut coordinate = || {
@@ -145,7 +145,7 @@ fn norm(x: &[f64]) -> f64 {
     x.iter().map(|x| x * x).sum::<f64>().sqrt()
 }
 
-/// By definition; the square of a distance.
+/// The similarity by definition. For distances, it is the square.
 fn similarity(metric: Metric, a: &[f64], b: &[f64]) -> f64 {
     let inner: f64 = a.iter().zip(b).map(|(a, b)| a * b).sum();
     match metric {
@@ -202,7 +202,7 @@ fn scores_are_those_in_the_clear() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// Of any shape, with rows that were deleted, in all modes and metrics.
+    /// Compares scores for any shape, with deleted rows, in all modes and metrics.
     #[test]
     fn scores_of_any_shape_are_those_in_the_clear(
         dimension in 1_usize..=32,
@@ -212,7 +212,7 @@ proptest! {
         deleted in proptest::collection::vec(any::<proptest::sample::Index>(), 0..3),
         seed in any::<u64>(),
     ) {
-        // As long as the largest norms allow at most.
+        // Shortened to the largest allowed norm.
         let within = |mut vector: Vec<f64>| {
             let length = 4.0 / norm(&vector).max(4.0);
             vector.iter_mut().for_each(|x| *x *= length);
@@ -271,7 +271,7 @@ fn nearest_ones_come_first() {
     assert!(rows(plan(METRICS[2]), 0).is_empty());
 }
 
-/// What is proposed holds 128 bits, in the smallest ring that is precise enough.
+/// Proposals have 128 bits of security, in the smallest ring that is precise enough.
 #[test]
 fn proposals_are_secure_and_small() {
     for (dimension, rows, mode, log_n) in [
@@ -287,12 +287,12 @@ fn proposals_are_secure_and_small() {
         assert!(params.rlwe().security_bits() >= 128.0 && params.log_n() == log_n);
         let plan = Plan::new(&spec, &params).unwrap();
         assert!(plan.largest_error() < 1.0 / 4096.0, "{}", plan.largest_error());
-        // One automorphism for each part of a query but the first.
+        // One automorphism for each part of a query except the first.
         let explained = plan.explain().unwrap();
         let spread = explained.query.counts.automorphisms as usize;
         let parts = if mode == Mode::PlainQuery { 1 } else { plan.layout.parts() };
         assert_eq!(spread, parts - 1);
-        // What is in the clear has no ciphertexts.
+        // Parts in the clear have no ciphertexts.
         let [index, query] = [explained.index_bytes, explained.query_bytes].map(|bytes| bytes > 0);
         assert_eq!((index, query), (mode != Mode::PlainIndex, mode != Mode::PlainQuery));
         assert_eq!(explained.block_parts > 0, index);
@@ -346,7 +346,8 @@ fn impossible_searches_are_refused() {
     ));
 }
 
-/// What is no part of this index, or not as planned, is refused before it is computed with.
+/// Inputs that are not part of this index, or differ from the plan, are rejected before any
+/// computation.
 #[test]
 fn other_inputs_are_refused() {
     let spec = Spec {

@@ -155,7 +155,7 @@ fn refuses_empty_and_oversized_tables() {
     );
 }
 
-/// "1,1\n1,1\n…" for ever.
+/// "1,1\n1,1\n…" without an end.
 struct Endless;
 
 impl Read for Endless {
@@ -168,7 +168,7 @@ impl Read for Endless {
     }
 }
 
-/// A source without line ends, or with an open quote, is not held in memory whole.
+/// A source without line ends, or with an open quote, is not held in memory as a whole.
 #[test]
 fn refuses_rows_without_an_end() {
     for (start, line, rest) in [
@@ -188,7 +188,7 @@ fn refuses_rows_without_an_end() {
     }
 }
 
-/// The same bytes for ever.
+/// The same bytes without an end.
 struct Repeated(&'static [u8]);
 
 impl Read for Repeated {
@@ -198,7 +198,7 @@ impl Read for Repeated {
     }
 }
 
-/// Many rows may have more together than one may have.
+/// Many rows together may exceed the limit of one row.
 #[test]
 fn rows_are_limited_one_by_one() {
     let mut rows = RecordLimit::new(io::repeat(b'0'));
@@ -277,7 +277,7 @@ fn columns_are_numbers_or_text() {
         assert_eq!((frame.text(0), frame.text(2), frame.text(3)), (None, None, None));
         assert_eq!((frame.place(0), frame.place(2)), (at(2), at(4)));
     }
-    // What is declared is text whatever it holds, and kept as it is written.
+    // Declared columns are text for any content, in the original spelling.
     let options = ReadOptions { categorical: Categorical::Columns(vec!["b".into()]), ..lenient() };
     let declared = frame("a,b\n1,1\n2,1.0\n3,NA\n", &options).unwrap();
     assert_eq!(cells(&declared, 1), [Some("1"), Some("1.0"), Some("NA")]);
@@ -362,7 +362,7 @@ fn a_column_is_no_text_for_missing_or_infinite_numbers() {
         let text = frame("a,b\nNA,2\ninf,1\nx,1\n", &strict).unwrap();
         assert_eq!(cells(&text, 0), [Some("NA"), Some("inf"), Some("x")]);
     }
-    // Also where values may be missing: `NA` may be Namibia. An empty cell is none.
+    // This holds even if values may be missing: `NA` may be Namibia. An empty cell is not a value.
     for missing in ReadOptions::MISSING {
         for cell in [missing.to_owned(), format!("\"{missing}\"")] {
             let text = format!("a,b\n1,x\n{cell},{cell}\n2,\n");
@@ -406,7 +406,8 @@ fn marks_that_may_separate_thousands_are_refused() {
         let text = |text: &str| text.replace(';', delimiter);
         refused(&text("id;income\n1;12,500\n2;825\n3;101,000\n"), "12,500");
         refused(&text("id;income\n1;-1.234\n2;+8.250\n"), "-1.234");
-        // What thousands cannot be: no digit before the mark but 0, more or fewer behind it.
+        // Marks that cannot separate thousands: no digit before the mark except 0, or not three
+        // digits after it.
         for cell in ["0,125", "1234,567", "12,5", "1,2345", ",250", "12,500e1", "007,125"] {
             assert!(csv(&text(&format!("id;income\n1;12,500\n2;{cell}\n"))).is_ok(), "{cell}");
         }
@@ -473,7 +474,7 @@ fn decimal_marks() {
     for part in ["line 3, column \"a\": 3.5", "line 2, column \"b\": 2,5", "`decimal`"] {
         assert!(message.contains(part), "{message}");
     }
-    // Who says what it is has the other refused, or read as text.
+    // With a declared decimal mark, the other mark is rejected, or read as text.
     for (decimal, line, column, found) in [(',', 3, "a", "3.5"), ('.', 2, "b", "2,5")] {
         let options = ReadOptions { decimal: Some(decimal), ..ReadOptions::default() };
         let place = at(line);

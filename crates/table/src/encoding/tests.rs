@@ -66,7 +66,7 @@ fn means_fill_gaps_and_flags_tell_where() {
         assert_eq!(table.labels().unwrap(), [false, true, false, true]);
         assert_eq!((table.dropped(), encoding.is_plain()), (0, false));
 
-        // Of rows that come later: what was never missing is filled without a flag, columns may
+        // Later rows: a value that was never missing before is filled without a flag, columns may
         // have another order, and the target may be absent.
         let later = apply(&encoding, "income;purpose;age\nNA;home;2,5\n").unwrap();
         let mut expected = vec![2.5, 0.0, 0.0, 1.0, 0.0, 2.5];
@@ -155,7 +155,7 @@ fn defaults_refuse_text_and_gaps() {
         Encoding::fit(&frame(Some(text.clone()), 3.0), None, &refuse),
         Err(TableError::Text { place, column, found: "x".into() })
     );
-    // As labels it may be.
+    // As labels they are allowed.
     let labelled = Encoding::fit(&frame(Some(text), 3.0), Some("b"), &refuse).unwrap();
     assert_eq!((labelled.classes(), labelled.is_plain()), (&["1".into(), "x".into()][..], false));
     let gap = |column: &str| Err(TableError::Gap { place, column: column.into() });
@@ -167,7 +167,7 @@ fn defaults_refuse_text_and_gaps() {
     let applied = plain.apply(frame(None, f64::NAN));
     assert_eq!(applied.unwrap_err(), gap("a").unwrap_err());
     assert!(!Encoding::fit(&frame(None, 3.0), None, &every(Missing::Drop)).unwrap().is_plain());
-    // Text that is numbers counts as such, unless it is said to be categories.
+    // Text that is numbers counts as numbers, unless the options declare it as categories.
     let text: TextColumn = [Some("1"), Some("2.5")].into_iter().collect();
     let table = Encoding::fit(&frame(Some(text.clone()), 3.0), None, &refuse).unwrap();
     assert_eq!(table.apply(frame(Some(text.clone()), 3.0)).unwrap().values(), [1.0, 1.0, 3.0, 2.5]);
@@ -367,7 +367,7 @@ fn categories_are_limited() {
     assert_eq!((encoding.columns().len(), encoding.classes().len()), (1000, 1000));
 }
 
-/// What would need too much memory is refused before it is taken.
+/// Encodings that would need too much memory are rejected before it is allocated.
 #[test]
 fn features_are_limited() {
     let columns = |rows: usize| {
@@ -480,7 +480,7 @@ fn rows_of(columns: &[Column]) -> usize {
     }
 }
 
-/// The frame of columns `c0`, `c1` and so on, in an order that is told.
+/// The frame of columns `c0`, `c1` and so on, in this order.
 fn frame_of(columns: &[Column], order: &[usize]) -> Frame {
     let rows = rows_of(columns);
     let mut numbers = vec![0.0; rows * order.len()];
@@ -646,8 +646,8 @@ fn labels_may_come_from_elsewhere() {
     assert!(matches!(refused, TableError::DuplicateColumn { .. }), "{refused}");
 }
 
-/// Whole numbers that double precision does not tell apart are classes of their own as long as they
-/// are text, and refused as numbers.
+/// Integers that double precision cannot distinguish are separate classes if they are text, and are
+/// rejected if they are numbers.
 #[test]
 fn large_whole_numbers_stay_apart() {
     let options = options(Categorical::Columns(vec!["id".into()]), Missing::Refuse, Unseen::Refuse);
@@ -660,7 +660,7 @@ fn large_whole_numbers_stay_apart() {
     assert_eq!(table.columns(), ["id=9007199254740992", "id=9007199254740993", "x"]);
     assert_eq!(table.members().unwrap(), [0, 1, 2]);
     assert_eq!(table.column(0).collect::<Vec<_>>(), [1.0, 0.0, 1.0]);
-    // A class that is off by one is none of these.
+    // A class that is off by one is not in the fitted classes.
     let other = text.replace("95820843523155098", "95820843523155100");
     assert!(matches!(apply(&encoding, &other), Err(TableError::UnknownClass { .. })));
     // Numbers, as of a Parquet file.

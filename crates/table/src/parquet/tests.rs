@@ -27,7 +27,7 @@ fn read(bytes: &[u8], target: Option<&str>, max_cells: usize) -> Result<Table> {
     Table::of_parquet(Cursor::new(bytes), "the table", target, max_cells)
 }
 
-/// As `make.py` has it.
+/// The table that `make.py` writes.
 fn expected() -> Table {
     let names = ["flag", "byte", "word", "long", "large", "count", "single", "double"];
     let row = |i: u64| {
@@ -51,7 +51,7 @@ fn frame(bytes: &[u8], options: &ReadOptions) -> Result<Frame> {
     super::read(Cursor::new(bytes), "the table", Rules { options, binary: false })
 }
 
-/// As `make.py` has it.
+/// The frame that `make.py` writes.
 fn expected_frame() -> Frame {
     let names = ["Zoë", "", "a, b", "\"c\"", "naïve\nline", "aa", "aab"];
     let name = |i: usize| (i % 7 != 3).then(|| names[i * i % 11 % 7].to_owned());
@@ -129,7 +129,7 @@ fn text_and_nulls_are_read_where_they_may_be() {
     assert_eq!(found.gaps(), [0, 2, 2]);
     let nulls = TableError::NotNumbers { column: "b".into(), found: "nothing but nulls" };
     assert_eq!(frame(none, &infinite).unwrap_err(), nulls);
-    // What has no meaning here is refused whatever may be text.
+    // Unsupported types are rejected, even if text is allowed.
     for (name, bytes) in files!["refused-decimal", "refused-date", "refused-time", "refused-nested"]
     {
         let error = frame(bytes, &lenient()).unwrap_err();
@@ -179,7 +179,7 @@ fn what_is_no_number_is_refused_by_row_and_column() {
     ];
     for ((name, bytes), found) in kinds.into_iter().zip(found) {
         let error = read(bytes, None, 100).unwrap_err();
-        // The name of a nested column is that of its outermost part.
+        // The name of a nested column is the name of its outermost part.
         assert_eq!(error, TableError::NotNumbers { column: column.clone(), found }, "{name}");
     }
     let [(_, brotli)] = files!["brotli"];
@@ -232,7 +232,7 @@ fn every_truncation_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
-    /// Neither a panic nor memory for more than the limit, whatever the result.
+    /// Neither a panic nor memory beyond the limit, for any result.
     #[test]
     fn damage_does_no_harm(
         file in 0..GOOD.len(),

@@ -31,7 +31,7 @@ fn mixed() -> Table {
     table(5, values.collect())
 }
 
-/// Moments as they are defined, of columns in units that do not overflow.
+/// Compares with moments by their definitions, of columns in units that do not overflow.
 #[test]
 fn moments_are_those_of_the_definitions() {
     let table = mixed();
@@ -67,7 +67,7 @@ fn moments_are_those_of_the_definitions() {
     assert_eq!(moments.deviations[3], 0.0);
 }
 
-/// Uncorrelated entries of variance 1, and zeros for the directions that there are not.
+/// Uncorrelated entries of variance 1, and zeros for missing directions.
 #[test]
 fn whitened_rows_are_white() {
     let table = mixed();
@@ -138,8 +138,8 @@ fn damaged_transforms_are_refused() {
 }
 
 proptest! {
-    /// The score of a row by trained weights is its score by those of the columns, and the mean
-    /// of scores over a pass is that over the rows of the training.
+    /// The score of a row by trained weights equals its score by the weights of the columns. The
+    /// mean of scores over a pass equals the mean over the rows of the training.
     #[test]
     fn scores_are_those_of_the_columns(
         values in prop::collection::vec(-1.0..1.0_f64, 30..120),
@@ -159,7 +159,7 @@ proptest! {
         let rows = Prepared::new(&table, &spec, planned, None).unwrap();
         let design = rows.rows(0..table.rows());
         let weights = rows.transform.of_columns(&trained);
-        // By way of other centers and units, and back.
+        // Through other centers and units, and back.
         let spread = Transform::spreading(&table);
         let other = rows.transform.weights_under(&trained, &spread).unwrap();
         let back = spread.weights_under(&other, &rows.transform).unwrap();

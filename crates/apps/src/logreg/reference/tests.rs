@@ -153,9 +153,9 @@ fn five_published_iterations_reach_the_expected_quality() {
     }
 }
 
-/// Cheon et al. 2018, table 4: accuracy 69.73 % and AUC 0.62 for lbw, 74.43 % and 0.59 for
-/// uis, which are 129 of 185 and 428 of 575 rows: five folds of 37 and of 115 rows. The
-/// published shuffle is not known, so means over shuffles are compared.
+/// Cheon et al. 2018, table 4, has an accuracy of 69.73 % and an AUC of 0.62 for lbw, and 74.43 %
+/// and 0.59 for uis. These are 129 of 185 and 428 of 575 rows: five folds of 37 and of 115 rows.
+/// The published shuffle is not known, so means over shuffles are compared.
 #[test]
 fn cross_validation_agrees_with_the_paper() {
     for (name, paper_accuracy, paper_auc) in [("lbw", 0.6973, 0.62), ("uis", 0.7443, 0.59)] {
@@ -247,9 +247,9 @@ fn loss_falls_and_exact_training_converges() {
     }
 }
 
-/// The 130 rows of true labels weigh three times as much as the others. Weights from a separate
-/// program in another language, which sums the gradients of the classes apart and divides them
-/// by the sum of the weights of all rows.
+/// The 130 rows of true labels have three times the weight of the others. The expected weights are
+/// from a separate program in another language. It sums the gradients of the classes separately and
+/// divides them by the sum of the weights of all rows.
 #[test]
 fn weighted_training_equals_an_independent_computation() {
     let three = [
@@ -284,7 +284,7 @@ fn weighted_training_equals_an_independent_computation() {
     assert_close(&one(train_exact(&rows, &spec)), &exact, 1e-10);
 }
 
-/// At the minimum, both classes pull alike: their weighted residuals cancel, for each feature.
+/// At the minimum, both classes balance: their weighted residuals cancel, for each feature.
 #[test]
 fn weighted_training_converges_to_its_minimum() {
     for name in Table::BUNDLED {
@@ -315,8 +315,8 @@ fn weighted_training_converges_to_its_minimum() {
     }
 }
 
-/// The gradient of the mean loss of the user's columns, by finite differences, with the penalty
-/// on standardised columns, is 0 at what any preparation converges to.
+/// For every preparation, the converged model is a minimum: the gradient of the mean loss of the
+/// user's columns, by finite differences, plus the penalty on standardised columns, is 0.
 #[test]
 fn penalised_training_converges_to_the_minimum_of_the_users_columns() {
     let table = Table::bundled("lbw").unwrap();
@@ -366,8 +366,9 @@ fn penalised_training_converges_to_the_minimum_of_the_users_columns() {
     }
 }
 
-/// The least of scikit-learn's objective, `C sum_i c_i log(1 + exp(-y_i s_i)) + |w|^2 / 2` of
-/// standardised columns, with the weights `c_i` as they are given.
+/// Compares with the minimum of scikit-learn's objective,
+/// `C sum_i c_i log(1 + exp(-y_i s_i)) + |w|^2 / 2` of standardised columns, with the weights `c_i`
+/// as passed.
 #[test]
 fn the_penalty_counts_class_weights_as_they_are_given() {
     let table = Table::bundled("lbw").unwrap();
@@ -426,7 +427,7 @@ fn penalties_that_overflow_are_refused() {
         let refused = spec.alpha(&[3, 1], Some(&weights));
         assert!(matches!(refused, Err(TrainError::Penalty { name: "C", .. })), "{refused:?}");
     }
-    // No penalty takes no notice, and balanced weights sum to the number of rows.
+    // Without a penalty the weights do not matter, and balanced weights sum to the number of rows.
     let free = TrainSpec { penalty: Penalty::None, ..whiten(1.0) };
     assert_eq!(free.alpha(&[3, 1], Some(&[1e-320; 2])), Ok(0.0));
     let balanced =
@@ -498,7 +499,7 @@ fn ranges_record_every_iteration() {
     }
 }
 
-/// Every row is in one batch, batches differ by a row at most, and none is too large.
+/// Every row is in one batch, sizes of batches differ by at most one row, and none is too large.
 #[test]
 fn batches_cut_the_rows_evenly() {
     use super::super::Batches;
@@ -522,7 +523,7 @@ fn batches_cut_the_rows_evenly() {
     assert_eq!(Batches::new(9, &TrainSpec::default()).rows(0), 0..9);
 }
 
-/// Rows `(1, x)` of a training, labels of 0 and 1, and the table that they are of as it is.
+/// Rows `(1, x)` of a training, labels of 0 and 1, and the unprepared table.
 fn plain_table(x: &[f64], labels: Vec<bool>) -> Table {
     Table::new(vec!["x".into()], x.to_vec(), Some(("y".into(), labels))).unwrap()
 }

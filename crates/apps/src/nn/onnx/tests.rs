@@ -164,7 +164,7 @@ fn unknown_operators_are_named_with_what_would_replace_them() {
     }
 }
 
-/// A block with an identity, one with an affine shortcut, and sums that are none.
+/// A block with an identity, one with an affine shortcut, and sums that are not blocks.
 #[test]
 fn sums_of_branches_are_residual_blocks() {
     let tensors = [
@@ -209,7 +209,7 @@ fn sums_of_branches_are_residual_blocks() {
     refused(&product, "sums and squares");
 }
 
-/// Models that another program wrote, and what a third one computes with them: of
+/// Models that another program wrote, and results that a third one computed with them, from
 /// `tests/onnx/make.py`.
 #[test]
 fn models_compute_what_onnxruntime_does() {
@@ -244,7 +244,7 @@ fn models_compute_what_onnxruntime_does() {
     }
 }
 
-/// Damage of any kind gives an error or another network, and never more.
+/// Damage of any kind gives an error or another network, and nothing else.
 #[test]
 fn damaged_models_are_refused() {
     let whole = image_model();
@@ -281,7 +281,7 @@ fn refused(bytes: &[u8], part: &str) {
     assert!(error.to_string().contains(part), "{error} has no {part:?}");
 }
 
-/// What ONNX defines and is not computed here, each for one reason. Sizes of samples are behind an axis
+/// Parts of ONNX that are not supported, one for each reason. Sizes of samples are behind an axis
 /// of one sample.
 #[test]
 fn what_is_not_computed_as_onnx_defines_it_is_refused() {
@@ -393,8 +393,8 @@ fn what_is_not_computed_as_onnx_defines_it_is_refused() {
     refused(&model(vector, &[], &twice), "defined twice");
 }
 
-/// Weights in another file are read only in the directory of the model, and only as many as the shape
-/// has.
+/// Weights in another file are read only in the directory of the model, and only the numbers of the
+/// shape.
 #[test]
 fn weights_beside_a_model_stay_in_its_directory() {
     let beside = |location: &str, entries: &[(&str, &str)]| {

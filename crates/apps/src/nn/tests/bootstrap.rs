@@ -10,7 +10,7 @@ use sudare::{
 
 use super::*;
 
-/// A set in a small ring, as in the tests of bootstrapping, with so many levels to use.
+/// A set in a small ring, as in the tests of bootstrapping, with `usable` levels.
 pub(super) fn small_set(usable: usize) -> BootstrapPreset {
     let bootstrap = BootstrapSpec {
         log_slots: 8,
@@ -112,7 +112,7 @@ fn deep_networks_are_bootstrapped() {
     }
 }
 
-/// One bottleneck among wide layers: that is where ciphertexts are fewest.
+/// One bottleneck among wide layers, where ciphertexts are fewest.
 #[test]
 fn bootstraps_are_placed_where_there_is_least() {
     let network = random_network(5, &[4, 8, 8, 2, 8, 8, 3], &Activation::Square);
@@ -123,7 +123,7 @@ fn bootstraps_are_placed_where_there_is_least() {
     let expected = forward(&network, &samples);
     let error = distance(&World::new(plan.clone()).run(&samples), &expected);
     assert!(error < 6.0 * plan.error(), "{error} {}", plan.error());
-    // Nothing is bootstrapped where levels suffice.
+    // Nothing is bootstrapped if levels suffice.
     let plan = small_plan(&network, &samples, Packing::Features, 12);
     let explanation = plan.explain().unwrap();
     assert_eq!((explanation.bootstraps, explanation.bootstrapping), (0, None));
@@ -131,7 +131,7 @@ fn bootstraps_are_placed_where_there_is_least() {
     assert!(error < 6.0 * plan.error(), "{error} {}", plan.error());
 }
 
-/// Numbers beyond their range would be bootstrapped to others: simulation finds them.
+/// Bootstrapping would change numbers beyond their range: simulation finds them.
 #[test]
 fn numbers_beyond_their_ranges_are_found_in_simulation() {
     let network = random_network(5, &[4, 4, 4, 4, 4, 3], &Activation::Square);
@@ -173,7 +173,7 @@ pub(super) fn tanh_network(activations: usize, degree: usize) -> Network {
     Network::new(vec![8], layers).unwrap()
 }
 
-/// Forty activations, planned with the sets that there are.
+/// Forty activations, planned with the existing sets.
 #[test]
 fn networks_deeper_than_any_ring_are_bootstrapped() {
     let network = tanh_network(40, 7);
@@ -192,7 +192,8 @@ fn networks_deeper_than_any_ring_are_bootstrapped() {
     }
 }
 
-/// A ring of dimension 2^17 has the levels of these, and may take more time, or not have the primes.
+/// A ring of dimension 2^17 has enough levels for these networks, but may be slower, or lack the
+/// primes.
 #[test]
 fn deep_networks_are_planned_for_the_least_time() {
     let samples = Draw::new(4).samples(40, 8);
@@ -210,7 +211,8 @@ fn deep_networks_are_planned_for_the_least_time() {
     }
 }
 
-/// Twelve activations, with the plain network of the same polynomials, and with that of their own.
+/// Twelve activations, compared with the plain network of the same polynomials, and of the exact
+/// activations.
 #[test]
 #[ignore = "minutes at full ring size"]
 fn a_deep_network_is_bootstrapped_at_full_size() {

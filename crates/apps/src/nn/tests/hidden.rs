@@ -51,7 +51,7 @@ impl Hidden {
         Self { plan, encryptor, decryptor, evaluator, weights }
     }
 
-    /// What the server does, whose plan is made of the outline alone.
+    /// The server's side. Its plan is made from the outline alone.
     fn server(&self, plan: &HiddenPlan, sample: &[f64]) -> Vec<f64> {
         let sample = self.plan.encrypt(&self.encryptor, sample).unwrap().into_ciphertext();
         let prepared = plan.prepare(&self.evaluator).unwrap();
@@ -64,8 +64,8 @@ impl Hidden {
         self.server(&HiddenPlan::new(&sent(self.plan.outline())).unwrap(), sample)
     }
 
-    /// Holds a simulated and an encrypted run against the network in the clear, whose results are up to
-    /// `largest`.
+    /// Compares a simulated and an encrypted run with the network in the clear, whose results are
+    /// up to `largest`.
     fn check(&self, network: &Network, sample: &[f64], largest: f64) {
         let expected = network.forward(sample).unwrap();
         let simulated = self.plan.simulate(network, sample).unwrap();
@@ -123,8 +123,8 @@ fn digits_and_images_are_classified_by_hidden_weights() {
     assert!(error < 0.01 * plan.ranges().output, "{error}");
 }
 
-/// A block whose shortcut is as it is, one whose shortcut is a layer of its own, and later layers that
-/// take several earlier values.
+/// A block with an unchanged shortcut, one with a layer as its shortcut, and later layers that use
+/// several earlier values.
 #[test]
 fn residual_blocks_may_be_hidden() {
     let mut draw = Draw::new(21);
@@ -151,7 +151,7 @@ fn residual_blocks_may_be_hidden() {
     samples[..2].iter().for_each(|sample| hidden.check(&network, sample, largest));
 }
 
-/// Bootstrapped in a small ring, and planned by the sets that there are.
+/// Bootstrapped in a small ring, and planned with the existing sets.
 #[test]
 fn deep_networks_may_be_hidden() {
     let network = bootstrap::deep_network(3);
@@ -173,7 +173,7 @@ fn deep_networks_may_be_hidden() {
     let found = hidden.server(&plan(&sent(&outline)), samples[0]);
     let error = distance(&[found], &[simulated]);
     assert!(error < 0.02 * largest, "{error} of {largest}");
-    // What has nothing to bootstrap with is not for it, nor what was prepared for fewer slots.
+    // An evaluator without bootstrapping is rejected, and so are matrices for fewer slots.
     let shallow = random_network(1, &[3, 2], &Activation::Square);
     let narrow = random_network(1, &[3, 2, 2, 2, 2, 2, 2, 2, 2], &Activation::Square);
     for network in [shallow, narrow] {
@@ -185,7 +185,7 @@ fn deep_networks_may_be_hidden() {
             hidden.plan.run(&hidden.evaluator, &prepared, read, &sample.into_ciphertext());
         assert!(matches!(refused, Err(NnError::NotAsPlanned { .. })), "{refused:?}");
     }
-    // Numbers that are too large to be bootstrapped are found by who has the network.
+    // The owner of the network can find numbers that are too large to be bootstrapped.
     let mut narrow = serde_json::to_value(&outline).unwrap();
     let ranges = narrow.pointer_mut("/ranges/activations").unwrap().as_array_mut().unwrap();
     ranges.iter_mut().for_each(|most| *most = (0.2 * most.as_f64().unwrap()).into());
@@ -276,7 +276,7 @@ fn what_does_not_go_together_is_refused() {
         let error = HiddenPlan::new(&serde_json::from_value(text).unwrap()).unwrap_err();
         assert!(error.to_string().contains("a layer 1 that takes"), "{error}");
     }
-    // More weights than anybody would encrypt, from little text.
+    // An absurd number of weights, from little text.
     let mut text = text.clone();
     for layer in 0..2 {
         text["layers"][layer]["outputs"] = (1 << 15).into();

@@ -15,7 +15,7 @@ fn residual(layers: Vec<Layer>, shortcut: Vec<Layer>) -> Layer {
     Layer::Residual { layers, shortcut }
 }
 
-/// Encrypted results of a plan, and what may be different in them.
+/// Compares the encrypted results of a plan, within the allowed difference.
 fn compare(network: &Network, samples: &[&[f64]], packing: Packing) {
     let samples = if packing == Packing::Sample { &samples[..1] } else { samples };
     let plan = planned(network, samples, packing, 12.0);
@@ -55,8 +55,8 @@ fn a_block_adds_what_it_takes() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 4, ..ProptestConfig::default() })]
 
-    /// Blocks one after the other, after each of which there may be an activation: if not, later
-    /// ones take several earlier values.
+    /// Successive blocks, with or without an activation after each. Without one, later blocks use
+    /// several earlier values.
     #[test]
     fn blocks_of_any_shape_compute_what_they_do_in_the_clear(
         seed in any::<u64>(),
@@ -113,7 +113,7 @@ fn images_go_through_blocks() {
     }
 }
 
-/// Of six features the block takes one, the shortcut two others.
+/// The block uses one of six features, and the shortcut two others.
 #[test]
 fn features_of_shortcuts_are_encrypted() {
     let block =

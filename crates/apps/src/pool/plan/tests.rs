@@ -17,7 +17,7 @@ struct Parties {
 }
 
 impl Parties {
-    /// Under one prime of so many bits.
+    /// Creates parties under one prime of `base_bits` bits.
     fn new(log_n: u32, base_bits: f64) -> Self {
         let spec = Spec::uniform(log_n, base_bits, 0, 20.0, vec![base_bits]);
         let params = Params::new(Spec { insecure: true, ..spec }).unwrap();
@@ -43,7 +43,7 @@ impl Parties {
         total.iter().map(decode).collect()
     }
 
-    /// The total of what some owners send, each with a table of its own.
+    /// Returns the total of some owners' ciphertexts. Each owner has its own table.
     fn total(&self, plan: &SumsPlan, owners: &[usize]) -> Vec<Ciphertext> {
         let mut total = Vec::new();
         for &owner in owners {
@@ -60,7 +60,7 @@ impl Parties {
     }
 }
 
-/// Those of an owner's table, of 5 rows and more.
+/// Returns the sums of an owner's table, which has 5 rows or more.
 fn sums(plan: &SumsPlan, owner: usize) -> Sums {
     let table = testkit::mixed(5 + owner % 7, owner as u8);
     Sums::of(&plan.schema, &table, plan.shape.groups > 1).unwrap()
@@ -100,7 +100,8 @@ fn a_thousand_owners() {
     plan.add(&parties.evaluator, &mut total, first.clone()).unwrap();
     let slots = parties.slots(&total);
     assert_eq!(plan.decode(&slots).unwrap(), in_the_clear(&plan, 1000));
-    // The errors are as far from a quarter of a step as the plan says, and not much farther.
+    // Errors are below a quarter of a step with the planned margin, and the margin is not much
+    // larger.
     let step = plan.step();
     let errors = slots.iter().flatten().map(|slot| (slot / step - (slot / step).round()).abs());
     let largest = errors.fold(0.0, f64::max);
@@ -135,7 +136,7 @@ fn other_schemas_and_plans_are_refused() {
     let parties = Parties::new(10, 45.0);
     let schema = testkit::schema(2);
     let plan = parties.plan(&schema, false);
-    // Of the same shape, with other bounds.
+    // A schema of the same shape, with other bounds.
     let text = schema.to_json().unwrap().replace("1234.5", "1234.0");
     let other = parties.plan(&Schema::from_json(&text).unwrap(), false);
     let rows = SumsPlan::new(&schema, false, 1001, &parties.params).unwrap();
@@ -163,7 +164,7 @@ fn other_schemas_and_plans_are_refused() {
     assert_eq!(refused, PoolError::Count { what: "rows", found: 1001, least: 1, most: 1000 });
 }
 
-/// Of decrypted slots.
+/// A change of decrypted slots.
 type Change<'a> = &'a dyn Fn(&mut Vec<Vec<f64>>);
 
 #[test]
@@ -281,7 +282,7 @@ fn impossible_plans_are_refused() {
     match SumsPlan::new(&schema, false, 10, &params(11, 32.0)) {
         Err(PoolError::ParamsTooSmall { owners: 1000, log_n: 11, needed, found }) => {
             assert!(needed > found && (31.0..33.0).contains(&found), "{needed} {found}");
-            // That many do.
+            // This number of owners fits.
             assert!(SumsPlan::new(&schema, false, 10, &params(11, needed.ceil() + 0.1)).is_ok());
         }
         other => panic!("{other:?}"),
@@ -302,7 +303,7 @@ fn higher_levels_are_taken_where_ciphertexts_are_smaller_there() {
 }
 
 proptest! {
-    /// Limbs of numbers of any sign add up to those of their sum.
+    /// Limbs of numbers of any sign add up to the limbs of their sum.
     #[test]
     fn limbs_add_up(
         numbers in prop::collection::vec((any::<i128>(), any::<u32>()), 1..20),

@@ -176,7 +176,7 @@ fn bundled_tables_are_as_their_drafts_say() {
     }
 }
 
-/// Of one column of each kind, from 30 to 41, of cars and homes.
+/// One column of each kind: numbers from 30 to 41, and the categories car and home.
 const FEW: &str = "age,purpose,y\n30,car,no\n,car,no\n40.5,home,yes\n";
 
 #[test]

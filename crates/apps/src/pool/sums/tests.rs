@@ -3,7 +3,7 @@ use sudare_table::Place;
 
 use super::{super::testkit, *};
 
-/// Power sums of the integers that values are, one by one.
+/// Power sums of the integers of values, one by one.
 fn slow(schema: &Schema, table: &Table, by_class: bool) -> Vec<BigInt> {
     let centers = schema.centers();
     let units = schema.units();

@@ -36,7 +36,7 @@ fn moments_are_those_of_all_rows() {
         let expected = Moments::of(&table, weights).unwrap();
         assert_eq!(found.rows, expected.rows);
         let tolerance = |j: usize| match expected.deviations[j] {
-            // Of constant columns, a step of their values.
+            // For constant columns, a step of their values.
             0.0 => 1e-14 * totals.units[j],
             deviation => 1e-9 * deviation,
         };
@@ -157,7 +157,7 @@ fn a_single_row_has_no_spread() {
     assert!(matches!(Totals::new(&other, sums), Err(PoolError::OtherSchema { .. })));
 }
 
-/// A millionth of the unit and less, against integers.
+/// Spreads of a millionth of the unit and less, compared with integers.
 #[test]
 fn small_spreads_keep_their_digits() {
     let schema = testkit::schema(1);
@@ -170,7 +170,7 @@ fn small_spreads_keep_their_digits() {
     let table = Table::with_classes(schema.columns().to_vec(), values, labels).unwrap();
     let totals = Totals::new(&schema, Sums::of(&schema, &table, false).unwrap()).unwrap();
     let found = totals.statistics();
-    // Of -2 to 2 alike: variance 2, fourth moment 34 / 5.
+    // The values -2 to 2, equally often: variance 2, fourth moment 34 / 5.
     assert!((found.variance[1] * 0.999 / 2.0 - 1.0).abs() < 2e-8, "{}", found.variance[1]);
     assert!((found.mean[1] - 2e6).abs() < 1e-8);
     assert!(found.skewness[1].abs() < 1e-7);

@@ -24,8 +24,8 @@ fn query(metric: Metric) -> Vec<f64> {
     direction.iter().map(|x| x * length / norm(direction)).collect()
 }
 
-/// A vector of a similarity to the query: of that cosine, as a part of the largest inner product,
-/// or at that distance.
+/// A vector of a similarity to the query: a cosine, a fraction of the largest inner product, or a
+/// distance.
 fn vector_at(metric: Metric, similarity: f64, seed: u64) -> Vec<f64> {
     let query = query(metric);
     let direction: Vec<f64> = query.iter().map(|x| x / norm(&query)).collect();
@@ -54,7 +54,7 @@ fn payload(row: usize) -> Vec<u8> {
     (row as u32).wrapping_mul(0x9e37_79b9).to_le_bytes().to_vec()
 }
 
-/// Vectors of which those in `matching` match, and their payloads.
+/// Vectors and their payloads. The ones in `matching` match.
 fn records(metric: Metric, rows: usize, matching: &[usize]) -> (Vec<Vec<f64>>, Vec<Vec<u8>>) {
     let (near, far) = similarities(metric);
     let vector = |row: usize| match matching.iter().position(|&other| other == row) {
@@ -89,8 +89,8 @@ fn assert_found(matches: &Matches, rows: &[usize]) {
     assert_eq!(matches.more_than_planned, rows.len() > 3);
 }
 
-/// No match, some, as many as planned and one more, in all modes and metrics. Similarities lie at
-/// the margin, too.
+/// No match, some, the planned number, and one more, in all modes and metrics. Some similarities
+/// are at the margin.
 #[test]
 fn matches_are_those_in_the_clear() {
     for metric in METRICS {
@@ -114,8 +114,8 @@ fn matches_are_those_in_the_clear() {
     }
 }
 
-/// Every place of a block and of the next one, for metrics and numbers of matches between 1 and 33:
-/// records are axes of the space, and a query along one matches those that are that axis.
+/// Tests every place of a block and of the next one, for metrics and numbers of matches between 1
+/// and 33. Records are axes of the space, and a query along one axis matches the records on it.
 #[test]
 fn matches_are_found_at_every_position() {
     const DIMENSION: usize = 24;
@@ -125,7 +125,7 @@ fn matches_are_found_at_every_position() {
         let answer = Answer::Matches { threshold, most: 40, payload: bytes };
         let mut world = World::new(&Spec { dimension: DIMENSION, answer, ..planned }, 9);
         assert!(world.plan.block_len() < 600);
-        // Numbers without a pattern; one axis has a single record.
+        // Numbers without a pattern. One axis has a single record.
         let axis = |row: usize| match row {
             511 => DIMENSION - 1,
             _ => row.wrapping_mul(0x9e37_79b9) / 7 % (DIMENSION - 1),
@@ -179,8 +179,8 @@ fn matches_at_128_bits_are_those_in_the_clear() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 8, ..ProptestConfig::default() })]
 
-    /// Of any shape and number of matches around that which was planned, in all modes and metrics: the
-    /// similarities of matches and of others lie at the ends of the gap.
+    /// Compares any shape and any number of matches around the planned one, in all modes and
+    /// metrics. The similarities of matches and of others are at the ends of the gap.
     #[test]
     fn matches_of_any_shape_are_those_in_the_clear(
         dimension in 5_usize..=24,
@@ -218,7 +218,7 @@ proptest! {
     }
 }
 
-/// None, one, as many matches as the suite plans for and one more, in all modes and metrics.
+/// No match, one, the number that the suite plans for, and one more, in all modes and metrics.
 #[test]
 fn as_many_matches_as_planned_are_told_from_one_more() {
     for metric in METRICS {
@@ -278,7 +278,7 @@ fn counts_are_those_in_the_clear() {
     }
 }
 
-/// More matches than buckets tell apart are counted and not guessed.
+/// If a bucket has more matches than it can resolve, they are counted and not guessed.
 #[test]
 fn crowds_are_called_crowds() {
     let metric = Metric::Cosine;
@@ -293,7 +293,7 @@ fn crowds_are_called_crowds() {
     assert!(matches.found.iter().all(|found| found.payload == payload(found.row)));
 }
 
-/// Within the margin a record counts, or not, or is called undecided; others are not touched.
+/// Within the margin a record counts, or not, or is undecided. Other records are not affected.
 #[test]
 fn what_is_within_the_margin_falls_either_way() {
     let metric = Metric::Cosine;
