@@ -7,7 +7,7 @@ use super::{Place, Table, TableError, check_names, error::excerpt};
 /// The columns that contain names of categories.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Categorical {
-    /// None. Text is rejected, except in labels.
+    /// No column. Text is rejected, except in labels.
     #[default]
     None,
     /// Every text column.

@@ -24,7 +24,8 @@ struct Pair<E: ComplexOps> {
     level: Level,
     a: Vec<Arc<E::Ct>>,
     b: Vec<Arc<E::Ct>>,
-    /// For each padded axis, true if `a` and `b` are zero in its padding.
+    /// Pairs for the padded axes: true if `a` is zero in the padding of the axis, and the same for
+    /// `b`.
     zero: Vec<[bool; 2]>,
     ranges: [Range; 2],
     /// The largest magnitude in the padding of each, including elements that are broadcast into it.

@@ -388,7 +388,7 @@ impl Assumed {
     }
 }
 
-/// Whether a constant of a program is too large for its level.
+/// Returns whether a constant of a program is too large for its level.
 fn lacks_room(error: &ArrayError) -> bool {
     matches!(error, ArrayError::Library(sudare::Error::ValueTooLarge { needed_bits, .. })
         if needed_bits.is_finite())

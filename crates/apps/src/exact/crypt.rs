@@ -48,7 +48,7 @@ pub fn decrypt(
 }
 
 /// Returns the bits by which errors of the worst block could grow before it fails to decrypt. They
-/// depend on the secret key: share them with nobody but its owner.
+/// depend on the secret key: share them with its owner only.
 ///
 /// # Errors
 /// [`sudare::Error::ParamsMismatch`]; [`sudare::Error::KeyMismatch`].

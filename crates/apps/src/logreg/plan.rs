@@ -220,11 +220,12 @@ impl TrainPlan {
         &self.job
     }
 
-    /// A bound of the errors of weights, in absolute value, in the coordinates of the training,
-    /// that holds for every table that [`TrainPlan::check`] takes, of a plan for weights to be
-    /// shared; for others inner products must be within the range of the sigmoid. It counts all
-    /// iterations and the rounding of decoding. Infinite with bootstrapping, of which no bound is
-    /// known.
+    /// Returns a bound of the absolute errors of weights, in the coordinates of the training.
+    ///
+    /// For a plan whose weights are to be shared, it holds for every table that
+    /// [`TrainPlan::check`] accepts. For other plans, inner products must be within the range of
+    /// the sigmoid. The bound covers all iterations and the rounding of decoding. It is infinite
+    /// with bootstrapping, for which no bound is known.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
         self.largest_error
@@ -313,7 +314,7 @@ impl TrainPlan {
         self.job.spec.penalty != super::Penalty::None
     }
 
-    /// The groups of a batch of a table with so many ciphertexts.
+    /// Returns the groups of a batch of a table with this number of ciphertexts.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`] if there is no such table.

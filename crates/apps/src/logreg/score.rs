@@ -297,8 +297,8 @@ impl ScorePlan {
         &self.job
     }
 
-    /// A bound of the errors of scores, in absolute value, that come from encryption of rows and
-    /// given models; of scores that others may see, also of decoding. A trained model adds
+    /// Returns a bound of the absolute errors of scores by the encryption of rows and given models.
+    /// If others may see the scores, it includes decoding. A trained model adds
     /// [`TrainPlan::largest_error`](super::TrainPlan::largest_error) for each of its weights.
     #[must_use]
     pub fn largest_error(&self) -> f64 {
@@ -338,8 +338,8 @@ impl ScorePlan {
         self.layout.pieces
     }
 
-    /// Ciphertexts of the result of a group: for each model scores and, if they are in the job,
-    /// probabilities.
+    /// Returns the number of ciphertexts of the result of a group: scores and, if the job includes
+    /// them, probabilities for each model.
     #[must_use]
     pub fn group_outputs(&self) -> usize {
         self.job.model.models() * (1 + usize::from(self.sigmoid.is_some()))
@@ -647,7 +647,7 @@ impl TablePlan for ScorePlan {
         &self.params
     }
 
-    /// The keys serve a plain model and an encrypted one.
+    /// The keys are enough for plain and encrypted models.
     fn required_keys(&self) -> &KeyRequest {
         &self.keys
     }

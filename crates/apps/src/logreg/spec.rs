@@ -135,7 +135,7 @@ pub enum TrainError {
     Diverged {
         /// The iteration that produced a value that is not finite.
         iteration: u32,
-        /// Largest `|x . v|` of the previous iteration, 0 if there was none.
+        /// Largest `|x . v|` of the previous iteration, 0 in the first one.
         largest: f64,
     },
 }

@@ -52,7 +52,7 @@ impl Task {
     }
 }
 
-/// Sums of powers of columns and of their products.
+/// The circuit that sums powers of columns and their products.
 #[derive(Debug, Clone)]
 pub struct ColumnSums {
     tasks: Vec<Task>,
@@ -61,8 +61,8 @@ pub struct ColumnSums {
     base: Level,
 }
 
-/// How to compute the statistics of a table of known shape: what the owner encrypts,
-/// what the server sums, and how the owner reads it.
+/// Plan for the statistics of a table of known shape: the owner's encryption, the server's sums,
+/// and the owner's decoding.
 ///
 /// Columns are scaled to `[-1, 1]` ([`ColumnScaling`]). The server computes
 /// `sum x, sum x^2, sum x^3, sum x^4` of every column and `sum x y` of every pair, in two levels.
@@ -103,7 +103,7 @@ pub struct ColumnSums {
 /// ```
 pub type StatsPlan = Planned<ColumnSums>;
 
-/// What is learnt is of powers, and of one product if there are any.
+/// The simulation covers power sums, and one sum of products if there are any.
 impl Circuit for ColumnSums {
     type Job = Job;
 
@@ -183,13 +183,13 @@ impl Circuit for ColumnSums {
 }
 
 impl StatsPlan {
-    /// Level of the encrypted table.
+    /// Returns the level of the encrypted table.
     #[must_use]
     pub fn level(&self) -> Level {
         Level(self.circuit.base.0 + DEPTH)
     }
 
-    /// Scale of the encrypted table.
+    /// Returns the scale of the encrypted table.
     #[must_use]
     pub fn scale(&self) -> Scale {
         self.params.scale_at(self.level())
@@ -211,8 +211,8 @@ impl StatsPlan {
         }))
     }
 
-    /// The table scaled and encrypted. `progress` learns the number of ciphertexts
-    /// done after each, from any thread.
+    /// Scales and encrypts a table. `progress` is called with the number of finished ciphertexts
+    /// after each, from any thread.
     ///
     /// # Errors
     /// The errors of [`StatsPlan::pack`]; [`StatsError::Library`] if the encryptor has other
@@ -227,7 +227,7 @@ impl StatsPlan {
         packing::encrypt(&self.params, encryptor, self.pack(table, scaling)?, progress)
     }
 
-    /// The sums of one task; `table` gives a ciphertext by its index.
+    /// Computes the sums of one task. `table` returns a ciphertext by its index.
     fn sums<'a, E: ComplexOps>(
         &self,
         e: &E,
@@ -348,9 +348,9 @@ impl StatsPlan {
         Some(Learnt::of(&e, &all, self.job.rows))
     }
 
-    /// The statistics, from the slots of the decrypted outputs in their order, and the rows and
-    /// the scaling of the table that was encrypted. Slots that [`StatsPlan::share`] made to some
-    /// bits come with these.
+    /// Decodes the statistics from the slots of the decrypted outputs in their order, and the rows
+    /// and the scaling of the encrypted table. For slots from [`StatsPlan::share`], pass the number
+    /// of bits.
     ///
     /// # Errors
     /// [`StatsError::Rows`]; [`StatsError::Shape`] for another number of outputs, slots or columns

@@ -150,21 +150,21 @@ impl GroupStatistics {
     }
 }
 
-/// Sums by groups.
+/// The circuit that sums columns by groups.
 #[derive(Debug, Clone)]
 pub struct GroupSums {
     sum: TracePlan,
-    /// Level of the results. Values enter [`DEPTH`] levels above, memberships one.
+    /// Level of the results. Values enter [`DEPTH`] levels above, and memberships one level above.
     base: Level,
 }
 
-/// How to sum the columns of a table by groups.
+/// Plan to sum the columns of a table by groups.
 ///
-/// The owner encrypts the columns as [`StatsPlan`](super::StatsPlan) does, but scaled by the rows
-/// of each group ([`GroupPlan::scalings`]), so that no group takes digits from another. For each
-/// group follows a column that is 1 in its rows and 0 elsewhere. The server computes the sums of
-/// these, and of their products with every column and its square, in two levels: it does
-/// not learn which row belongs to which group, nor how large groups are.
+/// The owner encrypts the columns as [`StatsPlan`](super::StatsPlan) does, but scales them by the
+/// rows of each group ([`GroupPlan::scalings`]). No group then loses precision to another. For each
+/// group, a column follows that is 1 in its rows and 0 elsewhere. The server sums these columns,
+/// and their products with every column and its square, in two levels. It learns neither the group
+/// of a row nor the sizes of groups.
 pub type GroupPlan = Planned<GroupSums>;
 
 impl Circuit for GroupSums {
@@ -190,7 +190,7 @@ impl Circuit for GroupSums {
         smallest_params(&job.table(), log2_scale, DEPTH, 1)
     }
 
-    /// The memberships of each group.
+    /// Returns the ciphertexts of the memberships of each group.
     fn further_ciphertexts(job: &GroupJob, packing: &Packing) -> u128 {
         job.groups as u128 * packing.chunks as u128
     }
@@ -246,8 +246,8 @@ impl Circuit for GroupSums {
         values.chain(repeat_n(members, plan.ciphertexts() - plan.packing.ciphertexts()))
     }
 
-    /// For each group the number of its rows, and for each ciphertext's worth of columns their sums
-    /// and the sums of their squares.
+    /// Computes the number of rows of each group and then, for each ciphertext of columns, the sums
+    /// of the columns and the sums of their squares.
     fn run<E: ComplexOps>(
         plan: &GroupPlan,
         e: &E,
@@ -269,7 +269,7 @@ impl Circuit for GroupSums {
         Ok(sums.into_iter().flatten().collect())
     }
 
-    /// Counts are whole numbers, whatever the noise.
+    /// Counts are integers, so rounding removes noise from them.
     fn round_shared(plan: &GroupPlan, shared: &mut [Vec<f64>]) {
         for counts in shared.iter_mut().step_by(1 + 2 * plan.packing.groups()) {
             counts.iter_mut().for_each(|count| *count = count.round().max(0.0));
@@ -278,7 +278,8 @@ impl Circuit for GroupSums {
 }
 
 impl GroupPlan {
-    /// Slots of ciphertexts of columns and of groups, fewer where they are all alike.
+    /// Returns the slots of simulated ciphertexts of columns and of groups. They are fewer than
+    /// real ones where all slots are alike.
     fn simulated_slots(&self) -> (usize, usize) {
         let Packing { block, blocks, .. } = self.packing;
         if blocks == 1 { (1, 1) } else { (block * blocks, block) }
@@ -354,8 +355,8 @@ impl GroupPlan {
         Ok((0..self.ciphertexts()).map(|index| self.slots(table, scalings, grouping, index)))
     }
 
-    /// The table scaled and encrypted, with its groups. `progress` learns the number of
-    /// ciphertexts done after each, from any thread.
+    /// Scales and encrypts a table with its groups. `progress` is called with the number of
+    /// finished ciphertexts after each, from any thread.
     ///
     /// # Errors
     /// The errors of [`GroupPlan::pack`]; [`StatsError::Library`] if the encryptor has other
@@ -371,7 +372,7 @@ impl GroupPlan {
         packing::encrypt(&self.params, encryptor, self.pack(table, scalings, grouping)?, progress)
     }
 
-    /// Of one group.
+    /// Computes the sums of one group.
     fn sums<E: ComplexOps>(
         &self,
         e: &E,
@@ -427,9 +428,9 @@ impl GroupPlan {
         fits.then(|| Learnt::of(&e, &sums, self.job.rows))
     }
 
-    /// The statistics, from the slots of the decrypted outputs in their order, the scaling of each
-    /// group of the table that was encrypted, and the number of its groups. Slots that
-    /// [`GroupPlan::share`] made to some bits come with these.
+    /// Decodes the statistics from the slots of the decrypted outputs in their order, the scaling
+    /// of each group of the encrypted table, and the number of its groups. For slots from
+    /// [`GroupPlan::share`], pass the number of bits.
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of outputs, slots, columns or scalings than

@@ -143,22 +143,22 @@ fn check_quantile(p: f64) -> Result<()> {
     if (0.0..=1.0).contains(&p) { Ok(()) } else { Err(StatsError::Quantile { found: p }) }
 }
 
-/// Counts in bins.
+/// The circuit that counts values in bins.
 #[derive(Debug, Clone)]
 pub struct BinCounts {
     step: FunctionPlan,
     sum: TracePlan,
 }
 
-/// How to count the values of columns in bins.
+/// Plan to count the values of columns in bins.
 ///
 /// The owner chooses the bins of each column ([`HistogramPlan::bins`]) and encrypts each value as
-/// the middle of its bin, where bins are of equal width from -1/2 to 1/2. So the server learns
-/// nothing of edges, and no value is near one. For each inner edge the server subtracts it, takes the
-/// [`functions::step`] and sums: the number of values above. The step is off by up to a
-/// quarter of a value over all rows, and rises from 0 to 1 within an eighth of a bin on
-/// either side of the edge. With the error of encryption that is less than a half under
-/// [`HistogramPlan::exact_params`], so that rounding gives exact counts.
+/// the middle of its bin. Encrypted bins have equal width from -1/2 to 1/2. The server therefore
+/// learns nothing about edges, and no value is near one. The server subtracts each inner edge,
+/// applies the [`functions::step`] and sums. The result is the number of values above the edge. The
+/// step has an error of at most a quarter of a value over all rows. It rises from 0 to 1 within an
+/// eighth of a bin on either side of the edge. Under [`HistogramPlan::exact_params`], the error
+/// including encryption is below a half, so rounding yields exact counts.
 pub type HistogramPlan = Planned<BinCounts>;
 
 impl Circuit for BinCounts {
@@ -186,13 +186,13 @@ impl Circuit for BinCounts {
         smallest_params(&job.table(), log2_scale, depth, special)
     }
 
-    /// With primes as large as exact counts need, if that makes them exact.
+    /// Returns larger primes if this makes counts exact.
     fn auto_params(job: &HistogramJob) -> Result<Params> {
         let usual = Self::propose(job, LOG2_SCALE)?;
         if HistogramPlan::new(job, &usual)?.is_exact() {
             return Ok(usual);
         }
-        // As many primes, so that this costs little.
+        // The number of primes stays the same, so this costs little.
         let precise = Self::propose(job, PRIME_BITS)?;
         let exact =
             precise.log_n() == usual.log_n() && HistogramPlan::new(job, &precise)?.is_exact();
@@ -207,7 +207,7 @@ impl Circuit for BinCounts {
         let step = step(job)?;
         let sum = Trace::inner_sum(params.log_n(), 1, packing.block)?.doubling();
         let levels = (step.depth()..=params.top().0).map(Level);
-        // Too low a level takes no plan.
+        // A level that is too low has no plan.
         let plans = levels.filter_map(move |level| step.plan_at(params, level).ok());
         Ok(plans.map(move |step| Self { step, sum: sum.clone() }))
     }
@@ -232,7 +232,7 @@ impl Circuit for BinCounts {
         plan.packing.shapes(plan.level(), plan.scale())
     }
 
-    /// The numbers of values above each inner edge.
+    /// Counts the values above each inner edge.
     fn run<E: ComplexOps>(
         plan: &HistogramPlan,
         e: &E,
@@ -315,7 +315,7 @@ impl HistogramPlan {
         bins.iter().try_for_each(check)
     }
 
-    /// Level of the encrypted table.
+    /// Returns the level of the encrypted table.
     #[must_use]
     pub fn level(&self) -> Level {
         self.circuit.step.level()
@@ -347,8 +347,8 @@ impl HistogramPlan {
         }))
     }
 
-    /// The bins of the values of a table, encrypted. `progress` learns the number of ciphertexts done
-    /// after each, from any thread.
+    /// Encrypts the bins of the values of a table. `progress` is called with the number of finished
+    /// ciphertexts after each, from any thread.
     ///
     /// # Errors
     /// The errors of [`HistogramPlan::pack`]; [`StatsError::Library`] if the encryptor has other
@@ -368,7 +368,7 @@ impl HistogramPlan {
         index as f64 / self.job.bins as f64 - 0.5
     }
 
-    /// How many values are above an edge.
+    /// Counts the values above an edge.
     fn above<E: ComplexOps>(&self, e: &E, chunks: &[E::Ct], edge: usize) -> sudare::Result<E::Ct> {
         let above = chunks.iter().map(|x| self.steps(e, x, edge));
         let above = above.collect::<sudare::Result<Vec<_>>>()?;
@@ -393,9 +393,9 @@ impl HistogramPlan {
         (total.headroom_bits >= ROOM_BITS).then(|| Learnt::of(&e, &[total], self.job.rows))
     }
 
-    /// The histogram of each column, from the slots of the decrypted outputs in their order, and
-    /// the rows and the bins of the table that was encrypted. Slots that [`HistogramPlan::share`]
-    /// made to some bits come with these.
+    /// Decodes the histogram of each column from the slots of the decrypted outputs in their order,
+    /// and the rows and the bins of the encrypted table. For slots from [`HistogramPlan::share`],
+    /// pass the number of bits.
     ///
     /// # Errors
     /// [`StatsError::Rows`]; [`StatsError::Shape`] for another number of outputs, slots, columns or
@@ -459,8 +459,8 @@ impl HistogramPlan {
     }
 }
 
-/// The step on differences from edges, exact to a quarter of a value over all rows, those
-/// of padding included.
+/// Returns the step on differences from edges. Its total error is a quarter of a value over all
+/// rows, including padding.
 fn step(job: &HistogramJob) -> Result<Function> {
     let gap = 1.0 / (8 * job.bins) as f64;
     let bits = f64::from(job.rows.next_power_of_two().ilog2()) + 2.0;

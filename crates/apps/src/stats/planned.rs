@@ -1,4 +1,4 @@
-//! What all plans of statistics have in common.
+//! Parts common to all plans of statistics.
 
 use core::{fmt::Debug, iter::repeat_n};
 
@@ -27,57 +27,56 @@ pub trait Circuit: Debug + Clone + Send + Sync + Sized {
     /// `log2` of the scale of [`Planned::auto_params`].
     const LOG2_SCALE: f64;
 
-    /// Refuses a job that cannot be.
+    /// Rejects a job out of range.
     fn check(job: &Self::Job) -> Result<()>;
 
-    /// The shape of the table.
+    /// Returns the shape of the table.
     fn table(job: &Self::Job) -> Job;
 
-    /// Levels from the table to the lowest result.
+    /// Returns the levels from the table to the lowest result.
     fn depth(job: &Self::Job) -> Result<u32>;
 
-    /// The smallest secure parameters with scales of this `log2`.
+    /// Returns the smallest secure parameters with scales of this `log2`.
     fn propose(job: &Self::Job, log2_scale: f64) -> Result<Params>;
 
-    /// The smallest secure parameters for the job.
+    /// Returns the smallest secure parameters for the job.
     fn auto_params(job: &Self::Job) -> Result<Params> {
         Self::propose(job, Self::LOG2_SCALE)
     }
 
-    /// Ciphertexts of the table that the columns do not take.
+    /// Returns the number of ciphertexts of the table in addition to its columns.
     fn further_ciphertexts(_job: &Self::Job, _packing: &Packing) -> u128 {
         0
     }
 
-    /// The circuit at all levels where it can be, the lowest first.
+    /// Returns the circuit at every possible level, the lowest first.
     fn candidates(
         job: &Self::Job,
         params: &Params,
         packing: &Packing,
     ) -> Result<impl Iterator<Item = Self>>;
 
-    /// Simulates the circuit. There is no result if the modulus does not hold sums of all rows.
+    /// Simulates the circuit. Returns `None` if the modulus does not hold sums of all rows.
     fn learn(plan: &Planned<Self>) -> Option<Learnt>;
 
-    /// Ciphertexts of the result.
+    /// Returns the number of ciphertexts of the result.
     fn outputs(plan: &Planned<Self>) -> usize;
 
-    /// Level and scale of each ciphertext of the result.
+    /// Returns the level and the scale of each ciphertext of the result.
     fn output_shapes(plan: &Planned<Self>) -> Vec<(Level, Scale)>;
 
-    /// Slots of each ciphertext of the result.
+    /// Returns the slots of each ciphertext of the result.
     fn output_slots(plan: &Planned<Self>) -> impl Iterator<Item = usize> {
         repeat_n(plan.params.max_slots(), Self::outputs(plan))
     }
 
-    /// The ciphertexts of the table as a simulator counts them: with the fewest slots for which the
-    /// operations are the same.
+    /// Returns the inputs of a simulation, with the fewest slots that need the same operations.
     fn inputs(plan: &Planned<Self>) -> Vec<Inputs>;
 
-    /// The shape of each ciphertext of the table.
+    /// Returns the shape of each ciphertext of the table.
     fn shapes(plan: &Planned<Self>) -> impl Iterator<Item = Shape> + use<Self>;
 
-    /// Computes the result. `table` has as many ciphertexts as planned.
+    /// Computes the result. `table` has the planned number of ciphertexts.
     fn run<E: ComplexOps>(
         plan: &Planned<Self>,
         e: &E,
@@ -85,12 +84,12 @@ pub trait Circuit: Debug + Clone + Send + Sync + Sized {
         progress: &(impl Fn(usize) + Send + Sync),
     ) -> Result<Vec<E::Ct>>;
 
-    /// Makes whole numbers of shared results that are.
+    /// Rounds shared results that are integers.
     fn round_shared(_plan: &Planned<Self>, _shared: &mut [Vec<f64>]) {}
 }
 
-/// Statistics planned for parameters: what the owner encrypts, what the server computes, and how the
-/// owner reads it.
+/// Statistics planned for parameters: the owner's encryption, the server's computation, and the
+/// owner's decoding.
 #[derive(Debug, Clone)]
 pub struct Planned<C: Circuit> {
     pub(super) job: C::Job,
@@ -129,22 +128,22 @@ impl<C: Circuit> Planned<C> {
 
     /// Chooses the smallest ring and the shortest chain for the job at 128 bits of security.
     ///
-    /// Histograms get primes as large as exact counts need, if that makes the counts exact.
+    /// Histograms get larger primes if this makes the counts exact.
     ///
     /// # Errors
-    /// As [`Planned::new`]; [`StatsError::Library`] if no ring is large enough.
+    /// The errors of [`Planned::new`]; [`StatsError::Library`] if no ring is large enough.
     pub fn auto_params(job: &C::Job) -> Result<Params> {
         C::check(job)?;
         C::auto_params(job)
     }
 
-    /// Chooses parameters as [`Planned::auto_params`] does, with the further precision that
+    /// Chooses parameters as [`Planned::auto_params`] does, with the additional precision that
     /// [`TableStatistics::share`] to `bits` bits needs.
     ///
     /// # Errors
-    /// As [`Planned::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
+    /// The errors of [`Planned::auto_params`]; [`StatsError::SharedBits`] unless there are 1 to
     /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
-    /// `TooLittlePrecision` if there are so many results that `f64` is not precise enough.
+    /// `TooLittlePrecision` if `f64` is not precise enough for the number of results.
     pub fn shared_params(job: &C::Job, bits: u32) -> Result<Params> {
         C::check(job)?;
         let errors = |params: &Params| {
@@ -154,29 +153,29 @@ impl<C: Circuit> Planned<C> {
         packing::shared_params(C::LOG2_SCALE, bits, |scale| C::propose(job, scale), errors)
     }
 
-    /// The shape planned for.
+    /// Returns the shape planned for.
     #[must_use]
     pub fn job(&self) -> C::Job {
         self.job
     }
 
-    /// The shape of each ciphertext of a table.
+    /// Returns the shape of each ciphertext of a table.
     pub fn shapes(&self) -> impl Iterator<Item = Shape> + use<C> {
         C::shapes(self)
     }
 
-    /// Level and scale of each ciphertext of the result.
+    /// Returns the level and the scale of each ciphertext of the result.
     #[must_use]
     pub fn output_shapes(&self) -> Vec<(Level, Scale)> {
         C::output_shapes(self)
     }
 
-    /// Computes the result, on the server. `progress` gets the number of outputs done, from any
-    /// thread.
+    /// Computes the result, on the server. `progress` is called with the number of finished
+    /// outputs, from any thread.
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of ciphertexts than planned,
-    /// [`StatsError::Library`] for what the evaluator refuses.
+    /// [`StatsError::Library`] for errors of the evaluator.
     pub fn run<E: ComplexOps>(
         &self,
         e: &E,
@@ -216,35 +215,35 @@ impl<C: Circuit> TablePlan for Planned<C> {
 
 /// Planned statistics of any kind.
 pub trait TableStatistics: TablePlan {
-    /// Predicts what the server does, before any key exists.
+    /// Predicts the server's work, before any key exists.
     ///
     /// # Errors
     /// [`StatsError::Library`] if it cannot be simulated.
     fn cost(&self) -> Result<Cost>;
 
-    /// A bound of the errors of results, of each decrypted sum divided by the number of rows,
-    /// whatever the table.
+    /// Returns a bound of the errors of results, for any table. A result is a decrypted sum divided
+    /// by the number of rows.
     fn largest_error(&self) -> f64;
 
-    /// The largest such error with which results can be shared to `bits` bits.
+    /// Returns the largest error with which results can be shared to `bits` bits.
     fn largest_shared_error(&self, bits: u32) -> f64;
 
-    /// Makes slots of the decrypted outputs that others than the owner of the key may see, with all
-    /// that `decode` makes of them ([how](super#results-for-others)). One seed serves one release.
+    /// Prepares the slots of the decrypted outputs for people other than the key's owner
+    /// ([how](super#results-for-others)). They may also see everything that `decode` computes from
+    /// these slots. Use a new seed for each release.
     ///
-    /// Counts of groups are rounded to whole numbers, and off by up to `rows 2^-bits`.
+    /// Counts of groups are rounded to integers, and their error is at most `rows 2^-bits`.
     ///
     /// # Errors
-    /// [`StatsError::SharedBits`] unless there are 1 to
-    /// [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS) bits; [`StatsError::Library`] with
-    /// `TooLittlePrecision` for more bits than there is precision for:
-    /// [`Planned::shared_params`] gives it.
+    /// [`StatsError::SharedBits`] unless there are 1 to [`MAX_SHARED_BITS`](super::MAX_SHARED_BITS)
+    /// bits; [`StatsError::Library`] with `TooLittlePrecision` for more bits than the precision
+    /// allows: use [`Planned::shared_params`].
     fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>>;
 
     /// Computes the result as [`Planned::run`] does.
     ///
     /// # Errors
-    /// As [`Planned::run`].
+    /// The errors of [`Planned::run`].
     fn compute(
         &self,
         e: &Evaluator,

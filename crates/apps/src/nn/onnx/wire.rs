@@ -359,7 +359,7 @@ pub(super) struct Node<'a> {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Input {
     pub(super) name: String,
-    /// Its data type, with the numbers of tensor types. 0 if it is not a tensor.
+    /// The data type, with the numbers of tensor types. 0 if the input is not a tensor.
     pub(super) kind: i64,
     pub(super) shape: Vec<Option<usize>>,
 }
