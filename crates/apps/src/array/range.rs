@@ -217,7 +217,7 @@ impl Range {
         self.is_tight
     }
 
-    /// Returns the id of the array that has this range, until another array is computed from it.
+    /// Returns the id of the array of this range, or `None` if the array was computed from others.
     pub(super) fn source(&self) -> Option<u64> {
         match &self.curves[..] {
             [Curve { source, values: None, .. }] => Some(*source),

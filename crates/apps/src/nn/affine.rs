@@ -173,7 +173,7 @@ impl Affine {
         touched
     }
 
-    /// Removes the inputs that are not in `kept`.
+    /// Removes the inputs that are not in `kept`. No weight touches them.
     fn keep(&mut self, kept: &[bool]) {
         let mut places = Vec::with_capacity(kept.len());
         let mut count = 0;
