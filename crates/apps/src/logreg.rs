@@ -5,7 +5,7 @@
 //!
 //! | party | steps |
 //! |---|---|
-//! | owner | [`TrainPlan::auto_params`], keys by [`TrainPlan::required_keys`], [`TrainPlan::prepare`], [`TrainPlan::encryptions`] |
+//! | owner | [`TrainPlan::auto_params`], keys by [`TablePlan::required_keys`](crate::TablePlan::required_keys), [`TrainPlan::prepare`], [`TrainPlan::encryptions`] |
 //! | server | [`TrainPlan::trainer`], [`Trainer::start`], [`Trainer::step`] until done, each on its [`TrainPlan::batch`], [`TrainPlan::model`] |
 //! | several servers | the same in parts, see [`Trainer`] |
 //! | owner | decrypts, [`TrainPlan::decode`], [`Transform::of_columns`] |
@@ -15,7 +15,7 @@
 //! ```
 //! use std::sync::Arc;
 //! use sudare::{ckks, rlwe::KeyGenerator};
-//! use sudare_apps::logreg::{Job, TrainPlan, TrainSpec};
+//! use sudare_apps::{TablePlan, logreg::{Job, TrainPlan, TrainSpec}};
 //! use sudare_table::Table;
 //!
 //! let table = Table::bundled("lbw")?;

@@ -160,8 +160,8 @@ impl<R: Read + Seek> Session<R> {
         self.watch.as_ref().map_or(Ok(()), |watch| watch.check())
     }
 
-    /// Computes the statistics that the table was encrypted for. Calls `progress` with the number
-    /// of finished ciphertexts of the result, out of [`Plan::outputs`], from any thread.
+    /// The statistics that the table was encrypted for. `progress` learns the number of
+    /// ciphertexts of the result that are done, of [`TablePlan::outputs`], from any thread.
     ///
     /// # Errors
     /// [`Error::Usage`] for a table to train on; [`Error::Stats`] from the evaluator; the errors of

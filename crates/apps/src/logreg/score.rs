@@ -93,6 +93,7 @@ pub(super) struct Leaves<'a> {
 /// ```
 /// use std::sync::Arc;
 /// use sudare::{ckks, rlwe::KeyGenerator};
+/// use sudare_apps::TablePlan;
 /// use sudare_apps::logreg::{ScoreJob, ScorePlan, ScoredModel, Transform, Weights};
 /// use sudare_table::Table;
 ///

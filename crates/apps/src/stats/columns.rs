@@ -77,7 +77,7 @@ pub struct ColumnSums {
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// use std::sync::Arc;
 /// use sudare::{ckks::{Decryptor, Encoder, Encryptor, Evaluator}, rlwe::KeyGenerator};
-/// use sudare_apps::stats::{ColumnScaling, Job, StatsPlan};
+/// use sudare_apps::{TablePlan, stats::{ColumnScaling, Job, StatsPlan}};
 /// use sudare_table::Table;
 ///
 /// let table = Table::bundled("lbw")?;
@@ -348,9 +348,9 @@ impl StatsPlan {
         Some(Learnt::of(&e, &all, self.job.rows))
     }
 
-    /// Decodes the statistics from the slots of the decrypted outputs in their order, and the rows
-    /// and the scaling of the encrypted table. For slots from [`StatsPlan::share`], pass the number
-    /// of bits.
+    /// The statistics, from the slots of the decrypted outputs in their order, and the rows and
+    /// the scaling of the table that was encrypted. Slots that [`TableStatistics::share`](super::TableStatistics::share) made to some
+    /// bits come with these.
     ///
     /// # Errors
     /// [`StatsError::Rows`]; [`StatsError::Shape`] for another number of outputs, slots or columns

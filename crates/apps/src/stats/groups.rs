@@ -428,9 +428,9 @@ impl GroupPlan {
         fits.then(|| Learnt::of(&e, &sums, self.job.rows))
     }
 
-    /// Decodes the statistics from the slots of the decrypted outputs in their order, the scaling
-    /// of each group of the encrypted table, and the number of its groups. For slots from
-    /// [`GroupPlan::share`], pass the number of bits.
+    /// The statistics, from the slots of the decrypted outputs in their order, the scaling of each
+    /// group of the table that was encrypted, and the number of its groups. Slots that
+    /// [`TableStatistics::share`](super::TableStatistics::share) made to some bits come with these.
     ///
     /// # Errors
     /// [`StatsError::Shape`] for another number of outputs, slots, columns or scalings than

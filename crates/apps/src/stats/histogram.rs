@@ -393,9 +393,9 @@ impl HistogramPlan {
         (total.headroom_bits >= ROOM_BITS).then(|| Learnt::of(&e, &[total], self.job.rows))
     }
 
-    /// Decodes the histogram of each column from the slots of the decrypted outputs in their order,
-    /// and the rows and the bins of the encrypted table. For slots from [`HistogramPlan::share`],
-    /// pass the number of bits.
+    /// The histogram of each column, from the slots of the decrypted outputs in their order, and
+    /// the rows and the bins of the table that was encrypted. Slots that [`TableStatistics::share`](super::TableStatistics::share)
+    /// made to some bits come with these.
     ///
     /// # Errors
     /// [`StatsError::Rows`]; [`StatsError::Shape`] for another number of outputs, slots, columns or

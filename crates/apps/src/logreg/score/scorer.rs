@@ -24,8 +24,8 @@ pub(super) enum Turned<C> {
 }
 
 impl<E: ComplexOps> Scorer<'_, E> {
-    /// Scores the rows of whole groups, with [`ScorePlan::group_len`] ciphertexts each. Returns
-    /// [`ScorePlan::outputs`] ciphertexts for each group, in order.
+    /// The scores of the rows of whole groups, [`ScorePlan::group_len`] ciphertexts each;
+    /// [`ScorePlan::group_outputs`] of each group, in order.
     ///
     /// # Errors
     /// [`Error::NotAsPlanned`] for ciphertexts that differ from the plan; [`Error::Library`] for a
