@@ -933,8 +933,8 @@ mod tests {
             (log(0.0..1.0, fit), "start the interval above 0"),
             (sqrt(-1.0..1.0, fit), "start the interval at 0 or above"),
             (exp(0.0..1000.0, fit), "end the interval below 700"),
-            (tanh(-1e9..1e9, fit), "no polynomial of degree 255 follows it"),
-            (sigmoid(-1e9..1e9, Fit::PrecisionBits(8.0)), "scaling them down"),
+            (tanh(-1e9..1e9, fit), "no polynomial of degree 255 approximates it"),
+            (sigmoid(-1e9..1e9, Fit::PrecisionBits(8.0)), "scale the numbers down"),
         ] {
             let message = refused.unwrap_err().to_string();
             assert!(message.contains(part), "{message}");

@@ -226,7 +226,7 @@ mod tests {
     fn impossible_edges_are_refused() {
         for edges in [vec![0.0, 1.0], vec![0.0, 2.0, 1.0], vec![0.0, 1.0, f64::INFINITY]] {
             let refused = Bins::of("x", &[1.0], 2, &Edges::Given(edges)).unwrap_err();
-            assert!(refused.to_string().contains("2 bins have 3"), "{refused}");
+            assert!(refused.to_string().contains("2 bins need 3"), "{refused}");
         }
         let refused = Bins::of("dose", &[0.0, 1.0], 2, &Edges::Logarithmic).unwrap_err();
         assert!(refused.to_string().contains("\"dose\""), "{refused}");

@@ -242,7 +242,7 @@ mod tests {
             smallest(RINGS, |log_n| Ok::<_, ()>(chain(log_n))).unwrap().unwrap()
         };
         assert_eq!([3, 8, 20].map(|levels| proposed(levels).log_n), [13, 14, 15]);
-        let refused = proposed(200);
+        let refused = proposed(100);
         assert_eq!((refused.log_n, &refused.p_bits[..]), (17, &[FAST_BITS][..]));
         let refused = crate::ckks::Params::new(refused);
         assert!(matches!(refused, Err(crate::Error::Insecure { .. })), "{refused:?}");

@@ -1,6 +1,6 @@
 //! Named parameter sets.
 
-use super::Spec;
+use super::{Params, Spec};
 #[cfg(doc)]
 use crate::Error;
 use crate::{
@@ -19,6 +19,16 @@ pub struct Preset {
     pub source: String,
     /// The parameters.
     pub spec: Spec,
+}
+
+impl Params {
+    /// Makes the named set, such as `"n13"`: `Params::new(preset(name)?.spec)`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPreset`], with the names of all sets; the errors of [`Params::new`].
+    pub fn preset(name: &str) -> Result<Self> {
+        Self::new(preset(name)?.spec)
+    }
 }
 
 /// Returns the set named `name`.

@@ -92,14 +92,6 @@ struct Inner {
 }
 
 impl Params {
-    /// Makes the named set, such as `"n12-t65537"`: `Params::new(preset(name)?.spec)`.
-    ///
-    /// # Errors
-    /// [`Error::UnknownPreset`], with the names of all sets; the errors of [`Params::new`].
-    pub fn preset(name: &str) -> Result<Self> {
-        Self::new(super::preset(name)?.spec)
-    }
-
     /// Finds primes, checks security and builds tables.
     ///
     /// Special primes and the base primes are the largest of at most their sizes. Other levels use

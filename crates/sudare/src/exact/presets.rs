@@ -1,6 +1,8 @@
 //! Parameters for a computation, and named sets.
 
-use super::{BatchEncoder, Modulus, NoiseBound, Spec, noise::Growth, params::SECURITY_BITS};
+use super::{
+    BatchEncoder, Modulus, NoiseBound, Params, Spec, noise::Growth, params::SECURITY_BITS,
+};
 use crate::{
     Error, Result,
     rlwe::{SecretDistribution, max_log2_qp, named},
@@ -213,6 +215,16 @@ pub struct Preset {
     pub summary: String,
     /// The parameters.
     pub spec: Spec,
+}
+
+impl Params {
+    /// Makes the named set, such as `"n12-t65537"`: `Params::new(preset(name)?.spec)`.
+    ///
+    /// # Errors
+    /// [`Error::UnknownPreset`], with the names of all sets; the errors of [`Params::new`].
+    pub fn preset(name: &str) -> Result<Self> {
+        Self::new(preset(name)?.spec)
+    }
 }
 
 /// Returns the set named `name`. `bfv-n12` to `bfv-n15` and `bgv-n12` to `bgv-n15` are other names

@@ -431,9 +431,13 @@ const ROWS: &[Row<Operands, { KINDS.len() }>] = rows![
         [KeyOfA], [ParamsOfA], [], [], [], [];
     "Decryptor::measure_noise": |o| OWN.session.decryptor.measure_noise(&o.a, &o.plain);
         [KeyOfA], [ParamsOfA, ParamsOfPlain], [LevelOfPlain], [], [], [];
-    "Encoder::encode": |o| OWN.session.encoder.encode_at(&o.values, o.level, o.scale);
+    "Encoder::encode": |o| OWN.session.encoder.encode(&o.values);
+        [], [], [], [], [], [TooManyValues, NotFinite, TooLarge];
+    "Encoder::encode_real": |o| OWN.session.encoder.encode_real(&o.real());
+        [], [], [], [], [], [TooManyValues, NotFinite, TooLarge];
+    "Encoder::encode_at": |o| OWN.session.encoder.encode_at(&o.values, o.level, o.scale);
         [], [], [LevelAbove], [ScaleOfNone], [], [TooManyValues, NotFinite, TooLarge];
-    "Encoder::encode_real": |o| OWN.session.encoder.encode_real_at(&o.real(), o.level, o.scale);
+    "Encoder::encode_real_at": |o| OWN.session.encoder.encode_real_at(&o.real(), o.level, o.scale);
         [], [], [LevelAbove], [ScaleOfNone], [], [TooManyValues, NotFinite, TooLarge];
     "Encoder::decode": |o| OWN.session.encoder.decode(&o.plain);
         [], [ParamsOfPlain], [], [], [], [];

@@ -274,7 +274,7 @@ fn what_does_not_go_together_is_refused() {
         let mut text = text.clone();
         text["layers"][1]["sources"] = sources.into();
         let error = HiddenPlan::new(&serde_json::from_value(text).unwrap()).unwrap_err();
-        assert!(error.to_string().contains("a layer 1 that takes"), "{error}");
+        assert!(error.to_string().contains("a layer 1 whose inputs"), "{error}");
     }
     // An absurd number of weights, from little text.
     let mut text = text.clone();

@@ -225,7 +225,7 @@ fn what_a_schema_does_not_know_is_refused_with_its_place() {
     for (text, part) in [
         ("age,y\n30,no\n", "the table lacks purpose"),
         ("age,purpose\n30,car\n", "the table lacks y"),
-        ("age,purpose,y,z\n30,car,no,1\n", "the table has z besides"),
+        ("age,purpose,y,z\n30,car,no,1\n", "the table has z in addition"),
     ] {
         let refused = apply(&schema, text).unwrap_err().to_string();
         assert!(refused.contains(part), "{refused}");
