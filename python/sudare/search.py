@@ -163,7 +163,7 @@ def plan(
         For matches: the number of matches that an answer holds, except with probability `2^-20`.
     payload : str, default "rows"
         For matches: the payload of each vector. `"rows"` is nothing, `"integers:COLUMNSxBITS"` are numbers
-        from 0, and `"bytes:MOST"` are bytes or text in UTF-8 that do not end with NUL.
+        from 0, and `"bytes:MAXIMUM"` are bytes or text in UTF-8 that do not end with NUL.
     insecure_log_n : int, optional
         For tests: `log2` of the degree of another ring, without security.
     """
@@ -229,7 +229,7 @@ def _payload(text: str) -> Any:
     if kind == "bytes" and sizes.isdecimal():
         return {"bytes": {"most": int(sizes)}}
     raise errors.ArgumentError(
-        f"payload is {text!r}: pass rows, integers:COLUMNSxBITS or bytes:MOST"
+        f"payload is {text!r}: pass rows, integers:COLUMNSxBITS or bytes:MAXIMUM"
     )
 
 

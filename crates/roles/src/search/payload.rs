@@ -150,7 +150,7 @@ impl FromStr for Payload {
 
     /// Parses the form that `Display` writes.
     fn from_str(text: &str) -> core::result::Result<Self, String> {
-        let help = "write rows, integers:COLUMNSxBITS such as integers:1x32, or bytes:MOST";
+        let help = "write rows, integers:COLUMNSxBITS such as integers:1x32, or bytes:MAXIMUM";
         let payload = match text.split_once(':') {
             None if text == "rows" => Some(Self::Rows),
             Some(("integers", shape)) => shape.split_once('x').and_then(|(columns, bits)| {
