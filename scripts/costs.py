@@ -216,7 +216,7 @@ def page() -> str:
             "- **Threads** divide the time. Results are the same, bit for bit.",
             "- **Your own part is small**: you encrypt and decrypt a ciphertext in milliseconds.",
             "",
-            "[Choosing](choosing.md) says how to make a job cheaper.",
+            "[Choosing](choosing.md) shows how to make a job cheaper.",
             "",
         ]
     )

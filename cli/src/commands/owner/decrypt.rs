@@ -83,8 +83,8 @@ struct Finish {
     /// Probabilities of the quantiles of histograms [default: 0.25,0.5,0.75]
     #[arg(long, value_name = "P,P", value_delimiter = ',')]
     quantiles: Vec<f64>,
-    /// The unchanged table that you encrypted, to calibrate the probabilities of a model on:
-    /// training under encryption ends before they are right
+    /// Unchanged table that you encrypted, to calibrate the probabilities of a model: an encrypted
+    /// training stops before they are accurate
     #[arg(long, value_name = "T.csv", conflicts_with = "share")]
     calibrate: Option<PathBuf>,
     #[command(flatten)]

@@ -53,7 +53,7 @@ pub struct Args {
     /// Target column; with --like, the known labels to compare with the scores
     #[arg(long, value_name = "COL", conflicts_with = "model")]
     target: Option<String>,
-    /// Column whose values tell the groups of rows apart
+    /// Column that defines the groups of rows
     #[arg(long, value_name = "COL", conflicts_with_all = ["model", "like"])]
     by: Option<String>,
     /// Edges of the bins of a histogram: equal, for bins of equal width; quantile, for bins with

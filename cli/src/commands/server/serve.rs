@@ -81,7 +81,7 @@ pub struct Args {
     /// workers (`sudare work`)
     #[arg(long, value_name = "N", default_value_t = 1)]
     jobs: u16,
-    /// Seconds without a renewal after which a job is taken from its worker; 1 to 3600
+    /// Seconds without a renewal after which a worker loses its job; 1 to 3600
     #[arg(long, value_name = "SECONDS", default_value_t = 30, value_parser = clap::value_parser!(u32).range(1..=3600))]
     lease: u32,
     /// Storage quota per tenant, in GiB
@@ -197,7 +197,7 @@ enum TokenStep {
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         days: Option<u32>,
     },
-    /// List tokens by name: their first 16 digits
+    /// List tokens by name: the first 16 digits of each
     #[command(after_help = "Example: sudare serve token list --folder store")]
     List {
         #[command(flatten)]

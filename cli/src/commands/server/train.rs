@@ -34,10 +34,10 @@ pub struct Args {
     /// Iterations; default and maximum: the number that the keys were made for
     #[arg(long, value_name = "K", allow_negative_numbers = true, value_parser = whole(1..=u32::MAX))]
     iterations: Option<u32>,
-    /// First step size, for a check: only the value that the keys were made for
+    /// Step size of the first iteration, as a check: it must equal the value of the keys
     #[arg(long, value_name = "R", allow_negative_numbers = true, value_parser = finite)]
     learning_rate: Option<f64>,
-    /// Rows of a batch, for a check: only the number that the keys were made for
+    /// Maximum rows of a batch, as a check: it must equal the number of the keys
     #[arg(long, value_name = "B", value_parser = whole(1..=u32::MAX))]
     batch: Option<u32>,
     /// Directory for the states after the last two iterations, created if it does not exist

@@ -68,8 +68,8 @@ pub struct Training {
     /// rows. Without it, counts have error bounds, which are 0 for tables with few rows
     #[arg(long, conflicts_with = "share")]
     pub exact: bool,
-    /// Keep the trained model usable for scoring any number of encrypted rows before you decrypt
-    /// it, by `sudare predict`
+    /// Reserve a level, so that the server can score any number of encrypted rows by the encrypted
+    /// model (`sudare predict`)
     #[arg(long)]
     predict: bool,
     /// Bits to which the server computes probabilities next to the scores of a predict job, for
@@ -81,7 +81,7 @@ pub struct Training {
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = finite)]
     score_range: Option<f64>,
     /// Maximum inner product of a row and the weights that the sigmoid approximation covers;
-    /// default: as the table needs it, 8 for a shape, 16 for several owners
+    /// default: the smallest that the table needs, 8 for a shape, 16 for several owners
     #[arg(long, value_name = "X", allow_negative_numbers = true, value_parser = finite)]
     sigmoid_range: Option<f64>,
     /// Degree of the sigmoid's polynomial: 3, 5 or 7; default: by the range
