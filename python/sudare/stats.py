@@ -583,7 +583,7 @@ def release(
 ) -> Summary | Groups | Histograms:
     """Decrypts statistics that others than the owner of the key may see.
 
-    The server computes means of columns and of their products, as parts of their ranges, or counts, as
+    The server computes means of columns, scaled to [-1, 1], and of their products, or counts, as
     parts of all rows. Noise hides their errors, which depend on the key, and they are rounded to `bits`
     bits after the point. All other figures follow from them. Plan with `plan(..., share_bits=bits)` for
     enough precision. A call is one of the 1024 releases of a key, which are counted in a ledger next to the

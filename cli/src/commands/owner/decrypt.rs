@@ -91,8 +91,7 @@ struct Finish {
     format: TableFormat,
     /// Bits after the binary point of values that others may see: for a model, statistics or scores
     /// with keys made with --share. Noise hides the errors of the values. Shared statistics are
-    /// means of columns and of their products, as parts of their ranges; a shared model has no
-    /// history
+    /// means of columns, scaled to [-1, 1], and of their products; a shared model has no history
     #[arg(long, value_name = "BITS", value_parser = whole(1..=MAX_SHARED_BITS))]
     share: Option<u32>,
     /// Assume that inner products and weights stay within the range of the keys in every iteration:

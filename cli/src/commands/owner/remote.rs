@@ -45,7 +45,7 @@ struct Service {
     /// authorities
     #[arg(long, value_name = "FILE")]
     ca: Option<PathBuf>,
-    /// Public key with which the service signs receipts, as its operator publishes it (`sudare
+    /// Public key that checks the receipts of the service, as its operator publishes it (`sudare
     /// serve key`). Results without a receipt by this key are rejected
     #[arg(long, value_name = "KEY", env = "SUDARE_SERVER_KEY")]
     server_key: Option<ServerKey>,
@@ -177,7 +177,7 @@ struct Computation {
     /// Evaluation key
     #[arg(long, value_name = "FILE")]
     evaluation_key: PathBuf,
-    /// Encrypted table; to train on tables of several owners, one -i for each
+    /// Encrypted table; with tables of several owners, one -i for each
     #[arg(short, long, value_name = "FILE", required = true)]
     input: Vec<PathBuf>,
     /// File for the encrypted result

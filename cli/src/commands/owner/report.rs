@@ -10,10 +10,10 @@ use sudare_roles::{
 
 /// Show a decrypted model and its quality on a table, as a page for a browser
 ///
-/// The page is one HTML file that needs no other. It shows quality, ROC curve, distribution of
-/// scores, calibration of probabilities and weights. If the model has a history (`sudare train
-/// --history`), it also shows the loss and the AUC after each iteration. For the training table, it
-/// adds the same training in the clear, if that takes only seconds.
+/// The page is one self-contained HTML file. It shows quality, ROC curve, distribution of scores,
+/// calibration of probabilities and weights. If the model has a history (`sudare train --history`),
+/// it also shows the loss and the AUC after each iteration. For the training table, it adds the
+/// same training in the clear, if that takes only seconds.
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "Example: sudare report --model model.json --data births.csv -o report.html"

@@ -13,7 +13,7 @@ pub struct ComputationFiles {
     /// Evaluation key
     #[arg(long, value_name = "FILE")]
     pub evaluation_key: PathBuf,
-    /// Encrypted table; to train on tables of several owners, one -i for each
+    /// Encrypted table; with tables of several owners, one -i for each
     #[arg(short, long, value_name = "FILE", required = true)]
     pub input: Vec<PathBuf>,
     /// File for the encrypted result

@@ -25,7 +25,7 @@ pub struct Training {
     #[arg(long, value_name = "whiten|standardize|scale", default_value = "whiten", value_parser = preparation)]
     pub preparation: Preparation,
     /// Iterations of training; default: by the shape of the table. The plan bootstraps where that
-    /// takes less time than more levels
+    /// is faster than a ring with more levels
     #[arg(long, value_name = "K", value_parser = whole(1..=u32::MAX))]
     iterations: Option<u32>,
     /// Maximum rows of a batch; default: by the shape of the table

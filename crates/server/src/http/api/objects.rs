@@ -27,7 +27,7 @@ pub fn routes(of: Collection) -> Vec<Route> {
         uploads::begin(app, tenant, of, headers).await
     };
     vec![
-        route!(options all.clone(), uploads::options, "Show how files are uploaded")
+        route!(options all.clone(), uploads::options, "Describe the protocol of uploads")
             .with_response(204, "Version and extensions of tus", &responses::TUS)
             .public(),
         route!(post all, begin, format!("Begin an upload to {name}, by tus 1.0"))

@@ -50,7 +50,7 @@ const DIGEST_HEX_LEN: usize = 64;
 /// Lists the routes of uploads under way.
 pub fn routes() -> Vec<Route> {
     vec![
-        route!(options PATH, options, "Show how files are uploaded")
+        route!(options PATH, options, "Describe the protocol of uploads")
             .with_response(204, "Version and extensions of tus", &responses::TUS)
             .public(),
         route!(head PATH, show, "Show the progress of an upload")
