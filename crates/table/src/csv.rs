@@ -14,6 +14,7 @@ use super::{
 };
 use lines::UnixLines;
 
+// Detection examines 100 records, and this is room for 100 records of 2.6 kB each.
 /// Number of bytes from which the delimiter is detected.
 const HEAD_BYTES: u64 = 1 << 18;
 
@@ -32,6 +33,7 @@ pub(super) fn read<R: Read>(
     rules: Rules<'_>,
 ) -> Result<Frame> {
     let mut text = Vec::new();
+    // Each pass finds at least one more text column, so this ends.
     loop {
         match Pass::run(&mut source, name, rules, &text)? {
             Outcome::Read(frame) => return Ok(frame),
@@ -70,8 +72,11 @@ struct Dialect<'a> {
 impl<'a> Dialect<'a> {
     fn of(options: &'a ReadOptions, head: &[u8]) -> Result<Self> {
         let delimiter = match options.delimiter {
+            // A head below the limit is the whole file, so its last record is not cut off.
             None => delimiter::recognised(head, (head.len() as u64) < HEAD_BYTES),
             Some(given) => {
+                // Quotes, signs and points are parts of cells and numbers, so they cannot separate
+                // cells.
                 let possible = given.is_ascii_punctuation() || given == '\t' || given == ' ';
                 let byte =
                     u8::try_from(given).ok().filter(|_| possible && !"\"+-.".contains(given));
@@ -83,6 +88,7 @@ impl<'a> Dialect<'a> {
             }
         };
         let decimal = match options.decimal {
+            // A comma cannot be delimiter and decimal mark at once.
             None if delimiter == b',' => Decimal::Point,
             None => Decimal::Either,
             Some('.') => Decimal::Point,
@@ -148,9 +154,11 @@ fn parse(text: &str, decimal: Decimal) -> Option<f64> {
     if decimal == Decimal::Point || (decimal == Decimal::Either && !text.contains(',')) {
         return text.parse().ok();
     }
+    // A number with both marks has separators of thousands, which are never removed silently.
     if text.contains('.') {
         return None;
     }
+    // Only the first comma: a number such as `1,234,567` then fails to parse.
     text.replacen(',', ".", 1).parse().ok()
 }
 
@@ -214,6 +222,8 @@ impl<'a> Pass<'a> {
         let mut head = Vec::new();
         let read = source.by_ref().take(HEAD_BYTES).read_to_end(&mut head);
         read.map_err(|error| read_error(name, &error))?;
+        // Checked first: a delimiter found in the bytes of a workbook would lead to a misleading
+        // error.
         if let Some(problem) = not_text(&head) {
             return Err(read_error(name, &io::Error::new(io::ErrorKind::InvalidData, problem)));
         }
@@ -227,10 +237,12 @@ impl<'a> Pass<'a> {
         let features = rules.features(&names);
         let mut pass = Self::new(dialect, names, rules, text)?;
         while let Some((line, blank)) = records.next()? {
+            // An empty line may be a row of missing values, so it is not skipped.
             if let Some(line) = blank {
                 return Err(TableError::BlankLine { line });
             }
             pass.row(&records.record, line, rules.options.max_cells)?;
+            // Asked once, at this row: later findings wait for the end of the file.
             if pass.rows == EARLY_ROWS
                 && let Some(found) = pass.found_text()
             {
@@ -256,6 +268,7 @@ impl<'a> Pass<'a> {
         let target_at = rules.binary_target(&names)?;
         let column = |(index, name): (usize, String)| {
             let role = match rules.kind(&name) {
+                // The target of a binary table has a check of its own, whatever the options allow.
                 _ if target_at == Some(index) => Role::Binary,
                 CellKind::Number => Role::Number,
                 kind @ (CellKind::Any | CellKind::Label) if !text.contains(&index) => {
@@ -285,6 +298,7 @@ impl<'a> Pass<'a> {
         }
         let row = Row { number: self.rows, line };
         self.rows = self.rows.saturating_add(1);
+        // Checked before the cells of this row are stored.
         if self.rows.checked_mul(width).is_none_or(|cells| cells > max_cells) {
             return Err(TableError::TooManyCells { limit: max_cells, line });
         }
@@ -300,6 +314,8 @@ impl<'a> Pass<'a> {
                     if builder.push((!missing).then_some(text)) {
                         self.memory.take(text, &column.name)?;
                     }
+                    // A text column keeps a place among the numbers, so that all rows have the same
+                    // width.
                     f64::NAN
                 }
                 _ => column.number(text, row, self.dialect)?,
@@ -319,6 +335,7 @@ impl<'a> Pass<'a> {
     }
 
     fn finish(mut self) -> Result<Outcome> {
+        // A text column is read again as text, so its faults as a number column do not count.
         if let Some(found) = self.found_text() {
             return Ok(Outcome::Text(found));
         }
@@ -385,12 +402,15 @@ impl Column {
             }
             return Ok(number);
         }
+        // Once a column is text, only the next pass stores its texts.
         let is_text = matches!(self.role, Role::Any(Findings { text: true, .. }));
         if dialect.is_missing_number(text) || (is_text && !text.is_empty()) {
             return Ok(f64::NAN);
         }
         let fault = self.fault(text, parsed, row);
+        // Only a column that may be text postpones its fault to the end.
         let Role::Any(findings) = &mut self.role else { return Err(fault) };
+        // An empty cell is a fault of text columns, too, so it is final here.
         if text.is_empty() {
             return Err(fault);
         }
@@ -447,6 +467,8 @@ struct Records<'a, R> {
 
 impl<'a, R: Read> Records<'a, R> {
     fn new(source: R, name: &'a str, delimiter: u8) -> Self {
+        // Read as a record, so that its line is known. Flexible, because `Pass::row` names the line
+        // of a row of another width.
         let reader = csv::ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -461,16 +483,20 @@ impl<'a, R: Read> Records<'a, R> {
         match self.reader.read_byte_record(&mut self.record) {
             Ok(false) => Ok(None),
             Ok(true) => {
+                // The reader is already behind the record. Line ends within quoted cells lead back
+                // to its start.
                 let breaks = self.record.as_slice().iter().filter(|&&byte| byte == b'\n').count();
                 let after = self.reader.position().line();
                 let line = after.saturating_sub(1).saturating_sub(breaks as u64);
                 let blank = (line > self.next_line).then_some(self.next_line);
+                // At the end of the file the reader does not count a line for an unfinished record.
                 self.open_line = (line < self.next_line).then_some(self.next_line);
                 let line = line.max(self.next_line);
                 self.next_line = after;
                 Ok(Some((line, blank)))
             }
             Err(error) => Err(match error.into_kind() {
+                // The limit counts bytes and does not know lines, so the line is added here.
                 csv::ErrorKind::Io(error) if error.kind() == io::ErrorKind::FileTooLarge => {
                     let problem = format!("the row on line {}: {error}", self.next_line);
                     read_error(self.name, &io::Error::new(error.kind(), problem))
@@ -486,6 +512,7 @@ fn header(record: &csv::ByteRecord, line: u64, decimal: Decimal) -> Result<Vec<S
     let cells = record.iter().enumerate();
     let columns = cells.map(|(index, cell)| utf8(cell, line, index).map(str::to_owned));
     let columns: Vec<String> = columns.collect::<Result<_>>()?;
+    // Names that are all numbers are most likely the first row of data.
     if columns.iter().all(|column| parse(column, decimal).is_some()) {
         return Err(TableError::NoHeader { line });
     }

@@ -255,6 +255,7 @@ impl TryFrom<Parts> for Encoding {
     type Error = TableError;
 
     fn try_from(parts: Parts) -> Result<Self, TableError> {
+        // A stored encoding may come from anybody, so it passes the same checks as a fitted one.
         parts.check()?;
         let columns = parts.columns()?;
         Ok(Self { parts, columns })
@@ -304,6 +305,7 @@ impl Parts {
             }
             columns.push(column);
         }
+        // The target, which is last, only took part in the comparison of names.
         columns.truncate(columns.len() - self.target.iter().len());
         Ok(columns)
     }
@@ -341,6 +343,7 @@ impl Input {
 
 /// Returns whether the name of a class is a number.
 fn is_number(class: &String) -> bool {
+    // Other forms, such as `01`, are texts: as numbers they would lose their form.
     class.parse().is_ok_and(|number| TextColumn::name_of(number) == *class)
 }
 

@@ -449,6 +449,7 @@ pub enum TableError {
 /// Returns the remedy for a cell that is not a number.
 fn instead(found: &str) -> &'static str {
     let with_point = found.replacen(',', ".", 1);
+    // Only the first comma, as in reading: `1,234,567` is not a number with a decimal mark.
     if found.contains(',') && with_point.parse::<f64>().is_ok() {
         return "if its comma is a decimal mark, say so by the option `decimal` (--decimal ,); if it \
                 separates thousands, save the numbers without separators";
@@ -511,6 +512,7 @@ fn differ_by_accents(a: &str, b: &str) -> bool {
             }
             match marks {
                 0 => base == Some(letter),
+                // A composed character is not ASCII, and its base is another character.
                 _ => !letter.is_ascii() && base.is_some_and(|base| base != letter),
             }
         }) && apart.next().is_none()
@@ -528,6 +530,7 @@ pub(super) fn read_error(name: &str, error: &io::Error) -> TableError {
 /// Shortens a text for a message.
 pub fn excerpt(text: &str) -> String {
     match text.char_indices().nth(MAX_EXCERPT) {
+        // By characters, because a cut within the bytes of one would panic.
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }

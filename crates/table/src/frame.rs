@@ -186,6 +186,7 @@ impl TextColumn {
             if !is_exact(number) {
                 return Err(number);
             }
+            // Adding 0 turns -0 into 0, so both are one value.
             Ok(*known.entry((number + 0.0).to_bits()).or_insert_with(|| {
                 values.push(Self::name_of(number));
                 code_of(values.len() - 1)
@@ -262,6 +263,7 @@ impl TextBuilder {
     }
 
     pub(super) fn finish(self) -> TextColumn {
+        // The order of a hash map is random. Codes are in the order of first appearance.
         let mut values: Vec<(String, u32)> = self.known.into_iter().collect();
         values.sort_unstable_by_key(|&(_, code)| code);
         let values = values.into_iter().map(|(value, _)| value).collect();
@@ -340,6 +342,7 @@ impl Frame {
         }
         for (at, number) in numbers.iter_mut().enumerate() {
             if text[at % width].is_some() {
+                // So that a text column never passes for numbers.
                 *number = f64::NAN;
             } else if number.is_infinite() {
                 let place = Place::Row(at / width);
@@ -390,6 +393,7 @@ impl Frame {
                 *gaps += usize::from(number.is_nan());
             }
         }
+        // The numbers of a text column are all NaN, so its codes decide.
         for (gaps, text) in gaps.iter_mut().zip(&self.text) {
             if let Some(text) = text {
                 *gaps = text.codes.iter().filter(|&&code| code == TextColumn::MISSING).count();
@@ -462,6 +466,7 @@ impl Rules<'_> {
     pub(super) fn kind(&self, column: &str) -> CellKind {
         let ReadOptions { categorical, target, .. } = self.options;
         match categorical {
+            // First, because a listed target is text as it is written.
             Categorical::Columns(names) if names.iter().any(|name| name == column) => {
                 CellKind::Text
             }

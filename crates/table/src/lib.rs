@@ -373,6 +373,7 @@ impl Table {
         let rows = self.rows();
         let features = self.features();
         shuffle(&mut stream, rows, |first, second| {
+            // The first index is the smaller one, so it is in the head.
             let (head, tail) = self.values.split_at_mut(second * features);
             head[first * features..][..features].swap_with_slice(&mut tail[..features]);
             if let Some(target) = &mut self.target {
@@ -434,6 +435,7 @@ impl Table {
                 classes
             }
         };
+        // Another label than the order of rows has, so both may use one seed.
         let mut stream = Stream::new(seed, "rows held out", 0);
         let mut is_held = vec![false; rows];
         let sizes: Vec<usize> = classes.iter().map(Vec::len).collect();
@@ -482,8 +484,10 @@ fn shares(sizes: &[usize], share: f64) -> Vec<usize> {
     let all: usize = sizes.iter().sum();
     let held = ((all as f64 * share).round() as usize).clamp(1, all - 1);
     let exact: Vec<f64> = sizes.iter().map(|&size| size as f64 * share).collect();
+    // Largest remainders: all classes are rounded down, and the rest goes to the largest fractions.
     let mut counts: Vec<usize> = exact.iter().map(|&exact| exact as usize).collect();
     let mut order: Vec<usize> = (0..sizes.len()).collect();
+    // The sort is stable, so that equal fractions are in the order of classes.
     order.sort_by(|&a, &b| exact[b].fract().total_cmp(&exact[a].fract()));
     let rest = held.saturating_sub(counts.iter().sum());
     for class in order.into_iter().take(rest) {

@@ -82,6 +82,7 @@ impl Quality {
     pub fn of(scores: &[Vec<f64>], members: &[u32]) -> Result<Self, MetricError> {
         let rows = members.len();
         for scores in scores {
+            // Labels only lend their number to the check.
             check(scores, &vec![false; rows])?;
         }
         let classes = if scores.len() == 1 { 2 } else { scores.len() };
@@ -99,6 +100,7 @@ impl Quality {
         let (auc, ks) = match scores {
             [scores] => (known(auc(scores, &is(1)))?, known(ks(scores, &is(1)))?),
             _ => {
+                // A raw score says little without the scores of the other classes of its row.
                 let of_class = |class: usize| known(auc(&probabilities[class], &is(class)));
                 let all: Option<Vec<f64>> = (0..classes).map(of_class).collect::<Result<_, _>>()?;
                 (all.map(|all| all.iter().sum::<f64>() / classes as f64), None)
@@ -115,6 +117,7 @@ impl Quality {
             let truth = if members[row] as usize == class { 1.0 } else { 0.0 };
             real::powi(probabilities[class][row] - truth, 2)
         };
+        // For two classes both distances are equal, so one counts.
         let counted = if scores.len() == 1 { 1..2 } else { 0..classes };
         let brier: f64 = counted
             .flat_map(|c| (0..rows).map(move |row| (c, row)))
@@ -157,6 +160,7 @@ pub fn named(scores: &[Vec<f64>], row: usize) -> usize {
 pub fn probabilities(scores: &[Vec<f64>]) -> Vec<Vec<f64>> {
     match scores {
         [scores] => {
+            // Where `exp(-s)` overflows to infinity, the quotient is 0, which is the limit.
             let second: Vec<f64> = scores.iter().map(|s| 1.0 / (1.0 + real::exp(-s))).collect();
             vec![second.iter().map(|p| 1.0 - p).collect(), second]
         }
@@ -171,6 +175,7 @@ pub fn probabilities(scores: &[Vec<f64>]) -> Vec<Vec<f64>> {
 }
 
 fn log_softmax(scores: &[Vec<f64>], row: usize, class: usize) -> f64 {
+    // The largest exponent becomes 0, so that no exponential overflows.
     let largest = scores.iter().map(|of_class| of_class[row]).fold(f64::NEG_INFINITY, f64::max);
     let sum: f64 = scores.iter().map(|of_class| real::exp(of_class[row] - largest)).sum();
     scores[class][row] - largest - real::ln(sum)
@@ -188,11 +193,14 @@ fn known(metric: Result<f64, MetricError>) -> Result<Option<f64>, MetricError> {
 fn calibration_error(mut stated: Vec<(f64, bool)>) -> f64 {
     stated.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let rows = stated.len();
+    // So that no bin is empty.
     let bins = Quality::BINS.min(rows);
     let of_bin = |bin: usize| {
+        // Integer boundaries put every row into exactly one bin.
         let rows = &stated[bin * rows / bins..(bin + 1) * rows / bins];
         let predicted: f64 = rows.iter().map(|(probability, _)| probability).sum();
         let observed = rows.iter().filter(|(_, truth)| *truth).count() as f64;
+        // Not divided by the rows of the bin, so the sum over bins is weighted by them.
         (observed - predicted).abs()
     };
     (0..bins).map(of_bin).sum::<f64>() / rows as f64
@@ -220,6 +228,7 @@ pub fn log_loss(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
     check(scores, labels)?;
     let loss = |(&score, &label): (&f64, &bool)| {
         let against = if label { -score } else { score };
+        // `ln(1 + exp(against))`, without overflow.
         against.max(0.0) + real::ln_1p(real::exp(-against.abs()))
     };
     Ok(scores.iter().zip(labels).map(loss).sum::<f64>() / scores.len() as f64)
@@ -250,6 +259,7 @@ pub fn roc(scores: &[f64], labels: &[bool]) -> Result<Vec<[f64; 2]>, MetricError
 /// [`MetricError`]; both classes must occur.
 pub fn auc(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
     let ranking = Ranking::new(scores, labels)?;
+    // Doubled, so that a tie counts 1 instead of a half.
     let mut doubled_wins = 0_u128;
     let mut below = 0_u128;
     for group in &ranking.groups {
@@ -276,6 +286,7 @@ pub fn ks(scores: &[f64], labels: &[bool]) -> Result<f64, MetricError> {
         positives += group.positives as u128;
         negatives += group.negatives as u128;
         let difference =
+            // Fractions over a common denominator, so that only the final division rounds.
             (positives * ranking.negatives as u128).abs_diff(negatives * ranking.positives as u128);
         largest = largest.max(difference);
     }
@@ -305,6 +316,7 @@ impl Ranking {
         }
         let mut rows: Vec<(f64, bool)> =
             scores.iter().copied().zip(labels.iter().copied()).collect();
+        // 0 and -0 are equal here, unlike in `total_cmp`. `check` has refused NaN.
         rows.sort_unstable_by(|a, b| a.0.partial_cmp(&b.0).unwrap_or(Ordering::Equal));
         let groups = rows
             .chunk_by(|a, b| a.0 == b.0)

@@ -44,6 +44,7 @@ pub(super) fn read(mut source: impl Read + Seek, name: &str, rules: Rules<'_>) -
     let target_at = rules.binary_target(&names)?;
     let rows = info.rows()?;
     let width = names.len();
+    // Counted before the memory of the cells is allocated.
     let limit = rules.options.max_cells;
     let Some(cells) = rows.checked_mul(width).filter(|&cells| cells <= limit) else {
         return Err(TableError::TooLarge { rows, columns: width, limit });
@@ -66,8 +67,10 @@ pub(super) fn read(mut source: impl Read + Seek, name: &str, rules: Rules<'_>) -
             text: (kind == Kind::Text).then(TextBuilder::default),
             memory,
         };
+        // 1 is OPTIONAL: pages of such a column have definition levels.
         let optional = leaf.repetition == Some(1);
         let mut first = 0_usize;
+        // A group without rows needs no pages.
         for group in info.groups.iter().filter(|group| group.rows > 0) {
             let chunk = group.chunks.get(index).ok_or_else(|| bad("a column has no data"))?;
             claimed = claimed.saturating_add(chunk.bytes()?);
@@ -89,6 +92,7 @@ pub(super) fn read(mut source: impl Read + Seek, name: &str, rules: Rules<'_>) -
         }
         memory = cells.memory;
         text.push(cells.text.map(|mut text| {
+            // Missing values at the end of a column have not added rows yet.
             text.pad(rows);
             text.finish()
         }));
@@ -119,9 +123,11 @@ impl<S: Read + Seek> Parts<'_, S> {
 
     fn info(&mut self) -> Result<FileInfo> {
         let short = || bad("it is too short");
+        // The end must not overlap the 4 bytes of magic at the front.
         let tail_start = self.bytes.checked_sub(8).filter(|&start| start >= 4).ok_or_else(short)?;
         let tail = self.read(tail_start, 8)?;
         let (length, magic) = tail.split_first_chunk::<4>().ok_or_else(short)?;
+        // Named separately from other endings, because the remedy differs.
         if magic == MAGIC_ENCRYPTED {
             return Err(bad("it is encrypted"));
         }
@@ -175,6 +181,7 @@ impl Cells<'_> {
     /// Stores the text of a row. Rows must come in order.
     fn keep(&mut self, row: usize, text: &str) -> Result<()> {
         let Some(column) = &mut self.text else { return Ok(()) };
+        // Missing values only skip rows, so the rows up to this one lack a text.
         column.pad(row);
         if column.push(Some(text)) { self.memory.take(text, self.name) } else { Ok(()) }
     }
@@ -235,6 +242,7 @@ struct Chunk {
 
 impl Chunk {
     fn start(&self) -> Result<u64> {
+        // An offset of 0 or behind the data stands for no dictionary.
         let before = |&offset: &i64| 0 < offset && offset < self.data_offset;
         let start = self.dictionary_offset.filter(before).unwrap_or(self.data_offset);
         u64::try_from(start).map_err(|_| bad("a column begins before the file"))
@@ -252,6 +260,7 @@ impl FileInfo {
     fn read(footer: &[u8]) -> Result<Self> {
         let mut info = Self::default();
         let mut encrypted = false;
+        // Fields of `FileMetaData`. The first argument of `list` is the minimum size of an item.
         Fields::of(footer).each(|fields, field| {
             match field {
                 2 => info.schema = fields.list(5, SchemaElement::read)?,
@@ -268,6 +277,7 @@ impl FileInfo {
             }
             Ok(())
         })?;
+        // Columns may be encrypted even if the footer is readable.
         if encrypted { Err(bad("it is encrypted")) } else { Ok(info) }
     }
 
@@ -281,6 +291,7 @@ impl FileInfo {
         let Some((root, leaves)) = self.schema.split_first() else {
             return Err(bad("it has no schema"));
         };
+        // 2 is REPEATED.
         let nested = leaves.iter().find(|leaf| leaf.children != 0 || leaf.repetition == Some(2));
         if let Some(leaf) = nested {
             return Err(leaf.refused("lists or nested columns"));
@@ -311,6 +322,7 @@ impl FileInfo {
 impl SchemaElement {
     fn read(fields: &mut Fields<'_>) -> Result<Self, Bad> {
         let mut element = Self::default();
+        // Fields of `SchemaElement`.
         fields.each(|fields, field| {
             match field {
                 1 => element.physical = Some(fields.small()?),
@@ -334,6 +346,8 @@ impl SchemaElement {
     fn kind(&self, rules: Rules<'_>) -> Result<Kind> {
         let Self { physical, converted, logical, .. } = self;
         let may_be_text = rules.kind(&self.name) != CellKind::Number && *physical == Some(6);
+        // Numbers of `LogicalType` and of the older `ConvertedType`. Writers set one of them or
+        // both.
         let other = match (converted, logical.map(|logical| logical.number)) {
             (_, Some(1 | 4)) | (Some(0 | 4), _) if may_be_text => return Ok(Kind::Text),
             (_, Some(1)) | (Some(0), _) => Some("text"),
@@ -353,6 +367,7 @@ impl SchemaElement {
         if let Some(found) = other {
             return Err(self.refused(found));
         }
+        // 11 to 14 are UINT_8 to UINT_64.
         let unsigned = matches!(converted, Some(11..=14)) || logical.is_some_and(|l| !l.signed);
         match (physical, unsigned) {
             (Some(0), _) => Ok(Kind::Bool),
@@ -360,6 +375,7 @@ impl SchemaElement {
             (Some(1), true) => Ok(Kind::U32),
             (Some(2), false) => Ok(Kind::I64),
             (Some(2), true) => Ok(Kind::U64),
+            // INT96, which only stores points in time.
             (Some(3), _) => Err(self.refused("points in time")),
             (Some(4), _) => Ok(Kind::F32),
             (Some(5), _) => Ok(Kind::F64),
@@ -373,6 +389,7 @@ impl Logical {
     fn read(fields: &mut Fields<'_>) -> Result<Self, Bad> {
         let mut logical = Self { number: 0, signed: true };
         fields.each(|fields, field| {
+            // A union has one field, so its number is the type.
             logical.number = field;
             if field == 10 {
                 fields.each(|fields, field| {
@@ -415,6 +432,7 @@ impl RowGroup {
     fn read(fields: &mut Fields<'_>) -> Result<Self, Bad> {
         let mut rows = 0;
         let mut chunks = Vec::new();
+        // Fields of `RowGroup`.
         fields.each(|fields, field| {
             match field {
                 1 => chunks = fields.list(16, Chunk::read)?,
@@ -432,6 +450,7 @@ impl RowGroup {
 impl Chunk {
     fn read(fields: &mut Fields<'_>) -> Result<Self, Bad> {
         let mut chunk = Self::default();
+        // Fields of `ColumnChunk`; 3 is its `ColumnMetaData`.
         fields.each(|fields, field| {
             match field {
                 3 => fields.each(|fields, field| {

@@ -74,6 +74,7 @@ pub(super) fn open(path: &Path) -> Result<(File, String), TableError> {
     let name = path.display().to_string();
     let failed = |error| read_error(&name, &error);
     // A pipe may never end, and its content is not bounded by a size.
+    // Asked before opening, which would wait for the other end of a pipe.
     if !fs::metadata(path).map_err(failed)?.is_file() {
         let problem = "it is not a regular file, save the table as one";
         return Err(failed(io::Error::new(io::ErrorKind::InvalidInput, problem)));

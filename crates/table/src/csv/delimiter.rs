@@ -13,6 +13,7 @@ const RECORDS: usize = 100;
 pub(super) fn recognised(head: &[u8], whole: bool) -> u8 {
     let mut best: Option<(Fit, u8)> = None;
     for delimiter in CANDIDATES {
+        // Strictly better, so that the preferred candidate wins a tie.
         if let Some(fit) = Fit::of(head, whole, delimiter)
             && best.as_ref().is_none_or(|(other, _)| fit > *other)
         {
@@ -38,6 +39,7 @@ impl Fit {
     /// Measures a delimiter. Returns `None` if it does not occur in the header, or does not occur
     /// in the rows.
     fn of(head: &[u8], whole: bool, delimiter: u8) -> Option<Self> {
+        // Saves splitting the head into records.
         if !head.contains(&delimiter) {
             return None;
         }
@@ -56,6 +58,7 @@ impl Fit {
             filled = filled.saturating_add(u32::from(!text.is_empty()));
             numbers = numbers.saturating_add(u32::from(parse(text, decimal).is_some()));
         }
+        // Without a filled cell, 0 / 0 would be NaN, which is neither better nor worse.
         let numbers = f64::from(numbers) / f64::from(filled.max(1));
         Some(Self { even: rows.iter().all(|row| row.len() == cells), numbers, cells })
     }
@@ -69,7 +72,9 @@ fn records(head: &[u8], whole: bool, delimiter: u8) -> Vec<csv::ByteRecord> {
         .delimiter(delimiter)
         .from_reader(UnixLines::new(head));
     let records = reader.into_byte_records().map_while(Result::ok);
+    // One more, because the last one may be cut off.
     let mut records: Vec<_> = records.take(RECORDS + 1).collect();
+    // A header that is longer than the head is all there is, so it stays.
     if !whole && records.len() > 1 {
         records.pop();
     }

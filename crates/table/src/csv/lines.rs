@@ -13,6 +13,7 @@ pub(super) struct UnixLines<R> {
 
 impl<R: Read> UnixLines<R> {
     pub(super) fn new(inner: R) -> Self {
+        // As if a line had just ended: an empty file gets no line end.
         Self { inner, last: b'\n', finished: false }
     }
 }
@@ -48,6 +49,7 @@ impl<R: Read> Read for UnixLines<R> {
         loop {
             let count = self.inner.read(buffer)?;
             if count == 0 {
+                // Set first: after the added line end nothing is read.
                 self.finished = true;
                 if matches!(self.last, b'\n' | b'\r') {
                     return Ok(0);
@@ -58,6 +60,7 @@ impl<R: Read> Read for UnixLines<R> {
                 return Ok(1);
             }
             let written = self.joined(buffer.get_mut(..count).unwrap_or_default());
+            // A lone LF after CR leaves no bytes, but 0 would mean the end of the file.
             if written > 0 {
                 return Ok(written);
             }

@@ -25,6 +25,7 @@ pub(super) fn table(encoding: &Encoding, mut frame: Frame) -> Result<Table> {
     let rows = frame.rows();
     let width = frame.columns.len();
     let features = columns.len();
+    // A frame that was read with a higher limit may stay at its size.
     let limit = Table::DEFAULT_MAX_CELLS.max(rows.saturating_mul(width));
     if rows.checked_mul(features).is_none_or(|cells| cells > limit) {
         return Err(TableError::TooLarge { rows, columns: features, limit });
@@ -68,6 +69,7 @@ fn matched(parts: &Parts, frame: &Frame) -> Result<(Vec<usize>, Option<usize>)> 
         }
     }
     let target = parts.target.as_ref();
+    // The target may be absent: later rows need no labels.
     let target_at = target.and_then(|target| places.remove(target.name.as_str()));
     if !missing.is_empty() {
         let missing = lacking(&missing, columns);
@@ -161,6 +163,7 @@ fn cells<'a>(
                 cells.push(Cells::Numbers { at: place, inputs: &inputs[index..=index] });
             }
         }
+        // The flag is the next feature after its number, so it ends the run.
         if flag {
             cells.push(Cells::Flag { at: place });
         }
@@ -198,6 +201,7 @@ impl<'a> Classes<'a> {
             number.map(TextColumn::name_of)
         };
         let class = |value: &String| {
+            // The label as written comes first, because `1` and `1.0` may be two classes.
             let exact = known.get(value.as_str()).copied();
             exact.or_else(|| known.get(number(value)?.as_str()).copied())
         };
@@ -215,6 +219,7 @@ impl Coder<'_> {
         features: usize,
     ) -> Result<(Vec<f64>, Vec<u32>)> {
         let rows = numbers.len() / width;
+        // Kept rows are written at or before the row that is read, so one buffer is enough.
         let in_place = features <= width;
         let mut values = Vec::with_capacity(if in_place { 0 } else { rows * features });
         let mut cells = vec![0.0; width];
@@ -222,6 +227,7 @@ impl Coder<'_> {
         let mut kept = 0;
         let mut members = Vec::new();
         for row in 0..rows {
+            // A copy, because in place the coded row overwrites it.
             cells.copy_from_slice(&numbers[row * width..][..width]);
             if self.parts.missing == Missing::Drop && self.lacks_any(row, &cells) {
                 continue;
@@ -299,6 +305,7 @@ impl Coder<'_> {
         let Categories { name, known, text, features, .. } = categories;
         let Some(value) = text.get(row) else {
             return match categories.missing {
+                // A gap without a feature is a category that the fitted table did not have.
                 None if *missing == Missing::Refuse || *unseen == Unseen::Refuse => {
                     Err(self.gap(row, name))
                 }

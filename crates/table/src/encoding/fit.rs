@@ -83,13 +83,17 @@ impl<'a> Fit<'a> {
         };
         let has_gaps = self.gaps[at] > 0;
         if categorical {
+            // `Drop` has no means, and rows with gaps do not reach the encoding.
             let missing = has_gaps && self.means.is_some();
             return Ok(Code::Categories { values: self.values(at)?, missing });
         }
         let mut mean = self.means.as_ref().map(|means| means[at]);
+        // In the numbers of the frame a text column is NaN everywhere, so its mean comes from its
+        // texts.
         if let Some(text) = text {
             let numbers = self.frame.numbers_of(at, text)?;
             let codes = text.codes().iter();
+            // The code of a missing value is beyond all values, so gaps drop out.
             let numbers = codes.filter_map(|&code| numbers.get(code as usize));
             mean = mean.map(|_| numbers.fold(Mean::default(), |mean, &number| mean.and(number)));
         }
@@ -111,6 +115,7 @@ impl<'a> Fit<'a> {
         let text = self.frame.texts(at)?;
         let mut occurs = vec![false; text.values().len()];
         for (row, &code) in text.codes().iter().enumerate() {
+            // A value of dropped rows alone would become a feature that is always 0.
             let kept = self.kept.as_ref().is_none_or(|kept| kept[row]);
             if let Some(occurs) = occurs.get_mut(code as usize).filter(|_| kept) {
                 *occurs = true;
@@ -135,6 +140,7 @@ fn check_gaps(
     missing: Missing,
 ) -> Result<()> {
     let column = |at: usize| excerpt(&frame.columns()[at]);
+    // With `Refuse`, the gap itself is the fault, below.
     if missing != Missing::Refuse
         && let Some(at) = gaps.iter().position(|&gaps| gaps == frame.rows())
     {
@@ -142,6 +148,7 @@ fn check_gaps(
     }
     let refused = |&at: &usize| match missing {
         Missing::Refuse => true,
+        // A label cannot be replaced by a mean.
         Missing::Mean | Missing::Flag => Some(at) == target_at,
         Missing::Drop => false,
     };
@@ -181,6 +188,7 @@ impl Mean {
     fn and(self, number: f64) -> Self {
         let count = self.count + 1.0;
         let step = (number - self.value) / count;
+        // The difference of two huge numbers overflows, although their mean does not.
         let step = if step.is_finite() { step } else { number / count - self.value / count };
         Self { value: self.value + step, count }
     }
@@ -201,6 +209,7 @@ fn means(frame: &Frame) -> Vec<Mean> {
 
 /// Sorts values numerically if all of them are numbers, and alphabetically otherwise.
 fn in_order(mut values: Vec<String>) -> Vec<String> {
+    // `inf` and `nan` parse as numbers, but are words here.
     let number = |value: &String| value.parse().ok().filter(|number: &f64| number.is_finite());
     let numbers: Option<Vec<f64>> = values.iter().map(number).collect();
     let Some(numbers) = numbers else {
@@ -208,6 +217,7 @@ fn in_order(mut values: Vec<String>) -> Vec<String> {
         return values;
     };
     let mut pairs: Vec<(f64, String)> = numbers.into_iter().zip(values).collect();
+    // Different texts may be equal numbers, such as `10` and `1e1`. The text decides between these.
     pairs.sort_unstable_by(|a, b| a.0.total_cmp(&b.0).then_with(|| a.1.cmp(&b.1)));
     pairs.into_iter().map(|(_, value)| value).collect()
 }

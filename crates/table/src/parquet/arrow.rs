@@ -22,12 +22,16 @@ fn of_message(bytes: &[u8]) -> Option<Vec<String>> {
     // The length of the message follows. Except in old files, a mark precedes it.
     let message = if *first == [0xff; 4] { rest.get(4..)? } else { rest };
     let root = Node { bytes: message, at: 0 }.target()?;
+    // Fields of `Message`: 1 is the type of its header, 2 the header. Field 1 of `Schema` is the
+    // list of its fields.
     if root.field(1)?.byte()? != SCHEMA {
         return None;
     }
     let fields = root.field(2)?.target()?.field(1)?.target()?;
     let mut names = Vec::new();
+    // A false count ends at the end of the buffer.
     for place in 0..fields.number()? {
+        // The offsets of the items follow their count.
         let offset = place.checked_mul(4)?.checked_add(4)?;
         let field = fields.moved(offset)?.target()?;
         if field.field(2).and_then(Node::byte) == Some(DURATION) {
@@ -73,14 +77,17 @@ impl<'a> Node<'a> {
 
     /// Returns a field of the table at this node, if it has the field.
     fn field(self, place: u16) -> Option<Self> {
+        // The first word of a table is the distance back to the offsets of its fields.
         let back = self.part().map(i32::from_le_bytes)?;
         let at = self.at.checked_add_signed(isize::try_from(back.checked_neg()?).ok()?)?;
         let offsets = Self { at, ..self };
+        // The offsets follow two sizes of two bytes: of themselves, and of the table.
         let at = place.checked_mul(2)?.checked_add(4)?;
         if at.checked_add(2)? > offsets.short()? {
             return None;
         }
         let offset = offsets.moved(at.into())?.short()?;
+        // An offset of 0 means that the field is absent.
         (offset > 0).then(|| self.moved(offset.into())).flatten()
     }
 

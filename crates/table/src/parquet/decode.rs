@@ -101,6 +101,7 @@ struct Page {
 impl Page {
     /// Reads a header, and advances `bytes` to its end.
     fn read(bytes: &mut &[u8]) -> thrift::Result<Self> {
+        // Pages of version 2 have no such field: their levels are always RLE.
         let mut page = Self { level_encoding: RLE, ..Self::default() };
         let mut fields = Fields::of(bytes);
         let size = |fields: &mut Fields<'_>| {
@@ -111,10 +112,12 @@ impl Page {
                 1 => page.kind = fields.small()?,
                 2 => page.bytes = size(fields)?,
                 3 => page.compressed_bytes = size(fields)?,
+                // Headers of data pages (5) and of dictionaries (7) share their first two fields.
                 5 | 7 => fields.each(|fields, field_within| {
                     match field_within {
                         1 => page.values = size(fields)?,
                         2 => page.encoding = fields.small()?,
+                        // In a dictionary, field 3 says whether values are sorted.
                         3 if field == 5 => page.level_encoding = fields.small()?,
                         _ => {}
                     }
@@ -152,8 +155,10 @@ impl Page {
         if self.bytes > most {
             return Err(bad("a page has more bytes than its values need"));
         }
+        // Columns are flat, so repetition levels are skipped, if there are any.
         let (_, content) = content.split_at_checked(self.repetition_bytes).ok_or(SHORT)?;
         let (levels, packed) = content.split_at_checked(self.definition_bytes).ok_or(SHORT)?;
+        // In version 2 the sizes include the levels, which are not compressed.
         let bytes = self.bytes.checked_sub(self.repetition_bytes);
         let bytes = bytes.and_then(|bytes| bytes.checked_sub(levels.len())).ok_or(SHORT)?;
         let codec = if self.stored { UNCOMPRESSED } else { chunk.codec };
@@ -188,6 +193,7 @@ pub fn page_values(
             .split_at_checked(page.compressed_bytes)
             .ok_or(Bad("a page ends behind its column"))?;
         data = rest;
+        // An index page, for example, has no values.
         if ![DATA, DATA_V2, DICTIONARY].contains(&page.kind) {
             continue;
         }
@@ -210,6 +216,7 @@ pub fn page_values(
         let mut missing = match page.level_encoding {
             _ if !optional || page.values == 0 => Vec::new(),
             _ if page.kind == DATA_V2 => nulls(levels, page.values)?,
+            // Version 1 compresses the levels together with the values and puts them first.
             RLE => nulls(prefixed(&mut body)?, page.values)?,
             _ => return Err(unknown_encoding()),
         };
@@ -228,6 +235,7 @@ pub fn page_values(
         };
         let dictionary = dictionary.as_ref().unwrap_or(&no_dictionary);
         match kind {
+            // Such a page may have no body, not even the width of its indices.
             _ if count == 0 => {}
             Kind::Text => texts(&page, body, count, dictionary, |text| put(Item::Text(text)))?,
             _ => numbers(kind, &page, body, count, dictionary, |x| put(Item::Number(x)))?,
@@ -277,6 +285,7 @@ impl Dictionary {
 fn nulls(definitions: &[u8], count: usize) -> Result<Vec<u32>, TableError> {
     let mut at = 0_u32;
     let mut missing = Vec::new();
+    // In a flat column a level has one bit, and 0 is a missing value.
     hybrid(definitions, 1, count, |defined| {
         if defined == 0 {
             missing.push(at);
@@ -339,6 +348,7 @@ fn texts(
 fn lengths(body: &mut &[u8], count: usize) -> Result<Vec<usize>, TableError> {
     let mut lengths = Vec::new();
     deltas(body, count, |length| {
+        // A negative length arrives as a huge number, which `part` refuses.
         lengths.push(usize::try_from(length).unwrap_or(usize::MAX));
         Ok(())
     })?;
@@ -428,6 +438,7 @@ fn decompress(codec: i32, packed: &[u8], bytes: usize) -> Result<Vec<u8>, TableE
             out.truncate(done.map_err(|_| BROKEN)?);
             out
         }
+        // A gzip page may consist of several members.
         2 => stream(&mut flate2::read::MultiGzDecoder::new(packed))?,
         6 => {
             let decoder = ruzstd::decoding::StreamingDecoder::new(packed);
@@ -439,6 +450,7 @@ fn decompress(codec: i32, packed: &[u8], bytes: usize) -> Result<Vec<u8>, TableE
             out.truncate(done.map_err(|_| BROKEN)?);
             out
         }
+        // LZO, Brotli, and the deprecated LZ4 in the frames of Hadoop.
         3..=5 => {
             return Err(bad(
                 "its compression is not supported (none, Snappy, gzip, Zstandard and LZ4 are)",
@@ -495,6 +507,7 @@ fn hybrid(
     while left > 0 {
         let head = varint(&mut bytes).ok_or(SHORT)?;
         if head & 1 == 0 {
+            // A file may claim any length. An empty run uses a byte, so the loop ends.
             let run = usize::try_from(head >> 1).unwrap_or(usize::MAX).min(left);
             let length = width.div_ceil(8) as usize;
             let (value, rest) = bytes.split_at_checked(length).ok_or(SHORT)?;
@@ -531,12 +544,14 @@ fn bits(bytes: &[u8], i: usize, width: u32) -> u64 {
     let byte = first / 8;
     let shift = first % 8;
     let end = (first + width as usize).div_ceil(8).min(bytes.len());
+    // 64 bits behind a shift of up to 7 extend over nine bytes.
     let number = bytes
         .get(byte..end)
         .unwrap_or_default()
         .iter()
         .rev()
         .fold(0_u128, |number, &byte| number << 8 | u128::from(byte));
+    // With a width of 0 the shift is by 64 bits, and the mask has to be 0.
     (number >> shift) as u64 & u64::MAX.checked_shr(64 - width).unwrap_or(0)
 }
 
@@ -556,7 +571,9 @@ fn deltas(
     let parts = next()?;
     let total = next()?;
     let first = next()?;
+    // Parts of a multiple of 8 numbers fill whole bytes.
     let per_part = block.checked_div(parts).filter(|part| part * parts == block && part % 8 == 0);
+    // The limit keeps the sizes of parts, and the indices of their bits, far from overflow.
     let per_part = per_part.filter(|&part| part > 0 && block <= 1 << 20);
     let per_part = per_part.ok_or(Bad("its differences come in impossible blocks"))? as usize;
     if total != count as u64 {
@@ -573,17 +590,20 @@ fn deltas(
         let (widths, rest) = bytes.split_at_checked(parts as usize).ok_or(SHORT)?;
         *bytes = rest;
         for &width in widths {
+            // The last block has all its widths, but only the parts that contain values.
             if left == 0 {
                 break;
             }
             if width > 64 {
                 return Err(bad("its differences have more than 64 bits"));
             }
+            // The last part is padded to its full size.
             let (numbers, rest) =
                 bytes.split_at_checked(per_part / 8 * usize::from(width)).ok_or(SHORT)?;
             *bytes = rest;
             for i in 0..per_part.min(left) {
                 let difference = bits(numbers, i, u32::from(width)) as i64;
+                // The format defines differences modulo 2^64.
                 value = value.wrapping_add(least).wrapping_add(difference);
                 put(value as u64)?;
             }

@@ -37,6 +37,7 @@ pub struct Fields<'a> {
 impl<'a> Fields<'a> {
     /// Starts at the fields of a structure.
     pub fn of(bytes: &'a [u8]) -> Self {
+        // The outermost structure has no header that would say its type.
         Self { bytes, next: Some(STRUCT), depth: 0 }
     }
 
@@ -57,6 +58,8 @@ impl<'a> Fields<'a> {
                 self.depth = self.depth.saturating_sub(1);
                 return Ok(());
             }
+            // The upper half is the distance from the last field. 0 means that the number itself
+            // follows.
             let next = match i16::from(head >> 4) {
                 0 => i16::try_from(zigzag(self.varint()?)).ok(),
                 further => number.checked_add(further),
@@ -64,6 +67,7 @@ impl<'a> Fields<'a> {
             number = next.ok_or(Bad("a field has no number"))?;
             self.next = Some(head & 15);
             field(self, number)?;
+            // Whatever the callback left unread.
             if let Some(kind) = self.next.take() {
                 self.skip(kind)?;
             }
@@ -100,6 +104,7 @@ impl<'a> Fields<'a> {
     }
 
     pub fn boolean(&mut self) -> Result<bool> {
+        // A boolean field has no bytes: its type is its value.
         Ok(self.expect(&[TRUE, FALSE])? == TRUE)
     }
 
@@ -141,6 +146,7 @@ impl<'a> Fields<'a> {
     fn list_head(&mut self) -> Result<(u8, u64)> {
         let head = self.byte()?;
         let count = match head >> 4 {
+            // 15 means that the count did not fit into the half byte.
             15 => self.varint()?,
             count => u64::from(count),
         };
@@ -162,6 +168,7 @@ impl<'a> Fields<'a> {
                 let (kind, count) = self.list_head()?;
                 self.skip_items(&[kind], count)
             }
+            // An empty map ends here, without a byte for its types.
             MAP => match self.varint()? {
                 0 => Ok(()),
                 count => {
@@ -178,7 +185,9 @@ impl<'a> Fields<'a> {
     }
 
     fn skip_items(&mut self, kinds: &[u8], count: u64) -> Result<()> {
+        // Lists of lists recurse, too.
         self.nest()?;
+        // Each item has at least one byte, so a false count ends with the file.
         for _ in 0..count {
             for &kind in kinds {
                 // In lists and maps a boolean is a byte.
@@ -197,6 +206,7 @@ pub fn varint(bytes: &mut &[u8]) -> Option<u64> {
         let (&byte, rest) = bytes.split_first()?;
         *bytes = rest;
         let bits = u64::from(byte & 127);
+        // Bits beyond the 64th are refused, not lost.
         if bits << shift >> shift != bits {
             return None;
         }
