@@ -96,6 +96,7 @@ pub enum Fit {
 /// # Errors
 /// [`Error::Circuit`] for a precision beyond double precision.
 fn tolerance(bits: f64) -> Result<f64> {
+    // NaN fails this comparison, too.
     if bits.abs() <= MAX_PRECISION_BITS {
         return Ok(real::exp2(-bits));
     }
@@ -110,6 +111,7 @@ fn tolerance(bits: f64) -> Result<f64> {
 /// [`Error::Circuit`].
 fn check_interval(name: &str, interval: &Range<f64>) -> Result<()> {
     let Range { start, end } = *interval;
+    // NaN fails these comparisons, too.
     if start < end && start.is_finite() && end.is_finite() {
         return Ok(());
     }
@@ -298,6 +300,7 @@ fn minimax(
 ) -> Result<Function> {
     let Range { start, end } = interval;
     check_interval(name, &interval)?;
+    // Halves first, because the sum of huge ends would overflow.
     let middle = start / 2.0 + end / 2.0;
     let radius = end / 2.0 - start / 2.0;
     let (parity, centre) = match odd_about {
@@ -321,6 +324,7 @@ fn minimax(
         other => other,
     };
     let mut coeffs = found.map_err(in_function)?.polynomial.coeffs().to_vec();
+    // The value at 0 was taken off so that the function is odd.
     coeffs[0] += centre;
     let polynomial = Polynomial::chebyshev_series(coeffs, interval.clone())?;
     Ok(Function::smooth(name, exact, polynomial))
@@ -393,6 +397,7 @@ impl Function {
     fn measured(self) -> Self {
         let error = |x| {
             let error = (self.exact(x) - self.evaluate(x)).abs();
+            // `max` ignores NaN, which must not pass for a small error.
             if error.is_nan() { f64::INFINITY } else { error }
         };
         let max_error = self.points(self.gap, SAMPLES).map(error).fold(0.0, f64::max);
@@ -497,6 +502,7 @@ impl Function {
                         false => (low + third, high),
                     }
                 };
+                // 40 steps narrow the place by `(3/2)^40`, which is `2^23`.
                 let (low, high) = (0..40).fold((a, c), |range, _| third(range));
                 Some(low / 2.0 + high / 2.0)
             }
@@ -575,6 +581,7 @@ impl Function {
     fn tolerable_error(&self, noise: Noise) -> f64 {
         let points: Vec<f64> = self.points(self.gap, FEW_SAMPLES).collect();
         let slope = |pair: &[f64]| match pair {
+            // Pairs around 0 are left out, because a sign or step jumps there.
             [a, b] if a < b && (*a > 0.0 || *b < 0.0) => {
                 ((self.exact(*b) - self.exact(*a)) / (b - a)).abs()
             }

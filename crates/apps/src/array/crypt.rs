@@ -94,6 +94,7 @@ fn encrypt_with<E: ComplexOps>(
         return Err(Error::TooManySlots { found, slots: params.max_slots() }.into());
     }
     let scale_bits = params.scale_at(level).log2();
+    // One bit for the sign.
     let available_bits = params.chain().log2_q(level) - 1.0;
     let most = real::exp2(available_bits - scale_bits);
     if let Some(index) = values.values.iter().position(|x| x.abs() >= most) {
@@ -160,6 +161,7 @@ impl<E: ComplexOps> Array<E> {
     /// [`ArrayError::Argument`] unless both are finite and in order; [`ArrayError::OutsideRange`]
     /// for elements outside this range.
     pub fn declared(&self, values: &PlainArray, low: f64, high: f64) -> Result<Self> {
+        // Without slack, because these are the values before encryption.
         check_elements(OP, &values.values, low, high, 0.0)?;
         self.within(low, high)
     }

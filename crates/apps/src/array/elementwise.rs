@@ -81,6 +81,7 @@ impl<E: ComplexOps> Engine<'_, E> {
     pub fn mul(&self, a: &Array<E>, b: &Array<E>) -> Result<Array<E>> {
         const OP: &str = "multiply";
         let pair = self.pair(OP, a, b, 1)?;
+        // A zero in one factor is enough.
         let zero = pair.zero.iter().all(|zero| zero.contains(&true));
         let level = Level(pair.level.0 - 1);
         let padding = if zero { 0.0 } else { pair.padding[0] * pair.padding[1] };
@@ -111,6 +112,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let a = self.ready(OP, a, 1)?;
         let level = Level(a.level().0 - 1);
         let padding = a.padding() * a.padding();
+        // Masked padding is 0, so the second attempt is the last.
         if !self.holds_padding(level, padding) {
             return self.square(&self.masked(&self.ready(OP, &a, 2)?, 1.0)?);
         }
@@ -140,6 +142,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         if let Some(power) = known.get(&n) {
             return Ok(power.clone());
         }
+        // The largest power of two below `n` keeps the depth at `ceil(log2(n))`.
         let half = 1 << (n - 1).ilog2();
         let first = self.power(a, half, known)?;
         let power = match n - half {
@@ -178,6 +181,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         check_scalar(OP, c)?;
         let layout = a.layout().clone();
         let zero = a.padding_is_zero();
+        // At scale 1 an integer is exact, so nothing has to be rescaled.
         if c.fract() == 0.0 && c.abs() <= MAX_WHOLE {
             let one = sudare::ckks::Scale::from_u64(1);
             let factor = Complex::new(c, 0.0);
@@ -196,6 +200,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let range = a.range().times(c).with_padding(a.padding() * c.abs());
         self.check_room(OP, level, &range)?;
         if !self.holds_padding(level, range.padding()) {
+            // The mask applies the factor, at the same level.
             return self.masked(&a, c);
         }
         let blocks = self.times_constant(a.level(), a.blocks(), c)?;
@@ -287,6 +292,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             a = self.masked(&a, 1.0)?;
         }
         let interval = p.interval();
+        // Padding becomes a number in the interval: 0 if possible, otherwise the middle.
         let inside = match interval.start <= 0.0 && 0.0 <= interval.end {
             true => 0.0,
             false => interval.start / 2.0 + interval.end / 2.0,
@@ -304,6 +310,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         }
         let level = plan.output_level();
         let result = self.array(a.layout().clone(), level, blocks, true, range.clone());
+        // Padding now has the polynomial's value, which has to be taken off again.
         match p.evaluate(inside) {
             value if a.layout().is_padded() && value != 0.0 => {
                 Ok(Array { range, ..self.add_by_slot(&result, 0.0, -value)? })
@@ -349,6 +356,7 @@ impl<E: ComplexOps> Engine<'_, E> {
             return exhausted(depth, a);
         }
         // The remaining levels do not suffice.
+        // One level more than there are, so that `ready` bootstraps in any case.
         let own = a.level().0.saturating_sub(floor.0);
         let a = self.ready(op, a, (before + depth).max(own + 1))?;
         match fits(&a) {
@@ -390,6 +398,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         self.check_room("add", a.level(), &range)?;
         let mut blocks = a.blocks().to_vec();
         for (ends, members) in layout.alike(|_| false) {
+            // Only the last blocks along an axis have padding.
             let vector = a.padding_is_zero() && ends.contains(&1);
             let values: Vec<_> = match vector {
                 true => layout
@@ -420,6 +429,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         f: impl Fn(&E, &E::Ct, &E::Ct) -> sudare::Result<E::Ct> + Send + Sync,
     ) -> Result<Array<E>> {
         let pair = self.pair(op, a, b, 0)?;
+        // A sum is zero only where both operands are.
         let zero = pair.zero.iter().all(|zero| *zero == [true; 2]);
         let padding = if zero { 0.0 } else { pair.padding[0] + pair.padding[1] };
         let fits = self.holds_padding(pair.level, padding);
@@ -521,6 +531,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let leading = layout.ndim() - plain.shape.len();
         let mut strides = vec![0; leading];
         let own = c_strides(&plain.shape);
+        // A stride of 0 repeats the element of a broadcast axis.
         strides
             .extend(own.iter().zip(&plain.shape).map(|(&s, &size)| if size > 1 { s } else { 0 }));
         let groups = layout.alike(|axis| strides[axis] != 0);

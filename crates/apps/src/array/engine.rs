@@ -87,11 +87,13 @@ impl Needs {
     pub(super) fn interval(&self, source: u64) -> Option<core::ops::Range<f64>> {
         let intervals = self.intervals.lock().unwrap_or_else(PoisonError::into_inner);
         let own = intervals.iter().filter(|(of, _)| *of == source).map(|(_, interval)| interval);
+        // An input that goes to several functions must lie in all of their intervals.
         own.cloned().reduce(|a, b| a.start.max(b.start)..a.end.min(b.end))
     }
 
     fn note_room(&self, bits: f64) {
         let mut least = self.room_bits.lock().unwrap_or_else(PoisonError::into_inner);
+        // `min` ignores NaN, which must not pass for room.
         *least = least.min(if bits.is_nan() { f64::NEG_INFINITY } else { bits });
     }
 
@@ -127,6 +129,7 @@ pub struct Counts {
 /// for relinearisation, for conjugation, and for rotations by powers of two in both directions.
 #[must_use]
 pub fn general_keys(params: &Params, level: Level) -> KeyRequest {
+    // A ring has `2^(log_n - 1)` slots. The largest power is half of them.
     let powers = (0..params.log_n() - 1).map(|bit| 1i64 << bit);
     let request = KeyRequest::new().relinearize(level);
     let request = request.automorphism(GaloisElement::conjugation(params.log_n()), level);
@@ -167,6 +170,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         let chain = params.chain();
         let top = params.top();
         let scales: Vec<Scale> = (0..=top.0).map(|level| params.scale_at(Level(level))).collect();
+        // A product of two default scales, rescaled, must have the default scale one level down.
         let rescales = |level: &u32| {
             let scale = scales[*level as usize];
             let below = scales[*level as usize - 1];
@@ -174,10 +178,13 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         };
         let boot = bootstrapper.as_ref().map(|bootstrapper| bootstrapper.plan());
         let highest = boot.map_or(top, |plan| plan.output_level()).0;
+        // From the highest level down to the first that does not rescale to its default scale.
         let mut floor = (1..=highest).rev().take_while(rescales).last().map_or(highest, |l| l - 1);
         if let Some(plan) = boot {
             let input = plan.input_level();
             let fits = scales[input.index()].matches(plan.input_scale());
+            // If bootstrapping takes another scale than the default one, a level is left to reach
+            // it.
             floor = floor.max(input.0 + u32::from(!fits));
             if floor >= highest {
                 return invalid("bootstrapping leaves no level to use: choose another set");
@@ -209,6 +216,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         let general = general_keys(params, self.highest_level());
         let conjugation = GaloisElement::conjugation(params.log_n());
         let mut rotations = general.galois.iter().filter(|(g, _)| **g != conjugation);
+        // A missing key compares as lower than any level.
         let all = rotations.all(|(g, level)| keys.galois.get(g) >= Some(level));
         self.with_power_rotations(all)
     }
@@ -287,6 +295,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
             ));
         }
         let bound = real::exp2(plan.log2_bound());
+        // Asked every time: arrays of other promised ranges share the refreshed blocks.
         let range = self.range_to_bootstrap(OP, a, bound)?;
         let blocks = match a.refreshed.get() {
             Some(blocks) => blocks.clone(),
@@ -301,6 +310,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
                 let blocks: Vec<_> = blocks.into_iter().map(Arc::new).collect();
                 self.counters.bootstraps.fetch_add(blocks.len() as u64, Relaxed);
                 self.counters.log_slots.fetch_max(own, Relaxed);
+                // If another thread was faster, its blocks are kept.
                 a.refreshed.get_or_init(|| blocks).clone()
             }
         };
@@ -318,6 +328,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
     /// Returns the range after bootstrapping. Values above `bound` become other values, all within
     /// the returned range.
     fn range_to_bootstrap(&self, op: &'static str, a: &Array<E>, bound: f64) -> Result<Range> {
+        // Padding is bootstrapped, too.
         let found = a.range.magnitude().max(a.padding());
         if found > bound * BOUND_SLACK {
             return Err(ArrayError::BeyondBound { op, found, most: bound });
@@ -339,6 +350,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
 
     /// Returns the largest magnitude that `level` holds at its default scale.
     fn room(&self, level: Level) -> f64 {
+        // One bit for the sign.
         let modulus_bits = self.evaluator.chain().log2_q(level) - 1.0;
         let value_bits = (modulus_bits - self.scale_at(level).log2()).min(READABLE_BITS);
         real::exp2(value_bits - ROOM_MARGIN_BITS)
@@ -434,6 +446,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         range: Range,
     ) -> Array<E> {
         debug_assert_eq!(blocks.len(), layout.blocks());
+        // As a depth, so that the counter can start at 0.
         let top = self.scales.len() as u32 - 1;
         self.counters.depth.fetch_max(top.saturating_sub(level.0), Relaxed);
         let scale = self.scale_at(level);
@@ -514,6 +527,7 @@ impl<'a, E: ComplexOps> Engine<'a, E> {
         let blocks =
             self.each(&a.blocks, |block| self.evaluator.with_log_slots(block, log_slots))?;
         let layout = a.layout.with_log_slots(log_slots);
+        // Blocks that were refreshed before have the old number of slots.
         Ok(Array { layout, blocks, refreshed: Arc::default(), ..a.clone() })
     }
 
@@ -659,6 +673,7 @@ pub(super) fn check_elements(
 
 /// Returns the largest of numbers that are not negative, or NaN if one is NaN.
 fn largest(numbers: impl Iterator<Item = f64>) -> f64 {
+    // A NaN fails every comparison, so it comes in and stays.
     numbers.fold(0.0, |most, x| if x <= most || most.is_nan() { most } else { x })
 }
 
@@ -668,6 +683,7 @@ fn signed_powers(k: usize, slots: usize) -> Vec<i64> {
     let mut k = k as i64;
     let mut power = 1i64;
     let mut steps = Vec::new();
+    // The power `slots` is a full turn.
     while k != 0 && power < slots as i64 {
         if k & 1 == 1 {
             // The last two bits are 01 or 11.

@@ -61,12 +61,15 @@ impl<E: ComplexOps> Engine<'_, E> {
         let noise = Noise::fresh(self.evaluator().log_n(), self.scale_at(self.highest_level()));
         let f = f.for_noise(noise.bootstrapped(bootstrapping.unwrap_or(0.0)))?;
         let imaginary = bootstrapping.unwrap_or(0.0).max(NOISE);
+        // A fresh encryption has small imaginary parts, so its real parts need not be taken.
         let fresh = bootstrapping.is_none() && a.level() == self.highest_level();
         let stages = f.stages().len();
         let mut value = a.clone();
         for (index, stage) in f.stages().iter().enumerate() {
             let before = match index {
                 0 => !fresh,
+                // Real parts were taken after the stage before. Only bootstrapping since then adds
+                // imaginary parts.
                 _ => imaginary > NOISE,
             };
             let before = before && f.needs_real_argument(index, imaginary);
@@ -79,6 +82,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         if f.finish() == Finish::TimesArgument {
             value = self.mul(&value, a)?;
         }
+        // The image of the exact function is tighter than the ranges of its stages.
         self.check_room(f.name(), value.level(), &range)?;
         Ok(Array { range, ..value })
     }

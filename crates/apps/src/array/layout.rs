@@ -140,6 +140,7 @@ impl Layout {
         }
         let mut used = 0u64;
         for (axis, (tile, &size)) in tiles.iter_mut().zip(&shape).enumerate() {
+            // A layout may come from a file, so its sums may overflow.
             let end = tile.shift.checked_add(tile.log);
             if end.is_none_or(|end| end > log_slots) {
                 return invalid(format!("axis {axis} exceeds the 2^{log_slots} slots"));
@@ -281,6 +282,7 @@ impl Layout {
             let start = at * tile.len();
             let valid = tile.len().min(size - start);
             let stride = strides[axis];
+            // Such an axis has neither padding here nor a distance to add.
             if valid == tile.len() && (stride == 0 || size == 1) {
                 continue;
             }
@@ -307,6 +309,7 @@ impl Layout {
     }
 
     pub(super) fn scatter_block(&self, values: &[f64], block: usize) -> Vec<f64> {
+        // `PADDING` is beyond all values, so it yields 0.
         let value = |index| values.get(index).copied().unwrap_or(0.0);
         self.elements_of(block).into_iter().map(value).collect()
     }
@@ -384,6 +387,7 @@ impl Layout {
             let mut log = field.log;
             for &axis in after[1..].iter().rev() {
                 let own = ceil_log2(shape[axis]);
+                // A bit must be left for the first axis, which has several elements.
                 if shape[axis] != 1 << own || own >= log {
                     return None;
                 }
@@ -435,6 +439,7 @@ impl Layout {
             };
         }
         let log_slots = self.log_slots.max(other.log_slots);
+        // Fields that overlap are an error there, and here a reason to move an operand.
         Self::from_tiles(shape.to_vec(), tiles, log_slots).ok()
     }
 
@@ -498,6 +503,7 @@ fn check_shape(shape: &[usize]) -> Result<()> {
     }
     let elements = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size));
     if shape.len() > MAX_AXES || elements.is_none_or(|elements| elements as u64 > MAX_ELEMENTS) {
+        // A shape from a file may have any number of axes.
         let shape = shape.iter().take(MAX_AXES + 1).copied().collect();
         return Err(ArrayError::TooLarge { shape });
     }

@@ -91,7 +91,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         match columns {
             None => self.sum(&self.mul_plain(a, &column(0))?, Some(&[axis]), false),
             Some(1) => self.sum(&self.mul_plain(a, &column(0))?, Some(&[axis]), true),
-            // { => An outer product sums nothing, so broadcasting is enough.
+            // An outer product sums nothing, so broadcasting is enough.
             Some(columns) if count == 1 => {
                 let mut shape = vec![1; a.shape().len()];
                 shape[axis] = columns;
@@ -122,6 +122,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let a = self.ready(OP, a, 1)?;
         let below = Level(a.level().0 - 1);
         self.check_room(OP, below, &range)?;
+        // Masked padding is 0, so the second attempt is the last.
         if !self.holds_padding(below, range.padding()) {
             let clean = self.masked(&self.ready(OP, &a, 2)?, 1.0)?;
             return self.product_by_diagonals(&clean, matrix, weight);
@@ -288,6 +289,7 @@ impl<E: ComplexOps> Engine<'_, E> {
                 return self.product_by_inner(a, b);
             }
             let [left, right] = [self.transpose(b, None)?, self.transpose(a, None)?];
+            // `(a b)^T = b^T a^T`, so that the shorter side is taken row by row.
             return self.transpose(&self.product_by_inner(&left, &right)?, None);
         }
         if by_outer {
@@ -301,6 +303,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let down = Tile { log: ceil_log2(shape[0]).min(rows.end()), shift: 0 };
         let log_slots = (right.end()).max(down.end());
         let target = Layout::from_tiles(shape.to_vec(), vec![down, right], log_slots)?;
+        // One level for the move, two for the product.
         self.product_by_outer(a, &self.relayout(&self.ready(OP, b, 3)?, &target)?)
     }
 
@@ -329,6 +332,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         if !self.holds_padding(end, range.padding()) {
             let clean = |x: &Array<E>| match x.padding_is_zero() {
                 true => Ok(x.clone()),
+                // One level for the mask, the others for the product.
                 false => self.masked(&self.ready(OP, x, 2 + masks)?, 1.0),
             };
             return self.product_by_outer(&clean(&a)?, &clean(&b)?);
@@ -366,6 +370,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let field = a.layout().tile(1);
         let rows = a.layout().tile(0);
         let spread = u32::from(rows.log > 0);
+        // Padding along the summed axis would enter the sums, unless a factor is zero there.
         let sums_padding = a.layout().pads(1) && !(a.padding_is_zero() || b.padding_is_zero());
         let needed = spread + 1 + u32::from(field.log > 0);
         let b = match sums_padding {
@@ -375,6 +380,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let [a, b] = self.aligned(OP, a, &b, needed)?;
         let log_slots = a.layout().log_slots().max(b.layout().log_slots());
         let [a, b] = [self.widened(&a, log_slots)?, self.widened(&b, log_slots)?];
+        // Copies of `a` come one level down, because of their mask.
         let b = self.lowered(&b, Level(b.level().0 - spread))?;
         let zero = b.padding_is_zero() || !b.layout().pads(1);
         let shape = vec![a.shape()[0], b.shape()[1]];
@@ -460,6 +466,7 @@ impl<'e, 'a, E: ComplexOps> Copies<'e, 'a, E> {
         };
         let own: Vec<_> = turned.iter().map(|block| &**block).collect();
         let masked = engine.times_vector(self.a.level(), &own, &self.mask)?;
+        // Stored without the mask, so that the next index is one rotation away.
         self.last = Some((i, turned));
         let field = self.field;
         engine.each(&masked, |block| engine.field_copy(block, field.shift, field.len()))
@@ -498,6 +505,7 @@ impl Matrix {
     fn diagonals_count(&self) -> usize {
         let rows = self.field.len().min(self.size);
         let columns = self.field.len().min(self.target.shape()[self.axis]);
+        // More diagonals than distances in a block do not exist, because rotations are cyclic.
         (rows + columns - 1).min(self.target.slots() / self.field.stride())
     }
 

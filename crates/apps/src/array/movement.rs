@@ -63,6 +63,7 @@ impl<E: ComplexOps> Engine<'_, E> {
                 let blocks = self.applied(&a, target.blocks(), matrices)?;
                 self.copied(target, Level(a.level().0 - 1), log_slots, blocks, a.range().moved())
             }
+            // One matrix has too many diagonals.
             Err(error) => match Moves::in_steps(a.layout(), &whole) {
                 Some(steps) => self.relayout_in_steps(&a, target, steps),
                 None => Err(error),
@@ -122,6 +123,8 @@ impl<E: ComplexOps> Engine<'_, E> {
             for run in &runs {
                 block = Arc::new(self.field_copy(&block, run.shift, run.len())?);
             }
+            // Only one of the copies above the target's slots was written, so sums fill all of
+            // them.
             if log_slots > target.log_slots() {
                 let log = log_slots - target.log_slots();
                 let whole = self.field_sum(&block, target.log_slots(), log)?;
@@ -248,12 +251,14 @@ impl<E: ComplexOps> Engine<'_, E> {
         diagonals: &Diagonals,
     ) -> Result<Vec<Arc<E::Ct>>> {
         let e = self.evaluator();
+        // Without rotations, a matrix is a mask.
         if let [(&0, mask)] = diagonals.iter().collect::<Vec<_>>()[..] {
             return self.times_vector(level, blocks, mask);
         }
         let complex = |entries: &Vec<f64>| -> Vec<_> {
             entries.iter().map(|&x| Complex::new(x, 0.0)).collect()
         };
+        // Baby and giant steps need keys for other rotations.
         if self.uses_power_rotations() {
             let scale = self.factor_scale(level);
             let diagonals: Vec<_> = diagonals.iter().map(|(&k, d)| (k, complex(d))).collect();
@@ -265,6 +270,7 @@ impl<E: ComplexOps> Engine<'_, E> {
                 let sum = terms.reduce(|sum, next| e.add(&sum?, &next?));
                 let none = || Err(sudare::Error::Circuit("matrix of no diagonals".into()));
                 let mut sum = sum.unwrap_or_else(none)?;
+                // One rescaling for the whole sum.
                 e.rescale_assign(&mut sum)?;
                 Ok(Arc::new(sum))
             };
@@ -290,6 +296,7 @@ impl<E: ComplexOps> Array<E> {
         let place = |block| self.layout.block_at(&source(layout.coordinates(block)));
         let order: Vec<usize> = (0..layout.blocks()).map(place).collect();
         let same = order.iter().enumerate().all(|(i, &block)| i == block);
+        // The same blocks in the same order keep their refreshed copies.
         if same && order.len() == self.blocks.len() {
             return self.moved().with_layout(layout);
         }
@@ -376,6 +383,7 @@ impl Moves {
             let offset = (place + slots - slot) % slots;
             by_blocks.entry((block, source)).or_default().push((slot as u32, offset as u32));
         }
+        // Pairs of blocks with the same moves share a matrix, which is encoded once.
         let mut pairs = HashMap::<_, Pairs>::new();
         for (blocks, moved) in by_blocks {
             pairs.entry(moved).or_default().push(blocks);
@@ -406,6 +414,7 @@ impl Moves {
         // Bits that move up go highest first, and bits that move down lowest first, so that none
         // overwrites another.
         bits.sort_by_key(|&(old, new)| if new > old { -i64::from(old) } else { old.into() });
+        // From two steps on, because one step has been tried.
         let fits =
             |count: &usize| check_diagonals(OP, 1 << bits.len().div_ceil(*count), slots).is_ok();
         let size = bits.len().div_ceil((2..=bits.len()).find(fits)?);
@@ -458,6 +467,7 @@ impl Moves {
             Ok((diagonals, pairs))
         };
         let mut matrices = self.pairs.into_iter().map(matrix).collect::<Result<Vec<_>>>()?;
+        // The order of a hash map is random, and a run must not depend on it.
         matrices.sort_by(|a, b| a.1.cmp(&b.1));
         Ok(matrices)
     }

@@ -314,6 +314,7 @@ pub fn plan(
         if hopeless || !found.is_finite() || options.log2_scale >= MAX_SCALE_BITS {
             return Err(error);
         }
+        // Primes may be slightly smaller than requested, so half a bit is added.
         options.log2_scale += real::log2(found / needed) + 0.5;
         options.log2_scale = options.log2_scale.min(MAX_SCALE_BITS);
         lacking = Some(error);
@@ -332,6 +333,7 @@ fn plan_at_scale(
     for log_n in options.log_n.clone() {
         match search.in_ring(log_n) {
             Ok(planned) => return Ok(planned),
+            // Only a lack of levels makes a larger ring worth trying.
             Err(error @ ArrayError::LevelExhausted { .. }) => exhausted = Some(error),
             Err(error) => return Err(error),
         }
@@ -391,6 +393,7 @@ impl Assumed {
 /// Returns whether a constant of a program is too large for its level.
 fn lacks_room(error: &ArrayError) -> bool {
     matches!(error, ArrayError::Library(sudare::Error::ValueTooLarge { needed_bits, .. })
+        // A constant that is infinite fits nowhere.
         if needed_bits.is_finite())
 }
 
@@ -412,6 +415,7 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
         let too_small = || ArrayError::LevelExhausted { op: OP, needed: 1, left: 0 };
         let spec = |depth, room_bits| self.options.spec(log_n, depth, room_bits);
         let own_bits = self.options.log2_range;
+        // From the top, because the first trial gets all levels that the ring allows.
         let deepest = (0..=MAX_DEPTH).rev().find(|&depth| spec(depth, own_bits).is_some());
         let deepest = deepest.ok_or_else(too_small)?;
         let params = Params::new(spec(deepest, own_bits).ok_or_else(too_small)?)?;
@@ -459,6 +463,7 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
                     filled => return trial.with_filled(filled?).planned(self.options, None),
                 }
             } else if !(is_free && self.shrink(&mut assumed)) {
+                // Slightly more than is lacking, so that this ends.
                 room_bits += 0.1 - trial.room_bits;
             }
         }
@@ -468,6 +473,7 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
     fn shrink(&self, assumed: &mut [Assumed]) -> bool {
         let mut any = false;
         for input in assumed.iter_mut().filter(|input| !input.is_fixed) {
+            // Not below the values of the trial.
             if input.range.1 / 2.0 >= self.options.input_bound {
                 input.range = (input.range.0 / 2.0, input.range.1 / 2.0);
                 any = true;
@@ -539,6 +545,8 @@ impl<P: Fn(&Simulator, Vec<SimulatedArray>) -> Result<Vec<SimulatedArray>>> Sear
             None => Assumed {
                 range: (-bound, bound),
                 values: (-bound, bound),
+                // Bounds of shared results hold up to `input_bound`, and a set that bootstraps has
+                // a fixed modulus.
                 is_fixed: is_shared || plan.is_some(),
                 is_declared: false,
             },
@@ -594,6 +602,8 @@ pub fn measure(
     let mut trial = run(&assumed)?;
     trial.check_room()?;
     // Ranges that are not declared become as large as the room allows.
+    // The bounds decrease, so this is a binary search for the first that fits. The last one has
+    // just fit.
     if assumed.iter().any(|input| !input.is_fixed) {
         let mut largest = 0;
         let mut fitting = BOUNDS_BITS.len() - 1;
@@ -687,6 +697,7 @@ impl PlanOptions {
         if !room.holds(self.log2_scale * depth as f64) {
             return None;
         }
+        // One bit for the sign.
         let mut q_bits = vec![planner::level(self.log2_scale + room_bits + 1.0, FAST_BITS)];
         q_bits.resize(depth + 1, planner::level(self.log2_scale, MAX_PRIME_BITS));
         room.complete(planner::chain(log_n, q_bits, self.log2_scale))
@@ -720,10 +731,12 @@ impl Trial {
     ) -> Result<Self> {
         let trial = Self::run(params, None, plan, shapes, options, assumed, &program)?;
         let keys = trial.keys.clone();
+        // An engine for these keys would rotate by powers of two, so the trial does so, too.
         if !trial.engine.clone().for_keys(params, &keys).uses_power_rotations() {
             return Ok(trial);
         }
         let mut again = Self::run(params, Some(&keys), plan, shapes, options, assumed, program)?;
+        // Keys of both runs, so that engines for them make the same choice.
         again.keys |= keys;
         Ok(again)
     }
@@ -861,6 +874,7 @@ impl Trial {
 
 /// Returns a pseudorandom number in [-1, 1].
 fn unit(salt: usize, i: usize) -> f64 {
+    // Constants of SplitMix64.
     let mut x = (i as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((salt as u64) << 48);
     x = (x ^ (x >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     ((x >> 11) as f64) / (1u64 << 52) as f64 - 1.0

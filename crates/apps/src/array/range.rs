@@ -20,6 +20,7 @@ const POINTS: usize = 4096;
 /// `1 / cos(pi d / 2 POINTS)` (Ehlich and Zeller, 1964), here 1.0003.
 const MAX_DEGREE: usize = 64;
 
+// A curve takes 32 KiB, so an array stores few of them.
 /// Maximum number of curves stored with an array, in addition to its own.
 const MAX_CURVES: usize = 3;
 
@@ -278,6 +279,7 @@ impl Range {
     /// Returns the range of some of the elements, possibly at other places.
     #[must_use]
     pub(super) fn moved(&self) -> Self {
+        // Curves hold for elements in the same places, so a move begins a new source.
         Self { curves: vec![Curve::identity()], ..*self }
     }
 
@@ -315,6 +317,7 @@ impl Range {
     pub(super) fn polynomial(&self, p: &Polynomial) -> Self {
         let degree = p.degree().max(1);
         let interval = p.interval();
+        // Rounding may put a point outside the interval, where the polynomial grows fast.
         let of = |x: f64| p.evaluate(x.max(interval.start).min(interval.end));
         let all = ends(&self.points(&Curve::identity()).into_iter().map(of).collect::<Vec<_>>());
         let map = |curve: &Curve| {
@@ -338,6 +341,7 @@ impl Range {
                 high = high.min(found.1);
             }
         }
+        // Curves of low degree last longest, because `MAX_DEGREE` ends them.
         curves.sort_by_key(|curve| curve.degree);
         curves.truncate(MAX_CURVES);
         curves.insert(0, Curve::identity());
@@ -402,6 +406,7 @@ impl Range {
             true => self.curves.iter().filter_map(map).collect(),
             false => Vec::new(),
         };
+        // Without a common source, extremes of the two operands need not meet.
         let is_tight = !curves.is_empty() && self.is_tight && other.is_tight;
         let unit = self.unit.max(other.unit);
         Self { is_tight, is_private, unit, ..self.narrowed(all, curves) }.with_padding(0.0)
@@ -409,6 +414,7 @@ impl Range {
 
     /// Returns the range of sums of `count` elements.
     pub(super) fn total(&self, count: f64) -> Self {
+        // A sum is at an end only if all of its elements are.
         self.with_ends(count * self.low, count * self.high).loose().with_error(count * self.error)
     }
 
@@ -441,6 +447,7 @@ impl Range {
         match &curve.values {
             Some(values) => values.to_vec(),
             None => {
+                // Halves first, so that huge ends do not overflow.
                 let middle = self.low / 2.0 + self.high / 2.0;
                 let radius = self.high / 2.0 - self.low / 2.0;
                 NODES.iter().map(|node| middle + radius * node).collect()
@@ -459,6 +466,7 @@ fn grown((low, high): (f64, f64), degree: usize) -> (f64, f64) {
 
 /// Returns the smallest power of two that is not below `x`, or 0 for 0.
 fn power_above(x: f64) -> f64 {
+    // A logarithm that is rounded down must not give a bound below `x`.
     if x > 0.0 { real::exp2(real::log2(x).ceil()).max(x) } else { 0.0 }
 }
 

@@ -69,6 +69,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         // A mean that is zero in the padding leaves differences zero there, which saves a mask.
         let layout = a.layout();
         let fills = |&axis: &usize| layout.pads(axis) && layout.grid(axis) == 1;
+        // Copies to the size of an axis take rotations by other numbers than powers of two.
         let within: Vec<usize> = match a.padding_is_zero() && !self.uses_power_rotations() {
             true => reduction.axes.iter().copied().filter(fills).collect(),
             false => Vec::new(),
@@ -94,6 +95,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         within: &[usize],
     ) -> Result<Array<E>> {
         let layout = a.layout();
+        // An axis of one element is its own sum.
         let live = |&axis: &usize| layout.shape()[axis] > 1;
         let summed: Vec<usize> = reduction.axes.iter().copied().filter(live).collect();
         let kept = (0..layout.ndim()).filter(|axis| !summed.contains(axis));
@@ -102,6 +104,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let above = kept.map(|axis| layout.tile(axis).end()).max().unwrap_or(0);
         let mut fields: Vec<Tile> = summed.iter().map(|&axis| layout.tile(axis)).collect();
         fields.retain(|tile| tile.log > 0);
+        // The highest field first, as sums of the lower ones reach over the bits above.
         fields.sort_by_key(|tile| core::cmp::Reverse(tile.shift));
         let copies: Vec<(Tile, usize)> = summed
             .iter()
@@ -120,6 +123,7 @@ impl<E: ComplexOps> Engine<'_, E> {
         let mut a = self.ready(reduction.op, a, masks + scales + scales_alone)?;
         let range = total_range(&a, reduction.count, &summed, dirty);
         let level = Level(a.level().0 - masks);
+        // Without the factor, which may come last.
         self.check_room(reduction.op, level, &range)?;
         let summed_range = range.scaled(factor);
         let mut factor = factor;

@@ -39,6 +39,7 @@ impl ProductForm {
         let mut centres = Vec::new();
         let mut factor = 1.0 / radius;
         for _ in 0..factors {
+            // `T_(2n) = 2 T_n^2 - 1`.
             let next = 2.0 * centre * centre - 1.0;
             factor *= 2.0 * centre;
             centres.push(centre);
@@ -87,6 +88,7 @@ impl ProductForm {
         let add = |a: &E::Ct, c: f64| e.add_const(a, Complex::new(c, 0.0));
         let first = self.centres[0];
         let x = read(x, 1.0 / self.radius)?;
+        // `-x`, without a level.
         let minus_x = e.sub(&e.sub(&x, &x)?, &x)?;
         let mut t = add(&x, -first)?;
         let mut product = read(&add(&minus_x, 2.0 * first)?, self.factor / first)?;

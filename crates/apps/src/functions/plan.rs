@@ -34,6 +34,7 @@ impl Function {
         let depth = self.depth();
         let chain = params.chain();
         let spare = self.spare_levels(params.top())?;
+        // One level is kept for the rescaling of fresh ciphertexts.
         let highest = spare.saturating_sub(1);
         // Evaluators need room for 1 in any case.
         let bound = self.points(0.0, SAMPLES).map(|x| self.evaluate(x).abs()).fold(1.0, f64::max);
@@ -55,6 +56,7 @@ impl Function {
         let entry = match spare {
             0 => Entry { level: start, scale, rescales: false },
             _ => {
+                // Rescaling first removes most of the noise of encryption.
                 let level = Level(start.0 + 1);
                 Entry { level, scale: scale * chain.divisor(level), rescales: true }
             }
@@ -107,6 +109,7 @@ impl Function {
             steps.push(Step::Polynomial(Box::new(plan)));
             return Ok(steps);
         }
+        // Matching the scale takes a level.
         let needed = form.depth() + 1;
         let end = level.0.checked_sub(needed).ok_or_else(|| self.exhausted(needed, level))?;
         let start = Level(level.0 - 1);
@@ -147,11 +150,13 @@ impl Function {
             let last = index + 1 == self.stages.len();
             let plan = stage.plan_to(chain, at, read, |end| {
                 Ok(match (last, self.finish) {
+                    // Real parts are read at twice the scale.
                     (false, _) => params.scale_at(end) / twice(true),
                     (true, Finish::Value) => out(end),
                     (true, Finish::TimesArgument) => {
                         let exhausted = || self.exhausted(level.0 - end.0 + 1, level);
                         let below = end.0.checked_sub(1).ok_or_else(exhausted)?;
+                        // Times the argument, and rescaled, this ends at `out`.
                         out(Level(below)) * chain.divisor(end) / scale
                     }
                 })

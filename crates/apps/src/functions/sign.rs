@@ -48,6 +48,7 @@ const MIN_GAP: f64 = 1.0 / (1 << 28) as f64;
 /// [`Error::Circuit`] for an interval that is empty or infinite, a gap below `2^-28 r` or not below
 /// `r`, a degree above 255, and a precision that 48 levels do not reach.
 pub fn sign(interval: Range<f64>, gap: f64, fit: Fit) -> Result<Function> {
+    // `signum` of 0 is 1.
     let exact = |x: f64| if x == 0.0 { 0.0 } else { x.signum() };
     sharp("sign", exact, &interval, gap, fit, [0.0, 1.0])
 }
@@ -112,6 +113,7 @@ fn sharp(
     }
     let composition = match fit {
         Fit::Degree(degree) => Composition::start(part).followed_by(&[degree])?,
+        // The last polynomial multiplies the error by `factor`.
         Fit::PrecisionBits(bits) => Composition::least_depth(part, tolerance(bits)? / factor)?,
     };
     Ok(Function {
@@ -147,6 +149,7 @@ pub(super) fn kinked(
     let direct = |found: Approximation| -> Result<Function> {
         let mut coeffs: Vec<f64> =
             found.polynomial.coeffs().iter().map(|c| c * factor * radius).collect();
+        // An even polynomial may lack the linear term.
         coeffs.resize(coeffs.len().max(2), 0.0);
         coeffs[1] += linear * radius;
         let polynomial = Polynomial::chebyshev_series(coeffs, -radius..radius)?;
@@ -160,6 +163,7 @@ pub(super) fn kinked(
     // Error of |t| on [-1, 1].
     let max_error = tolerance(bits)? / (factor.abs() * radius);
     let highest = Approximation::minimax(Dd::abs, &domain, MAX_DEGREE)?;
+    // One polynomial has no product with the argument, so it is preferred.
     if highest.max_error <= max_error {
         return direct(Approximation::minimax_within(Dd::abs, &domain, max_error)?);
     }
@@ -173,6 +177,7 @@ pub(super) fn kinked(
         if found.max_error <= max_error * factor.abs() * radius {
             return Ok(found);
         }
+        // Inside a narrower gap the error is smaller.
         gap *= 0.9;
     }
     Err(Error::Circuit(format!(
@@ -288,6 +293,7 @@ impl Composition {
                 if degrees[0] <= 3 {
                     break;
                 }
+                // Degrees stay odd.
                 degrees[0] -= 2;
                 match before.followed_by(&degrees) {
                     Ok(lower) if lower.error() <= max_error => best = lower,
@@ -309,6 +315,7 @@ impl Composition {
             let mut coeffs: Vec<f64> =
                 part.polynomial.coeffs().iter().map(|c| c * factor).collect();
             coeffs[0] += offset;
+            // Arguments may exceed the interval by noise.
             let reach = if index == 0 { radius * (1.0 + NOISE) } else { 1.0 };
             Polynomial::chebyshev_series(coeffs, -reach..reach)
         };
