@@ -195,6 +195,7 @@ impl Budget<'_> {
     /// weights or scores.
     fn headroom_bits(&self) -> f64 {
         match self.spare {
+            // One bit for the sign.
             0 => 1.0 + real::log2(self.largest_weight()),
             _ => trained_room_bits(self.layout.entries, self.largest_weight()),
         }
@@ -260,6 +261,7 @@ impl Budget<'_> {
     /// Returns the share of the errors of encrypted rows, for this weight of rows. These errors are
     /// the same in all iterations, and half of their effect is through inner products.
     fn data_share(&self, row_weight: f64) -> f64 {
+        // A quarter is the steepest slope of the sigmoid.
         self.share(self.sum_of_gammas(), 0.25 * (1.0 + row_weight))
     }
 
@@ -280,6 +282,7 @@ impl Budget<'_> {
         let errors = Errors::new(self.log_n);
         let largest = self.full().iter().map(|step| step.gamma).fold(0.0, f64::max);
         let data = errors.fresh + self.data_share(1.0) + precision_bits;
+        // Without full iterations, the logarithm of 0 would be infinite.
         let step_bits = real::log2(largest.max(f64::MIN_POSITIVE)) - self.unit_bits();
         let penalty = match self.penalised {
             true => errors.fresh + PENALISED_WEIGHT_BITS + step_bits - PENALTY_SLACK_BITS,
@@ -336,6 +339,7 @@ impl Budget<'_> {
             let rows = row_scale_bits(self.layout.entries, self.largest_weight(), self.log_n);
             levels.push(level_of(rows + precision_bits));
         }
+        // A chain lists its levels from the bottom, where the last iteration ends.
         for k in (0..full.len()).rev() {
             let v = if k == 0 { wanted.start } else { wanted.weights };
             levels.extend(self.round_bits(&wanted, v, self.read_of(k)));
@@ -431,6 +435,7 @@ impl Budget<'_> {
         let first = v[0];
         let end = v[v.len() - 1];
         let count = self.full().len();
+        // With a prime as its scale, rescaled products with `v` have about the scale of `v`.
         let penalty = match count {
             0 => first,
             _ => chain.divisor(Level(self.level(count - 1))),

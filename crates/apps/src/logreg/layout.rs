@@ -93,6 +93,7 @@ impl Layout {
         };
         let rank = |layout: &Self| {
             let layout = planned(layout);
+            // Idle workers count first, and cost only among layouts with the same number of them.
             (workers.saturating_sub(layout.sums()), layout.cost(order, sigmoid))
         };
         Ok(planned(&Self::cheapest(rows, features, log_n, rank)?))
@@ -110,6 +111,7 @@ impl Layout {
             return Err(TrainError::Empty.into());
         }
         let slots = 1usize << (log_n - 1);
+        // A block is twice as long as a row, which has an entry for the intercept.
         let fit = (slots / 2).saturating_sub(1);
         if features > fit {
             return Err(Error::TooManyFeatures { found: features, log_n, fit });

@@ -137,6 +137,7 @@ impl TrainPlan {
         }
         let schedule = schedule(&job.spec);
         let mut refused = None;
+        // Without bootstrapping first, and the cheaper order first.
         for inputs in &orders {
             let needed = u64::from(full) * u64::from(inputs.levels()) + u64::from(spare);
             if needed > u64::from(top) {
@@ -144,6 +145,7 @@ impl TrainPlan {
             }
             match inputs.leveled(&schedule, params) {
                 Ok(levels) => return Self::planned(job, params, inputs, levels),
+                // The error of the cheapest order is reported.
                 Err(error) => refused = refused.or(Some(error)),
             }
         }
@@ -403,15 +405,18 @@ impl TrainPlan {
     /// Trains on zeros to find the keys with their levels. It stops at the second bootstrapping,
     /// after which levels repeat.
     fn dry_run(&self) -> Result<KeyRequest> {
+        // All models use the same keys, so one is enough.
         let one = TrainSpec { classes: 2, ..self.job.spec };
         let plan = Self { job: Job { spec: one, ..self.job }, ..self.clone() };
         let e = plan.simulator();
+        // Only bootstrapping depends on the number of slots.
         let slots = match &plan.refresh {
             Some(_) => plan.layout.period(),
             None => 1,
         };
         let iterations =
             (0..self.job.spec.iterations).take_while(|&t| self.bootstraps_within(t) < 2);
+        // Before anything is simulated, because a job may come from a file.
         work::simulated(iterations.count(), self.layout.group(), slots)?;
         let zeros = |level, scale| e.encrypt(&vec![Complex::default(); slots], level, scale);
         let rows = zeros(plan.level, plan.scales.data)?;

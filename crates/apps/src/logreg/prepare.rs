@@ -180,6 +180,7 @@ impl Transform {
         let mut centers = zeros;
         for i in 0..table.rows() {
             let row = row(table, i).iter().zip(&units);
+            // In units of the column, sums cannot overflow.
             centers.iter_mut().zip(row).for_each(|(sum, (x, unit))| *sum += x / unit);
         }
         let rows = table.rows() as f64;
@@ -255,6 +256,7 @@ impl Transform {
         let back = other.of_near(&found);
         let size = |entries: &[f64]| entries.iter().map(|x| x * x).sum::<f64>().sqrt();
         let lost: Vec<f64> = near.iter().zip(&back).map(|(a, b)| a - b).collect();
+        // For weights that are all 0 the fraction is NaN, which passes.
         let part = size(&lost) / size(&near);
         if part > SAME_DIRECTIONS {
             return Err(Error::OtherDirections { part });
@@ -327,6 +329,7 @@ impl Transform {
         let center = self.centers[column];
         let divisor = self.divisors[column];
         let distance = x - center;
+        // The distance of huge values may overflow, although its quotient does not.
         if distance.is_finite() { distance / divisor } else { x / divisor - center / divisor }
     }
 
@@ -546,6 +549,7 @@ impl<'a> Prepared<'a> {
     ) -> Pass {
         let t = &self.transform;
         let v = t.of_near(v);
+        // Parts do not depend on the number of threads, so that sums have the same bits.
         let parts = par::map(parts(rows.len(), 1), |part| {
             let mut sum = vec![0.0; t.entries()];
             let mut largest = 0.0_f64;

@@ -210,6 +210,8 @@ impl ScorePlan {
         let mut first = Level(1);
         if let Some(probability) = job.model.probability() {
             let sigmoid = Sigmoid::new(&probability, params)?;
+            // One level for the product with weights, and one for the mask of pieces of several
+            // entries.
             first = Level(sigmoid.plan.level().0 + 1 + u32::from(layout.width > 1));
             plan.sigmoid = Some(sigmoid);
         }
@@ -248,6 +250,7 @@ impl ScorePlan {
         for (mut plan, e) in plans {
             let found = match plan.dry_run(&e) {
                 Ok(found) => found,
+                // At this level, such scales or values have no room.
                 Err(Error::Library(
                     sudare::Error::ScaleOutOfRange { .. } | sudare::Error::ValueTooLarge { .. },
                 )) => continue,
@@ -579,6 +582,7 @@ impl ScorePlan {
     /// Returns `-log2` of the standard deviation of the error of a score.
     fn dry_run(&mut self, e: &sim::Evaluator) -> Result<f64> {
         let Layout { entries, pieces, .. } = self.layout;
+        // One period is enough, because slots repeat.
         let layout = Layout { blocks: pieces, groups: 1, ..self.layout };
         let period = Self { layout, sigmoid: None, ..self.clone() };
         let rows = vec![self.job.model.largest_entry(); entries * pieces];

@@ -29,8 +29,10 @@ impl SigmoidApprox {
         // The poles of sigmoid(-range u) = 1/2 - tanh(range u / 2) / 2 nearest to [-1, 1] are u =
         // ±i pi / range. The quadrature's error therefore falls as exp(-2 asinh(pi / range)) per
         // node. The error of the weight's quadrature falls faster.
+        // `20 / asinh` nodes leave `exp(-40)`, below double precision.
         let nodes = ((20.0 / real::asinh(PI / range)).ceil() as usize + degree).max(64);
         let legendre = legendre_monomials(degree);
+        // The function without its 1/2 is odd, so even terms are 0.
         let odd: Vec<&Vec<f64>> = legendre.iter().skip(1).step_by(2).collect();
         // Normal equations, in Legendre polynomials.
         let count = odd.len();
@@ -163,6 +165,7 @@ pub(super) fn horner(coefficients: &[f64], x: f64) -> f64 {
 /// side.
 fn solved(mut equations: Vec<Vec<f64>>) -> Vec<f64> {
     let count = equations.len();
+    // Positive definite equations need no search for pivots.
     for k in 0..count {
         let pivot = equations[k].clone();
         for equation in &mut equations[k + 1..] {

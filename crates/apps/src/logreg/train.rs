@@ -174,6 +174,7 @@ impl<C> Sums<C> {
     /// Returns the means of labels of each model for an iteration.
     fn labels_of(&self, plan: &TrainPlan, iteration: u32) -> &[C] {
         let models = plan.job.spec.models();
+        // Prepared columns have one mean of labels for all batches.
         let batch = plan.batches.of(iteration) % plan.label_batches();
         &self.labels[batch * models..][..models]
     }
@@ -215,6 +216,7 @@ impl TrainPlan {
     /// Checks sums against the plan.
     fn checked_sums<E: ComplexOps>(&self, e: &E, mut sums: Vec<E::Ct>) -> Result<Sums<E::Ct>> {
         expect("ciphertexts of sums", sums.len(), self.sum_ciphertexts())?;
+        // The penalty is the last ciphertext.
         let penalty = if self.penalised() { sums.pop() } else { None };
         let labels = sums.iter().map(|sum| (sum, self.label_level, self.scales.labels));
         let penalties = penalty.iter().map(|sum| (sum, self.level, self.scales.penalty));
@@ -343,12 +345,14 @@ impl TrainPlan {
         terms.extend(pull.as_ref().map(|pull| (pull, -gamma)));
         let rest = combine(e, &terms, level, weights_scale)?;
         let next =
+            // Scales are positive, so a negative leading coefficient becomes a difference.
             if self.sigmoid.lead < 0.0 { e.sub(&rest, &slope)? } else { e.add(&rest, &slope)? };
         if round.last {
             return Ok(vec![next]);
         }
         // v' = (1 - eta) w' + eta w.
         let factor = Scale::from_f64(1.0 - eta);
+        // Reading at another scale multiplies by `1 - eta`, without a level.
         let ahead = e.with_scale(&next, weights_scale / factor)?;
         let behind = combine(e, &[(w, eta)], level, weights_scale / factor)?;
         let v = e.add(&ahead, &behind)?;
@@ -424,6 +428,7 @@ fn combine<E: ComplexOps>(
     level: Level,
     scale: Scale,
 ) -> sudare::Result<E::Ct> {
+    // The product with constants takes a level.
     let above = Level(level.0 + 1);
     let scale = scale * e.chain().divisor(above);
     let low = summands.iter().map(|(a, c)| Ok((at(e, a, above)?, *c)));

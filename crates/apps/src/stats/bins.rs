@@ -69,7 +69,7 @@ impl Bins {
                      choose bins of equal width"
                 ));
             }
-            // { => An integer width, so that every bin has the same number of integers.
+            // An integer width, so that every bin has the same number of integers.
             Edges::Equal if whole => {
                 let width = ((high - low + 1.0) / bins as f64).ceil();
                 let edge = |k| low - 0.5 + width * k as f64;
@@ -79,6 +79,7 @@ impl Bins {
             Edges::Quantiles => quantiles(&sorted, bins),
             Edges::Logarithmic => {
                 let ends = (real::ln(low), real::ln(high));
+                // The exponential of a logarithm may be rounded beyond the ends.
                 let edge = |k| real::exp(part(ends.0, ends.1, k, bins)).clamp(low, high);
                 (0..=bins).map(edge).collect::<Vec<f64>>()
             }

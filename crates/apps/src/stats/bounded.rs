@@ -41,6 +41,7 @@ impl Bounded {
 
     /// Returns the value if it is above its error, and otherwise NaN: its sign is unknown.
     pub fn positive(self) -> f64 {
+        // A comparison with NaN fails, so NaN stays NaN.
         if self.value > self.error { self.value } else { f64::NAN }
     }
 
@@ -48,6 +49,7 @@ impl Bounded {
     /// are judged. Otherwise returns NaN.
     pub fn told(self, unit: f64) -> f64 {
         let most = TELLING * self.value.abs().max(unit);
+        // An error that is NaN fails this comparison.
         if self.error <= most { self.value } else { f64::NAN }
     }
 }

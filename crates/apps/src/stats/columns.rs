@@ -254,6 +254,8 @@ impl StatsPlan {
                     let squares = squares.collect::<sudare::Result<Vec<_>>>()?;
                     let mut square = total(e, &squares)?;
                     e.drop_to(&mut square, self.circuit.base)?;
+                    // Each product takes its factors at the lowest level from which it ends at the
+                    // base.
                     vec![
                         total(e, &inputs(group, 0)?)?,
                         square,
@@ -280,6 +282,7 @@ impl StatsPlan {
                 }
             }
         }
+        // The sum over slots comes last, once for all chunks.
         sums.iter().map(|sum| self.circuit.sum.run(e, sum)).collect()
     }
 
@@ -385,6 +388,7 @@ impl StatsPlan {
                 }
                 Task::Products { lefts, right, shift } => {
                     for (k, &left) in lefts.iter().enumerate() {
+                        // Products of blocks without a column are not read.
                         for place in 0..blocks {
                             let i = self.packing.column(left, place);
                             let j = self.packing.column(*right, (place + shift) % blocks);

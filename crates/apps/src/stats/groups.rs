@@ -255,6 +255,7 @@ impl Circuit for GroupSums {
         progress: &(impl Fn(usize) + Send + Sync),
     ) -> Result<Vec<E::Ct>> {
         let (values, memberships) = table.split_at(plan.packing.ciphertexts());
+        // Once for all groups.
         let squares = par::try_map(values, |x| e.mul_rescale(x, x))?;
         let values: Vec<&E::Ct> = values.iter().collect();
         let squares: Vec<&E::Ct> = squares.iter().collect();
@@ -381,6 +382,7 @@ impl GroupPlan {
         members: &[&E::Ct],
     ) -> sudare::Result<Vec<E::Ct>> {
         let mut count = total(e, members.iter().copied())?;
+        // A count takes no product, so it is summed at the lowest level.
         e.drop_to(&mut count, self.circuit.base)?;
         let mut sums = vec![self.circuit.sum.run(e, &count)?];
         // Several blocks in a ciphertext mean one chunk.
@@ -457,6 +459,7 @@ impl GroupPlan {
             Ok::<_, StatsError>(Bounded::new(value, error(kind)))
         };
         // Rounding makes counts exact if their error is below a half.
+        // If counts are not exact, rounding adds up to a half.
         let count_error = if error(0) < 0.5 { 0.0 } else { error(0) + 0.5 };
         let mut found = GroupStatistics {
             count: Vec::with_capacity(groups),
@@ -485,6 +488,7 @@ impl GroupPlan {
                 let place = column % self.packing.blocks;
                 let output = first + 1 + 2 * columns;
                 let sums = [read(output, place, 1)?, read(output + 1, place, 2)?];
+                // The scaled values of a constant column are 0 exactly.
                 let constant = half_range == 0.0;
                 let sums = if constant { [Bounded::exact(0.0); 2] } else { sums };
                 let [sum, mean, variance] = moments(count, sums, (centre, half_range));

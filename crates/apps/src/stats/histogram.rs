@@ -435,13 +435,16 @@ impl HistogramPlan {
                 Ok(if exact { found.round() } else { found })
             };
             let above: Vec<f64> = (0..inner).map(above).collect::<Result<_>>()?;
+            // The owner knows the counts at both ends, so they are not computed under encryption.
             let upper = core::iter::once(rows as f64 - bins.below() as f64);
             let lower = core::iter::once(bins.above() as f64);
             let upper = upper.chain(above.iter().copied());
             let lower = above.iter().copied().chain(lower);
+            // Errors may make an empty bin negative.
             let counts: Vec<f64> = upper.zip(lower).map(|(a, b)| (a - b).max(0.0)).collect();
             let of_count = |bin: usize| match (exact, bins.is_centred()) {
                 (true, _) => 0.0,
+                // The first and the last bin have one edge whose count is exact.
                 (false, true) if bin == 0 || bin == inner => error,
                 (false, true) => 2.0 * error,
                 (false, false) => f64::NAN,

@@ -88,6 +88,7 @@ impl TTest {
 /// functions", section 26.7).
 pub(super) fn two_sided(t: f64, degrees_of_freedom: f64) -> f64 {
     let nu = degrees_of_freedom;
+    // The complement is passed, too, because `1 - x` would lose its digits for small `t`.
     incomplete_beta(nu / 2.0, 0.5, nu / (nu + t * t), t * t / (nu + t * t))
 }
 

@@ -334,6 +334,7 @@ pub struct Learnt {
 impl Learnt {
     pub fn of(e: &sim::Evaluator, sums: &[sim::Ciphertext], rows: usize) -> Self {
         let rows = rows as f64;
+        // A sum may be as large as the number of rows, and decoding errors grow with it.
         let error = |sum: &sim::Ciphertext| sum.worst.largest_error() + rows * DECODING_ERROR;
         let errors: Vec<f64> = sums.iter().map(error).collect();
         Self {
@@ -353,6 +354,8 @@ impl Learnt {
     /// shared to some bits.
     pub fn errors(&self, rows: usize, shared_bits: Option<u32>) -> Vec<f64> {
         let Some(bits) = shared_bits else { return self.errors.clone() };
+        // Noise of 8 deviations and rounding are half of `2^-bits` each
+        // (docs/notes/release-noise.md).
         let shared = real::powi(2.0, -bits.cast_signed()) + self.largest_error;
         vec![rows as f64 * shared; self.errors.len()]
     }

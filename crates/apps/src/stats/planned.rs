@@ -109,6 +109,7 @@ impl<C: Circuit> Planned<C> {
         C::check(job)?;
         let packing = Packing::new(C::table(job), params.max_slots());
         let further = C::further_ciphertexts(job, &packing);
+        // Before anything is simulated, because a job may come from a file.
         check_ciphertexts(packing.ciphertexts() as u128 + further)?;
         for circuit in C::candidates(job, params, &packing)? {
             let params = params.clone();
@@ -267,6 +268,7 @@ impl<C: Circuit> TableStatistics for Planned<C> {
     }
 
     fn share(&self, slots: &[Vec<f64>], bits: u32, noise: &Seed) -> Result<Vec<Vec<f64>>> {
+        // The planned rows, because the actual number is not public.
         let rows = C::table(&self.job).rows;
         let mut shared = self.packing.share(slots, rows, self.largest_error(), (bits, noise))?;
         C::round_shared(self, &mut shared);

@@ -225,15 +225,18 @@ fn eigenvalues(mut a: Vec<Vec<f64>>) -> Vec<f64> {
             .flat_map(|i| (0..i).map(move |j| (i, j)))
             .map(|(i, j)| real::powi(a[i][j], 2))
             .sum();
+        // The squares of rounding errors, for a matrix whose diagonal is 1.
         if beside < 1e-30 {
             break;
         }
         for p in 0..n {
             for q in p + 1..n {
+                // Equal diagonal entries would give 0 / 0.
                 if a[p][q] == 0.0 {
                     continue;
                 }
                 let tau = (a[q][q] - a[p][p]) / (2.0 * a[p][q]);
+                // `signum` of 0 is 1, as equal diagonal entries need.
                 let t = tau.signum() / (tau.abs() + (1.0 + tau * tau).sqrt());
                 let cos = 1.0 / (1.0 + t * t).sqrt();
                 let sin = t * cos;

@@ -50,6 +50,7 @@ impl SlotPlan {
         if count > params.max_slots() {
             return Err(Error::TooManySlots { found: count, slots: params.max_slots() }.into());
         }
+        // Repeated doubling covers a power of two of slots. The further ones are zero.
         let slots = count.next_power_of_two();
         let sum = Trace::inner_sum(params.log_n(), 1, slots)?.doubling();
         let top = params.top();
@@ -66,6 +67,7 @@ impl SlotPlan {
                 variance_keys: keys.clone(),
             };
             let Some(variance_keys) = plan.dry_run(params, level, Self::variance) else { continue };
+            // The lowest level that holds the sum, because rotations are cheapest there.
             let mean = (0..=level.0).map(Level).find_map(|mean_level| {
                 let plan = Self { mean_level, ..plan.clone() };
                 Some((mean_level, plan.dry_run(params, mean_level, Self::mean)?))

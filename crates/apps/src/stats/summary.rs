@@ -41,6 +41,7 @@ impl ColumnScaling {
                 *centre += if step.is_finite() { step } else { x / count - *centre / count };
             }
         }
+        // A second pass, because distances are from the final mean.
         for row in rows() {
             for ((centre, half_range), &x) in maps.iter_mut().zip(row) {
                 *half_range = f64::max(*half_range, (x - *centre).abs());
@@ -165,9 +166,12 @@ impl Statistics {
         }
         let n = self.rows as f64;
         let weighted = |j: usize| match self.rows {
+            // One row has no covariance.
             1 => self.mean[j],
             _ => {
                 let shift = self.covariance_of(weights, j).times((n - 1.0) / n) / mean;
+                // A constant column has no spread to compare the error with, so its mean is always
+                // told.
                 let constant = self.variance[j] == 0.0;
                 let unit = if constant { f64::INFINITY } else { self.std_dev[j] };
                 (self.mean_of(j) + shift).told(unit)
@@ -257,16 +261,19 @@ impl PowerSums {
             }
         };
         let correlation = |i: usize, j: usize| match i == j {
+            // 1 if the variance is known, otherwise NaN.
             true => columns[i].m2.positive().signum(),
             false => columns[i].shape(|a| {
                 let spread = a.m2.sqrt() * columns[j].m2.sqrt();
                 let found = moment(i, j) / spread;
+                // Errors may lead beyond the largest correlation.
                 Bounded::new(found.value.clamp(-1.0, 1.0), found.error)
             }),
         };
         let covariance = |i: usize, j: usize| {
             let found = moment(i, j);
             let constant = columns[i].is_constant() || columns[j].is_constant();
+            // A covariance near 0 is known if the correlation is, as for independent columns.
             let below = found.value.abs() <= found.error;
             let known = constant || !below || i != j && !correlation(i, j).is_nan();
             if known { found.value } else { f64::NAN }

@@ -62,6 +62,7 @@ impl PlanInputs {
         let shape = (batches.most_rows(), job.features);
         let layout = Layout::of_training(shape, log_n, (order, &sigmoid), spec)?;
         let largest_shared_error =
+            // A release has one value for each feature, and the intercept.
             spec.shared_bits.map(|bits| Release::default().largest_error(1 + job.features, bits));
         Ok(Self {
             log_n,
@@ -127,6 +128,7 @@ impl PlanInputs {
             }
             Some(needed) => ("a weight to be shared", -real::log2(levels.largest_error), needed),
         };
+        // NaN fails every comparison, so it is asked for.
         if found.is_nan() || found < needed {
             return Err(Error::Precision { what, found, needed });
         }
@@ -161,8 +163,10 @@ impl PlanInputs {
         let largest_weight = self.budget(schedule, Segments::One).largest_weight();
         let mut refused = None;
         for (times, raised) in (1..).zip((0..=params.upper_top().0).rev().map(Level)) {
+            // Each attempt plans a bootstrapping, so their number is limited.
             work::refreshed(times, self.layout.period())?;
             let refresh = match Refresh::plan(params, raised, &self.layout, largest_weight) {
+                // Lower levels leave even less.
                 Err(sudare::Error::LevelExhausted { .. }) => break,
                 Err(sudare::Error::ScaleOutOfRange { .. } | sudare::Error::Circuit(_)) => continue,
                 other => other?,

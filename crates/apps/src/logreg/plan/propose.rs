@@ -122,6 +122,7 @@ fn secure(job: &Job) -> Result<Option<(Proposal, Params)>> {
         let Some((proposal, params)) = secure_with(job, further)? else { return Ok(None) };
         match job.spec.shared_bits.map(|_| TrainPlan::new(job, &params)) {
             Some(Err(Error::Precision { found, needed, .. })) => {
+                // An infinite error does not tell how many bits are lacking.
                 further += if found.is_finite() { needed - found + 0.5 } else { 16.0 };
             }
             _ => return Ok(Some((proposal, params))),
@@ -170,6 +171,8 @@ fn propose(job: &Job, (spare, further): (f64, f64)) -> Result<Option<Proposal>> 
         for inputs in &orders {
             let proposals =
                 (1..rounds).map(|r| propose_bootstrapping(inputs, &schedule, (r, spare)));
+            // More iterations between bootstrappings need longer chains, so the first failure is
+            // final.
             best = proposals.map_while(|proposal| proposal).fold(best, cheaper);
         }
     }

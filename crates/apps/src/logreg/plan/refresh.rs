@@ -148,6 +148,7 @@ impl Refresh {
     /// Returns the levels between refreshed weights and the lowest level that can be refreshed
     /// again.
     pub fn usable_levels(&self) -> u32 {
+        // The masks before bootstrapping take one level.
         self.plan.usable_levels().saturating_sub(1)
     }
 

@@ -76,6 +76,7 @@ impl Training<'_> {
     /// Returns the largest error of a weight, infinite if no bound is known.
     pub fn largest_error(&self) -> f64 {
         let Self { budget, scales, .. } = self;
+        // The means of labels of all tables are added up.
         let fresh = self.integers(None).fresh * self.spec.tables as f64;
         // Errors of weights and momentum.
         let labels = budget.first_gamma() * fresh / scales.labels.to_f64();
@@ -123,6 +124,7 @@ impl Training<'_> {
         let bounds = CanonicalBounds::new(self.params.rlwe());
         let levels = round.map_or(0..=0, |round| round.left.0..=round.level.0);
         let switch = levels.map(|level| bounds.key_switch(Level(level), None)).fold(0.0, f64::max);
+        // Encoding `n` slots is off by `n` at most (docs/notes/worst-case-error.md).
         let encoding = self.params.max_slots() as f64;
         Integers { fresh: bounds.fresh() + encoding, rounding: 1.0 + bounds.rounding(), switch }
     }
@@ -157,7 +159,9 @@ impl Training<'_> {
     fn penalty(&self) -> f64 {
         match (self.spec.penalty, self.spec.preparation) {
             (Penalty::None, _) => 0.0,
+            // A transform divides `alpha` by a variance plus `4 alpha`.
             (_, Preparation::Standardize | Preparation::Whiten) => 0.25,
+            // `TrainSpec::alpha` refuses weights of rows whose sum is below 1 here.
             (penalty, Preparation::Scale) => penalty.alpha(1.0),
         }
     }
@@ -211,6 +215,7 @@ impl Training<'_> {
         let root = entries.sqrt();
         let gamma = round.step.gamma;
         let of = |integer: f64, scale: Scale| integer / scale.to_f64();
+        // Constants are rounded to integers.
         let constant = |scale: Scale| of(0.5, scale);
 
         // Errors of the inner products over the range, without the errors of turned weights. One

@@ -41,6 +41,7 @@ impl Prepared<'_> {
                 let factor = factors[(from, to)];
                 sum.iter_mut().zip(weights).for_each(|(sum, w)| *sum += factor * w);
             }
+            // The entry of the intercept is `size`, not 1.
             sum[0] += factors[(models, to)] / size;
             sum
         };
@@ -146,6 +147,7 @@ fn probabilities(scores: &DVector<f64>) -> DVector<f64> {
     if scores.len() == 1 {
         return scores.map(|score| 1.0 / (1.0 + real::exp(-score)));
     }
+    // The largest exponent becomes 0, so that nothing overflows.
     let largest = scores.max();
     let parts = scores.map(|score| real::exp(score - largest));
     let sum = parts.sum();

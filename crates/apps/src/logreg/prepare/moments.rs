@@ -103,6 +103,7 @@ impl Moments {
         let correlations = (0..columns * columns).map(|at| {
             let i = at / columns;
             let j = at % columns;
+            // From one triangle, so that rounding leaves the matrix symmetric.
             all[(i.max(j), i.min(j))] / weight * inverse[i] * inverse[j]
         });
         let scaled = |values: &[f64]| values.iter().zip(&units).map(|(x, u)| x * u).collect();
@@ -122,6 +123,7 @@ pub(super) fn units(table: &Table) -> Vec<f64> {
     let largest = largest(table, &vec![0.0; table.features()]);
     let unit = |&largest: &f64| match largest {
         0.0 => 1.0,
+        // Twice the power of two below the value. Clamped, it is neither subnormal nor infinite.
         _ => f64::from_bits((largest.to_bits() >> 52).clamp(1, 2045) << 52) * 2.0,
     };
     largest.iter().map(unit).collect()

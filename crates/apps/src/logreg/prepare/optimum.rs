@@ -81,6 +81,7 @@ impl Prepared<'_> {
                     let label = self.label(row, model, models);
                     let margin = label * scores[at];
                     let wrong = 1.0 / (1.0 + real::exp(margin));
+                    // `ln(1 + exp(-margin))`, without overflow.
                     sums.loss += weight * (real::ln_1p(real::exp(-margin.abs())) - margin.min(0.0));
                     slopes[at] = -weight * label * wrong;
                     heavy.column_mut(at).scale_mut(weight * wrong * (1.0 - wrong));
@@ -126,6 +127,7 @@ impl Expansion {
     fn newton_step(&self) -> Option<DVector<f64>> {
         let mut hessian = self.hessian.clone();
         let largest = hessian.diagonal().amax();
+        // A tiny curvature in flat directions, so that the factor exists.
         for j in 0..hessian.nrows() {
             hessian[(j, j)] += largest * f64::EPSILON;
         }

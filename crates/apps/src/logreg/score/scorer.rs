@@ -44,6 +44,7 @@ impl<E: ComplexOps> Scorer<'_, E> {
             par::try_map(self.sums(rows, turned)?, |mut scores| {
                 let sigmoid = plan.sigmoid.as_ref();
                 let probabilities = sigmoid.map(|s| s.run(e, &plan.layout, &scores)).transpose()?;
+                // Only now, because the sigmoid needs the higher level.
                 e.drop_to(&mut scores, plan.lowest)?;
                 Ok::<_, Error>([Some(scores), probabilities])
             })

@@ -71,6 +71,7 @@ impl Sigmoid {
         let mask: Vec<f64> = slots.map(|is_score| f64::from(u8::from(is_score))).collect();
         let mut masked = scores.clone();
         e.drop_to(&mut masked, level)?;
+        // The scale of the mask takes scores to the scale of the plan.
         let factor = self.plan.scale() * e.chain().divisor(level) / e.scale(scores);
         masked = e.mul_plain(&masked, &real(&mask), factor)?;
         e.rescale_assign(&mut masked)?;

@@ -214,6 +214,7 @@ impl TrainPlan {
     fn packed_group(&self, rows: &Prepared<'_>, batch: usize, group: usize) -> Vec<Vec<f64>> {
         let Layout { entries, pieces, copies, blocks, .. } = self.layout;
         let all = rows.batches.rows(batch);
+        // Groups beyond the table's rows are zeros, so that the number of rows stays hidden.
         let start = all.end.min(all.start + group * blocks);
         let own = start..all.end.min(start + blocks);
         let mut values = rows.rows(own.clone());

@@ -178,6 +178,7 @@ impl TrainPlan {
         v: &E::Ct,
     ) -> Result<Vec<E::Ct>> {
         let mut turned = vec![v.clone()];
+        // Each step doubles the number of turns.
         for step in self.layout.turns() {
             let further = par::try_map(&turned, |v| e.rotate(v, step))?;
             turned.extend(further);
@@ -281,6 +282,7 @@ impl TrainPlan {
         let y = e.mul_rescale(&t, &t)?;
         let shifted = e.add_const(&y, real(self.sigmoid.shift))?;
         let a = par::try_map(summed, |rows| {
+            // A product with 1 brings rows to the scale that the budget has chosen.
             let mut lifted = e.mul_const(&*at(e, rows, round.level)?, real(1.0), round.lift)?;
             e.rescale_assign(&mut lifted)?;
             e.mul_rescale(&t, &lifted)
