@@ -128,9 +128,11 @@ impl Affine {
                     sums[j] += weight * inner;
                 }
             }
+            // Only touched sums are read and cleared, so a sparse row stays cheap.
             touched.sort_unstable();
             touched.dedup();
             entries += touched.len();
+            // Row by row, before more memory is used.
             if entries > MAX_ENTRIES {
                 let problem = format!("has affine layers that merge to over {MAX_ENTRIES} weights");
                 return Err(NnError::Network { problem });
@@ -292,6 +294,7 @@ pub(super) fn stages(network: &Network) -> Result<Vec<Stage>> {
     let input = Open::of(0, network.inputs());
     let end = add_layers(network.layers(), network.input(), input, &mut stages)?;
     stages.push(end.close(None));
+    // The scales of a layer follow from the size of its weights.
     match stages.iter().any(|stage| stage.affine.largest() == 0.0) {
         true => Err(NnError::Network { problem: "has a layer whose weights are all zero".into() }),
         false => Ok(stages),
@@ -332,6 +335,7 @@ fn add_function(activation: &Activation, open: Open, stages: &mut Vec<Stage>) ->
         Activation::Square => Function::Square,
         Activation::Polynomial(coefficients) if degree(coefficients) == 2 => {
             let [offset, slope, curve] = [0, 1, 2].map(|n| coefficients[n]);
+            // The polynomial is `curve (x + centre)^2 + offset - curve centre^2`.
             let centre = slope / (2.0 * curve);
             stage.affine.bias.iter_mut().for_each(|bias| *bias += centre);
             let rows = (0..width).map(|i| vec![(i, curve)]).collect();

@@ -112,6 +112,7 @@ fn compact_levels(
     // Scale of the input of stage `k` at which its error is negligible.
     let mut inputs: Vec<f64> = (0..stages.len())
         .map(|k| {
+            // Samples are encrypted under the secret key. Later values have the error of rescaling.
             let error = if k == 0 { errors.secret_fresh } else { errors.rounding };
             error + precision_bits + real::log2(stages[k].affine.norm()) - real::log2(size(k))
         })
@@ -127,6 +128,7 @@ fn compact_levels(
     for k in (0..rescales).rev() {
         let level = rescales - k;
         let found = 2.0 * (inputs[k] + weights[k]) - inputs[k + 1];
+        // A prime cannot be smaller, so the scale of the square's input grows instead.
         inputs[k] += (least_bits - found).max(0.0) / 2.0;
         bits[level] = found.max(least_bits);
     }
@@ -148,6 +150,7 @@ fn compact_levels(
 /// Returns `log2` of the scale of weights: the scale of their step, or one at which their rounding
 /// is negligible.
 fn log2_weights(stage: &Stage, largest: f64, size: f64, precision_bits: f64) -> f64 {
+    // Rounding to an integer has the variance 1/12.
     let rounding = (stage.affine.widest() as f64 / 12.0).sqrt() * largest / size;
     let rounded = || precision_bits + real::log2(rounding);
     stage.affine.step.map_or_else(rounded, |step| -real::log2(step)).max(0.0)
@@ -206,6 +209,7 @@ pub(super) fn depth_and_most(
 ) -> Result<(u32, f64)> {
     const LEVELS: usize = 40;
     let Some(polynomial) = polynomial else { return Ok((1, r * r)) };
+    // Any chain that is long enough shows the depth.
     let log2_q = (0..=LEVELS).map(|l| 80.0 + scale.log2() * l as f64).collect();
     let chain = Chain::new(vec![scale; LEVELS], log2_q);
     let plan = polynomial.plan(&chain, Level(LEVELS as u32), scale, scale)?;

@@ -396,6 +396,7 @@ impl HiddenPlan {
         let mut first = 0;
         for (number, layer) in self.layers.iter().enumerate() {
             let x = layer.run(ev, &mut |part| read(first + part), &values)?;
+            // Before the next value is made, to keep few in memory.
             last.free(number, &mut values);
             values.push(layer.after.run(ev, vec![x], &mut refreshed)?);
             first += layer.parts();
@@ -537,6 +538,7 @@ impl HiddenMatrix {
         Ok(Self {
             source: source.value,
             log_slots: [columns, rows].map(usize::ilog2),
+            // Baby and giant steps in about equal numbers take the fewest rotations.
             babies: 1 << rows.ilog2().div_ceil(2),
             scale: out * params.chain().divisor(level) / value.scale,
             sum: Trace::inner_sum(params.log_n(), rows, columns / rows)?.doubling(),

@@ -482,6 +482,7 @@ impl Convolution {
     ) -> core::result::Result<Vec<usize>, String> {
         let [height, width] = self.window();
         let mut all = self.kernels.iter().flatten();
+        // 0 groups divide nothing.
         let even = |count: usize| count.checked_rem(self.groups) == Some(0);
         if !even(channels) || !even(self.kernels.len()) {
             return Err(format!(
@@ -499,6 +500,7 @@ impl Convolution {
             return Err(format!("kernels differ in size: each needs {height} by {width} weights"));
         }
         let [above, left, below, right] = self.padding;
+        // Bounded first, because the sums below must not overflow.
         if self.padding.iter().any(|&zeros| zeros > MAX_FEATURES) {
             return Err(format!("it has a padding of {:?}", self.padding));
         }
@@ -527,6 +529,7 @@ impl Convolution {
                     terms.clear();
                     for (plane, weights) in kernel.iter().enumerate() {
                         for (i, line) in weights.iter().enumerate() {
+                            // Places in the padding are zeros and have no summand.
                             let row = (y * self.stride[0] + i).checked_sub(above);
                             let Some(row) = row.filter(|&row| row < rows) else { continue };
                             for (j, &weight) in line.iter().enumerate() {

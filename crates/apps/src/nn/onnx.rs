@@ -262,6 +262,7 @@ impl<'a, 'b> Reading<'a, 'b> {
                 return Err(malformed(format!("two tensors have the name {name:?}")));
             }
         }
+        // Older exporters list weights among the inputs, too.
         let mut inputs = graph.inputs.iter().filter(|input| !stored.contains_key(&input.name));
         let (Some(input), None) = (inputs.next(), inputs.next()) else {
             return Err(malformed("it must have exactly one input"));
@@ -626,6 +627,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         };
         let shape = behind.iter().filter_map(|&axis| flow.shape.get(axis).copied()).collect();
         let places = constants::permuted(&flow.shape, &behind);
+        // If only axes of one element move, the numbers stay in place.
         if places.iter().copied().eq(0..places.len()) {
             return Ok(Known::Flow(Flow { value: flow.value, shape }));
         }
@@ -784,6 +786,7 @@ impl<'a, 'b> Reading<'a, 'b> {
         }
         let channels = flow.shape.first().copied().unwrap_or(0);
         let part = |input| for_channels(call.constant(input)?, channels);
+        // ONNX's default is a float of 32 bits.
         let epsilon = node.float("epsilon", f64::from(1e-5f32));
         let parts = part(1)?.into_iter().zip(part(2)?).zip(part(3)?.into_iter().zip(part(4)?));
         let folded = parts.map(|((scale, shift), (mean, variance))| {
@@ -861,6 +864,7 @@ impl<'a, 'b> Reading<'a, 'b> {
             ("Add" | "Sum", _) => (ones, numbers),
             ("Sub", true) => (ones, mapped(|x| -x)),
             ("Sub", false) => (vec![-1.0; numbers.len()], numbers),
+            // Division by 0 is infinite, and the layer refuses it.
             ("Div", true) => (mapped(|x| 1.0 / x), zeros),
             ("Div", false) => {
                 return Err("the inverse of encrypted numbers needs a polynomial".into());

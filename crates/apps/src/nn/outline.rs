@@ -111,6 +111,7 @@ impl Outline {
     /// Returns the layers without weights. Every weight may be nonzero.
     fn stages(&self) -> Result<Vec<Stage>> {
         let count = self.layers.len();
+        // If all layers are activations, there is one more stage than layers.
         if !(1..=MAX_LAYERS + 1).contains(&count) {
             let most = MAX_LAYERS + 1;
             return Err(no_network(format!("has {count} layers; 1 to {most} are possible")));

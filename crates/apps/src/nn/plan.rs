@@ -400,6 +400,7 @@ impl Plan {
             let needed = format!("1 to {}", self.slots);
             return Err(NnError::Shape { what, found: samples, needed });
         }
+        // In addition to the range, eight standard deviations of the error are tolerated.
         let most = self.ranges.output + 8.0 * self.error;
         let result = |sample: usize| {
             let result: Vec<f64> = match self.options.packing {

@@ -65,6 +65,7 @@ impl Ranges {
                 Ok(())
             })?;
         }
+        // Without samples the interval is still reversed.
         if input[0] > input[1] {
             let needed = "1 or more".into();
             return Err(NnError::Shape { what: "samples to calibrate with", found: 0, needed });
@@ -163,12 +164,14 @@ impl Ranges {
 /// Returns the smallest power of two that is not below a nonnegative number.
 fn power_above(x: f64) -> f64 {
     let below = power_below(x);
+    // The power below a subnormal number is 0.
     if below == x { x } else { (2.0 * below).max(f64::MIN_POSITIVE) }
 }
 
 /// Returns the largest power of two that is not above a nonnegative number, or 0 for numbers below
 /// full precision.
 fn power_below(x: f64) -> f64 {
+    // Without the bits of the mantissa, a number is a power of two.
     let exponent = !((1u64 << (f64::MANTISSA_DIGITS - 1)) - 1);
     f64::from_bits(x.to_bits() & exponent)
 }
@@ -180,6 +183,7 @@ pub(super) fn check_within(
     numbers: &[f64],
     [least, most]: [f64; 2],
 ) -> Result<()> {
+    // A range contains no NaN.
     match numbers.iter().position(|x| !(least..=most).contains(x)) {
         None => Ok(()),
         Some(index) => {

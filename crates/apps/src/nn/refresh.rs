@@ -52,6 +52,7 @@ impl Refresh {
     /// Returns the work of bootstrapping `ciphertexts` ciphertexts.
     pub(super) fn work(&self, params: &Params, ciphertexts: usize) -> Result<Work> {
         let mut all = Work::default();
+        // In the same parts as a run.
         let parts = [(TOGETHER, ciphertexts / TOGETHER), (ciphertexts % TOGETHER, 1)];
         for (count, times) in parts.into_iter().filter(|&(count, times)| count * times > 0) {
             let stages = self.plan.work(params, count)?;
@@ -70,6 +71,7 @@ pub(super) fn refreshed<E: ComplexOps>(
 ) -> Result<Vec<E::Ct>> {
     let mut all = Vec::with_capacity(xs.len());
     for xs in xs.chunks(TOGETHER) {
+        // Read at a larger scale, numbers are fractions of `most`.
         let parts = par::try_map(xs, |x| ev.with_scale(x, ev.scale(x) * most))?;
         let fresh = bootstrapped(ev, bootstrapper, &parts.iter().collect::<Vec<_>>())?;
         all.extend(par::try_map(&fresh, |x| ev.with_scale(x, ev.scale(x) / most))?);

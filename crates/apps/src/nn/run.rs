@@ -127,6 +127,7 @@ impl Plan {
         let encrypt = |slots: Vec<f64>| -> Result<sim::Ciphertext> {
             let slots: Vec<_> = slots.into_iter().map(|x| Complex::new(x, 0.0)).collect();
             let x = ev.encrypt(&slots, level, scale)?;
+            // Plans are made for encryption by the secret key.
             let noise_log2 = Errors::new(self.params().log_n()).secret_fresh - scale.log2();
             Ok(sim::Ciphertext { noise_log2, ..x })
         };
@@ -206,6 +207,7 @@ impl Counted {
         most: Scale,
     ) -> Result<Vec<sim::Ciphertext>> {
         let Some(refresh) = refresh else { return Ok(xs.to_vec()) };
+        // Each count of ciphertexts is measured once.
         self.work += match self.together.entry(xs.len()) {
             Entry::Occupied(known) => *known.get(),
             Entry::Vacant(new) => *new.insert(refresh.work(params, xs.len())?),
@@ -357,8 +359,7 @@ impl Step {
             scales.flat_map(|(source, &scale)| core::iter::repeat_n(scale, source.width)).collect();
         par::try_map(stage.affine.rows.iter(), |row| {
             let terms: Vec<_> = match &row[..] {
-                // vec![(xs[0], 0.0, scales[0])], => A row without weights still needs a ciphertext
-                // for its bias.
+                // A row without weights still needs a ciphertext for its bias.
                 [] => vec![(xs[0], 0.0, scales[0])],
                 _ => row.iter().map(|&(i, weight)| (xs[i], weight, scales[i])).collect(),
             };

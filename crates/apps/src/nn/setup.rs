@@ -95,6 +95,7 @@ impl Setup {
         };
         let demands = job.stages.iter().enumerate().map(demand).collect::<Result<Vec<_>>>()?;
         let placed = place(&demands, highest, refresh.plan.input_level())?;
+        // A plan that never bootstraps needs neither its keys nor its matrices.
         let refresh = placed.contains(&true).then_some(refresh);
         Ok(Setup { params, input: (highest, scale), weights: Vec::new(), refresh, placed })
     }

@@ -303,6 +303,7 @@ impl Matrix {
             let entry = |i: usize| dense[(i % rows) * columns + (i + k) % columns];
             (0..columns).map(|i| Complex::new(entry(i), 0.0)).collect()
         };
+        // Zero diagonals take no rotation.
         let zero = |diagonal: &[Complex<f64>]| diagonal.iter().all(|entry| entry.re == 0.0);
         let diagonals = (0..rows).map(|k| (k, diagonal(k)));
         let diagonals = diagonals.filter(|(_, diagonal)| !zero(diagonal)).collect();
@@ -326,6 +327,7 @@ impl Applied {
         let chain = params.chain();
         let Some(polynomial) = polynomial else {
             *keys |= KeyRequest::new().relinearize(level);
+            // In a compact chain the last square may be at level 0.
             let rescales = level > Level(0);
             scale = scale * scale;
             if rescales {

@@ -14,6 +14,7 @@ impl LastUses {
 
     /// Returns whether a stage after this one uses the value.
     pub(super) fn is_after(&self, stage: usize, value: usize) -> bool {
+        // A value without uses compares as lower than any stage.
         self.0[value] > Some(stage)
     }
 

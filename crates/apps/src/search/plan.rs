@@ -111,6 +111,7 @@ impl Plan {
         let selection = selection.transpose()?;
         let (below, product) = match &selection {
             Some(selection) => (selection.level(), selection.product),
+            // Without a comparison, scores use all of level 0.
             None => (Level(0), Scale::from_log2(chain.log2_q(Level(0)) - SCORE_ROOM_BITS)),
         };
         let level = Level(below.0 + 1);

@@ -105,6 +105,7 @@ impl Plan {
                 Bucket::Undecided => matches.undecided += 1,
             }
         }
+        // By block, so that the permutation of each block is computed once.
         solved.sort_unstable();
         for solved in solved.chunk_by(|a, b| a.0.0 == b.0.0) {
             let block = solved[0].0.0;

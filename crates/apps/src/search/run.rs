@@ -154,6 +154,7 @@ impl<E: ComplexOps> Search<'_, E> {
             let all = self.sums.iter().zip(&sums);
             sums = all.map(|(sum, x)| self.ev.add(sum, x)).collect::<sudare::Result<_>>()?;
         }
+        // Only now, so that a block can be added again after an error.
         (self.sums, self.blocks) = (sums, self.blocks + 1);
         Ok(())
     }

@@ -64,6 +64,7 @@ impl Sketch {
         let half = layout.half();
         let of = |buckets: usize, solved: usize, payload: usize| {
             let candidates = 2 * layout.blocks * (half / buckets);
+            // Tags must differ modulo the prime.
             let prime = least_prime(LEAST_PRIME.max(candidates as u64));
             Self { buckets, candidates, solved, payload, prime }
         };
@@ -82,6 +83,7 @@ impl Sketch {
                         && (solved >= most.min(candidates)
                             || log2_crowded(most, solved, buckets) <= LOG2_CROWDED)
                 };
+                // Sums of larger numbers need more precision, so the smallest prime comes first.
                 let cost = |sketch: &Self| {
                     (sketch.prime, sketch.outputs(layout), sketch.pairs(), sketch.candidates)
                 };
@@ -201,6 +203,7 @@ impl Sketch {
         let residue = |&sum: &f64| {
             let integer = sum.round();
             let is_one = (sum - integer).abs() <= 0.25 + self.tolerance();
+            // Integers of this size are exact.
             (is_one && (0.0..1e15).contains(&integer)).then_some(integer as u64 % p)
         };
         let sums: Vec<u64> = sums[1..self.columns()].iter().map(residue).collect::<Option<_>>()?;

@@ -299,6 +299,7 @@ fn scaled(place: Place, vector: &[f64], most: f64) -> Result<Vec<f64>> {
         let problem = format!("its norm is {found}, but the plan is for norms of at most {most}");
         return Err(SearchError::Vector { place, problem });
     }
+    // A norm slightly above the bound becomes 1.
     let divisor = most.max(found);
     Ok(vector.iter().map(|x| x / divisor).collect())
 }

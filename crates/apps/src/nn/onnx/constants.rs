@@ -86,6 +86,7 @@ pub(super) fn reshaped(target: &[i64], shape: &[usize], zeros: bool) -> Result<V
     let needed = count(shape).ok_or_else(wrong)?;
     let rest = count(&found).ok_or_else(wrong)?;
     if let Some(size) = open.and_then(|place| found.get_mut(place)) {
+        // The comparison below finds a remainder.
         *size = needed.checked_div(rest).ok_or_else(wrong)?;
     }
     match count(&found) == Some(needed) {

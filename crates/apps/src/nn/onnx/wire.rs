@@ -65,6 +65,7 @@ pub(super) fn fields<'a>(
                 Value::Bytes(take(&mut bytes, length)?)
             }
             5 => Value::Fixed32(array(&mut bytes)?),
+            // Types 3 and 4 are groups, which are deprecated.
             other => return Err(malformed(format!("a field has the wire type {other}"))),
         };
         each(key >> 3, value)?;
@@ -223,6 +224,7 @@ impl<'a> Stored<'a> {
         let mut external: Option<External> = None;
         let mut is_external = false;
         fields(self.0, |field, value| {
+            // Fields of `TensorProto`.
             match field {
                 1 => value.integers(&mut dims)?,
                 2 => kind = value.integer()?,
@@ -385,6 +387,7 @@ impl<'a> Graph<'a> {
         let mut graphs = Vec::new();
         let mut versions = Vec::new();
         fields(bytes, |field, value| {
+            // Fields of `ModelProto`.
             match field {
                 7 => graphs.push(value.bytes()?),
                 8 => {
@@ -438,6 +441,7 @@ impl<'a> Graph<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self> {
         let mut graph = Self::default();
         fields(bytes, |field, value| {
+            // Fields of `GraphProto`.
             match field {
                 1 => graph.nodes.push(Node::read(value.bytes()?)?),
                 5 => {
@@ -458,6 +462,7 @@ impl<'a> Node<'a> {
     fn read(bytes: &'a [u8]) -> Result<Self> {
         let mut node = Self::default();
         fields(bytes, |field, value| {
+            // Fields of `NodeProto`.
             match field {
                 1 => node.inputs.push(value.text()?),
                 2 => node.outputs.push(value.text()?),
@@ -489,6 +494,7 @@ impl<'a> Attribute<'a> {
         let mut integers = Vec::new();
         let mut content = Vec::new();
         fields(bytes, |field, value| {
+            // Fields of `AttributeProto`.
             match (field, value) {
                 (1, value) => name = value.text()?,
                 (2, Value::Fixed32(word)) => {
@@ -516,6 +522,7 @@ impl<'a> Attribute<'a> {
         if !integers.is_empty() {
             content.push(Content::Integers(integers));
         }
+        // A second content makes the attribute ambiguous.
         let known = (content.pop(), content.pop());
         // Writers may omit zero or empty content.
         let content = match (kind, known) {
@@ -540,6 +547,7 @@ impl Input {
     fn read(bytes: &[u8]) -> Result<Self> {
         let mut input = Self::default();
         fields(bytes, |field, value| {
+            // Fields of `ValueInfoProto`.
             match field {
                 1 => input.name = value.text()?,
                 // A type. Its first alternative is a tensor type.
