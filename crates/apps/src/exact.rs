@@ -307,11 +307,13 @@ impl Engine {
         above: u32,
         compute: impl Fn([IntegerArray; N]) -> Result<IntegerArray>,
     ) -> Result<IntegerArray> {
+        // Checked before anything is bootstrapped, which takes long.
         operands.iter().try_for_each(|a| self.check(a))?;
         let operands = operands.map(IntegerArray::clone);
         let Some(plan) = self.setting.bootstrapping() else {
             return self.descend(op, operands, Level(above), compute);
         };
+        // Results must not be below the input level, or they could not be bootstrapped later.
         let lowest = Level(plan.input_level().0 + above);
         let highest = plan.output_level();
         if lowest > highest {
@@ -321,9 +323,11 @@ impl Engine {
                 left: plan.usable_levels(),
             });
         }
+        // A result that could not be bootstrapped counts as one that does not fit.
         let compute = |operands| self.refreshable(compute(operands)?);
         let mut operands = self.at_least(operands, lowest)?;
         match self.descend(op, operands.clone(), lowest, compute) {
+            // Errors are too large, not levels too few. Bootstrapping replaces them by small ones.
             Err(ArrayError::Library(sudare::Error::NoiseExhausted { .. })) => {
                 operands = self.at_least(operands, highest)?;
                 self.descend(op, operands, lowest, compute)
@@ -347,6 +351,7 @@ impl Engine {
         lowest: Level,
         compute: impl Fn([IntegerArray; N]) -> Result<IntegerArray>,
     ) -> Result<IntegerArray> {
+        // The operands have to share a level, which cannot be above the lowest of theirs.
         let mut level = operands.iter().map(IntegerArray::level).min().unwrap_or(Level(0));
         if level < lowest {
             let needed = lowest.0;

@@ -70,6 +70,7 @@ pub fn encrypt(encryptor: &Encryptor, params: &Params, bytes: &[u8]) -> Result<V
 pub fn decrypt(decryptor: &Decryptor, params: &Params, note: &[Ciphertext]) -> Result<Vec<u8>> {
     let damaged = |problem: String| Error::DamagedNote { problem };
     let most = (HEADER_BYTES + MAX_BYTES).div_ceil(params.max_slots());
+    // Before anything is decrypted, since the time depends on the number of ciphertexts.
     if note.len() > most {
         return Err(damaged(format!("{} ciphertexts are more than {most}", note.len())));
     }

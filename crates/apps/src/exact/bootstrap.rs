@@ -55,8 +55,11 @@ pub fn plan_bootstrapping(t: u128, depth: u32) -> sudare::Result<BootstrapPreset
         levels.saturating_sub(1 + way.slots_to_coeffs.len() as u32)
     };
     let mut sets: Vec<_> = bootstrap::presets().into_iter().filter(holds).collect();
+    // The first set with enough levels is taken: of the smallest ring, and there of the fewest
+    // levels.
     sets.sort_by_key(|set| (set.preset.spec.log_n, levels(set)));
     let named = !sets.is_empty();
+    // Other moduli have no named set. Sets are made one ring at a time, until one has the depth.
     let chosen = bootstrap::RINGS.filter(|_| !named).map(|log_n| bootstrap::choose(modulus, log_n));
     let mut most = 0;
     let mut refused = None;
@@ -136,6 +139,7 @@ impl Setting {
             Scheme::Bfv => spec.plan(params, Params::fresh_factor),
         }?;
         let slots = 1 << spec.log_slots;
+        // Without a level above the input, the result could be used for nothing but bootstrapping.
         if slots != self.slots() || spec.modulus != self.modulus() || plan.usable_levels() == 0 {
             return Err(sudare::Error::Circuit(format!(
                 "{slots} slots modulo {} are bootstrapped and {} levels left, but arrays have {} \
@@ -184,6 +188,8 @@ impl Engine {
         if let Some(blocks) = a.blocks.refreshed() {
             return Ok(IntegerArray { blocks: blocks.clone(), ..a.clone() });
         }
+        // An array below that level stays there, so that bootstrapping names the level in its
+        // error.
         let input = self.lowered(a, plan.input_level().min(a.level()))?;
         let bootstrapper = self.bootstrapper(plan)?;
         let mut blocks = Vec::with_capacity(input.blocks.len());

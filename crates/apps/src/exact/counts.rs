@@ -89,6 +89,8 @@ impl CountsPlan {
         if let Some(column) = groups.iter().chain(columns).find(|column| !known(column)) {
             return invalid(format!("there is no column {column}: there are {}", codes.len()));
         }
+        // With one code, all differences are 0, also beyond the last row, where rows would be
+        // counted.
         let single = |i: usize| codes[groups[i]] < 2 || groups[..i].contains(&groups[i]);
         if let Some(i) = (0..groups.len()).find(|&i| single(i)) {
             return invalid(format!(
@@ -111,6 +113,7 @@ impl CountsPlan {
             }
         }
         let sizes = groups.iter().map(|&column| codes[column] as usize);
+        // Too many cells must be refused, not wrapped to a possible number.
         let cells = sizes.fold(1usize, usize::saturating_mul);
         if cells > MAX_SIZE {
             return invalid(format!("{cells} cells: at most {MAX_SIZE} are possible"));
@@ -190,7 +193,10 @@ impl CountsPlan {
         let t = setting.modulus();
         let most = setting.slots() / 2;
         let most_codes = self.codes.iter().copied().max().unwrap_or(0);
+        // Signed elements must hold a count of all rows. Differences of codes must differ modulo
+        // `t`.
         let largest = (2 * self.rows as u128).max(2 * u128::from(most_codes));
+        // Indicators divide by differences of codes, which is always possible modulo a prime only.
         if t.exponent() != 1 || t.value() <= largest || self.width() > most {
             return invalid(format!(
                 "{} rows do not fit {most} slots modulo {t}: use a prime above {largest}, and a \
@@ -226,12 +232,15 @@ impl CountsPlan {
             .map(|(place, &column)| self.equal(engine, &columns[column], place))
             .collect::<Result<_>>()?;
         for Condition { column, accepted } in &self.conditions {
+            // Beyond the last row a condition may hold for code 0. An indicator of groups is 0
+            // there.
             let coeffs =
                 indicator(engine.setting().modulus(), 0..i64::from(self.codes[*column]), accepted);
             indicators.push(engine.polynomial(&columns[*column], &coeffs)?);
         }
         let counted = product(engine, indicators)?;
         let sums = engine.windows(&counted, self.width())?;
+        // Every slot has a sum over the slots that follow, but only the first one is a count.
         let first = |i| i64::from(i % self.width() == 0);
         let firsts = (0..self.cells() * self.width()).map(first).collect();
         engine.mul_plain_array(&sums, &PlainIntegers::new(&shape, firsts))
@@ -249,6 +258,8 @@ impl CountsPlan {
         let own = PlainIntegers::new(&self.shape(), own.collect());
         let difference = engine.add_plain(column, &own)?;
         let k = i64::from(self.codes[self.groups[place]]);
+        // Differences of `k` codes are from `1 - k` to `k - 1`, and 0 has the place `k - 1` among
+        // them.
         let zero = indicator(engine.setting().modulus(), 1 - k..k, &[k as u32 - 1]);
         engine.polynomial(&difference, &zero)
     }
@@ -279,6 +290,7 @@ impl CountsPlan {
             let needed = self.codes.len();
             return invalid(format!("found {found} columns, but {needed} were planned"));
         }
+        // All columns are checked before rows are read, so no index below is out of range.
         for (column, codes) in columns.iter().enumerate() {
             self.check(column, codes)?;
         }
@@ -310,6 +322,7 @@ fn indicator(t: Modulus, domain: core::ops::Range<i64>, accepted: &[u32]) -> Vec
         }
     }
     let mut sum = vec![0u128; points.len()];
+    // A code accepted twice would be added twice, and the indicator would be 2 there.
     let mut places = accepted.to_vec();
     places.sort_unstable();
     places.dedup();

@@ -31,6 +31,8 @@ impl Engine {
         match &a.blocks[..] {
             [block] if a.layout().is_everywhere() => {
                 let blocks = vec![block.clone(); layout.blocks()].into();
+                // The one element is in all slots, so it is also beyond the last element of the new
+                // shape.
                 Ok(IntegerArray { layout, blocks, padding_is_zero: false })
             }
             _ => Err(ArrayError::Argument {
@@ -134,12 +136,14 @@ impl Engine {
     pub fn add_plain(&self, a: &IntegerArray, b: &PlainIntegers) -> Result<IntegerArray> {
         const OP: &str = "add a plain array";
         if let Some(c) = self.scalar(a, b)? {
+            // Adding 0 leaves zeros beyond the last element.
             let padding_is_zero = a.padding_is_zero() && c == 0;
             let sum = self
                 .where_it_fits(OP, [a], 0, |[a]| a.map(|block| self.exact().add_const(block, c)))?;
             return Ok(IntegerArray { padding_is_zero, ..sum });
         }
         let (a, plains) = self.encoded(OP, a, b)?;
+        // A plain array is 0 beyond its last element, so the slots there stay as they are.
         self.where_it_fits(OP, [&a], 0, |[a]| {
             Self::zipped(&a, &plains, |block, plain| self.exact().add_plain(block, plain))
         })
@@ -153,6 +157,7 @@ impl Engine {
     pub fn mul(&self, a: &IntegerArray, b: &IntegerArray) -> Result<IntegerArray> {
         const OP: &str = "multiply";
         let (a, b) = self.paired(OP, a, b)?;
+        // Zero in one factor is enough.
         let padding_is_zero = a.padding_is_zero() || b.padding_is_zero();
         self.where_it_fits(OP, [&a, &b], 1, |[a, b]| {
             let product = Self::zipped(&a, &b.blocks, |x, y| match &self.evaluator {
@@ -184,8 +189,10 @@ impl Engine {
     fn mul_scalar(&self, a: &IntegerArray, c: i128) -> Result<IntegerArray> {
         let direct = || self.refreshable(a.map(|block| self.exact().mul_const(block, c))?);
         let t = self.setting.modulus();
+        // At level 0 there is no level to spend, so any scalar multiplies the errors there.
         if t.centered(t.reduce_i128(c)).unsigned_abs() <= SMALL || a.level() == Level(0) {
             match direct() {
+                // No room for larger errors: the product takes a level instead.
                 Err(ArrayError::Library(Error::NoiseExhausted { .. })) if a.level() > Level(0) => {}
                 result => return result,
             }
@@ -205,6 +212,7 @@ impl Engine {
     fn scalar(&self, a: &IntegerArray, plain: &PlainIntegers) -> Result<Option<i128>> {
         plain.check(self.setting.modulus(), Values::Any)?;
         match plain.values[..] {
+            // A scalar of more axes would add axes to the result.
             [c] if plain.shape.len() <= a.shape().len() => Ok(Some(c.into())),
             _ => Ok(None),
         }
@@ -239,6 +247,7 @@ impl Engine {
         if let Some(known) = powers.get(&exponent) {
             return Ok(known.clone());
         }
+        // Halves have the least depth. The map keeps powers that both halves need.
         let high = self.power_of(powers, exponent.div_ceil(2))?;
         let low = self.power_of(powers, exponent / 2)?;
         let power = self.mul(&high, &low)?;
@@ -261,6 +270,7 @@ impl Engine {
         PlainIntegers::new(&[coeffs.len()], coeffs.to_vec()).check(t, Values::Any)?;
         let coeffs: Vec<i128> = coeffs.iter().map(|&c| c.into()).collect();
         let is_zero = |c: &i128| t.reduce_i128(*c) == 0;
+        // A multiple of the modulus counts as 0, so it raises neither degree nor depth.
         let degree = coeffs.iter().rposition(|c| !is_zero(c)).unwrap_or(0);
         let chain = self.setting.params().chain(t)?;
         let depth = usize::BITS - degree.leading_zeros();
@@ -273,6 +283,7 @@ impl Engine {
             let blocks = plan.run_many(self.exact(), &a.blocks)?.into();
             Ok(IntegerArray { blocks, ..a })
         })?;
+        // Zeros beyond the last element become the constant coefficient.
         let padding_is_zero = a.padding_is_zero() && is_zero(&constant.into());
         Ok(IntegerArray { padding_is_zero, ..value })
     }

@@ -28,6 +28,7 @@ impl Layout {
     /// Creates a layout in blocks of at most `2^most` slots.
     pub(super) fn new(shape: &[usize], most: u32) -> Result<Self> {
         let elements = elements(shape)?;
+        // At least 2 slots, because a block has two rows.
         let log_slots = elements.next_power_of_two().ilog2().clamp(1, most);
         Ok(Self { shape: shape.to_vec(), log_slots })
     }
@@ -111,6 +112,7 @@ fn elements(shape: &[usize]) -> Result<usize> {
     if let Some(axis) = shape.iter().position(|&size| size == 0) {
         return Err(ArrayError::Empty { shape: shape.to_vec(), axis });
     }
+    // Sizes are not limited yet, so their product may overflow.
     let product = shape.iter().try_fold(1usize, |all, &size| all.checked_mul(size));
     match product {
         Some(elements) if elements as u64 <= MAX_ELEMENTS && shape.len() <= MAX_AXES => {

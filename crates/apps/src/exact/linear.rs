@@ -146,6 +146,7 @@ impl Engine {
     /// Applies a map to an array by baby and giant steps. Each step is a power of two.
     fn mapped(&self, a: &IntegerArray, map: &Map<'_>) -> Result<IntegerArray> {
         let log_columns = map.from.columns().ilog2();
+        // Baby and giant steps are about as many, which takes the fewest rotations.
         let baby = 1usize << log_columns.div_ceil(2);
         let giants = map.from.columns() / baby;
         let mut images = BTreeMap::new();
@@ -160,6 +161,7 @@ impl Engine {
                 }
                 let turn = giant * baby;
                 for from in factors(a.blocks.len(), baby) {
+                    // Diagonals of zeros cost neither a product nor the rotations of their image.
                     let Some(weights) = map.weights((to, turn), from) else { continue };
                     let term = self.weighted(a, &mut images, from, &weights)?;
                     sum = Some(match &sum {
@@ -173,9 +175,12 @@ impl Engine {
                 // All its weights are zero.
                 None => self.zero(a)?,
             };
+            // Products are rescaled after their sum: one rescaling of a block instead of one for
+            // each product.
             blocks.push(self.exact().rescale(&sum)?);
         }
         let layout = map.to.clone();
+        // Weights are 0 for slots beyond the last element of the result.
         let padding_is_zero = true;
         Ok(IntegerArray { layout, blocks: blocks.into(), padding_is_zero })
     }

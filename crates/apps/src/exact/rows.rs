@@ -30,6 +30,7 @@ impl Engine {
         const OP: &str = "rotate";
         self.check_rows(OP, a)?;
         let columns = a.layout.columns();
+        // A negative step goes the other way round, so its remainder must be positive.
         let steps = k.rem_euclid(columns as i64) as usize;
         self.where_it_fits(OP, [a], 0, |[a]| a.map(|block| self.rotated(block, steps)))
     }
@@ -60,9 +61,11 @@ impl Engine {
     pub fn sum(&self, a: &IntegerArray) -> Result<IntegerArray> {
         self.check(a)?;
         let scalar = self.setting.layout(&[])?;
+        // The element fills all slots, so a sum of slots would be a multiple of it.
         if a.layout.is_everywhere() {
             return a.reshaped(&[]);
         }
+        // Slots beyond the last element would enter the sum.
         let masked = match a.padding_is_zero() {
             true => a.clone(),
             false => {
@@ -76,6 +79,7 @@ impl Engine {
             let total = a.blocks.iter().cloned().map(Ok);
             let Some(total) = total.reduce(|a, b| exact.add(&a?, &b?)) else { return Ok(a) };
             let row = exact.inner_sum(&total?, a.layout.columns())?;
+            // `inner_sum` stays within a row, so the other row is still missing.
             let sum = exact.add(&row, &exact.swap_rows(&row)?)?;
             Ok(IntegerArray {
                 layout: scalar.clone(),

@@ -75,6 +75,7 @@ pub fn plan(t: u128, depth: u32) -> sudare::Result<Choice> {
     let needs = |plaintext_modulus| Needs {
         plaintext_modulus,
         depth,
+        // A sum of `n` ciphertexts is one ciphertext and `n - 1` others.
         rotations: SUMMED - 1,
         last_rotations: SUMMED_LAST - 1,
     };
@@ -207,6 +208,8 @@ impl Setting {
         if let Some(inputs) = inputs.get() {
             return inputs.check(form);
         }
+        // Computed outside `get_or_init`, because it may fail. Threads at the same time find the
+        // same.
         let found = plan.inputs(self.params())?;
         inputs.get_or_init(|| found).check(form)
     }
@@ -283,6 +286,8 @@ impl Setting {
             return Err(Error::LevelExhausted { op, needed: 1, level });
         };
         let divisor = self.params().divisor(level, self.modulus())?;
+        // The factor of the array times this one, over the divisor of rescaling, is the factor
+        // below.
         Ok(self.factor(Level(below))? * divisor / self.factor(level)?)
     }
 

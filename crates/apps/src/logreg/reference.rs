@@ -80,6 +80,8 @@ pub fn ranges(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Ranges> {
             (&mut all.momentum, of_model.momentum),
         ];
         for (all, of_model) in lists {
+            // One plan serves all models of a target, so each iteration has room for the largest of
+            // them.
             all.iter_mut().zip(of_model).for_each(|(all, found)| *all = f64::max(*all, found));
         }
     }
@@ -89,6 +91,7 @@ pub fn ranges(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Ranges> {
 /// Returns `s(u) - 1/2` with the polynomial `s` in place of `sigmoid(-u)`.
 fn polynomial(spec: &TrainSpec) -> Result<impl Fn(f64) -> f64 + Sync> {
     let mut coefficients = spec.sigmoid.coefficients()?;
+    // The constant 1/2 is part of the sums of labels, which the owner computes in the clear.
     coefficients[0] = 0.0;
     Ok(move |u| horner(&coefficients, u))
 }
@@ -122,18 +125,22 @@ fn descend(
     let mut found = OfModel { weights: vec![], inner: vec![], weight: vec![], momentum: vec![] };
     for (iteration, step) in (0..).zip(schedule(spec)) {
         let batch = batches.of(iteration);
+        // There is a mean of labels for each batch, or one for all batches.
         let labels = &label_means[batch.min(label_means.len() - 1)];
         let weighted = |row, inner| rows.weight(row) * slope(inner);
+        // All inner products are still 0 here, and so are the slopes of rows.
         let Pass { sum, largest } = match iteration < spec.label_iterations() {
             true => Pass { sum: vec![0.0; w.len()], largest: 0.0 },
             false => rows.pass(batches.rows(batch), &v, weighted),
         };
+        // By the planned rows, since the server divides by a public number.
         let planned = rows.planned.rows(batch).len() as f64;
         for (j, (w, v)) in w.iter_mut().zip(&mut v).enumerate() {
             let next = *v + step.gamma * (labels[j] + sum[j] / planned - penalty[j] * *v);
             *v = (1.0 - step.eta) * next + step.eta * *w;
             *w = next;
         }
+        // Before the ranges are recorded: a maximum would hide NaN.
         if !w.iter().chain(&v).all(|value| value.is_finite()) {
             let largest = found.inner.last().copied().unwrap_or(0.0);
             return Err(TrainError::Diverged { iteration, largest }.into());

@@ -83,6 +83,7 @@ impl SumsPlan {
     ) -> Result<Self, PoolError> {
         let owners = schema.owners().len();
         check_rows(most_rows)?;
+        // Each table is small enough, but the total must be as well.
         check_rows(owners.saturating_mul(most_rows))?;
         let shape = Shape::new(schema, by_class)?;
         let coding = coding(&shape, most_rows, owners, params)?;
@@ -118,6 +119,7 @@ impl SumsPlan {
         if owner >= owners {
             return Err(self.schema.unknown_owner(&owner.to_string()));
         }
+        // The shape includes the digest of the schema, so other bounds are noticed as well.
         if *sums.shape() != self.shape {
             return Err(PoolError::OtherSchema { what: "the sums".to_owned() });
         }
@@ -130,6 +132,7 @@ impl SumsPlan {
         for (number, power) in sums.numbers().iter().zip(self.shape.powers()) {
             let offset = offset(self.most_rows, power);
             let width = self.width(power);
+            // The lower bound becomes 0: limbs are digits of a number that is not negative.
             push_limbs(&mut limbs, &(number + offset), self.coding.bits, width);
         }
         let own = Seed::random().map_err(sudare::Error::from)?;
@@ -208,6 +211,7 @@ impl SumsPlan {
             slots.iter().flat_map(|slots| &slots[header..]).copied().collect();
         let padding = limbs.split_off(self.limbs());
         let (owners, limbs) = limbs.split_at(self.schema.owners().len());
+        // Marks come first: with another plan, the slots of owners are elsewhere and mean nothing.
         self.check_marks(&slots, owners.iter().sum())?;
         self.check_owners(owners)?;
         if padding.iter().any(|&limb| limb != 0) {
@@ -233,6 +237,8 @@ impl SumsPlan {
             Err(PoolError::NotAsPlanned { what, found, needed })
         };
         planned("ciphertexts", slots.len(), self.ciphertexts())?;
+        // Twice the owners, for which the modulus has room, so that repeated owners are found and
+        // named.
         let (step, most) = (self.step(), 2.0 * self.schema.owners().len() as f64 / self.step());
         let integer = |index: usize, at: usize, slot: f64| {
             let value = slot / step;
@@ -257,6 +263,7 @@ impl SumsPlan {
             let mut expected = Vec::new();
             let mark = mark(&self.digest, index).into();
             push_limbs(&mut expected, &mark, self.coding.bits, self.mark_width());
+            // Not trusted yet: `tables` comes from slots that may hold any limbs.
             if !slots.iter().zip(expected).all(|(&slot, limb)| slot == tables.saturating_mul(limb))
             {
                 let what = format!("marks of ciphertext {index} (counted from 0)");
@@ -288,6 +295,7 @@ impl SumsPlan {
                 .iter()
                 .rev()
                 .fold(BigInt::ZERO, |number, limb| (number << self.coding.bits) + limb);
+            // Every owner added one offset, and all owners are present once by now.
             positive - offset(self.most_rows, power) * owners
         };
         self.shape.powers().map(number).collect()
@@ -298,6 +306,7 @@ impl SumsPlan {
         let bad = || Err(damaged("this number of rows cannot have its sums"));
         let owners = self.schema.owners().len();
         let counts = &sums.numbers()[..self.shape.classes];
+        // Every owner has a row, because sums of no rows are refused.
         let all: BigInt = counts.iter().sum();
         if counts.iter().any(|count| *count < BigInt::ZERO)
             || all < BigInt::from(owners)
@@ -307,6 +316,7 @@ impl SumsPlan {
         }
         let rows = sums.rows();
         for (number, power) in sums.numbers().iter().zip(self.shape.powers()) {
+            // By the rows found, which is stricter than the bound by the rows planned.
             if *number.magnitude() > *offset(rows, power).magnitude() {
                 return bad();
             }
@@ -371,6 +381,7 @@ fn coding(
     if levels.is_empty() {
         let found = chain.log2_q(params.top());
         let log_n = params.log_n();
+        // Room, errors and one bit of a limb, for which even the top level is too small.
         let needed = error_bits + room_bits + 1.0;
         return Err(PoolError::ParamsTooSmall { owners, log_n, needed, found });
     }
@@ -423,6 +434,7 @@ fn push_limbs(limbs: &mut Vec<u64>, number: &BigInt, bits: u32, width: usize) {
     let word = |at: usize| words.get(at).copied().map_or(0, u128::from);
     let limb = |index: usize| {
         let start = index * bits as usize;
+        // A limb may begin in one word and end in the next.
         let pair = word(start / 64) | word(start / 64 + 1) << 64;
         (pair >> (start % 64)) as u64 & ((1 << bits) - 1)
     };

@@ -101,6 +101,7 @@ impl Bounds {
     /// Returns the middle.
     #[must_use]
     pub fn center(self) -> f64 {
+        // Halved first: the sum of two large bounds would be infinite.
         self.high / 2.0 + self.low / 2.0
     }
 
@@ -123,7 +124,9 @@ impl Bounds {
         if low < high {
             return Self { low: two_digits(low, false), high: two_digits(high, true) };
         }
+        // The bounds must differ, and close ones would reveal the only value.
         let margin = if low == 0.0 { 1.0 } else { low.abs() / 10.0 };
+        // The margin of a huge value must not make a bound infinite.
         let low = (low - margin).max(f64::MIN);
         let high = (high + margin).min(f64::MAX);
         Self { low: two_digits(low, false), high: two_digits(high, true) }
@@ -132,13 +135,16 @@ impl Bounds {
 
 /// Returns the next number of two significant digits above or below.
 fn two_digits(x: f64, above: bool) -> f64 {
+    // From the decimal text, because a division by a power of ten would be rounded.
     let text = format!("{:e}", x.abs());
     let (digits, exponent) = text.split_once('e').unwrap_or((&text, "0"));
     let mut digits = digits.chars().filter_map(|c| c.to_digit(10));
     let first = 10 * digits.next().unwrap_or(0) + digits.next().unwrap_or(0);
+    // Rounding outward adds to the digits only away from 0, and only if digits are dropped.
     let grows = above == (x > 0.0) && digits.any(|digit| digit != 0);
     let exponent = exponent.parse::<i32>().unwrap_or(0) - 1;
     let size: f64 = format!("{}e{exponent}", first + u32::from(grows)).parse().unwrap_or(f64::MAX);
+    // Above the largest number, rounding outward gives infinity.
     size.min(f64::MAX).copysign(x)
 }
 
@@ -284,6 +290,8 @@ impl Schema {
     /// [`PoolError::Table`], which names missing and surplus columns, or the place of an unknown
     /// text, category or class; [`PoolError::Missing`]; [`PoolError::OutOfBounds`].
     pub fn apply(&self, frame: &Frame) -> Result<Table, PoolError> {
+        // An encoding accepts frames without a target, for rows to be scored. Here labels are
+        // needed.
         if let Some(Target { name, .. }) = &self.document.target
             && !frame.columns().contains(name)
         {
@@ -291,6 +299,7 @@ impl Schema {
             let columns = list(frame.columns());
             return Err(TableError::MissingColumns { missing, columns }.into());
         }
+        // On the frame: the encoding fills gaps, which the table does not show.
         self.check_gaps(frame)?;
         let table = self.encoding.apply(frame.clone())?;
         self.check_bounds(&table, |row| {
@@ -439,6 +448,7 @@ impl Column {
         let Kind::Number(bounds) = self.kind else { return Ok(()) };
         let Bounds { low, high } = bounds;
         let finite = low.is_finite() && high.is_finite();
+        // A unit below the normal numbers has few bits.
         if !finite || !bounds.unit().is_normal() || bounds.unit() < 0.0 {
             return Err(problem(format!(
                 "column {name:?} has values from {low} to {high}, but the second bound must be \
@@ -451,6 +461,8 @@ impl Column {
     fn code(&self, missing: Missing) -> Code {
         match &self.kind {
             Kind::Number(bounds) => {
+                // The middle follows from the schema alone, where a mean would follow from one
+                // owner's rows.
                 let middle = (missing == Missing::Flag).then(|| bounds.center());
                 Code::Number { mean: middle, flag: self.missing }
             }

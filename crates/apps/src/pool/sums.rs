@@ -90,6 +90,7 @@ fn pairs(columns: usize) -> usize {
 /// Returns the place of a pair, the larger column first.
 fn pair(j: usize, k: usize) -> usize {
     let (j, k) = (j.max(k), j.min(k));
+    // The order of the lower triangle, row by row, in which `Products::add_to` visits the pairs.
     pairs(j) + k
 }
 
@@ -111,6 +112,7 @@ pub struct Sums {
 }
 
 impl Sums {
+    // Two values have at most 94 bits in their product, so `i128` holds the sum over 2^32 rows.
     /// Maximum number of rows of all owners' tables.
     pub const MAX_ROWS: u64 = 1 << 32;
 
@@ -131,6 +133,7 @@ impl Sums {
         }
         let mut numbers: Vec<BigInt> = rows.iter().map(|rows| rows.len().into()).collect();
         if !by_class {
+            // One group does not need sums by class. Only the counts above keep the classes apart.
             rows = vec![(0..table.rows()).collect()];
         }
         let grid = Grid::new(schema);
@@ -158,6 +161,7 @@ impl Sums {
         if self.shape != other.shape {
             return Err(PoolError::OtherSchema { what: "sums to be added".to_owned() });
         }
+        // Checked before any number changes, so that an error leaves the sums as they were.
         check_rows(self.rows().saturating_add(other.rows()))?;
         self.numbers.iter_mut().zip(&other.numbers).for_each(|(sum, other)| *sum += other);
         Ok(())
@@ -242,6 +246,7 @@ impl Grid {
 
     /// Returns the integer of `x` in column `j`, up to `2^47` in magnitude.
     fn integer(&self, j: usize, x: f64) -> i64 {
+        // A value at a bound may exceed 1 by rounding here.
         let u = ((x - self.centers[j]) / self.units[j]).clamp(-1.0, 1.0);
         (u * (1_u64 << FRACTION_BITS) as f64).round_ties_even() as i64
     }
@@ -256,6 +261,7 @@ struct Part {
     powers: Vec<PowerParts>,
 }
 
+// Both parts are at most 2^47, like `v`, so sums of their products over 2^32 rows fit `i128`.
 /// Sums of `v q_1, v q_0, q_1 q_1, q_1 q_0, q_0 q_0`, where `v² = 2^47 q_1 + q_0`.
 type PowerParts = [i128; 5];
 
@@ -270,6 +276,7 @@ impl Part {
         let columns = table.features();
         // Every part has its own sums of all pairs, so many columns leave room for fewer parts.
         let most = (PART_VALUES / columns.pow(2).max(1)).clamp(1, PARTS);
+        // Parts of whole blocks: only the last block of all rows may not be full.
         let size = rows.len().div_ceil(most).next_multiple_of(BLOCK).max(BLOCK);
         let parts = par::map(rows.chunks(size), |rows| {
             let mut part = Self::zero(columns);
@@ -370,9 +377,13 @@ impl Products {
         high_low.gemm(1.0, &high, &low_rows, 0.0);
         low_low.gemm(1.0, &low, &low_rows, 0.0);
         let mut all = all.iter_mut();
+        // The range is first in the `zip`: it ends without taking a sum that belongs to the next
+        // row.
         for j in 0..columns {
             for (k, sum) in (0..=j).zip(&mut all) {
                 let at = |sums: &DMatrix<f64>, j, k| i128::from(sums[(j, k)] as i64);
+                // Products of high by low limbs are not symmetric: a pair has one on each side of
+                // the diagonal.
                 let mixed = at(high_low, j, k) + at(high_low, k, j);
                 let high = (at(high_high, j, k) << LIMB_BITS) + mixed;
                 *sum += (high << LIMB_BITS) + at(low_low, j, k);

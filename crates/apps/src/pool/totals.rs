@@ -72,10 +72,12 @@ impl Totals {
             spreads.push(self.spread(j, centers[j]));
         }
         let inverse: Vec<f64> =
+            // A constant column gets correlations of 0 instead of a division by its spread.
             spreads.iter().map(|&d| if d > 0.0 { 1.0 / d } else { 0.0 }).collect();
         let mut correlations = vec![0.0; columns * columns];
         for j in 0..columns {
             for k in 0..=j {
+                // Covariance within groups, plus covariance of the means of groups.
                 let covariance = weighted.mean(|group, rows| {
                     let of_means = rows as f64 * shifts.of(group, j) * shifts.of(group, k);
                     self.scatter(group, rows, j, k) + of_means
@@ -147,6 +149,7 @@ impl Totals {
         }
         let rows = self.sums.group_rows();
         if rows.len() < counts.len() {
+            // Without sums by class, equal weights are still possible: they cancel in the mean.
             if weights.iter().any(|weight| *weight != weights[0]) {
                 return Err(PoolError::NotByClass);
             }
@@ -156,6 +159,7 @@ impl Totals {
         if weight > 0.0 {
             return Ok(Weighted { rows, weights, weight });
         }
+        // The error names a class that has rows: its weight must be 0, as the total is.
         let class = counts.iter().position(|&count| count > 0).unwrap_or(0);
         Err(PoolError::RowWeight { class, found: of_class(class) })
     }
@@ -191,10 +195,13 @@ impl Totals {
 
     /// Returns the mean of column `j` in a group, relative to the mean of all rows.
     fn shift(&self, group: usize, rows: usize, j: usize) -> f64 {
+        // A class without rows has no mean. Its sums below are multiplied by its rows, so 0 is
+        // neutral.
         if rows == 0 {
             return 0.0;
         }
         let all = self.rows();
+        // Both means over a common denominator: the difference of integers cancels without error.
         let difference = self.sums.sum(group, j) * all - self.sum(j) * rows;
         to_f64(&difference, 1) / (all as f64 * rows as f64)
     }
@@ -206,6 +213,7 @@ impl Totals {
         }
         let sum_j = self.sums.sum(group, j);
         let sum_k = self.sums.sum(group, k);
+        // Subtracted as integers, where a spread far below the mean loses no digits.
         to_f64(&(self.sums.product(group, j, k) * rows - sum_j * sum_k), 2) / rows as f64
     }
 
@@ -221,6 +229,8 @@ impl Totals {
         let n = BigInt::from(self.rows());
         let sum = self.sum(j);
         let cubes = &n * &n * self.sums.cube(j);
+        // `n³` times the mean third power of deviations, in integers, since its terms nearly
+        // cancel.
         let centered = cubes - 3 * &n * &sum * self.product(j, j) + 2 * sum.pow(3);
         to_f64(&centered, 3) / real::powi(self.rows() as f64, 3)
     }
@@ -282,6 +292,7 @@ impl Shifts {
 
 /// Converts a sum of products of `power` values from integers to the values' units.
 fn to_f64(number: &BigInt, power: u32) -> f64 {
+    // The highest 64 bits are more than `f64` keeps. All bits may be more than its range.
     let dropped = number.bits().saturating_sub(64);
     let top = (number.magnitude() >> dropped).iter_u64_digits().next().unwrap_or(0) as f64;
     let size = top * real::powi(2_f64, dropped as i32 - (power * FRACTION_BITS) as i32);
