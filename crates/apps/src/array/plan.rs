@@ -304,6 +304,7 @@ pub fn plan(
         let errors = |of: fn(&ArrayFacts) -> f64| {
             let errors =
                 planned.outputs.iter().map(|out| (of(out), out.largest_shared_error(bits)));
+            // By the ratio, because results of different sizes need different errors.
             let worst = errors.max_by(|a, b| (a.0 / a.1).total_cmp(&(b.0 / b.1)));
             worst.filter(|(found, needed)| found > needed)
         };
@@ -645,6 +646,7 @@ impl PlanOptions {
             let Ok(params) = Params::new(spec.clone()) else { continue };
             let key = KeyRequest::new().relinearize(params.top());
             let bytes = key.bytes(params.rlwe()).unwrap_or(u64::MAX);
+            // Spare bits decrease, so the first set of each size has the most room.
             if found.iter().all(|(known, ..)| *known != bytes) {
                 found.push((bytes, room_bits + spare, spec));
             }

@@ -181,6 +181,7 @@ impl ScorePlan {
         if rows == 0 {
             return Err(TrainError::Empty.into());
         }
+        // The product of rows with the model takes a level below the model's.
         if model.0 == Level(0) {
             return Err(Error::NotScorable);
         }
@@ -398,10 +399,12 @@ impl ScorePlan {
         }
         let layout = self.layout;
         let design = transform.rows(table.values());
+        // All rows are checked before the first ciphertext, since the iterator cannot fail.
         for (row, entries) in design.chunks_exact(layout.entries).enumerate() {
             self.check_row(row, entries, table, transform)?;
         }
         Ok((0..layout.ciphertexts()).map(move |i| {
+            // Groups beyond the rows of the table begin beyond its end and are zeros.
             let start = i / layout.pieces * layout.blocks * layout.entries;
             layout.packed(&design[design.len().min(start)..], i % layout.pieces)
         }))
@@ -435,6 +438,7 @@ impl ScorePlan {
         }
         let squares: f64 = entries.iter().map(|x| x * x).sum();
         let found = (squares / entries.len() as f64).sqrt();
+        // Not negated: the mean square of a row with NaN fails here, as it must.
         if found <= most {
             return Ok(());
         }
@@ -524,6 +528,7 @@ impl ScorePlan {
         let (mut work, before) = (e.work(), e.work());
         scorer.score(&vec![zeros(self.level, self.rows)?; self.group_len()])?;
         let of_group = e.work() - before;
+        // All groups take the same work, so one is run.
         (0..self.groups()).for_each(|_| work += of_group);
         Ok(work)
     }
@@ -569,6 +574,7 @@ impl ScorePlan {
         expect("level of the encrypted model", ev.level(model), level)?;
         expect_scale("scale of the encrypted model", ev.scale(model), scale)?;
         let mut model = ev.with_log_slots(model, self.layout.slots().ilog2())?;
+        // Dropped before it is turned, because rotations are cheaper at lower levels.
         ev.drop_to(&mut model, self.level)?;
         let mut turned = vec![model];
         for step in self.layout.turns() {
@@ -637,6 +643,7 @@ impl ScorePlan {
         }
         let read = |output: usize| -> Vec<f64> {
             let groups = slots.iter().skip(output).step_by(outputs);
+            // Slots beyond the planned rows are zeros of the last group.
             let all = groups.flat_map(|slots| slots.iter().step_by(layout.block()).copied());
             all.take(self.job.rows).collect()
         };

@@ -481,6 +481,7 @@ impl TrainSpec {
         {
             return Err(TrainError::SharedBits { found });
         }
+        // Later steps are not larger, so the first one stands for all.
         let found = self.learning_rate.at(0);
         if !(found.is_finite() && found > 0.0) {
             return Err(TrainError::LearningRate { found });
@@ -497,6 +498,7 @@ impl TrainSpec {
     /// The errors of [`TrainSpec::row_weights`]; [`TrainError::Penalty`] if `C` and the weights are
     /// so small that the strength is not finite, or exceeds the bound of errors of a shared model.
     pub fn alpha(&self, counts: &[usize], given: Option<&[f64]>) -> Result<f64, TrainError> {
+        // Only for its checks of the weights.
         self.row_weights(counts, given)?;
         let count = |class: usize| counts.get(class).map_or(0.0, |&count| count as f64);
         let sum = match given {
@@ -542,6 +544,7 @@ impl TrainSpec {
         let weights = match (self.class_weights, given) {
             (None, None) => return Ok(vec![1.0; counts.len()]),
             (Some(ClassWeights::Balanced), None) => {
+                // No row has the weight of a class without rows, but it must be finite.
                 counts.iter().map(|&count| 1.0 / count.max(1) as f64).collect()
             }
             (Some(ClassWeights::Given), Some(given)) => given.to_vec(),
@@ -551,6 +554,7 @@ impl TrainSpec {
         // Divided by the largest weight of a class that has rows, so that nothing overflows.
         let present = weights.iter().zip(counts).filter(|&(_, &count)| count > 0);
         let largest = present.map(|(&weight, _)| weight).fold(0.0, f64::max);
+        // Without rows there is no mean to divide by.
         if largest == 0.0 {
             return Ok(vec![1.0; counts.len()]);
         }
@@ -576,6 +580,7 @@ impl Batches {
     #[must_use]
     pub fn new(rows: usize, spec: &TrainSpec) -> Self {
         let most = spec.batch.unwrap_or(rows).max(1);
+        // Never 0 batches: rows are divided by their number.
         Self { rows, count: rows.div_ceil(most).max(1) }
     }
 
@@ -600,6 +605,7 @@ impl Batches {
     /// Returns the number of batches that a training of this number of iterations uses.
     #[must_use]
     pub fn used(&self, iterations: u32) -> usize {
+        // The first iteration shares the batch of the second one.
         self.count.min(iterations.saturating_sub(1).max(1) as usize)
     }
 

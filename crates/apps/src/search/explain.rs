@@ -120,8 +120,10 @@ impl Plan {
             (of_block, step(), answer.len(), Level(0))
         } else {
             let scores = search.scores(0, content)?;
+            // The second step is empty, because scores need no work after the last block.
             (step(), step(), layout.blocks, scores.level)
         };
+        // Two polynomials, as in a ciphertext by the public key.
         let bytes = |level| 2 * params.rlwe().basis().packed_bytes(params.rlwe().limbs(level));
         let block_parts = if spec.mode == Mode::PlainIndex { 0 } else { self.block_parts() };
         let parts = (0..block_parts).map(|part| bytes(self.part_form(part).0));
