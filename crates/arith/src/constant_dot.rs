@@ -25,6 +25,8 @@ pub struct Column<'a> {
 }
 
 /// Columns handled together: one group of each stays in the first-level cache.
+// The largest `Lanes::DOTS`: one reading of the words serves four sums (performance log, key
+// switching).
 const TOGETHER: usize = 4;
 
 impl ConstantDot {
@@ -38,8 +40,10 @@ impl ConstantDot {
         let widest = largest.iter().copied().max().unwrap_or(0);
         let modulus = m.for_inputs_of(u64::BITS - widest.leading_zeros());
         let total = |part: &[u64]| part.iter().map(|&word| u128::from(word)).sum::<u128>();
+        // Sums are reduced after `TERMS` products, so only the words of one run add up.
         let total = largest.chunks(TERMS).map(total).max().unwrap_or(0);
         let factors = c.iter().map(|&c| (modulus.kernels().weight)(&modulus, c)).collect();
+        // One modulus more, because Montgomery's reduction adds `q` to stay positive.
         Self { modulus, factors, width: 1 + total.div_ceil(1 << 52) as u64 }
     }
 
@@ -78,6 +82,7 @@ impl ConstantDot {
         let words = pointers(a, len);
         let Some(kernels) = weights.first().map(|weights| weights.kernels()) else { return };
         for (weights, out) in weights.iter().zip(&*out) {
+            // One kernel runs all sums. It would misread factors in the form of another table.
             assert!(ptr::eq(weights.kernels(), kernels));
             assert!(weights.factors.len() == a.len() && out.len() == len);
         }
@@ -97,6 +102,7 @@ impl ConstantDot {
             ptr::eq(x0, y0) && ptr::eq(x1, y1)
         };
         for together in columns.chunks_mut(TOGETHER) {
+            // Primes of different lengths use different tables, and one call serves only one table.
             for same in together.chunk_by_mut(alike) {
                 let weights: Vec<&Self> = same.iter().map(|column| column.weights).collect();
                 let out: Vec<*mut u64> =

@@ -153,6 +153,7 @@ impl Dd {
     pub fn from_i128(x: i128) -> Self {
         let magnitude = x.unsigned_abs();
         let hi = magnitude as f64;
+        // `hi` may be rounded up. The rest is then negative.
         let rest = magnitude.wrapping_sub(hi as u128) as i128;
         let y = Self { hi, lo: rest as f64 };
         if x < 0 { -y } else { y }
@@ -226,8 +227,10 @@ impl Dd {
     #[must_use]
     pub fn mul_pow2(self, exp: i32) -> Self {
         let mut y = self;
+        // Beyond 2098 every result is zero or infinite, so the bound only shortens the loop.
         let mut rest = exp.clamp(-4000, 4000);
         while rest != 0 {
+            // `pow2` makes normal numbers only.
             let step = rest.clamp(-1022, 1023);
             let factor = pow2(step);
             y = Self { hi: y.hi * factor, lo: y.lo * factor };
@@ -241,6 +244,7 @@ impl Dd {
     /// `0^0` is 1.
     #[must_use]
     pub fn powi(self, exp: i32) -> Self {
+        // Not `-exp`, which overflows for the smallest exponent.
         let mut rest = exp.unsigned_abs();
         let mut square = self;
         let mut product = Self::ONE;
@@ -262,6 +266,7 @@ impl Dd {
     /// algorithm `SQRTDWtoDW`.
     #[must_use]
     pub fn sqrt(self) -> Self {
+        // The correction below would divide 0 by 0.
         if self.hi == 0.0 {
             return self;
         }
@@ -285,6 +290,7 @@ impl Dd {
         if self.hi < 0.0 || !self.is_finite() {
             return Self::from(f64::NAN);
         }
+        // The exponent bits of a subnormal number do not give its magnitude.
         if self.hi < f64::MIN_POSITIVE {
             return self.mul_pow2(200).log2() - Self::from(200);
         }
@@ -298,6 +304,7 @@ impl Dd {
         }
         let z = (m - Self::ONE) / (m + Self::ONE);
         let z2 = z * z;
+        // The first omitted term is below `2^-122` of the sum.
         let series = (0..=22)
             .rev()
             .fold(Self::ZERO, |sum, k: i32| sum * z2 + Self::ONE / Self::from(2 * k + 1));
@@ -339,7 +346,10 @@ impl Dd {
         if magnitude > Self::ONE || !self.is_finite() {
             return Self::from(f64::NAN);
         }
+        // Near 1 Newton's method would divide by a cosine close to 0. The complement has no such
+        // point.
         if magnitude.hi > std::f64::consts::FRAC_1_SQRT_2 {
+            // `1 - x^2` as a product: the difference of squares would cancel near 1.
             let cos = ((Self::ONE - magnitude) * (Self::ONE + magnitude)).sqrt();
             let turns = Self::from(0.25) - cos.asin_turns();
             return if self.hi < 0.0 { -turns } else { turns };

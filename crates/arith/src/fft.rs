@@ -213,6 +213,7 @@ impl<T: Real> SpecialFft<T> {
         // w of residue r at depth d, as a power of the primitive root of order
         // 2^(log_slots_max + 2).
         let index = |d: u32, r: u32| {
+            // Wrapping is harmless: the mask keeps the residue modulo a power of two.
             let five_r = 5u32.wrapping_pow(r) & ((8 << d) - 1);
             five_r << (log_slots_max - 1 - d)
         };
@@ -222,6 +223,7 @@ impl<T: Real> SpecialFft<T> {
         };
         let heap = |depths: u32| (0..depths).flat_map(|d| (0..1u32 << d).map(move |r| (d, r)));
 
+        // Heap order from 1 on: place 0 of each table is unused.
         let mut short = vec![Complex::default(); 1];
         short.extend(heap(log_slots_max.min(LOG_SHORT)).map(|(d, r)| root(index(d, r))));
         let mut radix4 = vec![[Complex::default(); 3]; 1];
@@ -230,6 +232,7 @@ impl<T: Real> SpecialFft<T> {
             [root(v), root(2 * v), root(v.wrapping_mul(3))]
         }));
         let mut tail = vec![Row::<T>::default(); 1];
+        // The seven nodes of depths 0 to 2 do not fill rows of eight. No tile asks for them.
         for (d, r) in heap(log_slots_max).skip(7) {
             let lane = r as usize % 8;
             if lane == 0 {
@@ -368,6 +371,8 @@ impl<T: Real> SpecialFft<T> {
     #[inline(always)]
     fn inverse_rows(&self, rows: &mut [Row<T>]) {
         self.tiles::<false>(rows);
+        // Blocks that the head of the forward transform leaves: halves for an odd power of two,
+        // else quarters.
         let blocks_len = rows.len() >> (2 - rows.len().ilog2() % 2);
         let mut inner = 4;
         while inner < blocks_len && inner < INNER_ROWS {
@@ -419,6 +424,8 @@ impl<T: Real> SpecialFft<T> {
 
     #[inline(always)]
     fn inverse_head(&self, rows: &mut [Row<T>]) {
+        // `1/n` for eight values a row, applied once, in the last pass. A power of two rounds
+        // nothing.
         let factor = 0.125 / rows.len() as f64;
         if rows.len().ilog2() % 2 == 1 {
             let (low, high) = rows.split_at_mut(rows.len() / 2);
@@ -476,11 +483,13 @@ impl<T: Real> SpecialFft<T> {
         let tiles = rows.len() / 8;
         for t in 0..tiles {
             let u = reverse_bits(t, tiles.ilog2());
+            // Done together with tile `u`: a permutation in place swaps pairs.
             if t > u {
                 continue;
             }
             let mut tile = load_tile::<T>(rows, t);
             for (from, to) in [(t, u), (u, t)] {
+                // Read before tile `to` is overwritten.
                 let next = load_tile::<T>(rows, to);
                 let done = if FORWARD {
                     self.forward_tile(tile, tiles, to)
@@ -489,6 +498,7 @@ impl<T: Real> SpecialFft<T> {
                 };
                 store_tile::<T>(rows, to, &done);
                 tile = next;
+                // A tile that stays in its place has no partner.
                 if t == u {
                     break;
                 }
@@ -574,6 +584,7 @@ fn store_tile<T: Real>(rows: &mut [Row<T>], t: usize, tile: &[Row<T>; 8]) {
 }
 
 fn reverse_bits(x: usize, bits: u32) -> usize {
+    // For 0 bits the shift by a whole word would overflow. The reversal is then 0.
     x.reverse_bits().checked_shr(usize::BITS - bits).unwrap_or(0)
 }
 
@@ -590,6 +601,7 @@ fn permute_by_reversed_bits<T>(values: &mut [T]) {
 /// Minimum number of values of a transform on rows.
 const MIN_ROWS_LEN: usize = 1 << (LOG_SHORT + 1);
 /// `log2` of the longest transform that does not work on rows.
+// A tile is eight rows of eight values, so transforms on rows start at 64 values.
 const LOG_SHORT: u32 = 5;
 
 /// Views the values, a multiple of eight, as rows in the same memory.

@@ -26,6 +26,7 @@ impl Fractions {
     /// Computes the reciprocals of at most 256 `moduli`.
     #[must_use]
     pub fn new(moduli: &[Modulus]) -> Self {
+        // The sums of all kernels fit a word up to here (docs/notes/base-conversion.md).
         debug_assert!(moduli.len() <= 256);
         let fraction = |m: &Modulus| {
             let shift = 62 - m.bits();
@@ -50,6 +51,8 @@ impl Fractions {
         // SAFETY: lengths are equal; `kernels` came from `select`, which checked the CPU.
         let decided =
             unsafe { (self.kernels.round_sum)(&self.list, &rows, out.as_mut_ptr(), out.len()) };
+        // The slow path depends on the row alone, and rows are ciphertexts, which are public
+        // (docs/notes/base-conversion.md).
         if !decided {
             for (x, v) in out.iter_mut().enumerate().filter(|(_, v)| **v == UNDECIDED) {
                 *v = self.decide(y.iter().map(|row| row[x]));

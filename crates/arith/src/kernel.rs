@@ -224,6 +224,7 @@ pub(crate) fn compact(q: u64, mask: u64, words: &mut [u64], isa: Isa) -> usize {
     let _ = isa;
     for i in start..words.len() {
         let word = words[i] & mask;
+        // Writes always and advances only after an accepted word: no branch on random bits.
         words[accepted] = word;
         accepted += usize::from(word < q);
     }

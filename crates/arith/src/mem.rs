@@ -189,9 +189,11 @@ impl Pool {
             block
         };
         let block = recycled.unwrap_or_else(|| {
+            // A statistic for tests, which orders nothing.
             self.allocations.fetch_add(1, Ordering::Relaxed);
             Block::new(len, secrecy)
         });
+        // Only keys are lost in a fork, so other buffers skip the query.
         let made_in = if secrecy == Secrecy::Key { fork::generation() } else { 0 };
         Buf { block: Some(block), len, home: Arc::clone(self), secrecy, made_in }
     }
@@ -209,6 +211,7 @@ impl Pool {
 
     fn put(&self, block: Block) {
         let mut free = self.free.lock().unwrap_or_else(PoisonError::into_inner);
+        // Above the cap the block returns to the system, at the end of this function.
         if free.words + block.len <= self.cap_words {
             free.words += block.len;
             free.by_len.entry((block.secrecy, block.len)).or_default().push(block);

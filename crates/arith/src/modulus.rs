@@ -67,6 +67,8 @@ impl Modulus {
     /// # Errors
     /// [`Error::ModulusOutOfRange`].
     pub fn with_isa(q: u64, best: Isa) -> Result<Self> {
+        // Lazy values need `4 q < 2^64`, sums of 15 products `15 q^2 < 2^128`, and inverses modulo
+        // powers of two an odd `q`.
         if q < 3 || q.is_multiple_of(2) || q >> 62 != 0 {
             return Err(Error::ModulusOutOfRange(q));
         }
@@ -97,6 +99,7 @@ impl Modulus {
     #[must_use]
     pub fn for_inputs_of(&self, bits: u32) -> Self {
         match self.kernels.wide {
+            // These multipliers read 52 bits of a word, and their sums hold products of 100 bits.
             Some(kernels) if bits > 52.min(100 - self.bits()) => self.with_kernels(kernels),
             _ => *self,
         }
@@ -142,6 +145,7 @@ impl Modulus {
     pub fn add(&self, a: u64, b: u64) -> u64 {
         debug_assert!(a < self.q && b < self.q);
         let s = a + b;
+        // Below `q` the difference wraps to a huge word, so the minimum reduces without a branch.
         s.min(s.wrapping_sub(self.q))
     }
 
@@ -182,6 +186,7 @@ impl Modulus {
         let mid0 = wide::product(a0, b1) + u128::from(wide::high(a0, b0));
         let mid1 = wide::product(a1, b0) + u128::from(mid0 as u64);
         let carried = ((mid0 >> 64) as u64).wrapping_add((mid1 >> 64) as u64);
+        // Only low words from here on: the remainder is below `2 q`, which fits a word.
         let quotient = a1.wrapping_mul(b1).wrapping_add(carried);
         let r = a0.wrapping_sub(quotient.wrapping_mul(self.q));
         r.min(r.wrapping_sub(self.q))
@@ -191,6 +196,7 @@ impl Modulus {
     #[must_use]
     pub fn reduce_i64(&self, a: i64) -> u64 {
         let r = self.reduce(a.unsigned_abs());
+        // Negates without a branch: `!r + q + 1 = q - r`. Zero must stay zero, not become `q`.
         let mask = ((a >> 63) as u64) & u64::from(r != 0).wrapping_neg();
         (r ^ mask).wrapping_add(mask & (self.q + 1))
     }
@@ -207,6 +213,7 @@ impl Modulus {
     #[must_use]
     pub fn centered(&self, a: u64) -> i64 {
         debug_assert!(a < self.q);
+        // The sign bit is the comparison with `q / 2`: coefficients may be secret.
         let high = ((self.q / 2).wrapping_sub(a) as i64) >> 63;
         a as i64 - (self.q as i64 & high)
     }
@@ -228,6 +235,7 @@ impl Modulus {
     #[must_use]
     pub fn inv(&self, a: u64) -> u64 {
         debug_assert!(a != 0);
+        // Fermat's little theorem. The exponent is public, so its time is too.
         self.pow(a, self.q - 2)
     }
 
@@ -250,7 +258,9 @@ impl Modulus {
     pub(crate) fn quotient(&self, w: u64) -> u64 {
         debug_assert!(w < self.q);
         let [low, high] = self.barrett;
+        // At most 1 too small, since only the low part of `w low` is cut.
         let estimate = w.wrapping_mul(high).wrapping_add(wide::high(w, low));
+        // `w 2^64` is 0 modulo `2^64`, so the low word of the multiple is all that is needed.
         let remainder = 0u64.wrapping_sub(estimate.wrapping_mul(self.q));
         estimate + u64::from(remainder >= self.q)
     }
@@ -351,6 +361,7 @@ impl Modulus {
     /// Returns `true` if all packed words are in `[0, q)`.
     #[must_use]
     pub fn are_residues(&self, a: &[u8]) -> bool {
+        // A tile on the stack instead of a buffer of the row's size: the words are only checked.
         let mut words = [0; 512];
         let width = self.packed_bytes();
         let mut tiles = a.chunks(words.len() * width);
@@ -439,6 +450,7 @@ impl Modulus {
 
 /// Returns `q^-1 mod 2^64` for an odd `q`, by Newton's method from three bits.
 fn inverse(q: u64) -> u64 {
+    // `q q = 1 mod 8`, so `q` is its own inverse to 3 bits. Five doublings reach 96.
     (0..5).fold(q, |x, _| x.wrapping_mul(2u64.wrapping_sub(q.wrapping_mul(x))))
 }
 

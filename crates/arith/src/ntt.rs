@@ -36,12 +36,14 @@ impl NttTable {
     /// # Errors
     /// [`Error::DegreeOutOfRange`]; [`Error::NoRootOfUnity`].
     pub fn new(modulus: Modulus, log_n: u32) -> Result<Self> {
+        // Word ranges (`may_grow`) and buffers (`MAX_LINES`) are sized for at most 17 layers.
         if !(4..=17).contains(&log_n) {
             return Err(Error::DegreeOutOfRange(log_n));
         }
         let psi = least_root(&modulus, log_n + 1)?;
         let n = 1usize << log_n;
         let kernels = match modulus.kernels() {
+            // Vector transforms need at least one whole block of eight lines.
             table if log_n >= table.min_log_n => table,
             _ => &kernel::SCALAR,
         };
@@ -243,6 +245,7 @@ fn least_root(m: &Modulus, log_order: u32) -> Result<u64> {
     }
     let root = (2..q)
         .map(|x| m.pow(x, (q - 1) >> log_order))
+        // A root that is -1 at half the order has exactly this order.
         .find(|&root| m.pow(root, 1 << (log_order - 1)) == q - 1)
         .ok_or(error)?;
     // The primitive roots are the odd powers of any one of them.

@@ -104,6 +104,7 @@ pub fn for_each<T: Send>(items: impl IntoIterator<Item = T>, f: impl Fn(T) + Sen
 
 /// Runs [`for_each`], or a loop in order on this thread unless `fork` is set.
 fn spread<T: Send>(fork: bool, items: impl IntoIterator<Item = T>, f: impl Fn(T) + Send + Sync) {
+    // Threads of the pool do not inherit this thread's work, so each part brings it along.
     let work = Work::current();
     let f = |item| work.run(|| f(item));
     if fork && threads() > 1 {
@@ -122,6 +123,7 @@ pub fn map<T: Send, U: Send>(
     items: impl IntoIterator<Item = T>,
     f: impl Fn(T) -> U + Send + Sync,
 ) -> Vec<U> {
+    // As in `spread`: parts on other threads belong to the work of this one.
     let work = Work::current();
     let f = |item| work.run(|| f(item));
     #[cfg(feature = "parallel")]
@@ -198,6 +200,7 @@ impl Within {
                 let parts = n.min(PARTS_A_THREAD * threads());
                 fork_each(parts, &|part| {
                     let mut room = init();
+                    // Shares differ by one block at most, and each is contiguous.
                     let turn = part * n / parts..(part + 1) * n / parts;
                     turn.filter_map(|i| blocks.take(i)).for_each(|block| f(&mut room, block));
                 });
@@ -308,6 +311,7 @@ pub fn with_strategy<T: Send>(
     {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(n)
+            // `install` runs `f` on a thread of the pool, where loops read this value.
             .start_handler(move |_| STRATEGY.set(strategy))
             .build();
         pool.map(|pool| pool.install(f)).map_err(|_| Error::Threads(n))

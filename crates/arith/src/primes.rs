@@ -36,12 +36,14 @@ pub fn is_prime(n: u64) -> bool {
 #[must_use]
 pub fn next_prime(start: u64, step: u64) -> Option<u64> {
     let first = start.saturating_sub(1).div_ceil(step) * step + 1;
+    // `Modulus` accepts no more than 62 bits.
     (0..).map(|k| first + k * step).take_while(|p| p >> 62 == 0).find(|p| is_prime(*p))
 }
 
 /// Returns the greatest prime `p < end` with `p = 1 mod step`, or `None` if none exists.
 #[must_use]
 pub fn previous_prime(end: u64, step: u64) -> Option<u64> {
+    // `k step + 1 < end` means `k <= (end - 2) / step`. `k = 0` would give 1.
     let multiples = end.saturating_sub(2) / step;
     (1..=multiples).rev().map(|k| k * step + 1).find(|p| is_prime(*p))
 }

@@ -86,6 +86,7 @@ impl Seed {
     #[must_use]
     pub fn derive(&self, label: &str, index: u64) -> Self {
         let mut seed = Self([0; 32]);
+        // The label comes last, after parts of fixed length: no two inputs give the same bytes.
         let parts = [&self.0, &index.to_le_bytes()[..], label.as_bytes()];
         derive_key(SEED_CONTEXT, &parts, &mut seed.0);
         seed
@@ -172,6 +173,7 @@ impl Stream {
         Self {
             key_stream: KeyStream::new(&key, &nonce),
             buffer: [0; BUFFER_WORDS],
+            // Nothing is buffered yet, so the first read fills the buffer.
             used: BUFFER_WORDS,
         }
     }
@@ -183,6 +185,7 @@ impl Stream {
         self.used += head.len();
 
         let (body, tail) = rest.split_at_mut(rest.len() / BUFFER_WORDS * BUFFER_WORDS);
+        // Whole buffers go straight to the caller, which saves a copy.
         for chunk in body.chunks_mut(CHUNK_WORDS) {
             self.key_stream.write(chunk);
         }
@@ -246,6 +249,7 @@ impl KeyStream {
         }
         // The kernels advance only the counter in `state`, so the cipher must follow.
         self.cipher.seek(64 * u64::from(self.state[12]));
+        // The cipher combines its key stream with these words by XOR.
         words.fill(0);
         // SAFETY: the bytes are exactly those of `words`, borrowed exclusively for the same
         // lifetime; `u8` has alignment 1, and every pattern of bytes is a valid `u64`.

@@ -149,6 +149,7 @@ pub fn gauss_legendre(n: usize) -> Vec<(f64, f64)> {
     };
     let mut rule = Vec::with_capacity(n);
     for i in 0..n / 2 {
+        // The asymptotic root of `P_n`, close enough for Newton's method to reach each root once.
         let mut t = cos((i as f64 + 0.75) * PI / (order + 0.5));
         for _ in 0..8 {
             let (value, slope) = derivative(t);

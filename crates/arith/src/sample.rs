@@ -31,6 +31,7 @@ pub fn uniform(q: u64, stream: &mut Stream, out: &mut [u64]) {
     let mask = q.next_power_of_two() - 1;
     let mut rest = out;
     while !rest.is_empty() {
+        // No more words than values are missing: surplus words would belong to no value.
         let len = rest.len().min(BLOCK_WORDS);
         let block = &mut rest[..len];
         stream.fill(block);
@@ -128,6 +129,7 @@ fn fixed_weight_from(
 /// Returns `true` if two adjacent keys, the bits from 2 upwards, are equal. Branch-free except for
 /// the result.
 fn has_equal_neighbours(words: &[u64]) -> bool {
+    // Only zero wraps to a word with the top bit set: a comparison without a branch.
     let equal = |(a, b): (&u64, &u64)| ((a ^ b) >> 2).wrapping_sub(1) >> 63;
     zip(words, words.iter().skip(1)).map(equal).fold(0, |any, equal| any | equal) == 1
 }

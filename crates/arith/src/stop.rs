@@ -41,6 +41,7 @@ thread_local! {
 fn change(f: impl FnOnce(&mut Vec<Work>)) {
     let mut ending = ENDING.lock().unwrap_or_else(PoisonError::into_inner);
     f(&mut ending);
+    // Relaxed: a thread that still reads the old count stops one check later.
     COUNT.store(ending.len(), Relaxed);
 }
 
@@ -52,6 +53,7 @@ impl Default for Stop {
 
 impl Drop for Stop {
     fn drop(&mut self) {
+        // An entry of this work was counted by its own `stop`, which returned before this drop.
         if COUNT.load(Relaxed) > 0 {
             change(|ending| ending.retain(|&work| work != self.0));
         }
@@ -97,6 +99,7 @@ impl Work {
             }
         }
         self.check();
+        // Restores also while unwinding, because threads of the pool go on to other work.
         let _before = Before(WORK.replace(self));
         f()
     }

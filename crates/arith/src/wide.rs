@@ -44,6 +44,7 @@ fn high_of_halves(a: u64, b: u64) -> u64 {
     const HALF: u64 = u32::MAX as u64;
     let ([a0, a1], [b0, b1]) = ([a & HALF, a >> 32], [b & HALF, b >> 32]);
     let left = a1 * b0;
+    // No overflow: `(2^32 - 1)^2 + 2^32 - 1 < 2^64`.
     let right = a0 * b1 + ((a0 * b0) >> 32);
     let carried = ((left & HALF) + (right & HALF)) >> 32;
     a1 * b1 + (left >> 32) + (right >> 32) + carried

@@ -32,6 +32,7 @@ pub(super) const BLOCK_WORDS: usize = 8;
 pub(super) unsafe fn key_stream<B: Blocks>(state: &mut [u32; 16], words: &mut [u64]) -> usize {
     let mut written = 0;
     for group in words.chunks_exact_mut(B::COUNT * BLOCK_WORDS) {
+        // The cipher writes the last blocks before the counter overflows, and panics there.
         let Some(next) = state[12].checked_add(B::COUNT as u32) else { break };
         // SAFETY: guaranteed by the caller; the group has as many words as the blocks.
         unsafe { B::write(blocks(state), group.as_mut_ptr()) };

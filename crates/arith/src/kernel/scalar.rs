@@ -56,6 +56,7 @@ macro_rules! by_width {
 /// Returns `a * w mod q` in `[0, 2q)`, for any `a`.
 #[inline(always)]
 fn mul_lazy(q: u64, a: u64, w: Shoup) -> u64 {
+    // Low words suffice, since the difference is in `[0, 2q)`.
     let multiple = wide::high(a, w.quotient).wrapping_mul(q);
     a.wrapping_mul(w.value).wrapping_sub(multiple)
 }
@@ -93,7 +94,9 @@ impl Products {
     fn of(&self, a: u64, b: u64) -> u64 {
         let high = wide::high(a, b);
         let low = a.wrapping_mul(b);
+        // Two shifts, because a single one by `64 - shift` overflows for `q = 3`.
         let cut = high << 1 << (63 - self.shift) | low >> self.shift;
+        // Below `3 q`, hence the two folds.
         let rest = low.wrapping_sub(wide::high(cut, self.reciprocal).wrapping_mul(self.q));
         fold(fold(rest, 2 * self.q), self.q)
     }
@@ -167,6 +170,7 @@ unsafe fn sum_of_products<T>(
     len: usize,
     read: impl Fn(*const T, usize) -> u64,
 ) {
+    // A single product needs a reciprocal of one word only.
     if let ([a], [b]) = (a, b) {
         let products = Products::new(m);
         for x in 0..len {
@@ -304,6 +308,8 @@ unsafe fn round_sum(fractions: &[Fraction], y: &[*const u64], out: *mut u64, len
         for (f, y) in fractions.iter().zip(y) {
             // SAFETY: the table's contract.
             let y = unsafe { *y.add(x) } << f.shift;
+            // Together `2^-66`, the unit of docs/notes/base-conversion.md: `2^-64` by the high
+            // word, the rest here.
             sum += wide::high(y, f.reciprocal) >> 2;
         }
         let v = sum >> BITS;
@@ -328,6 +334,7 @@ fn twiddle(table: &[u64], k: usize) -> Shoup {
 /// Returns `true` if words have room for values that start below `2q` and grow by `4q` in each
 /// layer of a forward transform, for the maximum of 17 layers.
 fn may_grow(q: u64) -> bool {
+    // `2 + 17 * 4` moduli are `70 q < 2^64`.
     q >> 57 == 0
 }
 
@@ -362,6 +369,7 @@ fn butterflies<const GROW: bool>(t: &NttTable, part: &mut [u64], node: usize, la
     let of = |node: usize| [w(node), w(2 * node), w(2 * node + 1)];
     let mut node = node;
     let mut size = part.len();
+    // The loops below run two layers at a time, so an odd layer runs alone, first.
     if (size / last).ilog2() % 2 == 1 {
         for (i, block) in part.chunks_exact_mut(size).enumerate() {
             let (w, (left, right)) = (w(node + i), block.split_at_mut(size / 2));
@@ -381,6 +389,7 @@ fn butterflies<const GROW: bool>(t: &NttTable, part: &mut [u64], node: usize, la
         }
         (node, size) = (4 * node, size / 4);
     }
+    // The last two layers work on four adjacent words, as arrays without bounds checks.
     if size > last {
         for (i, words) in part.as_chunks_mut().0.iter_mut().enumerate() {
             *words = both::<GROW>(q, *words, of(node + i));
@@ -406,8 +415,10 @@ fn both<const GROW: bool>(
 fn butterfly<const GROW: bool>(q: u64, [x, y]: [u64; 2], w: Shoup) -> [u64; 2] {
     if GROW {
         let v = mul_lazier(q, y, w);
+        // `mul_lazier` is below `4 q`, so the difference stays positive.
         [x + v, x + 4 * q - v]
     } else {
+        // Without room to grow, `u` must be below `2 q` for results below `4 q`.
         let u = fold(x, 2 * q);
         let v = mul_lazy(q, y, w);
         [u + v, u + 2 * q - v]
@@ -419,6 +430,7 @@ fn finish_forward(m: &Modulus, row: &mut [u64]) {
     let q = m.value();
     let one = m.one();
     if may_grow(q) {
+        // A product with 1 takes any word to below `2 q`.
         row.iter_mut().for_each(|x| *x = fold(mul_lazy(q, *x, one), q));
     } else {
         row.iter_mut().for_each(|x| *x = fold(fold(*x, 2 * q), q));
@@ -429,6 +441,7 @@ fn finish_forward(m: &Modulus, row: &mut [u64]) {
 /// Runs the layers that pair lines. Each line has eight words in a group of columns.
 unsafe fn ntt_forward_groups(t: &NttTable, groups: *mut u64, count: usize) {
     let words = NttTable::group_words(t.log_n());
+    // A shorter row is one group. `ntt_forward_block` then runs all of its layers.
     if words < 1 << t.log_n() {
         // SAFETY: the table's contract.
         let groups = unsafe { slice::from_raw_parts_mut(groups, count * words) };
@@ -500,6 +513,7 @@ fn inverse_layers(t: &NttTable, part: &mut [u64], node: usize, first: usize) {
 fn finish_inverse(t: &NttTable, row: &mut [u64], scale: Shoup) {
     let m = t.modulus();
     let q = t.modulus().value();
+    // One product for both factors: node 0 holds `1/N`.
     let value = m.mul(twiddle(t.inverse_twiddles(), 0).value, scale.value);
     let scale = Shoup { value, quotient: m.quotient(value) };
     for x in row.iter_mut() {

@@ -63,6 +63,7 @@ impl Drop for Block {
 
 /// Bytes of an allocation of `len` words.
 fn bytes(len: usize) -> usize {
+    // Allocations of size zero are not allowed. `layout` rejects a saturated size.
     len.max(1).saturating_mul(8)
 }
 
@@ -76,6 +77,7 @@ fn on_heap(len: usize) -> NonNull<u64> {
         system::advise_huge(start, layout.size());
     }
     let start = start.cast::<u64>();
+    // Only now: pages touched before the advice would be small ones.
     // SAFETY: the allocation has at least `len` words.
     unsafe { start.as_ptr().write_bytes(0, len) };
     start

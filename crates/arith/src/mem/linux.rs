@@ -29,6 +29,7 @@ pub(super) fn map(bytes: usize) -> Option<NonNull<u8>> {
         return None;
     }
     let start = start.cast::<u8>();
+    // `align_offset` may return `usize::MAX`.
     let before = start.align_offset(align).min(room - bytes);
     let after = room - bytes - before;
     // SAFETY: parts of the pages above, which no other code knows yet. A refused call leaves them

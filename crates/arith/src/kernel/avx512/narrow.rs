@@ -50,6 +50,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     const LIMIT: u32 = LIMIT;
     const LAYERS_CENTRED: u32 = (LIMIT - 1) / 2;
+    // 32 registers hold sixteen values and their factors.
     const LOG_RADIX: u32 = 4;
     const TERMS: usize = TERMS;
     const DOTS: usize = 4;
@@ -121,8 +122,10 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
     unsafe fn forward(self, x: __m512i, y: __m512i, w: Factor) -> (__m512i, __m512i) {
         // SAFETY: guaranteed by the caller.
         unsafe {
+            // Starts at 1, so that `w y - (h + 1) q` is in `[-q, q)` and drifts in both directions.
             let h = _mm512_madd52hi_epu64(splat(1), y, w.1);
             let sum = _mm512_madd52lo_epu64(_mm512_madd52lo_epu64(x, y, w.0), h, self.minus_q);
+            // `x - t` from `x + t`, without computing `t` alone.
             (sum, _mm512_sub_epi64(_mm512_add_epi64(x, x), sum))
         }
     }
@@ -131,6 +134,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
     unsafe fn inverse(self, x: __m512i, y: __m512i, w: Factor) -> (__m512i, __m512i) {
         // SAFETY: guaranteed by the caller.
         unsafe {
+            // `y` is below `LIMIT / 2` moduli, so the difference stays positive.
             let difference = _mm512_add_epi64(_mm512_sub_epi64(x, y), self.half);
             (_mm512_add_epi64(x, y), self.mul_lazy(difference, w))
         }
@@ -159,6 +163,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
     unsafe fn fold(self, a: __m512i) -> __m512i {
         // SAFETY: guaranteed by the caller.
         unsafe {
+            // Bits above 52 are arbitrary here.
             let a = _mm512_and_si512(a, self.mask);
             _mm512_min_epu64(a, _mm512_sub_epi64(a, self.q))
         }
@@ -224,6 +229,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
 
     #[inline(always)]
     unsafe fn empty_weighted(self) -> Sum {
+        // The modulus that keeps the result of Montgomery's reduction positive.
         // SAFETY: guaranteed by the caller.
         unsafe { Sum { low: _mm512_setzero_si512(), high: self.q } }
     }
@@ -239,6 +245,7 @@ impl<const LIMIT: u32> Lanes for Narrow<LIMIT> {
             let high = _mm512_add_epi64(sum.high, _mm512_srli_epi64::<52>(sum.low));
             let m = _mm512_madd52lo_epu64(zero, sum.low, self.inverse);
             let mut r = _mm512_sub_epi64(high, _mm512_madd52hi_epu64(zero, m, self.q));
+            // Without the step `k = 0` the result stays below `2 q`, which saves two instructions.
             for k in (u32::from(LAZY)..LOG_WIDTH).rev() {
                 let multiple = _mm512_sll_epi64(self.q, _mm_cvtsi32_si128(k as i32));
                 r = _mm512_min_epu64(r, _mm512_sub_epi64(r, multiple));

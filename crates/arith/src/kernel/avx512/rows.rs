@@ -57,6 +57,8 @@ impl Packing {
         // prefetch is allowed at any address.
         unsafe {
             prefetch::<1>(p.wrapping_add(AHEAD_BYTES));
+            // Eight words of `width` bytes are `width` groups of eight bytes, so this mask is
+            // exact.
             let bytes = _mm512_maskz_loadu_epi64(self.whole, p.cast());
             _mm512_maskz_permutexvar_epi8(self.kept, self.spread, bytes)
         }
@@ -82,6 +84,8 @@ pub(super) unsafe fn mul_sum_packed<L: Lanes<V = __m512i>>(
     b: &[*const u8],
     len: usize,
 ) {
+    // Both polynomials of a ciphertext meet the same weights, which are read and unpacked once
+    // (performance log, packed rows).
     for (out, a) in out.chunks(2).zip(a.chunks(2)) {
         // SAFETY: the table's contract.
         unsafe {
@@ -212,6 +216,7 @@ pub(super) unsafe fn round_sum(
             let mut sum = splat(1 << (BITS - 1));
             for (f, row) in fractions.iter().zip(y) {
                 let y = _mm512_rolv_epi64(load(row.add(x)), place(f));
+                // `r'` of docs/notes/base-conversion.md: 52 of the 60 bits.
                 sum = _mm512_madd52hi_epu64(sum, y, splat(f.reciprocal >> 8));
             }
             let v = _mm512_srli_epi64::<BITS>(sum);

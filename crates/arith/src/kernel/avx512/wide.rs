@@ -61,6 +61,7 @@ impl Lanes for Wide {
     type Sum = Sum;
 
     const LIMIT: u32 = 4;
+    // Radix 16 would not keep the longer arithmetic in registers (performance log, transforms).
     const LOG_RADIX: u32 = 3;
     const TERMS: usize = TERMS;
     const DOTS: usize = 1;

@@ -147,6 +147,7 @@ impl<W: Words> Lanes for Double<W> {
     type Sum = Sum<W::Doubles>;
 
     const LIMIT: u32 = 8;
+    // Sixteen registers hold eight values, but not their factors too (performance log, AVX2).
     const LOG_RADIX: u32 = 2;
     // More products would change the exponent of the upper part of a sum.
     const TERMS: usize = 8;
@@ -314,6 +315,7 @@ macro_rules! kernels {
 
         pub(super) static BELOW_50: KernelTable = KernelTable {
             name: $name,
+            // Words of more than 52 bits are no exact doubles.
             wide: Some(&SCALAR),
             add: add::<Double<$words>>,
             sub: sub::<Double<$words>>,
@@ -334,6 +336,8 @@ macro_rules! kernels {
             ntt_inverse_groups: inverse_groups::<Double<$words>>,
             min_log_n: transform::MIN_LOG_N,
             twiddles: transform::twiddles::<Double<$words>>,
+            // Packing, unpacking and small coefficients stay portable: only making, reading and
+            // writing keys and encryption use them (performance log, AVX2).
             ..SCALAR
         };
     };
@@ -349,6 +353,7 @@ pub unsafe fn mul_sum_packed<W: Words>(
     len: usize,
 ) {
     let width = m.packed_bytes();
+    // The two halves of a vector overlap within its packed bytes only from this width on.
     let end = if width < 4 { 0 } else { full::<W>(len) };
     for (&out, a) in out.iter().zip(a) {
         // SAFETY: the table's contract; packed words of moduli below 2^50 have at most seven bytes.

@@ -206,6 +206,7 @@ pub unsafe fn mul_sum<L: Lanes>(
     unsafe {
         let lanes = L::new(m);
         let at = |rows: &[*const u64], t: usize, i: usize| L::V::load(rows.get_unchecked(t).add(i));
+        // Loads are unchecked: the callers compared all lengths.
         let factors = |t, i| [(at(a, t, i), at(b, t, i))];
         write_sums::<L, Residues, 1, ABREAST>([lanes], [out], a.len(), factors, end);
         if end < len {
@@ -227,6 +228,7 @@ pub unsafe fn dot<L: Lanes>(
     // `2^52`.
     unsafe {
         // The reduction is compiled for a few widths. A sum uses the next larger one.
+        // Longer sums are added up from parts, and `Lanes::add` needs canonical words.
         match (width, lazy && a.len() <= L::TERMS) {
             (..=2, true) if L::WEIGHS => dots::<L, Weighted<1, true>>(weights, out, a, len),
             (..=2, false) if L::WEIGHS => dots::<L, Weighted<1, false>>(weights, out, a, len),
@@ -248,6 +250,8 @@ unsafe fn dots<L: Lanes, R: Reduction<L>>(
     // SAFETY: the table's contract.
     unsafe {
         // Larger groups first: they read each word once for more sums.
+        // Four sums of two vectors, or two of four: eight accumulators hide the latency of
+        // products.
         if L::DOTS == 4 {
             while let (&[w0, w1, w2, w3, ..], &[o0, o1, o2, o3, ..]) = (&weights[k..], &out[k..]) {
                 dots_of::<L, R, 4, 2>([w0, w1, w2, w3], [o0, o1, o2, o3], a, len);
@@ -285,6 +289,8 @@ unsafe fn dots_of<L: Lanes, R: Reduction<L>, const SUMS: usize, const V: usize>(
         };
         write_sums::<L, R, SUMS, V>(lanes, out, a.len(), factors, end);
         if end < len {
+            // Padded with zeros: factors have the form of this table, which the scalar kernels
+            // cannot read.
             let rest: Vec<[u64; MAX_LANES]> = a
                 .iter()
                 .map(|row| {

@@ -89,6 +89,7 @@ pub fn twiddles<L: Lanes>(m: &Modulus, log_n: u32, powers: &[u64]) -> Vec<u64> {
         };
         pairs(&|_| 0);
         (1..split::<L>()).for_each(|node| pairs(&|line| own(node, line)));
+        // Node 128 is the first of the last layer of a line. Its factor is the line's root `a`.
         (0..twists as u64).for_each(|j| pairs(&|line| m.pow(own(ROW / 2, line), j)));
     }
     table
@@ -617,6 +618,8 @@ pub unsafe fn forward<L: Lanes>(t: &NttTable, rows: &[*mut u64]) {
     // SAFETY: rows have N words; `twiddles` laid the table out for this code.
     unsafe {
         let lanes = L::new(t.modulus());
+        // Columns would meet the row a cache line at a time, several times slower than in order
+        // (performance log, key switching).
         if let Some(row) = rows.first() {
             (0..lines * ROW)
                 .step_by(WIDTH)
@@ -734,6 +737,7 @@ pub unsafe fn inverse<L: Lanes>(t: &NttTable, rows: &[*mut u64], scale: Shoup) {
     unsafe {
         let lanes = L::new(t.modulus());
         for (k, &row) in rows.iter().enumerate() {
+            // Lines first: the inverse runs the layers of `forward` backwards.
             for group in 0..lines / WIDTH {
                 let ahead = match rows.get(k + 1) {
                     _ if group + 1 < lines / WIDTH => Some((row, group + 1)),

@@ -41,6 +41,7 @@ impl FileBytes {
         if len == 0 {
             return Ok(Self { start: ptr::NonNull::dangling().as_ptr(), len, region: None });
         }
+        // Before the mapping exists: its first read can already raise the signal.
         install()?;
         let protection = libc::PROT_READ;
         let flags = libc::MAP_PRIVATE;
@@ -69,6 +70,7 @@ impl FileBytes {
 impl Drop for FileBytes {
     fn drop(&mut self) {
         if let Some(region) = self.region {
+            // First: once unmapped, the addresses may belong to another mapping.
             region.forget();
             // SAFETY: mapped with this size, and no longer read.
             unsafe { libc::munmap(self.start.cast_mut().cast(), self.len) };
@@ -119,6 +121,7 @@ impl Region {
             REGIONS.store(region, Ordering::Release);
             region
         });
+        // Before the region gets its new pages: the loss concerned the file before.
         region.lost.store(false, Ordering::Relaxed);
         region.change(start, end);
         region
