@@ -179,6 +179,7 @@ fn narrow_of(word: u128) -> i64 {
     let uniform = word >> 1;
     let sign = (word & 1) as i64;
     let magnitude: i64 = TABLE.iter().map(|&below| i64::from(uniform >= below)).sum();
+    // Negates without a branch.
     (magnitude ^ -sign) + sign
 }
 

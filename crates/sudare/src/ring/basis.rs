@@ -225,6 +225,7 @@ impl RnsBasis {
         par::for_tiles(out.words_mut(), self.n(), 4 * TILE, |tile, part| {
             let m = self.modulus(limbs, tile.row);
             part.copy_from_slice(piece(a, limbs, tile, part.len()));
+            // A constant polynomial has the same value at every root.
             m.add_constant(part, c(m));
         });
         out

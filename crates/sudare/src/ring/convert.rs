@@ -346,6 +346,7 @@ impl Divider {
         let to = moduli(after);
         let converter = BaseConverter::new(&from, &to);
         let remainder = from.iter().enumerate().map(|(i, m)| {
+            // Primes that are new in the result multiply the dividend.
             let factor = product_mod(&to[kept..], m);
             m.shoup(m.mul(factor, converter.inverse(i).value()))
         });
@@ -431,6 +432,7 @@ impl Divider {
                         let row = &mut *rows[k];
                         let mut wanted =
                             dividend.as_ref().map_or_else(Vec::new, |d| d.deferred(k, source));
+                        // The result is prefetched too, because stores would wait for its lines.
                         wanted.push(bytes_of(row));
                         table.forward_lines(halves[k], source / words, image, &wanted);
                         let add = |quotient: &mut [u64]| {
@@ -444,6 +446,8 @@ impl Divider {
                                 add(row);
                             }
                             Some(g) => {
+                                // In the scratch block: the permutation reads other places than it
+                                // writes.
                                 table.modulus().sub_scale_from(image, values, w);
                                 add(image);
                                 g.apply_block(*block, row, image);

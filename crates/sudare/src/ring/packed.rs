@@ -41,6 +41,7 @@ impl PackedPolys {
     /// The bytes of all rows.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
+        // A buffer consists of whole words and may end after the last row.
         &self.bytes[..self.count * self.poly_bytes()]
     }
 

@@ -70,6 +70,7 @@ impl<R: Repr> RnsPoly<R> {
 
     /// All rows, in order.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[u64]> {
+        // After `truncate` the buffer has more rows than the polynomial.
         self.buf.chunks_exact(self.n).take(self.limbs.count())
     }
 
@@ -96,6 +97,7 @@ impl<R: Repr> RnsPoly<R> {
     /// Drops all chain primes except the first `q`, and the special primes.
     pub fn truncate(&mut self, q: usize) {
         debug_assert!(q <= self.limbs.q());
+        // The words stay in the buffer: rows of dropped primes are the last ones.
         self.limbs = self.limbs.first(q);
     }
 

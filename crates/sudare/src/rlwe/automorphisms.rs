@@ -135,6 +135,7 @@ impl Dividend<1> for LimbSum<'_> {
             second.fill(0);
             for _ in 0..identities {
                 m.add_assign(first, &kept[start..][..words]);
+                // Times `P`, which is 0 modulo the special primes.
                 if chain {
                     m.scale_add(
                         second,

@@ -67,6 +67,8 @@ impl CanonicalBounds {
         let most = sum.products.iter().copied().fold(0.0, f64::max);
         let bound = |step: u32| {
             // The value of theta^2 N^2 / 4.
+            // Up to the first zero of a factor `1 - theta^2 N^2 V / 4`, beyond which the bound does
+            // not hold.
             let square = f64::from(step) / f64::from(STEPS) / most;
             let products = sum.products.iter().map(|variance| -real::ln(1.0 - square * variance));
             let exponent =

@@ -128,6 +128,7 @@ impl KeySwitcher {
                 Some(giant) => decomposition.giant_step(&sum, giant, next),
                 None => next,
             });
+            // A matrix without weights is zero.
             let sum = sum.unwrap_or_else(|| [(); 2].map(|()| basis.zero(decomposition.limbs())));
             decomposition.divider(down).divide(basis, sum.each_ref())
         };
@@ -161,6 +162,7 @@ impl KeySwitcher {
         let back: Vec<_> = steps
             .iter()
             .map(|g| match g.0 {
+                // The identity is no image: its key back is the key of plain raising.
                 1 => Ok((&keys.to_dense, None)),
                 _ => keys
                     .images
@@ -191,6 +193,7 @@ impl KeySwitcher {
             },
         );
         drop(lifted);
+        // `check_transform` has rejected level 0.
         let divider = Divider::new(basis, limbs, params.limbs(Level(to.0.saturating_sub(1))));
         let finish = |mut stages: Vec<PairModQp>| {
             let zero = || [(); 2].map(|()| basis.zero(limbs));
@@ -227,6 +230,7 @@ fn weighted_sums<'b, S>(
                 let (scratch, blocks) = room.split_at_mut(2 * words);
                 let place = Place { modulus, limb: i, start };
                 for (images, sums) in images.iter().zip(sums.chunks_mut(2 * weights.len())) {
+                    // One group even without images, because the first group writes the sums.
                     for group in 0..images.len().div_ceil(IMAGES).max(1) {
                         let group_images = images.iter().skip(group * IMAGES).take(IMAGES);
                         for (image, block) in group_images.zip(blocks.chunks_mut(2 * words)) {

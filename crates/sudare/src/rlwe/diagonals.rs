@@ -93,6 +93,7 @@ impl Evaluator {
             None => {
                 let mut steps = sum.baby.clone();
                 steps.extend((sum.stages > 1).then_some(sum.giant));
+                // One key level for all steps: weights have the special primes of the keys.
                 let key_level = self.keys().key_level(params, sum.level, &steps);
                 (key_level, params.limbs_of_keys(key_level, sum.level))
             }
@@ -191,6 +192,7 @@ impl Evaluator {
             let found = if raised { "not for what is raised" } else { "for what is raised" };
             return Err(Error::Circuit(format!("{OP}: the weights are {found}")));
         }
+        // Raising reads only the primes of level 0, so any level of the chain will do.
         let lowest = if raised { Level(0) } else { sum.level };
         inputs.iter().try_for_each(|input| self.check_drop(input, lowest))?;
         next_level(OP, sum.level)

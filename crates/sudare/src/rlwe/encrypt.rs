@@ -101,6 +101,7 @@ impl EncryptionKey for PublicKey {
             fill(&mut Stream::new(seed, label, 0), coeffs.as_signed_mut());
             coeffs
         };
+        // The labels are fixed by docs/notes/randomness.md, and known-answer tests depend on them.
         let v = small("encryption, v", sample::ternary);
         let errors =
             [small("encryption, e0", sample::cbd21), small("encryption, e1", sample::cbd21)];
@@ -114,8 +115,10 @@ impl EncryptionKey for PublicKey {
             m.lift(&mut v_row, v.as_signed());
             m.lift(c0, errors[0].as_signed());
             m.lift(c1, errors[1].as_signed());
+            // Together, so that the three rows find the transform's table in cache.
             table.forward_rows(&mut [&mut v_row, c0, c1]);
             m.add_assign(c0, message);
+            // Secret: `v` follows from its product with the public key.
             let mut product = basis.pool().take_as(Secrecy::Key, TILE.min(basis.n()));
             for (out, key) in [c0, c1].into_iter().zip(&self.zero) {
                 let parts = v_row.chunks(TILE).zip(key.row(i).chunks(TILE));

@@ -461,6 +461,8 @@ impl Evaluator {
         self.check(a)?;
         let params = self.params();
         let level = a.level;
+        // One key level for all groups, since the first polynomial stays modulo the same special
+        // primes.
         let key_level = self.keys().key_level(params, level, &groups.concat());
         let special = params.limbs_of_keys(key_level, level).p();
         let key = |&g: &GaloisElement| match g.0 {
@@ -534,6 +536,7 @@ impl Product<'_> {
         let [b0, b1] = [0, 1].map(|half| halves(1, half));
         let mut c0 = basis.mul_sum(limbs, &a0, &b0);
         let c2 = basis.mul_sum(limbs, &a1, &b1);
+        // Both cross terms in one sum, which is reduced once.
         let mut c1 = basis.mul_sum(limbs, &[a0, a1].concat(), &[b1, b0].concat());
         if let Some(addend) = self.addend {
             let [first, second] = &addend.polys;

@@ -57,6 +57,7 @@ impl Gadget {
         let widths = widths.iter().enumerate();
         let owners: Vec<usize> =
             widths.flat_map(|(digit, &width)| core::iter::repeat_n(digit, width)).collect();
+        // A level may end within a digit, so each prime of a digit has a converter that ends there.
         let lift =
             |(i, &digit): (usize, &usize)| BaseConverter::new(&own[bounds[digit]..=i], &moduli);
         Self {

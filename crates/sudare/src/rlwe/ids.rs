@@ -24,6 +24,7 @@ impl GaloisElement {
     #[must_use]
     pub fn rotation(log_n: u32, k: i64) -> Self {
         let modulus = 2u64 << log_n;
+        // The order of 5 modulo `2N`.
         let slots = 1i64 << (log_n - 1);
         let mut exponent = k.rem_euclid(slots);
         let mut power = 1;
@@ -47,6 +48,7 @@ impl GaloisElement {
     /// Returns the product of this element and [`GaloisElement::conjugation`].
     #[must_use]
     pub fn conjugated(self, log_n: u32) -> Self {
+        // `2N - 1` is -1 modulo `2N`.
         Self((2 << log_n) - self.0)
     }
 

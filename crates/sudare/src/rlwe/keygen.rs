@@ -66,6 +66,7 @@ impl KeyGenerator {
     /// Returns the secret and the public seed of the next object.
     fn next_seeds(&mut self) -> Result<(Seed, Seed)> {
         let secret = self.secret.get().ok_or(Error::Forked { what: "key generator" })?;
+        // Counted before use, from 1 on: docs/notes/randomness.md numbers objects in this way.
         self.made += 1;
         Ok((secret.derive("object", self.made), self.public.derive("object", self.made)))
     }
@@ -160,6 +161,7 @@ impl KeyGenerator {
         mut take: impl FnMut(KeySection) -> Result<()>,
         mut progress: impl FnMut(usize),
     ) -> Result<()> {
+        // Checks come first: no randomness is drawn for a request that fails.
         sk.check(&self.params)?;
         request.check(&self.params)?;
         let mut made = 0;
@@ -169,6 +171,7 @@ impl KeyGenerator {
             progress(made);
             Ok(())
         };
+        // The order fixes both the seed of each key and the section of a file that holds it.
         if let Some(level) = request.relinearize {
             let limbs = self.params.key_limbs(level);
             let key = self.relinearization_key(sk, level, limbs)?;

@@ -61,6 +61,7 @@ impl SecretKey {
         if !ternary {
             return malformed("a coefficient is not -1, 0 or 1".into());
         }
+        // The lowest bit of -1 and of 1 is set. As above, without branches.
         let weight = coeffs.iter().map(|&c| u32::from(c as u8 & 1)).sum::<u32>();
         if let SecretDistribution::FixedWeight { h } = params.spec().secret
             && weight != h
@@ -343,8 +344,10 @@ impl EvaluationKeys {
             elements.iter().filter(missing).count()
         };
         let above = || self.level_keys.range(params.levels().above(level));
+        // From the lowest key level, which has the fewest primes, to the keys for every level.
         let key_levels = || above().map(|(&key_level, _)| Some(key_level)).chain([None]);
         let complete = key_levels().find(|key_level| lacks(key_level) == 0);
+        // Reversed, so that the keys for every level win a tie.
         complete.or_else(|| key_levels().rev().min_by_key(lacks)).flatten()
     }
 

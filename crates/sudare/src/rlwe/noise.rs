@@ -160,6 +160,8 @@ impl Noise {
     /// Error of the product of a message with itself: `2 m e + e^2`; see [`Noise::product`].
     #[must_use]
     pub fn square(self, params: &Params, log2_rms: f64) -> Self {
+        // In `e^2` the product of two different coefficients occurs twice, which doubles the
+        // variance.
         self.times(params, log2_rms + 1.0) + self.times(params, self.0 + 0.5)
     }
 }
@@ -170,9 +172,12 @@ impl core::ops::Add for Noise {
     fn add(self, other: Self) -> Self {
         let high = self.0.max(other.0);
         let low = self.0.min(other.0);
+        // The difference of two infinities below would be NaN.
         if low == f64::NEG_INFINITY {
             return Self(high);
         }
+        // Relative to the larger one, because the squares themselves may exceed the range of
+        // doubles.
         Self(high + real::ln_1p(real::exp2(2.0 * (low - high))) / core::f64::consts::LN_2 / 2.0)
     }
 }

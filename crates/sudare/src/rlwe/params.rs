@@ -238,6 +238,7 @@ impl Params {
     pub fn raising_limbs(&self, level: Level) -> LimbSet {
         let spec = &self.0.spec;
         let exceed = |&p: &usize| log2(&spec.p[..p]) >= log2(&spec.q[0]);
+        // `Raise::check` rejects special primes that do not reach level 0 together.
         let p = (1..spec.p.len()).find(exceed).unwrap_or(spec.p.len());
         self.limbs(level).with_special(p)
     }
@@ -514,6 +515,7 @@ fn check_shape(spec: &Spec) -> Result<()> {
     let mut all = [chain, special].concat();
     check_primes(spec.log_n, all.len())?;
     all.sort_unstable();
+    // The residue number system needs coprime moduli.
     if let Some(pair) = all.windows(2).find(|pair| pair[0] == pair[1]) {
         return invalid("q", format!("the prime {} is there twice", pair[0]));
     }
@@ -546,6 +548,7 @@ fn check_security(spec: &Spec, what: &str, secret: SecretDistribution, log2_qp: 
 /// does not cover.
 fn digit_widths(chain: &[u64], log2_p: f64) -> Vec<usize> {
     let mut widths: Vec<usize> = Vec::new();
+    // Nothing fits the digit before the first, so the first prime opens one.
     let mut bits = f64::INFINITY;
     for log2_q in chain.iter().map(|&q| real::log2(q as f64)) {
         match widths.last_mut() {

@@ -71,6 +71,7 @@ impl Supply {
         let mut up = target as u64;
         loop {
             let below = previous_prime(down, self.step);
+            // The search upwards includes its start, the one downwards excludes its end.
             let above = next_prime(up + 1, self.step);
             let distance = |p: Option<u64>| p.map_or(f64::INFINITY, |p| (p as f64 - target).abs());
             let nearer = if distance(below) <= distance(above) { below } else { above };
@@ -160,6 +161,7 @@ pub(crate) fn check_sizes(
     if let Some(upper) = upper {
         upper.check(q_bits)?;
     }
+    // Primes `1 mod 2N` exceed `2N`, so the smallest has more than `log_n + 1` bits.
     let least = f64::from(log_n + 2);
     let base = upper.iter().flat_map(|upper| &upper.base_bits);
     let levels = || q_bits.iter().chain(upper.iter().flat_map(|upper| &upper.levels_bits));

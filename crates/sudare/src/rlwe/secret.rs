@@ -45,6 +45,7 @@ pub(super) fn canonical_norm(coeffs: &[i8]) -> f64 {
 
 /// Room for small coefficients that are secret.
 pub(super) fn small_secret(basis: &RnsBasis) -> Buf {
+    // Eight coefficients of one byte in a word.
     basis.pool().take_as(Secrecy::Key, basis.n() / size_of::<u64>())
 }
 

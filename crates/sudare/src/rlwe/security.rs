@@ -115,6 +115,7 @@ fn estimate(log_n: u32, secret: SecretDistribution, value: impl Fn(&Row, f64) ->
             // With `s` in {-1, 1}, `(s + 1) / 2` has half the size, which is equivalent to doubling
             // the modulus and the error.
             SecretDistribution::FixedWeight { h } if 4 * h > 3 * degree(log_n) => ternary(1.0),
+            // `h + 1`, so that `2N/3` rounded down counts as uniform ternary.
             SecretDistribution::FixedWeight { h } if 3 * (h + 1) >= 2 * degree(log_n) => {
                 ternary(0.0)
             }

@@ -199,8 +199,10 @@ impl KeySwitcher {
         let log_n = self.params.log_n();
         let slots = 1i64 << (log_n - 1);
         let rotation =
+            // A search over all slots will do: it runs only on the way to an error.
             (0..slots).find(|&k| GaloisElement::rotation(log_n, k) == element).map_or_else(
                 || "with conjugation".to_owned(),
+                // The shorter way round, as users write a rotation to the right.
                 |k| format!("rotation by {}", if k > slots / 2 { k - slots } else { k }),
             );
         Error::MissingGaloisKey { element, rotation, level, key_level }

@@ -58,11 +58,14 @@ impl Rates {
     pub fn reference(log_n: u32) -> Self {
         let row = f64::from(log_n) * real::exp2(f64::from(log_n));
         Self {
+            // Rounded from the rates in docs/notes/performance-log.md (predicted time of a stage).
+            // Wide primes take 2.5 times as long.
             narrow_transform_ns: 0.14 * row,
             wide_transform_ns: 0.35 * row,
             streamed_product_ns: 0.5,
             cached_product_ns: 0.2,
             permuted_ns: 0.4,
+            // 16 GB/s.
             row_byte_ns: 1.0 / 16.0,
         }
     }
@@ -207,6 +210,7 @@ impl Ledger<'_> {
     fn multiplies_key(&mut self, limbs: LimbSet, digits: usize, count: usize) {
         let residues = self.residues(2 * digits * limbs.count());
         self.work.streamed_products += residues;
+        // Only the first polynomial reads the key from memory.
         self.work.cached_products += (count as u64 - 1) * residues;
         self.work.key_bytes += 2 * digits as u64 * self.params.basis().packed_bytes(limbs);
     }

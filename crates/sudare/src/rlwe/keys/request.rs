@@ -72,6 +72,7 @@ impl Raise {
     }
 
     fn check(self, params: &Params) -> Result<()> {
+        // First, because the primes of a level out of range cannot be listed.
         params.check_level(self.level)?;
         let n = params.basis().n();
         let log2_q0 = params.log2_q(Level(0));
@@ -80,6 +81,8 @@ impl Raise {
             return Err(Error::InvalidSpec { field: "raise", problem });
         }
         let mut primes = params.basis().tables(params.limbs(self.level));
+        // The key contains the secret divided by this number, which needs an inverse modulo each
+        // prime.
         if primes.any(|table| table.modulus().reduce_u128(self.divisor) == 0) {
             let problem = match self.divisor {
                 0 => "circuits with different plaintext moduli need keys of their own".into(),
@@ -388,6 +391,7 @@ impl KeyRequest {
                 .collect(),
             ..Self::default()
         };
+        // Half of all keys, and the other half of the keys that stay whole.
         Ok(self.bytes(params)?.midpoint(whole.bytes(params)?))
     }
 }

@@ -26,6 +26,7 @@ use sudare_arith::{
 
 /// Allocates room for the coefficients of a secret key, four per byte.
 fn packed_secret(basis: &RnsBasis) -> Buf {
+    // Two bits each: 32 coefficients in a word.
     basis.pool().take_as(Secrecy::Key, basis.n().div_ceil(32))
 }
 
@@ -214,6 +215,7 @@ impl<R: Read> FileReader<R> {
                 let found = mapping.len() as u64;
                 let needed = self.position();
                 let bytes = mapping.slice(start..needed as usize);
+                // A mapping that ends too early is reported like a file that does.
                 basis.packed(limbs, bytes.ok_or(Error::Truncated { found, needed })?)
             }
         };

@@ -75,6 +75,7 @@ impl<'a, W: Write + ?Sized> FileWriter<'a, W> {
         let encoded = header.encode()?;
         let count = header.sections.count();
         let bytes = encoded.len() as u64;
+        // Both sizes are known before the first byte is written.
         let total =
             header.file_bytes(bytes).filter(|_| bytes <= MAX_HEADER_BYTES).ok_or_else(|| {
                 let problem = format!("{count} objects are too many for one file: use several");
@@ -187,6 +188,7 @@ impl<R: Read> FileReader<R> {
         let total = file.word()?;
         let header_bytes = file.word()?;
         let zero = file.word()?;
+        // All sizes are compared with the file's before memory is taken for any of them.
         if total > file_bytes {
             return Err(Error::Truncated { found: file_bytes, needed: total });
         }
@@ -194,6 +196,7 @@ impl<R: Read> FileReader<R> {
             let surplus = file_bytes.saturating_sub(total);
             return Err(malformed(format!("{surplus} bytes follow its end")));
         }
+        // A section has at least `ALIGN` bytes with its checksum.
         let most = total.saturating_sub(header_bytes) / ALIGN;
         if zero != 0 || header_bytes > MAX_HEADER_BYTES.min(total) || count > most {
             return Err(malformed("its header has impossible sizes".into()));
