@@ -47,6 +47,7 @@ impl AuxiliaryPrimes {
         let mut log2_p = 0.0;
         let below = |&prime: &u64| {
             log2_p += real::log2(prime as f64);
+            // Half a bit more than the modulus, so that rounding of logarithms does not matter.
             log2_p <= log2_q + 0.5
         };
         let below = self.0.iter().copied().take_while(below).count();
@@ -144,6 +145,7 @@ impl Auxiliary {
         let c0 = basis.mul_sum(limbs, &a0, &b0);
         let c2 = basis.mul_sum(limbs, &a1, &b1);
         let c1 = basis.mul_sum(limbs, &[a0, a1].concat(), &[b1, b0].concat());
+        // Their buffers return to the pool, which the quotients are taken from.
         drop(factors);
         let mut tensor = tables.down.divide(basis, [&c0, &c1, &c2]);
         if let Some(addend) = sum.addend {

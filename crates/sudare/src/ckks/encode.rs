@@ -90,6 +90,7 @@ impl Encoder {
         scale: Scale,
     ) -> Result<Plaintext> {
         self.params.rlwe().check_level(level)?;
+        // No values are one slot of 0.
         let slots = count.max(1).next_power_of_two();
         let limbs = self.params.rlwe().limbs(level);
         Ok(Plaintext {
@@ -141,6 +142,7 @@ impl Encoder {
     fn reduce(&self, coeffs: &Integers, slots: usize, limbs: LimbSet) -> RnsPoly<Coeff> {
         let basis = self.params.rlwe().basis();
         let gap = self.params.max_slots() / slots;
+        // Secret buffers are zero when taken, so the coefficients between the gaps stay 0.
         let mut poly: RnsPoly<Coeff> = basis.take_as(Secrecy::Value, limbs);
         par::for_each(basis.tables(limbs).zip(poly.rows_mut()), |(table, row)| {
             let m = table.modulus();
@@ -153,6 +155,7 @@ impl Encoder {
                 Integers::Words { words, bits } => {
                     // Any modulus reduces words of 52 bits.
                     let m: Modulus = if *bits > 52 { m.for_inputs_of(*bits) } else { *m };
+                    // Undoes the offset that made the coefficients nonnegative: rows have no signs.
                     let minus = m.neg(m.reduce(1 << (bits - 1)));
                     if gap == 1 {
                         m.reduce_rows(row, words);
@@ -273,6 +276,7 @@ impl Scaled for Dd {
     fn narrow(self, scale: Scale) -> i64 {
         let x = self * scale.to_dd();
         let whole = nearest(x.hi());
+        // `lo` may carry the number across a half, so the rest is rounded again.
         whole + nearest((x.hi() - whole as f64) + x.lo())
     }
 
@@ -306,7 +310,9 @@ fn coefficients<T: Scaled>(
         largest.max(size(v.re)).max(size(v.im))
     });
     let halves = || values.iter().map(|v| v.re).chain(values.iter().map(|v| v.im));
+    // One bit below the limit of `narrow`, because `largest` is only approximate.
     let coeffs = if largest < real::exp2(61.0) {
+        // Words of 52 bits suit the kernels of every modulus.
         let bits = if largest < real::exp2(50.0) { 52 } else { 64 };
         let mut words = pool.take_as(Secrecy::Value, 2 * slots);
         for (word, x) in words.iter_mut().zip(halves()) {

@@ -109,6 +109,8 @@ impl Decryptor {
     /// [`Error::Forked`].
     pub fn release_seed(&self, subject: &[u8; 32]) -> Result<Seed> {
         self.key.check(self.params.rlwe())?;
+        // Fixed by docs/notes/release-noise.md: under another context the same release would have
+        // new noise.
         Ok(self.key.derive("sudare v1 release", subject))
     }
 

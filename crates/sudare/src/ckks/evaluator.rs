@@ -157,6 +157,7 @@ impl Evaluator {
     /// [`Error::KeyMismatch`].
     pub fn add_const(&self, a: &Ciphertext, c: Complex<f64>) -> Result<Ciphertext> {
         let form = self.form(a)?;
+        // `i` is the polynomial `X^(N/2)`. Only real constants are integers.
         if c.im != 0.0 {
             return self.add_plain(a, &self.constant(form, c, a.scale)?);
         }
@@ -236,6 +237,7 @@ impl Evaluator {
     /// Encodes a constant for every slot of a ciphertext of this form.
     fn constant(&self, form: Form, c: Complex<f64>, scale: Scale) -> Result<Plaintext> {
         let plain = self.encoder.encode_at(&[c], form.level, scale)?;
+        // A single slot repeats in all others.
         Ok(Plaintext { log_slots: form.log_slots, ..plain })
     }
 
@@ -389,6 +391,7 @@ impl Evaluator {
         let dropped = self.drop_to(a, Level(level.0 + 1))?;
         let mut out = self.mul_const(&dropped, Complex { re: 1.0, im: 0.0 }, factor)?;
         self.rescale_assign(&mut out)?;
+        // Exactly this scale, not the rounded quotient that is next to it.
         out.scale = scale;
         Ok(out)
     }

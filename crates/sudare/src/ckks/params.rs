@@ -122,6 +122,8 @@ impl Params {
             let exchanged = quotient(base, &q.concat());
             for (i, level) in levels.iter().enumerate() {
                 let divisor = product(level);
+                // Rescaling from the lowest upper level also exchanges the base for the primes of
+                // the chain.
                 divisors.push(if i == 0 { divisor * exchanged } else { divisor });
                 scales.push(Scale::from_log2(spec.log2_scale));
             }
@@ -209,6 +211,7 @@ impl Params {
     }
 
     pub(super) fn fft_dd(&self) -> &SpecialFft<Dd> {
+        // On first use, because only large scales and values need these tables.
         self.0.fft_dd.get_or_init(|| SpecialFft::new(self.log_n() - 1))
     }
 
@@ -294,6 +297,8 @@ struct Primes {
 }
 
 fn choose_primes(spec: &Spec) -> Result<Primes> {
+    // The order of the searches decides which primes a specification gets. Keys and fingerprints
+    // depend on it.
     let mut supply = Supply { step: 2 << spec.log_n, used: Vec::new() };
     let special = spec.p_bits.iter().chain(&spec.extra_p_bits);
     let p = special.map(|&bits| supply.below(bits)).collect::<Result<_>>()?;
@@ -302,6 +307,7 @@ fn choose_primes(spec: &Spec) -> Result<Primes> {
     let goal = power_of_two(spec.log2_scale);
     let mut scales = vec![Scale::from_f64(goal); q.len()];
     let mut tracked = goal;
+    // From the top down: the scale of a level follows from the level above.
     for (level, bits) in spec.q_bits.iter().enumerate().skip(1).rev() {
         let scale = scales[level];
         let follows = is_scale_level(spec, bits);

@@ -141,6 +141,7 @@ impl Room {
                 let cost = transforms(q_bits.len() + count as usize, q_bits.len().div_ceil(alpha));
                 (cost, vec![log2_p / count; count as usize])
             })
+            // In a tie the first wins, with the smallest special primes.
             .min_by_key(|&(cost, _)| cost)
             .map(|(_, p_bits)| p_bits)
     }
@@ -175,6 +176,7 @@ impl Room {
                     digit = *bits;
                 }
             }
+            // The first `least` exist in any case.
             let secure = count <= least || self.holds(log2_q + log2_p + SLACK_BITS);
             secure.then(|| transforms(q_bits.len() + count, digits))
         };

@@ -78,6 +78,8 @@ impl Release {
     #[must_use]
     pub fn deviation(&self, count: usize, error: f64) -> f64 {
         // Every platform rounds this power and this root alike.
+        // Callers need not have passed `check`: without the bound a huge number would turn
+        // negative.
         let hidden = real::powi(2.0, self.statistical_bits.min(1000).cast_signed());
         (12.0 * self.releases as f64 * hidden).sqrt() * (count as f64).sqrt() * error
     }
@@ -157,10 +159,12 @@ fn unit(bits: u32) -> f64 {
 /// branches on a value in range.
 fn fixed(index: usize, value: f64, bits: u32) -> Result<i128> {
     /// Bits of one part of the digits after the point.
+    // Two parts have all digits of the grid and one bit more.
     const PART_BITS: u32 = 34;
     if !value.is_finite() {
         return Err(Error::NotFinite { index, value: value.to_string() });
     }
+    // Exact, because the unit is a power of two.
     let scaled = value / unit(bits);
     let available_bits = f64::from(f64::MANTISSA_DIGITS);
     if scaled.abs() >= real::powi(2.0, f64::MANTISSA_DIGITS.cast_signed()) {

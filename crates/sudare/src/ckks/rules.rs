@@ -177,6 +177,7 @@ impl<'a> Rules<'a> {
     /// # Errors
     /// [`Error::TooManySlots`].
     pub fn with_log_slots(self, a: Form, log_slots: u32) -> Result<Form> {
+        // There are at most `N / 2 = 2^(log_n - 1)` slots.
         if log_slots < self.log_n {
             return Ok(Form { log_slots, ..a });
         }
@@ -189,6 +190,7 @@ impl<'a> Rules<'a> {
     /// # Errors
     /// [`Error::RaisedLevel`]; [`Error::LevelOutOfRange`].
     pub fn raised(self, a: Form, to: Level) -> Result<Form> {
+        // Rejects ciphertexts of upper levels, which do not have the primes of level 0.
         self.dropped(a, Level(0))?;
         self.chain.levels().check(to)?;
         Ok(Form { level: to, ..a })
@@ -237,6 +239,7 @@ impl<'a> Rules<'a> {
         if !c.is_finite() {
             return Err(Error::NotFinite { index: 0, value: c.to_string() });
         }
+        // In double words: integers have up to 127 bits.
         let product = scale.to_dd() * Dd::from(c);
         let needed_bits = real::log2(product.to_f64().abs());
         let available_bits = self.value_bits(level);

@@ -73,6 +73,7 @@ impl Scale {
     #[must_use]
     pub fn matches(self, other: Self) -> bool {
         let difference = (self.0 - other.0).to_f64().abs();
+        // The comparison is also false for NaN.
         difference <= Self::TOLERANCE * self.to_f64().abs()
     }
 
@@ -123,6 +124,8 @@ impl core::ops::Div for Scale {
 
 impl From<(f64, f64)> for Scale {
     fn from((hi, lo): (f64, f64)) -> Self {
+        // Numbers from a file need not be in this form. The reader then finds that its header is
+        // not in the one form.
         Self(Dd::from_sum(hi, lo))
     }
 }

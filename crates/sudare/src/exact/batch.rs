@@ -69,10 +69,12 @@ impl BatchEncoder {
             });
         };
         let slots = 1usize << log_slots;
+        // The kernels of words are for primes and for 16 slots or more.
         let words = t.exponent() == 1 && log_slots >= 4;
         let evaluate = if words {
             Evaluate::Words(NttTable::new(arith::Modulus::new(t.prime())?, log_slots)?)
         } else {
+            // The inverse exists: slots exist only for odd `p`.
             let scale = t.inverse(t.reduce(slots as u128)).unwrap_or(0);
             Evaluate::Residues(Transform::new(t, log_slots, root, scale))
         };
@@ -133,6 +135,7 @@ impl BatchEncoder {
     ) -> Result<PlainPoly> {
         let t = self.modulus;
         let powers = core::iter::successors(Some(t.reduce(scale)), |&x| Some(t.mul(x, self.root)));
+        // The order of the root.
         let powers: Vec<_> = powers.take(2 * self.slots()).collect();
         let slot = |i| exponent(i).map_or(0, |e: usize| powers[e % powers.len()]);
         self.encode_unsigned(&(0..self.slots()).map(slot).collect::<Vec<_>>())

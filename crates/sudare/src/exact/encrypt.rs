@@ -251,6 +251,7 @@ impl Decryptor {
                 opened.log2_error = size(opened.log2_error, &digits);
             }
         }
+        // The difference is `t e`.
         opened.log2_error -= t.log2();
         Ok(opened)
     }

@@ -159,6 +159,7 @@ impl Evaluator {
         };
         let forms = xs.iter().map(form).collect::<Result<Vec<_>>>()?;
         let Some(level) = forms.iter().map(|form| form.level).max() else { return Ok(Vec::new()) };
+        // Once, at the highest level. Products at lower levels read its first primes.
         let message = self.message(b, level, factor, false);
         let product = |(a, form): (&&Ciphertext, Form)| {
             Ok(Ciphertext::new(self.inner.mul_message(&a.inner, &message, level)?, form))
@@ -267,6 +268,7 @@ impl Evaluator {
         let forms = self.product_forms(sums, Tensor::Plain, rescale)?;
         // `t a b` keeps the form `t^-1 f m`.
         let times_t = |&(a, _): &(&Ciphertext, _)| {
+            // Exact, because `t` is at most `2^124`.
             self.inner.mul_integer(&a.inner, a.plaintext_modulus().value() as i128)
         };
         let first: Vec<Vec<_>> = sums
@@ -365,6 +367,7 @@ impl Evaluator {
         let divisor = if lower { self.params.divisor(above, t)? } else { Unit::one(t) };
         let constant = t.centered((factor * divisor / form.factor).value());
         let product = self.mul_const(&self.drop_to(a, above)?, constant)?;
+        // The integer changed the factor and left the plaintext.
         let product = Ciphertext { factor: factor * divisor, ..product };
         if lower { self.rescale(&product) } else { Ok(product) }
     }
@@ -408,6 +411,7 @@ impl Evaluator {
         }
         const OP: &str = "automorphism";
         let key_level = self.keys().key_level(self.params.rlwe(), a.level, &[g]);
+        // Images also change the sign of coefficients, which matters for even `t`.
         self.rules().sum_automorphisms(OP, self.rules().negated(OP, a)?, (1, 1), key_level)
     }
 
@@ -451,6 +455,7 @@ impl Evaluator {
         let swap = k >= columns;
         let step = k % columns;
         let rotated = self.rotate(a, step as i64)?;
+        // Whole rows move, so no mask is needed and no product.
         if step == 0 {
             return if swap { self.swap_rows(&rotated) } else { Ok(rotated) };
         }

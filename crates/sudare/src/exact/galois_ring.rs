@@ -112,6 +112,8 @@ impl GaloisRing {
         let d = self.degree;
         let padded = |a: &[u128]| -> Result<Zeroizing<Vec<u128>>> {
             self.check(a)?;
+            // Zeros make room for the whole product, so that nothing wraps around in dimension `2
+            // d`.
             Ok(Zeroizing::new(a.iter().copied().chain(core::iter::repeat_n(0, d)).collect()))
         };
         let a = padded(a)?;
@@ -131,6 +133,7 @@ impl GaloisRing {
     /// for a coefficient that is not below `t`.
     pub fn frobenius(&self, a: &[u128]) -> Result<Vec<u128>> {
         self.check(a)?;
+        // Exponents of `zeta` count modulo its order, `2N`.
         let p = (self.base.t.prime() % (2 << self.log_n)) as usize;
         let mut image = vec![0; self.degree];
         for (e, &c) in a.iter().enumerate() {
@@ -242,12 +245,15 @@ pub(super) fn order(p: u64, m: u64) -> Option<usize> {
 /// is the smaller root modulo `p`, lifted by Newton's method.
 fn square_root(t: Modulus, x: u128) -> Option<u128> {
     let p = t.with_exponent(1).ok()?;
+    // The exponent is `(p + 1) / 4` for `p = 3 mod 4`.
     let root = p.pow(p.reduce(x), u128::from(t.prime() / 4 + 1));
     let mut root = root.min(p.neg(root));
+    // Newton's method doubles the number of correct digits to base `p`.
     for _ in 0..t.exponent().next_power_of_two().ilog2() {
         let excess = t.sub(t.mul(root, root), x);
         root = t.sub(root, t.mul(excess, t.inverse(t.add(root, root))?));
     }
+    // If `x` is not a square, the power above is a root of `-x` instead.
     (t.mul(root, root) == x).then_some(root)
 }
 

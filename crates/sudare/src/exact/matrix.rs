@@ -61,6 +61,8 @@ impl Evaluator {
         let t = factor.modulus();
         self.params().check_modulus(t)?;
         factor.check_unit()?;
+        // A cell, because the closure that encodes weights may be called from shared references
+        // only.
         let norms = RefCell::new(WeightNorms::new(t, self.params().log_n(), sum.stages));
         let diagonals = self.inner.encode_diagonals(
             sum,

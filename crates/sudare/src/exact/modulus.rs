@@ -57,6 +57,7 @@ impl Modulus {
     /// # Errors
     /// See [`Modulus::new`].
     pub fn from_value(t: u128) -> Result<Self> {
+        // The highest power first, so that its root is the prime itself.
         let powers = (2..=t.max(2).ilog2()).rev();
         let power = { powers }.find_map(|k| Some((exact_root(t, k)?, k)));
         let (root, k) = power.unwrap_or((t, 1));
@@ -189,6 +190,7 @@ impl Modulus {
     #[must_use]
     pub fn inverse(self, a: u128) -> Option<u128> {
         debug_assert!(a < self.value);
+        // Signed numbers hold every step, because `t` is at most `2^124`.
         let mut r0 = self.value as i128;
         let mut r1 = a as i128;
         let mut s0 = 0i128;
@@ -223,6 +225,8 @@ impl Modulus {
         let square = p.mul(root, root);
         let roots = core::iter::successors(Some(root), |&x| Some(p.mul(x, square)));
         let least = roots.take(order as usize / 2).min()?;
+        // The power `p^(k-1)` turns any number with this lowest digit into the root of the same
+        // order modulo `p^k`.
         Some(self.pow(least, self.value / p.value))
     }
 
@@ -399,6 +403,7 @@ impl Unit {
     /// `f^-1`.
     #[must_use]
     pub fn inverse(self) -> Self {
+        // 0 marks an invalid unit.
         Self { value: self.modulus.inverse(self.value).unwrap_or(0), ..self }
     }
 
@@ -414,6 +419,7 @@ impl Unit {
 impl Mul for Unit {
     type Output = Self;
     fn mul(self, other: Self) -> Self {
+        // The lower power: residues modulo the higher one determine residues modulo the lower.
         let t = if other.modulus.exponent < self.modulus.exponent { other } else { self }.modulus;
         let a = self.reduced(t);
         let b = other.reduced(t);
@@ -478,9 +484,11 @@ fn shifted(high: u128, low: u128, by: u32) -> u128 {
 fn exact_root(a: u128, k: u32) -> Option<u128> {
     let bits = u128::BITS - a.leading_zeros();
     let mut low = 0;
+    // The root has at most this number of bits.
     let mut high = 1u128 << bits.div_ceil(k);
     while low < high {
         let mid = low.midpoint(high);
+        // A power that overflows is too large.
         if mid.checked_pow(k).is_some_and(|power| power < a) { low = mid + 1 } else { high = mid }
     }
     (low.checked_pow(k) == Some(a)).then_some(low)

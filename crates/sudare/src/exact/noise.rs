@@ -88,6 +88,7 @@ impl NoiseBound {
     fn product(self, other: Self, log_n: f64) -> Self {
         let canonical = self.canonical + other.canonical;
         let two = (self.two + other.canonical).min(self.canonical + other.two);
+        // The inequality of Cauchy and Schwarz.
         Self { coefficient: self.two + other.two, two, canonical }.settled(log_n)
     }
 
@@ -135,7 +136,9 @@ impl RingErrors {
         Self {
             log_n,
             secret: secret.settled(log_n),
+            // Both signs of `N` coefficients.
             coefficient_tail: tail(log_n + 1.0),
+            // `N / 2` pairs of roots, each in every direction.
             canonical_tail: tail(log_n - 1.0 + real::log2(DIRECTIONS)),
         }
     }
@@ -247,6 +250,7 @@ impl Growth {
             canonical: p.log2_canonical + a.canonical,
         };
         let carry = NoiseBound {
+            // `|u| <= t / 2`, hence one bit less.
             coefficient: p.log2_sum - 1.0,
             two: p.log2_canonical + log_n / 2.0 - 1.0,
             canonical: p.log2_canonical + log_n - 1.0,
@@ -312,6 +316,7 @@ impl<'a> NoiseModel<'a> {
     pub(crate) fn log2_room(self, level: Level) -> f64 {
         let log2_half = self.params.log2_q(level) - self.growth.log2_t - 1.0;
         let half = real::exp2(log2_half);
+        // In larger numbers a double does not show the half.
         if half.is_finite() && half < (1u64 << 52) as f64 {
             return real::log2((half - 0.5).max(0.0));
         }
@@ -362,6 +367,7 @@ impl<'a> NoiseModel<'a> {
         let ring = self.growth.ring;
         let log2_q = self.params.log2_q(Level(0));
         let weight = real::log2(f64::from(weight.max(1)));
+        // At a root, `h` coefficients of magnitude 1 add up to at most `h`.
         let sparse = NoiseBound { coefficient: 0.0, two: weight / 2.0, canonical: weight };
         let rounding = ring.alone(ROUNDING_VARIANCE) + ring.random(ROUNDING_VARIANCE, sparse);
         let error = a + self.raising_digit(log2_q) + rounding;
@@ -372,6 +378,7 @@ impl<'a> NoiseModel<'a> {
     /// Bound for a ciphertext rounded to `t` and raised through an ephemeral secret of this weight:
     /// the multiple of `t` from lifting, plus the key switch back.
     pub(crate) fn raised(self, weight: u32) -> NoiseBound {
+        // `|J| <= h / 2 + 1`: raising in docs/notes/exact-errors.md.
         let multiple = self.growth.at_most(real::log2(f64::from(weight) / 2.0 + 1.0));
         multiple + self.raising_digit(self.growth.log2_t) + self.growth.ring.rounding()
     }

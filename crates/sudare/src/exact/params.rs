@@ -107,6 +107,8 @@ impl Params {
         let mut below = |sizes: &[f64]| -> Result<Vec<u64>> {
             sizes.iter().map(|&bits| supply.below(bits)).collect()
         };
+        // The order of the searches decides which primes a specification gets. Keys and
+        // fingerprints depend on it.
         let p = below(&spec.p_bits)?;
         let extra_p = below(&spec.extra_p_bits)?;
         let mut q = vec![below(&spec.q_bits[0])?];

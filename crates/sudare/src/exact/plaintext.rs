@@ -348,6 +348,7 @@ fn tables(t: Modulus, log_n: u32) -> Result<Vec<NttTable>> {
     let mut end = 2u64 << PRIME_BITS;
     let mut tables = Vec::new();
     for _ in 0..bits.div_ceil(PRIME_BITS) {
+        // Primes in `[2^60, 2^61)`, so that each adds at least 60 bits.
         let prime = previous_prime(end, 2 << log_n).filter(|p| p >> PRIME_BITS == 1);
         end = prime.ok_or(arith::Error::NoRootOfUnity { q: end, log_2n: log_n + 1 })?;
         tables.push(NttTable::new(arith::Modulus::new(end)?, log_n)?);
@@ -421,6 +422,7 @@ impl Garner {
                 .fold(0, |known, (&digit, &radix)| q.add(known, q.mul(q.reduce(digit), radix)));
             let digit = q.mul(q.sub(residue, known), *inverse);
             sum = self.t.add(sum, self.t.mul(self.words.reduce(digit as i64), *radix));
+            // The integer is at most an eighth of the product, so the highest digit tells its sign.
             negative = digit > q.value() / 2;
             digits[j] = digit;
         }

@@ -140,6 +140,7 @@ impl Sizes {
         let after = |e, bits| growth.rescaled(product(summed(e)), bits);
         let smallest =
             |fits: &dyn Fn(f64) -> bool| sizes().find(|&bits| fits(bits)).unwrap_or(first);
+        // Errors below `Q / 2t` decrypt: one bit, and half a bit to spare.
         let room = |e: NoiseBound| e.log2() + log2_t + 1.5;
         if needs.depth <= 1 {
             // Level 0 has room for the errors that the only level does not remove: primes of one
@@ -165,6 +166,7 @@ impl Sizes {
     /// Splits a level of `bits` bits into primes: primes below 50 bits have the fastest kernels.
     fn primes(&self, bits: f64) -> Vec<f64> {
         let count = (bits / 50.0).ceil().max(1.0);
+        // A ring has few primes that small. Wide primes are slower, but there are enough.
         let few = bits / count < f64::from(self.log_n) + 10.0;
         let count = if few { (bits / 61.0).ceil() } else { count };
         vec![bits / count; count as usize]

@@ -10,6 +10,7 @@ use crate::{
 };
 
 /// `log2` of the maximum contribution of an error to the rounding errors when it is raised.
+// 1/32, as the probabilities of raising assume (docs/notes/exact-errors.md).
 pub(crate) const LOG2_BROUGHT: f64 = -5.0;
 
 /// Public properties of a ciphertext in addition to its polynomials.

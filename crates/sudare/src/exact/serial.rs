@@ -69,6 +69,7 @@ pub struct Moduli(BTreeMap<(u64, u32), Modulus>);
 
 impl Moduli {
     fn get(&mut self, params: &Params, power: (u64, u32)) -> Result<Modulus> {
+        // Known to be the power of a prime since the parameters were made.
         if power == params.plaintext_modulus().into() {
             return Ok(params.plaintext_modulus());
         }

@@ -60,6 +60,7 @@ impl Slots {
         }
         let omega = ring.omega(1);
         let points = ring.omega_order() / 2;
+        // `p` is odd, so powers of two have inverses.
         let scale = t.inverse(t.reduce(points as u128)).unwrap_or(0);
         let transform = Transform::new(ring.base(), points.ilog2(), omega, [scale, 0]);
         Ok(Self { ring, representatives, cosets: cosets.into(), transform: Arc::new(transform) })
@@ -214,6 +215,7 @@ impl Slots {
     ) -> Result<LinearMap> {
         let slots = self.count();
         let log_n = self.ring.log_n();
+        // Before any weight exists: each is a whole polynomial.
         if slots << log_n > MOST_ENTRIES {
             return Err(Error::Circuit(format!(
                 "map of slots and coefficients: {slots} weights of 2^{log_n} coefficients; at most \

@@ -99,6 +99,7 @@ pub(super) fn place(log_len: u32, e: usize) -> usize {
 }
 
 fn reverse(i: usize, bits: u32) -> usize {
+    // For 0 bits the shift by a whole word would overflow.
     if bits == 0 { 0 } else { i.reverse_bits() >> (usize::BITS - bits) }
 }
 

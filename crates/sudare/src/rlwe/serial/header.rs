@@ -18,6 +18,7 @@ const SEED_BYTES: u64 = 32;
 /// Content of a section. `M` is a scheme's description of a ciphertext in addition to its level.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) enum Content<M> {
+    // Files store the number of a variant, so new ones go to the end.
     SecretKey,
     PublicKey,
     Relinearization(Level),
@@ -88,10 +89,12 @@ impl<M> Content<M> {
     /// above `2N`.
     fn least_bytes(&self, primes: &PrimeCounts) -> u64 {
         let n = 1u64.checked_shl(primes.log_n).unwrap_or(u64::MAX);
+        // Primes `1 mod 2N` exceed `2N`, so a residue has at least `log_n + 2` bits.
         let row = n.saturating_mul(primes.log_n.saturating_add(2).div_ceil(8).into());
         let rows = |primes: usize| row.saturating_mul(primes as u64);
         let up_to = |level: Level| {
             let counts = &primes.up_to;
+            // Levels are not checked yet. One that is too high counts as the highest.
             counts.get(level.index()).or(counts.last()).copied().unwrap_or(0)
         };
         match *self {
@@ -117,6 +120,7 @@ impl<M> Content<M> {
 pub(super) fn key_contents<M>(request: &KeyRequest) -> Vec<Content<M>> {
     let galois = request.galois.iter().map(|(&g, &level)| Content::Galois(g, level));
     let raise = request.raise.map(|Raise { level, weight, divisor }| match divisor {
+        // Each value has one encoding in files: a divisor of 1 is left out.
         1 => Content::Raising(level, weight),
         _ => Content::DividedRaising(level, weight, divisor),
     });
@@ -206,6 +210,7 @@ impl<M: Copy + PartialEq> Sections<M> {
 
     /// Returns the request that the sections' keys fulfil. Rejects keys out of order or repeated.
     pub(super) fn key_request(&self, params: &Params) -> Result<KeyRequest> {
+        // Maps sort keys and drop repetitions. The comparison at the end finds both.
         let mut request = KeyRequest::new();
         for content in self.contents() {
             match *content {
@@ -279,6 +284,7 @@ where
 
     /// Returns `true` if the encoding of this header equals `bytes`.
     pub(super) fn is_encoded_as(&self, bytes: &[u8]) -> bool {
+        // Compares while it encodes, without memory for a second encoding.
         postcard::serialize_with_flavor(&self.parts(), Compared(bytes)).is_ok()
     }
 

@@ -77,6 +77,7 @@ impl<R: Read, P: Scheme> Reader<R, P> {
     /// [`Error::Checksum`]; [`Error::InvalidSpec`] for parameters out of range; [`Error::Io`].
     pub fn new(input: R, file_bytes: u64) -> Result<Self> {
         let (file, preamble, header) = FileReader::open::<P>(input, file_bytes)?;
+        // Rejects sizes out of range at once, before anyone asks for tables of them.
         P::count_primes(&header.spec)?;
         let info = Info {
             kind: preamble.kind,
@@ -214,6 +215,7 @@ impl<R: Read, P: Scheme> Reader<R, P> {
         self.expect(Kind::Ciphertexts, params)?;
         // The kind of every section was checked with the header.
         let said = || self.sections.contents().filter_map(|content| content.ciphertext());
+        // Before the sizes: a level out of range has no primes to compute a size from.
         said().try_for_each(|(level, ..)| params.as_ref().check_level(level))?;
         self.sections.check_sizes(params.as_ref())?;
         let count = self.sections.count();

@@ -87,6 +87,8 @@ impl PrimeCounts {
         match upper {
             Some(upper) => {
                 let all = self.with_levels(upper.base_bits.len(), &upper.levels_bits);
+                // Upper levels share no primes with the chain, so all of theirs need tables of
+                // their own.
                 let above = all.up_to.last().copied().unwrap_or(0);
                 all.with_others(above)
             }

@@ -95,6 +95,7 @@ pub fn generate_evaluation_keys<P: Scheme>(
     progress: impl FnMut(usize),
 ) -> Result<u64> {
     secret.check(params.as_ref())?;
+    // Rejected before the first byte is written.
     request.check(params.as_ref())?;
     let contents = key_contents(request);
     let mut file = start(out, params, (Kind::EvaluationKeys, secret.id), label, contents)?;
@@ -178,6 +179,7 @@ impl<'a, W: Write + ?Sized, P: Scheme> CiphertextWriter<'a, W, P> {
         let content = |&form: &P::Form| {
             let (level, meta) = P::described(form);
             params.as_ref().check_level(level)?;
+            // A writer makes no file that readers would reject.
             params.checked_form(level, meta, &mut known)?;
             Ok(match seeded {
                 true => Content::SeededCiphertext(level, meta),
@@ -252,6 +254,7 @@ pub fn write_ciphertexts<P: Scheme>(
     items: &[P::Ciphertext],
     label: &Label,
 ) -> Result<u64> {
+    // The writer rejects an empty list below, so this id is never written.
     let key = items.first().map_or(KeyId(0), |item| item.as_ref().key);
     // Checked before the first byte is written.
     items.iter().try_for_each(|item| item.as_ref().check_owner(params.as_ref(), key))?;
@@ -273,6 +276,7 @@ pub fn write_seeded_ciphertexts<P: Scheme>(
     label: &Label,
 ) -> Result<u64> {
     let plain = || items.iter().map(Seeded::ciphertext);
+    // As in `write_ciphertexts`.
     let key = plain().next().map_or(KeyId(0), |item| item.as_ref().key);
     // Checked before the first byte is written.
     plain().try_for_each(|item| item.as_ref().check_owner(params.as_ref(), key))?;

@@ -74,6 +74,8 @@ impl Product<'_> {
     pub(super) fn divided(mut self, down: ModDown) -> Self {
         self.kept = match down {
             ModDown::P => Kept::Quotient,
+            // The primes of the level divide the kept polynomials too, so these are part of the
+            // dividend.
             ModDown::PAndLevel => Kept::TimesP,
         };
         self
@@ -103,6 +105,7 @@ impl Product<'_> {
             let blocks = starts().zip(&parts).zip(out.chunks_exact_mut(words));
             for ((start, parts), out) in blocks {
                 // Each digit prefetches a share of the next memory.
+                // `chunks` rejects 0, the share where there is nothing to prefetch.
                 let share = parts.len().div_ceil(rows.len()).max(1);
                 let wanted = parts.chunks(share).nth(digit).unwrap_or_default();
                 self.table.forward_lines(row, start / words, out, wanted);
@@ -137,6 +140,7 @@ impl Product<'_> {
         let (a, rest) = rest.split_at_mut(len);
         let b = &mut rest[..len];
         self.write(start, [&mut *a, &mut *b]);
+        // Before the permutation, which acts on the kept polynomial too.
         m.add_assign(a, &kept[start..][..len]);
         for (half, values) in [&*a, &*b].into_iter().enumerate() {
             for (values, (block, sums)) in values.chunks_exact(words).zip(&mut *blocks) {
@@ -173,10 +177,12 @@ impl Dividend<2> for Product<'_> {
                     &own
                 }
             };
+            // At the place of this digit's row in the key.
             digits.insert(digit, own);
         }
         self.keys.multiply(&digits, start, [first, second]);
         for (half, out) in [first, second].into_iter().enumerate() {
+            // `Operand::add_kept` has scratch room for one tile.
             for (start, out) in (start..).step_by(TILE).zip(out.chunks_mut(TILE)) {
                 self.add_kept(Kept::TimesP, half, start, out);
             }
