@@ -160,6 +160,7 @@ impl Layers {
                 let is_reached = (row ^ column) & !moved == 0;
                 is_reached.then(|| self.angle(row, column, bits.clone()))
             };
+            // Offsets that are equal modulo `n` belong to the same diagonal.
             if let Entry::Vacant(place) = diagonals.entry(offset) {
                 place.insert(roots.vector(halvings, angle)?);
             }
@@ -185,6 +186,7 @@ impl Layers {
                 (_, minus) => twiddle + minus * half_turn,
             }
         });
+        // Angles count modulo a power of two, so wrapping does no harm.
         let angle = angles.fold(0, usize::wrapping_add);
         if self.inverse { angle.wrapping_neg() } else { angle }
     }

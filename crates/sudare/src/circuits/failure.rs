@@ -20,6 +20,7 @@ const LOG2_LEAST: f64 = -900.0;
 /// below `2^-900` per coefficient count as that value.
 #[must_use]
 pub fn log2_exceeds(terms: u32, size: f64, coefficients: u64) -> f64 {
+    // A term is at most 1/2 in magnitude.
     if coefficients == 0 || f64::from(terms) <= 2.0 * size {
         return f64::NEG_INFINITY;
     }
@@ -27,6 +28,7 @@ pub fn log2_exceeds(terms: u32, size: f64, coefficients: u64) -> f64 {
         true => log2_exact(terms, size),
         false => log2_saddle(terms, size),
     };
+    // Twice the tail, for both signs.
     let one = (1.0 + log2_tail).max(LOG2_LEAST);
     (one + log2(coefficients as f64)).min(0.0)
 }
@@ -67,6 +69,7 @@ fn log2_saddle(terms: u32, k: f64) -> f64 {
     let slope = |t: f64| n * (0.5 / real::tanh(t / 2.0) - 1.0 / t);
     let mut low = 0.0;
     let mut high = 1.0;
+    // For `k` next to `n/2` no double is large enough, because the slope only approaches `n/2`.
     while slope(high) < k && high < 1e9 {
         high *= 2.0;
     }

@@ -141,6 +141,7 @@ impl Steps {
         let start = offsets.get(last + 1).or(offsets.first()).copied().unwrap_or(0);
         let distance = |&offset: &usize| (offset + slots - start) % slots;
         let stride = match offsets.iter().map(distance).fold(0, gcd) {
+            // With a single offset any stride will do.
             0 => slots,
             stride => stride,
         };
@@ -237,6 +238,7 @@ impl<A: Algebra> LinearTransform<A> {
         }
         let slots = 1 << self.log_slots;
         let mut columns: Vec<usize> = self.diagonals.keys().map(|offset| offset.columns).collect();
+        // Keys are in order of columns, so equal ones are neighbours.
         columns.dedup();
         let conjugates = self.diagonals.keys().filter(|offset| offset.conjugated).count();
         let steps = Steps::of(&columns, conjugates, slots, raise.is_none());

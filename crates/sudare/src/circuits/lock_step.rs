@@ -227,6 +227,7 @@ impl<E: Ops> Ops for LockStep<'_, E> {
         Ok((Batch(a), errors.concat()))
     }
     fn image(&self, y: Self::Ct, errors: &[ArgumentError], p: &Extremes) -> Self::Ct {
+        // One error for each ciphertext, in the order of `argument`.
         let mut errors = errors.chunks(1);
         y.map(|y| self.0.image(y, errors.next().unwrap_or_default(), p))
     }

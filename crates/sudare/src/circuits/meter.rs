@@ -59,6 +59,7 @@ impl Meter {
     ) {
         let mut sums = sums.peekable();
         while let Some((level, products, adds)) = sums.next() {
+            // As `rlwe::Evaluator::mul_sums` pairs them.
             let count = 1 + usize::from(sums.next_if(|second| second.0 == level).is_some());
             let limbs = self.limbs(level, &KeyRequest::new().relinearize(level));
             self.add(|ledger| {

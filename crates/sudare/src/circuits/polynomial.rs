@@ -120,6 +120,7 @@ impl<A: Algebra> Draft<'_, A> {
             _ => Some(plan_node(layout.root, chain, &powers, output_level, out)?),
         };
         out.check_fits(OP, chain.log2_q(output_level))?;
+        // The variable itself needs no product.
         let products = powers.len() - 1 + root.as_ref().map_or(0, Node::products);
         let highest = powers[1..]
             .iter()
@@ -254,12 +255,14 @@ impl<S: Scale> Power<S> {
         if !chebyshev {
             return e.mul_rescale(&x, &y);
         }
+        // `T_0` is 1: a constant instead of a ciphertext.
         if a == b {
             return Ok(e.within(double_angle(e, &x)?, 1.0));
         }
         let difference = at(e, &powers[&(a - b)], level)?;
         let lacking = e.scale(&x) * e.scale(&y) / e.scale(&difference);
         let minus = e.mul_const(&difference, minus_one::<E>(), lacking)?;
+        // The operand and not the product, as in `double_angle`.
         let double = e.add(&x, &x)?;
         let products = vec![(&double, &*y)];
         let value = e.mul_sum_rescale(&ProductSum { products, addend: Some(&minus) })?;

@@ -334,6 +334,8 @@ impl TracePlan {
             return e.automorphism(x, GaloisElement::rotation(self.log_n, 0));
         }
         let mut sum = x.clone();
+        // Groups up to an addition go together, since one of their polynomials stays undivided
+        // among them.
         for groups in self.groups.split_inclusive(|group| group.adds_input) {
             let images: Vec<&[_]> = groups.iter().map(|group| &group.images[..]).collect();
             sum = e.sum_automorphisms(&sum, &images)?;

@@ -181,6 +181,7 @@ impl BootstrapSpec {
         };
         let split = |count: u32| {
             let parts =
+                // Reversed, so that larger factors come first.
                 (0..count).rev().map(|i| log_slots * (i + 1) / count - log_slots * i / count);
             parts.collect()
         };
@@ -338,6 +339,7 @@ impl BootstrapPlan {
     /// Errors of the evaluator, for other parameters than planned.
     pub fn work(&self, params: &Params, count: usize) -> Result<Vec<(Stage, Work)>> {
         let e = cost::Evaluator::new(params, &self.request);
+        // Work does not depend on values.
         let zeros = vec![Complex::new(0.0, 0.0); 1 << self.spec.log_slots];
         let input = e.slots().encrypt(&zeros, self.input_level, self.input_scale)?;
         let mut stages = Vec::new();
@@ -501,6 +503,8 @@ impl<E: ComplexOps> Bootstrapper<E> {
             let lowered = lower(many, &result, plan.input_level, plan.input_scale)?;
             let mut lacking = many.sub(xs, &lowered)?;
             let mut size = real::powi(rounds.gain, -(round as i32));
+            // Imaginary parts would add to the errors of real slots, and this difference is
+            // magnified.
             if plan.spec.mirrors() {
                 lacking = many.twice_real_part(&lacking)?;
                 size *= 2.0;
@@ -637,10 +641,12 @@ impl<E: ComplexOps> Bootstrapper<E> {
             true => {
                 let conjugate = many.conjugate(&x)?;
                 let difference = many.sub(&x, &conjugate)?;
+                // Both parts in one batch: their products share the reading of the key.
                 many.add(&x, &conjugate)?.join(many.mul_const(&difference, i.conj(), one)?)
             }
             false => many.twice_real_part(&x)?,
         };
+        // Frees its buffers for the reduction.
         drop(x);
         let mut real = plan.eval_mod.run(many, &parts)?;
         if separate {

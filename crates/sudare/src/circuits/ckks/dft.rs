@@ -142,6 +142,7 @@ impl ComplexRoots {
     /// Returns the root of unity of an angle in parts `1 / 4n` of a turn.
     fn root(&self, angle: usize) -> Complex<f64> {
         let Complex { re, im } = self.quarter[angle & ((1 << self.log_slots) - 1)];
+        // Quarter turns are exact, so all entries have the precision of the first quarter.
         match angle >> self.log_slots & 3 {
             0 => Complex::new(re, im),
             1 => Complex::new(-im, re),

@@ -262,6 +262,7 @@ impl EvalModSpec {
                 let cosine = ScaledCosine::new(self.k, double_angles, ratio)?;
                 let even = cosine.minimax(degree & !1)?.polynomial;
                 let radius = cosine.radius();
+                // In `x`: the variable of the cosine is `x - 1/4`.
                 Polynomial::chebyshev_series(even.coeffs().to_vec(), 0.25 - radius..0.25 + radius)?
             }
             ModMethod::Exponential { degree, squarings } => {
@@ -360,6 +361,7 @@ struct Variable {
 impl Variable {
     fn plan(chain: &Chain, level: Level, scale: Scale, bound: f64, degree: usize) -> Result<Self> {
         let read = scale * Scale::from_f64(bound);
+        // A deviation of the variable's scale is multiplied by the power.
         let highest_power = real::exp2(f64::from(bits(degree) - 1));
         let drift = (read / chain.divisor(level)).log2() * highest_power;
         if drift.abs() <= DRIFT_BITS {
@@ -483,6 +485,7 @@ impl EvalModPlan {
         let sine = match &self.variable {
             None => self.double(self.polynomial.run(e, &x)?, |y| double_angle(e, y))?,
             Some(variable) => {
+                // The factors `i` and `-i` are integers at scale 1, so they use no level.
                 let turn =
                     |a: &E::Ct, im| e.mul_const(a, Complex::new(0.0, im), Scale::from_u64(1));
                 let angle = turn(&variable.reach(e, &x)?, 1.0)?;

@@ -282,6 +282,7 @@ impl Approximation {
     /// ```
     pub fn minimax(f: impl Fn(Dd) -> Dd, domain: &Domain, degree: usize) -> Result<Self> {
         let inner_degree = domain.inner_degree(degree)?;
+        // One point more than there are coefficients, because the level is unknown too.
         let mut reference = domain.spread(inner_degree + 2);
         for _ in 0..MAX_ITERATIONS {
             let trial = Levelled::through(&f, domain, &reference);
@@ -296,6 +297,8 @@ impl Approximation {
                      whole domain"
                 )));
             }
+            // The level of a reference bounds the smallest possible error from below (de la Vallée
+            // Poussin).
             let done = most <= trial.level.abs().to_f64() * (1.0 + TOLERANCE);
             if done || most <= NEGLIGIBLE * trial.largest {
                 let inner =
@@ -370,6 +373,7 @@ impl Approximation {
         let inner = chebyshev_coefficients(count, |u| {
             let t = match domain.parity {
                 Parity::Any => u,
+                // The inverse of `T_2` on `[0, 1]`.
                 _ => ((Dd::ONE + u).mul_pow2(-1)).sqrt(),
             };
             f(t * radius) / domain.factor(t * radius)
@@ -440,6 +444,7 @@ impl Levelled {
         let mut above = round(Dd::ZERO);
         let mut below = round(Dd::ZERO);
         for ((&node, &value), &weight) in self.nodes.iter().zip(&self.values).zip(&self.weights) {
+            // The formula divides by 0 at a node.
             if u == node {
                 return round(value);
             }
@@ -524,6 +529,7 @@ fn refine(error: impl Fn(f64) -> f64, mut points: [Extreme; 3], mut largest: usi
         let right = (c.error - b.error) / (c.x - b.x);
         let bend = (right - left) / (c.x - a.x);
         let x = 0.5 * (a.x + b.x - left / bend);
+        // Also stops for NaN, which three points on a line yield.
         if !(bend * sign < 0.0 && a.x < x && x < c.x && x != b.x) {
             break;
         }

@@ -187,6 +187,7 @@ impl Ops for ckks::Evaluator {
         for a in xs {
             self.params().rules().one_a_slot("multiply", values, a.form())?;
         }
+        // Once, at the highest level. Products at lower levels read its first primes.
         let plain = self.encoder().encode_at(values, level, scale)?;
         xs.iter().map(|a| self.mul_plain(a, &plain)).collect()
     }

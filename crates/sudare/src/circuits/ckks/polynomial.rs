@@ -145,6 +145,7 @@ impl Polynomial {
         let mut legendre = vec![0.0; degree + 1];
         for (&(t, weight), value) in rule.iter().zip(values) {
             for (n, p) in real::legendre(t).take(degree + 1).enumerate() {
+                // The integral of the square of `P_n` is `1 / (n + 1/2)`.
                 legendre[n] += (n as f64 + 0.5) * weight * value * p;
             }
         }
@@ -235,6 +236,7 @@ impl Polynomial {
         let steps = samples.max(2) - 1;
         let error = |i| {
             let part = i as f64 / steps as f64;
+            // Exactly `a` and `b` at the ends.
             let x = a * (1.0 - part) + b * part;
             let error = (f(x) - self.evaluate(x)).abs();
             if error.is_nan() { f64::INFINITY } else { error }
@@ -394,6 +396,7 @@ impl Polynomial {
 
 /// Returns middle and half-width.
 fn affine((a, b): (f64, f64)) -> (f64, f64) {
+    // Halves first: the sum of large ends could overflow.
     (a / 2.0 + b / 2.0, b / 2.0 - a / 2.0)
 }
 

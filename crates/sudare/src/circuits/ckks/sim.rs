@@ -315,6 +315,7 @@ impl Evaluator {
         worst: WorstCase,
     ) -> Ciphertext {
         let largest = slots.iter().fold(0.0, |most, &slot| modulus(slot).max(most));
+        // One bit is for the sign.
         let available_bits = self.chain.log2_q(level) - 1.0;
         let headroom_bits = headroom_bits.min(available_bits - real::log2(largest) - scale.log2());
         let worst = worst.held(available_bits, scale);
@@ -602,6 +603,8 @@ impl Ops for Evaluator {
         if self.folds_arguments {
             exact.slots.iter_mut().for_each(|z| z.re = folded(z.re));
         }
+        // Until `image` the argument counts as exact. The slope of the polynomial then covers its
+        // error.
         let largest = core::mem::replace(&mut exact.worst.error, 0.0);
         Ok((exact, vec![ArgumentError { largest, imaginary }]))
     }
@@ -612,6 +615,7 @@ impl Ops for Evaluator {
         let beyond = worst_case::chebyshev_beyond(p.degree(), largest);
         let own = y.worst.error * real::powi(beyond, p.degree().max(1).ilog2() as i32 + 1);
         let all = own + p.slope * beyond * largest;
+        // An infinite error times a slope of 0 is NaN.
         y.worst.error = if all.is_nan() { f64::INFINITY } else { all };
         y.imaginary_log2 = real::log2(real::hypot(y.noise().imaginary, p.slope * imaginary));
         y

@@ -175,6 +175,7 @@ impl BootstrapSpec {
         let to_coeffs = self.to_coeffs(params, tensor, &matrices, input_scale)?;
         let to_slots = self.to_slots(params, tensor, raise, trace.as_ref())?;
         let last = to_slots.last().map_or(raise.level, LinearPlan::output_level);
+        // A second factor divides by the multiple of the trace. Without one, the removal has to.
         let scale = match (&trace, to_slots.len()) {
             (Some((_, multiple)), 1) => *multiple,
             _ => Unit::one(high),
@@ -275,6 +276,7 @@ impl BootstrapSpec {
             return Ok(None);
         }
         let trace = Trace::to_slots(params.log_n(), self.log_slots.saturating_sub(1))?;
+        // The trace sums `2^gap` images, and each leaves the subring of the slots as it is.
         let multiple = Unit::new(1 << gap, self.high()?)?;
         Ok(Some((trace.fastest(params.rlwe(), traced(raise))?, multiple)))
     }
@@ -304,6 +306,8 @@ impl BootstrapSpec {
         let plan = |(i, matrix): (usize, &LinearTransform)| {
             let plan = match i {
                 0 => matrix.plan_raised(log_n, &chain, raise, [raised, one])?,
+                // The multiple of the trace is read as part of the scale, so this factor divides by
+                // it.
                 1 => matrix.plan(log_n, &chain, level, trace.map_or(one, |trace| trace.1), one)?,
                 _ => matrix.plan(log_n, &chain, level, one, one)?,
             };
@@ -388,6 +392,7 @@ impl BootstrapPlan {
         let mut stages: Vec<_> = self.matrices().map(|plan| plan.required_keys().clone()).collect();
         let trace = self.trace.iter();
         stages.extend(trace.map(|(trace, _)| trace.required_keys(traced(self.raise))));
+        // The removal starts below CoeffsToSlots.
         let highest = Level(self.top().0 - self.to_slots.len() as u32);
         stages.extend(removal_keys(params, self.output_level(), highest));
         KeyRequest::of_stages(stages, rlwe).raise(self.raise)
@@ -523,6 +528,7 @@ fn removal_keys(
     lowest: Level,
     highest: Level,
 ) -> impl Iterator<Item = KeyRequest> + use<> {
+    // The last product of the removal is a level above its result.
     let levels = params.rlwe().key_levels(Level(lowest.0 + 1)..=highest);
     levels.into_iter().map(|level| KeyRequest::new().relinearize(level))
 }

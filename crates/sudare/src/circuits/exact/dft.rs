@@ -115,6 +115,7 @@ struct Join {
 }
 
 /// Converts `c_k` and `c_(k+n)` to `c_k + I c_(k+n)` in row 0 and `c_k - I c_(k+n)` in row 1.
+// A quarter turn is a factor `I`: 0 stands for 1, 1 for `I`, 3 for `-I`.
 const BEFORE: Join = Join { halvings: 0, quarters: [[0, 3], [1, 0]] };
 /// The inverse of `BEFORE`.
 const AFTER: Join = Join { halvings: 1, quarters: [[0, 1], [0, 3]] };
@@ -129,6 +130,7 @@ impl<'a> ModularRoots<'a> {
         check(self.log_columns, radices)?;
         let inverse = reversed == BitReversed::Output;
         let mut factors = factors(self, radices, powers_of_5, reversed, inverse)?;
+        // The matrix that joins the rows needs a factor to be merged into.
         if factors.is_empty() {
             let one = PlainPoly::constant(self.encoder.modulus(), self.encoder.log_n(), 1)?;
             factors.push(LinearTransform::new(self.log_columns, BTreeMap::from([(0, one)]))?);
@@ -139,6 +141,7 @@ impl<'a> ModularRoots<'a> {
     /// Returns `2^-halvings`.
     fn halved(&self, halvings: u32) -> u128 {
         let t = self.encoder.modulus();
+        // `(t + 1) / 2` is the inverse of 2, since a modulus with slots is odd.
         t.pow(t.value().div_ceil(2), halvings.into())
     }
 
@@ -162,6 +165,8 @@ impl<'a> ModularRoots<'a> {
         let products = self.products()?;
         self.joined(factor, |offset, entries| {
             let element = offset.element(self.encoder.log_n());
+            // The weights come before the rotation of this diagonal, so their image stands behind
+            // it.
             let of = |weight: &PlainPoly| products.of(entries, &weight.image(element));
             Ok([of(&weights[0])?, of(&weights[1])?])
         })
@@ -170,6 +175,7 @@ impl<'a> ModularRoots<'a> {
     /// Joins the rows of the factor's result.
     fn join_after(&self, factor: &LinearTransform) -> Result<LinearTransform> {
         let ([plain, swapped], products) = (self.weights(&AFTER)?, self.products()?);
+        // Swapping rows of a result swaps the rows of its weights too, so entries take the image.
         let swap = GaloisElement::conjugation(self.encoder.log_n());
         self.joined(factor, |_, entries| {
             Ok([products.of(&plain, entries)?, products.of(&swapped, &entries.image(swap))?])
@@ -206,6 +212,7 @@ impl Roots for ModularRoots<'_> {
     }
 
     fn vector(&self, halvings: u32, angle: impl Fn(usize) -> Option<usize>) -> Result<PlainPoly> {
+        // Wrapping is exact, because the order of the root is a power of two.
         let signed = |row, angle: usize| if row == 0 { angle } else { angle.wrapping_neg() };
         self.encoder.roots(self.halved(halvings), |row, column| {
             angle(column).map(|angle| signed(row, angle))

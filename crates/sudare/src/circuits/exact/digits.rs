@@ -99,6 +99,7 @@ impl DigitRemoval {
                 }
             }
             found.push((lifted, retained));
+            // The last sum is the result. It needs every digit in all places, so no lifted one.
             let last = i + 1 == digits;
             let digit = |(j, (lifted, retained)): (usize, &(Vec<usize>, usize))| {
                 let lifts = i as usize + 1 - j;
@@ -219,6 +220,7 @@ impl DigitRemoval {
             let mut power = 1;
             let mut rest = *x;
             for &&digit in digits {
+                // No overflow: digit `j` is below `p^(e-j)`, so the product is below `p^e`.
                 rest = t.sub(rest, t.reduce(digit * power));
                 power *= u128::from(t.prime());
             }

@@ -112,6 +112,7 @@ impl IntegerOps for bfv::Evaluator {
     }
     fn raise(&self, a: &Self::Ct, to: Level, t: Modulus, weight: u32) -> Result<Self::Ct> {
         check_secret(self.exact(), weight)?;
+        // Rescaled, not dropped: the scale of BFV depends on `Q`.
         self.exact().raise(&self.rescale_to(a, Level(0))?, to, t)
     }
     fn raise_transform_many(
@@ -247,6 +248,7 @@ impl Ops for bfv::Evaluator {
         self.exact().levels()
     }
     fn divisor(&self, like: &Self::Ct, _: Level) -> Unit {
+        // Rescaling leaves the factor `-f / Q` alone.
         Unit::one(like.plaintext_modulus())
     }
     fn level(&self, a: &Self::Ct) -> Level {
@@ -302,6 +304,7 @@ impl Ops for bfv::Evaluator {
         self.exact().rescale_assign(a)
     }
     fn drop_to(&self, a: &mut Self::Ct, level: Level) -> Result<()> {
+        // BFV rescales where BGV drops primes, because its scale depends on `Q`.
         *a = self.rescale_to(a, level)?;
         Ok(())
     }

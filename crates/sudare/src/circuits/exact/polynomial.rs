@@ -31,6 +31,7 @@ impl PolynomialPlan {
     ) -> Result<Self> {
         chain.levels().check(level)?;
         let t = factor.modulus();
+        // Multiples of `t` become 0 here, so that they cost neither degree nor products.
         let mut coeffs: Vec<i128> = coeffs.iter().map(|&c| t.centered(t.reduce_i128(c))).collect();
         let degree = coeffs.iter().rposition(|&c| c != 0).unwrap_or(0);
         coeffs.resize(degree + 1, 0);

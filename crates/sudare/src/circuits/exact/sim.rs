@@ -221,6 +221,7 @@ impl Evaluator {
             Some(found) if found > needed => {
                 Err(Error::EphemeralSecretMismatch { found: Some(found), needed })
             }
+            // Without keys, the densest secret that the circuit allows is assumed.
             found => Ok(found.unwrap_or(needed)),
         }
     }
@@ -348,6 +349,7 @@ impl Ops for Evaluator {
         if g.0 == 1 {
             return Ok(*a);
         }
+        // An image negates coefficients. Modulo an even `t` that may add a carry.
         let a = self.rules().negated(OP, *a)?;
         let key_level = self.use_images_at(a.level, &[g]);
         let image = self.rules().sum_automorphisms(OP, a, (1, 1), key_level)?;
@@ -385,6 +387,7 @@ impl Ops for Evaluator {
         Ok(self.transform_many(&[a], matrix)?.remove(0))
     }
     fn transform_many(&self, xs: &[&Form], matrix: &Matrix) -> Result<Vec<Form>> {
+        // Without inputs nothing is computed, so no key counts as used.
         if xs.is_empty() {
             return Ok(Vec::new());
         }
@@ -432,6 +435,7 @@ impl IntegerOps for Evaluator {
             Ok(Form { factor: form.factor * factor, ..form })
         };
         let forms = xs.iter().map(form).collect::<Result<Vec<_>>>()?;
+        // No inputs use no keys, as in `transform_many`.
         if !xs.is_empty() {
             self.use_keys(needed.clone());
             self.meter.raises_and_multiplies(sum, *weights, xs.len());

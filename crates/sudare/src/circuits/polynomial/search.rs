@@ -121,6 +121,7 @@ impl Search {
         if pattern.iter().enumerate().all(is_term) {
             return Some(Step { products: 0, below: 0, divisor: None });
         }
+        // Costs depend on which coefficients are zero, not on their values.
         let key = (pattern.to_vec(), depth);
         if let Some(known) = self.known.get(&key) {
             return *known;
@@ -144,12 +145,14 @@ impl Search {
 
     /// Returns the possible divisors of a polynomial of this degree, the largest first.
     fn divisors(&self, degree: usize, depth: u32) -> Vec<usize> {
+        // Both factors of the product, power and quotient, are needed a level before it.
         let fits = |&n: &usize| {
             let smallest = if degree > self.baby { self.baby } else { 1 };
             n >= smallest
                 && n <= degree
                 && power_depth(n) < depth
                 && bits(degree - n) < depth
+                // The remainder has the indices `n - i`, which must not be negative.
                 && (!self.chebyshev || degree <= 2 * n)
         };
         self.powers.iter().rev().copied().filter(fits).collect()
@@ -217,6 +220,7 @@ fn power_chain(mut powers: BTreeSet<usize>, chebyshev: bool) -> Vec<Factors> {
     let mut chain = Vec::new();
     let mut bound = powers.last().map_or(0, |n| n + 1);
     powers.insert(1);
+    // From the highest down: a power adds only smaller ones, which are reached later.
     while let Some(&n) = powers.range(2..bound.max(2)).next_back() {
         let needs = |b: usize| {
             let difference = if chebyshev { n - 2 * b } else { 0 };
@@ -230,6 +234,7 @@ fn power_chain(mut powers: BTreeSet<usize>, chebyshev: bool) -> Vec<Factors> {
         };
         let depth = power_depth(n);
         let shallow = (1..=n / 2).filter(|b| power_depth(n - b) < depth);
+        // `n / 2` always is a candidate.
         let b = shallow.min_by_key(|&b| added(b)).unwrap_or(n / 2);
         powers.extend(needs(b).into_iter().filter(|&m| m > 0));
         chain.push((n, (n - b, b)));

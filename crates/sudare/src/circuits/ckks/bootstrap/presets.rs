@@ -59,6 +59,7 @@ impl Chain {
             usable,
             high_bits: 49.6,
             base_bits: 49.95,
+            // Next below `2^52 / 5 = 2^49.678`; see `complex`.
             p_bits: vec![49.675; 8],
             extra_p_bits: vec![49.675; 4],
         }

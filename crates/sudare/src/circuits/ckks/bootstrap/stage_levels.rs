@@ -85,6 +85,7 @@ impl<'a> StageLevels<'a> {
             Order::SlotsToCoeffsFirst => (largest, Scale::from_u64(1)),
             Order::CoeffsToSlotsFirst => (single_scale, largest / single_scale),
         };
+        // A spare of exactly 1 is allowed, and the quotient of scales is rounded.
         if spare.to_f64() < 1.0 - 1e-6 {
             return Err(Error::Circuit(format!(
                 "{OP}: messages at level 0 are 2^{:.2} below q_0, the reduction is for 2^{:.2}: \
@@ -274,6 +275,7 @@ impl<'a> StageLevels<'a> {
     ) -> Result<Vec<LinearPlan>> {
         let log_n = self.params.log_n();
         let chain = self.chain();
+        // Each matrix uses a level, so the scale is that of the level below all of them.
         let out = out(below(level, matrices.len())?);
         let step = (out / scale).log2() / matrices.len().max(1) as f64;
         let mut from = scale;
@@ -332,6 +334,7 @@ impl Refinement {
         within("rounds", self.rounds, 8)?;
         within("gain_bits", self.gain_bits, 40)?;
         let gain = real::exp2(f64::from(self.gain_bits));
+        // Rounded down: the product must stay within `largest`, and the factor is an integer.
         let factor = (largest * divisor / scale).to_f64().floor();
         let total_bits = f64::from(self.rounds * self.gain_bits);
         if !(factor >= 1.0 && real::log2(factor) + total_bits <= divisor.log2() + 1.0) {

@@ -69,6 +69,7 @@ pub fn choose(t: Modulus, log_n: u32) -> Result<BootstrapPreset> {
         check_keys(&plan, &params)?;
         Ok(set)
     });
+    // Only errors that do not fit ask for larger sizes. Any other error ends the search.
     let holds = |tried: &Result<_>| !matches!(tried, Err(Error::NoiseExhausted { .. }));
     let none = || Err(no_room(t, log_n, "no sizes of levels hold its errors"));
     tries.into_iter().find(holds).unwrap_or_else(none)
@@ -89,6 +90,7 @@ pub(super) fn parse(name: &str) -> Option<(u32, (u64, u32))> {
     let log_n = parts.next()?.strip_prefix('n')?.parse().ok()?;
     let prime = parts.next()?.strip_prefix('t')?.parse().ok()?;
     let exponent = parts.next().map_or(Ok(1), str::parse).ok()?;
+    // A name with further parts is none of a chosen set.
     parts.next().is_none().then_some((log_n, (prime, exponent)))
 }
 
@@ -111,6 +113,7 @@ fn check(t: Modulus, log_n: u32) -> Result<()> {
              any ring; a prime of at most {MAX_PRIME_BITS} bits is needed"
         ));
     }
+    // An even modulus passes here: the encoder rejects it with an error that names primes.
     if p > 2 && p < u64::from(2 * BOUND + 1) {
         return refuse(format!(
             "{t}: digits of at most {BOUND} are removed, of which primes below {} have fewer; a \
@@ -123,6 +126,7 @@ fn check(t: Modulus, log_n: u32) -> Result<()> {
 
 fn no_room(t: Modulus, log_n: u32, why: &str) -> Error {
     let larger = (log_n + 1..=*RINGS.end()).find_map(|log_n| {
+        // An estimate for the message: without a margin, and before any check of errors.
         let usable = Sizes::new(t, log_n, 0.0).ok()?.specials()?.1;
         Some(format!("N = 2^{log_n} leaves {usable} levels"))
     });
@@ -149,6 +153,7 @@ pub(super) fn check_refreshed(
     refresh: impl Fn(&Form) -> Result<Form>,
 ) -> Result<()> {
     let mut x = e.encrypt(level, params.factor_at(level, t)?)?;
+    // Twice, because the first round starts from a fresh error and the second from a refreshed one.
     for _ in 0..2 {
         x = refresh(&x)?;
         while x.level > level {
@@ -202,6 +207,7 @@ fn split(layers: u32, most: u32, least_factors: u32) -> Vec<u32> {
 /// Returns the layers of the factors of CoeffsToSlots. There are two or more factors if possible.
 /// The last one has one layer fewer, since it joins the rows.
 fn joined_last(layers: u32) -> Vec<u32> {
+    // Joining the rows counts as a layer of the last factor while layers are distributed.
     let mut all = split(layers + 1, TO_SLOTS_LAYERS + 1, 2);
     match all.last_mut() {
         Some(last) if *last > 1 => *last -= 1,
@@ -248,6 +254,7 @@ impl Sizes {
         let last = radices.len().saturating_sub(1);
         let to_slots = radices.iter().enumerate().map(|(i, &k)| {
             let diagonals = diagonals(k, i == 0) << u32::from(i == last);
+            // The trace before this factor adds `2^gap` images of an error.
             let traced = if i == 1 { gap } else { 0.0 };
             let brought = if i == 0 { 0.5 } else { 2.5 };
             (k, size(weights(high, diagonals) + traced + brought))

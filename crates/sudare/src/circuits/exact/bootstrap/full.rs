@@ -114,6 +114,7 @@ impl BootstrapSpec {
         let log_n = params.log_n();
         let encoder = self.encoder(log_n)?;
         let log_slices = log_n.saturating_sub(self.log_slots);
+        // Each split multiplies slices by 2. This is taken as part of their scale.
         let multiple = |t: Modulus| Unit::new(1 << log_slices, t);
 
         let in_slots = Halving::of_slots(&encoder, log_slices)?;
@@ -124,6 +125,7 @@ impl BootstrapSpec {
         let planned =
             |matrices: &[_]| self.to_coeffs(params, tensor, matrices, input_scale * multiple(low)?);
         let mut to_coeffs = vec![planned(&matrices)?];
+        // Slices of the second half are multiples of `delta^2`, which their matrices divide by.
         if let Some(weight) = Halving::excess_inverse(&encoder)? {
             to_coeffs.push(planned(&weighted(matrices, &weight)?)?);
         }
@@ -189,6 +191,7 @@ impl BootstrapSpec {
 /// Returns the factors of a matrix times `weight`.
 fn weighted(mut factors: Vec<LinearTransform>, weight: &PlainPoly) -> Result<Vec<LinearTransform>> {
     if let Some(first) = factors.first_mut() {
+        // The weight comes before the rotation of this diagonal, so its image stands behind it.
         let product = |(offset, entries): (&Offset, &PlainPoly)| -> Result<_> {
             Ok((*offset, entries.mul(&weight.image(offset.element(weight.log_n())))?))
         };

@@ -302,6 +302,7 @@ impl Shape<'_> {
     fn named(&self, name: String, security: &str, more_bits: f64) -> Result<BootstrapPreset> {
         let modulus = Modulus::new(self.prime, self.exponent)?;
         let factors = |factors: &[Factor]| -> Vec<Vec<f64>> {
+            // Factors are listed from the top down, levels of a chain from the lowest up.
             factors.iter().rev().map(|&(_, bits)| level(bits)).collect()
         };
         let layers = |factors: &[Factor]| factors.iter().map(|&(layers, _)| layers).collect();

@@ -119,6 +119,7 @@ impl RemovalPlan {
         let mut polynomials = self.polynomials.iter();
         let evaluate = |x: &E::Ct, _: &_| match polynomials.next() {
             Some(plan) => plan.run(e, x),
+            // Never: there is a plan for each polynomial of the removal.
             None => Ok(x.clone()),
         };
         self.removal.run(x, evaluate, |x, digits, to| {

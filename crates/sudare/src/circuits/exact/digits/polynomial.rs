@@ -67,6 +67,7 @@ impl ResiduePolynomial {
         for c in &mut coeffs {
             *c = modulus.neg(*c);
         }
+        // `G(x) = x - (x - G(x))`. The degree is at least 1, so this coefficient exists.
         coeffs[1] = modulus.add(coeffs[1], 1);
         Ok(Self::trimmed(modulus, coeffs))
     }
@@ -111,10 +112,12 @@ impl ResiduePolynomial {
         }
         let mut coeffs = vec![0; p as usize + 1];
         coeffs[p as usize] = 1;
+        // `x^p` alone keeps the digits 0 and 1 of `p = 2`, and all digits modulo `p` (Fermat).
         if let (true, Ok(lower)) = (p > 2, modulus.with_exponent(modulus.exponent() - 1)) {
             let digits: Vec<_> = (0..p).map(|i| lowest_digit(p, i)).collect();
             let excess = digits.iter().map(|&z| {
                 let z = modulus.reduce_i128(z);
+                // Exact: `z^p = z` modulo `p`.
                 modulus.sub(z, modulus.pow(z, p.into())) / u128::from(p)
             });
             let h = interpolate(lower, &digits, &excess.collect::<Vec<_>>());
@@ -165,11 +168,15 @@ impl ResiduePolynomial {
             let values =
                 digits.iter().zip(&slopes).zip(&mut slope_powers).map(|((&i, &s), power)| {
                     *power = modulus.mul(*power, s);
+                    // Around `i`, the result is `x - i`: 1 at order 1, then 0 up to order `e`.
                     let wanted = modulus.sub(u128::from(m == 1), taylor(modulus, &exact, i, m));
+                    // Digits differ modulo `p`, so slopes are units.
                     modulus.mul(wanted, modulus.inverse(*power).unwrap_or(0))
                 });
             let mut h = interpolate(modulus, &digits, &values.collect::<Vec<_>>());
             exact = sum(modulus, &exact, &product(modulus, &power, &h));
+            // `b^m` is a multiple of `p^m` at every `i + p y`, so values remain. Taylor
+            // coefficients do not, so later orders need `exact`.
             let enough = modulus.with_exponent(e - m)?;
             for c in &mut h {
                 *c = enough.reduce(*c);
@@ -266,6 +273,7 @@ fn interpolate_at_naturals(t: Modulus, wide: Modulus, mut values: Vec<u128>) -> 
         }
         // The k-th difference at 0.
         debug_assert!(values[0].is_multiple_of(power));
+        // `unit` has lost all factors `p`, so its inverse exists.
         let c = t.mul(t.reduce(values[0] / power), t.inverse(unit).unwrap_or(0));
         for (sum, &f) in coeffs.iter_mut().zip(&falling) {
             *sum = t.add(*sum, t.mul(c, f));
@@ -290,6 +298,7 @@ fn interpolate(t: Modulus, nodes: &[i128], values: &[u128]) -> Vec<u128> {
         // The polynomial that vanishes at all other nodes.
         let (others, _) = divided(t, &all, z);
         let (_, at_node) = divided(t, &others, z);
+        // A product of differences of nodes, which are units.
         let factor = t.mul(value, t.inverse(at_node).unwrap_or(0));
         for (c, &other) in coeffs.iter_mut().zip(&others) {
             *c = t.add(*c, t.mul(factor, other));

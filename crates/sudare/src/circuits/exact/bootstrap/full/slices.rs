@@ -27,8 +27,10 @@ impl Halving {
     pub(super) fn of_coefficients(t: Modulus, log_n: u32, steps: u32) -> Result<Vec<Self>> {
         let halving = |i: u32| {
             Ok(Self {
+                // Maps `b = X^(2^i)` to `X^(N + 2^i) = -b`, and keeps `b^2`.
                 image: GaloisElement((1 << (log_n - i)) + 1),
                 basis: monomial(t, log_n, 1 << i)?,
+                // The inverse of `b`, because `X^2N = 1`.
                 dual: monomial(t, log_n, (2 << log_n) - (1 << i))?,
             })
         };
@@ -81,6 +83,7 @@ fn delta(encoder: &IntegerEncoder) -> Result<Option<PlainPoly>> {
 fn monomial(t: Modulus, log_n: u32, e: usize) -> Result<PlainPoly> {
     let n = 1 << log_n;
     let mut coeffs = vec![0; n];
+    // `X^N = -1`.
     coeffs[e % n] = if e < n { 1 } else { t.value() - 1 };
     PlainPoly::new(t, coeffs)
 }
@@ -145,8 +148,10 @@ impl Slices {
 
 fn one_by_one<E: IntegerOps>(e: &E, x: E::Ct, steps: &[Step], work: Work<'_, E>) -> Result<E::Ct> {
     match steps {
+        // Splits one by one until the remaining steps make a group of slices.
         [step, rest @ ..] if rest.len() >= LOG_TOGETHER => {
             let [low, high] = step.split(e, &x)?;
+            // Before the halves are processed: otherwise each step would hold one ciphertext more.
             drop(x);
             let low = one_by_one(e, low, rest, work)?;
             let high = one_by_one(e, high, rest, work)?;
@@ -168,6 +173,7 @@ fn together<E: IntegerOps>(
     let [step, rest @ ..] = steps else { return work(many, x) };
     let [low, high] = step.split(many, &x)?;
     drop(x);
+    // The batch holds all low halves, then all high ones, and keeps this order.
     let [low, high] = together(many, low.join(high), rest, work)?.halves();
     step.join(many, &low, &high)
 }
