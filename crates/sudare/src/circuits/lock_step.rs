@@ -181,6 +181,7 @@ impl<E: Ops> Ops for LockStep<'_, E> {
         &self,
         terms: &[(&Self::Ct, CoefficientOf<Self>, ScaleOf<Self>)],
     ) -> Result<Self::Ct> {
+        // Without terms, the evaluator rejects the sum.
         let count = terms.first().map_or(1, |(a, ..)| a.0.len());
         let of = |k| terms.iter().map(|(a, c, scale)| (&a.0[k], *c, *scale)).collect::<Vec<_>>();
         Batch::of((0..count).map(|k| self.0.mul_const_sum(&of(k))).collect())

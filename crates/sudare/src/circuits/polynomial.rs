@@ -289,10 +289,12 @@ impl<A: Algebra> Node<A> {
         };
         let factors: Vec<_> = self.quotients.iter().map(factors).collect::<Result<_>>()?;
         let sum = match linear {
+            // Without products there is nothing to relinearise.
             Some(mut sum) if factors.is_empty() => {
                 e.rescale_assign(&mut sum)?;
                 sum
             }
+            // Terms are added to the products before the rescaling, so both share it.
             linear => e.mul_sum_rescale(&ProductSum {
                 products: factors.iter().map(|(quotient, power)| (quotient, &**power)).collect(),
                 addend: linear.as_ref(),

@@ -193,6 +193,7 @@ impl Trace {
         for &factor in split.factors.iter().rev() {
             let inner = count / factor;
             let rest = count % factor;
+            // An added input takes the first place, so all images move by one.
             let rotations = (0..factor).map(|j| ((rest + j * inner) as i64) * self.step);
             let images = rotations.map(|k| GaloisElement::rotation(self.log_n, k)).collect();
             groups.push(Group { images, adds_input: rest > 0 });

@@ -210,6 +210,7 @@ impl Decryptor {
     pub fn budget(&self, a: &Ciphertext) -> Result<f64> {
         let opened = self.open(a, true)?;
         let log2_q = self.params.rlwe().log2_q(a.level());
+        // Decryption needs `|t (c_0 + c_1 s)| < Q / 2` (docs/notes/exact-errors.md).
         Ok((log2_q - 1.0 - opened.log2_largest).max(0.0))
     }
 
@@ -235,6 +236,7 @@ impl Decryptor {
         let reader = Reader::new(basis.tables(limbs).map(|table| *table.modulus()).collect(), t);
         let rows: Vec<&[u64]> = coeffs.rows().collect();
         let mut opened = Opened {
+            // Of its final size: growing would leave copies behind.
             coeffs: Zeroizing::new(Vec::with_capacity(basis.n())),
             log2_largest: f64::NEG_INFINITY,
             log2_error: f64::NEG_INFINITY,

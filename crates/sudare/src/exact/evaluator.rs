@@ -81,6 +81,8 @@ impl Evaluator {
     /// [`Error::FactorMismatch`]; [`Error::PlaintextMismatch`]; [`Error::NoiseExhausted`];
     /// [`Error::ParamsMismatch`]; [`Error::KeyMismatch`].
     pub fn add(&self, a: &Ciphertext, b: &Ciphertext) -> Result<Ciphertext> {
+        // Here and below, the form comes first: it rejects what might not decrypt, before anything
+        // computes.
         let form = self.rules().sum("add", self.form(a)?, self.form(b)?)?;
         Ok(Ciphertext::new(self.inner.add(&a.inner, &b.inner)?, form))
     }
@@ -122,6 +124,7 @@ impl Evaluator {
         const OP: &str = "subtract a plaintext";
         let form = self.rules().sum_plain(OP, self.form(a)?, ring_of(b))?;
         let t = b.modulus();
+        // The sign goes into the factor, so the message is only added.
         let factor = Unit::new(t.neg(form.factor.value()), t)?;
         let message = self.message(b, form.level, factor, true);
         Ok(Ciphertext::new(self.inner.add_message(&a.inner, &message, form.level)?, form))

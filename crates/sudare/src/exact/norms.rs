@@ -68,6 +68,7 @@ impl core::ops::Add for PlainNorms {
 pub(super) fn log2_sum(a: f64, b: f64) -> f64 {
     let high = a.max(b);
     let low = a.min(b);
+    // Both may be: the difference of two infinities is NaN.
     if low == f64::NEG_INFINITY {
         return high;
     }

@@ -114,6 +114,7 @@ impl Params {
         let mut q = vec![below(&spec.q_bits[0])?];
         for bits in &spec.q_bits[1..] {
             let target = power_of_two(bits.iter().sum());
+            // The size that the other primes leave of the level.
             let rest = |others: &[u64]| others.iter().fold(target, |rest, &q| rest / q as f64);
             q.push(supply.several(bits, rest)?);
         }

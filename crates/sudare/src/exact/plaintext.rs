@@ -160,6 +160,7 @@ impl PlainPoly {
             let k = (i * g.0 as usize) & (2 * n - 1);
             let image = if k < n { c } else { self.modulus.neg(c) };
             let place = k & (n - 1);
+            // Added, because an even `g` brings several coefficients to one place.
             coeffs[place] = self.modulus.add(coeffs[place], image);
         }
         Self::from_residues(self.modulus, coeffs)
@@ -180,6 +181,7 @@ impl PlainPoly {
         }
         if from.exponent() <= to.exponent() {
             let factor = to.value() / from.value();
+            // Below `p^e`, so it cannot overflow and is a residue.
             return Ok(self.mapped(to, |c| c * factor));
         }
         let divisor = from.value() / to.value();
@@ -344,6 +346,7 @@ const MOST_PRIMES: usize = (2 * 124 + MAX_LOG_N + 3).div_ceil(PRIME_BITS) as usi
 
 /// Returns tables of primes whose product is at least eight times any coefficient of a product.
 fn tables(t: Modulus, log_n: u32) -> Result<Vec<NttTable>> {
+    // A coefficient is a sum of `N` products below `t^2`. Three bits make it eight times that.
     let bits = 2 * (u128::BITS - t.value().leading_zeros()) + log_n + 3;
     let mut end = 2u64 << PRIME_BITS;
     let mut tables = Vec::new();

@@ -41,6 +41,8 @@ impl Slots {
         let ring = GaloisRing::new(t, log_n)?;
         let slots = ring.slots();
         let order = 2u32 << log_n;
+        // If `-1` is a power of `p`, it is number `d / 2`. Even powers are 1 modulo 8, so `d` is 2
+        // and `p` is `-1`.
         let minus = if t.prime() % u64::from(order) == u64::from(order) - 1 {
             order - GaloisElement::rotation(log_n, slots as i64 / 2).0
         } else {
@@ -196,6 +198,7 @@ impl Slots {
         exponent: impl Fn(usize) -> Option<usize>,
     ) -> PlainPoly {
         let t = self.ring.modulus();
+        // `omega` is `zeta^width`, so this many turns are `zeta^d`, of order `2 n`.
         let turns = self.ring.degree() / self.ring.width();
         let root = |e: usize| self.ring.omega(turns * (e % (2 * self.count())));
         self.interpolated(1, |slot, _| {

@@ -53,6 +53,7 @@ impl Decomposition<'_> {
         let mut out = basis.take(limbs);
         par::for_limbs(out.rows_mut().enumerate(), |_, (i, row)| match i < limbs.q() {
             true => basis.modulus(limbs, i).scale(row, a.row(i), self.gadget.special(i)),
+            // `P` is 0 modulo the special primes.
             false => row.fill(0),
         });
         out

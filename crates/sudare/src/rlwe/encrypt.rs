@@ -168,6 +168,7 @@ impl SecretKey {
     ) -> Result<Seeded<Ciphertext>> {
         self.check(params)?;
         params.check_chain_level(level)?;
+        // These labels are fixed by docs/notes/randomness.md.
         let [secret, public] = ["symmetric encryption, secret", "symmetric encryption, public"]
             .map(|label| seed.derive(label, 0));
         let limbs = params.limbs(level);

@@ -295,6 +295,7 @@ impl Evaluator {
         let mut products = products.collect::<Result<Vec<_>>>()?.into_iter().peekable();
         let mut out = Vec::with_capacity(sums.len());
         while let Some(first) = products.next() {
+            // Only sums of one level use the same key.
             match products.next_if(|second| second.level == first.level) {
                 Some(second) => out.extend(Product::relinearize_pair([first, second], self)?),
                 None => out.push(first.relinearize(self)?),
@@ -406,6 +407,7 @@ impl Evaluator {
         if self.keys().raise.is_some() {
             return self.raise(a, to, Lift { divisor: 1, lift: &self.lift_residues() });
         }
+        // Only primes of level 0 are read, so any level of the chain will do, but no upper one.
         self.check_drop(a, Level(0))?;
         self.params().check_level(to)?;
         let polys = self.lift_residues()(&a.polys, [self.limbs(to); 2]);

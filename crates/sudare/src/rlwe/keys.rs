@@ -100,6 +100,7 @@ impl SecretKey {
         hasher.update(self.coeffs().as_bytes()).update(material);
         let mut seed = Zeroizing::new([0; 32]);
         hasher.finalize_xof().fill(&mut *seed);
+        // It buffers coefficients of the key.
         hasher.zeroize();
         Seed::from_bytes(*seed)
     }

@@ -388,6 +388,7 @@ impl Params {
         ];
         let highest = self.upper_top();
         if self.is_raised(highest) {
+            // Upper levels have level keys only.
             let limbs = self.limbs_of_keys(Some(highest), highest);
             keys.push(security("upper evaluation keys", self.basis().log2_product(limbs)));
         }

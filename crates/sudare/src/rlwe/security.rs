@@ -167,6 +167,7 @@ impl Row {
     fn bits_at(&self, log2_qp: f64) -> f64 {
         let next = self.points.partition_point(|p| p.log2_qp < log2_qp);
         match (self.points[..next].last(), self.points.get(next)) {
+            // Table values are exact, without rounding in an interpolation.
             (_, Some(b)) if b.log2_qp == log2_qp => b.bits,
             (Some(a), Some(b)) => {
                 let t = real::ln(log2_qp / a.log2_qp) / real::ln(b.log2_qp / a.log2_qp);

@@ -276,6 +276,7 @@ impl KeySwitcher {
         permutation: Option<&Permutation>,
     ) -> [RnsPoly<Eval>; 2] {
         let decomposition = self.decomposition(digits.level, key.limbs().p());
+        // A level key with another number of special primes has digits of its own.
         if digits.special != key.limbs().p() {
             return decomposition.switch(operand, key, ModDown::P, permutation);
         }
@@ -307,6 +308,7 @@ impl KeySwitcher {
         let key = &keys.to_dense;
         let dividends = (0..limbs.count())
             .map(|i| {
+                // One digit, because the lifted second polynomial is small.
                 let rows = key.rows(&self.params, 1, limbs.place(i, key.limbs()));
                 extended_product(&self.params, limbs, &lifted, rows, i)
             })
@@ -433,6 +435,8 @@ impl<'a> Decomposition<'a> {
         par::for_limbs(y.chunks_exact_mut(n).enumerate(), |within, (i, row)| {
             let table = self.table(i);
             let owned = self.gadget.owned(self.gadget.owner(i), limbs.q());
+            // The factor of base conversion, `(D / q_i)^-1` for the digit's modulus `D`, goes into
+            // the transform.
             let factor = self.gadget.lift(owned.end).inverse(i - owned.start);
             let write = |start: usize, out: &mut [u64]| {
                 operand.write_switched(table.modulus(), i, start, out);

@@ -152,6 +152,7 @@ impl Ops for Evaluator {
         scale: Scale,
     ) -> Result<Vec<Self::Ct>> {
         let products = self.slots.mul_plain_many(xs, values, scale)?;
+        // Encoded once, at the highest level, as the encrypted evaluator does.
         if let Some(level) = products.iter().map(|product| product.level).max() {
             self.meter.encodes(level);
         }

@@ -127,6 +127,7 @@ impl EvalModSpec {
     pub fn bound(&self) -> f64 {
         let reach = f64::from(self.k) + real::exp2(-self.log2_ratio);
         match self.method {
+            // The interval has its middle at 1/4, and `-reach` is this far from it.
             ModMethod::Cosine { .. } => reach + 0.25,
             ModMethod::Exponential { .. } => reach,
         }
@@ -326,6 +327,7 @@ fn scale_before_doublings(
     check_scale(chain, end, scale, 1.0)?;
     for above in (end.0 + 1..).map(Level).take(doublings as usize) {
         scale = (scale * chain.divisor(above)).sqrt();
+        // Squared here, unlike at the end.
         check_scale(chain, above, scale, 2.0)?;
     }
     Ok(scale)

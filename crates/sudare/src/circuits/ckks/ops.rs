@@ -106,6 +106,7 @@ pub(super) fn match_scale_by_product<E: ComplexOps>(
     let a = at(e, a, Level(level.0 + 1))?;
     let mut a = e.mul_const(&a, Complex::new(1.0, 0.0), factor)?;
     e.rescale_assign(&mut a)?;
+    // Exactly the scale, without the rounding of the quotients above.
     e.with_scale(&a, scale)
 }
 

@@ -319,6 +319,7 @@ impl Ops for Evaluator {
             Ok(Form { factor: form.factor * scale, ..form })
         };
         let forms = xs.iter().map(product).collect::<Result<Vec<_>>>()?;
+        // Encoded once, at the highest level, as the encrypted evaluator does.
         if let Some(level) = forms.iter().map(|form| form.level).max() {
             self.meter.encodes(level);
         }

@@ -306,6 +306,7 @@ impl KeyRequest {
 
     /// Rejects keys that the parameters do not support.
     pub(crate) fn check(&self, params: &Params) -> Result<()> {
+        // First, because the moduli of keys need levels in range.
         self.check_shape(params)?;
         for (what, secret, log2_q) in self.moduli(params) {
             params.check_price(&format!("the {what}"), secret, log2_q)?;

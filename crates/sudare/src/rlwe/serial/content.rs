@@ -255,6 +255,7 @@ impl<R: Read> FileReader<R> {
         let [to_sparse, back] = raise.limbs(params);
         let to_sparse = self.part(params, Level(0), to_sparse, 1)?;
         let to_dense = self.part(params, raise.level, back, 1)?;
+        // Both keys share a section.
         self.end_polys(to_sparse.valid & to_dense.valid)?;
         let small = self.small_keys;
         let [to_sparse, to_dense] = [to_sparse, to_dense].map(|key| key.finish(params, small));
@@ -276,6 +277,7 @@ impl<R: Read> FileReader<R> {
         id: KeyId,
         request: &KeyRequest,
     ) -> Result<EvaluationKeys> {
+        // The relinearisation key is whole even among small keys.
         let relinearize = request
             .relinearize
             .map(|level| self.switching_key(params, level, params.key_limbs(level), false))

@@ -37,6 +37,7 @@ fn padding(content: u64) -> usize {
 
 fn section_hasher(header: &Checksum, section: u64) -> Zeroizing<Hasher> {
     let mut hasher = Zeroizing::new(Hasher::new());
+    // Header and number come first, so that a section of another header or place does not match.
     hasher.update(header);
     hasher.update(&section.to_le_bytes());
     hasher
@@ -246,6 +247,7 @@ impl<R: Read> FileReader<R> {
         let end = self.read.saturating_add(bytes.len() as u64);
         let mut rest = &mut *bytes;
         while !rest.is_empty() {
+            // Not `read_exact`, which does not tell how many bytes there were.
             match self.input.read(rest) {
                 Ok(0) => {
                     let found = end.saturating_sub(rest.len() as u64);
