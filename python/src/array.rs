@@ -1,4 +1,4 @@
-//! Encrypted arrays, and where they are computed with.
+//! Encrypted arrays, and the engines that compute with them.
 
 use crate::{
     error::{Error, Result},
@@ -36,9 +36,9 @@ pub struct Array(pub(crate) Form);
 pub(crate) enum Form {
     Encrypted(Encrypted),
     Simulated(SimulatedArray, Option<Lineage>),
-    /// The file of an encrypted array, what it says of the array, and its key.
+    /// The file of an encrypted array, the facts in its label, and its key.
     Stored(Memory, ArrayMeta, KeyId),
-    /// One of a program that is recorded.
+    /// An array of a program that is recorded.
     Traced(Traced),
 }
 
@@ -65,13 +65,14 @@ impl Encrypted {
         serial::write_ciphertexts(out, &self.set.params, &self.blocks(), &label)
     }
 
-    /// The array in a file, whose parameters must be those of `set`.
+    /// Reads the array in a file. The file must have the parameters of `set`.
     fn read(file: Mapping, set: &Parameters) -> Result<Self> {
         let reader = Reader::shared(file)?;
         let meta = ArrayMeta::read(&reader.info().label)?;
         let blocks = reader.ciphertexts(&set.params)?;
         let layout = meta.layout;
         let padding_is_zero = meta.padding_is_zero;
+        // Files of older versions have no range.
         let range = meta.range.map_or_else(Range::unknown, Range::from);
         let array = array::Array::from_ciphertexts(layout, blocks, padding_is_zero, range)?;
         Ok(Self { set: set.clone(), array, lineage: meta.lineage.map(Lineage::from_digest) })
@@ -79,7 +80,7 @@ impl Encrypted {
 }
 
 impl Array {
-    /// The file of an array, its header read.
+    /// Reads the header of an array in a file. Ciphertexts are read later.
     fn stored(file: Memory) -> sudare::Result<Self> {
         let reader = Reader::shared(file.mapping())?;
         let info = reader.info();
@@ -91,7 +92,7 @@ impl Array {
         Ok(Self(Form::Stored(file, meta, key_id)))
     }
 
-    /// The ciphertexts under these parameters.
+    /// Returns the ciphertexts of the array, read under these parameters.
     fn encrypted(&self, py: Python<'_>, set: &Parameters) -> Result<Encrypted> {
         match &self.0 {
             Form::Encrypted(array) => Ok(array.clone()),
@@ -105,7 +106,7 @@ impl Array {
         }
     }
 
-    /// By what it was computed, where that is known.
+    /// Returns the computation behind the array, if it is known.
     fn ancestor(&self) -> Option<Lineage> {
         match &self.0 {
             Form::Encrypted(array) => array.lineage,
@@ -115,7 +116,7 @@ impl Array {
         }
     }
 
-    /// The range of its elements, where it is known.
+    /// Returns the range of the elements, if it is known.
     fn known_range(&self) -> Option<Range> {
         match &self.0 {
             Form::Encrypted(array) => Some(array.array.range().clone()),
@@ -125,7 +126,7 @@ impl Array {
         }
     }
 
-    /// The layout in ciphertexts, where it is known.
+    /// Returns the layout in ciphertexts, if it is known.
     fn layout(&self) -> Option<&Layout> {
         match &self.0 {
             Form::Encrypted(array) => Some(array.array.layout()),
@@ -174,7 +175,7 @@ impl Array {
         }
     }
 
-    /// The same array with its ciphertexts read.
+    /// Returns the same array with its ciphertexts read.
     fn attached(&self, py: Python<'_>, parameters: &Parameters) -> Result<Self> {
         Ok(Self(Form::Encrypted(self.encrypted(py, parameters)?)))
     }
@@ -232,13 +233,13 @@ impl Array {
         }
     }
 
-    /// A digest of what it was computed by, in hexadecimal.
+    /// Digest of the computation behind the array, in hexadecimal.
     #[getter]
     fn lineage(&self) -> Option<String> {
         self.ancestor().map(Lineage::to_hex)
     }
 
-    /// Two numbers between which all elements lie, where that is known.
+    /// Two numbers between which all elements lie, if they are known.
     #[getter]
     fn range(&self) -> Option<(f64, f64)> {
         self.known_range().map(|range| range.interval().into_inner())
@@ -261,14 +262,14 @@ pub struct Engine {
 }
 
 enum Machine {
-    /// With the file that the keys are mapped from, if they are.
+    /// Computes on ciphertexts, with the watched file if the keys are mapped from one.
     Execution(Arc<Computer<ckks::Evaluator>>, Option<Arc<Watch>>),
     Simulation(Arc<Simulator>),
 }
 
 type Computer<E> = array::Engine<'static, E>;
 
-/// An engine with these keys, and with bootstrapping if there is a way.
+/// Makes an engine with these keys, and with bootstrapping if the parameters have a way.
 fn computer<E: ComplexOps>(
     set: &Parameters,
     evaluator: E,
@@ -297,7 +298,7 @@ pub enum Operand<'py> {
     Plain(Numbers),
 }
 
-/// Operands of an engine, of whose arrays `array` makes its own.
+/// Turns operands into operands of an engine. `array` reads each array.
 fn values<E: ComplexOps>(
     operands: Vec<Operand<'_>>,
     array: impl Fn(&Array) -> Result<array::Array<E>>,
@@ -309,7 +310,7 @@ fn values<E: ComplexOps>(
     operands.into_iter().map(value).collect()
 }
 
-/// The lineage of a result.
+/// Returns the lineage of a result.
 fn lineage(op: &Op, operands: &[Operand<'_>]) -> Option<Lineage> {
     let ancestors = operands.iter().map(|operand| match operand {
         Operand::Array(array) => Ancestor::Array(array.ancestor()),
@@ -320,13 +321,14 @@ fn lineage(op: &Op, operands: &[Operand<'_>]) -> Option<Lineage> {
 
 #[pymethods]
 impl Engine {
-    /// With these keys.
+    /// Makes an engine with these keys.
     #[staticmethod]
     fn execute(py: Python<'_>, keys: &EvaluationKeys) -> Result<Self> {
         let set = keys.set.clone();
         let watch = keys.watch.clone();
         let keys = Arc::clone(&keys.keys);
         job::run(py, None, move |_| {
+            // The keys decide how the engine rotates: see `for_keys`.
             let request = keys.fulfils();
             let evaluator = ckks::Evaluator::new(&set.params, keys)?;
             let engine = Arc::new(computer(&set, evaluator, &request)?);
@@ -334,20 +336,21 @@ impl Engine {
         })
     }
 
-    /// In the clear, with the keys that a plan asks for.
+    /// Makes an engine on clear values, with the keys that a plan requires.
     #[staticmethod]
     fn simulate(py: Python<'_>, plan: &Plan) -> Result<Self> {
         let set = plan.set.clone();
         let request = plan.request.clone();
         job::run(py, None, move |_| {
             let evaluator = cost::Evaluator::new(&set.params, &request);
+            // Simulation sees values, so it can refuse arguments that execution cannot see.
             let engine = computer(&set, evaluator, &request)?.with_checked_magnitudes();
             let machine = Machine::Simulation(Arc::new(engine));
             Ok(Self { set, machine })
         })
     }
 
-    /// The result of an operation.
+    /// Returns the result of an operation.
     #[pyo3(signature = (op, operands, progress=None))]
     fn apply(
         &self,
@@ -357,6 +360,7 @@ impl Engine {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<Array> {
         let op = op.0.clone();
+        // Taken first, because `values` consumes the operands.
         let lineage = lineage(&op, &operands);
         Ok(Array(match &self.machine {
             Machine::Execution(engine, watch) => {
@@ -364,6 +368,8 @@ impl Engine {
                 let engine = Arc::clone(engine);
                 let watch = watch.clone();
                 let work = move |_: &_| {
+                    // Mapped keys could change before the work or during it. Either makes the
+                    // result wrong.
                     keys::check(watch.as_deref())?;
                     let result = op.apply(&engine, &refs(&operands))?;
                     keys::check(watch.as_deref())?;
@@ -384,8 +390,8 @@ impl Engine {
         }))
     }
 
-    /// An array in the clear, as if it were encrypted, whose elements are `declared` to lie between
-    /// two numbers or lie in the range that they have.
+    /// Makes an array of clear values that behaves like an encrypted one. Its range is `declared`, or the
+    /// range of the values.
     #[pyo3(signature = (numbers, declared=None))]
     fn encrypt_in_simulation(
         &self,
@@ -406,7 +412,7 @@ impl Engine {
         Ok(Array(Form::Simulated(array, Some(lineage))))
     }
 
-    /// The values of such an array.
+    /// Returns the values of a simulated array.
     fn decrypt_in_simulation(&self, array: &Array) -> Result<Numbers> {
         match &array.0 {
             Form::Simulated(array, _) => Ok(array::simulate_decryption(array)?.into()),
@@ -415,8 +421,7 @@ impl Engine {
     }
 }
 
-/// A new array under the key, whose elements are `declared` to lie between two numbers or lie in the
-/// range that they have.
+/// Encrypts a new array under the key. Its range is `declared`, or the range of the values.
 #[pyfunction]
 #[pyo3(signature = (key, numbers, declared=None, progress=None))]
 pub fn encrypt(
@@ -440,7 +445,7 @@ pub fn encrypt(
     Ok(Array(Form::Encrypted(array)))
 }
 
-/// The array of these values with a range that was declared, if one was.
+/// Gives an array of these values the declared range, if there is one.
 fn in_range<E: ComplexOps>(
     array: array::Array<E>,
     values: &PlainArray,
@@ -452,7 +457,7 @@ fn in_range<E: ComplexOps>(
     }
 }
 
-/// The values of an array.
+/// Returns the values of an array.
 #[pyfunction]
 pub fn decrypt(py: Python<'_>, key: &SecretKey, array: &Array) -> Result<Numbers> {
     let set = key.set.clone();
@@ -462,8 +467,8 @@ pub fn decrypt(py: Python<'_>, key: &SecretKey, array: &Array) -> Result<Numbers
     Ok(plain.into())
 }
 
-/// The values of an array as others than the owner of the key may see them, counted as one of the
-/// releases of the key; `error` bounds the errors of each.
+/// Returns the values of an array for others than the key's owner, and counts a release of the key.
+/// `error` bounds the error of each value.
 #[pyfunction]
 pub fn release(
     py: Python<'_>,
@@ -472,6 +477,7 @@ pub fn release(
     error: f64,
     bits: u32,
 ) -> Result<Numbers> {
+    // A warning that is turned into an exception must end the call before anything is counted.
     key.warn_of_new_ledger(py)?;
     let array = array.encrypted(py, &key.set)?;
     let ledger = key.ledger();
@@ -479,32 +485,36 @@ pub fn release(
     let plain = job::run(py, None, move |_| {
         let plain = array::decrypt(&key, &array.set.params, &array.array)?;
         let decrypted = plain.values.iter().copied();
+        // The noise depends on the ciphertexts, so the same result always gets the same noise.
         let mut draft = Draft::new(&key, bits, decrypted, |out| array.write(out))?;
         let values = Release::default().values(&plain.values, error, bits, &draft.noise())?;
+        // Values may leave this function only after the ledger counted them.
         draft.count(&ledger)?;
         Ok(PlainArray { values, ..plain })
     })?;
     Ok(plain.into())
 }
 
-/// Releases values in the clear as `release` does, which no key counts.
+/// Releases values in the clear as `release` does. No key counts them.
 #[pyfunction]
 pub fn release_in_simulation(numbers: Numbers, error: f64, bits: u32) -> Result<Numbers> {
+    // No ciphertext exists to derive the noise from, so each call draws new noise.
     let noise = Seed::random().map_err(sudare::Error::from)?;
     let values = Release::default().values(&numbers.values, error, bits, &noise)?;
     Ok(Numbers { values, ..numbers })
 }
 
-/// The most bits after the point with which so many values can be released.
+/// Returns the maximum number of bits after the point with which `count` values can be released.
 #[pyfunction]
 pub fn most_release_bits(count: usize, error: f64) -> Option<u32> {
     Release::default().most_bits(count, error)
 }
 
 impl Parameters {
-    /// The level and the layout of a new array.
+    /// Returns the level and the layout of a new array.
     fn new_array(&self, shape: &[usize]) -> Result<(Level, Layout)> {
         let most = self.params.log_n() - 1;
+        // Blocks may not have more slots than bootstrapping refreshes.
         let log_slots = self.bootstrapping.as_ref().map_or(most, |way| way.plan.spec().log_slots);
         let level = self.fresh_level();
         Ok((level, Layout::new(shape, log_slots)?))

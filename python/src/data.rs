@@ -1,4 +1,4 @@
-//! Tables in the clear, as Python gives them.
+//! Tables in the clear, from Python.
 
 use crate::{
     error::{Error, Result},
@@ -29,8 +29,8 @@ pub struct Data {
 
 #[pymethods]
 impl Data {
-    /// Rows of `columns`. `encoding` says as JSON how other columns became these, and `text_labels`
-    /// that the classes are text, also where they look like numbers.
+    /// Makes a table with rows of `columns`. `encoding` (JSON) states how other columns became these.
+    /// With `text_labels`, classes are text even where they look like numbers.
     #[new]
     #[pyo3(signature = (columns, numbers, *, labels=None, encoding=None, text_labels=false))]
     fn new(
@@ -74,7 +74,7 @@ impl Data {
 }
 
 impl Data {
-    /// The subject of encryption; column `by` groups rows, and bins have these edges.
+    /// Returns the subject of an encryption. Column `by` groups the rows, and bins have these edges.
     pub(crate) fn subject(&self, by: Option<&str>, edges: Vec<Edges>) -> Result<Subject> {
         let mut table = (*self.table).clone();
         let mut key = None;
@@ -88,7 +88,7 @@ impl Data {
     }
 }
 
-/// The numbers of rows of `columns`.
+/// Returns the numbers, if they are rows of `columns`.
 fn values(columns: &[String], numbers: Numbers) -> Result<Vec<f64>> {
     let Numbers { shape, values } = numbers;
     let width = columns.len();
@@ -102,7 +102,7 @@ fn values(columns: &[String], numbers: Numbers) -> Result<Vec<f64>> {
 /// Columns of text: the place of each, and its values.
 pub(crate) type Texts = Vec<(usize, Vec<Option<String>>)>;
 
-/// A frame whose columns at some places are text.
+/// Makes a frame. The columns at the places of `texts` are text.
 pub(crate) fn frame(columns: Vec<String>, numbers: Numbers, texts: Texts) -> Result<Frame> {
     let values = values(&columns, numbers)?;
     let mut columns: Vec<_> = columns.into_iter().map(|name| (name, None)).collect();
@@ -113,9 +113,9 @@ pub(crate) fn frame(columns: Vec<String>, numbers: Numbers, texts: Texts) -> Res
     Ok(Frame::new(columns, values).map_err(Engine::from)?)
 }
 
-/// Fits the coding of a frame, as JSON, for a target of these classes if there is one. Columns of
-/// `texts` are coded by categories. NaN and None are missing: see `Missing` of the library, and
-/// `Unseen` for categories that come later.
+/// Fits the coding of a frame, and returns it as JSON. `target` names the target and its classes.
+/// Columns of `texts` are coded by categories. NaN and None are missing: see `Missing` of the library,
+/// and `Unseen` for categories that appear later.
 #[pyfunction]
 #[pyo3(signature = (columns, numbers, texts, *, missing, unseen, target=None))]
 pub fn fit_encoding(
@@ -139,7 +139,7 @@ pub fn fit_encoding(
     })
 }
 
-/// The numbers that an encoding, given as JSON, makes of the rows of a frame, and their columns.
+/// Applies an encoding (JSON) to the rows of a frame. Returns the columns and their numbers.
 #[pyfunction]
 pub fn encode(
     py: Python<'_>,
@@ -158,7 +158,7 @@ pub fn encode(
     Ok((table.columns().to_vec(), coded))
 }
 
-/// The options of coding frames: columns of text by categories.
+/// Returns the options for coding a frame. Columns of text are coded by categories.
 pub(crate) fn coding(missing: &str, unseen: &str) -> Result<EncodingOptions> {
     let missing = match missing {
         "refuse" => Missing::Refuse,
@@ -172,10 +172,11 @@ pub(crate) fn coding(missing: &str, unseen: &str) -> Result<EncodingOptions> {
         "zero" => Unseen::Zero,
         found => return Err(choice("unseen", found, "refuse or zero")),
     };
+    // Python decides which columns are text, so all of them have categories.
     Ok(EncodingOptions { categorical: Categorical::Every, missing, unseen })
 }
 
-/// Refuses a word that is none of those that are `needed`.
+/// Makes the error for an option with a wrong word. `needed` lists the right ones.
 pub(crate) fn choice(name: &str, found: &str, needed: &str) -> Error {
     Engine::Usage(format!("{name} is {found:?}: pass {needed}")).into()
 }
@@ -185,7 +186,7 @@ pub(crate) fn from_json<T: DeserializeOwned>(text: &str) -> Result<T> {
     serde_json::from_str(text).map_err(|error| malformed(error.to_string()))
 }
 
-/// The error for wrong JSON from Python.
+/// Makes the error for wrong JSON from Python.
 pub(crate) fn malformed(problem: String) -> Error {
     let path = Path::new(IN_MEMORY).to_owned();
     Engine::Parse { path, what: "model", problem }.into()
@@ -195,7 +196,8 @@ pub(crate) fn to_json(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(|_| Error::Bug("a value has no JSON"))
 }
 
-/// Python's form of what JSON has.
+/// Converts a value to Python objects, by its JSON.
 pub(crate) fn to_python<'py>(py: Python<'py>, value: &impl Serialize) -> Result<Bound<'py, PyAny>> {
+    // Python's parser makes dictionaries and lists without a converter for each type here.
     Ok(py.import("json")?.call_method1("loads", (to_json(value)?,))?)
 }

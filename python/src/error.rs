@@ -8,13 +8,13 @@ use sudare_apps::{array::ArrayError, nn::NnError};
 /// by which `sudare.errors` finds the class.
 #[derive(Debug, thiserror::Error, strum::IntoStaticStr)]
 pub enum Error {
-    /// The library, a file or a table.
+    /// An error of the library, a file or a table.
     #[error(transparent)]
     Library(#[from] sudare_roles::error::Error),
-    /// An operation on arrays.
+    /// An error of an operation on arrays.
     #[error(transparent)]
     Array(#[from] ArrayError),
-    /// A network cannot be used so.
+    /// An error of a network.
     #[error(transparent)]
     Nn(#[from] NnError),
     /// Something encrypted meets something simulated.
@@ -23,13 +23,13 @@ pub enum Error {
          context, or mode=\"execute\""
     )]
     Simulation,
-    /// A program that is traced asks for values.
+    /// A traced program asks for values.
     #[error(
         "this array has no values, because a program is planned with it: let the program only compute \
          with the arrays that it receives"
     )]
     Traced,
-    /// A table is not the one that was planned for.
+    /// A table differs from the planned one.
     #[error(
         "found {found}, but the plan is for {needed}: encrypt such a table, or make a plan and keys \
          for this one"
@@ -57,7 +57,7 @@ pub enum Error {
     /// Native code panicked.
     #[error("{0}; this is a bug, please report it with the output of `sudare doctor`")]
     Bug(&'static str),
-    /// Python raised something.
+    /// Python raised an exception.
     #[error(transparent)]
     Python(#[from] PyErr),
 }
@@ -66,9 +66,10 @@ pub enum Error {
 pub type Result<T> = core::result::Result<T, Error>;
 
 impl Error {
-    /// A stable word for the error.
+    /// Returns a stable word for the error.
     fn kind(&self) -> String {
         match self {
+            // Python raises a class of its own for missing files, as `open` does.
             Self::Library(sudare_roles::error::Error::Io { source, .. })
                 if source.kind() == std::io::ErrorKind::NotFound =>
             {
@@ -79,12 +80,13 @@ impl Error {
                 <&str>::from(error).into()
             }
             Self::Array(error) => <&str>::from(error).into(),
+            // By this prefix `sudare.errors` finds the class for networks.
             Self::Nn(error) => format!("Nn{}", <&str>::from(error)),
             _ => <&str>::from(self).into(),
         }
     }
 
-    /// `source` is about the file at `path`, if there is one.
+    /// Adds the file at `path`, if there is one, to an error.
     pub fn at(path: Option<&Path>) -> impl Fn(sudare::Error) -> Self {
         move |source| match path {
             Some(path) => Self::Library(sudare_roles::error::Error::in_file(path)(source)),
@@ -102,6 +104,7 @@ impl From<sudare::Error> for Error {
 impl From<Error> for PyErr {
     fn from(error: Error) -> Self {
         let kind = match error {
+            // An exception of a callback or a signal reaches the caller unchanged.
             Error::Python(error) => return error,
             _ => error.kind(),
         };
@@ -110,6 +113,7 @@ impl From<Error> for PyErr {
                 let of_kind = py.import("sudare.errors")?.getattr("of_kind")?;
                 of_kind.call1((kind, error.to_string()))
             };
+            // If `sudare.errors` cannot be imported, that exception is the best one to show.
             raise().map_or_else(|error| error, PyErr::from_value)
         })
     }

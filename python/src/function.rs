@@ -13,7 +13,7 @@ use sudare_apps::functions::{self, Fit, Noise, PairFunction};
 #[pyclass(frozen, module = "sudare._native")]
 pub struct Function(pub Arc<Kind>);
 
-/// By its operands.
+/// A function, by the number of its operands.
 #[derive(Debug)]
 pub enum Kind {
     One(functions::Function),
@@ -44,7 +44,7 @@ impl Kind {
         })
     }
 
-    /// The function of one number, or of the difference of two.
+    /// Returns the function of one number, or of the difference of two numbers.
     pub fn of_one(&self) -> &functions::Function {
         match self {
             Self::One(function) => function,
@@ -64,12 +64,13 @@ impl Function {
         degree: Option<usize>,
         precision_bits: f64,
     ) -> Result<Self> {
+        // A degree overrides the precision, which has a default in Python.
         let fit = degree.map_or(Fit::PrecisionBits(precision_bits), Fit::Degree);
         let make = || Ok(Kind::make(name, interval.0..interval.1, gap, fit)?);
         Ok(Self(Arc::new(job::detached(py, make)?)))
     }
 
-    /// The polynomial with these coefficients.
+    /// Makes the polynomial with these coefficients.
     #[staticmethod]
     fn polynomial(py: Python<'_>, coefficients: Vec<f64>, interval: (f64, f64)) -> Result<Self> {
         let make = || Ok(Kind::One(functions::polynomial(coefficients, interval.0..interval.1)?));
@@ -96,7 +97,7 @@ impl Function {
         self.0.of_one().stages().iter().map(|stage| stage.degree()).collect()
     }
 
-    /// The function itself, or what takes its place, of numbers or pairs of as many numbers.
+    /// Returns the `exact` function, or its approximation, of numbers or pairs of numbers.
     fn evaluate(&self, operands: Vec<Numbers>, exact: bool) -> Result<Numbers> {
         let values = match (&*self.0, &operands[..]) {
             (Kind::One(f), [x]) => {

@@ -1,4 +1,4 @@
-//! Arrays of integers: their parameters, and the keys of what is computed with them.
+//! Arrays of integers: their parameters, and plans of the keys for them.
 
 pub mod array;
 pub mod keys;
@@ -17,7 +17,7 @@ use sudare_apps::exact::{
 };
 use sudare_roles::exact_files::key_label;
 
-/// Parameters with a scheme, and what files of keys under them say beside.
+/// Parameters with a scheme, and the label of files of keys under them.
 #[pyclass(frozen, module = "sudare._native")]
 #[derive(Clone)]
 pub struct IntegerParameters {
@@ -27,7 +27,7 @@ pub struct IntegerParameters {
 
 #[pymethods]
 impl IntegerParameters {
-    /// Their fingerprint, in hexadecimal.
+    /// Fingerprint of the parameters, in hexadecimal.
     #[getter]
     fn id(&self) -> String {
         self.setting.params().rlwe().id().to_string()
@@ -35,7 +35,7 @@ impl IntegerParameters {
 
     #[getter]
     fn t(&self) -> u64 {
-        // Below 2^62.
+        // Moduli are below 2^62, so the cast keeps the value.
         self.setting.modulus().value() as u64
     }
 
@@ -54,14 +54,15 @@ impl IntegerParameters {
         self.setting.is_signed()
     }
 
-    /// Warns that they are not secure, if so, whoever is so many calls above: 1 for who calls this.
+    /// Warns if the parameters are not secure. The warning names the line `calls` frames above, 1 for the
+    /// caller.
     fn warn_if_insecure(&self, py: Python<'_>, calls: i32) -> PyResult<()> {
         let params = self.setting.params();
         warn_if_insecure(py, (params.rlwe(), params.spec().insecure), calls)
     }
 }
 
-/// Parameters, the keys to make, and why they are so.
+/// Parameters, the keys to make, and the reason for the choice.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct IntegerPlan {
     set: IntegerParameters,
@@ -132,7 +133,7 @@ impl IntegerPlan {
         })
     }
 
-    /// The set of this name, in a ring of another size without security if one is given.
+    /// Plans for the set of this name. With `insecure_log_n`, its ring has that size and no security.
     #[staticmethod]
     #[pyo3(signature = (name, scheme, signed, insecure_log_n=None))]
     fn preset(
@@ -144,6 +145,8 @@ impl IntegerPlan {
     ) -> Result<Self> {
         let scheme = scheme.parse()?;
         job::run(py, None, move |_| {
+            // Only an unknown name falls back to sets without bootstrapping. Other errors are about
+            // this set.
             let preset = match bootstrapping_set(&name, insecure_log_n) {
                 Err(sudare::Error::UnknownPreset { .. }) => {
                     let mut preset = exact::preset(&name)?;
@@ -181,6 +184,8 @@ impl IntegerPlan {
             log_n: *log_n,
             slots: setting.slots(),
             levels: setting.usable_levels(),
+            // Each key is judged at its own modulus: the largest and the weakest key describe the
+            // set.
             log2_qp: keys.iter().map(|key| key.log2_q).fold(0.0, f64::max),
             security_bits: keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min),
             product_seconds: costs.product_s,
@@ -195,6 +200,7 @@ impl IntegerPlan {
             evaluation_keys: request.count(),
             evaluation_key_bytes: serial::evaluation_keys_bytes(params, request, &self.set.label)?,
             evaluation_key_memory_bytes: request.bytes(rlwe)?,
+            // Two polynomials of eight bytes a residue.
             ciphertext_bytes: 16 * (rlwe.limbs(params.top()).q() << log_n) as u64,
             reason: self.reason.clone(),
         })
@@ -202,14 +208,14 @@ impl IntegerPlan {
 }
 
 impl IntegerPlan {
-    /// The plan of a named set.
+    /// Makes the plan of a named set.
     fn named(preset: Preset, scheme: Scheme, signed: bool) -> Result<Self> {
         let params = Params::new(preset.spec)?;
         let setting = Setting::named(&preset.name, params, scheme, signed)?;
         Self::new(&preset.name, setting, preset.summary)
     }
 
-    /// The plan for any program under these parameters.
+    /// Makes the plan for any program under these parameters.
     fn new(name: &str, setting: Setting, reason: String) -> Result<Self> {
         let request = setting.required_keys()?;
         let label = key_label(name, &setting)?;

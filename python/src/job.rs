@@ -1,4 +1,4 @@
-//! Long work, during which Python goes on.
+//! Long work, during which Python continues.
 
 use crate::error::{Error, Result};
 use pyo3::prelude::*;
@@ -15,14 +15,14 @@ use std::{
 };
 use sudare_arith::{par, stop::Stop};
 
-/// Time between two looks for signals.
+/// Time between two checks for signals: short enough that Ctrl-C seems immediate.
 const SLICE: Duration = Duration::from_millis(10);
 
-/// The progress of work, and whether anybody waits for it.
+/// The progress of work, and a stop for work that was abandoned.
 #[derive(Default)]
 pub struct Progress {
     state: Mutex<State>,
-    /// Stops work that nobody waits for any more.
+    /// Stops work whose caller has stopped waiting.
     abandoned: Stop,
 }
 
@@ -35,18 +35,18 @@ struct State {
 }
 
 impl Progress {
-    /// A step of `total` parts begins.
+    /// Begins a step of `total` parts.
     pub fn start(&self, what: &'static str, total: usize) {
         self.set_state(State { what, done: 0, total });
     }
 
-    /// Parts of the step that are done. Does not return if nobody waits any more.
+    /// Records the finished parts of the step. Unwinds if the caller has stopped waiting.
     pub fn set(&self, done: usize) {
         self.abandoned.check();
         self.set_state(State { done, ..self.state() });
     }
 
-    /// A writer to `out` that does not return either.
+    /// Returns a writer to `out` that unwinds in the same way.
     pub fn watch<W: Write>(&self, out: W) -> Watched<'_, W> {
         Watched { out, abandoned: &self.abandoned }
     }
@@ -60,7 +60,7 @@ impl Progress {
     }
 }
 
-/// Writes as long as somebody waits.
+/// A writer that unwinds once the work is abandoned.
 pub struct Watched<'a, W> {
     out: W,
     abandoned: &'a Stop,
@@ -91,13 +91,16 @@ pub fn run<T: Send + 'static>(
     work: impl FnOnce(&Progress) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let progress = Arc::new(Progress::default());
+    // One place, so that work that ends after the wait does not block on sending.
     let (sender, mut receiver) = mpsc::sync_channel(1);
     let shared = Arc::clone(&progress);
     let body = move || {
         let work = AssertUnwindSafe(|| on_own_threads(|| shared.abandoned.run(|| work(&shared))));
-        // Nobody may be listening any more.
+        // The receiver is gone if the wait ended with an exception.
         let _ = sender.send(panic::catch_unwind(work));
     };
+    // Python delivers signals on its main thread only, so that thread must be free to look for
+    // them.
     thread::Builder::new()
         .name("sudare".into())
         .spawn(body)
@@ -113,16 +116,20 @@ pub fn run<T: Send + 'static>(
     };
     loop {
         let receiver = &mut receiver;
+        // Other threads of Python run while this one waits.
         let outcome = py.detach(move || receiver.recv_timeout(SLICE));
         match outcome {
             Ok(Ok(result)) => {
+                // The last state would otherwise be lost, and bars would stop short of their end.
                 report(&progress)?;
                 return result;
             }
+            // Stopped work unwinds too, but its wait has already returned.
             Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
                 return Err(Error::Bug("native code stopped in the middle of its work"));
             }
             Err(RecvTimeoutError::Timeout) => {
+                // Work ends later, at its next check. The caller need not wait for that.
                 if let Err(error) = py.check_signals().and_then(|()| report(&progress)) {
                     progress.abandoned.stop();
                     return Err(error.into());
@@ -145,14 +152,17 @@ static HOME: OnceLock<u32> = OnceLock::new();
 
 /// Remembers this process as the one whose threads work.
 pub fn settle() {
+    // Only the first import counts: a forked process inherits this value and differs from it.
     HOME.get_or_init(process::id);
 }
 
-/// Threads do not follow a fork, such as those of `multiprocessing`: there, work makes its own.
+/// Runs `work` on threads of this process. A fork, as by `multiprocessing`, lacks its parent's
+/// threads, so work there makes its own.
 fn on_own_threads<T: Send>(work: impl FnOnce() -> Result<T> + Send) -> Result<T> {
     if HOME.get() == Some(&process::id()) {
         return work();
     }
+    // The global pool of a forked process has no threads: work given to it would never end.
     let count = thread::available_parallelism().map_or(1, usize::from);
     par::with_threads(count, work).map_err(sudare::Error::from)?
 }

@@ -57,9 +57,9 @@ impl KeySet for Parameters {
 
 key_classes! {
     Parameters, SecretKey;
-    /// Encrypts. May be given to anybody.
+    /// Encrypts. You may give it to anyone.
     PublicKey;
-    /// Computes on what was encrypted. For the server.
+    /// Computes on encrypted values. For the server.
     EvaluationKeys;
     AnyKey, check_pair
 }
@@ -69,7 +69,7 @@ key_classes! {
 pub struct SecretKey {
     pub(crate) set: Parameters,
     pub(crate) decryptor: Arc<Decryptor>,
-    /// The ledger of its releases: next to its file, or in memory.
+    /// The ledger of the key's releases: next to its file, or in memory.
     ledger: Arc<Ledger>,
 }
 
@@ -81,7 +81,7 @@ pub enum EncryptionKey<'py> {
 }
 
 impl EncryptionKey<'_> {
-    /// The parameters, and what the key says of itself.
+    /// Returns the parameters, and the label of the key.
     pub fn set(&self) -> &Parameters {
         match self {
             Self::Public(key) => &key.set,
@@ -89,7 +89,7 @@ impl EncryptionKey<'_> {
         }
     }
 
-    /// The name of the key in messages.
+    /// Returns the name of the key in messages.
     pub fn what(&self) -> &'static str {
         match self {
             Self::Public(_) => "the public key",
@@ -97,7 +97,7 @@ impl EncryptionKey<'_> {
         }
     }
 
-    /// The key itself.
+    /// Returns the key itself.
     pub fn key(&self) -> Key {
         match self {
             Self::Public(key) => Key::Public(Arc::clone(&key.key)),
@@ -122,17 +122,18 @@ impl AnyPlan<'_> {
     }
 }
 
-/// The key in a file, which is sealed by a passphrase or in clear.
+/// Reads the key in a file, which is sealed by a passphrase or in clear.
 pub(crate) fn unsealed(
     file: SecretFile,
     params: &Params,
     passphrase: Option<String>,
 ) -> Result<rlwe::SecretKey> {
+    // `key` consumes the file, and the message for a missing passphrase names it.
     let path = file.opened().path().to_owned();
     Ok(file.key(params, || needed_passphrase(&path, passphrase))?)
 }
 
-/// The passphrase of a file that is sealed.
+/// Returns the passphrase of a sealed file.
 pub(crate) fn needed_passphrase(
     path: &Path,
     text: Option<String>,
@@ -141,19 +142,20 @@ pub(crate) fn needed_passphrase(
     Ok(Passphrase::new(text.into_bytes())?)
 }
 
-/// The passphrase to seal a file by, if one is given.
+/// Returns the passphrase to seal a file with, if there is one.
 pub(crate) fn given_passphrase(text: Option<String>) -> Result<Option<Passphrase>> {
     let passphrase = text.map(|text| Passphrase::new(text.into_bytes()));
     Ok(passphrase.transpose().map_err(Engine::from)?)
 }
 
-/// Writes a secret key to a file that the user alone may read, sealed by a passphrase if one is given.
+/// Writes a secret key to a file that only the user may read, sealed if there is a passphrase.
 pub(crate) fn save_secret(
     (path, overwrite): (&Path, bool),
     (params, label, key): (&Params, &Label, &rlwe::SecretKey),
     passphrase: Option<String>,
     progress: &Progress,
 ) -> Result<()> {
+    // A bad passphrase is found before the file exists.
     let passphrase = given_passphrase(passphrase)?;
     let mut file = NewFile::create(path, Access::Owner, overwrite)?;
     let out = &mut progress.watch(&mut file);
@@ -161,7 +163,7 @@ pub(crate) fn save_secret(
     Ok(file.finish()?)
 }
 
-/// Keys for a plan: public, for evaluation, secret.
+/// Makes the keys for a plan: public, for evaluation, secret.
 #[pyfunction]
 #[pyo3(signature = (plan, progress=None))]
 pub fn generate_keys(
@@ -171,6 +173,7 @@ pub fn generate_keys(
 ) -> Result<(PublicKey, EvaluationKeys, SecretKey)> {
     let (set, request) = plan.keys();
     let (public, evaluation, secret) = generate(py, &set, request, progress)?;
+    // A new key has no file yet. `save` moves the ledger next to it.
     let ledger = Ledger::in_memory(set.params.rlwe().id(), secret.id());
     let secret = Decryptor::new(&set.params, secret)?;
     Ok((PublicKey(public), EvaluationKeys(evaluation), SecretKey::new(set, secret, ledger)))
@@ -178,7 +181,7 @@ pub fn generate_keys(
 
 #[pymethods]
 impl SecretKey {
-    /// The key in the file at `path`, which is sealed by a passphrase or in clear.
+    /// Opens the key in the file at `path`, which is sealed by a passphrase or in clear.
     #[staticmethod]
     #[pyo3(signature = (path, *, passphrase=None))]
     fn open(py: Python<'_>, path: PathBuf, passphrase: Option<String>) -> Result<Self> {
@@ -192,6 +195,7 @@ impl SecretKey {
             let ledger = Ledger::beside(&path, set.params.rlwe().id(), decryptor.key_id())?;
             Ok((Self::new(set, decryptor, ledger), warning))
         })?;
+        // Python's warnings need the interpreter lock, which the job does not hold.
         if let Some(warning) = warning {
             security_warning(py, warning, 1)?;
         }
@@ -199,9 +203,9 @@ impl SecretKey {
         Ok(key)
     }
 
-    /// Writes the key to a file that the user alone may read, sealed by a passphrase if one is
-    /// given. Releases that were counted so far are counted beside that file, too; those of a key that
-    /// was in memory only are so from then on.
+    /// Writes the key to a file that only the user may read, sealed if you pass a passphrase. A ledger
+    /// next to the file counts the releases so far. A key that was only in memory counts its later
+    /// releases there, too.
     #[pyo3(signature = (path, *, overwrite=false, passphrase=None))]
     fn save(
         &self,
@@ -224,20 +228,21 @@ impl SecretKey {
         })
     }
 
-    /// Results that others have seen: releases that were counted, and the most that there may be.
+    /// Counted releases of the key, and their maximum number.
     #[getter]
     fn releases(&self, py: Python<'_>) -> Result<(u64, u64)> {
+        // Reads a file, which other processes may have changed since.
         let entries = job::detached(py, || Ok(self.ledger.entries()?))?;
         Ok((entries.counted(), entries.limit))
     }
 
-    /// The file that releases are counted in; None if the key, and so their number, is in memory only.
+    /// The file that counts releases, or None if the key is only in memory.
     #[getter]
     fn ledger_path(&self) -> Option<PathBuf> {
         self.ledger.path()
     }
 
-    /// The key pair, in hexadecimal. Says nothing about the key.
+    /// Fingerprint of the key pair, in hexadecimal. It reveals nothing about the key.
     #[getter]
     fn key_id(&self) -> String {
         self.decryptor.key_id().to_string()
@@ -249,6 +254,7 @@ impl SecretKey {
     }
 
     fn __reduce_ex__(&self, _protocol: i32) -> Result<()> {
+        // `copy.copy` and `pickle` both come here, so neither can move a key out of the process.
         Err(Error::SecretKeyPickle)
     }
 
@@ -269,6 +275,7 @@ impl SecretKey {
     /// Warns before the first release of a key that is in a file.
     pub(crate) fn warn_of_new_ledger(&self, py: Python<'_>) -> Result<()> {
         let Some(notice) = self.ledger.notice() else { return Ok(()) };
+        // A method of the package calls this code, and the warning points at the method's caller.
         Ok(security_warning(py, notice, 2)?)
     }
 }

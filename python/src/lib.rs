@@ -61,13 +61,13 @@ mod _native {
     use pyo3::prelude::*;
     use sudare_arith::{Isa, par};
 
-    /// The instruction set and the number of threads in use: see `sudare doctor`.
+    /// Returns the instruction set and the number of threads in use: see `sudare doctor`.
     #[pyfunction]
     fn cpu_info() -> (&'static str, usize) {
         (Isa::detect().name(), par::threads())
     }
 
-    /// The command `sudare`: its exit status. Takes over Ctrl-C for the rest of the process.
+    /// Runs the command `sudare` and returns its exit status. It handles Ctrl-C for the rest of the process.
     #[pyfunction]
     fn run_command(py: Python<'_>, args: Vec<std::ffi::OsString>) -> u8 {
         py.detach(|| sudare_cli::run(args))
@@ -75,6 +75,7 @@ mod _native {
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        // At import, before anything can fork: later calls compare their process with this one.
         crate::job::settle();
         module.add("__version__", env!("CARGO_PKG_VERSION"))
     }

@@ -1,19 +1,19 @@
-//! By what program an array was computed.
+//! Lineages of arrays: the programs that computed them.
 
 use crate::op::Op;
 
-/// A digest of what an array was computed by: the operations from inputs of known shapes on, with
+/// A digest of the computation behind an array: the operations from inputs of known shapes on, with
 /// their plain operands.
 ///
-/// It tells results of a program from other arrays, for which nothing is known of errors. Inputs of
-/// one shape are not told apart, since bounds of errors hold for any inputs. It is no proof: who
-/// makes the file of an array can write any.
+/// It distinguishes results of a program from other arrays, whose errors have no known bound. Inputs of
+/// the same shape have the same lineage, because error bounds hold for all inputs. It is not a proof: the
+/// maker of an array's file can write any digest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Lineage([u8; 32]);
 
 /// An operand, for a lineage.
 pub enum Ancestor<'a> {
-    /// An array, if its own is known.
+    /// An array, with its lineage if that is known.
     Array(Option<Lineage>),
     /// Plain numbers.
     Plain {
@@ -25,16 +25,19 @@ pub enum Ancestor<'a> {
 }
 
 impl Lineage {
-    /// The lineage of an array that was encrypted.
+    /// Returns the lineage of an encrypted input.
     pub fn input(shape: &[usize]) -> Self {
         Self::hashed("input", |out| add_shape(out, shape))
     }
 
-    /// The lineage of the result of an operation, if those of all operands are known.
+    /// Returns the lineage of an operation's result, if the lineages of all operands are known.
     pub fn of<'a>(op: &Op, operands: impl IntoIterator<Item = Ancestor<'a>>) -> Option<Self> {
         let mut known = true;
         let lineage = Self::hashed("operation", |out| {
+            // The `Debug` text has all fields of an operation, so different operations differ in
+            // it.
             let op = format!("{op:?}");
+            // Lengths go first, so that no two computations hash the same bytes.
             out.update(&(op.len() as u64).to_le_bytes()).update(op.as_bytes());
             for operand in operands {
                 match operand {
@@ -55,7 +58,7 @@ impl Lineage {
         known.then_some(lineage)
     }
 
-    /// The digest of the lineage, as the file of an array has it.
+    /// Returns the digest of the lineage, as the file of an array has it.
     pub fn digest(self) -> [u8; 32] {
         self.0
     }
@@ -65,7 +68,7 @@ impl Lineage {
         Self(digest)
     }
 
-    /// In hexadecimal.
+    /// Returns the digest in hexadecimal.
     pub fn to_hex(self) -> String {
         blake3::Hash::from_bytes(self.0).to_string()
     }

@@ -63,7 +63,7 @@ pub struct NetworkBatch {
     samples: usize,
 }
 
-/// The rows of samples.
+/// Splits samples into rows.
 fn rows(samples: Samples) -> Result<Vec<Vec<f64>>> {
     match samples.shape[..] {
         [count, length] if count > 0 && length > 0 => {
@@ -94,15 +94,15 @@ fn parsed<T: serde::de::DeserializeOwned>(what: &str, text: &str) -> Result<T> {
     Ok(serde_json::from_str(text).map_err(problem)?)
 }
 
-/// Tells whether a file is an ONNX model, by its name or else by its first byte: a network of JSON begins
-/// with a brace, and no protocol buffer does.
+/// Decides whether a file is an ONNX model, by its name or else by its first byte. A network of JSON
+/// begins with a brace. An ONNX model does not.
 fn is_onnx(path: &Path, bytes: &[u8]) -> bool {
     let named = |suffix| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(suffix));
     let first = bytes.iter().find(|byte| !byte.is_ascii_whitespace());
     named("onnx") || (!named("json") && first != Some(&b'{'))
 }
 
-/// Reads parts of files in the directory of a model, and of no other.
+/// Returns a reader for parts of files. It reads only in the directory of the model.
 fn beside(model: &Path) -> impl FnMut(&str, u64, usize) -> nn::Result<Vec<u8>> {
     let folder = match model.parent() {
         Some(folder) if folder != Path::new("") => folder.to_path_buf(),
@@ -114,7 +114,7 @@ fn beside(model: &Path) -> impl FnMut(&str, u64, usize) -> nn::Result<Vec<u8>> {
         };
         let failed = |error: std::io::Error| problem(format!("which cannot be read: {error}"));
         let path = folder.join(location);
-        // A link could lead anywhere.
+        // A model comes from strangers: a link in its directory, or `..`, could lead to any file.
         let found = path.canonicalize();
         let inside = folder.canonicalize();
         if !found.map_err(failed)?.starts_with(inside.map_err(failed)?) {
@@ -123,6 +123,7 @@ fn beside(model: &Path) -> impl FnMut(&str, u64, usize) -> nn::Result<Vec<u8>> {
         }
         let opened = files::open(&path, Access::Shared);
         let (mut file, bytes) = opened.map_err(|error| problem(error.to_string()))?;
+        // Checked before the allocation: the model claims these numbers.
         if offset.checked_add(count as u64).is_none_or(|end| end > bytes) {
             return Err(problem(format!("which has {bytes} bytes: too few")));
         }
@@ -139,13 +140,14 @@ fn written<T: serde::Serialize>(value: &T) -> Result<String> {
 
 #[pymethods]
 impl Network {
-    /// From its description.
+    /// Makes a network from its description.
     #[staticmethod]
     fn from_json(py: Python<'_>, text: String) -> Result<Self> {
         job::detached(py, || Ok(Self(Arc::new(nn::Network::from_json(&text)?))))
     }
 
-    /// From a file: JSON, or an ONNX model, with polynomials of this degree for activations.
+    /// Reads a network from a file of JSON or an ONNX model. In an ONNX model, polynomials of this degree
+    /// replace activations.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf, degree: usize) -> Result<Self> {
         job::detached(py, || {
@@ -193,7 +195,7 @@ impl Network {
         })
     }
 
-    /// Ranges of these samples, as JSON.
+    /// Returns the ranges of these samples, as JSON.
     fn calibrate(&self, py: Python<'_>, data: Samples, margin: f64) -> Result<String> {
         job::detached(py, || {
             let data = rows(data)?;
@@ -201,7 +203,7 @@ impl Network {
         })
     }
 
-    /// The knowledge of a server if weights are encrypted, as JSON.
+    /// Returns, as JSON, the knowledge of a server if weights are encrypted.
     fn outline(&self, py: Python<'_>, ranges: String, precision_bits: f64) -> Result<String> {
         job::detached(py, || {
             written(&Outline::of(&self.0, &parsed("ranges", &ranges)?, precision_bits)?)
@@ -222,7 +224,7 @@ impl NetworkSecret {
 
 #[pymethods]
 impl NetworkSecret {
-    /// Writes the key to a file that the user alone may read, sealed by a passphrase if one is given.
+    /// Writes the key to a file that only the user may read, sealed if you pass a passphrase.
     #[pyo3(signature = (path, *, overwrite=false, passphrase=None))]
     fn save(
         &self,
@@ -234,6 +236,7 @@ impl NetworkSecret {
         let params = self.params.clone();
         let decryptor = Arc::clone(&self.decryptor);
         job::run(py, None, move |progress| {
+            // The plan travels on its own, so the file needs no job in its label.
             let label = serial::Label::default();
             let key = decryptor.key().as_ref();
             save_secret((&path, overwrite), (&params, &label, key), passphrase, progress)
@@ -243,7 +246,7 @@ impl NetworkSecret {
 
 #[pymethods]
 impl NetworkPlan {
-    /// By ranges and options as JSON.
+    /// Plans a network for ranges and options, both as JSON.
     #[new]
     fn new(py: Python<'_>, network: &Network, ranges: String, options: String) -> Result<Self> {
         let network = Arc::clone(&network.0);
@@ -254,7 +257,7 @@ impl NetworkPlan {
         })
     }
 
-    /// Sizes, as JSON.
+    /// Returns sizes, as JSON.
     fn explain(&self, py: Python<'_>) -> Result<String> {
         let plan = Arc::clone(&self.0);
         job::run(py, None, move |_| written(&plan.explain()?))
@@ -316,14 +319,14 @@ impl NetworkPlan {
         job::run(py, None, move |_| Ok(samples(&plan.decrypt(&decryptor, &results, count)?)))
     }
 
-    /// Refuses samples that leave ranges.
+    /// Refuses samples outside the ranges.
     fn check(&self, py: Python<'_>, data: Samples) -> Result<()> {
         let plan = Arc::clone(&self.0);
         job::run(py, None, move |_| Ok(plan.check(&slices(&rows(data)?))?))
     }
 
-    /// Results of a run on clear samples, the error that encryption would add, and bits that are
-    /// left in the modulus.
+    /// Runs the plan on clear samples. Returns the results, the error that encryption would add, and the
+    /// bits left in the modulus.
     fn simulate(&self, py: Python<'_>, data: Samples) -> Result<(Samples, f64, f64)> {
         let plan = Arc::clone(&self.0);
         job::run(py, None, move |_| {
@@ -333,7 +336,7 @@ impl NetworkPlan {
         })
     }
 
-    /// The key in a file, of keys for this plan.
+    /// Opens the file of a secret key for this plan.
     fn open_secret(
         &self,
         py: Python<'_>,
@@ -343,7 +346,7 @@ impl NetworkPlan {
         open_secret(py, self.0.params(), path, passphrase)
     }
 
-    /// Keys from what [`NetworkPlan::write_keys`] gave.
+    /// Reads keys from the result of [`NetworkPlan::write_keys`].
     fn read_keys(&self, py: Python<'_>, data: Vec<u8>) -> Result<NetworkKeys> {
         let plan = Arc::clone(&self.0);
         job::run(py, None, move |_| read_keys(plan.params(), &data))
@@ -353,7 +356,7 @@ impl NetworkPlan {
         write_keys(py, self.0.params(), keys)
     }
 
-    /// A batch of so many samples from what [`NetworkPlan::write_batch`] gave.
+    /// Reads a batch of `samples` samples from the result of [`NetworkPlan::write_batch`].
     fn read_batch(&self, py: Python<'_>, data: Vec<u8>, samples: usize) -> Result<NetworkBatch> {
         let plan = Arc::clone(&self.0);
         job::run(py, None, move |_| read_batch(plan.params(), &data, samples))
@@ -370,7 +373,7 @@ impl NetworkPlan {
 
 #[pymethods]
 impl HiddenNetworkPlan {
-    /// By the outline of a network as JSON.
+    /// Plans a network by its outline as JSON.
     #[new]
     fn new(py: Python<'_>, outline: String) -> Result<Self> {
         job::run(py, None, move |_| {
@@ -379,7 +382,7 @@ impl HiddenNetworkPlan {
         })
     }
 
-    /// Sizes, as JSON.
+    /// Returns sizes, as JSON.
     fn explain(&self, py: Python<'_>) -> Result<String> {
         let plan = Arc::clone(&self.0);
         job::run(py, None, move |_| written(&plan.explain()?))
@@ -390,7 +393,7 @@ impl HiddenNetworkPlan {
         job::run(py, None, move |_| generate_keys(plan.params(), plan.required_keys()))
     }
 
-    /// The bytes of a file of the weights.
+    /// Encrypts the weights, and returns the bytes of their file.
     fn encrypt_weights<'py>(
         &self,
         py: Python<'py>,
@@ -408,17 +411,19 @@ impl HiddenNetworkPlan {
             })?;
             let mut file = Vec::new();
             let label = serial::Label::default();
+            // The owner's key encrypts, so a seed replaces half of each ciphertext.
             serial::write_seeded_ciphertexts(&mut file, plan.params(), &weights, &label)?;
             Ok(file)
         })?;
         Ok(PyBytes::new(py, &file))
     }
 
-    /// Weights from what [`HiddenNetworkPlan::encrypt_weights`] gave.
+    /// Reads weights from the result of [`HiddenNetworkPlan::encrypt_weights`].
     fn read_weights(&self, py: Python<'_>, data: Vec<u8>) -> Result<NetworkWeights> {
         let plan = Arc::clone(&self.0);
         job::run(py, None, move |_| {
             let weights = read_ciphertexts(plan.params(), &data)?;
+            // Found here, a wrong file names its numbers. In a run it would fail in the middle.
             match weights.len() == plan.weights() {
                 true => Ok(NetworkWeights(Arc::new(weights))),
                 false => {
@@ -479,14 +484,14 @@ impl HiddenNetworkPlan {
         job::run(py, None, move |_| Ok(samples(&[plan.decrypt(&decryptor, one(&results)?)?])))
     }
 
-    /// Refuses samples that leave the ranges of a network.
+    /// Refuses samples outside the ranges of a network.
     fn check(&self, py: Python<'_>, network: &Network, data: Samples) -> Result<()> {
         let plan = Arc::clone(&self.0);
         let network = Arc::clone(&network.0);
         job::run(py, None, move |_| Ok(plan.check(&network, &slices(&rows(data)?))?))
     }
 
-    /// The result of a run on a clear sample.
+    /// Returns the result of a run on a clear sample.
     fn simulate(&self, py: Python<'_>, network: &Network, data: Samples) -> Result<Samples> {
         let plan = Arc::clone(&self.0);
         let network = Arc::clone(&network.0);
@@ -503,7 +508,7 @@ impl HiddenNetworkPlan {
         open_secret(py, self.0.params(), path, passphrase)
     }
 
-    /// Keys from what [`HiddenNetworkPlan::write_keys`] gave.
+    /// Reads keys from the result of [`HiddenNetworkPlan::write_keys`].
     fn read_keys(&self, py: Python<'_>, data: Vec<u8>) -> Result<NetworkKeys> {
         let plan = Arc::clone(&self.0);
         job::run(py, None, move |_| read_keys(plan.params(), &data))
@@ -513,7 +518,7 @@ impl HiddenNetworkPlan {
         write_keys(py, self.0.params(), keys)
     }
 
-    /// A sample or a result from what [`HiddenNetworkPlan::write_batch`] gave.
+    /// Reads a sample or a result from the result of [`HiddenNetworkPlan::write_batch`].
     fn read_batch(&self, py: Python<'_>, data: Vec<u8>, samples: usize) -> Result<NetworkBatch> {
         let plan = Arc::clone(&self.0);
         job::run(py, None, move |_| read_batch(plan.params(), &data, samples))
@@ -547,6 +552,7 @@ fn open_secret(
         let warning = file.warning();
         Ok((NetworkSecret::new(&params, unsealed(file, &params, passphrase)?)?, warning))
     })?;
+    // Outside the job, because Python's warnings need the interpreter lock.
     warning.map_or(Ok(()), |warning| security_warning(py, warning, 2))?;
     Ok(secret)
 }
@@ -588,7 +594,7 @@ fn write_batch<'py>(
     Ok(PyBytes::new(py, &file))
 }
 
-/// The only one of some ciphertexts.
+/// Returns the ciphertext, if there is exactly one.
 fn one(ciphertexts: &[Ciphertext]) -> Result<&Ciphertext> {
     match ciphertexts {
         [one] => Ok(one),
@@ -596,7 +602,7 @@ fn one(ciphertexts: &[Ciphertext]) -> Result<&Ciphertext> {
     }
 }
 
-/// The only one of some samples.
+/// Returns the sample, if there is exactly one.
 fn one_row(data: Samples) -> Result<Vec<f64>> {
     let mut data = rows(data)?;
     match (data.pop(), data.len()) {

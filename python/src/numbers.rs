@@ -19,8 +19,9 @@ impl<T: Element + Copy> FromPyObject<'_, '_> for Numbers<T> {
         let array: PyReadonlyArrayDyn<'_, T> = object.extract()?;
         let shape = array.shape().to_vec();
         let values = match array.as_slice() {
-            // A slice is in the order of memory.
+            // `as_slice` also accepts Fortran order, whose elements would be transposed here.
             Ok(values) if array.is_c_contiguous() => values.to_vec(),
+            // Iteration follows C order for any strides, at the price of a slow copy.
             _ => array.as_array().iter().copied().collect(),
         };
         Ok(Self { shape, values })
@@ -57,6 +58,7 @@ impl<'py, T: Element> IntoPyObject<'py> for Numbers<T> {
     type Error = PyErr;
 
     fn into_pyobject(self, py: Python<'py>) -> PyResult<Self::Output> {
+        // NumPy takes over the vector, so results are not copied.
         PyArray1::from_vec(py, self.values).reshape(self.shape)
     }
 }

@@ -1,4 +1,4 @@
-//! Operations on arrays: what a program is made of, run here and recorded for planning.
+//! Operations on arrays: the steps of a program, run here and recorded for planning.
 
 use crate::{
     function::{Function, Kind},
@@ -86,7 +86,7 @@ pub enum Op {
     },
     /// Rows of slots, rotated to the left.
     Rotate {
-        /// By how many slots.
+        /// Number of slots.
         steps: i64,
     },
     /// Both rows of slots exchanged.
@@ -104,7 +104,7 @@ pub enum Op {
 pub enum Value<E: ComplexOps> {
     /// Encrypted.
     Encrypted(Array<E>),
-    /// Known to whoever computes.
+    /// In the clear for the machine that computes.
     Plain(PlainArray),
 }
 
@@ -112,7 +112,7 @@ pub enum Value<E: ComplexOps> {
 pub enum Exact {
     /// Encrypted.
     Encrypted(IntegerArray),
-    /// Known to whoever computes.
+    /// In the clear for the machine that computes.
     Plain(PlainIntegers),
 }
 
@@ -198,7 +198,7 @@ pub fn refs<E: ComplexOps>(operands: &[Value<E>]) -> Vec<&Value<E>> {
 }
 
 impl Op {
-    /// The result of the operation.
+    /// Returns the result of the operation.
     pub fn apply<E: ComplexOps>(
         &self,
         engine: &Engine<'_, E>,
@@ -212,6 +212,7 @@ impl Op {
             }
             (Self::Sub, [Encrypted(a), Encrypted(b)]) => engine.sub(a, b),
             (Self::Sub, [Encrypted(a), Plain(b)]) => engine.sub_plain(a, b),
+            // Engines subtract from ciphertexts only. Negation is exact and needs no level.
             (Self::Sub, [Plain(a), Encrypted(b)]) => engine.add_plain(&engine.neg(b)?, a),
             (Self::Mul, [Encrypted(a), Encrypted(b)]) => engine.mul(a, b),
             (Self::Mul, [Encrypted(a), Plain(b)] | [Plain(b), Encrypted(a)]) => {
@@ -242,6 +243,8 @@ impl Op {
             (Self::Function { function }, operands) => match (&**function, operands) {
                 (Kind::One(function), [Encrypted(a)]) => engine.function(a, function),
                 (Kind::Pair(pair), [a, b]) => {
+                    // Each operand is checked before the difference, whose range hides where they
+                    // lie.
                     let operand = |x: &Value<E>| -> Result<_, ArrayError> {
                         Ok(match x {
                             Encrypted(x) => Encrypted(engine.operand(x, pair)?),
@@ -251,6 +254,7 @@ impl Op {
                     let [a, b] = [&operand(a)?, &operand(b)?];
                     let difference = Self::Sub.apply(engine, &[a, b])?;
                     let value = engine.function(&difference, pair.of_difference())?;
+                    // The maximum is `b + relu(a - b)`: `b` itself goes around the polynomial.
                     match pair.adds_second() {
                         true => Self::Add.apply(engine, &[&Encrypted(value), b]),
                         false => Ok(value),
@@ -262,7 +266,7 @@ impl Op {
         }
     }
 
-    /// The result of the operation on integers.
+    /// Returns the result of the operation on integers.
     pub fn apply_exactly(
         &self,
         engine: &exact::Engine,
@@ -296,6 +300,8 @@ impl Op {
             }),
             (Self::Neg, [Encrypted(a)]) => engine.neg(a),
             (Self::Power { exponent }, [Encrypted(a)]) => engine.power(a, *exponent),
+            // The layout of integers sums all slots. Sums along single axes do not exist, and are
+            // refused below.
             (Self::Sum { axes, .. }, [Encrypted(a)]) if axes.len() == a.shape().len() => {
                 engine.sum(a)
             }
@@ -316,7 +322,7 @@ impl Op {
         })
     }
 
-    /// The shape of the result, from those of the operands.
+    /// Returns the shape of the result for operands of these shapes.
     pub fn shape(&self, shapes: &[&[usize]]) -> Result<Vec<usize>, ArrayError> {
         match (self, shapes) {
             (Self::Add | Self::Sub | Self::Mul | Self::Function { .. }, [a, b]) => {
@@ -337,6 +343,7 @@ impl Op {
                 Ok(a.iter().enumerate().filter_map(size).collect())
             }
             (Self::Slice { ranges }, [a]) if ranges.len() == a.len() => {
+                // Empty ranges are refused, too: a ciphertext cannot hold an empty array.
                 let lengths = ranges.iter().zip(*a).enumerate().map(|(axis, (range, &size))| {
                     let &(start, end) = range;
                     let fails = ArrayError::Range { op: "slice", axis, size, start, end };
@@ -364,12 +371,12 @@ impl Op {
     }
 }
 
-/// The negatives; of the least word itself, which is in no range.
+/// Returns the negatives. The smallest word stays as it is: no modulus has it in its range.
 fn negated(plain: &PlainIntegers) -> PlainIntegers {
     PlainIntegers::new(&plain.shape, plain.values.iter().map(|x| x.wrapping_neg()).collect())
 }
 
-/// Refuses axes that there are not, or that are named twice.
+/// Refuses axes that do not exist or are named twice.
 fn each_once(op: &'static str, axes: &[usize], ndim: usize) -> Result<(), ArrayError> {
     let fails = |(place, axis): (usize, &usize)| *axis >= ndim || axes[..place].contains(axis);
     match axes.iter().enumerate().find(|&found| fails(found)) {
@@ -378,7 +385,7 @@ fn each_once(op: &'static str, axes: &[usize], ndim: usize) -> Result<(), ArrayE
     }
 }
 
-/// Elements of a shape; none if they cannot be counted.
+/// Returns the number of elements of a shape, or `None` if it overflows.
 fn elements(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |product, &size| product.checked_mul(size))
 }

@@ -5,7 +5,7 @@ use pyo3::{prelude::*, types::PyBytes};
 use std::{path::PathBuf, sync::Arc};
 use sudare_roles::outgoing;
 
-/// An open file that may be sent to a collection of a service; any other is refused.
+/// An open file that may be sent to a collection of a service. Any other file is refused.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct Outgoing(Arc<outgoing::Outgoing>);
 
@@ -16,6 +16,7 @@ impl Outgoing {
     #[pyo3(signature = (path, collection, plain_model))]
     fn new(path: PathBuf, collection: &str, plain_model: bool) -> Result<Self> {
         let collection = collection.parse()?;
+        // Checked and sent by one open file, so nobody can exchange it in between.
         Ok(Self(Arc::new(outgoing::Outgoing::open(&path, &[collection], plain_model)?)))
     }
 
@@ -31,13 +32,13 @@ impl Outgoing {
         self.0.bytes()
     }
 
-    /// BLAKE3 of all bytes, in hexadecimal.
+    /// Returns BLAKE3 of all bytes, in hexadecimal.
     fn digest(&self, py: Python<'_>) -> Result<String> {
         let file = Arc::clone(&self.0);
         job::run(py, None, move |_| Ok(file.digest()?))
     }
 
-    /// At most `most` bytes from `offset` on.
+    /// Returns at most `most` bytes from `offset` on.
     fn part<'py>(&self, py: Python<'py>, offset: u64, most: u64) -> Result<Bound<'py, PyBytes>> {
         let part = job::detached(py, || Ok(self.0.part(offset, most)?))?;
         Ok(PyBytes::new(py, &part))

@@ -1,4 +1,4 @@
-//! Encrypted arrays of integers, and where they are computed with.
+//! Encrypted arrays of integers, and the engine that computes with them.
 
 use super::{
     IntegerParameters,
@@ -51,14 +51,14 @@ impl Integers {
         Self(Form::Encrypted(Encrypted { set: set.clone(), array }))
     }
 
-    /// The file of an array, its header read.
+    /// Reads the header of an array in a file. Ciphertexts are read later.
     fn stored(file: Memory) -> sudare::Result<Self> {
         let reader = Reader::shared(file.mapping())?;
         let (shape, key_id) = exact_files::array_facts(reader.info())?;
         Ok(Self(Form::Stored(file, shape, key_id)))
     }
 
-    /// The ciphertexts under these parameters.
+    /// Returns the ciphertexts, read under these parameters.
     fn encrypted(&self, py: Python<'_>, set: &IntegerParameters) -> Result<IntegerArray> {
         match &self.0 {
             Form::Encrypted(found) => {
@@ -110,7 +110,7 @@ impl Integers {
         }
     }
 
-    /// The same array with its ciphertexts read, to compute with beside this key.
+    /// Returns the same array with its ciphertexts read, to compute with it and this key.
     fn attached(&self, py: Python<'_>, key: AnyKey<'_>) -> Result<Self> {
         let Identity { set, id, .. } = key.identity();
         let array = self.encrypted(py, set)?;
@@ -118,7 +118,7 @@ impl Integers {
         Ok(Self::of(set, array))
     }
 
-    /// The same elements in another shape.
+    /// Returns the same elements in another shape.
     fn reshaped(&self, shape: Vec<usize>) -> Result<Self> {
         match &self.0 {
             Form::Encrypted(found) => Ok(Self::of(&found.set, found.array.reshaped(&shape)?)),
@@ -188,7 +188,7 @@ pub enum Operand<'py> {
 
 #[pymethods]
 impl IntegerEngine {
-    /// With these keys.
+    /// Makes an engine with these keys.
     #[staticmethod]
     fn execute(py: Python<'_>, keys: &IntegerEvaluationKeys) -> Result<Self> {
         let set = keys.set.clone();
@@ -199,7 +199,7 @@ impl IntegerEngine {
         Ok(Self { set, engine, watch })
     }
 
-    /// The result of an operation.
+    /// Returns the result of an operation.
     #[pyo3(signature = (op, operands, progress=None))]
     fn apply(
         &self,
@@ -217,6 +217,7 @@ impl IntegerEngine {
         let engine = Arc::clone(&self.engine);
         let watch = self.watch.clone();
         let found = job::run(py, progress, move |_| {
+            // Mapped keys could change before the work or during it. Either makes the result wrong.
             check(watch.as_deref())?;
             let result = op.apply_exactly(&engine, &operands)?;
             check(watch.as_deref())?;
@@ -226,7 +227,7 @@ impl IntegerEngine {
     }
 }
 
-/// A new array under the key.
+/// Encrypts a new array under the key.
 #[pyfunction]
 #[pyo3(signature = (key, words, progress=None))]
 pub fn encrypt_integers(
@@ -244,7 +245,7 @@ pub fn encrypt_integers(
     Ok(Integers::of(&key.set, array))
 }
 
-/// The values of an array.
+/// Returns the values of an array.
 #[pyfunction]
 pub fn decrypt_integers(
     py: Python<'_>,
@@ -258,7 +259,7 @@ pub fn decrypt_integers(
     Ok(plain.into())
 }
 
-/// The bits by which errors of an array could grow.
+/// Returns the number of bits by which the errors of an array may grow.
 #[pyfunction]
 pub fn integer_noise_budget(
     py: Python<'_>,

@@ -47,6 +47,7 @@ impl KeySet for IntegerParameters {
     }
 
     fn expect_same(&self, other: &Self) -> Result<()> {
+        // Parameters do not include these two: the same residues mean other integers.
         let arithmetic = |set: &Self| (set.setting.scheme(), set.setting.is_signed());
         if arithmetic(self) == arithmetic(other) {
             return Ok(());
@@ -65,9 +66,9 @@ impl KeySet for IntegerParameters {
 
 key_classes! {
     IntegerParameters, IntegerSecretKey;
-    /// Encrypts integers. May be given to anybody.
+    /// Encrypts integers. You may give it to anyone.
     IntegerPublicKey;
-    /// Computes on integers that were encrypted. For the server.
+    /// Computes on encrypted integers. For the server.
     IntegerEvaluationKeys;
     AnyKey, check_integer_pair
 }
@@ -79,7 +80,7 @@ pub struct IntegerSecretKey {
     pub(crate) decryptor: Arc<Decryptor>,
 }
 
-/// Keys for a plan: public, for evaluation, secret.
+/// Makes the keys for a plan: public, for evaluation, secret.
 #[pyfunction]
 #[pyo3(signature = (plan, progress=None))]
 pub fn generate_integer_keys(
@@ -96,7 +97,7 @@ pub fn generate_integer_keys(
 
 #[pymethods]
 impl IntegerSecretKey {
-    /// The key in the file at `path`, which is sealed by a passphrase or in clear.
+    /// Opens the key in the file at `path`, which is sealed by a passphrase or in clear.
     #[staticmethod]
     #[pyo3(signature = (path, *, passphrase=None))]
     fn open(py: Python<'_>, path: PathBuf, passphrase: Option<String>) -> Result<Self> {
@@ -107,6 +108,7 @@ impl IntegerSecretKey {
             let decryptor = Arc::new(Decryptor::new(setting.params(), Arc::new(key))?);
             Ok((Self { set: IntegerParameters { setting, label }, decryptor }, warning))
         })?;
+        // Python's warnings need the interpreter lock, which the job does not hold.
         if let Some(warning) = warning {
             security_warning(py, warning, 1)?;
         }
@@ -114,8 +116,7 @@ impl IntegerSecretKey {
         Ok(key)
     }
 
-    /// Writes the key to a file that the user alone may read, sealed by a passphrase if one is
-    /// given.
+    /// Writes the key to a file that only the user may read, sealed if you pass a passphrase.
     #[pyo3(signature = (path, *, overwrite=false, passphrase=None))]
     fn save(
         &self,
@@ -127,6 +128,7 @@ impl IntegerSecretKey {
         let set = self.set.clone();
         let decryptor = Arc::clone(&self.decryptor);
         job::run(py, None, move |progress| {
+            // A bad passphrase is found before the file exists.
             let passphrase = given_passphrase(passphrase)?;
             let mut file = NewFile::create(&path, Access::Owner, overwrite)?;
             let out = (&mut progress.watch(&mut file), &*path);
@@ -136,7 +138,7 @@ impl IntegerSecretKey {
         })
     }
 
-    /// The key pair, in hexadecimal. Says nothing about the key.
+    /// Fingerprint of the key pair, in hexadecimal. It reveals nothing about the key.
     #[getter]
     fn key_id(&self) -> String {
         self.decryptor.key_id().to_string()
@@ -148,6 +150,7 @@ impl IntegerSecretKey {
     }
 
     fn __reduce_ex__(&self, _protocol: i32) -> Result<()> {
+        // `copy.copy` and `pickle` both come here, so neither can move a key out of the process.
         Err(Error::SecretKeyPickle)
     }
 

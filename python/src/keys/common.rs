@@ -22,7 +22,7 @@ use sudare_roles::{
     opened,
 };
 
-/// Parameters of a scheme, with what files of keys under them say.
+/// Parameters of a scheme, with the label of files of keys under them.
 pub trait KeySet: Clone + Send + Sync + 'static {
     /// Checked parameters.
     type Params: Scheme;
@@ -49,14 +49,14 @@ pub trait KeySet: Clone + Send + Sync + 'static {
         Ok(())
     }
 
-    /// Refuses a public key that only says that it belongs to a secret key.
+    /// Refuses a public key that only claims to belong to a secret key.
     ///
     /// # Errors
     /// [`ForgedKey`](sudare_roles::error::Error::ForgedKey).
     fn expect_pair(&self, secret: &Self::Decryptor, public: Arc<rlwe::PublicKey>) -> Result<()>;
 }
 
-/// Refuses a file of anything else, and reads its parameters.
+/// Reads the parameters of a file, which must be of the needed kind.
 pub fn read_set<S: KeySet, R: Read>(
     reader: &Reader<R, S::Params>,
     needed: Kind,
@@ -68,13 +68,12 @@ pub fn read_set<S: KeySet, R: Read>(
     S::read(reader)
 }
 
-/// Refuses keys whose file was changed while it was mapped, if they are mapped: before and after
-/// they are used.
+/// Refuses mapped keys whose file was changed. Call it before and after you use the keys.
 pub fn check(watch: Option<&Watch>) -> Result<()> {
     Ok(watch.map_or(Ok(()), Watch::check)?)
 }
 
-/// The file of evaluation keys.
+/// Writes the file of evaluation keys in memory.
 pub fn evaluation_key_file<P: Scheme>(
     params: &P,
     keys: &rlwe::EvaluationKeys,
@@ -83,6 +82,7 @@ pub fn evaluation_key_file<P: Scheme>(
 ) -> Result<Vec<u8>> {
     let bytes = serial::evaluation_keys_bytes(params, &keys.fulfils(), label)?;
     let bytes = usize::try_from(bytes).map_err(|_| Error::Bug("a file exceeds memory"))?;
+    // Keys take gigabytes: a vector that grows would need up to twice that for a moment.
     let mut file = Vec::with_capacity(bytes);
     serial::write_evaluation_keys(&mut progress.watch(&mut file), params, keys, label)?;
     Ok(file)
@@ -90,7 +90,7 @@ pub fn evaluation_key_file<P: Scheme>(
 
 /// Makes keys: public, for evaluation, secret.
 ///
-/// The evaluation keys are made as their file in memory, which is what pickle then sends.
+/// Evaluation keys are made as their file in memory, so that pickle can send it.
 pub fn generate<S: KeySet>(
     py: Python<'_>,
     set: &S,
@@ -100,7 +100,7 @@ pub fn generate<S: KeySet>(
     let own = set.clone();
     let (public, file, secret) = job::run(py, progress, move |progress| {
         progress.start("evaluation keys", request.count());
-        // Their uniform halves are expanded when the file is read.
+        // A file has seeds in place of the uniform halves, so these are not made yet.
         let mut generator = KeyGenerator::new(own.params().as_ref())?.small_keys(true);
         let secret = generator.secret_key()?;
         let public = generator.public_key(&secret)?;
@@ -108,13 +108,14 @@ pub fn generate<S: KeySet>(
         let file = evaluation_key_file(own.params(), &keys, own.label(), progress)?;
         Ok((public, file, secret))
     })?;
+    // Reading expands the uniform halves. The other halves stay in these bytes, without a copy.
     let evaluation = Evaluation::from_memory(py, Memory::new(py, file), Some(set.clone()))?;
     Ok((Public { set: set.clone(), key: Arc::new(public) }, evaluation, secret))
 }
 
 /// The facts that two keys must share to be used together.
 pub struct Identity<'a, S> {
-    /// The name of the key in messages.
+    /// Name of the key in messages.
     pub what: &'static str,
     pub set: &'a S,
     pub id: KeyId,
@@ -130,6 +131,7 @@ impl<S: KeySet> Identity<'_, S> {
             let expected = id(first.set);
             return Err(sudare::Error::ParamsMismatch { what, found, expected }.into());
         }
+        // Parameters first: a comparison of arithmetic under other parameters means nothing.
         self.set.expect_same(first.set)?;
         if self.id != first.id {
             let found = self.id;
@@ -147,7 +149,7 @@ pub struct Public<S> {
 }
 
 impl<S: KeySet> Public<S> {
-    /// The key in the file at `path`.
+    /// Opens the key in the file at `path`.
     pub fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
         job::run(py, None, move |_| {
             let (file, bytes) = files::open(&path, Access::Shared)?;
@@ -155,7 +157,7 @@ impl<S: KeySet> Public<S> {
         })
     }
 
-    /// The key that `to_bytes` gave.
+    /// Reads the key from the result of `to_bytes`.
     pub fn from_python(data: &Bound<'_, PyAny>) -> Result<Self> {
         let file = Memory::from_python(data)?.mapping();
         job::run(data.py(), None, move |_| Ok(Self::read(Reader::shared(file))?))
@@ -174,7 +176,7 @@ impl<S: KeySet> Public<S> {
         Ok(file)
     }
 
-    /// The key as the bytes of its file.
+    /// Returns the key as the bytes of its file.
     pub fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
         let file = job::detached(py, || Ok(self.file()?))?;
         Ok(PyBytes::new(py, &file).unbind())
@@ -189,7 +191,7 @@ impl<S: KeySet> Public<S> {
         })
     }
 
-    /// The digest of its file, in hexadecimal.
+    /// Returns the digest of the key's file, in hexadecimal.
     pub fn digest(&self, py: Python<'_>) -> Result<String> {
         job::detached(py, || {
             let file = self.file()?;
@@ -200,17 +202,17 @@ impl<S: KeySet> Public<S> {
     }
 }
 
-/// Computes on what was encrypted.
+/// Computes on encrypted values.
 pub struct Evaluation<S> {
     pub set: S,
     pub keys: Arc<rlwe::EvaluationKeys>,
     source: Source,
-    /// The file that they are mapped from, if they are.
+    /// The watched file, if the keys are mapped from one.
     pub watch: Option<Arc<Watch>>,
 }
 
 impl<S: KeySet> Evaluation<S> {
-    /// The keys in a file, which has the digest and the bytes of the one that was pickled if one was.
+    /// Opens the keys in a file. If the keys were pickled, the file must have the same digest and size.
     pub fn open(
         py: Python<'_>,
         path: PathBuf,
@@ -232,11 +234,12 @@ impl<S: KeySet> Evaluation<S> {
             let keys = Arc::new(reader.evaluation_keys(set.params())?);
             Ok((set, keys))
         };
+        // A file that was cut reads as zeros and looks malformed. The watch gives the true reason.
         let (set, keys) = read().map_err(opened::in_file(&fingerprint.path, Some(&watch)))?;
         Ok(Self { set, keys, source: Source::File(fingerprint), watch: Some(watch) })
     }
 
-    /// The keys in a file in memory, which are of `set` if that is known.
+    /// Reads the keys in a file in memory. Pass `set` if you know the parameters.
     pub fn from_memory(py: Python<'_>, memory: Memory, set: Option<S>) -> Result<Self> {
         let file = memory.mapping();
         let (set, keys) = job::run(py, None, move |_| {
@@ -248,11 +251,12 @@ impl<S: KeySet> Evaluation<S> {
         Ok(Self { set, keys, source: Source::Memory(memory), watch: None })
     }
 
-    /// The keys as the bytes of their file.
+    /// Returns the keys as the bytes of their file.
     pub fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
         match &self.source {
             Source::Memory(memory) => Ok(memory.to_bytes(py)),
             Source::File(_) => {
+                // Mapped keys could change before the copy or during it. Either makes it wrong.
                 check(self.watch.as_deref())?;
                 let set = self.set.clone();
                 let keys = Arc::clone(&self.keys);
@@ -275,22 +279,22 @@ impl<S: KeySet> Evaluation<S> {
         })
     }
 
-    /// The place of their file.
+    /// Returns the place of the file.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// The digest of their file.
+    /// Returns the digest of the file.
     pub fn digest(&self) -> Result<[u8; 32]> {
         self.source.digest()
     }
 
-    /// Bytes of their file.
+    /// Returns the size of the file in bytes.
     pub fn file_bytes(&self) -> sudare::Result<u64> {
         serial::evaluation_keys_bytes(self.set.params(), &self.keys.fulfils(), self.set.label())
     }
 
-    /// The text that Python shows, with the name of the class.
+    /// Returns the text that Python shows, with the name of the class.
     pub fn shown(&self, class: &str) -> Result<String> {
         Ok(format!(
             "{class}({} keys, {:.1} MB in {}, key_id={}, params={})",
@@ -326,7 +330,7 @@ macro_rules! key_classes {
 
         #[pymethods]
         impl $public {
-            /// The key in the file at `path`.
+            /// Opens the key in the file at `path`.
             #[staticmethod]
             fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
                 let key = Public::<$set>::open(py, path)?;
@@ -334,7 +338,7 @@ macro_rules! key_classes {
                 Ok(Self(key))
             }
 
-            /// The key that `to_bytes` gave.
+            /// Reads the key from the result of `to_bytes`.
             #[staticmethod]
             fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
                 let key = Public::<$set>::from_python(data)?;
@@ -342,7 +346,7 @@ macro_rules! key_classes {
                 Ok(Self(key))
             }
 
-            /// The key as the bytes of its file.
+            /// Returns the key as the bytes of its file.
             fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
                 self.0.to_bytes(py)
             }
@@ -359,7 +363,7 @@ macro_rules! key_classes {
                 self.key.id().to_string()
             }
 
-            /// The digest of its file, in hexadecimal, as `sudare keygen` prints it.
+            /// Digest of the key's file, in hexadecimal, as `sudare keygen` prints it.
             #[getter]
             fn digest(&self, py: Python<'_>) -> Result<String> {
                 self.0.digest(py)
@@ -395,8 +399,8 @@ macro_rules! key_classes {
 
         #[pymethods]
         impl $evaluation {
-            /// The keys in the file at `path`. Half of each stays in the file. The other half is
-            /// computed when it is used if keys are `small`, and is in memory otherwise.
+            /// Opens the keys in the file at `path`. Half of each key stays in the file. The other half is in
+            /// memory. With `small`, it is computed when it is used.
             #[staticmethod]
             #[pyo3(signature = (path, *, small=false))]
             fn open(py: Python<'_>, path: PathBuf, small: bool) -> Result<Self> {
@@ -413,7 +417,7 @@ macro_rules! key_classes {
                 Ok(Self(keys))
             }
 
-            /// The keys that `to_bytes` gave.
+            /// Reads the keys from the result of `to_bytes`.
             #[staticmethod]
             fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
                 let memory = Memory::from_python(data)?;
@@ -422,7 +426,7 @@ macro_rules! key_classes {
                 Ok(Self(keys))
             }
 
-            /// The keys as the bytes of their file.
+            /// Returns the keys as the bytes of their file.
             fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
                 self.0.to_bytes(py)
             }
@@ -439,19 +443,19 @@ macro_rules! key_classes {
                 self.keys.id().to_string()
             }
 
-            /// The digest of their file, in hexadecimal, as `sudare keygen` prints it.
+            /// Digest of the file, in hexadecimal, as `sudare keygen` prints it.
             #[getter]
             fn digest(&self) -> Result<String> {
                 Ok(blake3::Hash::from(self.0.digest()?).to_string())
             }
 
-            /// Bytes of their file.
+            /// Size of the file in bytes.
             #[getter]
             fn nbytes(&self) -> Result<u64> {
                 Ok(self.file_bytes()?)
             }
 
-            /// The file that they stay in, or None.
+            /// The file that the keys stay in, or None.
             #[getter]
             fn path(&self) -> Option<&Path> {
                 self.source().path()
@@ -468,6 +472,8 @@ macro_rules! key_classes {
             }
 
             fn __reduce_ex__<'py>(slf: &Bound<'py, Self>, protocol: i32) -> Result<Reduced<'py>> {
+                // Mapped keys are pickled as their path and digest, so that workers map the same
+                // file.
                 Ok(slf.get().source().reduce(&slf.get_type(), protocol)?)
             }
 
@@ -485,7 +491,7 @@ macro_rules! key_classes {
         }
 
         impl $any<'_> {
-            /// The facts that it shares with others.
+            /// Returns the facts that the key must share with others.
             pub fn identity(&self) -> Identity<'_, $set> {
                 let (what, set, id) = match self {
                     Self::Public(key) => ("public key", &key.set, key.key.id()),
@@ -496,8 +502,8 @@ macro_rules! key_classes {
             }
         }
 
-        /// Refuses a `key` of other parameters, of other arithmetic or of another pair than `first`,
-        /// and a public one that only says that it belongs to a secret one.
+        /// Refuses a `key` of other parameters, of other arithmetic or of another pair than `first`. Also
+        /// refuses a public key that only claims to belong to the secret one.
         #[pyfunction]
         pub fn $check_pair(py: Python<'_>, first: $any<'_>, key: $any<'_>) -> Result<()> {
             key.identity().expect_with(&first.identity())?;
@@ -507,6 +513,8 @@ macro_rules! key_classes {
                     let set = secret.set.clone();
                     let public = Arc::clone(&public.key);
                     let decryptor = Arc::clone(&secret.decryptor);
+                    // A file's header can claim any key pair. Only an encryption shows that the
+                    // claim is true.
                     job::run(py, None, move |_| set.expect_pair(&decryptor, public))
                 }
                 _ => Ok(()),
