@@ -1,4 +1,4 @@
-//! Parameters, and the keys of what is computed under them.
+//! Parameters, and plans of the keys for computations under them.
 
 use crate::{error::Result, job, lineage::Lineage};
 use pyo3::prelude::*;
@@ -15,8 +15,7 @@ use sudare::{
 use sudare_apps::array::{self, ArrayFacts, InputRange, PlanOptions, Planned};
 use sudare_roles::sets::Set;
 
-/// Parameters with a way to bootstrap in them if there is one, and what files of keys under them
-/// say beside.
+/// Parameters, their way to bootstrap if they have one, and the label of files of keys under them.
 #[pyclass(frozen, module = "sudare._native")]
 #[derive(Clone)]
 pub struct Parameters {
@@ -31,29 +30,30 @@ pub struct Bootstrapping {
     pub(crate) plan: Arc<BootstrapPlan>,
 }
 
-/// The label of a file of keys for a program, besides the name of the set.
+/// The label of a file of keys for a program, next to the name of the set.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Meta {
-    /// `log2` of the slots that are bootstrapped.
+    /// `log2` of the number of bootstrapped slots.
     bootstrapped_log_slots: u32,
 }
 
 #[pymethods]
 impl Parameters {
-    /// Their fingerprint, in hexadecimal.
+    /// Fingerprint of the parameters, in hexadecimal.
     #[getter]
     fn id(&self) -> String {
         self.params.rlwe().id().to_string()
     }
 
-    /// Their name, where they have one.
+    /// Name of the parameters, or an empty text.
     #[getter]
     fn name(&self) -> &str {
         &self.label.name
     }
 
-    /// Warns that they are not secure, if so, whoever is so many calls above: 1 for who calls this.
+    /// Warns if the parameters are not secure. The warning names the line `calls` frames above, 1 for the
+    /// caller.
     pub(crate) fn warn_if_insecure(&self, py: Python<'_>, calls: i32) -> PyResult<()> {
         warn_if_insecure(py, (self.params.rlwe(), self.params.spec().insecure), calls)
     }
@@ -76,18 +76,18 @@ pub(crate) fn warn_if_insecure(
     security_warning(py, text, calls)
 }
 
-/// Warns whoever is so many calls above: 1 for who calls this.
+/// Warns with a line `calls` frames above, 1 for the caller.
 pub(crate) fn security_warning(py: Python<'_>, text: String, calls: i32) -> PyResult<()> {
     let category = py.import("sudare.errors")?.getattr("SecurityWarning")?;
     PyErr::warn(py, &category, &CString::new(text)?, calls)
 }
 
-/// Parameters, the keys to make, and what a program takes if they are for one.
+/// Parameters, the keys to make, and the costs of the program that they are for, if any.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct Plan {
     pub(crate) set: Parameters,
     pub(crate) request: KeyRequest,
-    /// With the lineages of its results.
+    /// The planned program, with the lineages of its results.
     pub(crate) program: Option<(Planned, Vec<Option<Lineage>>)>,
 }
 
@@ -181,7 +181,7 @@ impl Plan {
         })
     }
 
-    /// The set of this name, in a ring of another size without security if one is given.
+    /// Plans for the set of this name. With `insecure_log_n`, its ring has that size and no security.
     #[staticmethod]
     #[pyo3(signature = (name, insecure_log_n=None))]
     fn preset(py: Python<'_>, name: String, insecure_log_n: Option<u32>) -> Result<Self> {
@@ -199,7 +199,7 @@ impl Plan {
         self.set.clone()
     }
 
-    /// Sizes and security.
+    /// Returns sizes and security.
     fn report(&self) -> Result<Report> {
         Report::new(
             &self.set,
@@ -210,7 +210,7 @@ impl Plan {
 }
 
 impl Report {
-    /// The report of parameters and the keys to make for a program.
+    /// Reports on parameters and the keys to make for a program.
     pub(crate) fn new(
         set: &Parameters,
         request: &KeyRequest,
@@ -220,6 +220,7 @@ impl Report {
         let rlwe = params.rlwe();
         let keys: Vec<KeySecurity> =
             rlwe.key_security().into_iter().chain(request.key_security(rlwe)?).collect();
+        // Each key is judged at its own modulus: the weakest one decides.
         let security_bits = keys.iter().map(|key| key.security_bits).fold(f64::INFINITY, f64::min);
         Ok(Self {
             params: set.label.name.clone(),
@@ -234,6 +235,7 @@ impl Report {
             evaluation_keys: request.count(),
             evaluation_key_bytes: serial::evaluation_keys_bytes(params, request, &set.label)?,
             evaluation_key_memory_bytes: request.bytes(rlwe)?,
+            // Two polynomials of eight bytes a residue.
             ciphertext_bytes: 16 * (rlwe.limbs(set.fresh_level()).q() << params.log_n()) as u64,
             program,
         })
@@ -241,7 +243,7 @@ impl Report {
 }
 
 impl Plan {
-    /// The plan for any program.
+    /// Makes the plan for any program.
     fn new(spec: Spec, name: &str) -> Result<Self> {
         let label = Label { name: name.into(), content: "keys".into(), meta: Vec::new() };
         let set = Parameters::new(Params::new(spec)?, label)?;
@@ -252,7 +254,7 @@ impl Plan {
         Ok(Self { set, request, program: None })
     }
 
-    /// The plan for one program.
+    /// Makes the plan for one program.
     pub(crate) fn planned(planned: Planned, lineages: Vec<Option<Lineage>>) -> Result<Self> {
         let (name, meta) = match &planned.bootstrapping {
             Some((name, log_slots)) => {
@@ -270,7 +272,7 @@ impl Plan {
     fn program_report(&self, program: &Planned, lineages: &[Option<Lineage>]) -> ProgramReport {
         let mut all = self.request.clone();
         all |= &program.required_keys;
-        // What bootstrapping adds is not known.
+        // Bootstrapped results have no worst-case error, so they have neither bound nor bits to share.
         let known = program.bootstraps == 0;
         let output = |(output, lineage): (&ArrayFacts, &Option<Lineage>)| OutputReport {
             shape: output.shape.clone(),
@@ -291,6 +293,7 @@ impl Plan {
         ProgramReport {
             depth: program.depth,
             bootstraps: program.bootstraps,
+            // A program that was measured under another plan may need keys that the plan lacks.
             missing_keys: all != self.request,
             input_bytes: program.ciphertext_bytes,
             peak_memory_bytes: program.peak_bytes,
@@ -306,20 +309,23 @@ impl Parameters {
     pub(crate) fn new(params: Params, label: Label) -> sudare::Result<Self> {
         let log_n = params.log_n();
         let insecure = params.spec().insecure;
+        // A file's label is a claim. The name counts only if the other parameters are the ones of
+        // the set.
         let same = |set: &BootstrapPreset| {
             *params.spec() == Spec { log_n, insecure, ..set.preset.spec.clone() }
         };
-        // All sets are designed to find one, which takes a second.
+        // Finding a set by name designs all sets, which takes a second. These names belong to no set.
         let named = !matches!(&*label.name, "" | AUTO);
         let set = named.then(|| bootstrap::preset(&label.name).ok()).flatten();
         let plan = match set.filter(same) {
             None => None,
             Some(set) if set.bootstrap.log_slots == log_n - 1 => {
+                // Keys for any program have no such label: they bootstrap all slots.
                 let meta = serde_json::from_slice(&label.meta).ok();
                 let log_slots = meta.map(|Meta { bootstrapped_log_slots }| bootstrapped_log_slots);
                 Some(set.plan(&params, log_slots.unwrap_or(log_n - 1))?)
             }
-            // A smaller ring takes fewer levels, and the modulus is raised by so many less.
+            // A smaller ring needs fewer levels, so the modulus is raised to a lower one.
             Some(set) => {
                 let spec = set.bootstrap.with_log_slots(log_n - 1);
                 let plan = |top| spec.plan(&params, Level(top)).ok();
@@ -331,13 +337,13 @@ impl Parameters {
         Ok(Self { params, label, bootstrapping })
     }
 
-    /// The level of new arrays.
+    /// Returns the level of new arrays.
     pub(crate) fn fresh_level(&self) -> Level {
         let top = self.params.top();
         self.bootstrapping.as_ref().map_or(top, |way| way.plan.output_level())
     }
 
-    /// The keys for any program, but for those of bootstrapping.
+    /// Returns the keys for any program, except the keys for bootstrapping.
     pub(crate) fn general_keys(&self) -> KeyRequest {
         array::general_keys(&self.params, self.fresh_level())
     }
@@ -348,7 +354,7 @@ impl Parameters {
     }
 }
 
-/// The options of planning a program.
+/// Returns the options for planning a program.
 pub fn plan_options(
     bootstrap: bool,
     share_bits: Option<u32>,
@@ -359,8 +365,8 @@ pub fn plan_options(
     PlanOptions { bootstrapping, share_bits, assume_intervals, ranges, ..PlanOptions::default() }
 }
 
-/// The name of parameters that were made for a job.
+/// Name of parameters that were made for a job.
 pub(crate) const AUTO: &str = "auto";
 
-/// The set for bootstrapping: arrays hold real numbers.
+/// The set for bootstrapping. Arrays hold real numbers, so it is one for real slots.
 const BOOTSTRAPPING: &str = "n16-boot-real";

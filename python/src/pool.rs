@@ -1,4 +1,4 @@
-//! Rows of several owners, who show them to nobody: the files of `sudare schema` and `sudare pool`.
+//! Rows of several owners, who show them to no one: the files of `sudare schema` and `sudare pool`.
 
 use crate::{
     data::{Data, Texts, coding, frame},
@@ -60,7 +60,7 @@ impl Schema {
         Ok(Self(Arc::new(pool::Schema::from_json(text).map_err(Engine::from)?)))
     }
 
-    /// The schema in the file at `path`.
+    /// Opens the schema in the file at `path`.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
         job::detached(py, || Ok(Self(Arc::new(pooled::read_schema(&path)?))))
@@ -90,7 +90,7 @@ impl Schema {
         self.0.owners().to_vec()
     }
 
-    /// The table of an owner.
+    /// Reads the table of an owner by the schema.
     fn apply(
         &self,
         py: Python<'_>,
@@ -157,19 +157,19 @@ impl Sums {
         Self::new(Memory::new(py, bytes), Path::new(IN_MEMORY))
     }
 
-    /// The sums in the file at `path`.
+    /// Opens the sums in the file at `path`.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
         Self::new(Memory::read(py, path.clone())?, &path)
     }
 
-    /// The sums that `to_bytes` gave.
+    /// Reads the sums from the result of `to_bytes`.
     #[staticmethod]
     fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
         Self::new(Memory::from_python(data)?, Path::new(IN_MEMORY))
     }
 
-    /// The sums as the bytes of their file.
+    /// Returns the sums as the bytes of their file.
     fn to_bytes(&self, py: Python<'_>) -> Py<PyBytes> {
         self.file.to_bytes(py)
     }
@@ -181,35 +181,36 @@ impl Sums {
         save(py, path, Access::Shared, overwrite, move |file| Ok(io::copy(&mut input, file)?))
     }
 
-    /// The owners whose rows they are of.
+    /// The owners of the summed rows.
     #[getter]
     fn owners(&self) -> Vec<String> {
         let pooled = self.meta.pooled.iter();
         let names = pooled.flat_map(|pooled| {
+            // A file may name an owner that its list lacks. It must not end the program.
             pooled.owners.iter().filter_map(|&owner| pooled.of.get(owner as usize).cloned())
         });
         names.collect()
     }
 
-    /// The job that the keys are for, as `sudare info` has it.
+    /// The job of the keys, as `sudare info` shows it.
     #[getter]
     fn job(&self) -> String {
         self.meta.job.to_string()
     }
 
-    /// The key pair, in hexadecimal.
+    /// Fingerprint of the key pair, in hexadecimal.
     #[getter]
     fn key_id(&self) -> String {
         self.info.key_id.to_string()
     }
 
-    /// Bytes of its file.
+    /// Size of the file in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.info.bytes
     }
 
-    /// Statistics of all rows, for the holder of the key, of the total of all owners.
+    /// Decrypts the statistics of all rows from the total of all owners, for the holder of the key.
     fn statistics(&self, py: Python<'_>, schema: &Schema, key: &SecretKey) -> Result<Decrypted> {
         let read = self.total(schema, key)?;
         let columns = schema.0.columns().to_vec();
@@ -255,7 +256,7 @@ impl Sums {
         Ok(Self { file, info, meta })
     }
 
-    /// Prepares reading the total.
+    /// Returns a function that decrypts the total.
     fn total(
         &self,
         schema: &Schema,
@@ -270,6 +271,7 @@ impl Sums {
         let set = key.set.clone();
         let key = Arc::clone(&key.decryptor);
         let schema = Arc::clone(&schema.0);
+        // Decrypting takes time, so callers run this in a job, without the interpreter lock.
         Ok(move || Ok(sums::read(file, &schema, &set.params, &key)?.1))
     }
 }
@@ -280,13 +282,13 @@ pub struct Transform(Arc<PooledTransform>);
 
 #[pymethods]
 impl Transform {
-    /// The transform in the file at `path`.
+    /// Opens the transform in the file at `path`.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
         job::detached(py, || Ok(Self(Arc::new(PooledTransform::read(&path)?))))
     }
 
-    /// Writes it to a file for its user alone.
+    /// Writes the transform to a file that only the user may read.
     #[pyo3(signature = (path, *, overwrite=false))]
     fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
         let transform = Arc::clone(&self.0);
@@ -302,7 +304,7 @@ impl Transform {
         Ok(self.0.to_json()?)
     }
 
-    /// Rows of all owners.
+    /// The number of rows of all owners.
     #[getter]
     fn rows(&self) -> usize {
         self.0.rows()
@@ -314,8 +316,8 @@ impl Transform {
         Schema(Arc::new(self.0.schema().clone()))
     }
 
-    /// The table of an owner, encrypted to be trained on with those of the others; with `path` into
-    /// that file and not in memory.
+    /// Encrypts the table of an owner for a training on the tables of all owners. With `path`, the table
+    /// goes to that file and not into memory.
     #[pyo3(signature = (key, owner, data, *, path=None, overwrite=false, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn encrypt(
@@ -343,7 +345,7 @@ impl Transform {
     }
 }
 
-/// The job that keys with this label are for.
+/// Returns the job of keys with this label.
 fn job_of(label: &Label) -> Result<Job> {
     let job = Meta::read(label).map(|(_, meta)| meta.job);
     job.ok_or_else(|| other_job("keys for programs on arrays", "a key for a job on a table"))

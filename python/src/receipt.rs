@@ -11,13 +11,13 @@ fn key(text: &str) -> Result<ServerKey> {
     Ok(text.parse().map_err(|problem: &str| Error::Usage(format!("{text:?}: {problem}")))?)
 }
 
-/// The key of a server in its one form.
+/// Returns the key of a server in its canonical form.
 #[pyfunction]
 pub fn read_server_key(text: &str) -> Result<String> {
     Ok(key(text)?.to_string())
 }
 
-/// The statement of a receipt, after checking its signature; by this server, if one is named.
+/// Checks the signature of a receipt, and its server if you name one. Returns the statement.
 #[pyfunction]
 #[pyo3(signature = (text, server_key))]
 pub fn read_receipt<'py>(

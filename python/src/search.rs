@@ -53,7 +53,7 @@ pub struct SearchPlan {
 
 #[pymethods]
 impl SearchPlan {
-    /// Plans a setup in JSON; for tests in a ring of 2^insecure_log_n.
+    /// Plans a setup in JSON. For tests, pass `insecure_log_n` to use a ring of that size.
     #[staticmethod]
     #[pyo3(signature = (setup, insecure_log_n=None))]
     fn make(py: Python<'_>, setup: &str, insecure_log_n: Option<u32>) -> Result<Self> {
@@ -71,13 +71,13 @@ impl SearchPlan {
         })
     }
 
-    /// The costs of the search and what it reveals, in JSON.
+    /// Returns the costs and the leakage of the search, in JSON.
     fn explain(&self, py: Python<'_>) -> Result<String> {
         let plan = Arc::clone(&self.plan);
         job::run(py, None, move |_| json(&Explained::of(&plan)?))
     }
 
-    /// Writes keys into a folder, which is made if it does not exist, as the command `sudare search keygen` does.
+    /// Writes keys into a directory, created if it does not exist, as `sudare search keygen` does.
     #[pyo3(signature = (folder, passphrase=None, overwrite=false, progress=None))]
     fn write_keys(
         &self,
@@ -96,11 +96,13 @@ impl SearchPlan {
             let label = key_label("auto", &setup)?;
             let path = |name: &str| folder.join(name);
             let new = |name: &str, access| NewFile::create(&path(name), access, overwrite);
+            // All three names are taken before the work, so that an existing file costs no time.
             let mut secret_file = new("secret.key", Access::Owner)?;
             let mut public_file = new("public.key", Access::Shared)?;
             let mut evaluation_file = new("evaluation.key", Access::Shared)?;
             let request = plan.required_keys();
             progress.start("evaluation keys", request.count());
+            // Files have seeds in place of the uniform halves, so these are not made at all.
             let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
             let secret: SecretKey = generator.secret_key()?;
             let public = generator.public_key(&secret)?;
@@ -112,6 +114,7 @@ impl SearchPlan {
             serial::write_public_key(&mut public_file, params, &public, &label)?;
             let mut watched = progress.watch(&mut evaluation_file);
             serial::write_evaluation_keys(&mut watched, params, &keys, &label)?;
+            // All files are written before the first one gets its name.
             for file in [secret_file, public_file, evaluation_file] {
                 file.finish()?;
             }
@@ -130,7 +133,7 @@ struct Table {
 }
 
 impl Table {
-    /// Records with these vectors, a row each, and these payloads.
+    /// Makes records with these vectors, a row each, and these payloads.
     fn new(setup: &Setup, vectors: Numbers, payloads: Payloads) -> Self {
         let vectors = vectors.values;
         let dimension = setup.spec.dimension;
@@ -164,7 +167,7 @@ pub struct SearchWriter(Arc<Writer>);
 
 #[pymethods]
 impl SearchWriter {
-    /// By the public key in the file at `path`.
+    /// Opens a writer with the public key in the file at `path`.
     #[staticmethod]
     fn public(py: Python<'_>, path: PathBuf) -> Result<Self> {
         job::run(py, None, move |_| {
@@ -173,12 +176,12 @@ impl SearchWriter {
         })
     }
 
-    /// The public part of the search, in JSON.
+    /// Returns the public part of the search, in JSON.
     fn setup(&self) -> Result<String> {
         json(&self.0.session().setup)
     }
 
-    /// The file of an encrypted query.
+    /// Encrypts a query, and returns its file.
     fn query(&self, py: Python<'_>, vector: Numbers) -> Result<Py<PyBytes>> {
         let writer = Arc::clone(&self.0);
         let vector = vector.values;
@@ -190,7 +193,7 @@ impl SearchWriter {
         Ok(PyBytes::new(py, &file).unbind())
     }
 
-    /// Makes the index in a folder one of these records: blocks that were encrypted.
+    /// Updates the index in a directory to these records. Returns the numbers of the encrypted blocks.
     #[pyo3(signature = (folder, catalogue, records, deleted, progress=None))]
     fn update(
         &self,
@@ -227,7 +230,7 @@ struct Answer {
     /// The scores of all records.
     scores: Option<Vec<f64>>,
     count: Option<usize>,
-    /// Rows with what they carry.
+    /// Rows, with the payloads in one of the fields below.
     rows: Option<Vec<usize>>,
     integers: Option<Vec<Vec<u64>>>,
     bytes: Option<Vec<Vec<u8>>>,
@@ -258,6 +261,7 @@ impl Answer {
                 (this.crowded, this.undecided) = (crowded, undecided);
                 this.more_than_planned = more_than_planned;
                 match payload {
+                    // An empty list, unlike None, says that the search has payloads of this kind.
                     Payload::Rows => {}
                     Payload::Integers { .. } => this.integers = Some(Vec::new()),
                     Payload::Bytes { .. } => this.bytes = Some(Vec::new()),
@@ -277,7 +281,7 @@ impl Answer {
 
 #[pymethods]
 impl SearchSecretKey {
-    /// The key in the file at `path`.
+    /// Opens the key in the file at `path`.
     #[staticmethod]
     #[pyo3(signature = (path, passphrase=None))]
     fn open(py: Python<'_>, path: PathBuf, passphrase: Option<String>) -> Result<Self> {
@@ -291,21 +295,22 @@ impl SearchSecretKey {
             let writer = Arc::new(Writer::secret(session.clone(), key)?);
             Ok((Self { session: Arc::new(session), decryptor, writer }, warning))
         })?;
+        // Outside the job, because Python's warnings need the interpreter lock.
         warning.map_or(Ok(()), |warning| security_warning(py, warning, 2))?;
         Ok(secret)
     }
 
-    /// The writer of this key.
+    /// Returns the writer of this key.
     fn writer(&self) -> SearchWriter {
         SearchWriter(Arc::clone(&self.writer))
     }
 
-    /// The public part of the search, in JSON.
+    /// Returns the public part of the search, in JSON.
     fn setup(&self) -> Result<String> {
         json(&self.session.setup)
     }
 
-    /// A bound of the errors of scores.
+    /// Bound on the errors of scores.
     #[getter]
     fn largest_error(&self) -> f64 {
         self.session.plan.largest_error()
@@ -322,7 +327,7 @@ impl SearchSecretKey {
         })
     }
 
-    /// The nearest of these scores, without deleted rows: rows and scores.
+    /// Returns the rows and the scores that are nearest, without deleted rows.
     fn nearest(
         &self,
         scores: Vec<f64>,
@@ -346,7 +351,7 @@ pub struct SearchServer {
 
 #[pymethods]
 impl SearchServer {
-    /// With the evaluation keys in the file at `path`.
+    /// Opens a server with the evaluation keys in the file at `path`.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
         job::run(py, None, move |_| {
@@ -355,12 +360,12 @@ impl SearchServer {
         })
     }
 
-    /// The public part of the search, in JSON.
+    /// Returns the public part of the search, in JSON.
     fn setup(&self) -> Result<String> {
         json(&self.server.session().setup)
     }
 
-    /// The file of an answer, from the index in a folder.
+    /// Searches the index in a directory, and returns the file of the answer.
     #[pyo3(signature = (query, folder, wanted, progress=None))]
     fn search_index(
         &self,
@@ -382,7 +387,7 @@ impl SearchServer {
         Ok(PyBytes::new(py, &file).unbind())
     }
 
-    /// The file of an answer, from records in the clear.
+    /// Searches records in the clear, and returns the file of the answer.
     #[pyo3(signature = (query, records, deleted, wanted, progress=None))]
     fn search_records(
         &self,
@@ -398,6 +403,7 @@ impl SearchServer {
         let (vectors, payloads) = records;
         let mut table = Table::new(&server.session().setup, vectors, payloads);
         let file = job::run(py, progress, move |progress| {
+            // The number of blocks of records in the clear is known only after they are read.
             progress.start("blocks", 0);
             let asked = Asked::Encrypted(Box::new(in_memory(&query)?));
             let searched = Searched::Records(&mut table, &deleted);

@@ -1,4 +1,4 @@
-//! A training that several processes share: what travels between them, and what each computes.
+//! A training that several processes share: the messages between them, and the work of each.
 
 use crate::{
     error::Result,
@@ -49,13 +49,13 @@ impl Part {
         self.meta.holds.name()
     }
 
-    /// Ciphertexts.
+    /// The number of ciphertexts.
     #[getter]
     fn blocks(&self) -> u64 {
         self.info.count
     }
 
-    /// Bytes of its file.
+    /// Size of the file in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.info.bytes
@@ -78,7 +78,7 @@ impl Part {
     }
 }
 
-/// A part away from Python.
+/// A part without Python objects, for work without the interpreter lock.
 pub(crate) struct DetachedPart {
     meta: PartMeta,
     file: Mapping,
@@ -90,7 +90,7 @@ impl DetachedPart {
     }
 }
 
-/// Rows, where a worker finds them.
+/// The source of a worker's rows.
 #[derive(FromPyObject)]
 pub enum Rows<'py> {
     Table(PyRef<'py, Table>),
@@ -105,13 +105,13 @@ pub struct Worker {
     job: Job,
     pub(crate) plan: Arc<TrainPlan>,
     evaluator: Arc<Evaluator>,
-    /// The file that the keys are mapped from, if they are.
+    /// The watched file, if the keys are mapped from one.
     watch: Option<Arc<Watch>>,
 }
 
 #[pymethods]
 impl Worker {
-    /// With these keys.
+    /// Makes a worker with these keys.
     #[new]
     fn open(py: Python<'_>, keys: &EvaluationKeys) -> Result<Self> {
         let set = keys.set.clone();
@@ -129,7 +129,7 @@ impl Worker {
         })
     }
 
-    /// The part of a gradient at `point` that ciphertexts `start..stop` of a table make.
+    /// Computes the part of a gradient at `point` from ciphertexts `start..stop` of a table.
     fn gradient(
         &self,
         py: Python<'_>,
@@ -162,6 +162,7 @@ impl Worker {
         let bytes = job::run(py, None, move |_| {
             let point = worker.read_point(point)?;
             let rows = read()?;
+            // Mapped keys could change before the work or during it. Either makes the part wrong.
             keys::check(worker.watch.as_deref())?;
             let gradient = worker.gradients()?.part(&point, share, &rows).map_err(Engine::from)?;
             keys::check(worker.watch.as_deref())?;
@@ -170,7 +171,7 @@ impl Worker {
         Part::new(Memory::new(py, bytes))
     }
 
-    /// The sum of parts of one gradient.
+    /// Returns the sum of parts of one gradient.
     fn sum(&self, py: Python<'_>, parts: Vec<PyRef<'_, Part>>) -> Result<Part> {
         let groups = parts.first().map_or(self.plan.groups(), |part| part.meta.groups);
         let worker = self.for_groups(groups)?;
@@ -185,7 +186,7 @@ impl Worker {
 }
 
 impl Worker {
-    /// Under parameters that say what keys of this job say.
+    /// Makes a worker of a job. The parameters have the label of the job's keys.
     pub(crate) fn new(
         set: Parameters,
         job: Job,
@@ -196,8 +197,9 @@ impl Worker {
         Self { set, job, plan, evaluator, watch }
     }
 
-    /// The same for tables with so many groups of rows.
+    /// Returns the same worker for tables with `groups` groups of rows.
     fn for_groups(&self, groups: usize) -> Result<Self> {
+        // The usual case, which spares planning the training again.
         if groups == self.plan.groups() {
             return Ok(self.clone());
         }
@@ -210,7 +212,7 @@ impl Worker {
         Ok(gradients.map_err(Engine::from)?)
     }
 
-    /// Rows on their way to a worker.
+    /// Writes rows for a worker.
     pub(crate) fn write_rows(&self, share: Range<usize>, rows: &[Ciphertext]) -> Result<Vec<u8>> {
         self.write(Holds::Rows, 0, vec![share], rows)
     }
@@ -243,6 +245,7 @@ impl Worker {
 
     fn rows(&self, part: DetachedPart, share: &Range<usize>) -> Result<Vec<Ciphertext>> {
         let found = part.meta.shares.clone();
+        // Rows of another share would count under this share's numbers, and its own would be missing.
         if found != [share.clone()] {
             let found = format!("rows of ciphertexts {found:?}");
             return Err(other_job(&found, &format!("rows of {share:?}")));
@@ -255,7 +258,7 @@ impl Worker {
         Ok(Point { iteration, v: self.read(part, Holds::Point)? })
     }
 
-    /// A part of a gradient.
+    /// Reads a part of a gradient.
     pub(crate) fn read_gradient(&self, part: DetachedPart) -> Result<Gradient> {
         let iteration = part.meta.iteration;
         let shares = part.meta.shares.clone();
@@ -265,6 +268,8 @@ impl Worker {
     fn read(&self, part: DetachedPart, needed: Holds) -> Result<Vec<Ciphertext>> {
         let found = &part.meta;
         let groups = self.plan.groups();
+        // A part of another training is a valid file, too, and its sum would be wrong without an
+        // error.
         if (found.holds, found.job, found.groups) != (needed, self.job, groups) {
             let what = |job: &Job, holds: Holds, groups: usize| {
                 format!("a part of {job} in {groups} groups of rows with its {}", holds.name())

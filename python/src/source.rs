@@ -1,4 +1,4 @@
-//! Files of keys, tables, results and arrays: in memory, or where they are read when needed.
+//! Files of keys, tables, results and arrays: in memory, or on disk and read when needed.
 
 use crate::{
     error::{Error, Result},
@@ -21,11 +21,11 @@ use sudare_roles::{
     files::{self, Access, NewFile},
 };
 
-/// The name of files in memory in messages.
+/// Name of files in memory in messages.
 pub const IN_MEMORY: &str = "the bytes in memory";
 
-/// Larger files become bytes of Python's only when they are asked for: making these takes half a
-/// second a gigabyte, in which Python does nothing else.
+/// Maximum size of a file that becomes a `bytes` object at once. Copying takes half a second a
+/// gigabyte, and Python does nothing else meanwhile, so larger files are copied on request.
 const PYTHON_BYTES: usize = 64 << 20;
 
 /// The pickled form of an object.
@@ -34,12 +34,12 @@ pub type Reduced<'py> = (Bound<'py, PyAny>, Bound<'py, PyTuple>);
 /// A file in memory. Clones share it.
 pub struct Memory {
     bytes: Mapping,
-    /// The same bytes, where they are Python's.
+    /// The same bytes, if they belong to Python.
     object: Option<Py<PyBytes>>,
 }
 
 impl Memory {
-    /// A file that was made here.
+    /// Takes a file that was made here.
     pub fn new(py: Python<'_>, bytes: Vec<u8>) -> Self {
         match bytes.len() {
             0..=PYTHON_BYTES => Self::of_python(PyBytes::new(py, &bytes)),
@@ -52,6 +52,8 @@ impl Memory {
         if let Ok(bytes) = data.cast::<PyBytes>() {
             return Ok(Self::of_python(bytes.clone()));
         }
+        // Pickle gives back a `bytearray` or a `PickleBuffer`. They can change, so their bytes are
+        // copied.
         let view = PyMemoryView::from(data).map_err(|_| {
             let found = data.get_type();
             let problem = format!(
@@ -63,7 +65,7 @@ impl Memory {
         Ok(Self::of_python(bytes.cast_into::<PyBytes>().map_err(PyErr::from)?))
     }
 
-    /// The file at `path`, read.
+    /// Reads the file at `path`.
     pub fn read(py: Python<'_>, path: PathBuf) -> Result<Self> {
         let bytes = job::run(py, None, move |_| {
             let (file, bytes) = files::open(&path, Access::Shared)?;
@@ -79,29 +81,30 @@ impl Memory {
     }
 
     fn of_python(object: Bound<'_, PyBytes>) -> Self {
+        // `bytes` objects never change, so native code reads them in place, without the lock.
         let bytes = Mapping::shared(PyBackedBytes::from(object.clone()));
         Self { bytes, object: Some(object.unbind()) }
     }
 
-    /// The bytes.
+    /// Returns the bytes.
     pub fn mapping(&self) -> Mapping {
         self.bytes.clone()
     }
 
-    /// The bytes as Python has them: those that there are, or a copy.
+    /// Returns the bytes as a Python object: the existing one, or a copy.
     pub fn to_bytes(&self, py: Python<'_>) -> Py<PyBytes> {
         let made = || PyBytes::new(py, &self.bytes).unbind();
         self.object.as_ref().map_or_else(made, |object| object.clone_ref(py))
     }
 
-    /// The pickled form of an object whose class has `from_bytes`. Protocol 5 can send the bytes outside
-    /// the pickle.
+    /// Returns the pickled form of an object whose class has `from_bytes`. Protocol 5 can send the bytes
+    /// outside the pickle.
     pub fn reduce<'py>(&self, class: &Bound<'py, PyType>, protocol: i32) -> PyResult<Reduced<'py>> {
         reduce(class, self.to_bytes(class.py()).into_bound(class.py()), protocol)
     }
 }
 
-/// The pickled form of any bytes, as [`Memory::reduce`].
+/// Returns the pickled form of any bytes, as [`Memory::reduce`] does.
 pub fn reduce<'py>(
     class: &Bound<'py, PyType>,
     bytes: Bound<'py, PyBytes>,
@@ -109,6 +112,7 @@ pub fn reduce<'py>(
 ) -> PyResult<Reduced<'py>> {
     let py = class.py();
     let argument = match protocol {
+        // Below protocol 5 pickle has no buffers, and copies the bytes into its stream.
         5.. => py.import("pickle")?.getattr("PickleBuffer")?.call1((bytes,))?,
         _ => bytes.into_any(),
     };
@@ -123,7 +127,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// The digest of the file.
+    /// Returns the digest of the file.
     pub fn digest(&self) -> Result<[u8; 32]> {
         match self {
             Self::Memory(memory) => {
@@ -137,7 +141,7 @@ impl Source {
         }
     }
 
-    /// The file, unless it is in memory.
+    /// Returns the path of the file, unless it is in memory.
     pub fn path(&self) -> Option<&Path> {
         match self {
             Self::Memory(_) => None,
@@ -145,12 +149,12 @@ impl Source {
         }
     }
 
-    /// The name of the file in messages.
+    /// Returns the name of the file in messages.
     pub fn name(&self) -> &Path {
         self.path().unwrap_or(Path::new(IN_MEMORY))
     }
 
-    /// The place of the file, to be shown.
+    /// Returns the place of the file, to be shown.
     pub fn place(&self) -> String {
         self.path().map_or_else(|| "memory".into(), |path| format!("{path:?}"))
     }
@@ -170,7 +174,7 @@ impl Source {
         }
     }
 
-    /// The pickled form of an object whose class has `from_bytes` and `_reopen`.
+    /// Returns the pickled form of an object whose class has `from_bytes` and `_reopen`.
     pub fn reduce<'py>(&self, class: &Bound<'py, PyType>, protocol: i32) -> PyResult<Reduced<'py>> {
         match self {
             Self::Memory(memory) => memory.reduce(class, protocol),
@@ -187,10 +191,10 @@ pub trait Readable: Read + Seek {}
 
 impl<T: Read + Seek> Readable for T {}
 
-/// A file of ciphertexts, wherever it is.
+/// A file of ciphertexts, in memory or on disk.
 pub type Input = Box<dyn Readable + Send>;
 
-/// A file and what was in it.
+/// A file and the digest of its content.
 pub struct Fingerprint {
     pub path: PathBuf,
     pub digest: String,
@@ -198,16 +202,20 @@ pub struct Fingerprint {
 }
 
 impl Fingerprint {
-    /// Opens a file, which has the digest and the bytes of the one that was pickled if one was.
+    /// Opens a file. If it was pickled, it must have the same digest and size.
     pub fn open(path: &Path, pickled: Option<(&str, u64)>) -> Result<(Self, File)> {
         let (file, bytes) = files::open(path, Access::Shared)?;
+        // A pickled path may be read in another working directory.
         let path = std::path::absolute(path).map_err(|error| Engine::io("find", path, error))?;
         let changed = |problem| Err(Engine::FileChanged { path: path.clone(), problem }.into());
+        // The size comes first: it is known without a read.
         if let Some((_, needed)) = pickled
             && needed != bytes
         {
             return changed(format!("it has {bytes} bytes instead of {needed}"));
         }
+        // A handle of its own: the digest moves its position, and callers read `file` from the
+        // start.
         let (again, _) = files::open(&path, Access::Shared)?;
         let digest = digest(again.into_inner(), bytes).map_err(Error::at(Some(&path)))?;
         let digest = blake3::Hash::from(digest).to_string();
@@ -218,19 +226,21 @@ impl Fingerprint {
     }
 }
 
-/// The digest of a file of any scheme.
+/// Returns the digest of a file of any scheme.
 fn digest(mut file: impl Read + Seek, bytes: u64) -> sudare::Result<[u8; 32]> {
+    // A file of neither scheme gets the error of CKKS, the usual scheme.
     ckks::serial::digest(&mut file, bytes).or_else(|error| {
         file.rewind()?;
         exact::serial::digest(file, bytes).map_err(|_| error)
     })
 }
 
-/// A whole file.
+/// Reads a whole file.
 pub fn read_all(file: impl Read, bytes: u64, path: &Path) -> Result<Vec<u8>> {
     let length = usize::try_from(bytes).map_err(|_| Error::Bug("a file exceeds memory"))?;
     let io = |error| Engine::io("read", path, error);
     let mut content = Vec::with_capacity(length);
+    // A file that grows meanwhile is read up to its size at the start, and never without an end.
     file.take(bytes).read_to_end(&mut content).map_err(io)?;
     match content.len() == length {
         true => Ok(content),
@@ -238,7 +248,7 @@ pub fn read_all(file: impl Read, bytes: u64, path: &Path) -> Result<Vec<u8>> {
     }
 }
 
-/// The bytes of a file, as `write` writes it.
+/// Returns the bytes of a file, as `write` writes it.
 pub fn written(
     py: Python<'_>,
     write: impl FnOnce(&mut dyn Write) -> sudare::Result<u64> + Send + 'static,
@@ -251,7 +261,7 @@ pub fn written(
     Ok(PyBytes::new(py, &bytes).unbind())
 }
 
-/// Writes a file that is whole or absent.
+/// Writes a file that is complete or absent.
 pub fn save(
     py: Python<'_>,
     path: PathBuf,
@@ -260,6 +270,7 @@ pub fn save(
     write: impl FnOnce(&mut dyn Write) -> sudare::Result<u64> + Send + 'static,
 ) -> Result<()> {
     job::run(py, None, move |progress| {
+        // Created before the work, so that a taken name or a full directory costs no time.
         let mut file = NewFile::create(&path, access, overwrite)?;
         write(&mut progress.watch(&mut file)).map_err(Error::at(Some(&path)))?;
         Ok(file.finish()?)

@@ -46,7 +46,7 @@ pub struct Table {
 
 #[pymethods]
 impl Table {
-    /// The table in the file at `path`, which stays there.
+    /// Opens the table in the file at `path`, which stays there.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
         job::run(py, None, move |_| Self::in_file(&path, None))
@@ -58,13 +58,13 @@ impl Table {
         job::run(py, None, move |_| Self::in_file(&path, Some((&digest, bytes))))
     }
 
-    /// The table that `to_bytes` gave.
+    /// Reads the table from the result of `to_bytes`.
     #[staticmethod]
     fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
         Self::in_memory(Memory::from_python(data)?)
     }
 
-    /// The table as the bytes of its file.
+    /// Returns the table as the bytes of its file.
     fn to_bytes(&self, py: Python<'_>) -> Result<Py<PyBytes>> {
         match &self.source {
             Source::Memory(memory) => Ok(memory.to_bytes(py)),
@@ -81,12 +81,12 @@ impl Table {
     /// Writes the table to a file.
     #[pyo3(signature = (path, *, overwrite=false))]
     fn save(&self, py: Python<'_>, path: PathBuf, overwrite: bool) -> Result<()> {
-        // A table that is replaced by itself is open before that.
+        // Opened before the new file exists: a table may be saved over its own file.
         let mut input = job::detached(py, self.source.opener())?;
         save(py, path, Access::Shared, overwrite, move |file| Ok(io::copy(&mut input, file)?))
     }
 
-    /// The job that it was encrypted for, as `sudare info` has it.
+    /// The job of the table, as `sudare info` shows it.
     #[getter]
     fn job(&self) -> String {
         self.meta.job.to_string()
@@ -98,43 +98,44 @@ impl Table {
         self.meta.job.kind()
     }
 
-    /// Most rows: those that the keys were made for.
+    /// Maximum number of rows, which the keys fix.
     #[getter]
     fn rows(&self) -> Result<usize> {
         Ok(self.meta.job.shape()?.0)
     }
 
-    /// Columns, without target or key column.
+    /// The number of columns, without target or key column.
     #[getter]
     fn features(&self) -> Result<usize> {
         Ok(self.meta.job.shape()?.1)
     }
 
-    /// Ciphertexts, without those of names and ranges of columns.
+    /// The number of ciphertexts, without names and ranges of columns.
     #[getter]
     fn blocks(&self) -> u64 {
+        // A damaged label may claim more ciphertexts of the note than the file has.
         self.info.count.saturating_sub(self.meta.note.into())
     }
 
-    /// The key pair, in hexadecimal.
+    /// Fingerprint of the key pair, in hexadecimal.
     #[getter]
     fn key_id(&self) -> String {
         self.info.key_id.to_string()
     }
 
-    /// Bytes of its file.
+    /// Size of the file in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.info.bytes
     }
 
-    /// The file that it is in, or None.
+    /// The file of the table, or None.
     #[getter]
     fn path(&self) -> Option<&Path> {
         self.source.path()
     }
 
-    /// The statistics that the table was encrypted for.
+    /// Computes the statistics that the table was encrypted for.
     #[pyo3(signature = (keys, progress=None))]
     fn compute(
         &self,
@@ -156,7 +157,7 @@ impl Table {
         TableResult::new(Memory::new(py, bytes), Path::new(IN_MEMORY))
     }
 
-    /// Scores of the rows by a model, encrypted or given as JSON.
+    /// Scores the rows by a model, which is encrypted or JSON.
     #[pyo3(signature = (keys, model, progress=None))]
     fn score(
         &self,
@@ -165,6 +166,7 @@ impl Table {
         model: AnyModel<'_>,
         progress: Option<&Bound<'_, PyAny>>,
     ) -> Result<TableResult> {
+        // The model is read in the job, because an encrypted one is checked against keys and rows.
         let read: Box<ReadModel> = match model {
             AnyModel::Encrypted(model) => {
                 let file = model.opened()?;
@@ -243,12 +245,12 @@ impl Table {
         Ok(Self { source: Source::File(fingerprint), info, meta })
     }
 
-    /// The digest of its file.
+    /// Returns the digest of the file.
     pub(crate) fn digest(&self) -> Result<[u8; 32]> {
         self.source.digest()
     }
 
-    /// The name of its file in messages.
+    /// Returns the name of the file in messages.
     fn place(&self) -> String {
         self.source.name().display().to_string()
     }
@@ -296,28 +298,28 @@ pub(crate) fn session(
 #[derive(FromPyObject)]
 enum AnyModel<'py> {
     Encrypted(PyRef<'py, TableResult>),
-    /// The values as JSON.
+    /// A model in the clear, as JSON.
     Plain(String),
 }
 
 /// Reads a model that suits rows and their plan.
 type ReadModel = dyn FnOnce(&Session<Input>, &ScorePlan) -> Result<scoring::AnyModel> + Send;
 
-/// The header of a file of ciphertexts.
+/// Reads the header of a file of ciphertexts.
 fn header<R: Read>(file: Opened<R>, contents: &[Content]) -> Result<(Info, Meta)> {
     let file = file.expect(Kind::Ciphertexts)?;
     let (_, meta) = file.meta(contents)?;
     Ok((file.info().clone(), meta))
 }
 
-/// A file in memory, which messages call `path`.
+/// Opens a file in memory. Messages call it `path`.
 pub(crate) fn in_memory(memory: &Memory, path: &Path) -> Result<Opened<Cursor<Mapping>>> {
     let bytes = memory.mapping();
     let length = bytes.len() as u64;
     Ok(Opened::new(Cursor::new(bytes), length, path)?)
 }
 
-/// The file of a result with the note of its table.
+/// Returns the file of a result with the note of its table.
 pub(crate) fn result_bytes(
     session: &Session<Input>,
     result: Vec<Ciphertext>,
@@ -327,7 +329,7 @@ pub(crate) fn result_bytes(
     file_bytes(session, &session.with_note(result), meta, content)
 }
 
-/// The file of a result.
+/// Returns the file of a result.
 fn file_bytes(
     session: &Session<Input>,
     items: &[Ciphertext],
@@ -339,7 +341,7 @@ fn file_bytes(
     Ok(bytes)
 }
 
-/// A model that Python gives as JSON.
+/// Reads a model from JSON of Python.
 pub(crate) fn model_from(text: &str) -> Result<Model> {
     from_json::<Model>(text)?.checked().map_err(malformed)
 }

@@ -16,7 +16,7 @@ use sudare_apps::array::{self, ArrayError, PlainArray, Planned, SimulatedArray, 
 #[pyclass(frozen, module = "sudare._native")]
 pub struct Trace(Arc<Mutex<Program>>);
 
-/// An array of such a program.
+/// An array of a traced program.
 pub struct Traced {
     program: Arc<Mutex<Program>>,
     /// The place among all arrays of the program, the inputs first.
@@ -24,7 +24,7 @@ pub struct Traced {
     pub shape: Vec<usize>,
 }
 
-/// Arrays from arrays.
+/// The recorded inputs and operations.
 #[derive(Default, Clone)]
 struct Program {
     inputs: Vec<Vec<usize>>,
@@ -68,7 +68,7 @@ impl Program {
 }
 
 impl Program {
-    /// The facts that arrays carry after these operations.
+    /// Returns the lineages of the results.
     fn lineages(&self, outputs: &[usize]) -> Vec<Option<Lineage>> {
         let mut all: Vec<_> = self.inputs.iter().map(|shape| Some(Lineage::input(shape))).collect();
         for (op, sources) in &self.steps {
@@ -85,19 +85,19 @@ impl Program {
 
 #[pymethods]
 impl Trace {
-    /// A program of inputs of these shapes.
+    /// Begins a program with inputs of these shapes.
     #[new]
     fn new(shapes: Vec<Vec<usize>>) -> Self {
         Self(Arc::new(Mutex::new(Program { inputs: shapes, steps: Vec::new() })))
     }
 
-    /// The inputs.
+    /// Returns the inputs.
     fn inputs(&self) -> Vec<Array> {
         let shapes = self.program().inputs.clone();
         shapes.into_iter().enumerate().map(|(place, shape)| self.array(place, shape)).collect()
     }
 
-    /// The result of an operation, which is recorded.
+    /// Records an operation and returns its result.
     fn apply(&self, op: &PyOp, operands: Vec<Operand<'_>>) -> Result<Array> {
         let mut sources = Vec::with_capacity(operands.len());
         let mut shapes = Vec::with_capacity(operands.len());
@@ -116,6 +116,7 @@ impl Trace {
             }
         }
         let shapes: Vec<&[usize]> = shapes.iter().map(Vec::as_slice).collect();
+        // A wrong shape fails here, at the line of the program, and not later while it is planned.
         let shape = op.0.shape(&shapes)?;
         let mut program = self.program();
         program.steps.push((op.0.clone(), sources));
@@ -124,10 +125,10 @@ impl Trace {
         Ok(self.array(place, shape))
     }
 
-    /// The plan of the program with these results: in the smallest ring, or, if no ring has the
-    /// levels and there is to be `bootstrapping`, with it; precise enough to share the results to
-    /// `share_bits` bits, if there are any. With `assume_intervals`, arguments of functions are taken
-    /// to stay in their intervals. Inputs lie in `ranges`, where these are given.
+    /// Plans the program with these results, in the smallest ring. With `bootstrap`, it bootstraps if no
+    /// ring has the levels. With `share_bits`, results are precise enough to share them to that precision.
+    /// With `assume_intervals`, arguments of functions are assumed to stay in their intervals. Inputs lie in
+    /// `ranges`, where you give them.
     #[pyo3(signature = (outputs, *, bootstrap=false, share_bits=None, assume_intervals=false, ranges=Vec::new()))]
     fn plan(
         &self,
@@ -138,6 +139,7 @@ impl Trace {
         assume_intervals: bool,
         ranges: Vec<Option<(f64, f64)>>,
     ) -> Result<Plan> {
+        // A copy: planning runs without the lock, and the program could grow meanwhile.
         let program = self.program().clone();
         let outputs = self.places(&outputs)?;
         job::run(py, None, move |_| {
@@ -150,7 +152,7 @@ impl Trace {
         })
     }
 
-    /// The costs of the program under the parameters of a plan; `assume_intervals` is as for
+    /// Measures the costs of the program under the parameters of a plan. `assume_intervals` is as for
     /// [`Trace::plan`].
     #[pyo3(signature = (outputs, plan, *, assume_intervals=false))]
     fn measure(
@@ -173,6 +175,7 @@ impl Trace {
                 &request,
                 way,
                 &shapes,
+                // The plan has its bootstrapping already. Only the intervals matter here.
                 &plan_options(false, None, assume_intervals, Vec::new()),
                 |engine, inputs| program.run(engine, inputs, &outputs),
             )?;
@@ -191,7 +194,7 @@ impl Trace {
         Array(Form::Traced(Traced { program: Arc::clone(&self.0), place, shape }))
     }
 
-    /// An array of this program.
+    /// Returns the trace of an array, if it belongs to this program.
     fn own<'a>(&self, array: &'a Array) -> Result<&'a Traced> {
         match &array.0 {
             Form::Traced(array) if Arc::ptr_eq(&array.program, &self.0) => Ok(array),

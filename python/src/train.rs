@@ -1,4 +1,4 @@
-//! Trainings of a server, and what tables give in the clear.
+//! Trainings of a server, and jobs on tables in the clear.
 
 use crate::{
     data::{Data, to_python},
@@ -84,6 +84,7 @@ impl Trainer {
             let worker = Worker::new(set, session.meta.job, plan, evaluator, watch);
             Ok((Self { worker, server: Arc::new(Mutex::new(server)) }, warnings))
         })?;
+        // After the job, because Python's warnings need the interpreter lock.
         for warning in warnings {
             let text = CString::new(warning).unwrap_or_default();
             PyErr::warn(py, &py.get_type::<PyUserWarning>(), &text, 2)?;
@@ -91,13 +92,15 @@ impl Trainer {
         Ok(trainer)
     }
 
-    /// Iterations done.
+    /// The number of finished iterations.
     #[getter]
     fn iteration(&self, py: Python<'_>) -> u32 {
+        // Another thread may hold this mutex for a whole iteration. Waiting with the lock would
+        // stop Python.
         py.detach(|| self.with(|server| server.training().iteration))
     }
 
-    /// Iterations in all.
+    /// The number of all iterations.
     #[getter]
     fn iterations(&self) -> u32 {
         self.worker.plan.job().spec.iterations
@@ -112,19 +115,19 @@ impl Trainer {
         py.detach(|| self.with(weights)).map(|Level(level)| level)
     }
 
-    /// Does the next iteration, and keeps the state if there is a folder for it.
+    /// Does the next iteration, and stores the state if there is a directory for it.
     fn step(&self, py: Python<'_>) -> Result<()> {
         self.run(py, |server| Ok(server.step()?))
     }
 
-    /// Cuts the rows of the next iteration into at most `most` shares: which ciphertexts of the
-    /// tables they are, from one and up to another.
+    /// Divides the rows of the next iteration into at most `most` shares. Each is a range of ciphertexts of
+    /// the tables: its first one, and the one after its last.
     fn shares(&self, py: Python<'_>, most: usize) -> Vec<(usize, usize)> {
         let shares = self.worker.plan.shares(self.iteration(py), most);
         shares.into_iter().map(|share| (share.start, share.end)).collect()
     }
 
-    /// The ciphertexts of a share, to be sent to a worker.
+    /// Returns the ciphertexts of a share, to be sent to a worker.
     fn rows(&self, py: Python<'_>, start: usize, stop: usize) -> Result<Part> {
         let worker = self.worker.clone();
         let bytes = self.run(py, move |server| {
@@ -134,8 +137,8 @@ impl Trainer {
         Part::new(Memory::new(py, bytes))
     }
 
-    /// The point of the gradient of the next iteration. Weights are bootstrapped before if they
-    /// have to be.
+    /// Returns the point of the gradient of the next iteration. Bootstraps the weights first if their levels
+    /// have run out.
     fn point(&self, py: Python<'_>) -> Result<Part> {
         let worker = self.worker.clone();
         let bytes = self.run(py, move |server| worker.write_point(&server.point()?))?;
@@ -149,13 +152,13 @@ impl Trainer {
         self.run(py, move |server| Ok(server.update(worker.read_gradient(gradient)?)?))
     }
 
-    /// The worker of this process.
+    /// Returns the worker of this process.
     #[getter]
     fn worker(&self) -> Worker {
         self.worker.clone()
     }
 
-    /// The encrypted weights after the iterations that are done.
+    /// Returns the encrypted weights after the finished iterations.
     fn model(&self, py: Python<'_>) -> Result<TableResult> {
         let bytes = self.run(py, |server| {
             let (items, meta) = server.model()?;
@@ -180,7 +183,7 @@ impl Trainer {
     }
 }
 
-/// A model, and the error that it would have.
+/// A model, and its predicted error under encryption.
 #[derive(Serialize)]
 struct SimulatedModel {
     #[serde(flatten)]
@@ -222,6 +225,7 @@ impl Simulation {
         let rows = prepared.rows(plan)?;
         let simulated = plan.simulate(&rows, progress).map_err(Engine::from)?;
         let history = self.history.then(|| reference::history(&rows, &spec)).transpose();
+        // As in the file of a decrypted model, an encoding of numbers only is left out.
         let encoding = data.encoding.clone().filter(|encoding| !encoding.is_plain());
         let trained = prepared.trained(self.class_weights, encoding, None)?;
         let trained = TrainedModel::new(
@@ -283,14 +287,14 @@ pub fn simulate<'py>(
     to_python(py, &values)
 }
 
-/// The model in a JSON file of the command line.
+/// Reads the model in a JSON file of the command line.
 #[pyfunction]
 pub fn read_model(py: Python<'_>, path: PathBuf) -> Result<Bound<'_, PyAny>> {
     let model = job::detached(py, || Ok(Model::read(&path)?))?;
     to_python(py, &model)
 }
 
-/// Writes a model, given as JSON, to such a file.
+/// Writes a model (JSON) to such a file.
 #[pyfunction]
 pub fn write_model(path: PathBuf, model: &str, overwrite: bool) -> Result<()> {
     let text = serde_json::to_string_pretty(&model_from(model)?);

@@ -1,4 +1,4 @@
-//! Jobs on tables, planned, and what they take.
+//! Planned jobs on tables, and their costs.
 
 use super::{Table, TableResult, model_from, other_job};
 use crate::{
@@ -37,7 +37,7 @@ use sudare_roles::{
 };
 use sudare_table::{Categorical, EncodingOptions};
 
-/// Ciphertexts of rows that a training computes with at a time, about.
+/// Approximate number of row ciphertexts that a training computes with at a time.
 const CIPHERTEXTS_AT_WORK: u64 = 64;
 
 /// A job on a table of known shape, and parameters for it.
@@ -50,7 +50,7 @@ pub struct TablePlan {
 
 #[pymethods]
 impl TablePlan {
-    /// Moments, covariances and correlations of columns.
+    /// Plans moments, covariances and correlations of columns.
     #[staticmethod]
     #[pyo3(signature = (rows, features, *, share_bits=None, insecure_log_n=None))]
     fn statistics(
@@ -64,7 +64,7 @@ impl TablePlan {
         Self::smallest(py, Job::Stats(stats::Job { rows, features }), precision, insecure_log_n)
     }
 
-    /// Sums of columns by groups of rows.
+    /// Plans sums of columns by groups of rows.
     #[staticmethod]
     #[pyo3(signature = (rows, features, groups, *, share_bits=None, insecure_log_n=None))]
     fn groups(
@@ -83,7 +83,7 @@ impl TablePlan {
         )
     }
 
-    /// Counts of the values of columns in bins, exact ones if they are to be.
+    /// Plans counts of the values of columns in bins. With `exact`, they are exact for any number of rows.
     #[staticmethod]
     #[pyo3(signature = (
         rows, features, bins, *, share_bits=None, exact=false, insecure_log_n=None
@@ -105,9 +105,9 @@ impl TablePlan {
         )
     }
 
-    /// Logistic regression. What is left out is what suits a table of this shape, as
-    /// `TrainSpec::recommended` has it, and the range of the sigmoid what suits the table `like`,
-    /// whose classes weigh `weights`, if there is one.
+    /// Plans a logistic regression. Options that you leave out follow from the shape of the table:
+    /// see `TrainSpec::recommended`. With `like`, the range of the sigmoid follows from that table,
+    /// whose classes weigh `weights`.
     #[staticmethod]
     #[pyo3(signature = (
         rows, features, *, iterations=None, preparation="whiten", learning_rate=None, rate=None,
@@ -148,6 +148,7 @@ impl TablePlan {
         let usual = job::detached(py, || {
             Ok(TrainSpec::recommended(rows, features, preparation).map_err(Engine::from)?)
         })?;
+        // Decided first: the default step sizes depend on batches.
         let batch = batch_size.or(usual.batch);
         let mut sigmoid = usual.sigmoid;
         sigmoid.range = sigmoid_range.unwrap_or(sigmoid.range);
@@ -155,7 +156,7 @@ impl TablePlan {
             sigmoid.degree = SigmoidDegree::try_from(degree).map_err(Engine::from)?;
         }
         if tables > 1 && sigmoid_range.is_none() {
-            // Nobody sees the inner products of all rows.
+            // No owner can see the inner products of all rows, so the range cannot follow from them.
             sigmoid.range = SigmoidApprox::POOLED_RANGE;
         }
         let spec = TrainSpec {
@@ -172,6 +173,7 @@ impl TablePlan {
             workers,
             tables,
         };
+        // Columns that are only scaled keep the range of the papers, so there is nothing to fit.
         let like = like.filter(|_| sigmoid_range.is_none() && preparation != Preparation::Scale);
         let spec = match like.cloned() {
             Some(like) => job::run(py, None, move |_| fitting(spec, &like, weights.as_deref()))?,
@@ -181,8 +183,9 @@ impl TablePlan {
         Self::smallest(py, job, Precision::Usual, insecure_log_n)
     }
 
-    /// Scores of rows by a model that is given, with probabilities to so many bits for scores up to
-    /// `sigmoid_range`, or to be shared to `share_bits` bits, up to `score_range`.
+    /// Plans scores of rows by a model from elsewhere. With `probability_bits`, the server also computes
+    /// probabilities to that precision, for scores up to `sigmoid_range`. With `share_bits`, scores up to
+    /// `score_range` can be shared to that precision.
     #[staticmethod]
     #[pyo3(signature = (
         rows, features, *, classes=2, probability_bits=None, sigmoid_range=None, share_bits=None,
@@ -212,8 +215,7 @@ impl TablePlan {
         Self::smallest(py, Job::Predict(ScoreJob { rows, model }), precision, insecure_log_n)
     }
 
-    /// Scores of rows with keys that were made for that, or for a training that leaves a model to
-    /// score by.
+    /// Plans scores of rows under existing keys for scores, or for a training whose model can score.
     #[staticmethod]
     fn scoring(py: Python<'_>, key: AnyKey<'_>, rows: usize) -> Result<Self> {
         let plan = Self::of(py, key)?;
@@ -221,7 +223,7 @@ impl TablePlan {
         job::run(py, None, move |_| Self::new(plan.set, job))
     }
 
-    /// The plan that keys were made for.
+    /// Returns the plan of existing keys.
     #[staticmethod]
     fn of(py: Python<'_>, key: AnyKey<'_>) -> Result<Self> {
         let set = key.identity().set.clone();
@@ -236,7 +238,7 @@ impl TablePlan {
         self.set.clone()
     }
 
-    /// The job, as `sudare info` has it.
+    /// The job, as `sudare info` shows it.
     #[getter]
     fn job(&self) -> String {
         self.job.to_string()
@@ -248,19 +250,19 @@ impl TablePlan {
         self.job.kind()
     }
 
-    /// Most rows of the table.
+    /// Maximum number of rows of the table.
     #[getter]
     fn rows(&self) -> Result<usize> {
         Ok(self.job.shape()?.0)
     }
 
-    /// The columns, without target or key column.
+    /// The number of columns, without target or key column.
     #[getter]
     fn features(&self) -> Result<usize> {
         Ok(self.job.shape()?.1)
     }
 
-    /// Ciphertexts of the table.
+    /// The number of ciphertexts of the table.
     #[getter]
     fn blocks(&self) -> usize {
         self.plan.ciphertexts()
@@ -272,7 +274,7 @@ impl TablePlan {
         self.job.training().map(|spec| spec.sigmoid.range)
     }
 
-    /// Sizes, security and time.
+    /// Returns sizes, security and time.
     fn report(&self, py: Python<'_>) -> Result<Report> {
         let set = self.set.clone();
         let job = self.job;
@@ -280,10 +282,10 @@ impl TablePlan {
         job::run(py, None, move |_| Self { set, job, plan }.measured())
     }
 
-    /// A table, encrypted. Column `by` tells groups of rows apart, bins have the `edges` of all columns
-    /// or of each, as "equal", "quantile", "log" or numbers, `order` decides the order of
-    /// rows in batches, and `class_weights` are what rows of each class weigh, for a plan with
-    /// given ones. With `path` the table is in that file and not in memory.
+    /// Encrypts a table. Column `by` tells groups of rows apart. `edges` are the edges of bins, for all
+    /// columns or for each: "equal", "quantile", "log" or numbers. The seed `order` decides the order of
+    /// rows in batches. `class_weights` are the weights of rows by class, for a plan with given weights.
+    /// With `path`, the table goes to that file and not into memory.
     #[pyo3(signature = (
         key, data, *, by=None, edges=None, order=None, class_weights=None, path=None,
         overwrite=false, progress=None
@@ -304,6 +306,7 @@ impl TablePlan {
     ) -> Result<Table> {
         self.check_key(key.what(), key.set())?;
         expect_given(&self.job, "by", by.is_some(), matches!(self.job, Job::Groups(_)))?;
+        // Histograms have default edges, so theirs may be missing.
         if !matches!(self.job, Job::Histogram(_)) {
             expect_given(&self.job, "edges", edges.is_some(), false)?;
         }
@@ -325,8 +328,8 @@ impl TablePlan {
         Table::written(py, path, overwrite, progress, encrypt)
     }
 
-    /// Rows to be scored, encrypted, and their classes, if they are known. `features` says as JSON
-    /// what the features of the model are. Otherwise as `encrypt`.
+    /// Encrypts rows to be scored, with their classes if they are known. `features` describes the features
+    /// of the model as JSON. The other arguments are as for `encrypt`.
     #[pyo3(signature = (key, data, features, *, path=None, overwrite=false, progress=None))]
     #[expect(clippy::too_many_arguments, reason = "by name, from Python")]
     fn encrypt_rows(
@@ -354,8 +357,8 @@ impl TablePlan {
         Table::written(py, path, overwrite, progress, encrypt)
     }
 
-    /// The features of a model that is trained on a table, as JSON, for rows that keys for this
-    /// plan are to score. `class_weights` are those of `encrypt`.
+    /// Returns, as JSON, the features of a model trained on a table, for rows to be scored under keys of
+    /// this plan. `class_weights` are as for `encrypt`.
     #[pyo3(signature = (data, *, class_weights=None))]
     fn features_of(
         &self,
@@ -386,7 +389,7 @@ impl TablePlan {
         job::detached(py, || to_json(&Inputs::read(&path, self.job.trained(), labels, &reading)?))
     }
 
-    /// A model to score rows by, given as JSON, encrypted.
+    /// Encrypts a model (JSON) that scores rows.
     fn encrypt_model(
         &self,
         py: Python<'_>,
@@ -408,7 +411,7 @@ impl TablePlan {
     }
 }
 
-/// Edges of bins, as Python gives them.
+/// Edges of bins, as Python passes them.
 #[derive(FromPyObject)]
 enum ColumnEdges {
     Named(String),
@@ -454,7 +457,7 @@ impl Precision {
     }
 }
 
-/// Step sizes as they are asked for. Of prepared columns, batches take smaller and smaller ones.
+/// Returns the requested step sizes. By default, steps on batches of prepared columns get smaller.
 fn step_sizes(
     usual: &TrainSpec,
     initial: Option<f64>,
@@ -476,7 +479,7 @@ fn step_sizes(
     })
 }
 
-/// The penalty that is asked for: none for `alpha` 0 and, as scikit-learn has it, for infinite `c`.
+/// Returns the requested penalty. `alpha` 0 disables it, and so does an infinite `c`, as in scikit-learn.
 fn penalty(c: Option<f64>, alpha: Option<f64>) -> Option<Penalty> {
     match (c, alpha) {
         (_, Some(0.0)) | (Some(f64::INFINITY), None) => Some(Penalty::None),
@@ -494,7 +497,7 @@ fn source_of_weights(found: &str) -> Result<ClassWeights> {
     }
 }
 
-/// The same with a sigmoid for the inner products of a table.
+/// Returns the training with a sigmoid that covers the inner products of a table.
 fn fitting(spec: TrainSpec, like: &Data, weights: Option<&[f64]>) -> Result<TrainSpec> {
     let table = &*like.table;
     table.check_for_training().map_err(Engine::from)?;
@@ -503,7 +506,7 @@ fn fitting(spec: TrainSpec, like: &Data, weights: Option<&[f64]>) -> Result<Trai
 }
 
 impl TablePlan {
-    /// Sizes and security, and what the server does.
+    /// Reports sizes, security and the work of the server.
     fn measured(&self) -> Result<Report> {
         match &*self.plan {
             Plan::Train(plan) => self.training(plan),
@@ -517,15 +520,17 @@ impl TablePlan {
 
     fn training(&self, plan: &TrainPlan) -> Result<Report> {
         let params = &self.set.params;
+        // Two polynomials of eight bytes a residue.
         let bytes = |level| 16 * (params.rlwe().limbs(level).q() << params.log_n()) as u64;
         let (level, _) = plan.input(0);
         let batch_bytes = plan.batch(0).len() as u64 * bytes(level);
         let input_bytes = plan.shapes().map(|shape| bytes(shape.level)).sum();
-        // The rows of two batches, and what becomes of some of them.
+        // The rows of two batches, since the next one is loaded meanwhile, and working copies of some.
         let held_bytes = (2 * batch_bytes).min(input_bytes)
             + 2 * batch_bytes.min(CIPHERTEXTS_AT_WORK * bytes(level));
         let work = plan.work().map_err(Engine::from)?;
         let mut report = self.report_with(level.0, input_bytes, held_bytes, &work)?;
+        // The set's own way is for arrays. A training plans its bootstrapping itself.
         report.bootstrap_levels = plan.bootstrap_levels();
         Ok(report)
     }
@@ -552,8 +557,8 @@ impl TablePlan {
         Report::new(&self.set, request, Some(program))
     }
 
-    /// In the smallest secure ring, or one of another size without security if one is given, with
-    /// the precision to share results to `share_bits` bits.
+    /// Plans a job in the smallest secure ring with this precision. With `insecure_log_n`, the ring has
+    /// that size and no security.
     fn smallest(
         py: Python<'_>,
         job: Job,
@@ -585,8 +590,10 @@ impl TablePlan {
         Ok(Self { set, job, plan })
     }
 
-    /// Refuses keys that were made for something else.
+    /// Refuses keys of another job or of other parameters.
     pub(crate) fn check_key(&self, what: &'static str, set: &Parameters) -> Result<()> {
+        // The job before the parameters: two jobs can share parameters, and the job names the
+        // mistake better.
         let job = Meta::read(&set.label).map(|(_, meta)| meta.job);
         if !job.is_some_and(|job| job.serves(&self.job)) {
             let job = job.map_or("programs on arrays".into(), |job| job.to_string());

@@ -41,19 +41,19 @@ pub struct TableResult {
 
 #[pymethods]
 impl TableResult {
-    /// The result in the file at `path`.
+    /// Opens the result in the file at `path`.
     #[staticmethod]
     fn open(py: Python<'_>, path: PathBuf) -> Result<Self> {
         Self::new(Memory::read(py, path.clone())?, &path)
     }
 
-    /// The result that `to_bytes` gave.
+    /// Reads the result from the result of `to_bytes`.
     #[staticmethod]
     fn from_bytes(data: &Bound<'_, PyAny>) -> Result<Self> {
         Self::new(Memory::from_python(data)?, Path::new(IN_MEMORY))
     }
 
-    /// The result as the bytes of its file.
+    /// Returns the result as the bytes of its file.
     fn to_bytes(&self, py: Python<'_>) -> Py<PyBytes> {
         self.file.to_bytes(py)
     }
@@ -65,7 +65,7 @@ impl TableResult {
         save(py, path, Access::Shared, overwrite, move |file| Ok(io::copy(&mut input, file)?))
     }
 
-    /// The job of the table, as `sudare info` has it.
+    /// The job of the table, as `sudare info` shows it.
     #[getter]
     fn job(&self) -> String {
         self.meta.job.to_string()
@@ -77,27 +77,27 @@ impl TableResult {
         self.content.name()
     }
 
-    /// Iterations of a training.
+    /// The number of iterations of a training.
     #[getter]
     fn iterations(&self) -> u32 {
         self.meta.iterations
     }
 
-    /// The key pair, in hexadecimal.
+    /// Fingerprint of the key pair, in hexadecimal.
     #[getter]
     fn key_id(&self) -> String {
         self.info.key_id.to_string()
     }
 
-    /// Bytes of its file.
+    /// Size of the file in bytes.
     #[getter]
     fn nbytes(&self) -> u64 {
         self.info.bytes
     }
 
-    /// The values, for the owner of the key alone; with a number of bits as others may see them.
-    /// With `tables`, a result that says that it comes from others is refused. With
-    /// `assume_range`, rows of several owners are taken to stay in the range of the sigmoid.
+    /// Decrypts the values, for the owner of the key alone. With `share_bits`, releases them to that
+    /// precision for others. With `tables`, refuses a result of other tables. With `assume_range`, assumes
+    /// that rows of several owners stay in the range of the sigmoid.
     #[pyo3(signature = (key, share_bits=None, *, assume_range=false, tables=None))]
     fn decrypt(
         &self,
@@ -113,7 +113,8 @@ impl TableResult {
             let origin = self.meta.origin.as_ref();
             opened::expect_origin(Path::new(IN_MEMORY), origin, digests, &names)?;
         }
-        // How large errors can be follows from the job, which the server could have changed.
+        // Bounds of errors follow from the job in the file, which the server could have changed. The
+        // key's own label is the trusted one.
         let job = Meta::read(&key.set.label).map(|(_, meta)| meta.job);
         if !job.is_some_and(|job| job.serves(&self.meta.job)) {
             let job = job.map_or("programs on arrays".into(), |job| job.to_string());
@@ -122,6 +123,8 @@ impl TableResult {
         }
         let result = self.opened()?;
         if share_bits.is_some() {
+            // A warning that is turned into an exception must end the call before anything is
+            // counted.
             key.warn_of_new_ledger(py)?;
         }
         let set = key.set.clone();
@@ -151,12 +154,12 @@ impl TableResult {
 }
 
 impl TableResult {
-    /// The file, to read ciphertexts.
+    /// Opens the file, to read ciphertexts.
     pub(super) fn opened(&self) -> Result<Opened<Cursor<Mapping>>> {
         in_memory(&self.file, Path::new(IN_MEMORY))
     }
 
-    /// Reads a file, whose name in messages is `path`.
+    /// Reads a file. Messages call it `path`.
     pub(crate) fn new(file: Memory, path: &Path) -> Result<Self> {
         let opened = in_memory(&file, path)?.expect(Kind::Ciphertexts)?;
         let (content, meta) = opened.meta(&Content::RESULTS)?;
@@ -164,16 +167,16 @@ impl TableResult {
     }
 }
 
-/// A result in the clear, and what follows from it.
+/// A result in the clear, and the figures that follow from it.
 #[pyclass(frozen, module = "sudare._native")]
 pub struct Decrypted {
     values: decrypted::Decrypted,
-    /// True if others than the owner of the key may see it.
+    /// True if the result was released, so that others may see it.
     shared: bool,
 }
 
 impl Decrypted {
-    /// The values, for the owner of the key alone.
+    /// Wraps values for the owner of the key alone.
     pub(crate) fn of(values: decrypted::Decrypted) -> Self {
         Self { values, shared: false }
     }
@@ -181,7 +184,7 @@ impl Decrypted {
 
 #[pymethods]
 impl Decrypted {
-    /// The values, as `sudare decrypt --json` has them. What is undefined is None.
+    /// Returns the values, as `sudare decrypt --json` does. Undefined figures become None.
     fn values<'py>(&self, py: Python<'py>) -> Result<Bound<'py, PyAny>> {
         match &self.values {
             decrypted::Decrypted::Model(trained) => to_python(py, &trained.model),
@@ -207,11 +210,12 @@ impl Decrypted {
         }
     }
 
-    /// The model of a training, calibrated on the table that it was trained on, with its labels.
+    /// Returns the model of a training, calibrated on its table and the table's labels.
     fn calibrated<'py>(&self, py: Python<'py>, data: &Data) -> Result<Bound<'py, PyAny>> {
         let decrypted::Decrypted::Model(trained) = &self.values else {
             return Err(other_job("another result", "the result of a training"));
         };
+        // Calibration looks at the labels of all rows, and no noise covers its numbers.
         if self.shared {
             return Err(Engine::Usage(
                 "a calibrated model reveals more about its table than a shared model may: leave out \
@@ -224,20 +228,20 @@ impl Decrypted {
         to_python(py, &model)
     }
 
-    /// The means weighted by column `weights`, for statistics.
+    /// Returns the means weighted by column `weights`, for statistics.
     fn weighted_mean(&self, weights: usize) -> Result<Vec<f64>> {
         Ok(self.statistics()?.1.weighted_mean(weights).map_err(Engine::from)?)
     }
 
-    /// The linear model of column `target` on all others, for statistics.
+    /// Returns the linear model of column `target` on all others, for statistics.
     fn least_squares<'py>(&self, py: Python<'py>, target: usize) -> Result<Bound<'py, PyAny>> {
         let (columns, statistics) = self.statistics()?;
         let fit = statistics.least_squares(target).map_err(Engine::from)?;
         to_python(py, &NamedLeastSquares::new(fit, columns))
     }
 
-    /// Welch's test: of statistics between columns `a` and `b`, as a list of one; of groups between
-    /// groups `a` and `b`, of each column, None where there is none.
+    /// Runs Welch's test. For statistics, it compares columns `a` and `b` and returns a list of one. For
+    /// groups, it compares groups `a` and `b` in each column. A column without a test gets None.
     fn t_test<'py>(&self, py: Python<'py>, a: usize, b: usize) -> Result<Bound<'py, PyAny>> {
         let tests = || -> core::result::Result<Vec<Option<TTest>>, StatsError> {
             match &self.values {
@@ -260,7 +264,7 @@ impl Decrypted {
         to_python(py, &tests().map_err(Engine::from)?)
     }
 
-    /// The quantiles of each column, for histograms.
+    /// Returns the quantiles of each column, for histograms.
     fn quantiles(&self, probabilities: Vec<f64>) -> Result<Vec<Vec<f64>>> {
         let of_column = |histogram: &stats::Histogram| {
             probabilities
@@ -271,7 +275,7 @@ impl Decrypted {
         self.histograms()?.iter().map(of_column).collect()
     }
 
-    /// The edges on both sides of the quantiles of each column, for histograms.
+    /// Returns the edges on both sides of the quantiles of each column, for histograms.
     fn quantile_bounds(&self, probabilities: Vec<f64>) -> Result<Vec<Vec<(f64, f64)>>> {
         let of_column = |histogram: &stats::Histogram| {
             probabilities
