@@ -56,6 +56,7 @@ pub fn run(
     publications: &Publications,
     output: Output,
 ) -> Result<()> {
+    // `check` has refused operations without a set, so the name is empty only by a bug.
     let set = options.params.as_deref().unwrap_or_default();
     match family {
         Family::Scheme => {

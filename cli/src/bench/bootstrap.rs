@@ -45,7 +45,7 @@ pub struct Published {
     pub table: &'static str,
 }
 
-/// Bits that the worst slot may be below the mean that the set states.
+/// Bits that the worst slot may be below the mean that the set states. The command refuses results below.
 const WORST_BITS: f64 = 6.0;
 /// Largest relative error of a prediction that is not remarked.
 const TOLERANCE: f64 = 0.25;
@@ -145,6 +145,7 @@ pub(super) fn run(
     for case in &cases {
         let advice = "take fewer ciphertexts, a smaller set or a larger machine, or write --force \
                       to try nevertheless";
+        // All cases are checked before the first one runs, so that a list does not fail in its middle.
         let checked = memory::check("keys, matrices and work", case.needed_bytes, advice);
         match checked {
             Err(error) if options.force => say(format_args!("warning: {error}")),
@@ -184,6 +185,8 @@ impl Case {
             .saturating_mul(WORKING_CIPHERTEXTS * ciphertext_bytes(&params, plan.top()));
         let rates = if options.profile { rates::WORKING_BYTES } else { 0 };
         let needed_bytes =
+            // Sums saturate: a number of ciphertexts from the command line may be huge, and is
+            // refused then.
             [matrix_bytes, working, rates].into_iter().fold(key_bytes, u64::saturating_add);
         Ok(Self { params, plan, key_bytes, matrix_bytes, needed_bytes, published })
     }
@@ -220,7 +223,10 @@ impl Case {
                 let marks = self.once(&parties, &bootstrapper, &inputs, &mut errors, |stage| {
                     progress.set(done + stage);
                 })?;
+                // After each run, so that a wrong result does not cost the remaining runs.
                 check(set, &self.plan, &errors)?;
+                // The warm-up fills caches and pools. Its result is checked, too, but its time does
+                // not count.
                 if run > 0 {
                     whole.push(marks.iter().sum());
                     for (times, mark) in times.iter_mut().zip(marks) {
@@ -267,8 +273,8 @@ impl Case {
         Ok(lines)
     }
 
-    /// Adds to the lines of the whole and of its stages what they should take. With a refinement
-    /// stages are those of the first round, as they are measured.
+    /// Adds the predicted work and time to the lines of the whole and its stages. With a refinement, stages
+    /// cover only the first round, as they are measured.
     fn profile(&self, lines: &mut [Bootstrapped], ciphertexts: usize, rates: Rates) -> Result<()> {
         let stages: Vec<Work> =
             self.plan.work(&self.params, ciphertexts)?.into_iter().map(|(_, work)| work).collect();
@@ -292,6 +298,7 @@ impl Case {
         errors: &mut Errors,
         progress: impl Fn(usize),
     ) -> Result<Vec<f64>> {
+        // Compared with decrypted inputs, so the error of the encryption itself does not count.
         let expected: Vec<_> =
             inputs.iter().map(|input| self.opened(parties, input)).collect::<Result<_>>()?;
         let mut marks = Vec::new();
@@ -310,6 +317,7 @@ impl Case {
     /// Fresh random slots, encrypted.
     fn inputs(&self, parties: &Parties, run: u32, count: usize) -> Result<Vec<Ciphertext>> {
         let spec = self.plan.spec();
+        // Published precisions hold for slots of a published size, so reproductions need that size.
         let size = f64::from(self.integer_bits()).exp2();
         let encrypted = |i| {
             let mut slots =
@@ -399,6 +407,7 @@ struct Errors {
 
 impl Errors {
     fn add(&mut self, found: &[Complex<f64>], expected: &[Complex<f64>]) {
+        // `zip` would compare the common part only and call a short result right.
         if found.len() != expected.len() {
             self.worst = f64::NAN;
         }
@@ -507,6 +516,7 @@ fn profile_text(lines: &[Bootstrapped]) -> String {
         output::table(&titles, &lines.iter().filter_map(row).collect::<Vec<_>>()),
         rates.narrow_transform_ns / 1e3,
         match rates.wide_transform_ns {
+            // Rate 0 means that the set has no prime of that size.
             0.0 => String::new(),
             ns => format!(", {:.0} above", ns / 1e3),
         },

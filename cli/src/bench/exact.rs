@@ -91,6 +91,7 @@ impl Session {
         };
         let x = random("x");
         let y = random("y");
+        // With this factor the scale of BFV is 1, so that both schemes share operands.
         let factor = params.fresh_factor(level, t)?;
         let encrypt = |slots: &[u128]| -> Result<Ciphertext> {
             Ok(encryptor.encrypt_at(&encoder.encode_unsigned(slots)?, level, factor)?)
@@ -113,6 +114,7 @@ impl Session {
             Ok(match op {
                 Op::BfvMul => self.evaluator.mul(a, b)?,
                 Op::BgvMul => exact.mul(a, b)?,
+                // Both schemes rotate alike, so one key and one call serve both names.
                 _ => exact.rotate(a, 1)?,
             })
         })?;
@@ -135,6 +137,7 @@ impl Session {
         let expected = match op.is_rotation() {
             true => {
                 let mut rotated = self.x.clone();
+                // Slots form two rows, and a rotation moves within each.
                 rotated.chunks_mut(self.x.len() / 2).for_each(|row| row.rotate_left(1));
                 rotated
             }

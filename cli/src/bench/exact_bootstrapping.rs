@@ -167,6 +167,7 @@ impl Plan {
     pub fn stages(&self) -> Vec<(Stage, &'static str, Level)> {
         let input = self.input_level();
         let top = self.top();
+        // Each factor of the transform takes a level.
         let to_slots = self.spec().coeffs_to_slots.len().max(1) as u32;
         let removal = Level(top.0.saturating_sub(to_slots));
         let ends = |coeffs_to_slots| {

@@ -84,7 +84,7 @@ impl Numbers {
     }
 }
 
-/// The largest number of operations that a message lists.
+/// The largest number of operations that a message lists. More would hide the advice.
 const LISTED: usize = 4;
 
 /// Checks that operations go together, that they have a parameter set, and that one of them uses
@@ -109,6 +109,8 @@ pub fn check<O: Operation>(ops: &[O], given: &[(&str, bool)]) -> Result<()> {
     }
     for (option, _) in given.iter().filter(|(_, given)| *given) {
         let uses = |op: &O| op.options().contains(option);
+        // One user among the operations is enough: a call can mix operations with different
+        // options.
         if let (Some(op), false) = (ops.first(), ops.iter().any(uses)) {
             let users: Vec<O> = O::value_variants().iter().copied().filter(uses).collect();
             return usage(if users.len() <= LISTED {
@@ -131,6 +133,7 @@ fn usage<T>(problem: String) -> Result<T> {
 /// # Errors
 /// [`Error::Usage`] with the numbers that are possible with the parameter set `name`.
 pub fn check_log_slots(name: &str, log_n: u32, log_slots: u32) -> Result<()> {
+    // A ring of degree N has N / 2 slots. Plans need two slots or more.
     let range = 1..=log_n - 1;
     if range.contains(&log_slots) {
         return Ok(());

@@ -7,12 +7,12 @@ use sudare_arith::{ConstantDot, NttTable, Permutation, mem::Pool, par};
 /// Bytes of rows and of packed rows, both more than caches hold.
 const ROW_BYTES: usize = 128 << 20;
 const PACKED_BYTES: usize = 512 << 20;
-/// Memory that measuring takes.
+/// Memory that measuring needs.
 pub(super) const WORKING_BYTES: u64 = (ROW_BYTES + PACKED_BYTES) as u64;
-/// Rows that are transformed one after the other, and terms of a sum: as many digits as keys
-/// usually have.
+/// Rows that are transformed one after the other, and terms of a sum: the usual number of digits of a
+/// key.
 const TERMS: usize = 4;
-/// Keys that are multiplied with the same digits, as many as a matrix has baby steps.
+/// Keys that are multiplied with the same digits: the usual number of baby steps of a matrix.
 const KEYS: usize = 8;
 /// Words that are worked on at a time in sums.
 const TILE: usize = 1 << 10;
@@ -26,6 +26,7 @@ pub(super) fn measure(basis: &RnsBasis) -> Rates {
     let mut rows = pool.take_zeroed(ROW_BYTES / 8);
     let packed = pool.take_zeroed(PACKED_BYTES / 8);
     let (narrow, wide): (Vec<&NttTable>, Vec<&NttTable>) =
+        // Kernels for primes of at most 50 bits are faster: wider ones need a rate of their own.
         basis.tables(basis.all()).partition(|table| table.modulus().bits() <= 50);
     Rates {
         narrow_transform_ns: transform(&narrow, &mut rows, n),
@@ -102,11 +103,13 @@ fn cached_product(basis: &RnsBasis) -> f64 {
     let threads = par::threads();
     median_ns(threads * REPEATS * TERMS * len, || {
         par::for_each(0..threads, |_| {
+            // On the stack of each thread, so that operands stay in its cache.
             let rows = [[1; TILE]; TERMS];
             let mut out = [0; TILE];
             let rows = rows.each_ref().map(|row| &row[..len]);
             for _ in 0..REPEATS {
                 weights.dot(&mut out[..len], &rows);
+                // The compiler could leave out repeats with equal results.
                 core::hint::black_box(&mut out);
             }
         });
@@ -116,6 +119,7 @@ fn cached_product(basis: &RnsBasis) -> f64 {
 /// Block by block, from cache to cache.
 fn permuted(log_n: u32) -> f64 {
     const ROWS: usize = 1 << 6;
+    // 5 generates the rotations, so this is the rotation by one.
     let permutation = Permutation::galois(log_n, 5);
     let words = Permutation::block_words(log_n);
     let threads = par::threads();
@@ -154,6 +158,7 @@ fn median_ns(count: usize, mut work: impl FnMut()) -> f64 {
             work();
             start.elapsed().as_secs_f64()
         })
+        // The first run touches the memory and is a warm-up.
         .skip(1)
         .collect();
     times.sort_by(f64::total_cmp);

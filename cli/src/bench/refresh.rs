@@ -23,8 +23,8 @@ use sudare_roles::{
     security::least_security,
 };
 
-/// Ciphertexts at the highest level that one being refreshed takes the memory of: slices of it, if
-/// it is taken apart, are so many as are refreshed together.
+/// Memory of one refresh, in ciphertexts at the highest level. Full bootstrapping takes a ciphertext apart
+/// into slices, and refreshes [`TOGETHER`] of them at a time.
 const WORKING_CIPHERTEXTS: u64 = 64;
 const TOGETHER: u64 = 4;
 
@@ -152,6 +152,7 @@ impl Case {
         let ciphertext = (16 * rlwe.limbs(plan.top()).q() as u64) << params.log_n();
         let together = match plan {
             Plan::Slim(_) => options.ciphertexts() as u64,
+            // Ciphertexts are refreshed one after the other, so their number does not matter.
             Plan::Full(_) => TOGETHER,
         };
         let working = together.saturating_mul(WORKING_CIPHERTEXTS * ciphertext);
@@ -288,11 +289,13 @@ impl Case {
         let fresh = refresher.run(&parties.evaluator, &inputs, |stage| {
             let time = last.elapsed().as_secs_f64() * 1e3;
             let of_stage = stages.iter().zip(&mut times).filter(|((known, ..), _)| *known == stage);
+            // Full bootstrapping comes back to a stage for each group of slices.
             of_stage.for_each(|(_, sum)| *sum += time);
             last = Instant::now();
         })?;
         let mut budget = f64::INFINITY;
         for (fresh, plain) in fresh.iter().zip(&plaintexts) {
+            // Results are exact, so a single different coefficient is an error.
             if parties.decryptor.decrypt(fresh)? != *plain {
                 return Err(Error::WrongResult(format!("{} of random integers", op(&self.plan))));
             }

@@ -66,6 +66,7 @@ pub fn run(job: &Job<'_>, tasks: &[&dyn Task], output: Output) -> Result<()> {
             log_slots: measured.log_slots,
             ..Line::new(task.name(), job.set, measured.level, &measured.time, job.runs)
         };
+        // Before the line is written: a wrong result must not appear as a measurement.
         session.check(&line, measured.log2_scale)?;
         if output.json {
             output.write(&line, |_| String::new())?;
@@ -83,6 +84,7 @@ pub fn level(params: &Params, level: Option<u32>, ops: &[Op]) -> Result<Level> {
     let level = Level(level.unwrap_or(params.top().0));
     params.rlwe().check_level(level)?;
     match (level, ops.iter().find(|op| op.is_product())) {
+        // The scale of a product is the product of two scales, and level 0 has no room for it.
         (Level(0), Some(op)) => Err(Error::Usage(format!(
             "{} at level 0 has no level to rescale to: pass --level 1 or higher",
             op.name()
@@ -91,7 +93,7 @@ pub fn level(params: &Params, level: Option<u32>, ops: &[Op]) -> Result<Level> {
     }
 }
 
-/// A time and what is known of the result.
+/// A time, and facts about the result.
 pub struct Measured {
     /// Time of one operation.
     pub time: Time,
@@ -220,6 +222,7 @@ impl Session {
 
     fn mul_const(&self, runs: u32) -> Result<Measured> {
         let a = self.encrypted(&self.x)?;
+        // Its product with any slot is exact in `f64`, so only errors of the scheme are measured.
         let half = Complex { re: 0.5, im: 0.0 };
         let halves: Vec<_> = self.x.iter().map(|&x| x * half).collect();
         let evaluator = &self.parties.evaluator;
@@ -291,6 +294,7 @@ impl Session {
         let needed =
             self.scale.log2().min(log2_scale) - f64::from(self.params.log_n()) - NOISE_BITS;
         match line.precision_bits {
+            // NaN is below nothing, so it needs its own test.
             Some(bits) if bits.is_nan() || bits < needed => Err(Error::WrongResult(format!(
                 "{} has {bits:.1} bits of precision at level {}, {needed:.1} are expected",
                 line.op, line.level
@@ -365,8 +369,8 @@ impl Session {
         self.params.rlwe().switching_key_bytes(self.level)
     }
 
-    /// One limb, in place. Forward is checked by Horner's rule, inverse by what it
-    /// came from.
+    /// Times the transform of one limb, in place. Horner's rule checks the forward transform. The inverse must
+    /// give back the row.
     fn transform(&self, inverse: bool, runs: u32) -> Result<Measured> {
         let basis = self.params.rlwe().basis();
         let narrow = basis.tables(basis.all()).filter(|t| t.modulus().bits() <= 50);
@@ -376,7 +380,7 @@ impl Session {
         let mut stream = self.parties.stream("row");
         let row: Vec<u64> =
             (0..basis.n()).map(|_| table.modulus().reduce(stream.next_u64())).collect();
-        // Where rows of ciphertexts are: aligned to vectors.
+        // From the pool, as rows of ciphertexts: memory there is aligned to vectors.
         let mut work = Pool::new(0).take(basis.n());
         work.copy_from_slice(&row);
         let (time, ()) = time(runs, || {
@@ -389,6 +393,7 @@ impl Session {
         })?;
         let mut evaluations = row.clone();
         table.forward(&mut evaluations);
+        // Horner's rule takes N products a place, so a few places stand for all.
         let places = (0..16).map(|_| stream.next_u64() as usize % basis.n());
         let wrong =
             places.filter(|&place| evaluations[place] != horner(table, &row, place)).count();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 use sudare_roles::error::Result;
 
-/// A run lasts at least this long.
+/// Minimum duration of a run: shorter ones would measure the clock.
 const RUN: Duration = Duration::from_millis(2);
 
 /// Times of one operation.
@@ -21,6 +21,7 @@ pub struct Time {
 pub fn time<T>(runs: u32, mut work: impl FnMut() -> Result<T>) -> Result<(Time, T)> {
     let start = Instant::now();
     let mut last = work()?;
+    // The first run is the warm-up. It also decides how often a short operation repeats in a run.
     let once = start.elapsed().max(Duration::from_nanos(1));
     let repeats = RUN.as_nanos().div_ceil(once.as_nanos()).clamp(1, 100_000) as u32;
     let mut times = Vec::new();

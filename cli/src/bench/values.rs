@@ -28,6 +28,7 @@ pub fn horner(table: &NttTable, row: &[u64], place: usize) -> u64 {
 #[must_use]
 pub fn uniform(seed: &Seed, label: &str, count: usize) -> Vec<Complex<f64>> {
     let mut stream = Stream::new(seed, label, 0);
+    // 53 random bits fill the mantissa, so each part is exact and uniform.
     let mut part = || (stream.next_u64() >> 11) as f64 / (1u64 << 52) as f64 - 1.0;
     (0..count).map(|_| Complex { re: part(), im: part() }).collect()
 }
@@ -36,11 +37,14 @@ pub fn uniform(seed: &Seed, label: &str, count: usize) -> Vec<Complex<f64>> {
 #[must_use]
 pub fn precision(found: &[Complex<f64>], expected: &[Complex<f64>]) -> f64 {
     if found.len() != expected.len() {
+        // A short result is wrong, although `zip` would find no error in it.
         return f64::NAN;
     }
     let errors = found.iter().zip(expected).map(|(x, y)| (x.re - y.re).hypot(x.im - y.im));
     // A NaN is the worst error.
     let worst = errors.fold(0.0f64, |worst, e| if e > worst || e.is_nan() { e } else { worst });
+    // Equal values have no error. JSON has no infinity, so the largest finite precision stands for
+    // it.
     if worst == 0.0 { -f64::MIN_POSITIVE.log2() } else { -worst.log2() }
 }
 

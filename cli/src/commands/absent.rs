@@ -1,5 +1,5 @@
-//! Commands that this build leaves out. They say how to get them, so that nobody takes a small build for
-//! an old version.
+//! Commands that this build leaves out. Their error says how to get them, so that you do not mistake a small
+//! build for an old version.
 
 use clap::Subcommand;
 use std::ffi::OsString;
@@ -24,6 +24,7 @@ pub enum Command {
 /// Arguments that nothing reads.
 #[derive(Debug, clap::Args)]
 pub struct Rest {
+    // Accepts anything: the command is missing, so a complaint about its options would mislead.
     #[arg(hide = true, trailing_var_arg = true, allow_hyphen_values = true)]
     rest: Vec<OsString>,
 }

@@ -95,7 +95,7 @@ struct Finish {
     #[arg(long, value_name = "BITS", value_parser = whole(1..=MAX_SHARED_BITS))]
     share: Option<u32>,
     /// Assume that inner products and weights stay within the range of the keys in every iteration:
-    /// for --share of a model of several owners' rows. Nobody can check it. If it does not hold,
+    /// for --share of a model of several owners' rows. No one can check it. If it does not hold,
     /// the model may reveal information about the key
     #[arg(long, requires = "share")]
     assume_range: bool,
@@ -151,6 +151,7 @@ impl Finish {
     fn model(&self, trained: TrainedModel) -> Result<Model> {
         let Some(path) = &self.calibrate else { return Ok(trained.model) };
         let mut table = trained.model.inputs()?.read_table(path, None, &self.format.reading())?;
+        // Calibrated on the trained rows alone, so that held-out rows still measure the model.
         if let Some(held_out) = trained.model.held_out {
             table = held_out.split(&table).map_err(Error::in_table(path))?.0;
         }
@@ -207,6 +208,7 @@ impl Finish {
             &["--weights", "--regress", "--quantiles", "--calibrate"],
         )?;
         let index = |name: &str| {
+            // Compared as numbers: `1` and `1.0` name the same group.
             let label = name.trim().parse::<f64>().ok();
             labels.iter().position(|&other| Some(other) == label).ok_or_else(|| {
                 let labels: Vec<String> = labels.iter().map(f64::to_string).collect();
@@ -223,6 +225,8 @@ impl Finish {
                 let test = |j| {
                     let a = statistics.sample(a, j)?;
                     let b = statistics.sample(b, j)?;
+                    // A column may be constant in a group. The other columns still have their
+                    // tests.
                     Ok(TTest::welch(&a, &b).ok())
                 };
                 Some((0..columns.len()).map(test).collect::<Result<_>>()?)
@@ -272,6 +276,7 @@ struct Written {
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
+    // An existing file costs no decryption, and no release from the ledger.
     if let Some(path) = &args.output {
         files::check_free(path, args.force)?;
     }
@@ -283,8 +288,10 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
     let file = args.secret.open()?;
     let secret = file.opened();
+    // Compared before a passphrase is asked for: the headers are readable.
     input.expect_key(secret.info().params_id, secret.info().key_id)?;
-    // The bound of the error follows from the job, which the server could have changed.
+    // The bound of the error follows from the job, which the server could have changed. The label of
+    // the key is the owner's own.
     let (_, made_for) = secret.meta(&[Content::Keys])?;
     if !made_for.job.serves(&job) {
         return Err(Error::Usage(format!(
@@ -308,6 +315,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         (_, None) => {
             let ledger = |_| args.secret.ledger(&params, &decryptor);
             let Finish { share, assume_range, .. } = args.finish;
+            // Only a release opens the ledger, so an owner's decryption works without one.
             let ledger = share.map(ledger).transpose()?;
             let share = share.zip(ledger.as_ref());
             let share = share.map(|(bits, ledger)| Share { bits, assume_range, ledger });
@@ -473,7 +481,7 @@ fn statistics(named: &NamedStatistics) -> String {
     text + "Covariances and correlations: -o FILE, or --json.\n"
 }
 
-/// Below tables with variances that are not told.
+/// Line below tables with undecided figures.
 const BELOW_ERROR: &str = "- stands for figures that the errors of encryption leave open: leave out \
                            outliers, or split the table.\n";
 

@@ -116,6 +116,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         OpenKey::Public(file) => made_for(file)?,
         OpenKey::Secret(file) => made_for(file.opened())?,
     };
+    // The table is read before a passphrase is asked for: mistakes in it are more frequent.
     let (subject, job) = Subject::read(args, &job)?;
     let bits = params.rlwe().security_bits();
     if params.spec().insecure {
@@ -127,6 +128,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     };
     let encryption = Encryption::new(job, &params, &name, key)?;
     let encryption = encryption.with_class_weights(args.class_weight.clone());
+    // Created only when the table is checked, and before the work that could take minutes.
     let mut file = NewFile::create(&args.output, Access::Shared, args.force)?;
     let (rows, features) = subject.shape();
     let progress = Progress::new("Encrypting", encryption.plan().ciphertexts());
@@ -179,6 +181,7 @@ impl Subject {
     fn read(args: &Args, job: &Job) -> Result<(Self, Job)> {
         if let Some(path) = &args.model {
             let model = Model::read(path)?;
+            // A model depends on the columns only, so any number of rows serves.
             return Ok((Self::Model(Box::new(model)), job.scoring(1)?));
         }
         let data = args
@@ -195,6 +198,7 @@ impl Subject {
         let target = args.target.as_deref();
         let reading = args.format.reading();
         let known = (target, args.class_weight.as_deref());
+        // The number of rows is not known yet, and the model of the job does not depend on it.
         let inputs = Inputs::read(like, job.scoring(1)?.trained(), known, &reading)?;
         let table = inputs.read_table(data, target, &reading)?;
         let scoring = job.scoring(table.rows())?;
@@ -278,6 +282,7 @@ fn check_options(args: &Args, job: &Job) -> Result<()> {
     if args.hold_out.is_some() && !takes.labels {
         return wrong("--hold-out is for trainings: leave it out");
     }
+    // These keys score rows, which need the preparation of a model: `--like`.
     if takes.model {
         return Err(encryption::unprepared());
     }
@@ -301,6 +306,7 @@ fn read_table(args: &Args, data: &Path, job: &Job) -> Result<encryption::Subject
     }
     let mut key = None;
     if let Some(name) = &args.by {
+        // Before the shape is compared: the key column is not a feature.
         let (rest, values) = table.without(name).map_err(&in_table)?;
         table = rest;
         key = Some(KeyColumn::new(name, &values)?);
@@ -318,6 +324,7 @@ fn read_table(args: &Args, data: &Path, job: &Job) -> Result<encryption::Subject
 
 /// Returns the edges of the bins of each column.
 fn edges_of(given: &[ColumnEdges], columns: &[String]) -> Result<Vec<Edges>> {
+    // The last one counts, as with other repeated options. Columns named below override it.
     let for_all = given.iter().rfind(|given| given.column.is_none());
     let for_all = for_all.map_or(Edges::default(), |given| given.edges.clone());
     let mut edges = vec![for_all; columns.len()];
@@ -359,6 +366,7 @@ fn expect_classes(data: &Path, table: &Table, job: &Job) -> Result<()> {
     if found.len() == needed {
         return Ok(());
     }
+    // A column of numbers that was named by mistake has a class for each value.
     let shown: Vec<&str> = found.iter().take(5).map(String::as_str).collect();
     let more = if found.len() > shown.len() { ", …" } else { "" };
     Err(Error::Usage(format!(

@@ -57,6 +57,7 @@ impl Labelled {
             })?;
             return Ok((model, held));
         }
+        // The command cannot know whether this is the training table, whose rows flatter the model.
         if model.held_out.is_some() {
             say(
                 "note: if this is the encrypted table, pass --held-out to measure the model on the rows \
@@ -70,6 +71,7 @@ impl Labelled {
     pub fn table(&self, model: &Model, path: &Path) -> Result<Table> {
         let table =
             model.inputs()?.read_table(path, self.target.as_deref(), &self.format.reading())?;
+        // Reading accepts tables without labels, because scores need none.
         if table.target().is_none() {
             let target = self.target.as_ref().unwrap_or(&model.target);
             return Err(Error::Usage(format!(

@@ -9,7 +9,7 @@ use sudare_roles::{
 
 /// Seal the file of a secret key with a passphrase, or unseal it
 ///
-/// Every command accepts a sealed key and asks for the passphrase on the terminal. Nobody can
+/// Every command accepts a sealed key and asks for the passphrase on the terminal. No one can
 /// restore a forgotten passphrase, nor the data that was encrypted for its key.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
@@ -58,6 +58,8 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         Step::Unseal(files) => (files, false),
     };
     let path = files.output.as_ref().unwrap_or(&files.file);
+    // Without `-o` the key is replaced in place, so that no copy in the clear stays next to a
+    // sealed one.
     let overwrite = files.force || files.output.is_none();
     files::check_free(path, overwrite)?;
     let file = secret_key::open(&files.file)?;
@@ -70,6 +72,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
     let params = file.opened().params()?;
     let label = file.opened().info().label.clone();
+    // The new file is written whole before it replaces the old one: a key is never lost halfway.
     let mut new = NewFile::create(path, Access::Owner, overwrite)?;
     let key = file.key(&params, || files.passphrase.of(&files.file))?;
     let passphrase = seal.then(|| files.passphrase.to_seal(&files.file)).transpose()?;

@@ -145,6 +145,7 @@ fn planned(args: &Args, job: &Job) -> Result<Planned> {
     let auto = args.params == "auto";
     let share = args.training.share;
     let exact = args.training.exact;
+    // A named set has a precision of its own, which `--exact` could not change.
     if exact && !auto {
         return Err(Error::Usage(
             "--exact chooses its own parameters: pass --params auto, or leave --exact out".into(),
@@ -172,6 +173,7 @@ fn planned(args: &Args, job: &Job) -> Result<Planned> {
         (false, _) => accepted(args, Set::named(&args.params)?.preset())?,
     };
     let plan = job.plan(&params)?;
+    // A named set may be too coarse for the precision that others are to see.
     share.map_or(Ok(()), |bits| plan.expect_shared(bits))?;
     let request = plan.required_keys().clone();
     let bootstraps = plan.bootstraps();
@@ -184,6 +186,7 @@ fn smallest() -> Result<Box<BootstrapPreset>> {
         Set::Bootstrapping(set) if !set.preset.spec.insecure => Some(set),
         _ => None,
     });
+    // Of several in the same ring, the first: the order of sets is their preference.
     sets.min_by_key(|set| set.preset.spec.log_n)
         .ok_or_else(|| Error::Bug("there is no secure set with bootstrapping".into()))
 }
@@ -203,6 +206,7 @@ fn accepted(args: &Args, preset: &Preset) -> Result<Params> {
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
+    // Planning takes seconds and reads a table, so taken names are found first.
     args.files.check_free()?;
     let job = job(args)?;
     let Planned { name, params, request, bootstraps } = planned(args, &job)?;

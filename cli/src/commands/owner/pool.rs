@@ -16,7 +16,7 @@ use sudare_roles::{
     pooled::{self, sums, transform::PooledTransform},
 };
 
-/// Compute with the rows of several owners, who show them to nobody
+/// Compute with the rows of several owners, who show them to no one
 ///
 /// Each owner encrypts the sums of its columns (sums). The server adds them (add). The holder of
 /// the key reads only the total: statistics of all rows (`sudare decrypt --schema`), or a transform
@@ -189,6 +189,7 @@ fn transform(args: &TransformArgs) -> Result<Made<'_>> {
     let decryptor = Decryptor::new(&params, args.secret.key(secret, &params)?)?;
     let input = Opened::open(&args.input, Kind::Ciphertexts)?;
     let (job, totals) = sums::read(input, &schema, &params, &decryptor)?;
+    // The file's job could be altered on the way. The label of the key is the holder's own.
     if job != made_for.job {
         return Err(Error::Usage(format!(
             "{} is for {job}, but the key was made for {}: use files of one job",

@@ -59,6 +59,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let Step::Check(args) = &args.step;
     let receipt = Receipt::open(&args.file)?;
     let refused = Error::in_receipt(&args.file);
+    // The server first: statements of another one are not worth comparing.
     receipt.expect_server(&args.server_key).map_err(&refused)?;
     let digest = |path: &Option<PathBuf>| path.as_deref().map(files::digest).transpose();
     let result = digest(&args.result)?;
@@ -68,6 +69,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let tables = tables.collect::<Result<Vec<_>>>()?;
     let known = Expected {
         keys: keys.as_deref(),
+        // Files that you do not name are not compared. The report lists those that were.
         tables: (!tables.is_empty()).then_some(&tables),
         model: model.as_deref().map(Some),
         result: result.as_deref(),

@@ -283,6 +283,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         Step::Download { service, digest, result } => {
             let files = result.begin()?;
             let client = &service.client()?;
+            // A receipt belongs to a job, and the service finds no job by the digest of its result.
             let jobs = client.jobs()?;
             let job = jobs.iter().find(|job| job.result.as_ref() == Some(digest));
             let known = Expected::default();
@@ -337,6 +338,7 @@ enum Model {
 
 impl Model {
     fn named(name: &str, plain_model: bool) -> Result<Self> {
+        // A digest of BLAKE3 in hexadecimal. A file with such a name needs `./` before it.
         let is_digest = name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit());
         if is_digest {
             return Ok(Self::There(name.into()));
@@ -354,6 +356,8 @@ impl Model {
 }
 
 fn compute(args: &Computation, kind: &str, extra: &Extra, output: Output) -> Result<()> {
+    // The files of the result are created first: a job that cannot be stored would be computed in
+    // vain.
     let files = args.output.as_ref();
     let files = files.map(|path| NewFiles::create(path, args.force)).transpose()?;
     // All files are checked before the first one is sent.
@@ -370,6 +374,7 @@ fn compute(args: &Computation, kind: &str, extra: &Extra, output: Output) -> Res
     let tables = &tables[..];
     let model = model.as_deref();
     let job = client.submit(&Request { kind, keys: &keys, tables, model, iterations, history })?;
+    // Detached: there is no file to write, and `remote wait` downloads later.
     let Some(files) = files else {
         return output.write(&job, |job| format!("{}\n", job.id));
     };
@@ -404,6 +409,7 @@ fn wait(client: &Client, id: &str) -> Result<Job> {
     let mut progress: Option<(u64, Progress)> = None;
     client.wait(id, |job| {
         let total = job.progress.total;
+        // A resumed job or another phase has another total, and bars cannot change theirs.
         if total > 0 && progress.as_ref().is_none_or(|(known, _)| *known != total) {
             progress = Some((total, Progress::new("Computing", total as usize)));
         }
@@ -418,6 +424,8 @@ fn receipt(wanted: &Download<'_>) -> Result<Option<Receipt>> {
     let pinned = wanted.service.server_key.as_ref();
     let text = wanted.job.map(|job| wanted.client.receipt(&job.id)).transpose()?.flatten();
     let Some(text) = text else {
+        // Without a named key a missing receipt proves nothing, but with one it could hide an
+        // exchange.
         if pinned.is_some() {
             let job = wanted.job.map_or("none", |job| &job.id).into();
             return Err(ReceiptError::Missing { job }.into());
@@ -446,6 +454,7 @@ fn fetch(wanted: &Download<'_>, files: NewFiles, output: Output) -> Result<()> {
     let NewFiles { result, receipt: mut file } = files;
     let path = result.path().to_owned();
     let receipt_path = file.path().to_owned();
+    // The receipt comes first, so that a result of another server or job costs no download.
     let receipt = receipt(wanted)?;
     let mut progress: Option<Progress> = None;
     let bytes = wanted.client.download(wanted.digest, result, |have, total| {

@@ -48,6 +48,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let (model, table) = args.labelled.read()?;
     let test = args.test.as_ref().map(|path| args.labelled.table(&model, path)).transpose()?;
     let report = Report::new(&model, &table, test.as_ref())?;
+    // The name alone: a page that is passed on should not show the owner's directories.
     let data = args.labelled.data.file_name().map_or("".into(), |name| name.to_string_lossy());
     match &args.output {
         Some(path) => {

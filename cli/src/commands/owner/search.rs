@@ -179,6 +179,7 @@ impl Job {
             }
             (SearchKind::Count, Some(threshold)) => Answer::Count(threshold),
             (SearchKind::Matches, Some(threshold)) => {
+                // `Setup::new` replaces the 0 by the size of the payload.
                 Answer::Matches { threshold, most: self.most, payload: 0 }
             }
         };
@@ -399,6 +400,7 @@ fn index(args: &IndexArgs, output: Output) -> Result<()> {
     let mut builder = Builder::open(folder, &catalogue, Arc::new(writer(&args.key)?))?;
     let setup = builder.session().setup;
     let mut records = args.records.open(&setup)?;
+    // Deleted rows stay deleted, although the file still has them.
     let deleted: BTreeSet<usize> =
         builder.deleted().iter().chain(&args.records.delete).copied().collect();
     let update = {

@@ -55,7 +55,7 @@ const INDEX: &str = "index.html";
 const WORKER: &str = "worker.js";
 /// File with the digests of exported files.
 const MANIFEST: &str = "manifest.json";
-/// Files of the page, besides `manifest.json`.
+/// Types of the page's files. Files of other types in the directory are not served.
 const MEDIA_TYPES: [(&str, &str); 4] = [
     ("css", "text/css; charset=utf-8"),
     ("html", "text/html; charset=utf-8"),
@@ -97,6 +97,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     if let Some(folder) = &args.export {
         return export(args, folder, &files, output);
     }
+    // The page is served without TLS: on a network, anyone could change its code and get the keys.
     if !args.listen.ip().is_loopback() {
         return Err(Error::Usage(format!(
             "other machines can reach {}: pass --listen 127.0.0.1:{}, or export the page for a host \
@@ -130,13 +131,15 @@ fn page(args: &Args) -> Result<BTreeMap<String, PageFile>> {
         let media_type = MEDIA_TYPES.iter().find(|(known, _)| extension == *known);
         let (Some((_, media_type)), Some(name)) = (media_type, path.file_name()) else { continue };
         let name = name.to_string_lossy().into_owned();
+        // Read once, at the start: the page cannot change while a browser loads its parts.
         let mut content = fs::read(&path).map_err(|error| Error::io("read", &path, error))?;
         let policy = policy(&name, &origin);
+        // Only this file differs by server, so digests of all others are the same everywhere.
         if name == INDEX {
             let text = String::from_utf8_lossy(&content);
             content = text.replace("{POLICY}", &policy).replace("{SERVER}", server).into();
         }
-        // Browsers mind this in headers only.
+        // Browsers obey this directive only in headers, so it is not in the text of the page.
         let policy = format!("{policy}; frame-ancestors 'none'");
         files.insert(name, PageFile { media_type, policy, content });
     }
@@ -158,6 +161,7 @@ fn policy(name: &str, origin: &str) -> String {
 /// Returns the origin of a server, without characters that have a meaning in a policy or a page.
 fn origin(server: &str) -> Result<String> {
     check_url(server)?;
+    // The address goes into a policy and a page. A space or `;` there could add a rule.
     let plain = |c: char| c.is_ascii_alphanumeric() || "-._~:/[]%".contains(c);
     match server.split_once("://") {
         Some((scheme, rest)) if server.chars().all(plain) => {
@@ -211,6 +215,7 @@ fn export(
     let manifest = serde_json::to_string_pretty(&exported.files);
     let manifest = manifest.map_err(|error| Error::Bug(error.to_string()))?;
     let all = page.iter().map(|(name, file)| (&name[..], &file.content[..]));
+    // The manifest comes last: it exists only next to complete files.
     for (name, content) in all.chain([(MANIFEST, manifest.as_bytes())]) {
         let path = folder.join(name);
         let mut file = NewFile::create(&path, Access::Shared, args.force)?;

@@ -116,6 +116,7 @@ impl Read {
             }
             Answered::Count { matches, undecided } => Self::Count { matches, undecided },
             Answered::Matches { found, crowded, undecided, more_than_planned } => Self::Matches {
+                // More matches than planned are complete, too, if each of them was listed.
                 complete: crowded == 0 && undecided == 0,
                 matches: found.into_iter().map(Match::new).collect(),
                 crowded,
