@@ -9,9 +9,10 @@ const INTERRUPTED: i32 = 130;
 
 /// Lets Ctrl-C remove unfinished files and end the process.
 pub fn clean_up() {
-    // Without a handler the process ends as the system has it end.
+    // If no handler can be set, the system's default still ends the process.
     let _ = ctrlc::set_handler(|| {
         files::remove_unfinished(|| {
+            // A prompt may have hidden typed characters, and the terminal outlives the process.
             passphrase::show_again();
             process::exit(INTERRUPTED)
         })

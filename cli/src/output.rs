@@ -45,6 +45,7 @@ impl Output {
     /// If standard output cannot be written.
     pub fn write_data(self, text: &str) -> Result<()> {
         match io::stdout().is_terminal() {
+            // A terminal acts on control characters. A file or pipe must get the data unchanged.
             true => self.write_text(text),
             false => self.write_as_it_is(text),
         }
@@ -54,6 +55,7 @@ impl Output {
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())
             .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") })
+            // A full disk shows only here, and must not end with status 0.
             .and_then(|()| out.flush())
             .map_err(Error::Stdout)
     }
@@ -67,8 +69,8 @@ pub fn say(message: impl core::fmt::Display) {
 /// Escapes characters that act on a terminal: control characters and changes of text direction
 /// become JSON escapes such as `\u001b`.
 ///
-/// Names in a result are those that the maker of its file wrote, and anybody with the public key
-/// can make one.
+/// The maker of a result's file chooses the names in it, and anyone with the public key can make such a
+/// file.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, |c| acts_on_terminal(c) || c == '\n')
 }

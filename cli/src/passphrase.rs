@@ -43,6 +43,7 @@ impl Source {
             return from_descriptor(fd);
         }
         let passphrase = asked(path, "New passphrase")?;
+        // Typed unseen: a typing error would lock the key for ever.
         if passphrase != asked(path, "The same again")? {
             return Err(Error::Usage("the passphrases differ: type the same one twice".into()));
         }
@@ -51,6 +52,7 @@ impl Source {
 }
 
 fn from_descriptor(fd: u32) -> Result<Passphrase> {
+    // By its path, because taking over a descriptor by number would need `unsafe`.
     let path = PathBuf::from(format!("/dev/fd/{fd}"));
     let io = |error| Error::io("read the passphrase from", &path, error);
     let file = File::open(&path).map_err(io)?;
@@ -68,6 +70,7 @@ fn line(file: impl Read) -> io::Result<Vec<u8>> {
             byte => line.push(byte),
         }
     }
+    // A file that was edited on Windows ends its lines so.
     if line.last() == Some(&b'\r') {
         line.pop();
     }
@@ -98,25 +101,28 @@ mod terminal {
         HIDDEN.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lets the terminal show again what is typed, if it does not.
+    /// Lets the terminal show typed characters again, if it hides them.
     pub fn show_again() {
         if let Some((terminal, modes)) = hidden().take() {
             let _ = tcsetattr(&terminal, OptionalActions::Flush, &modes);
         }
     }
 
-    /// A line that is typed on the terminal and not shown.
+    /// Reads a line from the terminal without showing it.
     pub fn ask(prompt: &str) -> io::Result<Vec<u8>> {
+        // The terminal itself, because standard input may be a pipe with data.
         let mut terminal = File::options().read(true).write(true).open("/dev/tty")?;
         let modes = tcgetattr(&terminal)?;
         let mut quiet = modes.clone();
         quiet.local_modes.remove(LocalModes::ECHO);
+        // Before the modes change, so that Ctrl-C at any moment restores them.
         *hidden() = Some((terminal.try_clone()?, modes));
         let line = tcsetattr(&terminal, OptionalActions::Flush, &quiet)
             .map_err(io::Error::from)
             .and_then(|()| terminal.write_all(prompt.as_bytes()))
             .and_then(|()| super::line(&terminal));
         show_again();
+        // The user's own line end was not shown.
         let _ = terminal.write_all(b"\n");
         line
     }
@@ -126,13 +132,13 @@ mod terminal {
 mod terminal {
     use std::io;
 
-    /// No terminal is known.
+    /// Fails, because no terminal is known.
     pub fn ask(_prompt: &str) -> io::Result<Vec<u8>> {
         Err(io::ErrorKind::Unsupported.into())
     }
 }
 
-/// Nothing is hidden where no terminal is known.
+/// Does nothing: without a terminal, nothing is hidden.
 #[cfg(not(unix))]
 pub fn show_again() {}
 

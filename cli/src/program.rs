@@ -52,6 +52,7 @@ pub trait Program: Parser + Sync {
 /// handles it.
 #[must_use]
 pub fn run<P: Program>(args: Vec<OsString>) -> u8 {
+    // Looked for by hand: if parsing fails, there are no parsed options.
     let json = args.iter().any(|arg| arg == "--json");
     let args = match P::try_parse_from(args) {
         Ok(args) => args,
@@ -60,12 +61,14 @@ pub fn run<P: Program>(args: Vec<OsString>) -> u8 {
     if !args.handles_interrupts() {
         interrupt::clean_up();
     }
+    // A panic is a bug. It must end with status 1 and the promised JSON, not with 101.
     let outcome = panic::catch_unwind(AssertUnwindSafe(|| work(&args)));
     let error = match outcome {
         Ok(Ok(())) => return 0,
         Ok(Err(error)) => error,
         Err(_) => Error::Bug("the program stopped in the middle of its work".into()),
     };
+    // Status 0 with an error means a closed pipe, as after `| head`: nothing went wrong.
     if error.exit_code() != 0 {
         say(format_args!("error: {error}"));
         if args.common().json {
@@ -80,8 +83,10 @@ fn work<P: Program>(args: &P) -> error::Result<()> {
     let threads = args.common().threads.as_ref().map_or_else(Vec::new, Threads::counts);
     let work = || args.run(&threads, output);
     match threads[..] {
+        // The global pool has all processors.
         [] => work(),
         [count] => par::with_threads(count, work).map_err(sudare::Error::from)?,
+        // Such a command sets the number of threads itself, for each measurement.
         _ if args.compares_threads() => work(),
         _ => Err(Error::Usage(
             "several numbers of threads are for `sudare-bench strategies`: pass --threads N".into(),
@@ -94,6 +99,7 @@ fn work<P: Program>(args: &P) -> error::Result<()> {
 fn usage(error: &clap::Error, json: bool) -> u8 {
     let printed = error.print();
     if !error.use_stderr() {
+        // Help and version also come here as errors of the parser.
         return printed.map_or_else(|error| Error::Stdout(error).exit_code(), |()| 0);
     }
     if json {

@@ -33,6 +33,7 @@ impl Progress {
     pub fn new(what: impl Into<String>, total: usize) -> Self {
         let what = what.into();
         let total = total as u64;
+        // A log would keep each frame of a bar, so other outputs get lines.
         let bar = io::stderr().is_terminal().then(|| {
             let target = ProgressDrawTarget::stderr();
             let bar = ProgressBar::with_draw_target((total > 0).then_some(total), target);
@@ -45,6 +46,7 @@ impl Progress {
                 bar.set_style(style);
             }
             bar.set_message(what.clone());
+            // Parts can take minutes: without ticks the elapsed time would stand still.
             bar.enable_steady_tick(Duration::from_millis(200));
             bar
         });
@@ -54,6 +56,7 @@ impl Progress {
     /// Records that `done` parts are complete, from any thread and in any order.
     pub fn set(&self, done: usize) {
         match &self.bar {
+            // Threads report in any order, and a bar must not go backwards.
             Some(bar) => bar.set_position(bar.position().max(done as u64)),
             None => self.line(done, ""),
         }
@@ -73,6 +76,7 @@ impl Progress {
 
     fn line(&self, done: usize, details: &str) {
         let mut next_line = self.next_line.lock().unwrap_or_else(PoisonError::into_inner);
+        // No line for the last part: the result follows at once.
         if Instant::now() >= *next_line && (done as u64) < self.total {
             say(format_args!("{}: {done} of {}{details}", self.what, self.total));
             *next_line = after(BETWEEN);

@@ -10,11 +10,12 @@ use sudare_roles::{
 };
 use sudare_server::{Collector, Program};
 
-/// Part of the memory of the machine that jobs leave free by default: one in four.
+/// Jobs leave this part of the machine's memory free by default: one in four.
 const FREE_MEMORY: u64 = 4;
 
 /// Returns the bytes of memory that jobs may use together by default.
 pub fn memory_for_jobs() -> u64 {
+    // Where the system does not tell, no job is refused for its memory.
     machine::memory_bytes().map_or(u64::MAX, |all| all.saturating_sub(all / FREE_MEMORY))
 }
 
@@ -49,6 +50,7 @@ pub fn job_program() -> Result<Program> {
     let file = std::env::current_exe();
     let file = file.map_err(|error| Error::io("find", Path::new("this program"), error))?;
     let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    // In the Python package the process is the interpreter, which needs the module to run.
     let (file, module): (_, &[&str]) = match name.starts_with("python") {
         true => (std::env::var_os(PYTHON).map_or(file, PathBuf::from), &["-m", "sudare"]),
         false => (file, &[]),

@@ -171,8 +171,10 @@ fn plain(args: &Args, data: &Path, output: Output) -> Result<()> {
     }
     let model = Model::read(&args.model)?;
     let table = model.inputs()?.read_table(data, args.target.as_deref(), &args.format.reading())?;
+    // Rows without labels are scored, too, without the figures that compare them.
     let members = table.members().ok();
     let scores = NamedScores::new(model.scores(&table)?, None, &model.classes, members)?;
+    // Scores are data for programs, so standard output gets the CSV of a file and no report.
     if args.output.is_none() && !output.json {
         return output.write_data(&scores.to_csv()?);
     }
@@ -183,6 +185,7 @@ fn plain(args: &Args, data: &Path, output: Output) -> Result<()> {
         rows, scores, probabilities, predicted, accuracy, auc, largest_class, ..
     } = scores;
     let path = args.output.clone();
+    // With a file, its rows are not repeated in the report.
     let shown = |values: OfRows| path.is_none().then_some(values);
     let scores = shown(scores);
     let probabilities = shown(probabilities);

@@ -240,6 +240,7 @@ struct AuditArgs {
 
 fn head(text: &str) -> core::result::Result<(u64, String), &'static str> {
     let (number, digest) = text.split_once(':').unwrap_or_default();
+    // A shortened digest would match no line, and look like an altered log.
     let number = number.parse().ok().filter(|_| digest.len() == 64);
     number
         .map(|number| (number, digest.into()))
@@ -280,6 +281,7 @@ fn amount(text: &str) -> core::result::Result<f64, &'static str> {
 
 /// Decides whether the server handles Ctrl-C itself: it stops as on SIGTERM.
 pub fn minds_interrupts(args: &Args) -> bool {
+    // The other steps are short and change one record, so Ctrl-C may end them.
     matches!(args.step, None | Some(Step::Job))
 }
 
@@ -352,6 +354,7 @@ fn serve(args: &Args, output: Output) -> Result<()> {
         folder,
         database: args.database.database.clone(),
         objects: args.objects.clone(),
+        // The address has a default, so the socket, if given, decides.
         place: args.socket.clone().map_or(Endpoint::Tcp(args.listen), Endpoint::Unix),
         metrics: args.metrics.map(Endpoint::Tcp),
         collector,
@@ -427,6 +430,7 @@ fn token(step: &TokenStep, output: Output) -> Result<()> {
             at.records()?.add_token(&token.record(owner.clone(), now, expires))?;
             let text = token.text();
             let added = Added { name: token.id(), owner: &owner, token: &text, expires };
+            // In JSON the caller is a program that reads the token from the object.
             if !output.json {
                 say("this token is shown only once: store it where only its owner can read it");
             }
@@ -446,6 +450,7 @@ fn token(step: &TokenStep, output: Output) -> Result<()> {
         TokenStep::Revoke { at, of, name } => {
             let owner = of.owner()?;
             let revoked = at.records()?.revoke(&owner, name.as_deref())?;
+            // A typing error must not look like success: the token would stay valid.
             if revoked == 0 {
                 let name = name.as_deref().unwrap_or("any");
                 return Err(Error::Usage(format!(

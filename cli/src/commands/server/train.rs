@@ -75,6 +75,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             session.plan.command()
         )));
     };
+    // Before the checkpoint directory is opened, which a wrong option must not change.
     let iterations = check(args, plan)?;
     let start = Instant::now();
     let kept = kept(args);
@@ -84,6 +85,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     if let (0, true, Some(folder)) = (resumed_after, args.resume, &args.checkpoint) {
         say(format_args!("{} has no state: training from the start", folder.display()));
     }
+    // Only the last states are kept, so the training cannot go back.
     if resumed_after > iterations {
         return Err(Error::Usage(format!(
             "the checkpoint has {resumed_after} iterations, more than --iterations {iterations}: pass \
@@ -104,6 +106,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             .bootstraps_within(meta.iterations)
             .saturating_sub(plan.bootstraps_within(resumed_after)),
         seconds,
+        // A resumed training may have nothing left to do.
         seconds_per_iteration: seconds / f64::from(done.max(1)),
         peak_rss_bytes: machine::peak_rss_bytes(),
         bytes,
@@ -135,6 +138,7 @@ fn train(server: &mut TrainingServer<impl Read + Seek + Send>, iterations: u32) 
         let level = training.state.first().map_or(0, |weights| weights.level().0);
         let seconds = before.elapsed().as_secs_f64();
         let so_far = begun.elapsed().as_secs_f64();
+        // The mean of all iterations: those that bootstrap take far longer than the others.
         let left = so_far / f64::from(done.saturating_sub(first))
             * f64::from(iterations.saturating_sub(done));
         let details = format!(", level {level:>2}, {seconds:>7.1} s, {left:>7.0} s left");
@@ -167,6 +171,7 @@ fn check(args: &Args, plan: &TrainPlan) -> Result<u32> {
             ));
         }
     }
+    // Without batches, each iteration uses all rows.
     let planned = job.spec.batch.unwrap_or(job.rows);
     match args.batch {
         Some(batch) if batch as usize != planned => usage(format!(

@@ -40,6 +40,7 @@ pub struct EncryptionKey {
     #[command(flatten)]
     expected: Expected,
     /// Secret key, in place of the public key: its ciphertexts have half the size
+    // `--expect` guards against an exchanged public key. The secret key is the owner's own file.
     #[arg(long, value_name = "FILE", conflicts_with = "digest")]
     secret: Option<PathBuf>,
     #[command(flatten)]

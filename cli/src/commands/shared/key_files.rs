@@ -77,8 +77,9 @@ impl KeyFiles {
         FILES.map(|name| self.out.join(name))
     }
 
-    /// Rejects names that are taken, before anything is planned.
+    /// Rejects taken names. Call it before you plan the keys.
     pub fn check_free(&self) -> Result<()> {
+        // A missing directory has no taken names, and is created later.
         if self.out.exists() {
             for path in self.paths() {
                 files::check_free(&path, self.force)?;
@@ -108,12 +109,14 @@ impl KeyFiles {
             evaluation_path.display(),
         ));
         let seal = self.passphrase || self.source.is_named();
+        // Asked for before the work, so that nobody has to wait at the terminal for minutes.
         let passphrase = seal.then(|| self.source.to_seal(&secret_path)).transpose()?;
         files::make_folder(&self.out)?;
         let mut secret_file = NewFile::create(&secret_path, Access::Owner, self.force)?;
         let mut public_file = NewFile::create(&public_path, Access::Shared, self.force)?;
         let mut evaluation_file = NewFile::create(&evaluation_path, Access::Shared, self.force)?;
         let start = Instant::now();
+        // The file has seeds in place of the uniform halves, so these are not made at all.
         let mut generator = KeyGenerator::new(params.rlwe())?.small_keys(true);
         let secret = generator.secret_key()?;
         let public = generator.public_key(&secret)?;
@@ -122,6 +125,8 @@ impl KeyFiles {
             let made = |keys| progress.set(keys);
             let owner = (&mut generator, &secret);
             let file = &mut evaluation_file;
+            // Written one by one as they are made, so that large sets of keys never need to fit in
+            // memory.
             serial::generate_evaluation_keys(file, params, owner, request, label, made)
                 .map_err(Error::in_file(&evaluation_path))?
         };
@@ -146,6 +151,7 @@ impl KeyFiles {
             secret_key_bytes,
             public_key_bytes,
             evaluation_key_bytes,
+            // Of the files under their own names, as others will compute it.
             public_key_digest: digest(&public_path)?,
             evaluation_key_digest: digest(&evaluation_path)?,
             seconds: start.elapsed().as_secs_f64(),

@@ -29,8 +29,7 @@ impl SecretKeyFile {
         file.key(params, || self.passphrase.of(&self.secret))
     }
 
-    /// Opens the ledger of the releases of the key, which is next to its file. Prints a notice if
-    /// there is none.
+    /// Opens the ledger of the key's releases next to its file. Prints a notice if the ledger is missing.
     pub fn ledger(&self, params: &Params, decryptor: &Decryptor) -> Result<Ledger> {
         let ledger = Ledger::beside(&self.secret, params.rlwe().id(), decryptor.key_id())?;
         if let Some(notice) = ledger.notice() {

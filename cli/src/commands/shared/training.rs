@@ -196,12 +196,14 @@ impl Training {
         if self.classes.is_none() {
             spec.classes = table.classes()?.len() as u32;
         }
+        // With given weights, the inner products depend on weights that only `encrypt` gets.
         let fixed = self.sigmoid_range.is_some() || spec.class_weights == Some(ClassWeights::Given);
         if fixed || spec.preparation == Preparation::Scale {
             return Ok(spec);
         }
         let usual = spec.sigmoid.range;
         let spec = spec.with_fitting_range(&Prepared::new(table, &spec, table.rows(), None)?)?;
+        // A wider range makes the polynomial less accurate, which the user should know.
         if spec.sigmoid.range > usual {
             say(format_args!(
                 "inner products of rows and weights exceed {usual}: the sigmoid approximation covers \

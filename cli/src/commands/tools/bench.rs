@@ -33,6 +33,7 @@ pub struct Args {
     #[command(flatten)]
     options: Options,
     /// An option of `sudare-bench` alone, whose error names that program
+    // Unknown to this program alone: the parser would only say that it does not exist.
     #[arg(long = "radix", aliases = ["m", "special", "h", "op", "rounds", "levels"])]
     #[arg(hide = true, value_parser = OptionElsewhere)]
     option_elsewhere: Option<String>,
@@ -123,7 +124,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     let mut given = args.options.given();
     given.push(("--level", args.level.is_some()));
     check(&ops, &given)?;
-    // In the order of families: what takes longest comes last.
+    // Families are ordered by duration: the longest one comes last.
     let families: BTreeSet<Family> = ops.iter().map(|op| op.family()).collect();
     for family in families {
         let ops: Vec<Op> = ops.iter().copied().filter(|op| op.family() == family).collect();

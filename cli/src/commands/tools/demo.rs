@@ -156,6 +156,7 @@ fn train(args: &Args, output: Output) -> Result<()> {
         models.iter().map(open).collect::<Result<Vec<_>>>()
     })?;
 
+    // The same polynomial and steps in the clear, so only encryption makes a difference.
     let plain = reference::train(&prepared, &spec)?;
     let max_abs_weight_error = compared(&weights, &plain)?;
     let quality = |weights| quality(&prepared, weights);
@@ -199,7 +200,7 @@ fn timed<T>(work: impl FnOnce() -> Result<T>) -> Result<(T, f64)> {
     Ok((result, start.elapsed().as_secs_f64()))
 }
 
-/// Keys of an owner, and those that the server asks for.
+/// Makes the keys of an owner, and the keys that the server requires.
 fn make_keys(
     params: &rlwe::Params,
     request: &KeyRequest,
@@ -217,6 +218,7 @@ fn encrypt(
     prepared: &Prepared<'_>,
 ) -> Result<Vec<Ciphertext>> {
     let progress = Progress::new("Owner: encrypting", plan.ciphertexts());
+    // Inner products outside the sigmoid's range would decrypt to a wrong model without an error.
     plan.check(prepared)?;
     let made = plan.encryptions(encryptor, prepared).enumerate();
     let made = made.map(|(i, item)| item.inspect(|_| progress.set(i + 1)));
@@ -230,6 +232,7 @@ fn trained(
     iterations: u32,
 ) -> Result<Vec<Ciphertext>> {
     let progress = Progress::new("Server: training", iterations as usize);
+    // Ciphertexts of rows come first, then the sums that contain the labels.
     let sums = encrypted.split_off(plan.row_ciphertexts());
     let trainer = plan.trainer(evaluator, sums)?;
     let mut training = trainer.start()?;
@@ -256,11 +259,12 @@ fn spec(args: &Args, table: &Table) -> Result<TrainSpec> {
     }
 }
 
-/// The largest error of a weight, which must be small.
+/// Returns the largest error of a weight. Rejects a large one.
 fn compared(weights: &[Vec<f64>], plain: &[Vec<f64>]) -> Result<f64> {
     let pairs = weights.iter().flatten().zip(plain.iter().flatten());
     let error = pairs.map(|(a, b)| (a - b).abs()).fold(0.0, largest);
     let weight = plain.iter().flatten().map(|w| w.abs()).fold(0.0, largest);
+    // NaN is above nothing, so it needs its own test.
     match error.is_nan() || error > TOLERANCE * weight {
         true => Err(Error::WrongResult(format!(
             "a weight differs by {error:.2e} from training in the clear, whose largest is \
@@ -270,7 +274,7 @@ fn compared(weights: &[Vec<f64>], plain: &[Vec<f64>]) -> Result<f64> {
     }
 }
 
-/// The weights that scikit-learn's LogisticRegression converges to by default.
+/// Returns the weights that scikit-learn's LogisticRegression converges to by default.
 fn converged(rows: &Prepared<'_>, spec: &TrainSpec) -> Result<Vec<Vec<f64>>> {
     let penalty = Penalty::C(1.0);
     let spec = TrainSpec { preparation: Preparation::Whiten, penalty, ..*spec };
@@ -292,7 +296,7 @@ fn quality(rows: &Prepared<'_>, weights: &[Vec<f64>]) -> Result<Quality> {
     Ok(Quality::of(&scores, rows.table().members()?)?)
 }
 
-/// The larger one, and NaN if either is.
+/// Returns the larger number, or NaN if either is NaN.
 fn largest(a: f64, b: f64) -> f64 {
     if b > a || b.is_nan() { b } else { a }
 }

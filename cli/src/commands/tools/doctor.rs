@@ -37,10 +37,12 @@ pub fn run(_: &Args, output: Output) -> Result<()> {
     let kernels = PRIME_BITS
         .into_iter()
         .filter_map(|prime_bits| {
+            // Any prime of the size will do. This step suits rings up to 2^16.
             let prime = previous_prime(1 << prime_bits, 1 << 17)?;
             Some(Kernel { prime_bits, kernel: Modulus::new(prime).ok()?.kernel_name() })
         })
         .collect();
+    // Differs from the one in use if the environment selects another.
     let best = Isa::ALL.into_iter().rev().find(|isa| isa.is_available());
     let report = Report {
         version: env!("CARGO_PKG_VERSION"),

@@ -72,6 +72,7 @@ struct Releases {
 fn ledger(path: &Path) -> Result<Option<Releases>> {
     let mut begin = [0; 8];
     let (mut file, _) = files::open(path, Access::Owner)?;
+    // A file of fewer bytes is not a ledger. The checks below say what it lacks.
     if file.read_exact(&mut begin).is_err() || !Entries::begin(&begin) {
         return Ok(None);
     }
@@ -95,6 +96,7 @@ fn ledger_text(ledger: &Releases) -> String {
 }
 
 pub fn run(args: &Args, output: Output) -> Result<()> {
+    // By their first bytes: ledgers and files of integers have formats of their own.
     if let Some(ledger) = ledger(&args.file)? {
         return output.write(&ledger, ledger_text);
     }
@@ -103,7 +105,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
     }
     let report = match secret::is_sealed(&args.file)? {
         true => report(SecretFile::open(&args.file)?.opened(), None)?,
-        // Unbuffered, as secret keys are read.
+        // Opened without a buffer, which would keep a copy of a secret key.
         false => {
             let digest = opened::digest(&args.file)?;
             report(&Opened::any(&args.file, Access::Owner)?, Some(digest))?
@@ -133,6 +135,7 @@ fn report<R: Read>(file: &Opened<R>, digest: Option<[u8; 32]>) -> Result<Report>
     let history = match &label {
         Some((Content::Model, meta)) => {
             let models = meta.job.training().map_or(1, |spec| spec.models()) as u64;
+            // The label is a claim: a damaged one may count more than the file has.
             info.count.checked_sub(models.saturating_add(meta.note.into()))
         }
         _ => None,

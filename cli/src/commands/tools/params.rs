@@ -249,6 +249,7 @@ fn explain(set: Set) -> Result<Explained> {
         log_n: params.log_n(),
         log_q: rlwe.log2_q(top),
         log_p: rlwe.log2_p(),
+        // Each key is judged at its own modulus. The largest one stands for the set.
         log_qp: keys.iter().map(|key| key.log2_q).fold(0.0, f64::max),
         secret: secret_name(preset.spec.secret),
         security_bits: least_security(&keys),
@@ -282,7 +283,7 @@ fn explain_bootstrapping(
     };
     let label = Meta::of(Job::Bootstrap).label(&set.preset.name, Content::Keys)?;
     let weight = match params.spec().secret {
-        // Of the coefficients two thirds are nonzero on average, and never three quarters.
+        // On average two thirds of the coefficients are nonzero. Three quarters never occur in practice.
         SecretDistribution::UniformTernary => (3 << params.log_n()) / 4,
         SecretDistribution::FixedWeight { h } => h,
     };
@@ -351,6 +352,7 @@ fn text(set: &Explained) -> String {
             sizes(&levels_bits.concat()),
             sizes(base_bits)
         );
+        // After `log2 Q`, whose primes it replaces.
         rows.insert(6, ("upper levels", levels));
     }
     if let Some(bootstrapping) = &set.bootstrapping {

@@ -37,12 +37,13 @@ struct Report {
     failures: Vec<String>,
 }
 
-/// Outcome of a check: its failure in words.
+/// Outcome of a check, with its failure in words.
 type Check = core::result::Result<(), String>;
 
 pub fn run(_: &Args, output: Output) -> Result<()> {
     let mut checks: Vec<(String, Check)> =
         vec![("security table".into(), known_security()), ("random stream".into(), known_stream())];
+    // All kernels of this machine, also slower ones: a user can select each.
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
         for bits in PRIME_BITS {
             let name = |what: &str| format!("{what}, {} kernels, {bits}-bit prime", isa.name());
@@ -94,6 +95,7 @@ fn known_stream() -> Check {
     }
     let ones: u32 = words("a").iter().map(|word: &u64| word.count_ones()).sum();
     let mean = 4096 * 32;
+    // Half the square root of 2^18 bits. Six deviations: a right stream never fails.
     let deviation = 256;
     if ones.abs_diff(mean) > 6 * deviation {
         return Err(format!("{ones} ones in {} bits", 2 * mean));
@@ -111,6 +113,7 @@ fn rows<const K: usize>(q: u64, len: usize) -> [Vec<u64>; K] {
     core::array::from_fn(|i| {
         let mut stream = Stream::new(&seed, "row", i as u64);
         let mut row: Vec<u64> = (0..len).map(|_| stream.next_u64() % q).collect();
+        // Carries and reductions go wrong at these first.
         row[..3].copy_from_slice(&[0, 1, q - 1]);
         row.rotate_left(i % 3);
         row
@@ -122,6 +125,7 @@ fn arithmetic(isa: Isa, bits: u32) -> Check {
     let q = prime(bits, 1 << 14)?;
     let m = Modulus::with_isa(q, isa).map_err(|e| e.to_string())?;
     let wide = u128::from(q);
+    // No multiple of a vector's length, so that the rest after the last vector is tested, too.
     let [a, b, c, d] = rows::<4>(q, 1003);
     let naive = |f: &dyn Fn(usize) -> u128| -> Vec<u64> {
         (0..a.len()).map(|i| (f(i) % wide) as u64).collect()
@@ -142,6 +146,7 @@ fn arithmetic(isa: Isa, bits: u32) -> Check {
 
 /// Transforms against Horner's rule and the schoolbook product.
 fn transforms(isa: Isa, bits: u32) -> Check {
+    // Small rings take other paths through a transform than large ones.
     for log_n in [4, 6, 9, 13] {
         let n = 1usize << log_n;
         let q = prime(bits, 2 << log_n)?;
@@ -160,6 +165,7 @@ fn transforms(isa: Isa, bits: u32) -> Check {
         table.inverse(&mut product);
         table.inverse(&mut x);
         equal("inverse", &x, &a)?;
+        // The schoolbook product takes N^2 steps.
         if log_n <= 9 {
             equal("negacyclic product", &product, &schoolbook(m, &a, &b))?;
         }
@@ -208,5 +214,6 @@ fn round_trip() -> sudare::Result<Check> {
     let mut expected: Vec<Complex<f64>> = x.iter().map(|&v| (v * v).conj()).collect();
     expected.rotate_left(3);
     let bits = precision(&found, &expected);
+    // A right result has far more bits, a wrong one has none.
     Ok(if bits > 16.0 { Ok(()) } else { Err(format!("{bits:.1} bits of precision")) })
 }

@@ -102,7 +102,7 @@ const LIGHTEST: u32 = 80;
 /// Pounds of a code of weights that conditions ask for.
 const STEP: u32 = 5;
 const WEIGHTS: u32 = 35;
-/// Pounds of a bin of the histogram, which has as many bins as there are cells of groups, so that
+/// Pounds of a bin of the histogram. It has the same number of bins as there are cells of groups, so that
 /// columns have one shape for both.
 const BIN: u32 = 15;
 const BINS: u32 = 12;
@@ -116,7 +116,7 @@ struct Coded {
 }
 
 impl Coded {
-    /// The bundled table.
+    /// Codes the bundled table.
     fn new() -> Result<Self> {
         let table = Table::bundled("lbw")?;
         let column = |name: &str| -> Vec<u32> {
@@ -124,7 +124,9 @@ impl Coded {
             index.map_or_else(Vec::new, |i| table.column(i).map(|x| x as u32).collect())
         };
         let races = column("race_white").into_iter().zip(column("race_black"));
+        // The table has a column of 0 and 1 for two of the three races. Code 2 is the third.
         let race = races.map(|(white, black)| 2 - 2 * white - black).collect();
+        // The label of the table is a normal weight, and the counts are of low ones.
         let low = table.labels()?.iter().map(|&normal| u32::from(!normal)).collect();
         let age = column("age").iter().map(|age| age - YOUNGEST).collect();
         let weights =
@@ -155,7 +157,7 @@ impl Coded {
         Ok(Self { columns, conditions: conditions.map(Into::into).to_vec(), plans })
     }
 
-    /// Counts by cell as groups of race and smoking.
+    /// Turns counts by cell into groups of race and smoking.
     fn groups(&self, found: &[u64], clear: &[u64]) -> Vec<Group> {
         let both = found.chunks(2).zip(clear.chunks(2)).enumerate();
         let group = |(i, (found, clear)): (usize, (&[u64], &[u64]))| Group {
@@ -169,7 +171,7 @@ impl Coded {
         both.map(group).collect()
     }
 
-    /// Counts by cell as bins of weights.
+    /// Turns counts by cell into bins of weights.
     fn histogram(&self, found: &[u64], clear: &[u64]) -> Vec<Bin> {
         let both = (LIGHTEST..).step_by(BIN as usize).zip(found.iter().zip(clear));
         let bin = |(from, (&births, &plain_births)): (u32, (&u64, &u64))| Bin {
@@ -191,6 +193,7 @@ fn count(set: &BootstrapPreset, scheme: Scheme) -> Result<Report> {
     let coded = Coded::new()?;
     let params = Params::new(set.preset.spec.clone())?;
     let setting = Setting::named(name, params.clone(), scheme, false)?;
+    // Keys take gigabytes, so parameters that are too small are found first.
     coded.plans.iter().try_for_each(|plan| plan.fits(&setting))?;
     let request = setting.required_keys()?;
     let label = key_label(name, &setting)?;

@@ -16,7 +16,7 @@ pub(super) struct About {
     kind: &'static str,
     content: String,
     format_version: u32,
-    /// Whether a secret key is sealed by a passphrase.
+    /// True if a secret key is sealed by a passphrase.
     sealed: Option<bool>,
     params: String,
     params_id: String,
@@ -35,7 +35,7 @@ pub(super) struct About {
     evaluation: Option<Evaluation>,
 }
 
-/// Properties that the parameters of every scheme have.
+/// Properties of the parameters of every scheme.
 pub(super) struct Parameters {
     pub log_n: u32,
     pub log_qp: f64,
@@ -70,6 +70,7 @@ impl About {
             log_qp,
             levels,
             secret: secret_name(secret),
+            // Keys for bootstrapping have moduli and secrets of their own, and may be weaker.
             security_bits: rlwe::security_bits(log_n, secret, log_qp).min(least),
             insecure,
             digest: digest.map(|digest| blake3::Hash::from(digest).to_string()),
@@ -77,7 +78,8 @@ impl About {
         }
     }
 
-    /// Text for people, where `plaintexts` says what its parameters hold and `rows` what else is known.
+    /// Returns text for people. `plaintexts` describes the plaintexts of the parameters, and `rows` are further
+    /// facts.
     pub fn text(&self, plaintexts: &str, rows: Vec<(&'static str, String)>) -> String {
         let mark = if self.insecure { "; for reproduction and tests only" } else { "" };
         let sealed = if self.sealed == Some(true) { ", sealed by a passphrase" } else { "" };

@@ -23,19 +23,19 @@ pub fn is_set(name: &str) -> bool {
     exact::preset(name).is_ok() || Way::named(name).is_ok()
 }
 
-/// Names of the sets of exact schemes.
+/// Lists the names of the sets of exact schemes.
 pub fn names() -> Vec<String> {
     all().into_iter().map(|preset| preset.name).collect()
 }
 
-/// All sets, those for bootstrapping last.
+/// Lists all sets. Sets for bootstrapping come last.
 fn all() -> Vec<Preset> {
     let ways = Way::all();
     let bootstrapping = ways.iter().map(|way| way.preset().clone());
     exact::presets().into_iter().chain(bootstrapping).collect()
 }
 
-/// One line of the list: sizes as the specification says them.
+/// One line of the list: the sizes of the specification.
 #[derive(Serialize)]
 pub struct Listed {
     name: String,
@@ -66,12 +66,12 @@ impl Listed {
     }
 }
 
-/// All sets.
+/// Lists all sets.
 pub fn list() -> Vec<Listed> {
     all().into_iter().map(Listed::of).collect()
 }
 
-/// The list of sets for people.
+/// Formats the list of sets for people.
 pub fn list_text(list: &[Listed]) -> String {
     let rows: Vec<Vec<String>> = list
         .iter()
@@ -108,7 +108,7 @@ pub struct Explained {
     levels: u32,
     slots: usize,
     plaintext_modulus: String,
-    /// None: integers have no scale.
+    /// Always `None`, because integers have no scale. The field exists for readers of sets of CKKS.
     log2_scale: Option<f64>,
     dnum: usize,
     q_bits: Vec<Vec<f64>>,
@@ -131,7 +131,7 @@ struct Bootstrapping {
     input_level: u32,
     output_level: u32,
     top: u32,
-    /// The largest digit that is removed, and the degree that takes.
+    /// The largest digit that is removed, and the degree of the polynomial that removes it.
     bound: u32,
     degree: usize,
     ephemeral_weight: u32,
@@ -146,12 +146,13 @@ struct Bootstrapping {
 }
 
 impl Bootstrapping {
-    /// Each kind of key, with its estimated security.
+    /// Returns the properties, and the estimated security of each kind of key.
     fn of(way: &Way, params: &Params) -> Result<(Self, Vec<KeySecurity>)> {
         let plan = way.plan(params)?;
         let spec = plan.spec();
         let request = plan.required_keys();
         let simulated = plan.simulate(params)?;
+        // Raising leaves integers modulo the next power, whose lowest digit is removed.
         let high = spec.modulus.with_exponent(spec.modulus.exponent().saturating_add(1))?;
         let facts = Self {
             mode: plan.mode(),
@@ -220,7 +221,7 @@ pub fn explain(name: &str) -> Result<Explained> {
     })
 }
 
-/// The explanation of a set for people.
+/// Formats the explanation of a set for people.
 pub fn text(set: &Explained) -> String {
     let mark = if set.insecure { "; for tests and comparisons only" } else { "" };
     let mut fields = vec![
