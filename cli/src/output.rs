@@ -31,7 +31,7 @@ impl Output {
         self.write_text(&line)
     }
 
-    /// Writes lines of text or of JSON, with a line end if there is none.
+    /// Writes lines of text or of JSON, with a line end if it is missing.
     ///
     /// # Errors
     /// If standard output cannot be written.

@@ -34,6 +34,7 @@ pub fn gibibytes(text: &str) -> Result<u64, &'static str> {
 pub fn class_weights(text: &str) -> Result<Vec<f64>, &'static str> {
     let positive = |text: &str| text.parse().ok().filter(|&w: &f64| w.is_finite() && w > 0.0);
     let weights: Option<Vec<f64>> = text.split(',').map(positive).collect();
+    // A target has two classes or more.
     weights.filter(|weights| weights.len() > 1).ok_or(
         "expected positive numbers, the weight of a row of each class, such as 1,2.5 for a target \
          of 0 and 1",
@@ -51,7 +52,7 @@ pub struct ColumnEdges {
 
 /// Reads edges of bins: `[COL=]equal`, `quantile`, `log`, or numbers such as `0,10,20`.
 pub fn edges(text: &str) -> Result<ColumnEdges, &'static str> {
-    // Names of columns may have the sign, edges have not.
+    // From the right: names of columns may contain `=`, edges cannot.
     let (column, text) = match text.rsplit_once('=') {
         Some((column, text)) => (Some(column.to_owned()), text),
         None => (None, text),
@@ -124,6 +125,7 @@ impl TableFormat {
             [all] if all == "all" => Categorical::Every,
             names => Categorical::Columns(names.to_vec()),
         };
+        // No words given means the usual list, not an empty one.
         let missing_words = Some(self.missing_words.concat()).filter(|words| !words.is_empty());
         let missing = self.missing;
         let unseen = self.unseen;

@@ -123,7 +123,7 @@ pub(super) fn run(
     lines.iter().try_for_each(|line| output.write(line, |_| String::new()))
 }
 
-/// A set with its plan, and what it takes.
+/// A set with its plan and its memory.
 struct Case {
     params: Params,
     plan: Plan,

@@ -21,7 +21,7 @@ use ureq::{
 
 /// Maximum time to connect.
 const CONNECT: Duration = Duration::from_secs(20);
-/// Maximum time without data; event streams send signs of life.
+/// Maximum time without data. Event streams send a sign of life every 15 seconds.
 const SILENCE: Duration = Duration::from_secs(90);
 /// Maximum time without an answer before a temporary failure becomes an error.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -32,7 +32,7 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 const TOKEN: &str = "SUDARE_TOKEN";
 /// Maximum size of the file of a token.
 const MAX_TOKEN_BYTES: u64 = 4096;
-/// Maximum size of an answer in JSON.
+/// Maximum size of an answer in JSON. A server, or a proxy in its place, may send without an end.
 const MAX_JSON_BYTES: u64 = 16 << 20;
 /// Maximum size of a line of an event, which holds a job.
 const MAX_EVENT_BYTES: u64 = 1 << 20;
@@ -166,7 +166,9 @@ impl Client {
             tls = tls.root_certs(RootCerts::new_with_certs(&certificates(path)?));
         }
         let config = Agent::config_builder()
+            // The service explains a refusal in the body, which an error of ureq would drop.
             .http_status_as_error(false)
+            // A redirect could send the token and the files to another host.
             .max_redirects(0)
             .tls_config(tls.build())
             .timeout_connect(Some(CONNECT))
@@ -217,6 +219,7 @@ impl Client {
             let status = answer.status();
             match body_of(answer) {
                 Ok(body) => return Ok((status, body)),
+                // A repetition would be too long again.
                 Err(error @ ureq::Error::BodyExceedsLimit(_)) => return Err(no_answer(&error)),
                 Err(error) => patience.wait(self.unreachable(error))?,
             }
@@ -272,7 +275,7 @@ impl Client {
         match answer.status() {
             StatusCode::NOT_FOUND => Ok(Seen::Absent),
             status if status.is_success() => Ok(Seen::There),
-            // Without a body it does not say why.
+            // An answer to HEAD has no body, so the reason needs a GET.
             _ => self.get(path).and_then(expect_success).map(|_| Seen::There),
         }
     }
@@ -280,6 +283,7 @@ impl Client {
     /// Submits a job. A request that was made before and has not failed is not made again.
     pub fn submit(&self, request: &Request<'_>) -> Result<Job> {
         let body = serde_json::to_vec(request).map_err(|e| Error::Bug(e.to_string()))?;
+        // A repeated command sends the same body, so the service finds the job of the first one.
         let name = blake3::hash(&body);
         let mut attempt = 0u32;
         loop {
@@ -299,6 +303,7 @@ impl Client {
             if is_of_use {
                 return Ok(job);
             }
+            // The job failed, or its result was removed: a new name makes a new job.
             attempt = attempt.saturating_add(1);
         }
     }
@@ -362,6 +367,7 @@ impl Client {
                     && let Ok(job) = serde_json::from_str::<Job>(data.trim())
                 {
                     progress(&job);
+                    // Each event shows that the service lives, so patience begins anew.
                     patience = Patience::new();
                     seen = Some(job);
                 }
@@ -370,6 +376,7 @@ impl Client {
             match seen.filter(Job::is_final) {
                 Some(job) => return Ok(job),
                 None => {
+                    // The last event may be lost with the connection.
                     let job = self.job(id)?;
                     if job.is_final() {
                         return Ok(job);
@@ -385,6 +392,7 @@ impl Client {
 fn next_line(events: &mut impl BufRead) -> Result<Option<String>> {
     let mut line = Vec::new();
     let read = events.take(MAX_EVENT_BYTES).read_until(b'\n', &mut line);
+    // `take` ends a longer line without an error.
     if line.len() as u64 == MAX_EVENT_BYTES {
         let problem = format!("a line of events of more than {MAX_EVENT_BYTES} bytes");
         return Err(no_answer(&problem));
@@ -421,6 +429,7 @@ pub(super) fn is_passing(answer: &Response<Body>) -> bool {
         text.parse().ok().filter(|&seconds: &u64| seconds <= LONGEST_PAUSE.as_secs())
     };
     match answer.status() {
+        // Limits by the second pass soon. Limits by the hour or day do not, and are errors now.
         StatusCode::TOO_MANY_REQUESTS => soon().is_some(),
         StatusCode::BAD_GATEWAY | StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT => {
             true
@@ -467,6 +476,7 @@ pub(super) fn no_answer(error: &dyn core::fmt::Display) -> Error {
 
 /// Returns the name if it can be part of a path.
 pub(super) fn checked(name: &str) -> Result<&str> {
+    // A name becomes part of a path: `/` or `..` would reach other resources.
     if !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric()) {
         return Ok(name);
     }
@@ -484,6 +494,7 @@ pub fn host_of(rest: &str) -> &str {
 /// Returns the token in a text, if a header can carry it. Messages never repeat it.
 fn checked_token(text: &str) -> Result<&str> {
     let token = text.trim();
+    // A line end in a header would begin another header.
     if !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic()) {
         return Ok(token);
     }
@@ -505,20 +516,22 @@ fn without_port(authority: &str) -> &str {
 
 /// Decides whether a host is this machine, which needs no proxy.
 fn is_loopback(host: &str) -> bool {
+    // A final dot means the same host.
     let name = host.trim_end_matches('.').to_ascii_lowercase();
     let address = name.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
     name == "localhost"
         || name.ends_with(".localhost")
+        // Canonical, because `::ffff:127.0.0.1` is this machine, too.
         || address.is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
-/// Rejects addresses to which a token would travel unencrypted. Returns whether the address is that
-/// of this machine.
+/// Rejects addresses to which a token would travel unencrypted. Returns true for an address of this
+/// machine.
 pub fn check_url(url: &str) -> Result<bool> {
     let host = |rest| without_port(host_of(rest));
     match url.split_once("://") {
-        // What looks like a host before an `@` is a name and a password; the host is behind it. A
-        // password is not repeated.
+        // Text before an `@` looks like a host but is a name and a password. The host is behind it. Messages
+        // never repeat a password.
         Some((scheme, rest)) if host_of(rest).contains('@') => {
             let behind = host_of(rest).rsplit('@').next().unwrap_or_default();
             Err(Error::Usage(format!(
@@ -527,6 +540,7 @@ pub fn check_url(url: &str) -> Result<bool> {
             )))
         }
         Some(("https", rest)) if !rest.is_empty() => Ok(is_loopback(host(rest))),
+        // Exact spellings only. Other names of this machine may resolve to another one.
         Some(("http", rest)) if matches!(host(rest), "127.0.0.1" | "localhost" | "[::1]") => {
             Ok(true)
         }

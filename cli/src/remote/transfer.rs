@@ -25,6 +25,7 @@ impl Client {
     /// the bytes that arrived, and with all bytes.
     pub fn upload(&self, file: &Outgoing, mut progress: impl FnMut(u64, u64)) -> Result<String> {
         let collection = file.destination().name();
+        // The digest names the object, so a file that the service has is found before it is sent.
         let digest = file.digest()?;
         let bytes = file.bytes();
         if let Seen::There = self.look_for(&format!("/v1/{collection}/{digest}"))? {
@@ -37,10 +38,11 @@ impl Client {
             progress(sent, bytes);
             match self.append(&place, sent, &file.part(sent, CHUNK_BYTES)?)? {
                 Appended::All(now) if now > sent => (sent, patience) = (now, Patience::new()),
-                // A server that takes nothing would be sent the same for ever.
+                // Without this limit, the same part would go forever to a server that accepts nothing.
                 Appended::All(_) => patience.wait(no_answer(&"that it has taken nothing"))?,
                 Appended::Some(error) => {
                     patience.wait(error)?;
+                    // The service knows how much arrived, or may have dropped the upload.
                     (place, sent) = self.begin(collection, &digest, bytes)?;
                 }
             }
@@ -60,6 +62,7 @@ impl Client {
                 .send_empty()
         })?;
         let answer = expect_success(answer)?;
+        // Checked, so that a server cannot send the file elsewhere.
         let place = header(&answer, "location").map(upload_path).transpose()?;
         let offset = header(&answer, "upload-offset").and_then(|text| text.parse().ok());
         place.zip(offset).ok_or_else(|| no_tus(answer))
@@ -76,6 +79,8 @@ impl Client {
             Err(error) => return Ok(Appended::Some(self.unreachable(error))),
         };
         let status = answer.status();
+        // Each can follow from a broken connection or another request. `begin` finds the true
+        // state.
         let goes_on = matches!(
             status,
             StatusCode::CONFLICT
@@ -126,15 +131,19 @@ impl Client {
             let answer = expect_success(answer)?;
             let total = total_of(&answer, have)
                 .ok_or_else(|| self.unreachable("a proxy on the way drops the header of ranges"))?;
+            // Parts of two different files would otherwise be joined.
             if *announced.get_or_insert(total) != total {
                 return Err(no_answer(&format!(
                     "{total} bytes long, where it was of another length before"
                 )));
             }
             let mut body = answer.into_body().into_reader();
+            // An error ends this part only. The next request continues after the bytes that
+            // arrived.
             while let Ok(count @ 1..) = body.read(&mut buffer) {
                 let part = buffer.get(..count).unwrap_or_default();
                 have = have.saturating_add(count as u64);
+                // A server could send without an end and fill the disk.
                 if have > total {
                     return Err(no_answer(&format!(
                         "longer than the {total} bytes that it announced"
@@ -150,6 +159,7 @@ impl Client {
             }
             patience.wait(self.unreachable("the connection broke"))?;
         }
+        // The file gets its name only after this check.
         let found = hasher.finalize().to_string();
         if found != digest {
             return Err(Error::OtherFile { path, found, expected: digest.into() });
@@ -187,9 +197,11 @@ fn total_of(answer: &Response<Body>, first: u64) -> Option<u64> {
         let range = header(answer, "content-range")?.strip_prefix("bytes ")?;
         let (range, total) = range.split_once('/')?;
         let from: u64 = range.split_once('-')?.0.parse().ok()?;
+        // A server or proxy that ignores the range would send bytes from elsewhere.
         return (from == first).then(|| total.parse().ok())?;
     }
     let all = || header(answer, "content-length")?.parse().ok();
+    // A whole file in place of a range is of use only at the start.
     (first == 0).then(all)?
 }
 

@@ -25,7 +25,7 @@ impl Client {
     fn put(&self, hold: &Hold, what: &str, file: &Outgoing) -> Result<()> {
         let url = self.of(hold, &format!("{what}/{}", file.digest()?));
         let answer = self.until_answered(|| {
-            // Again from the start, if it was sent in part.
+            // From the start each time: a request that broke off has sent a part.
             let file = file.rewound()?;
             self.agent.put(&url).header("authorization", self.authorization()).send(file)
         })?;
@@ -44,6 +44,7 @@ fn names_are_plain(assignment: &Assignment) -> bool {
 fn is_plain(blob: &Blob) -> bool {
     let is_name = |name: &str| {
         let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        // A dot at the start would allow `..` and hidden files.
         !name.is_empty() && name.chars().all(is_plain) && !name.starts_with('.')
     };
     let mut parts =
@@ -58,11 +59,14 @@ impl Desk for Client {
     fn claim(&self, offer: &Offer) -> Result<Option<Assignment>> {
         let post = self.agent.post(self.url("/v1/work/claim"));
         let post = post.header("authorization", self.authorization());
+        // Not repeated here: the worker asks again by itself, and a second claim could take a
+        // second job.
         let answer = self.once(post.send(body(offer)?))?;
         if answer.status() == StatusCode::NO_CONTENT {
             return Ok(None);
         }
         let assignment = json(answer)?;
+        // A worker uses these names for local files and sends its token to these paths.
         if !names_are_plain(&assignment) {
             return Err(no_answer(&"a job with names or addresses that are not its own"));
         }
@@ -71,12 +75,15 @@ impl Desk for Client {
 
     fn renew(&self, hold: &Hold, report: &Report, within: Duration) -> Result<()> {
         let post = self.agent.post(self.of(hold, "renew"));
+        // An answer after the end of the lease is of no use, and the worker must end its process
+        // then.
         let post = post.config().timeout_global(Some(within)).build();
         let post = post.header("authorization", self.authorization());
         self.once(post.send(body(report)?)).map(|_| ())
     }
 
     fn fetch(&self, blob: &Blob, file: NewFile) -> Result<()> {
+        // Checked again at the point of use, whatever the caller did before.
         if !is_plain(blob) {
             return Err(no_answer(&format!("to read {:?}, not a file of a job", blob.path)));
         }

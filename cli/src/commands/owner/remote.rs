@@ -217,7 +217,7 @@ struct Downloaded {
     pinned: bool,
 }
 
-/// A result to download, and what is known of it.
+/// A result to download, and the facts that its receipt must have.
 struct Download<'a> {
     service: &'a Service,
     client: &'a Client,
