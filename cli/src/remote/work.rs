@@ -59,8 +59,7 @@ impl Desk for Client {
     fn claim(&self, offer: &Offer) -> Result<Option<Assignment>> {
         let post = self.agent.post(self.url("/v1/work/claim"));
         let post = post.header("authorization", self.authorization());
-        // Not repeated here: the worker asks again by itself, and a second claim could take a
-        // second job.
+        // Not repeated here: the worker asks again by itself.
         let answer = self.once(post.send(body(offer)?))?;
         if answer.status() == StatusCode::NO_CONTENT {
             return Ok(None);

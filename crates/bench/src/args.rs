@@ -154,6 +154,8 @@ impl Args {
             Op::Own(Own::LinearTransform) => Box::new(Matrices::random(params, level)?),
             Op::Own(Own::Dft) => {
                 let all = match self.options.params {
+                    // A named set has its own slots. The default set was chosen for the default
+                    // number.
                     Some(_) => params.log_n() - 1,
                     None => DFT_LOG_SLOTS,
                 };
@@ -221,6 +223,7 @@ impl Program for Args {
     }
 
     fn compares_threads(&self) -> bool {
+        // Other operations run in one pool, whose size the program fixes before they start.
         self.ops == [Op::Own(Own::Strategies)]
     }
 
@@ -228,6 +231,7 @@ impl Program for Args {
     fn run(&self, threads: &[usize], output: Output) -> Result<()> {
         let ops = self.operations();
         self.check(&ops)?;
+        // In order: `Family` puts the longest runs last.
         let families: BTreeSet<Family> = ops.iter().map(|op| op.family()).collect();
         families.into_iter().try_for_each(|family| {
             let ops: Vec<Op> = ops.iter().copied().filter(|op| op.family() == family).collect();

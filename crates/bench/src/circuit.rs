@@ -73,6 +73,8 @@ impl Circuit {
                 let radius = (interval.end - interval.start) / 2.0;
                 let slots: Vec<f64> =
                     parts().map(|x| interval.start + radius * (x + 1.0)).collect();
+                // The polynomial, not the function: its distance to the function is no error of
+                // encryption.
                 let value = |&x| Complex { re: function.0.evaluate(x), im: 0.0 };
                 let values = slots.iter().map(value).collect();
                 (slots, values)
@@ -104,6 +106,7 @@ impl Task for Timed {
     }
 
     fn required_keys(&self, params: &Params, _level: Level) -> Result<KeyRequest> {
+        // The session's level does not matter: a circuit plans the level of its input.
         Ok(Circuit::new(self.0, params)?.required_keys())
     }
 

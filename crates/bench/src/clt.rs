@@ -112,12 +112,14 @@ fn operation(session: &Session, op: Own, runs: u32) -> Result<Measured> {
         time(runs, || {
             let result = work();
             done += 1;
+            // A run may repeat a short operation, so there can be more calls than runs.
             progress.set(done.min(runs as usize));
             result
         })
     };
     let (time, result) = match op {
         Own::CltBootstrap => {
+            // A product, because its noise is what bootstrapping is for.
             let noisy = product()?;
             timed(&|| session.evaluator.bootstrap(&noisy).map_err(refused))?
         }
@@ -145,10 +147,12 @@ fn blocks(session: &Session, rounds: u32) -> Result<Measured> {
 
     let progress = Progress::new("Timing rounds of AES", rounds as usize);
     let start = Instant::now();
+    // Round 0 adds the first key.
     for round in 0..=rounds {
         state = cipher.round(&keys, &state, round).map_err(refused)?;
         progress.set(round as usize);
     }
+    // Decryption is the owner's work and not part of the time.
     let seconds = start.elapsed().as_secs_f64();
 
     let expected: Vec<[u8; 16]> =

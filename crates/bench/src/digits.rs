@@ -135,6 +135,7 @@ fn values(t: Modulus, log_n: u32, stream: &mut Stream) -> Result<Vec<u128>> {
 }
 
 fn encoder(t: Modulus, log_n: u32) -> Result<Option<IntegerEncoder>> {
+    // Modulo powers of two a plaintext has no slots, only its constant.
     let most = if t.prime() == 2 { None } else { IntegerEncoder::most_slots(t, log_n) };
     Ok(most.map(|log_slots| IntegerEncoder::new(t, log_n, log_slots)).transpose()?)
 }
@@ -172,6 +173,7 @@ fn measure(sizes: Sizes, runs: u32) -> Result<Line> {
     for run in 0..=runs {
         let x = values(t, log_n, &mut Stream::new(&seed, "values", run.into()))?;
         let a = encryptor.encrypt(&plaintext(t, log_n, &x)?)?;
+        // Encryption and decryption are not part of the removal.
         let start = Instant::now();
         let found = plan.run(&evaluator, &a)?;
         let time = start.elapsed().as_secs_f64() * 1e3;

@@ -16,6 +16,7 @@ use sudare_roles::{
     machine,
 };
 
+// The sizes of the thesis's table.
 const LOG_N: RangeInclusive<u32> = 10..=15;
 const LIMBS: RangeInclusive<u32> = 1..=15;
 const PRIME_BITS: u32 = 60;
@@ -92,11 +93,13 @@ fn measure(log_n: u32, limbs: u32, runs: u32) -> Result<Fused> {
         log_n,
         limbs,
         prime_bits: PRIME_BITS,
+        // The loop above does not divide its rows, whatever the number of threads.
         threads: 1,
         isa: Isa::detect().name(),
         median_ms,
         min_ms,
         runs,
+        // Three operands and the result, of eight bytes a residue.
         bytes: 8 * 4 * (u64::from(limbs) << log_n),
         published_multiply_add_us: published.map(|[us, _]| us),
         published_fused_us: published.map(|[_, us]| us),
@@ -111,6 +114,7 @@ fn moduli(log_n: u32, limbs: u32) -> Result<Vec<Modulus>> {
             return Err(Error::Bug(format!("too few primes of {PRIME_BITS} bits")));
         };
         moduli.push(Modulus::new(prime).map_err(sudare::Error::from)?);
+        // The next prime is searched below, so that all are different.
         below = prime;
     }
     Ok(moduli)

@@ -43,7 +43,7 @@ impl Matrices {
         let slots = params.max_slots();
         let seed = Seed::random().map_err(sudare::Error::from)?;
         let diagonal = |k: usize| (k, uniform(&seed, &format!("diagonal {k}"), slots));
-        // Results have about the size of the inputs.
+        // Squares of entries have a mean of 2/3, so this keeps results at the size of the inputs.
         let size = Complex { re: (1.5 / DIAGONALS as f64).sqrt(), im: 0.0 };
         let diagonals = (0..DIAGONALS.min(slots)).map(diagonal).collect();
         let matrix = LinearTransform::new(log_slots, diagonals)?.scaled(size);
@@ -57,6 +57,7 @@ impl Matrices {
         let layers = radix.layers(log_slots);
         let factors = dft::forward(log_slots, &layers, BitReversed::Output)?;
         let halved = |(factor, &layers): (LinearTransform, &u32)| {
+            // Each layer of butterflies doubles the mean square of the values.
             factor.scaled(Complex { re: (-0.5 * f64::from(layers)).exp2(), im: 0.0 })
         };
         let factors: Vec<_> = factors.into_iter().zip(&layers).map(halved).collect();
@@ -79,6 +80,7 @@ impl Matrices {
             Clear::Dft => {
                 let z = fourier(x);
                 let size = 1.0 / (x.len() as f64).sqrt();
+                // The factors leave their results in bit-reversed order.
                 let place = |i| z[dft::bit_reversed(self.log_slots, i)];
                 let sized = |z: Complex<f64>| Complex { re: size * z.re, im: size * z.im };
                 (0..x.len()).map(|i| sized(place(i))).collect()
@@ -118,6 +120,7 @@ impl Task for Matrices {
         let a = session.encrypted(slots)?;
         let prepared = self.prepare(evaluator)?;
         let run = || self.run(evaluator, &prepared, &a);
+        // Matrices are encoded before, as a server would for many ciphertexts.
         let found = session.ciphertext(runs, &self.apply(slots), run)?;
         let bytes = self.keys().bytes(session.params.rlwe())?;
         Ok(Measured { bytes, log_slots: Some(self.log_slots), ..found })
@@ -199,6 +202,7 @@ impl Radix {
 pub(super) fn smallest(levels: usize, log_slots: u32) -> Result<Preset> {
     for name in ["n13", "n14", "n15", "n16"] {
         let preset = ckks::preset(name)?;
+        // Half of the coefficients are slots, and the lowest level has primes, too.
         if preset.spec.log_n > log_slots && preset.spec.q_bits.len() > levels {
             return Ok(preset);
         }

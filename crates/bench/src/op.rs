@@ -104,6 +104,7 @@ impl Own {
     }
 }
 
+// `ValueEnum` returns a slice, and its derive does not accept variants with fields.
 static ALL: LazyLock<Vec<Op>> = LazyLock::new(|| {
     let shared = Shared::value_variants().iter().copied().map(Op::Shared);
     shared.chain(Own::value_variants().iter().copied().map(Op::Own)).collect()
@@ -138,6 +139,7 @@ impl Operation for Op {
 
     fn goes_with(self, other: Self) -> bool {
         let families = (self.family(), other.family());
+        // `trace` and `fma` reproduce the same thesis, and may run in one call.
         families.0 == families.1 || families == (Family::Trace, Family::Fma)
     }
 

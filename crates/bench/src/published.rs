@@ -54,6 +54,7 @@ pub fn published(op: &str, case: String) -> Option<&'static Row> {
 
 /// Lists the cases of an operation, in the order of the file.
 pub fn cases(op: &str) -> impl Iterator<Item = &'static str> {
+    // The comma ends the name: operations may begin alike.
     ROWS.lines().filter_map(move |line| line.strip_prefix(op)?.strip_prefix(',')?.split(',').next())
 }
 

@@ -127,6 +127,7 @@ pub(super) fn run(options: &Options<'_>, output: Output) -> Result<()> {
         ops => ops,
     };
     let threads = match &options.threads[..] {
+        // The same number twice would be measured twice.
         [] if par::threads() == 1 => vec![1],
         [] => vec![1, par::threads()],
         threads => threads.to_vec(),
@@ -204,6 +205,7 @@ impl<'a> Work<'a> {
         let scale = session.params.scale_at(level);
         let Session { parties, x, y, .. } = session;
         let [mut a, b] = [parties.encrypt(x, level, scale)?, parties.encrypt(y, level, scale)?];
+        // Rescaling divides the scale of a product. A fresh operand would have none left.
         if op == Op::Rescale {
             let factor = parties.encoder.encode_at(y, level, scale)?;
             a = parties.evaluator.mul_plain(&a, &factor)?;
@@ -259,6 +261,7 @@ impl<'a> Work<'a> {
             .collect::<Result<_>>()?;
         let precision_bits = self.check(&results[0])?;
         let digests: Vec<String> = results.iter().map(digest).collect();
+        // Strategies only divide work, so a different bit is a bug and no rounding.
         if digests.iter().any(|digest| *digest != digests[0]) {
             return Err(Error::WrongResult(format!(
                 "{} at level {} on {threads} thread(s) has different results with {STRATEGIES:?}: \
@@ -273,6 +276,7 @@ impl<'a> Work<'a> {
         let once = start.elapsed().max(Duration::from_nanos(1));
         let repeats = SAMPLE.as_nanos().div_ceil(once.as_nanos()).clamp(1, 10_000) as u32;
         let mut times: [Vec<f64>; 4] = Default::default();
+        // Times of all rounds count: a disturbance weighs less in each round.
         for _ in 0..=AGAIN {
             self.sample(threads, runs, repeats, &mut times)?;
             if worst_ratio(&times) <= ALLOWED {
@@ -308,6 +312,8 @@ impl<'a> Work<'a> {
             for k in 0..STRATEGIES.len() {
                 let place = (run + k) % STRATEGIES.len();
                 let seconds = within(threads, STRATEGIES[place], || -> Result<f64> {
+                    // The strategy before has left its data in the caches. Long operations warm
+                    // them by themselves.
                     if repeats > 1 {
                         self.run()?;
                     }

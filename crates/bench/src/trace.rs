@@ -95,6 +95,7 @@ pub(super) fn run(options: &Options, output: Output) -> Result<()> {
     for &special in &specials {
         for &level in &levels {
             let session = Session::new(special, level)?;
+            // Impossible sums are refused before the first one of this set is timed.
             all_m.iter().try_for_each(|&m| session.trace(m).map(drop))?;
             for &m in &all_m {
                 for h in all(&options.h, &(1..=m).collect::<Vec<_>>()) {
@@ -181,7 +182,7 @@ impl Session {
         let a = parties.encrypt(&x, level, params.scale_at(level))?;
         let (time, sum) = time(runs, || Ok(plan.run(&parties.evaluator, &a)?))?;
         let bits = precision(&parties.open(&sum)?, &sums(&x, m));
-        // Errors of images are independent.
+        // Errors of images are independent, so a sum of 2^m of them is 2^(m / 2) times as large.
         let needed = params.scale_at(level).log2()
             - f64::from(params.log_n())
             - NOISE_BITS
@@ -218,9 +219,11 @@ impl Session {
 fn sums(x: &[Complex<f64>], m: u32) -> Vec<Complex<f64>> {
     let images = 1 << m;
     if images > x.len() {
+        // A slot and its conjugate add up to twice the real part.
         let twice = 2.0 * x.iter().map(|z| z.re).sum::<f64>();
         return vec![Complex { re: twice, im: 0.0 }; x.len()];
     }
+    // A running sum: the next slot loses one image and gains one.
     let mut sum = x[..images].iter().fold(Complex { re: 0.0, im: 0.0 }, |sum, &z| sum + z);
     let mut sums = Vec::with_capacity(x.len());
     for (i, &first) in x.iter().enumerate() {

@@ -55,6 +55,7 @@ fn mix_columns<G: Gates>(gates: &mut G, state: &[[G::Bit; 8]]) -> Result<Vec<[G:
         for i in 0..4 {
             let rest = xor_bytes(gates, &column[(i + 1) % 4], &sums[(i + 2) % 4])?;
             let [d0, d1, d2, d3, d4, d5, d6, d7] = sums[i].clone();
+            // Doubles in the field: a shift, and the polynomial 0x1b if the highest bit falls out.
             let d4 = gates.xor(&d4, &d0)?;
             let d5 = gates.xor(&d5, &d0)?;
             let d7 = gates.xor(&d7, &d0)?;
@@ -198,6 +199,7 @@ fn table() -> [u8; 256] {
     let bits =
         core::array::from_fn(|bit| core::array::from_fn(|x: usize| (x >> (7 - bit) & 1) as u8));
     let mut table = [0x63; 256];
+    // Bits in the clear have no noise, so the circuit cannot fail.
     if let Ok(outputs) = sbox::substitute(&mut Clear, &[bits]) {
         for (bit, column) in outputs.iter().flatten().enumerate() {
             for (value, out) in table.iter_mut().zip(column) {
@@ -278,10 +280,12 @@ impl Plan {
         }
         let fresh = Noise::fresh(params, 1);
         let mut plan = Self { refreshed: Vec::new(), noise_bits: Vec::new() };
+        // Round 0 adds the first key to the block, and both are fresh.
         let mut state = Predicted(params).xor(&fresh, &fresh)?;
         for number in 1..=ROUNDS {
             state = match planned_round(params, state, number) {
                 Ok(next) => next,
+                // Operands match by construction, so an error always means too much noise.
                 Err(_) => {
                     plan.refreshed.push(number);
                     let refreshed = Noise::bootstrapped(params)?;
@@ -308,12 +312,14 @@ impl Plan {
 
 /// Returns the worst noise after a round, if the next computation tolerates it.
 fn planned_round(params: &Params, state: Noise, number: u32) -> Result<Noise> {
+    // Rounds mix bits, so each bit may get the worst noise.
     let state = vec![[state; 8]; 16];
     let key = vec![[Noise::fresh(params, 1); 8]; 16];
     let bits = round(&mut Predicted(params), &state, &key, number == ROUNDS)?;
     let worst = |a: Noise, b: &Noise| if b.bits() > a.bits() { *b } else { a };
     let worst = bits.iter().flatten().fold(bits[0][0], worst);
     match number {
+        // The last state is decrypted, which tolerates more noise than bootstrapping.
         ROUNDS => Ok(worst),
         _ => worst.check("bootstrapping", params.bootstrap_limit_bits()),
     }

@@ -67,11 +67,13 @@ impl Modulus {
 
     /// Returns `x mod x_0` for `x < 2^(128 limbs)`, by Barrett's method.
     pub(crate) fn reduce(&self, x: BigUint) -> BigUint {
+        // Spares two long products for values that are reduced already.
         if x < self.value {
             return x;
         }
         let quotient = ((&x >> (64 * (self.limbs - 1))) * &self.inverse) >> (64 * (self.limbs + 1));
         let mut rest = x - quotient * &self.value;
+        // Barrett's quotient is at most 2 too small, so this takes at most two steps.
         while rest >= self.value {
             rest -= &self.value;
         }

@@ -72,6 +72,7 @@ impl Ciphertext {
         let body_bytes = params.limbs().saturating_mul(8);
         let frame = bytes
             .split_last_chunk::<DIGEST_BYTES>()
+            // The length follows from the parameters: bytes cannot claim one of their own.
             .filter(|(content, _)| content.len() == body_bytes.saturating_add(HEAD_BYTES));
         let (content, digest) = frame
             .ok_or(damaged("their number is not that of a ciphertext under these parameters"))?;
@@ -87,6 +88,7 @@ impl Ciphertext {
         let limbs: Vec<u64> = limbs.iter().map(|&limb| u64::from_le_bytes(limb)).collect();
         let ciphertext = Self { value: big(&limbs), exponent, noise, key: id };
         key.check(&ciphertext)?;
+        // Operations assume reduced integers.
         if ciphertext.value >= *key.modulus.value() {
             return Err(damaged("their integer exceeds the modulus"));
         }

@@ -18,6 +18,7 @@ pub fn lifting_polynomial(t: u32, order: u32) -> Vec<i64> {
     assert!(sudare_arith::is_prime(t.into()), "{t} is not a prime");
     let p = i64::from(t);
     let modulus = i64::from(t).pow(order + 1);
+    // Products of residues then stay far below the limit of `i64`.
     assert!(modulus <= 1 << 16, "{t}^{} is too large", order + 1);
     // Coefficients of X^0 to X^t.
     let mut f = vec![0; t as usize + 1];

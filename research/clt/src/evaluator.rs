@@ -188,6 +188,8 @@ impl Evaluator {
             let multipliers = self.multipliers(&values);
             let weighted = self.weighted_sums(&self.key.v, &multipliers);
             sums.extend(weighted.into_iter().map(|sum| Ciphertext {
+                // Multipliers are larger by half of their range, to be unsigned. The offset takes
+                // that back.
                 value: self.key.modulus.add(&sum, &self.key.v_offset),
                 exponent,
                 noise,
@@ -213,6 +215,7 @@ impl Evaluator {
         let mut rest = ciphertexts.to_vec();
         let mut lifted: Vec<Ciphertext> = Vec::new();
         for i in 0..digits as usize {
+            // Each step lifts all digits so far, which makes them valid modulo one more power of t.
             lifted.append(&mut rest);
             lifted = self.lift(&lifted)?;
             for (place, whole) in ciphertexts.iter().enumerate() {
@@ -257,6 +260,7 @@ impl Evaluator {
             }
             for ((sum, power), polynomial) in sums.iter_mut().zip(&powers).zip(&polynomials) {
                 let factor = polynomial[degree - 1];
+                // For t = 2 the polynomial is X^2 and has no term of degree 1.
                 if factor != 0 {
                     let term = self.times(power, factor)?;
                     *sum = Some(match sum.take() {
@@ -329,6 +333,7 @@ impl Evaluator {
         self.of_rows(values, &self.key.u, params.u_limbs(), |factor, row, out| {
             let mut fraction = [0];
             factor.window(row, top, &mut fraction);
+            // A half is added, so that the shift rounds to the nearest.
             let scaled = u128::from(fraction[0]) * u128::from(modulus) + (1 << 63);
             out.push((((scaled >> 64) as u64 + modulus / 2) % modulus) as u32);
         })
@@ -345,6 +350,7 @@ impl Evaluator {
         let len = self.params().limbs();
         let factors: Vec<Factor> =
             values.iter().map(|value| Factor::new(&limbs(value.borrow(), len), self.isa)).collect();
+        // Rows outside and values inside, so that a group of values reads each row of the key once.
         let parts = par::map(rows.chunks(ROWS * stride), |rows| {
             let mut lists = vec![Vec::new(); factors.len()];
             for row in rows.chunks_exact(stride) {
@@ -365,6 +371,7 @@ impl Evaluator {
         let lists: Vec<&[u32]> = weights.iter().map(Vec::as_slice).collect();
         let parts = par::map((0..stride).step_by(TILE), |start| {
             let len = TILE.min(stride - start);
+            // A limb more than the tile, for its carry.
             let mut outs = vec![vec![0; len + 1]; lists.len()];
             let mut slices: Vec<&mut [u64]> = outs.iter_mut().map(Vec::as_mut_slice).collect();
             weighted_sums(&mut slices, rows, stride, start, &lists, self.isa);

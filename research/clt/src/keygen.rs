@@ -64,6 +64,7 @@ impl KeyGenerator {
         let count = |more: usize| report(done.fetch_add(more, Ordering::Relaxed) + more);
         let params = &self.params;
         let spec = self.params.spec();
+        // Public rows have a seed of their own, apart from the streams of secrets.
         let public = self.seed.derive("integers public", 0);
 
         let subset = Subset::random(params, spec.convert, &mut self.stream("subset", 0));
@@ -98,6 +99,7 @@ impl KeyGenerator {
         let spec = self.params.spec();
         let mut primes: Vec<BigUint> = Vec::new();
         let mut batch = 0;
+        // Slots need different primes, so a repetition is drawn again.
         while primes.len() < spec.slots {
             let missing = (primes.len()..spec.slots).map(|slot| (slot, batch));
             let found = par::map(missing, |(slot, batch)| {
@@ -138,6 +140,7 @@ impl KeyGenerator {
         let mut sigma = vec![0; spec.convert.len * words * limbs];
         let rows = sigma.chunks_exact_mut(words * limbs).zip(&subset.slots).enumerate();
         par::for_each(rows, |(i, (rows, slots))| {
+            // A stream for each number, so that keys do not depend on threads.
             let mut stream = self.stream("sigma", i as u64);
             for (b, row) in rows.chunks_exact_mut(limbs).enumerate() {
                 let shift = spec.word_bits as usize * b;
@@ -225,6 +228,7 @@ impl Subset {
         let mut numbers: Vec<usize> = (slots..sum.len).collect();
         for slot in 0..slots {
             for chosen in 0..sum.weight - 1 {
+                // A partial shuffle. Lists have at most 2^16 numbers, so the bias is below 2^-48.
                 let left = (numbers.len() - chosen) as u128;
                 let next = chosen + ((u128::from(stream.next_u64()) * left) >> 64) as usize;
                 numbers.swap(chosen, next);
@@ -300,6 +304,7 @@ fn is_probable_prime(n: &BigUint, stream: &mut Stream) -> bool {
     let twos = last.trailing_zeros().unwrap_or(0);
     let odd = &last >> twos;
     (0..ROUNDS).all(|_| {
+        // A base of 0 or 1 would let every number pass.
         let mut power = BigUint::from(stream.next_u64() | 2).modpow(&odd, n);
         if power == one || power == last {
             return true;

@@ -36,6 +36,7 @@ impl Factor {
     /// Prepares `limbs` for the kernels up to `best` that this CPU has.
     #[must_use]
     pub fn new(limbs: &[u64], best: Isa) -> Self {
+        // Unused on processors without the vector kernel.
         let _ = best;
         Self {
             limbs: limbs.to_vec(),
@@ -124,6 +125,7 @@ pub fn weighted_sums(
             out[tile + len] = carry as u64;
         }
     }
+    // Without a column the loop above writes no carry.
     if columns == 0 {
         outs.iter_mut().for_each(|out| out.fill(0));
     }

@@ -166,6 +166,7 @@ impl Noise {
 
 /// Returns `log2(2^a + 2^b)`.
 fn add_log2(a: f64, b: f64) -> f64 {
+    // The power of the difference is at most 1, so it cannot overflow.
     let (more, less) = if a > b { (a, b) } else { (b, a) };
     more + real::ln_1p(real::exp2(less - more)) / core::f64::consts::LN_2
 }

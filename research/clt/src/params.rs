@@ -75,6 +75,7 @@ impl Spec {
     pub fn named(name: &str) -> Result<Self> {
         let Some(&(_, slots, gamma, word_bits)) = PRESETS.iter().find(|preset| preset.0 == name)
         else {
+            // The name comes from the command line, and may have any length.
             let name = name.chars().take(40).collect();
             return Err(Error::UnknownPreset { name, known: preset_names().join(", ") });
         };
@@ -247,8 +248,11 @@ fn check(spec: &Spec) -> Result<()> {
     }
     within("n, the number of digits,", spec.digits.into(), 1, 16)?;
     within("eta", spec.eta.into(), 64, 1 << 10)?;
+    // One random word a slot gives the noise, with a bit for the sign.
     within("rho", spec.rho.into(), 1, 60)?;
+    // Words are the weights of `weighted_sums`.
     within("w, the bits of a word,", spec.word_bits.into(), 1, 32)?;
+    // The squares of the primes. The cofactor gets the rest, at least a word.
     let used = 2 * u64::from(spec.eta) * spec.slots as u64;
     within("gamma", spec.gamma.into(), used + 64, 1 << 22)?;
     for (name, sum) in [("Theta", spec.convert), ("Theta'", spec.bootstrap)] {
@@ -258,6 +262,7 @@ fn check(spec: &Spec) -> Result<()> {
         within("the weight of a subset sum", sum.weight as u64, 1, most as u64)?;
     }
     let log2_modulus = f64::from(spec.digits + 1) * real::log2(f64::from(spec.t));
+    // `lifting_polynomial` has the same limit.
     if log2_modulus > 16.0 {
         return refuse("n", spec.digits.into(), "t^(n + 1) has to be at most 2^16".into());
     }

@@ -45,6 +45,7 @@ impl SecretKey {
         let stride = Self::product_limbs(params);
         let rows = par::map(&squares, |square| {
             let others = &product / square;
+            // Primes are different, so the inverse exists.
             let inverse = (&others % square).modinv(square).unwrap_or_default();
             limbs(&(others * inverse), stride)
         });
@@ -96,6 +97,7 @@ impl SecretKey {
         if let Some((slot, found)) = outside {
             return Err(Error::MessageOutOfRange { slot, found, modulus });
         }
+        // A zero adds nothing to the noise, but would cost a long product.
         let nonzero = messages.iter().enumerate().filter(|&(_, &m)| m != 0);
         let values = nonzero.map(|(slot, m)| (slot, self.prime(slot) / modulus * m));
         let mut stream = Stream::new(&Seed::random()?, "integers encryption", 0);
@@ -120,7 +122,9 @@ impl SecretKey {
         let stride = self.product.len();
         let mut words = Zeroizing::new(vec![0; spec.slots]);
         stream.fill(&mut words);
+        // Uniform below 2^(rho + 1). `basis_offset` centres it.
         words.iter_mut().for_each(|word| *word >>= 63 - spec.rho);
+        // Weights have 32 bits, so the noise is added in two halves.
         let low = Zeroizing::new(words.iter().map(|&word| word as u32).collect::<Vec<_>>());
         let high =
             Zeroizing::new(words.iter().map(|&word| (word >> 32) as u32).collect::<Vec<_>>());
@@ -137,6 +141,7 @@ impl SecretKey {
         let noise = big(&sums[0]) + (big(&sums[1]) << 32u32) + big(&self.basis_offset);
         let row = |slot: usize| big(&self.basis[slot * stride..][..stride]);
         let residue = values.fold(noise, |sum, (slot, value)| sum + row(slot) * value) % &product;
+        // A limb more than the cofactor has, so that the remainder is nearly uniform.
         let mut multiple = Zeroizing::new(vec![0; self.cofactor.len() + 1]);
         stream.fill(&mut multiple);
         residue + big(&multiple) % big(&self.cofactor) * product

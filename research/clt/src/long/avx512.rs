@@ -60,6 +60,7 @@ pub(super) unsafe fn vector_window(
     let Some(lowest) = (start / DIGIT_BITS).checked_sub(GUARDS) else { return false };
     let columns = (start + 64 * out.len()).div_ceil(DIGIT_BITS) - lowest;
     let terms = digits(limbs).min(digits(b.len()));
+    // Windows at either end, and wide ones, are rare: the portable kernel finds them.
     if lowest == 0 || columns > MOST_COLUMNS || lowest + 1 >= digits(limbs) + digits(b.len()) {
         return false;
     }
@@ -114,6 +115,7 @@ unsafe fn column_sums<const COLUMNS: usize>(
     while group < groups.end {
         let mut low = [_mm512_setzero_si512(); COLUMNS];
         let mut high = [_mm512_setzero_si512(); COLUMNS];
+        // Emptied before a lane overflows.
         let end = groups.end.min(group + VECTORS);
         for group in group..end {
             // Digit `j` of `b` is multiplied by digit `column - j` of `a`, at `last - (column - j)`
@@ -175,6 +177,7 @@ unsafe fn unpack(b: &[u64], group: usize) -> __m512i {
             load(end.as_ptr())
         };
         let bytes = _mm512_loadu_si512(BYTES.as_ptr().cast());
+        // 52 bits are six bytes and a half, so every other digit begins in the middle of a byte.
         let shifts = _mm512_setr_epi64(0, 4, 0, 4, 0, 4, 0, 4);
         _mm512_srlv_epi64(_mm512_permutexvar_epi8(bytes, packed), shifts)
     }

@@ -74,6 +74,7 @@ pub(super) fn add_multiples_in_words<'a>(
 ) {
     let product = |weight: u32, limb: u64| u128::from(weight) * u128::from(limb);
     let mut k = rows.start;
+    // Four rows share a pass over the sums.
     while k + 4 <= rows.end {
         let [a, b, c, d] = [row(k), row(k + 1), row(k + 2), row(k + 3)];
         let limbs = a.iter().zip(b).zip(c.iter().zip(d));

@@ -77,6 +77,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             let start = Instant::now();
             state = cipher.round(&keys, &state, round).map_err(refused)?;
             evaluate_s += start.elapsed().as_secs_f64();
+            // Needs the secret key, so a server could not do it: it is not part of the time.
             noise_bits = noise_bits.max(session.noise_bits(state.bits())?);
             progress.set_with(round as usize, &format!("  noise {noise_bits:.0} bits at most"));
         }
