@@ -90,7 +90,7 @@ class Encrypted(Generic[_B]):
 
     @classmethod
     def from_bytes(cls, data: object) -> Self:
-        """Reads what `to_bytes` returned. Attach the array to a context to compute with it."""
+        """Reads the result of `to_bytes`. Attach the array to a context to compute with it."""
         return cls(None, cls._native.from_bytes(data))
 
     def save(self, path: str | os.PathLike[str], *, overwrite: bool = False) -> None:
@@ -308,7 +308,7 @@ def _by_name(
 def _call(
     name: str, function: Callable[..., Any], args: Sequence[Any], options: dict[str, Any]
 ) -> Any:
-    """Calls what stands for a function of NumPy, without options that have no effect."""
+    """Calls the counterpart of a function of NumPy, without options that have no effect."""
     used = {k: v for k, v in options.items() if v is not None and v is not np._NoValue}
     for option in used:
         if option not in inspect.signature(function).parameters:

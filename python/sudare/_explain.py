@@ -53,7 +53,7 @@ class Output:
     bootstrapping, and where inputs could lead to arguments outside the interval of a function, unless
     intervals are assumed."""
     share_bits: int | None = None
-    """Bits after the point to which all elements can be released; `None` if there are none."""
+    """Bits after the point to which all elements can be released. `None` if they cannot be released."""
     filled_log2_error: float = -inf
     """`log2_error` for inputs that fill the available room."""
     lineage: str | None = None

@@ -8,7 +8,7 @@ arrays:
 >>> sigmoid.max_error < 2**-10
 True
 
-Numbers outside the interval would give results far from the function, and nobody who computes can see
+Numbers outside the interval would give results far from the function, and the server cannot see
 them. Arrays know ranges for their elements, so that calls which could leave the interval are refused. A
 wide interval needs a polynomial of a high degree, and so more levels, which `Context.explain` counts.
 """

@@ -1,4 +1,4 @@
-"""One model, or statistics, of the rows of several owners, who show them to nobody.
+"""One model, or statistics, of the rows of several owners, who show them to no one.
 
 Each owner has some of the rows, all with the same columns. One of the owners, or somebody else, holds the
 key. A server computes.
@@ -16,7 +16,7 @@ key. A server computes.
 | holder of the key | `model.decrypt(result, keys.secret)` |
 
 A schema is public. A transform contains means, spreads and correlations of all rows together: it is for
-the owners alone. The holder of the key must not receive what single owners send to the server. The
+the owners alone. The holder of the key must not receive the files that single owners send to the server. The
 command `sudare` uses the same files, and can do any of the steps.
 """
 

@@ -50,7 +50,7 @@ _Ints = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Explanation:
-    """The costs of a search, and what it reveals. Bytes are bytes of files without headers."""
+    """The costs and the leakage of a search. Bytes are bytes of files without headers."""
 
     log_n: int
     """`log2(N)` of the ring."""
@@ -80,7 +80,7 @@ class Explanation:
     log2_wrong: float | None
     """`log2` of a bound on the probability that noise makes a count or matches wrong."""
     leakage: tuple[str, ...]
-    """Sentences about what everybody learns."""
+    """Sentences about the knowledge of each party."""
 
     def __str__(self) -> str:
         lines = [
@@ -101,7 +101,7 @@ class Plan:
         self._native = native
 
     def explain(self) -> Explanation:
-        """Returns the costs of the search, and what it reveals."""
+        """Returns the costs and the leakage of the search."""
         found = json.loads(self._native.explain())
         return Explanation(**{**found, "leakage": tuple(found["leakage"])})
 
@@ -265,7 +265,7 @@ _Carried = list[list[int]] | list[bytes]
 
 
 def _carried(setup: Any, rows: int, payloads: npt.ArrayLike | None) -> _Carried | None:
-    """Checks the payloads of records; `None` if there are none."""
+    """Checks the payloads of records. Returns `None` if records have no payloads."""
     kind = setup["payload"]
     if (kind == "rows") != (payloads is None):
         raise errors.ArgumentError("pass payloads if the plan has some, and only then")
@@ -435,7 +435,7 @@ class Matches:
     rows: _Ints
     """The numbers of rows, ascending."""
     payloads: npt.NDArray[Any] | None
-    """The payloads of rows; `None` if there are none."""
+    """The payloads of rows, or `None` if the search has no payloads."""
     crowded: int
     """The number of further matches, too many in one bucket to tell apart."""
     undecided: int

@@ -16,7 +16,7 @@ use sudare_roles::{
 use sudare_table::Table;
 
 impl Csv {
-    /// Plans what is wanted.
+    /// Plans the requested computation.
     ///
     /// # Errors
     /// [`Error::TableFile`], [`Error::Table`], [`Error::Stats`] and [`Error::Apps`] for a table with which

@@ -28,13 +28,13 @@ pub struct Contents {
 pub struct Column {
     /// The name of the column.
     pub name: String,
-    /// Whether the column is text.
+    /// True if the column is text.
     pub text: bool,
     /// Number of rows without a value.
     pub missing: usize,
     /// Number of different values, up to a maximum.
     pub values: usize,
-    /// Whether there are more different values.
+    /// True if there are more different values.
     pub more: bool,
 }
 
@@ -113,7 +113,7 @@ impl Wanted {
     }
 }
 
-/// As the command reads with `--categorical all`.
+/// Returns the reading of the command with `--categorical all`.
 pub(crate) fn reading(missing: Missing) -> Reading {
     let categorical = Categorical::Every;
     let encoding = EncodingOptions { categorical, missing, ..EncodingOptions::default() };

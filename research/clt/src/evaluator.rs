@@ -293,6 +293,7 @@ impl Evaluator {
     fn convert(&self, values: &[BigUint]) -> Vec<BigUint> {
         let modulus = &self.key.modulus;
         let sums = self.weighted_sums(&self.key.sigma, &self.remainder_words(values));
+        // Doubled, because `sigma` holds halves: it divides by 2^(eta + 1).
         let converted =
             |sum: BigUint| modulus.add(&modulus.add(&sum, &sum), &self.key.sigma_offset);
         sums.into_iter().map(converted).collect()

@@ -23,7 +23,7 @@ const INDEX: &str = "index.html";
 pub struct PageFile {
     /// Media type of the file.
     pub media_type: &'static str,
-    /// Content-Security-Policy: what the file may load and connect to.
+    /// Content-Security-Policy: the permitted sources and connections of the file.
     pub policy: String,
     /// Content of the file.
     pub content: Vec<u8>,

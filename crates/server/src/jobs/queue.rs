@@ -96,7 +96,7 @@ pub async fn run(app: App) {
 }
 
 /// Checks leases until it is aborted. It queues jobs again whose leases were not renewed. If servers share
-/// the records, it also renews the leases of this server, and follows what other servers did.
+/// the records, it also renews the leases of this server, and follows the changes of other servers.
 pub async fn watch_leases(app: App) {
     let mut ticks = interval(LEASE_CHECK_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -308,7 +308,7 @@ impl Server {
         }
     }
 
-    /// Removes what is no longer needed: directories of ended jobs, shared states of ended jobs, incomplete
+    /// Removes files that are no longer needed: directories of ended jobs, shared states of ended jobs, incomplete
     /// files in the shared store, and local copies of shared objects.
     ///
     /// # Errors

@@ -48,7 +48,7 @@ const MAX_TASK_BYTES: u64 = 1 << 20;
 
 /// Computes the task on the first line of standard input, and reports its progress and its outcome on
 /// standard output. The line `stop` stops a job that can be resumed. The end of input stops any job at
-/// once, since nobody waits for it. Returns the exit status.
+/// once, since no server waits for it. Returns the exit status.
 #[must_use]
 pub fn work() -> u8 {
     // Under memory pressure the system kills this process and not the server.

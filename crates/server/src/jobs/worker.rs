@@ -224,7 +224,7 @@ impl<D: Desk> Worker<D> {
         blocking(self, move |worker| worker.desk.leave(&hold, &why)).await
     }
 
-    /// Removes what is left of the last job.
+    /// Removes the files of the last job.
     fn clear(&self) -> Result<()> {
         let folder = self.folder();
         match fs::remove_dir_all(&folder) {

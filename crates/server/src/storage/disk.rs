@@ -19,7 +19,7 @@ const RESERVE_PART: u64 = 20;
 /// Size of the ballast: the smaller of these bytes and this part of the disk.
 const BALLAST_BYTES: u64 = 16 << 20;
 const BALLAST_PART: u64 = 32;
-/// Free bytes that a server needs to start, since its records take as much for a moment.
+/// Free bytes that a server needs to start. Its records need them for a moment.
 const START_BYTES_FREE: u64 = 256 << 10;
 /// Bytes of the ballast that are written at a time.
 const WRITTEN_AT_ONCE: usize = 1 << 16;

@@ -1,4 +1,4 @@
-//! Inspection of uploads: what a file is, by its first bytes.
+//! Inspection of uploads: the kind of a file, by its first bytes.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{

@@ -64,7 +64,7 @@ pub fn records_path(root: &Path) -> Result<PathBuf> {
 }
 
 /// Returns the name of the server in a directory, which identifies its jobs and uploads in shared records.
-/// Makes a name if there is none.
+/// Makes a name if it is missing.
 ///
 /// # Errors
 /// [`Error::Io`]; [`Error::Library`] without randomness.
@@ -94,7 +94,7 @@ pub fn key_path(root: &Path) -> Result<PathBuf> {
 }
 
 impl Store {
-    /// Opens a directory, created if missing, and uses `bucket` for what is shared with other servers.
+    /// Opens a directory, created if missing, and uses `bucket` for data that servers share.
     ///
     /// # Errors
     /// [`Error::InUse`] if another server has it; [`Error::Io`]; [`Error::NotAFolder`].
@@ -275,7 +275,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Lists the objects in the shared store, or here if there is none: tenants, digests and times of
+    /// Lists the objects in the shared store, or else the objects here: tenants, digests and times of
     /// storage.
     ///
     /// # Errors

@@ -55,7 +55,7 @@ async fn server_key(State(app): State<App>) -> Json<Value> {
     }))
 }
 
-/// Shows what the tenant has used, and its limits.
+/// Shows the usage of the tenant, and its limits.
 async fn usage(State(app): State<App>, Tenant(tenant): Tenant) -> Answer {
     let used = blocking(&app, move |app| app.records.usage(&tenant, now())).await?;
     let limits = &app.limits;

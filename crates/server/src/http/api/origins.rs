@@ -28,7 +28,7 @@ const ANSWER_HEADERS: HeaderValue = HeaderValue::from_static(
     "accept-ranges, content-range, etag, location, retry-after, tus-extension, tus-resumable, \
      tus-version, upload-expires, upload-length, upload-offset",
 );
-/// Seconds for which a browser may remember what is allowed.
+/// Seconds for which a browser may remember permissions.
 const REMEMBERED: HeaderValue = HeaderValue::from_static("600");
 
 /// Tells browsers which pages may read responses, and responds to preflight requests.

@@ -20,7 +20,7 @@ pub struct RequestSpec {
 /// Headers and contents of a response.
 pub struct ResponseSpec {
     pub headers: &'static [Header],
-    /// Media types, one of which the response has.
+    /// Possible media types. The response has one of them.
     pub contents: &'static [Content],
 }
 

@@ -131,7 +131,7 @@ pub fn stale(app: &Server, id: &str) -> Problem {
     }
 }
 
-/// Claims a job. Waits for one if there is none.
+/// Claims a job. Waits if no job fits.
 async fn claim(State(app): State<App>, Worker(worker): Worker, body: Body) -> Answer {
     let Offer { program, memory_bytes, wait_seconds } =
         body::json(body, "offer of a worker").await?;
