@@ -55,7 +55,7 @@ impl Output {
         let mut out = io::stdout().lock();
         out.write_all(text.as_bytes())
             .and_then(|()| if text.ends_with('\n') { Ok(()) } else { out.write_all(b"\n") })
-            // A full disk shows only here, and must not end with status 0.
+            // A full disk may show only here, and must not end with status 0.
             .and_then(|()| out.flush())
             .map_err(Error::Stdout)
     }

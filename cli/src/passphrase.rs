@@ -43,7 +43,7 @@ impl Source {
             return from_descriptor(fd);
         }
         let passphrase = asked(path, "New passphrase")?;
-        // Typed unseen: a typing error would lock the key for ever.
+        // Typed unseen: a typing error would lock the key forever.
         if passphrase != asked(path, "The same again")? {
             return Err(Error::Usage("the passphrases differ: type the same one twice".into()));
         }

@@ -91,7 +91,7 @@ pub fn run<T: Send + 'static>(
     work: impl FnOnce(&Progress) -> Result<T> + Send + 'static,
 ) -> Result<T> {
     let progress = Arc::new(Progress::default());
-    // One place, so that work that ends after the wait does not block on sending.
+    // One place, so that the thread of the work ends without waiting for a reader.
     let (sender, mut receiver) = mpsc::sync_channel(1);
     let shared = Arc::clone(&progress);
     let body = move || {

@@ -16,7 +16,7 @@ impl Outgoing {
     #[pyo3(signature = (path, collection, plain_model))]
     fn new(path: PathBuf, collection: &str, plain_model: bool) -> Result<Self> {
         let collection = collection.parse()?;
-        // Checked and sent by one open file, so nobody can exchange it in between.
+        // Checked and sent by one open file, so no one can exchange it in between.
         Ok(Self(Arc::new(outgoing::Outgoing::open(&path, &[collection], plain_model)?)))
     }
 

@@ -52,8 +52,7 @@ impl Memory {
         if let Ok(bytes) = data.cast::<PyBytes>() {
             return Ok(Self::of_python(bytes.clone()));
         }
-        // Pickle gives back a `bytearray` or a `PickleBuffer`. They can change, so their bytes are
-        // copied.
+        // Pickle may give back another buffer than `bytes`. It can change, so its bytes are copied.
         let view = PyMemoryView::from(data).map_err(|_| {
             let found = data.get_type();
             let problem = format!(

@@ -116,7 +116,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         OpenKey::Public(file) => made_for(file)?,
         OpenKey::Secret(file) => made_for(file.opened())?,
     };
-    // The table is read before a passphrase is asked for: mistakes in it are more frequent.
+    // The table is read before a passphrase is asked for, so that a mistake in it costs no typing.
     let (subject, job) = Subject::read(args, &job)?;
     let bits = params.rlwe().security_bits();
     if params.spec().insecure {

@@ -186,7 +186,7 @@ fn smallest() -> Result<Box<BootstrapPreset>> {
         Set::Bootstrapping(set) if !set.preset.spec.insecure => Some(set),
         _ => None,
     });
-    // Of several in the same ring, the first: the order of sets is their preference.
+    // Of several in the same ring, the first one.
     sets.min_by_key(|set| set.preset.spec.log_n)
         .ok_or_else(|| Error::Bug("there is no secure set with bootstrapping".into()))
 }

@@ -281,7 +281,7 @@ fn amount(text: &str) -> core::result::Result<f64, &'static str> {
 
 /// Decides whether the server handles Ctrl-C itself: it stops as on SIGTERM.
 pub fn minds_interrupts(args: &Args) -> bool {
-    // The other steps are short and change one record, so Ctrl-C may end them.
+    // The other steps are short, so Ctrl-C may end them.
     matches!(args.step, None | Some(Step::Job))
 }
 

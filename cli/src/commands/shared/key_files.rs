@@ -109,7 +109,7 @@ impl KeyFiles {
             evaluation_path.display(),
         ));
         let seal = self.passphrase || self.source.is_named();
-        // Asked for before the work, so that nobody has to wait at the terminal for minutes.
+        // Asked for before the work, so that you need not wait at the terminal for minutes.
         let passphrase = seal.then(|| self.source.to_seal(&secret_path)).transpose()?;
         files::make_folder(&self.out)?;
         let mut secret_file = NewFile::create(&secret_path, Access::Owner, self.force)?;

@@ -218,7 +218,7 @@ fn encrypt(
     prepared: &Prepared<'_>,
 ) -> Result<Vec<Ciphertext>> {
     let progress = Progress::new("Owner: encrypting", plan.ciphertexts());
-    // Inner products outside the sigmoid's range would decrypt to a wrong model without an error.
+    // Inner products outside the sigmoid's range would train a wrong model without an error.
     plan.check(prepared)?;
     let made = plan.encryptions(encryptor, prepared).enumerate();
     let made = made.map(|(i, item)| item.inspect(|_| progress.set(i + 1)));

@@ -146,7 +146,6 @@ fn arithmetic(isa: Isa, bits: u32) -> Check {
 
 /// Transforms against Horner's rule and the schoolbook product.
 fn transforms(isa: Isa, bits: u32) -> Check {
-    // Small rings take other paths through a transform than large ones.
     for log_n in [4, 6, 9, 13] {
         let n = 1usize << log_n;
         let q = prime(bits, 2 << log_n)?;
