@@ -173,6 +173,7 @@ def text_of(value: object) -> str:
     if isinstance(value, numbers.Integral):
         return str(int(value))
     if isinstance(value, (*_NUMBERS, np.floating)):
+        # Adding 0 turns -0 into 0, which is the same category.
         return np.format_float_positional(float(value) + 0.0, trim="-")
     return str(value)
 

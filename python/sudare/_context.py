@@ -122,6 +122,7 @@ class Context(
             insecure_log_n = whole(insecure_log_n, "insecure_log_n")
         plan = _native.Plan.preset(name, insecure_log_n)
         if mode == "execute":
+            # 2, so that the warning points at the caller of this method.
             plan.parameters.warn_if_insecure(2)
         return cls._with(plan, progress, None, mode)
 
@@ -249,6 +250,7 @@ class Context(
         """Returns the declared range of an array, by its arguments or by the program."""
         planned = [known for known in self._inputs if known.shape == numbers.shape]
         if planned:
+            # Inputs of one shape cannot be told apart, so the widest range counts.
             start, end = min(x.low for x in planned), max(x.high for x in planned)
             wrong = numbers[(numbers < start) | (numbers > end)]
             if wrong.size:

@@ -36,6 +36,7 @@ class Encrypted(Generic[_B]):
     __array_priority__ = 1000.0
     # Higher than the priority of frames, which would treat an array on their right as a list.
     __pandas_priority__ = 5000
+    # `__eq__` below would remove the hash.
     __hash__ = object.__hash__
 
     _native: ClassVar[Any]
@@ -99,6 +100,7 @@ class Encrypted(Generic[_B]):
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         data: Any = self.to_bytes()
+        # From this protocol on, pickle can send the bytes outside its stream.
         if operator.index(protocol) >= 5:
             data = pickle.PickleBuffer(data)
         return type(self).from_bytes, (data,)
@@ -260,6 +262,7 @@ class Encrypted(Generic[_B]):
                 "neither operand is encrypted: encrypt one of them, or compute in the clear (functions have "
                 "in_the_clear)"
             )
+        # An array from bytes has no context, but the other operand may have one.
         attached = next((x for x in encrypted if x._backend is not None), encrypted[0])
         result: Self = attached._context._apply(op, operands)
         return result
@@ -271,6 +274,7 @@ class Encrypted(Generic[_B]):
             raise errors.ShapeError(
                 f"dot of arrays with {ranks[0]} and {ranks[1]} axes: use @ for stacks of matrices"
             )
+        # `numpy.dot` multiplies by scalars, which `@` refuses.
         return cls._binary(Op.mul() if 0 in ranks else Op.matmul(), a, b)
 
 
@@ -300,6 +304,7 @@ def _by_name(
     def matters(name: str) -> bool:
         value = given[name]
         default = signature.parameters[name].default
+        # Only texts are compared, because `==` of an encrypted array raises.
         return not (value is default or isinstance(value, str) and value == default)
 
     return (), {name: given[name] for name in given if matters(name)}

@@ -98,6 +98,7 @@ class ContextOf(Generic[_K, _N, _P, _E, _S]):
         self._made = keys
         self._shares = False
         self._started = None
+        # Reentrant: an engine starts under this lock, and makes the keys under it.
         self._lock = threading.RLock()
 
     @classmethod
@@ -155,6 +156,7 @@ class ContextOf(Generic[_K, _N, _P, _E, _S]):
     def keys(self) -> _K:
         """The keys. The first call makes them."""
         with self._lock:
+            # Two threads that ask at once must get the same keys.
             if self._made is None:
                 made: _K = self._keys_type(*type(self)._generate(self._plan, self._callback))
                 self._made = made
@@ -182,6 +184,7 @@ class ContextOf(Generic[_K, _N, _P, _E, _S]):
     @property
     def can_decrypt(self) -> bool:
         """True if the secret key is present."""
+        # A context without keys makes a secret key with the others.
         return self._made is None or self._made.can_decrypt
 
     def __reduce__(self) -> tuple[Any, ...]:

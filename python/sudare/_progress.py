@@ -24,6 +24,7 @@ class _Bars:
         if self._bar is None or self._bar.desc != f"{what}: ":
             self._bar = self._tqdm(total=total, desc=what, leave=False)
         self._bar.update(done - self._bar.n)
+        # Native code does not announce the end of a step.
         if done >= total:
             self._bar.close()
             self._bar = None
@@ -37,5 +38,6 @@ def callback(progress: Progress) -> Callback | None:
         return None
     try:
         return _Bars(importlib.import_module("tqdm.auto").tqdm)
+    # Bars are a convenience: without tqdm the work runs all the same.
     except ImportError:
         return None

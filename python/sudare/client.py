@@ -280,6 +280,7 @@ class Client:
         transport = httpx.HTTPTransport(verify=verify) if _is_loopback(address.host) else None
         self._http = httpx.Client(
             base_url=url.rstrip("/"),
+            # Responses are read raw, so the server must not compress them.
             headers={"authorization": f"Bearer {_checked_token(token)}", "accept-encoding": "identity"},
             timeout=httpx.Timeout(90.0, connect=20.0),
             verify=verify,
@@ -449,6 +450,7 @@ class Client:
         for name, value in more.items():
             if value is not None:
                 request[name] = self._send(value) if isinstance(value, Outgoing) else value
+        # The same request has the same name in any process, so the service finds its job.
         name = blake3.blake3(json.dumps(request, sort_keys=True).encode()).hexdigest()
         attempt = 0
         while True:
@@ -512,6 +514,7 @@ class Client:
                             continue
                         total = _total(got, file.tell(), total)
                         for block in got.iter_raw():
+                            # A server could send without an end and fill the disk.
                             if file.tell() + len(block) > total:
                                 raise errors.RefusedError(
                                     f"the result is longer than the {total} bytes that the server announced: call again",
@@ -573,6 +576,7 @@ class _Answer:
         body = bytearray()
         for block in got.iter_raw():
             body += block
+            # A server could send without an end.
             if len(body) > _MOST_ANSWER_BYTES:
                 raise errors.RefusedError(
                     f"{self.url} responds with more than {_MOST_ANSWER_BYTES} bytes", "Http"
@@ -645,6 +649,7 @@ def _expect_success(answer: _Answer) -> _Answer:
 def _parsed(text: bytes) -> Any:
     try:
         return json.loads(text)
+    # Deeply nested JSON ends in a RecursionError.
     except (ValueError, RecursionError) as error:
         raise errors.RefusedError(f"the response is not JSON: {error}", "Http") from error
 

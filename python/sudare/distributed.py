@@ -213,6 +213,7 @@ class _Pool(Protocol):
 
 
 def _pool(executor: Any) -> _Pool:
+    # A client of Dask exists only if its module is imported already.
     dask = sys.modules.get("distributed")
     if dask is not None and isinstance(executor, dask.Client):
         return _Cluster(executor)
@@ -255,6 +256,8 @@ class _Executor:
                 rows = tasks.rows(share)
                 running.append(workers.submit(_share_gradient, tasks.keys, point, share, rows))
             parts: list[_native.Part] = []
+            # Summed as they arrive, so that a gradient of many shares never needs all parts in
+            # memory.
             for done in futures.as_completed(running):
                 part = done.result()
                 if part is None:
@@ -271,10 +274,12 @@ class _Executor:
                 remedy="pass a function that makes the executor, so that it can make another one",
             ) from error
         finally:
+            # After an error, the remaining shares would keep workers busy.
             for future in running:
                 future.cancel()
 
     def close(self) -> None:
+        # An executor of the caller stays open.
         if self._make is not None and self._executor is not None:
             self._executor.shutdown(wait=False, cancel_futures=True)
             self._executor = None
@@ -293,6 +298,7 @@ class _Cluster:
     def gradient(
         self, tasks: _Tasks, point: _native.Part, shares: Sequence[_Share]
     ) -> _native.Part | None:
+        # Imported late, because Dask is optional.
         from distributed import CancelledError, KilledWorker
         from distributed.comm.core import CommClosedError
 
@@ -414,6 +420,7 @@ _tables: OrderedDict[_File, Table] = OrderedDict()
 def _opened(files: OrderedDict[_File, _T], file: _File, read: Callable[[], _T]) -> _T:
     """Reads a file once in this process."""
     with _lock:
+        # Read under the lock, so that threads do not read a file of gigabytes twice.
         if file not in files:
             files[file] = read()
         files.move_to_end(file)
