@@ -96,6 +96,7 @@ pub fn table(head: &[&str], rows: &[Vec<String>]) -> String {
     let head = head.iter().map(|cell| printable(cell)).collect();
     let rows = rows.iter().map(|row| row.iter().map(|cell| printable(cell)).collect());
     let lines: Vec<Vec<Cow<'_, str>>> = core::iter::once(head).chain(rows).collect();
+    // In characters: those outside ASCII have more bytes than places.
     let width = |column: usize| {
         lines.iter().filter_map(|line| line.get(column)).map(|c| c.chars().count()).max()
     };

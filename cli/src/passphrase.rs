@@ -64,6 +64,7 @@ fn from_descriptor(fd: u32) -> Result<Passphrase> {
 fn line(file: impl Read) -> io::Result<Vec<u8>> {
     // A buffer that grows would leave a copy in freed memory.
     let mut line = Vec::with_capacity(Passphrase::MAX_BYTES + 2);
+    // Room for a line end of two bytes. `Passphrase::new` refuses a longer line.
     for byte in file.bytes().take(Passphrase::MAX_BYTES + 2) {
         match byte? {
             b'\n' => break,
@@ -117,6 +118,7 @@ mod terminal {
         quiet.local_modes.remove(LocalModes::ECHO);
         // Before the modes change, so that Ctrl-C at any moment restores them.
         *hidden() = Some((terminal.try_clone()?, modes));
+        // Flushing drops characters that were typed before the prompt.
         let line = tcsetattr(&terminal, OptionalActions::Flush, &quiet)
             .map_err(io::Error::from)
             .and_then(|()| terminal.write_all(prompt.as_bytes()))

@@ -26,6 +26,7 @@ pub fn finite(text: &str) -> Result<f64, &'static str> {
 /// Reads a number of GiB as bytes.
 #[cfg(feature = "serve")]
 pub fn gibibytes(text: &str) -> Result<u64, &'static str> {
+    // The upper bound keeps bytes within 64 bits.
     let number = text.parse().ok().filter(|&gib: &f64| gib > 0.0 && gib < 1e9);
     number.map(|gib| (gib * f64::from(1 << 30)) as u64).ok_or("expected a number such as 2.5")
 }

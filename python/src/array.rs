@@ -158,6 +158,7 @@ impl Array {
             }
             Form::Simulated(..) => Err(Error::Simulation),
             Form::Traced(_) => Err(Error::Traced),
+            // A file that was not read is passed on unchanged.
             Form::Stored(file, ..) => Ok(file.to_bytes(py)),
         }
     }

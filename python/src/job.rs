@@ -95,6 +95,7 @@ pub fn run<T: Send + 'static>(
     let (sender, mut receiver) = mpsc::sync_channel(1);
     let shared = Arc::clone(&progress);
     let body = move || {
+        // Only `Progress` is used after a panic, and its mutex tolerates one.
         let work = AssertUnwindSafe(|| on_own_threads(|| shared.abandoned.run(|| work(&shared))));
         // The receiver is gone if the wait ended with an exception.
         let _ = sender.send(panic::catch_unwind(work));

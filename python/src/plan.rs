@@ -329,6 +329,7 @@ impl Parameters {
             Some(set) => {
                 let spec = set.bootstrap.with_log_slots(log_n - 1);
                 let plan = |top| spec.plan(&params, Level(top)).ok();
+                // From the highest level down: the first one that works leaves the most levels.
                 let found = (params.top().0..=params.upper_top().0).rev().find_map(plan);
                 found.map(|plan| plan.with_precision(set.precision_bits))
             }

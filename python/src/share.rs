@@ -140,6 +140,8 @@ impl Worker {
     ) -> Result<Part> {
         let worker = self.for_groups(point.meta.groups)?;
         let share = start..stop;
+        // Tables and parts are Python objects, which work without the interpreter lock cannot
+        // touch.
         let read: Box<dyn FnOnce() -> Result<Vec<Ciphertext>> + Send> = match rows {
             Rows::Table(table) => {
                 if table.meta.job != self.job {

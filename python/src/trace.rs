@@ -187,6 +187,7 @@ impl Trace {
 
 impl Trace {
     fn program(&self) -> MutexGuard<'_, Program> {
+        // A step is pushed as a whole, so a panic leaves a valid program.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

@@ -47,10 +47,10 @@ pub struct Published {
 
 /// Bits that the worst slot may be below the mean that the set states. The command refuses results below.
 const WORST_BITS: f64 = 6.0;
-/// Largest relative error of a prediction that is not remarked.
+/// Largest relative error of a prediction that the text does not mark.
 const TOLERANCE: f64 = 0.25;
-/// Ciphertexts at the highest level that one being refreshed takes the memory of: both parts of
-/// it, powers and digits; 58 were measured.
+/// Memory of one refresh, in ciphertexts at the highest level: both parts, powers and digits. Measurements
+/// showed 58.
 const WORKING_CIPHERTEXTS: u64 = 64;
 
 /// One line: the whole, or a stage.
@@ -191,12 +191,12 @@ impl Case {
         Ok(Self { params, plan, key_bytes, matrix_bytes, needed_bytes, published })
     }
 
-    /// `log2` of the size of slots, which a publication may set.
+    /// Returns `log2` of the size of slots, which a publication may set.
     fn integer_bits(&self) -> u32 {
         self.published.map_or(0, |row| row.integer_bits)
     }
 
-    /// The line of the whole and of its stages, every result checked.
+    /// Measures the lines of the whole and of its stages, and checks every result.
     fn measure(self, set: &BootstrapPreset, options: &Options) -> Result<Vec<Bootstrapped>> {
         let ciphertexts = options.ciphertexts();
         let request = self.plan.required_keys();
@@ -289,7 +289,7 @@ impl Case {
         Ok(())
     }
 
-    /// One run, its errors added to `errors`: the milliseconds of each stage.
+    /// Runs once and adds the errors to `errors`. Returns the milliseconds of each stage.
     fn once(
         &self,
         parties: &Parties,
@@ -314,7 +314,7 @@ impl Case {
         Ok(marks)
     }
 
-    /// Fresh random slots, encrypted.
+    /// Encrypts fresh random slots.
     fn inputs(&self, parties: &Parties, run: u32, count: usize) -> Result<Vec<Ciphertext>> {
         let spec = self.plan.spec();
         // Published precisions hold for slots of a published size, so reproductions need that size.
@@ -331,7 +331,7 @@ impl Case {
         (0..count).map(encrypted).collect()
     }
 
-    /// The slots of a ciphertext, as far as bootstrapping keeps them.
+    /// Decrypts the slots of a ciphertext, as far as bootstrapping keeps them.
     fn opened(&self, parties: &Parties, a: &Ciphertext) -> Result<Vec<Complex<f64>>> {
         let mut slots = parties.open(a)?;
         if self.plan.spec().values == Values::Real {
@@ -340,7 +340,7 @@ impl Case {
         Ok(slots)
     }
 
-    /// Level of the operands of a stage.
+    /// Returns the level of the operands of a stage.
     fn level(&self, stage: Stage) -> Level {
         let spec = self.plan.spec();
         match (stage, spec.order) {
@@ -422,7 +422,7 @@ impl Errors {
         self.count += found.len();
     }
 
-    /// `-log2` of the mean.
+    /// Returns `-log2` of the mean.
     fn mean_bits(&self) -> f64 {
         -(self.sum / self.count as f64).log2()
     }

@@ -19,22 +19,22 @@ pub enum Way {
 }
 
 impl Way {
-    /// The one for slots of integers, see [`slim`].
+    /// Returns the named set for slots of integers: see [`slim`].
     pub fn slim(name: &str) -> Result<Self> {
         Ok(Self::Slim(slim(name)?))
     }
 
-    /// The one for all coefficients; `bfv-full-P` and so on as for slots.
+    /// Returns the named set for all coefficients. Names such as `bfv-full-P` work as for slots.
     pub fn full(name: &str) -> Result<Self> {
         Ok(Self::Full(full::preset(&meant(name, "full", "full"))?))
     }
 
-    /// Either.
+    /// Returns the named set of either kind.
     pub fn named(name: &str) -> Result<Self> {
         Self::full(name).or_else(|_| Self::slim(name))
     }
 
-    /// All of them, reproductions last.
+    /// Lists all sets. Reproductions come last.
     pub fn all() -> Vec<Self> {
         let slim = [bootstrap::presets(), bootstrap::reproductions()].map(|sets| {
             let sets = sets.into_iter().map(Self::Slim);
@@ -48,7 +48,7 @@ impl Way {
         [slim, full, slim_insecure, full_insecure].into_iter().flatten().collect()
     }
 
-    /// Name and parameters.
+    /// Returns the name and the parameters.
     pub fn preset(&self) -> &Preset {
         match self {
             Self::Slim(set) => &set.preset,
@@ -56,7 +56,7 @@ impl Way {
         }
     }
 
-    /// The plan in the parameters of the set.
+    /// Returns the plan in the parameters of the set.
     pub fn plan(&self, params: &Params) -> Result<Plan> {
         Ok(match self {
             Self::Slim(set) => Plan::Slim(set.plan(params, Params::factor_at)?),
@@ -71,7 +71,7 @@ pub fn slim(name: &str) -> Result<BootstrapPreset> {
     Ok(bootstrap::preset(&meant(name, "slim", "boot"))?)
 }
 
-/// The set that another name of it means, by ring, modulus and mode.
+/// Returns the name of a set by ring, modulus and mode, for another name of it.
 fn meant(name: &str, mode: &str, own: &str) -> String {
     let prime = ["bfv", "bgv"].iter().find_map(|scheme| {
         let rest = name.strip_prefix(scheme)?.strip_prefix('-')?.strip_prefix(mode)?;
@@ -101,7 +101,7 @@ impl Plan {
         }
     }
 
-    /// The numbers of a slot.
+    /// Returns the number of integers in a slot.
     pub fn degree(&self) -> usize {
         match self {
             Self::Slim(_) => 1,
@@ -163,7 +163,7 @@ impl Plan {
         })
     }
 
-    /// Stages in the order of their lines, with their names and the level of their operands.
+    /// Lists the stages in the order of their lines, with their names and the levels of their operands.
     pub fn stages(&self) -> Vec<(Stage, &'static str, Level)> {
         let input = self.input_level();
         let top = self.top();

@@ -47,6 +47,7 @@ impl Parties {
             encryptor: Encryptor::new(params, public)?,
             evaluator: Evaluator::new(params, Arc::new(keys))?,
             decryptor: Decryptor::new(params, secret)?,
+            // Fresh inputs each time, so that no result depends on lucky ones.
             seed: Seed::random().map_err(sudare::Error::from)?,
         })
     }

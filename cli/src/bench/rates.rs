@@ -19,7 +19,7 @@ const TILE: usize = 1 << 10;
 /// Timed runs, after a warm-up.
 const RUNS: usize = 3;
 
-/// The rates of all threads together. Takes about a second.
+/// Measures the rates of all threads together, in about a second.
 pub(super) fn measure(basis: &RnsBasis) -> Rates {
     let pool = Pool::new(0);
     let n = basis.n();
@@ -38,7 +38,7 @@ pub(super) fn measure(basis: &RnsBasis) -> Rates {
     }
 }
 
-/// Both directions in turn, of rows that come from memory and go there; 0 without tables.
+/// Times both directions in turn, on rows that come from memory and go there. Returns 0 without tables.
 fn transform(tables: &[&NttTable], rows: &mut [u64], n: usize) -> f64 {
     if tables.is_empty() {
         return 0.0;
@@ -61,7 +61,7 @@ fn transform(tables: &[&NttTable], rows: &mut [u64], n: usize) -> f64 {
     })
 }
 
-/// Both halves of keys from memory with digits that several keys share, tile by tile.
+/// Times products of both halves of keys from memory with digits that several keys share, tile by tile.
 fn streamed_product(basis: &RnsBasis, digits: &[u64], packed: &[u8]) -> f64 {
     let n = basis.n();
     let tables: Vec<&NttTable> = basis.tables(basis.all()).collect();
@@ -94,7 +94,7 @@ fn streamed_product(basis: &RnsBasis, digits: &[u64], packed: &[u8]) -> f64 {
     })
 }
 
-/// Sums of products with constants.
+/// Times sums of products with constants.
 fn cached_product(basis: &RnsBasis) -> f64 {
     const REPEATS: usize = 1 << 12;
     let m = basis.modulus(basis.all(), 0);
@@ -116,7 +116,7 @@ fn cached_product(basis: &RnsBasis) -> f64 {
     })
 }
 
-/// Block by block, from cache to cache.
+/// Times a permutation block by block, from cache to cache.
 fn permuted(log_n: u32) -> f64 {
     const ROWS: usize = 1 << 6;
     // 5 generates the rotations, so this is the rotation by one.
@@ -137,7 +137,7 @@ fn permuted(log_n: u32) -> f64 {
     })
 }
 
-/// Sums of two rows to a third, counted as three.
+/// Times sums of two rows to a third, counted as three rows.
 fn row_byte(basis: &RnsBasis, rows: &mut [u64]) -> f64 {
     let n = basis.n();
     let m = basis.modulus(basis.all(), 0);
@@ -150,7 +150,7 @@ fn row_byte(basis: &RnsBasis, rows: &mut [u64]) -> f64 {
     })
 }
 
-/// Nanoseconds for each of `count` parts of `work`.
+/// Returns the nanoseconds for each of `count` parts of `work`.
 fn median_ns(count: usize, mut work: impl FnMut()) -> f64 {
     let mut times: Vec<f64> = (0..=RUNS)
         .map(|_| {

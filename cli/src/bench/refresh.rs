@@ -60,7 +60,7 @@ struct Line {
     /// Products one after the other, of a fresh ciphertext.
     levels_before: u32,
     levels_left: u32,
-    /// By how much the error of a result may grow, the least of all runs.
+    /// Bits by which the error of a result may grow, the minimum of all runs.
     budget_bits: f64,
     /// `log2` of the probability that a bootstrapping fails.
     log2_failure: f64,
@@ -82,7 +82,7 @@ struct Line {
     published: Option<Published>,
 }
 
-/// The name of the operation.
+/// Returns the name of the operation.
 fn op(plan: &Plan) -> &'static str {
     match plan {
         Plan::Slim(_) => "bfv_bootstrap_slim",
@@ -164,11 +164,12 @@ impl Case {
         1 << self.plan.spec().log_slots
     }
 
-    /// Random integers in slots, or random coefficients.
+    /// Draws random integers in slots, or random coefficients.
     fn plaintext(&self, stream: &mut Stream) -> Result<PlainPoly> {
         let spec = self.plan.spec();
         let log_n = self.params.log_n();
         let mut word = || u128::from(stream.next_u64());
+        // 128 random bits, so that the reduction has hardly any bias.
         let mut residue = || spec.modulus.reduce(word() << 64 | word());
         match self.plan {
             Plan::Slim(_) => {
@@ -197,7 +198,7 @@ impl Case {
         })
     }
 
-    /// The line of the whole and of its stages, every result checked.
+    /// Measures the lines of the whole and of its stages, and checks every result.
     fn measure(&self, name: &str, options: &Options) -> Result<Vec<Line>> {
         let start = Instant::now();
         let parties = self.parties(options.small_keys)?;
@@ -264,7 +265,7 @@ impl Case {
         Ok(lines)
     }
 
-    /// One run on random plaintexts: the milliseconds of each stage, and the least budget of results.
+    /// Runs once on random plaintexts. Returns the milliseconds of each stage, and the smallest budget.
     fn once(
         &self,
         parties: &Parties,
@@ -274,6 +275,7 @@ impl Case {
     ) -> Result<(Vec<f64>, f64)> {
         let t = self.plan.spec().modulus;
         let level = self.plan.input_level();
+        // Plans expect this factor of their inputs.
         let factor = self.params.factor_at(level, t)?;
         let plaintext = |i: usize| {
             self.plaintext(&mut Stream::new(&parties.seed, &format!("run {run}"), i as u64))

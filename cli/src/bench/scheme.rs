@@ -166,6 +166,7 @@ impl Task for Op {
                 session.image(runs, &expected, |e, a| e.automorphism(a, g))
             }
             Self::RotateHoisted8 => session.rotate_hoisted(runs),
+            // Other operations belong to other families, which have programs of their own.
             _ => Err(Error::Bug(format!("{} is not a single operation", Operation::name(*self)))),
         }
     }
@@ -291,6 +292,7 @@ impl Session {
 
     /// Rejects a wrong result, whatever its speed.
     fn check(&self, line: &Line, log2_scale: f64) -> Result<()> {
+        // The smaller scale bounds the precision: of the operands or of the result.
         let needed =
             self.scale.log2().min(log2_scale) - f64::from(self.params.log_n()) - NOISE_BITS;
         match line.precision_bits {
@@ -376,6 +378,7 @@ impl Session {
         let narrow = basis.tables(basis.all()).filter(|t| t.modulus().bits() <= 50);
         let table = narrow
             .max_by_key(|table| table.modulus().value())
+            // A set may have wide primes only.
             .unwrap_or_else(|| basis.table(basis.all(), 0));
         let mut stream = self.parties.stream("row");
         let row: Vec<u64> =

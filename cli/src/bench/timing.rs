@@ -23,6 +23,7 @@ pub fn time<T>(runs: u32, mut work: impl FnMut() -> Result<T>) -> Result<(Time, 
     let mut last = work()?;
     // The first run is the warm-up. It also decides how often a short operation repeats in a run.
     let once = start.elapsed().max(Duration::from_nanos(1));
+    // Bounded, because a coarse clock may show hardly any time for the first run.
     let repeats = RUN.as_nanos().div_ceil(once.as_nanos()).clamp(1, 100_000) as u32;
     let mut times = Vec::new();
     for _ in 0..runs {

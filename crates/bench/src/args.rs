@@ -116,6 +116,7 @@ impl Args {
         if several(&self.level) && !ops.iter().any(takes_several) {
             return usage("several levels are for trace and strategies: write --level L");
         }
+        // Bootstrapping accepts several in the same option.
         if several(&self.options.log_slots) && ops.contains(&Op::Own(Own::Dft)) {
             return usage("dft takes one number of slots: write --log-slots K");
         }

@@ -66,6 +66,7 @@ impl Circuit {
     fn example(&self, x: &[Complex<f64>]) -> (Vec<f64>, Vec<Complex<f64>>) {
         let parts = || x.iter().map(|x| x.re);
         let mean = |parts: &mut dyn Iterator<Item = f64>| parts.sum::<f64>() / x.len() as f64;
+        // A sum over all slots appears in each slot.
         let everywhere = |value: f64| vec![Complex { re: value, im: 0.0 }; x.len()];
         match self {
             Self::Function(function) => {

@@ -167,6 +167,7 @@ impl Session {
         match memory::check("keys", needed, "take more groups") {
             Ok(()) => Ok(Some(plan)),
             Err(error) => {
+                // Left out and not refused, so that the rest of a grid is still timed.
                 say(format_args!("{}, 2^{m} images in {h} groups left out: {error}", self.name));
                 Ok(None)
             }

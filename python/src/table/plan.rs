@@ -578,6 +578,8 @@ impl TablePlan {
             }
             let label = Meta::of(job).label(AUTO, Content::Keys)?;
             let planned = Self::new(Parameters::new(params, label)?, job)?;
+            // With `insecure_log_n` the ring differs from the one that the precision was planned
+            // for.
             if let Precision::Shared(bits) = precision {
                 planned.plan.expect_shared(bits)?;
             }

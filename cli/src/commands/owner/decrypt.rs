@@ -386,6 +386,7 @@ impl Values {
 }
 
 fn number(x: &f64) -> String {
+    // NaN marks figures that encryption errors leave undecided.
     if x.is_nan() { "-".into() } else { format!("{x:.6}") }
 }
 
@@ -545,6 +546,7 @@ fn histograms(named: &NamedHistograms) -> String {
             .map(|(e, (count, error))| {
                 let exact = *error == 0.0;
                 let error = if error.is_nan() { "-".into() } else { format!("{error:.1}") };
+                // Exact counts are whole numbers.
                 let [count, error] = if exact {
                     [format!("{count}"), "0".into()]
                 } else {

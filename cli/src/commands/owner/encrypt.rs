@@ -202,6 +202,7 @@ impl Subject {
         let inputs = Inputs::read(like, job.scoring(1)?.trained(), known, &reading)?;
         let table = inputs.read_table(data, target, &reading)?;
         let scoring = job.scoring(table.rows())?;
+        // Any number of rows can be scored, so only the columns can differ.
         expect_shape(data, &table, &scoring)?;
         Ok((Self::Rows(Box::new(table), Box::new(inputs)), scoring))
     }
@@ -344,6 +345,7 @@ fn edges_of(given: &[ColumnEdges], columns: &[String]) -> Result<Vec<Edges>> {
 
 /// Rejects more groups than the keys are for.
 fn expect_groups(data: &Path, key: Option<&KeyColumn>, job: &Job) -> Result<()> {
+    // `check_options` made sure that both are there, or neither.
     let (Some(key), Some(most)) = (key, job.takes().groups) else { return Ok(()) };
     let found = key.grouping.labels().len();
     if found <= most {

@@ -246,6 +246,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
         Step::Upload { service, files, plain: Plain { plain_model } } => {
             let open =
                 |path: &PathBuf| Outgoing::open(path, &Destination::COLLECTIONS, *plain_model);
+            // All files are checked before the first one is sent.
             let files = files.iter().map(open).collect::<Result<Vec<_>>>()?;
             let client = service.client()?;
             for file in &files {
@@ -267,6 +268,7 @@ pub fn run(args: &Args, output: Output) -> Result<()> {
             }
         }
         Step::Wait { service, job, result } => {
+            // The names are taken before the wait, which may be long.
             let files = result.begin()?;
             let client = service.client()?;
             let job = wait(&client, job)?;

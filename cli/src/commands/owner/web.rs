@@ -149,6 +149,7 @@ fn page(args: &Args) -> Result<BTreeMap<String, PageFile>> {
 /// Returns the content security policy of a file. The thread with the keys connects to nothing. The
 /// page connects to its host and to the server.
 fn policy(name: &str, origin: &str) -> String {
+    // WebAssembly needs 'wasm-unsafe-eval', which does not permit `eval` of scripts.
     const NOTHING_ELSE: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; base-uri 'none'; form-action 'none'";
     match name {
         WORKER => NOTHING_ELSE.into(),

@@ -129,6 +129,7 @@ fn encrypted(files: &ComputationFiles, model: &Path, output: Output) -> Result<(
         )));
     };
     let model = AnyModel::read(model, &server, plan)?;
+    // Reading keys and model is not part of the time.
     let start = Instant::now();
     let scores = {
         let progress = Progress::new("Scoring", plan.groups());

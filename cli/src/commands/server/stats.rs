@@ -31,6 +31,7 @@ struct Report {
 pub fn run(args: &Args, output: Output) -> Result<()> {
     let (server, file) = args.files.open()?;
     let job = server.meta.job;
+    // Reading keys is not part of the time.
     let start = Instant::now();
     let results = {
         let progress = Progress::new("Computing", server.plan.outputs());

@@ -108,6 +108,7 @@ impl KeyFiles {
             machine::bytes(evaluation_bytes),
             evaluation_path.display(),
         ));
+        // A named descriptor asks for a seal, too.
         let seal = self.passphrase || self.source.is_named();
         // Asked for before the work, so that you need not wait at the terminal for minutes.
         let passphrase = seal.then(|| self.source.to_seal(&secret_path)).transpose()?;

@@ -164,6 +164,7 @@ impl Training {
         }
         let tables = schema.owners().len();
         let classes = schema.classes().len() as u32;
+        // The owners agreed on the schema, so its classes count and not --classes.
         let mut spec = TrainSpec { tables, classes, ..spec };
         if self.sigmoid_range.is_none() {
             spec.sigmoid.range = SigmoidApprox::POOLED_RANGE;

@@ -96,6 +96,7 @@ struct Bin {
 }
 
 const RACES: [&str; 3] = ["white", "black", "other"];
+// Codes start at 0, so each column has its smallest value subtracted.
 const YOUNGEST: u32 = 14;
 const AGES: u32 = 32;
 const LIGHTEST: u32 = 80;
