@@ -479,6 +479,11 @@ mod tests {
         let refused = plan.run(&s.engine, &[column.clone(), other]).unwrap_err();
         assert!(matches!(refused, ArrayError::Shapes { .. }), "{refused}");
         let long = CountsPlan::new(200, &[2], &[0], vec![]).unwrap();
-        assert!(long.run(&s.engine, &[column]).unwrap_err().to_string().contains("do not fit 128 slots"));
+        assert!(
+            long.run(&s.engine, &[column])
+                .unwrap_err()
+                .to_string()
+                .contains("do not fit 128 slots")
+        );
     }
 }
