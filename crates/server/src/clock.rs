@@ -21,6 +21,7 @@ const MAX_HTTP_DATE: Seconds = 253_402_300_799;
 /// Formats a time for HTTP, such as `Sun, 06 Nov 1994 08:49:37 GMT` (RFC 9110, 5.6.7).
 #[must_use]
 pub fn http_date(time: Seconds) -> String {
+    // `fmt_http_date` panics outside these years.
     let since = time.clamp(0, MAX_HTTP_DATE).unsigned_abs();
     httpdate::fmt_http_date(UNIX_EPOCH + Duration::from_secs(since))
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 /// Maximum characters of an idempotency key.
 pub const MAX_IDEMPOTENCY_CHARS: usize = 128;
 /// Maximum encrypted tables of a job.
+// An audit line names each table, so this bounds the size of a line (`MAX_LINE_BYTES` of the log).
 pub const MAX_TABLES: usize = 64;
 
 /// Kind of computation.
@@ -39,6 +40,7 @@ impl Kind {
 }
 
 /// A tenant's request for a job. Digests name the objects.
+// A misspelled field is an error, so that no option is silently left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {

@@ -81,10 +81,14 @@ use tokio::{
 };
 
 /// Interval between sweeps for stalled uploads.
+// docs/deploy.md promises that repeated events are added up for each minute, and that a ballast is
+// back within a minute.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Maximum threads that wait for disks, records and turns. Each has a stack of two mebibytes. Further work
 /// waits for a thread.
+// More threads than the places to wait in `Gate`, so that requests which wait for turns leave
+// threads for others.
 const MAX_WAITING_THREADS: usize = 128;
 
 /// Configuration of a server.
@@ -140,6 +144,7 @@ impl Config {
 /// [`Error::InUse`] if another server has the directory; [`Error::Io`]; [`Error::Usage`].
 pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
     config.check()?;
+    // Before the signing key and passwords are read.
     protect_memory();
     let _telemetry = Telemetry::start("sudare-server", config.collector.as_ref())?;
     let runtime = runtime(&config.folder)?;
@@ -151,14 +156,17 @@ pub fn serve(config: Config, listening: impl FnOnce(&str)) -> Result<()> {
     let app = Server::new(config.limits.clone(), config.program.clone(), records, store, key);
     let program = env!("CARGO_PKG_VERSION");
     let server_key = app.key.public().to_string();
+    // A server with another key ends here, before it records anything or takes over a job.
     if app.records.are_shared() {
         app.records.agree_on_key(&server_key, config.replace_key)?;
     }
     app.records.note(&Event::ServerStarted { program, server_key: &server_key })?;
+    // Later writes only log that the files cannot be written. A start fails.
     app.records.sync_log()?;
     app.recover()?;
     app.restore_ballast();
     runtime.block_on(run(&app, &config, listening))?;
+    // Events since the last sweep exist in memory only.
     app.note_repeats()
 }
 
@@ -210,6 +218,7 @@ async fn run(app: &App, config: &Config, listening: impl FnOnce(&str)) -> Result
         let listener = Listener::bind(place).await?;
         tracing::info!(place = listener.url("http"), "serves metrics");
         let all = api::metrics_router(Arc::clone(app));
+        // This port is for the operator, so its reserved connections serve metrics, too.
         let routers = net::Routers { health: all.clone(), all };
         tasks.spawn(net::serve(listener, routers, None, app.ending.subscribe()));
     }
@@ -257,6 +266,7 @@ fn reload_on_hangup(tls: Arc<Tls>) -> Option<JoinHandle<()>> {
 
 async fn sweep(app: App) {
     let mut ticks = interval(SWEEP_INTERVAL);
+    // A machine that was suspended must not catch up with a burst of sweeps.
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
@@ -274,6 +284,8 @@ pub fn check_audit(
     database: Option<&DatabaseAddress>,
     noted: &[(u64, String)],
 ) -> Result<Checked> {
+    // The records first: lines that a running server adds meanwhile are then in the files alone,
+    // which the check accepts.
     let lines = records::last_lines(&folder.join(store::RECORDS), database)?;
     Log::of(folder).check(&lines, noted)
 }

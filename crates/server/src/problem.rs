@@ -22,6 +22,7 @@ pub struct Problem {
 }
 
 /// Maximum time that a request waits for the removal of a file with its digest.
+// The request holds one of the few blocking threads meanwhile. The client tries again later.
 pub const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Result of a handler.
@@ -50,6 +51,7 @@ impl Problem {
     /// Makes a problem for something that the tenant does not have. Other tenants may have it.
     #[must_use]
     pub fn not_found() -> Self {
+        // The same words for missing and for foreign objects, so that nobody can tell them apart.
         Self::new(StatusCode::NOT_FOUND, "NotFound", "nothing of this name exists here")
     }
 
@@ -99,6 +101,7 @@ impl From<Error> for Problem {
             }
             Error::Io { .. } | Error::Bug(_) => {
                 tracing::error!(%error, "a request failed");
+                // The client does not learn paths and errors of the server's disks.
                 let detail = "the server failed: try again later";
                 return Self::new(StatusCode::INTERNAL_SERVER_ERROR, &error.kind(), detail);
             }
@@ -125,6 +128,7 @@ impl IntoResponse for Problem {
         if let Some(seconds) = self.retry_after {
             response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
         }
+        // RFC 9110, 15.5.2 requires this header in a 401.
         if self.status == StatusCode::UNAUTHORIZED {
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);

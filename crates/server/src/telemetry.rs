@@ -57,6 +57,8 @@ pub fn request(method: &str, route: &str) -> Span {
 /// Records the status of the response in the span of a request.
 pub fn responded(span: &Span, status: u16) {
     span.record("http.response.status_code", status);
+    // By the conventions of OpenTelemetry a 4xx is the client's fault, and no error of a server's
+    // span.
     if status >= 500 {
         span.record("otel.status_code", "ERROR");
     }

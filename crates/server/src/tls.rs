@@ -16,6 +16,7 @@ use tokio_rustls::{
 };
 
 /// Protocol over TLS.
+// Clients must not choose HTTP/2, because `net` serves HTTP/1 alone.
 const PROTOCOL: &[u8] = b"http/1.1";
 
 /// Makes ring the provider of TLS for the clients in this process.
@@ -56,6 +57,8 @@ impl Tls {
     /// As [`Tls::open`]. The old certificates then stay.
     #[cfg_attr(not(unix), expect(dead_code, reason = "only a signal of Unix asks for it"))]
     pub fn reload(&self) -> Result<()> {
+        // Read before the lock is taken: handshakes do not wait for the disk, and a bad file
+        // changes nothing.
         let new = Arc::new(read(&self.files)?);
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = new;
         Ok(())
@@ -75,6 +78,7 @@ fn read(files: &TlsFiles) -> Result<ServerConfig> {
     let certificates = CertificateDer::pem_file_iter(&files.certificate)
         .and_then(Iterator::collect::<core::result::Result<Vec<_>, _>>)
         .map_err(|error| unusable(&files.certificate, &error))?;
+    // A file without a certificate is no error for the PEM parser.
     if certificates.is_empty() {
         return Err(unusable(&files.certificate, &"it has no certificate in PEM"));
     }
@@ -83,6 +87,7 @@ fn read(files: &TlsFiles) -> Result<ServerConfig> {
     let mut config = ServerConfig::builder_with_provider(Arc::new(default_provider()))
         .with_safe_default_protocol_versions()
         .map_err(|error| unusable(&files.certificate, &error))?
+        // Tokens authenticate clients.
         .with_no_client_auth()
         .with_single_cert(certificates, key)
         .map_err(|error| unusable(&files.certificate, &error))?;

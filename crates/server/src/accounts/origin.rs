@@ -20,16 +20,19 @@ impl FromStr for Origin {
             Some((host, port)) if !port.ends_with(']') => (host, Some(port)),
             _ => (authority, None),
         };
+        // An attacker on the network could alter a page that comes over http:// from elsewhere.
         let is_here = matches!(host, "localhost" | "127.0.0.1" | "[::1]");
         let usual = match scheme {
             "https" => 443,
             "http" if is_here => 80,
             _ => return Err(advice),
         };
+        // Origins are compared byte by byte. A form that no browser sends would never match.
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '.' | '-');
         let named = !host.is_empty() && host.chars().all(fits);
         let port_fits = port.is_none_or(|port| {
             let number = port.parse::<u16>().ok();
+            // Browsers leave out the usual port, and write no leading zeros.
             number.is_some_and(|number| number != usual && number > 0 && number.to_string() == port)
         });
         let value = HeaderValue::from_str(text).ok().filter(|_| (is_here || named) && port_fits);

@@ -15,6 +15,7 @@ const ACT_BURST_SECONDS: f64 = 3600.0;
 pub struct Rates {
     per_second: f64,
     capacity: f64,
+    // It only grows, but by names with a valid token, which the operator made.
     buckets: Mutex<HashMap<String, Bucket>>,
 }
 
@@ -51,6 +52,8 @@ impl Rates {
         let bucket = buckets.entry(tenant.into()).or_insert_with(full);
         let passed = now.saturating_duration_since(bucket.at).as_secs_f64();
         bucket.requests = most.min(bucket.requests + passed * self.per_second);
+        // Another thread may come with an earlier time. Going back would refill the same seconds
+        // twice.
         bucket.at = bucket.at.max(now);
         if bucket.requests < 1.0 {
             let wait = (1.0 - bucket.requests) / self.per_second;

@@ -17,6 +17,7 @@ const ID_BYTES: usize = 8;
 /// Bytes of the secret part.
 const SECRET_BYTES: usize = 32;
 /// Context of the digest of a secret.
+// Separates this digest from other uses of BLAKE3. A change makes every token invalid.
 const CONTEXT: &str = "sudare v1 token of a service";
 /// Maximum characters of a name.
 const MAX_NAME_CHARS: usize = 64;
@@ -60,6 +61,7 @@ impl Owner {
             Self::Worker(name) => (name, "worker"),
         };
         let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+        // Names become directories, keys of stores and labels of metrics, all without escaping.
         if (1..=MAX_NAME_CHARS).contains(&name.len()) && name.chars().all(fits) {
             return Ok(());
         }
@@ -108,6 +110,8 @@ impl Token {
     /// Returns the token as its holder stores it.
     #[must_use]
     pub fn text(&self) -> Zeroizing<String> {
+        // Room for all 87 characters: a string that grows leaves copies of the secret in freed
+        // memory.
         let mut text = Zeroizing::new(String::with_capacity(128));
         text.push_str(PREFIX);
         text.push_str(&self.id);
@@ -122,6 +126,7 @@ impl Token {
     }
 
     fn digest(&self) -> blake3::Hash {
+        // A fast digest is enough: nobody can guess 256 random bits, unlike a password.
         blake3::Hash::from(blake3::derive_key(CONTEXT, &self.secret[..]))
     }
 
@@ -135,6 +140,7 @@ impl Token {
     /// as a wrong secret.
     #[must_use]
     pub fn owner(&self, kept: Option<&TokenRecord>, now: Seconds) -> Option<Owner> {
+        // A missing record is compared, too, so that the time does not reveal which ids exist.
         let digest = kept.map_or([0; 32], |kept| kept.digest);
         // This comparison takes constant time.
         let same = self.digest() == blake3::Hash::from(digest);
@@ -154,6 +160,8 @@ impl fmt::Debug for Token {
 /// # Errors
 /// [`Error::Library`] without randomness.
 pub fn random_id() -> Result<String> {
+    // 64 bits: names must be unique, not secret. Tenants find what they name only by tenant and
+    // name.
     let mut bytes = [0; ID_BYTES];
     getrandom::fill(&mut bytes).map_err(internal)?;
     Ok(HEXLOWER.encode(&bytes))

@@ -5,6 +5,7 @@ use sudare_roles::receipt::SigningKey;
 use zeroize::Zeroizing;
 
 /// Context of the signing key.
+// Separates this key from other uses of the signing key. A change makes all URLs under way invalid.
 const CONTEXT: &str = "sudare v1 addresses of files for workers";
 
 /// The file that a URL leads to.
@@ -48,6 +49,7 @@ impl Addresses {
     /// Returns whether the signature is right for the address and the address is valid now.
     #[must_use]
     pub fn is_valid(&self, address: &Address<'_>, signature: &str, now: Seconds) -> bool {
+        // A newline would move the borders between the fields of the signed text.
         let plain = !address.job.contains('\n') && !address.name.contains('\n');
         // This comparison takes constant time.
         let signed = blake3::Hash::from_hex(signature)

@@ -26,8 +26,10 @@ use url::Url;
 /// Maximum time of a usable store to respond.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Size of one part of a large file. A store accepts at most 10,000 parts.
+// A file may thus have 312 GiB.
 const PART_BYTES: usize = 32 << 20;
 /// Parts of a file that are sent at the same time.
+// Each part takes `PART_BYTES` of memory.
 const PARTS_AT_ONCE: usize = 2;
 /// Prefixes of the environment variables that configure stores.
 const SETTINGS: [&str; 3] = ["AWS_", "AZURE_", "GOOGLE_"];
@@ -57,6 +59,7 @@ impl Drop for Ends {
 }
 
 fn failed(action: &'static str, key: &str) -> impl FnOnce(object_store::Error) -> Error {
+    // Not the address of the store, which logs and errors must not contain.
     let path = Path::new("the store").join(key);
     move |error| {
         let kind = match &error {
@@ -91,6 +94,7 @@ impl Bucket {
             let there = folder.canonicalize();
             let there = there.map_err(|error| Error::io("open", &folder, error))?;
             let store = LocalFileSystem::new_with_prefix(&there);
+            // The records name an object once it is stored, so it must survive a power failure.
             let store = store.map_err(|error| usage(&error))?.with_fsync(true);
             let store = Arc::new(store);
             let root = Key::default();
@@ -101,6 +105,7 @@ impl Bucket {
             let name = name.into_string().ok()?;
             let value = value.into_string().ok()?;
             let is_setting = SETTINGS.iter().any(|start| name.starts_with(start));
+            // The library has the names of settings in lower case.
             is_setting.then(|| (name.to_lowercase(), value))
         });
         let opened = parse_url_opts(&url, settings);
@@ -119,6 +124,7 @@ impl Bucket {
         let key = self.key("probe");
         let answered = async { timeout(PATIENCE, self.store.head(&key)).await };
         let answered = self.runtime.block_on(answered);
+        // The file need not exist: an answer is enough.
         matches!(answered, Ok(Ok(_) | Err(object_store::Error::NotFound { .. })))
     }
 
@@ -147,6 +153,7 @@ impl Bucket {
                 Ok(_) => writer.shutdown().await,
                 Err(error) => Err(error),
             };
+            // Without this, the store keeps the parts sent so far, invisible but paid for.
             if sent.is_err() {
                 let _ = writer.abort().await;
             }
@@ -183,6 +190,7 @@ impl Bucket {
     /// [`Error::Io`].
     pub fn remove(&self, name: &str) -> Result<()> {
         match self.runtime.block_on(self.store.delete(&self.key(name))) {
+            // A removal is repeated after a kill, so a missing file is a success.
             Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
             Err(error) => Err(failed("remove", name)(error)),
         }

@@ -76,9 +76,12 @@ impl Assignment {
             if !is_digest(digest) {
                 return wrong("a digest", digest);
             }
+            // The worker makes files of these names.
             if name != digest && StateFile::of_name(name).is_none() {
                 return wrong("a file", name);
             }
+            // Clients append the path to the server's address, so `@host/x` would lead to another
+            // machine.
             let start = format!("/v1/work/{}/{}/files/", self.job, self.fence);
             let rest = path.strip_prefix(&start).and_then(|rest| {
                 let (expires, rest) = rest.split_once('/')?;

@@ -11,6 +11,7 @@ use tracing_subscriber::{Layer, filter::filter_fn, registry::LookupSpan};
 use url::Url;
 
 /// Maximum time to send the last spans when the process ends.
+// A collector that is out of reach must not hold up the end of the process.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Address of a collector of spans, by OTLP over HTTP.

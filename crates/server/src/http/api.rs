@@ -74,6 +74,8 @@ pub fn router(app: App) -> Router {
         })
         .layer(middleware::from_fn(uploads::add_tus_headers))
         .layer(middleware::from_fn_with_state(app.clone(), origins::allow))
+        // The last layer is the outermost: it also counts preflights and requests that the router
+        // rejects.
         .layer(middleware::from_fn_with_state(app.clone(), count))
         .with_state(app)
 }
@@ -126,6 +128,8 @@ async fn count(State(app): State<App>, mut request: Request, next: Next) -> Resp
     let response = next.run(request).instrument(span.clone()).await;
     Counters::add(&app.counters.requests, 1);
     telemetry::responded(&span, response.status().as_u16());
+    // Bodies of events and downloads may take hours. The request counts as open until its body is
+    // dropped.
     match held.take() {
         Some(request) => response.map(|body| Body::new(Counted { body, _request: request })),
         None => response,

@@ -27,6 +27,7 @@ use tokio::{
 use write_timeout::WriteTimeout;
 
 /// Maximum time to receive request headers, and for a TLS handshake.
+// Nobody has shown a token by then, so this bounds how long strangers hold connections.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(20);
 /// Maximum time in which a client reads nothing of a response.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -35,13 +36,16 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Maximum connections at a time.
 const MAX_CONNECTIONS: usize = 4096;
 /// Additional connections for health checks when all others are in use. Further connections wait.
+// Without them, clients that hold all other connections would make a sound server look dead.
 const RESERVED_CONNECTIONS: usize = 64;
 /// Maximum duration of a reserved connection.
+// Short, so that clients who take the reserve, too, lose it soon.
 const RESERVED_TIME: Duration = Duration::from_secs(5);
 /// Open files besides connections: records, uploads and pipes.
 #[cfg(unix)]
 const OTHER_FILES: u64 = 1024;
 /// Pause after a failed accept.
+// Accepting fails while no file descriptor is free. Without a pause the loop would spin.
 const PAUSE: Duration = Duration::from_millis(100);
 
 /// Address of a server.
@@ -113,6 +117,7 @@ impl Listener {
 #[cfg(unix)]
 fn remove_socket(path: &Path) -> Result<()> {
     use std::os::unix::fs::FileTypeExt;
+    // Does not follow a link, whose target may be anything.
     match std::fs::symlink_metadata(path) {
         Ok(found) if found.file_type().is_socket() => {
             std::fs::remove_file(path).map_err(|error| Error::io("remove", path, error))
@@ -121,6 +126,7 @@ fn remove_socket(path: &Path) -> Result<()> {
             "--socket {}: this file is not a socket; remove it, or pass another path",
             path.display()
         ))),
+        // Usually there is no such file. `bind` reports any other problem.
         Err(_) => Ok(()),
     }
 }
@@ -182,6 +188,7 @@ async fn serve_within(
             sleep(PAUSE).await;
         }
     }
+    // Clients are refused at once from here on, and not accepted and left without an answer.
     drop(listener);
     let _ = timeout(SHUTDOWN_TIMEOUT, connections.graceful.shutdown()).await;
 }
@@ -190,6 +197,7 @@ async fn accept(listener: &Listener, connections: &Connections) -> io::Result<()
     match listener {
         Listener::Tcp(listener) => {
             let (stream, _) = listener.accept().await?;
+            // Events and small responses must not wait until earlier packets are acknowledged.
             stream.set_nodelay(true)?;
             connections.handle(stream).await;
         }
@@ -220,6 +228,7 @@ impl Connections {
     async fn room(&self) -> Option<Room> {
         let Routers { all, health } = &self.routers;
         let (router, limit, permit) = tokio::select! {
+            // The reserve is for the time when all other connections are taken.
             biased;
             permit = Arc::clone(&self.room).acquire_owned() => (all, None, permit),
             permit = Arc::clone(&self.reserve).acquire_owned() => {
@@ -230,6 +239,7 @@ impl Connections {
     }
 
     async fn handle(&self, stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static) {
+        // The accept loop waits here, so connections without room stay in the queue of the system.
         let Some(room) = self.room().await else { return };
         let stream = WriteTimeout::new(stream, WRITE_TIMEOUT);
         let watcher = self.graceful.watcher();
@@ -238,10 +248,12 @@ impl Connections {
             return;
         };
         let shaking = tls.acceptor().accept(stream);
+        // In a task of its own: a slow handshake must not stop the accept loop.
         tokio::spawn(async move {
             match timeout(room.limit.unwrap_or(HEADER_TIMEOUT), shaking).await {
                 Ok(Ok(stream)) => serve_connection(stream, watcher, room).await,
                 Ok(Err(error)) => {
+                    // Below the level of the log, because strangers could fill the log otherwise.
                     tracing::debug!(%error, "a TLS handshake failed")
                 }
                 Err(_) => tracing::debug!("a TLS handshake timed out"),
@@ -259,6 +271,7 @@ async fn serve_connection(
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADER_TIMEOUT)
+        // A reserved connection has one request, so that the next check finds room.
         .keep_alive(limit.is_none())
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
     let watched = watcher.watch(connection);

@@ -73,12 +73,14 @@ fn headers(file: &PageFile) -> Result<HeaderMap> {
         (header::CONTENT_TYPE, file.media_type),
         // A cached page of another version does not match the files of this one.
         (header::CACHE_CONTROL, "no-cache"),
+        // A browser must not take another file for a script.
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
     for (name, value) in [
+        // Pages of other origins get no handle to this window, and cannot embed its files.
         ("cross-origin-opener-policy", "same-origin"),
         ("cross-origin-embedder-policy", "require-corp"),
         ("cross-origin-resource-policy", "same-origin"),
@@ -93,6 +95,7 @@ async fn answer(State(files): State<Files>, request: Request) -> Response {
         return StatusCode::METHOD_NOT_ALLOWED.into_response();
     }
     let name = request.uri().path().trim_start_matches('/');
+    // Files are in memory: no path in a request reaches the disk.
     match files.get(if name.is_empty() { INDEX } else { name }) {
         Some((headers, content)) => (headers.clone(), content.clone()).into_response(),
         None => StatusCode::NOT_FOUND.into_response(),

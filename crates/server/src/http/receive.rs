@@ -46,6 +46,7 @@ pub fn finish(
 }
 
 /// Bytes of an upload between two checks of the disk space.
+// The size of a client's `PATCH`, which is thus checked once.
 const MAX_UNCHECKED_BYTES: u64 = 8 << 20;
 /// Returns the bytes of an upload until the next check of the disk space.
 fn unchecked(upload: &Upload) -> u64 {
@@ -75,6 +76,7 @@ fn start_of(mut file: &File, received: u64) -> io::Result<Vec<u8>> {
 fn discard(app: &Server, upload: &Upload, secret: bool) -> Answer<()> {
     if secret {
         tracing::warn!(tenant = upload.tenant, "a secret key was sent, rejected and wiped");
+        // Before the audit line, which a full disk may prevent: the key must be gone in any case.
         app.store.wipe_upload(&upload.id)?;
         app.records.note(&Event::SecretKeyRefused { tenant: &upload.tenant })?;
     } else {
@@ -132,8 +134,11 @@ impl Receiving {
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, TOO_LONG, detail));
         }
         let missing = inspect::START_BYTES.saturating_sub(self.start.len());
+        // A secret key may come in small chunks, so its first bytes are collected.
         self.start.extend(chunk.iter().take(missing));
+        // Before the chunk is written: at most the first bytes of a secret key reach the disk.
         if is_secret(&self.start) {
+            // Wipes the chunk in memory, unless something else still holds it.
             if let Ok(mut bytes) = chunk.try_into_mut() {
                 bytes.fill(0);
             }
@@ -145,6 +150,7 @@ impl Receiving {
             ));
         }
         self.unchecked = self.unchecked.saturating_add(chunk.len() as u64);
+        // Other uploads fill the disk meanwhile, so one check at the beginning is not enough.
         if self.unchecked > MAX_UNCHECKED_BYTES {
             app.disk.expect_room(unchecked(&self.upload))?;
             self.unchecked = chunk.len() as u64;
@@ -167,6 +173,7 @@ impl Receiving {
             if !problem.may_pass() && problem.kind != TOO_LONG {
                 discard(app, &self.upload, problem.kind == SECRET_KEY)?;
             } else if problem.retry_after.is_none() {
+                // Chunks before the problem are good. The client continues after them.
                 self.persist(app)?;
             }
             // Otherwise the client sends the same part again, and finds the upload unchanged.
@@ -188,6 +195,8 @@ impl Receiving {
         match inspect::header_bytes(&self.start) {
             Some(header) if received >= header.min(bytes) => {
                 let mut file = &self.file;
+                // The tenant chose the size of the header, so nothing is parsed without reserved
+                // memory.
                 let mut turn = app.gate.enter(&self.upload.tenant, inspect::memory_of(header))?;
                 let allowed = app.limits.insecure_allowed;
                 let header = inspect::header(file, bytes, collection, allowed)?;
@@ -199,10 +208,12 @@ impl Receiving {
                 }
                 drop(turn);
                 self.progress.about = Some(header.about);
+                // Reading the header moved the position, and the next chunk belongs at the end.
                 file.seek(SeekFrom::Start(received)).map_err(failed)?;
                 Ok(())
             }
             Some(_) => Ok(()),
+            // A model in the clear has no header. It is checked when it is complete.
             None if collection == Collection::Models && bytes <= inspect::MAX_MODEL_BYTES => Ok(()),
             None => Err(Problem::unusable(
                 "Malformed",
@@ -213,6 +224,7 @@ impl Receiving {
 
     /// Syncs the data to the disk, and records the offset.
     fn persist(&mut self, app: &Server) -> Answer<()> {
+        // The records must not count bytes that a power failure could take.
         self.file.sync_data().map_err(failed)?;
         self.upload.touched = now();
         app.records.received(&self.upload.id, self.upload.received, self.upload.touched)?;
@@ -230,6 +242,7 @@ impl Receiving {
     }
 
     fn finish(&mut self, app: &Server) -> Answer<()> {
+        // After a restart the facts of the header are unknown, so it is read again.
         self.read_header(app)?;
         let Upload { id, tenant, collection, digest, bytes, .. } = &self.upload;
         let found = self.hasher.finalize().to_string();

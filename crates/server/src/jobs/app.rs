@@ -274,6 +274,7 @@ impl Server {
             // A full disk must not turn a 401 into a 507. The next sweep records it.
             (Repeated::Refused, Err(problem)) => {
                 tracing::error!(%problem, "a rejected request cannot be recorded yet");
+                // The first call makes the entry anew, and the second one counts this request.
                 self.repeats.is_first(what);
                 self.repeats.is_first(what);
                 Ok(())

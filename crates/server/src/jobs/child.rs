@@ -19,6 +19,7 @@ use tokio::{
 };
 
 /// Maximum bytes of a process's standard error that are kept.
+// Bounds memory and log line of a process that prints without end.
 const MAX_STDERR_BYTES: u64 = 8 << 10;
 
 /// The program that computes jobs: it calls [`work`](crate::work).
@@ -31,6 +32,7 @@ pub struct Program {
 }
 
 /// Start of the message on standard error when the system refuses memory.
+// Rust's handler of failed allocations prints this before it aborts.
 const NO_MEMORY: &str = "memory allocation of ";
 
 /// Signal to a process.
@@ -106,6 +108,8 @@ pub async fn run<F: Future<Output = ()>>(
                             never = &mut obeying => match never {},
                         },
                         Ok(message) => last = Some(message),
+                        // Libraries may print, too. Without a last message the process counts as
+                        // dead.
                         Err(_) => {}
                     },
                     _ => break,
@@ -177,6 +181,7 @@ fn command(program: &Program) -> process::Command {
 }
 
 fn start(program: &Program) -> io::Result<Child> {
+    // No process of a job outlives the task that watches it.
     Command::from(command(program)).kill_on_drop(true).spawn()
 }
 
@@ -260,6 +265,7 @@ async fn obey(
                 let _ = child.start_kill();
             }
         }
+        // No further signal can come, and the process goes on.
         if signal.changed().await.is_err() {
             return pending().await;
         }

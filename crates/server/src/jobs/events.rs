@@ -36,6 +36,8 @@ impl Events {
         let mut jobs = self.lock();
         if let Some(sender) = jobs.get(&job.id) {
             sender.send_if_modified(|last| {
+                // Threads may publish in another order, and the look at shared records repeats
+                // changes.
                 let is_new = last.as_ref().is_none_or(|last| last.seq < job.seq);
                 if is_new {
                     *last = Some(job.clone());

@@ -23,7 +23,8 @@ pub struct Bounds {
     pub turns: usize,
     /// Maximum requests of one tenant: the one with the turn, and the ones that wait.
     pub of_tenant: usize,
-    /// Maximum waiting requests of all tenants. Each holds a thread.
+    /// Maximum waiting requests of all tenants. Each holds a thread. The only request of a tenant may
+    /// wait beyond it, up to twice the bound.
     pub waiting: usize,
     /// Maximum memory for headers, in bytes.
     pub header_bytes: u64,
@@ -95,6 +96,7 @@ impl State {
         let last = |waiting: &&Waiting| {
             (self.served.get(&waiting.tenant).copied().unwrap_or(0), waiting.ticket)
         };
+        // A tenant without a turn so far has 0 here, and goes before all others.
         let next = self.waiting.iter().filter(may).min_by_key(last);
         next.is_some_and(|next| {
             next.ticket == ticket
@@ -156,6 +158,7 @@ impl Gate {
     /// on a timeout.
     pub fn enter(&self, tenant: &str, header_bytes: u64) -> Answer<Turn<'_>> {
         let Bounds { of_tenant, header_bytes: most, .. } = self.bounds;
+        // Waiting would not help, so the request is refused for good.
         if header_bytes > most {
             let found = machine::bytes(header_bytes);
             let most = machine::bytes(most);
@@ -171,7 +174,11 @@ impl Gate {
             );
             return Err(Problem::too_many("TooManyRequests", detail, Some(1)));
         }
-        if state.waiting.len() >= self.bounds.waiting {
+        // A few tenants with all their requests fill the shared places. They must not shut out a tenant
+        // that has none, so such a tenant has places beyond the bound.
+        let is_first = state.of_tenant(tenant) == 0;
+        let most = if is_first { 2 * self.bounds.waiting } else { self.bounds.waiting };
+        if state.waiting.len() >= most {
             return Err(busy());
         }
         state.tickets += 1;
@@ -210,6 +217,7 @@ impl Turn<'_> {
     /// A [`Problem`]: 422 for more than the lane ever has, 503 on a timeout.
     pub fn reserve(&mut self, bytes: u64) -> Answer<()> {
         let Bounds { table_bytes, small_bytes, .. } = self.gate.bounds;
+        // Usual parameters have a lane of their own, so that large ones do not hold them up.
         let at = usize::from(bytes > small_bytes);
         let Some(&most) = table_bytes.get(at).filter(|most| bytes <= **most) else {
             let most = machine::bytes(table_bytes.into_iter().max().unwrap_or(0));
@@ -224,6 +232,7 @@ impl Turn<'_> {
         state.lanes[at].waiting.push_back(ticket);
         let (mut state, has_room) = self.gate.wait(state, |state| {
             let lane = &state.lanes[at];
+            // In the order of arrival, so that small requests cannot overtake a larger one forever.
             lane.waiting.front() == Some(&ticket) && fits(lane.used, bytes, most)
         });
         let lane = &mut state.lanes[at];
@@ -279,7 +288,7 @@ mod tests {
     }
 
     /// Gives a tenant one turn, lets some of its requests wait, and rejects more. Another tenant gets a
-    /// turn.
+    /// turn, even when the places to wait are taken.
     #[test]
     fn a_tenant_has_one_turn_and_few_that_wait() {
         let gate = gate(LONG);
@@ -293,11 +302,25 @@ mod tests {
             assert_eq!(gate.lock().waiting.len(), 2);
             // Waiting requests do not take all threads.
             let second = gate.enter("b", 1).unwrap();
-            let third = scope.spawn(|| gate.enter("c", 1).map(|_| ()));
+            let again = scope.spawn(|| gate.enter("b", 1).map(|_| ()));
             until(&gate, |state| state.waiting.len() == 3);
-            assert_eq!(gate.enter("d", 1).map(|_| ()).unwrap_err().kind, "Busy");
+            assert_eq!(gate.enter("b", 1).map(|_| ()).unwrap_err().kind, "Busy");
+            // The first request of another tenant waits all the same, up to twice the bound.
+            let mut others = Vec::new();
+            for (tenant, count) in [("c", 4), ("d", 5), ("e", 6)] {
+                let gate = &gate;
+                others.push(scope.spawn(move || gate.enter(tenant, 1)));
+                until(gate, |state| state.waiting.len() == count);
+            }
+            assert_eq!(gate.enter("f", 1).map(|_| ()).unwrap_err().kind, "Busy");
+            // It is next, before the older request of a tenant that had a turn.
             drop(second);
-            third.join().unwrap().unwrap();
+            for other in others {
+                let turn = other.join().unwrap().unwrap();
+                assert!(!again.is_finished());
+                drop(turn);
+            }
+            again.join().unwrap().unwrap();
             drop(first);
             waiting.into_iter().for_each(|waiting| waiting.join().unwrap().unwrap());
         });

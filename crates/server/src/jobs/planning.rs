@@ -163,6 +163,7 @@ fn priced(
     let info = keys.info();
     let tables = tables.collect::<RolesResult<_>>()?;
     let matched = Matched::new(tables, &params, &info.label, info.key_id)?;
+    // Prices are for all iterations of the keys. The request may ask for fewer.
     let (iterations, share) = match &matched.plan {
         Plan::Train(plan) => {
             let iterations = iterations_of(plan, iterations)?;

@@ -70,12 +70,14 @@ pub async fn run(app: App) {
     let mut news = app.wake.subscribe();
     let mut tasks = tokio::task::JoinSet::new();
     while !*ending.borrow_and_update() {
+        // Before the look into the queue, so that a job added meanwhile wakes the loop.
         news.borrow_and_update();
         match blocking(&app, Server::waiting).await {
             Ok(waiting) => {
                 while let Some(job) = app.next_local(&waiting) {
                     let (signal, receiver) = watch::channel(Signal::Go);
                     let running = Running { signal, memory: job.memory, fence: None };
+                    // Reserves the memory before the search for the next job.
                     app.running().insert(job.id.clone(), running);
                     let span = telemetry::job(job.request.kind.name(), &job.id);
                     tasks.spawn(run_job(Arc::clone(&app), job, receiver).instrument(span));
@@ -130,6 +132,7 @@ impl Server {
             Counters::add(&self.counters.expired_leases, 1);
             self.events.publish(job);
         }
+        // Other servers queue jobs without waking this one.
         Ok(self.records.are_shared() || !expired.is_empty())
     }
 
@@ -144,6 +147,7 @@ impl Server {
         own.retain(|named| {
             let is_held = held.contains(named);
             if !is_held && let Some(running) = self.running().get(&named.0) {
+                // Another holder has the job, so this process must not write any more.
                 running.signal.send_replace(Signal::Kill);
             }
             is_held
@@ -179,6 +183,8 @@ impl Server {
     pub fn claim_for(&self, worker: &str, memory_bytes: u64) -> Result<Option<Job>> {
         let waiting = self.waiting()?;
         let room = Room { all: memory_bytes, free: memory_bytes };
+        // The locks end before the claim, which waits for the database. A job that is about to
+        // start in a process here is still queued in the records.
         let job = {
             let running = self.running();
             let new = waiting.iter().filter(|job| !running.contains_key(&job.id));
@@ -221,6 +227,7 @@ impl Server {
     /// Errors of [`Records`](crate::storage::records::Records).
     pub fn change_after_death(&self, job: &Job, how: &str) -> Result<Change> {
         tracing::warn!(job = job.id, how, "a process died");
+        // Read again: the job's steps since the claim may have reset the deaths.
         let found = self.records.job(&job.tenant, &job.id)?;
         let before = found.map_or(0, |job| job.deaths);
         if before.saturating_add(1) < MAX_DEATHS {
@@ -263,15 +270,19 @@ impl Server {
         let mut until = None;
         let mut pause = MIN_REMOVAL_PAUSE;
         loop {
+            // Read before the file is sent: a removal that finishes later may have taken the file
+            // along.
             let done = self.records.removals_done(tenant)?;
             self.store.share_object(file, tenant, digest, until.is_none())?;
             let kept = keep(done, &adopt)?;
+            // The time to send a large file does not count.
             let until = *until.get_or_insert_with(|| Instant::now() + patience);
             if kept.is_ok() || Instant::now() >= until || *self.ending.borrow() {
                 return Ok(kept);
             }
             std::thread::sleep(pause);
             pause = MAX_REMOVAL_PAUSE.min(2 * pause);
+            // The removal may be this server's to finish.
             self.finish_removals()?;
         }
     }
@@ -282,10 +293,12 @@ impl Server {
     /// Errors of [`Records`](crate::storage::records::Records); [`Error::Io`].
     pub fn finish_removal(&self, tenant: &str, digest: &str) -> Result<()> {
         let server = self.store.name();
+        // A second thread need not wait: the first one removes the file for both.
         let Some(_lock) = self.removing.try_lock(tenant, digest) else { return Ok(()) };
         let claimed = self.records.claim_removal(tenant, digest, server, self.long_ago())?;
         let Some(since) = claimed else { return Ok(()) };
         self.store.remove_object(tenant, digest)?;
+        // Finishes this claim alone: another server may have taken over a slow removal.
         self.records.removal_done(tenant, digest, server, since)
     }
 
@@ -314,6 +327,7 @@ impl Server {
     /// # Errors
     /// Errors of [`Records`](crate::storage::records::Records); [`Error::Io`].
     pub fn tidy_folder(&self) -> Result<()> {
+        // The directories first: the job of each one then has a record, if it has one at all.
         let folders = self.store.jobs_here()?;
         let mut live: HashSet<String> = HashSet::new();
         for job in self.records.jobs_named(&folders)? {
@@ -325,6 +339,7 @@ impl Server {
         if !self.store.is_shared() {
             return Ok(());
         }
+        // Processes of these jobs have the files mapped.
         let mut used = HashSet::new();
         for job in self.records.jobs_in(State::Running)? {
             let objects = job.request.objects();
@@ -354,6 +369,7 @@ impl Server {
         let stored = self.store.objects_stored()?;
         let known = self.records.all_objects()?;
         let tenants = self.records.tenants()?;
+        // Objects of unknown tenants may belong to another service in the same store.
         let is_orphan = |named: &(String, String), written: SystemTime| {
             !known.contains(named) && tenants.contains(&named.0) && since(written) >= ORPHAN_AGE
         };
@@ -420,6 +436,7 @@ impl Server {
     ) -> Result<core::result::Result<Option<Job>, Removing>> {
         let io = |error| Error::io("read", output, error);
         let mut file = fs::File::open(output).map_err(io)?;
+        // The receipt signs the file that is here, not a digest that a process or a worker reports.
         let (digest, bytes) = files::digest_of(&mut file).map_err(io)?;
         let object = Object {
             tenant: job.tenant.clone(),
@@ -463,9 +480,11 @@ impl Server {
         let change = match ended {
             Ended::Done => match self.keep_result(job, &task.output, RESULT_PATIENCE)? {
                 Ok(done) => return Ok(done),
+                // Another attempt gives the same bits.
                 Err(Removing) => Change::Requeued,
             },
             Ended::Failed { kind, detail } => {
+                // The tenant reads this.
                 Change::Failed(kind, self.store.without_paths(&detail))
             }
             Ended::Signalled => Change::Requeued,
@@ -505,6 +524,7 @@ async fn run_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
                     sleep(PAUSE).await;
                     Change::Requeued
                 } else {
+                    // The tenant learns nothing about the server's disks.
                     Change::Failed(error.kind(), "the server failed".into())
                 };
                 let name = id.clone();
@@ -519,6 +539,7 @@ async fn run_job(app: App, job: Job, signal: watch::Receiver<Signal>) {
         Ok(None) => {}
         Err(error) => {
             tracing::error!(job = id, %error, "cannot claim the job");
+            // Without a pause the queue would try again at once.
             sleep(PAUSE).await;
         }
     }
@@ -554,6 +575,7 @@ async fn work_on(app: &App, job: Job, signal: watch::Receiver<Signal>) -> Result
                     .await
                 }
                 Message::Cpu(all) => {
+                    // Processes report totals, and the records add.
                     let new = all.saturating_sub(before.swap(all, Ordering::Relaxed));
                     blocking(&app, move |app| app.records.use_cpu(&tenant, now(), new)).await
                 }

@@ -30,6 +30,7 @@ impl Turns {
     ) -> Option<&'a Job> {
         let possible = waiting.into_iter().filter(|job| job.memory <= room.all);
         let last = |job: &&Job| self.served.get(&job.tenant).copied().unwrap_or(0);
+        // `min_by_key` returns the first minimum, hence the tenant's oldest job.
         let job = possible.min_by_key(last).filter(|job| job.memory <= room.free)?;
         self.turn += 1;
         self.served.insert(job.tenant.clone(), self.turn);

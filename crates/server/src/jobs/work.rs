@@ -32,6 +32,7 @@ const REPORT_INTERVAL: Duration = Duration::from_millis(250);
 /// Interval between two reports of CPU time.
 const CPU_REPORT_INTERVAL: Duration = Duration::from_secs(5);
 /// Niceness of jobs.
+// Requests to the server come first, also while all processors compute.
 #[cfg(unix)]
 const NICENESS: i32 = 10;
 /// Maximum time for a dying process to release the directory of states.
@@ -56,6 +57,7 @@ pub fn work() -> u8 {
     let task = match read_input() {
         Ok(Input::Task(task)) => task,
         Ok(Input::PlanTask(task)) => {
+            // Before a byte of a tenant's file is read.
             limit(Some(task.memory), task.cpu_seconds);
             let mut out = io::stdout().lock();
             let said = writeln!(out, "{}", planning::answer(&task)).and_then(|()| out.flush());
@@ -70,6 +72,7 @@ pub fn work() -> u8 {
     let stopping = Arc::clone(&stop);
     let may_go_on = task.kind == Kind::Train;
     thread::spawn(move || listen(&stopping, may_go_on));
+    // The time of a process that is killed later must count, too.
     thread::spawn(|| {
         loop {
             thread::sleep(CPU_REPORT_INTERVAL);
@@ -260,6 +263,7 @@ impl Reports {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let (most, sent) = &mut *last;
         *most = (*most).max(done as u64);
+        // The last step is always reported.
         if *most == self.total || sent.elapsed() >= REPORT_INTERVAL {
             *sent = Instant::now();
             send(&Message::Progress(*most, self.total));

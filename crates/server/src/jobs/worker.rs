@@ -38,6 +38,7 @@ const WAIT_SECONDS: u64 = 10;
 /// Pause after a failed request, and after a job that could not start.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Pauses between attempts to submit a result.
+// A result may have taken hours. So the worker gives the server 85 seconds to make room.
 const SUBMIT_PAUSES: [Duration; 4] = [
     Duration::from_secs(1),
     Duration::from_secs(4),
@@ -45,6 +46,7 @@ const SUBMIT_PAUSES: [Duration; 4] = [
     Duration::from_secs(64),
 ];
 /// Renewals during the time of a lease.
+// One renewal, or two, may get lost.
 const RENEWALS: u32 = 3;
 /// Maximum time between two renewals, since a tenant may cancel the job. Progress is reported at once.
 const MAX_RENEWAL_INTERVAL: Duration = Duration::from_secs(10);
@@ -99,6 +101,7 @@ pub async fn run(config: WorkerConfig, desk: impl Desk) -> Result<()> {
         };
         match blocking(&worker, move |worker| worker.desk.claim(&offer)).await {
             Ok(Some(assignment)) => {
+                // The server cannot be trusted with a wrong assignment, so the worker ends.
                 assignment.check()?;
                 let span = telemetry::job(assignment.kind.name(), &assignment.job);
                 worker.run_job(assignment, ending.clone()).instrument(span).await;
@@ -108,6 +111,7 @@ pub async fn run(config: WorkerConfig, desk: impl Desk) -> Result<()> {
                 tracing::warn!(%error, "cannot claim a job");
                 pause(ending.clone()).await;
             }
+            // The token or the version is wrong, which no further attempt changes.
             Err(error) => return Err(error),
         }
     }
@@ -211,6 +215,7 @@ impl<D: Desk> Worker<D> {
                 left
             }
         };
+        // Only now: the lease must last until the job is returned.
         renewing.abort();
         stopping.abort();
         if let Err(error) = left.and_then(|()| self.clear()) {
@@ -248,6 +253,8 @@ impl<D: Desk> Worker<D> {
             let renewed = blocking(&self, move |worker| worker.desk.renew(&hold, &report, within));
             let next = match timeout_at(until, renewed).await {
                 Ok(Ok(())) => {
+                    // Counts from the request. The server counts from its arrival, so its lease
+                    // ends later than this one.
                     until = sent + claim.lease;
                     sent + (claim.lease / RENEWALS).min(MAX_RENEWAL_INTERVAL)
                 }
@@ -366,6 +373,7 @@ impl<D: Desk> Worker<D> {
     /// Downloads the files of a job, unless another signal comes meanwhile, and makes the task for its
     /// process.
     fn prepare(&self, of: &Assignment, wanted: &watch::Receiver<Signal>) -> Result<Task> {
+        // States of the last job must not count as states of this one.
         self.clear()?;
         let fetch = |blob: &Blob, file: NewFile| {
             if *wanted.borrow() != Signal::Go {
@@ -411,6 +419,7 @@ impl<D: Desk> Worker<D> {
     ) {
         while steps.changed().await.is_ok() {
             let (done, total) = *steps.borrow_and_update();
+            // The state after the last step is not needed, because the result follows.
             if task.kind == Kind::Train && done < total {
                 let hold = claim.hold.clone();
                 let folder = task.states.clone();

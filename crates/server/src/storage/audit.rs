@@ -125,6 +125,7 @@ pub fn next_line(last: Option<&str>, time: Seconds, event: &Event<'_>) -> Result
     let previous = last.as_ref().map_or(NONE, |last| &last.digest);
     let line = serde_json::to_string(&Written { number, time, previous, event });
     let mut line = line.map_err(|error| Error::Bug(error.to_string()))?;
+    // Drops the closing brace. So the digest is the last member, and covers all before it.
     line.pop();
     let digest = blake3::hash(line.as_bytes());
     Ok((number, format!("{line}{}{digest}{}", DIGEST.0, DIGEST.1)))
@@ -215,6 +216,7 @@ impl Log {
         let file = OpenOptions::new().create(true).append(true).open(self.file(first));
         let file = file.map_err(self.io("append to"))?;
         let bytes = file.metadata().map_err(self.io("append to"))?.len();
+        // The name of a new file must be durable before its lines count.
         if bytes == 0 {
             sync(&self.folder).map_err(self.io("append to"))?;
         }
@@ -234,6 +236,7 @@ impl Log {
         let (lines, begins, last) = match (file, ends) {
             (Some(file), Some((last, line))) => {
                 let lines = lines(last)?;
+                // `lines` repeat the last line of the file, so that the two can be compared.
                 self.expect_to_follow(file, last, line.as_deref(), &lines)?;
                 (lines, file, last)
             }
@@ -246,6 +249,8 @@ impl Log {
         let Some((newest, _)) = lines.last() else { return Ok(last) };
         let (mut file, mut bytes) = self.open(begins)?;
         for (number, line) in lines.iter().filter(|(number, _)| *number > last) {
+            // The full file is durable first: no later file may have lines that an earlier one
+            // lost.
             if bytes >= self.max_file_bytes {
                 file.sync_data().map_err(self.io("append to"))?;
                 (file, bytes) = self.open(*number)?;
@@ -265,6 +270,7 @@ impl Log {
         let file = OpenOptions::new().read(true).write(true).open(&path);
         let mut file = file.map_err(self.io("append to"))?;
         let bytes = file.metadata().map_err(self.io("append to"))?.len();
+        // Room for the last whole line, and for part of another.
         let from = bytes.saturating_sub(2 * MAX_LINE_BYTES);
         let mut tail = Vec::new();
         file.seek(SeekFrom::Start(from)).map_err(self.io("read"))?;
@@ -404,6 +410,7 @@ impl Chain {
         let mut at_line = 0_u64;
         loop {
             line.clear();
+            // A file without line ends must not fill the memory.
             let mut limited = reader.by_ref().take(MAX_LINE_BYTES);
             limited.read_until(b'\n', &mut line).map_err(io)?;
             at_line += 1;

@@ -36,6 +36,7 @@ fn space(folder: &Path) -> Option<Space> {
     #[cfg(unix)]
     {
         let found = rustix::fs::statvfs(folder).ok()?;
+        // `statvfs` counts in units of `f_frsize`. `f_bavail` leaves out what only root may use.
         let bytes = |blocks: u64| blocks.saturating_mul(found.f_frsize);
         Some(Space { free: bytes(found.f_bavail), all: bytes(found.f_blocks) })
     }
@@ -70,6 +71,7 @@ impl Disk {
     /// # Errors
     /// A [`Problem`] of 507.
     pub fn expect_room(&self, more: u64) -> Answer<()> {
+        // If the system does not tell, only failed writes show that the disk is full.
         let Some(space) = space(&self.folder) else { return Ok(()) };
         let reserve = self.reserve(space);
         if space.free >= reserve.saturating_add(more) {
@@ -126,6 +128,7 @@ impl Ballast {
             file.write_all(part)?;
             left = left.saturating_sub(count);
         }
+        // A file system that allocates late would not take up the space yet.
         file.sync_all()
     }
 

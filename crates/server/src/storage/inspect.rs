@@ -1,4 +1,5 @@
-//! Inspection of uploads: the kind of a file, by its first bytes.
+//! Inspection of uploads: what a file is, by its first bytes.
+// Strangers choose these bytes, so no operation on them may panic.
 #![cfg_attr(not(test), deny(clippy::indexing_slicing, clippy::arithmetic_side_effects))]
 
 use crate::{
@@ -101,6 +102,7 @@ pub fn header(
             "the parameters have less than 128 bits of security: make keys without --insecure",
         ));
     }
+    // Such a file has a kilobyte, and its parameters may still take seconds to build.
     if info.count == 0 {
         let detail = "the file has only a header, and no keys or ciphertexts: make it again";
         return Err(Problem::unusable("Malformed", detail));
@@ -136,7 +138,9 @@ fn digest_of_plan(mut file: &File, collection: Collection) -> Answer<[u8; 32]> {
         let mut start = [0; START_BYTES];
         file.rewind()?;
         file.read_exact(&mut start)?;
+        // The checksum depends on the key pair, and is left out.
         let rest = header_bytes(&start).unwrap_or(0).saturating_sub(AROUND_BYTES);
+        // So all key pairs of the same parameters and job share one plan.
         start.get_mut(KEY).unwrap_or_default().fill(0);
         let mut hasher = blake3::Hasher::new();
         hasher.update(collection.name().as_bytes()).update(&start);

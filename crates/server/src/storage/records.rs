@@ -52,11 +52,13 @@ use std::{
 use sudare_roles::error::{Error, Result};
 
 /// Migrations, each from one version of the tables to the next.
+// Only append: records in use have the earlier steps behind them.
 const MIGRATIONS: [&str; 10] =
     [TABLES, RECEIPTS, AUDIT, USAGE, WORKERS, FURTHEST, SERVERS, SERVER_KEY, FORESEEN, REMOVALS];
 /// Current version of the tables.
 const VERSION: i64 = MIGRATIONS.len() as i64;
 
+// With STRICT, SQLite refuses values of another type, as PostgreSQL does.
 const TABLES: &str = "
 CREATE TABLE tokens (
   id TEXT PRIMARY KEY,
@@ -237,6 +239,7 @@ impl Records {
     /// As [`Records::open`]; [`Error::Usage`] for an invalid address.
     pub fn of(folder: &Path, database: Option<&DatabaseAddress>) -> Result<Self> {
         let path = crate::storage::store::records_path(folder)?;
+        // Opening needs space for a moment, which a full disk does not have.
         Ballast::of(folder).release_to_start();
         match database {
             Some(database) => {
@@ -319,6 +322,7 @@ impl Records {
             appended = self.append_to_log(open);
         }
         if let Err(error) = appended {
+            // No error for the caller: the event is durable in the records, and the files follow.
             tracing::error!(%error, "cannot write the audit log");
         }
         Ok(written)
@@ -334,6 +338,7 @@ fn is_full<T>(written: &io::Result<T>) -> bool {
 }
 
 /// Name of a PostgreSQL database in errors.
+// Not the address, which may contain a password.
 const DATABASE: &str = "the database";
 
 fn connect(DatabaseAddress(address): &DatabaseAddress) -> Result<Postgres> {

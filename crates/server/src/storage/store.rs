@@ -144,6 +144,7 @@ impl Store {
         let mut hashing = Hashing { file: &mut file, hasher: blake3::Hasher::new() };
         bucket.get(&object_name(tenant, digest), &mut hashing)?;
         let found = hashing.hasher.finalize().to_string();
+        // The file gets its name only with the right digest, so no process maps altered bytes.
         if found != digest {
             let altered = format!("the file in the store has another digest, {found}");
             return Err(Error::io(
@@ -204,6 +205,7 @@ impl Store {
         let path = self.object(tenant, digest);
         let io = |error| Error::io("write", &path, error);
         let folder = path.parent().unwrap_or(&self.root);
+        // Names must be durable before the record that relies on them.
         if !folder.is_dir() {
             make_private(folder)?;
             sync(&self.root.join(OBJECTS)).map_err(io)?;
@@ -217,6 +219,8 @@ impl Store {
     /// # Errors
     /// [`Error::Io`].
     pub fn remove_object(&self, tenant: &str, digest: &str) -> Result<()> {
+        // The store first: if it is out of reach, the local file is still here for the next
+        // attempt.
         if let Some(bucket) = &self.bucket {
             bucket.remove(&object_name(tenant, digest))?;
         }
@@ -324,6 +328,7 @@ impl Store {
     pub fn wipe_upload(&self, id: &str) -> Result<()> {
         let path = self.upload(id);
         let io = |error| Error::io("wipe", &path, error);
+        // Without truncation, which would free the blocks before they are overwritten.
         let mut file = OpenOptions::new().write(true).open(&path).map_err(io)?;
         let mut left = file.seek(SeekFrom::End(0)).map_err(io)?;
         file.rewind().map_err(io)?;
@@ -333,6 +338,7 @@ impl Store {
             file.write_all(&zeros[..count as usize]).map_err(io)?;
             left -= count;
         }
+        // The zeros must reach the disk before the blocks are free for others.
         file.sync_all().map_err(io)?;
         files::remove(&path)
     }
@@ -356,6 +362,7 @@ impl Store {
         let folder = Self::states_in(&self.job(id));
         let shared = states_name(id);
         make_private(&folder)?;
+        // Before anything is removed here: the store may be out of reach.
         let there = bucket.list(&shared)?;
         for file in StateFile::all_in(&folder)? {
             // A state of the same name may be of a claim that ended.
@@ -393,6 +400,7 @@ impl Store {
         let Some(bucket) = &self.bucket else { return Ok(()) };
         let folder = Self::states_in(&self.job(id));
         let shared = states_name(id);
+        // Before earlier states go, so that there is always a state to resume from.
         bucket.put(&format!("{shared}/{}", state.name()), &folder.join(state.name()))?;
         let StateFile::State(iterations) = state else { return Ok(()) };
         for stored in bucket.list(&shared)? {

@@ -47,6 +47,7 @@ impl Progress {
     /// Returns the digest of the first `received` bytes of an upload, if known, or reads the file from its
     /// start.
     pub fn hasher(&mut self, mut file: &File, received: u64) -> io::Result<blake3::Hasher> {
+        // Taken away: if the next write fails, the file is read again.
         match self.hashed.take() {
             Some((hasher, bytes)) if bytes == received => Ok(hasher),
             _ => {

@@ -41,6 +41,7 @@ pub fn count_open(parts: &Parts, app: &App, owner: &Owner) -> Result<(), Problem
         Owner::Tenant(_) => "tenant",
         Owner::Worker(_) => "worker",
     };
+    // A tenant and a worker may have the same name.
     let Some(request) = app.open.open(&format!("{role} {}", owner.name())) else {
         Counters::add(&app.counters.limited_requests, 1);
         let most = app.limits.tenant_open;
@@ -106,6 +107,7 @@ pub async fn owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
 }
 
 async fn known_owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
+    // The same answer for every reason, so that it reveals nothing about existing tokens.
     let refused = || {
         let detail = "the request has no valid token: send Authorization: Bearer TOKEN";
         Problem::new(StatusCode::UNAUTHORIZED, "Unauthorized", detail)
@@ -113,6 +115,7 @@ async fn known_owner(parts: &Parts, app: &App) -> Result<Owner, Problem> {
     let value = parts.headers.get(header::AUTHORIZATION).ok_or_else(refused)?;
     let text = value.to_str().map_err(|_| refused())?;
     let (scheme, token) = text.split_once(' ').ok_or_else(refused)?;
+    // RFC 9110, 11.1: names of schemes ignore case.
     if !scheme.eq_ignore_ascii_case("bearer") {
         return Err(refused());
     }

@@ -17,6 +17,7 @@ use std::{
 use tokio::{sync::mpsc, time::timeout};
 
 /// Maximum chunks of a request that wait for the disk.
+// Bounds the memory of an upload whose network is faster than the disk.
 const QUEUED_CHUNKS: usize = 16;
 /// Maximum time between two chunks of a request.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
@@ -27,6 +28,7 @@ const SLOW_START: Duration = Duration::from_secs(30);
 /// Maximum bytes of a rejected request that are still read.
 const MAX_REFUSED_BYTES: usize = 32 << 20;
 /// Maximum bytes of a JSON request.
+// A job with 64 tables takes about 5 KB.
 const MAX_JSON_BYTES: usize = 64 << 10;
 
 /// Parses a JSON body as `what`.

@@ -68,6 +68,8 @@ fn contents(app: &App, file: File, left: u64) -> Body {
         let most = left.min(READ_AT_ONCE);
         let read = (&mut file).take(most).read_to_end(&mut bytes).await;
         let chunk = match read {
+            // The response has announced more bytes. A broken connection tells the client that the
+            // file is not whole.
             Ok(0) => Err(io::Error::from(io::ErrorKind::UnexpectedEof)),
             Ok(_) => Ok(Bytes::from(bytes)),
             Err(error) => Err(error),

@@ -50,8 +50,10 @@ const MAX_UNPACKED: u64 = 8;
 /// Maximum jobs in a list.
 const MAX_LISTED: u32 = 1000;
 /// Maximum time for a cancelled process to end.
+// SECURITY.md promises that cancelled jobs are gone within two seconds.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 /// Interval of keep-alive messages on event streams.
+// Proxies close connections without data, nginx after a minute by default.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Lists the routes of jobs.
@@ -116,6 +118,7 @@ async fn create(
     let idempotency = idempotency.transpose()?;
     let request: Request = body::json(body, "request for a job").await?;
     let submission = Submission { tenant, request, idempotency };
+    // Before the gate, so that repeated and hopeless requests take no turn.
     let found = blocking(&app, move |app| submission.find(app));
     let job = match found.await? {
         Lookup::Known(job) => *job,
@@ -123,6 +126,7 @@ async fn create(
             let added = blocking(&app, move |app| {
                 let mut turn = app.gate.enter(&submission.tenant, files.header_memory()?)?;
                 let priced = submission.price(app, &mut turn, files);
+                // The next request of the tenant need not wait for the records.
                 drop(turn);
                 submission.add(app, priced?)
             });
@@ -203,6 +207,7 @@ impl Submission {
         }
         let files = self.files(app)?;
         app.disk.expect_room(0)?;
+        // Last, so that rejected requests use up no audited acts.
         app.count_act(&self.tenant)?;
         Ok(Lookup::New(self, files))
     }
@@ -241,6 +246,8 @@ impl Submission {
         let scores = request.kind == JobKind::Predict;
         match &request.model {
             Some(model) if scores => {
+                // The price does not depend on the model. A lost file is reported before the job is
+                // queued.
                 bring(&find(model, &[Collection::Models, Collection::Results])?)?;
             }
             None if !scores => {}
@@ -283,6 +290,7 @@ impl Submission {
             if let Some(priced) = app.priced.get(&of) {
                 return Ok(priced);
             }
+            // Frees the header before the wait for memory.
             drop(keys);
             turn.reserve(memory)?;
             let Files { keys, tables } = files.clone();
@@ -292,6 +300,8 @@ impl Submission {
             Ok(priced)
         };
         priced().map_err(|problem| Problem {
+            // Errors name files by their paths, and clients must not learn the server's
+            // directories.
             detail: app.store.without_paths(&problem.detail),
             ..problem
         })
@@ -311,6 +321,8 @@ impl Submission {
         let limits = &app.limits.tenant;
         let cpu = limits.cpu.daily_seconds.into_iter().chain(limits.cpu.total_seconds);
         let most = cpu.fold(f64::INFINITY, f64::min);
+        // Even an unused account has no room, so the request is refused for good (422), not for now
+        // (429).
         if cpu_seconds > most {
             let detail = format!(
                 "the job needs {cpu_seconds:.0} CPU seconds, and the jobs of a tenant may use {most}"
@@ -358,6 +370,7 @@ impl Submission {
                      under way, that exceeds the limit of a tenant; GET /v1/usage shows the limit"
                 );
                 let tomorrow = SECONDS_A_DAY - now().rem_euclid(SECONDS_A_DAY);
+                // Only the limit of a day comes back by itself.
                 let retry = u64::try_from(tomorrow).ok().filter(|_| period == CpuPeriod::Day);
                 Err(Problem::too_many("CpuSeconds", detail, retry))
             }
@@ -384,6 +397,7 @@ async fn show(State(app): State<App>, Tenant(tenant): Tenant, Path(id): Path<Str
 async fn cancel(State(app): State<App>, Tenant(tenant): Tenant, Path(id): Path<String>) -> Answer {
     find(&app, &tenant, &id).await?;
     let name = id.clone();
+    // Recorded before the process is killed. Otherwise the queue would start the job again.
     blocking(&app, move |app| app.change(&name, None, &Change::Cancelled)).await?;
     let signalled = app.running().get(&id).map(|job| job.signal.clone());
     if let Some(signal) = signalled {

@@ -88,6 +88,7 @@ async fn remove(app: App, tenant: String, of: Collection, digest: String) -> Ans
         app.count_act(&tenant)?;
         match app.records.remove_object(&tenant, &object.digest, app.store.name())? {
             Removal::Begun => Ok(app.finish_removal(&tenant, &object.digest)?),
+            // Another request has removed it meanwhile.
             Removal::Absent => Ok(()),
             Removal::InUse => {
                 let detail = "a job under way uses this object: wait for its end, or cancel it";

@@ -43,6 +43,7 @@ pub fn routes() -> Vec<Route> {
 }
 
 pub async fn healthy() -> &'static str {
+    // Asks neither the disk nor the records, so that a busy server does not look dead.
     "ok\n"
 }
 
@@ -90,6 +91,7 @@ pub async fn ready(State(app): State<App>) -> Answer<&'static str> {
         Some((looked, is_usable)) if looked.elapsed() < READINESS_TTL => is_usable,
         _ => {
             let usable = blocking(&app, |app| {
+                // Any query shows that the records respond.
                 app.records.leases()?;
                 Ok::<_, Problem>(app.store.is_usable())
             });

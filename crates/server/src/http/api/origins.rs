@@ -41,11 +41,14 @@ pub async fn allow(State(app): State<App>, request: Request, next: Next) -> Resp
     let allowed = asking.filter(|asking| origins.iter().any(|origin| origin.is(asking)));
     let asks_before = request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    // A preflight from another page gets the router's response without CORS headers, so the browser
+    // stops the page.
     let mut response = match asks_before && allowed.is_some() {
         true => StatusCode::NO_CONTENT.into_response(),
         false => next.run(request).await,
     };
     let headers = response.headers_mut();
+    // In every response: a cache must not reuse a response for a page of another origin.
     headers.append(header::VARY, HeaderValue::from_static("origin"));
     if let Some(origin) = allowed {
         headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);

@@ -45,6 +45,7 @@ async fn show(
     // HEAD, which this handler serves too, downloads nothing.
     if method == Method::GET {
         let fetched = Repeated::Fetched { tenant: tenant.clone(), result: digest };
+        // The audit line is durable before a byte leaves the server.
         blocking(&app, move |app| app.note(&fetched)).await?;
     }
     let digest = object.digest.clone();

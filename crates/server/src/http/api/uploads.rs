@@ -81,6 +81,7 @@ pub async fn add_tus_headers(request: Request, next: Next) -> Response {
     let is_version = response.status() == StatusCode::PRECONDITION_FAILED;
     let headers = response.headers_mut();
     headers.insert(RESUMABLE, HeaderValue::from_static(VERSION));
+    // tus requires this, so that no proxy responds with an old offset.
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if is_version {
         headers.insert(VERSIONS, HeaderValue::from_static(VERSION));
@@ -104,6 +105,7 @@ fn expect_version(headers: &HeaderMap) -> Answer<()> {
 
 fn number(headers: &HeaderMap, name: &HeaderName) -> Answer<u64> {
     let text = headers.get(name).and_then(|value| value.to_str().ok());
+    // `parse` alone would accept a plus sign.
     let is_number = |text: &&str| text.bytes().all(|byte| byte.is_ascii_digit());
     let number = text.filter(is_number).and_then(|text| text.parse().ok());
     number.ok_or_else(|| Problem::bad("Usage", format!("send the number of bytes as {name}")))
@@ -121,6 +123,7 @@ fn digest_of(headers: &HeaderMap) -> Answer<String> {
     let (_, value) = pairs.into_iter().find(|(key, _)| *key == "digest").ok_or_else(missing)?;
     let bytes = STANDARD.decode(value.trim()).map_err(|_| missing())?;
     let digest = String::from_utf8(bytes).map_err(|_| missing())?;
+    // Each digest has one spelling, because it becomes the name of a file.
     let is_digit = |byte: u8| byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte);
     let valid = digest.len() == DIGEST_HEX_LEN && digest.bytes().all(is_digit);
     valid.then_some(digest).ok_or_else(missing)
@@ -229,6 +232,8 @@ fn expiry(app: &App, upload: &Upload) -> String {
 
 /// Deletes an upload that no request writes to.
 fn discard(app: &Server, id: &str) -> Result<(), Error> {
+    // The record first: a sweep removes a file without a record, but a record without its file
+    // would count bytes that are gone.
     app.records.remove_upload(id)?;
     app.store.remove_upload(id)?;
     app.uploads.forget(id);
@@ -291,6 +296,7 @@ async fn append(
             let (receiving, written, passed_on) =
                 body::consume(&app, body, begun, Receiving::write).await?;
             upload = blocking(&app, move |app| receiving.end(app, written)).await?;
+            // Reported last: the data that arrived before the connection broke is stored.
             passed_on?;
         }
         Ok((StatusCode::NO_CONTENT, progress_of(&app, &upload)).into_response())
@@ -333,9 +339,11 @@ async fn ready_for(
     let offset = number(headers, &OFFSET)?;
     let known = finished(app, find(app, tenant.clone(), id.clone()).await?).await?;
     let is_empty = headers.get(header::CONTENT_LENGTH).is_some_and(|length| length == "0");
+    // A client that missed the response to its last part may send an empty one.
     if known.complete && offset == known.bytes && is_empty {
         return Ok((known, None));
     }
+    // Refuses a second writer and does not queue it, since its offset would be outdated.
     let progress = app.uploads.take(&known.id).ok_or_else(in_use)?;
     // Another request may have written before this one had the lock.
     let upload = find(app, tenant, id).await?;

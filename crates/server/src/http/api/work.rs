@@ -43,6 +43,7 @@ const MAX_WAIT_SECONDS: u64 = 30;
 /// Lifetime of a signed URL, if the lease lasts as long.
 const ADDRESS_SECONDS: Seconds = SECONDS_A_DAY;
 /// Maximum characters of a worker's message about a failed job.
+// A worker may be compromised, and tenants and records get this text.
 const MAX_DETAIL_CHARS: usize = 4096;
 
 /// Lists the routes for workers.
@@ -148,6 +149,7 @@ async fn claim(State(app): State<App>, Worker(worker): Worker, body: Body) -> An
     let mut ending = app.ending.subscribe();
     let mut news = app.wake.subscribe();
     loop {
+        // Before the look into the queue, so that a job queued meanwhile wakes this loop.
         news.borrow_and_update();
         if !*ending.borrow() {
             let worker = worker.clone();
@@ -236,12 +238,14 @@ async fn file(
             let detail = "the server did not sign this URL, or it has expired";
             Problem::new(StatusCode::FORBIDDEN, "Address", detail)
         };
+        // The signature comes before any look-up, so that strangers do not learn which jobs exist.
         let numbers = fence.parse::<u64>().ok().zip(expires.parse::<Seconds>().ok());
         let (fence, expires) = numbers.ok_or_else(forbidden)?;
         let address = Address { job: &job, fence, expires, name: &name };
         if !app.addresses.is_valid(&address, &signature, now()) {
             return Err(forbidden());
         }
+        // A URL ends with its lease, even before its day is over.
         let held = app.records.leased_job(&job, fence)?.ok_or_else(|| stale(app, &job))?;
         let path = match StateFile::of_name(&name) {
             Some(file) => {
@@ -253,6 +257,7 @@ async fn file(
                 // A later state may have replaced it.
                 path.exists().then_some(path).ok_or_else(Problem::not_found)?
             }
+            // The signature covers the name, so the job uses this object.
             None => app.store.fetch_object(&held.tenant, &name)?,
         };
         Ok((path, name))
@@ -281,6 +286,8 @@ async fn put_state(
                 StateFile::Weights(_) => Ok(()),
             }
         };
+        // In the transaction that checks the fence: a stale worker must not replace a state of the
+        // next one.
         let kept = app.records.under_lease(&job.id, job.fence, app.lease_end(), kept)?;
         kept.ok_or_else(|| stale(app, &job.id))?;
         Ok::<_, Problem>(app.store.share_state(&job.id, state)?)
@@ -374,6 +381,7 @@ impl Writing {
 
     fn write(&mut self, app: &Server, chunk: Bytes) -> Answer<()> {
         self.bytes = self.bytes.saturating_add(chunk.len() as u64);
+        // A compromised worker must not fill the disk.
         if self.bytes > app.limits.tenant.bytes {
             let detail = format!("a tenant may have {} bytes", app.limits.tenant.bytes);
             return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, "Quota", detail));

@@ -50,6 +50,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // Reading has limits of its own: for headers in `net`, for bodies in `api::body`.
         Pin::new(&mut self.stream).poll_read(context, buffer)
     }
 }

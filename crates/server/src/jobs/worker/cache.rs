@@ -39,6 +39,7 @@ impl Cache {
         let places: Vec<PathBuf> =
             blobs.iter().map(|blob| self.folder.join(&blob.digest)).collect();
         for (blob, path) in blobs.iter().zip(&places) {
+            // A file here is whole and checked, because it gets its name only then.
             if !path.exists() {
                 self.evict(blob.bytes, &places)?;
                 fetch(blob, NewFile::create(path, Access::Shared, true)?)?;

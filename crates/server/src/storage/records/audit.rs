@@ -25,6 +25,7 @@ fn line(row: &Row) -> io::Result<Line> {
 /// Records an event.
 pub fn note(db: &dyn Database, event: &Event<'_>) -> io::Result<()> {
     let sql = "SELECT line FROM audit ORDER BY number DESC LIMIT 1";
+    // Writers come one after the other, so no other line gets this number.
     let last: Option<String> = db.find(sql, &[], Row::first)?;
     let line = audit::next_line(last.as_deref(), now(), event);
     let (number, line) = line.map_err(|error| io::Error::other(error.to_string()))?;
@@ -80,6 +81,7 @@ impl Records {
             let before = open.in_log;
             let engine = &mut open.engine;
             let last = self.log.append(|from| engine.read(|db| lines(db, from)).map_err(failed))?;
+            // Not with each line, because deleting is a transaction of its own.
             if last / KEPT_LINES != before / KEPT_LINES && !self.are_shared {
                 // The last two lines stay: if the last one is torn in the file, the one before shows where
                 // to write it again.
@@ -88,6 +90,7 @@ impl Records {
                 open.engine.write(forget).map_err(failed)?;
             }
             open.in_log = last;
+            // Nothing was appended, and trying again would not end.
             if last == before {
                 break;
             }

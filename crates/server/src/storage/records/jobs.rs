@@ -20,6 +20,7 @@ use std::io;
 use sudare_roles::error::Result;
 
 /// Maximum jobs of one query.
+// Databases limit the values of a statement, older versions of SQLite to 999.
 const NAMED_AT_ONCE: usize = 500;
 
 /// State of a job.
@@ -240,6 +241,7 @@ impl Records {
         let NewJob { id, tenant, request, idempotency, seconds, cpu_seconds, memory, .. } = new;
         let text = request.to_json();
         self.write(|db| {
+            // First, so that a repeated request finds its job even when the tenant is at a limit.
             if let Some(known) = by_idempotency(db, tenant, idempotency.as_deref())? {
                 return Ok(Added::Known(known));
             }
@@ -248,6 +250,8 @@ impl Records {
                     return Ok(Added::Missing(digest.into()));
                 }
             }
+            // In the transaction of the insertion: requests at the same time cannot exceed a limit
+            // together.
             if under_way(db, tenant)? >= limits.jobs {
                 return Ok(Added::TooMany);
             }
@@ -262,6 +266,7 @@ impl Records {
             if let Some(period) = exceeded(db, tenant, *cpu_seconds, &limits.cpu, now)? {
                 return Ok(Added::TooLong(period));
             }
+            // Times have whole seconds, so a number gives the order of jobs within a second.
             let sql = "INSERT INTO jobs (id, tenant, request, idempotency, state, seq, done, total, \
                        seconds, cpu_seconds, memory, result_bytes, created, deaths, number) \
                        VALUES (?1, ?2, ?3, ?4, 'queued', 1, 0, 0, ?5, ?6, ?7, ?8, ?9, 0, \
@@ -292,6 +297,7 @@ impl Records {
                 return Ok(Removal::InUse);
             }
             let named = values![tenant, digest];
+            // Rows of complete uploads would still say that the server has the file.
             db.execute("DELETE FROM uploads WHERE tenant = ?1 AND digest = ?2", &named)?;
             let sql = "DELETE FROM objects WHERE tenant = ?1 AND digest = ?2 RETURNING collection";
             let gone: Option<Collection> = db.find(sql, &named, Row::first)?;
@@ -393,6 +399,8 @@ impl Records {
             if !is_kept(db, result, done)? {
                 return Ok(Err(Removing));
             }
+            // Within the transaction: if the commit fails, there is a file without a record, but no
+            // record without a file.
             adopted = adopt();
             if adopted.is_err() {
                 return Ok(Ok(None));

@@ -106,8 +106,10 @@ impl Records {
     /// # Errors
     /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn expire_leases(&self, now: Seconds) -> Result<Vec<Job>> {
+        // NULL, for a job without a lease, is never below a time.
         let is_due = "state = 'running' AND lease_until < ?1";
         let due = format!("SELECT EXISTS (SELECT 1 FROM jobs WHERE {is_due})");
+        // A check each second must not take the lock of writers.
         if !self.read(|db| db.value::<bool>(&due, &values![now]))? {
             return Ok(Vec::new());
         }

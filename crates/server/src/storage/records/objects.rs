@@ -319,6 +319,7 @@ impl Records {
             if !is_kept(db, new, done)? {
                 return Ok(Err(Removing));
             }
+            // Within the transaction, as in `finish`: no record is without its file.
             adopted = adopt();
             if adopted.is_err() {
                 return Ok(Ok(()));

@@ -25,6 +25,7 @@ const SETTINGS: &str =
     "SET idle_in_transaction_session_timeout = '30s'; SET statement_timeout = '60s'";
 /// Advisory lock that serializes writers. The number is arbitrary, but must differ from the locks of other
 /// programs.
+// `sudare` in ASCII.
 const LOCK: i64 = 0x7375_6461_7265;
 /// Setting in an address that names a file of authorities, as in other programs.
 const AUTHORITIES: &str = "sslrootcert";
@@ -87,6 +88,7 @@ fn value(row: &postgres::Row, at: usize, kind: &Type) -> io::Result<Value> {
 
 /// Converts the numbering of values to PostgreSQL's.
 fn numbered(sql: &str) -> String {
+    // No statement has a question mark for anything else.
     sql.replace('?', "$")
 }
 
@@ -220,6 +222,7 @@ impl Postgres {
 
     /// Begins a transaction, on a new connection if there is none or the old one is broken.
     fn begin(&mut self, begin: &str) -> io::Result<()> {
+        // Only the beginning is tried again, since nothing has happened yet.
         if let Some(client) = &mut self.client
             && client.batch_execute(begin).is_ok()
         {
@@ -299,6 +302,7 @@ impl Drop for Postgres {
 /// Returns the statement that begins a writing transaction. It waits for all other writers, and then sees
 /// their changes.
 fn writing() -> String {
+    // A stricter level would fix its view of the data before the lock is granted.
     format!("BEGIN ISOLATION LEVEL READ COMMITTED; SELECT pg_advisory_xact_lock({LOCK})")
 }
 

@@ -112,6 +112,7 @@ impl Sqlite {
         connection.busy_timeout(PATIENCE).map_err(failed)?;
         // Changes are on the disk before the server responds.
         connection.pragma_update(None, "journal_mode", "wal").map_err(failed)?;
+        // With WAL and `normal`, a power failure would take the last transactions.
         connection.pragma_update(None, "synchronous", "full").map_err(failed)?;
         Ok(Self(connection))
     }
@@ -121,6 +122,7 @@ impl Sqlite {
     /// # Errors
     /// Errors of SQLite.
     pub fn open_to_read(path: &Path) -> io::Result<Self> {
+        // Reading in WAL mode writes the shared-memory file next to the records.
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE;
         Connection::open_with_flags(path, flags).map(Self).map_err(failed)
     }
@@ -156,6 +158,8 @@ impl Sqlite {
         &mut self,
         write: impl FnOnce(&dyn Database) -> io::Result<T>,
     ) -> io::Result<T> {
+        // The lock for writing from the start: a transaction that reads first could find later that
+        // another process wrote.
         let transaction =
             self.0.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
         let value = write(&*transaction)?;

@@ -60,6 +60,7 @@ impl Records {
     /// # Errors
     /// [`Error::Io`](sudare_roles::error::Error::Io) if the database fails.
     pub fn token(&self, id: &str) -> Result<Option<TokenRecord>> {
+        // By the public part. An index on secrets would compare them in varying time.
         self.read(|db| db.find("SELECT * FROM tokens WHERE id = ?1", &values![id], kept))
     }
 

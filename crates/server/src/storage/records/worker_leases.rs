@@ -15,6 +15,7 @@ const MAX_CPU_MILLISECONDS: u64 = 1 << 40;
 
 /// Prolongs the lease with this fence. Returns whether it exists.
 fn prolong(db: &dyn Database, id: &str, fence: u64, until: Seconds) -> io::Result<bool> {
+    // Never earlier: requests under one lease may overtake each other.
     let sql = "UPDATE jobs \
                SET lease_until = CASE WHEN lease_until > ?3 THEN lease_until ELSE ?3 END \
                WHERE id = ?1 AND fence = ?2 AND state = 'running' AND worker IS NOT NULL";
@@ -46,6 +47,7 @@ impl Records {
     ) -> Result<Option<Job>> {
         let cpu = report.cpu_milliseconds.min(MAX_CPU_MILLISECONDS);
         let sql = format!(
+            // A renewal without progress is no change for followers.
             "UPDATE jobs SET seq = seq + 1, {STEP_FORWARD} \
              WHERE id = ?1 AND fence = ?2 AND (done <> ?3 OR total <> ?4)"
         );
